@@ -1,0 +1,24 @@
+# What `cmake --install` puts where: the library, its headers, a pkg-config file and a CMake package.
+
+include(CMakePackageConfigHelpers)
+
+install(TARGETS runloop EXPORT RunLoopTargets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+# include/module.modulemap is for building the package in place; the installed module map is the one
+# beside the headers.
+install(DIRECTORY include/runloop DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
+    FILES_MATCHING PATTERN "*.h" PATTERN "module.modulemap")
+
+# The prefix is found from the file's own place, so that an installed tree can be moved.
+file(RELATIVE_PATH RUNLOOP_PC_PREFIX /x/${CMAKE_INSTALL_LIBDIR}/pkgconfig /x)
+configure_file(pkgconfig/runloop.pc.in ${PROJECT_BINARY_DIR}/runloop.pc @ONLY)
+install(FILES ${PROJECT_BINARY_DIR}/runloop.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+
+set(package ${CMAKE_INSTALL_LIBDIR}/cmake/RunLoop)
+install(EXPORT RunLoopTargets NAMESPACE RunLoop:: DESTINATION ${package})
+configure_package_config_file(cmake/RunLoopConfig.cmake.in ${PROJECT_BINARY_DIR}/RunLoopConfig.cmake
+    INSTALL_DESTINATION ${package})
+# Before 1.0 a new minor version may change the interface.
+write_basic_package_version_file(${PROJECT_BINARY_DIR}/RunLoopConfigVersion.cmake
+    COMPATIBILITY SameMinorVersion)
+install(FILES ${PROJECT_BINARY_DIR}/RunLoopConfig.cmake ${PROJECT_BINARY_DIR}/RunLoopConfigVersion.cmake
+    DESTINATION ${package})

@@ -1,0 +1,27 @@
+# Flags of the sanitized builds. The Swift object gets its own in RunLoopSwift.cmake.
+
+if(NOT RUNLOOP_SANITIZE)
+    return()
+endif()
+if(NOT CMAKE_C_COMPILER_ID MATCHES "Clang")
+    message(FATAL_ERROR "A sanitized build needs the clang of the Swift toolchain: ${RUNLOOP_CLANG}.")
+endif()
+
+if(RUNLOOP_SANITIZE STREQUAL "address")
+    # Leaks are found by the address sanitizer itself, at exit.
+    set(rl_sanitize_flags -fsanitize=address,undefined -fno-sanitize-recover=undefined)
+else()
+    set(rl_sanitize_flags -fsanitize=thread)
+endif()
+add_compile_options(${rl_sanitize_flags} -g -O1 -fno-omit-frame-pointer)
+# The toolchain's own linker: gold warns about every symbol of the sanitizer runtime.
+add_link_options(${rl_sanitize_flags} -fuse-ld=lld)
+# Directory options do not reach targets that exist already.
+target_compile_options(runloop_c PRIVATE ${rl_sanitize_flags} -g)
+target_link_options(runloop PRIVATE ${rl_sanitize_flags} -fuse-ld=lld)
+
+if(RUNLOOP_SANITIZE STREQUAL "thread")
+    # The toolchain's thread sanitizer intercepts libdispatch and wants its symbols in every program.
+    link_libraries(-Wl,--no-as-needed -L${RUNLOOP_SWIFT_RUNTIME} -ldispatch -lBlocksRuntime
+        -Wl,-rpath,${RUNLOOP_SWIFT_RUNTIME})
+endif()
