@@ -1,4 +1,26 @@
-/* RLRunLoopRef: the loop of a thread, its modes, and running it. */
+/*
+ * RLRunLoopRef: the loop of a thread, its modes, and running it.
+ *
+ * Every thread has one loop. A loop has modes, named sets of sources, timers and observers. A run
+ * serves one mode, in passes; the events of other modes are kept until their mode runs:
+ *
+ *   Entry
+ *   +-> BeforeTimers, BeforeSources; queued functions; signalled sources, functions again
+ *   |   BeforeWaiting; the wait for port, timer, wake-up, stop or deadline; AfterWaiting
+ *   |   one event: all due timers or one ready port; queued functions
+ *   +-- as long as there is no result
+ *   Exit
+ *
+ * A pass that performed a signalled source, or whose run was given 0 seconds or less, only looks
+ * and never waits; BeforeWaiting and AfterWaiting are then left out.
+ * Result: decided at the end of a pass, the first that holds: a source was handled and the caller
+ * asked for that, the deadline passed, a stop was requested, nothing is left in the mode.
+ * kRLCommonModes is no mode: it stands for the loop's set of common modes, present and future.
+ * RLSourceSignal marks a source and wakes nobody. RLWakeUp ends the wait; the run goes on with a
+ * pass. RLStop ends the innermost run, and its wait first.
+ * Any call-out may run the loop again (a nested run), in the same mode or another.
+ * Rules: Docs/semantics.md, sections 1 to 6 and 11.
+ */
 #ifndef RUNLOOP_LOOP_H
 #define RUNLOOP_LOOP_H
 
@@ -6,51 +28,201 @@
 
 RL_HEADER_BEGIN
 
+/** The mode of a program that needs only one, and of RLRun: "kCFRunLoopDefaultMode". */
 RL_EXPORT const char *const RL_NONNULL kRLDefaultMode;
+/**
+ * The pseudo-mode, "kCFRunLoopCommonModes". An item added under it is a common item: it joins every
+ * mode of the common set (kRLDefaultMode and those named to RLAddCommonMode) and each that is named
+ * later. Removing it under this name takes it out of them all. It cannot be run.
+ */
 RL_EXPORT const char *const RL_NONNULL kRLCommonModes;
 
+/** Why a run returned. CF: CFRunLoopRunResult. */
 RL_ENUM(int32_t, RLRunResult) {
+    /** The mode has no source, timer or queued function left, or never existed. */
     kRLRunFinished = 1,
+    /** RLStop was called. */
     kRLRunStopped = 2,
+    /** The seconds are over, or there were none: a run of 0 seconds makes one pass. */
     kRLRunTimedOut = 3,
+    /** A source performed and the run was asked to return after that. */
     kRLRunHandledSource = 4
 };
 
+/** The stages of a run that an observer can see. CF: CFRunLoopActivity. */
 RL_OPTIONS(RLOptionFlags, RLActivity) {
+    /** The run starts; once, before all else. */
     kRLEntry = 1UL << 0,
+    /** A pass starts; in every pass, whether or not there are timers. */
     kRLBeforeTimers = 1UL << 1,
+    /** Follows at once; in every pass, whether or not there are sources. */
     kRLBeforeSources = 1UL << 2,
+    /** The loop is about to sleep, or would be if no event were ready; not in a pass that polls. */
     kRLBeforeWaiting = 1UL << 5,
+    /** The wait is over and the event not yet served; always after kRLBeforeWaiting. */
     kRLAfterWaiting = 1UL << 6,
+    /** The run ends; once, after all else, whatever the result. */
     kRLExit = 1UL << 7,
+    /** All of these and those of later versions. */
     kRLAllActivities = 0x0FFFFFFFUL
 };
 
+/**
+ * Gives the type id of loops, to compare with RLGetTypeIDOf.
+ *
+ * Returns: a number other than 0, the same for the life of the process.
+ * Threads: any. Reentrancy: call-outs too; calls nothing out.
+ * CF: CFRunLoopGetTypeID. Since 0.1.
+ */
 RL_EXPORT RLTypeID RLGetTypeID(void);
 
+/**
+ * Gives the calling thread's loop, which the first call on the thread makes.
+ *
+ * Returns: the same reference for the whole life of the thread; never NULL.
+ * Errors: traps if the process has a second copy of the library that runs loops of its own.
+ * Threads: any. Ownership: borrowed; another thread that keeps it must RLRetain it before this
+ * thread ends. At thread exit v0 sources get cancel, on this thread, and queued functions their
+ * release; timers, observers and sources stay valid and may join another loop.
+ * Reentrancy: call-outs too; calls nothing out.
+ * CF: CFRunLoopGetCurrent. Since 0.1.
+ */
 RL_EXPORT RLRunLoopRef RL_NONNULL RLGetCurrent(void);
 
+/**
+ * Gives the loop of the main thread: the process's first thread, whoever loaded the library.
+ *
+ * Returns: the loop, also before the main thread used it; never NULL. In the child of fork it is
+ * the loop of the thread that forked.
+ * Errors: traps if the process has a second copy of the library that runs loops of its own.
+ * Threads: any. Ownership: borrowed.
+ * Reentrancy: call-outs too; calls nothing out.
+ * CF: CFRunLoopGetMain. Since 0.1.
+ */
 RL_EXPORT RLRunLoopRef RL_NONNULL RLGetMain(void);
 
+/**
+ * Gives the name of the mode that a loop runs now; of nested runs, the innermost.
+ *
+ * rl: any loop, or NULL.
+ * Returns: the name, the caller's to free with free; NULL if the loop is not running or rl is NULL.
+ * Set from before the Entry observers until after the Exit observers.
+ * Threads: any; from another thread the answer may be old by the time it is read.
+ * Reentrancy: call-outs too; calls nothing out.
+ * CF: CFRunLoopCopyCurrentMode, which returns a CFStringRef. Since 0.1.
+ */
 RL_EXPORT char *RL_NULLABLE RLCopyCurrentMode(RLRunLoopRef RL_NULLABLE rl) RL_WARN_UNUSED_RESULT;
 
+/**
+ * Lists the names of a loop's modes, each once, in no promised order.
+ *
+ * A mode comes into being when an item or a queued function first names it, and stays. The
+ * pseudo-mode is not listed.
+ * rl: any loop, or NULL. count: receives the number of names, 0 for a NULL loop; may be NULL.
+ * Returns: an array that ends with NULL, names and all in one block; NULL for a NULL loop.
+ * Threads: any. Ownership: the caller calls free once, on the array.
+ * Reentrancy: call-outs too; calls nothing out.
+ * CF: CFRunLoopCopyAllModes, which returns a CFArrayRef. Since 0.1.
+ */
 RL_EXPORT char *RL_NULLABLE *RL_NULLABLE RLCopyAllModes(RLRunLoopRef RL_NULLABLE rl, RLIndex *RL_NULLABLE count)
     RL_WARN_UNUSED_RESULT;
 
+/**
+ * Puts a mode into the loop's set of common modes, for good, and every common item into that mode.
+ *
+ * rl, mode: NULL, kRLCommonModes itself and a name that is common already: nothing happens. An
+ *     item that was taken out of a mode by itself does not come back by this.
+ * Threads: any; wakes the loop if that gives the mode a v0 source from another thread.
+ * Reentrancy: call-outs too; calls schedule of each v0 source that joins, on this thread, and
+ * may call equal and hash of sources.
+ * CF: CFRunLoopAddCommonMode, which accepts the pseudo-mode and crashes later. Since 0.1.
+ */
 RL_EXPORT void RLAddCommonMode(RLRunLoopRef RL_NULLABLE rl, RLMode RL_NULLABLE mode);
 
+/**
+ * Gives the date of a mode's timer that is due first.
+ *
+ * rl, mode: NULL, a mode that does not exist and the pseudo-mode have no timers.
+ * Returns: the date, which may be past, and may be that of a timer whose callback runs now; 0 if
+ * the mode has no timer.
+ * Threads: any. Reentrancy: call-outs too; calls nothing out.
+ * CF: CFRunLoopGetNextTimerFireDate. Since 0.1.
+ */
 RL_EXPORT RLAbsoluteTime RLGetNextTimerFireDate(RLRunLoopRef RL_NULLABLE rl, RLMode RL_NULLABLE mode);
 
+/**
+ * Runs the calling thread's loop in kRLDefaultMode until it is stopped or nothing is left in it.
+ *
+ * Returns: after RLStop, or as soon as the mode has no source, timer or queued function, which may
+ * be at once.
+ * Threads: acts on the calling thread's loop. Ownership: nothing changes hands.
+ * Reentrancy: call-outs too (a nested run); calls out to everything in the mode.
+ * CF: CFRunLoopRun. Since 0.1.
+ */
 RL_EXPORT void RLRun(void);
 
+/**
+ * Runs the calling thread's loop in one mode for a time, or until a source was handled.
+ *
+ * mode: a name; NULL, kRLCommonModes and a mode with no source, timer or queued function return
+ *     kRLRunFinished at once, with no observer called. Observers alone do not keep a run going.
+ * seconds: 0 or less: one pass that does not wait, so kRLRunTimedOut or kRLRunHandledSource. Up to
+ *     504911232 (16 years): the run ends that long after Entry, by the monotonic clock, at the end
+ *     of a pass. More, infinity or NaN: no deadline.
+ * returnAfterSourceHandled: true ends the run after the pass in which a source performed; then only
+ *     the first of several signalled sources performs. Timers and functions do not count.
+ * Returns: RLRunResult. Threads: acts on the calling thread's loop.
+ * Reentrancy: call-outs too; each run has its own deadline, stop and result; calls out to all.
+ * CF: CFRunLoopRunInMode; an outer run keeps its deadline and its wake-ups. Since 0.1.
+ */
 RL_EXPORT RLRunResult RLRunInMode(RLMode RL_NULLABLE mode, RLTimeInterval seconds, bool returnAfterSourceHandled);
 
+/**
+ * Tells whether a loop waits: after its BeforeWaiting observers and before its AfterWaiting ones.
+ *
+ * rl: any loop; NULL gives false.
+ * Returns: true while it waits; a pass that only polls may show true for an instant.
+ * Threads: any; from another thread the answer may be old by the time it is read.
+ * Reentrancy: call-outs too; calls nothing out.
+ * CF: CFRunLoopIsWaiting. Since 0.1.
+ */
 RL_EXPORT bool RLIsWaiting(RLRunLoopRef RL_NULLABLE rl);
 
+/**
+ * Ends a loop's wait, so that it looks for signalled sources and queued functions in another pass.
+ *
+ * rl: any loop; NULL does nothing. A loop that is not running forgets the call; one that runs but
+ *     has not yet waited in its pass does not sleep in it, which holds for outer runs as well.
+ *     Many calls before the wait ends count as one. It neither ends a run nor counts as a source.
+ * Threads: any, and async-signal-safe. Ownership: the caller must hold a reference, or be sure that
+ * the loop's thread lives.
+ * Reentrancy: call-outs too; calls nothing out.
+ * CF: CFRunLoopWakeUp, which is not async-signal-safe. Since 0.1.
+ */
 RL_EXPORT void RLWakeUp(RLRunLoopRef RL_NULLABLE rl);
 
+/**
+ * Makes the innermost run of a loop return kRLRunStopped after its pass, and ends its wait.
+ *
+ * rl: any loop; NULL does nothing. A loop that is not running forgets the call, and so does a run
+ *     in its Exit observers. The pass in progress is completed without sleeping and Exit observers
+ *     are called. Before the first pass, in Entry, no pass is made.
+ * Errors: a run that returns kRLRunHandledSource or kRLRunTimedOut instead forgets the stop.
+ * Threads: any, and async-signal-safe. Ownership: as for RLWakeUp.
+ * Reentrancy: call-outs too; outer runs go on; calls nothing out.
+ * CF: CFRunLoopStop, which is not async-signal-safe. Since 0.1.
+ */
 RL_EXPORT void RLStop(RLRunLoopRef RL_NULLABLE rl);
 
+/**
+ * Lets a loop watch for wake-ups for a moment before it sleeps: less delay for more processor time.
+ *
+ * rl: any loop; NULL does nothing.
+ * seconds: 0 at first; NaN and negatives count as 0, more than 0.001 as 0.001. The loop never spins
+ *     past its next timer or deadline. Events of descriptors are seen when the spin ends.
+ * Threads: any; holds from the next wait on. Reentrancy: call-outs too; calls nothing out.
+ * CF: none. Since 0.1.
+ */
 RL_EXPORT void RLSetSpinLimit(RLRunLoopRef RL_NULLABLE rl, RLTimeInterval seconds);
 
 RL_HEADER_END

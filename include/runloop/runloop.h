@@ -1,4 +1,18 @@
-/* RunLoop: everything a C program needs; each concept has its own header, which is its manual. */
+/*
+ * RunLoop: everything a C program needs. Each concept has its own header, which is its manual:
+ *
+ *   base.h      the words of this manual, references, time, NULL, threads: read it first
+ *   loop.h      the loop, its modes, running it, waking and stopping it
+ *   source.h    sources: signalled by the program, or by a file descriptor
+ *   timer.h     timers
+ *   observer.h  callbacks at the stages of a run
+ *   perform.h   functions queued for a loop; blocks.h: the same for blocks
+ *   data.h      bytes with a reference count
+ *
+ * A program compiles and links with what `pkg-config --cflags --libs runloop` says.
+ * Rules: Docs/semantics.md, sections 0 to 13, number every behaviour; Docs/porting.md leads from
+ * CoreFoundation to here, and Docs/deviations.md lists where the two differ.
+ */
 #ifndef RUNLOOP_RUNLOOP_H
 #define RUNLOOP_RUNLOOP_H
 
