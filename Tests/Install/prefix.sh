@@ -1,0 +1,57 @@
+#!/bin/sh
+# An installed copy serves programs outside this tree: by pkg-config, by find_package, and after the
+# prefix was moved.
+# usage: prefix.sh BUILD-FOLDER THIS-FOLDER LIBDIR VERSION
+set -eu
+build=$1 here=$2 libdir=$3 version=$4
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+cmake --install "$build" --prefix "$work/first" >"$work/install.log"
+mv "$work/first" "$work/moved"
+prefix=$work/moved
+
+# Exactly these files, the module map among them and the one for building in place not.
+(cd "$prefix" && find . -type f -o -type l) | sed 's,^\./,,' | sort >"$work/found"
+{
+    (cd "$here/../../include" && ls runloop/*.h runloop/module.modulemap) | sed 's,^,include/,'
+    for file in librunloop.so librunloop.so.${version%%.*} librunloop.so.$version pkgconfig/runloop.pc \
+        cmake/RunLoop/RunLoopConfig.cmake cmake/RunLoop/RunLoopConfigVersion.cmake \
+        cmake/RunLoop/RunLoopTargets.cmake cmake/RunLoop/RunLoopTargets-release.cmake; do
+        echo "$libdir/$file"
+    done
+} | sort >"$work/wanted"
+diff "$work/wanted" "$work/found" || { echo "the installed files are not the expected ones"; exit 1; }
+if grep -rIl -e "$build" -e "$work/first" "$prefix"; then
+    echo "the files above name the folder they were built in or installed to"
+    exit 1
+fi
+
+cp "$here/program.c" "$work/"
+cd "$work"
+export PKG_CONFIG_PATH="$prefix/$libdir/pkgconfig"
+for flag in $(pkg-config --cflags --libs runloop); do
+    case $flag in -I* | -L* | -l*) ;; *) echo "SwiftPM would refuse $flag"; exit 1 ;; esac
+done
+[ "$(pkg-config --modversion runloop)" = "$version" ]
+cc -std=c99 -Wall -Wextra -Werror program.c -o by_pkg_config $(pkg-config --cflags --libs runloop)
+LD_LIBRARY_PATH="$prefix/$libdir" ./by_pkg_config "$version"
+
+mkdir project && cp program.c project/
+cat >project/CMakeLists.txt <<END
+cmake_minimum_required(VERSION 3.16)
+project(Client C)
+find_package(RunLoop ${version%.*} REQUIRED)
+add_executable(client program.c)
+target_link_libraries(client PRIVATE RunLoop::runloop)
+END
+cmake -S project -B project/build -DCMAKE_PREFIX_PATH="$prefix" >project.log || { cat project.log; exit 1; }
+cmake --build project/build >project.log || { cat project.log; exit 1; }
+project/build/client "$version"
+# A program that asks for another minor version is told so.
+sed -i "s/RunLoop ${version%.*} REQUIRED/RunLoop 99.0 REQUIRED/" project/CMakeLists.txt
+if cmake -S project -B project/other -DCMAKE_PREFIX_PATH="$prefix" >project.log 2>&1; then
+    echo "version 99.0 was found"
+    exit 1
+fi
+echo "installed, moved, built and ran by pkg-config and by find_package"
