@@ -183,12 +183,20 @@ RLObserverRef probe_observer(Probe *probe, RLOptionFlags activities, bool repeat
 }
 
 void probe_perform(Probe *probe, RLRunLoopRef loop, RLMode mode) {
+    probe->loop = loop;
     RLPerformFunction(loop, mode, probe_call, probe, probe_release_performed);
 }
 
-void probe_perform_in_modes(Probe *probe, RLRunLoopRef loop, const RLMode *modes, RLIndex mode_count) {
-    RLPerformFunctionInModes(loop, modes, mode_count, probe_call, probe, probe_release_performed);
+void probe_perform_in_modes(Probe *probe, RLRunLoopRef loop, const RLMode *modes, RLIndex number) {
+    probe->loop = loop;
+    RLPerformFunctionInModes(loop, modes, number, probe_call, probe, probe_release_performed);
 }
+
+void action_stop(Probe *self) { RLStop(self->loop); }
+
+void action_wake_up(Probe *self) { RLWakeUp(self->loop); }
+
+void action_take_time(Probe *self) { take_time((double)self->value / 1000); }
 
 RLSourceRef add_source(Probe *probe, RLMode mode) {
     RLAddSource(RLGetCurrent(), probe_source(probe, 0), mode);

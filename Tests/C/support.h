@@ -12,8 +12,8 @@
  *         expect_trace("");
  *     }
  *
- * The program takes --list (print every case, its rules and its sentence) and names of cases to run.
- * RL_TEST_TIMEOUT in the environment is the limit of one case in seconds (60 without it).
+ * The program takes --list (print every case, its rules and its sentence), --spin SECONDS (every
+ * RL_TEST loop gets that spin limit) and names of cases to run. RL_TEST_TIMEOUT in the environment is the limit of one case in seconds (60 without it).
  */
 #ifndef RUNLOOP_TESTS_SUPPORT_H
 #define RUNLOOP_TESTS_SUPPORT_H
@@ -105,11 +105,17 @@ RLObserverRef probe_observer(Probe *probe, RLOptionFlags activities, bool repeat
 void probe_perform(Probe *probe, RLRunLoopRef loop, RLMode mode);
 void probe_perform_in_modes(Probe *probe, RLRunLoopRef loop, const RLMode *modes, RLIndex count);
 
-/* Create, add to the creating thread's loop in the mode, and leave the only reference to the loop. */
+/* Create, add to the current loop in the mode, and leave the only reference to the loop. */
 RLSourceRef add_source(Probe *probe, RLMode mode);
 RLSourceRef add_port(Probe *probe, int fd, RLMode mode);
 RLTimerRef add_timer(Probe *probe, RLAbsoluteTime date, RLTimeInterval interval, RLMode mode);
 RLObserverRef add_observer(Probe *probe, RLOptionFlags activities, RLMode mode);
+
+/* Actions: stop, or wake, the loop of the probe's creator. */
+void action_stop(Probe *self);
+void action_wake_up(Probe *self);
+/* An action: takes `value` milliseconds. */
+void action_take_time(Probe *self);
 
 /* An observer of all activities that records E BT BS BW AW X. */
 RLObserverRef observe(RLRunLoopRef loop, RLMode mode);
@@ -126,6 +132,8 @@ RLSourceRef keep_alive(RLRunLoopRef loop, RLMode mode);
 double monotonic_now(void);
 /* A date so many seconds from now; negative for the past. */
 RLAbsoluteTime date_in(double seconds);
+/* Sleeps at least so long; only for callbacks that are to take time. */
+void take_time(double seconds);
 /* A date no test lives to see. */
 #define FAR_FUTURE date_in(100000)
 
@@ -158,7 +166,18 @@ void wait_until_count(const int *counter, int value);
 /* Starts a thread that calls function(argument) once the loop is seen waiting. */
 Thread *when_waiting(RLRunLoopRef loop, void (*function)(void *argument), void *argument);
 
-/* Another thread with a loop. body runs on it, after `loop` was set; thread_join(loop_thread.thread). */
+/* What such a thread usually does. */
+void call_stop(void *loop);
+void call_wake_up(void *loop);
+/* Signals the source of the probe and wakes the probe's loop. */
+void call_signal_and_wake_up(void *probe);
+/*
+ * Whether the loop is seen waiting all the time for so many seconds. It shows that something did
+ * not end a wait, as far as a test can.
+ */
+bool stays_waiting(RLRunLoopRef loop, double seconds);
+
+/* Another thread with a loop: body runs on it after `loop` was set. End it with thread_join. */
 typedef struct LoopThread {
     RLRunLoopRef loop;
     Thread *thread;

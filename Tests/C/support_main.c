@@ -14,8 +14,11 @@ void test_register(TestCase *test_case) {
     last_case = &test_case->next;
 }
 
+static double spin_limit;
+
 static void call_body(void *argument) {
     void (*body)(void) = *(void (**)(void))argument;
+    if (spin_limit > 0) RLSetSpinLimit(RLGetCurrent(), spin_limit);
     body();
 }
 
@@ -53,6 +56,11 @@ int main(int argc, char **argv) {
         return 0;
     }
     Suite *suite = suite_create(argv[0]);
+    if (argc > 2 && strcmp(argv[1], "--spin") == 0) {
+        spin_limit = atof(argv[2]);
+        argc -= 2;
+        argv += 2;
+    }
     int wanted = 0;
     for (const TestCase *c = first_case; c; c = c->next) {
         if (!is_wanted(c, argc - 1, argv + 1)) continue;

@@ -20,7 +20,19 @@ double monotonic_now(void) {
     return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
 }
 
+/* Gives the other threads the processor for a moment. */
+static void pause_briefly(void) {
+    struct timespec moment = {0, 200000};
+    sched_yield();
+    nanosleep(&moment, NULL);
+}
+
 RLAbsoluteTime date_in(double seconds) { return RLAbsoluteTimeGetCurrent() + seconds; }
+
+void take_time(double seconds) {
+    double end = monotonic_now() + seconds;
+    while (monotonic_now() < end) pause_briefly();
+}
 
 /* Threads */
 
@@ -81,19 +93,31 @@ bool gate_is_open(Gate *gate) {
     return open;
 }
 
-/* Gives the other threads the processor for a moment. */
-static void pause_briefly(void) {
-    struct timespec moment = {0, 200000};
-    sched_yield();
-    nanosleep(&moment, NULL);
-}
-
 void wait_until_waiting(RLRunLoopRef loop) {
     while (!RLIsWaiting(loop)) pause_briefly();
 }
 
 void wait_until_count(const int *counter, int value) {
     while (count_of(counter) < value) pause_briefly();
+}
+
+bool stays_waiting(RLRunLoopRef loop, double seconds) {
+    double end = monotonic_now() + seconds;
+    while (monotonic_now() < end) {
+        if (!RLIsWaiting(loop)) return false;
+        pause_briefly();
+    }
+    return true;
+}
+
+void call_stop(void *loop) { RLStop(loop); }
+
+void call_wake_up(void *loop) { RLWakeUp(loop); }
+
+void call_signal_and_wake_up(void *argument) {
+    Probe *probe = argument;
+    RLSourceSignal(probe->source);
+    RLWakeUp(probe->loop);
 }
 
 static void loop_thread_main(void *argument) {
