@@ -1,0 +1,47 @@
+#if InstalledLibrary
+internal import CRunLoopInstalled
+#else
+internal import CRunLoop
+#endif
+
+#if canImport(Glibc)
+internal import Glibc
+#elseif canImport(Musl)
+internal import Musl
+#endif
+
+extension Duration {
+    /// The duration as the C library takes it, rounded to the nearest double.
+    var inSeconds: RLTimeInterval { self / .seconds(1) }
+}
+
+/// Frees a memory block that a Copy function of the C library returned.
+func release(block: UnsafeMutableRawPointer) { free(block) }
+
+/// What the C library says of one of its objects.
+func describe(_ object: RLTypeRef) -> String {
+    guard let text = RLCopyDescription(object) else { return "(no description)" }
+    defer { release(block: text) }
+    return String(cString: text)
+}
+
+/// An object that the C library keeps as the info of a context.
+///
+/// A context is made with the object unretained and with these two functions, so that the library
+/// takes its own reference at creation and drops it when its rules say so.
+class ContextInfo {
+    /// The object behind an info pointer that a call-out was given; the library keeps it alive for
+    /// the length of the call-out.
+    static func unretained(_ info: UnsafeRawPointer) -> Self {
+        let object = Unmanaged<ContextInfo>.fromOpaque(info).takeUnretainedValue()
+        return unsafeDowncast(object, to: Self.self)
+    }
+}
+
+func retainInfo(_ info: UnsafeRawPointer?) -> UnsafeRawPointer? {
+    UnsafeRawPointer(Unmanaged<ContextInfo>.fromOpaque(info!).retain().toOpaque())
+}
+
+func releaseInfo(_ info: UnsafeRawPointer?) {
+    Unmanaged<ContextInfo>.fromOpaque(info!).release()
+}
