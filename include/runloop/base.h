@@ -6,7 +6,8 @@
  * char * or char ** with free. What a Get function returns is borrowed. The library retains what it
  * needs: an item may be released as soon as it was added. Contexts are copied, their info retained.
  * NULL. A NULL object is allowed everywhere: actions do nothing, getters return 0, false or NULL.
- * A reference of the wrong type is a mistake in the program: it traps with a message.
+ * A reference of the wrong type is a mistake in the program: it traps, which is one line on standard
+ * error and abort. So does running out of memory.
  * Names. Modes are UTF-8 strings compared by content; the library copies them.
  * Time. Dates are seconds since 2001-01-01 00:00 UTC on the wall clock, intervals are seconds.
  * Threads. "Any thread" is the rule; a running loop's call-outs come on its own thread. Only
@@ -213,8 +214,8 @@ RL_EXPORT char *RL_NULLABLE RLCopyDescription(RLTypeRef RL_NULLABLE obj) RL_WARN
 /**
  * Sends the library's few log lines to a function instead of standard error, process-wide.
  *
- * handler: called with one line; it is read only during the call. Names that come from outside are
- *     made printable in it. NULL goes back to standard error, one write per line.
+ * handler: called with one line, without a newline; good during the call only. Names from outside
+ *     are made printable in it. NULL goes back to standard error, one write per line.
  * info: handed to handler as it is; NULL is allowed. The library does not retain or free it.
  * Threads: any; handler runs on whichever thread has something to say, never inside RLSourceSignal,
  * RLWakeUp or RLStop. Reentrancy: call-outs too; the call itself calls nothing out.
