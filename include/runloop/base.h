@@ -6,15 +6,16 @@
  * char * or char ** with free. What a Get function returns is borrowed. The library retains what it
  * needs: an item may be released as soon as it was added. Contexts are copied, their info retained.
  * NULL. A NULL object is allowed everywhere: actions do nothing, getters return 0, false or NULL.
- * A reference of the wrong type is a mistake in the program: it traps, which is one line on standard
+ * A reference of the wrong type is a mistake in the program: it traps, which is a line on standard
  * error and abort. So does running out of memory.
  * Names. Modes are UTF-8 strings compared by content; the library copies them.
  * Time. Dates are seconds since 2001-01-01 00:00 UTC on the wall clock, intervals are seconds.
- * Threads. "Any thread" is the rule; a running loop's call-outs come on its own thread. Only
- * RLSourceSignal, RLWakeUp and RLStop are async-signal-safe (4 KiB of stack is enough for them).
+ * Threads. "Any" is the rule. Only RLSourceSignal, RLWakeUp and RLStop are async-signal-safe; they
+ * need at most 4 KiB of stack.
  * Call-outs are the program's functions that the library calls: perform, timer, observer and queued
- * functions, and those of contexts. No lock of the library is held in any of them, so every call is
- * allowed there. "Reentrancy: call-outs too" says so; "calls out" says what may run in a call.
+ * functions on the loop's thread, the others of contexts on the thread whose call causes them. No
+ * lock of the library is held in any of them, so every call is allowed there: "Reentrancy: call-outs
+ * too" says so, and what follows says which of them the call itself may call.
  * fork: the child may go on using the loop of the thread that forked; the parent never notices.
  * Rules: Docs/semantics.md, sections 0, 12 and 13.
  */
