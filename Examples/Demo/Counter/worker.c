@@ -10,7 +10,7 @@ static bool is_printable(unsigned char c) { return c >= ' ' && c <= '~'; }
 /* As wc counts in the C locale: a word is a run of bytes other than white space, one of them printable. A batch
  * ends with a line, so no word goes on in the next. */
 static demo_counts count(const demo_batch *batch) {
-    demo_counts counts = {.bytes = batch->length, .portions = 1};
+    demo_counts counts = {.bytes = batch->length, .portions = batch->length > 0};
     bool in_word = false;
     for (size_t i = 0; i < batch->length; ++i) {
         unsigned char c = (unsigned char)batch->bytes[i];
