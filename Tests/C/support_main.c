@@ -15,14 +15,25 @@ void test_register(TestCase *test_case) {
 }
 
 static double spin_limit;
+static Gate body_done = GATE_INITIALIZER;
 
+/*
+ * The thread is parked and not ended after the body: its end would call the cancel callbacks of the
+ * probes on the body's stack, which is gone by then. The process ends soon after.
+ */
 static void call_body(void *argument) {
     void (*body)(void) = *(void (**)(void))argument;
+    Gate never = GATE_INITIALIZER;
     if (spin_limit > 0) RLSetSpinLimit(RLGetCurrent(), spin_limit);
     body();
+    gate_open(&body_done);
+    gate_wait(&never);
 }
 
-void test_on_fresh_thread(void (*body)(void)) { thread_join(thread_start(call_body, &body)); }
+void test_on_fresh_thread(void (*body)(void)) {
+    thread_start(call_body, &body);
+    gate_wait(&body_done);
+}
 
 static double case_timeout(void) {
     const char *text = getenv("RL_TEST_TIMEOUT");
