@@ -1,9 +1,9 @@
 #!/bin/sh
 # An installed copy serves programs outside this tree: by pkg-config, by find_package, and after the
 # prefix was moved.
-# usage: prefix.sh BUILD-FOLDER THIS-FOLDER LIBDIR VERSION
+# usage: prefix.sh BUILD-FOLDER THIS-FOLDER LIBDIR VERSION BUILD-TYPE
 set -eu
-build=$1 here=$2 libdir=$3 version=$4
+build=$1 here=$2 libdir=$3 version=$4 build_type=$5
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
@@ -17,7 +17,7 @@ prefix=$work/moved
     (cd "$here/../../include" && ls runloop/*.h runloop/module.modulemap) | sed 's,^,include/,'
     for file in librunloop.so librunloop.so.${version%%.*} librunloop.so.$version pkgconfig/runloop.pc \
         cmake/RunLoop/RunLoopConfig.cmake cmake/RunLoop/RunLoopConfigVersion.cmake \
-        cmake/RunLoop/RunLoopTargets.cmake cmake/RunLoop/RunLoopTargets-release.cmake; do
+        cmake/RunLoop/RunLoopTargets.cmake cmake/RunLoop/RunLoopTargets-$build_type.cmake; do
         echo "$libdir/$file"
     done
 } | sort >"$work/wanted"
