@@ -1,0 +1,218 @@
+import RunLoopKit
+import Testing
+
+/// Timers with Foundation's shape.
+@Suite struct TimerTests {
+    @Test("A scheduled timer is in the default mode of the current loop: S-NSTM-1")
+    func scheduled() {
+        let (contained, fired, result) = onNewThread {
+            let trace = Trace()
+            let before = AbsoluteTime.now
+            let timer = Timer.scheduledTimer(withTimeInterval: .milliseconds(10), repeats: false) { timer in
+                trace.add("valid \(timer.isValid)")
+                if timer.fireDate >= before + .milliseconds(10) { trace.add("on time") }
+            }
+            let contained = RunLoop.current.contains(timer, forMode: .default)
+            let result = RunLoop.current.run(mode: .default)
+            trace.add("valid \(timer.isValid)")
+            return (contained, trace.all, result)
+        }
+        #expect(contained)
+        #expect(fired == ["valid true", "on time", "valid false"])
+        #expect(result == .finished)
+    }
+
+    @Test("A timer fires first one interval after its creation: S-NSTM-2")
+    func firstDate() {
+        let before = AbsoluteTime.now
+        let timer = Timer(timeInterval: .seconds(5), repeats: false) { _ in }
+        let after = AbsoluteTime.now
+        #expect(timer.fireDate >= before + .seconds(5))
+        #expect(timer.fireDate <= after + .seconds(5))
+        #expect(onNewThread { !RunLoop.current.contains(timer, forMode: .default) })
+    }
+
+    @Test("A timer given a date keeps it exactly: S-NSTM-3, S-NSTM-12")
+    func exactDate() {
+        let date = AbsoluteTime(seconds: AbsoluteTime.now.seconds + 1234.567890123)
+        let timer = Timer(fire: date, interval: .milliseconds(100), repeats: true) { _ in }
+        #expect(timer.fireDate == date)
+        #expect(timer.timeInterval == .milliseconds(100))
+        timer.fireDate = AbsoluteTime(seconds: date.seconds + 0.1)
+        #expect(timer.fireDate.seconds == date.seconds + 0.1)
+    }
+
+    @Test("A repeating timer with no interval takes a tenth of a millisecond: S-NSTM-4",
+          arguments: [Duration.zero, .seconds(-1)])
+    func zeroInterval(interval: Duration) {
+        let timer = Timer(timeInterval: interval, repeats: true) { _ in }
+        #expect(timer.timeInterval == .microseconds(100))
+        let fires = onNewThread { () -> Int in
+            let trace = Trace()
+            let timer = Timer.scheduledTimer(withTimeInterval: interval, repeats: true) { timer in
+                trace.add("fire")
+                if trace.count == 3 { timer.invalidate() }
+            }
+            RunLoop.current.run(mode: .default)
+            _ = timer
+            return trace.count
+        }
+        #expect(fires == 3)
+    }
+
+    @Test("fire() on a repeating timer calls back now and leaves the schedule: S-NSTM-5")
+    func fireRepeating() {
+        let trace = Trace()
+        let timer = Timer(timeInterval: .seconds(100), repeats: true) { _ in trace.add("fire") }
+        let date = timer.fireDate
+        timer.fire()
+        timer.fire()
+        #expect(trace.all == ["fire", "fire"])
+        #expect(timer.isValid)
+        #expect(timer.fireDate == date)
+    }
+
+    @Test("fire() on a timer that does not repeat calls back and invalidates: S-NSTM-6, S-NSTM-7")
+    func fireOnce() {
+        let trace = Trace()
+        let timer = Timer(timeInterval: .seconds(100), repeats: false) { timer in
+            trace.add("valid \(timer.isValid)")
+        }
+        timer.fire()
+        timer.fire()
+        #expect(trace.all == ["valid true"])
+        #expect(!timer.isValid)
+    }
+
+    @Test("The interval of a timer that does not repeat is zero: S-NSTM-8")
+    func intervalOfOneShot() {
+        let timer = Timer(fire: .now, interval: .seconds(3), repeats: false) { _ in }
+        #expect(timer.timeInterval == .zero)
+    }
+
+    @Test("The closure is kept until the timer is invalidated: S-NSTM-9, S-TMR-42")
+    func closureLife() {
+        let canary = Canary()
+        let timer = makeTimer(capturing: canary)
+        #expect(canary.deaths == 0)
+        timer.invalidate()
+        #expect(canary.deaths == 1)
+        #expect(!timer.isValid)
+    }
+
+    @Test("A timer that nobody holds takes its closure with it: S-TMR-48")
+    func droppedTimer() {
+        let canary = Canary()
+        _ = makeTimer(capturing: canary)
+        #expect(canary.deaths == 1)
+    }
+
+    @Test("The loop keeps a timer whose creator let it go: S-REF-2, S-TMR-28")
+    func loopKeepsTimer() {
+        let canary = Canary()
+        let deaths = onNewThread { () -> [Int] in
+            let trace = Trace()
+            let captured = canary.capture()
+            Timer.scheduledTimer(withTimeInterval: .milliseconds(1), repeats: false) { _ in
+                captured.touch()
+                trace.add("\(canary.deaths)")
+            }
+            RunLoop.current.run(mode: .default)
+            return [trace.count]
+        }
+        #expect(deaths == [1])
+        #expect(canary.deaths == 1)
+    }
+
+    @Test("An invalid timer gives the last date: S-NSTM-10")
+    func dateOfInvalidTimer() {
+        let date = AbsoluteTime.now + .seconds(77)
+        let timer = Timer(fire: date, interval: .zero, repeats: false) { _ in }
+        timer.invalidate()
+        #expect(timer.fireDate == date)
+        timer.fireDate = date + .seconds(1)
+        #expect(timer.fireDate == date)
+    }
+
+    @Test("A timer set to a past date of a later moment gives that date after it fired: S-NSTM-10, S-TMR-34")
+    func dateAfterFiring() {
+        let (set, read) = onNewThread {
+            let timer = Timer.scheduledTimer(withTimeInterval: .seconds(1000), repeats: false) { _ in }
+            let set = AbsoluteTime.now - .seconds(2)
+            timer.fireDate = set
+            RunLoop.current.run(mode: .default)
+            return (set, timer.fireDate)
+        }
+        #expect(set == read)
+    }
+
+    @Test("A date set from another thread is obeyed by a waiting loop: S-TMR-41, S-WAKE-14")
+    func dateFromAnotherThread() {
+        let waiting = Promise<Timer>()
+        let thread = TestThread { () -> RunLoop.RunResult in
+            let timer = Timer.scheduledTimer(withTimeInterval: .seconds(100_000), repeats: false) { _ in }
+            let ready = RunLoop.Observer(activities: .beforeWaiting) { _, _ in waiting.fulfil(timer) }
+            RunLoop.current.add(ready, forMode: .default)
+            return RunLoop.current.run(mode: .default)
+        }
+        waiting.value.fireDate = .now
+        #expect(thread.join() == .finished)
+    }
+
+    @Test("Tolerance is zero at first and at most half the interval: S-TMR-50, S-TMR-51, S-TMR-52")
+    func tolerance() {
+        let repeating = Timer(timeInterval: .seconds(2), repeats: true) { _ in }
+        #expect(repeating.tolerance == .zero)
+        repeating.tolerance = .milliseconds(250)
+        #expect(repeating.tolerance == .milliseconds(250))
+        repeating.tolerance = .seconds(5)
+        #expect(repeating.tolerance == .seconds(1))
+        repeating.tolerance = .seconds(-1)
+        #expect(repeating.tolerance == .zero)
+    }
+
+    @Test("A timer belongs to one loop: S-TMR-13, S-TMR-14, S-TMR-16")
+    func oneLoop() {
+        let timer = Timer(timeInterval: .seconds(1000), repeats: false) { _ in }
+        let first = Promise<RunLoop>()
+        let removed = Promise<Void>()
+        let owner = TestThread {
+            RunLoop.current.add(timer, forMode: .default)
+            first.fulfil(RunLoop.current)
+            removed.value
+        }
+        let (refused, taken) = onNewThread {
+            let owning = first.value
+            RunLoop.current.add(timer, forMode: .default)
+            let refused = !RunLoop.current.contains(timer, forMode: .default)
+            owning.remove(timer, forMode: .default)
+            RunLoop.current.add(timer, forMode: .default)
+            return (refused, RunLoop.current.contains(timer, forMode: .default))
+        }
+        removed.fulfil(())
+        owner.join()
+        #expect(refused)
+        #expect(taken)
+    }
+
+    @Test("The timer a closure is given equals the one that was made: S-NSRL-15")
+    func identity() {
+        let made = Promise<Timer>()
+        let same = onNewThread { () -> Bool in
+            let result = Promise<Bool>()
+            let timer = Timer.scheduledTimer(withTimeInterval: .zero, repeats: false) { timer in
+                result.fulfil(timer == made.value && timer.hashValue == made.value.hashValue)
+            }
+            made.fulfil(timer)
+            RunLoop.current.run(mode: .default)
+            return result.value
+        }
+        #expect(same)
+        #expect(made.value != Timer(timeInterval: .zero, repeats: false) { _ in })
+    }
+
+    private func makeTimer(capturing canary: Canary) -> Timer {
+        let captured = canary.capture()
+        return Timer(timeInterval: .seconds(100), repeats: true) { _ in captured.touch() }
+    }
+}
