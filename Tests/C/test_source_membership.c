@@ -1,0 +1,375 @@
+/* Custom sources in modes and loops: members, schedule and cancel, and what keeps what alive. */
+#include "support.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Members */
+
+static RLSourceRef twin_of(RLSourceRef source) {
+    RLSourceContext context = {0};
+    RLSourceGetContext(source, &context);
+    RLSourceRef twin = RLSourceCreate(RLSourceGetOrder(source), &context);
+    ck_assert(RLEqual(twin, source));
+    return twin;
+}
+
+RL_TEST(an_equal_source_is_not_added, "S-SRC-7",
+        "Adding a source equal to a member schedules nothing, and its signals are never seen") {
+    static Probe probe = {.name = "s", .traced = true};
+    RLSourceRef member = add_source(&probe, kRLDefaultMode), twin = twin_of(member);
+    RLAddSource(probe.loop, twin, kRLDefaultMode);
+    expect_trace("+s:kCFRunLoopDefaultMode");
+    RLSourceSignal(twin);
+    expect_run(kRLDefaultMode, 0, true, TimedOut);
+    expect_trace("");
+    ck_assert(RLSourceIsSignalled(twin));
+    RLSourceSignal(member);
+    expect_run(kRLDefaultMode, 0, true, HandledSource);
+    expect_trace("s");
+    RLRelease(twin);
+}
+
+RL_TEST(an_equal_source_stands_for_the_member, "S-SRC-8",
+        "Contains is true for a source equal to a member, and Remove of it removes the member") {
+    static Probe probe = {.name = "s", .traced = true, .counted = true};
+    RLSourceRef member = add_source(&probe, kRLDefaultMode), twin = twin_of(member);
+    ck_assert(RLContainsSource(probe.loop, twin, kRLDefaultMode));
+    RLRetain(member);
+    RLRemoveSource(probe.loop, twin, kRLDefaultMode);
+    ck_assert(!RLContainsSource(probe.loop, member, kRLDefaultMode));
+    ck_assert(!RLContainsSource(probe.loop, twin, kRLDefaultMode));
+    expect_trace("+s:kCFRunLoopDefaultMode -s:kCFRunLoopDefaultMode");
+    RLSourceSignal(member);
+    expect_run(kRLDefaultMode, 0, true, Finished);
+    RLRelease(twin);
+    RLRelease(member);
+    ck_assert_int_eq(probe.releases, 2);
+}
+
+RL_TEST(adding_again_is_one_membership, "S-SRC-18 S-SRC-19 S-MODE-21",
+        "A second Add to the mode schedules nothing, and one Remove ends the membership") {
+    static Probe probe = {0};
+    RLSourceRef source = add_source(&probe, kRLDefaultMode);
+    RLRetain(source);
+    RLAddSource(probe.loop, source, kRLDefaultMode);
+    ck_assert_int_eq(probe.schedules, 1);
+    RLRemoveSource(probe.loop, source, kRLDefaultMode);
+    RLRemoveSource(probe.loop, source, kRLDefaultMode);
+    RLRemoveSource(probe.loop, source, "never made");
+    ck_assert_int_eq(probe.cancels, 1);
+    ck_assert(!RLContainsSource(probe.loop, source, kRLDefaultMode));
+    RLRelease(source);
+}
+
+static Gate leave = GATE_INITIALIZER;
+static void wait_to_leave(LoopThread *self) {
+    (void)self;
+    gate_wait(&leave);
+}
+
+RL_TEST(invalidation_leaves_every_mode_of_every_loop, "S-SRC-9 S-SRC-10",
+        "Invalidation takes a source out of all modes of all loops, with one cancel for each") {
+    static Probe probe = {.name = "s"};
+    LoopThread other = {0};
+    RLRunLoopRef loop = RLGetCurrent();
+    loop_thread_start(&other, wait_to_leave, NULL);
+    RLSourceRef source = probe_source(&probe, 0);
+    RLAddCommonMode(loop, "common");
+    RLAddSource(loop, source, kRLCommonModes);
+    RLAddSource(loop, source, "own");
+    RLAddSource(other.loop, source, kRLDefaultMode);
+    RLAddSource(other.loop, source, "theirs");
+    ck_assert_int_eq(probe.schedules, 5);
+    RLSourceInvalidate(source);
+    ck_assert_int_eq(probe.cancels, 5);
+    ck_assert(!RLContainsSource(loop, source, kRLDefaultMode));
+    ck_assert(!RLContainsSource(loop, source, "common"));
+    ck_assert(!RLContainsSource(loop, source, "own"));
+    ck_assert(!RLContainsSource(loop, source, kRLCommonModes));
+    ck_assert(!RLContainsSource(other.loop, source, kRLDefaultMode));
+    ck_assert(!RLContainsSource(other.loop, source, "theirs"));
+    RLAddCommonMode(loop, "later");
+    RLSourceInvalidate(source);
+    ck_assert_int_eq(probe.schedules, 5);
+    ck_assert_int_eq(probe.cancels, 5);
+    gate_open(&leave);
+    thread_join(other.thread);
+    RLRelease(source);
+}
+
+RL_TEST(an_invalid_source_is_not_added, "S-SRC-13",
+        "Adding an invalid source, to a mode or to the common modes, schedules nothing") {
+    static Probe probe = {0};
+    RLSourceRef source = probe_source(&probe, 0);
+    RLSourceInvalidate(source);
+    RLAddSource(probe.loop, source, kRLDefaultMode);
+    RLAddSource(probe.loop, source, kRLCommonModes);
+    ck_assert_int_eq(probe.schedules, 0);
+    ck_assert(!RLContainsSource(probe.loop, source, kRLDefaultMode));
+    ck_assert(!RLContainsSource(probe.loop, source, kRLCommonModes));
+    expect_run(kRLDefaultMode, 0, false, Finished);
+    RLRelease(source);
+}
+
+/* Life */
+
+static void end_at_once(LoopThread *self) { RLRetain(self->loop); }
+
+static RLRunLoopRef loop_without_thread(void) {
+    LoopThread other = {0};
+    loop_thread_start(&other, end_at_once, NULL);
+    thread_join(other.thread);
+    return other.loop;
+}
+
+RL_TEST(a_source_and_a_dead_loop_keep_each_other, "S-SRC-15",
+        "A source added to a loop without a thread lives with it until the source is invalidated") {
+    static Probe probe = {.counted = true};
+    RLRunLoopRef dead = loop_without_thread();
+    RLSourceRef source = probe_source(&probe, 0);
+    RLAddSource(dead, source, kRLDefaultMode);
+    RLRelease(source);
+    RLRelease(dead);
+    ck_assert_int_eq(probe.releases, 0);
+    ck_assert(RLSourceIsValid(source));
+    ck_assert(RLContainsSource(dead, source, kRLDefaultMode));
+    RLSourceInvalidate(source);
+    ck_assert_int_eq(probe.cancels, 1);
+    ck_assert_int_eq(probe.releases, 1);
+}
+
+RL_TEST(removal_parts_a_source_and_a_dead_loop, "S-SRC-15",
+        "A source added to a loop without a thread lives with it until the source is removed") {
+    static Probe probe = {.counted = true};
+    RLRunLoopRef dead = loop_without_thread();
+    RLSourceRef source = probe_source(&probe, 0);
+    RLAddSource(dead, source, kRLDefaultMode);
+    RLRelease(source);
+    RLRelease(dead);
+    ck_assert_int_eq(probe.releases, 0);
+    RLRemoveSource(dead, source, kRLDefaultMode);
+    ck_assert_int_eq(probe.cancels, 1);
+    ck_assert_int_eq(probe.releases, 1);
+}
+
+static void invalidate_self(Probe *self) {
+    trace("before");
+    RLSourceInvalidate(self->source);
+    trace("after");
+    ck_assert(!RLSourceIsValid(self->source));
+}
+
+RL_TEST(a_source_may_invalidate_itself, "S-SRC-16",
+        "Invalidating in the own perform is allowed; the cancel runs inside the call") {
+    static Probe probe = {.name = "s", .traced = true, .counted = true, .action = invalidate_self};
+    RLSourceSignal(add_source(&probe, kRLDefaultMode));
+    trace_take();
+    expect_run(kRLDefaultMode, 60, false, Finished);
+    expect_trace("s before -s:kCFRunLoopDefaultMode after");
+    ck_assert_int_eq(probe.releases, 1);
+}
+
+static Gate performing = GATE_INITIALIZER, invalidated = GATE_INITIALIZER;
+static void wait_for_invalidation(Probe *self) {
+    gate_open(&performing);
+    gate_wait(&invalidated);
+    ck_assert(!RLSourceIsValid(self->source));
+    trace("finished");
+}
+static void invalidate_while_performing(void *source) {
+    gate_wait(&performing);
+    RLSourceInvalidate(source);
+    gate_open(&invalidated);
+}
+
+RL_TEST(invalidation_does_not_wait_for_the_perform, "S-SRC-17",
+        "Another thread's Invalidate returns while the perform runs, which finishes normally") {
+    static Probe probe = {.name = "s", .counted = true, .action = wait_for_invalidation};
+    RLSourceSignal(add_source(&probe, kRLDefaultMode));
+    RLRetain(probe.source);
+    Thread *thread = thread_start(invalidate_while_performing, probe.source);
+    expect_run(kRLDefaultMode, 60, false, Finished);
+    thread_join(thread);
+    expect_trace("s finished");
+    ck_assert_int_eq(probe.releases, 0);
+    RLRelease(probe.source);
+    ck_assert_int_eq(probe.releases, 1);
+}
+
+/* schedule and cancel */
+
+typedef struct Hooked {
+    RLSourceRef source;
+    RLRunLoopRef loop;
+    pthread_t thread;
+    int schedules, cancels;
+    bool member, valid;
+    void (*hook)(struct Hooked *self);
+} Hooked;
+
+static void note(Hooked *self, RLRunLoopRef loop, RLMode mode) {
+    self->loop = loop;
+    self->thread = pthread_self();
+    self->member = self->source && RLContainsSource(loop, self->source, mode);
+    self->valid = self->source && RLSourceIsValid(self->source);
+    ck_assert_str_ne(mode, kRLCommonModes);
+    trace("%s", mode);
+    if (self->hook) self->hook(self);
+}
+static void hooked_schedule(void *info, RLRunLoopRef loop, RLMode mode) {
+    trace("+");
+    note(info, loop, mode);
+    __atomic_add_fetch(&((Hooked *)info)->schedules, 1, __ATOMIC_SEQ_CST);
+}
+static void hooked_cancel(void *info, RLRunLoopRef loop, RLMode mode) {
+    trace("-");
+    note(info, loop, mode);
+    __atomic_add_fetch(&((Hooked *)info)->cancels, 1, __ATOMIC_SEQ_CST);
+}
+static RLSourceRef hooked_source(Hooked *hooked) {
+    RLSourceContext context = {0};
+    context.info = hooked;
+    context.schedule = hooked_schedule;
+    context.cancel = hooked_cancel;
+    hooked->source = RLSourceCreate(0, &context);
+    return hooked->source;
+}
+
+RL_TEST(schedule_finds_a_member_and_cancel_none, "S-SRC-18 S-SRC-19 S-SRC-22",
+        "The source is a member inside schedule and none inside cancel, where it is valid after "
+        "Remove and invalid after Invalidate") {
+    static Hooked hooked;
+    RLRunLoopRef loop = RLGetCurrent();
+    RLSourceRef source = hooked_source(&hooked);
+    RLAddSource(loop, source, "m");
+    ck_assert(hooked.member && hooked.valid);
+    ck_assert_ptr_eq(hooked.loop, loop);
+    RLRemoveSource(loop, source, "m");
+    ck_assert(!hooked.member && hooked.valid);
+    ck_assert_ptr_eq(hooked.loop, loop);
+    RLAddSource(loop, source, "m");
+    RLSourceInvalidate(source);
+    ck_assert(!hooked.member && !hooked.valid);
+    expect_trace("+ m - m + m - m");
+    RLRelease(source);
+}
+
+RL_TEST(schedule_gets_the_real_mode_names, "S-SRC-20 S-SRC-18 S-SRC-19",
+        "The pseudo-mode is never named to schedule or cancel, but each common mode is once") {
+    static Hooked hooked;
+    RLRunLoopRef loop = RLGetCurrent();
+    RLSourceRef source = hooked_source(&hooked);
+    RLAddCommonMode(loop, "extra");
+    RLAddSource(loop, source, kRLCommonModes);
+    ck_assert_int_eq(hooked.schedules, 2);
+    ck_assert_int_eq(trace_count("extra"), 1);
+    ck_assert_int_eq(trace_count(kRLDefaultMode), 1);
+    RLAddCommonMode(loop, "late");
+    ck_assert_int_eq(hooked.schedules, 3);
+    ck_assert_int_eq(trace_count("late"), 1);
+    trace_take();
+    RLRemoveSource(loop, source, kRLCommonModes);
+    ck_assert_int_eq(hooked.cancels, 3);
+    ck_assert_int_eq(trace_count("extra"), 1);
+    ck_assert_int_eq(trace_count("late"), 1);
+    ck_assert_int_eq(trace_count(kRLDefaultMode), 1);
+    RLRelease(source);
+}
+
+static Gate calls_made = GATE_INITIALIZER;
+static void exit_when_calls_were_made(LoopThread *self) {
+    (void)self;
+    gate_wait(&calls_made);
+}
+
+RL_TEST(schedule_runs_on_the_calling_thread, "S-SRC-21",
+        "Add, AddCommonMode, Remove and Invalidate call back on the calling thread, not the loop's") {
+    static Hooked hooked;
+    LoopThread other = {0};
+    loop_thread_start(&other, exit_when_calls_were_made, NULL);
+    pthread_t self = pthread_self(), nobody;
+    memset(&nobody, 0, sizeof nobody);
+    RLSourceRef source = hooked_source(&hooked);
+    RLAddSource(other.loop, source, kRLCommonModes);
+    ck_assert(pthread_equal(hooked.thread, self));
+    hooked.thread = nobody;
+    RLAddCommonMode(other.loop, "extra");
+    ck_assert(pthread_equal(hooked.thread, self));
+    hooked.thread = nobody;
+    RLRemoveSource(other.loop, source, "extra");
+    ck_assert(pthread_equal(hooked.thread, self));
+    hooked.thread = nobody;
+    RLSourceInvalidate(source);
+    ck_assert(pthread_equal(hooked.thread, self));
+    gate_open(&calls_made);
+    thread_join(other.thread);
+    RLRelease(source);
+}
+
+static pthread_t ending;
+static void note_thread_and_end(LoopThread *self) {
+    (void)self;
+    gate_wait(&calls_made);
+    ending = pthread_self();
+}
+
+RL_TEST(thread_exit_cancels_on_the_exiting_thread, "S-SRC-21 S-LOOP-7",
+        "The end of the loop's thread calls cancel on that thread") {
+    static Hooked hooked;
+    LoopThread other = {0};
+    loop_thread_start(&other, note_thread_and_end, NULL);
+    RLSourceRef source = hooked_source(&hooked);
+    RLAddSource(other.loop, source, kRLDefaultMode);
+    gate_open(&calls_made);
+    thread_join(other.thread);
+    ck_assert_int_eq(hooked.cancels, 1);
+    ck_assert(pthread_equal(hooked.thread, ending));
+    ck_assert(RLSourceIsValid(source));
+    RLRelease(source);
+}
+
+static void use_loop(void *argument) {
+    Hooked *hooked = argument;
+    RLRunLoopRef loop = hooked->loop;
+    char **modes = RLCopyAllModes(loop, NULL);
+    free(modes);
+    RLSourceRef source = keep_alive(loop, "used by another thread");
+    RLContainsSource(loop, hooked->source, kRLCommonModes);
+    RLRemoveSource(loop, source, "used by another thread");
+    RLWakeUp(loop);
+}
+static void wait_for_a_thread_that_uses_the_loop(Hooked *self) {
+    thread_join(thread_start(use_loop, self));
+}
+
+RL_TEST(schedule_may_wait_for_another_user_of_the_loop, "S-SRC-23 S-THR-3",
+        "No lock is held while schedule or cancel waits for a thread that uses the same loop") {
+    static Hooked hooked = {.hook = wait_for_a_thread_that_uses_the_loop};
+    RLRunLoopRef loop = RLGetCurrent();
+    RLSourceRef source = hooked_source(&hooked);
+    RLAddSource(loop, source, "m");
+    RLRemoveSource(loop, source, "m");
+    RLAddSource(loop, source, kRLCommonModes);
+    RLAddCommonMode(loop, "extra");
+    RLRemoveSource(loop, source, kRLCommonModes);
+    RLAddSource(loop, source, kRLCommonModes);
+    RLSourceInvalidate(source);
+    ck_assert_int_eq(hooked.schedules, 5);
+    ck_assert_int_eq(hooked.cancels, 5);
+    RLRelease(source);
+}
+
+RL_TEST(thread_exit_cancels_without_a_lock, "S-SRC-23 S-THR-3 S-LOOP-7",
+        "The cancel at thread exit may wait for another thread that uses the same loop") {
+    static Hooked hooked = {.hook = NULL};
+    LoopThread other = {0};
+    loop_thread_start(&other, note_thread_and_end, NULL);
+    RLSourceRef source = hooked_source(&hooked);
+    RLAddSource(other.loop, source, kRLDefaultMode);
+    hooked.hook = wait_for_a_thread_that_uses_the_loop;
+    gate_open(&calls_made);
+    thread_join(other.thread);
+    ck_assert_int_eq(hooked.cancels, 1);
+    RLRelease(source);
+}
