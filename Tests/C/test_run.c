@@ -269,7 +269,7 @@ RL_TEST(what_does_not_count_as_a_source, "S-RUN-12 S-RUN-15 S-BLK-11 S-WAKE-7",
 }
 
 RL_TEST(port_in_a_poll_counts, "S-RUN-12 S-RUN-28",
-        "A port source performed in a poll makes it return HandledSource with h, TimedOut without") {
+        "A port source performed in a poll makes it return HandledSource with h, else TimedOut") {
     Probe port = {.name = "p"};
     add_port(&port, make_eventfd(), kRLDefaultMode);
     for (int h = 0; h < 2; h++) {
