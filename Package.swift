@@ -1,0 +1,75 @@
+// swift-tools-version: 6.1
+// The package builds the core as full Swift and RunLoopKit, the Swift API, over it. The C library
+// itself, `librunloop.so`, is built by CMake from the same sources as Embedded Swift.
+import PackageDescription
+
+/// RunLoopKit over the core of this package: the default.
+let bundledCore = TargetDependencyCondition.when(traits: ["BundledCore"])
+/// RunLoopKit over the installed `librunloop.so`, which the C libraries of the process share.
+let installedLibrary = TargetDependencyCondition.when(traits: ["InstalledLibrary"])
+
+let package = Package(
+    name: "RunLoop",
+    products: [
+        .library(name: "RunLoopKit", targets: ["RunLoopKit"]),
+        .executable(name: "mixed", targets: ["Mixed"]),
+    ],
+    traits: [
+        .default(enabledTraits: ["BundledCore"]),
+        .trait(
+            name: "BundledCore",
+            description: "RunLoopKit brings its own core; for programs without C libraries that use RunLoop."),
+        .trait(
+            name: "InstalledLibrary",
+            description: "RunLoopKit uses the installed librunloop.so, together with C libraries that do."),
+    ],
+    targets: [
+        // The public C headers, and the constants they declare.
+        .target(
+            name: "CRunLoop",
+            path: ".",
+            exclude: [
+                "Bench", "Docs", "Examples", "Sources/CLinux", "Sources/CRunLoopInstalled",
+                "Sources/RunLoopCore", "Sources/RunLoopKit", "Tests", "cmake", "pkgconfig", "scripts",
+            ],
+            sources: ["Sources/CRunLoop/constants.c"],
+            publicHeadersPath: "include"),
+
+        // The headers of the kernel and of libc, for the core alone.
+        .target(name: "CLinux"),
+
+        // The run loop itself. It needs no compiler flag, so that any package may depend on it.
+        .target(
+            name: "RunLoopCore",
+            dependencies: ["CRunLoop", "CLinux"],
+            linkerSettings: [.linkedLibrary("bsd")]),
+
+        // The same headers as the installed library has them.
+        .systemLibrary(name: "CRunLoopInstalled", pkgConfig: "runloop"),
+
+        // The Swift API. It sees the core through the C headers only.
+        .target(
+            name: "RunLoopKit",
+            dependencies: [
+                .target(name: "CRunLoop", condition: bundledCore),
+                .target(name: "RunLoopCore", condition: bundledCore),
+                .target(name: "CRunLoopInstalled", condition: installedLibrary),
+            ]),
+
+        .testTarget(name: "RunLoopKitTests", dependencies: ["RunLoopKit"]),
+
+        // An example: C code and Swift code on one loop.
+        .target(
+            name: "CHalf",
+            dependencies: [
+                .target(name: "CRunLoop", condition: bundledCore),
+                .target(name: "CRunLoopInstalled", condition: installedLibrary),
+            ],
+            path: "Examples/Mixed/C"),
+        .executableTarget(
+            name: "Mixed",
+            dependencies: ["CHalf", "RunLoopKit"],
+            path: "Examples/Mixed/Swift"),
+    ],
+    swiftLanguageModes: [.v6]
+)
