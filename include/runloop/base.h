@@ -14,8 +14,8 @@
  * need at most 4 KiB of stack.
  * Call-outs are the program's functions that the library calls: perform, timer, observer and queued
  * functions on the loop's thread, the others of contexts on the thread whose call causes them. No
- * lock of the library is held in any of them, so every call is allowed there: "Reentrancy: call-outs
- * too" says so, and what follows says which of them the call itself may call.
+ * lock of the library is held in any of them, so every call is allowed there, which "Reentrancy:
+ * call-outs too" repeats; what follows says which of them the call itself may call.
  * fork: the child may go on using the loop of the thread that forked; the parent never notices.
  * Rules: Docs/semantics.md, sections 0, 12 and 13.
  */
