@@ -12,6 +12,7 @@ let package = Package(
     name: "RunLoop",
     products: [
         .library(name: "RunLoopKit", targets: ["RunLoopKit"]),
+        .executable(name: "demo", targets: ["Demo"]),
         .executable(name: "mixed", targets: ["Mixed"]),
     ],
     traits: [
@@ -70,6 +71,19 @@ let package = Package(
             name: "Mixed",
             dependencies: ["CHalf", "RunLoopKit"],
             path: "Examples/Mixed/Swift"),
+
+        // The demo: C threads count a file, Swift shows the progress.
+        .target(
+            name: "DemoCounter",
+            dependencies: [
+                .target(name: "CRunLoop", condition: bundledCore),
+                .target(name: "CRunLoopInstalled", condition: installedLibrary),
+            ],
+            path: "Examples/Demo/Counter"),
+        .executableTarget(
+            name: "Demo",
+            dependencies: ["DemoCounter", "RunLoopKit"],
+            path: "Examples/Demo/Main"),
     ],
     swiftLanguageModes: [.v6]
 )

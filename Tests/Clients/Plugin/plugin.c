@@ -1,0 +1,19 @@
+/* A plug-in that uses the run loop of whatever program loads it. */
+#include <runloop/runloop.h>
+
+#include <stdio.h>
+
+RLRunLoopRef plugin_main_loop(void) { return RLGetMain(); }
+
+static void fire(RLTimerRef timer, void *info) {
+    (void)timer, (void)info;
+    printf("plugin: its timer fired\n");
+    fflush(stdout);
+    RLStop(RLGetMain());
+}
+
+void plugin_add_timer(void) {
+    RLTimerRef timer = RLTimerCreate(RLAbsoluteTimeGetCurrent(), 0, 0, 0, fire, NULL);
+    RLAddTimer(RLGetMain(), timer, kRLDefaultMode);
+    RLRelease(timer);
+}

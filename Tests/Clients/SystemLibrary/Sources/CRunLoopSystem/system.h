@@ -1,0 +1,1 @@
+#include <runloop/runloop.h>

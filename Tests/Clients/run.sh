@@ -1,0 +1,84 @@
+#!/bin/sh
+# Programs outside the package that use it in each of the ways it can be used, and one that uses it in the
+# way it cannot. Builds without a network: nothing here has a remote dependency.
+# usage: run.sh [PREFIX [LIBDIR [WORK-FOLDER]]]
+#   PREFIX       where the library is installed, with its pkg-config file in PREFIX/LIBDIR/pkgconfig; without
+#                it the library built in the folder build is installed to a temporary one
+#   LIBDIR       as CMake has it, "lib" unless given
+#   WORK-FOLDER  keeps what is built, which makes the next run quick; a temporary folder otherwise
+set -eu
+here=$(cd "$(dirname "$0")" && pwd)
+temporary=$(mktemp -d)
+trap 'rm -rf "$temporary"' EXIT
+if [ $# -eq 0 ]; then
+    cmake --install "$here/../../build" --prefix "$temporary/prefix" >"$temporary/install.log"
+    prefix=$temporary/prefix
+    libdir=$(dirname "$(find "$prefix" -name librunloop.so)")
+else
+    prefix=$(cd "$1" && pwd)
+    libdir=$prefix/${2:-lib}
+fi
+work=$temporary
+if [ $# -ge 3 ]; then
+    mkdir -p "$3"
+    work=$(cd "$3" && pwd)
+fi
+export PKG_CONFIG_PATH="$libdir/pkgconfig"
+
+# Builds a package and sets $bin to where its programs are. usage: build PACKAGE-FOLDER NAME [OPTION...]
+build() {
+    package=$1 name=$2
+    shift 2
+    if ! swift build --package-path "$package" --scratch-path "$work/$name" "$@" >"$work/$name.log" 2>&1; then
+        cat "$work/$name.log"
+        echo "$name: does not build"
+        exit 1
+    fi
+    bin=$(swift build --package-path "$package" --scratch-path "$work/$name" "$@" --show-bin-path 2>/dev/null)
+}
+
+# Runs a program that uses the installed library.
+installed() { LD_LIBRARY_PATH="$libdir${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}" "$@"; }
+
+# Whether a program is linked to the library. usage: linked PROGRAM
+linked() { readelf -d "$1" | grep -q 'NEEDED.*librunloop\.so'; }
+
+# 1. A package that takes the defaults brings its own core and needs no installed library.
+build "$here/Bundled" bundled
+if linked "$bin/Bundled"; then echo "the default needs librunloop.so"; exit 1; fi
+"$bin/Bundled"
+
+# 2. With the trait, RunLoopKit is over the installed library, beside Foundation's run loop.
+build "$here/Installed" installed
+linked "$bin/Installed" || { echo "the trait InstalledLibrary does not use librunloop.so"; exit 1; }
+installed "$bin/Installed"
+
+# 3. With the trait, a C plug-in that is linked to the library sees the same loops.
+cc -shared -fPIC -Wall -Wextra -Werror "$here/Plugin/plugin.c" -o "$work/plugin.so" \
+    $(pkg-config --cflags --libs runloop)
+build "$here/Plugin" host-installed --traits InstalledLibrary
+installed "$bin/Host" "$work/plugin.so"
+
+# 4. Without the trait the same program would have two cores: the second one stops it and says why.
+build "$here/Plugin" host-bundled --traits BundledCore
+if linked "$bin/Host"; then echo "the trait BundledCore needs librunloop.so"; exit 1; fi
+status=0
+SWIFT_BACKTRACE=enable=no installed "$bin/Host" "$work/plugin.so" >"$work/refused.log" 2>&1 || status=$?
+if [ "$status" -lt 128 ] || ! grep -iq 'second .*core\|two .*cores\|second copy\|two copies' "$work/refused.log"; then
+    cat "$work/refused.log"
+    echo "two cores in one process: status $status, where a trap with a clear message was expected"
+    exit 1
+fi
+echo "refused: $(grep -i 'cop\|core' "$work/refused.log" | head -n 1)"
+
+# 5. A Swift program uses the C functions of the installed library directly.
+build "$here/SystemLibrary" system-library
+linked "$bin/Direct" || { echo "the system library target does not use librunloop.so"; exit 1; }
+installed "$bin/Direct"
+
+# The example of C and Swift on one loop, over either core.
+build "$here/../.." mixed-bundled --product mixed
+"$bin/mixed" | diff "$here/../../Examples/Mixed/expected.txt" -
+build "$here/../.." mixed-installed --product mixed --traits InstalledLibrary
+installed "$bin/mixed" | diff "$here/../../Examples/Mixed/expected.txt" -
+echo "mixed: as expected over both cores"
