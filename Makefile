@@ -32,4 +32,5 @@ install:
 	cmake --install build-install --prefix "$(PREFIX)"
 
 clean:
-	rm -rf build build-full build-thread build-address build-swift-thread build-swift-address build-install .build
+	rm -rf build build-full build-thread build-address build-swift-thread build-swift-address build-install \
+		build-clients .build
