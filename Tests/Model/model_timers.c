@@ -37,7 +37,7 @@ static void compute(const struct model *model, const struct date *date, struct m
 void model_set_date(struct model *model, int index, const struct date *date) {
     struct model_item *item = &model->item[index];
     struct model_date reported;
-    int64_t instant;
+    int64_t instant = TIME_NEVER;
     bool past;
     if (!item->valid) return; /* S-TMR-37 */
     compute(model, date, &reported, &instant, &past);

@@ -13,7 +13,7 @@ enum { MAX_OUTSIDE = 16 };
 /* A wait that would last longer than this counts as one without an end. */
 #define OUTSIDE_FAR (INT64_C(3600) * 1000000000)
 /* From this time of a sequence on, every wait is ended by a stop at once, so each sequence ends. */
-#define OUTSIDE_HORIZON (INT64_C(3000) * UNIT_NANOSECONDS)
+#define OUTSIDE_HORIZON (INT64_C(1200) * UNIT_NANOSECONDS)
 
 struct outside_event {
     int64_t time;

@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-enum { TRACE_CAPACITY = 6000 };
+enum { TRACE_CAPACITY = 12000 };
 
 enum entry_kind {
     ENTRY_OBSERVE,  /* item; a: activity */
