@@ -15,8 +15,6 @@ SCENARIO(loop_is_one_per_thread, "S-LOOP-1 S-LOOP-2 S-LOOP-3 S-LOOP-5",
 
 SCENARIO(loop_end_cancels_sources, "S-LOOP-7 S-LOOP-8",
          "The end of the thread cancels its sources; they stay valid and signalled.") {
-    RLAddCommonMode(loop, "m");
-    RLSourceRef s = source_with("s", SCHEDULED, 0, NULL);
     __block RLSourceRef inner;
     elsewhere(^{
         loop = RLGetCurrent();
@@ -29,7 +27,6 @@ SCENARIO(loop_end_cancels_sources, "S-LOOP-7 S-LOOP-8",
     yes("signalled", RLSourceIsSignalled(inner));
     RLAddSource(loop, inner, D);
     run(D, 0, true);
-    RLAddSource(loop, s, "only");
 }
 
 SCENARIO(loop_end_detaches_timers_and_observers, "S-LOOP-9",
@@ -196,7 +193,8 @@ SCENARIO(mode_common_joins_current_items, "S-MODE-12",
     yes("s", RLContainsSource(loop, s, "m"));
     yes("t", RLContainsTimer(loop, t, "m"));
     yes("o", RLContainsObserver(loop, o, "m"));
-    RLSourceInvalidate(s);
+    RLRemoveSource(loop, s, D);
+    RLRemoveSource(loop, s, "m");
 }
 
 SCENARIO(mode_common_again_restores_nothing, "S-MODE-13 S-MODE-18",

@@ -3,11 +3,17 @@
 
 #include <fcntl.h>
 
-SCENARIO(port_order_is_ignored, "S-SRC-40 S-SRC-4", "The order of a port source is reported but has no effect.") {
-    RLSourceRef p = port("p", event(1), NULL);
+SCENARIO(port_order_is_ignored, "S-SRC-40 S-SRC-4 S-PASS-14",
+         "The order of a port source is reported but has no effect: the port ready first is first.") {
+    int first = event(0), second = event(0);
+    RLSourceRef p = port_with("p", 5, first, NULL), q = port_with("q", -5, second, NULL);
     RLAddSource(loop, p, D);
-    say("%ld", RLSourceGetOrder(p));
-    run(D, 0, true);
+    RLAddSource(loop, q, D);
+    post(first);
+    post(second);
+    say("%ld %ld", RLSourceGetOrder(p), RLSourceGetOrder(q));
+    run(D, 1, true);
+    run(D, 1, true);
 }
 
 SCENARIO(port_earlier_data, "S-SRC-41", "Data from before the source was added are noticed.") {
@@ -89,7 +95,10 @@ SCENARIO(port_counter_is_read, "S-SRC-46",
     run(D, 0.1, false);
 }
 
-SCENARIO(port_semaphore, "S-SRC-46", "A semaphore event descriptor gives one perform per unit.") {
+DIFFERS(port_semaphore, "S-SRC-46",
+        "A semaphore event descriptor gives one perform per unit. CoreFoundation sees the edge only.",
+        "E BT BS BW AW p BT BS BW AW X =TimedOut",
+        "E BT BS BW AW p BT BS BW AW p BT BS BW AW p BT BS BW AW X =TimedOut") {
     observe("", D);
     RLAddSource(loop, port("p", eventfd(3, EFD_NONBLOCK | EFD_CLOEXEC | EFD_SEMAPHORE), NULL), D);
     run(D, 0.1, false);
@@ -98,7 +107,7 @@ SCENARIO(port_semaphore, "S-SRC-46", "A semaphore event descriptor gives one per
 DIFFERS(port_pipe_is_level_triggered, "S-SRC-47",
         "Nothing is read from a pipe; its source performs as long as there is data to read.",
         "p read=8 =TimedOut", "p read=8 p read=8 =TimedOut") {
-    int ends[2];
+    static int ends[2];
     make_pipe(ends);
     RLAddSource(loop, port("p", ends[0], ^{
         char bytes[8];
@@ -111,7 +120,7 @@ DIFFERS(port_pipe_is_level_triggered, "S-SRC-47",
 DIFFERS(port_pipe_partial_reader, "S-SRC-47",
         "A pipe whose source reads a byte at a time performs once for each.",
         "p read=-1 =TimedOut", "p read=1 p read=1 p read=1 =TimedOut") {
-    int ends[2];
+    static int ends[2];
     make_pipe(ends);
     RLAddSource(loop, port("p", ends[0], ^{
         char byte;
@@ -123,7 +132,7 @@ DIFFERS(port_pipe_partial_reader, "S-SRC-47",
 
 SCENARIO(port_pipe_wakes, "S-SRC-41 S-PASS-16", "A byte written to a pipe ends the wait.") {
     observe("", D);
-    int ends[2];
+    static int ends[2];
     make_pipe(ends);
     RLAddSource(loop, port("p", ends[0], ^{
         char bytes[8];

@@ -146,7 +146,7 @@ SCENARIO(run_handled_means_source, "S-RUN-12 S-BLK-11 S-WAKE-7 S-RUN-15",
     RLAddSource(loop, q, D);
     RLAddTimer(loop, timer("t", -1, 0, NULL), D);
     perform("block", D, NULL);
-    when_waiting(^{ RLWakeUp(loop); });
+    RLAddObserver(loop, observer_with(NULL, PLAIN, kRLBeforeWaiting, false, 0, ^{ RLWakeUp(loop); }), D);
     run(D, 0.1, true);
     RLSourceSignal(s);
     run(D, 1, true);

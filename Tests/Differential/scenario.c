@@ -112,12 +112,14 @@ RLSourceRef source_with(const char *name, int options, RLIndex order, Act act) {
 
 RLSourceRef source(const char *name, Act act) { return source_with(name, PLAIN, 0, act); }
 
-RLSourceRef port(const char *name, int fd, Act act) {
+RLSourceRef port_with(const char *name, RLIndex order, int fd, Act act) {
     Probe *p = make_probe(name, act);
     p->fd = fd;
     RLSourceContext1 c = {1, p, NULL, NULL, NULL, NULL, NULL, probe_port, probe_perform};
-    return RLSourceCreate(0, (RLSourceContext *)&c);
+    return RLSourceCreate(order, (RLSourceContext *)&c);
 }
+
+RLSourceRef port(const char *name, int fd, Act act) { return port_with(name, 0, fd, act); }
 
 RLTimerRef timer_with(const char *name, int options, double delay, double interval, Act act) {
     RLTimerContext c = {0, make_probe(name, act), NULL, NULL, NULL};

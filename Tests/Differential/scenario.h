@@ -75,6 +75,7 @@ enum {
 RLSourceRef source(const char *name, Act act);
 RLSourceRef source_with(const char *name, int options, RLIndex order, Act act);
 RLSourceRef port(const char *name, int fd, Act act);
+RLSourceRef port_with(const char *name, RLIndex order, int fd, Act act);
 RLTimerRef timer(const char *name, double delay, double interval, Act act);
 RLTimerRef timer_with(const char *name, int options, double delay, double interval, Act act);
 RLObserverRef observer(const char *name, RLOptionFlags activities, RLIndex order, Act act);

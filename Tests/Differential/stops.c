@@ -273,8 +273,9 @@ SCENARIO(wake_is_waiting, "S-WAKE-10", "IsWaiting is false in every callback, tr
     RLAddObserver(loop, observer("BW", kRLBeforeWaiting, 0, ask), D);
     RLAddObserver(loop, observer("AW", kRLAfterWaiting, 0, ask), D);
     RLAddSource(loop, port("p", event(1), ask), D);
+    run(D, 0.05, true);
     RLAddTimer(loop, timer("t", -1, 0, ask), D);
-    when_waiting_again(D, 3, ^{
+    when_waiting_again(D, 2, ^{
         ask();
         RLStop(loop);
     });
