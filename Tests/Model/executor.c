@@ -122,6 +122,17 @@ static void ask(const struct op *op) {
         about_item = true;
         answer = executor_date_answer(RLTimerGetNextFireDate(object));
         break;
+    case OP_TOLERANCE:
+        about_item = true;
+        if (!RLTimerIsValid(object)) return;
+        RLTimerSetTolerance(object, op->value / UNITS_PER_SECOND);
+        answer = llround(RLTimerGetTolerance(object) * 1e9);
+        RLTimerSetTolerance(object, 0);
+        break;
+    case OP_CONTEXT:
+        about_item = true;
+        answer = executor_has_info(op->item);
+        break;
     case OP_NEXT_FIRE_DATE:
         WITH_NAME(op->mode, name, answer = executor_date_answer(RLGetNextTimerFireDate(loop, name)));
         break;

@@ -212,6 +212,32 @@ bool executor_is_valid(int index) {
     }
 }
 
+bool executor_has_info(int index) {
+    void *object = (void *)executor.item[index].object;
+    switch (executor.program->item[index].kind) {
+    case ITEM_TIMER: {
+        RLTimerContext context = {.version = 0};
+        RLTimerGetContext(object, &context);
+        return context.info;
+    }
+    case ITEM_OBSERVER: {
+        RLObserverContext context = {.version = 0};
+        RLObserverGetContext(object, &context);
+        return context.info;
+    }
+    case ITEM_V1: {
+        RLSourceContext1 context = {.version = 1};
+        RLSourceGetContext(object, (RLSourceContext *)&context);
+        return context.info;
+    }
+    default: {
+        RLSourceContext context = {.version = 0};
+        RLSourceGetContext(object, &context);
+        return context.info;
+    }
+    }
+}
+
 bool executor_contains(const struct op *op) {
     RLRunLoopRef loop = executor.loop[op->loop];
     void *object = (void *)executor.item[op->item].object;

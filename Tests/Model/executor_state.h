@@ -49,6 +49,7 @@ bool executor_is_valid(int index);
 bool executor_contains(const struct op *op);
 void executor_write_port(int index, int count);
 void executor_drain_port(int index);
+bool executor_has_info(int index);
 double executor_date(const struct date *date);
 int64_t executor_date_answer(double date);
 

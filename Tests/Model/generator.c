@@ -146,7 +146,7 @@ static void make_op(struct generator *generator, struct op *op, bool in_script) 
         [OP_COMMON_MODE] = 4, [OP_RUN] = 34,           [OP_RUN_FOREVER] = 2,  [OP_ADVANCE] = 5,
         [OP_OTHER_THREAD] = 8, [OP_OUTSIDE] = 10,       [OP_CONTAINS] = 5,     [OP_IS_VALID] = 3,
         [OP_IS_SIGNALLED] = 3, [OP_FIRE_DATE] = 4,     [OP_NEXT_FIRE_DATE] = 3, [OP_CURRENT_MODE] = 2,
-        [OP_ALL_MODES] = 2,   [OP_IS_WAITING] = 1};
+        [OP_ALL_MODES] = 2,   [OP_IS_WAITING] = 1,  [OP_TOLERANCE] = 2,       [OP_CONTEXT] = 2};
     struct random *random = &generator->random;
     const struct generator_options *options = generator->options;
     memset(op, 0, sizeof *op);
@@ -174,6 +174,11 @@ static void make_op(struct generator *generator, struct op *op, bool in_script) 
             op->item = any_item(generator, is_timer);
             op->date = any_date(generator);
             if (options->no_time && op->kind == OP_FIRE_DATE) continue;
+            break;
+        case OP_TOLERANCE:
+            op->item = any_item(generator, is_timer);
+            op->value = random_between(random, -8, 60);
+            if (options->tame) continue; /* S-TMR-52 */
             break;
         case OP_NEXT_FIRE_DATE:
             if (options->no_time) continue;

@@ -31,7 +31,7 @@ void model_stop(struct model *model, int loop) {
 
 static void answer(struct model *model, const struct op *op, int64_t value) {
     bool about_item = op->kind == OP_CONTAINS || op->kind == OP_IS_VALID || op->kind == OP_IS_SIGNALLED ||
-                      op->kind == OP_FIRE_DATE;
+                      op->kind == OP_FIRE_DATE || op->kind == OP_TOLERANCE || op->kind == OP_CONTEXT;
     model_note(model, ENTRY_ANSWER, about_item ? op->item : -1, op->kind, value);
 }
 
@@ -63,6 +63,13 @@ static void ask(struct model *model, const struct op *op) {
         for (int mode = 0; mode < MODE_COMMON; mode++)
             if (loop->exists[mode]) modes |= INT64_C(1) << mode; /* S-MODE-5, 6, 7 */
         answer(model, op, modes);
+        break;
+    case OP_TOLERANCE:
+        if (item->valid) answer(model, op, model_tolerance(item, op->value));
+        break;
+    case OP_CONTEXT:
+        /* S-SRC-11: a source keeps it; S-TMR-43, S-OBS-16: an invalid timer or observer shows no info. */
+        answer(model, op, item->valid || item->definition->kind == ITEM_V0 || item->definition->kind == ITEM_V1);
         break;
     default:
         answer(model, op, 0); /* S-WAKE-10: no callback runs while a loop of these tests waits. */

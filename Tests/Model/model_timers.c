@@ -115,10 +115,17 @@ int64_t model_next_fire_date(struct model *model, int loop, int mode) {
     return first < 0 ? ANSWER_DATE_ZERO : model_date_answer(&model->item[first].date);
 }
 
-static void fire(struct model *model, int index) {
+/* S-TMR-51, S-TMR-52. */
+int64_t model_tolerance(const struct model_item *item, int units) {
+    int64_t tolerance = units > 0 ? units * UNIT_NANOSECONDS : 0;
+    if (item->interval > 0 && tolerance > item->interval / 2) tolerance = item->interval / 2;
+    return tolerance;
+}
+
+static void fire(struct model *model, int index, int loop, int mode) {
     struct model_item *item = &model->item[index];
     const struct item_definition *definition = item->definition;
-    model_had_its_turn(model, index);
+    model_had_its_turn(model, index, loop, mode);
     item->firing++;
     item->set_inside = false;
     item->served = item->instant;
@@ -168,7 +175,7 @@ void model_serve_timers(struct model *model, int loop, int mode) {
         if (turn && item->instant > model->now) turn = false; /* S-TMR-24 */
         /* Postponed, and then overtaken by the clock, within the batch: either is right. */
         if (turn && item->instant > batch_now) turn = model_choose(model, 2) == 0;
-        if (turn) fire(model, batch[i]);
+        if (turn) fire(model, batch[i], loop, mode);
         model_unpin_batch(model, batch, count, i);
     }
     model_unpin_batch(model, batch, count, count);

@@ -43,20 +43,14 @@ static bool is_ready(const struct model *model, int index, int loop, int mode) {
     return item->in[loop][mode] && model_timer_due(model, index);
 }
 
-void model_had_its_turn(struct model *model, int index) {
+void model_had_its_turn(struct model *model, int index, int loop, int mode) {
+    const struct model_item *item = &model->item[index];
     forget_overtaken(model, index);
     for (int other = 0; other < MAX_ITEMS; other++) {
-        bool together = false;
-        for (int loop = 0; loop < LOOPS; loop++)
-            for (int mode = 0; mode < MODE_COMMON; mode++)
-                if (model->item[index].alive && model->item[index].in[loop][mode] &&
-                    is_ready(model, other, loop, mode))
-                    together = true;
+        if (other == index || !is_ready(model, other, loop, mode)) continue;
         /* Timers fire together, so one does not overtake another. */
-        if (model->item[index].created && model->item[other].created &&
-            model->item[index].definition->kind == ITEM_TIMER && model->item[other].definition->kind == ITEM_TIMER)
-            together = false;
-        if (together && other != index) model->overtook[index][other] = true;
+        if (item->definition->kind == ITEM_TIMER && model->item[other].definition->kind == ITEM_TIMER) continue;
+        model->overtook[index][other] = true;
     }
 }
 

@@ -27,6 +27,8 @@ bool gate_allows(const struct gate *gate, const struct program *program, const s
     case OP_IS_VALID:
     case OP_IS_SIGNALLED:
     case OP_FIRE_DATE:
+    case OP_TOLERANCE:
+    case OP_CONTEXT:
         return gate_can_use(gate, op->item);
     case OP_WRITE:
     case OP_DRAIN:
@@ -88,7 +90,7 @@ static void print_timeout(const struct op *op, FILE *out) {
 static const char *const op_names[OP_KINDS] = {
     "create", "release", "add", "remove", "invalidate", "signal", "write", "drain", "set-date", "wake", "stop",
     "function", "common-mode", "run", "run-forever", "advance", "other-thread", "outside", "contains?", "valid?",
-    "signalled?", "fire-date?", "next-fire-date?", "current-mode?", "all-modes?", "waiting?"};
+    "signalled?", "fire-date?", "next-fire-date?", "current-mode?", "all-modes?", "waiting?", "tolerance?", "context?"};
 
 static void print_op(const struct op *op, FILE *out) {
     fprintf(out, "%s", op_names[op->kind]);
@@ -101,12 +103,16 @@ static void print_op(const struct op *op, FILE *out) {
     case OP_IS_VALID:
     case OP_IS_SIGNALLED:
     case OP_FIRE_DATE:
+    case OP_CONTEXT:
         fprintf(out, " i%d", op->item);
         break;
     case OP_ADD:
     case OP_REMOVE:
     case OP_CONTAINS:
         fprintf(out, " i%d L%d %s", op->item, op->loop, mode_label(op->mode));
+        break;
+    case OP_TOLERANCE:
+        fprintf(out, " i%d %d", op->item, op->value);
         break;
     case OP_WRITE:
         fprintf(out, " i%d x%d", op->item, op->value);

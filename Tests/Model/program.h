@@ -79,6 +79,8 @@ enum op_kind {
     OP_CURRENT_MODE,
     OP_ALL_MODES,
     OP_IS_WAITING,
+    OP_TOLERANCE, /* sets it, asks for it and puts it back to 0 */
+    OP_CONTEXT,   /* whether the context still has its info */
     OP_KINDS
 };
 
@@ -92,7 +94,7 @@ struct op {
     int loop;
     int mode;
     int script;             /* OP_FUNCTION, OP_OTHER_THREAD; -1: none */
-    int value;              /* units of time, number of writes, or a mask of modes */
+    int value;              /* units of time, number of writes, a mask of modes, or a tolerance */
     int flags;              /* FUNCTION_* */
     bool returns_handled;   /* OP_RUN: the argument h */
     enum timeout_kind timeout;
