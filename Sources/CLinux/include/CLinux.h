@@ -1,0 +1,120 @@
+/* What the Swift core needs of the kernel, libc and libbsd, and Swift cannot import by itself: variadic
+ * functions, macros, thread-local storage and statically initialised memory. Nothing here has logic of its own. */
+#ifndef CLINUX_H
+#define CLINUX_H
+
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#define LIBBSD_OPENBSD_VIS 1
+#include <bsd/string.h>
+#include <bsd/vis.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <link.h>
+#include <linux/futex.h>
+#include <linux/membarrier.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <time.h>
+#include <unistd.h>
+
+/* The version of the library as text that lives for ever. */
+static inline const char *rl_version(void) { return "0.1.0"; }
+
+/* The run loop of the calling thread. Initial-exec: one load, no call, usable in a signal handler. */
+extern __thread void *rl_thread_loop __attribute__((tls_model("initial-exec"), visibility("hidden")));
+
+static inline void *rl_thread_loop_get(void) { return rl_thread_loop; }
+static inline void rl_thread_loop_set(void *loop) { rl_thread_loop = loop; }
+
+/* Whether the thread has had a loop before. */
+extern __thread bool rl_thread_had_loop __attribute__((tls_model("initial-exec"), visibility("hidden")));
+
+static inline bool rl_thread_had_loop_get(void) { return rl_thread_had_loop; }
+static inline void rl_thread_had_loop_set(void) { rl_thread_had_loop = true; }
+
+/* The state of the process: zeroed memory that needs no initialiser. Swift gives it its type. */
+enum { RL_PROCESS_SIZE = 1024 };
+extern char rl_process_storage[RL_PROCESS_SIZE] __attribute__((visibility("hidden")));
+
+static inline void *rl_process(void) { return rl_process_storage; }
+
+/* Says that this copy of the core is in use. */
+void rl_core_claim(void) __attribute__((visibility("hidden")));
+
+/* Whether another copy of the core in this process said so. */
+bool rl_core_claimed_elsewhere(void) __attribute__((visibility("hidden")));
+
+static inline int rl_errno(void) { return errno; }
+static inline void rl_set_errno(int value) { errno = value; }
+
+/* Keeps the compiler from moving memory accesses across; the processor is held by membarrier(2). */
+static inline void rl_compiler_barrier(void) { __asm__ volatile("" ::: "memory"); }
+
+static inline void rl_pause(void) {
+#if defined(__x86_64__) || defined(__i386__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("yield");
+#endif
+}
+
+/* Waits while *word == value, until an absolute CLOCK_MONOTONIC time if one is given. 0, or an errno. */
+static inline int rl_futex_wait(const void *word, uint32_t value, const struct timespec *until) {
+    if (syscall(SYS_futex, word, FUTEX_WAIT_BITSET | FUTEX_PRIVATE_FLAG, value, until, NULL, FUTEX_BITSET_MATCH_ANY) == 0)
+        return 0;
+    return errno;
+}
+
+static inline void rl_futex_wake(const void *word, int count) {
+    syscall(SYS_futex, word, FUTEX_WAKE | FUTEX_PRIVATE_FLAG, count, NULL, NULL, 0);
+}
+
+static inline int rl_membarrier_register(void) {
+    return (int)syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0);
+}
+
+static inline int rl_membarrier(void) {
+    return (int)syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0);
+}
+
+static const uint32_t RL_EPOLLET = 0x80000000u;
+
+static inline int rl_dup_above(int descriptor, int lowest) { return fcntl(descriptor, F_DUPFD_CLOEXEC, lowest); }
+
+static inline pid_t rl_gettid(void) { return (pid_t)syscall(SYS_gettid); }
+
+static inline int rl_epoll_ctl(int epoll, int operation, int descriptor, uint32_t events, uint64_t token) {
+    struct epoll_event event;
+    event.events = events;
+    event.data.u64 = token;
+    return epoll_ctl(epoll, operation, descriptor, &event);
+}
+
+/* One event, its token in *token. The count, or -1. */
+static inline int rl_epoll_wait(int epoll, const struct timespec *timeout, uint64_t *token) {
+    struct epoll_event event;
+    int count = epoll_pwait2(epoll, &event, 1, timeout, NULL);
+    if (count > 0) *token = event.data.u64;
+    return count;
+}
+
+static inline ssize_t rl_read_nowait(int descriptor, void *bytes, size_t length) {
+    struct iovec part = {bytes, length};
+    return preadv2(descriptor, &part, 1, -1, RWF_NOWAIT);
+}
+
+static inline int rl_format_double(char *text, size_t size, double value) { return snprintf(text, size, "%.6f", value); }
+
+#endif

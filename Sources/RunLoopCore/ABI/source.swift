@@ -1,0 +1,93 @@
+import CRunLoop
+import Synchronization
+
+// The functions of <runloop/source.h>.
+
+@_cdecl("RLSourceGetTypeID") @implementation
+public func RLSourceGetTypeID() -> UInt { UInt(ObjectType.source.rawValue) }
+
+@_cdecl("RLSourceCreate") @implementation
+public func RLSourceCreate(_ order: Int, _ context: UnsafeMutablePointer<RLSourceContext>?) -> OpaquePointer? {
+    guard let context, context.pointee.version == 0 || context.pointee.version == 1 else { return nil }
+    if context.pointee.version == 1 {
+        let port = UnsafeMutableRawPointer(context).assumingMemoryBound(to: RLSourceContext1.self).pointee
+        let functions = SourceFunctions(
+            retain: port.retain, release: port.release, copyDescription: port.copyDescription, equal: port.equal,
+            hash: port.hash, schedule: nil, cancel: nil, getPort: port.getPort, perform: port.perform)
+        return SourcePointer.make(order: order, info: port.info, functions: functions, isPort: true).handle
+    }
+    let custom = context.pointee
+    let functions = SourceFunctions(
+        retain: custom.retain, release: custom.release, copyDescription: custom.copyDescription, equal: custom.equal,
+        hash: custom.hash, schedule: custom.schedule, cancel: custom.cancel, getPort: nil, perform: custom.perform)
+    return SourcePointer.make(order: order, info: custom.info, functions: functions, isPort: false).handle
+}
+
+@_cdecl("RLSourceGetOrder") @implementation
+public func RLSourceGetOrder(_ s: OpaquePointer?) -> Int {
+    object(s, as: Source.self, "RLSourceGetOrder")?.pointee.order ?? 0
+}
+
+@_cdecl("RLSourceInvalidate") @implementation
+public func RLSourceInvalidate(_ s: OpaquePointer?) {
+    object(s, as: Source.self, "RLSourceInvalidate")?.invalidate()
+}
+
+@_cdecl("RLSourceIsValid") @implementation
+public func RLSourceIsValid(_ s: OpaquePointer?) -> Bool {
+    object(s, as: Source.self, "RLSourceIsValid")?.isValid ?? false
+}
+
+@_cdecl("RLSourceGetContext") @implementation
+public func RLSourceGetContext(_ s: OpaquePointer?, _ context: UnsafeMutablePointer<RLSourceContext>?) {
+    guard let source = object(s, as: Source.self, "RLSourceGetContext"), let context else { return }
+    let functions = source.functions
+    if source.isPort {
+        UnsafeMutableRawPointer(context).assumingMemoryBound(to: RLSourceContext1.self).pointee = RLSourceContext1(
+            version: 1, info: source.pointee.info, retain: functions.retain, release: functions.release,
+            copyDescription: functions.copyDescription, equal: functions.equal, hash: functions.hash,
+            getPort: functions.getPort, perform: functions.perform)
+    } else if context.pointee.version == 1 {
+        // The caller's structure is a version 1 context, which is the smaller one (S-ARG-4).
+        context.pointee.version = 0
+    } else {
+        context.pointee = RLSourceContext(
+            version: 0, info: source.pointee.info, retain: functions.retain, release: functions.release,
+            copyDescription: functions.copyDescription, equal: functions.equal, hash: functions.hash,
+            schedule: functions.schedule, cancel: functions.cancel, perform: functions.perform)
+    }
+}
+
+@_cdecl("RLSourceSignal") @implementation
+public func RLSourceSignal(_ s: OpaquePointer?) {
+    object(s, as: Source.self, "RLSourceSignal")?.signal()
+}
+
+@_cdecl("RLSourceIsSignalled") @implementation
+public func RLSourceIsSignalled(_ s: OpaquePointer?) -> Bool {
+    object(s, as: Source.self, "RLSourceIsSignalled")?.isSignalled ?? false
+}
+
+@_cdecl("RLContainsSource") @implementation
+public func RLContainsSource(_ rl: OpaquePointer?, _ s: OpaquePointer?, _ mode: UnsafePointer<CChar>?) -> Bool {
+    guard let loop = object(rl, as: RunLoop.self, "RLContainsSource"),
+        let source = object(s, as: Source.self, "RLContainsSource")
+    else { return false }
+    return loop.containsSource(source, in: ModeName(mode))
+}
+
+@_cdecl("RLAddSource") @implementation
+public func RLAddSource(_ rl: OpaquePointer?, _ s: OpaquePointer?, _ mode: UnsafePointer<CChar>?) {
+    guard let loop = object(rl, as: RunLoop.self, "RLAddSource"), let source = object(s, as: Source.self, "RLAddSource") else {
+        return
+    }
+    loop.addSource(source, to: ModeName(mode))
+}
+
+@_cdecl("RLRemoveSource") @implementation
+public func RLRemoveSource(_ rl: OpaquePointer?, _ s: OpaquePointer?, _ mode: UnsafePointer<CChar>?) {
+    guard let loop = object(rl, as: RunLoop.self, "RLRemoveSource"),
+        let source = object(s, as: Source.self, "RLRemoveSource")
+    else { return }
+    loop.removeSource(source, from: ModeName(mode))
+}

@@ -1,0 +1,109 @@
+import CRunLoop
+import Synchronization
+
+// The functions of <runloop/timer.h>.
+
+@_cdecl("RLTimerGetTypeID") @implementation
+public func RLTimerGetTypeID() -> UInt { UInt(ObjectType.timer.rawValue) }
+
+@_cdecl("RLTimerCreate") @implementation
+public func RLTimerCreate(
+    _ fireDate: Double, _ interval: Double, _ flags: UInt, _ order: Int, _ callout: RLTimerCallBack?,
+    _ context: UnsafeMutablePointer<RLTimerContext>?
+) -> OpaquePointer? {
+    if interval.isNaN { return nil }
+    let given = context.map {
+        ClientContext(
+            info: $0.pointee.info, retain: $0.pointee.retain, release: $0.pointee.release,
+            copyDescription: $0.pointee.copyDescription)
+    }
+    return TimerPointer.make(
+        date: fireDate, interval: max(interval, 0), order: order, callout: callout, context: given ?? ClientContext()
+    ).handle
+}
+
+@_cdecl("RLTimerGetNextFireDate") @implementation
+public func RLTimerGetNextFireDate(_ t: OpaquePointer?) -> Double {
+    guard let timer = object(t, as: Timer.self, "RLTimerGetNextFireDate") else { return 0 }
+    let owner = timer.lockTimer()
+    defer { timer.unlockTimer(owner) }
+    return timer.isValid ? timer.pointee.fireDate : 0
+}
+
+@_cdecl("RLTimerSetNextFireDate") @implementation
+public func RLTimerSetNextFireDate(_ t: OpaquePointer?, _ fireDate: Double) {
+    object(t, as: Timer.self, "RLTimerSetNextFireDate")?.setNextFireDate(fireDate)
+}
+
+@_cdecl("RLTimerGetInterval") @implementation
+public func RLTimerGetInterval(_ t: OpaquePointer?) -> Double {
+    object(t, as: Timer.self, "RLTimerGetInterval")?.pointee.interval ?? 0
+}
+
+@_cdecl("RLTimerDoesRepeat") @implementation
+public func RLTimerDoesRepeat(_ t: OpaquePointer?) -> Bool {
+    object(t, as: Timer.self, "RLTimerDoesRepeat")?.repeats ?? false
+}
+
+@_cdecl("RLTimerGetOrder") @implementation
+public func RLTimerGetOrder(_ t: OpaquePointer?) -> Int {
+    object(t, as: Timer.self, "RLTimerGetOrder")?.pointee.order ?? 0
+}
+
+@_cdecl("RLTimerInvalidate") @implementation
+public func RLTimerInvalidate(_ t: OpaquePointer?) {
+    object(t, as: Timer.self, "RLTimerInvalidate")?.invalidate()
+}
+
+@_cdecl("RLTimerIsValid") @implementation
+public func RLTimerIsValid(_ t: OpaquePointer?) -> Bool {
+    object(t, as: Timer.self, "RLTimerIsValid")?.isValid ?? false
+}
+
+@_cdecl("RLTimerGetContext") @implementation
+public func RLTimerGetContext(_ t: OpaquePointer?, _ context: UnsafeMutablePointer<RLTimerContext>?) {
+    guard let timer = object(t, as: Timer.self, "RLTimerGetContext"), let context else { return }
+    let own = timer.pointee.context
+    context.pointee = RLTimerContext(
+        version: 0, info: timer.isValid ? own.info : nil, retain: own.retain, release: own.release,
+        copyDescription: own.copyDescription)
+}
+
+@_cdecl("RLTimerGetTolerance") @implementation
+public func RLTimerGetTolerance(_ t: OpaquePointer?) -> Double {
+    guard let timer = object(t, as: Timer.self, "RLTimerGetTolerance") else { return 0 }
+    let owner = timer.lockTimer()
+    defer { timer.unlockTimer(owner) }
+    return timer.pointee.tolerance
+}
+
+@_cdecl("RLTimerSetTolerance") @implementation
+public func RLTimerSetTolerance(_ t: OpaquePointer?, _ tolerance: Double) {
+    guard let timer = object(t, as: Timer.self, "RLTimerSetTolerance") else { return }
+    let owner = timer.lockTimer()
+    defer { timer.unlockTimer(owner) }
+    let wanted = tolerance > 0 ? tolerance : 0
+    timer.pointee.tolerance = timer.repeats ? min(wanted, timer.pointee.interval / 2) : wanted
+}
+
+@_cdecl("RLContainsTimer") @implementation
+public func RLContainsTimer(_ rl: OpaquePointer?, _ t: OpaquePointer?, _ mode: UnsafePointer<CChar>?) -> Bool {
+    guard let loop = object(rl, as: RunLoop.self, "RLContainsTimer"), let timer = object(t, as: Timer.self, "RLContainsTimer")
+    else { return false }
+    return loop.containsTimer(timer, in: ModeName(mode))
+}
+
+@_cdecl("RLAddTimer") @implementation
+public func RLAddTimer(_ rl: OpaquePointer?, _ t: OpaquePointer?, _ mode: UnsafePointer<CChar>?) {
+    guard let loop = object(rl, as: RunLoop.self, "RLAddTimer"), let timer = object(t, as: Timer.self, "RLAddTimer") else {
+        return
+    }
+    loop.addTimer(timer, to: ModeName(mode))
+}
+
+@_cdecl("RLRemoveTimer") @implementation
+public func RLRemoveTimer(_ rl: OpaquePointer?, _ t: OpaquePointer?, _ mode: UnsafePointer<CChar>?) {
+    guard let loop = object(rl, as: RunLoop.self, "RLRemoveTimer"), let timer = object(t, as: Timer.self, "RLRemoveTimer")
+    else { return }
+    loop.removeTimer(timer, from: ModeName(mode))
+}

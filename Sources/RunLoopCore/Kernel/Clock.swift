@@ -1,0 +1,61 @@
+import CLinux
+import Synchronization
+
+/// Times as the kernel gives them: nanoseconds in an `Int64`, and seconds since 2001 in a `Double` for the C interface.
+enum Clock {
+    /// No instant: a deadline that never comes, a timer that never fires.
+    static var never: Int64 { .max }
+
+    /// The monotonic clock, in nanoseconds. Deadlines and fire instants are read against it.
+    static func now() -> Int64 {
+        var time = timespec()
+        clock_gettime(CLOCK_MONOTONIC, &time)
+        return Int64(time.tv_sec) * 1_000_000_000 + Int64(time.tv_nsec)
+    }
+
+    /// The wall clock, in nanoseconds since 2001-01-01 00:00 UTC.
+    static func wallNow() -> Int64 {
+        var time = timespec()
+        clock_gettime(CLOCK_REALTIME, &time)
+        return (Int64(time.tv_sec) - 978_307_200) * 1_000_000_000 + Int64(time.tv_nsec)
+    }
+
+    /// A longer interval is treated as this (S-RUN-19, S-TMR-5): about sixteen years.
+    static var longestInterval: Double { 504_911_232.0 }
+
+    /// A later date is treated as this (S-TMR-6): the year 2129.
+    static var latestDate: Double { 4_039_289_856.0 }
+
+    /// Seconds in nanoseconds, rounded up, for 0 <= seconds <= `longestInterval`.
+    static func nanoseconds(_ seconds: Double) -> Int64 {
+        let exact = seconds * 1e9
+        let whole = Int64(exact)
+        return Double(whole) < exact ? whole + 1 : whole
+    }
+
+    /// The monotonic instant of a wall-clock date (S-TMR-9); a past date gives an instant that is due now.
+    ///
+    /// The wall clock is read before the monotonic one: a pause between the two makes the instant late, never early.
+    static func instant(ofDate date: Double) -> Int64 {
+        if date.isNaN { return never }
+        if date <= 0 { return dueNow() }
+        let wall = wallNow()
+        let monotonic = now()
+        let distance = nanoseconds(min(date, latestDate)) - wall
+        if distance <= 0 { return dueNow(monotonic) }
+        return monotonic + min(distance, nanoseconds(longestInterval))
+    }
+
+    /// An instant that has come, later than every one this returned before: timers made due fire in the order in which
+    /// they were made due, however coarse the clock is (S-TMR-22).
+    static func dueNow(_ monotonic: Int64 = now()) -> Int64 {
+        var previous = process.pointee.lastDueInstant.load(ordering: .relaxed)
+        while true {
+            let instant = max(monotonic, previous + 1)
+            let (exchanged, original) = process.pointee.lastDueInstant.weakCompareExchange(
+                expected: previous, desired: instant, ordering: .relaxed)
+            if exchanged { return instant }
+            previous = original
+        }
+    }
+}

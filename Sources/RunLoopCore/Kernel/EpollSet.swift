@@ -1,0 +1,143 @@
+import CLinux
+import Synchronization
+
+/// An epoll descriptor: the only place that calls epoll. What the kernel does that one would not expect, and the answers:
+///
+/// a. A set lives on in the child of `fork` and is then shared with the parent. The child closes its number and makes a set
+///    of its own at first use (`RunLoop+Fork.swift`).
+/// b. A descriptor that is closed leaves the set by itself, unless it was duplicated; then its events go on. Each event
+///    carries the generation of its registration; one that does not match is dropped by `PortSet`.
+/// c. A number that was closed and used again is refused with ENOENT by MOD and not by ADD. So every registration tries ADD
+///    first, and MOD if that says EEXIST.
+/// d. Regular files and directories are refused with EPERM, bad numbers with EBADF: such a port never reports (S-SRC-43).
+/// e. A level-triggered event moves to the end of the ready list when it was reported, so service rotates (S-PASS-14).
+/// f. MOD of an entry that is ready reports it anew. That wakes a sleeper without a write: one eventfd for the whole
+///    process, never read, stands in every set.
+struct EpollSet {
+    private(set) var descriptor: Int32 = -1
+
+    var isOpen: Bool { descriptor >= 0 }
+
+    /// The token of the eventfd that wakes.
+    static var wakeToken: UInt64 { .max }
+
+    private static var wakeEvents: UInt32 { EPOLLIN.rawValue | RL_EPOLLET }
+
+    /// Makes the descriptor. False if none can be had.
+    mutating func open() -> Bool {
+        if isOpen { return true }
+        guard let wake = EpollSet.wakeDescriptor() else { return false }
+        let epoll = epoll_create1(Int32(EPOLL_CLOEXEC))
+        guard epoll >= 0 else { return false }
+        guard rl_epoll_ctl(epoll, EPOLL_CTL_ADD, wake, EpollSet.wakeEvents, EpollSet.wakeToken) == 0 else {
+            CLinux.close(epoll)
+            return false
+        }
+        descriptor = highNumber(epoll)
+        return true
+    }
+
+    mutating func close() {
+        if isOpen { CLinux.close(descriptor) }
+        descriptor = -1
+    }
+
+    enum Registration {
+        case accepted
+        /// The kernel cannot watch this descriptor.
+        case refused
+        /// The kernel has no room now; to be tried again.
+        case later
+    }
+
+    /// Watches a descriptor for reading, level triggered.
+    func register(_ port: Int32, token: UInt64) -> Registration {
+        if rl_epoll_ctl(descriptor, EPOLL_CTL_ADD, port, EPOLLIN.rawValue, token) == 0 { return .accepted }
+        if rl_errno() == EEXIST, rl_epoll_ctl(descriptor, EPOLL_CTL_MOD, port, EPOLLIN.rawValue, token) == 0 {
+            return .accepted
+        }
+        switch rl_errno() {
+        case ENOMEM, ENOSPC: return .later
+        default: return .refused
+        }
+    }
+
+    func unregister(_ port: Int32) {
+        _ = rl_epoll_ctl(descriptor, EPOLL_CTL_DEL, port, 0, 0)
+    }
+
+    enum Event {
+        /// Nothing until the time given, or a signal handler ran.
+        case none
+        /// Told to wake up; the wake word says why.
+        case roused
+        case ready(token: UInt64)
+    }
+
+    /// One event. `until` is a monotonic instant, `Clock.never` for no end, nil for not waiting at all.
+    func wait(until: Int64?) -> Event {
+        var token: UInt64 = 0
+        var count: Int32
+        if until == Clock.never {
+            count = rl_epoll_wait(descriptor, nil, &token)
+        } else {
+            var timeout = timespec()
+            if let until { timeout = timespec(nanoseconds: until - Clock.now()) }
+            count = rl_epoll_wait(descriptor, &timeout, &token)
+        }
+        if count <= 0 { return .none }
+        return token == EpollSet.wakeToken ? .roused : .ready(token: token)
+    }
+
+    /// Wakes a loop that sleeps in the set. Async-signal-safe but for errno. Fails harmlessly if the set is gone.
+    static func rouse(_ epoll: Int32) {
+        let wake = process.pointee.wakeDescriptor.load(ordering: .acquiring)
+        _ = rl_epoll_ctl(epoll, EPOLL_CTL_MOD, wake, wakeEvents, wakeToken)
+    }
+
+    /// The process's always readable eventfd, made at first need.
+    private static func wakeDescriptor() -> Int32? {
+        let existing = process.pointee.wakeDescriptor.load(ordering: .acquiring)
+        if existing >= 0 { return existing }
+        let made = highNumber(eventfd(1, Int32(EFD_CLOEXEC | EFD_NONBLOCK)))
+        guard made >= 0 else { return nil }
+        let (exchanged, original) = process.pointee.wakeDescriptor.compareExchange(
+            expected: -1, desired: made, ordering: .acquiringAndReleasing)
+        if exchanged { return made }
+        CLinux.close(made)
+        return original
+    }
+}
+
+/// Moves a descriptor of the library's own to a number from 64 up where the limit allows it, so that a client which closes one
+/// of its own numbers twice does not hit it (S-FD-18).
+private func highNumber(_ descriptor: Int32) -> Int32 {
+    guard descriptor >= 0 && descriptor < 64 else { return descriptor }
+    let high = rl_dup_above(descriptor, 64)
+    guard high >= 0 else { return descriptor }
+    close(descriptor)
+    return high
+}
+
+/// Tells what a descriptor counts, if it is an eventfd or a timerfd (S-SRC-46), from its name under /proc/self/fd.
+func isCounter(_ descriptor: Int32) -> Bool {
+    var path = TextBuffer()
+    defer { path.free() }
+    path.append("/proc/self/fd/")
+    path.append(Int(descriptor))
+    return withUnsafeTemporaryAllocation(of: CChar.self, capacity: 32) { buffer in
+        let length = readlink(path.terminated(), buffer.baseAddress!, 31)
+        guard length > 0 else { return false }
+        buffer[length] = 0
+        return strcmp(buffer.baseAddress!, "anon_inode:[eventfd]") == 0 || strcmp(buffer.baseAddress!, "anon_inode:[timerfd]") == 0
+    }
+}
+
+/// Takes the count of an eventfd or timerfd without ever blocking. False if there was none, because somebody else took it.
+func takeCount(_ descriptor: Int32) -> Bool {
+    var count: UInt64 = 0
+    if rl_read_nowait(descriptor, &count, 8) == 8 { return true }
+    guard rl_errno() == EOPNOTSUPP || rl_errno() == EINVAL || rl_errno() == ESPIPE else { return false }
+    // A kernel that cannot read these without waiting: the descriptor was ready a moment ago.
+    return read(descriptor, &count, 8) == 8
+}

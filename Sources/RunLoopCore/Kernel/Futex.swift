@@ -1,0 +1,33 @@
+import CLinux
+import Synchronization
+
+/// The kernel's wait queue behind a word of memory. See futex(2).
+///
+/// An `Atomic` never moves while it is borrowed, so its address is the futex's name.
+extension Atomic where Value == UInt32 {
+    /// Sleeps while the word holds `value`, until the monotonic instant `until` if there is one (`Int64.max`: none).
+    ///
+    /// It may return for no reason; the caller looks at the word again.
+    func futexWait(while value: UInt32, until: Int64 = .max) {
+        withUnsafePointer(to: self) { word in
+            if until == .max {
+                _ = rl_futex_wait(word, value, nil)
+            } else {
+                var time = timespec(nanoseconds: until)
+                _ = rl_futex_wait(word, value, &time)
+            }
+        }
+    }
+
+    /// Wakes one sleeper. Async-signal-safe but for errno, which the caller keeps.
+    func futexWakeOne() {
+        withUnsafePointer(to: self) { rl_futex_wake($0, 1) }
+    }
+}
+
+extension timespec {
+    init(nanoseconds: Int64) {
+        let clamped = max(nanoseconds, 0)
+        self.init(tv_sec: Int(clamped / 1_000_000_000), tv_nsec: Int(clamped % 1_000_000_000))
+    }
+}

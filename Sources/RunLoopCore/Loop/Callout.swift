@@ -1,0 +1,92 @@
+import CLinux
+import CRunLoop
+
+/// The only functions that call the client. Each has its own frame, so that a backtrace tells what kind of callback is
+/// on the stack. No lock is held in any of them (S-THR-3).
+
+@inline(never)
+func callOutSource(_ perform: PerformFunction, _ info: UnsafeMutableRawPointer?) {
+    perform(info)
+    rl_compiler_barrier()
+}
+
+@inline(never)
+func callOutPortSource(_ perform: PerformFunction, _ info: UnsafeMutableRawPointer?) {
+    perform(info)
+    rl_compiler_barrier()
+}
+
+@inline(never)
+func callOutTimer(_ callout: TimerFunction, _ timer: OpaquePointer, _ info: UnsafeMutableRawPointer?) {
+    callout(timer, info)
+    rl_compiler_barrier()
+}
+
+@inline(never)
+func callOutObserver(
+    _ callout: ObserverFunction, _ observer: OpaquePointer, _ activity: RLActivity, _ info: UnsafeMutableRawPointer?
+) {
+    callout(observer, activity, info)
+    rl_compiler_barrier()
+}
+
+@inline(never)
+func callOutPerformed(_ perform: PerformFunction, _ info: UnsafeMutableRawPointer?) {
+    perform(info)
+    rl_compiler_barrier()
+}
+
+@inline(never)
+func callOutPerformedRelease(_ release: PerformFunction, _ info: UnsafeMutableRawPointer?) {
+    release(info)
+    rl_compiler_barrier()
+}
+
+@inline(never)
+func callOutSchedule(_ schedule: ScheduleFunction, _ info: UnsafeMutableRawPointer?, _ loop: RunLoopPointer, _ mode: ModePointer) {
+    schedule(info, loop.handle, mode.pointee.name)
+    rl_compiler_barrier()
+}
+
+@inline(never)
+func callOutCancel(_ cancel: ScheduleFunction, _ info: UnsafeMutableRawPointer?, _ loop: RunLoopPointer, _ mode: ModePointer) {
+    cancel(info, loop.handle, mode.pointee.name)
+    rl_compiler_barrier()
+}
+
+@inline(never)
+func callOutGetPort(_ getPort: GetPortFunction, _ info: UnsafeMutableRawPointer?) -> Int32 {
+    getPort(info)
+}
+
+@inline(never)
+func callOutRetain(_ retain: RetainFunction, _ info: UnsafeMutableRawPointer?) -> UnsafeRawPointer? {
+    retain(info)
+}
+
+@inline(never)
+func callOutRelease(_ release: ReleaseFunction, _ info: UnsafeMutableRawPointer?) {
+    release(info)
+    rl_compiler_barrier()
+}
+
+@inline(never)
+func callOutEqual(_ equal: EqualFunction, _ first: UnsafeMutableRawPointer?, _ second: UnsafeMutableRawPointer?) -> Bool {
+    equal(first, second)
+}
+
+@inline(never)
+func callOutHash(_ hash: HashFunction, _ info: UnsafeMutableRawPointer?) -> UInt {
+    hash(info)
+}
+
+@inline(never)
+func callOutCopyDescription(_ copy: DescribeFunction, _ info: UnsafeMutableRawPointer?) -> UnsafeMutablePointer<CChar>? {
+    copy(info)
+}
+
+@inline(never)
+func callOutLogHandler(_ handler: LogHandler, _ line: UnsafePointer<CChar>, _ info: UnsafeMutableRawPointer?) {
+    handler(line, info)
+    rl_compiler_barrier()
+}

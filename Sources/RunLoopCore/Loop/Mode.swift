@@ -1,0 +1,145 @@
+import CLinux
+import CRunLoop
+import Synchronization
+
+/// A named set of items in one loop.
+///
+/// A mode lives as long as its loop and never moves, so pointers to it serve as its identity. A record is also made for a
+/// name that was only put into the common set; it becomes a mode when something is added (`exists`).
+/// All fields that are not atomic are guarded by the loop's lock.
+struct Mode: ~Copyable {
+    /// The next older mode of the loop. Written before the mode is published.
+    var next: ModePointer?
+    /// A copy of the name, NUL terminated.
+    var name: UnsafeMutablePointer<CChar>
+    var nameHash: UInt
+    var loop: RunLoopPointer
+
+    /// Whether the mode came into being (S-MODE-2). Goes to true once, under the loop's lock.
+    let exists: Atomic<Bool>
+    /// Whether it is in the common set. Goes to true once, under the loop's lock.
+    let isCommon: Atomic<Bool>
+    /// Union of the activities of its observers; read without the lock by the loop's thread.
+    let observedActivities: Atomic<UInt>
+
+    var sources: SourceSet
+    /// Version 1 sources and what the kernel knows of them.
+    var ports: PortSet
+    var timers: TimerStore
+    /// Memberships of timers, also of those whose callbacks are on the stack and that are in no store.
+    var timerCount: Int
+    /// One list for each activity.
+    var observers: ObserverLists
+    /// Functions that wait for this mode alone. Loop's thread only.
+    var posts: PostList
+}
+
+typealias ModePointer = UnsafeMutablePointer<Mode>
+
+/// A mode as callers name it.
+enum ModeName {
+    /// NULL: the call does nothing.
+    case none
+    /// The pseudo-mode: every mode of the common set.
+    case common
+    case named(UnsafePointer<CChar>)
+
+    init(_ name: UnsafePointer<CChar>?) {
+        guard let name else {
+            self = .none
+            return
+        }
+        self = name == kRLCommonModes || strcmp(name, kRLCommonModes) == 0 ? .common : .named(name)
+    }
+}
+
+extension UnsafeMutablePointer where Pointee == RunLoop {
+    /// The record of a name, whether or not it is a mode yet. Any thread, with or without the lock.
+    func modeRecord(_ name: UnsafePointer<CChar>) -> ModePointer? {
+        if name == kRLDefaultMode { return pointee.defaultMode }
+        let hash = hashOfName(name)
+        var mode = pointee.modes.load(ordering: .acquiring)
+        while let candidate = mode {
+            if candidate.pointee.nameHash == hash && strcmp(candidate.pointee.name, name) == 0 { return candidate }
+            mode = candidate.pointee.next
+        }
+        return nil
+    }
+
+    /// The mode of a name, nil if it does not exist.
+    func mode(_ name: UnsafePointer<CChar>) -> ModePointer? {
+        guard let mode = modeRecord(name), mode.pointee.exists.load(ordering: .acquiring) else { return nil }
+        return mode
+    }
+
+    /// The record of a name, made if need be. Takes the lock for that.
+    func makeModeRecord(_ name: UnsafePointer<CChar>) -> ModePointer {
+        if let mode = modeRecord(name) { return mode }
+        lock()
+        defer { unlock() }
+        return makeModeRecordLocked(name)
+    }
+
+    func makeModeRecordLocked(_ name: UnsafePointer<CChar>) -> ModePointer {
+        modeRecord(name) ?? newModeRecordLocked(name)
+    }
+
+    /// A record for a name that has none yet.
+    func newModeRecordLocked(_ name: UnsafePointer<CChar>) -> ModePointer {
+        let mode = makeRecord(Mode.self)
+        guard let copy = strdup(name) else { trap("RunLoop", "out of memory") }
+        mode.pointee.name = copy
+        mode.pointee.nameHash = hashOfName(name)
+        mode.pointee.loop = self
+        mode.pointee.ports.initialize()
+        mode.pointee.next = pointee.modes.load(ordering: .relaxed)
+        pointee.modes.store(mode, ordering: .releasing)
+        return mode
+    }
+
+    /// The mode of a name, made if need be (S-MODE-2).
+    func makeMode(_ name: UnsafePointer<CChar>) -> ModePointer {
+        let mode = makeModeRecord(name)
+        mode.pointee.exists.store(true, ordering: .releasing)
+        return mode
+    }
+
+    /// Calls the body with each record, newest first.
+    @inline(__always)
+    func forEachModeRecord(_ body: (ModePointer) -> Void) {
+        var mode = pointee.modes.load(ordering: .acquiring)
+        while let current = mode {
+            mode = current.pointee.next
+            body(current)
+        }
+    }
+
+    func freeModes() {
+        forEachModeRecord { mode in
+            mode.pointee.sources.free()
+            mode.pointee.ports.free()
+            mode.pointee.timers.free()
+            CLinux.free(mode.pointee.name)
+            CLinux.free(mode)
+        }
+        pointee.modes.store(nil, ordering: .relaxed)
+    }
+}
+
+extension UnsafeMutablePointer where Pointee == Mode {
+    /// Whether there is nothing in the mode that could make a run useful, but for functions to perform (S-RUN-2).
+    /// Caller holds the lock.
+    @inline(__always)
+    var hasNoItems: Bool { pointee.sources.count == 0 && pointee.timerCount == 0 }
+}
+
+/// FNV-1a.
+private func hashOfName(_ name: UnsafePointer<CChar>) -> UInt {
+    var hash: UInt64 = 0xcbf2_9ce4_8422_2325
+    var cursor = name
+    while cursor.pointee != 0 {
+        hash = (hash ^ UInt64(UInt8(bitPattern: cursor.pointee))) &* 0x100_0000_01b3
+        cursor += 1
+    }
+    return UInt(hash)
+}

@@ -1,0 +1,172 @@
+import CLinux
+import CRunLoop
+import Synchronization
+
+typealias ObserverFunction = @convention(c) (OpaquePointer?, RLActivity, UnsafeMutableRawPointer?) -> Void
+
+/// An observer of a loop's activities.
+struct Observer: ~Copyable {
+    let header: ObjectHeader
+    /// Bits of `ObserverState`.
+    let state: Atomic<UInt32>
+    /// The loop it belongs to (S-OBS-10), or nil. Changed under that loop's lock.
+    let loop: Atomic<RunLoopPointer?>
+    let activities: UInt
+    let order: Int
+    let repeats: Bool
+    let callout: ObserverFunction?
+    let context: ClientContext
+    /// Whether it is a common item of its loop. Guarded by the loop's lock.
+    var isCommon: Bool
+    /// The modes it is in. Guarded by the loop's lock.
+    var modes: SmallSet<Mode>
+}
+
+typealias ObserverPointer = UnsafeMutablePointer<Observer>
+
+/// The bits of `Observer.state`. Changed by read-modify-write.
+enum ObserverState {
+    static var invalid: UInt32 { 1 << 0 }
+    /// Its callback is on the stack, or about to be.
+    static var firing: UInt32 { 1 << 1 }
+    /// An Invalidate on another thread left the release of the context to the loop's thread (S-THR-8).
+    static var releasePending: UInt32 { 1 << 2 }
+}
+
+extension Observer: Object {
+    static var type: ObjectType { .observer }
+
+    /// The last reference is gone: the observer is in no loop. It becomes invalid by it (S-OBS-15).
+    static func destroy(_ observer: ObserverPointer) {
+        let old = observer.pointee.state.bitwiseOr(ObserverState.invalid, ordering: .acquiringAndReleasing).oldValue
+        observer.header.pointee.type.store(ObjectType.freed.rawValue, ordering: .relaxed)
+        if old & ObserverState.invalid == 0 { observer.pointee.context.releaseInfo() }
+        CLinux.free(observer)
+    }
+}
+
+/// The activities, in the order in which a run reports them; the raw value is the place in `ObserverLists`.
+enum Activity: Int {
+    case entry = 0
+    case beforeTimers = 1
+    case beforeSources = 2
+    case beforeWaiting = 3
+    case afterWaiting = 4
+    case exit = 5
+    /// Not an activity: the list of observers that watch none (S-OBS-13), so that their loop can find them.
+    case none = 6
+
+    static var count: Int { 7 }
+
+    @inline(__always)
+    var bit: UInt {
+        switch self {
+        case .entry: 1 << 0
+        case .beforeTimers: 1 << 1
+        case .beforeSources: 1 << 2
+        case .beforeWaiting: 1 << 5
+        case .afterWaiting: 1 << 6
+        case .exit: 1 << 7
+        case .none: 0
+        }
+    }
+
+    /// Whether an observer of these activities stands on this one's list.
+    @inline(__always)
+    func isIn(_ activities: UInt) -> Bool {
+        if self == .none { return activities & 0b1110_0111 == 0 }
+        return activities & bit != 0
+    }
+
+    static func at(_ index: Int) -> Activity { Activity(rawValue: index).unsafelyUnwrapped }
+}
+
+extension UnsafeMutablePointer where Pointee == Observer {
+    static func make(
+        activities: UInt, repeats: Bool, order: Int, callout: ObserverFunction?, context: ClientContext
+    ) -> ObserverPointer {
+        var context = context
+        context.adopt()
+        let observer = makeRecord(Observer.self)
+        observer.initialize(to: Observer(
+            header: ObjectHeader(type: Atomic(0), references: Atomic(0)), state: Atomic(0), loop: Atomic(nil),
+            activities: activities, order: order, repeats: repeats, callout: callout, context: context,
+            isCommon: false, modes: SmallSet()))
+        observer.initializeHeader()
+        return observer
+    }
+
+    var isValid: Bool { pointee.state.load(ordering: .acquiring) & ObserverState.invalid == 0 }
+
+    /// Calls the observer, unless it is invalid or on the stack already (S-OBS-6, S-OBS-8). Loop's thread.
+    @inline(__always)
+    func notify(_ activity: Activity) {
+        var state = pointee.state.load(ordering: .relaxed)
+        repeat {
+            if state != 0 { return }
+        } while !exchangeState(&state, ObserverState.firing)
+        if let callout = pointee.callout {
+            callOutObserver(callout, handle, RLActivity(rawValue: activity.bit), pointee.context.info)
+        }
+        if !pointee.repeats { invalidate() }
+        let old = pointee.state.bitwiseAnd(
+            ~(ObserverState.firing | ObserverState.releasePending), ordering: .acquiringAndReleasing).oldValue
+        if old & ObserverState.releasePending != 0 { pointee.context.releaseInfo() }
+    }
+
+    /// `RLObserverInvalidate` (S-OBS-16). On another thread than the loop's, while the callback runs, the release of the
+    /// context is left to the loop's thread (S-THR-8).
+    func invalidate() {
+        var state = pointee.state.load(ordering: .relaxed)
+        var desired: UInt32
+        repeat {
+            if state & ObserverState.invalid != 0 { return }
+            desired = state | ObserverState.invalid
+            if state & ObserverState.firing != 0 && !isFiringOnThisThread { desired |= ObserverState.releasePending }
+        } while !exchangeState(&state, desired)
+        retain()
+        leaveLoop()
+        if desired & ObserverState.releasePending == 0 { pointee.context.releaseInfo() }
+        release()
+    }
+
+    /// Whether the caller is inside this observer's callback, which may have taken it out of its loop.
+    private var isFiringOnThisThread: Bool {
+        guard let loop = rl_thread_loop_get()?.assumingMemoryBound(to: RunLoop.self) else { return false }
+        var notification = loop.pointee.notification
+        while let current = notification {
+            if current.pointee.observer == self { return true }
+            notification = current.pointee.outer
+        }
+        return false
+    }
+
+    @inline(__always)
+    private func exchangeState(_ expected: inout UInt32, _ desired: UInt32) -> Bool {
+        let (exchanged, original) = pointee.state.compareExchange(
+            expected: expected, desired: desired, ordering: .acquiringAndReleasing)
+        if !exchanged { expected = original }
+        return exchanged
+    }
+
+    /// Takes the observer out of its loop altogether.
+    func leaveLoop() {
+        while let loop = pointee.loop.load(ordering: .acquiring) {
+            loop.lock()
+            guard pointee.loop.load(ordering: .relaxed) == loop else {
+                loop.unlock()
+                continue
+            }
+            var references = 0
+            if pointee.isCommon {
+                loop.pointee.commonObservers.remove(self)
+                pointee.isCommon = false
+                references += 1
+            }
+            while let mode = pointee.modes.last { references += loop.removeLocked(self, from: mode) }
+            loop.unlock()
+            for _ in 0..<references { release() }
+            return
+        }
+    }
+}

@@ -1,0 +1,41 @@
+/// One run of a loop: what differs between nested runs. It lies on the stack of the function that runs; the loop's thread alone
+/// touches it.
+struct RunFrame {
+    /// The run from whose callback this one was started.
+    var outer: RunFramePointer?
+    let mode: ModePointer
+    /// The h of the specification: return after a source was handled.
+    let returnsAfterSource: Bool
+    /// t <= 0: one pass that does not wait.
+    let polls: Bool
+    /// The monotonic instant of the deadline; `Clock.never` for none.
+    var deadline: Int64 = Clock.never
+    /// The pass under way has had its wait: a wake-up that a nested run takes is of no use to it any more.
+    var hasWaited = false
+    /// A nested run took a wake-up that this run's coming wait would have seen (S-WAKE-9).
+    var wokenByInner = false
+    /// This run was asked to stop before a nested one began, which then was the innermost (S-STOP-2, S-STOP-3).
+    var stopRequested = false
+    /// The pass before served timers: with timers and a port both ready the port is next (S-PASS-10).
+    var servedTimers = false
+    /// The last reading of the monotonic clock; stale once client code ran.
+    var now: Int64 = 0
+}
+
+typealias RunFramePointer = UnsafeMutablePointer<RunFrame>
+
+/// Why a run ended, with the values of `RLRunResult`.
+enum RunResult: Int32 {
+    case finished = 1
+    case stopped = 2
+    case timedOut = 3
+    case handledSource = 4
+}
+
+/// What a wait ended with, or what a poll found: the one event that a pass serves.
+enum Event {
+    /// Nothing, a wake-up, a stop, or the deadline: no action.
+    case none
+    case timers
+    case port(token: UInt64)
+}

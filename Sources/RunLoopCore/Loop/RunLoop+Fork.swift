@@ -1,0 +1,75 @@
+import CLinux
+import Synchronization
+
+/// `fork` (S-FORK-1): the child goes on with the loop of the thread that forked; other threads' loops do not exist there.
+///
+/// The prepare handler takes the forking thread's own loop lock and then the process's locks, so that the child gets the
+/// structures they guard whole. Other loops' locks are not taken: their owners do not come along, and nothing in the
+/// child uses those loops but to take items out of them, for which their locks are made anew.
+enum Fork {
+    static func prepare() {
+        if let loop = current { loop.lock() }
+        process.pointee.registryLock.lockWord()
+        process.pointee.logLock.lockWord()
+    }
+
+    static func parent() {
+        process.pointee.logLock.unlockWord()
+        process.pointee.registryLock.unlockWord()
+        if let loop = current { loop.unlock() }
+    }
+
+    static func child() {
+        process.pointee.forkGeneration.wrappingAdd(1, ordering: .relaxed)
+        process.pointee.canBias.store(rl_membarrier_register() == 0, ordering: .relaxed)
+        process.pointee.logLock.resetInChild()
+        process.pointee.registryLock.resetInChild()
+        let own = current
+        own?.pointee.lock.resetInChild()
+        // A loop that was the main one but not of this thread's is gone like the others (S-FORK-1).
+        if let own, own != process.pointee.mainLoop.load(ordering: .relaxed) { own.retain() }
+        process.pointee.mainLoop.store(own, ordering: .relaxed)
+        var loop = process.pointee.loops
+        while let other = loop {
+            loop = other.pointee.nextLoop
+            if other == own { continue }
+            other.pointee.lock.resetInChild()
+            other.pointee.vanished.store(true, ordering: .relaxed)
+            other.pointee.threadAlive.store(false, ordering: .relaxed)
+            other.pointee.posts.close()
+        }
+    }
+
+    private static var current: RunLoopPointer? {
+        rl_thread_loop_get()?.assumingMemoryBound(to: RunLoop.self)
+    }
+}
+
+extension UnsafeMutablePointer where Pointee == RunLoop {
+    /// In a process that came out of `fork` since this loop last ran: what the kernel knows is the parent's, and what other
+    /// threads were in the middle of will never be finished. Loop's thread.
+    @inline(__always)
+    func renewAfterFork() {
+        let generation = process.pointee.forkGeneration.load(ordering: .relaxed)
+        if pointee.forkGeneration != generation { renewAfterFork(generation) }
+    }
+
+    @inline(never)
+    private func renewAfterFork(_ generation: UInt32) {
+        lock()
+        pointee.forkGeneration = generation
+        forEachModeRecord { $0.pointee.ports.closeKernelSet() }
+        // A source whose signaller did not get to its push is signalled and on no stack.
+        drainLocked()
+        pointee.parkedFor = nil
+        forEachModeRecord { mode in
+            mode.pointee.sources.forEach { source in
+                guard !source.isPort, let link = source.link(in: self), link.pointee.list == 0, source.isSignalled else { return }
+                _ = link.tryQueue()
+                pointee.pending.append(link, mark: LinkList.pendingMark)
+            }
+        }
+        unlock()
+        pointee.posts.abandonClaims()
+    }
+}

@@ -1,0 +1,95 @@
+import CLinux
+import Synchronization
+
+/// The common set, and questions about modes.
+extension UnsafeMutablePointer where Pointee == RunLoop {
+    /// `RLAddCommonMode`: every common item joins the mode at once (S-MODE-12).
+    func addCommonMode(_ name: ModeName) {
+        guard case .named(let name) = name, !pointee.closing.load(ordering: .acquiring) else { return }
+        lock()
+        let mode = makeModeRecordLocked(name)
+        if mode.pointee.isCommon.load(ordering: .relaxed) { return unlock() }
+        mode.pointee.isCommon.store(true, ordering: .releasing)
+        pointee.commonModeCount.wrappingAdd(1, ordering: .relaxed)
+
+        let sourceCount = pointee.commonSources.count
+        if sourceCount + pointee.commonTimers.count + pointee.commonObservers.count > 0 {
+            mode.pointee.exists.store(true, ordering: .releasing)  // S-MODE-4
+        }
+        pointee.commonTimers.forEach { addLocked($0, to: mode) }
+        pointee.commonObservers.forEach { addLocked($0, to: mode) }
+        // Sources have client functions to call: they are added one by one without the lock.
+        let sources = makeArray(SourcePointer.self, count: Swift.max(sourceCount, 1))
+        var copied = 0
+        pointee.commonSources.forEach { source in
+            source.retain()
+            sources[copied] = source
+            copied += 1
+        }
+        unlock()
+
+        lookAgainIfForeign()
+        var wakes = false
+        for index in 0..<sourceCount {
+            if add(sources[index], to: mode) && !sources[index].isPort { wakes = true }
+            sources[index].release()
+        }
+        CLinux.free(sources)
+        if wakes && !isCurrent { wakeUp() }  // S-WAKE-15
+    }
+
+    /// The name of the innermost run's mode, from malloc (S-MODE-8).
+    func copyCurrentMode() -> UnsafeMutablePointer<CChar>? {
+        pointee.currentMode.load(ordering: .acquiring).flatMap { strdup($0.pointee.name) }
+    }
+
+    /// The names of all modes in one block from malloc: pointers, a NULL, and the text behind them (S-MODE-6).
+    func copyAllModes(_ count: UnsafeMutablePointer<Int>?) -> UnsafeMutablePointer<UnsafeMutablePointer<CChar>?>? {
+        lock()
+        defer { unlock() }
+        var modes = 0
+        var text = 0
+        forEachModeRecord { mode in
+            guard mode.pointee.exists.load(ordering: .relaxed) else { return }
+            modes += 1
+            text += strlen(mode.pointee.name) + 1
+        }
+        let size = (modes + 1) * MemoryLayout<UnsafeMutablePointer<CChar>?>.stride + text
+        guard let block = malloc(size) else { return nil }
+        let names = block.assumingMemoryBound(to: UnsafeMutablePointer<CChar>?.self)
+        var cursor = UnsafeMutableRawPointer(names + modes + 1).assumingMemoryBound(to: CChar.self)
+        var room = text
+        var index = 0
+        forEachModeRecord { mode in
+            // Modes that came into being meanwhile found no room.
+            guard index < modes, mode.pointee.exists.load(ordering: .relaxed) else { return }
+            let length = strlen(mode.pointee.name) + 1
+            guard length <= room else { return }
+            strlcpy(cursor, mode.pointee.name, room)
+            names[index] = cursor
+            cursor += length
+            room -= length
+            index += 1
+        }
+        names[index] = nil
+        count?.pointee = index
+        return names
+    }
+
+    /// The date of the mode's timer with the earliest instant, also if it is being called (S-TMR-55).
+    func nextTimerFireDate(_ name: ModeName) -> Double {
+        guard case .named(let name) = name, let mode = mode(name) else { return 0 }
+        lock()
+        defer { unlock() }
+        var earliest = mode.pointee.timers.earliest()?.timer
+        var firing = pointee.firing
+        while let current = firing {
+            let timer = current.pointee.timer
+            if let node = timer.node(in: mode), !node.pointee.isGhost, timer.pointee.instant < earliest?.pointee.instant ?? Clock.never {
+                earliest = timer
+            }
+            firing = current.pointee.outer
+        }
+        return earliest?.pointee.fireDate ?? 0
+    }
+}

@@ -1,0 +1,150 @@
+import CLinux
+import Synchronization
+
+/// Membership of observers, and notifications.
+extension UnsafeMutablePointer where Pointee == RunLoop {
+    func addObserver(_ observer: ObserverPointer, to name: ModeName) {
+        guard observer.isValid, acceptsItems("RLAddObserver", .addObserverToEndedMain) else { return }
+        switch name {
+        case .none: return
+        case .named(let name):
+            if let loop = observer.pointee.loop.load(ordering: .acquiring), loop != self { return }
+            let mode = makeMode(name)
+            lock()
+            addLocked(observer, to: mode)
+        case .common:
+            lock()
+            if observer.enter(self) && !observer.pointee.isCommon {
+                observer.retain()
+                observer.pointee.isCommon = true
+                pointee.commonObservers.insert(observer)
+            }
+            forEachModeRecord { mode in
+                if mode.pointee.isCommon.load(ordering: .relaxed) { addLocked(observer, to: mode) }
+            }
+        }
+        unlock()
+        // Invalidated between the check and the membership: its Invalidate may have looked before.
+        if !observer.isValid { observer.leaveLoop() }
+    }
+
+    func removeObserver(_ observer: ObserverPointer, from name: ModeName) {
+        var references = 0
+        lock()
+        if observer.pointee.loop.load(ordering: .relaxed) == self {
+            switch name {
+            case .none: break
+            case .named(let name):
+                if let mode = mode(name), observer.pointee.modes.contains(mode) { references += removeLocked(observer, from: mode) }
+            case .common:
+                guard observer.pointee.isCommon else { break }
+                forEachModeRecord { mode in
+                    if mode.pointee.isCommon.load(ordering: .relaxed) && observer.pointee.modes.contains(mode) {
+                        references += removeLocked(observer, from: mode)
+                    }
+                }
+                pointee.commonObservers.remove(observer)
+                observer.pointee.isCommon = false
+                references += 1
+                if observer.pointee.modes.isEmpty { observer.pointee.loop.store(nil, ordering: .releasing) }
+            }
+        }
+        unlock()
+        for _ in 0..<references { observer.release() }
+    }
+
+    func containsObserver(_ observer: ObserverPointer, in name: ModeName) -> Bool {
+        lock()
+        defer { unlock() }
+        guard observer.pointee.loop.load(ordering: .relaxed) == self else { return false }
+        switch name {
+        case .none: return false
+        case .common: return observer.pointee.isCommon
+        case .named(let name):
+            guard let mode = mode(name) else { return false }
+            return observer.pointee.modes.contains(mode)
+        }
+    }
+
+    /// Adds a valid observer of this loop, or of none, to one mode; nothing if it is there. Each list that it is put on has a
+    /// reference to it.
+    func addLocked(_ observer: ObserverPointer, to mode: ModePointer) {
+        guard observer.isValid, !pointee.closing.load(ordering: .relaxed), observer.enter(self),
+            !observer.pointee.modes.contains(mode)
+        else { return }
+        mode.pointee.exists.store(true, ordering: .releasing)
+        observer.pointee.modes.insert(mode)
+        observer.retain()
+        for index in 0..<Activity.count where Activity.at(index).isIn(observer.pointee.activities) {
+            mode.pointee.observers.insert(observer, Activity.at(index))
+        }
+        let observed = mode.pointee.observedActivities.load(ordering: .relaxed)
+        mode.pointee.observedActivities.store(observed | observer.pointee.activities, ordering: .releasing)
+    }
+
+    /// Ends one membership. The caller drops as many references as this returns, without the lock.
+    func removeLocked(_ observer: ObserverPointer, from mode: ModePointer) -> Int {
+        var references = 1
+        for index in 0..<Activity.count where Activity.at(index).isIn(observer.pointee.activities) {
+            if mode.pointee.observers.remove(observer, Activity.at(index)) { references += 1 }
+            if mode.pointee.observers[Activity.at(index)]?.pointee.count == 0 {
+                let observed = mode.pointee.observedActivities.load(ordering: .relaxed)
+                mode.pointee.observedActivities.store(observed & ~Activity.at(index).bit, ordering: .releasing)
+            }
+        }
+        observer.pointee.modes.remove(mode)
+        if observer.pointee.modes.isEmpty && !observer.pointee.isCommon {
+            observer.pointee.loop.store(nil, ordering: .releasing)
+        }
+        return references
+    }
+
+    /// Calls the observers of an activity (S-OBS-3). Those that are there now are called, whatever is added meanwhile.
+    @inline(__always)
+    func notify(_ activity: Activity, in mode: ModePointer) {
+        if mode.pointee.observedActivities.load(ordering: .acquiring) & activity.bit != 0 {
+            notifyObservers(activity, in: mode)
+        }
+    }
+
+    @inline(never)
+    private func notifyObservers(_ activity: Activity, in mode: ModePointer) {
+        lock()
+        guard let list = mode.pointee.observers[activity] else { return unlock() }
+        list.pointee.readers += 1
+        let count = list.pointee.count
+        unlock()
+        pointee.calledOut = true
+        var notification = Notification(observer: nil, outer: pointee.notification)
+        withUnsafeMutablePointer(to: &notification) { frame in
+            pointee.notification = frame
+            for index in 0..<count {
+                frame.pointee.observer = list.members[index]
+                list.members[index].notify(activity)
+            }
+            pointee.notification = frame.pointee.outer
+        }
+        lock()
+        list.pointee.readers -= 1
+        let isLast = list.pointee.readers == 0 && list.pointee.isRetired
+        unlock()
+        if isLast { list.free() }
+    }
+}
+
+extension UnsafeMutablePointer where Pointee == Observer {
+    /// Makes the observer belong to a loop whose lock the caller holds. False if it belongs to another one.
+    func enter(_ loop: RunLoopPointer) -> Bool {
+        let (exchanged, original) = pointee.loop.compareExchange(
+            expected: nil, desired: loop, ordering: .acquiringAndReleasing)
+        return exchanged || original == loop
+    }
+}
+
+/// A notification under way: which observer is being called. Loop's thread only; linked, innermost first, from the loop.
+struct Notification {
+    var observer: ObserverPointer?
+    var outer: NotificationPointer?
+}
+
+typealias NotificationPointer = UnsafeMutablePointer<Notification>

@@ -1,0 +1,93 @@
+import CLinux
+import CRunLoop
+import Synchronization
+
+/// The memory of loops. It is never given back to the system: whoever comes too late to a loop finds a loop, if another one
+/// (see `RunLoop`). The registry's lock guards the lists.
+extension RunLoop {
+    /// A new loop with the thread's reference and the default mode (S-LOOP-5).
+    static func make() -> RunLoopPointer {
+        process.pointee.registryLock.lockWord()
+        let pooled = process.pointee.freeLoops
+        if let pooled { process.pointee.freeLoops = pooled.pointee.nextLoop }
+        process.pointee.registryLock.unlockWord()
+
+        let loop = pooled ?? allocateLoop()
+        loop.initialize()
+
+        process.pointee.registryLock.lockWord()
+        loop.pointee.nextLoop = process.pointee.loops
+        loop.pointee.previousLoop = nil
+        process.pointee.loops?.pointee.previousLoop = loop
+        process.pointee.loops = loop
+        process.pointee.registryLock.unlockWord()
+        return loop
+    }
+
+    private static func allocateLoop() -> RunLoopPointer {
+        let size = (MemoryLayout<RunLoop>.stride + 63) & ~63
+        guard let memory = aligned_alloc(64, size) else { trap("RLGetCurrent", "out of memory") }
+        memset(memory, 0, size)
+        return memory.assumingMemoryBound(to: RunLoop.self)
+    }
+}
+
+extension UnsafeMutablePointer where Pointee == RunLoop {
+    /// Everything that a former life left is zero already, but for the mailbox and the lock, which latecomers may be using.
+    fileprivate func initialize() {
+        lock()
+        pointee.wake.store(WakeState.awake, ordering: .sequentiallyConsistent)
+        pointee.stop.store(StopState.notRunning, ordering: .sequentiallyConsistent)
+        pointee.waiting.store(false, ordering: .relaxed)
+        pointee.threadAlive.store(true, ordering: .relaxed)
+        pointee.closing.store(false, ordering: .relaxed)
+        pointee.clientReferences.store(0, ordering: .relaxed)
+        pointee.spinLimit.store(0, ordering: .relaxed)
+        pointee.destructorRuns = 0
+        pointee.isSuccessor = false
+        pointee.vanished.store(false, ordering: .relaxed)
+        pointee.calledOut = true
+        pointee.forkGeneration = process.pointee.forkGeneration.load(ordering: .relaxed)
+        pointee.posts.open()
+        let mode = newModeRecordLocked(kRLDefaultMode)
+        mode.pointee.exists.store(true, ordering: .relaxed)
+        mode.pointee.isCommon.store(true, ordering: .relaxed)
+        pointee.defaultMode = mode
+        pointee.commonModeCount.store(1, ordering: .relaxed)
+        pointee.lock.expectOwner()
+        unlock()
+        // What latecomers pushed since the last life goes where it belongs.
+        SourceLink.forward(takeSignalled(), graveyard: nil)
+        initializeHeader()
+    }
+
+    /// Puts the memory of a loop that has no items any more into the pool.
+    func recycle() {
+        process.pointee.registryLock.lockWord()
+        if let previous = pointee.previousLoop { previous.pointee.nextLoop = pointee.nextLoop } else { process.pointee.loops = pointee.nextLoop }
+        pointee.nextLoop?.pointee.previousLoop = pointee.previousLoop
+        process.pointee.registryLock.unlockWord()
+
+        header.pointee.type.store(ObjectType.freed.rawValue, ordering: .relaxed)
+        lock()
+        drainLocked()
+        freeModes()
+        pointee.batches.free()
+        pointee.commonSources.free()
+        pointee.commonTimers.removeAll()
+        pointee.commonObservers.removeAll()
+        pointee.pending = LinkList()
+        pointee.parked = LinkList()
+        pointee.parkedFor = nil
+        pointee.currentMode.store(nil, ordering: .relaxed)
+        pointee.frame = nil
+        pointee.postFloor = 0
+        pointee.posts.reset()
+        unlock()
+
+        process.pointee.registryLock.lockWord()
+        pointee.nextLoop = process.pointee.freeLoops
+        process.pointee.freeLoops = self
+        process.pointee.registryLock.unlockWord()
+    }
+}

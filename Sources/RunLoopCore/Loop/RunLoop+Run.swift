@@ -1,0 +1,131 @@
+import CLinux
+import Synchronization
+
+/// Running the loop: the steps E1 to E3 and P1 to P15 of section 4 of the specification, in its order.
+extension UnsafeMutablePointer where Pointee == RunLoop {
+    /// `RLRunInMode` on the calling thread's loop.
+    func run(in name: ModeName, seconds: Double, returnsAfterSource: Bool) -> RunResult {
+        guard case .named(let name) = name else {
+            if case .common = name { Log.once(.runOfPseudoMode, "RLRunInMode", ": kRLCommonModes is no mode to run in") }
+            return .finished
+        }
+        renewAfterFork()
+        guard let mode = mode(name), !pointee.closing.load(ordering: .relaxed), !isEmpty(mode) else { return .finished }
+
+        var frame = RunFrame(outer: pointee.frame, mode: mode, returnsAfterSource: returnsAfterSource, polls: seconds <= 0)
+        return withUnsafeMutablePointer(to: &frame) { run($0, seconds) }
+    }
+
+    private func run(_ frame: RunFramePointer, _ seconds: Double) -> RunResult {
+        let mode = frame.pointee.mode
+
+        // E1. Wake-ups from before this run are dropped, or belong to the outer runs (S-WAKE-5, S-WAKE-6, S-WAKE-9).
+        beginRun(frame)
+        notify(.entry, in: mode)
+        if seconds > 0 && seconds <= Clock.longestInterval {
+            frame.pointee.deadline = Clock.now() + Clock.nanoseconds(seconds)
+        }
+
+        // E2
+        var result: RunResult? = isStopRequested(frame) ? .stopped : nil
+        var isFirstPass = true
+        while result == nil {
+            result = pass(frame, isFirst: isFirstPass)
+            isFirstPass = false
+        }
+
+        // E3
+        notify(.exit, in: mode)
+        endRun(frame)
+        return result!
+    }
+
+    /// One pass; nil if another one follows.
+    @inline(__always)
+    private func pass(_ frame: RunFramePointer, isFirst: Bool) -> RunResult? {
+        let mode = frame.pointee.mode
+        let onlyFirst = frame.pointee.returnsAfterSource
+
+        // P1. What came since the last wait is served by this pass anyway (S-WAKE-4); what came in Entry stays (S-WAKE-3).
+        if !isFirst { consumeWakeUp(handingTo: frame.pointee.outer) }
+        frame.pointee.hasWaited = false
+
+        notify(.beforeTimers, in: mode)  // P2
+        notify(.beforeSources, in: mode)  // P3
+        performPosts(in: mode)  // P4: round A
+        var handledSource = performSources(in: mode, onlyFirst: onlyFirst)  // P5
+        if handledSource { performPosts(in: mode) }  // P6: round B
+        let polls = handledSource || frame.pointee.polls  // P7
+
+        if !polls { notify(.beforeWaiting, in: mode) }  // P9
+        pointee.waiting.store(true, ordering: .releasing)
+        let event = wait(frame, polls: polls)  // P10
+        pointee.waiting.store(false, ordering: .releasing)  // P11
+        frame.pointee.hasWaited = true
+        if !polls { notify(.afterWaiting, in: mode) }  // P12
+
+        switch event {  // P13
+        case .none: break
+        case .timers:
+            fireTimers(in: mode, now: readClock(frame))
+        case .port(let token):
+            if performPort(token, in: mode) { handledSource = true }
+        }
+        performPosts(in: mode)  // P14: round C
+
+        // P15 (S-RUN-9)
+        if handledSource && frame.pointee.returnsAfterSource { return .handledSource }
+        if frame.pointee.polls { return .timedOut }
+        if frame.pointee.deadline != Clock.never && readClock(frame) >= frame.pointee.deadline { return .timedOut }
+        if isStopRequested(frame) { return .stopped }
+        if isEmpty(mode) { return .finished }
+        return nil
+    }
+
+    /// S-RUN-2.
+    @inline(__always)
+    private func isEmpty(_ mode: ModePointer) -> Bool {
+        lock()
+        let hasNoItems = mode.hasNoItems
+        unlock()
+        return hasNoItems && !hasPosts(for: mode)
+    }
+
+    private func beginRun(_ frame: RunFramePointer) {
+        consumeWakeUp(handingTo: frame.pointee.outer)
+        if pointee.stop.exchange(StopState.running, ordering: .sequentiallyConsistent) == StopState.stopRequested {
+            frame.pointee.outer?.pointee.stopRequested = true
+        }
+        pointee.frame = frame
+        pointee.currentMode.store(frame.pointee.mode, ordering: .releasing)
+    }
+
+    private func endRun(_ frame: RunFramePointer) {
+        let outer = frame.pointee.outer
+        pointee.currentMode.store(outer?.pointee.mode, ordering: .releasing)
+        pointee.frame = outer
+        // The callback that ran this goes on: what the outer run knows of the time is stale.
+        pointee.calledOut = true
+        guard let outer else {
+            pointee.stop.store(StopState.notRunning, ordering: .sequentiallyConsistent)
+            return
+        }
+        let state = outer.pointee.stopRequested ? StopState.stopRequested : StopState.running
+        pointee.stop.store(state, ordering: .sequentiallyConsistent)
+    }
+
+    @inline(__always)
+    func isStopRequested(_ frame: RunFramePointer) -> Bool {
+        pointee.stop.load(ordering: .acquiring) == StopState.stopRequested
+    }
+
+    /// The monotonic clock; read anew only if client code ran since the last reading.
+    @inline(__always)
+    func readClock(_ frame: RunFramePointer) -> Int64 {
+        if pointee.calledOut || frame.pointee.now == 0 {
+            pointee.calledOut = false
+            frame.pointee.now = Clock.now()
+        }
+        return frame.pointee.now
+    }
+}

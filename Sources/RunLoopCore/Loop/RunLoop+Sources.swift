@@ -1,0 +1,232 @@
+import CLinux
+import Synchronization
+
+/// Room for the batches of sources that are being performed, innermost last: pointers in one growing array, so that a pass
+/// allocates nothing. Loop's thread only. The zero value is empty.
+struct BatchStack {
+    private var members: UnsafeMutablePointer<SourcePointer>?
+    private var capacity = 0
+    private(set) var count = 0
+
+    subscript(index: Int) -> SourcePointer {
+        get { members![index] }
+        nonmutating set { members![index] = newValue }
+    }
+
+    mutating func push(_ source: SourcePointer) {
+        if count == capacity {
+            capacity = max(16, capacity * 2)
+            members = growArray(members, count: capacity)
+        }
+        members![count] = source
+        count += 1
+    }
+
+    mutating func truncate(to newCount: Int) { count = newCount }
+
+    mutating func free() {
+        CLinux.free(members)
+        members = nil
+        capacity = 0
+        count = 0
+    }
+
+    /// Sorts the members from `start` on by order; equal orders stay as they are. Merge sort above an insertion sort; the
+    /// second half of the work happens in room behind the members.
+    mutating func sort(from start: Int) {
+        let length = count - start
+        var width = 16
+        var low = 0
+        while low < length {
+            insertionSort(start + low, start + min(low + width, length))
+            low += width
+        }
+        guard width < length else { return }
+        if count + length > capacity {
+            capacity = nextPowerOfTwo(count + length)
+            members = growArray(members, count: capacity)
+        }
+        let scratch = members! + count
+        let base = members! + start
+        while width < length {
+            var from = 0
+            while from + width < length {
+                merge(base + from, width, min(2 * width, length - from), scratch)
+                from += 2 * width
+            }
+            width *= 2
+        }
+    }
+
+    private func insertionSort(_ low: Int, _ high: Int) {
+        guard low + 1 < high else { return }
+        for index in (low + 1)..<high {
+            let member = members![index]
+            var place = index
+            while place > low && members![place - 1].pointee.order > member.pointee.order {
+                members![place] = members![place - 1]
+                place -= 1
+            }
+            members![place] = member
+        }
+    }
+
+    private func merge(_ base: UnsafeMutablePointer<SourcePointer>, _ middle: Int, _ end: Int, _ scratch: UnsafeMutablePointer<SourcePointer>) {
+        if base[middle - 1].pointee.order <= base[middle].pointee.order { return }
+        memcpy(scratch, base, middle * MemoryLayout<SourcePointer>.stride)
+        var left = 0
+        var right = middle
+        var out = 0
+        while left < middle {
+            if right < end && base[right].pointee.order < scratch[left].pointee.order {
+                base[out] = base[right]
+                right += 1
+            } else {
+                base[out] = scratch[left]
+                left += 1
+            }
+            out += 1
+        }
+    }
+}
+
+/// Performing signalled sources: step P5 of the pass, and the port sources of P13.
+extension UnsafeMutablePointer where Pointee == RunLoop {
+    /// Moves what was signalled since from the stack into `pending`. Caller holds the lock.
+    @inline(__always)
+    func drainLocked() {
+        var link = takeSignalled()
+        while let current = link {
+            link = current.pointee.next
+            if current.pointee.loop.load(ordering: .sequentiallyConsistent) == self {
+                pointee.pending.append(current, mark: LinkList.pendingMark)
+            } else {
+                // A signaller pushed it late, after the source had left this loop.
+                current.pointee.next = nil
+                SourceLink.forward(current, graveyard: nil)
+            }
+        }
+    }
+
+    func unlist(_ link: SourceLinkPointer) {
+        if link.pointee.list == LinkList.pendingMark {
+            pointee.pending.remove(link)
+        } else {
+            pointee.parked.remove(link)
+        }
+    }
+
+    /// Performs the signalled sources of the mode (S-SRC-31), with `onlyFirst` just the first of them (S-RUN-13). True if any
+    /// was handled (S-PASS-15).
+    @inline(__always)
+    func performSources(in mode: ModePointer, onlyFirst: Bool) -> Bool {
+        // Nothing signalled: no lock. A signal that comes right now is for the next pass, like one right after.
+        if pointee.signalled.load(ordering: .sequentiallyConsistent) == nil && !hasListedLinks { return false }
+        return performSignalled(in: mode, onlyFirst: onlyFirst)
+    }
+
+    /// Whether links were left in the lists. They are changed by other threads only together with a stack or an Add, which
+    /// is seen in the next pass, so the unlocked look of a foreign change is not needed: the lock is taken for it.
+    private var hasListedLinks: Bool {
+        lock()
+        defer { unlock() }
+        return !pointee.pending.isEmpty || !pointee.parked.isEmpty
+    }
+
+    @inline(never)
+    private func performSignalled(in mode: ModePointer, onlyFirst: Bool) -> Bool {
+        let start = pointee.batches.count
+        lock()
+        drainLocked()
+        if pointee.parkedFor != mode {
+            pointee.pending.prepend(&pointee.parked, mark: LinkList.pendingMark)
+            pointee.parkedFor = mode
+        }
+        var link = pointee.pending.first
+        while let current = link {
+            link = current.pointee.next
+            if !current.pointee.source.isSignalled {
+                dropLocked(current)
+            } else if !current.pointee.modes.contains(mode) {
+                pointee.pending.remove(current)
+                pointee.parked.append(current, mark: LinkList.parkedMark)
+            } else {
+                current.pointee.source.retain()
+                pointee.batches.push(current.pointee.source)
+            }
+        }
+        unlock()
+
+        let end = pointee.batches.count
+        if end - start > 1 { pointee.batches.sort(from: start) }
+        var handled = false
+        for index in start..<end {
+            let source = pointee.batches[index]
+            if !(handled && onlyFirst) && takeSignal(of: source) {
+                handled = true
+                if let perform = source.functions.perform {
+                    pointee.calledOut = true
+                    callOutSource(perform, source.pointee.info)
+                }
+            }
+            source.release()
+        }
+        pointee.batches.truncate(to: start)
+        return handled
+    }
+
+    /// Clears the flag of a batch member and takes it off the lists. False if it is not to perform: invalid (S-SRC-34), or
+    /// performed by somebody else meanwhile (S-SRC-35).
+    @inline(__always)
+    private func takeSignal(of source: SourcePointer) -> Bool {
+        lock()
+        defer { unlock() }
+        // By now it may have left the loop (S-SRC-33): then the flag alone is cleared.
+        let link = source.link(in: self)
+        let isListedFirst = link == source.firstLink && link!.pointee.list != 0
+        var state = source.pointee.state.load(ordering: .relaxed)
+        while true {
+            if state & SourceState.signalled == 0 || state & SourceState.invalid != 0 { return false }
+            var desired = state & ~(SourceState.signalled | SourceState.marked)
+            if isListedFirst { desired &= ~SourceState.queued }
+            let (exchanged, original) = source.pointee.state.weakCompareExchange(
+                expected: state, desired: desired, ordering: .sequentiallyConsistent)
+            if exchanged { break }
+            state = original
+        }
+        if isListedFirst {
+            unlist(link!)
+        } else if let link, link.pointee.list != 0 {
+            dropLocked(link)
+        }
+        return true
+    }
+
+    /// Takes a link off the lists because its source was not signalled any more. If it is signalled after all, by somebody who
+    /// found the link queued, it goes back to the end. The source is in this loop, which has a reference to it.
+    private func dropLocked(_ link: SourceLinkPointer) {
+        unlist(link)
+        link.unqueue()
+        if link.pointee.source.isSignalled && link.tryQueue() {
+            pointee.pending.append(link, mark: LinkList.pendingMark)
+        }
+    }
+
+    /// Calls the version 1 source that an event of the kernel is for. False if there is none any more.
+    func performPort(_ token: UInt64, in mode: ModePointer) -> Bool {
+        lock()
+        guard let source = mode.pointee.ports.source(forToken: token), source.isValid else {
+            unlock()
+            return false
+        }
+        source.retain()
+        unlock()
+        source.pointee.state.bitwiseAnd(~SourceState.signalled, ordering: .acquiringAndReleasing)
+        if let perform = source.functions.perform {
+            pointee.calledOut = true
+            callOutPortSource(perform, source.pointee.info)
+        }
+        source.release()
+        return true
+    }
+}

@@ -1,0 +1,183 @@
+import CLinux
+import Synchronization
+
+/// From a thread to its loop, and what happens to the loop when the thread ends.
+extension RunLoop {
+    /// The calling thread's loop, made if need be (S-LOOP-1, S-LOOP-2).
+    @inline(__always)
+    static func current() -> RunLoopPointer {
+        if let loop = rl_thread_loop_get() { return loop.assumingMemoryBound(to: RunLoop.self) }
+        return makeCurrent()
+    }
+
+    /// The main thread's loop, from any thread (S-LOOP-3).
+    static func main() -> RunLoopPointer {
+        if let loop = process.pointee.mainLoop.load(ordering: .acquiring) { return loop }
+        OneCore.claim()
+        let made = make()
+        let (exchanged, original) = process.pointee.mainLoop.compareExchange(
+            expected: nil, desired: made, ordering: .acquiringAndReleasing)
+        if exchanged {
+            made.retain()  // The process's reference: the main loop outlives its thread (S-LOOP-13).
+            return made
+        }
+        made.release()
+        return original!
+    }
+
+    /// Whether the caller is the process's initial thread (S-LOOP-4); in the child of `fork`, the thread that forked.
+    static var isMainThread: Bool { rl_gettid() == getpid() }
+
+    @inline(never)
+    private static func makeCurrent() -> RunLoopPointer {
+        OneCore.claim()
+        let loop: RunLoopPointer
+        if isMainThread {
+            let main = main()
+            // A main thread whose loop was torn down gets another loop; `RLGetMain` stays what it was.
+            loop = main.pointee.threadAlive.load(ordering: .acquiring) ? main : make()
+        } else {
+            loop = make()
+        }
+        loop.pointee.isSuccessor = rl_thread_had_loop_get()
+        rl_thread_had_loop_set()
+        rl_thread_loop_set(loop)
+        pthread_setspecific(process.pointee.threadKey, loop)
+        return loop
+    }
+
+    /// The destructor of the thread's key. Its first run only asks for another one, so that the loop outlives the destructors
+    /// of other libraries, which may still use it (S-LOOP-11); the second tears it down. A loop that such a destructor makes
+    /// after that goes at its own first run: there may be no other.
+    static func threadEnds(_ value: UnsafeMutableRawPointer) {
+        guard let loop = rl_thread_loop_get()?.assumingMemoryBound(to: RunLoop.self) else {
+            // The main thread's key is set at load, so that this is called also if others alone used its loop.
+            if isMainThread, let main = process.pointee.mainLoop.load(ordering: .acquiring),
+                main.pointee.threadAlive.load(ordering: .acquiring)
+            {
+                rl_thread_loop_set(main)
+                main.threadEnded()
+                rl_thread_loop_set(nil)
+            }
+            return
+        }
+        loop.pointee.destructorRuns += 1
+        if loop.pointee.destructorRuns == 1 && !loop.pointee.isSuccessor {
+            pthread_setspecific(process.pointee.threadKey, loop)
+            return
+        }
+        loop.threadEnded()
+        rl_thread_loop_set(nil)
+    }
+}
+
+extension UnsafeMutablePointer where Pointee == RunLoop {
+    /// The thread is gone: sources leave with `cancel` (S-LOOP-7), nothing more can be posted, and the thread's reference
+    /// goes. Timers, observers and posts stay until the loop is freed (S-LOOP-9, S-LOOP-10).
+    fileprivate func threadEnded() {
+        renewAfterFork()
+        pointee.posts.close()
+        forEachModeRecord { mode in
+            var hint = 0
+            while true {
+                lock()
+                guard let source = mode.pointee.sources.any(from: &hint), let link = source.link(in: self) else {
+                    unlock()
+                    break
+                }
+                source.retain()
+                let left = removeLocked(link, from: mode)
+                unlock()
+                if let cancel = source.functions.cancel { callOutCancel(cancel, source.pointee.info, self, mode) }
+                if left { finishLeaving(source) }
+                source.release()
+            }
+        }
+        removeCommonSources()
+        lock()
+        forEachModeRecord { $0.pointee.ports.closeKernelSet() }
+        unlock()
+        // From here on the loop has no owner: the lock is everybody's plain mutex.
+        pointee.lock.disown()
+        pointee.threadAlive.store(false, ordering: .releasing)
+        release()
+    }
+
+    /// Sources that are common items and in no mode any more.
+    private func removeCommonSources() {
+        while true {
+            lock()
+            var hint = 0
+            guard let source = pointee.commonSources.any(from: &hint), let link = source.link(in: self) else { return unlock() }
+            pointee.commonSources.remove(source)
+            link.pointee.isCommon = false
+            let left = leaveLocked(link)
+            unlock()
+            if left { finishLeaving(source) }
+        }
+    }
+
+    /// The last reference is gone, so the thread is, and no source is in the loop.
+    func destroy() {
+        pointee.closing.store(true, ordering: .sequentiallyConsistent)
+        pointee.posts.close()
+        discardPosts()
+        forEachModeRecord { mode in
+            for index in 0..<Activity.count {
+                while true {
+                    lock()
+                    guard let list = mode.pointee.observers[Activity.at(index)], list.pointee.count > 0 else {
+                        unlock()
+                        break
+                    }
+                    let observer = list.members[list.pointee.count - 1]
+                    observer.retain()
+                    let references = removeLocked(observer, from: mode)
+                    unlock()
+                    for _ in 0...references { observer.release() }
+                }
+                if let list = mode.pointee.observers[Activity.at(index)] { CLinux.free(list) }
+            }
+            mode.pointee.observers.free()
+            while true {
+                lock()
+                guard let timer = mode.pointee.timers.anyNode?.timer else {
+                    unlock()
+                    break
+                }
+                let left = removeLocked(timer, from: mode)
+                unlock()
+                if left { timer.release() }
+            }
+        }
+        destroyCommonItems()
+        recycle()
+    }
+
+    private func destroyCommonItems() {
+        while true {
+            lock()
+            guard let timer = pointee.commonTimers.first else {
+                unlock()
+                break
+            }
+            pointee.commonTimers.remove(timer)
+            timer.pointee.isCommon = false
+            let left = leaveLocked(timer)
+            unlock()
+            if left { timer.release() }
+        }
+        while true {
+            lock()
+            guard let observer = pointee.commonObservers.first else {
+                unlock()
+                break
+            }
+            pointee.commonObservers.remove(observer)
+            observer.pointee.isCommon = false
+            if observer.pointee.modes.isEmpty { observer.pointee.loop.store(nil, ordering: .releasing) }
+            unlock()
+            observer.release()
+        }
+    }
+}

@@ -1,0 +1,125 @@
+import CLinux
+import Synchronization
+
+/// Step P10: waiting for one event, in the futex of the wake word, or in epoll if the mode has ports.
+extension UnsafeMutablePointer where Pointee == RunLoop {
+    /// The event to serve; with `polls` without waiting for it. The wait ends by a ready port, a due timer, a wake-up, a stop or
+    /// the deadline, and by nothing else (S-PASS-16): whatever merely ends a sleep leads to another look and another sleep.
+    @inline(__always)
+    func wait(_ frame: RunFramePointer, polls: Bool) -> Event {
+        let mode = frame.pointee.mode
+        // A poll in a mode with neither timers nor ports has nothing to look at.
+        if polls {
+            lock()
+            let isBare = mode.pointee.timers.isEmpty && !mode.pointee.ports.needsKernel
+            unlock()
+            if isBare { return takeWakeUp(frame) }
+        }
+        return waitForEvent(frame, polls: polls)
+    }
+
+    @inline(never)
+    private func waitForEvent(_ frame: RunFramePointer, polls: Bool) -> Event {
+        let mode = frame.pointee.mode
+        while true {
+            let word = pointee.wake.load(ordering: .sequentiallyConsistent)
+            if word == WakeState.lookAgain {
+                _ = pointee.wake.compareExchange(
+                    expected: word, desired: WakeState.awake, ordering: .sequentiallyConsistent)
+            }
+            let isWoken = word == WakeState.wakeUp || frame.pointee.wokenByInner || isStopRequested(frame)
+
+            // Timers that are due, alternating with ports that are ready (S-PASS-10).
+            lock()
+            let hasTimers = !mode.pointee.timers.isEmpty
+            let hasPorts = mode.pointee.ports.needsKernel
+            var timersDue = false
+            var nextTimer = Clock.never
+            if hasTimers {
+                timersDue = mode.pointee.timers.hasDue(readClock(frame))
+                if !timersDue { nextTimer = mode.pointee.timers.nextWake() }
+            }
+            let allPortsTold = !hasPorts || mode.pointee.ports.retry()
+            let epoll = mode.pointee.ports.epoll
+            unlock()
+            if !allPortsTold { Log.once(.noDescriptor, "RunLoop", ": no descriptor for a port source; trying again") }
+
+            if timersDue && !(frame.pointee.servedTimers && hasPorts) { return serveTimers(frame) }
+            let isOver = polls || isWoken || timersDue
+                || (frame.pointee.deadline != Clock.never && readClock(frame) >= frame.pointee.deadline)
+            if isOver {
+                if hasPorts && epoll.isOpen, case .ready(let token) = epoll.wait(until: nil) {
+                    if let event = servePort(token, frame) { return event }
+                    continue
+                }
+                return timersDue ? serveTimers(frame) : takeWakeUp(frame)
+            }
+
+            // Nothing yet: sleep. The state goes from awake to asleep only if nobody said anything since `word` was read.
+            var until = Swift.min(frame.pointee.deadline, nextTimer)
+            if !allPortsTold { until = Swift.min(until, readClock(frame) + 100_000_000) }
+            if spin(frame, until: until) { continue }
+            let inEpoll = hasPorts && epoll.isOpen
+            if inEpoll { pointee.sleepingEpoll.store(epoll.descriptor, ordering: .releasing) }
+            let asleep = inEpoll ? WakeState.asleepInEpoll : WakeState.asleepInFutex
+            guard pointee.wake.compareExchange(
+                expected: WakeState.awake, desired: asleep, ordering: .sequentiallyConsistent).exchanged
+            else { continue }
+            var token: UInt64?
+            if inEpoll {
+                if case .ready(let ready) = epoll.wait(until: until) { token = ready }
+            } else {
+                pointee.wake.futexWait(while: asleep, until: until)
+            }
+            frame.pointee.now = 0
+            // Awake again, unless somebody said so first; what they said stays for the next look.
+            _ = pointee.wake.compareExchange(
+                expected: asleep, desired: WakeState.awake, ordering: .sequentiallyConsistent)
+            if let token, let event = servePort(token, frame) { return event }
+        }
+    }
+
+    private func serveTimers(_ frame: RunFramePointer) -> Event {
+        frame.pointee.servedTimers = true
+        _ = takeWakeUp(frame)
+        return .timers
+    }
+
+    /// The event for a token, nil if its registration is gone.
+    private func servePort(_ token: UInt64, _ frame: RunFramePointer) -> Event? {
+        lock()
+        let isCurrent = frame.pointee.mode.pointee.ports.accepts(token: token)
+        unlock()
+        guard isCurrent else { return nil }
+        frame.pointee.servedTimers = false
+        _ = takeWakeUp(frame)
+        return .port(token: token)
+    }
+
+    /// Uses up the wake-ups that ended this wait, or would have (S-WAKE-2).
+    private func takeWakeUp(_ frame: RunFramePointer) -> Event {
+        frame.pointee.wokenByInner = false
+        consumeWakeUp(handingTo: frame.pointee.outer)
+        return .none
+    }
+
+    /// Watches the wake word for the time of `RLSetSpinLimit` before the loop goes to sleep (S-WAKE-16). True if it changed.
+    @inline(__always)
+    private func spin(_ frame: RunFramePointer, until: Int64) -> Bool {
+        let limit = pointee.spinLimit.load(ordering: .relaxed)
+        if limit == 0 { return false }
+        return spin(limit, until: until)
+    }
+
+    @inline(never)
+    private func spin(_ limit: Int64, until: Int64) -> Bool {
+        let end = Swift.min(Clock.now() + limit, until)
+        repeat {
+            for _ in 0..<64 {
+                if pointee.wake.load(ordering: .acquiring) != WakeState.awake { return true }
+                rl_pause()
+            }
+        } while Clock.now() < end
+        return false
+    }
+}

@@ -1,0 +1,87 @@
+import CLinux
+import Synchronization
+
+/// What `RunLoop.wake` says. Every legal value is here.
+enum WakeState {
+    /// The loop is awake or not running; nothing is asked of it.
+    static var awake: UInt32 { 0 }
+    /// Something changed: the sleep ends, the wait goes on with a new look at stop word, timers and ports.
+    static var lookAgain: UInt32 { 1 }
+    /// A wake-up: the wait ends. It is never overwritten by `lookAgain`.
+    static var wakeUp: UInt32 { 2 }
+    /// The loop sleeps on the futex of this word.
+    static var asleepInFutex: UInt32 { 3 }
+    /// The loop sleeps in epoll.
+    static var asleepInEpoll: UInt32 { 4 }
+}
+
+/// What `RunLoop.stop` says of the innermost run.
+enum StopState {
+    static var notRunning: UInt32 { 0 }
+    static var running: UInt32 { 1 }
+    static var stopRequested: UInt32 { 2 }
+}
+
+/// Wake-up and stop: callable from anywhere, also from signal handlers (S-WAKE-12).
+extension UnsafeMutablePointer where Pointee == RunLoop {
+    /// Ends the wait of the loop, this one or the coming one (S-WAKE-1 to 5). A system call only if the loop sleeps.
+    func wakeUp() {
+        // Sequentially consistent, like the push of a signal before it: a wake-up that is still pending will be taken after
+        // that push, so the loop sees it.
+        if pointee.wake.load(ordering: .sequentiallyConsistent) == WakeState.wakeUp { return }
+        rouse(from: pointee.wake.exchange(WakeState.wakeUp, ordering: .sequentiallyConsistent))
+    }
+
+    /// Makes the loop look at stop word, timers and ports anew, without ending its wait.
+    func lookAgain() {
+        var state = pointee.wake.load(ordering: .sequentiallyConsistent)
+        while state != WakeState.wakeUp && state != WakeState.lookAgain {
+            let (exchanged, original) = pointee.wake.compareExchange(
+                expected: state, desired: WakeState.lookAgain, ordering: .sequentiallyConsistent)
+            if exchanged { return rouse(from: state) }
+            state = original  // The loop fell asleep or woke up in between, or somebody else told it.
+        }
+    }
+
+    /// The loop's own thread is awake and will look anyway.
+    func lookAgainIfForeign() {
+        if !isCurrent { lookAgain() }
+    }
+
+    private func rouse(from state: UInt32) {
+        guard state >= WakeState.asleepInFutex else { return }
+        let savedErrno = rl_errno()
+        if state == WakeState.asleepInFutex {
+            pointee.wake.futexWakeOne()
+        } else {
+            EpollSet.rouse(pointee.sleepingEpoll.load(ordering: .acquiring))
+        }
+        rl_set_errno(savedErrno)
+    }
+
+    /// Ends the innermost run (S-STOP-1, S-STOP-2).
+    func stop() {
+        let (exchanged, _) = pointee.stop.compareExchange(
+            expected: StopState.running, desired: StopState.stopRequested, ordering: .sequentiallyConsistent)
+        if exchanged { lookAgain() }
+    }
+
+    /// Takes a pending wake-up away and hands it to those of the outer runs that have not waited in their passes (S-WAKE-9).
+    /// Loop's thread.
+    @inline(__always)
+    func consumeWakeUp(handingTo outer: RunFramePointer?) {
+        // Any other state stays: a look again is for the next sleep.
+        if pointee.wake.load(ordering: .sequentiallyConsistent) == WakeState.wakeUp { takeWakeUp(handingTo: outer) }
+    }
+
+    @inline(never)
+    private func takeWakeUp(handingTo outer: RunFramePointer?) {
+        // Sequentially consistent: a signal whose wake-up found this one pending is seen by the look at the stack after it.
+        pointee.wake.store(WakeState.awake, ordering: .sequentiallyConsistent)
+        var outer = outer
+        while let frame = outer {
+            if !frame.pointee.hasWaited { frame.pointee.wokenByInner = true }
+            outer = frame.pointee.outer
+        }
+    }
+}

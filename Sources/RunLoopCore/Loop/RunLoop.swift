@@ -1,0 +1,126 @@
+import CLinux
+import Synchronization
+
+/// The loop of one thread.
+///
+/// It is created by its thread's first `RLGetCurrent` (or, for the main thread, by anybody's `RLGetMain`) and freed with
+/// the last reference after the thread is gone. References are held by the thread, by clients, and by every source
+/// for each loop it is in.
+///
+/// Its memory comes from a pool that is never unmapped (`RunLoop+Pool.swift`). So what foreign threads touch without a
+/// reference — a signaller that was overtaken by the removal of its source, a caller that looks for the lock of a timer's
+/// loop — is always a `RunLoop`, if perhaps another one: the mailbox (first fields) and `lock` keep working through
+/// all lives of the memory, and whoever comes late looks again whether the loop is still the right one.
+struct RunLoop: ~Copyable {
+    let header: ObjectHeader
+
+    // The mailbox: all that RLSourceSignal, RLWakeUp and RLStop touch. Atomics only: they are async-signal-safe.
+
+    /// A `WakeState`: whether the loop is awake, asleep and how, or has been told to wake up.
+    let wake: Atomic<UInt32>
+    /// A `StopState` of the innermost run.
+    let stop: Atomic<UInt32>
+    /// The epoll set in which the loop sleeps. Written by the loop's thread before it says so in `wake`.
+    let sleepingEpoll: Atomic<Int32>
+    /// Stack of the links of sources that were signalled, newest first. Pushed with release, taken whole with acquire.
+    let signalled: Atomic<SourceLinkPointer?>
+
+    /// True from after the BeforeWaiting observers to before the AfterWaiting observers. For `RLIsWaiting`.
+    let waiting: Atomic<Bool>
+    /// False once the thread has ended.
+    let threadAlive: Atomic<Bool>
+    /// Set while the loop is being freed: nothing can be added any more (S-LOOP-14).
+    let closing: Atomic<Bool>
+    /// In the child of `fork`: the loop belonged to a thread that does not exist here.
+    let vanished: Atomic<Bool>
+    /// References that clients hold beyond those they release. Traps when it would become negative (S-LOOP-15).
+    let clientReferences: Atomic<Int32>
+    /// How long to watch the wake word before sleeping, in nanoseconds.
+    let spinLimit: Atomic<Int64>
+
+    /// Guards the modes' contents, the common items, the memberships of all items in this loop and their fields that say
+    /// so. Biased to the loop's thread. Taken before the registry's lock; never two loops' locks at once.
+    let lock: Lock
+
+    /// All modes, newest first; the list only grows while the loop lives, so it is read without the lock.
+    let modes: Atomic<ModePointer?>
+    /// The mode of the innermost run, nil when not running. Written by the loop's thread.
+    let currentMode: Atomic<ModePointer?>
+    /// How many modes are in the common set. Changed under the lock.
+    let commonModeCount: Atomic<UInt32>
+    /// The mode that every loop has from the start. Written at creation.
+    var defaultMode: ModePointer
+
+    /// Sources that were signalled and taken off the stack, in order of their signals. Guarded by `lock`.
+    var pending: LinkList
+    /// Sources that were signalled but were not in the mode `parkedFor` when a run of that mode looked. Guarded by `lock`.
+    var parked: LinkList
+    /// The mode for which `parked` was sorted out; nil: to be looked through again. Guarded by `lock`.
+    var parkedFor: ModePointer?
+
+    /// Common items. Guarded by `lock`.
+    var commonSources: SourceSet
+    var commonTimers: PointerSet<Timer>
+    var commonObservers: PointerSet<Observer>
+
+    /// Functions to perform: posted by anyone, taken by the loop's thread.
+    var posts: PostQueue
+
+    /// While a round of posts is under way, the sequence number at which it ends: what was posted before is its own business.
+    /// Loop's thread only.
+    var postFloor: UInt64
+
+    /// The innermost run. Loop's thread only.
+    var frame: RunFramePointer?
+    /// Timers whose callbacks are on the stack, innermost first. Guarded by `lock`.
+    var firing: FiringPointer?
+    /// Notifications under way, innermost first. Loop's thread only.
+    var notification: NotificationPointer?
+    /// Numbers the batches of timers. Guarded by `lock`.
+    var timerBatch: UInt32
+    /// Pointers to the members of the batches of sources that are being performed. Loop's thread only.
+    var batches: BatchStack
+    /// Set by every call of client code; a clock reading from before it is stale. Loop's thread only.
+    var calledOut: Bool
+
+    /// Made in the place of another loop that this thread had and that was torn down.
+    var isSuccessor: Bool
+    /// How often the destructor of the thread's key has run. Loop's thread only.
+    var destructorRuns: UInt32
+    /// The value of `forkGeneration` for which the kernel objects were made. Loop's thread only.
+    var forkGeneration: UInt32
+    /// The list of loops in use, or the pool. Guarded by the registry's lock.
+    var nextLoop: RunLoopPointer?
+    var previousLoop: RunLoopPointer?
+}
+
+typealias RunLoopPointer = UnsafeMutablePointer<RunLoop>
+
+extension RunLoop: Object {
+    static var type: ObjectType { .runLoop }
+    static func destroy(_ loop: RunLoopPointer) { loop.destroy() }
+}
+
+extension UnsafeMutablePointer where Pointee == RunLoop {
+    /// Whether the caller is the loop's thread.
+    @inline(__always)
+    var isCurrent: Bool { rl_thread_loop_get() == UnsafeMutableRawPointer(self) }
+
+    @inline(__always)
+    func lock() { pointee.lock.lock(owner: isCurrent) }
+
+    @inline(__always)
+    func unlock() { pointee.lock.unlock(owner: isCurrent) }
+
+    /// Whether items can be added: not while the loop is freed, and not to the main loop once its thread is gone, where
+    /// nobody could ever take them out again (S-LOOP-13, S-LOOP-14).
+    func acceptsItems(_ function: StaticString, _ once: LoggedOnce) -> Bool {
+        if pointee.closing.load(ordering: .acquiring) { return false }
+        if pointee.threadAlive.load(ordering: .acquiring) { return true }
+        if process.pointee.mainLoop.load(ordering: .acquiring) == self {
+            Log.once(once, function, ": the main thread has ended; ignored")
+            return false
+        }
+        return true
+    }
+}

@@ -1,0 +1,87 @@
+import CLinux
+
+/// The functions of a source's context. `schedule`, `cancel` serve version 0, `getPort` version 1.
+struct SourceFunctions {
+    var retain: RetainFunction?
+    var release: ReleaseFunction?
+    var copyDescription: DescribeFunction?
+    var equal: EqualFunction?
+    var hash: HashFunction?
+    var schedule: ScheduleFunction?
+    var cancel: ScheduleFunction?
+    var getPort: GetPortFunction?
+    var perform: PerformFunction?
+
+    /// A number made of the functions' addresses.
+    fileprivate var digest: UInt {
+        withUnsafeBytes(of: self) { bytes in
+            bytes.bindMemory(to: UInt.self).reduce(0) { ($0 ^ $1) &* 0x9e37_79b9_7f4a_7c15 }
+        }
+    }
+
+    fileprivate func isSame(as other: SourceFunctions) -> Bool {
+        withUnsafeBytes(of: self) { mine in
+            withUnsafeBytes(of: other) { memcmp(mine.baseAddress!, $0.baseAddress!, mine.count) == 0 }
+        }
+    }
+}
+
+/// A set of functions shared by the sources that were created with it: a program has few sets and many sources, and nine
+/// pointers in each would double a source's size.
+struct Callbacks {
+    var functions: SourceFunctions
+    /// Sources that use it. Guarded by the registry's lock.
+    var users: Int
+    /// The next in its bucket. Guarded by the registry's lock.
+    var next: CallbacksPointer?
+}
+
+typealias CallbacksPointer = UnsafeMutablePointer<Callbacks>
+
+/// The table of all `Callbacks`, in buckets by digest. The registry's lock guards it. The zero value is empty.
+struct CallbackTable {
+    var buckets: UnsafeMutablePointer<CallbacksPointer?>?
+
+    static var bucketCount: Int { 256 }
+
+    func bucket(of functions: SourceFunctions) -> UnsafeMutablePointer<CallbacksPointer?> {
+        buckets! + Int(functions.digest >> 56)
+    }
+}
+
+extension Callbacks {
+    /// The shared set of these functions, with one more user.
+    static func shared(_ functions: SourceFunctions) -> CallbacksPointer {
+        process.pointee.registryLock.lockWord()
+        defer { process.pointee.registryLock.unlockWord() }
+        if process.pointee.callbackTable.buckets == nil {
+            process.pointee.callbackTable.buckets = makeArray(CallbacksPointer?.self, count: CallbackTable.bucketCount)
+        }
+        let bucket = process.pointee.callbackTable.bucket(of: functions)
+        var candidate = bucket.pointee
+        while let current = candidate {
+            if current.pointee.functions.isSame(as: functions) {
+                current.pointee.users += 1
+                return current
+            }
+            candidate = current.pointee.next
+        }
+        let made = makeRecord(Callbacks.self)
+        made.initialize(to: Callbacks(functions: functions, users: 1, next: bucket.pointee))
+        bucket.pointee = made
+        return made
+    }
+
+    static func release(_ callbacks: CallbacksPointer) {
+        process.pointee.registryLock.lockWord()
+        defer { process.pointee.registryLock.unlockWord() }
+        callbacks.pointee.users -= 1
+        guard callbacks.pointee.users == 0 else { return }
+        var place = process.pointee.callbackTable.bucket(of: callbacks.pointee.functions)
+        while let current = place.pointee, current != callbacks {
+            place = withUnsafeMutablePointer(to: &current.pointee.next) { $0 }
+        }
+        place.pointee = callbacks.pointee.next
+        CLinux.free(callbacks)
+    }
+}

@@ -1,0 +1,178 @@
+import Synchronization
+
+/// Signalling, without a lock and async-signal-safe (S-WAKE-12).
+///
+/// A signal sets the source's flag and, if the link is not queued already, pushes it on the stack of the loop it is in. The
+/// loop takes the whole stack once per pass. Three races have their answers here:
+/// - Two signallers. Between the first one's flag and its push the second finds the flag set, does nothing, and its wake-up
+///   may be spent on an empty stack. So it marks the state, and the first one, seeing the mark after its push, wakes the loop.
+/// - A signaller and an Add. Flag and loop are both sequentially consistent; whoever comes second sees the other and pushes.
+/// - A signaller and a Remove. After its push the signaller looks at the link's loop again. If it changed, the link may lie on
+///   the stack of a loop that is not its own any more: `redistribute` takes that whole stack and pushes each link where it
+///   belongs now. Remove looks through the stack after it has cleared the loop, so one of the two finds the link.
+extension UnsafeMutablePointer where Pointee == Source {
+    func signal() {
+        var state = pointee.state.load(ordering: .sequentiallyConsistent)
+        var desired: UInt64
+        repeat {
+            if state & SourceState.invalid != 0 { return }
+            if state & SourceState.signalled != 0 {
+                if state & (SourceState.marked | SourceState.versionOne) != 0 { return }
+                desired = state | SourceState.marked
+            } else if state & SourceState.versionOne != 0 {
+                desired = state | SourceState.signalled
+            } else {
+                desired = (state &+ SourceState.generation) & ~SourceState.marked
+                desired |= SourceState.signalled | SourceState.queued
+            }
+            // Retried only when another thread changed the state in between, which is progress of that thread.
+        } while !exchangeState(&state, desired)
+        if desired & (SourceState.marked | SourceState.versionOne) != 0 { return }
+
+        if state & SourceState.queued == 0 { firstLink.deliver() }
+        var link = pointee.moreLinks.load(ordering: .acquiring)
+        while let current = link {
+            if current.pointee.loop.load(ordering: .sequentiallyConsistent) != nil && current.tryQueue() { current.deliver() }
+            link = current.pointee.nextOfSource.load(ordering: .acquiring)
+        }
+
+        let now = pointee.state.load(ordering: .sequentiallyConsistent)
+        let own = desired & SourceState.generations
+        if now & SourceState.marked != 0 && now & SourceState.generations == own { wakeLoops() }
+    }
+
+    /// One attempt to change the state; on failure `expected` becomes what is there.
+    @inline(__always)
+    fileprivate func exchangeState(_ expected: inout UInt64, _ desired: UInt64) -> Bool {
+        let (exchanged, original) = pointee.state.compareExchange(
+            expected: expected, desired: desired, ordering: .sequentiallyConsistent)
+        if !exchanged { expected = original }
+        return exchanged
+    }
+
+    private func wakeLoops() {
+        firstLink.pointee.loop.load(ordering: .acquiring)?.wakeUp()
+        var link = pointee.moreLinks.load(ordering: .acquiring)
+        while let current = link {
+            current.pointee.loop.load(ordering: .acquiring)?.wakeUp()
+            link = current.pointee.nextOfSource.load(ordering: .acquiring)
+        }
+    }
+}
+
+extension UnsafeMutablePointer where Pointee == SourceLink {
+    /// Puts the link on the stack of its loop. The caller has queued it and has a reference to the source.
+    fileprivate func deliver() {
+        while true {
+            guard let loop = pointee.loop.load(ordering: .sequentiallyConsistent) else {
+                // In no loop. Give the link back; an Add that came in between has seen it queued and left it to us.
+                unqueue()
+                if pointee.loop.load(ordering: .sequentiallyConsistent) == nil || !tryQueue() { return }
+                continue  // Each turn needs another Add or Remove in between.
+            }
+            loop.push(self)
+            if pointee.loop.load(ordering: .sequentiallyConsistent) != loop { loop.redistribute() }
+            return
+        }
+    }
+}
+
+extension UnsafeMutablePointer where Pointee == RunLoop {
+    @inline(__always)
+    func push(_ link: SourceLinkPointer) {
+        var head = pointee.signalled.load(ordering: .relaxed)
+        while true {
+            link.pointee.next = head
+            let (exchanged, original) = pointee.signalled.weakCompareExchange(
+                expected: head, desired: link, successOrdering: .sequentiallyConsistent, failureOrdering: .relaxed)
+            if exchanged { return }
+            head = original  // Another signaller pushed, or the loop took the stack.
+        }
+    }
+
+    /// Takes the stack, oldest first.
+    @inline(__always)
+    func takeSignalled() -> SourceLinkPointer? {
+        guard pointee.signalled.load(ordering: .sequentiallyConsistent) != nil else { return nil }
+        var link = pointee.signalled.exchange(nil, ordering: .sequentiallyConsistent)
+        var reversed: SourceLinkPointer?
+        while let current = link {
+            link = current.pointee.next
+            current.pointee.next = reversed
+            reversed = current
+        }
+        return reversed
+    }
+
+    /// Takes everything off the stack and puts each link where it belongs now. For a signaller that may have pushed a link
+    /// on the stack of a loop that it had just left. No lock, nothing freed: async-signal-safe.
+    func redistribute() {
+        SourceLink.forward(takeSignalled(), graveyard: self)
+    }
+}
+
+extension SourceLink {
+    /// Brings queued links, which are on no stack and in no list, to the loops they belong to, and wakes those loops, since
+    /// the wake-ups that were meant for them may have been spent; or gives the links back if there is nothing to bring.
+    ///
+    /// A queued link keeps the source's memory; a hold keeps it after the push, when the link is somebody else's. Memory that
+    /// is not needed any more is freed, or, when there is a `graveyard`, left on that loop's stack to be freed there.
+    static func forward(_ list: SourceLinkPointer?, graveyard: RunLoopPointer?) {
+        var work = list
+        while let link = work {
+            work = link.pointee.next
+            let source = link.pointee.source
+            source.holdMemory()
+            if let loop = link.place(), link.pointee.loop.load(ordering: .sequentiallyConsistent) != loop,
+                let taken = loop.takeSignalled()
+            {
+                // It moved again, and its new loop cannot know of this push: take back what is there and place that anew.
+                var last = taken
+                while let next = last.pointee.next { last = next }
+                last.pointee.next = work
+                work = taken
+            }
+            source.releaseMemory(graveyard: graveyard)
+        }
+    }
+}
+
+extension UnsafeMutablePointer where Pointee == SourceLink {
+    /// Pushes the link on its loop's stack, or gives it back if it is in no loop or not signalled. The caller holds the
+    /// source's memory. Returns the loop.
+    fileprivate func place() -> RunLoopPointer? {
+        let source = pointee.source
+        while true {
+            let loop = pointee.loop.load(ordering: .sequentiallyConsistent)
+            let state = source.pointee.state.load(ordering: .sequentiallyConsistent)
+            if let loop, state & SourceState.signalled != 0 {
+                loop.push(self)
+                loop.wakeUp()
+                return loop
+            }
+            unqueue()
+            let stateNow = source.pointee.state.load(ordering: .sequentiallyConsistent)
+            guard stateNow & (SourceState.signalled | SourceState.dead) == SourceState.signalled,
+                pointee.loop.load(ordering: .sequentiallyConsistent) != nil, tryQueue()
+            else { return nil }
+            // Signalled and added since: each turn needs another such pair.
+        }
+    }
+}
+
+extension UnsafeMutablePointer where Pointee == Source {
+    /// Ends a hold. Where that would free the memory and there is a graveyard, the first link goes on that loop's stack
+    /// instead, and the loop frees it.
+    fileprivate func releaseMemory(graveyard: RunLoopPointer?) {
+        guard let graveyard else { return releaseMemory() }
+        var state = pointee.state.load(ordering: .relaxed)
+        while true {
+            let released = state - SourceState.hold
+            let buried = SourceState.isUnused(released)
+            if exchangeState(&state, buried ? released | SourceState.queued : released) {
+                if buried { graveyard.push(firstLink) }
+                return
+            }
+        }
+    }
+}

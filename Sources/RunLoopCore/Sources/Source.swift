@@ -1,0 +1,145 @@
+import CLinux
+import Synchronization
+
+/// A source, version 0 (signalled by hand) or 1 (signalled by a descriptor).
+///
+/// The record is followed in memory by its first `SourceLink`, which ties it to one loop; further loops have links of
+/// their own. Who touches what: `state` anybody, without a lock; the links' `loop` likewise; all else is fixed at creation.
+struct Source: ~Copyable {
+    let header: ObjectHeader
+    /// The port of a version 1 source, as `getPort` gave it when the source was last added while in no loop.
+    let port: Atomic<Int32>
+    /// Signal flag, validity and what keeps the memory: see `SourceState`.
+    let state: Atomic<UInt64>
+    let order: Int
+    /// What `retain` gave for the context's info.
+    let info: UnsafeMutableRawPointer?
+    /// Shared by all sources with the same functions.
+    let callbacks: CallbacksPointer
+    /// `hash(info)`, or the info; valid once `SourceState.hashed` is set.
+    let hashCode: Atomic<UInt>
+    /// The second and further links, linked by `nextOfSource`; the list only grows while the source lives.
+    let moreLinks: Atomic<SourceLinkPointer?>
+}
+
+typealias SourcePointer = UnsafeMutablePointer<Source>
+
+/// The bits of `Source.state`. One word, so that the flag and the place of the first link change together.
+enum SourceState {
+    /// The signal flag.
+    static var signalled: UInt64 { 1 << 0 }
+    /// Signalled again while the first signaller may not have pushed the link yet: it wakes the loop after its push.
+    static var marked: UInt64 { 1 << 1 }
+    /// The first link is on a stack, in a list of its loop, or in the hands of somebody who will put it there.
+    static var queued: UInt64 { 1 << 2 }
+    /// The last reference is gone; the memory stays until no link is queued and nobody holds it.
+    static var dead: UInt64 { 1 << 3 }
+    static var invalid: UInt64 { 1 << 4 }
+    static var hashed: UInt64 { 1 << 5 }
+    static var versionOne: UInt64 { 1 << 6 }
+    /// A count: further links that are queued, and code that touches the source without a reference.
+    static var hold: UInt64 { 1 << 8 }
+    static var holds: UInt64 { 0xff_ffff << 8 }
+    /// A count of signals, so that a late signaller tells its own signal from a later one.
+    static var generation: UInt64 { 1 << 32 }
+    static var generations: UInt64 { 0xffff_ffff << 32 }
+
+    /// Whether the memory of a source in this state can be given back.
+    @inline(__always)
+    static func isUnused(_ state: UInt64) -> Bool {
+        state & dead != 0 && state & (queued | holds) == 0
+    }
+}
+
+extension Source: Object {
+    static var type: ObjectType { .source }
+
+    /// The last reference is gone, so the source is in no loop. Its context is released now (S-SRC-11, S-SRC-14); the
+    /// memory may still be on a stack that a signaller reached late, and is then freed by whoever takes it off.
+    static func destroy(_ source: SourcePointer) {
+        source.header.pointee.type.store(ObjectType.freed.rawValue, ordering: .relaxed)
+        if let release = source.pointee.callbacks.pointee.functions.release { callOutRelease(release, source.pointee.info) }
+        let state = source.pointee.state.bitwiseOr(SourceState.dead, ordering: .acquiringAndReleasing).newValue
+        if SourceState.isUnused(state) { source.freeMemory() }
+    }
+}
+
+extension UnsafeMutablePointer where Pointee == Source {
+    /// Creates a source with one reference. The context's info was not retained yet.
+    static func make(order: Int, info: UnsafeMutableRawPointer?, functions: SourceFunctions, isPort: Bool) -> SourcePointer {
+        let source = makeRecord(Source.self, tail: MemoryLayout<SourceLink>.stride)
+        let retained = functions.retain.map { UnsafeMutableRawPointer(mutating: callOutRetain($0, info)) } ?? info
+        source.initialize(to: Source(
+            header: ObjectHeader(type: Atomic(0), references: Atomic(0)), port: Atomic(-1),
+            state: Atomic(isPort ? SourceState.versionOne : 0), order: order, info: retained,
+            callbacks: Callbacks.shared(functions), hashCode: Atomic(0), moreLinks: Atomic(nil)))
+        source.initializeHeader()
+        source.firstLink.pointee.source = source
+        return source
+    }
+
+    var firstLink: SourceLinkPointer {
+        (UnsafeMutableRawPointer(self) + MemoryLayout<Source>.stride).assumingMemoryBound(to: SourceLink.self)
+    }
+
+    var isValid: Bool { pointee.state.load(ordering: .acquiring) & SourceState.invalid == 0 }
+    var isSignalled: Bool { pointee.state.load(ordering: .acquiring) & SourceState.signalled != 0 }
+    var isPort: Bool { pointee.state.load(ordering: .relaxed) & SourceState.versionOne != 0 }
+    var functions: SourceFunctions { pointee.callbacks.pointee.functions }
+
+    /// Keeps the memory, not the object, while code without a reference looks at it.
+    func holdMemory() {
+        pointee.state.wrappingAdd(SourceState.hold, ordering: .acquiringAndReleasing)
+    }
+
+    func releaseMemory() {
+        let state = pointee.state.wrappingSubtract(SourceState.hold, ordering: .acquiringAndReleasing).newValue
+        if SourceState.isUnused(state) { freeMemory() }
+    }
+
+    func freeMemory() {
+        Callbacks.release(pointee.callbacks)
+        var link = pointee.moreLinks.load(ordering: .acquiring)
+        while let current = link {
+            link = current.pointee.nextOfSource.load(ordering: .relaxed)
+            CLinux.free(current)
+        }
+        CLinux.free(self)
+    }
+
+    /// The number by which sets find the source. The client's `hash` is asked once; no lock is held.
+    func hashValueOfInfo() -> UInt {
+        if pointee.state.load(ordering: .acquiring) & SourceState.hashed != 0 {
+            return pointee.hashCode.load(ordering: .relaxed)
+        }
+        let code = functions.hash.map { callOutHash($0, pointee.info) } ?? UInt(bitPattern: pointee.info)
+        pointee.hashCode.store(code, ordering: .relaxed)
+        pointee.state.bitwiseOr(SourceState.hashed, ordering: .acquiringAndReleasing)
+        return code
+    }
+
+    /// All of S-SRC-5 but the client's `equal`.
+    func mayEqual(_ other: SourcePointer) -> Bool {
+        let mine = functions
+        let theirs = other.functions
+        return pointee.order == other.pointee.order
+            && isValid == other.isValid
+            && isPort == other.isPort
+            && sameFunction(mine.hash, theirs.hash)
+            && sameFunction(mine.equal, theirs.equal)
+            && sameFunction(mine.perform, theirs.perform)
+    }
+
+    /// Whether the two are equal (S-SRC-5). May call the client: no lock is held.
+    func isEqual(_ other: SourcePointer) -> Bool {
+        if self == other { return true }
+        guard mayEqual(other) else { return false }
+        if let equal = functions.equal { return callOutEqual(equal, pointee.info, other.pointee.info) }
+        return pointee.info == other.pointee.info
+    }
+}
+
+@inline(__always)
+private func sameFunction<Function>(_ first: Function?, _ second: Function?) -> Bool {
+    unsafeBitCast(first, to: UInt.self) == unsafeBitCast(second, to: UInt.self)
+}

@@ -1,0 +1,96 @@
+import Synchronization
+
+/// What ties a source to one loop: its node on that loop's stack of signalled sources and in the lists behind it, and the
+/// modes of the loop that it is in. The first link follows the source in memory; a source in several loops has more.
+struct SourceLink: ~Copyable {
+    /// The loop the source is in by this link, nil when the link is free. Changed under that loop's lock only; read by
+    /// anybody. Sequentially consistent with `Source.state`: a signaller sets the flag and then looks at the loop, an Add sets
+    /// the loop and then looks at the flag, and one of them sees the other.
+    let loop: Atomic<RunLoopPointer?>
+    /// For further links, what `SourceState.queued` is for the first.
+    let isQueued: Atomic<Bool>
+    /// The next of the source's further links. Set once, before the link is published.
+    let nextOfSource: Atomic<SourceLinkPointer?>
+    /// The source; written before the link is published.
+    var source: SourcePointer
+    /// Next on the stack (owned by who pushes, then by who takes the stack) or in a list (guarded by the loop's lock).
+    var next: SourceLinkPointer?
+    var previous: SourceLinkPointer?
+    /// The list that holds the link: 0 none, 1 `pending`, 2 `parked`. Guarded by the loop's lock.
+    var list: UInt8
+    /// Whether the source is a common item of the loop. Guarded by the loop's lock.
+    var isCommon: Bool
+    /// The modes it is in. Guarded by the loop's lock.
+    var modes: SmallSet<Mode>
+}
+
+typealias SourceLinkPointer = UnsafeMutablePointer<SourceLink>
+
+extension UnsafeMutablePointer where Pointee == SourceLink {
+    var isFirst: Bool { self == pointee.source.firstLink }
+
+    /// Takes the right and the duty to put the link on a stack. False: somebody else has it.
+    func tryQueue() -> Bool {
+        let source = pointee.source
+        if isFirst {
+            let old = source.pointee.state.bitwiseOr(SourceState.queued, ordering: .sequentiallyConsistent).oldValue
+            return old & SourceState.queued == 0
+        }
+        if pointee.isQueued.exchange(true, ordering: .sequentiallyConsistent) { return false }
+        source.holdMemory()
+        return true
+    }
+
+    /// Gives that back. The memory may go with it: the caller holds the source's memory if it looks at it again.
+    func unqueue() {
+        let source = pointee.source
+        if isFirst {
+            let state = source.pointee.state.bitwiseAnd(~SourceState.queued, ordering: .sequentiallyConsistent).newValue
+            if SourceState.isUnused(state) { source.freeMemory() }
+        } else {
+            pointee.isQueued.store(false, ordering: .sequentiallyConsistent)
+            source.releaseMemory()
+        }
+    }
+}
+
+/// A list of links in order, by `next` and `previous`. The loop's lock guards it. The zero value is the empty list.
+struct LinkList {
+    private(set) var first: SourceLinkPointer?
+    private var last: SourceLinkPointer?
+
+    var isEmpty: Bool { first == nil }
+
+    static var pendingMark: UInt8 { 1 }
+    static var parkedMark: UInt8 { 2 }
+
+    mutating func append(_ link: SourceLinkPointer, mark: UInt8) {
+        link.pointee.list = mark
+        link.pointee.next = nil
+        link.pointee.previous = last
+        if let last { last.pointee.next = link } else { first = link }
+        last = link
+    }
+
+    mutating func remove(_ link: SourceLinkPointer) {
+        if let previous = link.pointee.previous { previous.pointee.next = link.pointee.next } else { first = link.pointee.next }
+        if let next = link.pointee.next { next.pointee.previous = link.pointee.previous } else { last = link.pointee.previous }
+        link.pointee.next = nil
+        link.pointee.previous = nil
+        link.pointee.list = 0
+    }
+
+    /// Puts all of `other` before what is here: those are the older signals.
+    mutating func prepend(_ other: inout LinkList, mark: UInt8) {
+        guard let otherFirst = other.first, let otherLast = other.last else { return }
+        var link = other.first
+        while let current = link {
+            current.pointee.list = mark
+            link = current.pointee.next
+        }
+        otherLast.pointee.next = first
+        if let first { first.pointee.previous = otherLast } else { last = otherLast }
+        first = otherFirst
+        other = LinkList()
+    }
+}

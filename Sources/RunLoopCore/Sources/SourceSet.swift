@@ -1,0 +1,117 @@
+import CLinux
+import Synchronization
+
+/// The sources of a mode, or the common sources of a loop: a hash table by `hashCode`, because membership goes by the client's
+/// equality (S-SRC-7, S-SRC-8). Open addressing, linear probing. The loop's lock guards it. The zero value is empty.
+///
+/// The client's `equal` runs without the lock; `changes` tells whether the table changed meanwhile.
+struct SourceSet {
+    private var table: UnsafeMutablePointer<UInt>?
+    private var capacity = 0
+    private(set) var count = 0
+    /// Slots that hold a source or the mark of a removed one.
+    private var used = 0
+    /// Counts insertions and removals.
+    private(set) var changes: UInt32 = 0
+
+    private static var removed: UInt { 1 }
+
+    private func start(_ hash: UInt) -> Int {
+        Int(truncatingIfNeeded: (hash &* 0x9e37_79b9_7f4a_7c15) >> 24) & (capacity - 1)
+    }
+
+    private static func hash(of value: UInt) -> UInt {
+        SourcePointer(bitPattern: value)!.pointee.hashCode.load(ordering: .relaxed)
+    }
+
+    func contains(_ source: SourcePointer) -> Bool { slot(of: source) != nil }
+
+    private func slot(of source: SourcePointer) -> Int? {
+        guard let table else { return nil }
+        var index = start(source.pointee.hashCode.load(ordering: .relaxed))
+        while table[index] != 0 {
+            if table[index] == UInt(bitPattern: source) { return index }
+            index = (index + 1) & (capacity - 1)
+        }
+        return nil
+    }
+
+    /// The `skip`th other member that has the source's hash and could be equal to it.
+    func candidate(for source: SourcePointer, skip: Int) -> SourcePointer? {
+        guard let table else { return nil }
+        let hash = source.pointee.hashCode.load(ordering: .relaxed)
+        var index = start(hash)
+        var left = skip
+        while table[index] != 0 {
+            if table[index] != SourceSet.removed, let member = SourcePointer(bitPattern: table[index]),
+                member != source, member.pointee.hashCode.load(ordering: .relaxed) == hash, member.mayEqual(source)
+            {
+                if left == 0 { return member }
+                left -= 1
+            }
+            index = (index + 1) & (capacity - 1)
+        }
+        return nil
+    }
+
+    /// The source must not be a member.
+    mutating func insert(_ source: SourcePointer) {
+        if used * 4 >= capacity * 3 { rehash() }
+        if place(UInt(bitPattern: source)) { used += 1 }
+        count += 1
+        changes &+= 1
+    }
+
+    /// True if the slot was empty, not one of a removed member.
+    private func place(_ value: UInt) -> Bool {
+        var index = start(SourceSet.hash(of: value))
+        while table![index] > SourceSet.removed { index = (index + 1) & (capacity - 1) }
+        let wasEmpty = table![index] == 0
+        table![index] = value
+        return wasEmpty
+    }
+
+    mutating func remove(_ source: SourcePointer) {
+        guard let index = slot(of: source) else { return }
+        table![index] = SourceSet.removed
+        count -= 1
+        changes &+= 1
+        if count == 0 { free() }
+    }
+
+    private mutating func rehash() {
+        let old = table
+        let oldCapacity = capacity
+        capacity = max(8, nextPowerOfTwo(count * 2 + 1))
+        table = makeArray(UInt.self, count: capacity)
+        used = count
+        guard let old else { return }
+        for index in 0..<oldCapacity where old[index] > SourceSet.removed { _ = place(old[index]) }
+        CLinux.free(old)
+    }
+
+    /// Any member, nil if there is none. Constant time over a whole emptying of the set: `hint` remembers where it looked.
+    func any(from hint: inout Int) -> SourcePointer? {
+        if hint >= capacity { hint = 0 }
+        for offset in 0..<capacity {
+            let index = (hint + offset) & (capacity - 1)
+            if table![index] > SourceSet.removed {
+                hint = index
+                return SourcePointer(bitPattern: table![index])
+            }
+        }
+        return nil
+    }
+
+    func forEach(_ body: (SourcePointer) -> Void) {
+        for index in 0..<capacity where table![index] > SourceSet.removed { body(SourcePointer(bitPattern: table![index])!) }
+    }
+
+    mutating func free() {
+        CLinux.free(table)
+        table = nil
+        capacity = 0
+        count = 0
+        used = 0
+    }
+}

@@ -1,0 +1,26 @@
+/// Functions of a client's context, as C calls them.
+typealias RetainFunction = @convention(c) (UnsafeRawPointer?) -> UnsafeRawPointer?
+typealias ReleaseFunction = @convention(c) (UnsafeRawPointer?) -> Void
+typealias DescribeFunction = @convention(c) (UnsafeRawPointer?) -> UnsafeMutablePointer<CChar>?
+typealias EqualFunction = @convention(c) (UnsafeRawPointer?, UnsafeRawPointer?) -> Bool
+typealias HashFunction = @convention(c) (UnsafeRawPointer?) -> UInt
+typealias ScheduleFunction = @convention(c) (UnsafeMutableRawPointer?, OpaquePointer?, UnsafePointer<CChar>?) -> Void
+public typealias PerformFunction = @convention(c) (UnsafeMutableRawPointer?) -> Void
+typealias GetPortFunction = @convention(c) (UnsafeMutableRawPointer?) -> Int32
+
+/// The client's pointer and the functions that care for it, as timers and observers keep them.
+struct ClientContext {
+    var info: UnsafeMutableRawPointer?
+    var retain: RetainFunction?
+    var release: ReleaseFunction?
+    var copyDescription: DescribeFunction?
+
+    /// Retains the info, once, at creation; what that returns becomes the info.
+    mutating func adopt() {
+        if let retain { info = UnsafeMutableRawPointer(mutating: callOutRetain(retain, info)) }
+    }
+
+    func releaseInfo() {
+        if let release { callOutRelease(release, info) }
+    }
+}

@@ -1,0 +1,35 @@
+import CLinux
+import Synchronization
+
+/// Immutable bytes with a reference count. The bytes follow the record in memory.
+struct Data: ~Copyable {
+    let header: ObjectHeader
+    let length: Int
+}
+
+typealias DataPointer = UnsafeMutablePointer<Data>
+
+extension Data: Object {
+    static var type: ObjectType { .data }
+
+    static func destroy(_ data: DataPointer) {
+        data.header.pointee.type.store(ObjectType.freed.rawValue, ordering: .relaxed)
+        CLinux.free(data)
+    }
+}
+
+extension UnsafeMutablePointer where Pointee == Data {
+    /// A copy of the bytes. NULL bytes are an empty copy, whatever the length says.
+    static func make(_ bytes: UnsafeRawPointer?, _ length: Int) -> DataPointer? {
+        let length = bytes == nil ? 0 : length
+        let (size, overflows) = MemoryLayout<Data>.stride.addingReportingOverflow(length)
+        guard length >= 0, !overflows, let memory = malloc(size) else { return nil }
+        let data = memory.assumingMemoryBound(to: Data.self)
+        data.initialize(to: Data(header: ObjectHeader(type: Atomic(0), references: Atomic(0)), length: length))
+        data.initializeHeader()
+        if let bytes { memcpy(data.bytes, bytes, length) }
+        return data
+    }
+
+    var bytes: UnsafeMutableRawPointer { UnsafeMutableRawPointer(self) + MemoryLayout<Data>.stride }
+}

@@ -1,0 +1,124 @@
+import CLinux
+import Synchronization
+
+/// Descriptions for people who debug: one line, the object's type, address and state, and what the client's
+/// `copyDescription` says of its info.
+enum Description {
+    static func of(_ object: ObjectPointer) -> UnsafeMutablePointer<CChar>? {
+        var text = TextBuffer()
+        switch ObjectType(rawValue: object.pointee.type.load(ordering: .relaxed)) {
+        case .data: describe(cast(object, to: Data.self), &text)
+        case .runLoop: describe(cast(object, to: RunLoop.self), &text)
+        case .source: describe(cast(object, to: Source.self), &text)
+        case .observer: describe(cast(object, to: Observer.self), &text)
+        case .timer: describe(cast(object, to: Timer.self), &text)
+        case .freed, nil: trap("RLCopyDescription", "the object was released too often")
+        }
+        text.append("}")
+        return text.terminated()
+    }
+
+    private static func cast<Record: ~Copyable>(_ object: ObjectPointer, to type: Record.Type) -> UnsafeMutablePointer<Record> {
+        UnsafeMutableRawPointer(object).assumingMemoryBound(to: type)
+    }
+
+    private static func begin(_ name: StaticString, _ object: UnsafeRawPointer, _ text: inout TextBuffer) {
+        text.append("<")
+        text.append(name)
+        text.append(" ")
+        text.append(address: object)
+        text.append(">{")
+    }
+
+    private static func describe(_ data: DataPointer, _ text: inout TextBuffer) {
+        begin("RLData", data, &text)
+        text.append("length = ")
+        text.append(data.pointee.length)
+    }
+
+    private static func describe(_ loop: RunLoopPointer, _ text: inout TextBuffer) {
+        begin("RLRunLoop", loop, &text)
+        text.append("current mode = ")
+        if let mode = loop.pointee.currentMode.load(ordering: .acquiring) {
+            text.appendPrintable(mode.pointee.name)
+        } else {
+            text.append("(none)")
+        }
+        text.append(", waiting = ")
+        text.append(loop.pointee.waiting.load(ordering: .acquiring))
+        text.append(", modes = (")
+        loop.lock()
+        loop.forEachModeRecord { mode in
+            guard mode.pointee.exists.load(ordering: .relaxed) else { return }
+            text.append(" ")
+            text.appendPrintable(mode.pointee.name)
+            if mode.pointee.isCommon.load(ordering: .relaxed) { text.append(" (common)") }
+            text.append(": ")
+            text.append(mode.pointee.sources.count)
+            text.append(" sources, ")
+            text.append(mode.pointee.timerCount)
+            text.append(" timers;")
+        }
+        loop.unlock()
+        text.append(" )")
+    }
+
+    private static func describe(_ source: SourcePointer, _ text: inout TextBuffer) {
+        begin("RLSource", source, &text)
+        text.append("version = ")
+        text.append(source.isPort ? 1 : 0)
+        text.append(", order = ")
+        text.append(source.pointee.order)
+        text.append(", valid = ")
+        text.append(source.isValid)
+        text.append(", signalled = ")
+        text.append(source.isSignalled)
+        describeInfo(source.pointee.info, source.functions.copyDescription, &text)
+    }
+
+    private static func describe(_ observer: ObserverPointer, _ text: inout TextBuffer) {
+        begin("RLObserver", observer, &text)
+        text.append("activities = 0x")
+        text.append(observer.pointee.activities, radix: 16)
+        text.append(", repeats = ")
+        text.append(observer.pointee.repeats)
+        text.append(", order = ")
+        text.append(observer.pointee.order)
+        let isValid = observer.isValid
+        text.append(", valid = ")
+        text.append(isValid)
+        let context = observer.pointee.context
+        describeInfo(isValid ? context.info : nil, isValid ? context.copyDescription : nil, &text)
+    }
+
+    private static func describe(_ timer: TimerPointer, _ text: inout TextBuffer) {
+        let owner = timer.lockTimer()
+        let isValid = timer.isValid
+        let date = isValid ? timer.pointee.fireDate : 0
+        timer.unlockTimer(owner)
+        begin("RLTimer", timer, &text)
+        text.append("next fire date = ")
+        text.append(date)
+        text.append(", interval = ")
+        text.append(timer.pointee.interval)
+        text.append(", order = ")
+        text.append(timer.pointee.order)
+        text.append(", valid = ")
+        text.append(isValid)
+        let context = timer.pointee.context
+        describeInfo(isValid ? context.info : nil, isValid ? context.copyDescription : nil, &text)
+    }
+
+    /// The client's words are printed as they are: it gave them for this (S-ARG-8).
+    private static func describeInfo(
+        _ info: UnsafeMutableRawPointer?, _ copyDescription: DescribeFunction?, _ text: inout TextBuffer
+    ) {
+        text.append(", info = ")
+        if let copyDescription, let words = callOutCopyDescription(copyDescription, info) {
+            text.append(words)
+            CLinux.free(words)
+        } else {
+            text.append(address: info)
+        }
+    }
+}

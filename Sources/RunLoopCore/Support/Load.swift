@@ -1,0 +1,17 @@
+import CLinux
+import Synchronization
+
+/// What is done when the library is loaded, on the loading thread, before any client code can call it.
+@section(".init_array") @used
+private let loadConstructor: @convention(c) () -> Void = { load() }
+
+private func load() {
+    process.pointee.wakeDescriptor.store(-1, ordering: .relaxed)
+    process.pointee.canBias.store(rl_membarrier_register() == 0, ordering: .relaxed)
+    if pthread_key_create(&process.pointee.threadKey, { RunLoop.threadEnds($0!) }) != 0 {
+        trap("RunLoop", "no thread-specific key")
+    }
+    // Prepare handlers run in reverse order of registration: a client's own runs before the library's takes locks.
+    pthread_atfork({ Fork.prepare() }, { Fork.parent() }, { Fork.child() })
+    if RunLoop.isMainThread { pthread_setspecific(process.pointee.threadKey, rl_process()) }
+}

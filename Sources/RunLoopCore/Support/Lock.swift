@@ -1,0 +1,118 @@
+import CLinux
+import Synchronization
+
+/// A lock that costs its owner, the loop's own thread, two plain stores, and everybody else a futex mutex.
+///
+/// `word` is the mutex: 0 free, 1 held, 2 held with sleepers. While `bias` is 1 the owner does not take the mutex but
+/// only sets `inside`. A foreign thread takes the mutex, clears `bias`, makes the owner's processor see that with
+/// membarrier(2), and waits until `inside` is 0; from then on owner and foreigners share the mutex, until the owner has
+/// taken it `calmLimit` times with no foreigner in between and takes the bias back.
+///
+/// Why the owner needs no fence: membarrier puts a full one into the owner's instruction stream. Either the owner's
+/// store to `inside` comes before it, and the foreigner sees it and waits, or the owner's second look at `bias` comes
+/// after it, and the owner goes to the mutex. The same holds at the end: the owner clears `inside`, then looks at `bias`,
+/// and wakes the foreigner if it is gone.
+///
+/// No client code runs under it. The zero value is a free lock.
+struct Lock: ~Copyable {
+    /// The mutex. Acquire to take, release to give back.
+    let word: Atomic<UInt32>
+    /// 1: the owner may enter by `inside` alone. Set by the owner under `word`, cleared by a foreigner under `word`.
+    let bias: Atomic<UInt32>
+    /// 1 while the owner is in by bias. Written by the owner only.
+    let inside: Atomic<UInt32>
+    /// How often the owner took the mutex since a foreigner last did. Guarded by `word`.
+    let calm: Atomic<UInt32>
+
+    private static var calmLimit: UInt32 { 256 }
+
+    /// Takes the lock. `owner` tells whether the caller is the thread the lock is biased to.
+    @inline(__always)
+    func lock(owner: Bool) {
+        if owner {
+            if bias.load(ordering: .relaxed) == 1 {
+                inside.store(1, ordering: .relaxed)
+                rl_compiler_barrier()
+                if bias.load(ordering: .acquiring) == 1 { return }
+                leave()
+            }
+            lockByOwner()
+        } else {
+            lockByForeigner()
+        }
+    }
+
+    @inline(__always)
+    func unlock(owner: Bool) {
+        if owner && inside.load(ordering: .relaxed) == 1 {
+            leave()
+        } else {
+            unlockWord()
+        }
+    }
+
+    @inline(__always)
+    private func leave() {
+        inside.store(0, ordering: .releasing)
+        rl_compiler_barrier()
+        if bias.load(ordering: .relaxed) == 0 { inside.futexWakeOne() }
+    }
+
+    @inline(never)
+    private func lockByOwner() {
+        lockWord()
+        let count = calm.load(ordering: .relaxed) &+ 1
+        calm.store(count, ordering: .relaxed)
+        if count >= Lock.calmLimit && process.pointee.canBias.load(ordering: .relaxed) {
+            bias.store(1, ordering: .releasing)
+        }
+    }
+
+    @inline(never)
+    private func lockByForeigner() {
+        lockWord()
+        calm.store(0, ordering: .relaxed)
+        guard bias.load(ordering: .relaxed) == 1 else { return }
+        bias.store(0, ordering: .sequentiallyConsistent)
+        _ = rl_membarrier()
+        while inside.load(ordering: .acquiring) == 1 {
+            inside.futexWait(while: 1)
+        }
+    }
+
+    /// The plain mutex, for locks that have no owner.
+    func lockWord() {
+        if word.compareExchange(expected: 0, desired: 1, ordering: .acquiring).exchanged { return }
+        for _ in 0..<40 {
+            rl_pause()
+            if word.compareExchange(expected: 0, desired: 1, ordering: .acquiring).exchanged { return }
+        }
+        while word.exchange(2, ordering: .acquiring) != 0 {
+            word.futexWait(while: 2)
+        }
+    }
+
+    func unlockWord() {
+        if word.exchange(0, ordering: .releasing) == 2 { word.futexWakeOne() }
+    }
+
+    /// Makes a free, unbiased lock of one whose holder did not come along into the child of `fork`.
+    func resetInChild() {
+        word.store(0, ordering: .relaxed)
+        bias.store(0, ordering: .relaxed)
+        inside.store(0, ordering: .relaxed)
+        calm.store(0, ordering: .relaxed)
+    }
+
+    /// Ends the bias for good; called by the owner, after which nobody is.
+    func disown() {
+        lockWord()
+        bias.store(0, ordering: .sequentiallyConsistent)
+        unlockWord()
+    }
+
+    /// Lets the owner have the bias at its first use; for a lock that just got a new owner.
+    func expectOwner() {
+        calm.store(Lock.calmLimit, ordering: .relaxed)
+    }
+}

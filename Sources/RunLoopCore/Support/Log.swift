@@ -1,0 +1,49 @@
+import CLinux
+import CRunLoop
+import Synchronization
+
+/// Lines that the specification wants once per process; the raw value is a bit of `Process.logged`.
+enum LoggedOnce: UInt32 {
+    case addSourceToEndedMain = 0
+    case addTimerToEndedMain = 1
+    case addObserverToEndedMain = 2
+    case performOnEndedMain = 3
+    case runOfPseudoMode = 4
+    case noDescriptor = 5
+}
+
+/// Lines for the person who runs the program (S-ARG-9). They go to the client's handler or to standard error.
+enum Log {
+    /// Logs a line the first time it is called for `once`.
+    static func once(_ once: LoggedOnce, _ function: StaticString, _ message: StaticString) {
+        let bit: UInt32 = 1 << once.rawValue
+        if process.pointee.logged.bitwiseOr(bit, ordering: .relaxed).oldValue & bit != 0 { return }
+        var text = TextBuffer()
+        text.append(function)
+        text.append(message)
+        line(&text)
+        text.free()
+    }
+
+    /// Gives a line to the handler. No lock is held while it runs, and none may be held by the caller.
+    static func line(_ text: inout TextBuffer) {
+        process.pointee.logLock.lockWord()
+        let handler = process.pointee.logHandler
+        let info = process.pointee.logInfo
+        process.pointee.logLock.unlockWord()
+        if let handler {
+            callOutLogHandler(handler, text.terminated(), info)
+        } else {
+            text.append("\n")
+            // One write per line: lines of several threads and processes do not mix.
+            _ = write(STDERR_FILENO, text.bytes, text.count)
+        }
+    }
+
+    static func setHandler(_ handler: LogHandler?, _ info: UnsafeMutableRawPointer?) {
+        process.pointee.logLock.lockWord()
+        process.pointee.logHandler = handler
+        process.pointee.logInfo = info
+        process.pointee.logLock.unlockWord()
+    }
+}

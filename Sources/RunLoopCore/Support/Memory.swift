@@ -1,0 +1,19 @@
+import CLinux
+
+/// Memory from malloc, zeroed. Running out of it ends the process: no caller has an answer to that.
+func makeRecord<Record: ~Copyable>(_ type: Record.Type, tail: Int = 0) -> UnsafeMutablePointer<Record> {
+    guard let memory = calloc(1, MemoryLayout<Record>.stride + tail) else { trap("RunLoop", "out of memory") }
+    return memory.assumingMemoryBound(to: type)
+}
+
+/// An array of `count` elements from malloc, zeroed.
+func makeArray<Element>(_ type: Element.Type, count: Int) -> UnsafeMutablePointer<Element> {
+    guard let memory = calloc(count, MemoryLayout<Element>.stride) else { trap("RunLoop", "out of memory") }
+    return memory.assumingMemoryBound(to: type)
+}
+
+/// Grows an array from malloc to `count` elements; what is new is not initialised.
+func growArray<Element>(_ array: UnsafeMutablePointer<Element>?, count: Int) -> UnsafeMutablePointer<Element> {
+    guard let memory = realloc(array, count * MemoryLayout<Element>.stride) else { trap("RunLoop", "out of memory") }
+    return memory.assumingMemoryBound(to: Element.self)
+}

@@ -1,0 +1,72 @@
+import CLinux
+import Synchronization
+
+/// What kind of object a handle points to; its raw value is the public type id.
+enum ObjectType: UInt32 {
+    /// Memory of an object that died, so that a stale handle is told from a live one while the memory lasts.
+    case freed = 0
+    case data = 1
+    case runLoop = 2
+    case source = 3
+    case observer = 4
+    case timer = 5
+}
+
+/// The first bytes of every object that clients hold. Handles are pointers to it.
+struct ObjectHeader: ~Copyable {
+    /// An `ObjectType`. Written at creation and at death.
+    let type: Atomic<UInt32>
+    /// References, the library's and the clients' together.
+    let references: Atomic<UInt32>
+}
+
+typealias ObjectPointer = UnsafeMutablePointer<ObjectHeader>
+
+/// An object with an `ObjectHeader` as its first field.
+protocol Object: ~Copyable {
+    static var type: ObjectType { get }
+    /// Called when the last reference is gone; gives the memory back.
+    static func destroy(_ object: UnsafeMutablePointer<Self>)
+}
+
+extension UnsafeMutablePointer where Pointee: Object & ~Copyable {
+    @inline(__always)
+    var header: ObjectPointer {
+        UnsafeMutableRawPointer(self).assumingMemoryBound(to: ObjectHeader.self)
+    }
+
+    /// Gives a zeroed block its type and its first reference.
+    func initializeHeader() {
+        header.pointee.references.store(1, ordering: .relaxed)
+        header.pointee.type.store(Pointee.type.rawValue, ordering: .relaxed)
+    }
+
+    @inline(__always)
+    func retain() {
+        header.pointee.references.wrappingAdd(1, ordering: .relaxed)
+    }
+
+    /// Drops a reference; the last one destroys the object. May call client code: no lock is held.
+    @inline(__always)
+    func release() {
+        if header.pointee.references.wrappingSubtract(1, ordering: .acquiringAndReleasing).newValue == 0 {
+            Pointee.destroy(self)
+        }
+    }
+
+    /// The handle that clients see.
+    var handle: OpaquePointer { OpaquePointer(self) }
+}
+
+/// The object behind a handle: nil for NULL, and a trap for an object of another type (S-ARG-3).
+@inline(__always)
+func object<Record: Object & ~Copyable>(
+    _ handle: OpaquePointer?, as type: Record.Type, _ function: StaticString
+) -> UnsafeMutablePointer<Record>? {
+    guard let handle else { return nil }
+    let record = UnsafeMutablePointer<Record>(handle)
+    if record.header.pointee.type.load(ordering: .relaxed) != Record.type.rawValue {
+        trap(function, "the object is of another type or was released too often")
+    }
+    return record
+}

@@ -1,0 +1,46 @@
+import CLinux
+import Synchronization
+
+/// What the core keeps once per process. It lives in zeroed static memory (`rl_process`), so that there is no lazily made
+/// global that a signal handler could meet half made.
+struct Process: ~Copyable {
+    /// Guards the list of loops, the pool, `mainLoop`, and the table of source callbacks. Taken after a loop's lock.
+    let registryLock: Lock
+    /// Guards the log handler.
+    let logLock: Lock
+
+    /// The newest instant given to a timer that was made due. See `Clock.dueNow`.
+    let lastDueInstant: Atomic<Int64>
+    /// Whether membarrier(2) is there, so that locks may be biased.
+    let canBias: Atomic<Bool>
+    /// Bits of `LoggedOnce`: lines that are logged once per process.
+    let logged: Atomic<UInt32>
+    /// The main thread's loop. Set once under `registryLock`, and anew in the child of `fork`; read without it.
+    let mainLoop: Atomic<RunLoopPointer?>
+    /// The eventfd, always readable, that wakes loops which sleep in epoll; -1 before it is made. See `EpollSet`.
+    let wakeDescriptor: Atomic<Int32>
+    /// How many times this process came out of `fork` as the child.
+    let forkGeneration: Atomic<UInt32>
+    /// Set by the first use of a loop in this core, after a look for other cores.
+    let claimed: Atomic<Bool>
+
+    /// All loops that are in use, linked by `nextLoop`. Guarded by `registryLock`.
+    var loops: RunLoopPointer?
+    /// Loops that were freed; their memory is never unmapped. Guarded by `registryLock`.
+    var freeLoops: RunLoopPointer?
+    /// The shared sets of source callbacks. Guarded by `registryLock`.
+    var callbackTable: CallbackTable
+    /// The key whose destructor tells of a thread's end.
+    var threadKey: pthread_key_t
+    /// What the lines of the log go to; nil: standard error. Guarded by `logLock`.
+    var logHandler: LogHandler?
+    var logInfo: UnsafeMutableRawPointer?
+}
+
+typealias LogHandler = @convention(c) (UnsafePointer<CChar>, UnsafeMutableRawPointer?) -> Void
+
+/// The one `Process`.
+@inline(__always)
+var process: UnsafeMutablePointer<Process> {
+    rl_process().assumingMemoryBound(to: Process.self)
+}

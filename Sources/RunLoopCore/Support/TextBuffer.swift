@@ -1,0 +1,74 @@
+import CLinux
+
+/// Text under construction, in memory from malloc: descriptions and log lines. The core has no `String`.
+struct TextBuffer {
+    private(set) var bytes: UnsafeMutablePointer<CChar>
+    private(set) var count = 0
+    private var capacity = 128
+
+    init() {
+        bytes = makeArray(CChar.self, count: 128)
+    }
+
+    private mutating func reserve(_ extra: Int) {
+        guard count + extra + 1 > capacity else { return }
+        capacity = max(capacity * 2, count + extra + 1)
+        bytes = growArray(bytes, count: capacity)
+    }
+
+    mutating func append(_ text: StaticString) {
+        append(bytes: UnsafeRawPointer(text.utf8Start).assumingMemoryBound(to: CChar.self), count: text.utf8CodeUnitCount)
+    }
+
+    /// Text that is known to be printable, or that the client gave for this purpose.
+    mutating func append(_ text: UnsafePointer<CChar>) {
+        append(bytes: text, count: strlen(text))
+    }
+
+    private mutating func append(bytes source: UnsafePointer<CChar>, count length: Int) {
+        reserve(length)
+        memcpy(bytes + count, source, length)
+        count += length
+    }
+
+    /// A name that may hold anything: bytes that do not print are written in vis(3)'s C style.
+    mutating func appendPrintable(_ name: UnsafePointer<CChar>) {
+        let length = strlen(name)
+        reserve(4 * length + 1)
+        count += Int(strvisx(bytes + count, name, length, VIS_CSTYLE | VIS_NL | VIS_TAB))
+    }
+
+    mutating func append(_ value: Int) {
+        if value < 0 { append("-") }
+        append(value.magnitude, radix: 10)
+    }
+
+    mutating func append(_ value: UInt, radix: UInt) {
+        if value >= radix { append(value / radix, radix: radix) }
+        let digit = UInt8(value % radix)
+        reserve(1)
+        bytes[count] = CChar(digit < 10 ? 48 + digit : 87 + digit)
+        count += 1
+    }
+
+    mutating func append(address pointer: UnsafeRawPointer?) {
+        append("0x")
+        append(UInt(bitPattern: pointer), radix: 16)
+    }
+
+    mutating func append(_ value: Bool) { append(value ? "Yes" : "No") }
+
+    mutating func append(_ value: Double) {
+        reserve(400)
+        count += Int(rl_format_double(bytes + count, 400, value))
+    }
+
+    /// The text with a NUL at its end; it stays the buffer's.
+    mutating func terminated() -> UnsafeMutablePointer<CChar> {
+        reserve(1)
+        bytes[count] = 0
+        return bytes
+    }
+
+    func free() { CLinux.free(bytes) }
+}

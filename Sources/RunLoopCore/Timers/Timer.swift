@@ -1,0 +1,214 @@
+import CLinux
+import Synchronization
+
+typealias TimerFunction = @convention(c) (OpaquePointer?, UnsafeMutableRawPointer?) -> Void
+
+/// A timer. The record is followed in memory by its first `TimerNode`; in further modes it has nodes of their own.
+///
+/// Fields marked "owner" are guarded by the lock of the loop the timer is in, or, while it is in none, by the claim that
+/// `lockTimer` puts into `loop`.
+struct Timer: ~Copyable {
+    let header: ObjectHeader
+    /// Bits of `TimerState`.
+    let state: Atomic<UInt32>
+    /// The loop it belongs to (S-TMR-13), nil, or `claimed` for a moment.
+    let loop: Atomic<RunLoopPointer?>
+    let callout: TimerFunction?
+    let context: ClientContext
+    let interval: Double
+    let order: Int
+    /// The date as it was given, or as the grid says after a fire. Owner.
+    var fireDate: Double
+    /// Owner.
+    var tolerance: Double
+    /// The monotonic instant it is due. Owner.
+    var instant: Int64
+    /// What the instant lacks of the exact grid, below one nanosecond: intervals need not be whole ones (S-TMR-33). Owner.
+    var fraction: Float
+    /// Modes it is in. Owner.
+    var modeCount: UInt16
+    /// Nodes that are ghosts: it left their modes, but its turn in a batch is still to come. Owner.
+    var ghostCount: UInt8
+    /// Whether it is a common item of its loop. Owner.
+    var isCommon: Bool
+    /// The nodes of the further modes, linked by `nextOfTimer`. Owner.
+    var moreNodes: TimerNodePointer?
+}
+
+typealias TimerPointer = UnsafeMutablePointer<Timer>
+
+/// The bits of `Timer.state`. Changed by read-modify-write, read by anybody.
+enum TimerState {
+    static var invalid: UInt32 { 1 << 0 }
+    /// Its callback is on the stack, or about to be.
+    static var firing: UInt32 { 1 << 1 }
+    /// The loop's thread uses the info without a reference of its own: an Invalidate elsewhere leaves the release to it.
+    static var usingInfo: UInt32 { 1 << 2 }
+    /// The context is to be released by the loop's thread when it has done with the info.
+    static var releasePending: UInt32 { 1 << 3 }
+    /// A date was set while the callback ran (S-TMR-38).
+    static var dateSet: UInt32 { 1 << 4 }
+}
+
+extension Timer: Object {
+    static var type: ObjectType { .timer }
+
+    /// The last reference is gone: the timer is in no loop. It becomes invalid by it (S-TMR-48).
+    static func destroy(_ timer: TimerPointer) {
+        let old = timer.pointee.state.bitwiseOr(TimerState.invalid, ordering: .acquiringAndReleasing).oldValue
+        timer.header.pointee.type.store(ObjectType.freed.rawValue, ordering: .relaxed)
+        if old & TimerState.invalid == 0 { timer.pointee.context.releaseInfo() }
+        CLinux.free(timer)
+    }
+}
+
+extension UnsafeMutablePointer where Pointee == Timer {
+    static func make(date: Double, interval: Double, order: Int, callout: TimerFunction?, context: ClientContext) -> TimerPointer {
+        var context = context
+        context.adopt()
+        let timer = makeRecord(Timer.self, tail: MemoryLayout<TimerNode>.stride)
+        timer.initialize(to: Timer(
+            header: ObjectHeader(type: Atomic(0), references: Atomic(0)), state: Atomic(0), loop: Atomic(nil),
+            callout: callout, context: context, interval: interval, order: order,
+            fireDate: Swift.min(date, Clock.latestDate), tolerance: 0, instant: Clock.instant(ofDate: date), fraction: 0,
+            modeCount: 0, ghostCount: 0, isCommon: false, moreNodes: nil))
+        timer.initializeHeader()
+        timer.firstNode.initialize(to: TimerNode(timer: timer))
+        return timer
+    }
+
+    var firstNode: TimerNodePointer {
+        (UnsafeMutableRawPointer(self) + MemoryLayout<Timer>.stride).assumingMemoryBound(to: TimerNode.self)
+    }
+
+    var isValid: Bool { pointee.state.load(ordering: .acquiring) & TimerState.invalid == 0 }
+    var isFiring: Bool { pointee.state.load(ordering: .acquiring) & TimerState.firing != 0 }
+    var repeats: Bool { pointee.interval > 0 }
+
+    /// The last instant at which it may fire when the loop is idle (S-TMR-53).
+    @inline(__always)
+    var latestInstant: Int64 {
+        if pointee.tolerance == 0 || pointee.instant == Clock.never { return pointee.instant }
+        return pointee.instant &+ Clock.nanoseconds(Swift.min(pointee.tolerance, Clock.longestInterval))
+    }
+
+    /// Stands in `loop` while a thread has the fields of a timer that is in no loop.
+    private static var claimed: RunLoopPointer { RunLoopPointer(bitPattern: 8)! }
+
+    /// Gives the caller the timer's fields: takes the lock of its loop, which is returned, or claims it if it has none.
+    func lockTimer() -> RunLoopPointer? {
+        while true {
+            guard let loop = pointee.loop.load(ordering: .acquiring) else {
+                let claim = pointee.loop.compareExchange(
+                    expected: nil, desired: UnsafeMutablePointer.claimed, ordering: .acquiring)
+                if claim.exchanged { return nil }
+                continue
+            }
+            if loop == UnsafeMutablePointer.claimed {
+                // Another thread has the fields for a few instructions, with no client code in between.
+                sched_yield()
+                continue
+            }
+            loop.lock()
+            if pointee.loop.load(ordering: .relaxed) == loop { return loop }
+            loop.unlock()  // It left, or the loop is gone; each turn needs such a change by another thread.
+        }
+    }
+
+    func unlockTimer(_ loop: RunLoopPointer?) {
+        if let loop { loop.unlock() } else { pointee.loop.store(nil, ordering: .releasing) }
+    }
+
+    /// Makes the timer belong to a loop whose lock the caller holds. False if it belongs to another one.
+    func enter(_ loop: RunLoopPointer) -> Bool {
+        while true {
+            let (exchanged, original) = pointee.loop.compareExchange(
+                expected: nil, desired: loop, ordering: .acquiringAndReleasing)
+            if exchanged || original == loop { return true }
+            if original != UnsafeMutablePointer.claimed { return false }
+            sched_yield()  // As in `lockTimer`.
+        }
+    }
+
+    /// The node for a mode, nil if the timer is not in it. The owner's lock is held.
+    func node(in mode: ModePointer) -> TimerNodePointer? {
+        if firstNode.pointee.mode == mode { return firstNode }
+        var node = pointee.moreNodes
+        while let current = node {
+            if current.pointee.mode == mode { return current }
+            node = current.nextOfTimer
+        }
+        return nil
+    }
+
+    /// A free node, made if need be. The owner's lock is held.
+    func makeNode(for mode: ModePointer) -> TimerNodePointer {
+        if firstNode.pointee.mode == nil {
+            firstNode.pointee.mode = mode
+            return firstNode
+        }
+        let node = makeRecord(FurtherNode.self)
+        node.initialize(to: FurtherNode(node: TimerNode(timer: nil), timer: self, next: pointee.moreNodes))
+        let made = UnsafeMutableRawPointer(node).assumingMemoryBound(to: TimerNode.self)
+        made.pointee.mode = mode
+        made.pointee.isFurther = true
+        pointee.moreNodes = made
+        return made
+    }
+
+    /// Gives a node back that is in no store. The owner's lock is held.
+    func freeNode(_ node: TimerNodePointer) {
+        node.pointee.mode = nil
+        guard node != firstNode else { return }
+        var place = pointee.moreNodes
+        var previous: TimerNodePointer?
+        while let current = place, current != node {
+            previous = current
+            place = current.nextOfTimer
+        }
+        if let previous { previous.nextOfTimer = node.nextOfTimer } else { pointee.moreNodes = node.nextOfTimer }
+        CLinux.free(node)
+    }
+
+    /// Calls the body with each node that is in a mode. The body may not add or free nodes.
+    @inline(__always)
+    func forEachNode(_ body: (TimerNodePointer) -> Void) {
+        if firstNode.pointee.mode != nil { body(firstNode) }
+        var node = pointee.moreNodes
+        while let current = node {
+            node = current.nextOfTimer
+            body(current)
+        }
+    }
+
+    /// Sets the date and the instant it stands for (S-TMR-6 to 9). The owner's lock is held.
+    func setDate(_ date: Double) {
+        pointee.fireDate = date > Clock.latestDate ? Clock.latestDate : date
+        pointee.instant = Clock.instant(ofDate: date)
+        pointee.fraction = 0
+    }
+
+    /// Moves to the first instant of the grid that is later than `now`, in one step however late it is (S-TMR-29, S-TMR-32).
+    /// The owner's lock is held.
+    func advance(past now: Int64) {
+        if pointee.instant == Clock.never { return }
+        let step = Swift.min(Swift.max(pointee.interval * 1e9, 1), Clock.longestInterval * 1e9)
+        let lateness = Double(now - pointee.instant) - Double(pointee.fraction)
+        var count = lateness < 0 ? 1 : (lateness / step).wholePart + 1
+        var distance = count * step + Double(pointee.fraction)
+        // The division may be off by one ulp: the next instant is later than now, and it is the first that is.
+        while pointee.instant + Int64(distance) <= now {
+            count += 1
+            distance = count * step + Double(pointee.fraction)
+        }
+        let whole = distance.wholePart
+        pointee.instant += Int64(whole)
+        pointee.fraction = Float(distance - whole)
+        pointee.fireDate += count * (step / 1e9)
+    }
+}
+
+extension Double {
+    /// The value without its fraction, for values below 2^63; no call into libm.
+    fileprivate var wholePart: Double { self < 9e18 ? Double(Int64(self)) : self }
+}

@@ -1,0 +1,92 @@
+/// A timer's place in the store of one mode. The loop's lock guards it.
+struct TimerNode {
+    /// The mode; nil when the node is free.
+    var mode: ModePointer?
+    /// In a bucket of the wheel or in the list of due timers.
+    var next: TimerNodePointer?
+    var previous: TimerNodePointer?
+    /// Order of insertion among equal instants, modulo 2^32 (S-TMR-21); in the due list the number of the batch.
+    var sequence: UInt32
+    /// Bits 0 and 1: a `Place`. Bit 2: ghost. Bit 3: further node. From bit 4: index in the heap, or bucket of the wheel.
+    private var bits: UInt32
+
+    enum Place: UInt32 {
+        case nowhere = 0
+        case heap = 1
+        case wheel = 2
+        case due = 3
+    }
+
+    /// A node of its own for the first mode, before it is in a mode. `timer` is implied by where it lies.
+    init(timer: TimerPointer?) {
+        mode = nil
+        next = nil
+        previous = nil
+        sequence = 0
+        bits = 0
+    }
+
+    var place: Place {
+        get { Place(rawValue: bits & 3).unsafelyUnwrapped }
+        set { bits = (bits & ~3) | newValue.rawValue }
+    }
+
+    /// The timer was removed from the mode while its turn in a batch was still to come (S-TMR-25, S-TMR-26).
+    var isGhost: Bool {
+        get { bits & 4 != 0 }
+        set { bits = newValue ? bits | 4 : bits & ~4 }
+    }
+
+    /// A block of its own, not the one behind the timer.
+    var isFurther: Bool {
+        get { bits & 8 != 0 }
+        set { bits = newValue ? bits | 8 : bits & ~8 }
+    }
+
+    /// Index in the heap, or bucket of the wheel.
+    var index: Int {
+        get { Int(bits >> 4) }
+        set { bits = (bits & 15) | UInt32(truncatingIfNeeded: newValue) << 4 }
+    }
+}
+
+typealias TimerNodePointer = UnsafeMutablePointer<TimerNode>
+
+/// The block of a further node.
+struct FurtherNode {
+    var node: TimerNode
+    var timer: TimerPointer
+    var next: TimerNodePointer?
+}
+
+extension UnsafeMutablePointer where Pointee == TimerNode {
+    @inline(__always)
+    var timer: TimerPointer {
+        if pointee.isFurther { return further.pointee.timer }
+        return (UnsafeMutableRawPointer(self) - MemoryLayout<Timer>.stride).assumingMemoryBound(to: Timer.self)
+    }
+
+    /// The next of the timer's further nodes; only further nodes have one.
+    var nextOfTimer: TimerNodePointer? {
+        get { further.pointee.next }
+        nonmutating set { further.pointee.next = newValue }
+    }
+
+    private var further: UnsafeMutablePointer<FurtherNode> {
+        UnsafeMutableRawPointer(self).assumingMemoryBound(to: FurtherNode.self)
+    }
+}
+
+extension TimerNodePointer {
+    @inline(__always)
+    var instant: Int64 { timer.pointee.instant }
+
+    /// Whether this node's timer fires before the other's: by instant, then by insertion.
+    @inline(__always)
+    func precedes(_ other: TimerNodePointer) -> Bool {
+        let mine = instant
+        let theirs = other.instant
+        if mine != theirs { return mine < theirs }
+        return Int32(bitPattern: pointee.sequence &- other.pointee.sequence) < 0
+    }
+}

@@ -1,0 +1,122 @@
+/// The timers of one mode: those due in this tick of the wheel in a heap, later ones in the wheel, and during a batch those
+/// that are about to fire in a list. The loop's lock guards it. The zero value is empty.
+struct TimerStore {
+    private var heap = TimerHeap()
+    private var wheel = TimerWheel()
+    /// Timers of the batches under way, in the order in which they fire.
+    private(set) var firstDue: TimerNodePointer?
+    private var lastDue: TimerNodePointer?
+    private var nextSequence: UInt32 = 0
+
+    var isEmpty: Bool { heap.isEmpty && wheel.isEmpty }
+
+    /// Adds a node that is in no store, behind those with the same instant.
+    @inline(__always)
+    mutating func insert(_ node: TimerNodePointer) {
+        let instant = node.instant
+        node.pointee.sequence = nextSequence
+        nextSequence &+= 1
+        // The first timer tells the wheel what time it is.
+        if wheel.tick == 0 { wheel.advance(to: TimerWheel.tick(of: Clock.now())) { _ in } }
+        if TimerWheel.tick(of: instant) <= wheel.tick {
+            heap.insert(node, instant: instant)
+        } else {
+            wheel.insert(node, instant: instant)
+        }
+    }
+
+    /// Takes a node out, wherever it is; nothing if it is in no store.
+    @inline(__always)
+    mutating func remove(_ node: TimerNodePointer) {
+        switch node.pointee.place {
+        case .nowhere: break
+        case .heap: heap.remove(node)
+        case .wheel: wheel.remove(node)
+        case .due: removeDue(node)
+        }
+    }
+
+    /// Brings the wheel to the present.
+    private mutating func advance(to now: Int64) {
+        let tick = TimerWheel.tick(of: now)
+        guard tick > wheel.tick else { return }
+        wheel.advance(to: tick) { heap.insert($0, instant: $0.instant) }
+    }
+
+    /// Whether a timer is due.
+    @inline(__always)
+    mutating func hasDue(_ now: Int64) -> Bool {
+        if isEmpty { return false }
+        advance(to: now)
+        return !heap.isEmpty && heap.first.instant <= now
+    }
+
+    /// The instant to which a loop may sleep for these timers: the earliest one, later by what tolerances allow, or an instant
+    /// before it at which to look again. The wheel was brought to the present by `hasDue`.
+    mutating func nextWake() -> Int64 {
+        if !heap.isEmpty {
+            let first = heap.first
+            if first.node.timer.pointee.tolerance == 0 { return first.instant }
+            return wheel.latestWake(heap.latestWake(first.node.timer.latestInstant))
+        }
+        if wheel.isEmpty { return Clock.never }
+        let earliest = wheel.nextInstant()
+        // Only a single look at the first bucket: in the common case of no tolerance nothing more is to be found.
+        if wheel.firstBucket().first.timer.pointee.tolerance == 0 { return earliest }
+        return max(earliest, wheel.latestWake(Clock.never))
+    }
+
+    /// Moves what is due into the list, in firing order, as members of a batch.
+    mutating func collectDue(_ now: Int64, batch: UInt32) {
+        advance(to: now)
+        while !heap.isEmpty && heap.first.instant <= now {
+            let node = heap.removeFirst()
+            node.pointee.place = .due
+            node.pointee.sequence = batch
+            // Batches of nested runs come later and so, nearly always, do their timers: the walk is short.
+            var before = lastDue
+            while let current = before, node.instant < current.instant { before = current.pointee.previous }
+            insertDue(node, after: before)
+        }
+    }
+
+    private mutating func insertDue(_ node: TimerNodePointer, after before: TimerNodePointer?) {
+        let next = before == nil ? firstDue : before!.pointee.next
+        node.pointee.previous = before
+        node.pointee.next = next
+        if let before { before.pointee.next = node } else { firstDue = node }
+        if let next { next.pointee.previous = node } else { lastDue = node }
+    }
+
+    private mutating func removeDue(_ node: TimerNodePointer) {
+        if let previous = node.pointee.previous { previous.pointee.next = node.pointee.next } else { firstDue = node.pointee.next }
+        if let next = node.pointee.next { next.pointee.previous = node.pointee.previous } else { lastDue = node.pointee.previous }
+        node.pointee.place = .nowhere
+    }
+
+    /// The timer with the earliest instant, nil if there is none. Ghosts are none.
+    func earliest() -> TimerNodePointer? {
+        var due = firstDue
+        while let node = due, node.pointee.isGhost { due = node.pointee.next }
+        if let due { return due }
+        if !heap.isEmpty { return heap.first.node }
+        return wheel.isEmpty ? nil : wheel.first()
+    }
+
+    /// Any node that is in the store, nil if there is none.
+    var anyNode: TimerNodePointer? {
+        if let firstDue { return firstDue }
+        if !heap.isEmpty { return heap.first.node }
+        return wheel.isEmpty ? nil : wheel.firstBucket().first
+    }
+
+    mutating func free() {
+        heap.free()
+        wheel.free()
+    }
+
+    /// For tests.
+    func checkInvariants() -> Bool {
+        heap.checkInvariants() && wheel.checkInvariants()
+    }
+}
