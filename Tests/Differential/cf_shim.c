@@ -14,7 +14,7 @@ const char *const kRLDefaultMode = "kCFRunLoopDefaultMode";
 const char *const kRLCommonModes = "kCFRunLoopCommonModes";
 const RLTimeInterval kRLAbsoluteTimeIntervalSince1970 = 978307200.0;
 
-/* Interned names -------------------------------------------------------------------------------------------- */
+/* Interned names */
 
 typedef struct Name {
     struct Name *next;
@@ -70,11 +70,12 @@ RLMode RLShimMode(CFStringRef string) {
     return mode;
 }
 
-/* Trampolines ------------------------------------------------------------------------------------------------ */
+/* Trampolines */
 
-/* schedule, cancel and copyDescription differ in a string argument or result. The info pointer must reach
- * CoreFoundation untouched, because sources are compared by it, so the client's function is found by the
- * trampoline's own address: each kind has SLOTS trampolines, and each distinct client function takes one. */
+/* schedule, cancel and copyDescription differ in a string argument or result. The info pointer must
+ * reach CoreFoundation untouched, because sources are compared by it, so the client's function is
+ * found by the trampoline's own address: each kind has SLOTS trampolines, and each distinct client
+ * function takes one. */
 #define SLOTS 64
 #define X16(M, h) M(h##0) M(h##1) M(h##2) M(h##3) M(h##4) M(h##5) M(h##6) M(h##7) \
                   M(h##8) M(h##9) M(h##A) M(h##B) M(h##C) M(h##D) M(h##E) M(h##F)
@@ -142,14 +143,14 @@ static TextFunction fromCFText(CFTextFunction f) {
     return NULL;
 }
 
-/* Handles ------------------------------------------------------------------------------------------------------ */
+/* Handles */
 
 static CFRunLoopRef cfLoop(RLRunLoopRef rl) { return (CFRunLoopRef)rl; }
 static CFRunLoopSourceRef cfSource(RLSourceRef s) { return (CFRunLoopSourceRef)s; }
 static CFRunLoopObserverRef cfObserver(RLObserverRef o) { return (CFRunLoopObserverRef)o; }
 static CFRunLoopTimerRef cfTimer(RLTimerRef t) { return (CFRunLoopTimerRef)t; }
 
-/* base.h -------------------------------------------------------------------------------------------------------- */
+/* base.h */
 
 const char *RLGetVersion(void) { return "0.1.0"; }
 RLAbsoluteTime RLAbsoluteTimeGetCurrent(void) { return CFAbsoluteTimeGetCurrent(); }
@@ -157,7 +158,8 @@ RLTypeRef RLRetain(RLTypeRef obj) { return obj ? CFRetain(obj) : NULL; }
 void RLRelease(RLTypeRef obj) {
     if (obj) CFRelease(obj);
 }
-/* This CoreFoundation has no CFGetRetainCount: its objects are counted by the Swift runtime, which it loads. */
+/* This CoreFoundation has no CFGetRetainCount: its objects are counted by the Swift runtime, which
+ * it loads. */
 RLIndex RLGetRetainCount(RLTypeRef obj) {
     size_t (*count)(const void *) = (size_t (*)(const void *))dlsym(RTLD_DEFAULT, "swift_retainCount");
     return obj && count ? (RLIndex)count(obj) : 0;
@@ -180,7 +182,7 @@ void RLSetLogHandler(void (*handler)(const char *line, void *info), void *info) 
     (void)info;
 }
 
-/* data.h -------------------------------------------------------------------------------------------------------- */
+/* data.h */
 
 RLTypeID RLDataGetTypeID(void) { return CFDataGetTypeID(); }
 RLDataRef RLDataCreate(const void *bytes, size_t length) {
@@ -189,7 +191,7 @@ RLDataRef RLDataCreate(const void *bytes, size_t length) {
 const void *RLDataGetBytePtr(RLDataRef d) { return d ? CFDataGetBytePtr((CFDataRef)d) : NULL; }
 size_t RLDataGetLength(RLDataRef d) { return d ? (size_t)CFDataGetLength((CFDataRef)d) : 0; }
 
-/* loop.h -------------------------------------------------------------------------------------------------------- */
+/* loop.h */
 
 RLTypeID RLGetTypeID(void) { return CFRunLoopGetTypeID(); }
 RLRunLoopRef RLGetCurrent(void) { return (RLRunLoopRef)CFRunLoopGetCurrent(); }
@@ -250,10 +252,10 @@ void RLSetSpinLimit(RLRunLoopRef rl, RLTimeInterval seconds) {
     (void)seconds;
 }
 
-/* perform.h ----------------------------------------------------------------------------------------------------- */
+/* perform.h */
 
-/* A block whose disposal calls the client's release. Block_copy of a stack block runs the copy helper only; the
- * dispose helper runs once, when the last reference to the heap copy goes. */
+/* A block whose disposal calls the client's release. Block_copy of a stack block runs the copy
+ * helper only; the dispose helper runs once, when the last reference to the heap copy goes. */
 typedef struct PerformBlock {
     void *isa;
     int flags;
@@ -312,7 +314,7 @@ void RLPerformFunctionInModes(RLRunLoopRef rl, const RLMode *modes, RLIndex coun
     CFRelease(array);
 }
 
-/* source.h ------------------------------------------------------------------------------------------------------ */
+/* source.h */
 
 RLTypeID RLSourceGetTypeID(void) { return CFRunLoopSourceGetTypeID(); }
 
@@ -368,7 +370,7 @@ void RLRemoveSource(RLRunLoopRef rl, RLSourceRef s, RLMode mode) {
     if (rl && s && mode) CFRunLoopRemoveSource(cfLoop(rl), cfSource(s), RLShimString(mode));
 }
 
-/* observer.h ---------------------------------------------------------------------------------------------------- */
+/* observer.h */
 
 RLTypeID RLObserverGetTypeID(void) { return CFRunLoopObserverGetTypeID(); }
 
@@ -407,7 +409,7 @@ void RLRemoveObserver(RLRunLoopRef rl, RLObserverRef o, RLMode mode) {
     if (rl && o && mode) CFRunLoopRemoveObserver(cfLoop(rl), cfObserver(o), RLShimString(mode));
 }
 
-/* timer.h ------------------------------------------------------------------------------------------------------- */
+/* timer.h */
 
 RLTypeID RLTimerGetTypeID(void) { return CFRunLoopTimerGetTypeID(); }
 
