@@ -1,8 +1,8 @@
-/* A signal handler calls RLSourceSignal, RLWakeUp and RLStop at a high rate, on a thread that is all the
-   time inside the library's other functions on the same loop, and on one that changes that loop from
-   outside. Nothing deadlocks and nothing is lost, also where the handler comes between the last look and
-   the sleep; the handler allocates nothing, keeps errno and needs at most 4 KiB of stack: S-WAKE-12,
-   S-WAKE-8, S-STOP-8, S-RUN-26, S-SRC-25. */
+/* A signal handler calls RLSourceSignal, RLWakeUp and RLStop at a high rate, on a thread that is
+   all the time inside the library's other functions on the same loop, and on one that changes that
+   loop from outside. Nothing deadlocks and nothing is lost, also where the handler comes between
+   the last look and the sleep; the handler allocates nothing, keeps errno and needs at most 4 KiB
+   of stack: S-WAKE-12, S-WAKE-8, S-STOP-8, S-RUN-26, S-SRC-25. */
 #define _GNU_SOURCE
 #include "count_malloc.h"
 #include "signal_stack.h"
@@ -181,7 +181,8 @@ static void *drive_the_loop(void *info) {
     RLAddSource(loop, source, kRLDefaultMode);
     take_signals(info);
 #ifdef STRESS_THREAD_SANITIZER
-    /* The sanitizer puts a signal off to the next call it knows, so a wait must not depend on one. */
+    /* The sanitizer puts a signal off to the next call it knows, so a wait must not depend on
+       one. */
     RLTimeInterval longest = 0.0005;
 #else
     RLTimeInterval longest = STRESS_FOREVER;

@@ -1,8 +1,8 @@
-/* Four threads make, add, signal, move, remove, invalidate and release sources, port sources, timers
-   and observers of two running loops, and hand each other items that the giver goes on using. No
-   callback sees a released context, every addition has its removal, every context is released:
-   S-THR-1, S-THR-2, S-THR-5, S-THR-8, S-SRC-10, S-SRC-14, S-SRC-15, S-SRC-18, S-SRC-19, S-TMR-42,
-   S-TMR-44, S-TMR-48, S-OBS-15, S-OBS-16, S-REF-3. */
+/* Four threads make, add, signal, move, remove, invalidate and release sources, port sources,
+   timers and observers of two running loops, and hand each other items that the giver goes on
+   using. No callback sees a released context, every addition has its removal, every context is
+   released: S-THR-1, S-THR-2, S-THR-5, S-THR-8, S-SRC-10, S-SRC-14, S-SRC-15, S-SRC-18, S-SRC-19,
+   S-TMR-42, S-TMR-44, S-TMR-48, S-OBS-15, S-OBS-16, S-REF-3. */
 #include "stress.h"
 
 #include <check.h>
@@ -156,7 +156,8 @@ static void *churn(void *info) {
         enum kind kind = stress_random(&churner->state) % kind_count;
         RLTypeRef item = make(churner, kind);
         MUST(item != NULL);
-        /* Another thread takes the item over while this one goes on with it, and the other way round. */
+        /* Another thread takes the item over while this one goes on with it, and the other way
+           round. */
         if (stress_random(&churner->state) % 2) {
             unsigned slot = stress_random(&churner->state) % slot_count;
             RLTypeRef other = atomic_exchange(&slots[kind][slot], RLRetain(item));

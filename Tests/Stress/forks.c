@@ -1,7 +1,8 @@
 /* A thread forks two hundred times from a timer of its loop, while two threads signal and wake that
-   loop, two queue functions for it, and two more drive loops of their own. Each child goes on with the
-   loop it inherited: what was signalled or queued is there, timed waits end, timers, descriptors and new
-   threads work. The parent goes on meanwhile and never notices: S-FORK-1, S-FORK-2. */
+   loop, two queue functions for it, and two more drive loops of their own. Each child goes on with
+   the loop it inherited: what was signalled or queued is there, timed waits end, timers,
+   descriptors and new threads work. The parent goes on meanwhile and never notices: S-FORK-1,
+   S-FORK-2. */
 #include "stress.h"
 
 #include <check.h>
@@ -238,7 +239,8 @@ static void set_up(unsigned long *how_many) {
     for (unsigned i = 0; i < 2; i++) RLAddSource(others[i].loop, other_sources[i], kRLDefaultMode);
 }
 
-/* The loops go on after the last fork: one runs still, until everything asked of it was answered. */
+/* The loops go on after the last fork: one runs still, until everything asked of it was
+   answered. */
 static void *wait_for_the_end(void *unused) {
     for (unsigned i = 0; i < poster_count; i++) {
         stress_thread_join(posters[i].signaller);

@@ -1,7 +1,7 @@
 /* A source moves between two running loops without rest while another thread signals it. A signal
-   whose wake-up goes to the loop that holds the source is performed at once, exactly once, whichever
-   loop that turns out to be; a signal that meets the source between two loops is kept, and adding it
-   wakes the loop it comes to: S-WAKE-8, S-WAKE-15, S-SRC-25, S-SRC-27, S-SRC-30. */
+   whose wake-up goes to the loop that holds the source is performed at once, exactly once,
+   whichever loop that turns out to be; a signal that meets the source between two loops is kept,
+   and adding it wakes the loop it comes to: S-WAKE-8, S-WAKE-15, S-SRC-25, S-SRC-27, S-SRC-30. */
 #include "stress.h"
 
 #include <check.h>

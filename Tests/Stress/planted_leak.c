@@ -1,6 +1,6 @@
-/* Has one deliberate defect: a source is never released. The suite expects the leak sanitizer to report
-   it, which proves that leaks of the library's objects are found. With the argument "released" the
-   defect is gone, and nothing may be reported (S-SRC-14, S-REF-1). */
+/* Has one deliberate defect: a source is never released. The suite expects the leak sanitizer to
+   report it, which proves that leaks of the library's objects are found. With the argument
+   "released" the defect is gone, and nothing may be reported (S-SRC-14, S-REF-1). */
 #include "stress.h"
 
 #include <stdio.h>

@@ -1,7 +1,8 @@
-/* Has one deliberate defect: two threads write a plain variable, one of them from a source's perform,
-   with nothing that orders the two. The suite expects the thread sanitizer to report it, which proves
-   that the sanitizer sees through the library. With the argument "ordered" the defect is gone, because
-   what is written before a signal is seen by the perform (S-WAKE-8): then nothing may be reported. */
+/* Has one deliberate defect: two threads write a plain variable, one of them from a source's
+   perform, with nothing that orders the two. The suite expects the thread sanitizer to report it,
+   which proves that the sanitizer sees through the library. With the argument "ordered" the defect
+   is gone, because what is written before a signal is seen by the perform (S-WAKE-8): then nothing
+   may be reported. */
 #include "stress.h"
 
 #include <stdio.h>

@@ -1,5 +1,5 @@
-/* A loop with nothing to do does not run at all, whatever it sleeps on and whatever waits far away in it;
-   and a loop that is awake makes no system call: S-PASS-16, S-PASS-7, S-SRC-29. */
+/* A loop with nothing to do does not run at all, whatever it sleeps on and whatever waits far away
+   in it; and a loop that is awake makes no system call: S-PASS-16, S-PASS-7, S-SRC-29. */
 #define _GNU_SOURCE
 #include "stress.h"
 
@@ -68,8 +68,8 @@ static void check_idle(enum stress_sleep sleep, unsigned timers) {
     RLWakeUp(idle.loop);
     while (sem_wait(&sleeper_known) != 0) MUST_BE(errno, ==, EINTR);
 
-    /* This thread's own loop waits, half a second at a time, until the other has not run for two seconds:
-       at the first rounds it may still be on its way to sleep. */
+    /* This thread's own loop waits, half a second at a time, until the other has not run for two
+       seconds: at the first rounds it may still be on its way to sleep. */
     RLSourceRef keep = stress_source(0, NULL, NULL);
     RLAddSource(RLGetCurrent(), keep, kRLDefaultMode);
     struct switches before = {0, 0, 0}, now;
@@ -120,8 +120,8 @@ static void refused(int number, siginfo_t *info, void *context) {
     _exit(1);
 }
 
-/* Lets this thread do nothing but end the process. A clock that the kernel does not map into the process
-   is read by a system call, which is not the library's choice. */
+/* Lets this thread do nothing but end the process. A clock that the kernel does not map into the
+   process is read by a system call, which is not the library's choice. */
 static void allow_no_system_call(void) {
     struct sock_filter rules[] = {
         BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),

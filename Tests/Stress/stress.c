@@ -21,7 +21,8 @@ void stress_fail(const char *file, int line, const char *format, ...) {
     va_end(arguments);
     if (length > (int)sizeof text - 2) length = (int)sizeof text - 2;
     text[length++] = '\n';
-    /* Not through stdio: the failing thread may be the child of a fork, without the lock's owner. */
+    /* Not through stdio: the failing thread may be the child of a fork, without the lock's
+       owner. */
     ssize_t written = write(STDERR_FILENO, text, (size_t)length);
     (void)written;
     abort();

@@ -32,7 +32,8 @@
    returns TimedOut, or never returns, has lost a wake-up. */
 #define STRESS_FOREVER 2.5e8
 
-/* The library's checks may be off; these never are. They work on any thread: Check's own may not. */
+/* The library's checks may be off; these never are. They work on any thread: Check's own may
+   not. */
 #define MUST(condition) \
     do { \
         if (!(condition)) stress_fail(__FILE__, __LINE__, "%s", #condition); \
@@ -48,7 +49,8 @@
 
 __attribute__((noreturn, format(printf, 3, 4))) void stress_fail(const char *file, int line, const char *format, ...);
 
-/* `full` divided by RL_STRESS_SCALE (1 unless set; 20 in a sanitized program), but at least `least`. */
+/* `full` divided by RL_STRESS_SCALE (1 unless set; 20 in a sanitized program), but at least
+   `least`. */
 unsigned long stress_count_at_least(unsigned long full, unsigned long least);
 unsigned long stress_count(unsigned long full);
 
@@ -116,7 +118,8 @@ RLSourceRef stress_idle_port(int *fd);
 /* The thread's name in /proc/self/task. */
 int stress_thread_id(void);
 
-/* Puts the calling thread, and threads it starts later, on one core. False where that is refused. */
+/* Puts the calling thread, and threads it starts later, on one core. False where that is
+   refused. */
 bool stress_pin_to_one_core(void);
 
 void stress_thread_start(pthread_t *thread, void *(*body)(void *), void *info);

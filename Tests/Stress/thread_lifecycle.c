@@ -59,7 +59,8 @@ static void observe(RLObserverRef observer, RLActivity activity, void *info) {
     perform(info);
 }
 
-/* Sources with one context and one order would be equal, and only the first would be added (S-SRC-7). */
+/* Sources with one context and one order would be equal, and only the first would be added
+   (S-SRC-7). */
 static void add_source(struct tally *tally, RLRunLoopRef loop, RLMode mode, RLIndex order, bool signalled) {
     RLSourceContext context = {.info = tally, .retain = context_retain, .release = context_release,
                                .schedule = schedule, .cancel = cancel, .perform = perform};

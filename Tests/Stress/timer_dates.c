@@ -1,7 +1,7 @@
-/* Four threads each set the date of a timer of their own on one waiting loop and wait until it fires,
-   while a fifth fills the loop with other timers. No setting is lost, also when it meets the timer's
-   own callback: S-TMR-41, S-WAKE-14, S-TMR-38, S-TMR-20. A timer added from another thread fires with
-   no wake-up: S-WAKE-13. */
+/* Four threads each set the date of a timer of their own on one waiting loop and wait until it
+   fires, while a fifth fills the loop with other timers. No setting is lost, also when it meets the
+   timer's own callback: S-TMR-41, S-WAKE-14, S-TMR-38, S-TMR-20. A timer added from another thread
+   fires with no wake-up: S-WAKE-13. */
 #include "stress.h"
 
 #include <check.h>
@@ -36,7 +36,8 @@ static void report(void) {
     fprintf(stderr, "waiting %d\n", RLIsWaiting(target.loop));
 }
 
-/* The answer is given inside the callback, so the next date is often set while it is on the stack. */
+/* The answer is given inside the callback, so the next date is often set while it is on the
+   stack. */
 static void fire(RLTimerRef timer, void *info) {
     struct setter *setter = info;
     (void)timer;
