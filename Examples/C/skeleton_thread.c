@@ -58,7 +58,11 @@ static void stop(void *info) {
     RLStop(RLGetCurrent());
 }
 
-static void remove_source(void *info) { RLSourceInvalidate(((struct worker *)info)->source); }
+/* The function may run just before the loop waits, which it does even if nothing is left: wake it. */
+static void remove_source(void *info) {
+    RLSourceInvalidate(((struct worker *)info)->source);
+    RLWakeUp(RLGetCurrent());
+}
 
 static void run_a_worker(void (*end)(void *)) {
     struct worker worker = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
