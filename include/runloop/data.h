@@ -32,8 +32,8 @@ RL_EXPORT RLTypeID RLDataGetTypeID(void);
 /**
  * Copies bytes into a new object.
  *
- * bytes: the first byte; NULL is allowed only with length 0. length: their number.
- * Returns: the data; NULL if bytes is NULL and length is not 0.
+ * bytes: the first byte; NULL gives empty data, whatever length says. length: their number.
+ * Returns: the data; NULL if there is no memory for so many bytes.
  * Threads: any. Ownership: the caller's to release; bytes may be freed after the call.
  * Reentrancy: call-outs too; calls nothing out.
  * CF: CFDataCreate without the allocator. Since 0.1.
