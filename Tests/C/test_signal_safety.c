@@ -160,11 +160,11 @@ RL_TEST(handler_with_little_stack, "S-WAKE-12",
     add_source(&source, "first calls");
     add_port(&port, make_eventfd(), "first calls");
     source_of_handler = source.source;
-    for (int i = 0; i < 2; i++) {
-        Thread *thread = when_waiting(loop_of_handler, interrupt, NULL);
+    for (int with_port = 1; with_port >= 0; with_port--) {
+        Thread *first = when_waiting(loop_of_handler, interrupt, NULL);
         expect_run("first calls", INFINITY, true, HandledSource);
-        thread_join(thread);
-        RLSourceInvalidate(port.source);
+        thread_join(first);
+        if (with_port) RLSourceInvalidate(port.source);
     }
     handler(SIGUSR1);
     RLStop(loop_of_handler);
