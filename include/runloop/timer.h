@@ -172,7 +172,7 @@ RL_EXPORT RLTimeInterval RLTimerGetTolerance(RLTimerRef RL_NULLABLE t);
  * Allows an idle loop to fire a timer up to some seconds after its date, never before it.
  *
  * t: any timer; NULL does nothing.
- * tolerance: seconds; negatives and NaN count as 0. A repeating timer stores at most half its interval.
+ * tolerance: seconds; negatives and NaN are 0. A repeating timer stores at most half its interval.
  * Threads: any. Reentrancy: call-outs too; calls nothing out.
  * CF: CFRunLoopTimerSetTolerance, which has no effect on Linux. Since 0.1.
  */
