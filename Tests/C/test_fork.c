@@ -1,0 +1,275 @@
+/*
+ * fork without exec: the child goes on with the loop of the thread that forked, and the parent does not
+ * notice. The probes are static, because what is left in a loop outlives the case that put it there.
+ */
+#include "support.h"
+
+#include <poll.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#define expect_child(function, argument)                                                      \
+    do {                                                                                      \
+        ChildResult result = run_child(function, argument);                                   \
+        ck_assert_msg(result.status == 0, "the child ended with status %#x and wrote: %s",    \
+                      result.status, result.output);                                          \
+    } while (0)
+
+static bool is_readable(int fd) {
+    struct pollfd entry = {.fd = fd, .events = POLLIN};
+    return poll(&entry, 1, 0) == 1;
+}
+
+static Probe source = {.name = "s"}, timer = {.name = "t"}, port = {.name = "p"};
+static Probe observer = {.name = "o"}, function = {.name = "f"};
+static int pipe_ends[2];
+
+static void read_one(Probe *self) { read_byte(self->fd); }
+static void signal_source(void *argument) {
+    RLSourceSignal(argument);
+    RLWakeUp(source.loop);
+}
+static void stop_loop(void *loop) { RLStop(loop); }
+static void write_to(void *end) { write_byte(*(int *)end); }
+
+static void use_timeout(void *argument) {
+    double start = monotonic_now();
+    (void)argument;
+    expect_run(kRLDefaultMode, 0.05, false, TimedOut);
+    ck_assert_double_ge(monotonic_now() - start, 0.05 - 1e-6);
+    ck_assert_ptr_eq(RLGetCurrent(), source.loop);
+}
+
+RL_TEST(a_child_can_wait, "S-FORK-1",
+        "The loop is the same object in the child, and a timed wait there ends by itself") {
+    add_source(&source, kRLDefaultMode);
+    expect_run(kRLDefaultMode, 0.01, false, TimedOut);
+    expect_child(use_timeout, NULL);
+    expect_run(kRLDefaultMode, 0.01, false, TimedOut);
+}
+
+static void serve_what_was_pending(void *argument) {
+    (void)argument;
+    ck_assert(RLSourceIsSignalled(source.source));
+    ck_assert(RLContainsTimer(timer.loop, timer.timer, kRLDefaultMode));
+    ck_assert(RLContainsObserver(observer.loop, observer.observer, kRLDefaultMode));
+    expect_run(kRLDefaultMode, 0, true, HandledSource);
+    expect_trace("o f s t");
+    ck_assert_int_eq(function.releases, 1);
+}
+
+RL_TEST(what_was_pending_is_served_in_the_child_and_in_the_parent, "S-FORK-1 S-FORK-2",
+        "Pending signals, due timers, queued functions and observers stay, on both sides") {
+    function.loop = RLGetCurrent();
+    add_source(&source, kRLDefaultMode);
+    add_timer(&timer, 0, 1000, kRLDefaultMode);
+    add_observer(&observer, kRLBeforeTimers, kRLDefaultMode);
+    probe_perform(&function, RLGetCurrent(), kRLDefaultMode);
+    RLSourceSignal(source.source);
+    expect_child(serve_what_was_pending, NULL);
+    ck_assert(RLSourceIsSignalled(source.source));
+    serve_what_was_pending(NULL);
+}
+
+static void serve_port(void *argument) {
+    (void)argument;
+    expect_run(kRLDefaultMode, 0.01, true, TimedOut);
+    write_byte(pipe_ends[1]);
+    expect_run(kRLDefaultMode, 60, true, HandledSource);
+    expect_trace("p");
+}
+
+RL_TEST(port_sources_stay, "S-FORK-1 S-FORK-2",
+        "A port source of the parent is served in the child, whose service the parent does not see") {
+    port.action = read_one;
+    make_pipe(pipe_ends);
+    add_port(&port, pipe_ends[0], kRLDefaultMode);
+    expect_run(kRLDefaultMode, 0.01, true, TimedOut);
+    expect_child(serve_port, NULL);
+    serve_port(NULL);
+}
+
+static void drop_everything(void *argument) {
+    (void)argument;
+    RLSourceInvalidate(port.source);
+    RLRemoveSource(source.loop, source.source, kRLDefaultMode);
+    RLTimerInvalidate(timer.timer);
+    close(pipe_ends[0]);
+    close(pipe_ends[1]);
+    expect_run(kRLDefaultMode, 60, false, Finished);
+    RLWakeUp(source.loop);
+    RLStop(source.loop);
+}
+
+RL_TEST(what_the_child_drops_the_parent_keeps, "S-FORK-2 S-FORK-1",
+        "A child that removes its items and closes its descriptors takes nothing from the parent") {
+    port.action = read_one;
+    make_pipe(pipe_ends);
+    add_port(&port, pipe_ends[0], kRLDefaultMode);
+    add_source(&source, kRLDefaultMode);
+    add_timer(&timer, date_in(1000), 0, kRLDefaultMode);
+    expect_run(kRLDefaultMode, 0.01, true, TimedOut);
+    RLRetain(port.source);
+    RLRetain(source.source);
+    RLRetain(timer.timer);
+    expect_child(drop_everything, NULL);
+    ck_assert(RLSourceIsValid(port.source));
+    ck_assert(RLTimerIsValid(timer.timer));
+    write_byte(pipe_ends[1]);
+    expect_run(kRLDefaultMode, 60, true, HandledSource);
+    expect_trace("p");
+    RLTimerSetNextFireDate(timer.timer, 0);
+    expect_run(kRLDefaultMode, 0, true, TimedOut);
+    expect_trace("t");
+    RLRelease(port.source);
+    RLRelease(source.source);
+    RLRelease(timer.timer);
+}
+
+static void check_main(void *argument) {
+    (void)argument;
+    ck_assert_ptr_eq(RLGetMain(), source.loop);
+    ck_assert_ptr_eq(RLGetCurrent(), source.loop);
+}
+
+RL_TEST(the_forking_thread_s_loop_is_the_main_one, "S-FORK-1",
+        "In the child RLGetMain is the loop of the thread that forked") {
+    add_source(&source, kRLDefaultMode);
+    ck_assert_ptr_ne(RLGetMain(), RLGetCurrent());
+    expect_child(check_main, NULL);
+    ck_assert_ptr_ne(RLGetMain(), RLGetCurrent());
+}
+
+static void check_first_loop(void *argument) {
+    (void)argument;
+    RLRunLoopRef loop = RLGetCurrent();
+    ck_assert_ptr_eq(RLGetMain(), loop);
+    keep_alive(loop, kRLDefaultMode);
+    expect_run(kRLDefaultMode, 0.01, false, TimedOut);
+}
+static void fork_without_a_loop(void *argument) {
+    (void)argument;
+    expect_child(check_first_loop, NULL);
+}
+
+RL_TEST(without_a_loop_the_first_one_is_main, "S-FORK-1",
+        "In a child forked by a thread without a loop, that thread's first loop is the main one") {
+    keep_alive(RLGetMain(), kRLDefaultMode);
+    keep_alive(RLGetCurrent(), kRLDefaultMode);
+    thread_join(thread_start(fork_without_a_loop, NULL));
+}
+
+static void be_woken_by_threads(void *argument) {
+    (void)argument;
+    Thread *thread = when_waiting(source.loop, signal_source, source.source);
+    expect_run(kRLDefaultMode, 1e6, true, HandledSource);
+    thread_join(thread);
+    expect_trace("s");
+    thread = when_waiting(source.loop, stop_loop, source.loop);
+    expect_run(kRLDefaultMode, 1e6, false, Stopped);
+    thread_join(thread);
+    thread = when_waiting(source.loop, write_to, &pipe_ends[1]);
+    expect_run(kRLDefaultMode, 1e6, true, HandledSource);
+    thread_join(thread);
+    expect_trace("p");
+}
+
+RL_TEST(a_child_s_own_threads_reach_its_loop, "S-FORK-1 S-WAKE-8",
+        "Threads of the child wake and stop its loop, and events of descriptors end its waits") {
+    port.action = read_one;
+    make_pipe(pipe_ends);
+    add_source(&source, kRLDefaultMode);
+    add_port(&port, pipe_ends[0], kRLDefaultMode);
+    be_woken_by_threads(NULL);
+    expect_child(be_woken_by_threads, NULL);
+    be_woken_by_threads(NULL);
+}
+
+static void use_new_thread_s_loop(void *argument) {
+    (void)argument;
+    ck_assert_ptr_ne(RLGetCurrent(), source.loop);
+    keep_alive(RLGetCurrent(), kRLDefaultMode);
+    expect_run(kRLDefaultMode, 0.01, false, TimedOut);
+}
+static void start_a_thread(void *argument) {
+    thread_join(thread_start(use_new_thread_s_loop, argument));
+}
+
+RL_TEST(a_child_s_threads_have_loops, "S-FORK-1", "A thread of the child has a loop of its own") {
+    add_source(&source, kRLDefaultMode);
+    expect_child(start_a_thread, NULL);
+}
+
+/* Forking in a callback, and again in the child */
+
+static void run_in_the_child_of_a_callback(void *argument) {
+    (void)argument;
+    expect_run("other", 0.01, false, TimedOut);
+    char *mode = RLCopyCurrentMode(source.loop);
+    ck_assert_str_eq(mode, kRLDefaultMode);
+    free(mode);
+}
+static void fork_in_callback(Probe *self) {
+    (void)self;
+    expect_child(run_in_the_child_of_a_callback, NULL);
+}
+
+RL_TEST(a_callback_may_fork, "S-FORK-1 S-FORK-2",
+        "The child of a fork inside a callback can run the loop there, the parent's run goes on") {
+    source.action = fork_in_callback;
+    keep_alive(RLGetCurrent(), "other");
+    RLSourceSignal(add_source(&source, kRLDefaultMode));
+    expect_run(kRLDefaultMode, 60, true, HandledSource);
+    expect_trace("s");
+}
+
+static int generation;
+static void fork_again(void *argument) {
+    RLSourceSignal(source.source);
+    expect_run(kRLDefaultMode, 60, true, HandledSource);
+    write_byte(pipe_ends[1]);
+    expect_run(kRLDefaultMode, 60, true, HandledSource);
+    expect_trace("s p");
+    if (++generation < 4) expect_child(fork_again, argument);
+    expect_run(kRLDefaultMode, 0.01, true, TimedOut);
+}
+
+RL_TEST(a_child_may_fork, "S-FORK-1", "Each of four generations can use the loop") {
+    port.action = read_one;
+    make_pipe(pipe_ends);
+    add_source(&source, kRLDefaultMode);
+    add_port(&port, pipe_ends[0], kRLDefaultMode);
+    expect_child(fork_again, NULL);
+}
+
+static void fork_while_the_loop_waits(void *argument) {
+    (void)argument;
+    expect_child(check_first_loop, NULL);
+    RLSourceSignal(source.source);
+    RLWakeUp(source.loop);
+}
+
+RL_TEST(a_waiting_loop_of_the_parent_is_not_disturbed, "S-FORK-2",
+        "A fork by another thread does not end the wait of a loop, which is woken as ever later") {
+    observe(RLGetCurrent(), kRLDefaultMode);
+    add_source(&source, kRLDefaultMode);
+    Thread *thread = when_waiting(source.loop, fork_while_the_loop_waits, NULL);
+    expect_run(kRLDefaultMode, 1e6, true, HandledSource);
+    thread_join(thread);
+    expect_trace("E BT BS BW AW BT BS s X");
+}
+
+static void leave_by_exit(void *argument) {
+    (void)argument;
+    exit(0);
+}
+
+RL_TEST(a_child_may_exit, "S-FORK-2", "A child that ends by exit leaves the parent's loop alone") {
+    port.action = read_one;
+    make_pipe(pipe_ends);
+    add_port(&port, pipe_ends[0], kRLDefaultMode);
+    expect_run(kRLDefaultMode, 0.01, true, TimedOut);
+    expect_child(leave_by_exit, NULL);
+    ck_assert(!is_readable(pipe_ends[0]));
+    serve_port(NULL);
+}

@@ -1,0 +1,209 @@
+/*
+ * fork while other threads are at work. The probes are static, because what is left in a loop outlives
+ * the case that put it there.
+ */
+#include "support.h"
+
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { hammers = 3, forks = 30 };
+
+static RLRunLoopRef forking_loop;
+static Probe signalled = {.name = "s"}, timer = {.name = NULL}, port = {.name = NULL};
+static Probe gone = {.name = "gone"};
+static int pipe_ends[2];
+static int done;
+
+static void do_nothing(void *info) { (void)info; }
+
+static void add_and_remove(RLRunLoopRef loop, Probe *probes, unsigned *seed) {
+    RLMode mode = rand_r(seed) % 2 ? kRLCommonModes : "hammered";
+    RLAddSource(loop, probe_source(&probes[0], 0), mode);
+    RLAddTimer(loop, probe_timer(&probes[1], FAR_FUTURE, 0), mode);
+    RLAddObserver(loop, probe_observer(&probes[2], kRLExit, true, 0), mode);
+    RLAddSource(loop, probe_port(&probes[3], pipe_ends[0]), "hammered ports");
+    RLPerformFunction(loop, "never run", do_nothing, NULL, NULL);
+    RLSourceSignal(probes[0].source);
+    RLWakeUp(loop);
+    RLSourceInvalidate(probes[0].source);
+    RLTimerInvalidate(probes[1].timer);
+    RLObserverInvalidate(probes[2].observer);
+    RLSourceInvalidate(probes[3].source);
+    RLRelease(probes[0].source);
+    RLRelease(probes[1].timer);
+    RLRelease(probes[2].observer);
+    RLRelease(probes[3].source);
+}
+
+static void hammer(void *argument) {
+    static Probe probes[hammers][4];
+    unsigned seed = (unsigned)(uintptr_t)argument;
+    Probe *own = probes[seed];
+    char name[32];
+    snprintf(name, sizeof name, "thread %u", seed);
+    while (!count_of(&done)) {
+        add_and_remove(RLGetCurrent(), own, &seed);
+        keep_alive(RLGetCurrent(), name);
+        RLRunInMode(name, 0, false);
+        add_and_remove(forking_loop, own, &seed);
+    }
+}
+
+/* Every part of the loop is used in the child, in about the time of a few system calls. */
+static void use_loop_in_child(void *argument) {
+    (void)argument;
+    trace_take();
+    ck_assert_ptr_eq(RLGetCurrent(), forking_loop);
+    ck_assert_ptr_eq(RLGetMain(), forking_loop);
+    RLSourceSignal(signalled.source);
+    expect_run(kRLDefaultMode, 60, true, HandledSource);
+    ck_assert_int_eq(trace_count("s"), 1);
+    static Probe fresh = {.name = "fresh"};
+    RLSourceSignal(add_source(&fresh, kRLDefaultMode));
+    expect_run(kRLDefaultMode, 60, true, HandledSource);
+    ck_assert_int_eq(trace_count("fresh"), 1);
+    int fd = make_eventfd();
+    eventfd_signal(fd);
+    static Probe event = {.name = "event"};
+    add_port(&event, fd, kRLDefaultMode);
+    expect_run(kRLDefaultMode, 60, true, HandledSource);
+    ck_assert_int_eq(trace_count("event"), 1);
+    expect_run(kRLDefaultMode, 0.001, false, TimedOut);
+    RLSourceInvalidate(signalled.source);
+    RLTimerInvalidate(timer.timer);
+    free(RLCopyAllModes(forking_loop, NULL));
+}
+
+RL_TEST(fork_while_threads_hammer, "S-FORK-1 S-FORK-2",
+        "Children forked while other threads add to and remove from their own loops and the forking "
+        "thread's can use that thread's loop, and the parent goes on") {
+    forking_loop = RLGetCurrent();
+    make_pipe(pipe_ends);
+    add_source(&signalled, kRLDefaultMode);
+    add_timer(&timer, FAR_FUTURE, 10, kRLDefaultMode);
+    add_port(&port, pipe_ends[0], kRLDefaultMode);
+    Thread *threads[hammers];
+    for (int i = 0; i < hammers; i++)
+        threads[i] = thread_start(hammer, (void *)(uintptr_t)i);
+    for (int i = 0; i < forks; i++) {
+        ChildResult result = run_child(use_loop_in_child, NULL);
+        ck_assert_msg(result.status == 0, "child %d ended with status %#x and wrote: %s", i,
+                      result.status, result.output);
+        RLSourceSignal(signalled.source);
+        do {
+            RLRunInMode(kRLDefaultMode, 0, true);
+        } while (RLSourceIsSignalled(signalled.source));
+    }
+    __atomic_store_n(&done, 1, __ATOMIC_SEQ_CST);
+    for (int i = 0; i < hammers; i++) thread_join(threads[i]);
+    ck_assert_int_eq(count_of(&signalled.calls), forks);
+    expect_run(kRLDefaultMode, 0.01, true, TimedOut);
+}
+
+/* A source of two loops, one of which does not exist in the child */
+
+static Gate added = GATE_INITIALIZER, leave = GATE_INITIALIZER;
+static void add_and_stay(LoopThread *self) {
+    RLAddSource(self->loop, self->data, kRLDefaultMode);
+    gate_open(&added);
+    gate_wait(&leave);
+}
+static void signal_in_child(void *argument) {
+    (void)argument;
+    RLSourceSignal(signalled.source);
+    expect_run(kRLDefaultMode, 60, true, HandledSource);
+    expect_trace("s");
+    RLSourceInvalidate(signalled.source);
+    ck_assert(!RLContainsSource(signalled.loop, signalled.source, kRLDefaultMode));
+}
+
+RL_TEST(a_source_shared_with_a_vanished_loop, "S-FORK-1",
+        "A source that was also in another thread's loop performs in the child") {
+    LoopThread other = {0};
+    add_source(&signalled, kRLDefaultMode);
+    RLRetain(signalled.source);
+    loop_thread_start(&other, add_and_stay, signalled.source);
+    gate_wait(&added);
+    ChildResult result = run_child(signal_in_child, NULL);
+    ck_assert_msg(result.status == 0, "status %#x, wrote: %s", result.status, result.output);
+    ck_assert(RLContainsSource(other.loop, signalled.source, kRLDefaultMode));
+    ck_assert(!RLSourceIsSignalled(signalled.source));
+    gate_open(&leave);
+    thread_join(other.thread);
+    RLRelease(signalled.source);
+}
+
+/* A signaller that vanished in the middle must not leave a source that nobody can signal. */
+
+static void signal_all_the_time(void *source) {
+    while (!count_of(&done)) {
+        RLSourceSignal(source);
+        RLWakeUp(forking_loop);
+    }
+}
+static void signal_must_arrive(void *argument) {
+    (void)argument;
+    trace_take();
+    RLSourceSignal(gone.source);
+    expect_run(kRLDefaultMode, 60, true, HandledSource);
+    ck_assert_int_eq(trace_count("gone"), 1);
+    RLSourceSignal(gone.source);
+    expect_run(kRLDefaultMode, 60, true, HandledSource);
+    ck_assert_int_eq(trace_count("gone"), 1 + 1);
+}
+
+RL_TEST(fork_while_a_thread_signals, "S-FORK-1",
+        "However far a vanished thread had come in signalling a source, the child can signal it") {
+    forking_loop = RLGetCurrent();
+    add_source(&gone, kRLDefaultMode);
+    Thread *thread = thread_start(signal_all_the_time, gone.source);
+    for (int i = 0; i < forks; i++) {
+        ChildResult result = run_child(signal_must_arrive, NULL);
+        ck_assert_msg(result.status == 0, "child %d ended with status %#x and wrote: %s", i,
+                      result.status, result.output);
+        for (int j = 0; j < i; j++) RLRunInMode(kRLDefaultMode, 0, true);
+        trace_take();
+    }
+    __atomic_store_n(&done, 1, __ATOMIC_SEQ_CST);
+    thread_join(thread);
+}
+
+static int queued;
+static void queue_all_the_time(void *argument) {
+    static Probe function;
+    (void)argument;
+    while (!count_of(&done)) {
+        probe_perform(&function, forking_loop, kRLDefaultMode);
+        RLWakeUp(forking_loop);
+        /* A queue that grows without end would only measure memory. */
+        while (!count_of(&done) && count_of(&queued) - count_of(&function.calls) > 1000)
+            sched_yield();
+        __atomic_add_fetch(&queued, 1, __ATOMIC_SEQ_CST);
+    }
+}
+static void function_must_run(void *argument) {
+    static Probe function = {.name = "mine"};
+    (void)argument;
+    trace_take();
+    probe_perform(&function, forking_loop, kRLDefaultMode);
+    expect_run(kRLDefaultMode, 0, false, TimedOut);
+    ck_assert_int_eq(trace_count("mine"), 1);
+    ck_assert_int_eq(function.releases, 1);
+}
+
+RL_TEST(fork_while_a_thread_queues_functions, "S-FORK-1",
+        "However far a vanished thread had come in queueing a function, the child's own are run") {
+    forking_loop = RLGetCurrent();
+    keep_alive(forking_loop, kRLDefaultMode);
+    Thread *thread = thread_start(queue_all_the_time, NULL);
+    for (int i = 0; i < forks; i++) {
+        ChildResult result = run_child(function_must_run, NULL);
+        ck_assert_msg(result.status == 0, "child %d ended with status %#x and wrote: %s", i,
+                      result.status, result.output);
+        RLRunInMode(kRLDefaultMode, 0, false);
+    }
+    __atomic_store_n(&done, 1, __ATOMIC_SEQ_CST);
+    thread_join(thread);
+}
