@@ -44,14 +44,22 @@ public func RLGetRetainCount(_ obj: UnsafeRawPointer?) -> Int {
 public func RLEqual(_ a: UnsafeRawPointer?, _ b: UnsafeRawPointer?) -> Bool {
     let first = anyObject(a, "RLEqual")
     let second = anyObject(b, "RLEqual")
-    guard let first, let second, first.type == .source, second.type == .source else { return first == second }
-    return first.cast(to: Source.self).isEqual(second.cast(to: Source.self))
+    guard let first, let second, first.type == second.type else { return first == second }
+    switch first.type {
+    case .source: return first.cast(to: Source.self).isEqual(second.cast(to: Source.self))
+    case .data: return first.cast(to: Data.self).hasSameBytes(as: second.cast(to: Data.self))
+    case .runLoop, .observer, .timer, .freed: return first == second
+    }
 }
 
 @_cdecl("RLHash") @implementation
 public func RLHash(_ obj: UnsafeRawPointer?) -> UInt {
     guard let object = anyObject(obj, "RLHash") else { return 0 }
-    return object.type == .source ? object.cast(to: Source.self).hashValueOfInfo() : UInt(bitPattern: obj)
+    switch object.type {
+    case .source: return object.cast(to: Source.self).hashValueOfInfo()
+    case .data: return object.cast(to: Data.self).hashOfBytes()
+    case .runLoop, .observer, .timer, .freed: return UInt(bitPattern: obj)
+    }
 }
 
 @_cdecl("RLGetTypeIDOf") @implementation

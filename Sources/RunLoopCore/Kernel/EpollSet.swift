@@ -26,11 +26,11 @@ struct EpollSet {
     /// Makes the descriptor. False if none can be had.
     mutating func open() -> Bool {
         if isOpen { return true }
-        guard let wake = EpollSet.wakeDescriptor() else { return false }
+        guard let wake = EpollSet.retainWakeDescriptor() else { return false }
         let epoll = epoll_create1(Int32(EPOLL_CLOEXEC))
-        guard epoll >= 0 else { return false }
-        guard rl_epoll_ctl(epoll, EPOLL_CTL_ADD, wake, EpollSet.wakeEvents, EpollSet.wakeToken) == 0 else {
-            CLinux.close(epoll)
+        guard epoll >= 0, rl_epoll_ctl(epoll, EPOLL_CTL_ADD, wake, EpollSet.wakeEvents, EpollSet.wakeToken) == 0 else {
+            if epoll >= 0 { CLinux.close(epoll) }
+            EpollSet.releaseWakeDescriptor()
             return false
         }
         descriptor = highNumber(epoll)
@@ -38,8 +38,10 @@ struct EpollSet {
     }
 
     mutating func close() {
-        if isOpen { CLinux.close(descriptor) }
+        guard isOpen else { return }
+        CLinux.close(descriptor)
         descriptor = -1
+        EpollSet.releaseWakeDescriptor()
     }
 
     enum Registration {
@@ -89,23 +91,40 @@ struct EpollSet {
         return token == EpollSet.wakeToken ? .roused : .ready(token: token)
     }
 
+    /// One event that is there now. The event of an old rousing is passed over: it is edge triggered, so it comes once, and
+    /// nobody rouses a loop that is awake.
+    func poll() -> Event {
+        while true {
+            let event = wait(until: nil)
+            guard case .roused = event else { return event }
+        }
+    }
+
     /// Wakes a loop that sleeps in the set. Async-signal-safe but for errno. Fails harmlessly if the set is gone.
     static func rouse(_ epoll: Int32) {
         let wake = process.pointee.wakeDescriptor.load(ordering: .acquiring)
         _ = rl_epoll_ctl(epoll, EPOLL_CTL_MOD, wake, wakeEvents, wakeToken)
     }
 
-    /// The process's always readable eventfd, made at first need.
-    private static func wakeDescriptor() -> Int32? {
-        let existing = process.pointee.wakeDescriptor.load(ordering: .acquiring)
-        if existing >= 0 { return existing }
-        let made = highNumber(eventfd(1, Int32(EFD_CLOEXEC | EFD_NONBLOCK)))
-        guard made >= 0 else { return nil }
-        let (exchanged, original) = process.pointee.wakeDescriptor.compareExchange(
-            expected: -1, desired: made, ordering: .acquiringAndReleasing)
-        if exchanged { return made }
-        CLinux.close(made)
-        return original
+    /// The process's always readable eventfd, which lives as long as there are sets. nil if none can be had.
+    private static func retainWakeDescriptor() -> Int32? {
+        process.pointee.registryLock.lockWord()
+        defer { process.pointee.registryLock.unlockWord() }
+        if process.pointee.wakeDescriptorUsers == 0 {
+            let made = highNumber(eventfd(1, Int32(EFD_CLOEXEC | EFD_NONBLOCK)))
+            guard made >= 0 else { return nil }
+            process.pointee.wakeDescriptor.store(made, ordering: .releasing)
+        }
+        process.pointee.wakeDescriptorUsers += 1
+        return process.pointee.wakeDescriptor.load(ordering: .relaxed)
+    }
+
+    private static func releaseWakeDescriptor() {
+        process.pointee.registryLock.lockWord()
+        defer { process.pointee.registryLock.unlockWord() }
+        process.pointee.wakeDescriptorUsers -= 1
+        guard process.pointee.wakeDescriptorUsers == 0 else { return }
+        CLinux.close(process.pointee.wakeDescriptor.exchange(-1, ordering: .relaxed))
     }
 }
 

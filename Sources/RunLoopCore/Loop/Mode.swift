@@ -133,13 +133,6 @@ extension UnsafeMutablePointer where Pointee == Mode {
     var hasNoItems: Bool { pointee.sources.count == 0 && pointee.timerCount == 0 }
 }
 
-/// FNV-1a.
 private func hashOfName(_ name: UnsafePointer<CChar>) -> UInt {
-    var hash: UInt64 = 0xcbf2_9ce4_8422_2325
-    var cursor = name
-    while cursor.pointee != 0 {
-        hash = (hash ^ UInt64(UInt8(bitPattern: cursor.pointee))) &* 0x100_0000_01b3
-        cursor += 1
-    }
-    return UInt(hash)
+    hash(UnsafeRawPointer(name).assumingMemoryBound(to: UInt8.self), count: strlen(name))
 }

@@ -117,6 +117,7 @@ extension UnsafeMutablePointer where Pointee == Observer {
     /// `RLObserverInvalidate` (S-OBS-16). On another thread than the loop's, while the callback runs, the release of the
     /// context is left to the loop's thread (S-THR-8).
     func invalidate() {
+        forgetVanishedLoop()
         var state = pointee.state.load(ordering: .relaxed)
         var desired: UInt32
         repeat {

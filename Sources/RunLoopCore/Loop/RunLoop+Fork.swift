@@ -73,3 +73,51 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         pointee.posts.abandonClaims()
     }
 }
+
+/// In a child of `fork` an item may still say that it is in the loop of a thread that does not exist here. Before such an item
+/// is added anywhere or invalidated it forgets that loop, whose own structures nobody looks at any more.
+extension UnsafeMutablePointer where Pointee == RunLoop {
+    @inline(__always)
+    fileprivate static var anyVanished: Bool { process.pointee.forkGeneration.load(ordering: .relaxed) != 0 }
+}
+
+extension UnsafeMutablePointer where Pointee == Source {
+    func forgetVanishedLoops() {
+        guard RunLoopPointer.anyVanished else { return }
+        forEachLink { link in
+            guard let loop = link.pointee.loop.load(ordering: .relaxed), loop.pointee.vanished.load(ordering: .relaxed) else { return }
+            link.pointee.modes.removeAll()
+            link.pointee.isCommon = false
+            link.pointee.list = 0
+            link.pointee.loop.store(nil, ordering: .relaxed)
+            if link.isFirst { pointee.state.bitwiseAnd(~SourceState.queued, ordering: .relaxed) }
+        }
+    }
+}
+
+extension UnsafeMutablePointer where Pointee == Timer {
+    func forgetVanishedLoop() {
+        guard RunLoopPointer.anyVanished, let loop = pointee.loop.load(ordering: .relaxed) else { return }
+        guard !isClaim(loop), loop.pointee.vanished.load(ordering: .relaxed) else { return }
+        forEachNode { $0.pointee.place = .nowhere }
+        if firstNode.pointee.mode != nil { freeNode(firstNode) }
+        while let node = pointee.moreNodes { freeNode(node) }
+        pointee.modeCount = 0
+        pointee.ghostCount = 0
+        pointee.isCommon = false
+        pointee.state.bitwiseAnd(TimerState.invalid, ordering: .relaxed)
+        pointee.loop.store(nil, ordering: .relaxed)
+    }
+}
+
+extension UnsafeMutablePointer where Pointee == Observer {
+    func forgetVanishedLoop() {
+        guard RunLoopPointer.anyVanished, let loop = pointee.loop.load(ordering: .relaxed),
+            loop.pointee.vanished.load(ordering: .relaxed)
+        else { return }
+        pointee.modes.removeAll()
+        pointee.isCommon = false
+        pointee.state.bitwiseAnd(ObserverState.invalid, ordering: .relaxed)
+        pointee.loop.store(nil, ordering: .relaxed)
+    }
+}

@@ -5,6 +5,7 @@ import Synchronization
 extension UnsafeMutablePointer where Pointee == RunLoop {
     func addObserver(_ observer: ObserverPointer, to name: ModeName) {
         guard observer.isValid, acceptsItems("RLAddObserver", .addObserverToEndedMain) else { return }
+        observer.forgetVanishedLoop()
         switch name {
         case .none: return
         case .named(let name):

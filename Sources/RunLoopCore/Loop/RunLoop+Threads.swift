@@ -97,8 +97,6 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         lock()
         forEachModeRecord { $0.pointee.ports.closeKernelSet() }
         unlock()
-        // From here on the loop has no owner: the lock is everybody's plain mutex.
-        pointee.lock.disown()
         pointee.threadAlive.store(false, ordering: .releasing)
         release()
     }

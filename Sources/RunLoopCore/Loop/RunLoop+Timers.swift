@@ -14,6 +14,7 @@ typealias FiringPointer = UnsafeMutablePointer<FiringTimer>
 extension UnsafeMutablePointer where Pointee == RunLoop {
     func addTimer(_ timer: TimerPointer, to name: ModeName) {
         guard timer.isValid, acceptsItems("RLAddTimer", .addTimerToEndedMain) else { return }
+        timer.forgetVanishedLoop()
         timer.dropGhosts(unlessIn: self)
         switch name {
         case .none: return
@@ -134,9 +135,8 @@ extension UnsafeMutablePointer where Pointee == Timer {
     var isInLoop: Bool { pointee.modeCount > 0 || pointee.ghostCount > 0 || pointee.isCommon }
 
     func belongsElsewhere(than loop: RunLoopPointer) -> Bool {
-        let owner = lockTimer()
-        unlockTimer(owner)
-        return owner != nil && owner != loop
+        guard let owner = pointee.loop.load(ordering: .acquiring) else { return false }
+        return owner != loop && !isClaim(owner)
     }
 
     /// Takes a timer that is only waiting for its turn in a batch out of its loop, so that another one can have it.
@@ -184,6 +184,7 @@ extension UnsafeMutablePointer where Pointee == Timer {
 
     /// `RLTimerInvalidate` (S-TMR-42). The context is released here, or, where the loop's thread is using it, by that thread.
     func invalidate() {
+        forgetVanishedLoop()
         var state = pointee.state.load(ordering: .relaxed)
         var desired: UInt32
         let isOnLoopThread = isFiringOnThisThread
@@ -219,6 +220,7 @@ extension UnsafeMutablePointer where Pointee == Timer {
 
     /// `RLTimerSetNextFireDate` (S-TMR-36 to 41).
     func setNextFireDate(_ date: Double) {
+        forgetVanishedLoop()
         let owner = lockTimer()
         guard isValid else { return unlockTimer(owner) }
         setDate(date)

@@ -48,7 +48,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
             let isOver = polls || isWoken || timersDue
                 || (frame.pointee.deadline != Clock.never && readClock(frame) >= frame.pointee.deadline)
             if isOver {
-                if hasPorts && epoll.isOpen, case .ready(let token) = epoll.wait(until: nil) {
+                if hasPorts && epoll.isOpen, case .ready(let token) = epoll.poll() {
                     if let event = servePort(token, frame) { return event }
                     continue
                 }

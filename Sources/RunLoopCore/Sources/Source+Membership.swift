@@ -7,6 +7,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
 
     func addSource(_ source: SourcePointer, to name: ModeName) {
         guard source.isValid, acceptsItems("RLAddSource", .addSourceToEndedMain) else { return }
+        source.forgetVanishedLoops()
         _ = source.hashValueOfInfo()
         switch name {
         case .none: return
@@ -211,12 +212,28 @@ extension UnsafeMutablePointer where Pointee == Source {
     /// The link to a loop. The caller holds the loop's lock.
     func link(in loop: RunLoopPointer) -> SourceLinkPointer? {
         if firstLink.pointee.loop.load(ordering: .relaxed) == loop { return firstLink }
+        return furtherLink { $0.pointee.loop.load(ordering: .relaxed) == loop }
+    }
+
+    /// The first of the further links for which the body is true.
+    private func furtherLink(where matches: (SourceLinkPointer) -> Bool) -> SourceLinkPointer? {
         var link = pointee.moreLinks.load(ordering: .acquiring)
         while let current = link {
-            if current.pointee.loop.load(ordering: .relaxed) == loop { return current }
+            if matches(current) { return current }
             link = current.pointee.nextOfSource.load(ordering: .acquiring)
         }
         return nil
+    }
+
+    /// Calls the body with every link, the first one first.
+    @inline(__always)
+    func forEachLink(_ body: (SourceLinkPointer) -> Void) {
+        body(firstLink)
+        var link = pointee.moreLinks.load(ordering: .acquiring)
+        while let current = link {
+            link = current.pointee.nextOfSource.load(ordering: .acquiring)
+            body(current)
+        }
     }
 
     /// Ties a free link, or a new one, to a loop whose lock the caller holds.
@@ -225,11 +242,7 @@ extension UnsafeMutablePointer where Pointee == Source {
             link.pointee.loop.compareExchange(expected: nil, desired: loop, ordering: .sequentiallyConsistent).exchanged
         }
         if claim(firstLink) { return firstLink }
-        var link = pointee.moreLinks.load(ordering: .acquiring)
-        while let current = link {
-            if claim(current) { return current }
-            link = current.pointee.nextOfSource.load(ordering: .acquiring)
-        }
+        if let free = furtherLink(where: claim) { return free }
         let made = makeRecord(SourceLink.self)
         made.pointee.source = self
         made.pointee.loop.store(loop, ordering: .sequentiallyConsistent)
@@ -259,6 +272,7 @@ extension UnsafeMutablePointer where Pointee == Source {
 
     /// `RLSourceInvalidate`: invalid at once, no signal, and out of every mode of every loop.
     func invalidate() {
+        forgetVanishedLoops()
         var state = pointee.state.load(ordering: .relaxed)
         while true {
             if state & SourceState.invalid != 0 { return }
@@ -275,12 +289,7 @@ extension UnsafeMutablePointer where Pointee == Source {
 
     /// Removes an invalid source from wherever it is, with a `cancel` for each membership (S-SRC-9, S-SRC-10).
     fileprivate func leaveAllLoops() {
-        leaveLoop(of: firstLink)
-        var link = pointee.moreLinks.load(ordering: .acquiring)
-        while let current = link {
-            leaveLoop(of: current)
-            link = current.pointee.nextOfSource.load(ordering: .acquiring)
-        }
+        forEachLink { leaveLoop(of: $0) }
     }
 
     private func leaveLoop(of link: SourceLinkPointer) {

@@ -36,9 +36,11 @@ extension UnsafeMutablePointer where Pointee == Source {
             link = current.pointee.nextOfSource.load(ordering: .acquiring)
         }
 
+        // Somebody signalled again before this push: either marked this signal, or, after it was performed through another
+        // link, made a later one and found the link queued. Their wake-up may have come before there was anything to find.
         let now = pointee.state.load(ordering: .sequentiallyConsistent)
-        let own = desired & SourceState.generations
-        if now & SourceState.marked != 0 && now & SourceState.generations == own { wakeLoops() }
+        let isLater = (now ^ desired) & SourceState.generations != 0
+        if now & SourceState.signalled != 0 && (isLater || now & SourceState.marked != 0) { wakeLoops() }
     }
 
     /// One attempt to change the state; on failure `expected` becomes what is there.
@@ -51,12 +53,7 @@ extension UnsafeMutablePointer where Pointee == Source {
     }
 
     private func wakeLoops() {
-        firstLink.pointee.loop.load(ordering: .acquiring)?.wakeUp()
-        var link = pointee.moreLinks.load(ordering: .acquiring)
-        while let current = link {
-            current.pointee.loop.load(ordering: .acquiring)?.wakeUp()
-            link = current.pointee.nextOfSource.load(ordering: .acquiring)
-        }
+        forEachLink { $0.pointee.loop.load(ordering: .acquiring)?.wakeUp() }
     }
 }
 

@@ -32,4 +32,10 @@ extension UnsafeMutablePointer where Pointee == Data {
     }
 
     var bytes: UnsafeMutableRawPointer { UnsafeMutableRawPointer(self) + MemoryLayout<Data>.stride }
+
+    func hasSameBytes(as other: DataPointer) -> Bool {
+        pointee.length == other.pointee.length && memcmp(bytes, other.bytes, pointee.length) == 0
+    }
+
+    func hashOfBytes() -> UInt { hash(bytes.assumingMemoryBound(to: UInt8.self), count: pointee.length) }
 }

@@ -104,13 +104,6 @@ struct Lock: ~Copyable {
         calm.store(0, ordering: .relaxed)
     }
 
-    /// Ends the bias for good; called by the owner, after which nobody is.
-    func disown() {
-        lockWord()
-        bias.store(0, ordering: .sequentiallyConsistent)
-        unlockWord()
-    }
-
     /// Lets the owner have the bias at its first use; for a lock that just got a new owner.
     func expectOwner() {
         calm.store(Lock.calmLimit, ordering: .relaxed)

@@ -17,3 +17,10 @@ func growArray<Element>(_ array: UnsafeMutablePointer<Element>?, count: Int) -> 
     guard let memory = realloc(array, count * MemoryLayout<Element>.stride) else { trap("RunLoop", "out of memory") }
     return memory.assumingMemoryBound(to: Element.self)
 }
+
+/// A number made of bytes (FNV-1a, Fowler, Noll and Vo).
+func hash(_ bytes: UnsafePointer<UInt8>, count: Int) -> UInt {
+    var hash: UInt64 = 0xcbf2_9ce4_8422_2325
+    for index in 0..<count { hash = (hash ^ UInt64(bytes[index])) &* 0x100_0000_01b3 }
+    return UInt(hash)
+}

@@ -17,7 +17,8 @@ struct Process: ~Copyable {
     let logged: Atomic<UInt32>
     /// The main thread's loop. Set once under `registryLock`, and anew in the child of `fork`; read without it.
     let mainLoop: Atomic<RunLoopPointer?>
-    /// The eventfd, always readable, that wakes loops which sleep in epoll; -1 before it is made. See `EpollSet`.
+    /// The eventfd, always readable, that wakes loops which sleep in epoll; a loop that sleeps there keeps it. Written under
+    /// `registryLock`, read without it by whoever wakes. See `EpollSet`.
     let wakeDescriptor: Atomic<Int32>
     /// How many times this process came out of `fork` as the child.
     let forkGeneration: Atomic<UInt32>
@@ -28,6 +29,8 @@ struct Process: ~Copyable {
     var loops: RunLoopPointer?
     /// Loops that were freed; their memory is never unmapped. Guarded by `registryLock`.
     var freeLoops: RunLoopPointer?
+    /// How many epoll sets there are. Guarded by `registryLock`.
+    var wakeDescriptorUsers: Int
     /// The shared sets of source callbacks. Guarded by `registryLock`.
     var callbackTable: CallbackTable
     /// The key whose destructor tells of a thread's end.

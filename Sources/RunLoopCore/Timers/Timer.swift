@@ -95,6 +95,8 @@ extension UnsafeMutablePointer where Pointee == Timer {
     /// Stands in `loop` while a thread has the fields of a timer that is in no loop.
     private static var claimed: RunLoopPointer { RunLoopPointer(bitPattern: 8)! }
 
+    func isClaim(_ loop: RunLoopPointer) -> Bool { loop == UnsafeMutablePointer.claimed }
+
     /// Gives the caller the timer's fields: takes the lock of its loop, which is returned, or claims it if it has none.
     func lockTimer() -> RunLoopPointer? {
         while true {
