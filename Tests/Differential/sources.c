@@ -252,6 +252,24 @@ SCENARIO(source_batch_equal_orders, "S-SRC-31",
     run(D, 0, false);
 }
 
+SCENARIO(source_batch_signalled_before_added, "S-SRC-31 S-SRC-27",
+         "The age of a signal counts also if the source was added, or added again, after it.") {
+    RLSourceRef a = source("a", NULL), b = source("b", NULL), c = source("c", NULL);
+    RLAddSource(loop, a, D);
+    RLAddSource(loop, b, D);
+    keep("other");
+    RLSourceSignal(a);
+    take(0.002);
+    RLSourceSignal(c);
+    take(0.002);
+    RLSourceSignal(b);
+    run("other", 0, false);
+    RLAddSource(loop, c, D);
+    RLRemoveSource(loop, a, D);
+    RLAddSource(loop, a, D);
+    run(D, 0, false);
+}
+
 SCENARIO(source_batch_is_a_snapshot, "S-SRC-32",
          "A source signalled or added during the batch waits for the next pass.") {
     observe("", D);

@@ -172,6 +172,7 @@ static void arm_outside(const struct op *op) {
 static void do_op(const struct op *op) {
     struct gate *gate = &executor.gate;
     if (!gate_allows(gate, executor.program, op)) return;
+    clock_advance(program_advance(executor.program, op) * UNIT_NANOSECONDS);
     switch (op->kind) {
     case OP_CREATE:
         executor_create(op->item);
@@ -220,7 +221,6 @@ static void do_op(const struct op *op) {
         run(op);
         break;
     case OP_ADVANCE:
-        clock_advance(op->value * UNIT_NANOSECONDS);
         break;
     case OP_OTHER_THREAD:
         gate->thread = 1;

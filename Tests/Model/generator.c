@@ -130,14 +130,6 @@ static int any_modes(struct generator *generator) {
     return random_between(&generator->random, 1, (1 << MODES) - 1);
 }
 
-static void make_op(struct generator *generator, struct op *op, bool in_script);
-
-/* A past date is "now"; on a clock that stands still two such instants are the same, so most of them come
-   a little later than what was before. */
-static bool needs_advance(struct generator *generator, const struct date *date) {
-    return !generator->options->no_time && date->kind != DATE_FUTURE && random_percent(&generator->random, 85);
-}
-
 static void make_op(struct generator *generator, struct op *op, bool in_script) {
     static const int weights[OP_KINDS] = {
         [OP_CREATE] = 2,      [OP_RELEASE] = 5,        [OP_ADD] = 16,         [OP_REMOVE] = 7,
@@ -151,6 +143,7 @@ static void make_op(struct generator *generator, struct op *op, bool in_script) 
     const struct generator_options *options = generator->options;
     memset(op, 0, sizeof *op);
     op->script = -1;
+    if (options->coarse && random_percent(random, 15)) op->flags = DATE_COARSE;
     for (;;) {
         op->kind = (enum op_kind)random_weighted(random, weights, OP_KINDS);
         op->loop = any_loop(generator);
@@ -189,7 +182,7 @@ static void make_op(struct generator *generator, struct op *op, bool in_script) 
             break;
         case OP_FUNCTION:
             op->value = any_modes(generator);
-            op->flags = (random_percent(random, 60) ? FUNCTION_RELEASE : 0) | (random_percent(random, 20) ? FUNCTION_LIST : 0);
+            op->flags |= (random_percent(random, 60) ? FUNCTION_RELEASE : 0) | (random_percent(random, 20) ? FUNCTION_LIST : 0);
             op->script = any_script(generator, 60);
             break;
         case OP_RUN:
@@ -233,15 +226,9 @@ static void append(struct program *program, struct op op) {
     if (program->count < MAX_OPS) program->op[program->count++] = op;
 }
 
-static void append_advance(struct program *program) {
-    append(program, (struct op){.kind = OP_ADVANCE, .value = 1, .script = -1});
-}
-
 /* Creates an item, and adds it somewhere. */
 static void set_up(struct generator *generator, int index) {
     struct program *program = generator->program;
-    struct item_definition *item = &program->item[index];
-    if (item->kind == ITEM_TIMER && needs_advance(generator, &item->date)) append_advance(program);
     append(program, (struct op){.kind = OP_CREATE, .item = index, .script = -1});
     int times = random_percent(&generator->random, 85) ? 1 : random_below(&generator->random, 3);
     for (int i = 0; i < times; i++)
@@ -264,14 +251,8 @@ void generate(struct program *program, uint64_t seed, const struct generator_opt
     for (int i = 0; i < program->items; i++) make_item(&generator, i);
     for (int i = 0; i < program->scripts; i++) {
         struct script *script = &program->script[i];
-        int wanted = random_between(random, 1, MAX_SCRIPT_OPS - 1);
-        while (script->count < wanted) {
-            struct op op;
-            make_op(&generator, &op, true);
-            if (op.kind == OP_SET_DATE && needs_advance(&generator, &op.date))
-                script->ops[script->count++] = (struct op){.kind = OP_ADVANCE, .value = 1, .script = -1};
-            script->ops[script->count++] = op;
-        }
+        int wanted = random_between(random, 1, MAX_SCRIPT_OPS);
+        while (script->count < wanted) make_op(&generator, &script->ops[script->count++], true);
     }
     for (int i = 0; i < program->items; i++)
         if (random_percent(random, 90)) set_up(&generator, i);
@@ -279,10 +260,6 @@ void generate(struct program *program, uint64_t seed, const struct generator_opt
     for (int i = 0; i < length; i++) {
         struct op op;
         make_op(&generator, &op, false);
-        if ((op.kind == OP_SET_DATE && needs_advance(&generator, &op.date)) ||
-            (op.kind == OP_CREATE && program->item[op.item].kind == ITEM_TIMER &&
-             needs_advance(&generator, &program->item[op.item].date)))
-            append_advance(program);
         append(program, op);
     }
 }

@@ -8,6 +8,7 @@ struct generator_options {
     int length;           /* operations in the list, not counting those that set the items up */
     bool no_time;         /* nothing that waits or looks at the clock */
     bool no_other_thread; /* one loop, one thread */
+    bool coarse;          /* past dates that the clock cannot tell apart, too */
     bool tame;            /* nothing that CoreFoundation is known to do otherwise */
 };
 

@@ -115,6 +115,7 @@ static void print_command(uint64_t seed) {
     if (options.generator.no_time) printf(" --no-time");
     if (options.generator.no_other_thread) printf(" --no-other-thread");
     if (options.generator.tame) printf(" --tame");
+    if (options.generator.coarse) printf(" --coarse");
     if (options.executor.real_clock) printf(" --real-clock");
     if (options.executor.planted >= 0) printf(" --plant %d", options.executor.planted);
     printf("\n");
@@ -145,7 +146,7 @@ static void show(uint64_t seed) {
 
 static void usage(void) {
     puts("model-test [--seed N] [--count N] [--length N] [--reports N] [--plant N] [--verbose]\n"
-         "           [--no-time] [--no-other-thread] [--tame] [--real-clock]\n"
+         "           [--no-time] [--no-other-thread] [--tame] [--coarse] [--real-clock]\n"
          "  --seed N           the first seed (1)\n"
          "  --count N          how many sequences (10000)\n"
          "  --length N         operations in a sequence (20)\n"
@@ -155,6 +156,7 @@ static void usage(void) {
          "  --no-time          nothing waits or looks at the clock\n"
          "  --no-other-thread  one loop only\n"
          "  --tame             nothing that CoreFoundation is known to do otherwise\n"
+         "  --coarse           past dates that the clock cannot tell apart, too\n"
          "  --real-clock       leave the library the real clock (with --no-time)");
 }
 
@@ -165,6 +167,7 @@ static bool read_arguments(int argc, char **argv) {
         {"plant", required_argument, NULL, 'p'},   {"verbose", no_argument, NULL, 'v'},
         {"no-time", no_argument, NULL, 't'},       {"no-other-thread", no_argument, NULL, 'o'},
         {"tame", no_argument, NULL, 'm'},          {"real-clock", no_argument, NULL, 'k'},
+        {"coarse", no_argument, NULL, 'a'},
         {NULL, 0, NULL, 0}};
     int name;
     while ((name = getopt_long(argc, argv, "", names, NULL)) != -1) switch (name) {
@@ -194,6 +197,9 @@ static bool read_arguments(int argc, char **argv) {
             break;
         case 'm':
             options.generator.tame = true;
+            break;
+        case 'a':
+            options.generator.coarse = true;
             break;
         case 'k':
             options.executor.real_clock = true;

@@ -82,6 +82,7 @@ static void do_op(struct model *model, const struct op *op) {
     struct outside_event event;
     int result;
     if (!gate_allows(gate, model->program, op)) return;
+    model->now += program_advance(model->program, op) * UNIT_NANOSECONDS;
     switch (op->kind) {
     case OP_CREATE:
         model_create(model, op->item);
@@ -130,7 +131,6 @@ static void do_op(struct model *model, const struct op *op) {
         model_note(model, ENTRY_RESULT, -1, op->kind == OP_RUN ? result : 0, 0);
         break;
     case OP_ADVANCE:
-        model->now += op->value * UNIT_NANOSECONDS;
         break;
     case OP_OTHER_THREAD:
         gate->thread = 1;

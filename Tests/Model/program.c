@@ -43,6 +43,14 @@ bool gate_allows(const struct gate *gate, const struct program *program, const s
     }
 }
 
+int program_advance(const struct program *program, const struct op *op) {
+    if (op->kind == OP_ADVANCE) return op->value;
+    if (op->flags & DATE_COARSE) return 0;
+    if (op->kind == OP_CREATE && program->item[op->item].kind == ITEM_TIMER)
+        return program->item[op->item].date.kind != DATE_FUTURE;
+    return op->kind == OP_SET_DATE && op->date.kind != DATE_FUTURE;
+}
+
 const char *mode_label(int mode) {
     static const char *const labels[MODES] = {"default", "red", "blue", "green", "COMMON"};
     return mode >= 0 && mode < MODES ? labels[mode] : "none";

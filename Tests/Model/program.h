@@ -86,7 +86,7 @@ enum op_kind {
 
 enum timeout_kind { TIMEOUT_UNITS, TIMEOUT_MINUS_INFINITY, TIMEOUT_PLUS_INFINITY, TIMEOUT_NAN, TIMEOUT_HUGE };
 
-enum { FUNCTION_RELEASE = 1, FUNCTION_LIST = 2 };
+enum { FUNCTION_RELEASE = 1, FUNCTION_LIST = 2, DATE_COARSE = 4 };
 
 struct op {
     enum op_kind kind;
@@ -95,7 +95,7 @@ struct op {
     int mode;
     int script;             /* OP_FUNCTION, OP_OTHER_THREAD; -1: none */
     int value;              /* units of time, number of writes, a mask of modes, or a tolerance */
-    int flags;              /* FUNCTION_* */
+    int flags;              /* FUNCTION_*; DATE_COARSE: a clock too coarse to tell this past date from the one before */
     bool returns_handled;   /* OP_RUN: the argument h */
     enum timeout_kind timeout;
     struct date date;       /* OP_SET_DATE */
@@ -135,6 +135,10 @@ void gate_open(struct gate *gate);
 bool gate_can_use(const struct gate *gate, int item);
 
 bool gate_allows(const struct gate *gate, const struct program *program, const struct op *op);
+
+/* Units by which the clock advances before the operation. A past date means "now", and of two of them a real
+   clock hardly ever makes the same nanosecond. */
+int program_advance(const struct program *program, const struct op *op);
 
 void program_print(const struct program *program, FILE *out);
 

@@ -1,8 +1,9 @@
 #include "random.h"
 
 void random_start(struct random *random, uint64_t seed) {
-    random->state = seed * 0x9E3779B97F4A7C15u + 0x632BE59BD9B4E019u;
-    random_next(random);
+    /* Mixed first: the states of neighbouring seeds must not lie on one series, a step apart. */
+    random->state = seed ^ 0x632BE59BD9B4E019u;
+    random->state = random_next(random) * 0xD1342543DE82EF95u;
 }
 
 /* Weyl sequence with two rounds of mixing: short, and good enough to pick operations. */

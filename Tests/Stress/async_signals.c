@@ -266,8 +266,6 @@ static void run(size_t room) {
     idle_port = stress_idle_port(&idle_fd);
     for (uintptr_t i = 0; i < extra_count; i++) extras[i] = stress_source(1, perform_extra, (void *)i);
     stress_loop_start(&other, SLEEP_IN_EPOLL);
-    /* The program's own calls are bound to the library before they come from a small stack. */
-    RLSourceSignal(invalid), RLWakeUp(other.loop), RLStop(NULL);
     stress_watchdog_start(report);
     stress_thread_start(&on_loop.thread, drive_the_loop, &on_loop);
     while (sem_wait(&on_loop.ready) != 0) MUST_BE(errno, ==, EINTR);

@@ -134,5 +134,5 @@ extension UnsafeMutablePointer where Pointee == Mode {
 }
 
 private func hashOfName(_ name: UnsafePointer<CChar>) -> UInt {
-    hash(UnsafeRawPointer(name).assumingMemoryBound(to: UInt8.self), count: strlen(name))
+    digest(UnsafeRawPointer(name).assumingMemoryBound(to: UInt8.self), count: strlen(name))
 }

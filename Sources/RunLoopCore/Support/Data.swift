@@ -37,5 +37,5 @@ extension UnsafeMutablePointer where Pointee == Data {
         pointee.length == other.pointee.length && memcmp(bytes, other.bytes, pointee.length) == 0
     }
 
-    func hashOfBytes() -> UInt { hash(bytes.assumingMemoryBound(to: UInt8.self), count: pointee.length) }
+    func hashOfBytes() -> UInt { digest(bytes.assumingMemoryBound(to: UInt8.self), count: pointee.length) }
 }

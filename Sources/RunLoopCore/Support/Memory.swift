@@ -19,7 +19,7 @@ func growArray<Element>(_ array: UnsafeMutablePointer<Element>?, count: Int) -> 
 }
 
 /// A number made of bytes (FNV-1a, Fowler, Noll and Vo).
-func hash(_ bytes: UnsafePointer<UInt8>, count: Int) -> UInt {
+func digest(_ bytes: UnsafePointer<UInt8>, count: Int) -> UInt {
     var hash: UInt64 = 0xcbf2_9ce4_8422_2325
     for index in 0..<count { hash = (hash ^ UInt64(bytes[index])) &* 0x100_0000_01b3 }
     return UInt(hash)

@@ -9,19 +9,32 @@ let trace = Mutex<[String]>([])
 
 func note(_ entry: String) { trace.withLock { $0.append(entry) } }
 
-/// Runs Foundation's loop of this thread for one timer of its own.
+/// Runs Foundation's loop of this thread until its one timer has fired. Timers do not make Foundation's run
+/// return, and the main thread's default mode is never empty there, so it is run a little at a time.
 @Sendable func runFoundation(_ name: String) {
     let timer = Foundation.Timer(timeInterval: 0.005, repeats: false) { _ in note(name) }
-    timer.fireDate = Date(timeIntervalSinceNow: 0.005)
-    Foundation.RunLoop.current.add(timer, forMode: .default)
-    while timer.isValid, Foundation.RunLoop.current.run(mode: .default, before: .distantFuture) {}
+    serve(timer)
 }
 
-/// Runs our loop of this thread for one timer of its own.
+func serve(_ timer: Foundation.Timer) {
+    let loop = Foundation.RunLoop.current
+    loop.add(timer, forMode: .default)
+    while timer.isValid, loop.run(mode: .default, before: Date(timeIntervalSinceNow: 0.02)) {}
+}
+
+/// Runs our loop of this thread until its one timer stops it.
 @Sendable func runOurs(_ name: String) {
-    let timer = Timer(timeInterval: .milliseconds(5), repeats: false) { _ in note(name) }
+    let timer = Timer(timeInterval: .milliseconds(5), repeats: false) { _ in
+        note(name)
+        RunLoop.current.stop()
+    }
+    serve(timer)
+}
+
+func serve(_ timer: Timer) {
     RunLoop.current.add(timer, forMode: .default)
-    while timer.isValid { RunLoop.current.run(mode: .default, for: .seconds(60)) }
+    let result = RunLoop.current.run(mode: .default, for: .seconds(60))
+    precondition(result == .stopped, "our run ended by \(result)")
 }
 
 @main
@@ -39,9 +52,9 @@ enum Installed {
             note("ours begins")
             runFoundation("Foundation's inside ours")
             note("ours ends")
+            RunLoop.current.stop()
         }
-        RunLoop.current.add(outer, forMode: .default)
-        while outer.isValid { RunLoop.current.run(mode: .default, for: .seconds(60)) }
+        serve(outer)
 
         // Foundation's outside, ours inside.
         let other = Foundation.Timer(fire: Date(), interval: 0, repeats: false) { _ in
@@ -49,8 +62,7 @@ enum Installed {
             runOurs("ours inside Foundation's")
             note("Foundation's ends")
         }
-        Foundation.RunLoop.current.add(other, forMode: .default)
-        while other.isValid, Foundation.RunLoop.current.run(mode: .default, before: .distantFuture) {}
+        serve(other)
 
         let order = trace.withLock { $0 }
         precondition(
