@@ -8,7 +8,7 @@ SCENARIO(block_is_queued, "S-BLK-1 S-BLK-2", "A block does not run inline and wa
     run(D, 0, false);
 }
 
-SCENARIO(block_form_copies, "S-BLK-1", "RLPerformBlock copies the block with what it captured.") {
+SCENARIO(block_form_copies, "S-BLK-1 S-BLK-14", "RLPerformBlock copies the block with what it captured.") {
     int value = 1;
     RLPerformBlock(loop, D, ^{ say("%d", value); });
     value = 2;

@@ -95,7 +95,7 @@ SCENARIO(source_equal_is_one_member, "S-SRC-7 S-SRC-8",
     yes("a", RLContainsSource(loop, a, D));
 }
 
-SCENARIO(source_invalidate, "S-SRC-9 S-SRC-10 S-SRC-12 S-SRC-13",
+SCENARIO(source_invalidate, "S-SRC-9 S-SRC-10 S-SRC-12 S-SRC-13 S-SRC-28",
          "Invalidation clears the signal and cancels every membership once; nothing revives it.") {
     RLSourceRef s = source_with("s", SCHEDULED, 0, NULL);
     RLAddSource(loop, s, COMMON);
@@ -132,6 +132,18 @@ SCENARIO(source_invalidate_in_perform, "S-SRC-16 S-RUN-9",
     __block RLSourceRef s = source_with("s", SCHEDULED, 0, ^{
         RLSourceInvalidate(s);
         say("invalidated");
+    });
+    RLAddSource(loop, s, D);
+    RLSourceSignal(s);
+    run(D, 1, false);
+}
+
+SCENARIO(source_invalidate_from_another_thread, "S-SRC-17 S-SRC-21",
+         "Invalidating from another thread during perform returns; the perform finishes.") {
+    __block RLSourceRef s = source_with("s", SCHEDULED, 0, ^{
+        elsewhere(^{ RLSourceInvalidate(s); });
+        say("goes-on");
+        RLSourceSignal(s);
     });
     RLAddSource(loop, s, D);
     RLSourceSignal(s);

@@ -254,3 +254,12 @@ SCENARIO(timer_held_by_other_mode, "S-MODE-23 S-TMR-30",
     run(D, 0.2, false);
     run("m", 0, false);
 }
+
+DIFFERS(timer_tiny_interval, "S-TMR-4",
+        "An interval below a nanosecond is one nanosecond; CoreFoundation traps at the first re-arm.",
+        "t !signal", "t =TimedOut valid=yes") {
+    RLTimerRef t = timer("t", -1, 1e-12, NULL);
+    RLAddTimer(loop, t, D);
+    run(D, 0, false);
+    yes("valid", RLTimerIsValid(t));
+}
