@@ -1,4 +1,8 @@
 /* The few bytes of memory that Swift cannot lay out: thread-local, zeroed and marked in the ELF file. */
+#define _GNU_SOURCE
+#include <link.h>
+#include <sys/uio.h>
+
 #include "CLinux.h"
 
 __thread void *rl_thread_loop;
@@ -49,3 +53,8 @@ static int find_other_claim(struct dl_phdr_info *file, size_t size, void *unused
 void rl_core_claim(void) { __atomic_store_n(&rl_core_claimed, 1, __ATOMIC_SEQ_CST); }
 
 bool rl_core_claimed_elsewhere(void) { return dl_iterate_phdr(find_other_claim, NULL) != 0; }
+
+ssize_t rl_read_nowait(int descriptor, void *bytes, size_t length) {
+    struct iovec part = {bytes, length};
+    return preadv2(descriptor, &part, 1, -1, RWF_NOWAIT);
+}

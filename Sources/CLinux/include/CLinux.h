@@ -3,16 +3,13 @@
 #ifndef CLINUX_H
 #define CLINUX_H
 
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE
-#endif
+/* No _GNU_SOURCE here: Swift's own module of libc is made without it, and the two have to agree about their types. */
 #define LIBBSD_OPENBSD_VIS 1
 #include <bsd/string.h>
 #include <bsd/vis.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <link.h>
 #include <linux/futex.h>
 #include <linux/membarrier.h>
 #include <pthread.h>
@@ -25,7 +22,6 @@
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/syscall.h>
-#include <sys/uio.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -110,10 +106,8 @@ static inline int rl_epoll_wait(int epoll, const struct timespec *timeout, uint6
     return count;
 }
 
-static inline ssize_t rl_read_nowait(int descriptor, void *bytes, size_t length) {
-    struct iovec part = {bytes, length};
-    return preadv2(descriptor, &part, 1, -1, RWF_NOWAIT);
-}
+/* Reads what is there already; -1 with EAGAIN if that is nothing. */
+ssize_t rl_read_nowait(int descriptor, void *bytes, size_t length) __attribute__((visibility("hidden")));
 
 static inline int rl_format_double(char *text, size_t size, double value) { return snprintf(text, size, "%.6f", value); }
 

@@ -26,6 +26,9 @@ struct Mode: ~Copyable {
     /// Version 1 sources and what the kernel knows of them.
     var ports: PortSet
     var timers: TimerStore
+    /// The last event served in the mode was the timers: with timers and a port both ready the port is next, in this run or
+    /// in a later one (S-PASS-10). Loop's thread only.
+    var servedTimers: Bool
     /// Memberships of timers, also of those whose callbacks are on the stack and that are in no store.
     var timerCount: Int
     /// One list for each activity.

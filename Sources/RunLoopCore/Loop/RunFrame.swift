@@ -16,8 +16,6 @@ struct RunFrame {
     var wokenByInner = false
     /// This run was asked to stop before a nested one began, which then was the innermost (S-STOP-2, S-STOP-3).
     var stopRequested = false
-    /// The pass before served timers: with timers and a port both ready the port is next (S-PASS-10).
-    var servedTimers = false
     /// The last reading of the monotonic clock; stale once client code ran.
     var now: Int64 = 0
 }

@@ -44,7 +44,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
             unlock()
             if !allPortsTold { Log.once(.noDescriptor, "RunLoop", ": no descriptor for a port source; trying again") }
 
-            if timersDue && !(frame.pointee.servedTimers && hasPorts) { return serveTimers(frame) }
+            if timersDue && !(frame.pointee.mode.pointee.servedTimers && hasPorts) { return serveTimers(frame) }
             let isOver = polls || isWoken || timersDue
                 || (frame.pointee.deadline != Clock.never && readClock(frame) >= frame.pointee.deadline)
             if isOver {
@@ -80,7 +80,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     }
 
     private func serveTimers(_ frame: RunFramePointer) -> Event {
-        frame.pointee.servedTimers = true
+        frame.pointee.mode.pointee.servedTimers = true
         _ = takeWakeUp(frame)
         return .timers
     }
@@ -91,7 +91,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         let isCurrent = frame.pointee.mode.pointee.ports.accepts(token: token)
         unlock()
         guard isCurrent else { return nil }
-        frame.pointee.servedTimers = false
+        frame.pointee.mode.pointee.servedTimers = false
         _ = takeWakeUp(frame)
         return .port(token: token)
     }
