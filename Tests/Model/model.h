@@ -117,8 +117,6 @@ bool model_timer_due(const struct model *model, int index);
 int64_t model_next_instant(const struct model *model, int loop, int mode);
 int64_t model_next_fire_date(struct model *model, int loop, int mode);
 int64_t model_date_answer(const struct model_date *date);
-/* Which item, timer or port, has had its turn, so that those ready beside it come before it again. */
-void model_had_its_turn(struct model *model, int index, int loop, int mode);
 /* What a tolerance of so many units is stored as, in nanoseconds. */
 int64_t model_tolerance(const struct model_item *item, int units);
 void model_serve_timers(struct model *model, int loop, int mode);
@@ -134,5 +132,7 @@ bool model_port_ready(const struct model *model, int index, int loop, int mode);
 void model_write(struct model *model, int index, int count);
 void model_drain(struct model *model, int index);
 void model_consume(struct model *model, int index);
+/* Item b is no longer kept waiting by anybody. */
+void model_forget_overtaken(struct model *model, int b);
 
 #endif

@@ -122,6 +122,7 @@ static void take_from_mode(struct model *model, int index, int loop, int mode) {
     struct model_item *item = &model->item[index];
     if (!item->in[loop][mode]) return;
     item->in[loop][mode] = false;
+    model_forget_overtaken(model, index); /* Added again it goes to the end of the line. */
     if (item->definition->kind == ITEM_V0) edge(model, ENTRY_CANCEL, index, loop, mode);
 }
 

@@ -148,7 +148,6 @@ static bool serve_port(struct model *model, int index, int loop, int mode) {
     struct model_item *item = &model->item[index];
     /* Since it ended the wait an AfterWaiting observer may have removed, invalidated or drained it (S-THR-6). */
     if (!model_port_ready(model, index, loop, mode)) return false;
-    model_had_its_turn(model, index, loop, mode);
     item->signalled = false; /* S-SRC-45 */
     if (item->definition->port != PORT_PIPE) model_consume(model, index); /* S-SRC-46 */
     perform(model, index);

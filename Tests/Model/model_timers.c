@@ -122,10 +122,9 @@ int64_t model_tolerance(const struct model_item *item, int units) {
     return tolerance;
 }
 
-static void fire(struct model *model, int index, int loop, int mode) {
+static void fire(struct model *model, int index) {
     struct model_item *item = &model->item[index];
     const struct item_definition *definition = item->definition;
-    model_had_its_turn(model, index, loop, mode);
     item->firing++;
     item->set_inside = false;
     item->served = item->instant;
@@ -175,7 +174,7 @@ void model_serve_timers(struct model *model, int loop, int mode) {
         if (turn && item->instant > model->now) turn = false; /* S-TMR-24 */
         /* Postponed, and then overtaken by the clock, within the batch: either is right. */
         if (turn && item->instant > batch_now) turn = model_choose(model, 2) == 0;
-        if (turn) fire(model, batch[i], loop, mode);
+        if (turn) fire(model, batch[i]);
         model_unpin_batch(model, batch, count, i);
     }
     model_unpin_batch(model, batch, count, count);

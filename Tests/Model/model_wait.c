@@ -16,14 +16,13 @@ void model_write(struct model *model, int index, int count) {
     item->pending += count;
 }
 
-/* b is no longer kept waiting by anybody. */
-static void forget_overtaken(struct model *model, int b) {
+void model_forget_overtaken(struct model *model, int b) {
     for (int a = 0; a < MAX_ITEMS; a++) model->overtook[a][b] = false;
 }
 
 void model_drain(struct model *model, int index) {
     model->item[index].pending = 0;
-    forget_overtaken(model, index);
+    model_forget_overtaken(model, index);
 }
 
 /* What the loop takes from a port before the perform, and perform from a pipe. */
@@ -43,9 +42,10 @@ static bool is_ready(const struct model *model, int index, int loop, int mode) {
     return item->in[loop][mode] && model_timer_due(model, index);
 }
 
-void model_had_its_turn(struct model *model, int index, int loop, int mode) {
+/* An item, timer or port, ended a wait: those ready beside it come before it is the one again. */
+static void had_its_turn(struct model *model, int index, int loop, int mode) {
     const struct model_item *item = &model->item[index];
-    forget_overtaken(model, index);
+    model_forget_overtaken(model, index);
     for (int other = 0; other < MAX_ITEMS; other++) {
         if (other == index || !is_ready(model, other, loop, mode)) continue;
         /* Timers fire together, so one does not overtake another. */
@@ -89,7 +89,7 @@ int model_wait(struct model *model, int loop, struct model_run *run, bool poll) 
         bool timers_due = false, timers_may = true;
         for (int i = 0; i < MAX_ITEMS; i++)
             if (!is_ready(model, i, loop, run->mode)) {
-                if (model->item[i].created && model->item[i].in[loop][run->mode]) forget_overtaken(model, i);
+                if (model->item[i].created && model->item[i].in[loop][run->mode]) model_forget_overtaken(model, i);
             } else if (model->item[i].definition->kind == ITEM_TIMER) {
                 timers_due = true;
                 if (must_let_pass(model, i, loop, run->mode)) timers_may = false;
@@ -122,6 +122,16 @@ int model_wait(struct model *model, int loop, struct model_run *run, bool poll) 
         int event = options[model_choose(model, count)];
         /* S-WAKE-2: the wake-up is spent, or else it costs the next pass its wait (S-PASS-10). */
         if (woken) run->woken = event != EVENT_NOTHING && model_choose(model, 2) == 1;
+        if (event != EVENT_NOTHING && event != EVENT_TIMERS) {
+            had_its_turn(model, event, loop, run->mode);
+            /* Timers and ports take turns; which port has the turn is the ports' own matter. */
+            for (int i = 0; i < MAX_ITEMS; i++)
+                if (model->item[i].definition->kind == ITEM_TIMER)
+                    memset(model->overtook[i], 0, sizeof model->overtook[i]);
+        }
+        for (int i = 0; i < MAX_ITEMS && event == EVENT_TIMERS; i++)
+            if (model->item[i].alive && model->item[i].in[loop][run->mode] && model_timer_due(model, i))
+                had_its_turn(model, i, loop, run->mode);
         return event;
     }
 }
