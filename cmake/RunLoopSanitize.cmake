@@ -21,6 +21,8 @@ target_compile_options(runloop_c PRIVATE ${rl_sanitize_flags} -g)
 target_link_options(runloop PRIVATE ${rl_sanitize_flags} -fuse-ld=lld)
 
 if(RUNLOOP_SANITIZE STREQUAL "thread")
+    # The version script keeps these definitions inside the library, where they come before the runtime's.
+    target_sources(runloop PRIVATE cmake/tsan_external.c)
     # The toolchain's thread sanitizer intercepts libdispatch and wants its symbols in every program.
     link_libraries(-Wl,--no-as-needed -L${RUNLOOP_SWIFT_RUNTIME} -ldispatch -lBlocksRuntime
         -Wl,-rpath,${RUNLOOP_SWIFT_RUNTIME})
