@@ -9,17 +9,25 @@ let done = Mutex<[String]>([])
 /// The worker's loop, as soon as it waits.
 let handedOver = Mutex<RunLoop?>(nil)
 
+/// The worker. It is a function of its own because a closure inside `main` would belong to the main actor.
+func workerThread(_: UnsafeMutableRawPointer?) -> UnsafeMutableRawPointer? {
+    Bundled.work()
+    return nil
+}
+
 @main
 enum Bundled {
     static func main() {
         var thread = pthread_t()
-        let started = pthread_create(&thread, nil, { _ in Bundled.work(); return nil }, nil)
+        let started = pthread_create(&thread, nil, workerThread, nil)
         precondition(started == 0)
 
         // The main loop waits for the worker's word and not in a busy loop.
         let keepAlive = RunLoop.Source { _ in }
         RunLoop.main.add(keepAlive, forMode: .default)
-        while handedOver.withLock({ $0 }) == nil { RunLoop.main.run(mode: .default, for: .seconds(60), returnAfterSourceHandled: true) }
+        while handedOver.withLock({ $0 }) == nil {
+            RunLoop.main.run(mode: .default, for: .seconds(60), returnAfterSourceHandled: true)
+        }
         let worker = handedOver.withLock { $0! }
 
         let source = RunLoop.Source { _ in done.withLock { $0.append("source") }; scheduleTimer() }
@@ -33,7 +41,7 @@ enum Bundled {
         print("bundled: \(order)")
     }
 
-    static func work() {
+    nonisolated static func work() {
         let loop = RunLoop.current
         let keepAlive = RunLoop.Source { _ in }
         loop.add(keepAlive, forMode: .default)
@@ -49,7 +57,7 @@ enum Bundled {
         done.withLock { $0.append("\(result)") }
     }
 
-    static func scheduleTimer() {
+    nonisolated static func scheduleTimer() {
         Timer.scheduledTimer(withTimeInterval: .milliseconds(5), repeats: false) { _ in
             done.withLock { $0.append("timer") }
             RunLoop.current.stop()

@@ -25,7 +25,7 @@ enum Direct {
         RLPerformFunction(RLGetCurrent(), kRLDefaultMode, { _ in trace.append("function") }, nil, nil)
 
         let result = RLRunInMode(kRLDefaultMode, 60, false)
-        precondition(result == kRLRunStopped, "the result was \(result)")
+        precondition(result == .stopped, "the result was \(result)")
         precondition(trace == ["function", "source", "timer"], "the order was \(trace)")
         RLSourceInvalidate(source)
         RLRelease(RLTypeRef(source))
