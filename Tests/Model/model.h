@@ -28,6 +28,8 @@ struct model_item {
     long put[LOOPS][MODES]; /* when it was put in the mode, as a serial number */
     int pins;               /* batches that hold it */
     int firing;             /* timers and observers: callbacks on the stack */
+    int firing_thread;
+    bool release_waits; /* for the end of the callback: another thread invalidated it meanwhile */
     bool signalled;
     long first_signal; /* serial number of the signal that set the flag */
     int pending;       /* v1: units of the counter or bytes in the pipe */
@@ -59,6 +61,7 @@ struct model_run {
     bool stopped;
     bool woken;
     bool before_wait; /* from the start of the pass to the end of its wait */
+    long event_put;   /* when the port that ended the wait had been put in the mode */
 };
 
 struct model_loop {
@@ -79,8 +82,8 @@ struct model {
     int64_t now;
     long serial;
     int functions; /* posted so far */
-    /* [a][b]: a was served while b was ready in the same mode, and b was not served since (S-PASS-10). */
-    bool overtook[MAX_ITEMS][MAX_ITEMS];
+    /* [...][a][b]: a ended a wait of the mode while b was ready there, and b was not served since (S-PASS-10). */
+    bool overtook[LOOPS][MODES][MAX_ITEMS][MAX_ITEMS];
     struct model_item item[MAX_ITEMS];
     struct model_loop loop[LOOPS];
 };
@@ -108,6 +111,8 @@ bool model_in_any_mode(const struct model_item *item, int loop);
 void model_drop_if_unreferenced(struct model *model, int index);
 void model_pin(struct model *model, int index);
 void model_unpin_batch(struct model *model, const int *batch, int count, int turn);
+/* After a callback that had the context's info: a release that another thread's Invalidate left to this one. */
+void model_end_use_of_info(struct model *model, int index);
 void model_close_loop(struct model *model, int loop);
 
 /* model_timers.c */

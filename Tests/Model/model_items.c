@@ -25,6 +25,12 @@ static void release_context(struct model *model, int index) {
     model_note(model, ENTRY_CONTEXT_RELEASE, index, 0, 0);
 }
 
+void model_end_use_of_info(struct model *model, int index) {
+    if (!model->item[index].release_waits) return;
+    model->item[index].release_waits = false;
+    release_context(model, index);
+}
+
 void model_create(struct model *model, int index) {
     struct model_item *item = &model->item[index];
     const struct item_definition *definition = &model->program->item[index];
@@ -166,7 +172,15 @@ void model_invalidate(struct model *model, int index) {
         for (int mode = 0; mode < MODE_COMMON; mode++) take_from_mode(model, index, loop, mode);
     }
     /* S-TMR-42, S-OBS-16: inside the call. S-SRC-11: not for a source. */
-    if (!is_source(item)) release_context(model, index);
+    if (!is_source(item)) {
+        /* S-THR-8: not under a callback that has the info; a timer with a retain has its own reference (S-TMR-44). */
+        bool in_use = item->firing > 0 && item->firing_thread != model->gate.thread;
+        if (item->definition->kind == ITEM_TIMER && item->definition->has_retain) in_use = false;
+        if (in_use)
+            item->release_waits = true;
+        else
+            release_context(model, index);
+    }
     model_drop_if_unreferenced(model, index);
 }
 

@@ -58,12 +58,14 @@ static void run_functions(struct model *model, int loop, int mode) {
 static void call_observer(struct model *model, int index, int activity) {
     struct model_item *item = &model->item[index];
     item->firing++;
+    item->firing_thread = model->gate.thread;
     if (item->definition->has_callback) { /* S-OBS-14 */
         model_note(model, ENTRY_OBSERVE, index, activity, 0);
         model->gate.active[index]++;
         model_run_script(model, item->definition->script);
         model->gate.active[index]--;
     }
+    model_end_use_of_info(model, index); /* S-THR-8 */
     if (!item->definition->repeats) model_invalidate(model, index); /* S-OBS-7 */
     item->firing--;
 }
@@ -109,7 +111,7 @@ static void perform(struct model *model, int index) {
 
 /* P5. Returns whether any member performed (S-PASS-15). */
 static bool perform_signalled(struct model *model, int loop, const struct model_run *run) {
-    int batch[MAX_ITEMS], count = 0;
+    int batch[MAX_ITEMS], count = 0, turns;
     bool handled = false;
     for (int i = 0; i < MAX_ITEMS; i++) {
         const struct model_item *item = &model->item[i];
@@ -127,9 +129,9 @@ static bool perform_signalled(struct model *model, int loop, const struct model_
         }
         batch[at] = i;
     }
-    if (run->returns_handled && count > 1) count = 1; /* S-RUN-13 */
+    turns = run->returns_handled && count > 1 ? 1 : count; /* S-RUN-13 */
     for (int i = 0; i < count; i++) model_pin(model, batch[i]);
-    for (int i = 0; i < count; i++) {
+    for (int i = 0; i < turns; i++) {
         struct model_item *item = &model->item[batch[i]];
         /* S-SRC-33: removed or not; S-SRC-34: not an invalid one; S-SRC-35: not without its flag. */
         if (item->alive && item->valid && item->signalled) {
@@ -144,10 +146,12 @@ static bool perform_signalled(struct model *model, int loop, const struct model_
 }
 
 /* P13 for a port. */
-static bool serve_port(struct model *model, int index, int loop, int mode) {
+static bool serve_port(struct model *model, int index, int loop, const struct model_run *run) {
     struct model_item *item = &model->item[index];
     /* Since it ended the wait an AfterWaiting observer may have removed, invalidated or drained it (S-THR-6). */
-    if (!model_port_ready(model, index, loop, mode)) return false;
+    if (!model_port_ready(model, index, loop, run->mode)) return false;
+    /* Removed and added again by such an observer: the event may have gone with the old membership. */
+    if (item->put[loop][run->mode] != run->event_put && model_choose(model, 2) == 0) return false;
     item->signalled = false; /* S-SRC-45 */
     if (item->definition->port != PORT_PIPE) model_consume(model, index); /* S-SRC-46 */
     perform(model, index);
@@ -174,7 +178,7 @@ static int pass(struct model *model, int loop, struct model_run *run) {
     if (!poll) notify(model, loop, run->mode, kRLAfterWaiting); /* P12 */
     if (event == EVENT_TIMERS) /* P13, S-PASS-8 */
         model_serve_timers(model, loop, run->mode);
-    else if (event >= 0 && serve_port(model, event, loop, run->mode))
+    else if (event >= 0 && serve_port(model, event, loop, run))
         handled = true; /* S-RUN-12 */
     run_functions(model, loop, run->mode); /* P14 */
     /* P15, S-RUN-9: the first match wins. */

@@ -112,7 +112,10 @@ int64_t model_next_fire_date(struct model *model, int loop, int mode) {
         if (!item->alive || item->definition->kind != ITEM_TIMER || !item->in[loop][mode]) continue;
         if (first < 0 || model_earlier(model, loop, mode, i, first)) first = i;
     }
-    return first < 0 ? ANSWER_DATE_ZERO : model_date_answer(&model->item[first].date);
+    if (first < 0) return ANSWER_DATE_ZERO;
+    /* S-TMR-8: whether a timer without an instant counts here is not said. */
+    if (model->item[first].instant == TIME_NEVER && model_choose(model, 2) == 1) return ANSWER_DATE_ZERO;
+    return model_date_answer(&model->item[first].date);
 }
 
 /* S-TMR-51, S-TMR-52. */
@@ -128,6 +131,7 @@ static void fire(struct model *model, int index) {
     item->firing++;
     item->set_inside = false;
     item->served = item->instant;
+    item->firing_thread = model->gate.thread;
     /* S-TMR-44: the bracket. */
     if (definition->has_retain) model_note(model, ENTRY_CONTEXT_RETAIN, index, 0, 0);
     if (definition->has_callback) { /* S-TMR-12 */
@@ -136,6 +140,7 @@ static void fire(struct model *model, int index) {
         model_run_script(model, definition->script);
         model->gate.active[index]--;
     }
+    item->armed = ++model->serial;
     if (item->valid && item->interval == 0) {
         model_invalidate(model, index); /* S-TMR-28, S-TMR-40; its release comes before the bracket's */
     } else if (item->valid && !item->set_inside) {
@@ -146,9 +151,9 @@ static void fire(struct model *model, int index) {
         item->date.time = item->instant;
         item->was_past = item->was_past || item->past_serial;
         item->past_serial = 0;
-        item->armed = ++model->serial;
     }
     if (definition->has_retain) model_note(model, ENTRY_CONTEXT_RELEASE, index, 0, 0);
+    model_end_use_of_info(model, index); /* S-THR-8 */
     item->firing--;
 }
 

@@ -17,7 +17,9 @@ void model_write(struct model *model, int index, int count) {
 }
 
 void model_forget_overtaken(struct model *model, int b) {
-    for (int a = 0; a < MAX_ITEMS; a++) model->overtook[a][b] = false;
+    for (int loop = 0; loop < LOOPS; loop++)
+        for (int mode = 0; mode < MODES; mode++)
+            for (int a = 0; a < MAX_ITEMS; a++) model->overtook[loop][mode][a][b] = false;
 }
 
 void model_drain(struct model *model, int index) {
@@ -50,14 +52,14 @@ static void had_its_turn(struct model *model, int index, int loop, int mode) {
         if (other == index || !is_ready(model, other, loop, mode)) continue;
         /* Timers fire together, so one does not overtake another. */
         if (item->definition->kind == ITEM_TIMER && model->item[other].definition->kind == ITEM_TIMER) continue;
-        model->overtook[index][other] = true;
+        model->overtook[loop][mode][index][other] = true;
     }
 }
 
 /* S-PASS-10, S-PASS-13, S-PASS-14: nobody is served twice while somebody else waits for the first time. */
 static bool must_let_pass(const struct model *model, int index, int loop, int mode) {
     for (int other = 0; other < MAX_ITEMS; other++)
-        if (model->overtook[index][other] && is_ready(model, other, loop, mode)) return true;
+        if (model->overtook[loop][mode][index][other] && is_ready(model, other, loop, mode)) return true;
     return false;
 }
 
@@ -124,10 +126,11 @@ int model_wait(struct model *model, int loop, struct model_run *run, bool poll) 
         if (woken) run->woken = event != EVENT_NOTHING && model_choose(model, 2) == 1;
         if (event != EVENT_NOTHING && event != EVENT_TIMERS) {
             had_its_turn(model, event, loop, run->mode);
+            run->event_put = model->item[event].put[loop][run->mode];
             /* Timers and ports take turns; which port has the turn is the ports' own matter. */
             for (int i = 0; i < MAX_ITEMS; i++)
                 if (model->item[i].definition->kind == ITEM_TIMER)
-                    memset(model->overtook[i], 0, sizeof model->overtook[i]);
+                    memset(model->overtook[loop][run->mode][i], 0, sizeof model->overtook[0][0][i]);
         }
         for (int i = 0; i < MAX_ITEMS && event == EVENT_TIMERS; i++)
             if (model->item[i].alive && model->item[i].in[loop][run->mode] && model_timer_due(model, i))
