@@ -174,7 +174,7 @@ RL_TEST(a_caller_may_hold_the_lock_its_callbacks_take, "S-THR-4",
     add_source(&locked_source, kRLDefaultMode);
     add_timer(&locked_timer, FAR_FUTURE, 0.001, kRLDefaultMode);
     add_observer(&locked_observer, kRLAllActivities, kRLDefaultMode);
-    Thread *thread = thread_start(call_with_the_lock, loop);
+    Thread *thread = when_waiting(loop, call_with_the_lock, loop);
     while (!count_of(&lock_done)) RLRunInMode(kRLDefaultMode, 0.05, false);
     thread_join(thread);
     ck_assert_int_gt(locked_observer.calls, 0);

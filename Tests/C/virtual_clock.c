@@ -44,6 +44,8 @@ void virtual_clock_start(void) {
     running = true;
 }
 
+void virtual_clock_stop(void) { running = false; }
+
 void virtual_clock_advance(double seconds) {
     monotonic += (int64_t)(seconds * 1e9);
     wall += (int64_t)(seconds * 1e9);
