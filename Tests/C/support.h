@@ -25,6 +25,16 @@
 #include <pthread.h>
 #include <stdbool.h>
 
+/* Which sanitizer this is built with, for the few cases that cannot run with one. */
+#if defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define WITH_THREAD_SANITIZER 1
+#endif
+#if __has_feature(address_sanitizer)
+#define WITH_ADDRESS_SANITIZER 1
+#endif
+#endif
+
 /* Cases */
 
 typedef struct TestCase {

@@ -166,7 +166,7 @@ RL_TEST(run_ends_when_finished, "S-RUN-8 S-RUN-16",
     add_source(&source, kRLDefaultMode);
     coming_and_going.source = source.source;
     RLSourceSignal(source.source);
-    add_timer(&timer, date_in(0.05), 0, kRLDefaultMode);
+    add_timer(&timer, date_in(0.3), 0, kRLDefaultMode);
     RLRun();
     expect_trace("E BT BS s BT BS BW AW t X");
     RLRun();

@@ -8,14 +8,6 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define SANITIZED 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define SANITIZED 1
-#endif
-#endif
-
 /* What the handler does; set before the signal is sent. */
 static RLRunLoopRef loop_of_handler;
 static RLSourceRef source_of_handler;
@@ -136,7 +128,8 @@ RL_TEST(handler_at_any_time, "S-WAKE-12",
     ck_assert_int_eq(function.calls, function.releases);
 }
 
-#if !defined(SANITIZED)
+/* The sanitizers need stack of their own. */
+#if !defined(WITH_THREAD_SANITIZER) && !defined(WITH_ADDRESS_SANITIZER)
 
 /* Room for the handler's own frame beside the 4 KiB of the calls. */
 enum { own_frame = 256 };

@@ -33,23 +33,32 @@ RL_TEST(stop_ends_the_innermost_run, "S-STOP-2 S-NEST-2 S-NEST-6",
     add_source(&inner, "inner");
     RLSourceSignal(outer.source);
     RLSourceSignal(inner.source);
-    expect_run(kRLDefaultMode, 0.02, false, TimedOut);
+    expect_run(kRLDefaultMode, 0.2, false, TimedOut);
     expect_trace("E BT BS s n.E n.BT n.BS i n.X BT BS BW AW X");
 }
 
 static void run_inner_for_ever(Probe *self) { expect_run(self->mode, 1e9, false, Stopped); }
 
+static void stop_both_runs(void *observer) {
+    Probe *outer_waits = observer;
+    RLStop(outer_waits->loop);
+    wait_until_count(&outer_waits->calls, 1);
+    wait_until_waiting(outer_waits->loop);
+    RLStop(outer_waits->loop);
+}
+
 RL_TEST(stop_from_a_thread_ends_the_innermost_run, "S-STOP-2 S-STOP-8",
-        "A stop from another thread ends the nested run only") {
-    Probe outer = {.name = "s", .action = run_inner_for_ever, .mode = "inner"};
+        "A stop from another thread ends the nested run only; the outer one needs its own") {
+    Probe outer = {.name = "s", .action = run_inner_for_ever, .mode = "inner"}, waits = {0};
     RLRunLoopRef loop = RLGetCurrent();
     observe(loop, kRLDefaultMode);
     observe_as(loop, "inner", "n.");
     keep_alive(loop, "inner");
     add_source(&outer, kRLDefaultMode);
+    add_observer(&waits, kRLBeforeWaiting, kRLDefaultMode);
     RLSourceSignal(outer.source);
-    Thread *thread = when_waiting(loop, call_stop, loop);
-    expect_run(kRLDefaultMode, 0.02, false, TimedOut);
+    Thread *thread = when_waiting(loop, stop_both_runs, &waits);
+    expect_run(kRLDefaultMode, 1e9, false, Stopped);
     thread_join(thread);
     expect_trace("E BT BS s n.E n.BT n.BS n.BW n.AW n.X BT BS BW AW X");
 }

@@ -3,6 +3,16 @@
 
 #include <math.h>
 
+/* Wakes the loop, and stops it in its next wait. */
+static void wake_then_stop(void *observer) {
+    Probe *waits = observer;
+    int before = count_of(&waits->calls);
+    RLWakeUp(waits->loop);
+    wait_until_count(&waits->calls, before + 1);
+    wait_until_waiting(waits->loop);
+    RLStop(waits->loop);
+}
+
 static void wake_ten_times(void *loop) {
     for (int i = 0; i < 10; i++) RLWakeUp(loop);
 }
@@ -11,13 +21,14 @@ RL_TEST(wake_up_makes_another_pass, "S-WAKE-1 S-WAKE-7",
         "A wake-up ends the wait, AfterWaiting is called, another pass follows, and the run goes "
         "on, with and without ports") {
     RLRunLoopRef loop = RLGetCurrent();
-    Probe port = {0};
+    Probe port = {0}, waits = {0};
     observe(loop, kRLDefaultMode);
     keep_alive(loop, kRLDefaultMode);
+    add_observer(&waits, kRLBeforeWaiting, kRLDefaultMode);
     for (int with_port = 0; with_port < 2; with_port++) {
         if (with_port) add_port(&port, make_eventfd(), kRLDefaultMode);
-        Thread *thread = when_waiting(loop, call_wake_up, loop);
-        expect_run(kRLDefaultMode, 0.3, true, TimedOut);
+        Thread *thread = when_waiting(loop, wake_then_stop, &waits);
+        expect_run(kRLDefaultMode, INFINITY, true, Stopped);
         thread_join(thread);
         expect_trace("E BT BS BW AW BT BS BW AW X");
     }
@@ -34,18 +45,18 @@ RL_TEST(wake_ups_coalesce, "S-WAKE-2",
     observe(loop, kRLDefaultMode);
     keep_alive(loop, kRLDefaultMode);
     RLAddObserver(loop, probe_observer(&observer, kRLBeforeWaiting, false, 0), kRLDefaultMode);
-    expect_run(kRLDefaultMode, 0.02, false, TimedOut);
+    expect_run(kRLDefaultMode, 0.2, false, TimedOut);
     expect_trace("E BT BS BW AW BT BS BW AW X");
 }
 
-/* Wakes in one observer of the activity and expects the trace of a run of 0.02 s. */
+/* Wakes in one observer of the activity and expects the trace of a run of 0.2 s. */
 static void wake_in(RLActivity activity, const char *expected) {
     RLRunLoopRef loop = RLGetCurrent();
     Probe observer = {.action = action_wake_up};
     observe(loop, kRLDefaultMode);
     keep_alive(loop, kRLDefaultMode);
     RLAddObserver(loop, probe_observer(&observer, activity, false, 0), kRLDefaultMode);
-    expect_run(kRLDefaultMode, 0.02, false, TimedOut);
+    expect_run(kRLDefaultMode, 0.2, false, TimedOut);
     expect_trace(expected);
 }
 
@@ -79,15 +90,15 @@ RL_TEST(wake_up_in_functions_and_sources, "S-WAKE-3",
     observe(loop, kRLDefaultMode);
     add_source(&source, kRLDefaultMode);
     probe_perform(&function, loop, kRLDefaultMode);
-    expect_run(kRLDefaultMode, 0.02, false, TimedOut);
+    expect_run(kRLDefaultMode, 0.2, false, TimedOut);
     expect_trace("E BT BS f BW AW BT BS BW AW X");
     RLSourceSignal(source.source);
-    expect_run(kRLDefaultMode, 0.02, false, TimedOut);
+    expect_run(kRLDefaultMode, 0.2, false, TimedOut);
     expect_trace("E BT BS s BT BS BW AW X");
     source.action = queue_its_data;
     source.data = &function;
     RLSourceSignal(source.source);
-    expect_run(kRLDefaultMode, 0.02, false, TimedOut);
+    expect_run(kRLDefaultMode, 0.2, false, TimedOut);
     expect_trace("E BT BS s f BT BS BW AW X");
 }
 
@@ -107,16 +118,16 @@ RL_TEST(wake_up_in_served_events, "S-WAKE-4",
     observe(loop, kRLDefaultMode);
     keep_alive(loop, kRLDefaultMode);
     add_timer(&timer, date_in(-1), 0, kRLDefaultMode);
-    expect_run(kRLDefaultMode, 0.02, false, TimedOut);
+    expect_run(kRLDefaultMode, 0.2, false, TimedOut);
     expect_trace("E BT BS BW AW t BT BS BW AW X");
     add_port(&port, make_eventfd(), kRLDefaultMode);
     eventfd_signal(port.fd);
-    expect_run(kRLDefaultMode, 0.02, false, TimedOut);
+    expect_run(kRLDefaultMode, 0.2, false, TimedOut);
     expect_trace("E BT BS BW AW p BT BS BW AW X");
     timer.action = queue_its_data;
     timer.data = &function;
     add_timer(&timer, date_in(-1), 0, kRLDefaultMode);
-    expect_run(kRLDefaultMode, 0.02, false, TimedOut);
+    expect_run(kRLDefaultMode, 0.2, false, TimedOut);
     expect_trace("E BT BS BW AW t f BT BS BW AW X");
 }
 
@@ -216,16 +227,23 @@ RL_TEST(functions_with_a_wake_up_are_not_lost, "S-WAKE-8 S-BLK-2",
     ck_assert_int_eq(function.calls, 200);
 }
 
+static void signal_wake_then_stop(void *probes) {
+    Probe *source = probes;
+    RLSourceSignal(source[0].source);
+    wake_then_stop(&source[1]);
+}
+
 RL_TEST(signal_for_another_mode_is_kept, "S-WAKE-8 S-MODE-23",
         "A source signalled with a wake-up while another mode waits performs, without waiting, as "
         "soon as its mode runs") {
     RLRunLoopRef loop = RLGetCurrent();
-    Probe source = {.name = "s"};
-    add_source(&source, kRLDefaultMode);
+    Probe source_and_waits[2] = {{.name = "s"}};
+    add_source(&source_and_waits[0], kRLDefaultMode);
     keep_alive(loop, "other");
     observe(loop, "other");
-    Thread *thread = when_waiting(loop, call_signal_and_wake_up, &source);
-    expect_run("other", 0.3, true, TimedOut);
+    add_observer(&source_and_waits[1], kRLBeforeWaiting, "other");
+    Thread *thread = when_waiting(loop, signal_wake_then_stop, source_and_waits);
+    expect_run("other", INFINITY, true, Stopped);
     thread_join(thread);
     expect_trace("E BT BS BW AW BT BS BW AW X");
     expect_run(kRLDefaultMode, INFINITY, true, HandledSource);

@@ -122,7 +122,7 @@ RL_TEST(stop_of_a_nested_run_is_no_wake_up, "S-WAKE-9 S-STOP-2",
     observe(loop, kRLDefaultMode);
     add_observer(&observer, kRLBeforeWaiting, kRLDefaultMode);
     Thread *thread = when_waiting(loop, call_stop, loop);
-    expect_run(kRLDefaultMode, 0.5, false, TimedOut);
+    expect_run(kRLDefaultMode, 1, false, TimedOut);
     thread_join(thread);
     expect_trace("E BT BS BW inner-done AW X");
 }
@@ -320,7 +320,7 @@ RL_TEST(spin_limits_of_any_value, "S-WAKE-16",
         expect_run(kRLDefaultMode, 0.0002, false, TimedOut);
         expect_trace("E BT BS BW AW X");
         add_timer(&timer, date_in(0.003), 0, kRLDefaultMode);
-        expect_run(kRLDefaultMode, 0.02, false, TimedOut);
+        expect_run(kRLDefaultMode, 0.2, false, TimedOut);
         expect_trace("E BT BS BW AW t BT BS BW AW X");
         eventfd_signal(port.fd);
         expect_run(kRLDefaultMode, INFINITY, true, HandledSource);
