@@ -58,6 +58,7 @@ let package = Package(
             ]),
 
         .testTarget(name: "RunLoopKitTests", dependencies: ["RunLoopKit"]),
+        .testTarget(name: "RunLoopCoreTests", dependencies: ["RunLoopCore"]),
 
         // An example: C code and Swift code on one loop.
         .target(
