@@ -1,0 +1,212 @@
+/* Descriptions, and the lines of the log. */
+#define _GNU_SOURCE
+#include "support.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+static int described;
+static char *describe(const void *info) {
+    described++;
+    ck_assert_ptr_nonnull(info);
+    return strdup((const char *)info);
+}
+
+static bool is_printable(const char *text) {
+    for (; *text; text++)
+        if ((unsigned char)*text < 0x20 || (unsigned char)*text >= 0x7F) return false;
+    return true;
+}
+
+static void expect_described(RLTypeRef object, const char *part) {
+    char *text = RLCopyDescription(object);
+    ck_assert_ptr_nonnull(text);
+    ck_assert_msg(strstr(text, part) != NULL, "\"%s\" is not in: %s", part, text);
+    free(text);
+}
+
+RL_TEST(descriptions_are_made_when_asked_for, "S-ARG-8",
+        "copyDescription is called by RLCopyDescription, whose answer has its text, and by no other") {
+    RLRunLoopRef loop = RLGetCurrent();
+    RLSourceContext source_context = {.info = "the source's info", .copyDescription = describe};
+    RLTimerContext timer_context = {.info = "the timer's info", .copyDescription = describe};
+    RLObserverContext observer_context = {.info = "the observer's info", .copyDescription = describe};
+    RLSourceRef source = RLSourceCreate(0, &source_context);
+    RLTimerRef timer = RLTimerCreate(0, 1000, 0, 0, NULL, &timer_context);
+    RLObserverRef observer =
+        RLObserverCreate(kRLAllActivities, true, 0, NULL, &observer_context);
+    RLAddSource(loop, source, kRLDefaultMode);
+    RLAddTimer(loop, timer, kRLDefaultMode);
+    RLAddObserver(loop, observer, kRLDefaultMode);
+    RLSourceSignal(source);
+    expect_run(kRLDefaultMode, 0, false, TimedOut);
+    ck_assert_int_eq(described, 0);
+    expect_described(source, "the source's info");
+    expect_described(timer, "the timer's info");
+    expect_described(observer, "the observer's info");
+    ck_assert_int_eq(described, 3);
+    RLSourceInvalidate(source);
+    RLTimerInvalidate(timer);
+    RLObserverInvalidate(observer);
+    ck_assert_int_eq(described, 3);
+    RLRelease(source);
+    RLRelease(timer);
+    RLRelease(observer);
+    ck_assert_int_eq(described, 3);
+}
+
+RL_TEST(an_invalid_item_s_info_is_not_described, "S-ARG-8 S-TMR-43 S-OBS-16",
+        "copyDescription is not called with the NULL info of an invalidated timer or observer") {
+    RLTimerContext timer_context = {.info = "info", .copyDescription = describe};
+    RLObserverContext observer_context = {.info = "info", .copyDescription = describe};
+    RLTimerRef timer = RLTimerCreate(0, 0, 0, 0, NULL, &timer_context);
+    RLObserverRef observer = RLObserverCreate(0, true, 0, NULL, &observer_context);
+    RLTimerInvalidate(timer);
+    RLObserverInvalidate(observer);
+    free(RLCopyDescription(timer));
+    free(RLCopyDescription(observer));
+    ck_assert_int_eq(described, 0);
+    RLRelease(timer);
+    RLRelease(observer);
+}
+
+RL_TEST(an_invalid_source_s_info_is_described, "S-ARG-8 S-SRC-11",
+        "The info of an invalid source lives and may still be described") {
+    RLSourceContext context = {.info = "living info", .copyDescription = describe};
+    RLSourceRef source = RLSourceCreate(0, &context);
+    RLSourceInvalidate(source);
+    expect_described(source, "living info");
+    RLRelease(source);
+}
+
+static char *describe_as_null(const void *info) {
+    (void)info;
+    described++;
+    return NULL;
+}
+
+RL_TEST(a_null_description_is_allowed, "S-ARG-8",
+        "A copyDescription that answers NULL is survived") {
+    RLSourceContext context = {.info = "info", .copyDescription = describe_as_null};
+    RLSourceRef source = RLSourceCreate(0, &context);
+    char *text = RLCopyDescription(source);
+    ck_assert_ptr_nonnull(text);
+    free(text);
+    ck_assert_int_eq(described, 1);
+    RLRelease(source);
+}
+
+RL_TEST(every_type_has_a_description, "S-ARG-8 S-REF-1",
+        "Every object has a description, which the caller frees, also while the loop runs") {
+    static Probe source = {0}, port = {0}, timer = {0}, observer = {0};
+    RLRunLoopRef loop = RLGetCurrent();
+    RLTypeRef objects[] = {loop,
+                           add_source(&source, kRLDefaultMode),
+                           add_port(&port, -1, kRLDefaultMode),
+                           add_timer(&timer, FAR_FUTURE, 1, kRLCommonModes),
+                           add_observer(&observer, kRLEntry, "odd \x01\xff name"),
+                           RLDataCreate("\x01\xff", 2)};
+    for (int i = 0; i < 6; i++) {
+        char *text = RLCopyDescription(objects[i]);
+        ck_assert_ptr_nonnull(text);
+        ck_assert_uint_gt(strlen(text), 0);
+        free(text);
+    }
+    RLRelease(objects[5]);
+}
+
+RL_TEST(odd_mode_names_are_printable_in_descriptions, "S-ARG-9",
+        "Control characters of a mode's name do not get into the description of its loop") {
+    RLRunLoopRef loop = RLGetCurrent();
+    keep_alive(loop, "bell\a escape\x1b[2J newline\n byte\xff");
+    char *text = RLCopyDescription(loop);
+    ck_assert_ptr_null(strchr(text, '\a'));
+    ck_assert_ptr_null(strchr(text, '\x1b'));
+    ck_assert_ptr_null(strchr(text, '\xff'));
+    free(text);
+}
+
+/* The log */
+
+static void run_pseudo_mode(void *argument) {
+    (void)argument;
+    expect_run(kRLCommonModes, 0, false, Finished);
+}
+
+RL_TEST(lines_go_to_the_handler, "S-ARG-9 S-MODE-19",
+        "A log line goes to the handler with its info, once, and not to standard error") {
+    log_capture();
+    ChildResult result = run_child(run_pseudo_mode, NULL);
+    ck_assert_int_eq(result.status, 0);
+    ck_assert_str_eq(result.output, "");
+    run_pseudo_mode(NULL);
+    run_pseudo_mode(NULL);
+    ck_assert_int_eq(log_count(), 1);
+    ck_assert_uint_gt(strlen(log_text()), 1);
+}
+
+static void *handler_info;
+static char handler_line[1024];
+static void keep_line(const char *line, void *info) {
+    handler_info = info;
+    strncpy(handler_line, line, sizeof handler_line - 1);
+}
+
+RL_TEST(a_line_is_one_printable_line, "S-ARG-9",
+        "The handler gets its info and a printable text without a newline") {
+    RLSetLogHandler(keep_line, &handler_info);
+    run_pseudo_mode(NULL);
+    ck_assert_ptr_eq(handler_info, &handler_info);
+    ck_assert(is_printable(handler_line));
+    ck_assert_uint_gt(strlen(handler_line), 0);
+}
+
+static void run_without_handler(void *argument) {
+    log_capture();
+    RLSetLogHandler(NULL, argument);
+    run_pseudo_mode(NULL);
+    ck_assert_int_eq(log_count(), 0);
+}
+
+RL_TEST(without_a_handler_lines_go_to_standard_error, "S-ARG-9",
+        "At first, and again after NULL, lines go to standard error") {
+    ChildResult result = run_child(run_pseudo_mode, NULL);
+    ck_assert_int_eq(result.status, 0);
+    ck_assert_uint_gt(strlen(result.output), 1);
+    ck_assert_int_eq(result.output[strlen(result.output) - 1], '\n');
+    result = run_child(run_without_handler, NULL);
+    ck_assert_int_eq(result.status, 0);
+    ck_assert_uint_gt(strlen(result.output), 1);
+}
+
+RL_TEST(a_line_is_one_write, "S-ARG-9", "The default handler writes a line with one write") {
+    int ends[2], saved = dup(STDERR_FILENO);
+    char first[4096], second[16];
+    ck_assert_int_eq(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends), 0);
+    ck_assert_int_ge(dup2(ends[1], STDERR_FILENO), 0);
+    run_pseudo_mode(NULL);
+    ck_assert_int_ge(dup2(saved, STDERR_FILENO), 0);
+    close(ends[1]);
+    ssize_t length = read(ends[0], first, sizeof first - 1);
+    ck_assert_int_gt(length, 1);
+    first[length] = '\0';
+    ck_assert_int_eq(first[length - 1], '\n');
+    ck_assert_ptr_eq(strchr(first, '\n'), first + length - 1);
+    ck_assert_int_eq(read(ends[0], second, sizeof second), 0);
+}
+
+static void change_handler(const char *line, void *info) {
+    (void)line;
+    trace("line");
+    RLSetLogHandler(NULL, NULL);
+    RLSetLogHandler(change_handler, info);
+}
+
+RL_TEST(a_handler_may_set_another, "S-ARG-9 S-THR-3",
+        "The handler is called with no lock held and may set the handler") {
+    RLSetLogHandler(change_handler, NULL);
+    run_pseudo_mode(NULL);
+    expect_trace("line");
+}

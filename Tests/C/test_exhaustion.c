@@ -1,0 +1,281 @@
+/*
+ * No descriptor to be had (S-ARG-10): by the limit of the process, and by refusing the calls with which
+ * the library makes descriptors. The probes are static, because what is left in a loop outlives the
+ * case that put it there.
+ */
+#define _GNU_SOURCE
+#include "support.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+/* The replaced calls: an errno other than 0 refuses them, and refusals are counted. */
+
+static int epoll_refusal, eventfd_refusal, refusals;
+
+static bool refuses(const int *refusal) {
+    int error = __atomic_load_n(refusal, __ATOMIC_SEQ_CST);
+    if (error == 0) return false;
+    __atomic_add_fetch(&refusals, 1, __ATOMIC_SEQ_CST);
+    errno = error;
+    return true;
+}
+
+int epoll_create1(int flags) {
+    return refuses(&epoll_refusal) ? -1 : (int)syscall(SYS_epoll_create1, flags);
+}
+
+int eventfd(unsigned int value, int flags) {
+    return refuses(&eventfd_refusal) ? -1 : (int)syscall(SYS_eventfd2, value, flags);
+}
+
+static void set_refusals(int epoll, int event) {
+    __atomic_store_n(&epoll_refusal, epoll, __ATOMIC_SEQ_CST);
+    __atomic_store_n(&eventfd_refusal, event, __ATOMIC_SEQ_CST);
+}
+static void allow_all(void) { set_refusals(0, 0); }
+
+/* The limit of the process: no number above the highest one in use, and none below is free. */
+
+static struct rlimit old_limit;
+static int fillers[1024], filler_count;
+
+static void exhaust_descriptors(void) {
+    ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &old_limit), 0);
+    struct rlimit limit = {64, old_limit.rlim_max};
+    ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
+    int fd;
+    while ((fd = dup(0)) >= 0) fillers[filler_count++] = fd;
+    ck_assert_int_eq(errno, EMFILE);
+}
+static void give_descriptors_back(void) {
+    while (filler_count > 0) close(fillers[--filler_count]);
+    ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &old_limit), 0);
+}
+
+/* Without a port source */
+
+static Probe source = {.name = "s"}, timer = {.name = "t"}, function = {.name = "f"};
+static Probe port = {.name = "p"};
+static int ends[2];
+static void read_one(Probe *self) { read_byte(self->fd); }
+static void signal_and_wake(void *argument) {
+    (void)argument;
+    RLSourceSignal(source.source);
+    RLWakeUp(source.loop);
+}
+static void stop(void *loop) { RLStop(loop); }
+static void wake(void *loop) { RLWakeUp(loop); }
+
+static void check_everything_else(RLMode mode) {
+    RLRunLoopRef loop = RLGetCurrent();
+    double start = monotonic_now();
+    source = (Probe){.name = "s"};
+    timer = (Probe){.name = "t"};
+    function = (Probe){.name = "f"};
+    add_source(&source, mode);
+    RLSourceSignal(source.source);
+    expect_run(mode, 60, true, HandledSource);
+    add_timer(&timer, date_in(0.02), 0, mode);
+    probe_perform(&function, loop, mode);
+    expect_run(mode, 0.1, false, TimedOut);
+    ck_assert_double_ge(monotonic_now() - start, 0.1 - 1e-6);
+    expect_trace("s f t");
+    Thread *thread = when_waiting(loop, signal_and_wake, NULL);
+    expect_run(mode, 1e6, true, HandledSource);
+    thread_join(thread);
+    expect_trace("s");
+    thread = when_waiting(loop, stop, loop);
+    expect_run(mode, 1e6, false, Stopped);
+    thread_join(thread);
+    RLObserverRef observer = observe(loop, mode);
+    thread = when_waiting(loop, wake, loop);
+    expect_run(mode, 1, false, TimedOut);
+    thread_join(thread);
+    expect_trace("E BT BS BW AW BT BS BW AW X");
+    RLObserverInvalidate(observer);
+    RLSourceInvalidate(source.source);
+}
+
+RL_TEST(without_descriptors_all_but_ports_works, "S-ARG-10",
+        "At the limit of descriptors sources, timers, functions, wake-up, stop and deadlines work") {
+    exhaust_descriptors();
+    check_everything_else(kRLDefaultMode);
+    give_descriptors_back();
+}
+RL_TEST(without_epoll_all_but_ports_works, "S-ARG-10",
+        "When epoll_create1 is refused everything but ports works") {
+    set_refusals(EMFILE, 0);
+    check_everything_else(kRLDefaultMode);
+}
+RL_TEST(without_eventfd_all_but_ports_works, "S-ARG-10",
+        "When eventfd is refused everything but ports works") {
+    set_refusals(0, EMFILE);
+    check_everything_else(kRLDefaultMode);
+}
+
+static void use_loop(void *argument) {
+    (void)argument;
+    check_everything_else(kRLDefaultMode);
+}
+
+RL_TEST(a_new_thread_needs_no_descriptor, "S-ARG-10",
+        "A loop made when there is no descriptor works, and ends with its thread") {
+    exhaust_descriptors();
+    thread_join(thread_start(use_loop, NULL));
+    give_descriptors_back();
+}
+
+/* With a port source */
+
+static void make_ready_port(void) {
+    make_pipe(ends);
+    write_byte(ends[1]);
+    port = (Probe){.name = "p", .action = read_one};
+    probe_port(&port, ends[0]);
+}
+
+static void check_unserved_port(void) {
+    RLRunLoopRef loop = RLGetCurrent();
+    log_capture();
+    RLAddSource(loop, port.source, kRLDefaultMode);
+    ck_assert(RLContainsSource(loop, port.source, kRLDefaultMode));
+    RLObserverRef observer = observe(loop, kRLDefaultMode);
+    expect_run(kRLDefaultMode, 0.35, true, TimedOut);
+    /* Trying again is no pass, and says nothing more. */
+    expect_trace("E BT BS BW AW X");
+    ck_assert_int_eq(log_count(), 1);
+    RLObserverInvalidate(observer);
+    check_everything_else(kRLDefaultMode);
+    ck_assert_int_eq(port.calls, 0);
+    ck_assert_int_eq(log_count(), 1);
+}
+
+static void check_served_port(void) {
+    expect_run(kRLDefaultMode, 1e6, true, HandledSource);
+    expect_trace("p");
+    write_byte(ends[1]);
+    expect_run(kRLDefaultMode, 1e6, true, HandledSource);
+    expect_trace("p");
+    RLSourceInvalidate(port.source);
+    RLRelease(port.source);
+}
+
+RL_TEST(a_port_is_served_once_there_are_descriptors, "S-ARG-10",
+        "At the limit a port source is added with one log line, the loop goes on, and the port is "
+        "served when descriptors can be had again") {
+    make_ready_port();
+    exhaust_descriptors();
+    check_unserved_port();
+    give_descriptors_back();
+    check_served_port();
+}
+RL_TEST(a_port_is_served_once_there_is_an_epoll, "S-ARG-10",
+        "A port source whose epoll_create1 was refused with EMFILE is served later") {
+    make_ready_port();
+    set_refusals(EMFILE, 0);
+    check_unserved_port();
+    allow_all();
+    check_served_port();
+}
+RL_TEST(a_port_is_served_once_the_system_has_files, "S-ARG-10",
+        "A port source whose epoll_create1 was refused with ENFILE is served later") {
+    make_ready_port();
+    set_refusals(ENFILE, 0);
+    check_unserved_port();
+    allow_all();
+    check_served_port();
+}
+RL_TEST(a_port_is_served_once_there_is_an_eventfd, "S-ARG-10",
+        "A port source is served later if eventfd was refused when it was added") {
+    make_ready_port();
+    set_refusals(0, EMFILE);
+    check_unserved_port();
+    allow_all();
+    check_served_port();
+}
+
+static void allow_silently(void *argument) {
+    int before = count_of(&refusals);
+    (void)argument;
+    /* At least one more attempt in the same wait is refused; then one is not. */
+    while (count_of(&refusals) == before) sched_yield();
+    allow_all();
+}
+
+RL_TEST(a_waiting_loop_tries_again, "S-ARG-10",
+        "A loop that waits finds out by itself that descriptors can be had again") {
+    make_ready_port();
+    set_refusals(EMFILE, EMFILE);
+    log_capture();
+    RLAddSource(RLGetCurrent(), port.source, kRLDefaultMode);
+    Thread *thread = when_waiting(RLGetCurrent(), allow_silently, NULL);
+    expect_run(kRLDefaultMode, 1e6, true, HandledSource);
+    thread_join(thread);
+    expect_trace("p");
+    RLRelease(port.source);
+}
+
+RL_TEST(nothing_spins, "S-ARG-10",
+        "While descriptors are refused the loop tries again a few times a second, not all the time") {
+    make_ready_port();
+    set_refusals(EMFILE, EMFILE);
+    log_capture();
+    RLAddSource(RLGetCurrent(), port.source, kRLDefaultMode);
+    int before = count_of(&refusals);
+    expect_run(kRLDefaultMode, 1, true, TimedOut);
+    ck_assert_int_gt(count_of(&refusals) - before, 1);
+    ck_assert_int_lt(count_of(&refusals) - before, 100);
+    RLRelease(port.source);
+}
+
+RL_TEST(an_unserved_port_may_be_removed, "S-ARG-10",
+        "Removing or invalidating a port source that never had a descriptor leaves nothing behind") {
+    make_ready_port();
+    set_refusals(EMFILE, EMFILE);
+    log_capture();
+    RLAddSource(RLGetCurrent(), port.source, kRLDefaultMode);
+    RLRemoveSource(RLGetCurrent(), port.source, kRLDefaultMode);
+    expect_run(kRLDefaultMode, 60, true, Finished);
+    RLAddSource(RLGetCurrent(), port.source, kRLDefaultMode);
+    RLSourceInvalidate(port.source);
+    expect_run(kRLDefaultMode, 60, true, Finished);
+    allow_all();
+    expect_run(kRLDefaultMode, 60, true, Finished);
+    expect_trace("");
+    RLRelease(port.source);
+}
+
+RL_TEST(a_mode_that_has_its_descriptors_goes_on, "S-ARG-10",
+        "Exhaustion does not disturb a mode whose ports were registered before") {
+    static Probe early = {.name = "early", .action = read_one};
+    int early_ends[2];
+    make_pipe(early_ends);
+    add_port(&early, early_ends[0], "early");
+    expect_run("early", 0.01, true, TimedOut);
+    make_ready_port();
+    set_refusals(EMFILE, EMFILE);
+    log_capture();
+    RLAddSource(RLGetCurrent(), port.source, kRLDefaultMode);
+    write_byte(early_ends[1]);
+    expect_run("early", 60, true, HandledSource);
+    expect_trace("early");
+    expect_run(kRLDefaultMode, 0.01, true, TimedOut);
+    allow_all();
+    check_served_port();
+}
+
+RL_TEST(low_limits_leave_room, "S-ARG-10",
+        "Where the limit allows only small numbers the library's descriptors are small ones") {
+    struct rlimit limit = {40, 40};
+    ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
+    make_ready_port();
+    RLAddSource(RLGetCurrent(), port.source, kRLDefaultMode);
+    check_served_port();
+    check_everything_else(kRLDefaultMode);
+}
