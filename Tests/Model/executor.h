@@ -9,7 +9,7 @@
 
 struct executor_options {
     bool real_clock; /* for a library that the virtual clock does not reach */
-    int planted;     /* the trace entry to lose; -1: none */
+    int planted;     /* the callback that is not noted; -1: none */
 };
 
 /* The exit status of the process when the library does not come back from a wait. */

@@ -151,7 +151,7 @@ static void usage(void) {
          "  --count N          how many sequences (10000)\n"
          "  --length N         operations in a sequence (20)\n"
          "  --reports N        how many failing seeds to print (3)\n"
-         "  --plant N          lose entry N of every trace, to see that it is noticed\n"
+         "  --plant N          do not note callback N of each sequence, to see that it is noticed\n"
          "  --verbose          print whole traces; with --count up to 10 also of what passes\n"
          "  --no-time          nothing waits or looks at the clock\n"
          "  --no-other-thread  one loop only\n"

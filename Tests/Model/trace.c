@@ -8,13 +8,13 @@
 
 void trace_clear(struct trace *trace) {
     trace->count = 0;
-    trace->added = 0;
+    trace->callbacks = 0;
     trace->overflow = false;
     trace->planted = -1;
 }
 
 void trace_add(struct trace *trace, struct entry entry) {
-    if (trace->added++ == trace->planted) return;
+    if (entry.kind <= ENTRY_FUNCTION && trace->callbacks++ == trace->planted) return;
     if (trace->count == TRACE_CAPACITY) {
         trace->overflow = true;
         return;

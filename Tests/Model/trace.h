@@ -40,8 +40,8 @@ struct entry {
 struct trace {
     int count;
     bool overflow;
-    int planted; /* the entry with this number is lost, to prove that a loss is noticed; -1: none */
-    int added;
+    int planted; /* the callback with this number is lost, to prove that a loss is noticed; -1: none */
+    int callbacks;
     struct entry entry[TRACE_CAPACITY];
 };
 
