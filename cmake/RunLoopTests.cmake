@@ -18,7 +18,7 @@ if(RUNLOOP_SANITIZE)
     set(supp ${PROJECT_SOURCE_DIR}/scripts/suppressions)
     # Tests fork (Check runs each case in a child), and a thread may outlive main.
     set(rl_test_environment "CK_TIMEOUT_MULTIPLIER=5" "RL_TEST_TIMEOUT=300"
-        "TSAN_OPTIONS=suppressions=${supp}/thread.supp:die_after_fork=0:halt_on_error=0:second_deadlock_stack=1"
+        "TSAN_OPTIONS=suppressions=${supp}/thread.supp:die_after_fork=0:atexit_sleep_ms=0:second_deadlock_stack=1"
         "ASAN_OPTIONS=detect_leaks=1:detect_stack_use_after_return=0"
         "LSAN_OPTIONS=suppressions=${supp}/address.supp:print_suppressions=0"
         "UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1")
