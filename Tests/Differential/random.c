@@ -1,7 +1,7 @@
 /* Random scenarios, by seed: the two programs draw the same numbers and must say the same words. They
  * stay away from what the rules let CoreFoundation do otherwise: stale wake-ups and idle passes (only
- * polls, no stop, no ports), sources invalidated in a batch, common timers and observers taken out of
- * single modes. */
+ * polls, no stop, no ports), sources invalidated in a batch, dates set in a timer's callback, common
+ * timers and observers taken out of single modes. */
 #define _GNU_SOURCE
 #include "scenario.h"
 
@@ -92,20 +92,25 @@ static void membership(unsigned number) {
 
 /* Polls: callbacks do random things, also run the loop again. */
 
-static int budget, depth;
+static int budget, depth, timersFiring;
 
 static void random_step(bool outside);
 
 static Act random_act(void) {
-    return ^{
+    return (Act)_Block_copy((const void *)^{
         depth++;
         for (unsigned n = draw(3); n > 0; n--) random_step(false);
         depth--;
-    };
+    });
 }
 
 static void renew_timer(unsigned i) {
-    timers[i] = timer(numbered("t", i), -1, draw(2) ? 1000 : 0, random_act());
+    Act act = random_act();
+    timers[i] = timer(numbered("t", i), -1, draw(2) ? 1000 : 0, ^{
+        timersFiring++;
+        act();
+        timersFiring--;
+    });
 }
 static void renew_observer(unsigned i) {
     const RLOptionFlags masks[] = {kRLEntry | kRLExit, kRLBeforeTimers, kRLBeforeSources | kRLEntry,
@@ -137,7 +142,9 @@ static void random_step(bool outside) {
     case 5: RLRemoveSource(loop, sources[i], mode); break;
     case 6: case 7: RLAddTimer(loop, timers[i], mode); break;
     case 8: RLRemoveTimer(loop, timers[i], mode); break;
-    case 9: RLTimerSetNextFireDate(timers[i], in(draw(3) ? -1 : FAR)); break;
+    case 9:
+        if (!timersFiring) RLTimerSetNextFireDate(timers[i], in(draw(3) ? -1 : FAR));
+        break;
     case 10: RLAddObserver(loop, observers[i], mode); break;
     case 11: RLRemoveObserver(loop, observers[i], mode); break;
     case 12: case 13: perform(numbered("b", i), draw(3) ? mode : COMMON, random_act()); break;

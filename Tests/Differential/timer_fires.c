@@ -158,6 +158,21 @@ SCENARIO(timer_set_date_in_repeating_callback, "S-TMR-38 S-TMR-39",
     yes("interval", next > now + 900 && next < now + 1001);
 }
 
+DIFFERS(timer_set_date_in_callback_other_mode, "S-TMR-38 S-TMR-15 S-MODE-23",
+        "A past date set in the callback holds for each mode; CoreFoundation re-arms the running one.",
+        "t =TimedOut =TimedOut t =TimedOut", "t =TimedOut t =TimedOut =TimedOut") {
+    __block int n = 0;
+    __block RLTimerRef t = timer("t", -1, 1000, ^{
+        if (++n == 1) RLTimerSetNextFireDate(t, in(-1));
+    });
+    RLAddTimer(loop, t, "a");
+    RLAddTimer(loop, t, "b");
+    RLAddTimer(loop, timer("far", FAR, 0, NULL), "b");
+    run("a", 0, false);
+    run("b", 0.3, false);
+    run("a", 0, false);
+}
+
 SCENARIO(timer_set_date_in_one_shot_callback, "S-TMR-40",
          "A date set in a one-shot's callback has no effect.") {
     keep(D);
