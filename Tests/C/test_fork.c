@@ -6,6 +6,7 @@
 
 #include <poll.h>
 #include <stdlib.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #define expect_child(function, argument)                                                      \
@@ -272,4 +273,90 @@ RL_TEST(a_child_may_exit, "S-FORK-2", "A child that ends by exit leaves the pare
     expect_child(leave_by_exit, NULL);
     ck_assert(!is_readable(pipe_ends[0]));
     serve_port(NULL);
+}
+
+/* What a child registers before its first run must not get into the parent's kernel objects. */
+
+static void hold_a_ready_port(int ready, int leave) {
+    static Probe childs = {.name = "child's"};
+    int own[2];
+    make_pipe(own);
+    write_byte(own[1]);
+    add_port(&childs, own[0], kRLDefaultMode);
+    RLRemoveSource(source.loop, source.source, kRLDefaultMode);
+    write_byte(ready);
+    read_byte(leave);
+    expect_run(kRLDefaultMode, 60, true, HandledSource);
+    expect_trace("child's");
+    _exit(0);
+}
+
+RL_TEST(a_child_s_ports_do_not_reach_the_parent, "S-FORK-2 S-FORK-1",
+        "A child that adds a ready port before it ran its loop causes no pass in the parent") {
+    int ready[2], may_leave[2], status;
+    port.action = read_one;
+    make_pipe(pipe_ends);
+    make_pipe(ready);
+    make_pipe(may_leave);
+    add_source(&source, kRLDefaultMode);
+    add_port(&port, pipe_ends[0], kRLDefaultMode);
+    expect_run(kRLDefaultMode, 0.01, true, TimedOut);
+    pid_t child = fork();
+    ck_assert_int_ge(child, 0);
+    if (child == 0) hold_a_ready_port(ready[1], may_leave[0]);
+    read_byte(ready[0]);
+    observe(source.loop, kRLDefaultMode);
+    expect_run(kRLDefaultMode, 0.1, true, TimedOut);
+    expect_trace("E BT BS BW AW X");
+    write_byte(may_leave[1]);
+    ck_assert_int_eq(waitpid(child, &status, 0), child);
+    ck_assert_int_eq(status, 0);
+    write_byte(pipe_ends[1]);
+    expect_run(kRLDefaultMode, 60, true, HandledSource);
+    expect_trace("E BT BS BW AW p X");
+}
+
+/* What belonged to the loop of another thread */
+
+static Gate leave = GATE_INITIALIZER;
+static LoopThread other;
+static void stay(LoopThread *self) {
+    RLAddSource(self->loop, probe_source(&source, 0), kRLDefaultMode);
+    RLAddTimer(self->loop, probe_timer(&timer, 0, 1000), kRLDefaultMode);
+    RLAddObserver(self->loop, probe_observer(&observer, kRLBeforeTimers, true, 0), kRLCommonModes);
+    gate_open(self->data);
+    gate_wait(&leave);
+}
+static void take_over(void *argument) {
+    RLRunLoopRef own = RLGetCurrent();
+    (void)argument;
+    RLWakeUp(other.loop);
+    RLStop(other.loop);
+    ck_assert(!RLIsWaiting(other.loop));
+    RLSourceSignal(source.source);
+    RLAddSource(own, source.source, kRLDefaultMode);
+    RLAddTimer(own, timer.timer, kRLDefaultMode);
+    RLAddObserver(own, observer.observer, kRLDefaultMode);
+    expect_run(kRLDefaultMode, 0, true, HandledSource);
+    expect_trace("o s t");
+    RLSourceInvalidate(source.source);
+    RLTimerInvalidate(timer.timer);
+    RLObserverInvalidate(observer.observer);
+}
+
+RL_TEST(items_of_vanished_loops_are_free, "S-FORK-1",
+        "Items of another thread's loop, which does not exist in the child, may be added there") {
+    Gate added = GATE_INITIALIZER;
+    loop_thread_start(&other, stay, &added);
+    gate_wait(&added);
+    keep_alive(RLGetCurrent(), kRLDefaultMode);
+    expect_child(take_over, NULL);
+    ck_assert(RLContainsTimer(other.loop, timer.timer, kRLDefaultMode));
+    ck_assert(RLContainsSource(other.loop, source.source, kRLDefaultMode));
+    ck_assert(RLContainsObserver(other.loop, observer.observer, kRLDefaultMode));
+    gate_open(&leave);
+    thread_join(other.thread);
+    RLRelease(source.source);
+    RLRelease(timer.timer);
+    RLRelease(observer.observer);
 }

@@ -2,9 +2,22 @@
 #define _GNU_SOURCE
 #include "support.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <unistd.h>
+
+/* The library's look at what a descriptor is; it can be refused. */
+
+static bool refuse_readlink;
+
+ssize_t readlink(const char *restrict path, char *restrict target, size_t size) {
+    if (!refuse_readlink) return syscall(SYS_readlinkat, AT_FDCWD, path, target, size);
+    errno = ENOENT;
+    return -1;
+}
 
 static void read_one(Probe *self) { read_byte(self->fd); }
 
@@ -177,4 +190,24 @@ RL_TEST(a_number_that_is_used_again_belongs_to_its_new_source, "S-SRC-39",
     write_byte(again[1]);
     expect_run(kRLDefaultMode, 60, true, HandledSource);
     expect_trace("new");
+}
+
+static void read_counter(Probe *self) {
+    uint64_t counter = 0;
+    if (self->calls < 3) return;
+    ck_assert_int_eq(read(self->fd, &counter, sizeof counter), (int)sizeof counter);
+    self->value = (long)counter;
+}
+
+RL_TEST(an_eventfd_that_is_not_known_as_one_is_not_read, "S-SRC-46 S-SRC-47",
+        "Where the kind of a descriptor cannot be told the loop reads nothing from it") {
+    static Probe probe = {.name = "p", .action = read_counter};
+    int fd = make_eventfd();
+    refuse_readlink = true;
+    add_port(&probe, fd, kRLDefaultMode);
+    for (int i = 0; i < 5; i++) eventfd_signal(fd);
+    for (int i = 0; i < 3; i++) expect_run(kRLDefaultMode, 60, true, HandledSource);
+    expect_run(kRLDefaultMode, 0.02, true, TimedOut);
+    expect_trace("p p p");
+    ck_assert_int_eq(probe.value, 5);
 }
