@@ -327,3 +327,47 @@ RL_TEST(no_pass_at_the_former_date_of_a_postponed_timer, "S-PASS-16 S-WAKE-14 S-
     thread_join(thread);
     expect_trace("E BT BS BW AW BT BS BW AW X");
 }
+
+typedef struct Bystanders {
+    Probe member, observer, function, timer, port;
+} Bystanders;
+
+static void do_what_wakes_nobody(void *argument) {
+    Bystanders *b = argument;
+    RLRunLoopRef loop = b->member.loop;
+    RLSourceSignal(b->member.source);
+    RLAddObserver(loop, b->observer.observer, kRLDefaultMode);
+    RLRemoveObserver(loop, b->observer.observer, kRLDefaultMode);
+    probe_perform(&b->function, loop, "other");
+    RLAddTimer(loop, b->timer.timer, kRLDefaultMode);
+    RLTimerSetTolerance(b->timer.timer, 1);
+    RLRemoveTimer(loop, b->timer.timer, kRLDefaultMode);
+    RLAddSource(loop, b->port.source, kRLDefaultMode);
+    RLRemoveSource(loop, b->port.source, kRLDefaultMode);
+    RLRemoveSource(loop, b->member.source, kRLDefaultMode);
+    RLAddCommonMode(loop, "no common items");
+    RLSetSpinLimit(loop, 0);
+    free(RLCopyAllModes(loop, NULL));
+    free(RLCopyCurrentMode(loop));
+    ck_assert(stays_waiting(loop, 0.05));
+    trace("stop");
+    RLStop(loop);
+}
+
+RL_TEST(what_ends_no_wait, "S-PASS-16 S-SRC-26 S-BLK-2 S-WAKE-13",
+        "Another thread's signal, function, observer, idle port, distant timer, removals and "
+        "questions end no wait") {
+    Bystanders b;
+    memset(&b, 0, sizeof b);
+    observe(RLGetCurrent(), kRLDefaultMode);
+    keep_alive(RLGetCurrent(), kRLDefaultMode);
+    add_source(&b.member, kRLDefaultMode);
+    RLRetain(b.member.source);
+    probe_observer(&b.observer, kRLAllActivities, true, 0);
+    probe_timer(&b.timer, FAR_FUTURE, 0);
+    probe_port(&b.port, make_eventfd());
+    Thread *thread = when_waiting(b.member.loop, do_what_wakes_nobody, &b);
+    expect_run(kRLDefaultMode, 1e9, false, Stopped);
+    thread_join(thread);
+    expect_trace("E BT BS BW stop AW X");
+}
