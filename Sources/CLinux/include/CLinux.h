@@ -58,6 +58,22 @@ static inline void rl_set_errno(int value) { errno = value; }
 /* Keeps the compiler from moving memory accesses across; the processor is held by membarrier(2). */
 static inline void rl_compiler_barrier(void) { __asm__ volatile("" ::: "memory"); }
 
+/* A number that grows with time, alike on all processors; only its order counts. The processor's counter where there is one
+ * that a program may read, because signals are too frequent for a clock. */
+static inline uint64_t rl_order_of_time(void) {
+#if defined(__x86_64__) || defined(__i386__)
+    return __builtin_ia32_rdtsc();
+#elif defined(__aarch64__)
+    uint64_t count;
+    __asm__ volatile("mrs %0, cntvct_el0" : "=r"(count));
+    return count;
+#else
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec;
+#endif
+}
+
 static inline void rl_pause(void) {
 #if defined(__x86_64__) || defined(__i386__)
     __builtin_ia32_pause();

@@ -47,7 +47,10 @@ public func RLTimerDoesRepeat(_ t: OpaquePointer?) -> Bool {
 
 @_cdecl("RLTimerGetOrder") @implementation
 public func RLTimerGetOrder(_ t: OpaquePointer?) -> Int {
-    object(t, as: Timer.self, "RLTimerGetOrder")?.pointee.order ?? 0
+    guard let timer = object(t, as: Timer.self, "RLTimerGetOrder") else { return 0 }
+    let owner = timer.lockTimer()
+    defer { timer.unlockTimer(owner) }
+    return timer.order
 }
 
 @_cdecl("RLTimerInvalidate") @implementation
@@ -74,7 +77,7 @@ public func RLTimerGetTolerance(_ t: OpaquePointer?) -> Double {
     guard let timer = object(t, as: Timer.self, "RLTimerGetTolerance") else { return 0 }
     let owner = timer.lockTimer()
     defer { timer.unlockTimer(owner) }
-    return timer.pointee.tolerance
+    return timer.tolerance
 }
 
 @_cdecl("RLTimerSetTolerance") @implementation
@@ -83,7 +86,8 @@ public func RLTimerSetTolerance(_ t: OpaquePointer?, _ tolerance: Double) {
     let owner = timer.lockTimer()
     defer { timer.unlockTimer(owner) }
     let wanted = tolerance > 0 ? tolerance : 0
-    timer.pointee.tolerance = timer.repeats ? min(wanted, timer.pointee.interval / 2) : wanted
+    let tolerance = timer.repeats ? min(wanted, timer.pointee.interval / 2) : wanted
+    if tolerance != timer.tolerance { timer.makeRarities().pointee.tolerance = tolerance }
 }
 
 @_cdecl("RLContainsTimer") @implementation

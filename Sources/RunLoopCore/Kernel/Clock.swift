@@ -33,17 +33,25 @@ enum Clock {
         return Double(whole) < exact ? whole + 1 : whole
     }
 
-    /// The monotonic instant of a wall-clock date (S-TMR-9); a past date gives an instant that is due now.
+    /// The monotonic instant of a wall-clock date (S-TMR-9), due now for a past date, and what the wall clock is ahead of the
+    /// monotonic one.
     ///
     /// The wall clock is read before the monotonic one: a pause between the two makes the instant late, never early.
-    static func instant(ofDate date: Double) -> Int64 {
-        if date.isNaN { return never }
-        if date <= 0 { return dueNow() }
+    static func instant(ofDate date: Double) -> (instant: Int64, wallOffset: Int64) {
         let wall = wallNow()
         let monotonic = now()
-        let distance = nanoseconds(min(date, latestDate)) - wall
-        if distance <= 0 { return dueNow(monotonic) }
-        return monotonic + min(distance, nanoseconds(longestInterval))
+        let offset = wall - monotonic
+        if date.isNaN { return (never, offset) }
+        let distance = date > 0 ? nanoseconds(min(date, latestDate)) - wall : 0
+        if distance <= 0 { return (dueNow(monotonic), offset) }
+        return (monotonic + min(distance, nanoseconds(longestInterval)), offset)
+    }
+
+    /// The time against which timers are due. On a clock too coarse to tell apart the instants that `dueNow` gave, those are due all
+    /// the same.
+    @inline(__always)
+    static func dueLimit(_ now: Int64) -> Int64 {
+        max(now, process.pointee.lastDueInstant.load(ordering: .relaxed))
     }
 
     /// An instant that has come, later than every one this returned before: timers made due fire in the order in which

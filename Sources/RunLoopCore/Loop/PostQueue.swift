@@ -287,11 +287,17 @@ extension PostQueue {
     mutating func abandonClaims() {
         // A chunk that was full when its successor was not there yet is moved on by the next post, as always.
         var position = Position(chunk: first, index: 0)
+        let seenBefore = seen
         let end = end()
+        seen = seenBefore
         while let slot = PostQueue.advance(&position, to: end) {
             if slot.pointee.ready.load(ordering: .relaxed) == 0 { PostQueue.take(slot) }
         }
-        holes.free()
+        // A hole that was filled between the last round and the fork is a post like any other.
+        var index = 0
+        while index < holes.count {
+            if holes[index].pointee.ready.load(ordering: .relaxed) == 1 { index += 1 } else { holes.remove(at: index) }
+        }
         var chunk = first
         while let current = chunk {
             chunk = current.pointee.next.load(ordering: .relaxed)

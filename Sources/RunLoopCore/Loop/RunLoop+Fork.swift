@@ -26,6 +26,8 @@ enum Fork {
         process.pointee.registryLock.resetInChild()
         let own = current
         own?.pointee.lock.resetInChild()
+        // The kernel's sets are the parent's too: the child closes its numbers, and makes sets of its own at first use.
+        own?.forEachModeRecord { $0.pointee.ports.closeKernelSet() }
         // A loop that was the main one but not of this thread's is gone like the others (S-FORK-1).
         if let own, own != process.pointee.mainLoop.load(ordering: .relaxed) { own.retain() }
         process.pointee.mainLoop.store(own, ordering: .relaxed)
@@ -37,6 +39,7 @@ enum Fork {
             other.pointee.vanished.store(true, ordering: .relaxed)
             other.pointee.threadAlive.store(false, ordering: .relaxed)
             other.pointee.posts.close()
+            other.forEachModeRecord { $0.pointee.ports.epoll.close() }
         }
     }
 
@@ -46,8 +49,8 @@ enum Fork {
 }
 
 extension UnsafeMutablePointer where Pointee == RunLoop {
-    /// In a process that came out of `fork` since this loop last ran: what the kernel knows is the parent's, and what other
-    /// threads were in the middle of will never be finished. Loop's thread.
+    /// In a process that came out of `fork` since this loop last ran: what other threads were in the middle of will never be
+    /// finished. Loop's thread.
     @inline(__always)
     func renewAfterFork() {
         let generation = process.pointee.forkGeneration.load(ordering: .relaxed)
@@ -58,7 +61,6 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     private func renewAfterFork(_ generation: UInt32) {
         lock()
         pointee.forkGeneration = generation
-        forEachModeRecord { $0.pointee.ports.closeKernelSet() }
         // A source whose signaller did not get to its push is signalled and on no stack.
         drainLocked()
         pointee.parkedFor = nil
@@ -101,7 +103,7 @@ extension UnsafeMutablePointer where Pointee == Timer {
         guard !isClaim(loop), loop.pointee.vanished.load(ordering: .relaxed) else { return }
         forEachNode { $0.pointee.place = .nowhere }
         if firstNode.pointee.mode != nil { freeNode(firstNode) }
-        while let node = pointee.moreNodes { freeNode(node) }
+        while let node = moreNodes { freeNode(node) }
         pointee.modeCount = 0
         pointee.ghostCount = 0
         pointee.isCommon = false

@@ -47,10 +47,10 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         performWaiting(in: mode, from: outerFloor)
         fillHoles(in: mode)
         while let slot = PostQueue.advance(&position, to: end) {
-            if slot.pointee.ready.load(ordering: .acquiring) == 0 {
-                pointee.posts.holes.append(slot)
-            } else {
-                performOrKeep(slot, in: mode, sequence: position.sequence - 1)
+            switch slot.pointee.ready.load(ordering: .acquiring) {
+            case 0: pointee.posts.holes.append(slot)
+            case 1: performOrKeep(slot, in: mode, sequence: position.sequence - 1)
+            default: break  // Abandoned in the child of a fork.
             }
         }
         pointee.postFloor = outerFloor

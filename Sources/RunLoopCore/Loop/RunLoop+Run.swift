@@ -67,7 +67,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         switch event {  // P13
         case .none: break
         case .timers:
-            fireTimers(in: mode, now: readClock(frame))
+            fireTimers(in: mode, now: Clock.dueLimit(readClock(frame)))
         case .port(let token):
             if performPort(token, in: mode) { handledSource = true }
         }

@@ -31,7 +31,7 @@ struct BatchStack {
         count = 0
     }
 
-    /// Sorts the members from `start` on by order; equal orders stay as they are. Merge sort above an insertion sort; the
+    /// Sorts the members from `start` on into the order in which they perform. Merge sort above an insertion sort; the
     /// second half of the work happens in room behind the members.
     mutating func sort(from start: Int) {
         let length = count - start
@@ -63,7 +63,7 @@ struct BatchStack {
         for index in (low + 1)..<high {
             let member = members![index]
             var place = index
-            while place > low && members![place - 1].pointee.order > member.pointee.order {
+            while place > low && member.performsBefore(members![place - 1]) {
                 members![place] = members![place - 1]
                 place -= 1
             }
@@ -72,13 +72,13 @@ struct BatchStack {
     }
 
     private func merge(_ base: UnsafeMutablePointer<SourcePointer>, _ middle: Int, _ end: Int, _ scratch: UnsafeMutablePointer<SourcePointer>) {
-        if base[middle - 1].pointee.order <= base[middle].pointee.order { return }
+        if !base[middle].performsBefore(base[middle - 1]) { return }
         memcpy(scratch, base, middle * MemoryLayout<SourcePointer>.stride)
         var left = 0
         var right = middle
         var out = 0
         while left < middle {
-            if right < end && base[right].pointee.order < scratch[left].pointee.order {
+            if right < end && base[right].performsBefore(scratch[left]) {
                 base[out] = base[right]
                 right += 1
             } else {
@@ -184,9 +184,14 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         // By now it may have left the loop (S-SRC-33): then the flag alone is cleared.
         let link = source.link(in: self)
         let isListedFirst = link == source.firstLink && link!.pointee.list != 0
+        // Off the list while it still counts as queued: from the moment it does not, a signaller owns its `next`.
+        if isListedFirst { unlist(link!) }
         var state = source.pointee.state.load(ordering: .relaxed)
         while true {
-            if state & SourceState.signalled == 0 || state & SourceState.invalid != 0 { return false }
+            if state & SourceState.signalled == 0 || state & SourceState.invalid != 0 {
+                if isListedFirst { giveBackLocked(link!) }
+                return false
+            }
             var desired = state & ~(SourceState.signalled | SourceState.marked)
             if isListedFirst { desired &= ~SourceState.queued }
             let (exchanged, original) = source.pointee.state.weakCompareExchange(
@@ -194,11 +199,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
             if exchanged { break }
             state = original
         }
-        if isListedFirst {
-            unlist(link!)
-        } else if let link, link.pointee.list != 0 {
-            dropLocked(link)
-        }
+        if !isListedFirst, let link, link.pointee.list != 0 { dropLocked(link) }
         return true
     }
 
@@ -206,6 +207,10 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     /// found the link queued, it goes back to the end. The source is in this loop, which has a reference to it.
     private func dropLocked(_ link: SourceLinkPointer) {
         unlist(link)
+        giveBackLocked(link)
+    }
+
+    private func giveBackLocked(_ link: SourceLinkPointer) {
         link.unqueue()
         if link.pointee.source.isSignalled && link.tryQueue() {
             pointee.pending.append(link, mark: LinkList.pendingMark)

@@ -161,7 +161,7 @@ extension UnsafeMutablePointer where Pointee == Timer {
             node.pointee.isGhost = false
         }
         if firstNode.pointee.mode != nil { freeNode(firstNode) }
-        while let node = pointee.moreNodes { freeNode(node) }
+        while let node = moreNodes { freeNode(node) }
         pointee.modeCount = 0
         pointee.ghostCount = 0
     }
@@ -249,8 +249,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         pointee.timerBatch &+= 1
         let batch = pointee.timerBatch
         mode.pointee.timers.collectDue(now, batch: batch)
-        // A nested run in this mode has a later batch; what it leaves behind is not this one's.
-        while let node = mode.pointee.timers.firstDue, Int32(bitPattern: node.pointee.sequence &- batch) <= 0 {
+        while let node = mode.pointee.timers.nextDue(inBatch: batch) {
             let timer = node.timer
             if node.pointee.isGhost {
                 node.pointee.isGhost = false

@@ -36,7 +36,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
             var timersDue = false
             var nextTimer = Clock.never
             if hasTimers {
-                timersDue = mode.pointee.timers.hasDue(readClock(frame))
+                timersDue = mode.pointee.timers.hasDue(Clock.dueLimit(readClock(frame)))
                 if !timersDue { nextTimer = mode.pointee.timers.nextWake() }
             }
             let allPortsTold = !hasPorts || mode.pointee.ports.retry()

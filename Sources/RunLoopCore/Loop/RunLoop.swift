@@ -51,7 +51,7 @@ struct RunLoop: ~Copyable {
     /// The mode that every loop has from the start. Written at creation.
     var defaultMode: ModePointer
 
-    /// Sources that were signalled and taken off the stack, in order of their signals. Guarded by `lock`.
+    /// Sources that were signalled and taken off the stack. Guarded by `lock`.
     var pending: LinkList
     /// Sources that were signalled but were not in the mode `parkedFor` when a run of that mode looked. Guarded by `lock`.
     var parked: LinkList
@@ -87,7 +87,7 @@ struct RunLoop: ~Copyable {
     var isSuccessor: Bool
     /// How often the destructor of the thread's key has run. Loop's thread only.
     var destructorRuns: UInt32
-    /// The value of `forkGeneration` for which the kernel objects were made. Loop's thread only.
+    /// The value of the process's `forkGeneration` when the loop last ran. Loop's thread only.
     var forkGeneration: UInt32
     /// The list of loops in use, or the pool. Guarded by the registry's lock.
     var nextLoop: RunLoopPointer?

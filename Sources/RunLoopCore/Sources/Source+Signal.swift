@@ -1,3 +1,4 @@
+import CLinux
 import Synchronization
 
 /// Signalling, without a lock and async-signal-safe (S-WAKE-12).
@@ -24,6 +25,7 @@ extension UnsafeMutablePointer where Pointee == Source {
             } else {
                 desired = (state &+ SourceState.generation) & ~SourceState.marked
                 desired |= SourceState.signalled | SourceState.queued
+                pointee.signalTime.store(rl_order_of_time(), ordering: .relaxed)
             }
             // Retried only when another thread changed the state in between, which is progress of that thread.
         } while !exchangeState(&state, desired)

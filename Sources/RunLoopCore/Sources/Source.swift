@@ -11,6 +11,8 @@ struct Source: ~Copyable {
     let port: Atomic<Int32>
     /// Signal flag, validity and what keeps the memory: see `SourceState`.
     let state: Atomic<UInt64>
+    /// When the flag was set, as `rl_order_of_time` tells it. Written by the signaller before it sets the flag.
+    let signalTime: Atomic<UInt64>
     let order: Int
     /// What `retain` gave for the context's info.
     let info: UnsafeMutableRawPointer?
@@ -65,13 +67,13 @@ extension Source: Object {
 }
 
 extension UnsafeMutablePointer where Pointee == Source {
-    /// Creates a source with one reference. The context's info was not retained yet.
+    /// Creates a source with one reference and retains the context's info.
     static func make(order: Int, info: UnsafeMutableRawPointer?, functions: SourceFunctions, isPort: Bool) -> SourcePointer {
         let source = makeRecord(Source.self, tail: MemoryLayout<SourceLink>.stride)
         let retained = functions.retain.map { UnsafeMutableRawPointer(mutating: callOutRetain($0, info)) } ?? info
         source.initialize(to: Source(
             header: ObjectHeader(type: Atomic(0), references: Atomic(0)), port: Atomic(-1),
-            state: Atomic(isPort ? SourceState.versionOne : 0), order: order, info: retained,
+            state: Atomic(isPort ? SourceState.versionOne : 0), signalTime: Atomic(0), order: order, info: retained,
             callbacks: Callbacks.shared(functions), hashCode: Atomic(0), moreLinks: Atomic(nil)))
         source.initializeHeader()
         source.firstLink.pointee.source = source
@@ -86,6 +88,13 @@ extension UnsafeMutablePointer where Pointee == Source {
     var isSignalled: Bool { pointee.state.load(ordering: .acquiring) & SourceState.signalled != 0 }
     var isPort: Bool { pointee.state.load(ordering: .relaxed) & SourceState.versionOne != 0 }
     var functions: SourceFunctions { pointee.callbacks.pointee.functions }
+
+    /// Whether it performs before the other in a batch (S-SRC-31): by order, then by the time of its signal.
+    @inline(__always)
+    func performsBefore(_ other: SourcePointer) -> Bool {
+        if pointee.order != other.pointee.order { return pointee.order < other.pointee.order }
+        return pointee.signalTime.load(ordering: .relaxed) < other.pointee.signalTime.load(ordering: .relaxed)
+    }
 
     /// Keeps the memory, not the object, while code without a reference looks at it.
     func holdMemory() {

@@ -80,7 +80,7 @@ struct LinkList {
         link.pointee.list = 0
     }
 
-    /// Puts all of `other` before what is here: those are the older signals.
+    /// Puts all of `other` before what is here.
     mutating func prepend(_ other: inout LinkList, mark: UInt8) {
         guard let otherFirst = other.first, let otherLast = other.last else { return }
         var link = other.first

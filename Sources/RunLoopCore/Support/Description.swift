@@ -95,6 +95,7 @@ enum Description {
         let owner = timer.lockTimer()
         let isValid = timer.isValid
         let date = isValid ? timer.pointee.fireDate : 0
+        let order = timer.order
         timer.unlockTimer(owner)
         begin("RLTimer", timer, &text)
         text.append("next fire date = ")
@@ -102,7 +103,7 @@ enum Description {
         text.append(", interval = ")
         text.append(timer.pointee.interval)
         text.append(", order = ")
-        text.append(timer.pointee.order)
+        text.append(order)
         text.append(", valid = ")
         text.append(isValid)
         let context = timer.pointee.context

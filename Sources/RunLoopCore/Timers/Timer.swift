@@ -11,31 +11,38 @@ struct Timer: ~Copyable {
     let header: ObjectHeader
     /// Bits of `TimerState`.
     let state: Atomic<UInt32>
-    /// The loop it belongs to (S-TMR-13), nil, or `claimed` for a moment.
-    let loop: Atomic<RunLoopPointer?>
-    let callout: TimerFunction?
-    let context: ClientContext
-    let interval: Double
-    let order: Int
-    /// The date as it was given, or as the grid says after a fire. Owner.
-    var fireDate: Double
-    /// Owner.
-    var tolerance: Double
-    /// The monotonic instant it is due. Owner.
-    var instant: Int64
-    /// What the instant lacks of the exact grid, below one nanosecond: intervals need not be whole ones (S-TMR-33). Owner.
-    var fraction: Float
     /// Modes it is in. Owner.
     var modeCount: UInt16
     /// Nodes that are ghosts: it left their modes, but its turn in a batch is still to come. Owner.
     var ghostCount: UInt8
     /// Whether it is a common item of its loop. Owner.
     var isCommon: Bool
-    /// The nodes of the further modes, linked by `nextOfTimer`. Owner.
-    var moreNodes: TimerNodePointer?
+    /// The loop it belongs to (S-TMR-13), nil, or `claimed` for a moment.
+    let loop: Atomic<RunLoopPointer?>
+    let callout: TimerFunction?
+    let context: ClientContext
+    let interval: Double
+    /// The date as it was given, or as the grid says after a fire. Owner.
+    var fireDate: Double
+    /// The monotonic instant it is due. Owner.
+    var instant: Int64
+    /// Wall clock minus monotonic clock, in nanoseconds, when the date was set: what gives later instants their dates. Owner.
+    var wallOffset: Int64
+    /// What the instant lacks of the exact grid, below one nanosecond: intervals need not be whole ones (S-TMR-33). Owner.
+    var fraction: Double
+    /// What few timers have; nil: none of it. Owner.
+    var rare: UnsafeMutablePointer<TimerRarities>?
 }
 
 typealias TimerPointer = UnsafeMutablePointer<Timer>
+
+/// Fields that are seldom used, in a block of their own: a timer is as small as it can be. Guarded like the owner's fields.
+struct TimerRarities {
+    var order: Int
+    var tolerance: Double
+    /// The nodes of the further modes, linked by `nextOfTimer`.
+    var moreNodes: TimerNodePointer?
+}
 
 /// The bits of `Timer.state`. Changed by read-modify-write, read by anybody.
 enum TimerState {
@@ -68,10 +75,11 @@ extension UnsafeMutablePointer where Pointee == Timer {
         context.adopt()
         let timer = makeRecord(Timer.self, tail: MemoryLayout<TimerNode>.stride)
         timer.initialize(to: Timer(
-            header: ObjectHeader(type: Atomic(0), references: Atomic(0)), state: Atomic(0), loop: Atomic(nil),
-            callout: callout, context: context, interval: interval, order: order,
-            fireDate: Swift.min(date, Clock.latestDate), tolerance: 0, instant: Clock.instant(ofDate: date), fraction: 0,
-            modeCount: 0, ghostCount: 0, isCommon: false, moreNodes: nil))
+            header: ObjectHeader(type: Atomic(0), references: Atomic(0)), state: Atomic(0), modeCount: 0, ghostCount: 0,
+            isCommon: false, loop: Atomic(nil), callout: callout, context: context, interval: interval, fireDate: 0,
+            instant: 0, wallOffset: 0, fraction: 0, rare: nil))
+        timer.setDate(date)
+        if order != 0 { timer.makeRarities().pointee.order = order }
         timer.initializeHeader()
         timer.firstNode.initialize(to: TimerNode(timer: timer))
         return timer
@@ -81,6 +89,18 @@ extension UnsafeMutablePointer where Pointee == Timer {
         (UnsafeMutableRawPointer(self) + MemoryLayout<Timer>.stride).assumingMemoryBound(to: TimerNode.self)
     }
 
+    /// The block of rare fields, made if need be. The owner's lock is held.
+    func makeRarities() -> UnsafeMutablePointer<TimerRarities> {
+        if let rare = pointee.rare { return rare }
+        let rare = makeRecord(TimerRarities.self)
+        pointee.rare = rare
+        return rare
+    }
+
+    var order: Int { pointee.rare?.pointee.order ?? 0 }
+    var tolerance: Double { pointee.rare?.pointee.tolerance ?? 0 }
+    var moreNodes: TimerNodePointer? { pointee.rare?.pointee.moreNodes }
+
     var isValid: Bool { pointee.state.load(ordering: .acquiring) & TimerState.invalid == 0 }
     var isFiring: Bool { pointee.state.load(ordering: .acquiring) & TimerState.firing != 0 }
     var repeats: Bool { pointee.interval > 0 }
@@ -88,8 +108,8 @@ extension UnsafeMutablePointer where Pointee == Timer {
     /// The last instant at which it may fire when the loop is idle (S-TMR-53).
     @inline(__always)
     var latestInstant: Int64 {
-        if pointee.tolerance == 0 || pointee.instant == Clock.never { return pointee.instant }
-        return pointee.instant &+ Clock.nanoseconds(Swift.min(pointee.tolerance, Clock.longestInterval))
+        if tolerance == 0 || pointee.instant == Clock.never { return pointee.instant }
+        return pointee.instant &+ Clock.nanoseconds(Swift.min(tolerance, Clock.longestInterval))
     }
 
     /// Stands in `loop` while a thread has the fields of a timer that is in no loop.
@@ -135,7 +155,7 @@ extension UnsafeMutablePointer where Pointee == Timer {
     /// The node for a mode, nil if the timer is not in it. The owner's lock is held.
     func node(in mode: ModePointer) -> TimerNodePointer? {
         if firstNode.pointee.mode == mode { return firstNode }
-        var node = pointee.moreNodes
+        var node = moreNodes
         while let current = node {
             if current.pointee.mode == mode { return current }
             node = current.nextOfTimer
@@ -149,12 +169,13 @@ extension UnsafeMutablePointer where Pointee == Timer {
             firstNode.pointee.mode = mode
             return firstNode
         }
+        let rare = makeRarities()
         let node = makeRecord(FurtherNode.self)
-        node.initialize(to: FurtherNode(node: TimerNode(timer: nil), timer: self, next: pointee.moreNodes))
+        node.initialize(to: FurtherNode(node: TimerNode(timer: nil), timer: self, next: rare.pointee.moreNodes))
         let made = UnsafeMutableRawPointer(node).assumingMemoryBound(to: TimerNode.self)
         made.pointee.mode = mode
         made.pointee.isFurther = true
-        pointee.moreNodes = made
+        rare.pointee.moreNodes = made
         return made
     }
 
@@ -162,13 +183,13 @@ extension UnsafeMutablePointer where Pointee == Timer {
     func freeNode(_ node: TimerNodePointer) {
         node.pointee.mode = nil
         guard node != firstNode else { return }
-        var place = pointee.moreNodes
+        var place = moreNodes
         var previous: TimerNodePointer?
         while let current = place, current != node {
             previous = current
             place = current.nextOfTimer
         }
-        if let previous { previous.nextOfTimer = node.nextOfTimer } else { pointee.moreNodes = node.nextOfTimer }
+        if let previous { previous.nextOfTimer = node.nextOfTimer } else { pointee.rare!.pointee.moreNodes = node.nextOfTimer }
         CLinux.free(node)
     }
 
@@ -176,7 +197,7 @@ extension UnsafeMutablePointer where Pointee == Timer {
     @inline(__always)
     func forEachNode(_ body: (TimerNodePointer) -> Void) {
         if firstNode.pointee.mode != nil { body(firstNode) }
-        var node = pointee.moreNodes
+        var node = moreNodes
         while let current = node {
             node = current.nextOfTimer
             body(current)
@@ -185,8 +206,10 @@ extension UnsafeMutablePointer where Pointee == Timer {
 
     /// Sets the date and the instant it stands for (S-TMR-6 to 9). The owner's lock is held.
     func setDate(_ date: Double) {
+        let reading = Clock.instant(ofDate: date)
         pointee.fireDate = date > Clock.latestDate ? Clock.latestDate : date
-        pointee.instant = Clock.instant(ofDate: date)
+        pointee.instant = reading.instant
+        pointee.wallOffset = reading.wallOffset
         pointee.fraction = 0
     }
 
@@ -195,18 +218,19 @@ extension UnsafeMutablePointer where Pointee == Timer {
     func advance(past now: Int64) {
         if pointee.instant == Clock.never { return }
         let step = Swift.min(Swift.max(pointee.interval * 1e9, 1), Clock.longestInterval * 1e9)
-        let lateness = Double(now - pointee.instant) - Double(pointee.fraction)
+        let lateness = Double(now - pointee.instant) - pointee.fraction
         var count = lateness < 0 ? 1 : (lateness / step).wholePart + 1
-        var distance = count * step + Double(pointee.fraction)
-        // The division may be off by one ulp: the next instant is later than now, and it is the first that is.
+        var distance = count * step + pointee.fraction
+        // The division may be off by an ulp or two of the lateness: the next instant is later than now.
+        let correction = Swift.max((lateness.ulp / step).wholePart, 0) + 1
         while pointee.instant + Int64(distance) <= now {
-            count += 1
-            distance = count * step + Double(pointee.fraction)
+            count += correction
+            distance = count * step + pointee.fraction
         }
         let whole = distance.wholePart
         pointee.instant += Int64(whole)
-        pointee.fraction = Float(distance - whole)
-        pointee.fireDate += count * (step / 1e9)
+        pointee.fraction = distance - whole
+        pointee.fireDate = (Double(pointee.instant + pointee.wallOffset) + pointee.fraction) / 1e9
     }
 }
 

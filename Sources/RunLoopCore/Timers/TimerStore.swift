@@ -8,7 +8,7 @@ struct TimerStore {
     private var lastDue: TimerNodePointer?
     private var nextSequence: UInt32 = 0
 
-    var isEmpty: Bool { heap.isEmpty && wheel.isEmpty }
+    var isEmpty: Bool { heap.isEmpty && wheel.isEmpty && firstDue == nil }
 
     /// Adds a node that is in no store, behind those with the same instant.
     @inline(__always)
@@ -47,6 +47,8 @@ struct TimerStore {
     @inline(__always)
     mutating func hasDue(_ now: Int64) -> Bool {
         if isEmpty { return false }
+        // In a nested run: what is left of the outer runs' batches.
+        if firstDue != nil && firstMemberDue != nil { return true }
         advance(to: now)
         return !heap.isEmpty && heap.first.instant <= now
     }
@@ -56,13 +58,13 @@ struct TimerStore {
     mutating func nextWake() -> Int64 {
         if !heap.isEmpty {
             let first = heap.first
-            if first.node.timer.pointee.tolerance == 0 { return first.instant }
+            if first.node.timer.tolerance == 0 { return first.instant }
             return wheel.latestWake(heap.latestWake(first.node.timer.latestInstant))
         }
         if wheel.isEmpty { return Clock.never }
         let earliest = wheel.nextInstant()
         // Only a single look at the first bucket: in the common case of no tolerance nothing more is to be found.
-        if wheel.firstBucket().first.timer.pointee.tolerance == 0 { return earliest }
+        if wheel.firstBucket().first.timer.tolerance == 0 { return earliest }
         return max(earliest, wheel.latestWake(Clock.never))
     }
 
@@ -78,6 +80,25 @@ struct TimerStore {
             while let current = before, node.instant < current.instant { before = current.pointee.previous }
             insertDue(node, after: before)
         }
+    }
+
+    /// The first of the list that has its turn in this batch or, in a nested run, had it in an outer one. A timer that was removed
+    /// from the mode since (a ghost) has it in the batch of which it was a member only.
+    func nextDue(inBatch batch: UInt32) -> TimerNodePointer? {
+        var node = firstDue
+        while let current = node {
+            let age = Int32(bitPattern: batch &- current.pointee.sequence)
+            if age == 0 || (age > 0 && !current.pointee.isGhost) { return current }
+            node = current.pointee.next
+        }
+        return nil
+    }
+
+    /// The first of the list that is in the mode.
+    private var firstMemberDue: TimerNodePointer? {
+        var node = firstDue
+        while let current = node, current.pointee.isGhost { node = current.pointee.next }
+        return node
     }
 
     private mutating func insertDue(_ node: TimerNodePointer, after before: TimerNodePointer?) {
@@ -96,11 +117,10 @@ struct TimerStore {
 
     /// The timer with the earliest instant, nil if there is none. Ghosts are none.
     func earliest() -> TimerNodePointer? {
-        var due = firstDue
-        while let node = due, node.pointee.isGhost { due = node.pointee.next }
-        if let due { return due }
-        if !heap.isEmpty { return heap.first.node }
-        return wheel.isEmpty ? nil : wheel.first()
+        let later = !heap.isEmpty ? heap.first.node : wheel.isEmpty ? nil : wheel.first()
+        guard let due = firstMemberDue else { return later }
+        guard let later else { return due }
+        return later.instant < due.instant ? later : due
     }
 
     /// Any node that is in the store, nil if there is none.
