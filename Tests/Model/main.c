@@ -7,6 +7,7 @@
 #include <dirent.h>
 #include <getopt.h>
 #include <inttypes.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,7 +20,7 @@
 #include "generator.h"
 #include "report.h"
 
-enum { MAX_FAILURES = 20, DEFAULT_REPORTS = 3, SECONDS_WITHOUT_PROGRESS = 240, SEEDS_BEFORE_COUNTING = 300 };
+enum { MAX_FAILURES = 20, DEFAULT_REPORTS = 3, SECONDS_WITHOUT_PROGRESS = 60, SEEDS_BEFORE_COUNTING = 300 };
 /* A library may keep some descriptors for later loops, but not more with every sequence. */
 enum { MAX_KEPT_DESCRIPTORS = 16 };
 
@@ -106,6 +107,10 @@ static bool run_workers(void) {
         }
         fail(progress->current);
         first = progress->current + 1;
+        if (WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM) {
+            printf("seed %" PRIu64 " hangs; no further ones are tried\n", progress->current);
+            break;
+        }
     }
     return clean;
 }
