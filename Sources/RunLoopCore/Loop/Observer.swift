@@ -104,7 +104,7 @@ extension UnsafeMutablePointer where Pointee == Observer {
         var state = pointee.state.load(ordering: .relaxed)
         repeat {
             if state != 0 { return }
-        } while !exchangeState(&state, ObserverState.firing)
+        } while !pointee.state.replace(&state, by: ObserverState.firing)
         if let callout = pointee.callout {
             callOutObserver(callout, handle, RLActivity(rawValue: activity.bit), pointee.context.info)
         }
@@ -124,7 +124,7 @@ extension UnsafeMutablePointer where Pointee == Observer {
             if state & ObserverState.invalid != 0 { return }
             desired = state | ObserverState.invalid
             if state & ObserverState.firing != 0 && !isFiringOnThisThread { desired |= ObserverState.releasePending }
-        } while !exchangeState(&state, desired)
+        } while !pointee.state.replace(&state, by: desired)
         retain()
         leaveLoop()
         if desired & ObserverState.releasePending == 0 { pointee.context.releaseInfo() }
@@ -140,14 +140,6 @@ extension UnsafeMutablePointer where Pointee == Observer {
             notification = current.pointee.outer
         }
         return false
-    }
-
-    @inline(__always)
-    private func exchangeState(_ expected: inout UInt32, _ desired: UInt32) -> Bool {
-        let (exchanged, original) = pointee.state.compareExchange(
-            expected: expected, desired: desired, ordering: .acquiringAndReleasing)
-        if !exchanged { expected = original }
-        return exchanged
     }
 
     /// Takes the observer out of its loop altogether.

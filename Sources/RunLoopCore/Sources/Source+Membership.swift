@@ -1,213 +1,6 @@
 import Synchronization
 
-/// Adding, removing and invalidating sources. The unit is one mode; the pseudo-mode and invalidation repeat it. Client
-/// functions (`equal`, `hash`, `getPort`, `schedule`, `cancel`) run between the units, never under a lock.
-extension UnsafeMutablePointer where Pointee == RunLoop {
-    // MARK: Calls of the client interface
-
-    func addSource(_ source: SourcePointer, to name: ModeName) {
-        guard source.isValid, acceptsItems("RLAddSource", .addSourceToEndedMain) else { return }
-        source.forgetVanishedLoops()
-        _ = source.hashValueOfInfo()
-        switch name {
-        case .none: return
-        case .named(let name):
-            if add(source, to: makeMode(name)) { wakeForNewSource(source) }
-        case .common:
-            lock()
-            let isMember = findEqualLocked(source) { $0.pointee.commonSources } != nil
-            if isMember || !source.isValid {
-                unlock()
-            } else {
-                let link = linkLocked(for: source)
-                link.pointee.isCommon = true
-                pointee.commonSources.insert(source)
-                unlock()
-                if !source.isValid { return source.leaveAllLoops() }
-            }
-            var added = false
-            forEachModeRecord { mode in
-                if mode.pointee.isCommon.load(ordering: .acquiring) {
-                    mode.pointee.exists.store(true, ordering: .releasing)
-                    if add(source, to: mode) { added = true }
-                }
-            }
-            if added { wakeForNewSource(source) }
-        }
-    }
-
-    func removeSource(_ source: SourcePointer, from name: ModeName) {
-        _ = source.hashValueOfInfo()
-        switch name {
-        case .none: return
-        case .named(let name):
-            if let mode = mode(name) { remove(source, from: mode) }
-        case .common:
-            lock()
-            guard let member = findEqualLocked(source, in: { $0.pointee.commonSources }) else { return unlock() }
-            member.retain()
-            pointee.commonSources.remove(member)
-            member.link(in: self)!.pointee.isCommon = false
-            unlock()
-            forEachModeRecord { mode in
-                if mode.pointee.isCommon.load(ordering: .acquiring) { remove(member, from: mode) }
-            }
-            lock()
-            let left = member.link(in: self).map { leaveLocked($0) } ?? false
-            unlock()
-            if left { finishLeaving(member) }
-            member.release()
-        }
-    }
-
-    func containsSource(_ source: SourcePointer, in name: ModeName) -> Bool {
-        _ = source.hashValueOfInfo()
-        lock()
-        defer { unlock() }
-        switch name {
-        case .none: return false
-        case .common: return findEqualLocked(source) { $0.pointee.commonSources } != nil
-        case .named(let name):
-            guard let mode = mode(name) else { return false }
-            return findEqualLocked(source) { _ in mode.pointee.sources } != nil
-        }
-    }
-
-    // MARK: One mode
-
-    /// Adds the source to one mode and calls `schedule`. False if it or an equal one was there (S-SRC-7).
-    @discardableResult
-    func add(_ source: SourcePointer, to mode: ModePointer) -> Bool {
-        source.askPort()
-        lock()
-        if findEqualLocked(source, in: { _ in mode.pointee.sources }) != nil
-            || !source.isValid || pointee.closing.load(ordering: .relaxed)
-        {
-            unlock()
-            return false
-        }
-        let link = linkLocked(for: source)
-        link.pointee.modes.insert(mode)
-        mode.pointee.sources.insert(source)
-        if source.isPort {
-            mode.pointee.ports.insert(source, in: mode)
-        } else {
-            takeSignalOfNewMemberLocked(link)
-        }
-        unlock()
-        if source.isPort { lookAgainIfForeign() }
-        if !source.isValid {
-            // Invalidated between the check and the membership: its Invalidate may have looked before (S-SRC-9).
-            source.leaveAllLoops()
-            return false
-        }
-        if let schedule = source.functions.schedule { callOutSchedule(schedule, source.pointee.info, self, mode) }
-        return true
-    }
-
-    /// Removes the member that is the source or equal to it from one mode and calls `cancel` (S-SRC-8).
-    func remove(_ source: SourcePointer, from mode: ModePointer) {
-        lock()
-        guard let member = findEqualLocked(source, in: { _ in mode.pointee.sources }), let link = member.link(in: self) else {
-            return unlock()
-        }
-        member.retain()
-        let left = removeLocked(link, from: mode)
-        unlock()
-        if let cancel = member.functions.cancel { callOutCancel(cancel, member.pointee.info, self, mode) }
-        if left { finishLeaving(member) }
-        member.release()
-    }
-
-    /// Ends one membership. True if the source left the loop by it: then the caller, without the lock, calls `finishLeaving`.
-    func removeLocked(_ link: SourceLinkPointer, from mode: ModePointer) -> Bool {
-        let source = link.pointee.source
-        mode.pointee.sources.remove(source)
-        if source.isPort { mode.pointee.ports.remove(source, in: mode) }
-        link.pointee.modes.remove(mode)
-        return leaveLocked(link)
-    }
-
-    /// Takes the source out of the loop if it is in no mode and no common item any more.
-    func leaveLocked(_ link: SourceLinkPointer) -> Bool {
-        guard link.pointee.modes.isEmpty && !link.pointee.isCommon else { return false }
-        link.pointee.loop.store(nil, ordering: .sequentiallyConsistent)
-        drainLocked()
-        if link.pointee.list != 0 {
-            unlist(link)
-            // The caller has a reference: the memory stays.
-            link.unqueue()
-        }
-        return true
-    }
-
-    /// The references that source and loop had on each other. No lock is held.
-    func finishLeaving(_ source: SourcePointer) {
-        source.release()
-        release()
-    }
-
-    /// The source's link to this loop, made if need be; loop and source then have a reference to each other.
-    private func linkLocked(for source: SourcePointer) -> SourceLinkPointer {
-        if let link = source.link(in: self) { return link }
-        source.retain()
-        retain()
-        return source.claimLink(for: self)
-    }
-
-    /// A signal that came before the source was in this loop (S-SRC-27): the link goes to the end of the pending ones.
-    /// If it is queued already, whoever queued it sees the loop and pushes it.
-    private func takeSignalOfNewMemberLocked(_ link: SourceLinkPointer) {
-        pointee.parkedFor = nil
-        guard link.pointee.list == 0, link.pointee.source.isSignalled, link.tryQueue() else { return }
-        pointee.pending.append(link, mark: LinkList.pendingMark)
-    }
-
-    /// A source added by another thread wakes the loop, so that one which is signalled performs at once (S-WAKE-15).
-    private func wakeForNewSource(_ source: SourcePointer) {
-        if !source.isPort && !isCurrent { wakeUp() }
-    }
-
-    // MARK: Equality
-
-    /// The member of a set that is the source or equal to it. The lock is held at the call and at the return, but not
-    /// while the client's `equal` runs.
-    private func findEqualLocked(_ source: SourcePointer, in set: (RunLoopPointer) -> SourceSet) -> SourcePointer? {
-        if set(self).contains(source) { return source }
-        var skip = 0
-        while let candidate = set(self).candidate(for: source, skip: skip) {
-            guard source.functions.equal != nil else {
-                if candidate.pointee.info == source.pointee.info { return candidate }
-                skip += 1
-                continue
-            }
-            candidate.retain()
-            let changes = set(self).changes
-            unlock()
-            let isEqual = source.isEqual(candidate)
-            lock()
-            // The reference that is dropped here is not the last one if the candidate is still a member.
-            let isMember = set(self).contains(candidate)
-            if !isMember {
-                unlock()
-                candidate.release()
-                lock()
-            } else {
-                candidate.releaseNotLast()
-            }
-            if isEqual && isMember { return candidate }
-            // A changed table is searched anew; each turn needs a change by another thread or a further candidate.
-            if set(self).changes != changes {
-                if set(self).contains(source) { return source }
-                skip = 0
-            } else {
-                skip += 1
-            }
-        }
-        return nil
-    }
-}
-
+/// The source's side of membership: its links, and invalidation.
 extension UnsafeMutablePointer where Pointee == Source {
     /// The link to a loop. The caller holds the loop's lock.
     func link(in loop: RunLoopPointer) -> SourceLinkPointer? {
@@ -237,7 +30,7 @@ extension UnsafeMutablePointer where Pointee == Source {
     }
 
     /// Ties a free link, or a new one, to a loop whose lock the caller holds.
-    fileprivate func claimLink(for loop: RunLoopPointer) -> SourceLinkPointer {
+    func claimLink(for loop: RunLoopPointer) -> SourceLinkPointer {
         func claim(_ link: SourceLinkPointer) -> Bool {
             link.pointee.loop.compareExchange(expected: nil, desired: loop, ordering: .sequentiallyConsistent).exchanged
         }
@@ -262,7 +55,7 @@ extension UnsafeMutablePointer where Pointee == Source {
     }
 
     /// Asks a version 1 source for its port when it is about to be added and in no loop (S-SRC-39).
-    fileprivate func askPort() {
+    func askPort() {
         guard isPort, firstLink.pointee.loop.load(ordering: .acquiring) == nil || pointee.port.load(ordering: .relaxed) < 0 else {
             return
         }
@@ -274,21 +67,17 @@ extension UnsafeMutablePointer where Pointee == Source {
     func invalidate() {
         forgetVanishedLoops()
         var state = pointee.state.load(ordering: .relaxed)
-        while true {
+        repeat {
             if state & SourceState.invalid != 0 { return }
-            let desired = (state | SourceState.invalid) & ~(SourceState.signalled | SourceState.marked)
-            let (exchanged, original) = pointee.state.compareExchange(
-                expected: state, desired: desired, ordering: .sequentiallyConsistent)
-            if exchanged { break }
-            state = original
-        }
+        } while !pointee.state.replace(
+            &state, by: (state | SourceState.invalid) & ~(SourceState.signalled | SourceState.marked))
         retain()
         leaveAllLoops()
         release()
     }
 
     /// Removes an invalid source from wherever it is, with a `cancel` for each membership (S-SRC-9, S-SRC-10).
-    fileprivate func leaveAllLoops() {
+    func leaveAllLoops() {
         forEachLink { leaveLoop(of: $0) }
     }
 

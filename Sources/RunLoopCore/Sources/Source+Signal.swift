@@ -28,7 +28,7 @@ extension UnsafeMutablePointer where Pointee == Source {
                 pointee.signalTime.store(rl_order_of_time(), ordering: .relaxed)
             }
             // Retried only when another thread changed the state in between, which is progress of that thread.
-        } while !exchangeState(&state, desired)
+        } while !pointee.state.replace(&state, by: desired)
         if desired & (SourceState.marked | SourceState.versionOne) != 0 { return }
 
         if state & SourceState.queued == 0 { firstLink.deliver() }
@@ -43,15 +43,6 @@ extension UnsafeMutablePointer where Pointee == Source {
         let now = pointee.state.load(ordering: .sequentiallyConsistent)
         let isLater = (now ^ desired) & SourceState.generations != 0
         if now & SourceState.signalled != 0 && (isLater || now & SourceState.marked != 0) { wakeLoops() }
-    }
-
-    /// One attempt to change the state; on failure `expected` becomes what is there.
-    @inline(__always)
-    fileprivate func exchangeState(_ expected: inout UInt64, _ desired: UInt64) -> Bool {
-        let (exchanged, original) = pointee.state.compareExchange(
-            expected: expected, desired: desired, ordering: .sequentiallyConsistent)
-        if !exchanged { expected = original }
-        return exchanged
     }
 
     private func wakeLoops() {
@@ -168,7 +159,7 @@ extension UnsafeMutablePointer where Pointee == Source {
         while true {
             let released = state - SourceState.hold
             let buried = SourceState.isUnused(released)
-            if exchangeState(&state, buried ? released | SourceState.queued : released) {
+            if pointee.state.replace(&state, by: buried ? released | SourceState.queued : released) {
                 if buried { graveyard.push(firstLink) }
                 return
             }

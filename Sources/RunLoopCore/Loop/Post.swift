@@ -1,0 +1,96 @@
+import CLinux
+import Synchronization
+
+/// What is to be performed, and where.
+struct Post {
+    var perform: PerformFunction
+    var release: PerformFunction?
+    var info: UnsafeMutableRawPointer?
+    var modes: PostModes
+}
+
+/// The modes of a post: one, the pseudo-mode, or a counted list from malloc in which nil stands for the pseudo-mode.
+struct PostModes {
+    var mode: ModePointer?
+    var list: UnsafeMutablePointer<ModePointer?>?
+    var listCount: Int32 = 0
+
+    func permits(_ current: ModePointer) -> Bool {
+        guard let list else { return permits(mode, current) }
+        for index in 0..<Int(listCount) where permits(list[index], current) { return true }
+        return false
+    }
+
+    /// S-BLK-4: the pseudo-mode stands for the modes that are common now.
+    private func permits(_ mode: ModePointer?, _ current: ModePointer) -> Bool {
+        if let mode { return mode == current }
+        return current.pointee.isCommon.load(ordering: .relaxed)
+    }
+
+    func free() { CLinux.free(list) }
+}
+
+/// Slots that were claimed but not ready. The zero value is empty. Consumer only.
+struct HoleList {
+    private var slots: UnsafeMutablePointer<SlotPointer>?
+    private var capacity = 0
+    private(set) var count = 0
+
+    var isEmpty: Bool { count == 0 }
+
+    subscript(index: Int) -> SlotPointer { slots![index] }
+
+    mutating func append(_ slot: SlotPointer) {
+        if count == capacity {
+            capacity = max(8, 2 * capacity)
+            slots = growArray(slots, count: capacity)
+        }
+        slots![count] = slot
+        count += 1
+    }
+
+    mutating func remove(at index: Int) {
+        for later in (index + 1)..<max(count, index + 1) { slots![later - 1] = slots![later] }
+        count -= 1
+    }
+
+    mutating func free() {
+        CLinux.free(slots)
+        slots = nil
+        capacity = 0
+        count = 0
+    }
+}
+
+/// Posts that were taken off the queue and wait for another mode, in order. The zero value is empty. Consumer only.
+struct PostList {
+    struct Node {
+        var post: Post
+        var sequence: UInt64
+        var next: UnsafeMutablePointer<Node>?
+    }
+
+    private(set) var first: UnsafeMutablePointer<Node>?
+    private var last: UnsafeMutablePointer<Node>?
+
+    var isEmpty: Bool { first == nil }
+
+    mutating func append(_ post: Post, sequence: UInt64) {
+        let node = makeRecord(Node.self)
+        node.initialize(to: Node(post: post, sequence: sequence, next: nil))
+        append(node)
+    }
+
+    mutating func append(_ node: UnsafeMutablePointer<Node>) {
+        node.pointee.next = nil
+        if let last { last.pointee.next = node } else { first = node }
+        last = node
+    }
+
+    mutating func removeFirst() -> UnsafeMutablePointer<Node> {
+        let node = first!
+        first = node.pointee.next
+        if first == nil { last = nil }
+        return node
+    }
+}
