@@ -150,6 +150,19 @@ SCENARIO(block_nested_in_another_mode, "S-BLK-15 S-BLK-16",
     run(D, 0, false);
 }
 
+SCENARIO(block_left_over_stays_ahead, "S-BLK-3 S-BLK-15",
+         "What a round leaves over stays ahead of what was queued during it, nested run or not.") {
+    keep("a");
+    keep(D);
+    perform("1", "a", ^{
+        perform("3", D, NULL);
+        run("a", 0, false);
+    });
+    perform("2", D, NULL);
+    run("a", 0, false);
+    run(D, 0, false);
+}
+
 SCENARIO(block_is_released_after_it_ran, "S-BLK-17 S-BLK-18",
          "Each function is released right after it ran, before the next one runs.") {
     perform_counted("1", D, NULL);
