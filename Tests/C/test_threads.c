@@ -19,6 +19,12 @@ static Shared shared;
 
 static void do_nothing(void *info) { (void)info; }
 
+/* The sources have no schedule and no cancel: several threads would call those at once. */
+static RLSourceRef plain_source(Probe *probe, RLIndex order) {
+    RLSourceContext context = {.info = probe, .perform = do_nothing};
+    return probe->source = RLSourceCreate(order, &context);
+}
+
 static void hammer(void *argument) {
     /* A callback of an item another thread invalidated may still be under way: static for them. */
     static Probe own[hammers][3];
@@ -28,7 +34,7 @@ static void hammer(void *argument) {
     const RLMode modes[] = {kRLDefaultMode, "other", kRLCommonModes};
     for (int i = 0; i < strokes; i++) {
         RLMode mode = modes[rand_r(&seed) % 3];
-        probe_source(own_source, rand_r(&seed) % 3);
+        plain_source(own_source, rand_r(&seed) % 3);
         probe_timer(own_timer, date_in(-1), rand_r(&seed) % 2 * 0.001);
         probe_observer(own_observer, kRLAllActivities, rand_r(&seed) % 2, 0);
         RLAddSource(loop, own_source->source, mode);
@@ -78,7 +84,7 @@ RL_TEST(any_thread_may_call_anything, "S-THR-1 S-THR-7 S-REF-3",
         "the calls that need no care for threads") {
     static Probe alive = {0};
     shared.loop = RLGetCurrent();
-    probe_source(&shared.source, 0);
+    plain_source(&shared.source, 0);
     probe_timer(&shared.timer, FAR_FUTURE, 0.01);
     probe_observer(&shared.observer, kRLAllActivities, true, 0);
     add_source(&alive, kRLDefaultMode);
