@@ -29,10 +29,6 @@ let package = Package(
         .target(
             name: "CRunLoop",
             path: ".",
-            exclude: [
-                "Bench", "Docs", "Examples", "Sources/CLinux", "Sources/CRunLoopInstalled",
-                "Sources/RunLoopCore", "Sources/RunLoopKit", "Tests", "cmake", "pkgconfig", "scripts",
-            ],
             sources: ["Sources/CRunLoop/constants.c"],
             publicHeadersPath: "include"),
 
@@ -58,7 +54,7 @@ let package = Package(
             ]),
 
         .testTarget(name: "RunLoopKitTests", dependencies: ["RunLoopKit"]),
-        .testTarget(name: "RunLoopCoreTests", dependencies: ["RunLoopCore"]),
+        .testTarget(name: "RunLoopCoreTests", dependencies: ["CRunLoop", "RunLoopCore"]),
 
         // An example: C code and Swift code on one loop.
         .target(

@@ -76,6 +76,14 @@ build "$here/SystemLibrary" system-library
 linked "$bin/Direct" || { echo "the system library target does not use librunloop.so"; exit 1; }
 installed "$bin/Direct"
 
+# 6. The tests of RunLoopKit pass over the installed library as they do over the core of the package.
+build "$here/Kit" kit --build-tests
+if ! installed swift test --package-path "$here/Kit" --scratch-path "$work/kit" --skip-build >"$work/kit.tests" 2>&1; then
+    grep -v ' started\.$' "$work/kit.tests"
+    exit 1
+fi
+echo "kit: $(grep -o 'Test run with .* passed' "$work/kit.tests")"
+
 # The example of C and Swift on one loop, over either core.
 build "$here/../.." mixed-bundled --product mixed
 "$bin/mixed" | diff "$here/../../Examples/Mixed/expected.txt" -

@@ -1,5 +1,6 @@
 // What the tests of the core's data structures share. Each random test makes the same choices for the same
 // seed; a failing expectation names the seed.
+import CRunLoop
 import Glibc
 @testable import RunLoopCore
 
@@ -22,10 +23,10 @@ struct SeededGenerator: RandomNumberGenerator {
 
 /// A timer that no loop has, due at an instant the test chooses; the test frees it.
 func makeTimer(instant: Int64, interval: Double = 0, tolerance: Double = 0) -> TimerPointer {
-    let context = ClientContext(info: nil, retain: nil, release: nil, copyDescription: nil)
-    let timer = TimerPointer.make(date: 0, interval: interval, order: 0, callout: nil, context: context)
+    let reference = RLTimerCreate(0, interval, 0, 0, nil, nil)!
+    RLTimerSetTolerance(reference, tolerance)
+    let timer = UnsafeMutableRawPointer(reference).assumingMemoryBound(to: Timer.self)
     timer.pointee.instant = instant
-    timer.pointee.tolerance = tolerance
     return timer
 }
 
