@@ -17,6 +17,7 @@ static struct {
     bool busy;
     bool ends;
     int script;
+    pthread_t thread;
 } other = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
 
 struct posted {
@@ -90,14 +91,21 @@ static void run(const struct op *op) {
     executor_note(ENTRY_RESULT, -1, result, 0);
 }
 
-static void command_other(int script, bool ends) {
+static void command_other(int script) {
     pthread_mutex_lock(&other.lock);
     other.busy = true;
-    other.ends = ends;
     other.script = script;
     pthread_cond_broadcast(&other.changed);
     while (other.busy) pthread_cond_wait(&other.changed, &other.lock);
     pthread_mutex_unlock(&other.lock);
+}
+
+static void end_other(void) {
+    pthread_mutex_lock(&other.lock);
+    other.busy = other.ends = true;
+    pthread_cond_broadcast(&other.changed);
+    pthread_mutex_unlock(&other.lock);
+    pthread_join(other.thread, NULL);
 }
 
 static void ask(const struct op *op) {
@@ -224,8 +232,14 @@ static void do_op(const struct op *op) {
         break;
     case OP_OTHER_THREAD:
         gate->thread = 1;
-        command_other(op->script, false);
+        command_other(op->script);
         gate->thread = 0;
+        break;
+    case OP_END_OTHER:
+        executor_note(ENTRY_GROUP, -1, 0, 0);
+        end_other();
+        gate->other_ended = true;
+        executor_note(ENTRY_GROUP_END, -1, 0, 0);
         break;
     case OP_OUTSIDE:
         arm_outside(op);
@@ -268,6 +282,7 @@ static void *second_thread(void *unused) {
     executor_thread = 1;
     if (!executor.options.real_clock) clock_join();
     executor.loop[1] = RLGetCurrent();
+    RLRetain(executor.loop[1]);
     for (;;) {
         pthread_mutex_lock(&other.lock);
         other.busy = false;
@@ -280,7 +295,6 @@ static void *second_thread(void *unused) {
 }
 
 static void *first_thread(void *unused) {
-    pthread_t second;
     (void)unused;
     executor_thread = 0;
     if (!executor.options.real_clock) clock_join();
@@ -288,7 +302,7 @@ static void *first_thread(void *unused) {
     if (executor.program->has_second_loop) {
         other.busy = true;
         other.ends = false;
-        if (pthread_create(&second, NULL, second_thread, NULL) != 0) abort();
+        if (pthread_create(&other.thread, NULL, second_thread, NULL) != 0) abort();
         pthread_mutex_lock(&other.lock);
         while (other.busy) pthread_cond_wait(&other.changed, &other.lock);
         pthread_mutex_unlock(&other.lock);
@@ -297,11 +311,8 @@ static void *first_thread(void *unused) {
     executor.gate.closing = true;
     executor_note(ENTRY_GROUP, -1, 0, 0);
     if (executor.program->has_second_loop) {
-        pthread_mutex_lock(&other.lock);
-        other.busy = other.ends = true;
-        pthread_cond_broadcast(&other.changed);
-        pthread_mutex_unlock(&other.lock);
-        pthread_join(second, NULL);
+        if (!executor.gate.other_ended) end_other();
+        RLRelease(executor.loop[1]);
     }
     return NULL;
 }

@@ -138,7 +138,8 @@ static void make_op(struct generator *generator, struct op *op, bool in_script) 
         [OP_COMMON_MODE] = 4, [OP_RUN] = 34,           [OP_RUN_FOREVER] = 2,  [OP_ADVANCE] = 5,
         [OP_OTHER_THREAD] = 8, [OP_OUTSIDE] = 10,       [OP_CONTAINS] = 5,     [OP_IS_VALID] = 3,
         [OP_IS_SIGNALLED] = 3, [OP_FIRE_DATE] = 4,     [OP_NEXT_FIRE_DATE] = 3, [OP_CURRENT_MODE] = 2,
-        [OP_ALL_MODES] = 2,   [OP_IS_WAITING] = 1,  [OP_TOLERANCE] = 2,       [OP_CONTEXT] = 2};
+        [OP_ALL_MODES] = 2,   [OP_IS_WAITING] = 1,  [OP_TOLERANCE] = 2,       [OP_CONTEXT] = 2,
+        [OP_END_OTHER] = 4};
     struct random *random = &generator->random;
     const struct generator_options *options = generator->options;
     memset(op, 0, sizeof *op);
@@ -197,6 +198,9 @@ static void make_op(struct generator *generator, struct op *op, bool in_script) 
         case OP_OTHER_THREAD:
             if (!generator->program->has_second_loop || generator->program->scripts == 0) continue;
             op->script = any_script(generator, 100);
+            break;
+        case OP_END_OTHER:
+            if (!generator->program->has_second_loop) continue;
             break;
         case OP_OUTSIDE: {
             static const enum op_kind kinds[] = {OP_SIGNAL, OP_WRITE, OP_WRITE, OP_WAKE, OP_WAKE, OP_STOP};

@@ -137,6 +137,14 @@ static void do_op(struct model *model, const struct op *op) {
         model_run_script(model, op->script);
         gate->thread = 0;
         break;
+    case OP_END_OTHER:
+        model_note(model, ENTRY_GROUP, -1, 0, 0);
+        gate->thread = 1;
+        model_end_thread(model, 1);
+        gate->thread = 0;
+        gate->other_ended = true;
+        model_note(model, ENTRY_GROUP_END, -1, 0, 0);
+        break;
     case OP_OUTSIDE:
         event.time = model->now + op->value * UNIT_NANOSECONDS;
         event.kind = op->outside;
@@ -178,8 +186,10 @@ void model_predict(const struct program *program, struct choices *choices, struc
     /* The end of the threads, then of the handles that the client still has. */
     model.gate.closing = true;
     model_note(&model, ENTRY_GROUP, -1, 0, 0);
-    if (program->has_second_loop) model_close_loop(&model, 1);
-    model_close_loop(&model, 0);
+    if (program->has_second_loop && !model.gate.other_ended) model_end_thread(&model, 1);
+    if (program->has_second_loop) model_free_loop(&model, 1);
+    model_end_thread(&model, 0);
+    model_free_loop(&model, 0);
     model_note(&model, ENTRY_GROUP_END, -1, 0, 0);
     for (int i = 0; i < program->items; i++) {
         if (!model.gate.held[i]) continue;

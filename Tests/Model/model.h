@@ -113,7 +113,9 @@ void model_pin(struct model *model, int index);
 void model_unpin_batch(struct model *model, const int *batch, int count, int turn);
 /* After a callback that had the context's info: a release that another thread's Invalidate left to this one. */
 void model_end_use_of_info(struct model *model, int index);
-void model_close_loop(struct model *model, int loop);
+/* What the end of a loop's thread does, and what the last release of the loop does. */
+void model_end_thread(struct model *model, int loop);
+void model_free_loop(struct model *model, int loop);
 
 /* model_timers.c */
 void model_set_date(struct model *model, int index, const struct date *date);

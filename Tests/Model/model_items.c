@@ -217,20 +217,35 @@ bool model_contains(const struct model *model, int index, int loop, int mode) {
     return item->in[loop][mode];
 }
 
-/* What the end of a loop's thread does to the loop; nobody else retains the loops of these tests. */
-void model_close_loop(struct model *model, int loop) {
-    model->gate.thread = loop;
-    for (int i = 0; i < MAX_ITEMS; i++) {
-        struct model_item *item = &model->item[i];
-        if (!item->alive) continue;
-        item->common[loop] = false;
-        /* S-LOOP-7: sources get cancel, once for each mode; S-LOOP-9: timers and observers no callback. */
-        for (int mode = 0; mode < MODE_COMMON; mode++) take_from_mode(model, i, loop, mode);
-        model_drop_if_unreferenced(model, i); /* S-LOOP-8: sources stay valid if somebody keeps them */
-    }
-    /* S-LOOP-10: queued functions are released without being run. */
+static void release_queue(struct model *model, int loop) {
     for (int i = 0; i < model->loop[loop].queued; i++)
         if (model->loop[loop].queue[i].has_release)
             model_note(model, ENTRY_FUNCTION_RELEASE, model->loop[loop].queue[i].id, 0, 0);
     model->loop[loop].queued = 0;
+}
+
+void model_end_thread(struct model *model, int loop) {
+    model->gate.thread = loop;
+    for (int i = 0; i < MAX_ITEMS; i++) {
+        struct model_item *item = &model->item[i];
+        if (!item->alive || !is_source(item)) continue;
+        item->common[loop] = false;
+        /* S-LOOP-7: cancel once for each mode. S-LOOP-8: it stays valid if somebody keeps it. */
+        for (int mode = 0; mode < MODE_COMMON; mode++) take_from_mode(model, i, loop, mode);
+        model_drop_if_unreferenced(model, i);
+    }
+    /* S-LOOP-10 speaks of the end of the loop; whether somebody who retains it keeps the queue too is not said. */
+    if (model->loop[loop].queued > 0 && model_choose(model, 2) == 1) release_queue(model, loop);
+}
+
+void model_free_loop(struct model *model, int loop) {
+    for (int i = 0; i < MAX_ITEMS; i++) {
+        struct model_item *item = &model->item[i];
+        if (!item->alive) continue;
+        item->common[loop] = false;
+        /* S-LOOP-9: no callback. */
+        for (int mode = 0; mode < MODE_COMMON; mode++) take_from_mode(model, i, loop, mode);
+        model_drop_if_unreferenced(model, i);
+    }
+    release_queue(model, loop); /* S-LOOP-10: without being run */
 }

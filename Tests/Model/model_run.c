@@ -24,7 +24,8 @@ static bool is_empty(const struct model *model, int loop, int mode) {
 void model_post(struct model *model, int loop, int modes, int script, int flags) {
     struct model_loop *target = &model->loop[loop];
     struct model_function function = {model->functions++, modes, script, (flags & FUNCTION_RELEASE) != 0};
-    if (modes == 0) { /* S-BLK-13, S-BLK-18: it is never run, and released before the call returns. */
+    /* S-BLK-13, S-BLK-18: it can never run, and is released before the call returns. */
+    if (modes == 0 || (loop == 1 && model->gate.other_ended)) {
         if (function.has_release) model_note(model, ENTRY_FUNCTION_RELEASE, function.id, 0, 0);
         return;
     }

@@ -81,6 +81,7 @@ enum op_kind {
     OP_IS_WAITING,
     OP_TOLERANCE, /* sets it, asks for it and puts it back to 0 */
     OP_CONTEXT,   /* whether the context still has its info */
+    OP_END_OTHER, /* the second thread ends; its loop is retained to the end */
     OP_KINDS
 };
 
@@ -127,6 +128,7 @@ struct gate {
     int fuel;              /* operations that scripts may still do */
     int depth;             /* runs on the stack */
     int thread;            /* the thread that is running: 0 or 1 */
+    bool other_ended; /* the second thread is gone, its loop is not */
     bool closing;
 };
 
