@@ -62,7 +62,7 @@ struct HoleList {
     }
 }
 
-/// Posts that were taken off the queue and wait for another mode, in order. The zero value is empty. Consumer only.
+/// Posts that were taken off the queue and wait for another mode, in the order in which they were posted. The zero value is empty. Consumer only.
 struct PostList {
     struct Node {
         var post: Post
@@ -75,10 +75,20 @@ struct PostList {
 
     var isEmpty: Bool { first == nil }
 
-    mutating func append(_ post: Post, sequence: UInt64) {
+    mutating func insert(_ post: Post, sequence: UInt64) {
         let node = makeRecord(Node.self)
         node.initialize(to: Node(post: post, sequence: sequence, next: nil))
-        append(node)
+        guard let last, last.pointee.sequence > sequence else { return append(node) }
+        // A nested round keeps later posts before the outer one comes to this.
+        guard let first, first.pointee.sequence < sequence else {
+            node.pointee.next = first
+            first = node
+            return
+        }
+        var before = first
+        while let next = before.pointee.next, next.pointee.sequence < sequence { before = next }
+        node.pointee.next = before.pointee.next
+        before.pointee.next = node
     }
 
     mutating func append(_ node: UnsafeMutablePointer<Node>) {

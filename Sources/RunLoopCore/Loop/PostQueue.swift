@@ -218,8 +218,17 @@ extension PostQueue {
     @inline(__always)
     static func take(_ slot: SlotPointer) {
         slot.pointee.ready.store(2, ordering: .relaxed)
-        let chunk = ChunkPointer(bitPattern: UInt(bitPattern: slot) & ~UInt(Chunk.size - 1))!
-        chunk.pointee.taken += 1
+        chunk(of: slot).pointee.taken += 1
+    }
+
+    private static func chunk(of slot: SlotPointer) -> ChunkPointer {
+        ChunkPointer(bitPattern: UInt(bitPattern: slot) & ~UInt(Chunk.size - 1))!
+    }
+
+    /// The place of a slot in the order of posting.
+    static func sequence(of slot: SlotPointer) -> UInt64 {
+        let chunk = chunk(of: slot)
+        return chunk.pointee.base + UInt64(slot - chunk.slot(0))
     }
 
     /// Gives chunks back whose slots are all taken, from the oldest on, but never one that a round under way looks at.

@@ -103,9 +103,12 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     /// Calls the observers of an activity (S-OBS-3). Those that are there now are called, whatever is added meanwhile.
     @inline(__always)
     func notify(_ activity: Activity, in mode: ModePointer) {
-        if mode.pointee.observedActivities.load(ordering: .acquiring) & activity.bit != 0 {
-            notifyObservers(activity, in: mode)
-        }
+        if isObserved(activity, in: mode) { notifyObservers(activity, in: mode) }
+    }
+
+    @inline(__always)
+    func isObserved(_ activity: Activity, in mode: ModePointer) -> Bool {
+        mode.pointee.observedActivities.load(ordering: .acquiring) & activity.bit != 0
     }
 
     @inline(never)

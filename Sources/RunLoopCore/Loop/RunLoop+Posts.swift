@@ -49,7 +49,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         while let slot = PostQueue.advance(&position, to: end) {
             switch slot.pointee.ready.load(ordering: .acquiring) {
             case 0: pointee.posts.holes.append(slot)
-            case 1: performOrKeep(slot, in: mode, sequence: position.sequence - 1)
+            case 1: performOrKeep(slot, in: mode)
             default: break  // Abandoned in the child of a fork.
             }
         }
@@ -57,15 +57,16 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         if outerFloor == 0 { pointee.posts.reclaim() }
     }
 
-    private func performOrKeep(_ slot: SlotPointer, in mode: ModePointer, sequence: UInt64) {
+    private func performOrKeep(_ slot: SlotPointer, in mode: ModePointer) {
         let post = slot.pointee.post
+        let sequence = PostQueue.sequence(of: slot)
         PostQueue.take(slot)
         if post.modes.permits(mode) {
             perform(post)
         } else if post.modes.list == nil, let only = post.modes.mode {
-            only.pointee.posts.append(post, sequence: sequence)
+            only.pointee.posts.insert(post, sequence: sequence)
         } else {
-            pointee.posts.waiting.append(post, sequence: sequence)
+            pointee.posts.waiting.insert(post, sequence: sequence)
             pointee.posts.checkedFor = nil
         }
     }
@@ -79,7 +80,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
                 index += 1
             } else {
                 pointee.posts.holes.remove(at: index)
-                performOrKeep(slot, in: mode, sequence: pointee.postFloor)
+                performOrKeep(slot, in: mode)
             }
         }
     }

@@ -62,6 +62,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         let event = wait(frame, polls: polls)  // P10
         pointee.waiting.store(false, ordering: .releasing)  // P11
         frame.pointee.hasWaited = true
+        let isOld = !polls && isObserved(.afterWaiting, in: mode)
         if !polls { notify(.afterWaiting, in: mode) }  // P12
 
         switch event {  // P13
@@ -69,7 +70,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         case .timers:
             fireTimers(in: mode, now: Clock.dueLimit(readClock(frame)))
         case .port(let token):
-            if performPort(token, in: mode) { handledSource = true }
+            if performPort(token, in: mode, mayBeDrained: isOld) { handledSource = true }
         }
         performPosts(in: mode)  // P14: round C
 

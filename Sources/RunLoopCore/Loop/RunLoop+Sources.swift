@@ -125,10 +125,11 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         }
     }
 
-    /// Calls the version 1 source that an event of the kernel is for. False if there is none any more.
-    func performPort(_ token: UInt64, in mode: ModePointer) -> Bool {
+    /// Calls the version 1 source that an event of the kernel is for. False if there is none any more, or if the descriptor was
+    /// drained by client code that ran since the event.
+    func performPort(_ token: UInt64, in mode: ModePointer, mayBeDrained: Bool) -> Bool {
         lock()
-        guard let source = mode.pointee.ports.source(forToken: token), source.isValid else {
+        guard let source = mode.pointee.ports.source(forToken: token, mayBeDrained: mayBeDrained), source.isValid else {
             unlock()
             return false
         }

@@ -111,13 +111,13 @@ struct PortSet {
         return false
     }
 
-    /// The source that gets an event, nil if the registration is not the one the event is for.
-    func source(forToken token: UInt64) -> SourcePointer? {
+    /// The source that gets an event, nil if the registration is not the one the event is for, or the event is over.
+    func source(forToken token: UInt64, mayBeDrained: Bool) -> SourcePointer? {
         let index = Int(token & 0xffff_ffff)
         guard index < capacity, slots![index].state == .registered,
             slots![index].generation == UInt32(token >> 32)
         else { return nil }
-        if slots![index].isCounter && !takeCount(Int32(index)) { return nil }
+        if slots![index].isCounter ? !takeCount(Int32(index)) : mayBeDrained && !isReadable(Int32(index)) { return nil }
         return slots![index].sources.last
     }
 

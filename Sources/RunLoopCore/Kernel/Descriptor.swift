@@ -1,0 +1,40 @@
+import CLinux
+
+/// Moves a descriptor of the library's own to a number from 64 up where the limit allows it, so that a client which closes one
+/// of its own numbers twice does not hit it (S-FD-18).
+func highNumber(_ descriptor: Int32) -> Int32 {
+    guard descriptor >= 0 && descriptor < 64 else { return descriptor }
+    let high = rl_dup_above(descriptor, 64)
+    guard high >= 0 else { return descriptor }
+    close(descriptor)
+    return high
+}
+
+/// Tells what a descriptor counts, if it is an eventfd or a timerfd (S-SRC-46), from its name under /proc/self/fd.
+func isCounter(_ descriptor: Int32) -> Bool {
+    var path = TextBuffer()
+    defer { path.free() }
+    path.append("/proc/self/fd/")
+    path.append(Int(descriptor))
+    return withUnsafeTemporaryAllocation(of: CChar.self, capacity: 32) { buffer in
+        let length = readlink(path.terminated(), buffer.baseAddress!, 31)
+        guard length > 0 else { return false }
+        buffer[length] = 0
+        return strcmp(buffer.baseAddress!, "anon_inode:[eventfd]") == 0 || strcmp(buffer.baseAddress!, "anon_inode:[timerfd]") == 0
+    }
+}
+
+/// Whether a read of the descriptor would not block.
+func isReadable(_ descriptor: Int32) -> Bool {
+    var request = pollfd(fd: descriptor, events: Int16(POLLIN), revents: 0)
+    return poll(&request, 1, 0) > 0
+}
+
+/// Takes the count of an eventfd or timerfd without ever blocking. False if there was none, because somebody else took it.
+func takeCount(_ descriptor: Int32) -> Bool {
+    var count: UInt64 = 0
+    if rl_read_nowait(descriptor, &count, 8) == 8 { return true }
+    guard rl_errno() == EOPNOTSUPP || rl_errno() == EINVAL || rl_errno() == ESPIPE else { return false }
+    // A kernel that cannot read these without waiting: the descriptor was ready a moment ago.
+    return read(descriptor, &count, 8) == 8
+}
