@@ -81,7 +81,7 @@ swift_test_step() {
     run "$@"
     closing=$(grep -E 'Test run with [0-9]+ tests?' "$step_log" | tail -n 1)
     total=$(printf '%s\n' "$closing" | sed -n 's/.*Test run with \([0-9]*\) test.*/\1/p')
-    lost=$(grep -cE '^. Test .* failed after ' "$step_log" || true)
+    lost=$(grep -E '^[^ ]+ Test .* failed after ' "$step_log" | grep -cvE 'Test run with' || true)
     count "$name" "$total" "$lost"
 }
 
