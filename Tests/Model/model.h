@@ -84,6 +84,8 @@ struct model {
     int functions; /* posted so far */
     /* [...][a][b]: a ended a wait of the mode while b was ready there, and b was not served since (S-PASS-10). */
     bool overtook[LOOPS][MODES][MAX_ITEMS][MAX_ITEMS];
+    /* Of two items that one RLAddCommonMode put in a mode: 1 if the first went first, -1 if the second, 0 if not yet asked. */
+    signed char went_first[LOOPS][MODES][MAX_ITEMS][MAX_ITEMS];
     struct model_item item[MAX_ITEMS];
     struct model_loop loop[LOOPS];
 };
@@ -106,6 +108,8 @@ void model_remove(struct model *model, int index, int loop, int mode);
 void model_invalidate(struct model *model, int index);
 void model_signal(struct model *model, int index);
 void model_add_common_mode(struct model *model, int loop, int mode);
+/* Whether a was put in the mode before b. */
+bool model_put_before(struct model *model, int loop, int mode, int a, int b);
 bool model_contains(const struct model *model, int index, int loop, int mode);
 bool model_in_any_mode(const struct model_item *item, int loop);
 void model_drop_if_unreferenced(struct model *model, int index);

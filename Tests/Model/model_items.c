@@ -112,12 +112,14 @@ static void edge(struct model *model, enum entry_kind kind, int index, int loop,
     if (item->definition->edge & EDGE_STOP) model_stop(model, loop);
 }
 
-static void put_in_mode(struct model *model, int index, int loop, int mode) {
+static void put_in_mode(struct model *model, int index, int loop, int mode, long when) {
     struct model_item *item = &model->item[index];
     model->loop[loop].exists[mode] = true; /* S-MODE-2 */
     if (item->in[loop][mode]) return;      /* S-MODE-21, S-OBS-11 */
     item->in[loop][mode] = true;
-    item->put[loop][mode] = ++model->serial;
+    item->put[loop][mode] = when;
+    for (int other = 0; other < MAX_ITEMS; other++)
+        model->went_first[loop][mode][index][other] = model->went_first[loop][mode][other][index] = 0;
     if (item->definition->kind != ITEM_V0) return; /* S-SRC-24 */
     edge(model, ENTRY_SCHEDULE, index, loop, mode);
     /* S-WAKE-15: from another thread the addition of a v0 source wakes the loop. */
@@ -139,14 +141,14 @@ void model_add(struct model *model, int index, int loop, int mode) {
     /* S-TMR-13, S-OBS-10: a timer or observer joins no second loop. */
     if (!is_source(item) && belongs_to(item, 1 - loop)) return;
     if (mode != MODE_COMMON) {
-        put_in_mode(model, index, loop, mode);
+        put_in_mode(model, index, loop, mode, ++model->serial);
         return;
     }
     /* S-MODE-14, also S-MODE-18: added to each mode now in the common set, and so back where it was removed. */
     if (!item->common[loop]) item->common_since[loop] = ++model->serial;
     item->common[loop] = true;
     for (int each = 0; each < MODE_COMMON; each++)
-        if (target->is_common[each]) put_in_mode(model, index, loop, each);
+        if (target->is_common[each]) put_in_mode(model, index, loop, each, ++model->serial);
 }
 
 void model_remove(struct model *model, int index, int loop, int mode) {
@@ -197,7 +199,8 @@ void model_add_common_mode(struct model *model, int loop, int mode) {
     if (mode == MODE_COMMON) return;    /* S-MODE-20 */
     if (target->is_common[mode]) return; /* S-MODE-11, 13 */
     target->is_common[mode] = true;
-    /* S-MODE-12; S-MODE-4: the mode is created only if there are common items. They go in by age. */
+    /* S-MODE-12; S-MODE-4: the mode is created only if there are common items. They go in together. */
+    long when = ++model->serial;
     for (long since = 0;;) {
         int next = -1;
         for (int i = 0; i < MAX_ITEMS; i++) {
@@ -207,8 +210,21 @@ void model_add_common_mode(struct model *model, int loop, int mode) {
         }
         if (next < 0) break;
         since = model->item[next].common_since[loop];
-        put_in_mode(model, next, loop, mode);
+        put_in_mode(model, next, loop, mode, when);
     }
+}
+
+bool model_put_before(struct model *model, int loop, int mode, int a, int b) {
+    long left = model->item[a].put[loop][mode], right = model->item[b].put[loop][mode];
+    signed char *first = &model->went_first[loop][mode][a][b];
+    if (left != right) return left < right;
+    /* The order in which one call puts several items in a mode is not said, but it stays. */
+    if (*first == 0) {
+        bool by_age = model->item[a].common_since[loop] < model->item[b].common_since[loop];
+        *first = (model_choose(model, 2) == 0) == by_age ? 1 : -1;
+        model->went_first[loop][mode][b][a] = (signed char)-*first;
+    }
+    return *first > 0;
 }
 
 bool model_contains(const struct model *model, int index, int loop, int mode) {

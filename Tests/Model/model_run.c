@@ -84,7 +84,7 @@ static void notify(struct model *model, int loop, int mode, unsigned activity) {
             const struct model_item *before = &model->item[batch[at - 1]];
             if (before->definition->order < item->definition->order) break;
             if (before->definition->order == item->definition->order &&
-                before->put[loop][mode] < item->put[loop][mode])
+                model_put_before(model, loop, mode, batch[at - 1], i))
                 break;
             batch[at] = batch[at - 1];
             at--;

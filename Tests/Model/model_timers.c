@@ -76,7 +76,7 @@ bool model_earlier(struct model *model, int loop, int mode, int a, int b) {
     if (left->instant != right->instant) return left->instant < right->instant;
     /* S-TMR-22: among past dates the order of creation or setting. */
     if (left->past_serial && right->past_serial) return left->past_serial < right->past_serial;
-    bool put_first = left->put[loop][mode] < right->put[loop][mode];
+    bool put_first = model_put_before(model, loop, mode, a, b);
     /* A past date against an ordinary one of the same nanosecond: a real clock never shows that. */
     bool open = left->past_serial || right->past_serial || left->was_past || right->was_past;
     /* "Put in the mode" can be read as the addition or as the last arming. */
@@ -179,6 +179,8 @@ void model_serve_timers(struct model *model, int loop, int mode) {
         if (turn && item->instant > model->now) turn = false; /* S-TMR-24 */
         /* Postponed, and then overtaken by the clock, within the batch: either is right. */
         if (turn && item->instant > batch_now) turn = model_choose(model, 2) == 0;
+        /* S-TMR-25 for a timer in two batches, of nested runs: either may be the one in which it has its turn. */
+        if (turn && !item->in[loop][mode] && item->pins > 1) turn = model_choose(model, 2) == 0;
         if (turn) fire(model, batch[i]);
         model_unpin_batch(model, batch, count, i);
     }
