@@ -143,6 +143,24 @@ RL_TEST(rounds_of_a_pass, "S-BLK-7 S-BLK-9",
     expect_trace("E BT BS a s c b X");
 }
 
+RL_TEST(round_b_comes_before_the_served_event, "S-BLK-7",
+        "A function queued by a perform runs in round B, before the timer or the port event that "
+        "the same pass serves") {
+    RLRunLoopRef loop = RLGetCurrent();
+    Probe b = {.name = "b"}, source = {.name = "s", .action = queue_its_data, .data = &b};
+    Probe timer = {.name = "t"}, port = {.name = "p"};
+    add_source(&source, kRLDefaultMode);
+    add_timer(&timer, date_in(-1), 0, kRLDefaultMode);
+    RLSourceSignal(source.source);
+    expect_run(kRLDefaultMode, 0, false, TimedOut);
+    expect_trace("s b t");
+    add_port(&port, make_eventfd(), kRLDefaultMode);
+    eventfd_signal(port.fd);
+    RLSourceSignal(source.source);
+    expect_run(kRLDefaultMode, 1e9, true, HandledSource);
+    expect_trace("s b p");
+}
+
 static void queue_itself(Probe *self) {
     if (self->calls < 4) probe_perform(self, self->loop, kRLDefaultMode);
 }

@@ -2,6 +2,7 @@
 #include "support.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* A nested run, started once from a callback of the outer run, and ended by a stop. */
@@ -111,6 +112,37 @@ RL_TEST(wake_up_before_a_nested_run, "S-WAKE-9",
 RL_TEST(wake_up_before_a_nested_run_in_before_sources, "S-WAKE-9 S-WAKE-3",
         "The same in BeforeSources") {
     wake_up_before_a_nested_run_in(kRLBeforeSources, "E BT BS inner-done BW AW BT BS BW AW X");
+}
+
+/* Comes into the nested run's wait, not into the outer one's, which is a short one. */
+static void wake_and_stop_in_the_nested_run(void *loop) {
+    char *mode;
+    for (;;) {
+        wait_until_waiting(loop);
+        mode = RLCopyCurrentMode(loop);
+        if (mode && strcmp(mode, "inner") == 0) break;
+        free(mode);
+    }
+    free(mode);
+    wait_until_waiting(loop);
+    RLWakeUp(loop);
+    RLStop(loop);
+}
+
+/* What is woken while its timer runs a nested run has waited already, so its next wait is a wait. */
+RL_TEST(wake_up_after_the_outer_wait_is_dropped, "S-WAKE-9 S-WAKE-4",
+        "A wake-up during a nested run started after the outer run's wait costs the outer run no "
+        "pass of its own") {
+    RLRunLoopRef loop = RLGetCurrent();
+    Probe timer = {.name = "t", .action = run_nested_once};
+    keep_alive(loop, "inner");
+    keep_alive(loop, kRLDefaultMode);
+    observe(loop, kRLDefaultMode);
+    add_timer(&timer, date_in(-1), 0, kRLDefaultMode);
+    Thread *thread = thread_start(wake_and_stop_in_the_nested_run, loop);
+    expect_run(kRLDefaultMode, 1, false, TimedOut);
+    thread_join(thread);
+    expect_trace("E BT BS BW AW t inner-done BT BS BW AW X");
 }
 
 RL_TEST(stop_of_a_nested_run_is_no_wake_up, "S-WAKE-9 S-STOP-2",
