@@ -146,7 +146,6 @@ RL_TEST(rounds_of_a_pass, "S-BLK-7 S-BLK-9",
 RL_TEST(round_b_comes_before_the_served_event, "S-BLK-7",
         "A function queued by a perform runs in round B, before the timer or the port event that "
         "the same pass serves") {
-    RLRunLoopRef loop = RLGetCurrent();
     Probe b = {.name = "b"}, source = {.name = "s", .action = queue_its_data, .data = &b};
     Probe timer = {.name = "t"}, port = {.name = "p"};
     add_source(&source, kRLDefaultMode);

@@ -129,7 +129,7 @@ static void wake_and_stop_in_the_nested_run(void *loop) {
     RLStop(loop);
 }
 
-/* What is woken while its timer runs a nested run has waited already, so its next wait is a wait. */
+/* A run woken while its timer runs a nested run has waited already; its next wait is a full one. */
 RL_TEST(wake_up_after_the_outer_wait_is_dropped, "S-WAKE-9 S-WAKE-4",
         "A wake-up during a nested run started after the outer run's wait costs the outer run no "
         "pass of its own") {
