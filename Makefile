@@ -5,7 +5,7 @@ FILE ?= Docs/semantics.md
 JOBS ?= 2
 export JOBS
 
-.PHONY: all demo check sanitize install clean
+.PHONY: all demo check sanitize bench install clean
 
 all:
 	scripts/install-deps build
@@ -23,6 +23,12 @@ check:
 sanitize:
 	scripts/install-deps
 	scripts/sanitize
+
+# Figures beside CoreFoundation's, in one run.
+bench:
+	scripts/install-deps
+	cmake -S . -B build -G Ninja
+	ninja -C build bench
 
 # The library alone: neither tests nor examples are built.
 install:
