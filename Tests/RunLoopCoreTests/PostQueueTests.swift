@@ -104,18 +104,51 @@ import Testing
         }
     }
 
-    @Test("A list of waiting posts keeps its order: S-BLK-3")
-    func list() {
+    @Test("A list of waiting posts is in the order of posting, however they got there: S-BLK-3, S-BLK-16",
+          arguments: 0..<50 as Range<UInt64>)
+    func list(seed: UInt64) {
+        var generator = SeededGenerator(seed: seed)
         var list = PostList()
-        #expect(list.isEmpty)
-        for number in 1...5 { list.append(PostQueueTests.post(number), sequence: UInt64(number)) }
-        for number in 1...5 {
+        var model: [Int] = []
+        for number in Array(1...60).shuffled(using: &generator) {
+            list.insert(PostQueueTests.post(number), sequence: UInt64(number))
+            model.append(number)
+            model.sort()
+            while generator.below(4) == 0, !model.isEmpty {
+                let node = list.removeFirst()
+                #expect(PostQueueTests.number(node.pointee.post) == model.removeFirst())
+                freeRecord(node)
+            }
+            #expect(list.isEmpty == model.isEmpty)
+        }
+        for number in model {
             let node = list.removeFirst()
             #expect(node.pointee.sequence == UInt64(number))
-            #expect(PostQueueTests.number(node.pointee.post) == number)
             freeRecord(node)
         }
         #expect(list.isEmpty)
+    }
+
+    @Test("A list of holes forgets what was filled and keeps the order of the rest: S-BLK-3", arguments: 0..<20 as Range<UInt64>)
+    func holes(seed: UInt64) {
+        var generator = SeededGenerator(seed: seed)
+        var holes = HoleList()
+        var model: [SlotPointer] = []
+        for number in 1...100 {
+            // A pointer that stands for a slot; nothing lies behind it.
+            let slot = SlotPointer(bitPattern: number * 64)!
+            holes.append(slot)
+            model.append(slot)
+            while generator.below(3) == 0, !model.isEmpty {
+                let index = generator.below(model.count)
+                holes.remove(at: index)
+                model.remove(at: index)
+            }
+            #expect(holes.count == model.count)
+            #expect((0..<holes.count).map { holes[$0] } == model)
+            #expect(holes.isEmpty == model.isEmpty)
+        }
+        holes.free()
     }
 
     // MARK: What the tests use
@@ -154,7 +187,11 @@ import Testing
         var position = queue.pointee.cursor
         let end = queue.pointee.end()
         queue.pointee.cursor = end
+        var sequence = position.sequence
         while let slot = PostQueue.advance(&position, to: end) {
+            // The numbers that order what is kept for later grow from chunk to chunk.
+            precondition(position.sequence > sequence)
+            sequence = position.sequence
             while slot.pointee.ready.load(ordering: .acquiring) == 0 {
                 holes += 1
                 yieldProcessor()

@@ -17,7 +17,11 @@ import Testing
             switch generator.below(6) {
             case 0, 1, 2:
                 let distance = Int64(1000) << Int64(generator.below(30))
-                let instant = now + Int64.random(in: -1000..<distance, using: &generator)
+                // Half of them have one of a few instants, so that many are due at the same one.
+                let instant =
+                    generator.below(2) == 0
+                    ? now + Int64(generator.below(3)) * 500
+                    : now + Int64.random(in: -1000..<distance, using: &generator)
                 let timer = makeTimer(instant: instant)
                 store.insert(timer.firstNode)
                 model.append(ModelTimer(timer: timer, instant: instant, sequence: sequence))

@@ -62,6 +62,25 @@ import Testing
         #expect(wheel.nextInstant() > wheel.tick << Int64(TimerWheel.tickBits))
     }
 
+    @Test("A crowded bucket never lets the loop sleep past its earliest timer: S-TMR-20, S-TMR-21", arguments: [2, 17, 18, 200])
+    func crowdedBucket(count: Int) {
+        var wheel = TimerWheel()
+        wheel.advance(to: 1 << 20) { _ in }
+        // All of them in one bucket of a high level, the earliest inserted first and so last in the bucket's list.
+        let begin = Int64((1 << 20) + (5 << 12)) << Int64(TimerWheel.tickBits)
+        let timers = (0..<count).map { makeTimer(instant: begin + Int64($0) * 1000) }
+        for timer in timers { wheel.insert(timer.firstNode, instant: timer.pointee.instant) }
+        #expect(Set(timers.map(\.firstNode.pointee.index)).count == 1)
+        #expect(wheel.nextInstant() <= begin)
+        #expect(wheel.first() == timers[0].firstNode)
+        for timer in timers {
+            wheel.remove(timer.firstNode)
+            timer.release()
+        }
+        #expect(wheel.isEmpty)
+        wheel.free()
+    }
+
     @Test("A timer that never fires stays in the wheel: S-TMR-8")
     func never() {
         var wheel = TimerWheel()
