@@ -12,5 +12,8 @@ private func load() {
     }
     // Prepare handlers run in reverse order of registration: a client's own runs before the library's takes locks.
     pthread_atfork({ Fork.prepare() }, { Fork.parent() }, { Fork.child() })
+    // Without optimisation Swift makes what it knows of a type at the first use, with locks and memory from malloc. The only use
+    // of that kind which RLWakeUp and RLStop have must not be the first one, because that may be in a signal handler.
+    process.pointee.forkGeneration.futexWakeOne()
     if RunLoop.isMainThread { pthread_setspecific(process.pointee.threadKey, rl_process()) }
 }

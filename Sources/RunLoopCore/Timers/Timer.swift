@@ -65,6 +65,7 @@ extension Timer: Object {
         let old = timer.pointee.state.bitwiseOr(TimerState.invalid, ordering: .acquiringAndReleasing).oldValue
         timer.header.pointee.type.store(ObjectType.freed.rawValue, ordering: .relaxed)
         if old & TimerState.invalid == 0 { timer.pointee.context.releaseInfo() }
+        CLinux.free(timer.pointee.rare)
         CLinux.free(timer)
     }
 }
