@@ -113,6 +113,8 @@ static void measure_timers(long live, long operations) {
         RLAddTimer(RLGetCurrent(), timer, kRLDefaultMode);
     }
     report("timer_remove_and_add", live, begin, operations);
+    /* CoreFoundation would need an hour to take a million timers out; they end with the process. */
+    if (is_slow && live > 100000) return;
     for (long i = 0; i < live; i++) {
         RLTimerInvalidate(timers[i]);
         RLRelease(timers[i]);
@@ -178,9 +180,9 @@ int main(int argc, char **argv) {
     is_slow = argc > 1;
     measure_pass(0, is_slow ? 200000 : 2000000);
     measure_pass(100000, is_slow ? 20 : 2000000);
+    measure_ping_pong(is_slow ? 20000 : 100000);
     measure_timers(10, is_slow ? 200000 : 2000000);
     measure_timers(10000, is_slow ? 5000 : 2000000);
     measure_timers(1000000, is_slow ? 20 : 2000000);
-    measure_ping_pong(100000);
     return 0;
 }
