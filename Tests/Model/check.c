@@ -5,7 +5,8 @@
 #include "choices.h"
 #include "model.h"
 
-/* A sequence with so many open questions that this many answers do not settle it counts as failed. */
+/* A sequence with so many open questions that this many answers do not settle it counts as failed.
+   */
 enum { MAX_ANSWERS = 3000 };
 
 /* Entries inside a group are sorted, so a question asked anywhere in it may be the cause. */

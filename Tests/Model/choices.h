@@ -1,5 +1,5 @@
-/* Where the specification leaves something open the model asks here. A search then looks for answers
-   with which the model's trace is the observed one. */
+/* Where the specification leaves something open the model asks here. A search then looks for
+   answers with which the model's trace is the observed one. */
 #ifndef MODEL_CHOICES_H
 #define MODEL_CHOICES_H
 
@@ -19,7 +19,8 @@ struct choices {
 int choices_ask(struct choices *choices, int options, int position);
 
 /* After a mismatch at a place of the trace: takes the last question before that place that has an
-   answer left, answers it differently and forgets the later ones. Returns false if there is none. */
+   answer left, answers it differently and forgets the later ones. Returns false if there is none.
+   */
 bool choices_advance(struct choices *choices, int mismatch);
 
 #endif

@@ -16,8 +16,8 @@
 
 enum { MAX_IDLE_CALLS = 200000 };
 
-/* The monotonic clock has a number of its own, so that a mix-up of the clocks shows. It never goes back, also not
-   from one sequence to the next; the wall clock is set back for each. */
+/* The monotonic clock has a number of its own, so that a mix-up of the clocks shows. It never goes
+   back, also not from one sequence to the next; the wall clock is set back for each. */
 static int64_t monotonic_start = INT64_C(100000) * 1000000000;
 static const int64_t wall_start = (INT64_C(978307200) + (int64_t)CLOCK_WALL_START) * 1000000000;
 
@@ -63,7 +63,7 @@ int clock_gettime(clockid_t clock, struct timespec *time) {
         break;
     default: {
         static int (*real)(clockid_t, struct timespec *);
-        if (!real) real = (int (*)(clockid_t, struct timespec *))next_symbol("clock_gettime");
+        if (!real) real = (__typeof__(real))next_symbol("clock_gettime");
         return real(clock, time);
     }
     }
@@ -77,7 +77,7 @@ int epoll_pwait2(int epfd, struct epoll_event *events, int capacity, const struc
                  const sigset_t *mask) {
     static int (*real)(int, struct epoll_event *, int, const struct timespec *, const sigset_t *);
     static const struct timespec zero;
-    if (!real) real = (int (*)(int, struct epoll_event *, int, const struct timespec *, const sigset_t *))next_symbol("epoll_pwait2");
+    if (!real) real = (__typeof__(real))next_symbol("epoll_pwait2");
     if (!joined) return real(epfd, events, capacity, timeout, mask);
     count_call();
     int ready = real(epfd, events, capacity, &zero, mask);
@@ -115,6 +115,6 @@ long syscall(long number, ...) {
     if (joined && number == SYS_futex && ((int)argument[1] & FUTEX_CMD_MASK) == FUTEX_WAIT_BITSET)
         return wait_on_futex((const uint32_t *)argument[0], (uint32_t)argument[2],
                              (const struct timespec *)argument[3]);
-    if (!real) real = (long (*)(long, ...))next_symbol("syscall");
+    if (!real) real = (__typeof__(real))next_symbol("syscall");
     return real(number, argument[0], argument[1], argument[2], argument[3], argument[4], argument[5]);
 }

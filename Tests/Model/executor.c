@@ -30,8 +30,9 @@ static struct posted posted[MAX_OPS + MAX_FUEL];
 static void do_op(const struct op *op);
 
 void executor_note(enum entry_kind kind, int item, int a, int64_t b) {
-    struct entry entry = {(int16_t)kind, (int16_t)(executor.gate.closing && kind != ENTRY_CANCEL ? 0 : executor_thread), item, a,
-                          b, clock_now()};
+    bool on_any_thread = executor.gate.closing && kind != ENTRY_CANCEL;
+    struct entry entry = {
+        (int16_t)kind, (int16_t)(on_any_thread ? 0 : executor_thread), item, a, b, clock_now()};
     clock_progress();
     trace_add(executor.trace, entry);
     /* A library that calls back without end is stuck too; the model's sequences all end. */

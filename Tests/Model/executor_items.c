@@ -59,7 +59,8 @@ static void on_edge(enum entry_kind kind, struct executor_item *item, RLRunLoopR
     RLSourceRef source = (RLSourceRef)item->object;
     bool member = !executor.gate.closing && RLContainsSource(loop, source, mode);
     int edge = executor.program->item[item->index].edge;
-    executor_note(kind, item->index, loop_number(loop) * 16 + executor_mode_number(mode), member | RLSourceIsValid(source) << 1);
+    executor_note(kind, item->index, loop_number(loop) * 16 + executor_mode_number(mode),
+                  member | RLSourceIsValid(source) << 1);
     if (executor.gate.closing) return;
     if (edge & EDGE_SIGNAL) RLSourceSignal(source);
     if (edge & EDGE_WAKE) RLWakeUp(loop);
@@ -153,8 +154,8 @@ void executor_create(int index) {
     case ITEM_TIMER: {
         RLTimerContext context = {.version = 0, .info = item, .retain = retain, .release = on_release};
         double step = executor.options.real_clock ? 1000 : DATE_STEP / UNITS_PER_SECOND;
-        item->object = RLTimerCreate(executor_date(&definition->date), definition->interval * step, 0, definition->order,
-                                     definition->has_callback ? on_fire : NULL, &context);
+        item->object = RLTimerCreate(executor_date(&definition->date), definition->interval * step, 0,
+                                     definition->order, definition->has_callback ? on_fire : NULL, &context);
         break;
     }
     case ITEM_OBSERVER: {

@@ -53,8 +53,8 @@ bool executor_has_info(int index);
 double executor_date(const struct date *date);
 int64_t executor_date_answer(double date);
 
-/* Names by content (S-MODE-1) and copied by the library (S-ARG-5): every second one is a copy that is
-   gone after the call. CoreFoundation knows its pseudo-mode by the pointer. */
+/* Names by content (S-MODE-1) and copied by the library (S-ARG-5): every second one is a copy that
+   is gone after the call. CoreFoundation knows its pseudo-mode by the pointer. */
 static inline char *executor_lend_name(int mode) {
 #ifdef MODEL_OVER_CF
     (void)mode;

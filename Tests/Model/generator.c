@@ -88,7 +88,10 @@ static void make_item(struct generator *generator, int index) {
         if (generator->options->tame) item->port = PORT_EVENTFD;
         break;
     case ITEM_TIMER:
-        item->interval = random_percent(random, 45) ? random_between(random, 1, 5) : random_percent(random, 90) ? 0 : -1;
+        if (random_percent(random, 45))
+            item->interval = random_between(random, 1, 5);
+        else
+            item->interval = random_percent(random, 90) ? 0 : -1;
         item->date = any_date(generator);
         break;
     case ITEM_OBSERVER:
@@ -183,7 +186,8 @@ static void make_op(struct generator *generator, struct op *op, bool in_script) 
             break;
         case OP_FUNCTION:
             op->value = any_modes(generator);
-            op->flags |= (random_percent(random, 60) ? FUNCTION_RELEASE : 0) | (random_percent(random, 20) ? FUNCTION_LIST : 0);
+            if (random_percent(random, 60)) op->flags |= FUNCTION_RELEASE;
+            if (random_percent(random, 20)) op->flags |= FUNCTION_LIST;
             op->script = any_script(generator, 60);
             break;
         case OP_RUN:

@@ -1,8 +1,8 @@
-/* model-test: random sequences of operations on the library, each checked against the model of model.h.
+/* model-test: random sequences of operations on the library, each checked against the model.
  *
- * It proves the rules of the sections S-LOOP, S-MODE, S-RUN, S-PASS, S-STOP, S-WAKE, S-BLK, S-SRC, S-TMR, S-OBS and
- * S-NEST that model*.c names, in combinations that nobody thought of. Every sequence has a loop and a thread
- * of its own; time is virtual, so no sequence ever sleeps.
+ * It proves the rules on loops, modes, runs, passes, stop, wake-up, posted functions, sources, timers,
+ * observers and nested runs that model*.c names, in combinations that nobody thought of. Every
+ * sequence has a loop and a thread of its own; time is virtual, so no sequence ever sleeps.
  */
 #include <dirent.h>
 #include <getopt.h>
@@ -31,7 +31,11 @@ static struct {
     bool verbose;
     struct generator_options generator;
     struct executor_options executor;
-} options = {.seed = 1, .count = 10000, .reports = DEFAULT_REPORTS, .generator = {.length = 20}, .executor = {.planted = -1}};
+} options = {.seed = 1,
+             .count = 10000,
+             .reports = DEFAULT_REPORTS,
+             .generator = {.length = 20},
+             .executor = {.planted = -1}};
 
 /* Shared with the worker. */
 struct progress {

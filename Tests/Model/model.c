@@ -6,8 +6,9 @@
 #include <runloop/loop.h>
 
 void model_note(struct model *model, enum entry_kind kind, int item, int a, int64_t b) {
-    struct entry entry = {(int16_t)kind, (int16_t)(model->gate.closing && kind != ENTRY_CANCEL ? 0 : model->gate.thread),
-                          item, a, b, model->now};
+    bool on_any_thread = model->gate.closing && kind != ENTRY_CANCEL;
+    struct entry entry = {
+        (int16_t)kind, (int16_t)(on_any_thread ? 0 : model->gate.thread), item, a, b, model->now};
     trace_add(model->trace, entry);
 }
 
@@ -68,7 +69,8 @@ static void ask(struct model *model, const struct op *op) {
         if (item->valid) answer(model, op, model_tolerance(item, op->value));
         break;
     case OP_CONTEXT:
-        /* S-SRC-11: a source keeps it; S-TMR-43, S-OBS-16: an invalid timer or observer shows no info. */
+        /* S-SRC-11: a source keeps it; S-TMR-43, S-OBS-16: an invalid timer or observer shows no
+           info. */
         answer(model, op, item->valid || item->definition->kind == ITEM_V0 || item->definition->kind == ITEM_V1);
         break;
     default:
@@ -126,7 +128,8 @@ static void do_op(struct model *model, const struct op *op) {
     case OP_RUN:
     case OP_RUN_FOREVER:
         model_note(model, ENTRY_RUN, -1, op->kind == OP_RUN ? op->mode : -1, 0);
-        /* S-RUN-8: a run of the default mode without a deadline gives Finished or Stopped at once. */
+        /* S-RUN-8: a run of the default mode without a deadline gives Finished or Stopped at once.
+           */
         result = model_run(model, gate->thread, op->kind == OP_RUN ? op->mode : MODE_DEFAULT, op);
         model_note(model, ENTRY_RESULT, -1, op->kind == OP_RUN ? result : 0, 0);
         break;

@@ -1,5 +1,6 @@
-/* The slow, obviously right loop that says what the library has to do. It is written from the numbered
-   rules alone: plain arrays, linear searches, one rule beside each line that carries it out. */
+/* The slow, obviously right loop that says what the library has to do. It is written from the
+   numbered rules alone: plain arrays, linear searches, one rule beside each line that carries it
+   out. */
 #ifndef MODEL_MODEL_H
 #define MODEL_MODEL_H
 
@@ -10,7 +11,8 @@
 
 enum { MAX_QUEUE = 128 };
 
-/* A date as the library reports it: nanoseconds since the sequence began, or one of the specials. */
+/* A date as the library reports it: nanoseconds since the sequence began, or one of the specials.
+   */
 struct model_date {
     enum date_kind kind; /* DATE_FUTURE and DATE_PAST: an ordinary date */
     int64_t time;
@@ -82,9 +84,11 @@ struct model {
     int64_t now;
     long serial;
     int functions; /* posted so far */
-    /* [...][a][b]: a ended a wait of the mode while b was ready there, and b was not served since (S-PASS-10). */
+    /* [...][a][b]: a ended a wait of the mode while b was ready there, and b was not served since
+       (S-PASS-10). */
     bool overtook[LOOPS][MODES][MAX_ITEMS][MAX_ITEMS];
-    /* Of two items that one RLAddCommonMode put in a mode: 1 if the first went first, -1 if the second, 0 if not yet asked. */
+    /* Of two items that one RLAddCommonMode put in a mode: 1 if the first went first, -1 if the
+       second, 0 if not yet asked. */
     signed char went_first[LOOPS][MODES][MAX_ITEMS][MAX_ITEMS];
     struct model_item item[MAX_ITEMS];
     struct model_loop loop[LOOPS];
@@ -115,7 +119,8 @@ bool model_in_any_mode(const struct model_item *item, int loop);
 void model_drop_if_unreferenced(struct model *model, int index);
 void model_pin(struct model *model, int index);
 void model_unpin_batch(struct model *model, const int *batch, int count, int turn);
-/* After a callback that had the context's info: a release that another thread's Invalidate left to this one. */
+/* After a callback that had the context's info: a release that another thread's Invalidate left to
+   this one. */
 void model_end_use_of_info(struct model *model, int index);
 /* What the end of a loop's thread does, and what the last release of the loop does. */
 void model_end_thread(struct model *model, int loop);

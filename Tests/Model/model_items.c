@@ -62,8 +62,8 @@ void model_drop_if_unreferenced(struct model *model, int index) {
     for (int loop = 0; loop < LOOPS; loop++)
         if (belongs_to(item, loop)) return; /* S-REF-2, S-MODE-22 */
     if (item->pins > 0) {
-        /* A batch has to keep a source or an observer that it may still call (S-SRC-33, S-OBS-5); whether it
-           keeps one that it will not call is not said. */
+        /* A batch has to keep a source or an observer that it may still call (S-SRC-33, S-OBS-5);
+           whether it keeps one that it will not call is not said. */
         if (!is_source(item) && item->definition->kind != ITEM_TIMER) return;
         if (is_source(item) && item->valid && item->signalled) return;
         if (model_choose(model, 2) == 0) return;
@@ -78,8 +78,9 @@ void model_release(struct model *model, int index) {
 
 void model_pin(struct model *model, int index) { model->item[index].pins++; }
 
-/* After the turn of one member of a batch, or with turn == count at the end of the batch: lets go of the
-   members. S-REF-4 lets the library free a member after its own turn or when the batch has ended. */
+/* After the turn of one member of a batch, or with turn == count at the end of the batch: lets go
+   of the members. S-REF-4 lets the library free a member after its own turn or when the batch has
+   ended. */
 void model_unpin_batch(struct model *model, const int *batch, int count, int turn) {
     if (turn < count - 1) {
         struct model_item *item = &model->item[batch[turn]];
@@ -103,7 +104,8 @@ void model_unpin_batch(struct model *model, const int *batch, int count, int tur
 /* S-SRC-18..22: which entry a schedule or cancel makes, and what it does. */
 static void edge(struct model *model, enum entry_kind kind, int index, int loop, int mode) {
     struct model_item *item = &model->item[index];
-    /* S-SRC-18, 19: a member inside schedule, no member inside cancel. S-SRC-20: the real mode name. */
+    /* S-SRC-18, 19: a member inside schedule, no member inside cancel. S-SRC-20: the real mode
+       name. */
     int64_t answers = (kind == ENTRY_SCHEDULE ? 1 : 0) | (item->valid ? 2 : 0);
     model_note(model, kind, index, loop * 16 + mode, answers);
     if (model->gate.closing) return;
@@ -144,7 +146,8 @@ void model_add(struct model *model, int index, int loop, int mode) {
         put_in_mode(model, index, loop, mode, ++model->serial);
         return;
     }
-    /* S-MODE-14, also S-MODE-18: added to each mode now in the common set, and so back where it was removed. */
+    /* S-MODE-14, also S-MODE-18: added to each mode now in the common set, and so back where it was
+       removed. */
     if (!item->common[loop]) item->common_since[loop] = ++model->serial;
     item->common[loop] = true;
     for (int each = 0; each < MODE_COMMON; each++)
@@ -175,7 +178,8 @@ void model_invalidate(struct model *model, int index) {
     }
     /* S-TMR-42, S-OBS-16: inside the call. S-SRC-11: not for a source. */
     if (!is_source(item)) {
-        /* S-THR-8: not under a callback that has the info; a timer with a retain has its own reference (S-TMR-44). */
+        /* S-THR-8: not under a callback that has the info; a timer with a retain has its own
+           reference (S-TMR-44). */
         bool in_use = item->firing > 0 && item->firing_thread != model->gate.thread;
         if (item->definition->kind == ITEM_TIMER && item->definition->has_retain) in_use = false;
         if (in_use)
@@ -199,7 +203,8 @@ void model_add_common_mode(struct model *model, int loop, int mode) {
     if (mode == MODE_COMMON) return;    /* S-MODE-20 */
     if (target->is_common[mode]) return; /* S-MODE-11, 13 */
     target->is_common[mode] = true;
-    /* S-MODE-12; S-MODE-4: the mode is created only if there are common items. They go in together. */
+    /* S-MODE-12; S-MODE-4: the mode is created only if there are common items. They go in together.
+       */
     long when = ++model->serial;
     for (long since = 0;;) {
         int next = -1;
@@ -250,7 +255,8 @@ void model_end_thread(struct model *model, int loop) {
         for (int mode = 0; mode < MODE_COMMON; mode++) take_from_mode(model, i, loop, mode);
         model_drop_if_unreferenced(model, i);
     }
-    /* S-LOOP-10 speaks of the end of the loop; whether somebody who retains it keeps the queue too is not said. */
+    /* S-LOOP-10 speaks of the end of the loop; whether somebody who retains it keeps the queue too
+       is not said. */
     if (model->loop[loop].queued > 0 && model_choose(model, 2) == 1) release_queue(model, loop);
 }
 

@@ -1,4 +1,5 @@
-/* The model's run: E1 to E3 and the pass P1 to P15, in the order of section 4 of the specification. */
+/* The model's run: E1 to E3 and the pass P1 to P15, in the order of section 4 of the specification.
+   */
 #include <string.h>
 
 #include "model.h"
@@ -31,7 +32,8 @@ void model_post(struct model *model, int loop, int modes, int script, int flags)
     }
     for (int mode = 0; mode < MODE_COMMON; mode++)
         if (modes & 1 << mode) target->exists[mode] = true; /* S-BLK-12, S-MODE-7 */
-    if (target->queued < MAX_QUEUE) target->queue[target->queued++] = function; /* S-BLK-1, S-BLK-2 */
+    /* S-BLK-1, S-BLK-2. */
+    if (target->queued < MAX_QUEUE) target->queue[target->queued++] = function;
 }
 
 static void run_functions(struct model *model, int loop, int mode) {
@@ -48,7 +50,8 @@ static void run_functions(struct model *model, int loop, int mode) {
         }
         model_note(model, ENTRY_FUNCTION, round[i].id, 0, 0); /* S-BLK-5 */
         model_run_script(model, round[i].script);
-        if (round[i].has_release) model_note(model, ENTRY_FUNCTION_RELEASE, round[i].id, 0, 0); /* S-BLK-17 */
+        /* S-BLK-17 */
+        if (round[i].has_release) model_note(model, ENTRY_FUNCTION_RELEASE, round[i].id, 0, 0);
     }
     if (keeping + target->queued > MAX_QUEUE) keeping = MAX_QUEUE - target->queued;
     memmove(&target->queue[keeping], &target->queue[0], (size_t)target->queued * sizeof kept[0]);
@@ -134,7 +137,8 @@ static bool perform_signalled(struct model *model, int loop, const struct model_
     for (int i = 0; i < count; i++) model_pin(model, batch[i]);
     for (int i = 0; i < turns; i++) {
         struct model_item *item = &model->item[batch[i]];
-        /* S-SRC-33: removed or not; S-SRC-34: not an invalid one; S-SRC-35: not without its flag. */
+        /* S-SRC-33: removed or not; S-SRC-34: not an invalid one; S-SRC-35: not without its flag.
+           */
         if (item->alive && item->valid && item->signalled) {
             item->signalled = false; /* S-SRC-29 */
             handled = true;
@@ -149,9 +153,11 @@ static bool perform_signalled(struct model *model, int loop, const struct model_
 /* P13 for a port. */
 static bool serve_port(struct model *model, int index, int loop, const struct model_run *run) {
     struct model_item *item = &model->item[index];
-    /* Since it ended the wait an AfterWaiting observer may have removed, invalidated or drained it (S-THR-6). */
+    /* Since it ended the wait an AfterWaiting observer may have removed, invalidated or drained it
+       (S-THR-6). */
     if (!model_port_ready(model, index, loop, run->mode)) return false;
-    /* Removed and added again by such an observer: the event may have gone with the old membership. */
+    /* Removed and added again by such an observer: the event may have gone with the old membership.
+       */
     if (item->put[loop][run->mode] != run->event_put && model_choose(model, 2) == 0) return false;
     item->signalled = false; /* S-SRC-45 */
     if (item->definition->port != PORT_PIPE) model_consume(model, index); /* S-SRC-46 */
@@ -194,12 +200,15 @@ int model_run(struct model *model, int loop, int mode, const struct op *op) {
     struct model_loop *target = &model->loop[loop];
     struct model_run run = {.outer = target->innermost, .mode = mode, .before_wait = true};
     int result = 0;
-    if (mode == MODE_COMMON || is_empty(model, loop, mode)) return kRLRunFinished; /* S-MODE-19, S-RUN-4 */
+    /* S-MODE-19, S-RUN-4 */
+    if (mode == MODE_COMMON || is_empty(model, loop, mode)) return kRLRunFinished;
     run.returns_handled = op->kind == OP_RUN && op->returns_handled;
+    /* S-RUN-17 */
     run.poll = op->kind == OP_RUN && (op->timeout == TIMEOUT_MINUS_INFINITY ||
-                                      (op->timeout == TIMEOUT_UNITS && op->value <= 0)); /* S-RUN-17 */
+                                      (op->timeout == TIMEOUT_UNITS && op->value <= 0));
     if (run.outer) {
-        /* S-WAKE-9: whether a nested run makes an extra pass for an earlier wake-up is not promised. */
+        /* S-WAKE-9: whether a nested run makes an extra pass for an earlier wake-up is not
+           promised. */
         bool pending = target->wake_noted;
         for (struct model_run *each = run.outer; each; each = each->outer) pending = pending || each->woken;
         if (pending) run.woken = model_choose(model, 2) == 1;

@@ -44,8 +44,9 @@ void model_set_date(struct model *model, int index, const struct date *date) {
     item->date = reported; /* S-TMR-36 */
     item->armed = ++model->serial;
     if (item->firing > 0) {
-        /* S-TMR-38: it replaces the re-arming if it is later than the instant being served. A past date is
-           "now", which on a clock that stands still may be that very instant: then either is right. */
+        /* S-TMR-38: it replaces the re-arming if it is later than the instant being served. A past
+           date is "now", which on a clock that stands still may be that very instant: then either
+           is right. */
         item->set_inside = instant > item->served || (instant == item->served && model_choose(model, 2) == 0);
     }
     item->instant = instant;
@@ -103,7 +104,8 @@ int64_t model_next_instant(const struct model *model, int loop, int mode) {
     return next;
 }
 
-/* S-TMR-55: the date of the timer with the earliest instant, also a past one, also of one that fires. */
+/* S-TMR-55: the date of the timer with the earliest instant, also a past one, also of one that
+   fires. */
 int64_t model_next_fire_date(struct model *model, int loop, int mode) {
     int first = -1;
     if (mode == MODE_COMMON) return ANSWER_DATE_ZERO;
@@ -142,7 +144,8 @@ static void fire(struct model *model, int index) {
     }
     item->armed = ++model->serial;
     if (item->valid && item->interval == 0) {
-        model_invalidate(model, index); /* S-TMR-28, S-TMR-40; its release comes before the bracket's */
+        /* S-TMR-28, S-TMR-40; its release comes before the bracket's. */
+        model_invalidate(model, index);
     } else if (item->valid && !item->set_inside) {
         /* S-TMR-29, 30, 35: the first instant of the grid later than now. */
         int64_t passed = (model->now - item->served) / item->interval + 1;
@@ -163,7 +166,8 @@ void model_serve_timers(struct model *model, int loop, int mode) {
     int64_t batch_now = model->now;
     for (int i = 0; i < MAX_ITEMS; i++) {
         const struct model_item *item = &model->item[i];
-        if (!item->alive || !item->in[loop][mode] || !model_timer_due(model, i)) continue; /* S-TMR-23 */
+        /* S-TMR-23 */
+        if (!item->alive || !item->in[loop][mode] || !model_timer_due(model, i)) continue;
         int at = count++;
         while (at > 0 && model_earlier(model, loop, mode, i, batch[at - 1])) {
             batch[at] = batch[at - 1];
@@ -179,7 +183,8 @@ void model_serve_timers(struct model *model, int loop, int mode) {
         if (turn && item->instant > model->now) turn = false; /* S-TMR-24 */
         /* Postponed, and then overtaken by the clock, within the batch: either is right. */
         if (turn && item->instant > batch_now) turn = model_choose(model, 2) == 0;
-        /* S-TMR-25 for a timer in two batches, of nested runs: either may be the one in which it has its turn. */
+        /* S-TMR-25 for a timer in two batches, of nested runs: either may be the one in which it
+           has its turn. */
         if (turn && !item->in[loop][mode] && item->pins > 1) turn = model_choose(model, 2) == 0;
         if (turn) fire(model, batch[i]);
         model_unpin_batch(model, batch, count, i);

@@ -33,7 +33,8 @@ void model_consume(struct model *model, int index) {
     if (item->definition->port == PORT_EVENTFD)
         item->pending = 0; /* S-SRC-46: n writes give one perform. */
     else if (item->pending > 0)
-        item->pending--; /* S-SRC-46: a semaphore by units; S-SRC-47: perform reads one byte of a pipe. */
+        /* S-SRC-46: a semaphore by units; S-SRC-47: perform reads one byte of a pipe. */
+        item->pending--;
     item->ready_since = ++model->serial; /* S-PASS-14: it goes to the end of the line. */
 }
 
@@ -56,7 +57,8 @@ static void had_its_turn(struct model *model, int index, int loop, int mode) {
     }
 }
 
-/* S-PASS-10, S-PASS-13, S-PASS-14: nobody is served twice while somebody else waits for the first time. */
+/* S-PASS-10, S-PASS-13, S-PASS-14: nobody is served twice while somebody else waits for the first
+   time. */
 static bool must_let_pass(const struct model *model, int index, int loop, int mode) {
     for (int other = 0; other < MAX_ITEMS; other++)
         if (model->overtook[loop][mode][index][other] && is_ready(model, other, loop, mode)) return true;
@@ -118,8 +120,8 @@ int model_wait(struct model *model, int loop, struct model_run *run, bool poll) 
             block(model, loop, run);
             continue;
         }
-        /* S-PASS-10: a pending wake-up may cost a pass of its own; so may the wake-up that is part of a stop,
-           and the one that is the end of the run. */
+        /* S-PASS-10: a pending wake-up may cost a pass of its own; so may the wake-up that is part
+           of a stop, and the one that is the end of the run. */
         if (count == 0 || woken || run->stopped || late) options[count++] = EVENT_NOTHING;
         int event = options[model_choose(model, count)];
         /* S-WAKE-2: the wake-up is spent, or else it costs the next pass its wait (S-PASS-10). */

@@ -14,8 +14,8 @@ bool gate_can_use(const struct gate *gate, int item) {
 bool gate_allows(const struct gate *gate, const struct program *program, const struct op *op) {
     if (op->loop == 1 && !program->has_second_loop) return false;
     if (op->loop == 1 && gate->other_ended) {
-        /* A source keeps the loop it is added to alive (S-SRC-15): this one would never be freed. Whether an ignored
-           request makes a mode is not said. */
+        /* A source keeps the loop it is added to alive (S-SRC-15): this one would never be freed.
+           Whether an ignored request makes a mode is not said. */
         bool is_source = program->item[op->item].kind == ITEM_V0 || program->item[op->item].kind == ITEM_V1;
         if (op->kind == OP_ALL_MODES || (op->kind == OP_ADD && is_source)) return false;
     }
@@ -105,7 +105,8 @@ static void print_timeout(const struct op *op, FILE *out) {
 static const char *const op_names[OP_KINDS] = {
     "create", "release", "add", "remove", "invalidate", "signal", "write", "drain", "set-date", "wake", "stop",
     "function", "common-mode", "run", "run-forever", "advance", "other-thread", "outside", "contains?", "valid?",
-    "signalled?", "fire-date?", "next-fire-date?", "current-mode?", "all-modes?", "waiting?", "tolerance?", "context?", "end-other-thread"};
+    "signalled?", "fire-date?", "next-fire-date?", "current-mode?", "all-modes?", "waiting?",
+    "tolerance?", "context?", "end-other-thread"};
 
 static void print_op(const struct op *op, FILE *out) {
     fprintf(out, "%s", op_names[op->kind]);

@@ -35,7 +35,8 @@ enum { EDGE_SIGNAL = 1, EDGE_WAKE = 2, EDGE_STOP = 4 };
 
 struct date {
     enum date_kind kind;
-    int value; /* DATE_FUTURE: steps from now, at least 1; DATE_PAST: units before now, at least 1 */
+    /* DATE_FUTURE: steps from now; DATE_PAST: units before now; at least 1. */
+    int value;
 };
 
 struct item_definition {
@@ -96,7 +97,8 @@ struct op {
     int mode;
     int script;             /* OP_FUNCTION, OP_OTHER_THREAD; -1: none */
     int value;              /* units of time, number of writes, a mask of modes, or a tolerance */
-    int flags;              /* FUNCTION_*; DATE_COARSE: a clock too coarse to tell this past date from the one before */
+    /* FUNCTION_*; DATE_COARSE: a clock too coarse to tell this past date from the one before. */
+    int flags;
     bool returns_handled;   /* OP_RUN: the argument h */
     enum timeout_kind timeout;
     struct date date;       /* OP_SET_DATE */
@@ -138,8 +140,8 @@ bool gate_can_use(const struct gate *gate, int item);
 
 bool gate_allows(const struct gate *gate, const struct program *program, const struct op *op);
 
-/* Units by which the clock advances before the operation. A past date means "now", and of two of them a real
-   clock hardly ever makes the same nanosecond. */
+/* Units by which the clock advances before the operation. A past date means "now", and of two of
+   them a real clock hardly ever makes the same nanosecond. */
 int program_advance(const struct program *program, const struct op *op);
 
 void program_print(const struct program *program, FILE *out);

@@ -42,7 +42,8 @@ void trace_normalise(struct trace *trace) {
     }
 }
 
-/* A library may tell past dates apart by some nanoseconds (S-TMR-22), and the clock then shows them. */
+/* A library may tell past dates apart by some nanoseconds (S-TMR-22), and the clock then shows
+   them. */
 bool entry_equal(const struct entry *a, const struct entry *b) {
     return a->kind == b->kind && a->thread == b->thread && a->item == b->item && a->a == b->a && a->b == b->b &&
            llabs(a->now - b->now) < 1000;
@@ -83,7 +84,8 @@ static void print_answer(const struct entry *entry, FILE *out) {
     static const char *const questions[OP_KINDS] = {
         [OP_CONTAINS] = "contains",   [OP_IS_VALID] = "is valid",           [OP_IS_SIGNALLED] = "is signalled",
         [OP_FIRE_DATE] = "fire date", [OP_NEXT_FIRE_DATE] = "next fire date", [OP_CURRENT_MODE] = "current mode",
-        [OP_ALL_MODES] = "all modes", [OP_IS_WAITING] = "is waiting", [OP_TOLERANCE] = "tolerance",   [OP_CONTEXT] = "context has its info"};
+        [OP_ALL_MODES] = "all modes", [OP_IS_WAITING] = "is waiting",
+        [OP_TOLERANCE] = "tolerance", [OP_CONTEXT] = "context has its info"};
     fprintf(out, "answer: ");
     if (entry->item >= 0) fprintf(out, "i%d ", entry->item);
     fprintf(out, "%s ", entry->a >= 0 && entry->a < OP_KINDS && questions[entry->a] ? questions[entry->a] : "?");

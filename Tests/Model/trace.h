@@ -40,12 +40,14 @@ struct entry {
 struct trace {
     int count;
     bool overflow;
-    int planted; /* the callback with this number is lost, to prove that a loss is noticed; -1: none */
+    /* The callback with this number is lost, to prove that a loss is noticed; -1: none. */
+    int planted;
     int callbacks;
     struct entry entry[TRACE_CAPACITY];
 };
 
-/* Answers that are dates, as numbers: units since the start of the virtual wall clock, or one of these. */
+/* Answers that are dates, as numbers: units since the start of the virtual wall clock, or one of
+   these. */
 #define ANSWER_DATE_NAN INT64_C(-9000000001)
 #define ANSWER_DATE_MINUS_INFINITY INT64_C(-9000000002)
 #define ANSWER_DATE_LIMIT INT64_C(-9000000003)
