@@ -219,7 +219,7 @@ RL_TEST(functions_are_content, "S-BLK-10 S-RUN-2 S-RUN-4",
     timer.action = queue_its_data;
     timer.data = &next;
     add_timer(&timer, date_in(-1), 0, kRLDefaultMode);
-    expect_run(kRLDefaultMode, 0.2, false, TimedOut);
+    expect_run(kRLDefaultMode, 0.6, false, TimedOut);
     expect_trace("E BT BS BW AW t n BT BS l BW AW X");
 }
 

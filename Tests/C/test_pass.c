@@ -19,7 +19,7 @@ RL_TEST(entry_and_exit_once, "S-PASS-1 S-OBS-2",
     probe_perform(&last, loop, kRLDefaultMode);
     RLSourceSignal(source.source);
     expect_run("empty", 0, false, Finished);
-    expect_run(kRLDefaultMode, 0.2, false, TimedOut);
+    expect_run(kRLDefaultMode, 0.6, false, TimedOut);
     expect_trace("E BT BS f s n.E n.BT n.BS n.X BT BS BW AW X");
 }
 
@@ -49,7 +49,7 @@ RL_TEST(timers_and_sources_stages_in_every_pass, "S-PASS-2",
     expect_run("port", 0, false, TimedOut);
     expect_trace("E BT BS X");
     eventfd_signal(port.fd);
-    expect_run("port", 0.2, false, TimedOut);
+    expect_run("port", 0.6, false, TimedOut);
     expect_trace("E BT BS BW AW p BT BS BW AW X");
     observe(loop, "function");
     probe_perform(&function, loop, "function");
@@ -71,9 +71,9 @@ RL_TEST(waiting_stages_exactly_when_not_polling, "S-PASS-3 S-PASS-5 S-PASS-7",
     Probe source = {.name = "s", .action = signal_twice_more}, timer = {.name = "t"};
     observe(RLGetCurrent(), kRLDefaultMode);
     add_source(&source, kRLDefaultMode);
-    add_timer(&timer, date_in(0.2), 0, kRLDefaultMode);
+    add_timer(&timer, date_in(0.5), 0, kRLDefaultMode);
     RLSourceSignal(source.source);
-    expect_run(kRLDefaultMode, 0.5, false, TimedOut);
+    expect_run(kRLDefaultMode, 1.2, false, TimedOut);
     expect_trace("E BT BS s BT BS s BT BS s BT BS BW AW t BT BS BW AW X");
 }
 
@@ -113,7 +113,7 @@ RL_TEST(one_port_event_per_pass, "S-PASS-8",
     add_port(&second, make_eventfd(), kRLDefaultMode);
     eventfd_signal(first.fd);
     eventfd_signal(second.fd);
-    expect_run(kRLDefaultMode, 0.2, false, TimedOut);
+    expect_run(kRLDefaultMode, 0.6, false, TimedOut);
     expect_trace("E BT BS BW AW p BT BS BW AW p BT BS BW AW X");
     ck_assert_int_eq(first.calls, 1);
 }
@@ -163,7 +163,7 @@ RL_TEST(source_signalled_by_a_timer_or_port, "S-PASS-11",
     expect_trace("E BT BS BW AW t BT BS s X");
     add_port(&port, make_eventfd(), kRLDefaultMode);
     eventfd_signal(port.fd);
-    expect_run(kRLDefaultMode, 0.2, false, TimedOut);
+    expect_run(kRLDefaultMode, 0.6, false, TimedOut);
     expect_trace("E BT BS BW AW p BT BS s BT BS BW AW X");
 }
 
@@ -255,7 +255,7 @@ RL_TEST(batch_whose_last_member_was_skipped, "S-PASS-15 S-SRC-34 S-BLK-7",
     RLAddSource(RLGetCurrent(), probe_source(&second, 1), kRLDefaultMode);
     RLSourceSignal(first.source);
     RLSourceSignal(second.source);
-    expect_run(kRLDefaultMode, 0.2, false, TimedOut);
+    expect_run(kRLDefaultMode, 0.6, false, TimedOut);
     expect_trace("E BT BS a f BT BS BW AW X");
 }
 

@@ -33,7 +33,7 @@ RL_TEST(stop_ends_the_innermost_run, "S-STOP-2 S-NEST-2 S-NEST-6",
     add_source(&inner, "inner");
     RLSourceSignal(outer.source);
     RLSourceSignal(inner.source);
-    expect_run(kRLDefaultMode, 0.2, false, TimedOut);
+    expect_run(kRLDefaultMode, 0.6, false, TimedOut);
     expect_trace("E BT BS s n.E n.BT n.BS i n.X BT BS BW AW X");
 }
 

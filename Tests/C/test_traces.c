@@ -55,12 +55,12 @@ RL_TEST(tr_4_signalled_source_handled, "TR-4 S-RUN-9 S-RUN-12",
 }
 
 RL_TEST(tr_5_signalled_source_wait, "TR-5 S-PASS-5 S-PASS-7",
-        "A signalled version 0 source, 0.2 s: E BT BS perform BT BS BW AW X, TimedOut") {
+        "A signalled version 0 source, 0.6 s: E BT BS perform BT BS BW AW X, TimedOut") {
     observe(RLGetCurrent(), kRLDefaultMode);
     Probe source = {.name = "perform"};
     add_source(&source, kRLDefaultMode);
     RLSourceSignal(source.source);
-    expect_run(kRLDefaultMode, 0.2, false, TimedOut);
+    expect_run(kRLDefaultMode, 0.6, false, TimedOut);
     expect_trace("E BT BS perform BT BS BW AW X");
 }
 
@@ -75,14 +75,14 @@ RL_TEST(tr_6_ready_port_poll, "TR-6 S-PASS-4",
 }
 
 RL_TEST(tr_7_ready_port_wait, "TR-7 S-PASS-6",
-        "A ready port, 0.2 s: E BT BS BW AW perform BT BS BW AW X, TimedOut") {
+        "A ready port, 0.6 s: E BT BS BW AW perform BT BS BW AW X, TimedOut") {
     observe(RLGetCurrent(), kRLDefaultMode);
     Probe port = {.name = "perform"};
     add_port(&port, make_eventfd(), kRLDefaultMode);
     eventfd_signal(port.fd);
     double start = monotonic_now();
-    expect_run(kRLDefaultMode, 0.2, false, TimedOut);
-    ck_assert_double_ge(monotonic_now() - start, 0.2);
+    expect_run(kRLDefaultMode, 0.6, false, TimedOut);
+    ck_assert_double_ge(monotonic_now() - start, 0.6);
     expect_trace("E BT BS BW AW perform BT BS BW AW X");
 }
 

@@ -45,18 +45,18 @@ RL_TEST(wake_ups_coalesce, "S-WAKE-2",
     observe(loop, kRLDefaultMode);
     keep_alive(loop, kRLDefaultMode);
     RLAddObserver(loop, probe_observer(&observer, kRLBeforeWaiting, false, 0), kRLDefaultMode);
-    expect_run(kRLDefaultMode, 0.2, false, TimedOut);
+    expect_run(kRLDefaultMode, 0.6, false, TimedOut);
     expect_trace("E BT BS BW AW BT BS BW AW X");
 }
 
-/* Wakes in one observer of the activity and expects the trace of a run of 0.2 s. */
+/* Wakes in one observer of the activity and expects the trace of a run of 0.6 s. */
 static void wake_in(RLActivity activity, const char *expected) {
     RLRunLoopRef loop = RLGetCurrent();
     Probe observer = {.action = action_wake_up};
     observe(loop, kRLDefaultMode);
     keep_alive(loop, kRLDefaultMode);
     RLAddObserver(loop, probe_observer(&observer, activity, false, 0), kRLDefaultMode);
-    expect_run(kRLDefaultMode, 0.2, false, TimedOut);
+    expect_run(kRLDefaultMode, 0.6, false, TimedOut);
     expect_trace(expected);
 }
 
@@ -90,15 +90,15 @@ RL_TEST(wake_up_in_functions_and_sources, "S-WAKE-3",
     observe(loop, kRLDefaultMode);
     add_source(&source, kRLDefaultMode);
     probe_perform(&function, loop, kRLDefaultMode);
-    expect_run(kRLDefaultMode, 0.2, false, TimedOut);
+    expect_run(kRLDefaultMode, 0.6, false, TimedOut);
     expect_trace("E BT BS f BW AW BT BS BW AW X");
     RLSourceSignal(source.source);
-    expect_run(kRLDefaultMode, 0.2, false, TimedOut);
+    expect_run(kRLDefaultMode, 0.6, false, TimedOut);
     expect_trace("E BT BS s BT BS BW AW X");
     source.action = queue_its_data;
     source.data = &function;
     RLSourceSignal(source.source);
-    expect_run(kRLDefaultMode, 0.2, false, TimedOut);
+    expect_run(kRLDefaultMode, 0.6, false, TimedOut);
     expect_trace("E BT BS s f BT BS BW AW X");
 }
 
@@ -118,16 +118,16 @@ RL_TEST(wake_up_in_served_events, "S-WAKE-4",
     observe(loop, kRLDefaultMode);
     keep_alive(loop, kRLDefaultMode);
     add_timer(&timer, date_in(-1), 0, kRLDefaultMode);
-    expect_run(kRLDefaultMode, 0.2, false, TimedOut);
+    expect_run(kRLDefaultMode, 0.6, false, TimedOut);
     expect_trace("E BT BS BW AW t BT BS BW AW X");
     add_port(&port, make_eventfd(), kRLDefaultMode);
     eventfd_signal(port.fd);
-    expect_run(kRLDefaultMode, 0.2, false, TimedOut);
+    expect_run(kRLDefaultMode, 0.6, false, TimedOut);
     expect_trace("E BT BS BW AW p BT BS BW AW X");
     timer.action = queue_its_data;
     timer.data = &function;
     add_timer(&timer, date_in(-1), 0, kRLDefaultMode);
-    expect_run(kRLDefaultMode, 0.2, false, TimedOut);
+    expect_run(kRLDefaultMode, 0.6, false, TimedOut);
     expect_trace("E BT BS BW AW t f BT BS BW AW X");
 }
 

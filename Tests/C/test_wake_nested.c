@@ -352,7 +352,7 @@ RL_TEST(spin_limits_of_any_value, "S-WAKE-16",
         expect_run(kRLDefaultMode, 0.0002, false, TimedOut);
         expect_trace("E BT BS BW AW X");
         add_timer(&timer, date_in(0.003), 0, kRLDefaultMode);
-        expect_run(kRLDefaultMode, 0.2, false, TimedOut);
+        expect_run(kRLDefaultMode, 0.3, false, TimedOut);
         expect_trace("E BT BS BW AW t BT BS BW AW X");
         eventfd_signal(port.fd);
         expect_run(kRLDefaultMode, INFINITY, true, HandledSource);
