@@ -38,5 +38,5 @@ install:
 	cmake --install build-install --prefix "$(PREFIX)"
 
 clean:
-	rm -rf build build-full build-thread build-address build-swift-thread build-swift-address build-install \
-		build-clients .build
+	rm -rf build build-full build-thread build-address build-install build-clients \
+		.build .build-thread .build-address
