@@ -121,13 +121,19 @@ RL_TEST(without_eventfd_all_but_ports_works, "S-ARG-10",
 
 static void use_loop(void *argument) {
     (void)argument;
-    check_everything_else(kRLDefaultMode);
+    add_timer(&timer, date_in(0.01), 0, kRLDefaultMode);
+    RLSourceSignal(add_source(&source, kRLDefaultMode));
+    expect_run(kRLDefaultMode, 60, true, HandledSource);
+    expect_run(kRLDefaultMode, 0.05, true, TimedOut);
+    ck_assert_int_eq(source.calls, 1);
+    ck_assert_int_eq(timer.calls, 1);
 }
 
 RL_TEST(a_new_thread_needs_no_descriptor, "S-ARG-10",
         "A loop made when there is no descriptor works, and ends with its thread") {
     exhaust_descriptors();
     thread_join(thread_start(use_loop, NULL));
+    ck_assert_int_eq(source.cancels, 1);
     give_descriptors_back();
 }
 
