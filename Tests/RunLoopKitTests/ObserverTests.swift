@@ -101,6 +101,8 @@ import Testing
             made.fulfil(observer)
             RunLoop.current.add(observer, forMode: .default)
             RunLoop.current.run(mode: .default, for: .zero)
+            // Gives up its closure, which keeps the observer.
+            observer.invalidate()
             return result.value
         }
         #expect(same)

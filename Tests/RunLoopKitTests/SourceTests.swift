@@ -146,6 +146,8 @@ import Testing
         }
         #expect(same)
         #expect(RunLoop.Source(wrapping: made.value.getRLSource()) == made.value)
+        // The source keeps its closure, which keeps the promise.
+        made.forget()
     }
 
     @Test("A port source performs while its descriptor is readable, which it does not read: S-SRC-41, S-SRC-47")

@@ -91,6 +91,15 @@ final class Promise<Value: Sendable>: @unchecked Sendable {
         return provided!
     }
 
+    /// Lets go of the value, so that one that leads back here can die.
+    func forget() {
+        pthread_mutex_lock(mutex)
+        let forgotten = provided
+        provided = nil
+        pthread_mutex_unlock(mutex)
+        _ = forgotten
+    }
+
     deinit {
         pthread_cond_destroy(condition)
         pthread_mutex_destroy(mutex)
