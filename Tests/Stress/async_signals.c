@@ -319,6 +319,56 @@ END_TEST
 START_TEST(handlers_on_a_small_stack) { run(promised_stack + handlers_stack); }
 END_TEST
 
+/* Nothing was ever woken or signalled in this process but by the handler: what a runtime prepares
+   at the first use must not be prepared there. */
+
+static atomic_bool ended;
+
+static void *wait_for_handlers(void *in_epoll) {
+    loop = RLGetCurrent();
+    RLRetain(loop);
+    RLAddSource(loop, source, kRLDefaultMode);
+    if (in_epoll != NULL) RLAddSource(loop, idle_port, kRLDefaultMode);
+    sem_post(&on_loop.ready);
+    while (!atomic_load(&finishing)) RLRunInMode(kRLDefaultMode, STRESS_FOREVER, false);
+    atomic_store(&ended, true);
+    return NULL;
+}
+
+static void run_first_calls(bool in_epoll) {
+    struct sigaction action = {.sa_handler = handle};
+    sigaction(SIGUSR1, &action, NULL);
+    prepare(&on_loop);
+    prepare(&outside);
+    source = stress_source(0, perform, NULL);
+    idle_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    idle_port = stress_idle_port(&idle_fd);
+    stress_watchdog_start(report);
+    stress_thread_start(&on_loop.thread, wait_for_handlers, in_epoll ? &idle_fd : NULL);
+    while (sem_wait(&on_loop.ready) != 0) MUST_BE(errno, ==, EINTR);
+    for (int i = 0; i < 200; i++) {
+        while (!RLIsWaiting(loop)) sched_yield();
+        answer_ask(&on_loop.answer, atomic_load(&published) + 1);
+        raise(SIGUSR1);
+        answer_wait(&on_loop.answer);
+    }
+    atomic_store(&finishing, true);
+    for (; !atomic_load(&ended); sched_yield()) raise(SIGUSR1);
+    stress_thread_join(on_loop.thread);
+    stress_watchdog_stop();
+    ck_assert_uint_eq(atomic_load(&malloc_forbidden_calls), 0);
+    ck_assert_uint_eq(atomic_load(&spoiled_errnos), 0);
+    RLSourceInvalidate(idle_port), RLRelease(idle_port), close(idle_fd);
+    RLRelease(source), RLRelease(loop);
+    answer_destroy(&on_loop.answer), answer_destroy(&outside.answer);
+}
+
+START_TEST(the_first_wake_up_of_a_futex_is_a_handlers) { run_first_calls(false); }
+END_TEST
+
+START_TEST(the_first_wake_up_of_epoll_is_a_handlers) { run_first_calls(true); }
+END_TEST
+
 int main(void) {
     Suite *suite = suite_create("async_signals");
     TCase *tests = tcase_create("signal_wake_and_stop_in_handlers");
@@ -326,6 +376,8 @@ int main(void) {
     tcase_set_timeout(tests, 900);
     tcase_add_test(tests, handlers_at_a_high_rate);
     tcase_add_test(tests, handlers_on_a_small_stack);
+    tcase_add_test(tests, the_first_wake_up_of_a_futex_is_a_handlers);
+    tcase_add_test(tests, the_first_wake_up_of_epoll_is_a_handlers);
     suite_add_tcase(suite, tests);
     srunner_run_all(runner, CK_NORMAL);
     int failed = srunner_ntests_failed(runner);
