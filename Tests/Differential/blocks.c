@@ -55,7 +55,7 @@ SCENARIO(block_round_is_a_snapshot, "S-BLK-6 S-BLK-9",
     perform("A", D, ^{
         perform("C", D, ^{ perform("next", D, NULL); });
     });
-    run(D, 0.3, false);
+    run(D, 1, false);
     run(D, 0, false);
 }
 
@@ -73,9 +73,9 @@ SCENARIO(block_rounds_with_events, "S-BLK-7", "Blocks queued by timers and ports
     observe("", D);
     keep(D);
     RLAddTimer(loop, timer("t", -1, 0, ^{ perform("C", D, NULL); }), D);
-    run(D, 0.3, false);
+    run(D, 1, false);
     RLAddSource(loop, port("p", event(1), ^{ perform("C", D, NULL); }), D);
-    run(D, 0.3, false);
+    run(D, 1, false);
 }
 
 SCENARIO(block_from_observers, "S-BLK-7",
@@ -89,7 +89,7 @@ SCENARIO(block_from_observers, "S-BLK-7",
         const char *name = names[i];
         RLAddObserver(loop, observer_with(NULL, PLAIN, at[i], false, 1, ^{ perform(name, D, NULL); }), D);
     }
-    run(D, 0.3, false);
+    run(D, 1, false);
     run(D, 0, false);
 }
 
@@ -118,7 +118,7 @@ SCENARIO(block_is_no_source, "S-BLK-11", "With h, blocks do not end the run.") {
     perform("block", D, NULL);
     run(D, 0, true);
     perform("block", D, NULL);
-    run(D, 0.3, true);
+    run(D, 1, true);
 }
 
 SCENARIO(block_nested_does_not_see_the_round, "S-BLK-15 S-NEST-6",
@@ -211,5 +211,5 @@ SCENARIO(block_removes_and_signals, "S-BLK-7 S-SRC-31",
     perform("A", D, ^{ RLSourceSignal(s); });
     run(D, 0, false);
     RLAddTimer(loop, timer("t", -1, 0, ^{ perform("C", D, ^{ RLSourceSignal(s); }); }), D);
-    run(D, 0.3, false);
+    run(D, 1, false);
 }

@@ -341,7 +341,7 @@ SCENARIO(mode_holds_events, "S-MODE-23 S-SRC-41",
     keep("c");
     RLSourceSignal(s);
     keep(D);
-    run(D, 0.3, false);
+    run(D, 1, false);
     run("a", 0, true);
     run("b", 0, true);
     run("c", 0, true);

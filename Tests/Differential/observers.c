@@ -333,5 +333,5 @@ SCENARIO(nested_signal_served_by_outer, "S-NEST-3 S-SRC-31",
     });
     RLAddSource(loop, s, D);
     RLSourceSignal(s);
-    run(D, 0.3, false);
+    run(D, 1, false);
 }

@@ -49,7 +49,7 @@ BOTH(pass_TR_4, "TR-4 S-RUN-12", "Signalled source, h.",
 BOTH(pass_TR_5, "TR-5 S-PASS-5 S-PASS-7", "Signalled source, a short timeout.",
      "E BT BS perform0 BT BS BW AW X =TimedOut") {
     setup(true, true, false, false);
-    run(D, 0.3, false);
+    run(D, 1, false);
 }
 
 BOTH(pass_TR_6, "TR-6 S-PASS-4", "Ready port, t = 0.", "E BT BS perform1 X =TimedOut") {
@@ -60,7 +60,7 @@ BOTH(pass_TR_6, "TR-6 S-PASS-4", "Ready port, t = 0.", "E BT BS perform1 X =Time
 BOTH(pass_TR_7, "TR-7 S-PASS-6", "Ready port, a short timeout.",
      "E BT BS BW AW perform1 BT BS BW AW X =TimedOut") {
     setup(false, false, true, true);
-    run(D, 0.3, false);
+    run(D, 1, false);
 }
 
 BOTH(pass_TR_8, "TR-8 S-PASS-6", "Ready port, h.", "E BT BS BW AW perform1 X =HandledSource") {
@@ -150,14 +150,14 @@ SCENARIO(pass_full_order, "S-PASS-3 S-PASS-12 S-BLK-7",
     RLSourceSignal(a);
     RLAddTimer(loop, timer("t", -1, 0, ^{ perform("C", D, NULL); }), D);
     perform("A", D, ^{ perform("B", D, NULL); });
-    run(D, 0.3, false);
+    run(D, 1, false);
 }
 
 SCENARIO(pass_one_port_each, "S-PASS-8", "Two ready ports take two passes.") {
     observe("", D);
     RLAddSource(loop, port(NULL, event(1), ^{ say("port"); }), D);
     RLAddSource(loop, port(NULL, event(1), ^{ say("port"); }), D);
-    run(D, 0.3, false);
+    run(D, 1, false);
 }
 
 DIFFERS(pass_all_due_timers, "S-PASS-9 S-TMR-21 S-PASS-16",
@@ -172,7 +172,7 @@ DIFFERS(pass_all_due_timers, "S-PASS-9 S-TMR-21 S-PASS-16",
     RLAddTimer(loop, a, D);
     RLAddTimer(loop, b, D);
     take(0.1);
-    run(D, 0.3, false);
+    run(D, 1, false);
 }
 
 SCENARIO(pass_signal_from_timer, "S-PASS-11", "A source signalled by a timer performs a pass later.") {
@@ -180,7 +180,7 @@ SCENARIO(pass_signal_from_timer, "S-PASS-11", "A source signalled by a timer per
     RLSourceRef a = source("s", NULL);
     RLAddSource(loop, a, D);
     RLAddTimer(loop, timer("t", -1, 0, ^{ RLSourceSignal(a); }), D);
-    run(D, 0.3, false);
+    run(D, 1, false);
 }
 
 SCENARIO(pass_signal_from_port, "S-PASS-11", "A source signalled by a port performs a pass later.") {
@@ -188,12 +188,12 @@ SCENARIO(pass_signal_from_port, "S-PASS-11", "A source signalled by a port perfo
     RLSourceRef a = source("s", NULL);
     RLAddSource(loop, a, D);
     RLAddSource(loop, port("p", event(1), ^{ RLSourceSignal(a); }), D);
-    run(D, 0.3, false);
+    run(D, 1, false);
 }
 
 SCENARIO(pass_source_before_port, "S-PASS-12", "In one pass the source performs before the port.") {
     setup(true, true, true, true);
-    run(D, 0.3, false);
+    run(D, 1, false);
 }
 
 SCENARIO(pass_resignalling_source_starves_nobody, "S-PASS-13 S-SRC-29",
@@ -272,6 +272,6 @@ SCENARIO(pass_entry_and_exit_once, "S-PASS-1", "Entry and Exit once per run, wha
     });
     RLAddSource(loop, a, D);
     RLSourceSignal(a);
-    run(D, 0.3, false);
+    run(D, 1, false);
     run("missing", 1, false);
 }

@@ -30,7 +30,7 @@ SCENARIO(port_data_during_another_mode, "S-SRC-41 S-MODE-23",
     RLAddSource(loop, port("p", fd, NULL), "m");
     keep(D);
     RLAddTimer(loop, timer("t", -1, 0, ^{ post(fd); }), D);
-    run(D, 0.3, false);
+    run(D, 1, false);
     run("m", 1, true);
 }
 
@@ -54,7 +54,7 @@ SCENARIO(port_bad_descriptors, "S-SRC-43 S-RUN-3",
     RLAddSource(loop, port("p", -1, NULL), D);
     RLAddSource(loop, port("q", closed, NULL), D);
     RLAddSource(loop, port("r", open("/dev/null", O_RDONLY | O_CLOEXEC), NULL), D);
-    run(D, 0.3, false);
+    run(D, 1, false);
     run(D, 0, false);
 }
 
@@ -75,7 +75,7 @@ SCENARIO(port_signal_does_nothing, "S-SRC-45",
     RLAddSource(loop, p, D);
     RLSourceSignal(p);
     yes("signalled", RLSourceIsSignalled(p));
-    run(D, 0.3, false);
+    run(D, 1, false);
     yes("signalled", RLSourceIsSignalled(p));
     post(fd);
     run(D, 1, true);
@@ -92,7 +92,7 @@ SCENARIO(port_counter_is_read, "S-SRC-46",
     post(fd);
     post(fd);
     post(fd);
-    run(D, 0.3, false);
+    run(D, 1, false);
 }
 
 DIFFERS(port_semaphore, "S-SRC-46",
@@ -101,7 +101,7 @@ DIFFERS(port_semaphore, "S-SRC-46",
         "E BT BS BW AW p BT BS BW AW p BT BS BW AW p BT BS BW AW X =TimedOut") {
     observe("", D);
     RLAddSource(loop, port("p", eventfd(3, EFD_NONBLOCK | EFD_CLOEXEC | EFD_SEMAPHORE), NULL), D);
-    run(D, 0.3, false);
+    run(D, 1, false);
 }
 
 DIFFERS(port_pipe_is_level_triggered, "S-SRC-47",
@@ -114,7 +114,7 @@ DIFFERS(port_pipe_is_level_triggered, "S-SRC-47",
         say("read=%zd", read(ends[0], bytes, sizeof bytes));
     }), D);
     if (write(ends[1], "0123456789abcdef", 16) != 16) abort();
-    run(D, 0.3, false);
+    run(D, 1, false);
 }
 
 DIFFERS(port_pipe_partial_reader, "S-SRC-47",
@@ -127,7 +127,7 @@ DIFFERS(port_pipe_partial_reader, "S-SRC-47",
         say("read=%zd", read(ends[0], &byte, 1));
     }), D);
     if (write(ends[1], "abc", 3) != 3) abort();
-    run(D, 0.3, false);
+    run(D, 1, false);
 }
 
 SCENARIO(port_pipe_wakes, "S-SRC-41 S-PASS-16", "A byte written to a pipe ends the wait.") {
@@ -165,7 +165,7 @@ SCENARIO(port_invalidate, "S-SRC-9 S-SRC-12", "An invalidated port source perfor
     yes("valid", RLSourceIsValid(p));
     yes("default", RLContainsSource(loop, p, D));
     keep(D);
-    run(D, 0.3, false);
+    run(D, 1, false);
 }
 
 SCENARIO(port_removed, "S-SRC-39 S-MODE-21", "A removed port source performs no more; added back, it does.") {

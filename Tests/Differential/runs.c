@@ -36,7 +36,7 @@ SCENARIO(run_emptied_by_entry, "S-RUN-5 S-RUN-6",
     observe("", D);
     RLSourceRef s = keep(D);
     RLAddObserver(loop, observer("entry", kRLEntry, 0, ^{ RLRemoveSource(loop, s, D); }), D);
-    run(D, 0.3, false);
+    run(D, 1, false);
 }
 
 SCENARIO(run_emptied_by_before_sources, "S-RUN-5",
@@ -85,7 +85,7 @@ SCENARIO(run_result_handled_over_stop, "S-RUN-9 S-RUN-10",
     RLAddSource(loop, s, D);
     RLSourceSignal(s);
     run(D, 1, true);
-    run(D, 0.3, true);
+    run(D, 1, true);
 }
 
 SCENARIO(run_result_timeout_over_stop, "S-RUN-9 S-RUN-10 S-RUN-28",
@@ -94,7 +94,7 @@ SCENARIO(run_result_timeout_over_stop, "S-RUN-9 S-RUN-10 S-RUN-28",
     RLAddSource(loop, s, D);
     RLSourceSignal(s);
     run(D, 0, false);
-    run(D, 0.3, false);
+    run(D, 1, false);
 }
 
 SCENARIO(run_result_stop_over_empty, "S-RUN-9", "Stopped wins over an empty mode.") {
@@ -147,7 +147,7 @@ SCENARIO(run_handled_means_source, "S-RUN-12 S-BLK-11 S-WAKE-7 S-RUN-15",
     RLAddTimer(loop, timer("t", -1, 0, NULL), D);
     perform("block", D, NULL);
     RLAddObserver(loop, observer_with(NULL, PLAIN, kRLBeforeWaiting, false, 0, ^{ RLWakeUp(loop); }), D);
-    run(D, 0.3, true);
+    run(D, 1, true);
     RLSourceSignal(s);
     run(D, 1, true);
     post(fd);

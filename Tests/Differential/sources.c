@@ -206,7 +206,7 @@ SCENARIO(source_signals_count_once, "S-SRC-25 S-SRC-38", "Signals before the per
     RLSourceSignal(s);
     RLSourceSignal(s);
     yes("signalled", RLSourceIsSignalled(s));
-    run(D, 0.3, false);
+    run(D, 1, false);
     yes("signalled", RLSourceIsSignalled(s));
 }
 
@@ -231,7 +231,7 @@ SCENARIO(source_signal_in_perform, "S-SRC-29 S-PASS-7",
     });
     RLAddSource(loop, s, D);
     RLSourceSignal(s);
-    run(D, 0.3, false);
+    run(D, 1, false);
 }
 
 SCENARIO(source_batch_order, "S-SRC-31",
@@ -294,7 +294,7 @@ SCENARIO(source_batch_is_a_snapshot, "S-SRC-32",
     RLAddSource(loop, a, D);
     RLAddSource(loop, b, D);
     RLSourceSignal(a);
-    run(D, 0.3, false);
+    run(D, 1, false);
 }
 
 SCENARIO(source_batch_removed_member, "S-SRC-33 S-THR-6",
@@ -371,7 +371,7 @@ SCENARIO(source_added_in_perform, "S-SRC-18 S-SRC-32",
     RLSourceRef a = source("a", ^{ RLAddSource(loop, b, D); });
     RLAddSource(loop, a, D);
     RLSourceSignal(a);
-    run(D, 0.3, false);
+    run(D, 1, false);
 }
 
 SCENARIO(source_removed_by_entry, "S-SRC-19", "A source removed before the batch does not perform.") {

@@ -5,7 +5,7 @@ SCENARIO(stop_outside_a_run, "S-STOP-1", "A stop outside a run is not remembered
     observe("", D);
     keep(D);
     RLStop(loop);
-    run(D, 0.3, false);
+    run(D, 1, false);
 }
 
 SCENARIO(stop_is_for_the_innermost_run, "S-STOP-2 S-NEST-2", "A stop ends the innermost run only.") {
@@ -19,7 +19,7 @@ SCENARIO(stop_is_for_the_innermost_run, "S-STOP-2 S-NEST-2", "A stop ends the in
     });
     RLAddSource(loop, out, D);
     RLSourceSignal(out);
-    run(D, 0.3, false);
+    run(D, 1, false);
 }
 
 SCENARIO(stop_before_a_nested_run, "S-STOP-3 S-NEST-6",
@@ -57,7 +57,7 @@ DIFFERS(stop_before_a_nested_run_in_before_waiting, "S-STOP-3",
         run(D, 100, false);                                                                          \
         RLSourceSignal(s);                                                                           \
         RLAddObserver(loop, observer_with("stop", PLAIN, activity, false, 1, ^{ RLStop(loop); }), D); \
-        run(D, 0.3, false);                                                                         \
+        run(D, 1, false);                                                                         \
     }
 
 STOP_IN(stop_in_entry, "S-STOP-4", kRLEntry)
@@ -76,8 +76,8 @@ SCENARIO(stop_in_exit, "S-STOP-7", "A stop in Exit touches neither this run nor 
     observe("", D);
     keep(D);
     RLAddObserver(loop, observer_with("stop", PLAIN, kRLExit, false, 1, ^{ RLStop(loop); }), D);
-    run(D, 0.3, false);
-    run(D, 0.3, false);
+    run(D, 1, false);
+    run(D, 1, false);
 }
 
 SCENARIO(stop_completes_the_pass, "S-STOP-9 S-STOP-10",
@@ -127,7 +127,7 @@ SCENARIO(stop_lost_to_h_then_waits, "S-RUN-10", "A stop that lost to HandledSour
     int fd = event(1);
     RLAddSource(loop, port("p", fd, ^{ RLStop(loop); }), D);
     run(D, 100, true);
-    run(D, 0.3, true);
+    run(D, 1, true);
 }
 
 SCENARIO(wake_coalesces, "S-WAKE-2", "Many wake-ups before the wait ends make one extra pass.") {
@@ -136,7 +136,7 @@ SCENARIO(wake_coalesces, "S-WAKE-2", "Many wake-ups before the wait ends make on
     RLAddObserver(loop, observer_with("wake", PLAIN, kRLBeforeWaiting, false, 1, ^{
                       for (int i = 0; i < 10; i++) RLWakeUp(loop);
                   }), D);
-    run(D, 0.3, false);
+    run(D, 1, false);
 }
 
 #define WAKE_IN(id, rules, sentence, activity)                                                        \
@@ -144,7 +144,7 @@ SCENARIO(wake_coalesces, "S-WAKE-2", "Many wake-ups before the wait ends make on
         observe("", D);                                                                               \
         keep(D);                                                                                      \
         RLAddObserver(loop, observer_with("wake", PLAIN, activity, false, 1, ^{ RLWakeUp(loop); }), D); \
-        run(D, 0.3, false);                                                                           \
+        run(D, 1, false);                                                                           \
     }
 #define KEPT "A wake-up before the wait makes it return at once."
 
@@ -157,7 +157,7 @@ SCENARIO(wake_in_block_A, "S-WAKE-3", "A wake-up in a round-A block makes the wa
     observe("", D);
     keep(D);
     perform("block", D, ^{ RLWakeUp(loop); });
-    run(D, 0.3, false);
+    run(D, 1, false);
 }
 
 SCENARIO(wake_after_the_wait_is_dropped, "S-WAKE-4",
@@ -166,22 +166,22 @@ SCENARIO(wake_after_the_wait_is_dropped, "S-WAKE-4",
     keep(D);
     RLAddSource(loop, port("p", event(1), ^{ RLWakeUp(loop); }), D);
     RLAddObserver(loop, observer_with("wake", PLAIN, kRLAfterWaiting, false, 1, ^{ RLWakeUp(loop); }), D);
-    run(D, 0.3, false);
+    run(D, 1, false);
     RLAddTimer(loop, timer("t", -1, 0, ^{
                    RLWakeUp(loop);
                    perform("C", D, ^{ RLWakeUp(loop); });
                }), D);
-    run(D, 0.3, false);
+    run(D, 1, false);
 }
 
 SCENARIO(wake_outside_a_run, "S-WAKE-5", "A wake-up outside a run is dropped.") {
     observe("", D);
     keep(D);
     RLWakeUp(loop);
-    run(D, 0.3, false);
+    run(D, 1, false);
     RLWakeUp(loop);
     elsewhere(^{ RLWakeUp(loop); });
-    run(D, 0.3, false);
+    run(D, 1, false);
 }
 
 DIFFERS(wake_left_over, "S-WAKE-6",
@@ -195,7 +195,7 @@ DIFFERS(wake_left_over, "S-WAKE-6",
                       RLStop(loop);
                   }), D);
     run(D, 100, false);
-    run(D, 0.3, false);
+    run(D, 1, false);
 }
 
 SCENARIO(wake_signal_from_another_thread, "S-WAKE-8 S-SRC-26",
@@ -273,7 +273,7 @@ SCENARIO(wake_is_waiting, "S-WAKE-10", "IsWaiting is false in every callback, tr
     RLAddObserver(loop, observer("BW", kRLBeforeWaiting, 0, ask), D);
     RLAddObserver(loop, observer("AW", kRLAfterWaiting, 0, ask), D);
     RLAddSource(loop, port("p", event(1), ask), D);
-    run(D, 0.3, true);
+    run(D, 1, true);
     RLAddTimer(loop, timer("t", -1, 0, ask), D);
     when_waiting_again(D, 2, ^{
         ask();

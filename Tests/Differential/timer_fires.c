@@ -169,7 +169,7 @@ DIFFERS(timer_set_date_in_callback_other_mode, "S-TMR-38 S-TMR-15 S-MODE-23",
     RLAddTimer(loop, t, "b");
     RLAddTimer(loop, timer("far", FAR, 0, NULL), "b");
     run("a", 0, false);
-    run("b", 0.3, false);
+    run("b", 1, false);
     run("a", 0, false);
 }
 
