@@ -91,14 +91,19 @@ extension UnsafeMutablePointer where Pointee == Timer {
     fileprivate func finishFiring(served: Int64) {
         endUseOfInfo()
         let owner = lockTimer()
+        var wasInserted = false
         let old = pointee.state.bitwiseAnd(
             ~(TimerState.firing | TimerState.dateSet), ordering: .acquiringAndReleasing).oldValue
         if old & TimerState.invalid == 0 {
             if old & TimerState.dateSet == 0 { advance(past: Clock.now()) }
             forEachNode { node in
-                if node.pointee.place == .nowhere { node.pointee.mode!.pointee.timers.insert(node) }
+                if node.pointee.place != .nowhere { return }
+                node.pointee.mode!.pointee.timers.insert(node)
+                wasInserted = true
             }
         }
         unlockTimer(owner)
+        // It moved to another loop during its callback, and that loop found nothing to wait for when it was told of the Add.
+        if wasInserted, let owner { owner.lookAgainIfForeign() }
     }
 }

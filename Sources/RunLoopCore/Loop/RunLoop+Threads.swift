@@ -117,6 +117,8 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
 
     /// The last reference is gone, so the thread is, and no source is in the loop.
     func destroy() {
+        // The release functions called from here may retain and release the loop: that must not bring them here again.
+        header.pointee.references.store(1 << 30, ordering: .relaxed)
         pointee.closing.store(true, ordering: .sequentiallyConsistent)
         pointee.posts.close()
         discardPosts()

@@ -26,9 +26,8 @@ enum StopState {
 extension UnsafeMutablePointer where Pointee == RunLoop {
     /// Ends the wait of the loop, this one or the coming one (S-WAKE-1 to 5). A system call only if the loop sleeps.
     func wakeUp() {
-        // Sequentially consistent, like the push of a signal before it: a wake-up that is still pending will be taken after
-        // that push, so the loop sees it.
-        if pointee.wake.load(ordering: .sequentiallyConsistent) == WakeState.wakeUp { return }
+        // Always an exchange, also where a wake-up is pending already. A mere look at it could come before a store that is on
+        // its way, such as the one that makes a post ready; the loop would take the pending wake-up, not see the store, and sleep.
         rouse(from: pointee.wake.exchange(WakeState.wakeUp, ordering: .sequentiallyConsistent))
     }
 
@@ -76,8 +75,8 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
 
     @inline(never)
     private func takeWakeUp(handingTo outer: RunFramePointer?) {
-        // Sequentially consistent: a signal whose wake-up found this one pending is seen by the look at the stack after it.
-        pointee.wake.store(WakeState.awake, ordering: .sequentiallyConsistent)
+        // An exchange, so that what was written before the wake-ups it takes is seen after it.
+        _ = pointee.wake.exchange(WakeState.awake, ordering: .sequentiallyConsistent)
         var outer = outer
         while let frame = outer {
             if !frame.pointee.hasWaited { frame.pointee.wokenByInner = true }
