@@ -251,12 +251,14 @@ RL_TEST(mode_names_are_copied, "S-ARG-5",
 }
 
 RL_TEST(mode_names_are_bytes, "S-ARG-5 S-MODE-10",
-        "Invalid UTF-8, an empty and a very long name are ordinary names, told apart by their bytes") {
+        "Invalid UTF-8, an empty and a very long name are ordinary names, told apart by their "
+        "bytes") {
     RLRunLoopRef loop = RLGetCurrent();
     char *longest = malloc(100001);
     memset(longest, 'x', 100000);
     longest[100000] = '\0';
-    const char *const names[] = {"", "\xff\xfe\x80", "\xc3", "\xc3\xa9", "e\xcc\x81", "a\nb\x01", longest};
+    const char *const names[] = {"",         "\xff\xfe\x80", "\xc3", "\xc3\xa9",
+                                 "e\xcc\x81", "a\nb\x01",      longest};
     enum { count = sizeof names / sizeof names[0] };
     RLSourceRef sources[count];
     for (int i = 0; i < count; i++) {

@@ -9,8 +9,8 @@
 #include <string.h>
 
 /*
- * S-THR-3: every callback waits for a thread that uses the loop, its items and the process-wide calls.
- * A callback that this very use brings about does nothing.
+ * S-THR-3: every callback waits for a thread that uses the loop, its items and the process-wide
+ * calls. A callback that this very use brings about does nothing.
  */
 static RLRunLoopRef used_loop;
 static RLSourceRef used_source;

@@ -28,11 +28,13 @@ static void expect_described(RLTypeRef object, const char *part) {
 }
 
 RL_TEST(descriptions_are_made_when_asked_for, "S-ARG-8",
-        "copyDescription is called by RLCopyDescription, whose answer has its text, and by no other") {
+        "copyDescription is called by RLCopyDescription, whose answer has its text, and by no "
+        "other") {
     RLRunLoopRef loop = RLGetCurrent();
     RLSourceContext source_context = {.info = "the source's info", .copyDescription = describe};
     RLTimerContext timer_context = {.info = "the timer's info", .copyDescription = describe};
-    RLObserverContext observer_context = {.info = "the observer's info", .copyDescription = describe};
+    RLObserverContext observer_context = {.info = "the observer's info",
+                                          .copyDescription = describe};
     RLSourceRef source = RLSourceCreate(0, &source_context);
     RLTimerRef timer = RLTimerCreate(0, 1000, 0, 0, NULL, &timer_context);
     RLObserverRef observer =

@@ -1,7 +1,7 @@
 /*
- * No descriptor to be had (S-ARG-10): by the limit of the process, and by refusing the calls with which
- * the library makes descriptors. The probes are static, because what is left in a loop outlives the
- * case that put it there.
+ * No descriptor to be had (S-ARG-10): by the limit of the process, and by refusing the calls with
+ * which the library makes descriptors. The probes are static, because what is left in a loop
+ * outlives the case that put it there.
  */
 #define _GNU_SOURCE
 #include "support.h"
@@ -103,7 +103,8 @@ static void check_everything_else(RLMode mode) {
 }
 
 RL_TEST(without_descriptors_all_but_ports_works, "S-ARG-10",
-        "At the limit of descriptors sources, timers, functions, wake-up, stop and deadlines work") {
+        "At the limit of descriptors sources, timers, functions, wake-up, stop and deadlines "
+        "work") {
     exhaust_descriptors();
     check_everything_else(kRLDefaultMode);
     give_descriptors_back();
@@ -228,7 +229,8 @@ RL_TEST(a_waiting_loop_tries_again, "S-ARG-10",
 }
 
 RL_TEST(nothing_spins, "S-ARG-10",
-        "While descriptors are refused the loop tries again a few times a second, not all the time") {
+        "While descriptors are refused the loop tries again a few times a second, not all the "
+        "time") {
     make_ready_port();
     set_refusals(EMFILE, EMFILE);
     log_capture();
@@ -241,7 +243,8 @@ RL_TEST(nothing_spins, "S-ARG-10",
 }
 
 RL_TEST(an_unserved_port_may_be_removed, "S-ARG-10",
-        "Removing or invalidating a port source that never had a descriptor leaves nothing behind") {
+        "Removing or invalidating a port source that never had a descriptor leaves nothing "
+        "behind") {
     make_ready_port();
     set_refusals(EMFILE, EMFILE);
     log_capture();

@@ -1,6 +1,7 @@
 /*
- * fork without exec: the child goes on with the loop of the thread that forked, and the parent does not
- * notice. The probes are static, because what is left in a loop outlives the case that put it there.
+ * fork without exec: the child goes on with the loop of the thread that forked, and the parent does
+ * not notice. The probes are static, because what is left in a loop outlives the case that put it
+ * there.
  */
 #include "support.h"
 
@@ -81,7 +82,8 @@ static void serve_port(void *argument) {
 }
 
 RL_TEST(port_sources_stay, "S-FORK-1 S-FORK-2",
-        "A port source of the parent is served in the child, whose service the parent does not see") {
+        "A port source of the parent is served in the child, whose service the parent does not "
+        "see") {
     port.action = read_one;
     make_pipe(pipe_ends);
     add_port(&port, pipe_ends[0], kRLDefaultMode);
@@ -275,7 +277,9 @@ RL_TEST(a_waiting_loop_of_the_parent_is_not_disturbed, "S-FORK-2",
     expect_trace("E BT BS BW AW BT BS s X");
 }
 
-/* Asked by the leak sanitizer, which would find the runner's memory in a child that leaves by exit. */
+/*
+ * Asked by the leak sanitizer, which would find the runner's memory in a child that leaves by exit.
+ */
 static int is_leaving;
 int __lsan_is_turned_off(void) { return is_leaving; }
 

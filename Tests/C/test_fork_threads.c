@@ -1,6 +1,6 @@
 /*
- * fork while other threads are at work. The probes are static, because what is left in a loop outlives
- * the case that put it there.
+ * fork while other threads are at work. The probes are static, because what is left in a loop
+ * outlives the case that put it there.
  */
 #include "support.h"
 
@@ -66,7 +66,9 @@ static void hammer(void *argument) {
     RLRelease(source);
 }
 
-/* A signalled source that a vanished thread left in the loop may be served before the awaited one. */
+/*
+ * A signalled source that a vanished thread left in the loop may be served before the awaited one.
+ */
 static void run_until(const char *word) {
     do {
         expect_run(kRLDefaultMode, 60, true, HandledSource);
@@ -97,7 +99,8 @@ static void use_loop_in_child(void *argument) {
 }
 
 RL_TEST(fork_while_threads_hammer, "S-FORK-1 S-FORK-2",
-        "Children forked while other threads add to and remove from their own loops and the forking "
+        "Children forked while other threads add to and remove from their own loops and the "
+        "forking "
         "thread's can use that thread's loop, and the parent goes on") {
     forking_loop = RLGetCurrent();
     make_pipe(pipe_ends);

@@ -1,6 +1,6 @@
 /*
- * The block forms of timers and observers (blocks.h). The block runtime's copy and release are replaced
- * by ones that count and call on, so that the tests see when a block is held.
+ * The block forms of timers and observers (blocks.h). The block runtime's copy and release are
+ * replaced by ones that count and call on, so that the tests see when a block is held.
  */
 #define _GNU_SOURCE
 #include "support.h"
@@ -24,7 +24,8 @@ void _Block_release(const void *block) {
 }
 
 RL_TEST(a_timer_block_is_held_until_invalidation, "S-TMR-49 S-TMR-42",
-        "The block of a timer is copied at creation, called by its fire and let go at invalidation") {
+        "The block of a timer is copied at creation, called by its fire and let go at "
+        "invalidation") {
     int word = 42;
     __block int seen = 0;
     RLTimerRef timer = RLTimerCreateWithHandler(0, 1000, 0, 3, ^(RLTimerRef fired) {

@@ -1,6 +1,6 @@
 /*
- * Runs inside runs. The probes are static, because what is left in a loop outlives the case that put it
- * there.
+ * Runs inside runs. The probes are static, because what is left in a loop outlives the case that
+ * put it there.
  */
 #include "support.h"
 
@@ -18,7 +18,8 @@ static void prepare_inner(void) {
 }
 
 RL_TEST(every_callback_may_run_the_loop, "S-NEST-1",
-        "A v0 perform, a port perform, a timer, an observer and a queued function may run the loop") {
+        "A v0 perform, a port perform, a timer, an observer and a queued function may run the "
+        "loop") {
     static Probe source = {.name = "source", .action = run_inner};
     static Probe port = {.name = "port", .action = run_inner};
     static Probe timer = {.name = "timer", .action = run_inner};
@@ -76,7 +77,8 @@ static void run_each_way(Probe *self) {
 }
 
 RL_TEST(each_run_has_its_own_result, "S-NEST-2",
-        "The results of nested runs go to their own callers; the outer run goes on by its own rules") {
+        "The results of nested runs go to their own callers; the outer run goes on by its own "
+        "rules") {
     static Probe probe = {.name = "outer", .action = run_each_way};
     RLSourceSignal(add_source(&probe, kRLDefaultMode));
     expect_run(kRLDefaultMode, 0.02, false, TimedOut);
@@ -216,7 +218,8 @@ static void wake_and_poll(Probe *self) {
 }
 
 RL_TEST(a_wake_up_in_a_nested_run_counts_outside, "S-NEST-6 S-WAKE-9",
-        "A wake-up that a nested run clears keeps the outer run, which has not waited, from sleeping") {
+        "A wake-up that a nested run clears keeps the outer run, which has not waited, from "
+        "sleeping") {
     static Probe probe = {.name = "o", .action = wake_and_poll};
     nested_source = (Probe){.name = "s"};
     keep_alive(RLGetCurrent(), "inner");
@@ -235,7 +238,8 @@ static void queue_two_and_run(Probe *self) {
 
 RL_TEST(functions_of_the_outer_round_wait, "S-NEST-6 S-BLK-15 S-BLK-16",
         "A nested run performs functions queued inside it before the rest of the outer round") {
-    static Probe first = {.name = "first", .action = queue_two_and_run}, second = {.name = "second"};
+    static Probe first = {.name = "first", .action = queue_two_and_run};
+    static Probe second = {.name = "second"};
     first.loop = RLGetCurrent();
     keep_alive(first.loop, kRLDefaultMode);
     probe_perform(&first, first.loop, kRLDefaultMode);

@@ -1,5 +1,6 @@
 /*
- * Observers. The probes are static, because what is left in a loop outlives the case that put it there.
+ * Observers. The probes are static, because what is left in a loop outlives the case that put it
+ * there.
  */
 #include "support.h"
 
@@ -129,7 +130,8 @@ static void check_member_and_valid(Probe *self) {
 }
 
 RL_TEST(a_one_shot_is_called_once, "S-OBS-7",
-        "A one-shot is called for the first matching activity, valid and a member, and then invalid") {
+        "A one-shot is called for the first matching activity, valid and a member, and then "
+        "invalid") {
     static Probe probe = {.name = "o", .action = check_member_and_valid, .counted = true};
     RLRetain(add_once(&probe, kRLBeforeSources | kRLExit, kRLDefaultMode));
     RLAddObserver(probe.loop, probe.observer, "other");

@@ -188,7 +188,8 @@ static void do_everything(Probe *self) {
 }
 
 RL_TEST(an_observer_may_do_everything, "S-OBS-19 S-NEST-1",
-        "At every activity an observer may add, remove and invalidate items, queue functions, wake, "
+        "At every activity an observer may add, remove and invalidate items, queue functions, "
+        "wake, "
         "stop and run the loop") {
     static Probe probe = {.action = do_everything};
     add_observer(&probe, kRLAllActivities, kRLDefaultMode);

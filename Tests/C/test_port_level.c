@@ -52,7 +52,8 @@ RL_TEST(no_byte_of_a_socket_is_swallowed, "S-SRC-47",
 }
 
 RL_TEST(an_unread_port_is_served_again_in_later_passes, "S-SRC-47 S-PASS-13",
-        "A perform that reads nothing is called again in the next pass, and a timer is still served") {
+        "A perform that reads nothing is called again in the next pass, and a timer is still "
+        "served") {
     static Probe probe = {.name = "p"}, timer = {.name = "t"};
     int ends[2];
     make_pipe(ends);
@@ -84,7 +85,8 @@ RL_TEST(hang_up_is_readable, "S-SRC-47",
 }
 
 RL_TEST(error_is_readable, "S-SRC-47",
-        "The writing end of a pipe whose reader is gone reports an error, which counts as readable") {
+        "The writing end of a pipe whose reader is gone reports an error, which counts as "
+        "readable") {
     static Probe probe = {.name = "p"};
     int ends[2];
     make_pipe(ends);
@@ -96,7 +98,8 @@ RL_TEST(error_is_readable, "S-SRC-47",
 }
 
 RL_TEST(writable_is_no_event, "S-SRC-47",
-        "A socket that can be written but not read is not served and does not keep the loop awake") {
+        "A socket that can be written but not read is not served and does not keep the loop "
+        "awake") {
     static Probe probe = {.name = "p"};
     int ends[2];
     ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
@@ -161,7 +164,8 @@ static void invalidate_self(Probe *self) {
 }
 
 RL_TEST(a_port_source_may_invalidate_itself_and_close, "S-SRC-47 S-REF-4",
-        "A perform may invalidate its source, which the loop alone kept alive, and close its port") {
+        "A perform may invalidate its source, which the loop alone kept alive, and close its "
+        "port") {
     static Probe probe = {.name = "p", .action = invalidate_self, .counted = true};
     int ends[2];
     make_pipe(ends);
@@ -173,7 +177,8 @@ RL_TEST(a_port_source_may_invalidate_itself_and_close, "S-SRC-47 S-REF-4",
 }
 
 RL_TEST(a_number_that_is_used_again_belongs_to_its_new_source, "S-SRC-39",
-        "After a source was removed and its port closed, a new source on the same number is served") {
+        "After a source was removed and its port closed, a new source on the same number is "
+        "served") {
     static Probe first = {.name = "old", .action = read_one};
     static Probe second = {.name = "new", .action = read_one};
     int ends[2], again[2];

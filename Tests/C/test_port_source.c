@@ -261,7 +261,8 @@ RL_TEST(an_eventfd_is_read_before_the_perform, "S-SRC-46",
 }
 
 RL_TEST(a_blocking_eventfd_does_not_block_the_loop, "S-SRC-46",
-        "The counter of an eventfd without O_NONBLOCK is read only when there is something to read") {
+        "The counter of an eventfd without O_NONBLOCK is read only when there is something to "
+        "read") {
     static Probe probe = {.name = "p"};
     int fd = eventfd(0, EFD_CLOEXEC);
     add_port(&probe, fd, kRLDefaultMode);

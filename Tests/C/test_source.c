@@ -240,7 +240,8 @@ RL_TEST(sources_whose_hashes_collide_stay_apart, "S-SRC-6 S-SRC-8",
 /* Validity and the end of the context */
 
 RL_TEST(invalidation_clears_the_signal_and_is_final, "S-SRC-9 S-SRC-12 S-SRC-28",
-        "Invalidation makes a source invalid at once and clears its signal; again it does nothing") {
+        "Invalidation makes a source invalid at once and clears its signal; again it does "
+        "nothing") {
     Probe probe = {.name = "s"};
     RLSourceRef source = probe_source(&probe, 0);
     ck_assert(RLSourceIsValid(source));

@@ -284,7 +284,8 @@ static void exit_when_calls_were_made(LoopThread *self) {
 }
 
 RL_TEST(schedule_runs_on_the_calling_thread, "S-SRC-21",
-        "Add, AddCommonMode, Remove and Invalidate call back on the calling thread, not the loop's") {
+        "Add, AddCommonMode, Remove and Invalidate call back on the calling thread, not the "
+        "loop's") {
     static Hooked hooked;
     LoopThread other = {0};
     loop_thread_start(&other, exit_when_calls_were_made, NULL);

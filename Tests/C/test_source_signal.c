@@ -1,6 +1,6 @@
 /*
- * Signalling custom sources, and the batch that performs in one pass. The probes are static: what is
- * left in a loop is cancelled when the thread of the case ends, after the case returned.
+ * Signalling custom sources, and the batch that performs in one pass. The probes are static: what
+ * is left in a loop is cancelled when the thread of the case ends, after the case returned.
  */
 #include "support.h"
 
@@ -122,7 +122,8 @@ static void serve_once(LoopThread *self) {
 }
 
 RL_TEST(the_other_of_two_loops_may_be_first, "S-SRC-30",
-        "A source signalled while it is in two loops performs in the second if that one runs first") {
+        "A source signalled while it is in two loops performs in the second if that one runs "
+        "first") {
     static Probe probe = {.name = "s"};
     LoopThread other = {0};
     RLSourceRef source = add_source(&probe, kRLDefaultMode);
@@ -162,7 +163,8 @@ static void add_ordered(Probe *probe, RLIndex order) {
 
 RL_TEST(the_batch_is_sorted, "S-SRC-31",
         "A batch goes by order, then by the time of the first signal, whatever order was added") {
-    static Probe probes[] = {{.name = "a"}, {.name = "b"}, {.name = "c"}, {.name = "d"}, {.name = "e"}};
+    static Probe probes[] = {
+        {.name = "a"}, {.name = "b"}, {.name = "c"}, {.name = "d"}, {.name = "e"}};
     const RLIndex orders[] = {5, -3, 0, 5, 0};
     for (int i = 0; i < 5; i++) add_ordered(&probes[i], orders[i]);
     const int signals[] = {4, 3, 0, 2, 1, 4, 0, 3};

@@ -1,6 +1,6 @@
 /*
- * Threads: who calls back where, what may be called from where, and that no lock is held meanwhile. The
- * probes are static, because what is left in a loop outlives the case that put it there.
+ * Threads: who calls back where, what may be called from where, and that no lock is held meanwhile.
+ * The probes are static, because what is left in a loop outlives the case that put it there.
  */
 #include "support.h"
 
@@ -80,7 +80,8 @@ static void hammer_and_count(void *argument) {
 }
 
 RL_TEST(any_thread_may_call_anything, "S-THR-1 S-THR-7 S-REF-3",
-        "Four threads may use one running loop and its items with every function at once; these are "
+        "Four threads may use one running loop and its items with every function at once; these "
+        "are "
         "the calls that need no care for threads") {
     static Probe alive = {0};
     shared.loop = RLGetCurrent();
@@ -211,7 +212,8 @@ static void drop_everything(Probe *self) {
 }
 
 RL_TEST(an_object_lives_through_its_callback, "S-THR-5 S-REF-4",
-        "An item whose callback invalidates it and drops the last reference lives until it returned") {
+        "An item whose callback invalidates it and drops the last reference lives until it "
+        "returned") {
     static Probe source = {.name = "s", .action = drop_everything, .counted = true};
     static Probe port = {.name = "p", .action = drop_everything, .counted = true};
     static Probe timer = {.name = "t", .action = drop_everything, .counted = true};

@@ -1,6 +1,6 @@
 /*
- * Timers by themselves: creation, membership, invalidation, context, tolerance and queries. The probes
- * are static, because what is left in a loop outlives the case that put it there.
+ * Timers by themselves: creation, membership, invalidation, context, tolerance and queries. The
+ * probes are static, because what is left in a loop outlives the case that put it there.
  */
 #include "support.h"
 
@@ -78,7 +78,8 @@ static void check_interval(RLTimeInterval given, RLTimeInterval reported, bool r
 }
 
 RL_TEST(interval_zero_and_below_is_a_one_shot, "S-TMR-2 S-TMR-43",
-        "A negative interval becomes 0, and a timer repeats exactly when its interval is positive") {
+        "A negative interval becomes 0, and a timer repeats exactly when its interval is "
+        "positive") {
     check_interval(0, 0, false);
     check_interval(-0.0, 0, false);
     check_interval(-1, 0, false);

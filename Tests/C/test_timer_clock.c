@@ -1,7 +1,7 @@
 /*
- * Timers under a clock the test moves: instants, grids, lateness of centuries and tolerance. Nothing
- * here waits, and the numbers are exact. The probes are static, because what is left in a loop
- * outlives the case that put it there.
+ * Timers under a clock the test moves: instants, grids, lateness of centuries and tolerance.
+ * Nothing here waits, and the numbers are exact. The probes are static, because what is left in a
+ * loop outlives the case that put it there.
  */
 #include "support.h"
 #include "virtual_clock.h"
@@ -23,7 +23,8 @@
 static void poll_once(void) { expect_run(kRLDefaultMode, 0, false, TimedOut); }
 
 RL_CLOCK_TEST(the_instant_is_monotonic, "S-TMR-9 S-TMR-10 S-TMR-20",
-              "The instant of a timer is fixed when it is made: setting the wall clock moves it not") {
+              "The instant of a timer is fixed when it is made: setting the wall clock moves it "
+              "not") {
     static Probe probe = {.name = "t"};
     add_timer(&probe, date_in(10), 0, kRLDefaultMode);
     virtual_clock_set_wall(1000);
@@ -252,7 +253,8 @@ RL_CLOCK_TEST(without_tolerance_the_loop_sleeps_to_the_date, "S-TMR-53 S-TMR-20"
 }
 
 RL_CLOCK_TEST(a_wake_for_one_timer_fires_all_that_are_due, "S-TMR-53 S-TMR-21",
-              "When the loop wakes for a timer it also fires a tolerant one whose date has passed") {
+              "When the loop wakes for a timer it also fires a tolerant one whose date has "
+              "passed") {
     static int64_t tolerant_fired, strict_fired;
     static Probe tolerant = {.name = "tolerant", .action = note_elapsed, .data = &tolerant_fired};
     static Probe strict = {.name = "strict", .action = note_elapsed, .data = &strict_fired};
@@ -267,7 +269,8 @@ RL_CLOCK_TEST(a_wake_for_one_timer_fires_all_that_are_due, "S-TMR-53 S-TMR-21",
 }
 
 RL_CLOCK_TEST(the_tightest_window_ends_the_sleep, "S-TMR-53",
-              "A later timer with a small tolerance is not held up by an earlier one with a large one") {
+              "A later timer with a small tolerance is not held up by an earlier one with a "
+              "large one") {
     static int64_t loose_fired, tight_fired;
     static Probe loose = {.name = "loose", .action = note_elapsed, .data = &loose_fired};
     static Probe tight = {.name = "tight", .action = note_elapsed, .data = &tight_fired};
@@ -283,7 +286,8 @@ RL_CLOCK_TEST(the_tightest_window_ends_the_sleep, "S-TMR-53",
 }
 
 RL_CLOCK_TEST(tolerance_does_not_shift_the_grid, "S-TMR-54 S-TMR-53",
-              "The dates of a repeating timer with tolerance stay whole intervals after its start") {
+              "The dates of a repeating timer with tolerance stay whole intervals after its "
+              "start") {
     static int64_t fired;
     static Probe probe = {.name = "t", .action = note_elapsed, .data = &fired};
     RLAbsoluteTime start = date_in(10);

@@ -1,6 +1,6 @@
 /*
- * Timers firing: order, batches, re-arming and SetNextFireDate. The probes are static, because what is
- * left in a loop outlives the case that put it there.
+ * Timers firing: order, batches, re-arming and SetNextFireDate. The probes are static, because what
+ * is left in a loop outlives the case that put it there.
  */
 #include "support.h"
 
@@ -118,7 +118,8 @@ RL_TEST(a_timer_postponed_in_the_batch_does_not_fire, "S-TMR-24 S-TMR-23",
 }
 
 RL_TEST(a_timer_removed_from_its_last_mode_does_not_fire, "S-TMR-25",
-        "A due timer that an earlier callback of the batch removed from its last mode is not fired") {
+        "A due timer that an earlier callback of the batch removed from its last mode is not "
+        "fired") {
     static Probe first = {.name = "a", .action = remove_other}, second = {.name = "b"};
     other_probe = &second;
     add_due(&first);

@@ -1,6 +1,6 @@
 /*
- * Timers in modes and loops, and the end of a timer: invalidation, context and references. The probes
- * are static, because what is left in a loop outlives the case that put it there.
+ * Timers in modes and loops, and the end of a timer: invalidation, context and references. The
+ * probes are static, because what is left in a loop outlives the case that put it there.
  */
 #include "support.h"
 
@@ -249,7 +249,8 @@ static void invalidate_while_firing(void *timer) {
 }
 
 RL_TEST(invalidation_does_not_wait_for_the_callback, "S-TMR-46",
-        "Another thread's Invalidate returns while the callback runs, and the timer is not re-armed") {
+        "Another thread's Invalidate returns while the callback runs, and the timer is not "
+        "re-armed") {
     static Probe probe = {.name = "t", .action = wait_for_invalidation};
     RLTimerRef timer = add_timer(&probe, 0, 0.001, kRLDefaultMode);
     RLRetain(timer);

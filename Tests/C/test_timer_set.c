@@ -1,6 +1,6 @@
 /*
- * RLTimerSetNextFireDate. The probes are static, because what is left in a loop outlives the case that
- * put it there.
+ * RLTimerSetNextFireDate. The probes are static, because what is left in a loop outlives the case
+ * that put it there.
  */
 #include "support.h"
 

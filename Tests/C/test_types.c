@@ -94,7 +94,9 @@ static void wrong_loop_RLAddObserver(void) { RLAddObserver(AS_LOOP(source), obse
 static void wrong_loop_RLRemoveSource(void) { RLRemoveSource(AS_LOOP(timer), source, mode); }
 static void wrong_loop_RLRemoveTimer(void) { RLRemoveTimer(AS_LOOP(source), timer, mode); }
 static void wrong_loop_RLRemoveObserver(void) { RLRemoveObserver(AS_LOOP(source), observer, mode); }
-static void wrong_loop_RLContainsSource(void) { GET(RLContainsSource(AS_LOOP(data), source, mode)); }
+static void wrong_loop_RLContainsSource(void) {
+    GET(RLContainsSource(AS_LOOP(data), source, mode));
+}
 static void wrong_loop_RLContainsTimer(void) { GET(RLContainsTimer(AS_LOOP(source), timer, mode)); }
 static void wrong_loop_RLContainsObserver(void) {
     GET(RLContainsObserver(AS_LOOP(source), observer, mode));

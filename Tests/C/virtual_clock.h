@@ -1,10 +1,10 @@
 /*
- * A clock the test moves, for programs that link virtual_clock.c: the library's clock_gettime and its
- * two ways to sleep are replaced. Before virtual_clock_start everything is the system's.
+ * A clock the test moves, for programs that link virtual_clock.c: the library's clock_gettime and
+ * its two ways to sleep are replaced. Before virtual_clock_start everything is the system's.
  *
- * After it, both clocks stand still until the test moves them or the library sleeps: a sleep until a
- * time moves the clocks to that time and returns at once. So a run of an hour takes no time, and a
- * test sees exactly until when the loop wanted to sleep. For one thread only.
+ * After it, both clocks stand still until the test moves them or the library sleeps: a sleep until
+ * a time moves the clocks to that time and returns at once. So a run of an hour takes no time, and
+ * a test sees exactly until when the loop wanted to sleep. For one thread only.
  */
 #ifndef RUNLOOP_TESTS_VIRTUAL_CLOCK_H
 #define RUNLOOP_TESTS_VIRTUAL_CLOCK_H
