@@ -266,7 +266,11 @@ extension PostQueue {
 
     /// In the child of `fork`: producers that were filling a slot do not exist here; their slots are abandoned.
     mutating func abandonClaims() {
-        // A chunk that was full when its successor was not there yet is moved on by the next post, as always.
+        // A full chunk whose latecomers vanished before `word` moved on has none; the next post moves it on, as always.
+        let last = word.load(ordering: .relaxed)
+        if let chunk = PostQueue.chunk(last), PostQueue.claims(last) > Chunk.slotCount {
+            word.store(PostQueue.pack(chunk, UInt64(Chunk.slotCount)), ordering: .relaxed)
+        }
         var position = Position(chunk: first, index: 0)
         let seenBefore = seen
         let end = end()

@@ -28,6 +28,9 @@ enum Fork {
         own?.pointee.lock.resetInChild()
         // The kernel's sets are the parent's too: the child closes its numbers, and makes sets of its own at first use.
         own?.forEachModeRecord { $0.pointee.ports.closeKernelSet() }
+        // Now, while there is no other thread: later one could be in the middle of a signal or a post.
+        own?.adoptUnfinishedSignals()
+        own?.pointee.posts.abandonClaims()
         // A loop that was the main one but not of this thread's is gone like the others (S-FORK-1).
         if let own, own != process.pointee.mainLoop.load(ordering: .relaxed) { own.retain() }
         process.pointee.mainLoop.store(own, ordering: .relaxed)
@@ -49,30 +52,23 @@ enum Fork {
 }
 
 extension UnsafeMutablePointer where Pointee == RunLoop {
-    /// In a process that came out of `fork` since this loop last ran: what other threads were in the middle of will never be
-    /// finished. Loop's thread.
-    @inline(__always)
-    func renewAfterFork() {
-        let generation = process.pointee.forkGeneration.load(ordering: .relaxed)
-        if pointee.forkGeneration != generation { renewAfterFork(generation) }
-    }
-
-    @inline(never)
-    private func renewAfterFork(_ generation: UInt32) {
+    /// In the child of `fork`: a source whose signaller did not get to its push is signalled and on no stack. The only
+    /// thread calls it; a signal handler may signal meanwhile.
+    fileprivate func adoptUnfinishedSignals() {
         lock()
-        pointee.forkGeneration = generation
-        // A source whose signaller did not get to its push is signalled and on no stack.
         drainLocked()
         pointee.parkedFor = nil
         forEachModeRecord { mode in
             mode.pointee.sources.forEach { source in
-                guard !source.isPort, let link = source.link(in: self), link.pointee.list == 0, source.isSignalled else { return }
+                guard !source.isPort, source.isSignalled, let link = source.link(in: self), link.pointee.list == 0 else { return }
+                // A handler's signal is on the stack by now, and from now on a handler finds the flag set.
+                drainLocked()
+                guard link.pointee.list == 0 else { return }
                 _ = link.tryQueue()
                 pointee.pending.append(link, mark: LinkList.pendingMark)
             }
         }
         unlock()
-        pointee.posts.abandonClaims()
     }
 }
 
@@ -88,11 +84,19 @@ extension UnsafeMutablePointer where Pointee == Source {
         guard RunLoopPointer.anyVanished else { return }
         forEachLink { link in
             guard let loop = link.pointee.loop.load(ordering: .relaxed), loop.pointee.vanished.load(ordering: .relaxed) else { return }
+            // Several threads of the child may come to this.
+            loop.lock()
+            defer { loop.unlock() }
+            guard link.pointee.loop.load(ordering: .relaxed) == loop else { return }
             link.pointee.modes.removeAll()
             link.pointee.isCommon = false
             link.pointee.list = 0
-            link.pointee.loop.store(nil, ordering: .relaxed)
-            if link.isFirst { pointee.state.bitwiseAnd(~SourceState.queued, ordering: .relaxed) }
+            link.pointee.loop.store(nil, ordering: .sequentiallyConsistent)
+            if link.isFirst {
+                pointee.state.bitwiseAnd(~SourceState.queued, ordering: .sequentiallyConsistent)
+            } else if link.pointee.isQueued.exchange(false, ordering: .sequentiallyConsistent) {
+                releaseMemory()
+            }
         }
     }
 }
@@ -101,6 +105,9 @@ extension UnsafeMutablePointer where Pointee == Timer {
     func forgetVanishedLoop() {
         guard RunLoopPointer.anyVanished, let loop = pointee.loop.load(ordering: .relaxed) else { return }
         guard !isClaim(loop), loop.pointee.vanished.load(ordering: .relaxed) else { return }
+        loop.lock()
+        defer { loop.unlock() }
+        guard pointee.loop.load(ordering: .relaxed) == loop else { return }
         forEachNode { $0.pointee.place = .nowhere }
         if firstNode.pointee.mode != nil { freeNode(firstNode) }
         while let node = moreNodes { freeNode(node) }
@@ -117,6 +124,9 @@ extension UnsafeMutablePointer where Pointee == Observer {
         guard RunLoopPointer.anyVanished, let loop = pointee.loop.load(ordering: .relaxed),
             loop.pointee.vanished.load(ordering: .relaxed)
         else { return }
+        loop.lock()
+        defer { loop.unlock() }
+        guard pointee.loop.load(ordering: .relaxed) == loop else { return }
         pointee.modes.removeAll()
         pointee.isCommon = false
         pointee.state.bitwiseAnd(ObserverState.invalid, ordering: .relaxed)

@@ -47,7 +47,6 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         pointee.isSuccessor = false
         pointee.vanished.store(false, ordering: .relaxed)
         pointee.calledOut = true
-        pointee.forkGeneration = process.pointee.forkGeneration.load(ordering: .relaxed)
         pointee.posts.open()
         let mode = newModeRecordLocked(kRLDefaultMode)
         mode.pointee.exists.store(true, ordering: .relaxed)

@@ -9,7 +9,6 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
             if case .common = name { Log.once(.runOfPseudoMode, "RLRunInMode", ": kRLCommonModes is no mode to run in") }
             return .finished
         }
-        renewAfterFork()
         guard let mode = mode(name), !pointee.closing.load(ordering: .relaxed), !isEmpty(mode) else { return .finished }
 
         var frame = RunFrame(outer: pointee.frame, mode: mode, returnsAfterSource: returnsAfterSource, polls: seconds <= 0)

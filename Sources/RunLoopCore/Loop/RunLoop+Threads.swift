@@ -75,8 +75,20 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     /// The thread is gone: sources leave with `cancel` (S-LOOP-7), nothing more can be posted, and the thread's reference
     /// goes. Timers, observers and posts stay until the loop is freed (S-LOOP-9, S-LOOP-10).
     fileprivate func threadEnded() {
-        renewAfterFork()
         pointee.posts.close()
+        // A `cancel` may add a source to a mode that was seen to already, or to a new one. One that does so for ever is left
+        // with its sources in the dead loop after as many sweeps as POSIX gives destructors.
+        for _ in 0..<PTHREAD_DESTRUCTOR_ITERATIONS where !removeSources() { break }
+        lock()
+        pointee.threadAlive.store(false, ordering: .releasing)
+        forEachModeRecord { $0.pointee.ports.closeKernelSet() }
+        unlock()
+        release()
+    }
+
+    /// Takes out all sources that it finds. False if there were none.
+    private func removeSources() -> Bool {
+        var found = false
         forEachModeRecord { mode in
             var hint = 0
             while true {
@@ -85,6 +97,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
                     unlock()
                     break
                 }
+                found = true
                 source.retain()
                 let left = removeLocked(link, from: mode)
                 unlock()
@@ -93,20 +106,20 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
                 source.release()
             }
         }
-        removeCommonSources()
-        lock()
-        forEachModeRecord { $0.pointee.ports.closeKernelSet() }
-        unlock()
-        pointee.threadAlive.store(false, ordering: .releasing)
-        release()
+        return removeCommonSources() || found
     }
 
     /// Sources that are common items and in no mode any more.
-    private func removeCommonSources() {
+    private func removeCommonSources() -> Bool {
+        var found = false
         while true {
             lock()
             var hint = 0
-            guard let source = pointee.commonSources.any(from: &hint), let link = source.link(in: self) else { return unlock() }
+            guard let source = pointee.commonSources.any(from: &hint), let link = source.link(in: self) else {
+                unlock()
+                return found
+            }
+            found = true
             pointee.commonSources.remove(source)
             link.pointee.isCommon = false
             let left = leaveLocked(link)

@@ -87,8 +87,6 @@ struct RunLoop: ~Copyable {
     var isSuccessor: Bool
     /// How often the destructor of the thread's key has run. Loop's thread only.
     var destructorRuns: UInt32
-    /// The value of the process's `forkGeneration` when the loop last ran. Loop's thread only.
-    var forkGeneration: UInt32
     /// The list of loops in use, or the pool. Guarded by the registry's lock.
     var nextLoop: RunLoopPointer?
     var previousLoop: RunLoopPointer?

@@ -113,10 +113,13 @@ extension UnsafeMutablePointer where Pointee == Timer {
         return pointee.instant &+ Clock.nanoseconds(Swift.min(tolerance, Clock.longestInterval))
     }
 
-    /// Stands in `loop` while a thread has the fields of a timer that is in no loop.
-    private static var claimed: RunLoopPointer { RunLoopPointer(bitPattern: 8)! }
+    /// Stands in `loop` while a thread has the fields of a timer that is in no loop. It tells the process too: in the child of
+    /// `fork` a claim from before is one whose thread does not exist. No loop has such an address: they are multiples of 64.
+    private static var claimed: RunLoopPointer {
+        RunLoopPointer(bitPattern: UInt(process.pointee.forkGeneration.load(ordering: .relaxed)) << 6 | 8)!
+    }
 
-    func isClaim(_ loop: RunLoopPointer) -> Bool { loop == UnsafeMutablePointer.claimed }
+    func isClaim(_ loop: RunLoopPointer) -> Bool { UInt(bitPattern: loop) & 63 == 8 }
 
     /// Gives the caller the timer's fields: takes the lock of its loop, which is returned, or claims it if it has none.
     func lockTimer() -> RunLoopPointer? {
@@ -127,7 +130,11 @@ extension UnsafeMutablePointer where Pointee == Timer {
                 if claim.exchanged { return nil }
                 continue
             }
-            if loop == UnsafeMutablePointer.claimed {
+            if isClaim(loop) {
+                let claimed = UnsafeMutablePointer.claimed
+                if loop != claimed, pointee.loop.compareExchange(expected: loop, desired: claimed, ordering: .acquiring).exchanged {
+                    return nil
+                }
                 // Another thread has the fields for a few instructions, with no client code in between.
                 sched_yield()
                 continue
@@ -144,12 +151,17 @@ extension UnsafeMutablePointer where Pointee == Timer {
 
     /// Makes the timer belong to a loop whose lock the caller holds. False if it belongs to another one.
     func enter(_ loop: RunLoopPointer) -> Bool {
+        var expected: RunLoopPointer?
         while true {
             let (exchanged, original) = pointee.loop.compareExchange(
-                expected: nil, desired: loop, ordering: .acquiringAndReleasing)
+                expected: expected, desired: loop, ordering: .acquiringAndReleasing)
             if exchanged || original == loop { return true }
-            if original != UnsafeMutablePointer.claimed { return false }
-            sched_yield()  // As in `lockTimer`.
+            guard let original else {
+                expected = nil
+                continue
+            }
+            if !isClaim(original) { return false }
+            if original == UnsafeMutablePointer.claimed { sched_yield() } else { expected = original }  // As in `lockTimer`.
         }
     }
 
