@@ -4,7 +4,8 @@
 #               [ARGS <arguments...>] [LIBS <libraries...>] [PASS <patterns...>] [WILL_FAIL])
 #
 # CHECK links the Check framework, BLOCKS compiles with clang's blocks and links their runtime, PASS
-# lists extended regular expressions that lines of the output must match in this order. The time limit (120 s unless given) is five times longer under a sanitizer.
+# lists extended regular expressions that lines of the output must match in this order. The time
+# limit (120 s unless given) is five times longer under a sanitizer.
 
 find_package(Threads REQUIRED)
 pkg_check_modules(CHECK IMPORTED_TARGET check)
