@@ -11,7 +11,8 @@
  * Names. Modes are UTF-8 strings compared by content; the library copies them.
  * Time. Dates are seconds since 2001-01-01 00:00 UTC on the wall clock, intervals are seconds.
  * Threads. "Any" is the rule. Only RLSourceSignal, RLWakeUp and RLStop are async-signal-safe; they
- * need at most 4 KiB of stack.
+ * need at most 4 KiB of stack, and in a program that is bound lazily (no -z now) as much again at
+ * their first call, for the dynamic linker.
  * Call-outs are the program's functions that the library calls: perform, timer, observer and queued
  * functions on the loop's thread, the others of contexts on the thread whose call causes them. No
  * lock of the library is held in any of them, so every call is allowed there, which "Reentrancy:
