@@ -8,17 +8,16 @@ enum Clock {
 
     /// The monotonic clock, in nanoseconds. Deadlines and fire instants are read against it.
     static func now() -> Int64 {
-        var time = timespec()
-        clock_gettime(CLOCK_MONOTONIC, &time)
-        return Int64(time.tv_sec) * 1_000_000_000 + Int64(time.tv_nsec)
+        read(CLOCK_MONOTONIC)
     }
 
     /// The wall clock, in nanoseconds since 2001-01-01 00:00 UTC.
     static func wallNow() -> Int64 {
-        var time = timespec()
-        clock_gettime(CLOCK_REALTIME, &time)
-        return (Int64(time.tv_sec) - 978_307_200) * 1_000_000_000 + Int64(time.tv_nsec)
+        read(CLOCK_REALTIME) - epoch
     }
+
+    /// 2001-01-01 00:00 UTC, in nanoseconds since 1970.
+    private static var epoch: Int64 { 978_307_200_000_000_000 }
 
     /// A longer interval is treated as this (S-RUN-19, S-TMR-5): about sixteen years.
     static var longestInterval: Double { 504_911_232.0 }
@@ -34,17 +33,43 @@ enum Clock {
     }
 
     /// The monotonic instant of a wall-clock date (S-TMR-9), due now for a past date, and what the wall clock is ahead of the
-    /// monotonic one.
-    ///
-    /// The wall clock is read before the monotonic one: a pause between the two makes the instant late, never early.
+    /// monotonic one. The precise clock is read only for a date that is not clearly in the future.
     static func instant(ofDate date: Double) -> (instant: Int64, wallOffset: Int64) {
+        let (offset, tick) = wallOffset()
+        if date.isNaN { return (never, offset) }
+        if date <= 0 { return (dueNow(), offset) }
+        let instant = nanoseconds(min(date, latestDate)) - offset
+        if instant - tick > longestTick { return (min(instant, tick + nanoseconds(longestInterval)), offset) }
+        let monotonic = now()
+        return (instant > monotonic ? instant : dueNow(monotonic), offset)
+    }
+
+    /// More than the coarse clock is behind the precise one.
+    private static var longestTick: Int64 { 100_000_000 }
+
+    /// What the wall clock is ahead of the monotonic one, and the coarse monotonic time.
+    ///
+    /// The kernel moves both coarse clocks at once, so between two equal readings of the one the difference is exact, and a pause
+    /// of the thread is noticed. Where the clocks are not coarse no two readings are equal: after a few attempts the wall clock's
+    /// reading before a monotonic one serves, which makes an instant late, never early.
+    private static func wallOffset() -> (offset: Int64, tick: Int64) {
+        var tick = read(CLOCK_MONOTONIC_COARSE)
+        for _ in 0..<8 {
+            let wall = read(CLOCK_REALTIME_COARSE)
+            let after = read(CLOCK_MONOTONIC_COARSE)
+            if after == tick { return (wall - epoch - after, after) }
+            tick = after
+        }
         let wall = wallNow()
         let monotonic = now()
-        let offset = wall - monotonic
-        if date.isNaN { return (never, offset) }
-        let distance = date > 0 ? nanoseconds(min(date, latestDate)) - wall : 0
-        if distance <= 0 { return (dueNow(monotonic), offset) }
-        return (monotonic + min(distance, nanoseconds(longestInterval)), offset)
+        return (wall - monotonic, monotonic)
+    }
+
+    @inline(__always)
+    private static func read(_ clock: clockid_t) -> Int64 {
+        var time = timespec()
+        clock_gettime(clock, &time)
+        return Int64(time.tv_sec) * 1_000_000_000 + Int64(time.tv_nsec)
     }
 
     /// The time against which timers are due. On a clock too coarse to tell apart the instants that `dueNow` gave, those are due all

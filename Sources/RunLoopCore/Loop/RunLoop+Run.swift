@@ -116,7 +116,8 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
 
     @inline(__always)
     func isStopRequested(_ frame: RunFramePointer) -> Bool {
-        pointee.stop.load(ordering: .acquiring) == StopState.stopRequested
+        // Sequentially consistent, like `wake`: a stop that finds a look again pending tells nobody, and is seen after it.
+        pointee.stop.load(ordering: .sequentiallyConsistent) == StopState.stopRequested
     }
 
     /// The monotonic clock; read anew only if client code ran since the last reading.

@@ -85,7 +85,8 @@ extension UnsafeMutablePointer where Pointee == Source {
     }
 
     var isValid: Bool { pointee.state.load(ordering: .acquiring) & SourceState.invalid == 0 }
-    var isSignalled: Bool { pointee.state.load(ordering: .acquiring) & SourceState.signalled != 0 }
+    /// Sequentially consistent: an Add sets the link's loop and then looks here.
+    var isSignalled: Bool { pointee.state.load(ordering: .sequentiallyConsistent) & SourceState.signalled != 0 }
     var isPort: Bool { pointee.state.load(ordering: .relaxed) & SourceState.versionOne != 0 }
     var functions: SourceFunctions { pointee.callbacks.pointee.functions }
 
