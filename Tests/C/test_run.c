@@ -56,6 +56,28 @@ RL_TEST(what_makes_a_mode_non_empty, "S-RUN-2 S-BLK-10 S-OBS-12",
     ck_assert_int_eq(observer.calls, 0);
 }
 
+RL_TEST(emptiness_can_be_asked_for, "S-RUN-2 S-RUN-4 S-MODE-19",
+        "RLIsModeEmpty is true exactly where a run would return Finished at once, and runs nothing") {
+    Probe timer = {0}, observer = {0}, function = {0};
+    add_observer(&observer, kRLAllActivities, "observer");
+    add_timer(&timer, FAR_FUTURE, 0, "timer");
+    RLAddTimer(RLGetCurrent(), timer.timer, kRLCommonModes);
+    probe_perform(&function, RLGetCurrent(), "function");
+    ck_assert(RLIsModeEmpty("missing"));
+    ck_assert(RLIsModeEmpty("observer"));
+    ck_assert(RLIsModeEmpty(kRLCommonModes));
+    ck_assert(RLIsModeEmpty(NULL));
+    ck_assert(!RLIsModeEmpty("timer"));
+    ck_assert(!RLIsModeEmpty(kRLDefaultMode));
+    ck_assert(!RLIsModeEmpty("function"));
+    expect_run("function", 0, false, TimedOut);
+    ck_assert(RLIsModeEmpty("function"));
+    RLTimerInvalidate(timer.timer);
+    ck_assert(RLIsModeEmpty("timer"));
+    ck_assert(RLIsModeEmpty(kRLDefaultMode));
+    ck_assert_int_eq(observer.calls, 0);
+}
+
 static void run_in_own_mode(Probe *self) {
     expect_run(self->mode, 0.01, false, TimedOut);
     trace("inner-done");

@@ -240,6 +240,10 @@ void RLRun(void) { CFRunLoopRun(); }
 RLRunResult RLRunInMode(RLMode mode, RLTimeInterval seconds, bool returnAfterSourceHandled) {
     return (RLRunResult)CFRunLoopRunInMode(RLShimString(mode), seconds, returnAfterSourceHandled);
 }
+extern Boolean _CFRunLoopFinished(CFRunLoopRef loop, CFStringRef mode);
+bool RLIsModeEmpty(RLMode mode) {
+    return !mode || _CFRunLoopFinished(CFRunLoopGetCurrent(), RLShimString(mode));
+}
 bool RLIsWaiting(RLRunLoopRef rl) { return rl && CFRunLoopIsWaiting(cfLoop(rl)); }
 void RLWakeUp(RLRunLoopRef rl) {
     if (rl) CFRunLoopWakeUp(cfLoop(rl));

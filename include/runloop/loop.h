@@ -178,6 +178,16 @@ RL_EXPORT void RLRun(void);
 RL_EXPORT RLRunResult RLRunInMode(RLMode RL_NULLABLE mode, RLTimeInterval seconds, bool returnAfterSourceHandled);
 
 /**
+ * Tells whether RLRunInMode of a mode would return kRLRunFinished at once, with nothing done.
+ *
+ * mode: a name; NULL, kRLCommonModes and a mode that does not exist count as empty.
+ * Returns: true if the mode has no source, no timer and no queued function; observers do not count.
+ * Threads: asks the calling thread's loop. Reentrancy: call-outs too; calls nothing out.
+ * CF: _CFRunLoopFinished, which is exported and in no public header. Since 0.1.
+ */
+RL_EXPORT bool RLIsModeEmpty(RLMode RL_NULLABLE mode);
+
+/**
  * Tells whether a loop waits: after its BeforeWaiting observers and before its AfterWaiting ones.
  *
  * rl: any loop; NULL gives false.

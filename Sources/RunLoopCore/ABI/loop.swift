@@ -52,6 +52,11 @@ public func RLRunInMode(_ mode: UnsafePointer<CChar>?, _ seconds: Double, _ retu
     return RLRunResult(rawValue: result.rawValue).unsafelyUnwrapped
 }
 
+@_cdecl("RLIsModeEmpty") @implementation
+public func RLIsModeEmpty(_ mode: UnsafePointer<CChar>?) -> Bool {
+    RunLoop.current().runnableMode(ModeName(mode)) == nil
+}
+
 @_cdecl("RLIsWaiting") @implementation
 public func RLIsWaiting(_ rl: OpaquePointer?) -> Bool {
     object(rl, as: RunLoop.self, "RLIsWaiting")?.pointee.waiting.load(ordering: .acquiring) ?? false

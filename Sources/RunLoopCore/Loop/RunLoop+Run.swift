@@ -5,14 +5,17 @@ import Synchronization
 extension UnsafeMutablePointer where Pointee == RunLoop {
     /// `RLRunInMode` on the calling thread's loop.
     func run(in name: ModeName, seconds: Double, returnsAfterSource: Bool) -> RunResult {
-        guard case .named(let name) = name else {
-            if case .common = name { Log.once(.runOfPseudoMode, "RLRunInMode", ": kRLCommonModes is no mode to run in") }
-            return .finished
-        }
-        guard let mode = mode(name), !pointee.closing.load(ordering: .relaxed), !isEmpty(mode) else { return .finished }
+        if case .common = name { Log.once(.runOfPseudoMode, "RLRunInMode", ": kRLCommonModes is no mode to run in") }
+        guard let mode = runnableMode(name) else { return .finished }
 
         var frame = RunFrame(outer: pointee.frame, mode: mode, returnsAfterSource: returnsAfterSource, polls: seconds <= 0)
         return withUnsafeMutablePointer(to: &frame) { run($0, seconds) }
+    }
+
+    /// The mode of that name on the calling thread's loop, nil if a run of it would end before it began (S-RUN-4).
+    func runnableMode(_ name: ModeName) -> ModePointer? {
+        guard case .named(let name) = name, let mode = mode(name), !pointee.closing.load(ordering: .relaxed) else { return nil }
+        return isEmpty(mode) ? nil : mode
     }
 
     private func run(_ frame: RunFramePointer, _ seconds: Double) -> RunResult {
