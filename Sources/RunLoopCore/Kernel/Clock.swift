@@ -33,15 +33,16 @@ enum Clock {
     }
 
     /// The monotonic instant of a wall-clock date (S-TMR-9), due now for a past date, and what the wall clock is ahead of the
-    /// monotonic one. The precise clock is read only for a date that is not clearly in the future.
+    /// monotonic one. The precise clock is read only for a date that is not clearly in the future, or too far in it.
     static func instant(ofDate date: Double) -> (instant: Int64, wallOffset: Int64) {
         let (offset, tick) = wallOffset()
         if date.isNaN { return (never, offset) }
         if date <= 0 { return (dueNow(), offset) }
         let instant = nanoseconds(min(date, latestDate)) - offset
-        if instant - tick > longestTick { return (min(instant, tick + nanoseconds(longestInterval)), offset) }
+        if instant - tick > longestTick && instant - tick < nanoseconds(longestInterval) { return (instant, offset) }
         let monotonic = now()
-        return (instant > monotonic ? instant : dueNow(monotonic), offset)
+        if instant > monotonic { return (min(instant, monotonic + nanoseconds(longestInterval)), offset) }
+        return (dueNow(monotonic), offset)
     }
 
     /// More than the coarse clock is behind the precise one.

@@ -35,6 +35,7 @@ func takeCount(_ descriptor: Int32) -> Bool {
     var count: UInt64 = 0
     if rl_read_nowait(descriptor, &count, 8) == 8 { return true }
     guard rl_errno() == EOPNOTSUPP || rl_errno() == EINVAL || rl_errno() == ESPIPE else { return false }
-    // A kernel that cannot read these without waiting: the descriptor was ready a moment ago.
-    return read(descriptor, &count, 8) == 8
+    // A kernel that cannot read these without waiting (timerfd before Linux 6.10): the descriptor was ready when its event was
+    // fetched, but an observer or another loop may have drained it since.
+    return isReadable(descriptor) && read(descriptor, &count, 8) == 8
 }

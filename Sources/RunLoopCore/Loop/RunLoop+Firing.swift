@@ -1,14 +1,36 @@
 import CLinux
 import Synchronization
 
-/// A timer whose callback is on the stack, for queries and for Invalidate; a frame of the firing function. Linked, innermost
-/// first, from `RunLoop.firing`; the loop's lock guards the list.
-struct FiringTimer {
-    var timer: TimerPointer
-    var outer: FiringPointer?
-}
+/// Timers whose callbacks are on the stack, innermost last, each with a reference. Not in frames of the stack: a callback may end
+/// its thread. The loop's lock guards changes. The zero value is empty.
+struct FiringStack {
+    private var members: UnsafeMutablePointer<TimerPointer>?
+    private var capacity = 0
+    private(set) var count = 0
 
-typealias FiringPointer = UnsafeMutablePointer<FiringTimer>
+    subscript(index: Int) -> TimerPointer { members![index] }
+
+    mutating func push(_ timer: TimerPointer) {
+        if count == capacity {
+            capacity = max(4, capacity * 2)
+            members = growArray(members, count: capacity)
+        }
+        members![count] = timer
+        count += 1
+    }
+
+    mutating func pop() -> TimerPointer {
+        count -= 1
+        return members![count]
+    }
+
+    mutating func free() {
+        CLinux.free(members)
+        members = nil
+        capacity = 0
+        count = 0
+    }
+}
 
 /// Firing.
 extension UnsafeMutablePointer where Pointee == RunLoop {
@@ -46,23 +68,40 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     private func fireLocked(_ timer: TimerPointer) {
         timer.forEachNode { node in
             node.pointee.mode!.pointee.timers.remove(node)
+            node.pointee.mode!.pointee.timers.insertAway(node)
         }
         let served = timer.pointee.instant
-        var frame = FiringTimer(timer: timer, outer: pointee.firing)
-        withUnsafeMutablePointer(to: &frame) { frame in
-            pointee.firing = frame
-            let old = timer.pointee.state.bitwiseOr(
-                TimerState.firing | TimerState.usingInfo, ordering: .acquiringAndReleasing).oldValue
-            unlock()
-            pointee.calledOut = true
-            if old & TimerState.invalid == 0 { timer.callOut() }
-            // S-TMR-28, S-TMR-44: the one-shot's context goes before the bracket's reference.
-            lock()
-            pointee.firing = frame.pointee.outer
-        }
+        pointee.firing.push(timer)
+        let old = timer.pointee.state.bitwiseOr(
+            TimerState.firing | TimerState.usingInfo, ordering: .acquiringAndReleasing).oldValue
+        unlock()
+        pointee.calledOut = true
+        if old & TimerState.invalid == 0 { timer.callOut() }
+        // S-TMR-28, S-TMR-44: the one-shot's context goes before the bracket's reference.
+        lock()
+        _ = pointee.firing.pop()
         unlock()
         timer.finishFiring(served: served)
         lock()
+    }
+
+    /// What callbacks that ended the thread left: timers in mid-fire and in mid-batch, sources of batches. Loop's thread, which
+    /// runs nothing any more.
+    func abandonCallbacks() {
+        pointee.frame = nil
+        pointee.currentMode.store(nil, ordering: .releasing)
+        pointee.notification = nil
+        pointee.postFloor = 0
+        while pointee.firing.count > 0 {
+            lock()
+            let timer = pointee.firing.pop()
+            unlock()
+            if !timer.repeats { timer.invalidate() }
+            timer.finishFiring(served: timer.pointee.instant)
+            timer.release()
+        }
+        for index in 0..<pointee.batches.count { pointee.batches[index].release() }
+        pointee.batches.truncate(to: 0)
     }
 }
 

@@ -108,7 +108,10 @@ extension UnsafeMutablePointer where Pointee == Timer {
         loop.lock()
         defer { loop.unlock() }
         guard pointee.loop.load(ordering: .relaxed) == loop else { return }
-        forEachNode { $0.pointee.place = .nowhere }
+        forEachNode {
+            $0.pointee.place = .nowhere
+            $0.pointee.isAway = false
+        }
         if firstNode.pointee.mode != nil { freeNode(firstNode) }
         while let node = moreNodes { freeNode(node) }
         pointee.modeCount = 0

@@ -82,13 +82,11 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         lock()
         defer { unlock() }
         var earliest = mode.pointee.timers.earliest()?.timer
-        var firing = pointee.firing
-        while let current = firing {
-            let timer = current.pointee.timer
+        for index in 0..<pointee.firing.count {
+            let timer = pointee.firing[index]
             if let node = timer.node(in: mode), !node.pointee.isGhost, timer.pointee.instant < earliest?.pointee.instant ?? Clock.never {
                 earliest = timer
             }
-            firing = current.pointee.outer
         }
         return earliest?.pointee.fireDate ?? 0
     }

@@ -75,6 +75,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     /// The thread is gone: sources leave with `cancel` (S-LOOP-7), nothing more can be posted, and the thread's reference
     /// goes. Timers, observers and posts stay until the loop is freed (S-LOOP-9, S-LOOP-10).
     fileprivate func threadEnded() {
+        abandonCallbacks()
         pointee.posts.close()
         // A `cancel` may add a source to a mode that was seen to already, or to a new one. One that does so for ever is left
         // with its sources in the dead loop after as many sweeps as POSIX gives destructors.
@@ -143,6 +144,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
                         unlock()
                         break
                     }
+                    list.pointee.readers = 0  // Not 0 if a callback ended the thread.
                     let observer = list.members[list.pointee.count - 1]
                     observer.retain()
                     let references = removeLocked(observer, from: mode)
@@ -157,6 +159,16 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
                 guard let timer = mode.pointee.timers.anyNode?.timer else {
                     unlock()
                     break
+                }
+                // A batch that a callback's pthread_exit cut short: nobody's turn comes any more.
+                if let node = timer.node(in: mode), node.pointee.place == .due {
+                    mode.pointee.timers.remove(node)
+                    if node.pointee.isGhost {
+                        node.pointee.isGhost = false
+                        timer.pointee.ghostCount -= 1
+                        timer.pointee.modeCount += 1
+                        mode.pointee.timerCount += 1
+                    }
                 }
                 let left = removeLocked(timer, from: mode)
                 unlock()

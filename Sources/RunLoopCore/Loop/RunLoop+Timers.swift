@@ -87,7 +87,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         mode.pointee.timerCount += 1
         let node = timer.makeNode(for: mode)
         // While its callback is on the stack it is in no store; it goes there when the callback returns.
-        if !timer.isFiring { mode.pointee.timers.insert(node) }
+        if timer.isFiring { mode.pointee.timers.insertAway(node) } else { mode.pointee.timers.insert(node) }
     }
 
     /// Ends one membership. True if the timer left the loop: the caller then releases it, without the lock.

@@ -72,8 +72,8 @@ struct RunLoop: ~Copyable {
 
     /// The innermost run. Loop's thread only.
     var frame: RunFramePointer?
-    /// Timers whose callbacks are on the stack, innermost first. Guarded by `lock`.
-    var firing: FiringPointer?
+    /// Timers whose callbacks are on the stack. Guarded by `lock`.
+    var firing: FiringStack
     /// Notifications under way, innermost first. Loop's thread only.
     var notification: NotificationPointer?
     /// Numbers the batches of timers. Guarded by `lock`.

@@ -81,11 +81,7 @@ extension UnsafeMutablePointer where Pointee == Timer {
     /// Whether the caller is inside this timer's callback.
     private var isFiringOnThisThread: Bool {
         guard let loop = rl_thread_loop_get()?.assumingMemoryBound(to: RunLoop.self) else { return false }
-        var firing = loop.pointee.firing
-        while let current = firing {
-            if current.pointee.timer == self { return true }
-            firing = current.pointee.outer
-        }
+        for index in 0..<loop.pointee.firing.count where loop.pointee.firing[index] == self { return true }
         return false
     }
 

@@ -7,7 +7,7 @@ struct TimerNode {
     var previous: TimerNodePointer?
     /// Order of insertion among equal instants, modulo 2^32 (S-TMR-21); in the due list the number of the batch.
     var sequence: UInt32
-    /// Bits 0 and 1: a `Place`. Bit 2: ghost. Bit 3: further node. From bit 4: index in the heap, or bucket of the wheel.
+    /// Bits 0 and 1: a `Place`. Bit 2: ghost. Bit 3: further node. Bit 4: away. From bit 5: index in the heap, or bucket of the wheel.
     private var bits: UInt32
 
     enum Place: UInt32 {
@@ -43,10 +43,16 @@ struct TimerNode {
         set { bits = newValue ? bits | 8 : bits & ~8 }
     }
 
+    /// In no store because the timer's callback is on the stack, here or in another loop, but in the store's list of those.
+    var isAway: Bool {
+        get { bits & 16 != 0 }
+        set { bits = newValue ? bits | 16 : bits & ~16 }
+    }
+
     /// Index in the heap, or bucket of the wheel.
     var index: Int {
-        get { Int(bits >> 4) }
-        set { bits = (bits & 15) | UInt32(truncatingIfNeeded: newValue) << 4 }
+        get { Int(bits >> 5) }
+        set { bits = (bits & 31) | UInt32(truncatingIfNeeded: newValue) << 5 }
     }
 }
 

@@ -7,6 +7,8 @@ struct TimerStore {
     private(set) var firstDue: TimerNodePointer?
     private var lastDue: TimerNodePointer?
     private var nextSequence: UInt32 = 0
+    /// Members whose callbacks are on the stack, so that a loop that is freed finds them too.
+    private var firstAway: TimerNodePointer?
 
     var isEmpty: Bool { heap.isEmpty && wheel.isEmpty && firstDue == nil }
 
@@ -14,6 +16,7 @@ struct TimerStore {
     @inline(__always)
     mutating func insert(_ node: TimerNodePointer) {
         let instant = node.instant
+        if node.pointee.isAway { removeAway(node) }
         node.pointee.sequence = nextSequence
         nextSequence &+= 1
         // The first timer tells the wheel what time it is.
@@ -29,11 +32,26 @@ struct TimerStore {
     @inline(__always)
     mutating func remove(_ node: TimerNodePointer) {
         switch node.pointee.place {
-        case .nowhere: break
+        case .nowhere: if node.pointee.isAway { removeAway(node) }
         case .heap: heap.remove(node)
         case .wheel: wheel.remove(node)
         case .due: removeDue(node)
         }
+    }
+
+    /// Keeps a node in mind whose timer's callback is on the stack. It counts for nothing but `anyNode`.
+    mutating func insertAway(_ node: TimerNodePointer) {
+        node.pointee.isAway = true
+        node.pointee.previous = nil
+        node.pointee.next = firstAway
+        firstAway?.pointee.previous = node
+        firstAway = node
+    }
+
+    private mutating func removeAway(_ node: TimerNodePointer) {
+        node.pointee.isAway = false
+        if let previous = node.pointee.previous { previous.pointee.next = node.pointee.next } else { firstAway = node.pointee.next }
+        node.pointee.next?.pointee.previous = node.pointee.previous
     }
 
     /// Brings the wheel to the present.
@@ -126,6 +144,7 @@ struct TimerStore {
     /// Any node that is in the store, nil if there is none.
     var anyNode: TimerNodePointer? {
         if let firstDue { return firstDue }
+        if let firstAway { return firstAway }
         if !heap.isEmpty { return heap.first.node }
         return wheel.isEmpty ? nil : wheel.firstBucket().first
     }

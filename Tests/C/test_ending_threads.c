@@ -1,0 +1,186 @@
+/*
+ * Threads that end inside a callback, and timers that are elsewhere by the time their callback
+ * returns: the next owner of the loop's memory notices nothing.
+ */
+#include "support.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <sys/timerfd.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+static void end_thread(Probe *self) {
+    (void)self;
+    pthread_exit(NULL);
+}
+
+static pthread_t start(void *(*body)(void *), void *argument) {
+    pthread_t thread;
+    ck_assert_int_eq(pthread_create(&thread, NULL, body, argument), 0);
+    return thread;
+}
+
+static Probe timers[3] = {{.name = "t", .action = end_thread}, {.name = "u"}, {.name = "v"}};
+
+static void *end_in_a_timer(void *count) {
+    for (int i = 0; i < *(int *)count; i++) {
+        probe_timer(&timers[i], date_in(-1), i == 0 ? 10 : 0);
+        RLAddTimer(RLGetCurrent(), timers[i].timer, kRLDefaultMode);
+    }
+    RLRunInMode(kRLDefaultMode, 60, false);
+    return NULL;
+}
+
+RL_TEST(ends_in_a_timer, "S-LOOP-9 S-LOOP-12",
+        "A timer's callback that ends its thread leaves the timers of the batch valid and free, and "
+        "the next thread a loop that knows nothing of them") {
+    for (int count = 1; count <= 3; count++) {
+        pthread_join(start(end_in_a_timer, &count), NULL);
+        expect_trace("t");
+        ck_assert_int_eq(RLGetNextTimerFireDate(RLGetCurrent(), kRLDefaultMode) > 0, false);
+        for (int i = 0; i < count; i++) {
+            ck_assert(RLTimerIsValid(timers[i].timer));
+            RLAddTimer(RLGetCurrent(), timers[i].timer, "other");
+            ck_assert(RLContainsTimer(RLGetCurrent(), timers[i].timer, "other"));
+            RLTimerInvalidate(timers[i].timer);
+            ck_assert(!RLContainsTimer(RLGetCurrent(), timers[i].timer, "other"));
+            ck_assert_int_eq(RLGetRetainCount(timers[i].timer), 1);
+            RLRelease(timers[i].timer);
+        }
+    }
+}
+
+static Probe sources[2] = {{.name = "s", .action = end_thread}, {.name = "x"}};
+
+static void *end_in_a_source(void *unused) {
+    (void)unused;
+    for (int i = 0; i < 2; i++) {
+        probe_source(&sources[i], i);
+        RLAddSource(RLGetCurrent(), sources[i].source, kRLDefaultMode);
+        RLSourceSignal(sources[i].source);
+    }
+    RLRunInMode(kRLDefaultMode, 60, false);
+    return NULL;
+}
+
+RL_TEST(ends_in_a_source, "S-LOOP-7 S-LOOP-8",
+        "A source's callback that ends its thread leaves the other sources of the batch signalled, "
+        "and no reference to any of them") {
+    pthread_join(start(end_in_a_source, NULL), NULL);
+    expect_trace("s");
+    for (int i = 0; i < 2; i++) {
+        ck_assert(RLSourceIsValid(sources[i].source));
+        ck_assert_int_eq(RLGetRetainCount(sources[i].source), 1);
+        RLAddSource(RLGetCurrent(), sources[i].source, kRLDefaultMode);
+    }
+    sources[0].action = NULL;
+    ck_assert(RLSourceIsSignalled(sources[1].source));
+    expect_run(kRLDefaultMode, 60, true, HandledSource);
+    expect_trace("x");
+    for (int i = 0; i < 2; i++) RLRelease(sources[i].source);
+}
+
+static void *end_in_an_observer(void *probe) {
+    probe_observer(probe, kRLBeforeTimers, true, 0);
+    RLAddObserver(RLGetCurrent(), ((Probe *)probe)->observer, kRLDefaultMode);
+    keep_alive(RLGetCurrent(), kRLDefaultMode);
+    RLRunInMode(kRLDefaultMode, 60, false);
+    return NULL;
+}
+
+RL_TEST(ends_in_an_observer, "S-LOOP-9",
+        "An observer's callback that ends its thread leaves the observer valid and in no loop, and "
+        "the next thread runs undisturbed") {
+    static Probe probe = {.name = "o", .action = end_thread};
+    pthread_join(start(end_in_an_observer, &probe), NULL);
+    expect_trace("o");
+    ck_assert(RLObserverIsValid(probe.observer));
+    ck_assert_int_eq(RLGetRetainCount(probe.observer), 1);
+    observe(RLGetCurrent(), kRLDefaultMode);
+    keep_alive(RLGetCurrent(), kRLDefaultMode);
+    expect_run(kRLDefaultMode, 0, false, TimedOut);
+    expect_trace("E BT BS X");
+    RLRelease(probe.observer);
+}
+
+/* The loop M to which a timer moves in its callback ends before the callback returns. */
+
+static RLRunLoopRef old_loop, new_loop;
+static Gate have_new_loop = GATE_INITIALIZER, may_end = GATE_INITIALIZER;
+static pthread_t new_owner;
+
+static void *own_the_new_loop(void *unused) {
+    (void)unused;
+    new_loop = RLGetCurrent();
+    gate_open(&have_new_loop);
+    gate_wait(&may_end);
+    return NULL;
+}
+
+static void move_to_the_new_loop(Probe *self) {
+    RLRemoveTimer(old_loop, self->timer, kRLDefaultMode);
+    RLAddTimer(new_loop, self->timer, kRLDefaultMode);
+    gate_open(&may_end);
+    pthread_join(new_owner, NULL);
+    RLStop(old_loop);
+}
+
+RL_TEST(moves_to_a_loop_that_ends, "S-LOOP-9 S-TMR-26",
+        "A timer that moved in its callback to a loop that was freed before the callback returned is "
+        "in no loop") {
+    static Probe probe = {.name = "t", .action = move_to_the_new_loop};
+    old_loop = RLGetCurrent();
+    new_owner = start(own_the_new_loop, NULL);
+    gate_wait(&have_new_loop);
+    probe_timer(&probe, date_in(-1), 0.1);
+    RLAddTimer(old_loop, probe.timer, kRLDefaultMode);
+    RLRunInMode(kRLDefaultMode, 60, false);
+    expect_trace("t");
+    RLAddTimer(old_loop, probe.timer, kRLDefaultMode);
+    ck_assert(RLContainsTimer(old_loop, probe.timer, kRLDefaultMode));
+    RLTimerInvalidate(probe.timer);
+    RLRelease(probe.timer);
+}
+
+/* A kernel that cannot read a timerfd without waiting, as before Linux 6.10. */
+
+static bool refuses_nowait;
+
+ssize_t preadv2(int fd, const struct iovec *parts, int count, off_t offset, int flags) {
+    (void)offset;
+    if (refuses_nowait && flags != 0) {
+        errno = EOPNOTSUPP;
+        return -1;
+    }
+    return readv(fd, parts, count);
+}
+
+static void drain_once(Probe *self) {
+    uint64_t count;
+    if (self->value++ == 0) ck_assert_int_eq(read(self->fd, &count, 8), 8);
+}
+
+static void expire_soon(int fd) {
+    struct itimerspec soon = {.it_value = {0, 1000000}};
+    ck_assert_int_eq(timerfd_settime(fd, 0, &soon, NULL), 0);
+}
+
+RL_TEST(drained_by_an_observer, "S-SRC-46 S-PASS-8",
+        "A blocking timerfd that an observer drained after the wait is not read again, on a kernel "
+        "that reads it only with waiting") {
+    static Probe port = {.name = "p"}, observer = {.action = drain_once};
+    int fd = timerfd_create(CLOCK_MONOTONIC, 0);
+    refuses_nowait = true;
+    add_port(&port, fd, kRLDefaultMode);
+    expire_soon(fd);
+    expect_run(kRLDefaultMode, 60, true, HandledSource);
+    expect_trace("p");
+    observer.fd = fd;
+    add_observer(&observer, kRLAfterWaiting, kRLDefaultMode);
+    expire_soon(fd);
+    expect_run(kRLDefaultMode, 0.05, true, TimedOut);
+    expect_trace("");
+    ck_assert_int_ge(observer.value, 2);
+    close(fd);
+}
