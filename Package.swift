@@ -12,6 +12,7 @@ let package = Package(
     name: "RunLoop",
     products: [
         .library(name: "RunLoopKit", targets: ["RunLoopKit"]),
+        .library(name: "RunLoopKitFoundation", targets: ["RunLoopKitFoundation"]),
         .executable(name: "demo", targets: ["Demo"]),
         .executable(name: "mixed", targets: ["Mixed"]),
     ],
@@ -53,7 +54,11 @@ let package = Package(
                 .target(name: "CRunLoopInstalled", condition: installedLibrary),
             ]),
 
+        // What takes Foundation's dates, for source files written for Foundation's run loop.
+        .target(name: "RunLoopKitFoundation", dependencies: ["RunLoopKit"]),
+
         .testTarget(name: "RunLoopKitTests", dependencies: ["RunLoopKit"]),
+        .testTarget(name: "RunLoopKitFoundationTests", dependencies: ["RunLoopKitFoundation"]),
         .testTarget(name: "RunLoopCoreTests", dependencies: ["CRunLoop", "RunLoopCore"]),
 
         // An example: C code and Swift code on one loop.

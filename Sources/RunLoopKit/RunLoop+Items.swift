@@ -42,9 +42,9 @@ extension RunLoop {
     ///
     /// - Threads: any.
     /// - CF: `CFRunLoopGetNextTimerFireDate`, which says 0 in place of nil.
-    public func nextTimerFireDate(forMode mode: Mode) -> AbsoluteTime? {
+    public func nextTimerFireDate(forMode mode: Mode) -> ContinuousClock.Instant? {
         let seconds = mode.rawValue.withCString { RLGetNextTimerFireDate(reference, $0) }
-        return seconds == 0 ? nil : AbsoluteTime(seconds: seconds)
+        return seconds == 0 ? nil : Dates.instant(of: seconds)
     }
 }
 

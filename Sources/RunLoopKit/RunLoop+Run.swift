@@ -38,7 +38,7 @@ extension RunLoop {
     /// - Threads: the loop's own.
     /// - Reentrancy: any closure the loop calls may run it again. A timer or an observer whose
     ///   closure is on the stack is left out of the inner run (S-NEST-3).
-    /// - Foundation: `run(mode:before:)`. CF: `CFRunLoopRunInMode`.
+    /// - Foundation: ``run(mode:before:)`` is the form it has. CF: `CFRunLoopRunInMode`.
     @available(*, noasync, message: "a run blocks its thread; an asynchronous function may not")
     @discardableResult
     public func run(
@@ -50,20 +50,8 @@ extension RunLoop {
         return RunResult(result)
     }
 
-    /// Runs the default mode again and again until it is empty (S-NSRL-7).
-    ///
-    /// ``stop()`` ends the single run it meets and not this series. For a loop that is to be stopped,
-    /// call ``run(mode:for:returnAfterSourceHandled:)`` without a time.
-    ///
-    /// - Threads: the loop's own; for another thread's loop it returns at once.
-    /// - Foundation: `run()`. CF: `CFRunLoopRun` differs: a stop ends that one.
-    @available(*, noasync, message: "a run blocks its thread; an asynchronous function may not")
-    public func run() {
-        while run(mode: .default, returnAfterSourceHandled: true) != .finished {}
-    }
-
     /// Whether the loop is the calling thread's, the only one a run can act on (S-RUN-1).
-    private var isOfCallingThread: Bool { LoopRegistry.current() === self }
+    var isOfCallingThread: Bool { LoopRegistry.current() === self }
 }
 
 extension RunLoop.RunResult {

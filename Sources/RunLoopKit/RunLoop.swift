@@ -15,8 +15,8 @@ internal import CRunLoop
 ///
 /// - Threads: all members may be used from any thread, except that a run acts on the calling
 ///   thread's own loop only; running another thread's loop does nothing and says so.
-/// - Foundation: `RunLoop` (`NSRunLoop`). A file that imports Foundation as well chooses this class
-///   with `import class RunLoopKit.RunLoop`.
+/// - Foundation: `RunLoop` (`NSRunLoop`). A file written for that imports RunLoopKitFoundation in place of
+///   Foundation; one that uses both classes chooses with `import class RunLoopKit.RunLoop`.
 /// - CF: `CFRunLoopRef`, which ``getRLRunLoop()`` gives in its `RL` form.
 // Sendable: the only stored property is a constant reference to an object of the C library, whose
 // functions may be called from any thread (S-THR-1) and which this object keeps alive.

@@ -10,11 +10,6 @@ internal import Glibc
 internal import Musl
 #endif
 
-extension Duration {
-    /// The duration as the C library takes it, rounded to the nearest double.
-    var inSeconds: RLTimeInterval { self / .seconds(1) }
-}
-
 /// Frees a memory block that a Copy function of the C library returned.
 func release(block: UnsafeMutableRawPointer) { free(block) }
 

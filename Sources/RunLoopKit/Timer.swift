@@ -11,16 +11,19 @@ internal import CRunLoop
 /// grid: dates that were missed are dropped (S-TMR-29, S-TMR-30). It keeps its closure until it
 /// becomes invalid.
 ///
+/// Dates are instants of the continuous clock. The time that the machine is suspended is not waited for:
+/// a timer whose date passed meanwhile may fire that much later (S-TMR-9).
+///
 /// - Threads: all members may be used from any thread; the closure is called on the loop's.
-/// - Foundation: `Timer` (`NSTimer`). A file that imports Foundation as well chooses this class with
-///   `import class RunLoopKit.Timer`.
+/// - Foundation: `Timer` (`NSTimer`). The product RunLoopKitFoundation adds the forms that take a `Date`
+///   and a `TimeInterval`.
 /// - CF: `CFRunLoopTimerRef`, which ``getRLTimer()`` gives in its `RL` form.
 // Sendable: the stored properties are a constant reference to an object of the C library, whose
 // functions may be called from any thread (S-THR-1), and two constant references to Sendable objects.
 public final class Timer: @unchecked Sendable {
     /// The timer of the C library. This object owns one reference to it.
     let reference: RLTimerRef
-    /// What outlasts the validity of the timer; shared by all objects that stand for it.
+    /// What outlasts the validity of the timer; shared with the call-out.
     private let record: TimerRecord
     /// Owned by the C library's timer until that becomes invalid.
     private weak let closure: TimerClosure?
@@ -29,7 +32,7 @@ public final class Timer: @unchecked Sendable {
     ///
     /// - Parameters:
     ///   - interval: how long until the first call and, if it repeats, between calls. A repeating timer
-    ///     takes at least a tenth of a millisecond in place of zero or less (S-NSTM-4).
+    ///     takes a tenth of a millisecond in place of zero or less (S-NSTM-4).
     ///   - repeats: false for a timer that becomes invalid after its first call.
     ///   - block: is given the timer.
     /// - Threads: any.
@@ -37,7 +40,7 @@ public final class Timer: @unchecked Sendable {
     public convenience init(
         timeInterval interval: Duration, repeats: Bool, block: @escaping @Sendable (Timer) -> Void
     ) {
-        let interval = Timer.usable(interval, repeats: repeats)
+        let interval = repeats && interval <= .zero ? Timer.shortestInterval : interval
         self.init(fire: .now + interval, interval: interval, repeats: repeats, block: block)
     }
 
@@ -51,26 +54,23 @@ public final class Timer: @unchecked Sendable {
     ///   - block: is given the timer.
     /// - Threads: any.
     /// - Foundation: `init(fire:interval:repeats:block:)`. CF: `CFRunLoopTimerCreateWithHandler`.
-    public init(
-        fire date: AbsoluteTime, interval: Duration, repeats: Bool,
+    public convenience init(
+        fire date: ContinuousClock.Instant, interval: Duration, repeats: Bool,
         block: @escaping @Sendable (Timer) -> Void
     ) {
-        let interval = repeats ? Timer.usable(interval, repeats: true) : .zero
-        let record = TimerRecord(interval: interval, fireDate: date)
-        let closure = TimerClosure(record: record, block: block)
-        var context = RLTimerContext(
-            version: 0, info: Unmanaged.passUnretained(closure).toOpaque(),
-            retain: retainInfo, release: releaseInfo, copyDescription: nil)
-        let made = RLTimerCreate(date.seconds, interval.inSeconds, 0, 0, fireTimer, &context)
-        guard let made else { fatalError("RunLoopKit: no memory for a timer") }
-        reference = made
-        self.record = record
-        self.closure = closure
+        let interval = !repeats ? .zero : interval <= .zero ? Timer.shortestInterval : interval
+        self.init(
+            seconds: Dates.seconds(of: date), instant: date, interval: interval,
+            intervalSeconds: interval.inSeconds, block: block)
     }
 
     /// Makes a timer as ``init(timeInterval:repeats:block:)`` does, and adds it to the calling
     /// thread's loop in the default mode (S-NSTM-1).
     ///
+    /// - Parameters:
+    ///   - interval: how long until the first call and, if it repeats, between calls.
+    ///   - repeats: false for a timer that becomes invalid after its first call.
+    ///   - block: is given the timer.
     /// - Returns: the timer, which the loop keeps alive until it becomes invalid.
     /// - Threads: any; the calling thread's loop gets the timer and must be run.
     /// - Foundation: `scheduledTimer(withTimeInterval:repeats:block:)`.
@@ -85,7 +85,39 @@ public final class Timer: @unchecked Sendable {
         return timer
     }
 
-    /// Stands for the timer during a call of its closure.
+    /// The timer from a date of the C library, for the form of this class that takes Foundation's dates.
+    package convenience init(
+        fireSeconds seconds: Double, intervalSeconds: Double, repeats: Bool,
+        block: @escaping @Sendable (Timer) -> Void
+    ) {
+        let interval = !repeats ? 0 : intervalSeconds > 0 ? intervalSeconds : Timer.shortestInterval.inSeconds
+        self.init(
+            seconds: seconds, instant: nil, interval: Duration(seconds: interval), intervalSeconds: interval,
+            block: block)
+    }
+
+    private init(
+        seconds: Double, instant: ContinuousClock.Instant?, interval: Duration, intervalSeconds: Double,
+        block: @escaping @Sendable (Timer) -> Void
+    ) {
+        let record = TimerRecord(
+            seconds: seconds, instant: instant, interval: interval, intervalSeconds: intervalSeconds)
+        let closure = TimerClosure(record: record, block: block)
+        var context = RLTimerContext(
+            version: 0, info: Unmanaged.passUnretained(closure).toOpaque(),
+            retain: retainInfo, release: releaseInfo, copyDescription: nil)
+        let made = RLTimerCreate(seconds, intervalSeconds, 0, 0, fireTimer, &context)
+        guard let made else { fatalError("RunLoopKit: no memory for a timer") }
+        reference = made
+        self.record = record
+        self.closure = closure
+        // A date beyond the latest one has become that (S-TMR-6).
+        let stored = RLTimerGetNextFireDate(made)
+        if stored != seconds { record.set(seconds: stored, instant: nil) }
+        _ = record.object { self }
+    }
+
+    /// Stands for the timer during a call of its closure, when nobody has its object any more.
     fileprivate init(wrapping reference: RLTimerRef, closure: TimerClosure) {
         self.reference = reference
         record = closure.record
@@ -98,9 +130,8 @@ public final class Timer: @unchecked Sendable {
     /// The timer as the C functions take it, an `RLTimerRef`; valid as long as this object is.
     public func getRLTimer() -> OpaquePointer { reference }
 
-    private static func usable(_ interval: Duration, repeats: Bool) -> Duration {
-        repeats && interval <= .zero ? .microseconds(100) : interval
-    }
+    /// What a repeating timer takes in place of an interval of zero or less (S-NSTM-4).
+    private static let shortestInterval = Duration.microseconds(100)
 }
 
 // MARK: - Dates
@@ -110,28 +141,46 @@ extension Timer {
     ///
     /// Setting it moves the timer and starts a new grid from that date. A waiting loop obeys at once
     /// (S-TMR-41). Setting it on an invalid timer does nothing, and reading it there gives the last
-    /// date (S-NSTM-10).
+    /// date (S-NSTM-10). What was set is read back exactly until the timer fires (S-NSTM-12); one later
+    /// than the latest date that the library can hold reads as that, which is in the year 2129.
     ///
     /// - Threads: any.
     /// - Foundation: `fireDate`. CF: `CFRunLoopTimerGetNextFireDate` and `…SetNextFireDate`.
-    public var fireDate: AbsoluteTime {
+    @_disfavoredOverload
+    public var fireDate: ContinuousClock.Instant {
+        get { record.instant(of: fireSeconds) }
+        set { set(fireSeconds: Dates.seconds(of: newValue), instant: newValue) }
+    }
+
+    /// ``fireDate`` as the C library has it, in seconds of the wall clock since the beginning of 2001.
+    package var fireSeconds: Double {
         get {
             let seconds = RLTimerGetNextFireDate(reference)
             // The C library says 0 for an invalid timer, which is also a date.
-            if seconds == 0, !RLTimerIsValid(reference) { return record.fireDate }
-            record.fireDate = AbsoluteTime(seconds: seconds)
-            return AbsoluteTime(seconds: seconds)
+            if seconds == 0, !RLTimerIsValid(reference) { return record.seconds }
+            record.seconds = seconds
+            return seconds
         }
-        set {
-            RLTimerSetNextFireDate(reference, newValue.seconds)
-            _ = fireDate
-        }
+        set { set(fireSeconds: newValue, instant: nil) }
+    }
+
+    private func set(fireSeconds seconds: Double, instant: ContinuousClock.Instant?) {
+        guard RLTimerIsValid(reference) else { return }
+        RLTimerSetNextFireDate(reference, seconds)
+        let stored = RLTimerGetNextFireDate(reference)
+        // Another thread may have invalidated it meanwhile; then what was known stays.
+        guard RLTimerIsValid(reference) else { return }
+        record.set(seconds: stored, instant: stored == seconds ? instant : nil)
     }
 
     /// The interval of a repeating timer, zero for one that fires once (S-NSTM-8).
     ///
     /// Foundation: `timeInterval`. CF: `CFRunLoopTimerGetInterval`.
+    @_disfavoredOverload
     public var timeInterval: Duration { record.interval }
+
+    /// ``timeInterval`` as it was given to the C library, in seconds.
+    package var intervalSeconds: Double { record.intervalSeconds }
 
     /// How much later than its date the timer may fire, zero at first, so that the loop can serve
     /// several timers with one wake-up (S-TMR-53). The grid does not shift.
@@ -140,9 +189,16 @@ extension Timer {
     ///
     /// - Threads: any.
     /// - Foundation: `tolerance`. CF: `CFRunLoopTimerGetTolerance` and `…SetTolerance`.
+    @_disfavoredOverload
     public var tolerance: Duration {
-        get { .seconds(RLTimerGetTolerance(reference)) }
-        set { RLTimerSetTolerance(reference, newValue.inSeconds) }
+        get { Duration(seconds: toleranceSeconds) }
+        set { toleranceSeconds = newValue.inSeconds }
+    }
+
+    /// ``tolerance`` in seconds.
+    package var toleranceSeconds: Double {
+        get { RLTimerGetTolerance(reference) }
+        set { RLTimerSetTolerance(reference, newValue) }
     }
 }
 
@@ -162,7 +218,7 @@ extension Timer {
     /// - Threads: any (S-NSTM-11).
     /// - Foundation: `invalidate()`. CF: `CFRunLoopTimerInvalidate`.
     public func invalidate() {
-        _ = fireDate
+        _ = fireSeconds
         RLTimerInvalidate(reference)
     }
 
@@ -178,6 +234,11 @@ extension Timer {
         closure.block(self)
         if !RLTimerDoesRepeat(reference) { invalidate() }
     }
+
+    /// Nil, as for every timer of Foundation that calls a closure: the closure captures what it needs.
+    ///
+    /// Foundation: `userInfo`.
+    public var userInfo: Any? { nil }
 }
 
 extension Timer: Hashable, CustomStringConvertible {
@@ -195,8 +256,8 @@ extension Timer: Hashable, CustomStringConvertible {
 /// call with it (S-TMR-44) and the closure may invalidate the timer.
 private func fireTimer(_ reference: RLTimerRef?, _ info: UnsafeMutableRawPointer?) {
     let closure = TimerClosure.unretained(info!)
-    let timer = Timer(wrapping: reference!, closure: closure)
+    let timer = closure.record.object { Timer(wrapping: reference!, closure: closure) }
     // A timer that does not repeat is invalid after this; now its date can still be asked for.
-    _ = timer.fireDate
+    _ = timer.fireSeconds
     closure.block(timer)
 }

@@ -4,24 +4,66 @@ internal import Synchronization
 final class TimerRecord: Sendable {
     /// The interval as it was given, exactly (S-NSTM-12); zero for a timer that fires once.
     let interval: Duration
-    /// The bits of the date last seen; any thread may write it, and the newest value is as good as any.
-    private let fireDateBits: Atomic<UInt64>
+    /// The same in seconds, which may be finer than a duration.
+    let intervalSeconds: Double
 
-    init(interval: Duration, fireDate: AbsoluteTime) {
+    private struct State {
+        /// The date last seen.
+        var seconds: Double
+        /// An instant and the date that it became, so that the instant that was set is the one that is
+        /// read and the grid that starts there stays even. Nil until somebody asks for an instant.
+        var anchor: (instant: ContinuousClock.Instant, seconds: Double)?
+        /// The object that stands for the timer, as long as anybody has it.
+        weak var object: Timer?
+    }
+    private let state: Mutex<State>
+
+    init(seconds: Double, instant: ContinuousClock.Instant?, interval: Duration, intervalSeconds: Double) {
         self.interval = interval
-        fireDateBits = Atomic(fireDate.seconds.bitPattern)
+        self.intervalSeconds = intervalSeconds
+        state = Mutex(State(seconds: seconds, anchor: instant.map { ($0, seconds) }))
     }
 
-    var fireDate: AbsoluteTime {
-        get { AbsoluteTime(seconds: Double(bitPattern: fireDateBits.load(ordering: .relaxed))) }
-        set { fireDateBits.store(newValue.seconds.bitPattern, ordering: .relaxed) }
+    /// The date last seen.
+    var seconds: Double {
+        get { state.withLock { $0.seconds } }
+        set { state.withLock { $0.seconds = newValue } }
+    }
+
+    /// Notes that a date was set, and which instant it stands for; nil if the date is not the one asked for.
+    func set(seconds: Double, instant: ContinuousClock.Instant?) {
+        state.withLock {
+            $0.seconds = seconds
+            $0.anchor = instant.map { ($0, seconds) }
+        }
+    }
+
+    /// The instant of a date of this timer.
+    func instant(of seconds: Double) -> ContinuousClock.Instant {
+        state.withLock { state in
+            guard let anchor = state.anchor else {
+                let instant = Dates.instant(of: seconds)
+                if seconds.isFinite { state.anchor = (instant, seconds) }
+                return instant
+            }
+            return Dates.instant(anchor.instant, plus: seconds - anchor.seconds)
+        }
+    }
+
+    /// The object that stands for the timer; `make` makes one if nobody has it any more.
+    func object(or make: () -> Timer) -> Timer {
+        state.withLock { state in
+            if let object = state.object { return object }
+            let made = make()
+            state.object = made
+            return made
+        }
     }
 }
 
 /// What the C library's timer holds on to until it becomes invalid (S-NSTM-9).
 ///
-/// It does not know a `Timer` object, which would then never die: the call-out makes one, for the time
-/// of the call, over the same timer and the same record.
+/// It does not keep a `Timer` object, which would then never die; the record knows the one there is.
 // Sendable: both properties are constant and Sendable; the base class has none.
 final class TimerClosure: ContextInfo, @unchecked Sendable {
     let record: TimerRecord

@@ -1,4 +1,5 @@
 import RunLoopKit
+import Synchronization
 import Testing
 
 /// Timers with Foundation's shape.
@@ -7,7 +8,7 @@ import Testing
     func scheduled() {
         let (contained, fired, result) = onNewThread {
             let trace = Trace()
-            let before = AbsoluteTime.now
+            let before = ContinuousClock.now
             let timer = Timer.scheduledTimer(withTimeInterval: .milliseconds(10), repeats: false) { timer in
                 trace.add("valid \(timer.isValid)")
                 if timer.fireDate >= before + .milliseconds(10) { trace.add("on time") }
@@ -24,9 +25,9 @@ import Testing
 
     @Test("A timer fires first one interval after its creation: S-NSTM-2")
     func firstDate() {
-        let before = AbsoluteTime.now
+        let before = ContinuousClock.now
         let timer = Timer(timeInterval: .seconds(5), repeats: false) { _ in }
-        let after = AbsoluteTime.now
+        let after = ContinuousClock.now
         #expect(timer.fireDate >= before + .seconds(5))
         #expect(timer.fireDate <= after + .seconds(5))
         #expect(onNewThread { !RunLoop.current.contains(timer, forMode: .default) })
@@ -34,12 +35,12 @@ import Testing
 
     @Test("A timer given a date keeps it exactly: S-NSTM-3, S-NSTM-12")
     func exactDate() {
-        let date = AbsoluteTime(seconds: AbsoluteTime.now.seconds + 1234.567890123)
+        let date = ContinuousClock.now + .nanoseconds(1_234_567_890_123)
         let timer = Timer(fire: date, interval: .milliseconds(100), repeats: true) { _ in }
         #expect(timer.fireDate == date)
         #expect(timer.timeInterval == .milliseconds(100))
-        timer.fireDate = AbsoluteTime(seconds: date.seconds + 0.1)
-        #expect(timer.fireDate.seconds == date.seconds + 0.1)
+        timer.fireDate = date + .nanoseconds(100_000_001)
+        #expect(timer.fireDate == date + .nanoseconds(100_000_001))
     }
 
     @Test("A repeating timer with no interval takes a tenth of a millisecond: S-NSTM-4",
@@ -126,7 +127,7 @@ import Testing
 
     @Test("An invalid timer gives the last date: S-NSTM-10")
     func dateOfInvalidTimer() {
-        let date = AbsoluteTime.now + .seconds(77)
+        let date = ContinuousClock.now + .seconds(77)
         let timer = Timer(fire: date, interval: .zero, repeats: false) { _ in }
         timer.invalidate()
         #expect(timer.fireDate == date)
@@ -138,7 +139,7 @@ import Testing
     func dateAfterFiring() {
         let (set, read) = onNewThread {
             let timer = Timer.scheduledTimer(withTimeInterval: .seconds(1000), repeats: false) { _ in }
-            let set = AbsoluteTime.now - .seconds(2)
+            let set = ContinuousClock.now - .seconds(2)
             timer.fireDate = set
             RunLoop.current.run(mode: .default)
             return (set, timer.fireDate)
@@ -195,6 +196,94 @@ import Testing
         #expect(taken)
     }
 
+    @Test("A closure is given the very object that was made, as long as somebody has it: S-NSRL-15")
+    func sameObject() {
+        let made = Promise<Timer>()
+        let same = onNewThread { () -> [Bool] in
+            let results = Trace()
+            made.fulfil(Timer.scheduledTimer(withTimeInterval: .milliseconds(1), repeats: true) { timer in
+                results.add(timer === made.value ? "same" : "other")
+                if results.count == 2 { timer.invalidate() }
+            })
+            RunLoop.current.run()
+            return results.all.map { $0 == "same" }
+        }
+        made.forget()
+        #expect(same == [true, true])
+    }
+
+    @Test("A timer made with an instant is not early by the continuous clock: S-TMR-20, S-NSTM-3")
+    func neverEarly() {
+        let early = onNewThread { () -> Int in
+            let trace = Trace()
+            for step in 0..<20 {
+                let date = ContinuousClock.now + .microseconds(300 * step)
+                let timer = Timer(fire: date, interval: .zero, repeats: false) { timer in
+                    if ContinuousClock.now < date || timer.fireDate != date { trace.add("early") }
+                }
+                RunLoop.current.add(timer, forMode: .default)
+            }
+            RunLoop.current.run()
+            return trace.count
+        }
+        #expect(early == 0)
+    }
+
+    @Test("A repeating timer's dates lie on the grid that its first date begins: S-TMR-29, S-NSTM-3")
+    func grid() {
+        let start = ContinuousClock.now + .milliseconds(5)
+        let dates = onNewThread { () -> [Duration] in
+            let offsets = Promise<[Duration]>()
+            let seen = Trace()
+            let all = Grid()
+            let timer = Timer(fire: start, interval: .milliseconds(2), repeats: true) { timer in
+                all.add(timer.fireDate - start)
+                seen.add("fire")
+                if seen.count == 5 { timer.invalidate(); offsets.fulfil(all.all) }
+            }
+            RunLoop.current.add(timer, forMode: .default)
+            RunLoop.current.run()
+            return offsets.value
+        }
+        #expect(dates.first == .zero)
+        for date in dates {
+            // Dates have the precision of a double that counts from 2001, about a tenth of a microsecond.
+            let steps = (date / .milliseconds(2)).rounded()
+            let error = date - .milliseconds(2) * steps
+            #expect(error < .microseconds(1) && error > .microseconds(-1))
+        }
+    }
+
+    @Test("The distant future reads as the latest date there is, and an invalid timer keeps it: S-NSTM-12, S-NSTM-10")
+    func distantDates() {
+        let timer = Timer(fire: .distantFuture, interval: .zero, repeats: false) { _ in }
+        let latest = timer.fireDate
+        #expect(latest < .distantFuture)
+        #expect(latest > .now + .seconds(100 * 365 * 86400))
+        timer.fireDate = .distantPast
+        #expect(timer.fireDate == .distantPast)
+        timer.invalidate()
+        timer.fireDate = .now
+        #expect(timer.fireDate == .distantPast)
+    }
+
+    @Test("A date may be read and set on any thread while the timer is used: S-NSTM-11")
+    func anyThread() {
+        let fired = onNewThread { () -> Int in
+            let trace = Trace()
+            let timer = Timer(timeInterval: .seconds(1000), repeats: false) { _ in trace.add("fire") }
+            RunLoop.current.add(timer, forMode: .default)
+            TestThread { timer.fireDate = .now; timer.tolerance = .milliseconds(1) }.join()
+            RunLoop.current.run(mode: .default)
+            let other = Timer(timeInterval: .zero, repeats: true) { _ in trace.add("fire") }
+            RunLoop.current.add(other, forMode: .default)
+            TestThread { other.invalidate() }.join()
+            RunLoop.current.run(mode: .default)
+            return trace.count
+        }
+        #expect(fired == 1)
+    }
+
     @Test("The timer a closure is given equals the one that was made: S-NSRL-15")
     func identity() {
         let made = Promise<Timer>()
@@ -215,4 +304,13 @@ import Testing
         let captured = canary.capture()
         return Timer(timeInterval: .seconds(100), repeats: true) { _ in captured.touch() }
     }
+}
+
+/// Durations in order; any thread may add one.
+private final class Grid: Sendable {
+    private let entries = Mutex<[Duration]>([])
+
+    func add(_ entry: Duration) { entries.withLock { $0.append(entry) } }
+
+    var all: [Duration] { entries.withLock { $0 } }
 }

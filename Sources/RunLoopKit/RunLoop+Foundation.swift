@@ -1,0 +1,111 @@
+#if InstalledLibrary
+internal import CRunLoopInstalled
+#else
+internal import CRunLoop
+#endif
+
+// Running the loop the way Foundation does: a series of runs that end when a source was handled. The forms
+// that take a `Date` are in RunLoopKitFoundation; both are over the same steps, at the end of this file.
+
+extension RunLoop {
+    /// Runs the default mode again and again until it is empty (S-NSRL-7).
+    ///
+    /// ``stop()`` ends the single run it meets and not this series. For a loop that is to be stopped,
+    /// call ``run(mode:for:returnAfterSourceHandled:)`` without a time. Removing every source and timer
+    /// one knows of is not a reliable way to end it, because others may have added theirs (S-NSRL-14).
+    ///
+    /// - Threads: the loop's own; for another thread's loop it returns at once.
+    /// - Foundation: `run()`. CF: `CFRunLoopRun` differs: a stop ends that one.
+    @available(*, noasync, message: "a run blocks its thread; an asynchronous function may not")
+    public func run() {
+        while runOnce(mode: .default, remaining: { .infinity }) {}
+    }
+
+    /// Runs the default mode again and again until it is empty or a date has passed (S-NSRL-6).
+    ///
+    /// It tries at least once. ``stop()`` ends the single run it meets and not this series.
+    ///
+    /// - Parameter limitDate: when to end; a past one makes a single pass that does not wait.
+    /// - Threads: the loop's own; for another thread's loop it returns at once.
+    /// - Foundation: `run(until:)`.
+    @available(*, noasync, message: "a run blocks its thread; an asynchronous function may not")
+    @_disfavoredOverload
+    public func run(until limitDate: ContinuousClock.Instant) {
+        while run(mode: .default, before: limitDate), limitDate > .now {}
+    }
+
+    /// Runs one mode until a source was handled or a date has passed (S-NSRL-2).
+    ///
+    /// Timers, queued closures and observers do not make it return (S-NSRL-4).
+    ///
+    /// - Parameters:
+    ///   - mode: the mode to serve.
+    ///   - limitDate: when to return at the latest; a past one makes a single pass that does not wait
+    ///     (S-NSRL-3).
+    /// - Returns: false, with nothing done, if the mode is missing or empty or ``Mode/common``, or if this
+    ///   is not the calling thread's loop (S-NSRL-5); otherwise true, whatever ended the run.
+    /// - Threads: the loop's own.
+    /// - Foundation: `run(mode:before:)`. CF: ``run(mode:for:returnAfterSourceHandled:)`` is the nearest.
+    @available(*, noasync, message: "a run blocks its thread; an asynchronous function may not")
+    @_disfavoredOverload
+    @discardableResult
+    public func run(mode: Mode, before limitDate: ContinuousClock.Instant) -> Bool {
+        runOnce(mode: mode) { (limitDate - .now).inSeconds }
+    }
+
+    /// Runs one mode until a source was handled or a date has passed, like ``run(mode:before:)``, and
+    /// does not say whether there was anything to run (S-NSRL-8).
+    ///
+    /// - Parameters:
+    ///   - mode: the mode to serve.
+    ///   - limitDate: when to return at the latest.
+    /// - Threads: the loop's own; for another thread's loop it returns at once.
+    /// - Foundation: `acceptInput(forMode:before:)`.
+    @available(*, noasync, message: "a run blocks its thread; an asynchronous function may not")
+    @_disfavoredOverload
+    public func acceptInput(forMode mode: Mode, before limitDate: ContinuousClock.Instant) {
+        run(mode: mode, before: limitDate)
+    }
+
+    /// Makes one pass over a mode, which does not wait, and says until when nothing will be due in it.
+    ///
+    /// Timers that are due fire in that pass, queued closures are called, and at most one signalled source
+    /// performs (S-NSRL-9).
+    ///
+    /// - Returns: the date of the mode's earliest timer, `distantFuture`
+    ///   if it has none, nil if the mode is empty or this is not the calling thread's loop.
+    /// - Threads: the loop's own.
+    /// - Foundation: `limitDate(forMode:)`.
+    @_disfavoredOverload
+    public func limitDate(forMode mode: Mode) -> ContinuousClock.Instant? {
+        guard let seconds = limitSeconds(forMode: mode) else { return nil }
+        return seconds == .infinity ? .distantFuture : Dates.instant(of: seconds)
+    }
+}
+
+// MARK: - The steps, in the C library's dates
+
+extension RunLoop {
+    /// One run of a mode that ends when a source was handled; false, with nothing done, if there is nothing
+    /// to run. `remaining` says how many seconds the run may take.
+    package func runOnce(mode: Mode, remaining: () -> Double) -> Bool {
+        guard isOfCallingThread else { return false }
+        return mode.rawValue.withCString { name in
+            if RLIsModeEmpty(name) { return false }
+            _ = RLRunInMode(name, remaining(), true)
+            return true
+        }
+    }
+
+    /// ``limitDate(forMode:)`` in seconds of the wall clock since the beginning of 2001; infinity if the
+    /// mode has no timer.
+    package func limitSeconds(forMode mode: Mode) -> Double? {
+        guard isOfCallingThread else { return nil }
+        return mode.rawValue.withCString { name -> Double? in
+            _ = RLRunInMode(name, 0, true)
+            if RLIsModeEmpty(name) { return nil }
+            let seconds = RLGetNextTimerFireDate(reference, name)
+            return seconds == 0 ? .infinity : seconds
+        }
+    }
+}

@@ -1,0 +1,12 @@
+@_exported public import Foundation
+@_exported public import RunLoopKit
+
+// Which of the two modules a name means in a file that imports this one. A name declared here comes before
+// the same name of a module that is seen through this one only; a file that imports Foundation as well has to
+// choose for itself.
+
+/// RunLoopKit's run loop, with the forms that take Foundation's dates.
+public typealias RunLoop = RunLoopKit.RunLoop
+
+/// RunLoopKit's timer, with the forms that take Foundation's dates.
+public typealias Timer = RunLoopKit.Timer

@@ -1,0 +1,123 @@
+import RunLoopKitFoundation
+import Testing
+
+/// A new thread, which has a loop of its own, runs a scenario; this waits for its result.
+private func onNewThread<Result: Sendable>(_ body: @escaping @Sendable () -> Result) -> Result {
+    nonisolated(unsafe) var result: Result?
+    let done = DispatchSemaphore(value: 0)
+    let thread = Thread {
+        result = body()
+        done.signal()
+    }
+    thread.start()
+    done.wait()
+    return result!
+}
+
+/// What happened, in order, on one thread.
+private final class Notes: @unchecked Sendable {
+    private let lock = NSLock()
+    private var entries: [String] = []
+    func add(_ entry: String) { lock.withLock { entries.append(entry) } }
+    var all: [String] { lock.withLock { entries } }
+}
+
+/// The forms that take Foundation's dates.
+@Suite struct DateTests {
+    @Test("The names mean RunLoopKit's classes, and the modes are spelt as Foundation's: S-NSRL-13, S-NSRL-15")
+    func names() {
+        #expect(RunLoop.self == RunLoopKit.RunLoop.self)
+        #expect(Timer.self == RunLoopKit.Timer.self)
+        #expect(RunLoop.Mode.default.rawValue == Foundation.RunLoop.Mode.default.rawValue)
+        #expect(RunLoop.Mode.common.rawValue == Foundation.RunLoop.Mode.common.rawValue)
+    }
+
+    @Test("Dates and intervals are given back bit for bit: S-NSTM-12, S-NSTM-3, S-NSTM-8")
+    func exact() {
+        let date = Date(timeIntervalSinceReferenceDate: 812_345_678.123456789)
+        let timer = Timer(fire: date, interval: 0.1, repeats: true) { _ in }
+        #expect(timer.fireDate == date)
+        let interval: TimeInterval = timer.timeInterval
+        #expect(interval == 0.1)
+        let tiny = Timer(fire: date, interval: 1.23456789e-9, repeats: true) { _ in }
+        #expect((tiny.timeInterval as TimeInterval) == 1.23456789e-9)
+        let next = Date(timeIntervalSinceReferenceDate: 900_000_000.987654321)
+        timer.fireDate = next
+        let read = timer.fireDate
+        #expect(read == next)
+        #expect(Timer(fire: date, interval: 3, repeats: false) { _ in }.timeInterval == 0.0)
+    }
+
+    @Test("The date of an invalid timer is the last one: S-NSTM-10")
+    func invalid() {
+        let date = Date(timeIntervalSinceNow: 50)
+        let timer = Timer(fire: date, interval: 0, repeats: false) { _ in }
+        timer.invalidate()
+        timer.fireDate = Date()
+        #expect(timer.fireDate == date)
+    }
+
+    @Test("A repeating timer without an interval takes a tenth of a millisecond: S-NSTM-4",
+          arguments: [0.0, -1.0, .nan])
+    func zeroInterval(interval: TimeInterval) {
+        let timer = Timer(timeInterval: interval, repeats: true) { _ in }
+        #expect((timer.timeInterval as TimeInterval) == 0.0001)
+    }
+
+    @Test("A timer fires first one interval after its creation: S-NSTM-2")
+    func firstDate() {
+        let before = Date()
+        let timer = Timer(timeInterval: 5, repeats: false) { _ in }
+        #expect(timer.fireDate >= before.addingTimeInterval(5))
+        #expect(timer.fireDate <= Date(timeIntervalSinceNow: 5))
+    }
+
+    @Test("Runs with dates do what those with instants do: S-NSRL-2, S-NSRL-3, S-NSRL-6, S-NSRL-8, S-NSRL-9")
+    func runs() {
+        let notes = onNewThread { () -> [String] in
+            let notes = Notes()
+            let loop = RunLoop.current
+            notes.add("empty \(loop.run(mode: .default, before: .distantFuture))")
+            notes.add("limit of empty \(loop.limitDate(forMode: .default) == nil)")
+            let source = RunLoop.Source { _ in notes.add("source") }
+            loop.add(source, forMode: .default)
+            notes.add("past \(loop.run(mode: .default, before: .distantPast))")
+            notes.add("limit \(loop.limitDate(forMode: .default) == Date.distantFuture)")
+            source.signal()
+            notes.add("source \(loop.run(mode: .default, before: .distantFuture))")
+            source.signal()
+            loop.acceptInput(forMode: .default, before: .distantFuture)
+            source.signal()
+            loop.acceptInput(forMode: "kCFRunLoopDefaultMode", before: .distantFuture)
+            let timer = Timer.scheduledTimer(withTimeInterval: 1000, repeats: false) { _ in }
+            notes.add("limit \(loop.limitDate(forMode: .default) == timer.fireDate)")
+            let end = Date(timeIntervalSinceNow: 0.02)
+            loop.run(until: end)
+            notes.add("late \(Date() >= end)")
+            timer.invalidate()
+            source.invalidate()
+            loop.run(until: .distantFuture)
+            return notes.all
+        }
+        #expect(notes == [
+            "empty false", "limit of empty true", "past true", "limit true", "source", "source true",
+            "source", "source", "limit true", "late true",
+        ])
+    }
+
+    @Test("Without a hint the date forms are meant, also where both modules have a member of that name")
+    func withoutAHint() {
+        let timer = Timer(timeInterval: 10, repeats: true) { _ in }
+        let date = timer.fireDate
+        let interval = timer.timeInterval
+        timer.tolerance = 2
+        #expect(type(of: date) == Date.self)
+        #expect(type(of: interval) == TimeInterval.self)
+        #expect(timer.tolerance == 2)
+        onNewThread {
+            RunLoop.current.run(until: .now)
+            RunLoop.current.run(mode: .default, before: .now + 0.01)
+            RunLoop.current.run(until: .now + .milliseconds(1))
+        }
+    }
+}
