@@ -115,11 +115,14 @@ static inline int rl_epoll_ctl(int epoll, int operation, int descriptor, uint32_
     return epoll_ctl(epoll, operation, descriptor, &event);
 }
 
-/* One event, its token in *token. The count, or -1. */
-static inline int rl_epoll_wait(int epoll, const struct timespec *timeout, uint64_t *token) {
+/* One event, with its token and bits. The count, or -1. */
+static inline int rl_epoll_wait(int epoll, const struct timespec *timeout, uint64_t *token, uint32_t *events) {
     struct epoll_event event;
     int count = epoll_pwait2(epoll, &event, 1, timeout, NULL);
-    if (count > 0) *token = event.data.u64;
+    if (count > 0) {
+        *token = event.data.u64;
+        *events = event.events;
+    }
     return count;
 }
 

@@ -24,10 +24,11 @@ func isCounter(_ descriptor: Int32) -> Bool {
     }
 }
 
-/// Whether a read of the descriptor would not block.
-func isReadable(_ descriptor: Int32) -> Bool {
-    var request = pollfd(fd: descriptor, events: Int16(POLLIN), revents: 0)
-    return poll(&request, 1, 0) > 0
+/// What of `wanted` the descriptor is ready for now; nothing if the number is closed.
+func readiness(of descriptor: Int32, _ wanted: Readiness) -> Readiness {
+    var request = pollfd(fd: descriptor, events: Int16(wanted.events), revents: 0)
+    guard poll(&request, 1, 0) > 0, Int32(request.revents) & POLLNVAL == 0 else { return [] }
+    return Readiness(events: UInt32(UInt16(bitPattern: request.revents))).intersection(wanted)
 }
 
 /// Takes the count of an eventfd or timerfd without ever blocking. False if there was none, because somebody else took it.

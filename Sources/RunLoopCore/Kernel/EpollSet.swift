@@ -9,10 +9,14 @@ import Synchronization
 ///    carries the generation of its registration; one that does not match is dropped by `PortSet`.
 /// c. A number that was closed and used again is refused with ENOENT by MOD and not by ADD. So every registration tries ADD
 ///    first, and MOD if that says EEXIST.
-/// d. Regular files and directories are refused with EPERM, bad numbers with EBADF: such a port never reports (S-SRC-43).
+/// d. Regular files, directories and /dev/null are refused with EPERM: a watch of them is always ready (S-FD-17). Bad numbers are
+///    refused with EBADF. Such a port of a version 1 source never reports (S-SRC-43).
 /// e. A level-triggered event moves to the end of the ready list when it was reported, so service rotates (S-PASS-14).
 /// f. MOD of an entry that is ready reports it anew. That wakes a sleeper without a write: one eventfd for the whole
 ///    process, never read, stands in every set.
+/// g. MOD of a number that was closed, or closed and used again, fails with EBADF or ENOENT: so it tells whether the number
+///    still names the file that was registered.
+/// h. Hang-up and error are reported whatever was asked for. `PortSet` makes such a registration edge triggered.
 struct EpollSet {
     private(set) var descriptor: Int32 = -1
 
@@ -45,23 +49,31 @@ struct EpollSet {
     }
 
     enum Registration {
-        case accepted
-        /// The kernel cannot watch this descriptor.
+        case added
+        /// It was there, and has a new token and new events.
+        case replaced
+        /// The number is no open descriptor.
         case refused
+        /// The kernel cannot watch this file, because it is always ready.
+        case steady
         /// The kernel has no room now; to be tried again.
         case later
     }
 
-    /// Watches a descriptor for reading, level triggered.
-    func register(_ port: Int32, token: UInt64) -> Registration {
-        if rl_epoll_ctl(descriptor, EPOLL_CTL_ADD, port, EPOLLIN.rawValue, token) == 0 { return .accepted }
-        if rl_errno() == EEXIST, rl_epoll_ctl(descriptor, EPOLL_CTL_MOD, port, EPOLLIN.rawValue, token) == 0 {
-            return .accepted
-        }
+    /// Watches a descriptor, level triggered.
+    func register(_ port: Int32, events: UInt32, token: UInt64) -> Registration {
+        if rl_epoll_ctl(descriptor, EPOLL_CTL_ADD, port, events, token) == 0 { return .added }
+        if rl_errno() == EEXIST, rl_epoll_ctl(descriptor, EPOLL_CTL_MOD, port, events, token) == 0 { return .replaced }
         switch rl_errno() {
         case ENOMEM, ENOSPC: return .later
+        case EPERM: return .steady
         default: return .refused
         }
+    }
+
+    /// Changes what is asked for. False if the number does not name the registered file any more.
+    func modify(_ port: Int32, events: UInt32, edge: Bool, token: UInt64) -> Bool {
+        rl_epoll_ctl(descriptor, EPOLL_CTL_MOD, port, edge ? events | RL_EPOLLET : events, token) == 0
     }
 
     func unregister(_ port: Int32) {
@@ -73,22 +85,23 @@ struct EpollSet {
         case none
         /// Told to wake up; the wake word says why.
         case roused
-        case ready(token: UInt64)
+        case ready(token: UInt64, events: UInt32)
     }
 
     /// One event. `until` is a monotonic instant, `Clock.never` for no end, nil for not waiting at all.
     func wait(until: Int64?) -> Event {
         var token: UInt64 = 0
+        var events: UInt32 = 0
         var count: Int32
         if until == Clock.never {
-            count = rl_epoll_wait(descriptor, nil, &token)
+            count = rl_epoll_wait(descriptor, nil, &token, &events)
         } else {
             var timeout = timespec()
             if let until { timeout = timespec(nanoseconds: until - Clock.now()) }
-            count = rl_epoll_wait(descriptor, &timeout, &token)
+            count = rl_epoll_wait(descriptor, &timeout, &token, &events)
         }
         if count <= 0 { return .none }
-        return token == EpollSet.wakeToken ? .roused : .ready(token: token)
+        return token == EpollSet.wakeToken ? .roused : .ready(token: token, events: events)
     }
 
     /// One event that is there now. The event of an old rousing is passed over: it is edge triggered, so it comes once, and

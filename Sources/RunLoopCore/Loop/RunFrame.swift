@@ -35,5 +35,5 @@ enum Event {
     /// Nothing, a wake-up, a stop, or the deadline: no action.
     case none
     case timers
-    case port(token: UInt64)
+    case port(token: UInt64, ready: Readiness)
 }

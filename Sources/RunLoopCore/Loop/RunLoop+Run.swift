@@ -71,8 +71,8 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         case .none: break
         case .timers:
             fireTimers(in: mode, now: Clock.dueLimit(readClock(frame)))
-        case .port(let token):
-            if performPort(token, in: mode, mayBeDrained: isOld) { handledSource = true }
+        case .port(let token, let ready):
+            if performPort(token, ready, in: mode, mayBeDrained: isOld) { handledSource = true }
         }
         performPosts(in: mode)  // P14: round C
 

@@ -125,16 +125,23 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         }
     }
 
-    /// Calls the version 1 source that an event of the kernel is for. False if there is none any more, or if the descriptor was
+    /// Calls the version 1 source or the watch that an event is for. False if there is none any more, or if the descriptor was
     /// drained by client code that ran since the event.
-    func performPort(_ token: UInt64, in mode: ModePointer, mayBeDrained: Bool) -> Bool {
+    func performPort(_ token: UInt64, _ ready: Readiness, in mode: ModePointer, mayBeDrained: Bool) -> Bool {
         lock()
-        guard let source = mode.pointee.ports.source(forToken: token, mayBeDrained: mayBeDrained), source.isValid else {
+        guard let (source, ready) = mode.pointee.ports.take(token: token, ready: ready, mayBeDrained: mayBeDrained), source.isValid
+        else {
             unlock()
             return false
         }
         source.retain()
         unlock()
+        if let handler = source.pointee.callbacks.pointee.functions.watch {
+            pointee.calledOut = true
+            let isHandled = handler(source.pointee.info, ready.rawValue)
+            source.release()
+            return isHandled
+        }
         source.pointee.state.bitwiseAnd(~SourceState.signalled, ordering: .acquiringAndReleasing)
         if let perform = source.functions.perform {
             pointee.calledOut = true

@@ -41,17 +41,23 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
             }
             let allPortsTold = !hasPorts || mode.pointee.ports.retry()
             let epoll = mode.pointee.ports.epoll
+            let hasSteady = hasPorts && mode.pointee.ports.hasSteady
+            let prefersSteady = hasSteady && mode.pointee.ports.prefersSteady
             unlock()
             if !allPortsTold { Log.once(.noDescriptor, "RunLoop", ": no descriptor for a port source; trying again") }
 
             if timersDue && !(frame.pointee.mode.pointee.servedTimers && hasPorts) { return serveTimers(frame) }
             let isOver = polls || isWoken || timersDue
                 || (frame.pointee.deadline != Clock.never && readClock(frame) >= frame.pointee.deadline)
-            if isOver {
-                if hasPorts && epoll.isOpen, case .ready(let token) = epoll.poll() {
-                    if let event = servePort(token, frame) { return event }
+            if isOver || hasSteady {
+                if prefersSteady, let event = serveSteady(frame) { return event }
+                if hasPorts && epoll.isOpen, case .ready(let token, let events) = epoll.poll() {
+                    if let event = servePort(token, events, frame) { return event }
                     continue
                 }
+                if hasSteady, let event = serveSteady(frame) { return event }
+                // Nobody was interested in those that are always ready, and they are not there any more.
+                if !isOver { continue }
                 return timersDue ? serveTimers(frame) : takeWakeUp(frame)
             }
 
@@ -65,9 +71,9 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
             guard pointee.wake.compareExchange(
                 expected: WakeState.awake, desired: asleep, ordering: .sequentiallyConsistent).exchanged
             else { continue }
-            var token: UInt64?
+            var ready: (token: UInt64, events: UInt32)?
             if inEpoll {
-                if case .ready(let ready) = epoll.wait(until: until) { token = ready }
+                if case .ready(let token, let events) = epoll.wait(until: until) { ready = (token, events) }
             } else {
                 pointee.wake.futexWait(while: asleep, until: until)
             }
@@ -75,7 +81,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
             // Awake again, unless somebody said so first; what they said stays for the next look.
             _ = pointee.wake.compareExchange(
                 expected: asleep, desired: WakeState.awake, ordering: .sequentiallyConsistent)
-            if let token, let event = servePort(token, frame) { return event }
+            if let ready, let event = servePort(ready.token, ready.events, frame) { return event }
         }
     }
 
@@ -85,15 +91,28 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         return .timers
     }
 
-    /// The event for a token, nil if its registration is gone.
-    private func servePort(_ token: UInt64, _ frame: RunFramePointer) -> Event? {
+    /// The event for what the kernel reported, nil if that interests nobody.
+    private func servePort(_ token: UInt64, _ events: UInt32, _ frame: RunFramePointer) -> Event? {
         lock()
-        let isCurrent = frame.pointee.mode.pointee.ports.accepts(token: token)
+        let ready = frame.pointee.mode.pointee.ports.accept(token: token, events: events)
         unlock()
-        guard isCurrent else { return nil }
+        guard let ready else { return nil }
+        return servePort(token, ready, frame)
+    }
+
+    /// The event of a descriptor that is always ready, nil if there is none of interest.
+    private func serveSteady(_ frame: RunFramePointer) -> Event? {
+        lock()
+        let steady = frame.pointee.mode.pointee.ports.takeSteady()
+        unlock()
+        guard let steady else { return nil }
+        return servePort(steady.token, steady.ready, frame)
+    }
+
+    private func servePort(_ token: UInt64, _ ready: Readiness, _ frame: RunFramePointer) -> Event {
         frame.pointee.mode.pointee.servedTimers = false
         _ = takeWakeUp(frame)
-        return .port(token: token)
+        return .port(token: token, ready: ready)
     }
 
     /// Uses up the wake-ups that ended this wait, or would have (S-WAKE-2).

@@ -1,6 +1,6 @@
 import CLinux
 
-/// The functions of a source's context. `schedule`, `cancel` serve version 0, `getPort` version 1.
+/// The functions of a source's context. `schedule`, `cancel` serve version 0 and watches, `getPort` version 1, `watch` watches.
 struct SourceFunctions {
     var retain: RetainFunction?
     var release: ReleaseFunction?
@@ -11,6 +11,7 @@ struct SourceFunctions {
     var cancel: ScheduleFunction?
     var getPort: GetPortFunction?
     var perform: PerformFunction?
+    var watch: WatchHandler?
 
     /// A number made of the functions' addresses.
     fileprivate var digest: UInt {

@@ -1,11 +1,14 @@
 import CLinux
 import Synchronization
 
-/// The version 1 sources of a mode and their registrations in the mode's epoll set. The loop's lock guards it.
+/// The version 1 sources and watches of a mode and their registrations in the mode's epoll set. The loop's lock guards it.
 ///
 /// Slots are found by descriptor number. Each has a generation, which stands in the kernel's event beside the number: an event
-/// of a registration that was replaced is dropped. The sources on one number form a set whose last member gets the events
-/// (S-SRC-44). A mode without ports has no descriptor and sleeps on the futex.
+/// of a registration that was replaced is dropped. All members of a slot share one registration for the union of what
+/// interests them. Of version 1 sources on one number the last one gets the events (S-SRC-44); each watch gets its own, one
+/// member per pass, in turn. A mode without ports has no descriptor and sleeps on the futex.
+///
+/// Registrations are taken back lazily: less interest changes nothing until an event arrives that interests nobody.
 struct PortSet {
     var epoll: EpollSet
     /// Sources in the set, those with unwatchable ports included.
@@ -14,13 +17,21 @@ struct PortSet {
     private var unregistered: Int
     private var slots: UnsafeMutablePointer<Slot>?
     private var capacity: Int
+    /// Slots that are always ready and were of interest when they were put here, in the order of their turns.
+    private var steady: IndexQueue
+    /// Whether the last event was one of those: the next is the kernel's, if it has one.
+    private var servedSteady: Bool
 
     struct Slot {
-        var sources: SmallSet<Source>
+        /// In the order of their turns; the order among version 1 sources is that of their addition.
+        var members: SmallSet<Source>
         var generation: UInt32
         var state: State
-        /// An eventfd or timerfd, whose count is taken before perform (S-SRC-46).
+        /// The `Readiness` the kernel is asked for.
+        var armed: UInt8
+        /// An eventfd or timerfd, whose count is taken before a version 1 source performs (S-SRC-46).
         var isCounter: Bool
+        var marks: Marks
     }
 
     enum State: UInt8 {
@@ -30,6 +41,20 @@ struct PortSet {
         case registered
         /// Not watchable.
         case refused
+        /// Not told to the kernel, because nothing was of interest so far.
+        case idle
+        /// Not watchable and always ready: a regular file, /dev/null.
+        case steady
+        /// The number was closed, or names another file than when it was registered.
+        case gone
+    }
+
+    struct Marks: OptionSet {
+        let rawValue: UInt8
+        /// The registration is edge triggered, because what the kernel reports interests nobody (S-SOCK-51).
+        static var edge: Marks { Marks(rawValue: 1) }
+        /// The slot is in `steady`.
+        static var queued: Marks { Marks(rawValue: 2) }
     }
 
     /// Zeroed memory is right but for the descriptor.
@@ -38,6 +63,11 @@ struct PortSet {
     /// Whether a wait has to look at the kernel's set.
     var needsKernel: Bool { count > 0 }
     var needsRetry: Bool { unregistered > 0 }
+    /// Whether there may be an event without the kernel.
+    var hasSteady: Bool { steady.count > 0 }
+    var prefersSteady: Bool { steady.count > 0 && !servedSteady }
+
+    // MARK: Members
 
     mutating func insert(_ source: SourcePointer, in mode: ModePointer) {
         count += 1
@@ -47,26 +77,38 @@ struct PortSet {
         if index >= capacity { grow(to: index + 1) }
         // A wrong number as large as this is no descriptor; see `grow`.
         guard index < capacity else { return }
-        slots![index].sources.insert(source)
+        if source.isWatch {
+            source.watch.pointee.flags.bitwiseAnd(~WatchFlags.stale, ordering: .relaxed)
+        } else {
+            slots![index].isCounter = isCounter(port)
+        }
+        slots![index].members.insert(source)
         slots![index].generation &+= 1
-        slots![index].isCounter = isCounter(port)
-        if slots![index].state == .waiting { unregistered -= 1 }
+        let old = slots![index].state
+        if old != .registered && wanted(index).isEmpty {
+            if old != .waiting && old != .steady { slots![index].state = .idle }
+            return
+        }
+        if old != .waiting { unregistered += 1 }
         slots![index].state = .waiting
-        unregistered += 1
         // A loop whose thread is gone never waits: it needs no descriptor.
-        if mode.pointee.loop.pointee.threadAlive.load(ordering: .relaxed) { register(index) }
+        guard mode.pointee.loop.pointee.threadAlive.load(ordering: .relaxed), let result = register(index) else { return }
+        // What was registered under this number and is not any more was closed: the number names another file now.
+        if (old == .registered && result == .added) || (old == .steady && result != .steady) {
+            markStale(index, except: source)
+        }
     }
 
     mutating func remove(_ source: SourcePointer, in mode: ModePointer) {
         count -= 1
         let index = Int(source.pointee.port.load(ordering: .relaxed))
-        guard index >= 0 && index < capacity && slots![index].sources.contains(source) else { return }
-        slots![index].sources.remove(source)
-        guard slots![index].sources.isEmpty else { return }
+        guard index >= 0 && index < capacity && slots![index].members.contains(source) else { return }
+        slots![index].members.remove(source)
+        guard slots![index].members.isEmpty else { return }
         switch slots![index].state {
         case .registered: epoll.unregister(Int32(index))
         case .waiting: unregistered -= 1
-        case .unused, .refused: break
+        case .unused, .refused, .idle, .steady, .gone: break
         }
         slots![index].state = .unused
     }
@@ -80,45 +122,96 @@ struct PortSet {
         memset(slots! + old, 0, (capacity - old) * MemoryLayout<Slot>.stride)
     }
 
-    private mutating func register(_ index: Int) {
-        guard slots![index].state == .waiting, epoll.open() else { return }
-        let token = UInt64(slots![index].generation) << 32 | UInt64(index)
-        switch epoll.register(Int32(index), token: token) {
-        case .accepted: slots![index].state = .registered
+    /// What interests any member now.
+    private func wanted(_ index: Int) -> Readiness {
+        var all: Readiness = []
+        for place in 0..<slots![index].members.count { all.formUnion(interest(of: slots![index].members[place], index)) }
+        return all
+    }
+
+    @inline(__always)
+    private func interest(of member: SourcePointer, _ index: Int) -> Readiness {
+        guard member.isWatch else { return slots![index].state == .steady ? [] : .read }
+        return member.watch.pointee.flags.load(ordering: .relaxed) & WatchFlags.stale == 0 ? member.interest : []
+    }
+
+    private func markStale(_ index: Int, except newest: SourcePointer?) {
+        for place in 0..<slots![index].members.count {
+            let member = slots![index].members[place]
+            if member.isWatch && member != newest {
+                member.watch.pointee.flags.bitwiseOr(WatchFlags.stale, ordering: .relaxed)
+            }
+        }
+    }
+
+    /// A watch of this set has become interested in more. True if the loop cannot learn of it from the kernel.
+    mutating func interestGrew(of source: SourcePointer, in mode: ModePointer) -> Bool {
+        let index = Int(source.pointee.port.load(ordering: .relaxed))
+        guard index >= 0 && index < capacity && slots![index].members.contains(source) else { return false }
+        switch slots![index].state {
+        case .idle:
+            slots![index].state = .waiting
+            unregistered += 1
+            guard mode.pointee.loop.pointee.threadAlive.load(ordering: .relaxed) else { return false }
+            // Until now the loop may have slept on the futex, for want of a set.
+            let wasOpen = epoll.isOpen
+            _ = register(index)
+            return !wasOpen || slots![index].state != .registered
+        case .registered:
+            let wanted = wanted(index)
+            let isArmed = Readiness(rawValue: UInt32(slots![index].armed)).isSuperset(of: wanted)
+            if !isArmed || slots![index].marks.contains(.edge) { arm(index, wanted) }
+            return false
+        case .steady:
+            return enqueueSteady(index)
+        case .unused, .waiting, .refused, .gone:
+            return false
+        }
+    }
+
+    // MARK: Registrations
+
+    private func token(_ index: Int) -> UInt64 { UInt64(slots![index].generation) << 32 | UInt64(index) }
+
+    /// Registers a slot that waits for it. nil if there is no room.
+    private mutating func register(_ index: Int) -> EpollSet.Registration? {
+        guard slots![index].state == .waiting, epoll.open() else { return nil }
+        let wanted = wanted(index)
+        let result = epoll.register(Int32(index), events: wanted.events, token: token(index))
+        switch result {
+        case .later: return nil
+        case .added, .replaced:
+            slots![index].state = .registered
+            slots![index].armed = UInt8(wanted.rawValue)
+            slots![index].marks.remove(.edge)
         case .refused: slots![index].state = .refused
-        case .later: return
+        case .steady:
+            slots![index].state = .steady
+            _ = enqueueSteady(index)
         }
         unregistered -= 1
+        return result
     }
 
     /// Tells the kernel of the ports it had no room for. True if all are told.
     mutating func retry() -> Bool {
         guard unregistered > 0 else { return true }
         guard epoll.open() else { return false }
-        for index in 0..<capacity where slots![index].state == .waiting { register(index) }
+        for index in 0..<capacity where slots![index].state == .waiting { _ = register(index) }
         return unregistered == 0
     }
 
-    /// Whether an event is for a registration that stands. If not, the kernel watches a file that is gone from here but open
-    /// elsewhere under another number, and cannot be told to stop: the set is made anew.
-    mutating func accepts(token: UInt64) -> Bool {
-        let index = Int(token & 0xffff_ffff)
-        if index < capacity && slots![index].state == .registered && slots![index].generation == UInt32(token >> 32) {
-            return true
-        }
-        closeKernelSet()
-        _ = retry()
-        return false
+    /// Asks the kernel for exactly this.
+    private mutating func arm(_ index: Int, _ wanted: Readiness, edge: Bool = false) {
+        guard epoll.modify(Int32(index), events: wanted.events, edge: edge, token: token(index)) else { return lose(index) }
+        slots![index].armed = UInt8(wanted.rawValue)
+        if edge { slots![index].marks.insert(.edge) } else { slots![index].marks.remove(.edge) }
     }
 
-    /// The source that gets an event, nil if the registration is not the one the event is for, or the event is over.
-    func source(forToken token: UInt64, mayBeDrained: Bool) -> SourcePointer? {
-        let index = Int(token & 0xffff_ffff)
-        guard index < capacity, slots![index].state == .registered,
-            slots![index].generation == UInt32(token >> 32)
-        else { return nil }
-        if slots![index].isCounter ? !takeCount(Int32(index)) : mayBeDrained && !isReadable(Int32(index)) { return nil }
-        return slots![index].sources.last
+    /// The kernel does not know the number: it was closed, and perhaps names another file now.
+    private mutating func lose(_ index: Int) {
+        slots![index].state = .gone
+        markStale(index, except: nil)
     }
 
     /// Gives the descriptor back; everything registered is registered anew when a set is made again.
@@ -130,11 +223,141 @@ struct PortSet {
         }
     }
 
+    /// Makes the set anew, because the kernel watches a file in it that is gone from here but open elsewhere under another
+    /// number, and cannot be told to stop. Other such slots are found by the same look.
+    private mutating func rebuild() {
+        for index in 0..<capacity where slots![index].state == .registered {
+            arm(index, Readiness(rawValue: UInt32(slots![index].armed)))
+        }
+        closeKernelSet()
+        _ = retry()
+    }
+
+    // MARK: Events
+
+    /// What of an event of the kernel interests somebody. nil: nothing, or its registration is gone, and the wait goes on.
+    mutating func accept(token: UInt64, events: UInt32) -> Readiness? {
+        let index = Int(token & 0xffff_ffff)
+        guard index < capacity, slots![index].state == .registered, slots![index].generation == UInt32(token >> 32) else {
+            rebuild()
+            return nil
+        }
+        servedSteady = false
+        if isPlain(index) { return .read }
+        let wanted = wanted(index)
+        var useful = Readiness(events: events).intersection(wanted)
+        if useful.isEmpty {
+            setAside(index, wanted, events)
+            return nil
+        }
+        if mustLook(index) {
+            useful = readiness(of: Int32(index), wanted)
+            if useful.isEmpty {
+                // Taken by another thread, or an event of the file that the number named before.
+                arm(index, wanted)
+                if slots![index].state == .gone { rebuild() }
+                return nil
+            }
+        }
+        if slots![index].marks.contains(.edge) { arm(index, wanted) }
+        return useful
+    }
+
+    /// Nobody is interested in what the kernel reports. What it reports whatever it is asked for, hang-up and error, would come
+    /// for ever: then the registration becomes edge triggered until an event or an interest makes it useful again.
+    private mutating func setAside(_ index: Int, _ wanted: Readiness, _ events: UInt32) {
+        let isEdge = slots![index].marks.contains(.edge)
+        let edge = isEdge || events & (EPOLLHUP.rawValue | EPOLLERR.rawValue) != 0
+        // Telling the kernel the same again would make it report the same again.
+        if edge == isEdge && UInt32(slots![index].armed) == wanted.rawValue { return }
+        arm(index, wanted, edge: edge)
+        if slots![index].state == .gone { rebuild() }
+    }
+
+    /// Nothing but one version 1 source.
+    @inline(__always)
+    private func isPlain(_ index: Int) -> Bool {
+        slots![index].members.count == 1 && !slots![index].members[0].isWatch
+    }
+
+    /// Whether the client may have closed the number of a watch, which the kernel does not tell if the file is open elsewhere.
+    private func mustLook(_ index: Int) -> Bool {
+        for place in 0..<slots![index].members.count {
+            let member = slots![index].members[place]
+            if member.isWatch && member.watch.pointee.flags.load(ordering: .relaxed) & WatchFlags.owned == 0 { return true }
+        }
+        return false
+    }
+
+    /// The next turn of those that are always ready.
+    mutating func takeSteady() -> (token: UInt64, ready: Readiness)? {
+        while let index = steady.first {
+            steady.removeFirst()
+            slots![index].marks.remove(.queued)
+            guard slots![index].state == .steady else { continue }
+            let wanted = wanted(index)
+            if wanted.isEmpty { continue }
+            let ready = mustLook(index) ? readiness(of: Int32(index), wanted) : wanted
+            if ready.isEmpty {
+                lose(index)
+                continue
+            }
+            _ = enqueueSteady(index)
+            servedSteady = true
+            return (token(index), ready)
+        }
+        return nil
+    }
+
+    /// Gives an always ready slot a turn if that is of interest. True if it had none.
+    private mutating func enqueueSteady(_ index: Int) -> Bool {
+        if slots![index].marks.contains(.queued) || wanted(index).isEmpty { return false }
+        slots![index].marks.insert(.queued)
+        steady.append(index)
+        return true
+    }
+
+    /// The source that gets an event, and for what; nil if the registration is not the one the event is for, or the event is
+    /// over. `mayBeDrained`: client code ran since.
+    mutating func take(token: UInt64, ready: Readiness, mayBeDrained: Bool) -> (source: SourcePointer, ready: Readiness)? {
+        let index = Int(token & 0xffff_ffff)
+        guard index < capacity, slots![index].generation == UInt32(token >> 32),
+            slots![index].state == .registered || slots![index].state == .steady
+        else { return nil }
+        var ready = ready
+        if mayBeDrained { ready = readiness(of: Int32(index), wanted(index)) }
+        let members = slots![index].members
+        let count = members.count
+        for place in 0..<count {
+            let member = members[place]
+            let reported = interest(of: member, index).intersection(ready)
+            if reported.isEmpty { continue }
+            if !member.isWatch {
+                if isFollowedByPort(members, place) { continue }
+                if slots![index].isCounter && !takeCount(Int32(index)) {
+                    arm(index, wanted(index))
+                    if slots![index].state == .gone { rebuild() }
+                    return nil
+                }
+            }
+            slots![index].members.moveToEnd(place)
+            return (member, reported)
+        }
+        return nil
+    }
+
+    /// Whether a later version 1 source gets the events of the one at `place`.
+    private func isFollowedByPort(_ members: SmallSet<Source>, _ place: Int) -> Bool {
+        for later in (place + 1)..<members.count where !members[later].isWatch { return true }
+        return false
+    }
+
     mutating func free() {
         epoll.close()
-        for index in 0..<capacity { slots![index].sources.removeAll() }
+        for index in 0..<capacity { slots![index].members.removeAll() }
         CLinux.free(slots)
         slots = nil
         capacity = 0
+        steady.free()
     }
 }

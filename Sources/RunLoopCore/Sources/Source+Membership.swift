@@ -56,15 +56,16 @@ extension UnsafeMutablePointer where Pointee == Source {
 
     /// Asks a version 1 source for its port when it is about to be added and in no loop (S-SRC-39).
     func askPort() {
-        guard isPort, firstLink.pointee.loop.load(ordering: .acquiring) == nil || pointee.port.load(ordering: .relaxed) < 0 else {
+        guard isPort, !isWatch, firstLink.pointee.loop.load(ordering: .acquiring) == nil || pointee.port.load(ordering: .relaxed) < 0 else {
             return
         }
         let port = functions.getPort.map { callOutGetPort($0, pointee.info) } ?? -1
         pointee.port.store(port, ordering: .relaxed)
     }
 
-    /// `RLSourceInvalidate`: invalid at once, no signal, and out of every mode of every loop.
-    func invalidate() {
+    /// `RLSourceInvalidate`: invalid at once, no signal, and out of every mode of every loop; with `wakingLoops` those loops
+    /// get a wake-up (S-SOCK-9).
+    func invalidate(wakingLoops: Bool = false) {
         forgetVanishedLoops()
         var state = pointee.state.load(ordering: .relaxed)
         repeat {
@@ -72,16 +73,16 @@ extension UnsafeMutablePointer where Pointee == Source {
         } while !pointee.state.replace(
             &state, by: (state | SourceState.invalid) & ~(SourceState.signalled | SourceState.marked))
         retain()
-        leaveAllLoops()
+        leaveAllLoops(wakingLoops: wakingLoops)
         release()
     }
 
     /// Removes an invalid source from wherever it is, with a `cancel` for each membership (S-SRC-9, S-SRC-10).
-    func leaveAllLoops() {
-        forEachLink { leaveLoop(of: $0) }
+    func leaveAllLoops(wakingLoops: Bool = false) {
+        forEachLink { leaveLoop(of: $0, wakingLoop: wakingLoops) }
     }
 
-    private func leaveLoop(of link: SourceLinkPointer) {
+    private func leaveLoop(of link: SourceLinkPointer, wakingLoop: Bool) {
         while let loop = link.pointee.loop.load(ordering: .acquiring) {
             // The loop may be gone by now; its memory and lock are not, and the second look tells.
             loop.lock()
@@ -105,6 +106,7 @@ extension UnsafeMutablePointer where Pointee == Source {
             loop.unlock()
             if let cancel = functions.cancel { callOutCancel(cancel, pointee.info, loop, mode) }
             if left { loop.finishLeaving(self) }
+            if left && wakingLoop { loop.wakeUp() }
             loop.release()
         }
     }

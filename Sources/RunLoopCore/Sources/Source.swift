@@ -39,6 +39,8 @@ enum SourceState {
     static var invalid: UInt64 { 1 << 4 }
     static var hashed: UInt64 { 1 << 5 }
     static var versionOne: UInt64 { 1 << 6 }
+    /// A watch: `versionOne` is set too.
+    static var watch: UInt64 { 1 << 7 }
     /// A count: further links that are queued, and code that touches the source without a reference.
     static var hold: UInt64 { 1 << 8 }
     static var holds: UInt64 { 0xff_ffff << 8 }
@@ -68,8 +70,8 @@ extension Source: Object {
 
 extension UnsafeMutablePointer where Pointee == Source {
     /// Creates a source with one reference and retains the context's info.
-    static func make(order: Int, info: UnsafeMutableRawPointer?, functions: SourceFunctions, isPort: Bool) -> SourcePointer {
-        let source = makeRecord(Source.self, tail: MemoryLayout<SourceLink>.stride)
+    static func make(order: Int, info: UnsafeMutableRawPointer?, functions: SourceFunctions, isPort: Bool, tail: Int = 0) -> SourcePointer {
+        let source = makeRecord(Source.self, tail: MemoryLayout<SourceLink>.stride + tail)
         let retained = functions.retain.map { UnsafeMutableRawPointer(mutating: callOutRetain($0, info)) } ?? info
         source.initialize(to: Source(
             header: ObjectHeader(type: Atomic(0), references: Atomic(0)), port: Atomic(-1),
@@ -135,6 +137,7 @@ extension UnsafeMutablePointer where Pointee == Source {
         return pointee.order == other.pointee.order
             && isValid == other.isValid
             && isPort == other.isPort
+            && isWatch == other.isWatch
             && sameFunction(mine.hash, theirs.hash)
             && sameFunction(mine.equal, theirs.equal)
             && sameFunction(mine.perform, theirs.perform)

@@ -76,6 +76,15 @@ struct SmallSet<Element: ~Copyable> {
         }
     }
 
+    /// Makes the element at `index` the last one.
+    @inline(__always)
+    func moveToEnd(_ index: Int) {
+        guard let block else { return }
+        let value = block[2 + index]
+        for later in index..<(Int(block[0]) - 1) { block[2 + later] = block[3 + later] }
+        block[1 + Int(block[0])] = value
+    }
+
     mutating func removeAll() {
         if let block { CLinux.free(block) }
         bits = 0
