@@ -38,5 +38,5 @@ func takeCount(_ descriptor: Int32) -> Bool {
     guard rl_errno() == EOPNOTSUPP || rl_errno() == EINVAL || rl_errno() == ESPIPE else { return false }
     // A kernel that cannot read these without waiting (timerfd before Linux 6.10): the descriptor was ready when its event was
     // fetched, but an observer or another loop may have drained it since.
-    return isReadable(descriptor) && read(descriptor, &count, 8) == 8
+    return !readiness(of: descriptor, .read).isEmpty && read(descriptor, &count, 8) == 8
 }
