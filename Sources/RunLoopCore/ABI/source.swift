@@ -65,7 +65,7 @@ public func RLSourceSignal(_ s: OpaquePointer?) {
 
 @_cdecl("RLSourceIsSignalled") @implementation
 public func RLSourceIsSignalled(_ s: OpaquePointer?) -> Bool {
-    object(s, as: Source.self, "RLSourceIsSignalled")?.isSignalled ?? false
+    object(s, as: Source.self, "RLSourceIsSignalled")?.isFlagged ?? false
 }
 
 @_cdecl("RLContainsSource") @implementation

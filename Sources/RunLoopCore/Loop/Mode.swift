@@ -25,10 +25,14 @@ struct Mode: ~Copyable {
     var sources: SourceSet
     /// Version 1 sources and what the kernel knows of them.
     var ports: PortSet
+    /// Inboxes among the sources.
+    var inboxCount: Int
     var timers: TimerStore
     /// The last event served in the mode was the timers: with timers and a port both ready the port is next, in this run or
     /// in a later one (S-PASS-10). Loop's thread only.
     var servedTimers: Bool
+    /// The last port served in the mode was an inbox: if a descriptor is ready too, it is next. Loop's thread only.
+    var servedInbox: Bool
     /// Memberships of timers, also of those whose callbacks are on the stack and that are in no store.
     var timerCount: Int
     /// One list for each activity.

@@ -36,4 +36,6 @@ enum Event {
     case none
     case timers
     case port(token: UInt64, ready: Readiness)
+    /// The inbox that has been ready longest.
+    case inbox
 }

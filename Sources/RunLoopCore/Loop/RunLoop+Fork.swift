@@ -58,14 +58,15 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         lock()
         drainLocked()
         pointee.parkedFor = nil
+        pointee.inboxes.parkedFor = nil
         forEachModeRecord { mode in
             mode.pointee.sources.forEach { source in
-                guard !source.isPort, source.isSignalled, let link = source.link(in: self), link.pointee.list == 0 else { return }
+                guard source.isSignalled, let link = source.link(in: self), link.pointee.list == 0 else { return }
                 // A handler's signal is on the stack by now, and from now on a handler finds the flag set.
                 drainLocked()
                 guard link.pointee.list == 0 else { return }
                 _ = link.tryQueue()
-                pointee.pending.append(link, mark: LinkList.pendingMark)
+                enlist(link)
             }
         }
         unlock()

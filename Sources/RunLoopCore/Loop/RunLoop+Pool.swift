@@ -79,6 +79,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         pointee.pending = LinkList()
         pointee.parked = LinkList()
         pointee.parkedFor = nil
+        pointee.inboxes = InboxList()
         pointee.currentMode.store(nil, ordering: .relaxed)
         pointee.frame = nil
         pointee.postFloor = 0

@@ -73,6 +73,8 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
             fireTimers(in: mode, now: Clock.dueLimit(readClock(frame)))
         case .port(let token, let ready):
             if performPort(token, ready, in: mode, mayBeDrained: isOld) { handledSource = true }
+        case .inbox:
+            if performInbox(in: mode) { handledSource = true }
         }
         performPosts(in: mode)  // P14: round C
 

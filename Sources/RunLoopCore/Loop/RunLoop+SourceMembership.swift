@@ -89,7 +89,10 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         let link = linkLocked(for: source)
         link.pointee.modes.insert(mode)
         mode.pointee.sources.insert(source)
-        if source.isPort {
+        if source.isInbox {
+            mode.pointee.inboxCount += 1
+            takeSignalOfNewMemberLocked(link)
+        } else if source.isPort {
             mode.pointee.ports.insert(source, in: mode)
         } else {
             takeSignalOfNewMemberLocked(link)
@@ -123,7 +126,11 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     func removeLocked(_ link: SourceLinkPointer, from mode: ModePointer) -> Bool {
         let source = link.pointee.source
         mode.pointee.sources.remove(source)
-        if source.isPort { mode.pointee.ports.remove(source, in: mode) }
+        if source.isInbox {
+            mode.pointee.inboxCount -= 1
+        } else if source.isPort {
+            mode.pointee.ports.remove(source, in: mode)
+        }
         link.pointee.modes.remove(mode)
         return leaveLocked(link)
     }
@@ -158,9 +165,9 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     /// A signal that came before the source was in this loop (S-SRC-27): the link goes to the end of the pending ones.
     /// If it is queued already, whoever queued it sees the loop and pushes it.
     private func takeSignalOfNewMemberLocked(_ link: SourceLinkPointer) {
-        pointee.parkedFor = nil
+        if link.pointee.isInbox { pointee.inboxes.parkedFor = nil } else { pointee.parkedFor = nil }
         guard link.pointee.list == 0, link.pointee.source.isSignalled, link.tryQueue() else { return }
-        pointee.pending.append(link, mark: LinkList.pendingMark)
+        enlist(link)
     }
 
     /// A source added by another thread wakes the loop, so that one which is signalled performs at once (S-WAKE-15).

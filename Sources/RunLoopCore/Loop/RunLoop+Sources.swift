@@ -3,14 +3,14 @@ import Synchronization
 
 /// Performing signalled sources: step P5 of the pass, and the port sources of P13.
 extension UnsafeMutablePointer where Pointee == RunLoop {
-    /// Moves what was signalled since from the stack into `pending`. Caller holds the lock.
+    /// Moves what was signalled since from the stack into `pending`, and what became ready into `inboxes`. Caller holds the lock.
     @inline(__always)
     func drainLocked() {
         var link = takeSignalled()
         while let current = link {
             link = current.pointee.next
             if current.pointee.loop.load(ordering: .sequentiallyConsistent) == self {
-                pointee.pending.append(current, mark: LinkList.pendingMark)
+                enlist(current)
             } else {
                 // A signaller pushed it late, after the source had left this loop.
                 current.pointee.next = nil
@@ -19,11 +19,22 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         }
     }
 
-    func unlist(_ link: SourceLinkPointer) {
-        if link.pointee.list == LinkList.pendingMark {
-            pointee.pending.remove(link)
+    /// Puts a queued link at the end of the list of its kind. Caller holds the lock.
+    @inline(__always)
+    func enlist(_ link: SourceLinkPointer) {
+        if link.pointee.isInbox {
+            pointee.inboxes.ready.append(link, mark: LinkList.readyMark)
         } else {
-            pointee.parked.remove(link)
+            pointee.pending.append(link, mark: LinkList.pendingMark)
+        }
+    }
+
+    func unlist(_ link: SourceLinkPointer) {
+        switch link.pointee.list {
+        case LinkList.pendingMark: pointee.pending.remove(link)
+        case LinkList.parkedMark: pointee.parked.remove(link)
+        case LinkList.readyMark: pointee.inboxes.ready.remove(link)
+        default: pointee.inboxes.parked.remove(link)
         }
     }
 
@@ -92,6 +103,11 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     private func takeSignal(of source: SourcePointer) -> Bool {
         lock()
         defer { unlock() }
+        return takeSignalLocked(of: source)
+    }
+
+    @inline(__always)
+    func takeSignalLocked(of source: SourcePointer) -> Bool {
         // By now it may have left the loop (S-SRC-33): then the flag alone is cleared.
         let link = source.link(in: self)
         let isListedFirst = link == source.firstLink && link!.pointee.list != 0
@@ -103,7 +119,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
                 if isListedFirst { giveBackLocked(link!) }
                 return false
             }
-            var desired = state & ~(SourceState.signalled | SourceState.marked)
+            var desired = state & ~(SourceState.signalled | SourceState.marked | SourceState.flagged)
             if isListedFirst { desired &= ~SourceState.queued }
             if source.pointee.state.replace(&state, by: desired) { break }
         }
@@ -113,16 +129,14 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
 
     /// Takes a link off the lists because its source was not signalled any more. If it is signalled after all, by somebody who
     /// found the link queued, it goes back to the end. The source is in this loop, which has a reference to it.
-    private func dropLocked(_ link: SourceLinkPointer) {
+    func dropLocked(_ link: SourceLinkPointer) {
         unlist(link)
         giveBackLocked(link)
     }
 
     private func giveBackLocked(_ link: SourceLinkPointer) {
         link.unqueue()
-        if link.pointee.source.isSignalled && link.tryQueue() {
-            pointee.pending.append(link, mark: LinkList.pendingMark)
-        }
+        if link.pointee.source.isSignalled && link.tryQueue() { enlist(link) }
     }
 
     /// Calls the version 1 source or the watch that an event is for. False if there is none any more, or if the descriptor was
@@ -142,7 +156,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
             source.release()
             return isHandled
         }
-        source.pointee.state.bitwiseAnd(~SourceState.signalled, ordering: .acquiringAndReleasing)
+        source.pointee.state.bitwiseAnd(~SourceState.flagged, ordering: .acquiringAndReleasing)
         if let perform = source.functions.perform {
             pointee.calledOut = true
             callOutPortSource(perform, source.pointee.info)

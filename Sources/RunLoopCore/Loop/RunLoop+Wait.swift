@@ -8,10 +8,10 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     @inline(__always)
     func wait(_ frame: RunFramePointer, polls: Bool) -> Event {
         let mode = frame.pointee.mode
-        // A poll in a mode with neither timers nor ports has nothing to look at.
+        // A poll in a mode with neither timers nor ports nor inboxes has nothing to look at.
         if polls {
             lock()
-            let isBare = mode.pointee.timers.isEmpty && !mode.pointee.ports.needsKernel
+            let isBare = mode.pointee.timers.isEmpty && !mode.pointee.ports.needsKernel && mode.pointee.inboxCount == 0
             unlock()
             if isBare { return takeWakeUp(frame) }
         }
@@ -43,11 +43,14 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
             let epoll = mode.pointee.ports.epoll
             let hasSteady = hasPorts && mode.pointee.ports.hasSteady
             let prefersSteady = hasSteady && mode.pointee.ports.prefersSteady
+            let hasInboxes = mode.pointee.inboxCount > 0
+            let inboxReady = hasInboxes && hasReadyInboxLocked(in: mode)
             unlock()
             if !allPortsTold { Log.once(.noDescriptor, "RunLoop", ": no descriptor for a port source; trying again") }
 
-            if timersDue && !(frame.pointee.mode.pointee.servedTimers && hasPorts) { return serveTimers(frame) }
-            let isOver = polls || isWoken || timersDue
+            if timersDue && !(mode.pointee.servedTimers && (hasPorts || inboxReady)) { return serveTimers(frame) }
+            if inboxReady && !(mode.pointee.servedInbox && hasPorts) { return serveInbox(frame) }
+            let isOver = polls || isWoken || timersDue || inboxReady
                 || (frame.pointee.deadline != Clock.never && readClock(frame) >= frame.pointee.deadline)
             if isOver || hasSteady {
                 if prefersSteady, let event = serveSteady(frame) { return event }
@@ -56,6 +59,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
                     continue
                 }
                 if hasSteady, let event = serveSteady(frame) { return event }
+                if inboxReady { return serveInbox(frame) }
                 // Nobody was interested in those that are always ready, and they are not there any more.
                 if !isOver { continue }
                 return timersDue ? serveTimers(frame) : takeWakeUp(frame)
@@ -64,15 +68,19 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
             // Nothing yet: sleep. The state goes from awake to asleep only if nobody said anything since `word` was read.
             var until = Swift.min(frame.pointee.deadline, nextTimer)
             if !allPortsTold { until = Swift.min(until, readClock(frame) + 100_000_000) }
-            if spin(frame, until: until) { continue }
+            if spin(frame, until: until, watchesStack: hasInboxes) { continue }
             let inEpoll = hasPorts && epoll.isOpen
             if inEpoll { pointee.sleepingEpoll.store(epoll.descriptor, ordering: .releasing) }
             let asleep = inEpoll ? WakeState.asleepInEpoll : WakeState.asleepInFutex
             guard pointee.wake.compareExchange(
                 expected: WakeState.awake, desired: asleep, ordering: .sequentiallyConsistent).exchanged
             else { continue }
+            // Who makes an inbox ready pushes it and then tells a loop that sleeps; so one of the two sees the other.
+            let isStale = hasInboxes && pointee.signalled.load(ordering: .sequentiallyConsistent) != nil
             var ready: (token: UInt64, events: UInt32)?
-            if inEpoll {
+            if isStale {
+                // No sleep: the next look takes the stack, so this comes once for each push.
+            } else if inEpoll {
                 if case .ready(let token, let events) = epoll.wait(until: until) { ready = (token, events) }
             } else {
                 pointee.wake.futexWait(while: asleep, until: until)
@@ -111,8 +119,16 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
 
     private func servePort(_ token: UInt64, _ ready: Readiness, _ frame: RunFramePointer) -> Event {
         frame.pointee.mode.pointee.servedTimers = false
+        frame.pointee.mode.pointee.servedInbox = false
         _ = takeWakeUp(frame)
         return .port(token: token, ready: ready)
+    }
+
+    private func serveInbox(_ frame: RunFramePointer) -> Event {
+        frame.pointee.mode.pointee.servedTimers = false
+        frame.pointee.mode.pointee.servedInbox = true
+        _ = takeWakeUp(frame)
+        return .inbox
     }
 
     /// Uses up the wake-ups that ended this wait, or would have (S-WAKE-2).
@@ -124,18 +140,19 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
 
     /// Watches the wake word for the time of `RLSetSpinLimit` before the loop goes to sleep (S-WAKE-16). True if it changed.
     @inline(__always)
-    private func spin(_ frame: RunFramePointer, until: Int64) -> Bool {
+    private func spin(_ frame: RunFramePointer, until: Int64, watchesStack: Bool) -> Bool {
         let limit = pointee.spinLimit.load(ordering: .relaxed)
         if limit == 0 { return false }
-        return spin(limit, until: until)
+        return spin(limit, until: until, watchesStack: watchesStack)
     }
 
     @inline(never)
-    private func spin(_ limit: Int64, until: Int64) -> Bool {
+    private func spin(_ limit: Int64, until: Int64, watchesStack: Bool) -> Bool {
         let end = Swift.min(Clock.now() + limit, until)
         repeat {
             for _ in 0..<64 {
                 if pointee.wake.load(ordering: .acquiring) != WakeState.awake { return true }
+                if watchesStack && pointee.signalled.load(ordering: .acquiring) != nil { return true }
                 rl_pause()
             }
         } while Clock.now() < end

@@ -42,6 +42,17 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         }
     }
 
+    /// Makes a sleeping loop look for what was just pushed on its stack. An awake one looks there after it has said that it sleeps.
+    func lookAgainIfAsleep() {
+        var state = pointee.wake.load(ordering: .sequentiallyConsistent)
+        while state >= WakeState.asleepInFutex {
+            let (exchanged, original) = pointee.wake.compareExchange(
+                expected: state, desired: WakeState.lookAgain, ordering: .sequentiallyConsistent)
+            if exchanged { return rouse(from: state) }
+            state = original  // The loop woke up, or somebody else told it.
+        }
+    }
+
     /// The loop's own thread is awake and will look anyway.
     func lookAgainIfForeign() {
         if !isCurrent { lookAgain() }

@@ -57,6 +57,8 @@ struct RunLoop: ~Copyable {
     var parked: LinkList
     /// The mode for which `parked` was sorted out; nil: to be looked through again. Guarded by `lock`.
     var parkedFor: ModePointer?
+    /// Inboxes that are ready. Guarded by `lock`.
+    var inboxes: InboxList
 
     /// Common items. Guarded by `lock`.
     var commonSources: SourceSet

@@ -38,6 +38,7 @@ extension UnsafeMutablePointer where Pointee == Source {
         if let free = furtherLink(where: claim) { return free }
         let made = makeRecord(SourceLink.self)
         made.pointee.source = self
+        made.pointee.isInbox = isInbox
         made.pointee.loop.store(loop, ordering: .sequentiallyConsistent)
         var head = pointee.moreLinks.load(ordering: .relaxed)
         while true {
@@ -56,7 +57,9 @@ extension UnsafeMutablePointer where Pointee == Source {
 
     /// Asks a version 1 source for its port when it is about to be added and in no loop (S-SRC-39).
     func askPort() {
-        guard isPort, !isWatch, firstLink.pointee.loop.load(ordering: .acquiring) == nil || pointee.port.load(ordering: .relaxed) < 0 else {
+        guard isPort, !isWatch, !isInbox,
+            firstLink.pointee.loop.load(ordering: .acquiring) == nil || pointee.port.load(ordering: .relaxed) < 0
+        else {
             return
         }
         let port = functions.getPort.map { callOutGetPort($0, pointee.info) } ?? -1
@@ -71,7 +74,7 @@ extension UnsafeMutablePointer where Pointee == Source {
         repeat {
             if state & SourceState.invalid != 0 { return }
         } while !pointee.state.replace(
-            &state, by: (state | SourceState.invalid) & ~(SourceState.signalled | SourceState.marked))
+            &state, by: (state | SourceState.invalid) & ~(SourceState.signalled | SourceState.marked | SourceState.flagged))
         retain()
         leaveAllLoops(wakingLoops: wakingLoops)
         release()

@@ -17,11 +17,11 @@ extension UnsafeMutablePointer where Pointee == Source {
         var desired: UInt64
         repeat {
             if state & SourceState.invalid != 0 { return }
-            if state & SourceState.signalled != 0 {
-                if state & (SourceState.marked | SourceState.versionOne) != 0 { return }
+            if state & SourceState.versionOne != 0 {
+                desired = state | SourceState.flagged
+            } else if state & SourceState.signalled != 0 {
+                if state & SourceState.marked != 0 { return }
                 desired = state | SourceState.marked
-            } else if state & SourceState.versionOne != 0 {
-                desired = state | SourceState.signalled
             } else {
                 desired = (state &+ SourceState.generation) & ~SourceState.marked
                 desired |= SourceState.signalled | SourceState.queued
@@ -52,7 +52,7 @@ extension UnsafeMutablePointer where Pointee == Source {
 
 extension UnsafeMutablePointer where Pointee == SourceLink {
     /// Puts the link on the stack of its loop. The caller has queued it and has a reference to the source.
-    fileprivate func deliver() {
+    func deliver() {
         while true {
             guard let loop = pointee.loop.load(ordering: .sequentiallyConsistent) else {
                 // In no loop. Give the link back; an Add that came in between has seen it queued and left it to us.
@@ -136,8 +136,9 @@ extension UnsafeMutablePointer where Pointee == SourceLink {
             let loop = pointee.loop.load(ordering: .sequentiallyConsistent)
             let state = source.pointee.state.load(ordering: .sequentiallyConsistent)
             if let loop, state & SourceState.signalled != 0 {
+                let isInbox = pointee.isInbox
                 loop.push(self)
-                loop.wakeUp()
+                if isInbox { loop.lookAgainIfAsleep() } else { loop.wakeUp() }
                 return loop
             }
             unqueue()

@@ -1,7 +1,7 @@
 import CLinux
 import Synchronization
 
-/// A source, version 0 (signalled by hand) or 1 (signalled by a descriptor).
+/// A source, version 0 (signalled by hand) or 1 (signalled by a descriptor, or an inbox: see `Source+Inbox.swift`).
 ///
 /// The record is followed in memory by its first `SourceLink`, which ties it to one loop; further loops have links of
 /// their own. Who touches what: `state` anybody, without a lock; the links' `loop` likewise; all else is fixed at creation.
@@ -28,7 +28,7 @@ typealias SourcePointer = UnsafeMutablePointer<Source>
 
 /// The bits of `Source.state`. One word, so that the flag and the place of the first link change together.
 enum SourceState {
-    /// The signal flag.
+    /// The signal flag of a version 0 source; of an inbox, that it is ready.
     static var signalled: UInt64 { 1 << 0 }
     /// Signalled again while the first signaller may not have pushed the link yet: it wakes the loop after its push.
     static var marked: UInt64 { 1 << 1 }
@@ -41,9 +41,13 @@ enum SourceState {
     static var versionOne: UInt64 { 1 << 6 }
     /// A watch: `versionOne` is set too.
     static var watch: UInt64 { 1 << 7 }
+    /// A version 1 source that is made ready by a call and not by a descriptor. Set at creation, with `versionOne`.
+    static var inbox: UInt64 { 1 << 8 }
+    /// The flag of `RLSourceSignal` on a version 1 source, which means nothing but itself (S-SRC-45).
+    static var flagged: UInt64 { 1 << 9 }
     /// A count: further links that are queued, and code that touches the source without a reference.
-    static var hold: UInt64 { 1 << 8 }
-    static var holds: UInt64 { 0xff_ffff << 8 }
+    static var hold: UInt64 { 1 << 12 }
+    static var holds: UInt64 { 0xf_ffff << 12 }
     /// A count of signals, so that a late signaller tells its own signal from a later one.
     static var generation: UInt64 { 1 << 32 }
     static var generations: UInt64 { 0xffff_ffff << 32 }
@@ -70,15 +74,18 @@ extension Source: Object {
 
 extension UnsafeMutablePointer where Pointee == Source {
     /// Creates a source with one reference and retains the context's info.
-    static func make(order: Int, info: UnsafeMutableRawPointer?, functions: SourceFunctions, isPort: Bool, tail: Int = 0) -> SourcePointer {
+    static func make(
+        order: Int, info: UnsafeMutableRawPointer?, functions: SourceFunctions, isPort: Bool, isInbox: Bool = false, tail: Int = 0
+    ) -> SourcePointer {
         let source = makeRecord(Source.self, tail: MemoryLayout<SourceLink>.stride + tail)
         let retained = functions.retain.map { UnsafeMutableRawPointer(mutating: callOutRetain($0, info)) } ?? info
         source.initialize(to: Source(
             header: ObjectHeader(type: Atomic(0), references: Atomic(0)), port: Atomic(-1),
-            state: Atomic(isPort ? SourceState.versionOne : 0), signalTime: Atomic(0), order: order, info: retained,
+            state: Atomic((isPort ? SourceState.versionOne : 0) | (isInbox ? SourceState.inbox : 0)), signalTime: Atomic(0), order: order, info: retained,
             callbacks: Callbacks.shared(functions), hashCode: Atomic(0), moreLinks: Atomic(nil)))
         source.initializeHeader()
         source.firstLink.pointee.source = source
+        source.firstLink.pointee.isInbox = isInbox
         return source
     }
 
@@ -89,6 +96,10 @@ extension UnsafeMutablePointer where Pointee == Source {
     var isValid: Bool { pointee.state.load(ordering: .acquiring) & SourceState.invalid == 0 }
     /// Sequentially consistent: an Add sets the link's loop and then looks here.
     var isSignalled: Bool { pointee.state.load(ordering: .sequentiallyConsistent) & SourceState.signalled != 0 }
+    /// What `RLSourceIsSignalled` tells (S-SRC-38).
+    var isFlagged: Bool {
+        pointee.state.load(ordering: .relaxed) & (isPort ? SourceState.flagged : SourceState.signalled) != 0
+    }
     var isPort: Bool { pointee.state.load(ordering: .relaxed) & SourceState.versionOne != 0 }
     var functions: SourceFunctions { pointee.callbacks.pointee.functions }
 

@@ -16,8 +16,10 @@ struct SourceLink: ~Copyable {
     /// Next on the stack (owned by who pushes, then by who takes the stack) or in a list (guarded by the loop's lock).
     var next: SourceLinkPointer?
     var previous: SourceLinkPointer?
-    /// The list that holds the link: 0 none, 1 `pending`, 2 `parked`. Guarded by the loop's lock.
+    /// The list that holds the link, by its mark; 0: none. Guarded by the loop's lock.
     var list: UInt8
+    /// Whether the source is an inbox. Written before the link is published.
+    var isInbox: Bool
     /// Whether the source is a common item of the loop. Guarded by the loop's lock.
     var isCommon: Bool
     /// The modes it is in. Guarded by the loop's lock.
@@ -63,6 +65,8 @@ struct LinkList {
 
     static var pendingMark: UInt8 { 1 }
     static var parkedMark: UInt8 { 2 }
+    static var readyMark: UInt8 { 3 }
+    static var parkedReadyMark: UInt8 { 4 }
 
     mutating func append(_ link: SourceLinkPointer, mark: UInt8) {
         link.pointee.list = mark

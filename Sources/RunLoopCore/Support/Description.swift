@@ -72,7 +72,7 @@ enum Description {
         text.append(", valid = ")
         text.append(source.isValid)
         text.append(", signalled = ")
-        text.append(source.isSignalled)
+        text.append(source.isFlagged)
         describeInfo(source.pointee.info, source.functions.copyDescription, &text)
     }
 

@@ -1,0 +1,106 @@
+import Synchronization
+
+/// Inboxes: version 1 sources that a call makes ready, from any thread and without a descriptor.
+///
+/// `makeInbox` makes one, `markReady` says that there is something in it. Its `perform` then runs on the thread of a loop it is
+/// in, at P13 and in the mode that runs, one inbox per pass, in the order in which they became ready, and alternating with
+/// due timers and with descriptors (S-PASS-8, S-PASS-10). It counts as a handled source and keeps its modes from being
+/// empty. What is in the inbox is its owner's business. `perform` takes one thing; if there is more it calls `markReady`
+/// before it calls the client, and so comes again behind the others that are ready.
+///
+/// The mark is kept while the inbox is in no loop, or while its loops run other modes. Marks before the perform count once, and
+/// the mark is taken away before `perform` is called: what was put in before a mark is seen by the perform that comes of
+/// it or by an earlier one. So nothing is lost if everyone marks after putting something in, or, where the owner has a lock,
+/// whoever finds the inbox empty, under that lock. An inbox in several loops performs in one of them for each mark.
+///
+/// Nothing here takes a lock, allocates, or calls the kernel while the loop is awake: async-signal-safe. A sleeping loop is made to
+/// look again; that the inbox is ready then ends its wait, which is no wake-up.
+extension UnsafeMutablePointer where Pointee == Source {
+    var isInbox: Bool { pointee.state.load(ordering: .relaxed) & SourceState.inbox != 0 }
+
+    /// An inbox with one reference, in no loop and not ready. Of the functions `schedule`, `cancel` and `getPort` are not called.
+    static func makeInbox(order: Int, info: UnsafeMutableRawPointer?, functions: SourceFunctions) -> SourcePointer {
+        make(order: order, info: info, functions: functions, isPort: true, isInbox: true)
+    }
+
+    /// Makes the inbox ready and sees to it that its loops notice. Any thread that has a reference to it.
+    func markReady() {
+        if setReady() { tellLoops() }
+    }
+
+    /// Makes the inbox ready without telling sleeping loops: `tellLoops`, or `lookAgainIfAsleep` on the loop of each link, has
+    /// to follow. True if it was not ready before.
+    func setReady() -> Bool {
+        // Always an exchange, also where the mark is there: what was put in before is then seen after the mark is taken.
+        var old = pointee.state.load(ordering: .relaxed)
+        repeat {
+            if old & SourceState.invalid != 0 { return false }
+            // Retried only when another thread changed the state in between, which is progress of that thread.
+        } while !pointee.state.replace(&old, by: old | SourceState.signalled | SourceState.queued)
+        if old & SourceState.queued == 0 { firstLink.deliver() }
+        if old & SourceState.signalled != 0 { return false }
+        var link = pointee.moreLinks.load(ordering: .acquiring)
+        while let current = link {
+            if current.pointee.loop.load(ordering: .sequentiallyConsistent) != nil && current.tryQueue() { current.deliver() }
+            link = current.pointee.nextOfSource.load(ordering: .acquiring)
+        }
+        return true
+    }
+
+    /// Makes the loops look that the inbox is in and that sleep.
+    func tellLoops() {
+        forEachLink { $0.pointee.loop.load(ordering: .sequentiallyConsistent)?.lookAgainIfAsleep() }
+    }
+}
+
+/// The ready inboxes of a loop, in the order in which they became ready. The loop's lock guards it. The zero value is empty.
+struct InboxList {
+    var ready = LinkList()
+    /// Ready, but not in the mode `parkedFor` when a run of that mode looked.
+    var parked = LinkList()
+    /// The mode for which `parked` was sorted out; nil: to be looked through again.
+    var parkedFor: ModePointer?
+}
+
+extension UnsafeMutablePointer where Pointee == RunLoop {
+    /// Whether an inbox of the mode is ready; the first of them then stands first in the list. Caller holds the lock.
+    func hasReadyInboxLocked(in mode: ModePointer) -> Bool {
+        drainLocked()
+        if pointee.inboxes.parkedFor != mode {
+            pointee.inboxes.ready.prepend(&pointee.inboxes.parked, mark: LinkList.readyMark)
+            pointee.inboxes.parkedFor = mode
+        }
+        while let link = pointee.inboxes.ready.first {
+            if !link.pointee.source.isSignalled {
+                // Another loop was first. A link that is marked again just now goes to the end and is looked at there.
+                dropLocked(link)
+            } else if link.pointee.modes.contains(mode) {
+                return true
+            } else {
+                pointee.inboxes.ready.remove(link)
+                pointee.inboxes.parked.append(link, mark: LinkList.parkedReadyMark)
+            }
+        }
+        return false
+    }
+
+    /// Performs the inbox of the mode that has been ready longest. False if there is none any more.
+    func performInbox(in mode: ModePointer) -> Bool {
+        lock()
+        while hasReadyInboxLocked(in: mode) {
+            let source = pointee.inboxes.ready.first!.pointee.source
+            source.retain()
+            let isTaken = takeSignalLocked(of: source)
+            unlock()
+            if isTaken, let perform = source.functions.perform {
+                pointee.calledOut = true
+                callOutPortSource(perform, source.pointee.info)
+            }
+            source.release()
+            if isTaken { return true }
+            lock()  // Another loop took it in between.
+        }
+        unlock()
+        return false
+    }
+}
