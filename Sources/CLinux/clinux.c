@@ -1,5 +1,6 @@
 /* The few bytes of memory that Swift cannot lay out: thread-local, zeroed and marked in the ELF file. */
 #define _GNU_SOURCE
+#include <dlfcn.h>
 #include <link.h>
 #include <sys/uio.h>
 
@@ -53,6 +54,15 @@ static int find_other_claim(struct dl_phdr_info *file, size_t size, void *unused
 void rl_core_claim(void) { __atomic_store_n(&rl_core_claimed, 1, __ATOMIC_SEQ_CST); }
 
 bool rl_core_claimed_elsewhere(void) { return dl_iterate_phdr(find_other_claim, NULL) != 0; }
+
+void *rl_dispatch_function(const char *name) {
+    void *function = dlsym(RTLD_DEFAULT, name);
+    if (function) return function;
+    /* A library that was loaded with RTLD_LOCAL may have brought it: it is in the process, and not in the global scope. The
+     * handle is kept, so that it stays. */
+    void *library = dlopen("libdispatch.so", RTLD_NOLOAD | RTLD_LAZY);
+    return library ? dlsym(library, name) : NULL;
+}
 
 ssize_t rl_read_nowait(int descriptor, void *bytes, size_t length) {
     struct iovec part = {bytes, length};

@@ -251,6 +251,8 @@ void RLWakeUp(RLRunLoopRef rl) {
 void RLStop(RLRunLoopRef rl) {
     if (rl) CFRunLoopStop(cfLoop(rl));
 }
+/* CoreFoundation's main loop serves the queue from the start. */
+bool RLAttachMainQueue(void) { return true; }
 void RLSetSpinLimit(RLRunLoopRef rl, RLTimeInterval seconds) {
     (void)rl;
     (void)seconds;

@@ -1,5 +1,6 @@
 /* What the scenarios share. Each scenario is one function, written once in RL names and run by two
- * programs, one over CoreFoundation and one over librunloop, in a process and on a thread of its own.
+ * programs, one over CoreFoundation and one over librunloop, in a process and on a thread of its own; one
+ * whose name begins with "main_" runs on the main thread of its process.
  * It says what happens by words; the words of a scenario, in their order, are its trace.
  *
  *     SCENARIO(missing_mode, "S-RUN-4", "Running a missing mode is Finished at once.") {

@@ -7,10 +7,11 @@
  *   timer.h     timers
  *   observer.h  callbacks at the stages of a run
  *   perform.h   functions queued for a loop; blocks.h: the same for blocks
+ *   mainqueue.h libdispatch's main queue, served by the main loop
  *   data.h      bytes with a reference count
  *
  * A program compiles and links with what `pkg-config --cflags --libs runloop` says.
- * Rules: Docs/semantics.md, sections 0 to 13, number every behaviour; Docs/porting.md leads from
+ * Rules: Docs/semantics.md, sections 0 to 14, number every behaviour; Docs/porting.md leads from
  * CoreFoundation to here, and Docs/deviations.md lists where the two differ.
  */
 #ifndef RUNLOOP_RUNLOOP_H
@@ -20,6 +21,7 @@
 #include "blocks.h"
 #include "data.h"
 #include "loop.h"
+#include "mainqueue.h"
 #include "observer.h"
 #include "perform.h"
 #include "source.h"

@@ -53,6 +53,9 @@ void rl_core_claim(void) __attribute__((visibility("hidden")));
 /* Whether another copy of the core in this process said so. */
 bool rl_core_claimed_elsewhere(void) __attribute__((visibility("hidden")));
 
+/* A function of libdispatch, NULL if the process has no libdispatch. */
+void *rl_dispatch_function(const char *name) __attribute__((visibility("hidden")));
+
 static inline int rl_errno(void) { return errno; }
 static inline void rl_set_errno(int value) { errno = value; }
 

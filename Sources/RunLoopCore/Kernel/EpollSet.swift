@@ -25,6 +25,9 @@ struct EpollSet {
     /// The token of the eventfd that wakes.
     static var wakeToken: UInt64 { .max }
 
+    /// The token of the main dispatch queue's eventfd.
+    static var mainQueueToken: UInt64 { .max - 1 }
+
     private static var wakeEvents: UInt32 { EPOLLIN.rawValue | RL_EPOLLET }
 
     /// Makes the descriptor. False if none can be had.

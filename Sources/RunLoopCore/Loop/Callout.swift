@@ -43,6 +43,12 @@ func callOutPerformedRelease(_ release: PerformFunction, _ info: UnsafeMutableRa
 }
 
 @inline(never)
+func callOutMainQueue(_ drain: DrainFunction) {
+    drain(nil)
+    rl_compiler_barrier()
+}
+
+@inline(never)
 func callOutSchedule(_ schedule: ScheduleFunction, _ info: UnsafeMutableRawPointer?, _ loop: RunLoopPointer, _ mode: ModePointer) {
     schedule(info, loop.handle, mode.pointee.name)
     rl_compiler_barrier()

@@ -16,6 +16,8 @@ struct RunFrame {
     var wokenByInner = false
     /// This run was asked to stop before a nested one began, which then was the innermost (S-STOP-2, S-STOP-3).
     var stopRequested = false
+    /// Step P8 looks at the main dispatch queue: not in a run's first pass nor in the one after a drain (S-GCD-6).
+    var mayPeek = false
     /// The last reading of the monotonic clock; stale once client code ran.
     var now: Int64 = 0
 }
@@ -38,4 +40,5 @@ enum Event {
     case port(token: UInt64, ready: Readiness)
     /// The inbox that has been ready longest.
     case inbox
+    case mainQueue
 }

@@ -24,6 +24,7 @@ enum Fork {
         process.pointee.canBias.store(rl_membarrier_register() == 0, ordering: .relaxed)
         process.pointee.logLock.resetInChild()
         process.pointee.registryLock.resetInChild()
+        MainQueue.detachInChild()
         let own = current
         own?.pointee.lock.resetInChild()
         // The kernel's sets are the parent's too: the child closes its numbers, and makes sets of its own at first use.

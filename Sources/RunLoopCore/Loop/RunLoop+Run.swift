@@ -59,13 +59,21 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         if handledSource { performPosts(in: mode) }  // P6: round B
         let polls = handledSource || frame.pointee.polls  // P7
 
-        if !polls { notify(.beforeWaiting, in: mode) }  // P9
-        pointee.waiting.store(true, ordering: .releasing)
-        let event = wait(frame, polls: polls)  // P10
-        pointee.waiting.store(false, ordering: .releasing)  // P11
-        frame.pointee.hasWaited = true
-        let isOld = !polls && isObserved(.afterWaiting, in: mode)
-        if !polls { notify(.afterWaiting, in: mode) }  // P12
+        var event = Event.mainQueue
+        var isOld = false
+        if peekMainQueue(frame) {  // P8
+            // What woke the loop before this is served by the next pass.
+            frame.pointee.hasWaited = true
+            frame.pointee.wokenByInner = false
+        } else {
+            if !polls { notify(.beforeWaiting, in: mode) }  // P9
+            pointee.waiting.store(true, ordering: .releasing)
+            event = wait(frame, polls: polls)  // P10
+            pointee.waiting.store(false, ordering: .releasing)  // P11
+            frame.pointee.hasWaited = true
+            isOld = !polls && isObserved(.afterWaiting, in: mode)
+            if !polls { notify(.afterWaiting, in: mode) }  // P12
+        }
 
         switch event {  // P13
         case .none: break
@@ -75,6 +83,8 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
             if performPort(token, ready, in: mode, mayBeDrained: isOld) { handledSource = true }
         case .inbox:
             if performInbox(in: mode) { handledSource = true }
+        case .mainQueue:
+            if drainMainQueue(frame) { handledSource = true }
         }
         performPosts(in: mode)  // P14: round C
 
@@ -87,13 +97,13 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         return nil
     }
 
-    /// S-RUN-2.
+    /// S-RUN-2, S-GCD-3.
     @inline(__always)
     private func isEmpty(_ mode: ModePointer) -> Bool {
         lock()
         let hasNoItems = mode.hasNoItems
         unlock()
-        return hasNoItems && !hasPosts(for: mode)
+        return hasNoItems && !hasPosts(for: mode) && !servesMainQueue(in: mode)
     }
 
     private func beginRun(_ frame: RunFramePointer) {

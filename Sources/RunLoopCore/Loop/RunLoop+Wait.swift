@@ -10,8 +10,10 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         let mode = frame.pointee.mode
         // A poll in a mode with neither timers nor ports nor inboxes has nothing to look at.
         if polls {
+            let servesMainQueue = servesMainQueue(in: mode)
             lock()
             let isBare = mode.pointee.timers.isEmpty && !mode.pointee.ports.needsKernel && mode.pointee.inboxCount == 0
+                && !servesMainQueue
             unlock()
             if isBare { return takeWakeUp(frame) }
         }
@@ -30,7 +32,9 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
             let isWoken = word == WakeState.wakeUp || frame.pointee.wokenByInner || isStopRequested(frame)
 
             // Timers that are due, alternating with ports that are ready (S-PASS-10).
+            let servesMainQueue = servesMainQueue(in: mode)
             lock()
+            mode.pointee.ports.watchMainQueue(servesMainQueue)
             let hasTimers = !mode.pointee.timers.isEmpty
             let hasPorts = mode.pointee.ports.needsKernel
             var timersDue = false
@@ -62,12 +66,17 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
                 if inboxReady { return serveInbox(frame) }
                 // Nobody was interested in those that are always ready, and they are not there any more.
                 if !isOver { continue }
+                if servesMainQueue && !epoll.isOpen && MainQueue.isReady { return serveMainQueue(frame) }
                 return timersDue ? serveTimers(frame) : takeWakeUp(frame)
             }
 
             // Nothing yet: sleep. The state goes from awake to asleep only if nobody said anything since `word` was read.
             var until = Swift.min(frame.pointee.deadline, nextTimer)
-            if !allPortsTold { until = Swift.min(until, readClock(frame) + 100_000_000) }
+            if !allPortsTold {
+                // Without a set the queue is looked at by itself, as often as a set is tried for.
+                if servesMainQueue && !epoll.isOpen && MainQueue.isReady { return serveMainQueue(frame) }
+                until = Swift.min(until, readClock(frame) + 100_000_000)
+            }
             if spin(frame, until: until, watchesStack: hasInboxes) { continue }
             let inEpoll = hasPorts && epoll.isOpen
             if inEpoll { pointee.sleepingEpoll.store(epoll.descriptor, ordering: .releasing) }
@@ -102,6 +111,11 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     /// The event for what the kernel reported, nil if that interests nobody.
     private func servePort(_ token: UInt64, _ events: UInt32, _ frame: RunFramePointer) -> Event? {
         lock()
+        if token == EpollSet.mainQueueToken {
+            frame.pointee.mode.pointee.ports.acceptMainQueue()
+            unlock()
+            return serveMainQueue(frame)
+        }
         let ready = frame.pointee.mode.pointee.ports.accept(token: token, events: events)
         unlock()
         guard let ready else { return nil }
@@ -129,6 +143,13 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         frame.pointee.mode.pointee.servedInbox = true
         _ = takeWakeUp(frame)
         return .inbox
+    }
+
+    private func serveMainQueue(_ frame: RunFramePointer) -> Event {
+        frame.pointee.mode.pointee.servedTimers = false
+        frame.pointee.mode.pointee.servedInbox = false
+        _ = takeWakeUp(frame)
+        return .mainQueue
     }
 
     /// Uses up the wake-ups that ended this wait, or would have (S-WAKE-2).

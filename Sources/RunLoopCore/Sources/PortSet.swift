@@ -21,6 +21,8 @@ struct PortSet {
     private var steady: IndexQueue
     /// Whether the last event was one of those: the next is the kernel's, if it has one.
     private var servedSteady: Bool
+    /// The main dispatch queue's eventfd, while the mode serves that queue.
+    private var mainQueue: State
 
     struct Slot {
         /// In the order of their turns; the order among version 1 sources is that of their addition.
@@ -61,7 +63,7 @@ struct PortSet {
     mutating func initialize() { epoll = EpollSet() }
 
     /// Whether a wait has to look at the kernel's set.
-    var needsKernel: Bool { count > 0 }
+    var needsKernel: Bool { count > 0 || mainQueue != .unused }
     var needsRetry: Bool { unregistered > 0 }
     /// Whether there may be an event without the kernel.
     var hasSteady: Bool { steady.count > 0 }
@@ -198,6 +200,7 @@ struct PortSet {
         guard unregistered > 0 else { return true }
         guard epoll.open() else { return false }
         for index in 0..<capacity where slots![index].state == .waiting { _ = register(index) }
+        registerMainQueue()
         return unregistered == 0
     }
 
@@ -214,11 +217,47 @@ struct PortSet {
         markStale(index, except: nil)
     }
 
+    // MARK: The main dispatch queue
+
+    /// Begins or ends to watch the main dispatch queue.
+    @inline(__always)
+    mutating func watchMainQueue(_ watches: Bool) {
+        if watches != (mainQueue != .unused) { changeMainQueue(watches) }
+    }
+
+    @inline(never)
+    private mutating func changeMainQueue(_ watches: Bool) {
+        if watches {
+            mainQueue = .waiting
+            unregistered += 1
+            registerMainQueue()
+        } else {
+            if mainQueue == .registered { epoll.unregister(process.pointee.mainQueue.handle) } else { unregistered -= 1 }
+            mainQueue = .unused
+        }
+    }
+
+    /// The kernel reported the queue: those that are always ready have the next turn.
+    mutating func acceptMainQueue() { servedSteady = false }
+
+    private mutating func registerMainQueue() {
+        guard mainQueue == .waiting, epoll.open() else { return }
+        let result = epoll.register(
+            process.pointee.mainQueue.handle, events: Readiness.read.events, token: EpollSet.mainQueueToken)
+        if case .later = result { return }
+        mainQueue = .registered
+        unregistered -= 1
+    }
+
     /// Gives the descriptor back; everything registered is registered anew when a set is made again.
     mutating func closeKernelSet() {
         epoll.close()
         for index in 0..<capacity where slots![index].state == .registered || slots![index].state == .refused {
             slots![index].state = .waiting
+            unregistered += 1
+        }
+        if mainQueue == .registered {
+            mainQueue = .waiting
             unregistered += 1
         }
     }

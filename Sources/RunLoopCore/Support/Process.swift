@@ -38,6 +38,8 @@ struct Process: ~Copyable {
     /// What the lines of the log go to; nil: standard error. Guarded by `logLock`.
     var logHandler: LogHandler?
     var logInfo: UnsafeMutableRawPointer?
+    /// libdispatch's main queue, once attached.
+    var mainQueue: MainQueue
 }
 
 typealias LogHandler = @convention(c) (UnsafePointer<CChar>, UnsafeMutableRawPointer?) -> Void

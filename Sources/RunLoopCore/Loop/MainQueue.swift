@@ -1,0 +1,108 @@
+import CLinux
+import Synchronization
+
+/// The main dispatch queue, as the main thread's loop sees it (section 14 of the specification).
+///
+/// libdispatch has an eventfd that it makes readable when something is queued for the main thread, and a function that runs what
+/// is queued. Both are found by name when the queue is attached; the library links to nothing for it. The eventfd is
+/// watched by the epoll set of whichever mode serves the queue (`PortSet`). Its count belongs to everybody who serves the queue:
+/// CoreFoundation's loop on the same thread reads it too, and who comes second finds nothing to do.
+struct MainQueue: ~Copyable {
+    /// A `MainQueueState`. Written under the registry's lock; the next two fields are written before it says attached.
+    let state: Atomic<UInt32>
+    var handle: Int32
+    var drain: DrainFunction?
+    /// Something from the queue is on the stack. Main thread only.
+    var isDraining: Bool
+}
+
+/// What `MainQueue.state` says. Every legal value is here.
+enum MainQueueState {
+    static var detached: UInt32 { 0 }
+    static var attached: UInt32 { 1 }
+    /// In the child of `fork`: the eventfd is the parent's too, and a count that is read here is lost there.
+    static var lost: UInt32 { 2 }
+}
+
+/// `_dispatch_main_queue_callback_4CF`; its argument is not used.
+typealias DrainFunction = @convention(c) (UnsafeMutableRawPointer?) -> Void
+/// `_dispatch_get_main_queue_handle_4CF`.
+private typealias HandleFunction = @convention(c) () -> Int32
+
+extension MainQueue {
+    /// `RLAttachMainQueue`. libdispatch is called without a lock; of two threads that do it at once both find the same.
+    static func attach() -> Bool {
+        switch process.pointee.mainQueue.state.load(ordering: .acquiring) {
+        case MainQueueState.attached: return true
+        case MainQueueState.lost: return false
+        default: break
+        }
+        guard let getHandle = rl_dispatch_function("_dispatch_get_main_queue_handle_4CF"),
+            let drain = rl_dispatch_function("_dispatch_main_queue_callback_4CF"),
+            canOpenDescriptor()
+        else { return false }
+        let handle = unsafeBitCast(getHandle, to: HandleFunction.self)()
+        guard handle >= 0 else { return false }
+
+        process.pointee.registryLock.lockWord()
+        if process.pointee.mainQueue.state.load(ordering: .relaxed) == MainQueueState.detached {
+            process.pointee.mainQueue.handle = handle
+            process.pointee.mainQueue.drain = unsafeBitCast(drain, to: DrainFunction.self)
+            process.pointee.mainQueue.state.store(MainQueueState.attached, ordering: .sequentiallyConsistent)
+        }
+        process.pointee.registryLock.unlockWord()
+        // A main loop that sleeps in such a mode sleeps on, but listens to the queue from now on.
+        process.pointee.mainLoop.load(ordering: .acquiring)?.lookAgainIfForeign()
+        return true
+    }
+
+    /// libdispatch traps if it gets no eventfd for its main queue, so the library looks first.
+    private static func canOpenDescriptor() -> Bool {
+        let probe = eventfd(0, Int32(EFD_CLOEXEC))
+        guard probe >= 0 else { return false }
+        close(probe)
+        return true
+    }
+
+    /// The child of `fork` has no claim on the parent's eventfd.
+    static func detachInChild() {
+        if process.pointee.mainQueue.state.load(ordering: .relaxed) == MainQueueState.attached {
+            process.pointee.mainQueue.state.store(MainQueueState.lost, ordering: .relaxed)
+            process.pointee.mainQueue.isDraining = false
+        }
+    }
+
+    /// Whether something is queued; it is not taken.
+    static var isReady: Bool { !readiness(of: process.pointee.mainQueue.handle, .read).isEmpty }
+}
+
+extension UnsafeMutablePointer where Pointee == RunLoop {
+    /// Whether a run of the mode serves the main queue now (S-GCD-1, 2, 8, 9). Loop's thread.
+    @inline(__always)
+    func servesMainQueue(in mode: ModePointer) -> Bool {
+        if process.pointee.mainQueue.state.load(ordering: .sequentiallyConsistent) != MainQueueState.attached { return false }
+        return process.pointee.mainLoop.load(ordering: .relaxed) == self && mode.pointee.isCommon.load(ordering: .relaxed)
+            && !process.pointee.mainQueue.isDraining
+    }
+
+    /// Step P8: whether the queue is ready, so that it is served without a wait (S-GCD-6, S-GCD-7).
+    @inline(__always)
+    func peekMainQueue(_ frame: RunFramePointer) -> Bool {
+        let mayPeek = frame.pointee.mayPeek
+        frame.pointee.mayPeek = true
+        return mayPeek && servesMainQueue(in: frame.pointee.mode) && MainQueue.isReady
+    }
+
+    /// Runs what is in the queue (S-GCD-4). False if somebody else did so since the event, or the queue is not for this mode any more.
+    @inline(never)
+    func drainMainQueue(_ frame: RunFramePointer) -> Bool {
+        // The count is taken first: what is queued during the drain makes the eventfd ready again.
+        guard servesMainQueue(in: frame.pointee.mode), takeCount(process.pointee.mainQueue.handle) else { return false }
+        frame.pointee.mayPeek = false
+        pointee.calledOut = true
+        process.pointee.mainQueue.isDraining = true
+        callOutMainQueue(process.pointee.mainQueue.drain.unsafelyUnwrapped)
+        process.pointee.mainQueue.isDraining = false
+        return true
+    }
+}
