@@ -5,13 +5,14 @@
  *   loop.h      the loop, its modes, running it, waking and stopping it
  *   source.h    sources: signalled by the program, or by a file descriptor
  *   timer.h     timers
+ *   filedescriptor.h  callbacks when a descriptor can be read or written
  *   observer.h  callbacks at the stages of a run
  *   perform.h   functions queued for a loop; blocks.h: the same for blocks
  *   mainqueue.h libdispatch's main queue, served by the main loop
  *   data.h      bytes with a reference count
  *
  * A program compiles and links with what `pkg-config --cflags --libs runloop` says.
- * Rules: Docs/semantics.md, sections 0 to 14, number every behaviour; Docs/porting.md leads from
+ * Rules: Docs/semantics.md, sections 0 to 16, number every behaviour; Docs/porting.md leads from
  * CoreFoundation to here, and Docs/deviations.md lists where the two differ.
  */
 #ifndef RUNLOOP_RUNLOOP_H
@@ -20,6 +21,7 @@
 #include "base.h"
 #include "blocks.h"
 #include "data.h"
+#include "filedescriptor.h"
 #include "loop.h"
 #include "mainqueue.h"
 #include "observer.h"

@@ -17,6 +17,14 @@ func callOutPortSource(_ perform: PerformFunction, _ info: UnsafeMutableRawPoint
 }
 
 @inline(never)
+func callOutFileDescriptor(
+    _ callout: FileDescriptorFunction, _ file: OpaquePointer, _ types: UInt, _ info: UnsafeMutableRawPointer?
+) {
+    callout(file, types, info)
+    rl_compiler_barrier()
+}
+
+@inline(never)
 func callOutTimer(_ callout: TimerFunction, _ timer: OpaquePointer, _ info: UnsafeMutableRawPointer?) {
     callout(timer, info)
     rl_compiler_barrier()

@@ -102,6 +102,8 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         }
         for index in 0..<pointee.batches.count { pointee.batches[index].release() }
         pointee.batches.truncate(to: 0)
+        for index in 0..<pointee.watching.count { pointee.watching[index].release() }
+        pointee.watching.truncate(to: 0)
     }
 }
 

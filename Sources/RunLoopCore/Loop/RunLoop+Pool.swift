@@ -72,6 +72,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         drainLocked()
         freeModes()
         pointee.batches.free()
+        pointee.watching.free()
         pointee.firing.free()
         pointee.commonSources.free()
         pointee.commonTimers.removeAll()

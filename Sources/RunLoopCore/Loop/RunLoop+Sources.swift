@@ -152,7 +152,9 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         unlock()
         if let handler = source.pointee.callbacks.pointee.functions.watch {
             pointee.calledOut = true
+            pointee.watching.push(source)
             let isHandled = handler(source.pointee.info, ready.rawValue)
+            pointee.watching.truncate(to: pointee.watching.count - 1)
             source.release()
             return isHandled
         }
@@ -163,5 +165,15 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         }
         source.release()
         return true
+    }
+}
+
+extension RunLoop {
+    /// How many handlers of watches with this info are on the calling thread's stack.
+    static func watchesOnStack(ofInfo info: UnsafeMutableRawPointer) -> UInt32 {
+        guard let loop = rl_thread_loop_get()?.assumingMemoryBound(to: RunLoop.self) else { return 0 }
+        var count: UInt32 = 0
+        for index in 0..<loop.pointee.watching.count where loop.pointee.watching[index].pointee.info == info { count += 1 }
+        return count
     }
 }

@@ -82,6 +82,8 @@ struct RunLoop: ~Copyable {
     var timerBatch: UInt32
     /// Pointers to the members of the batches of sources that are being performed. Loop's thread only.
     var batches: BatchStack
+    /// Watches whose handlers are on the stack, innermost last, each with a reference. Loop's thread only.
+    var watching: BatchStack
     /// Set by every call of client code; a clock reading from before it is stale. Loop's thread only.
     var calledOut: Bool
 

@@ -17,7 +17,8 @@ import Synchronization
 ///
 /// What it has beyond a source lies behind the source's first link in memory, so that other sources do not grow.
 struct Watch: ~Copyable {
-    /// A `Readiness`; sequentially consistent. It is the watch's own word or one that the owner keeps for it.
+    /// A `Readiness`; sequentially consistent. It is the watch's own word or one that the owner keeps for it, with other bits
+    /// above these.
     var word: UnsafePointer<Atomic<UInt32>>
     let ownWord: Atomic<UInt32>
     /// `WatchFlags`.
@@ -86,7 +87,7 @@ extension UnsafeMutablePointer where Pointee == Source {
     /// Only for a watch.
     var watch: WatchPointer { UnsafeMutableRawPointer(firstLink + 1).assumingMemoryBound(to: Watch.self) }
 
-    var interest: Readiness { Readiness(rawValue: watch.pointee.word.pointee.load(ordering: .sequentiallyConsistent)) }
+    var interest: Readiness { Readiness(rawValue: watch.pointee.word.pointee.load(ordering: .sequentiallyConsistent) & 3) }
 
     func setInterest(_ new: Readiness) {
         let old = watch.pointee.word.pointee.exchange(new.rawValue, ordering: .sequentiallyConsistent)

@@ -12,6 +12,7 @@ enum Description {
         case .source: describe(cast(object, to: Source.self), &text)
         case .observer: describe(cast(object, to: Observer.self), &text)
         case .timer: describe(cast(object, to: Timer.self), &text)
+        case .fileDescriptor: describe(cast(object, to: FileDescriptor.self), &text)
         case .freed, nil: trap("RLCopyDescription", "the object was released too often")
         }
         text.append("}")
@@ -108,6 +109,22 @@ enum Description {
         text.append(isValid)
         let context = timer.pointee.context
         describeInfo(isValid ? context.info : nil, isValid ? context.copyDescription : nil, &text)
+    }
+
+    private static func describe(_ file: FileDescriptorPointer, _ text: inout TextBuffer) {
+        begin("RLFileDescriptor", file, &text)
+        let state = file.pointee.state.load(ordering: .acquiring)
+        text.append("descriptor = ")
+        text.append(Int(file.pointee.descriptor.load(ordering: .relaxed)))
+        text.append(", callbacks enabled = 0x")
+        text.append(UInt(state & FileDescriptorState.enabled), radix: 16)
+        text.append(", closed on invalidation = ")
+        text.append(state & FileDescriptorState.closesOnInvalidate != 0)
+        let isValid = state & FileDescriptorState.invalid == 0
+        text.append(", valid = ")
+        text.append(isValid)
+        let functions = file.pointee.callbacks.pointee.functions
+        describeInfo(isValid ? file.pointee.info : nil, isValid ? functions.copyDescription : nil, &text)
     }
 
     /// The client's words are printed as they are: it gave them for this (S-ARG-8).

@@ -10,6 +10,7 @@ enum ObjectType: UInt32 {
     case source = 3
     case observer = 4
     case timer = 5
+    case fileDescriptor = 6
 }
 
 /// The first bytes of every object that clients hold. Handles are pointers to it.
@@ -45,6 +46,17 @@ extension UnsafeMutablePointer where Pointee: Object & ~Copyable {
     func retain() {
         header.pointee.references.wrappingAdd(1, ordering: .relaxed)
     }
+
+    /// Takes a reference unless the last one is gone. For memory that is kept by other means.
+    func retainIfAlive() -> Bool {
+        var count = header.pointee.references.load(ordering: .relaxed)
+        repeat {
+            if count == 0 { return false }
+        } while !header.pointee.references.replace(&count, by: count + 1)
+        return true
+    }
+
+    var isAlive: Bool { header.pointee.references.load(ordering: .relaxed) != 0 }
 
     /// Drops a reference; the last one destroys the object. May call client code: no lock is held.
     @inline(__always)

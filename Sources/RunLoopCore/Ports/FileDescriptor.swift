@@ -1,0 +1,173 @@
+import CLinux
+import Synchronization
+
+/// Functions of a descriptor's context, whose pointers are not const, unlike those of the other contexts.
+typealias FileDescriptorRetain = @convention(c) (UnsafeMutableRawPointer?) -> UnsafeMutableRawPointer?
+typealias FileDescriptorRelease = @convention(c) (UnsafeMutableRawPointer?) -> Void
+typealias FileDescriptorDescribe = @convention(c) (UnsafeMutableRawPointer?) -> UnsafeMutablePointer<CChar>?
+typealias FileDescriptorFunction = @convention(c) (OpaquePointer?, UInt, UnsafeMutableRawPointer?) -> Void
+
+/// A client's descriptor with a callback for each side of it, which switches itself off before it is called (S-FD-3).
+///
+/// Its source is a watch that keeps what is of interest in `state` here, so that a callback costs one exchange and callbacks
+/// that are enabled again before the next event cost nothing else. The source has a reference to the descriptor object,
+/// the object none to the source (S-FD-13).
+struct FileDescriptor: ~Copyable {
+    let header: ObjectHeader
+    /// Bits of `FileDescriptorState`; the lowest are the enabled callbacks. Changed by read-modify-write.
+    let state: Atomic<UInt32>
+    /// -1 once it is invalid.
+    let descriptor: Atomic<Int32>
+    let callout: FileDescriptorFunction
+    let info: UnsafeMutableRawPointer?
+    /// `retain`, `release` and `copyDescription`, shared by all objects that have the same.
+    let callbacks: CallbacksPointer
+    let source: OwnedSource
+}
+
+typealias FileDescriptorPointer = UnsafeMutablePointer<FileDescriptor>
+
+enum FileDescriptorState {
+    /// `Readiness`: the callbacks that are enabled.
+    static var enabled: UInt32 { 3 }
+    static var closesOnInvalidate: UInt32 { 1 << 8 }
+    static var invalid: UInt32 { 1 << 9 }
+    /// An Invalidate left the release of the context to the last callback that runs (S-THR-8).
+    static var releasePending: UInt32 { 1 << 10 }
+    /// A count: callbacks on the stack.
+    static var use: UInt32 { 1 << 16 }
+    static var uses: UInt32 { 0xffff << 16 }
+}
+
+extension FileDescriptor: Object {
+    static var type: ObjectType { .fileDescriptor }
+
+    /// The last reference is gone, so there is no source. The object becomes invalid by it (S-FD-13).
+    static func destroy(_ file: FileDescriptorPointer) {
+        let state = file.pointee.state.load(ordering: .acquiring)
+        file.header.pointee.type.store(ObjectType.freed.rawValue, ordering: .relaxed)
+        if state & FileDescriptorState.invalid == 0 {
+            file.closeIfOwned(state)
+            file.releaseInfo()
+        }
+        Callbacks.release(file.pointee.callbacks)
+        CLinux.free(file)
+    }
+}
+
+extension UnsafeMutablePointer where Pointee == FileDescriptor {
+    static func make(
+        descriptor: Int32, closesOnInvalidate: Bool, callout: @escaping FileDescriptorFunction,
+        info: UnsafeMutableRawPointer?, functions: SourceFunctions
+    ) -> FileDescriptorPointer {
+        let file = makeRecord(FileDescriptor.self)
+        let retained = functions.retain.map { UnsafeMutableRawPointer(mutating: callOutRetain($0, info)) } ?? info
+        file.initialize(to: FileDescriptor(
+            header: ObjectHeader(type: Atomic(0), references: Atomic(0)),
+            state: Atomic(closesOnInvalidate ? FileDescriptorState.closesOnInvalidate : 0), descriptor: Atomic(descriptor),
+            callout: callout, info: retained, callbacks: Callbacks.shared(functions), source: OwnedSource()))
+        file.initializeHeader()
+        return file
+    }
+
+    var isValid: Bool { pointee.state.load(ordering: .acquiring) & FileDescriptorState.invalid == 0 }
+
+    /// The source, retained; nil once the object is invalid (S-FD-14).
+    func copySource(order: Int) -> SourcePointer? {
+        guard isValid else { return nil }
+        let source = pointee.source.copy {
+            let functions = SourceFunctions(
+                retain: {
+                    $0!.asFileDescriptor.retain()
+                    return $0
+                },
+                release: {
+                    $0!.asFileDescriptor.pointee.source.forgetIfDead()
+                    $0!.asFileDescriptor.release()
+                })
+            return SourcePointer.makeWatch(
+                descriptor: pointee.descriptor.load(ordering: .relaxed), order: order, info: UnsafeMutableRawPointer(self),
+                functions: functions, interest: [], word: withUnsafePointer(to: pointee.state) { $0 }
+            ) { info, ready in UnsafeRawPointer(info!).asFileDescriptor.report(ready) }
+        }
+        // Invalidated meanwhile: the Invalidate may have looked for a source before there was one.
+        if !isValid { source.invalidate() }
+        return source
+    }
+
+    /// S-FD-6: also before there is a source, or before it is in a loop.
+    func enable(_ types: UInt32) {
+        var state = pointee.state.load(ordering: .relaxed)
+        repeat {
+            if state & FileDescriptorState.invalid != 0 { return }
+        } while !pointee.state.replace(&state, by: state | types & FileDescriptorState.enabled)
+        guard types & FileDescriptorState.enabled & ~state != 0, let source = pointee.source.copy() else { return }
+        source.interestGrew()
+        source.release()
+    }
+
+    func disable(_ types: UInt32) {
+        pointee.state.bitwiseAnd(~(types & FileDescriptorState.enabled), ordering: .sequentiallyConsistent)
+    }
+
+    /// Calls the client for what is ready and enabled at this moment (S-FD-7). Loop's thread.
+    fileprivate func report(_ ready: UInt32) -> Bool {
+        var state = pointee.state.load(ordering: .relaxed)
+        var types: UInt32
+        repeat {
+            types = state & ready & FileDescriptorState.enabled
+            if types == 0 || state & FileDescriptorState.invalid != 0 { return false }
+        } while !pointee.state.replace(&state, by: (state & ~types) + FileDescriptorState.use)
+        callOutFileDescriptor(pointee.callout, handle, UInt(types), pointee.info)
+        endUse()
+        return true
+    }
+
+    private func endUse() {
+        let state = pointee.state.wrappingSubtract(FileDescriptorState.use, ordering: .sequentiallyConsistent).newValue
+        if state & (FileDescriptorState.uses | FileDescriptorState.releasePending) == FileDescriptorState.releasePending {
+            releaseInfo()
+        }
+    }
+
+    /// `RLFileDescriptorInvalidate`, in the order of S-FD-11.
+    func invalidate() {
+        var state = pointee.state.load(ordering: .relaxed)
+        var desired: UInt32
+        // Callbacks of this thread end after the call, so that the context is released inside it; those of others use it.
+        let own = RunLoop.watchesOnStack(ofInfo: UnsafeMutableRawPointer(self))
+        repeat {
+            if state & FileDescriptorState.invalid != 0 { return }
+            desired = state & ~FileDescriptorState.enabled | FileDescriptorState.invalid
+            if (state & FileDescriptorState.uses) / FileDescriptorState.use > own { desired |= FileDescriptorState.releasePending }
+        } while !pointee.state.replace(&state, by: desired)
+        retain()
+        let source = pointee.source.copy()
+        if let source {
+            source.forgetVanishedLoops()
+            source.leaveAllLoops()
+        }
+        closeIfOwned(state)
+        if let source {
+            source.invalidate()
+            source.release()
+        }
+        if desired & FileDescriptorState.releasePending == 0 { releaseInfo() }
+        release()
+    }
+
+    fileprivate func closeIfOwned(_ state: UInt32) {
+        let number = pointee.descriptor.exchange(-1, ordering: .relaxed)
+        if state & FileDescriptorState.closesOnInvalidate != 0 { close(number) }
+    }
+
+    fileprivate func releaseInfo() {
+        if let release = pointee.callbacks.pointee.functions.release { callOutRelease(release, pointee.info) }
+    }
+}
+
+extension UnsafeRawPointer {
+    fileprivate var asFileDescriptor: FileDescriptorPointer {
+        UnsafeMutableRawPointer(mutating: self).assumingMemoryBound(to: FileDescriptor.self)
+    }
+}
