@@ -1,8 +1,9 @@
 # Every target installs what is missing first (scripts/install-deps). Variables: PREFIX for install,
-# FILE for demo, JOBS for the number of compilers at once.
+# FILE for demo, JOBS for the number of compilers at once, BENCH_FLAGS for Bench/run.
 PREFIX ?= /usr/local
 FILE ?= Docs/semantics.md
 JOBS ?= 2
+BENCH_FLAGS ?=
 export JOBS
 
 .PHONY: all demo check sanitize bench install clean
@@ -24,11 +25,16 @@ sanitize:
 	scripts/install-deps
 	scripts/sanitize
 
-# Figures beside CoreFoundation's, in one run.
+# Figures of the library, in both builds, and of its peers, in one run: about ten minutes. With
+# BENCH_FLAGS=--quick two rough ones.
 bench:
-	scripts/install-deps
+	scripts/install-deps bench
 	cmake -S . -B build -G Ninja
-	ninja -C build bench
+	ninja -C build -j $(JOBS) bench-programs
+	cmake -S . -B build-full -G Ninja -DRUNLOOP_CORE=full
+	ninja -C build-full -j $(JOBS) runloop
+	Bench/run $(BENCH_FLAGS) --full build-full --out build/bench.json build/Bench/programs
+	Bench/report build/bench.json Docs/performance.md
 
 # The library alone: neither tests nor examples are built.
 install:

@@ -1,0 +1,133 @@
+"""The rows of the table: what is run, and what the library is to reach."""
+from dataclasses import dataclass
+from typing import Callable, Optional
+
+# In the order of the table's columns: name of the program, heading.
+PEERS = [
+    ("runloop", "RunLoop"),
+    ("full", "RunLoop, full Swift"),
+    ("raw", "raw"),
+    ("raw-wheel", "raw wheel"),
+    ("cf", "CF"),
+    ("glib", "GLib"),
+    ("libuv", "libuv"),
+    ("libevent", "libevent"),
+    ("libev", "libev"),
+    ("sd_event", "sd-event"),
+]
+OTHERS = ["cf", "glib", "libuv", "libevent", "libev", "sd_event"]
+
+
+@dataclass
+class Row:
+    key: str
+    title: str
+    workload: str
+    # The arguments after the number of operations; or all of them, if operations is 0.
+    arguments: tuple = ()
+    # 0: not counted in operations; None: as many as fit; otherwise that many.
+    operations: Optional[int] = None
+    unit: str = "ns"
+    # Which number of the program's output.
+    column: int = 0
+    # The goal in words, and the limit that follows from the medians of the other columns.
+    goal: str = ""
+    limit: Optional[Callable] = None
+    only: Optional[list] = None
+    # One run in place of rounds.
+    once: bool = False
+
+
+def at_most(value):
+    return lambda m: value
+
+
+def of_raw(factor):
+    return lambda m: factor * min(m[p] for p in ("raw", "raw-wheel") if p in m)
+
+
+def below(peer, ceiling=None):
+    return lambda m: min(m.get(peer, float("inf")), ceiling or float("inf"))
+
+
+def size(n):
+    for power, suffix in ((10**6, "M"), (10**3, "k")):
+        if n >= power:
+            return "%g%s" % (n / power, suffix)
+    return str(n)
+
+
+ROWS = [
+    Row("ping_pong_same", "ping-pong, one core", "ping_pong", (1, 0), goal="≤ 1.15 raw", limit=of_raw(1.15)),
+    Row("ping_pong_same_fd", "the same, a descriptor in the mode", "ping_pong", (1, 1), goal="≤ 1.15 raw", limit=of_raw(1.15)),
+    Row("ping_pong_each", "ping-pong, a core each", "ping_pong", (2, 0), goal="≤ 1.05 raw", limit=of_raw(1.05)),
+    Row("ping_pong_each_fd", "the same, a descriptor in the mode", "ping_pong", (2, 1), goal="≤ 1.05 raw", limit=of_raw(1.05)),
+    Row("ping_pong_spin", "a core each, watching 50 µs before sleeping", "ping_pong", (2, 0, 50), goal="≤ 400",
+        limit=at_most(400), only=["runloop", "full", "raw"]),
+    Row("post_1_other", "post, one producer on the other core", "post", (1, 2), operations=10**6, goal="≤ 30", limit=at_most(30)),
+    Row("post_1_same", "post, one producer on the same core", "post", (1, 1), operations=10**6, goal="≤ 18", limit=at_most(18)),
+    Row("post_2_other", "post, two producers on the other core", "post", (2, 2), operations=10**6, goal="≤ 40", limit=at_most(40)),
+    Row("post_2_each", "post, two producers, a core each", "post", (2, 3), operations=10**6, goal="≤ 40", limit=at_most(40)),
+    Row("pass", "pass", "pass", (0,), goal="≤ 40", limit=at_most(40)),
+    Row("pass_observers", "pass, 8 observers", "pass", (8,), goal="≤ 90", limit=at_most(90)),
+    Row("pass_fd", "pass, an idle descriptor", "pass", (0, 1), goal="≤ 1.15 raw", limit=of_raw(1.15)),
+]
+for n in (10, 100, 1000, 10**4, 10**5):
+    ROWS.append(Row("idle_%d" % n, "pass, %s idle sources" % size(n), "pass_idle_sources", (n,)))
+ROWS[-1].goal = "≤ 1.1 × with 10"
+for n in (10, 1000, 10**4, 10**5, 10**6):
+    limit = below("libev", 150 if n == 10**6 else None)
+    ROWS.append(Row("remove_add_%d" % n, "timer remove + add, %s live" % size(n), "timer_remove_add", (n,),
+                    goal="< libev" + (", ≤ 150" if n == 10**6 else ""), limit=limit))
+for n, goal in ((1000, 21), (10**6, 130)):
+    ROWS.append(Row("move_%d" % n, "timer reschedule in a callout, %s live" % size(n), "timer_move", (n,),
+                    goal="≤ %d" % goal, limit=at_most(goal)))
+for n, goal in ((1000, 40), (10**6, 150)):
+    ROWS.append(Row("move_outside_%d" % n, "timer reschedule from another thread, %s live" % size(n), "timer_move_outside", (n,),
+                    goal="≤ %d" % goal, limit=at_most(goal)))
+for n, goal in ((1000, 60), (10**6, 400)):
+    ROWS.append(Row("life_%d" % n, "timer replaced by a new one, %s live" % size(n), "timer_life", (n,),
+                    goal="≤ %d" % goal, limit=at_most(goal)))
+for n, goal in ((1000, 100), (10**5, 120)):
+    ROWS.append(Row("fire_%d" % n, "fire %s one-shots due at once, each" % size(n), "fire_at_once", (n, max(1, 20000 // n)),
+                    operations=0, goal="≤ %d" % goal, limit=at_most(goal)))
+for n, tolerance in ((10**4, 0), (10**4, 1000), (10**5, 0), (1000, 1000)):
+    ROWS.append(Row("spread_%d_%d" % (n, tolerance),
+                    "fire %s one-shots over 50 ms%s, processor time of each" % (size(n), ", 1 ms tolerance" if tolerance else ""),
+                    "fire_spread", (n, tolerance), operations=0, goal="≤ 1.1 raw", limit=of_raw(1.1)))
+ROWS += [
+    Row("late_50", "lateness of a 1 ms timer, p50", "lateness", (1000,), operations=0, unit="µs", goal="≤ 1.05 raw", limit=of_raw(1.05)),
+    Row("late_99", "lateness of a 1 ms timer, p99", "lateness", (1000,), operations=0, unit="µs", column=1),
+    Row("memory_timer", "memory of an idle timer", "memory_timer", (200000,), operations=0, unit="bytes", goal="≤ 160",
+        limit=at_most(160), once=True),
+    Row("memory_source", "memory of an idle source", "memory_source", (200000,), operations=0, unit="bytes", goal="≤ 144",
+        limit=at_most(144), once=True),
+    Row("start", "start, one timer, exit: the whole process", "start", (), operations=0, unit="ms", goal="≤ 0.66 (1.22 empty)"),
+    Row("libraries", "shared libraries loaded", "libraries", (), operations=0, unit="MB", goal="≤ 2.5", limit=at_most(2.5), once=True),
+    Row("idle", "wake-ups of a loop with nothing to do, 10 s", "idle", (0,), operations=0, unit="", goal="0", limit=at_most(0)),
+    Row("idle_fd", "the same, a descriptor in the mode", "idle", (1,), operations=0, unit="", goal="0", limit=at_most(0)),
+    Row("idle_calls", "its system calls", "idle", (0,), operations=0, unit="", goal="0", limit=at_most(0)),
+    Row("idle_fd_calls", "the same, a descriptor in the mode", "idle", (1,), operations=0, unit="", goal="0", limit=at_most(0)),
+]
+BY_KEY = {row.key: row for row in ROWS}
+BY_KEY["idle_%d" % 10**5].limit = lambda m: 1.1 * m["of:idle_10"]
+
+# These do a tenth of their operations first.
+WARM = ("post", "pass", "pass_idle_sources", "timer_remove_add", "timer_move", "timer_move_outside", "timer_life")
+
+# System calls per operation: key of the row, what an operation is, fewer and more operations (None: the arguments
+# say it themselves), the goal.
+CALLS = [
+    ("ping_pong_same", "round trip", 500, 2500, "≤ 4"),
+    ("ping_pong_same_fd", "round trip", 500, 2500, "≤ 4"),
+    ("post_1_other", "post", 20000, 220000, ""),
+    ("post_1_same", "post", 20000, 220000, ""),
+    ("pass", "pass", 200, 5200, "0"),
+    ("pass_fd", "pass", 200, 5200, ""),
+    ("idle_1000", "pass", 200, 1200, "0"),
+    ("remove_add_1000", "remove + add", 1000, 6000, "0"),
+    ("move_1000", "reschedule", 1000, 6000, "0"),
+    ("move_outside_1000", "reschedule", 1000, 6000, "0"),
+    ("life_1000", "replacement", 1000, 6000, "0"),
+    ("late_50", "tick", 200, 1200, "1"),
+]
