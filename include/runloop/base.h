@@ -109,6 +109,8 @@ typedef struct RLRunLoop *RLRunLoopRef;
 typedef struct RLSource *RLSourceRef;
 /** Calls a function at stages of a run: observer.h. CF: CFRunLoopObserverRef. */
 typedef struct RLObserver *RLObserverRef;
+/** A run whose waits another loop makes: foreign.h. CF: none. */
+typedef struct RLForeignRun *RLForeignRunRef;
 /** Calls a function at a date, once or repeatedly: timer.h. CF: CFRunLoopTimerRef. */
 typedef struct RLTimer *RLTimerRef;
 

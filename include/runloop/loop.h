@@ -39,6 +39,8 @@ RL_EXPORT const char *const RL_NONNULL kRLCommonModes;
 
 /** Why a run returned. CF: CFRunLoopRunResult. */
 RL_ENUM(int32_t, RLRunResult) {
+    /** Only from RLForeignRunDispatch: the run is not over. */
+    kRLRunGoesOn = 0,
     /** The mode has no source, timer or queued function left, or never existed. */
     kRLRunFinished = 1,
     /** RLStop was called. */

@@ -9,6 +9,7 @@
  *   observer.h  callbacks at the stages of a run
  *   perform.h   functions queued for a loop; blocks.h: the same for blocks
  *   mainqueue.h libdispatch's main queue, served by the main loop
+ *   foreign.h   runs whose waits another loop makes: GLib's, libuv's, epoll
  *   data.h      bytes with a reference count
  *
  * A program compiles and links with what `pkg-config --cflags --libs runloop` says.
@@ -22,6 +23,7 @@
 #include "blocks.h"
 #include "data.h"
 #include "filedescriptor.h"
+#include "foreign.h"
 #include "loop.h"
 #include "mainqueue.h"
 #include "observer.h"

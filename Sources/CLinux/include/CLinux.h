@@ -23,6 +23,7 @@
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/syscall.h>
+#include <sys/timerfd.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -108,6 +109,17 @@ static inline int rl_membarrier(void) {
 static const uint32_t RL_EPOLLET = 0x80000000u;
 
 static inline int rl_dup_above(int descriptor, int lowest) { return fcntl(descriptor, F_DUPFD_CLOEXEC, lowest); }
+
+/* Makes the number stand for what another descriptor stands for. -1 if that fails. */
+static inline int rl_replace(int number, int descriptor) {
+    return (int)syscall(SYS_dup3, descriptor, number, O_CLOEXEC);
+}
+
+/* Arms a timerfd for an absolute time; disarms it for {0, 0}. Its count is forgotten. */
+static inline int rl_timerfd_arm(int descriptor, int flags, const struct timespec *until) {
+    struct itimerspec setting = {{0, 0}, *until};
+    return timerfd_settime(descriptor, TFD_TIMER_ABSTIME | flags, &setting, NULL);
+}
 
 static inline pid_t rl_gettid(void) { return (pid_t)syscall(SYS_gettid); }
 

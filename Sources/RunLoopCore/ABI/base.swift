@@ -31,6 +31,7 @@ public func RLRelease(_ obj: UnsafeRawPointer?) {
     case .observer: object.cast(to: Observer.self).release()
     case .timer: object.cast(to: Timer.self).release()
     case .fileDescriptor: object.cast(to: FileDescriptor.self).release()
+    case .foreignRun: object.cast(to: ForeignRun.self).release()
     case .freed: break
     }
 }
@@ -49,7 +50,7 @@ public func RLEqual(_ a: UnsafeRawPointer?, _ b: UnsafeRawPointer?) -> Bool {
     switch first.type {
     case .source: return first.cast(to: Source.self).isEqual(second.cast(to: Source.self))
     case .data: return first.cast(to: Data.self).hasSameBytes(as: second.cast(to: Data.self))
-    case .runLoop, .observer, .timer, .fileDescriptor, .freed: return first == second
+    case .runLoop, .observer, .timer, .fileDescriptor, .foreignRun, .freed: return first == second
     }
 }
 
@@ -59,7 +60,7 @@ public func RLHash(_ obj: UnsafeRawPointer?) -> UInt {
     switch object.type {
     case .source: return object.cast(to: Source.self).hashValueOfInfo()
     case .data: return object.cast(to: Data.self).hashOfBytes()
-    case .runLoop, .observer, .timer, .fileDescriptor, .freed: return UInt(bitPattern: obj)
+    case .runLoop, .observer, .timer, .fileDescriptor, .foreignRun, .freed: return UInt(bitPattern: obj)
     }
 }
 

@@ -41,6 +41,7 @@ struct EpollSet {
             return false
         }
         descriptor = highNumber(epoll)
+        forgetRousing()
         return true
     }
 
@@ -49,6 +50,20 @@ struct EpollSet {
         CLinux.close(descriptor)
         descriptor = -1
         EpollSet.releaseWakeDescriptor()
+    }
+
+    /// In the child of `fork`: a set of its own under the same number, which others may have been told. Where there is no room for
+    /// a second descriptor beside it, the number may become another.
+    mutating func renewInChild() {
+        guard isOpen else { return }
+        var fresh = EpollSet()
+        if fresh.open(), rl_replace(descriptor, fresh.descriptor) == 0 {
+            fresh.close()
+        } else {
+            fresh.close()
+            close()
+            _ = open()
+        }
     }
 
     enum Registration {
@@ -115,6 +130,17 @@ struct EpollSet {
             guard case .roused = event else { return event }
         }
     }
+
+    /// Takes the event of an old rousing out of a set of at most three descriptors, so that the set is readable no more for it.
+    /// Level-triggered events stay, whether or not one of them is met on the way.
+    func forgetRousing() {
+        for _ in 0..<3 {
+            guard case .ready = wait(until: nil) else { return }
+        }
+    }
+
+    /// How long to wait before the kernel is asked again for what it had no room for.
+    static var retrySeconds: Double { 0.1 }
 
     /// Wakes a loop that sleeps in the set. Async-signal-safe but for errno. Fails harmlessly if the set is gone.
     static func rouse(_ epoll: Int32) {

@@ -18,6 +18,10 @@ struct RunFrame {
     var stopRequested = false
     /// Step P8 looks at the main dispatch queue: not in a run's first pass nor in the one after a drain (S-GCD-6).
     var mayPeek = false
+    /// The last wait ended with a wake-up.
+    var wasWoken = false
+    /// What makes this run, if a foreign loop makes its waits.
+    var foreign: ForeignRunPointer?
     /// The last reading of the monotonic clock; stale once client code ran.
     var now: Int64 = 0
 }
@@ -41,4 +45,12 @@ enum Event {
     /// The inbox that has been ready longest.
     case inbox
     case mainQueue
+}
+
+/// What the first half of a pass, up to its wait, leaves for the second.
+struct HalfPass {
+    /// P5 performed a source: the wait is a poll.
+    var handledSource: Bool
+    /// The main dispatch queue is ready and served without a wait (P8).
+    var skipsWait: Bool
 }

@@ -35,6 +35,7 @@ enum Fork {
         // A loop that was the main one but not of this thread's is gone like the others (S-FORK-1).
         if let own, own != process.pointee.mainLoop.load(ordering: .relaxed) { own.retain() }
         process.pointee.mainLoop.store(own, ordering: .relaxed)
+        ForeignRun.renewInChild(own)
         var loop = process.pointee.loops
         while let other = loop {
             loop = other.pointee.nextLoop

@@ -35,7 +35,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
             sources[index].release()
         }
         CLinux.free(sources)
-        if wakes && !isCurrent { wakeUp() }  // S-WAKE-15
+        if wakes && mustBeTold { wakeUp() }  // S-WAKE-15
     }
 
     /// The name of the innermost run's mode, from malloc (S-MODE-8).

@@ -83,6 +83,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         pointee.inboxes = InboxList()
         pointee.currentMode.store(nil, ordering: .relaxed)
         pointee.frame = nil
+        pointee.asleepOutside = nil
         pointee.postFloor = 0
         pointee.posts.reset()
         unlock()

@@ -45,8 +45,20 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     /// One pass; nil if another one follows.
     @inline(__always)
     private func pass(_ frame: RunFramePointer, isFirst: Bool) -> RunResult? {
+        let half = passToWait(frame, isFirst: isFirst)
+        let polls = half.handledSource || frame.pointee.polls  // P7
+        var event = Event.mainQueue
+        if !half.skipsWait {
+            pointee.waiting.store(true, ordering: .releasing)
+            event = wait(frame, polls: polls)  // P10
+        }
+        return passFromWait(frame, event, half, polls: polls)
+    }
+
+    /// The steps before the wait.
+    @inline(__always)
+    func passToWait(_ frame: RunFramePointer, isFirst: Bool) -> HalfPass {
         let mode = frame.pointee.mode
-        let onlyFirst = frame.pointee.returnsAfterSource
 
         // P1. What came since the last wait is served by this pass anyway (S-WAKE-4); what came in Entry stays (S-WAKE-3).
         if !isFirst { consumeWakeUp(handingTo: frame.pointee.outer) }
@@ -55,20 +67,27 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         notify(.beforeTimers, in: mode)  // P2
         notify(.beforeSources, in: mode)  // P3
         performPosts(in: mode)  // P4: round A
-        var handledSource = performSources(in: mode, onlyFirst: onlyFirst)  // P5
+        let handledSource = performSources(in: mode, onlyFirst: frame.pointee.returnsAfterSource)  // P5
         if handledSource { performPosts(in: mode) }  // P6: round B
-        let polls = handledSource || frame.pointee.polls  // P7
 
-        var event = Event.mainQueue
-        var isOld = false
-        if peekMainQueue(frame) {  // P8
+        let skipsWait = peekMainQueue(frame)  // P8
+        if skipsWait {
             // What woke the loop before this is served by the next pass.
             frame.pointee.hasWaited = true
             frame.pointee.wokenByInner = false
-        } else {
-            if !polls { notify(.beforeWaiting, in: mode) }  // P9
-            pointee.waiting.store(true, ordering: .releasing)
-            event = wait(frame, polls: polls)  // P10
+        } else if !(handledSource || frame.pointee.polls) {
+            notify(.beforeWaiting, in: mode)  // P9
+        }
+        return HalfPass(handledSource: handledSource, skipsWait: skipsWait)
+    }
+
+    /// The steps after the wait, which ended with `event`.
+    @inline(__always)
+    func passFromWait(_ frame: RunFramePointer, _ event: Event, _ half: HalfPass, polls: Bool) -> RunResult? {
+        let mode = frame.pointee.mode
+        var handledSource = half.handledSource
+        var isOld = false
+        if !half.skipsWait {
             pointee.waiting.store(false, ordering: .releasing)  // P11
             frame.pointee.hasWaited = true
             isOld = !polls && isObserved(.afterWaiting, in: mode)
@@ -99,14 +118,15 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
 
     /// S-RUN-2, S-GCD-3.
     @inline(__always)
-    private func isEmpty(_ mode: ModePointer) -> Bool {
+    func isEmpty(_ mode: ModePointer) -> Bool {
         lock()
         let hasNoItems = mode.hasNoItems
         unlock()
         return hasNoItems && !hasPosts(for: mode) && !servesMainQueue(in: mode)
     }
 
-    private func beginRun(_ frame: RunFramePointer) {
+    func beginRun(_ frame: RunFramePointer) {
+        if pointee.asleepOutside != nil { wakeFromOutside() }
         consumeWakeUp(handingTo: frame.pointee.outer)
         if pointee.stop.exchange(StopState.running, ordering: .sequentiallyConsistent) == StopState.stopRequested {
             frame.pointee.outer?.pointee.stopRequested = true
@@ -115,7 +135,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         pointee.currentMode.store(frame.pointee.mode, ordering: .releasing)
     }
 
-    private func endRun(_ frame: RunFramePointer) {
+    func endRun(_ frame: RunFramePointer) {
         let outer = frame.pointee.outer
         pointee.currentMode.store(outer?.pointee.mode, ordering: .releasing)
         pointee.frame = outer
@@ -127,6 +147,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         }
         let state = outer.pointee.stopRequested ? StopState.stopRequested : StopState.running
         pointee.stop.store(state, ordering: .sequentiallyConsistent)
+        if let foreign = outer.pointee.foreign { foreign.innerRunEnded() }
     }
 
     @inline(__always)

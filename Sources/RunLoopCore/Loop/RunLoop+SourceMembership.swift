@@ -172,7 +172,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
 
     /// A source added by another thread wakes the loop, so that one which is signalled performs at once (S-WAKE-15).
     private func wakeForNewSource(_ source: SourcePointer) {
-        if !source.isPort && !isCurrent { wakeUp() }
+        if !source.isPort && mustBeTold { wakeUp() }
     }
 
     // MARK: Equality

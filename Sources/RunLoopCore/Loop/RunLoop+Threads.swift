@@ -76,6 +76,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     /// goes. Timers, observers and posts stay until the loop is freed (S-LOOP-9, S-LOOP-10).
     fileprivate func threadEnded() {
         abandonCallbacks()
+        endForeignRuns()
         pointee.posts.close()
         // A `cancel` may add a source to a mode that was seen to already, or to a new one. One that does so for ever is left
         // with its sources in the dead loop after as many sweeps as POSIX gives destructors.

@@ -154,8 +154,9 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
 
     /// Uses up the wake-ups that ended this wait, or would have (S-WAKE-2).
     private func takeWakeUp(_ frame: RunFramePointer) -> Event {
+        let wasWoken = consumeWakeUp(handingTo: frame.pointee.outer)
+        frame.pointee.wasWoken = wasWoken || frame.pointee.wokenByInner
         frame.pointee.wokenByInner = false
-        consumeWakeUp(handingTo: frame.pointee.outer)
         return .none
     }
 

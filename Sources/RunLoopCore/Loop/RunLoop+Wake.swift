@@ -55,8 +55,13 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
 
     /// The loop's own thread is awake and will look anyway.
     func lookAgainIfForeign() {
-        if !isCurrent { lookAgain() }
+        if mustBeTold { lookAgain() }
     }
+
+    /// Whether the loop does not know of what the caller just did: the caller is another thread, or the loop waits in a foreign
+    /// loop that called the caller.
+    @inline(__always)
+    var mustBeTold: Bool { !isCurrent || pointee.asleepOutside != nil }
 
     private func rouse(from state: UInt32) {
         guard state >= WakeState.asleepInFutex else { return }
@@ -77,11 +82,13 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     }
 
     /// Takes a pending wake-up away and hands it to those of the outer runs that have not waited in their passes (S-WAKE-9).
-    /// Loop's thread.
-    @inline(__always)
-    func consumeWakeUp(handingTo outer: RunFramePointer?) {
+    /// False if there was none. Loop's thread.
+    @inline(__always) @discardableResult
+    func consumeWakeUp(handingTo outer: RunFramePointer?) -> Bool {
         // Any other state stays: a look again is for the next sleep.
-        if pointee.wake.load(ordering: .sequentiallyConsistent) == WakeState.wakeUp { takeWakeUp(handingTo: outer) }
+        if pointee.wake.load(ordering: .sequentiallyConsistent) != WakeState.wakeUp { return false }
+        takeWakeUp(handingTo: outer)
+        return true
     }
 
     @inline(never)

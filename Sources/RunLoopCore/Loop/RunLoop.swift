@@ -74,6 +74,9 @@ struct RunLoop: ~Copyable {
 
     /// The innermost run. Loop's thread only.
     var frame: RunFramePointer?
+    /// The run of a foreign loop in whose epoll set the loop sleeps: `wake` says "asleep in epoll" although the thread goes on.
+    /// Loop's thread only.
+    var asleepOutside: ForeignRunPointer?
     /// Timers whose callbacks are on the stack. Guarded by `lock`.
     var firing: FiringStack
     /// Notifications under way, innermost first. Loop's thread only.

@@ -13,6 +13,7 @@ enum Description {
         case .observer: describe(cast(object, to: Observer.self), &text)
         case .timer: describe(cast(object, to: Timer.self), &text)
         case .fileDescriptor: describe(cast(object, to: FileDescriptor.self), &text)
+        case .foreignRun: describe(cast(object, to: ForeignRun.self), &text)
         case .freed, nil: trap("RLCopyDescription", "the object was released too often")
         }
         text.append("}")
@@ -62,6 +63,14 @@ enum Description {
         }
         loop.unlock()
         text.append(" )")
+    }
+
+    private static func describe(_ run: ForeignRunPointer, _ text: inout TextBuffer) {
+        begin("RLForeignRun", run, &text)
+        text.append("mode = ")
+        text.appendPrintable(run.pointee.mode.pointee.name)
+        text.append(", valid = ")
+        text.append(run.isValid)
     }
 
     private static func describe(_ source: SourcePointer, _ text: inout TextBuffer) {

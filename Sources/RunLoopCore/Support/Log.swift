@@ -10,6 +10,8 @@ enum LoggedOnce: UInt32 {
     case performOnEndedMain = 3
     case runOfPseudoMode = 4
     case noDescriptor = 5
+    case foreignRunOfPseudoMode = 6
+    case foreignRunOnOtherThread = 7
 }
 
 /// Lines for the person who runs the program (S-ARG-9). They go to the client's handler or to standard error.

@@ -11,6 +11,7 @@ enum ObjectType: UInt32 {
     case observer = 4
     case timer = 5
     case fileDescriptor = 6
+    case foreignRun = 12
 }
 
 /// The first bytes of every object that clients hold. Handles are pointers to it.

@@ -29,6 +29,8 @@ struct Process: ~Copyable {
     var loops: RunLoopPointer?
     /// Loops that were freed; their memory is never unmapped. Guarded by `registryLock`.
     var freeLoops: RunLoopPointer?
+    /// All runs of foreign loops that have a descriptor. Guarded by `registryLock`.
+    var foreignRuns: ForeignRunPointer?
     /// How many epoll sets there are. Guarded by `registryLock`.
     var wakeDescriptorUsers: Int
     /// The shared sets of source callbacks. Guarded by `registryLock`.

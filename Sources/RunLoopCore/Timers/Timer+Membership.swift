@@ -104,6 +104,6 @@ extension UnsafeMutablePointer where Pointee == Timer {
         }
         unlockTimer(owner)
         // Takes effect at once and wakes the loop (S-WAKE-14).
-        if let owner, !owner.isCurrent { owner.wakeUp() }
+        if let owner, owner.mustBeTold { owner.wakeUp() }
     }
 }

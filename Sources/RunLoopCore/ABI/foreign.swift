@@ -1,0 +1,44 @@
+import CRunLoop
+
+// The functions of <runloop/foreign.h>.
+
+@_cdecl("RLForeignRunGetTypeID") @implementation
+public func RLForeignRunGetTypeID() -> UInt { UInt(ObjectType.foreignRun.rawValue) }
+
+@_cdecl("RLForeignRunCreate") @implementation
+public func RLForeignRunCreate(_ mode: UnsafePointer<CChar>?) -> OpaquePointer? {
+    switch ModeName(mode) {
+    case .none: return nil
+    case .common:
+        Log.once(.foreignRunOfPseudoMode, "RLForeignRunCreate", ": kRLCommonModes is no mode to run in")
+        return nil
+    case .named(let name): return ForeignRun.make(name)?.handle
+    }
+}
+
+@_cdecl("RLForeignRunGetDescriptor") @implementation
+public func RLForeignRunGetDescriptor(_ run: OpaquePointer?) -> Int32 {
+    guard let run = object(run, as: ForeignRun.self, "RLForeignRunGetDescriptor"), run.isValid else { return -1 }
+    return run.pointee.set.descriptor
+}
+
+@_cdecl("RLForeignRunPrepare") @implementation
+public func RLForeignRunPrepare(_ run: OpaquePointer?) -> Double {
+    object(run, as: ForeignRun.self, "RLForeignRunPrepare")?.prepare() ?? .infinity
+}
+
+@_cdecl("RLForeignRunDispatch") @implementation
+public func RLForeignRunDispatch(_ run: OpaquePointer?) -> RLRunResult {
+    let result = object(run, as: ForeignRun.self, "RLForeignRunDispatch")?.dispatch()
+    return RLRunResult(rawValue: result?.rawValue ?? 0).unsafelyUnwrapped
+}
+
+@_cdecl("RLForeignRunInvalidate") @implementation
+public func RLForeignRunInvalidate(_ run: OpaquePointer?) {
+    object(run, as: ForeignRun.self, "RLForeignRunInvalidate")?.invalidate()
+}
+
+@_cdecl("RLForeignRunIsValid") @implementation
+public func RLForeignRunIsValid(_ run: OpaquePointer?) -> Bool {
+    object(run, as: ForeignRun.self, "RLForeignRunIsValid")?.isValid ?? false
+}

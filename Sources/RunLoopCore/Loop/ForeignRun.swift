@@ -1,0 +1,468 @@
+import CLinux
+import Synchronization
+
+/// A run whose waits another loop makes: GLib's, libuv's, or a plain epoll loop.
+///
+/// Its passes are those of every run, cut in two at the wait: `prepare` makes the steps before it, `dispatch` those after it.
+/// In between the loop sleeps in `set`, as far as others can tell: the wake word says so, and who wakes it makes the set
+/// ready. The set holds the mode's own set, the wake eventfd, and a timerfd for the next timer, so it is readable when
+/// a dispatch would find something to do. It is made readable too wherever a prepare is due.
+///
+/// Belongs to the loop's thread, but for the references and `isValid`. The loop holds a reference from the first prepare on.
+struct ForeignRun: ~Copyable {
+    let header: ObjectHeader
+    let isValidFlag: Atomic<Bool>
+
+    /// Retained.
+    var loop: RunLoopPointer
+    var mode: ModePointer
+    /// The frame that is in the loop's list while a run is under way.
+    var frame: RunFramePointer
+    var phase: Phase
+    /// Client code is being called by prepare or dispatch.
+    var isBusy: Bool
+    var isFirstPass: Bool
+    /// What the steps before the wait left, in phase `waiting`.
+    var half: HalfPass
+    /// The loop holds a reference.
+    var isHeld: Bool
+
+    /// The descriptor of the foreign loop, and the timerfd in it. Fork's child handler renews them.
+    var set: EpollSet
+    var timer: Int32
+    /// For when the timerfd is armed; `Clock.never` if it is not.
+    var armedFor: Int64
+    /// Guarded by the registry's lock, so that a fork finds the list whole.
+    var nextRun: ForeignRunPointer?
+    var previousRun: ForeignRunPointer?
+
+    enum Phase: UInt8 {
+        /// No run: it has not begun, the last one has given its result, or there is nothing in the mode.
+        case idle = 0
+        /// Between two passes, or before the first.
+        case between
+        /// A stop came in Entry: there is no pass (S-STOP-4).
+        case stoppedInEntry
+        /// At the wait of a pass.
+        case waiting
+    }
+
+    static var modeToken: UInt64 { 1 }
+    static var timerToken: UInt64 { 2 }
+}
+
+typealias ForeignRunPointer = UnsafeMutablePointer<ForeignRun>
+
+extension ForeignRun: Object {
+    static var type: ObjectType { .foreignRun }
+
+    /// A run of a mode of the calling thread's loop; nil where the kernel has no room for its descriptors.
+    static func make(_ name: UnsafePointer<CChar>) -> ForeignRunPointer? {
+        var set = EpollSet()
+        guard set.open() else { return nil }
+        let timer = makeTimer(in: set)
+        guard timer >= 0 else {
+            set.close()
+            return nil
+        }
+        let loop = RunLoop.current()
+        let run = makeRecord(ForeignRun.self)
+        run.pointee.loop = loop
+        loop.retain()
+        run.pointee.mode = loop.makeModeRecord(name)
+        run.pointee.frame = UnsafeMutablePointer<RunFrame>.allocate(capacity: 1)
+        run.pointee.set = set
+        run.pointee.timer = timer
+        run.pointee.armedFor = Clock.never
+        run.pointee.isValidFlag.store(true, ordering: .relaxed)
+        run.initializeHeader()
+        process.pointee.registryLock.lockWord()
+        run.pointee.nextRun = process.pointee.foreignRuns
+        process.pointee.foreignRuns?.pointee.previousRun = run
+        process.pointee.foreignRuns = run
+        process.pointee.registryLock.unlockWord()
+        run.rouse()
+        return run
+    }
+
+    fileprivate static func makeTimer(in set: EpollSet) -> Int32 {
+        let timer = highNumber(timerfd_create(CLOCK_MONOTONIC, Int32(TFD_CLOEXEC | TFD_NONBLOCK)))
+        guard timer >= 0 else { return -1 }
+        if case .added = set.register(timer, events: EPOLLIN.rawValue, token: timerToken) { return timer }
+        close(timer)
+        return -1
+    }
+
+    /// No run is under way, or the loop would hold a reference.
+    static func destroy(_ run: ForeignRunPointer) {
+        run.header.pointee.type.store(ObjectType.freed.rawValue, ordering: .relaxed)
+        run.closeDescriptors()
+        run.pointee.frame.deallocate()
+        run.pointee.loop.release()
+        free(run)
+    }
+
+    /// In the child of `fork`: the runs of the thread that forked get descriptors of their own, the others are over.
+    static func renewInChild(_ own: RunLoopPointer?) {
+        var next = process.pointee.foreignRuns
+        while let run = next {
+            next = run.pointee.nextRun
+            if run.pointee.timer >= 0 { close(run.pointee.timer) }
+            run.pointee.timer = -1
+            run.pointee.armedFor = Clock.never
+            if run.pointee.loop == own {
+                run.pointee.set.renewInChild()
+                run.pointee.timer = makeTimer(in: run.pointee.set)
+                if own?.pointee.asleepOutside == run { own?.wakeFromOutside() }
+                run.rouse()
+            } else {
+                run.pointee.set.close()
+                run.pointee.isValidFlag.store(false, ordering: .relaxed)
+            }
+        }
+    }
+}
+
+extension UnsafeMutablePointer where Pointee == ForeignRun {
+    var isValid: Bool { pointee.isValidFlag.load(ordering: .acquiring) }
+
+    /// Makes the descriptor readable.
+    func rouse() {
+        if pointee.set.isOpen { EpollSet.rouse(pointee.set.descriptor) }
+    }
+
+    /// The loop's thread is called something that this run cannot serve itself: it is in the middle of a callback of the loop.
+    private var isNested: Bool {
+        pointee.isBusy || pointee.loop.pointee.frame != (pointee.phase == .idle ? nil : pointee.frame)
+    }
+
+    // MARK: The three calls
+
+    /// The steps of a pass before its wait, unless they are made already. The seconds until a dispatch has something to do by
+    /// time alone: 0 for at once, infinity for never.
+    func prepare() -> Double {
+        guard isUsable, !isNested else { return .infinity }
+        hold()
+        retain()
+        defer { release() }
+        let loop = pointee.loop
+        if loop.pointee.asleepOutside == self {
+            if loop.pointee.wake.load(ordering: .sequentiallyConsistent) == WakeState.asleepInEpoll { return secondsLeft }
+            loop.leaveSleepOutside()
+        }
+        advance()
+        return isValid ? sleep() : .infinity
+    }
+
+    /// The steps of a pass after its wait, if that is over. nil if the run goes on.
+    func dispatch() -> RunResult? {
+        guard isUsable else { return nil }
+        if isNested {
+            _ = pointee.loop.run(in: .named(pointee.mode.pointee.name), seconds: 0, returnsAfterSource: false)
+            return nil
+        }
+        retain()
+        defer { release() }
+        if pointee.phase != .waiting { _ = prepare() }
+        guard isValid, pointee.phase != .idle else { return nil }
+        pointee.loop.leaveSleepOutside()
+        if pointee.phase == .stoppedInEntry { return finish(.stopped) }
+        return endPass()
+    }
+
+    /// Ends the run, with its Exit observers, and gives the descriptors back. In a callback of the run itself, or of one nested
+    /// in it, the run ends when that returns to it.
+    func invalidate() {
+        guard pointee.loop.isCurrent else {
+            return Log.once(.foreignRunOnOtherThread, "RLForeignRun", ": not the thread that made it; ignored")
+        }
+        guard pointee.isValidFlag.exchange(false, ordering: .acquiringAndReleasing) else { return }
+        retain()
+        defer { release() }
+        if pointee.loop.pointee.asleepOutside == self { pointee.loop.leaveSleepOutside() }
+        if !pointee.isBusy && (pointee.phase == .idle || !isNested) { return end() }
+        pointee.frame.pointee.stopRequested = true
+        if pointee.loop.pointee.frame == pointee.frame { pointee.loop.stop() }
+    }
+
+    /// A run that was nested in the wait is over. The descriptor has been readable since it began.
+    func innerRunEnded() {
+        if pointee.isBusy { return }
+        if !isValid { return end() }
+        if waits { pointee.loop.pointee.waiting.store(true, ordering: .releasing) }
+    }
+
+    /// The run is not valid any more and its own code is not on the stack.
+    func end() {
+        if pointee.phase != .idle { _ = finish(.stopped) }
+        closeDescriptors()
+        letGo()
+    }
+
+    private var isUsable: Bool {
+        guard isValid else { return false }
+        if pointee.loop.isCurrent { return true }
+        Log.once(.foreignRunOnOtherThread, "RLForeignRun", ": not the thread that made it; ignored")
+        return false
+    }
+
+    /// Whether the pass under way has a wait that is no poll.
+    private var waits: Bool { pointee.phase == .waiting && !pointee.half.handledSource && !pointee.half.skipsWait }
+
+    // MARK: Parts of a pass
+
+    /// To the wait of a pass, if there is something in the mode.
+    private func advance() {
+        if pointee.phase == .idle { begin() }
+        if pointee.phase == .between { startPass() }
+    }
+
+    /// E1 and E2, if there is something in the mode.
+    private func begin() {
+        let loop = pointee.loop
+        let mode = pointee.mode
+        guard mode.pointee.exists.load(ordering: .acquiring), !loop.isEmpty(mode) else { return }
+        pointee.frame.initialize(to: RunFrame(outer: nil, mode: mode, returnsAfterSource: false, polls: false))
+        pointee.frame.pointee.foreign = self
+        pointee.phase = .between
+        pointee.isFirstPass = true
+        pointee.isBusy = true
+        loop.beginRun(pointee.frame)
+        loop.notify(.entry, in: mode)
+        pointee.isBusy = false
+        if !isValid { return end() }
+        if loop.isStopRequested(pointee.frame) { pointee.phase = .stoppedInEntry }
+    }
+
+    private func startPass() {
+        pointee.isBusy = true
+        pointee.half = pointee.loop.passToWait(pointee.frame, isFirst: pointee.isFirstPass)
+        pointee.isBusy = false
+        pointee.isFirstPass = false
+        pointee.phase = .waiting
+        if waits { pointee.loop.pointee.waiting.store(true, ordering: .releasing) }
+        if !isValid { end() }
+    }
+
+    /// P10, without waiting, and the steps after it if that is over.
+    private func endPass() -> RunResult? {
+        let loop = pointee.loop
+        let frame = pointee.frame
+        frame.pointee.now = 0
+        frame.pointee.wasWoken = false
+        let half = pointee.half
+        var event = Event.mainQueue
+        if !half.skipsWait {
+            let isOver = half.handledSource || loop.isStopRequested(frame)
+            loop.pointee.waiting.store(true, ordering: .releasing)
+            event = loop.wait(frame, polls: true)
+            if case .none = event, !isOver, !frame.pointee.wasWoken {
+                _ = sleep()
+                return nil
+            }
+        }
+        pointee.isBusy = true
+        let result = loop.passFromWait(frame, event, half, polls: half.handledSource)
+        pointee.isBusy = false
+        pointee.phase = .between
+        if !isValid {
+            end()
+            return .stopped
+        }
+        if let result { return finish(result) }
+        rouse()
+        return nil
+    }
+
+    /// E3
+    private func finish(_ result: RunResult) -> RunResult {
+        let loop = pointee.loop
+        pointee.isBusy = true
+        loop.pointee.waiting.store(false, ordering: .releasing)
+        loop.notify(.exit, in: pointee.mode)
+        loop.endRun(pointee.frame)
+        pointee.isBusy = false
+        pointee.phase = .idle
+        if isValid { rouse() } else { closeDescriptors(); letGo() }
+        return result
+    }
+
+    // MARK: Sleeping
+
+    /// Lets the loop sleep in the set, if nothing ends the wait at once: then the set is readable, and the answer 0.
+    private func sleep() -> Double {
+        let loop = pointee.loop
+        let frame = pointee.frame
+        guard pointee.set.isOpen || renewDescriptors() else { return EpollSet.retrySeconds }
+        while true {
+            let word = loop.pointee.wake.load(ordering: .sequentiallyConsistent)
+            if word == WakeState.lookAgain {
+                _ = loop.pointee.wake.compareExchange(
+                    expected: word, desired: WakeState.awake, ordering: .sequentiallyConsistent)
+            }
+            var until = Clock.never
+            if pointee.phase == .idle {
+                // A loop that is not running forgets wake-ups (S-WAKE-5), but what they were for may be there to run.
+                loop.consumeWakeUp(handingTo: nil)
+                advance()
+                if !isValid { return .infinity }
+                if pointee.phase != .idle { continue }
+            } else {
+                let isOver = word == WakeState.wakeUp || !waits || frame.pointee.wokenByInner || loop.isStopRequested(frame)
+                if isOver { return ready() }
+                guard let end = lookAtMode() else { return ready() }
+                until = end
+            }
+            arm(until)
+            pointee.set.forgetRousing()
+            loop.pointee.sleepingEpoll.store(pointee.set.descriptor, ordering: .releasing)
+            guard loop.pointee.wake.compareExchange(
+                expected: WakeState.awake, desired: WakeState.asleepInEpoll, ordering: .sequentiallyConsistent).exchanged
+            else { continue }
+            loop.pointee.asleepOutside = self
+            // Who makes an inbox ready pushes it and then tells a loop that sleeps; so one of the two sees the other.
+            if pointee.phase == .waiting && loop.pointee.signalled.load(ordering: .sequentiallyConsistent) != nil
+                && pointee.mode.pointee.inboxCount > 0
+            {
+                loop.leaveSleepOutside()
+                continue
+            }
+            return secondsLeft
+        }
+    }
+
+    private func ready() -> Double {
+        rouse()
+        return 0
+    }
+
+    /// Until when the mode has nothing to serve but by its ports; nil if there is something now.
+    private func lookAtMode() -> Int64? {
+        let loop = pointee.loop
+        let mode = pointee.mode
+        let now = Clock.now()
+        let servesMainQueue = loop.servesMainQueue(in: mode)
+        loop.lock()
+        defer { loop.unlock() }
+        mode.pointee.ports.watchMainQueue(servesMainQueue)
+        if mode.pointee.inboxCount > 0 && loop.hasReadyInboxLocked(in: mode) { return nil }
+        var until = Clock.never
+        if !mode.pointee.timers.isEmpty {
+            if mode.pointee.timers.hasDue(Clock.dueLimit(now)) { return nil }
+            until = mode.pointee.timers.nextWake()
+        }
+        guard mode.pointee.ports.needsKernel else { return until }
+        let isToldAll = mode.pointee.ports.retry()
+        if mode.pointee.ports.hasSteady { return nil }
+        let epoll = mode.pointee.ports.epoll
+        if servesMainQueue && !epoll.isOpen && MainQueue.isReady { return nil }
+        if isToldAll && (!epoll.isOpen || watches(epoll)) { return until }
+        return Swift.min(until, now + Int64(EpollSet.retrySeconds * 1e9))
+    }
+
+    /// Sees to it that the mode's set is in the run's. False if the kernel refuses that.
+    private func watches(_ epoll: EpollSet) -> Bool {
+        switch pointee.set.register(epoll.descriptor, events: EPOLLIN.rawValue, token: ForeignRun.modeToken) {
+        case .added, .replaced: return true
+        case .refused, .steady, .later: return false
+        }
+    }
+
+    private func arm(_ until: Int64) {
+        guard until != pointee.armedFor || (until != Clock.never && until <= Clock.now()) else { return }
+        var time = until == Clock.never ? timespec() : timespec(nanoseconds: Swift.max(until, 1))
+        _ = rl_timerfd_arm(pointee.timer, 0, &time)
+        pointee.armedFor = until
+    }
+
+    private var secondsLeft: Double {
+        let until = pointee.armedFor
+        return until == Clock.never ? .infinity : Double(Swift.max(until - Clock.now(), 0)) / 1e9
+    }
+
+    // MARK: Life
+
+    private func hold() {
+        if pointee.isHeld { return }
+        pointee.isHeld = true
+        retain()
+    }
+
+    private func letGo() {
+        guard pointee.isHeld else { return }
+        pointee.isHeld = false
+        release()
+    }
+
+    /// After a fork that found no room for descriptors.
+    private func renewDescriptors() -> Bool {
+        guard pointee.set.open() else { return false }
+        if pointee.timer < 0 { pointee.timer = ForeignRun.makeTimer(in: pointee.set) }
+        if pointee.timer >= 0 { return true }
+        pointee.set.close()
+        return false
+    }
+
+    fileprivate func closeDescriptors() {
+        pointee.set.close()
+        if pointee.timer >= 0 { CLinux.close(pointee.timer) }
+        pointee.timer = -1
+        process.pointee.registryLock.lockWord()
+        defer { process.pointee.registryLock.unlockWord() }
+        if let previous = pointee.previousRun {
+            previous.pointee.nextRun = pointee.nextRun
+        } else if process.pointee.foreignRuns == self {
+            process.pointee.foreignRuns = pointee.nextRun
+        }
+        pointee.nextRun?.pointee.previousRun = pointee.previousRun
+        pointee.nextRun = nil
+        pointee.previousRun = nil
+    }
+
+    /// The loop's thread ends.
+    fileprivate func abandon() {
+        pointee.isValidFlag.store(false, ordering: .releasing)
+        pointee.phase = .idle
+        closeDescriptors()
+        letGo()
+    }
+}
+
+extension UnsafeMutablePointer where Pointee == RunLoop {
+    /// The thread goes on with something else than the wait that the foreign loop makes. A later look finds out what it missed.
+    func wakeFromOutside() {
+        guard let run = pointee.asleepOutside else { return }
+        leaveSleepOutside()
+        pointee.waiting.store(false, ordering: .releasing)
+        run.rouse()
+    }
+
+    fileprivate func leaveSleepOutside() {
+        guard pointee.asleepOutside != nil else { return }
+        pointee.asleepOutside = nil
+        // Unless somebody woke it: what they said stays for the next look.
+        _ = pointee.wake.compareExchange(
+            expected: WakeState.asleepInEpoll, desired: WakeState.awake, ordering: .sequentiallyConsistent)
+    }
+
+    /// The thread ends: nobody can make a wait for it any more.
+    func endForeignRuns() {
+        while true {
+            process.pointee.registryLock.lockWord()
+            var run = process.pointee.foreignRuns
+            while let other = run, other.pointee.loop != self { run = other.pointee.nextRun }
+            process.pointee.registryLock.unlockWord()
+            guard let run else { break }
+            run.retain()
+            if pointee.asleepOutside == run { leaveSleepOutside() }
+            if pointee.frame == run.pointee.frame {
+                pointee.frame = nil
+                pointee.currentMode.store(nil, ordering: .releasing)
+                pointee.stop.store(StopState.notRunning, ordering: .sequentiallyConsistent)
+                pointee.waiting.store(false, ordering: .releasing)
+            }
+            run.abandon()
+            run.release()
+        }
+    }
+}

@@ -1,0 +1,588 @@
+/*
+ * Foreign runs: the waits are made by another loop, here by poll. The probes are static, because
+ * what is left in a loop outlives the case that put it there.
+ */
+#define _GNU_SOURCE
+#include "support.h"
+
+#include <errno.h>
+#include <math.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+static Probe source = {.name = "s"}, timer = {.name = "t"}, function = {.name = "f"};
+static Probe port = {.name = "p"}, late = {.name = "l"};
+static int ends[2];
+
+static void read_one(Probe *self) { read_byte(self->fd); }
+
+/* What the host's poll says of the descriptor within so many milliseconds; -1 waits. */
+static bool is_readable(RLForeignRunRef run, int milliseconds) {
+    struct pollfd entry = {.fd = RLForeignRunGetDescriptor(run), .events = POLLIN};
+    int count;
+    do count = poll(&entry, 1, milliseconds);
+    while (count < 0 && errno == EINTR);
+    return count == 1;
+}
+#define expect_ready(run) ck_assert(is_readable(run, -1))
+#define expect_quiet(run) ck_assert(!is_readable(run, 0))
+#define expect_dispatch(run, expected) ck_assert_int_eq(RLForeignRunDispatch(run), kRLRun##expected)
+
+/* A run of a mode that has an idle source, observed by E BT BS BW AW X. */
+static RLForeignRunRef observed_run(void) {
+    keep_alive(RLGetCurrent(), kRLDefaultMode);
+    observe(RLGetCurrent(), kRLDefaultMode);
+    RLForeignRunRef run = RLForeignRunCreate(kRLDefaultMode);
+    ck_assert_ptr_nonnull(run);
+    return run;
+}
+/* The same, waiting. */
+static RLForeignRunRef waiting_run(void) {
+    RLForeignRunRef run = observed_run();
+    ck_assert(isinf(RLForeignRunPrepare(run)));
+    expect_trace("E BT BS BW");
+    expect_quiet(run);
+    return run;
+}
+static void end_run(RLForeignRunRef run) {
+    RLForeignRunInvalidate(run);
+    RLRelease(run);
+}
+
+RL_TEST(a_pass_is_cut_at_its_wait, "S-FRN-1 S-FRN-5 S-WAKE-10",
+        "Prepare makes the steps before the wait and dispatch those after it, and the loop waits between") {
+    RLRunLoopRef loop = RLGetCurrent();
+    RLForeignRunRef run = observed_run();
+    expect_trace("");
+    ck_assert(!RLIsWaiting(loop));
+    expect_ready(run);
+    probe_perform(&function, loop, kRLDefaultMode);
+    ck_assert(isinf(RLForeignRunPrepare(run)));
+    expect_trace("E BT BS f BW");
+    ck_assert(RLIsWaiting(loop));
+    char *mode = RLCopyCurrentMode(loop);
+    ck_assert_str_eq(mode, kRLDefaultMode);
+    free(mode);
+    expect_quiet(run);
+    RLWakeUp(loop);
+    expect_ready(run);
+    ck_assert(RLIsWaiting(loop));
+    probe_perform(&function, loop, kRLDefaultMode);
+    expect_dispatch(run, GoesOn);
+    ck_assert(!RLIsWaiting(loop));
+    expect_trace("AW f");
+    ck_assert(isinf(RLForeignRunPrepare(run)));
+    expect_trace("BT BS BW");
+    expect_quiet(run);
+    end_run(run);
+    expect_trace("X");
+    mode = RLCopyCurrentMode(loop);
+    ck_assert_ptr_null(mode);
+}
+
+RL_TEST(what_is_done_twice_does_nothing, "S-FRN-2",
+        "A dispatch before the wait is over and a second prepare call nothing") {
+    RLForeignRunRef run = waiting_run();
+    for (int i = 0; i < 3; i++) {
+        expect_dispatch(run, GoesOn);
+        ck_assert(RLIsWaiting(RLGetCurrent()));
+        expect_quiet(run);
+        ck_assert(isinf(RLForeignRunPrepare(run)));
+    }
+    expect_trace("");
+    end_run(run);
+}
+
+RL_TEST(a_performed_source_makes_the_wait_a_poll, "S-FRN-1 S-FRN-4 S-PASS-5 S-PASS-7",
+        "After a signalled source performed there is no waiting: prepare returns 0 and dispatch polls") {
+    RLForeignRunRef run = waiting_run();
+    add_source(&source, kRLDefaultMode);
+    RLSourceSignal(source.source);
+    RLWakeUp(RLGetCurrent());
+    expect_ready(run);
+    expect_dispatch(run, GoesOn);
+    expect_trace("AW");
+    ck_assert_double_eq(RLForeignRunPrepare(run), 0);
+    expect_trace("BT BS s");
+    expect_ready(run);
+    expect_dispatch(run, GoesOn);
+    ck_assert(isinf(RLForeignRunPrepare(run)));
+    expect_trace("BT BS BW");
+    end_run(run);
+}
+
+RL_TEST(a_ready_port_makes_the_descriptor_readable, "S-FRN-3 S-PASS-8",
+        "The descriptor is readable as long as a port of the mode is, and one port is served per pass") {
+    make_pipe(ends);
+    port.action = read_one;
+    RLForeignRunRef run = observed_run();
+    add_port(&port, ends[0], kRLDefaultMode);
+    ck_assert(isinf(RLForeignRunPrepare(run)));
+    expect_quiet(run);
+    write_byte(ends[1]);
+    write_byte(ends[1]);
+    for (int i = 0; i < 2; i++) {
+        expect_ready(run);
+        expect_dispatch(run, GoesOn);
+        ck_assert(isinf(RLForeignRunPrepare(run)));
+    }
+    expect_quiet(run);
+    expect_trace("E BT BS BW AW p BT BS BW AW p BT BS BW");
+    end_run(run);
+}
+
+RL_TEST(a_due_timer_makes_the_descriptor_readable, "S-FRN-3 S-FRN-4 S-TMR-20",
+        "Prepare tells the time to the next timer, and the descriptor is readable then, not before") {
+    RLForeignRunRef run = observed_run();
+    double start = monotonic_now();
+    add_timer(&timer, date_in(0.05), 0, kRLDefaultMode);
+    double left = RLForeignRunPrepare(run);
+    ck_assert_double_le(left, 0.0501);
+    trace_take();
+    while (count_of(&timer.calls) == 0) {
+        expect_ready(run);
+        expect_dispatch(run, GoesOn);
+        if (count_of(&timer.calls) == 0) expect_trace("");
+    }
+    ck_assert_double_ge(monotonic_now() - start, 0.0499);
+    expect_trace("AW t");
+    ck_assert(isinf(RLForeignRunPrepare(run)));
+    expect_quiet(run);
+    end_run(run);
+}
+
+RL_TEST(a_stop_ends_the_run, "S-FRN-3 S-FRN-6 S-STOP-6",
+        "A stop in the wait makes the descriptor readable; the dispatch returns Stopped after Exit") {
+    RLForeignRunRef run = waiting_run();
+    Thread *other = thread_start(call_stop, RLGetCurrent());
+    expect_ready(run);
+    thread_join(other);
+    expect_dispatch(run, Stopped);
+    expect_trace("AW X");
+    ck_assert(isinf(RLForeignRunPrepare(run)));
+    expect_trace("E BT BS BW");
+    end_run(run);
+}
+
+static void stop_in_entry(Probe *self) {
+    if (self->activity == kRLEntry) RLStop(self->loop);
+}
+
+RL_TEST(a_stop_in_entry_makes_no_pass, "S-FRN-7 S-STOP-4",
+        "After a stop in Entry there is no pass; prepare returns 0 and the dispatch Stopped") {
+    static Probe stopper = {.name = "e", .action = stop_in_entry};
+    RLForeignRunRef run = observed_run();
+    add_observer(&stopper, kRLEntry, kRLDefaultMode);
+    ck_assert_double_eq(RLForeignRunPrepare(run), 0);
+    expect_ready(run);
+    expect_dispatch(run, Stopped);
+    expect_trace("E e X");
+    end_run(run);
+}
+
+RL_TEST(the_hosts_code_is_heard_in_the_wait, "S-FRN-3 S-FRN-5 S-WAKE-13 S-WAKE-14 S-WAKE-15",
+        "What code called by the host adds or re-dates during the wait makes the descriptor readable") {
+    make_pipe(ends);
+    port.action = read_one;
+    RLForeignRunRef run = waiting_run();
+    RLRunLoopRef loop = RLGetCurrent();
+    /* A timer, found by a look that makes no pass of its own. */
+    add_timer(&timer, FAR_FUTURE, 0, kRLDefaultMode);
+    expect_ready(run);
+    expect_dispatch(run, GoesOn);
+    expect_trace("");
+    expect_quiet(run);
+    ck_assert_double_ge(RLForeignRunPrepare(run), 1000);
+    /* Its date. */
+    RLTimerSetNextFireDate(timer.timer, 0);
+    expect_ready(run);
+    expect_dispatch(run, GoesOn);
+    expect_trace("AW t");
+    ck_assert(isinf(RLForeignRunPrepare(run)));
+    trace_take();
+    /* A port that is ready already. */
+    write_byte(ends[1]);
+    add_port(&port, ends[0], kRLDefaultMode);
+    expect_ready(run);
+    expect_dispatch(run, GoesOn);
+    expect_trace("AW p");
+    ck_assert(isinf(RLForeignRunPrepare(run)));
+    trace_take();
+    /* A source that is signalled already. */
+    RLSourceSignal(probe_source(&source, 0));
+    RLAddSource(loop, source.source, kRLDefaultMode);
+    expect_ready(run);
+    expect_dispatch(run, GoesOn);
+    ck_assert_double_eq(RLForeignRunPrepare(run), 0);
+    expect_trace("AW BT BS s");
+    end_run(run);
+}
+
+RL_TEST(no_run_begins_in_an_empty_mode, "S-FRN-6 S-RUN-4 S-MODE-3",
+        "In a missing mode nothing is called; the descriptor tells when something is added") {
+    observe(RLGetCurrent(), kRLDefaultMode);
+    RLForeignRunRef run = RLForeignRunCreate("mine");
+    RLIndex count;
+    free(RLCopyAllModes(RLGetCurrent(), &count));
+    ck_assert_int_eq(count, 1);
+    ck_assert(isinf(RLForeignRunPrepare(run)));
+    expect_quiet(run);
+    ck_assert(!RLIsWaiting(RLGetCurrent()));
+    RLWakeUp(RLGetCurrent());
+    expect_ready(run);
+    expect_dispatch(run, GoesOn);
+    expect_quiet(run);
+    observe(RLGetCurrent(), "mine");
+    expect_trace("");
+    add_timer(&timer, 0, 0, "mine");
+    expect_ready(run);
+    expect_dispatch(run, Finished);
+    expect_trace("E BT BS BW AW t X");
+    ck_assert(isinf(RLForeignRunPrepare(run)));
+    expect_quiet(run);
+    expect_dispatch(run, GoesOn);
+    expect_trace("");
+    end_run(run);
+    expect_trace("");
+}
+
+static void post_and_wake(void *loop) {
+    probe_perform(&function, loop, "mine");
+    RLWakeUp(loop);
+}
+
+RL_TEST(a_post_begins_a_run, "S-FRN-6 S-WAKE-8",
+        "A function posted to an empty mode from another thread is performed") {
+    RLForeignRunRef run = RLForeignRunCreate("mine");
+    ck_assert(isinf(RLForeignRunPrepare(run)));
+    Thread *other = thread_start(post_and_wake, RLGetCurrent());
+    expect_ready(run);
+    thread_join(other);
+    expect_dispatch(run, GoesOn);
+    expect_trace("f");
+    end_run(run);
+}
+
+static void run_nested(Probe *self) {
+    ck_assert(!self->data || !RLIsWaiting(self->loop));
+    expect_run(kRLDefaultMode, 0, false, TimedOut);
+}
+
+RL_TEST(the_host_runs_the_loop_in_the_wait, "S-FRN-8 S-FRN-5 S-WAKE-9 S-NEST-1",
+        "A run made by the host's code in the wait is nested, and the wait goes on after it") {
+    add_source(&source, "inner");
+    RLForeignRunRef run = waiting_run();
+    RLRunLoopRef loop = RLGetCurrent();
+    RLSourceSignal(source.source);
+    source.action = run_nested;
+    source.data = &source;
+    expect_run("inner", 60, true, HandledSource);
+    ck_assert(RLIsWaiting(loop));
+    expect_trace("s E BT BS X");
+    expect_ready(run);
+    expect_dispatch(run, GoesOn);
+    expect_quiet(run);
+    expect_trace("");
+    /* A wake-up that the nested run saw counts for the outer wait, too. */
+    source.action = action_wake_up;
+    RLSourceSignal(source.source);
+    expect_run("inner", 60, true, HandledSource);
+    expect_ready(run);
+    expect_dispatch(run, GoesOn);
+    expect_trace("s AW");
+    end_run(run);
+}
+
+RL_TEST(a_stop_before_a_nested_run_is_kept, "S-FRN-8 S-STOP-3",
+        "A stop in the wait, then a nested run: the nested one is not touched, the foreign one ends") {
+    RLForeignRunRef run = waiting_run();
+    add_source(&source, "inner");
+    RLSourceSignal(source.source);
+    RLStop(RLGetCurrent());
+    expect_run("inner", 60, true, HandledSource);
+    expect_ready(run);
+    expect_dispatch(run, Stopped);
+    expect_trace("s AW X");
+    end_run(run);
+}
+
+static RLForeignRunRef inner_target;
+static void dispatch_inside(Probe *self) {
+    (void)self;
+    ck_assert(isinf(RLForeignRunPrepare(inner_target)));
+    RLSourceSignal(late.source);
+    expect_dispatch(inner_target, GoesOn);
+}
+
+RL_TEST(a_dispatch_in_a_callback_is_a_nested_poll, "S-FRN-9 S-RUN-17",
+        "A dispatch inside a callback of the run makes one nested pass that does not wait") {
+    RLForeignRunRef run = inner_target = waiting_run();
+    timer.action = dispatch_inside;
+    add_source(&late, kRLDefaultMode);
+    add_timer(&timer, 0, 0, kRLDefaultMode);
+    expect_ready(run);
+    expect_dispatch(run, GoesOn);
+    expect_trace("AW t E BT BS l X");
+    end_run(run);
+}
+
+static void invalidate_inside(Probe *self) {
+    (void)self;
+    RLForeignRunInvalidate(inner_target);
+    ck_assert(!RLForeignRunIsValid(inner_target));
+}
+
+RL_TEST(invalidation_closes_the_descriptors, "S-FRN-10",
+        "Invalidation calls Exit if a run is under way, closes what was opened, and ends all") {
+    RLGetCurrent();
+    int before = count_descriptors();
+    RLForeignRunRef run = RLForeignRunCreate("mine");
+    ck_assert(RLForeignRunIsValid(run));
+    end_run(run);
+    ck_assert_int_eq(count_descriptors(), before);
+    run = waiting_run();
+    RLForeignRunInvalidate(run);
+    expect_trace("X");
+    ck_assert_int_eq(RLForeignRunGetDescriptor(run), -1);
+    ck_assert(!RLForeignRunIsValid(run));
+    ck_assert(isinf(RLForeignRunPrepare(run)));
+    expect_dispatch(run, GoesOn);
+    RLForeignRunInvalidate(run);
+    expect_trace("");
+    RLRelease(run);
+    ck_assert_int_eq(count_descriptors(), before);
+    expect_run(kRLDefaultMode, 0, false, TimedOut);
+    expect_trace("E BT BS X");
+}
+
+RL_TEST(invalidation_in_a_callback_comes_after_it, "S-FRN-10",
+        "Invalidation inside the run's callbacks takes effect when they have returned") {
+    RLGetCurrent();
+    int before = count_descriptors();
+    RLForeignRunRef run = inner_target = waiting_run();
+    timer.action = invalidate_inside;
+    add_timer(&timer, 0, 0, kRLDefaultMode);
+    expect_dispatch(run, Stopped);
+    expect_trace("AW t X");
+    RLRelease(run);
+    ck_assert_int_eq(count_descriptors(), before);
+    /* In prepare's part of a pass. */
+    run = inner_target = RLForeignRunCreate(kRLDefaultMode);
+    add_source(&source, kRLDefaultMode);
+    source.action = invalidate_inside;
+    RLSourceSignal(source.source);
+    ck_assert(isinf(RLForeignRunPrepare(run)));
+    expect_trace("E BT BS s X");
+    RLRelease(run);
+    ck_assert_int_eq(count_descriptors(), before);
+}
+
+RL_TEST(invalidation_in_a_nested_run_comes_after_it, "S-FRN-10 S-FRN-8",
+        "Invalidation in a run that is nested in the wait takes effect when that run has returned") {
+    RLForeignRunRef run = inner_target = waiting_run();
+    add_source(&source, "inner");
+    observe_as(RLGetCurrent(), "inner", "n.");
+    source.action = invalidate_inside;
+    RLSourceSignal(source.source);
+    expect_run("inner", 60, true, HandledSource);
+    expect_trace("n.E n.BT n.BS s n.X X");
+    RLRelease(run);
+    ck_assert(!RLIsWaiting(RLGetCurrent()));
+}
+
+static void use_elsewhere(void *run) {
+    ck_assert(isinf(RLForeignRunPrepare(run)));
+    expect_dispatch(run, GoesOn);
+    RLForeignRunInvalidate(run);
+    ck_assert(RLForeignRunIsValid(run));
+}
+
+RL_TEST(other_threads_cannot_use_it, "S-FRN-11",
+        "On another thread prepare, dispatch and invalidate do nothing but log one line") {
+    log_capture();
+    RLForeignRunRef run = observed_run();
+    thread_join(thread_start(use_elsewhere, run));
+    ck_assert_int_eq(log_count(), 1);
+    expect_trace("");
+    end_run(run);
+}
+
+static RLForeignRunRef left_behind[2];
+static void leave_runs(LoopThread *self) {
+    (void)self;
+    keep_alive(RLGetCurrent(), "mine");
+    observe(RLGetCurrent(), "mine");
+    left_behind[0] = RLForeignRunCreate("mine");
+    RLForeignRunPrepare(left_behind[0]);
+    left_behind[1] = RLForeignRunCreate("idle");
+    RLRetain(left_behind[0]);
+    RLRelease(left_behind[1]);
+}
+
+RL_TEST(the_end_of_its_thread_ends_it, "S-FRN-11 S-LOOP-16",
+        "A run whose thread ends becomes invalid, its descriptors are closed, and Exit is not called") {
+    int before = count_descriptors();
+    LoopThread thread;
+    loop_thread_start(&thread, leave_runs, NULL);
+    thread_join(thread.thread);
+    ck_assert(!RLForeignRunIsValid(left_behind[0]));
+    expect_dispatch(left_behind[0], GoesOn);
+    expect_trace("E BT BS BW");
+    RLRelease(left_behind[0]);
+    RLRelease(left_behind[0]);
+    ck_assert_int_eq(count_descriptors(), before);
+}
+
+RL_TEST(no_descriptors_no_run, "S-FRN-12 S-ARG-10",
+        "Whatever number of descriptors is missing, create returns NULL and leaves none open") {
+    RLGetCurrent();
+    struct rlimit old, limit;
+    ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &old), 0);
+    int fillers[64], filled = 0, fd;
+    limit = (struct rlimit){48, old.rlim_max};
+    ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
+    while ((fd = dup(0)) >= 0) fillers[filled++] = fd;
+    ck_assert_int_eq(errno, EMFILE);
+    RLForeignRunRef run = NULL;
+    int failures = 0;
+    while (run == NULL) {
+        ck_assert_int_gt(filled, 0);
+        run = RLForeignRunCreate(kRLDefaultMode);
+        if (run == NULL) {
+            /* None was left open: exactly those that were closed can be had. */
+            int again[8], had = 0;
+            while ((fd = dup(0)) >= 0) again[had++] = fd;
+            ck_assert_int_eq(had, failures);
+            while (had > 0) close(again[--had]);
+            failures++;
+            close(fillers[--filled]);
+        }
+    }
+    ck_assert_int_ge(failures, 3);
+    while (filled > 0) close(fillers[--filled]);
+    ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &old), 0);
+    keep_alive(RLGetCurrent(), kRLDefaultMode);
+    ck_assert(isinf(RLForeignRunPrepare(run)));
+    RLWakeUp(RLGetCurrent());
+    expect_ready(run);
+    end_run(run);
+}
+
+static RLForeignRunRef forked_run;
+static int forked_number;
+static void go_on_in_child(void *argument) {
+    (void)argument;
+    ck_assert(RLForeignRunIsValid(forked_run));
+    ck_assert_int_eq(RLForeignRunGetDescriptor(forked_run), forked_number);
+    expect_ready(forked_run);
+    expect_dispatch(forked_run, GoesOn);
+    expect_quiet(forked_run);
+    ck_assert(RLIsWaiting(RLGetCurrent()));
+    RLWakeUp(RLGetCurrent());
+    expect_ready(forked_run);
+    expect_dispatch(forked_run, GoesOn);
+    ck_assert(isinf(RLForeignRunPrepare(forked_run)));
+    add_timer(&timer, date_in(0.02), 0, kRLDefaultMode);
+    while (count_of(&timer.calls) == 0) {
+        expect_ready(forked_run);
+        expect_dispatch(forked_run, GoesOn);
+    }
+    end_run(forked_run);
+    expect_trace("AW BT BS BW AW t X");
+}
+
+RL_TEST(a_child_goes_on_with_the_run, "S-FRN-13 S-FORK-1",
+        "In the child of fork the run goes on under the same number, and the parent does not notice") {
+    forked_run = waiting_run();
+    forked_number = RLForeignRunGetDescriptor(forked_run);
+    ChildResult result = run_child(go_on_in_child, NULL);
+    ck_assert_msg(result.status == 0, "the child ended with %#x: %s", result.status, result.output);
+    expect_quiet(forked_run);
+    expect_trace("");
+    RLWakeUp(RLGetCurrent());
+    expect_ready(forked_run);
+    expect_dispatch(forked_run, GoesOn);
+    expect_trace("AW");
+    end_run(forked_run);
+}
+
+/* A host that only watches the descriptor serves everything. */
+
+enum { rounds = 2000 };
+static int posted;
+static void send_many(void *argument) {
+    (void)argument;
+    for (int i = 0; i < rounds; i++) {
+        RLSourceSignal(source.source);
+        RLWakeUp(source.loop);
+        probe_perform(&function, source.loop, kRLDefaultMode);
+        RLWakeUp(source.loop);
+        __atomic_add_fetch(&posted, 1, __ATOMIC_SEQ_CST);
+        /* The next one only when this one was served: none may wait for another wake-up. */
+        wait_until_count(&function.calls, i + 1);
+        wait_until_count(&source.calls, i + 1);
+    }
+    RLStop(source.loop);
+}
+
+RL_TEST(a_host_that_watches_the_descriptor_misses_nothing, "S-FRN-2 S-FRN-3 S-WAKE-8",
+        "A host with no prepare step that dispatches when the descriptor is readable loses no signal") {
+    source.name = function.name = NULL;
+    add_source(&source, kRLDefaultMode);
+    RLForeignRunRef run = RLForeignRunCreate(kRLDefaultMode);
+    Thread *sender = thread_start(send_many, NULL);
+    RLRunResult result;
+    int host = epoll_create1(EPOLL_CLOEXEC);
+    struct epoll_event event = {.events = EPOLLIN};
+    ck_assert_int_eq(epoll_ctl(host, EPOLL_CTL_ADD, RLForeignRunGetDescriptor(run), &event), 0);
+    do {
+        int count = epoll_wait(host, &event, 1, -1);
+        ck_assert(count == 1 || errno == EINTR);
+        result = RLForeignRunDispatch(run);
+    } while (result == kRLRunGoesOn);
+    ck_assert_int_eq(result, kRLRunStopped);
+    thread_join(sender);
+    ck_assert_int_eq(source.calls, rounds);
+    ck_assert_int_eq(function.calls, rounds);
+    close(host);
+    end_run(run);
+}
+
+RL_TEST(a_host_with_a_prepare_step_misses_nothing, "S-FRN-1 S-FRN-3 S-WAKE-8",
+        "A host that prepares, waits and dispatches loses no signal") {
+    source.name = function.name = NULL;
+    add_source(&source, kRLDefaultMode);
+    RLForeignRunRef run = RLForeignRunCreate(kRLDefaultMode);
+    Thread *sender = thread_start(send_many, NULL);
+    RLRunResult result = kRLRunGoesOn;
+    while (result == kRLRunGoesOn) {
+        if (RLForeignRunPrepare(run) > 0) expect_ready(run);
+        result = RLForeignRunDispatch(run);
+    }
+    ck_assert_int_eq(result, kRLRunStopped);
+    thread_join(sender);
+    ck_assert_int_eq(source.calls, rounds);
+    end_run(run);
+}
+
+RL_TEST(arguments, "S-FRN-6 S-ARG-1",
+        "NULL does nothing, and NULL and the pseudo-mode are no modes") {
+    log_capture();
+    ck_assert_ptr_null(RLForeignRunCreate(NULL));
+    ck_assert_ptr_null(RLForeignRunCreate(kRLCommonModes));
+    ck_assert_int_eq(RLForeignRunGetDescriptor(NULL), -1);
+    ck_assert(isinf(RLForeignRunPrepare(NULL)));
+    expect_dispatch(NULL, GoesOn);
+    RLForeignRunInvalidate(NULL);
+    ck_assert(!RLForeignRunIsValid(NULL));
+    RLForeignRunRef run = RLForeignRunCreate("");
+    ck_assert_uint_eq(RLGetTypeIDOf(run), RLForeignRunGetTypeID());
+    ck_assert(RLEqual(run, run));
+    char *text = RLCopyDescription(run);
+    ck_assert_ptr_nonnull(strstr(text, "RLForeignRun"));
+    free(text);
+    end_run(run);
+}
