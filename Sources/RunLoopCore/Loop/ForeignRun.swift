@@ -301,6 +301,7 @@ extension UnsafeMutablePointer where Pointee == ForeignRun {
                     expected: word, desired: WakeState.awake, ordering: .sequentiallyConsistent)
             }
             var until = Clock.never
+            var hasInboxes = false
             if pointee.phase == .idle {
                 // A loop that is not running forgets wake-ups (S-WAKE-5), but what they were for may be there to run.
                 loop.consumeWakeUp(handingTo: nil)
@@ -310,8 +311,9 @@ extension UnsafeMutablePointer where Pointee == ForeignRun {
             } else {
                 let isOver = word == WakeState.wakeUp || !waits || frame.pointee.wokenByInner || loop.isStopRequested(frame)
                 if isOver { return ready() }
-                guard let end = lookAtMode() else { return ready() }
-                until = end
+                guard let look = lookAtMode() else { return ready() }
+                until = look.until
+                hasInboxes = look.hasInboxes
             }
             arm(until)
             pointee.set.forgetRousing()
@@ -321,9 +323,7 @@ extension UnsafeMutablePointer where Pointee == ForeignRun {
             else { continue }
             loop.pointee.asleepOutside = self
             // Who makes an inbox ready pushes it and then tells a loop that sleeps; so one of the two sees the other.
-            if pointee.phase == .waiting && loop.pointee.signalled.load(ordering: .sequentiallyConsistent) != nil
-                && pointee.mode.pointee.inboxCount > 0
-            {
+            if hasInboxes && loop.pointee.signalled.load(ordering: .sequentiallyConsistent) != nil {
                 loop.leaveSleepOutside()
                 continue
             }
@@ -337,7 +337,7 @@ extension UnsafeMutablePointer where Pointee == ForeignRun {
     }
 
     /// Until when the mode has nothing to serve but by its ports; nil if there is something now.
-    private func lookAtMode() -> Int64? {
+    private func lookAtMode() -> (until: Int64, hasInboxes: Bool)? {
         let loop = pointee.loop
         let mode = pointee.mode
         let now = Clock.now()
@@ -345,19 +345,20 @@ extension UnsafeMutablePointer where Pointee == ForeignRun {
         loop.lock()
         defer { loop.unlock() }
         mode.pointee.ports.watchMainQueue(servesMainQueue)
-        if mode.pointee.inboxCount > 0 && loop.hasReadyInboxLocked(in: mode) { return nil }
+        let hasInboxes = mode.pointee.inboxCount > 0
+        if hasInboxes && loop.hasReadyInboxLocked(in: mode) { return nil }
         var until = Clock.never
         if !mode.pointee.timers.isEmpty {
             if mode.pointee.timers.hasDue(Clock.dueLimit(now)) { return nil }
             until = mode.pointee.timers.nextWake()
         }
-        guard mode.pointee.ports.needsKernel else { return until }
+        guard mode.pointee.ports.needsKernel else { return (until, hasInboxes) }
         let isToldAll = mode.pointee.ports.retry()
         if mode.pointee.ports.hasSteady { return nil }
         let epoll = mode.pointee.ports.epoll
         if servesMainQueue && !epoll.isOpen && MainQueue.isReady { return nil }
-        if isToldAll && (!epoll.isOpen || watches(epoll)) { return until }
-        return Swift.min(until, now + Int64(EpollSet.retrySeconds * 1e9))
+        if isToldAll && (!epoll.isOpen || watches(epoll)) { return (until, hasInboxes) }
+        return (Swift.min(until, now + Int64(EpollSet.retrySeconds * 1e9)), hasInboxes)
     }
 
     /// Sees to it that the mode's set is in the run's. False if the kernel refuses that.
@@ -455,9 +456,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
             guard let run else { break }
             run.retain()
             if pointee.asleepOutside == run { leaveSleepOutside() }
-            if pointee.frame == run.pointee.frame {
-                pointee.frame = nil
-                pointee.currentMode.store(nil, ordering: .releasing)
+            if run.pointee.phase != .idle {
                 pointee.stop.store(StopState.notRunning, ordering: .sequentiallyConsistent)
                 pointee.waiting.store(false, ordering: .releasing)
             }
