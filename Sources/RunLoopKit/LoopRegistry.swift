@@ -39,7 +39,8 @@ enum LoopRegistry {
         if let known = pthread_getspecific(key) {
             return Unmanaged<RunLoop>.fromOpaque(known).takeUnretainedValue()
         }
-        let loop = wrapper(of: RLGetCurrent())
+        let reference = RLGetCurrent()
+        let loop = reference == RLGetMain() ? RunLoop.main : wrapper(of: reference)
         // A destructor of another key may come here after ours ran: the value set now is destroyed
         // in a later round of the thread's destructors.
         let kept = Unmanaged.passRetained(loop)

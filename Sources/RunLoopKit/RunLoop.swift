@@ -44,9 +44,13 @@ public final class RunLoop: @unchecked Sendable {
 
     /// The loop of the process's initial thread, whichever thread asks first.
     ///
+    /// In its common modes it also serves `DispatchQueue.main` and `@MainActor` code, so those modes are never empty: a run
+    /// of it ends by ``stop()`` or its time (S-GCD-1, S-GCD-3). Foundation's main loop in the same program serves the same
+    /// queue while it runs; neither takes anything from the other.
+    ///
     /// - Threads: any.
     /// - Foundation: `RunLoop.main`. CF: `CFRunLoopGetMain`.
-    public static let main = LoopRegistry.wrapper(of: RLGetMain())
+    public static let main = attachedMain()
 
     /// The loop as the C functions take it, an `RLRunLoopRef`.
     ///

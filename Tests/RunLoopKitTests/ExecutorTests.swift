@@ -1,0 +1,321 @@
+import RunLoopKit
+import Synchronization
+import Testing
+
+#if canImport(Glibc)
+import Glibc
+#endif
+
+/// A thread whose loop runs until it is stopped.
+final class LoopThread: Sendable {
+    let loop: RunLoop
+    private let thread: TestThread<Void>
+
+    init() {
+        let ready = Promise<RunLoop>()
+        thread = TestThread {
+            let loop = RunLoop.current
+            let source = loop.keepAlive()
+            loop.perform { ready.fulfil(loop) }
+            loop.run(mode: .default)
+            source.invalidate()
+        }
+        loop = ready.value
+    }
+
+    /// Stops the loop and waits for the end of the thread.
+    func end() {
+        loop.perform { RunLoop.current.stop() }
+        loop.wakeUp()
+        thread.join()
+    }
+}
+
+/// An actor that lives on a loop's thread.
+private actor Counter {
+    nonisolated let executor: RunLoopExecutor
+    private(set) var count = 0
+    private var isInside = false
+    nonisolated var unownedExecutor: UnownedSerialExecutor { executor.asUnownedSerialExecutor() }
+
+    init(on loop: RunLoop) { executor = loop.executor }
+
+    func increment() -> pthread_t {
+        precondition(!isInside)
+        isInside = true
+        count += 1
+        isInside = false
+        return pthread_self()
+    }
+
+    /// Runs the loop under the actor's own job.
+    func runNested() -> Int {
+        runCurrentLoop()
+        return count
+    }
+}
+
+/// A run is not for asynchronous code; this is a function that an actor calls without suspending.
+private func runCurrentLoop() { RunLoop.current.run(mode: .default, for: .zero) }
+
+private func threadOf(_ loop: RunLoop) async throws -> pthread_t { try await loop.perform { pthread_self() } }
+
+/// Actors and tasks on a loop's thread, and awaited closures.
+@Suite struct ExecutorTests {
+    @Test("An actor's methods run on the loop's thread")
+    func actorOnLoop() async throws {
+        let thread = LoopThread()
+        let counter = Counter(on: thread.loop)
+        let expected = try await threadOf(thread.loop)
+        for _ in 0..<100 { #expect(pthread_equal(await counter.increment(), expected) != 0) }
+        #expect(await counter.count == 100)
+        thread.end()
+    }
+
+    @Test("In a timer's closure on the loop's thread assumeIsolated of its actor holds")
+    func assumeIsolated() async throws {
+        let thread = LoopThread()
+        let counter = Counter(on: thread.loop)
+        let counts: Int = await withCheckedContinuation { continuation in
+            let timer = Timer(timeInterval: .milliseconds(1), repeats: false) { _ in
+                counter.assumeIsolated { counter in
+                    _ = counter.increment()
+                    continuation.resume(returning: counter.count)
+                }
+            }
+            thread.loop.add(timer, forMode: .default)
+        }
+        #expect(counts == 1)
+        #expect(try await thread.loop.perform { counter.executor.isIsolatingCurrentContext() } == true)
+        #expect(counter.executor.isIsolatingCurrentContext() == false)
+        thread.end()
+    }
+
+    @Test("Many tasks use an actor at once; none is lost and none overlaps another")
+    func manyTasks() async throws {
+        let thread = LoopThread()
+        let counter = Counter(on: thread.loop)
+        await withTaskGroup(of: Void.self) { group in
+            for _ in 0..<20 { group.addTask { for _ in 0..<50 { _ = await counter.increment() } } }
+        }
+        #expect(await counter.count == 1000)
+        thread.end()
+    }
+
+    @Test("A loop has one executor as long as it is held")
+    func oneExecutor() {
+        let thread = LoopThread()
+        let executor = thread.loop.executor
+        #expect(thread.loop.executor === executor)
+        #expect(executor.loop == thread.loop)
+        thread.end()
+    }
+
+    @Test("A task with the executor as its preference runs its own code there, and comes back there")
+    func taskExecutor() async throws {
+        let thread = LoopThread()
+        let expected = try await threadOf(thread.loop)
+        let executor = thread.loop.executor
+        let threads = await Task(executorPreference: executor) {
+            let first = pthread_self()
+            await Task.yield()
+            try? await Task.sleep(for: .milliseconds(1))
+            return [first, pthread_self()]
+        }.value
+        for thread in threads { #expect(pthread_equal(thread, expected) != 0) }
+        thread.end()
+    }
+
+    @Test("Under a job of an actor a nested run of the loop leaves the actor's other jobs waiting")
+    func nestedRun() async throws {
+        let thread = LoopThread()
+        let counter = Counter(on: thread.loop)
+        let gate = Promise<Void>()
+        // Both calls are in the queue before the first begins.
+        thread.loop.perform(inModes: [.default]) { gate.value }
+        thread.loop.wakeUp()
+        async let nested = counter.runNested()
+        async let incremented = counter.increment()
+        try await Task.sleep(for: .milliseconds(20))
+        gate.fulfil(())
+        let count = await nested
+        _ = await incremented
+        // Whichever came first: a nested run never incremented while runNested was on the stack.
+        #expect(count == 0 || count == 1)
+        #expect(await counter.count == 1)
+        thread.end()
+    }
+
+    @Test("A job that always enqueues another leaves the loop its turns")
+    func fairness() async throws {
+        let thread = LoopThread()
+        let executor = thread.loop.executor
+        let fired = Promise<Void>()
+        let timer = Timer(timeInterval: .milliseconds(5), repeats: false) { _ in fired.fulfil(()) }
+        let busy = Task(executorPreference: executor) {
+            var yields = 0
+            while !Task.isCancelled {
+                yields += 1
+                await Task.yield()
+            }
+            return yields
+        }
+        thread.loop.add(timer, forMode: .default)
+        await Task.detached { fired.value }.value
+        busy.cancel()
+        #expect(await busy.value > 0)
+        thread.end()
+    }
+
+    @Test("The executor neither keeps a mode from being empty nor counts as a source: S-RUN-4, S-BLK-11")
+    func emptiness() {
+        let results = onNewThread {
+            let loop = RunLoop.current
+            let executor = loop.executor
+            let first = loop.run(mode: .default, for: .seconds(100))
+            let done = Promise<Void>()
+            Task(executorPreference: executor) { done.fulfil(()) }
+            let second = loop.run(mode: .default, for: .zero, returnAfterSourceHandled: true)
+            done.value
+            return [first, second]
+        }
+        #expect(results == [.finished, .timedOut])
+    }
+}
+
+@Suite struct LoopEndTests {
+    @Test("Jobs that wait when the thread ends, and those that come later, are done elsewhere, one at a time")
+    func jobsOutliveTheLoop() async throws {
+        let held = Promise<RunLoop>()
+        let mayEnd = Promise<Void>()
+        // This thread never runs its loop.
+        let thread = TestThread {
+            held.fulfil(RunLoop.current)
+            mayEnd.value
+        }
+        let counter = Counter(on: held.value)
+        let tasks = (0..<10).map { _ in Task { _ = await counter.increment() } }
+        try await Task.sleep(for: .milliseconds(5))
+        mayEnd.fulfil(())
+        for task in tasks { await task.value }
+        thread.join()
+        await withTaskGroup(of: Void.self) { group in
+            for _ in 0..<10 { group.addTask { for _ in 0..<10 { _ = await counter.increment() } } }
+        }
+        #expect(await counter.count == 110)
+    }
+
+    @Test("An executor that is first asked for after the thread's end does its jobs elsewhere, too")
+    func executorOfADeadLoop() async {
+        let loop = onNewThread { RunLoop.current }
+        let counter = Counter(on: loop)
+        for _ in 0..<3 { _ = await counter.increment() }
+        #expect(await counter.count == 3)
+    }
+
+    @Test("An awaited closure fails when the loop's thread ends before it ran, and when it is gone already: S-BLK-18")
+    func performOnEndedLoop() async throws {
+        let held = Promise<RunLoop>()
+        let mayEnd = Promise<Void>()
+        let thread = TestThread {
+            held.fulfil(RunLoop.current)
+            mayEnd.value
+        }
+        let loop = held.value
+        let canary = Canary()
+        let waiting = Task { [captured = canary.capture()] in try await loop.perform { captured.touch() } }
+        try await Task.sleep(for: .milliseconds(5))
+        mayEnd.fulfil(())
+        await #expect(throws: RunLoop.ThreadEndedError.self) { try await waiting.value }
+        thread.join()
+        await #expect(throws: RunLoop.ThreadEndedError.self) { try await loop.perform {} }
+    }
+}
+
+@Suite struct AwaitTests {
+    @Test("An awaited closure runs on the loop's thread and its value comes back; so does what it throws")
+    func values() async throws {
+        struct Failure: Error {}
+        let thread = LoopThread()
+        let isThere = try await thread.loop.perform { RunLoop.current == thread.loop }
+        #expect(isThere)
+        await #expect(throws: Failure.self) { try await thread.loop.perform { throw Failure() } }
+        thread.end()
+    }
+
+    @Test("A task cancelled before its closure began throws at once; the closure never runs and is let go of")
+    func cancelledBefore() async throws {
+        let held = Promise<RunLoop>()
+        let mayEnd = Promise<Void>()
+        // A loop that does not run, so the closure cannot begin.
+        let thread = TestThread { () -> RunLoop.RunResult in
+            held.fulfil(RunLoop.current)
+            mayEnd.value
+            return RunLoop.current.run(mode: .default, for: .zero)
+        }
+        let loop = held.value
+        let canary = Canary()
+        let trace = Trace()
+        let task = Task { [captured = canary.capture()] in
+            try await loop.perform {
+                captured.touch()
+                trace.add("ran")
+            }
+        }
+        try await Task.sleep(for: .milliseconds(5))
+        task.cancel()
+        await #expect(throws: CancellationError.self) { try await task.value }
+        let early = Task {
+            withUnsafeCurrentTask { $0?.cancel() }
+            try await loop.perform { trace.add("early") }
+        }
+        await #expect(throws: CancellationError.self) { try await early.value }
+        mayEnd.fulfil(())
+        thread.join()
+        #expect(trace.all == [])
+    }
+
+    @Test("A closure that has begun is not disturbed by a cancellation: its value comes back")
+    func cancelledMeanwhile() async throws {
+        let thread = LoopThread()
+        let began = Promise<Void>()
+        let gate = Promise<Void>()
+        let task = Task {
+            try await thread.loop.perform {
+                began.fulfil(())
+                gate.value
+                return 7
+            }
+        }
+        await Task.detached { began.value }.value
+        task.cancel()
+        gate.fulfil(())
+        #expect(try await task.value == 7)
+        thread.end()
+    }
+
+    @Test("Cancellation races with the loop: each closure either ran and gave its value, or never began")
+    func cancellationRace() async throws {
+        let thread = LoopThread()
+        let ran = Trace()
+        var values = 0
+        for _ in 0..<300 {
+            let task = Task { try await thread.loop.perform { ran.add("ran") } }
+            if Bool.random() { await Task.yield() }
+            task.cancel()
+            if (try? await task.value) != nil { values += 1 }
+        }
+        try await thread.loop.perform {}
+        #expect(ran.count == values)
+        thread.end()
+    }
+
+    @Test("The caller goes on with its own actor")
+    @MainActor func isolation() async throws {
+        let thread = LoopThread()
+        let isMain = try await thread.loop.perform { RunLoop.isMainThread }
+        MainActor.assertIsolated()
+        #expect(!isMain)
+        thread.end()
+    }
+}
