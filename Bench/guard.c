@@ -1,0 +1,302 @@
+/*
+ * One hot path, so many times: `guard` counts the instructions of a long run less those of a short one, which
+ * depends on no clock. Prints how often memory was allocated in the whole run. See guard.
+ *
+ * usage: guard-program NAME TIMES
+ */
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <runloop/runloop.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* The C library's own functions, under the names it keeps for this. */
+extern void *__libc_malloc(size_t size);
+extern void *__libc_calloc(size_t count, size_t size);
+extern void *__libc_realloc(void *block, size_t size);
+extern void *__libc_memalign(size_t alignment, size_t size);
+
+static long allocations;
+
+void *malloc(size_t size) {
+    allocations++;
+    return __libc_malloc(size);
+}
+
+void *calloc(size_t count, size_t size) {
+    allocations++;
+    return __libc_calloc(count, size);
+}
+
+void *realloc(void *block, size_t size) {
+    allocations++;
+    return __libc_realloc(block, size);
+}
+
+void *aligned_alloc(size_t alignment, size_t size) {
+    allocations++;
+    return __libc_memalign(alignment, size);
+}
+
+int posix_memalign(void **block, size_t alignment, size_t size) {
+    allocations++;
+    *block = __libc_memalign(alignment, size);
+    return *block == NULL;
+}
+
+enum { LIVE = 1000, BATCH = 100 };
+
+static long times, done;
+static RLRunLoopRef own;
+static RLSourceRef self, others[BATCH];
+static RLTimerRef timers[LIVE];
+static RLAbsoluteTime base;
+
+static void require(bool holds, const char *what) {
+    if (holds) return;
+    fprintf(stderr, "guard: %s\n", what);
+    exit(1);
+}
+
+static RLSourceRef add_source(void (*perform)(void *)) {
+    RLSourceContext context = {0};
+    context.perform = perform;
+    RLSourceRef source = RLSourceCreate(0, &context);
+    RLAddSource(own, source, kRLDefaultMode);
+    return source;
+}
+
+/* Runs a function as the perform of a source; most paths are taken in a callout. */
+static void run_in_callout(void (*perform)(void *)) {
+    self = add_source(perform);
+    RLSourceSignal(self);
+    RLRun();
+}
+
+static void count(void *info) {
+    (void)info;
+    done++;
+}
+
+static void signal_again(void *info) {
+    (void)info;
+    if (++done < times)
+        RLSourceSignal(self);
+    else
+        RLStop(own);
+}
+
+static void observe(RLObserverRef observer, RLActivity activity, void *info) {
+    (void)observer;
+    (void)activity;
+    (void)info;
+}
+
+static RLPort port_of(void *info) { return (RLPort)(intptr_t)info; }
+
+static void pass(void) { run_in_callout(signal_again); }
+
+static void pass_observers(void) {
+    for (int i = 0; i < 8; i++) RLAddObserver(own, RLObserverCreate(kRLBeforeSources, true, 0, observe, NULL), kRLDefaultMode);
+    run_in_callout(signal_again);
+}
+
+static void pass_descriptor(void) {
+    int ends[2];
+    require(pipe(ends) == 0, "no pipe");
+    RLSourceContext1 context = {.version = 1, .info = (void *)(intptr_t)ends[0], .getPort = port_of};
+    RLAddSource(own, RLSourceCreate(0, (RLSourceContext *)&context), kRLDefaultMode);
+    run_in_callout(signal_again);
+}
+
+/* Many sources that are signalled together. */
+static void signal_batch(void *info) {
+    (void)info;
+    if (done == times) {
+        RLStop(own);
+        return;
+    }
+    for (int i = 0; i < BATCH; i++) RLSourceSignal(others[i]);
+    RLSourceSignal(self);
+}
+
+static void signal_perform(void) {
+    for (int i = 0; i < BATCH; i++) others[i] = add_source(count);
+    run_in_callout(signal_batch);
+}
+
+static void wake_many(void *info) {
+    (void)info;
+    for (; done < times; done++) RLWakeUp(own);
+    RLStop(own);
+}
+
+static void wake_awake(void) { run_in_callout(wake_many); }
+
+static void post_batch(void *info) {
+    (void)info;
+    if (done == times) {
+        RLStop(own);
+        return;
+    }
+    for (int i = 0; i < BATCH; i++) {
+        RLPerformFunction(own, kRLDefaultMode, count, NULL, NULL);
+        RLWakeUp(own);
+    }
+    RLSourceSignal(self);
+}
+
+static void post(void) { run_in_callout(post_batch); }
+
+static unsigned draw(unsigned limit) {
+    static unsigned long long state = 1;
+    state = state * 6364136223846793005u + 1442695040888963407u;
+    return (unsigned)(state >> 40) % limit;
+}
+
+static RLAbsoluteTime far(void) { return base + 1000 + draw(3600000) / 1000.0; }
+
+static void fire(RLTimerRef timer, void *info) {
+    (void)timer;
+    (void)info;
+    if (++done == times) RLStop(own);
+}
+
+static RLTimerRef add_timer(RLAbsoluteTime date, RLTimeInterval interval) {
+    RLTimerRef timer = RLTimerCreate(date, interval, 0, 0, fire, NULL);
+    RLAddTimer(own, timer, kRLDefaultMode);
+    return timer;
+}
+
+static void fill(void) {
+    for (int i = 0; i < LIVE; i++) timers[i] = add_timer(far(), 0);
+}
+
+static void remove_and_add(void *info) {
+    (void)info;
+    for (; done < times; done++) {
+        RLTimerRef timer = timers[draw(LIVE)];
+        RLRemoveTimer(own, timer, kRLDefaultMode);
+        RLAddTimer(own, timer, kRLDefaultMode);
+    }
+    RLStop(own);
+}
+
+static void timer_remove_add(void) {
+    fill();
+    run_in_callout(remove_and_add);
+}
+
+static void move(void *info) {
+    (void)info;
+    for (; done < times; done++) RLTimerSetNextFireDate(timers[draw(LIVE)], far());
+    RLStop(own);
+}
+
+static void timer_move(void) {
+    fill();
+    run_in_callout(move);
+}
+
+static void replace(void *info) {
+    (void)info;
+    for (; done < times; done++) {
+        RLTimerRef *timer = &timers[draw(LIVE)];
+        RLTimerInvalidate(*timer);
+        RLRelease(*timer);
+        *timer = add_timer(far(), 0);
+    }
+    RLStop(own);
+}
+
+static void timer_life(void) {
+    fill();
+    run_in_callout(replace);
+}
+
+/* A one-shot from its making to after its fire. */
+static void timer_fire(void) {
+    for (long i = 0; i < times; i++) RLRelease(add_timer(base - draw(1000) / 1000.0, 0));
+    RLRun();
+}
+
+/* A timer that is due again as soon as it has fired. */
+static void timer_tick(void) {
+    add_timer(base, 1e-9);
+    RLRun();
+}
+
+static void replace_sources(void *info) {
+    (void)info;
+    for (; done < times; done++) {
+        RLSourceRef source = add_source(count);
+        RLSourceInvalidate(source);
+        RLRelease(source);
+    }
+    RLStop(own);
+}
+
+static void source_life(void) { run_in_callout(replace_sources); }
+
+static pthread_barrier_t ready;
+
+static void tell_ready(void *info) {
+    (void)info;
+    pthread_barrier_wait(&ready);
+}
+
+static void *wait_with_timers(void *info) {
+    own = RLGetCurrent();
+    fill();
+    run_in_callout(tell_ready);
+    return info;
+}
+
+static void timer_move_outside(void) {
+    pthread_t thread;
+    pthread_barrier_init(&ready, NULL, 2);
+    pthread_create(&thread, NULL, wait_with_timers, NULL);
+    pthread_barrier_wait(&ready);
+    while (!RLIsWaiting(own)) sched_yield();
+    for (; done < times; done++) RLTimerSetNextFireDate(timers[draw(LIVE)], far());
+    RLStop(own);
+    pthread_join(thread, NULL);
+}
+
+static const struct {
+    const char *name;
+    void (*run)(void);
+} paths[] = {
+    {"pass", pass},
+    {"pass_observers", pass_observers},
+    {"pass_descriptor", pass_descriptor},
+    {"signal_perform", signal_perform},
+    {"wake_awake", wake_awake},
+    {"post", post},
+    {"timer_remove_add", timer_remove_add},
+    {"timer_move", timer_move},
+    {"timer_move_outside", timer_move_outside},
+    {"timer_life", timer_life},
+    {"timer_fire", timer_fire},
+    {"timer_tick", timer_tick},
+    {"source_life", source_life},
+};
+
+int main(int argc, char **argv) {
+    for (size_t i = 0; argc == 3 && i < sizeof paths / sizeof *paths; i++) {
+        if (strcmp(paths[i].name, argv[1]) != 0) continue;
+        times = atol(argv[2]);
+        own = RLGetCurrent();
+        base = RLAbsoluteTimeGetCurrent();
+        paths[i].run();
+        require(done == times, "a callback is missing");
+        long counted = allocations;
+        printf("%ld\n", counted);
+        fflush(stdout);
+        _exit(0);
+    }
+    fprintf(stderr, "usage: guard-program NAME TIMES\n");
+    return 2;
+}
