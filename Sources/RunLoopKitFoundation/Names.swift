@@ -10,3 +10,9 @@ public typealias RunLoop = RunLoopKit.RunLoop
 
 /// RunLoopKit's timer, with the forms that take Foundation's dates.
 public typealias Timer = RunLoopKit.Timer
+
+/// Foundation's notification: RunLoopKit's is for programs without Foundation.
+public typealias Notification = Foundation.Notification
+
+/// Foundation's notification centre: RunLoopKit's is for programs without Foundation.
+public typealias NotificationCenter = Foundation.NotificationCenter

@@ -127,6 +127,7 @@ enum Twin {
         runs()
         performs()
         nesting()
+        notifications()
         classes()
     }
 }
@@ -461,6 +462,77 @@ func nesting() {
         RunLoop.current.run()
         print("deepest \(deepest), count \(count)")
     }
+}
+
+// MARK: - Notification queues
+
+func notifications() {
+    let center = NotificationCenter()
+    let token = center.addObserver(forName: nil, object: nil, queue: nil) { note in
+        print("posted \(note.name.rawValue)")
+    }
+    func note(_ name: String, _ object: Any? = nil) -> Notification {
+        Notification(name: Notification.Name(name), object: object)
+    }
+    /// Runs the loop until it has waited at least once.
+    func serve(mode: RunLoop.Mode = .default) {
+        let timer = Timer(timeInterval: 0.01, repeats: false) { _ in }
+        timer.fireDate = Date(timeIntervalSinceNow: 0.01)
+        RunLoop.current.add(timer, forMode: mode)
+        while timer.isValid, RunLoop.current.run(mode: mode, before: .distantFuture) {}
+    }
+    chapter("posting now") {
+        let queue = NotificationQueue(notificationCenter: center)
+        queue.enqueue(note("at once"), postingStyle: .now)
+        print("enqueued")
+        print(NotificationQueue.default === NotificationQueue.default)
+    }
+    chapter("posting as soon as possible, in order") {
+        let queue = NotificationQueue(notificationCenter: center)
+        for name in ["one", "two", "three"] { queue.enqueue(note(name), postingStyle: .asap) }
+        print("enqueued")
+        serve()
+    }
+    chapter("posting when idle comes last") {
+        let queue = NotificationQueue(notificationCenter: center)
+        queue.enqueue(note("idle"), postingStyle: .whenIdle)
+        queue.enqueue(note("soon"), postingStyle: .asap)
+        serve()
+    }
+    chapter("coalescing") {
+        let queue = NotificationQueue(notificationCenter: center)
+        for _ in 1...3 { queue.enqueue(note("same"), postingStyle: .asap) }
+        serve()
+        let (one, other) = (NSObject(), NSObject())
+        queue.enqueue(note("senders", one), postingStyle: .asap)
+        queue.enqueue(note("senders", other), postingStyle: .asap)
+        queue.enqueue(note("senders", one), postingStyle: .asap)
+        serve()
+        for value in ["a sender", "a sender"] { queue.enqueue(note("values", value), postingStyle: .asap) }
+        serve()
+        for _ in 1...2 {
+            queue.enqueue(note("each"), postingStyle: .asap, coalesceMask: .none, forModes: nil)
+        }
+        serve()
+    }
+    chapter("taking back") {
+        let queue = NotificationQueue(notificationCenter: center)
+        queue.enqueue(note("taken back"), postingStyle: .asap)
+        queue.enqueue(note("taken back"), postingStyle: .whenIdle, coalesceMask: .none, forModes: nil)
+        queue.dequeueNotifications(matching: note("taken back"), coalesceMask: [.onName])
+        serve()
+        print("nothing posted")
+    }
+    chapter("waiting for a mode") {
+        let queue = NotificationQueue(notificationCenter: center)
+        queue.enqueue(note("waited"), postingStyle: .now, coalesceMask: .none, forModes: [.modal])
+        RunLoop.current.perform {
+            queue.enqueue(note("skipped"), postingStyle: .now, coalesceMask: .none, forModes: [.modal])
+            print("not in this mode")
+        }
+        serve()
+    }
+    center.removeObserver(token)
 }
 
 // MARK: - The classes at work

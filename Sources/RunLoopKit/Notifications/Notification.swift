@@ -1,0 +1,53 @@
+/// Says that something happened: a name, who says it, and what else there is to know.
+///
+/// - Foundation: `Notification`, which programs that use Foundation have instead, RunLoopKitFoundation's
+///   ``NotificationQueue`` included (S-NQ-16).
+public struct Notification {
+    /// The name of a kind of notification.
+    ///
+    /// Foundation: `Notification.Name`.
+    public struct Name: RawRepresentable, Hashable, Sendable {
+        /// The name as a string.
+        public let rawValue: String
+
+        /// The kind of that name.
+        public init(rawValue: String) { self.rawValue = rawValue }
+
+        /// The kind of that name.
+        public init(_ rawValue: String) { self.rawValue = rawValue }
+    }
+
+    /// What kind of notification it is.
+    public var name: Name
+    /// Who says it, often the object that something happened to.
+    public var object: Any?
+    /// What else there is to know.
+    public var userInfo: [AnyHashable: Any]?
+
+    /// Makes a notification; nobody is told yet.
+    ///
+    /// - Parameters:
+    ///   - name: what kind it is.
+    ///   - object: who says it.
+    ///   - userInfo: what else there is to know.
+    public init(name: Name, object: Any? = nil, userInfo: [AnyHashable: Any]? = nil) {
+        self.name = name
+        self.object = object
+        self.userInfo = userInfo
+    }
+}
+
+/// Whether two senders are one: the same object, or equal values, or neither there (S-NQ-10).
+package func isSameSender(_ one: Any?, _ other: Any?) -> Bool {
+    switch (one, other) {
+    case (nil, nil): return true
+    case (let one?, let other?):
+        let (first, second) = (type(of: one) is AnyClass, type(of: other) is AnyClass)
+        if first != second { return false }
+        if first { return (one as AnyObject) === (other as AnyObject) }
+        // A value has no identity; one that can be compared is the same as its equals.
+        guard let one = one as? AnyHashable, let other = other as? AnyHashable else { return false }
+        return one == other
+    default: return false
+    }
+}

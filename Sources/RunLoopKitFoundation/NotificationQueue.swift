@@ -1,0 +1,74 @@
+/// RunLoopKit's notification queue for Foundation's notifications and centres (S-NQ-16).
+///
+/// It posts on the thread that uses it, by observers of that thread's RunLoopKit loop, the one that
+/// `RunLoop.current` means in a file that imports this module.
+///
+/// - Threads: one.
+public final class NotificationQueue {
+    /// When to post.
+    public typealias PostingStyle = RunLoopKit.NotificationQueue.PostingStyle
+    /// Which waiting notifications a new one replaces.
+    public typealias NotificationCoalescing = RunLoopKit.NotificationQueue.NotificationCoalescing
+
+    private static let defaults = ThreadLocal<NotificationQueue>()
+
+    private let pending: PendingNotifications<Foundation.Notification>
+
+    /// The calling thread's own queue, for Foundation's default centre (S-NQ-1).
+    public static var `default`: NotificationQueue {
+        defaults.value { NotificationQueue(notificationCenter: .default) }
+    }
+
+    /// Makes another queue for the calling thread.
+    ///
+    /// - Parameter notificationCenter: where it posts.
+    public init(notificationCenter: Foundation.NotificationCenter) {
+        pending = PendingNotifications(
+            name: { $0.name.rawValue }, sender: { $0.object }, post: { notificationCenter.post($0) })
+    }
+
+    /// Enqueues a notification for the default mode; it replaces waiting ones of the same name and sender (S-NQ-8).
+    ///
+    /// - Parameters:
+    ///   - notification: what to post.
+    ///   - postingStyle: when to post.
+    public func enqueue(_ notification: Foundation.Notification, postingStyle: PostingStyle) {
+        enqueue(notification, postingStyle: postingStyle, coalesceMask: [.onName, .onSender], forModes: nil)
+    }
+
+    /// Enqueues a notification, or posts it now.
+    ///
+    /// - Parameters:
+    ///   - notification: what to post. It takes its place at the end, also if it replaces others (S-NQ-9).
+    ///   - postingStyle: when to post.
+    ///   - coalesceMask: which waiting ones it replaces, whatever their style.
+    ///   - modes: the modes in which it may be posted; nil is the default mode (S-NQ-7).
+    public func enqueue(
+        _ notification: Foundation.Notification, postingStyle: PostingStyle,
+        coalesceMask: NotificationCoalescing, forModes modes: [RunLoop.Mode]?
+    ) {
+        pending.enqueue(notification, style: postingStyle, coalescing: coalesceMask, modes: modes)
+    }
+
+    /// Takes back waiting notifications of all styles (S-NQ-12).
+    ///
+    /// - Parameters:
+    ///   - notification: has the name and the sender to look for.
+    ///   - coalesceMask: which of them have to be the same; with none nothing is taken back.
+    public func dequeueNotifications(
+        matching notification: Foundation.Notification, coalesceMask: NotificationCoalescing
+    ) {
+        pending.dequeue(matching: notification, coalescing: coalesceMask)
+    }
+}
+
+@available(*, unavailable)
+extension NotificationQueue: Sendable {}
+
+extension NotificationQueue: Hashable {
+    /// Whether both are the same object (S-NSRL-15).
+    public static func == (one: NotificationQueue, other: NotificationQueue) -> Bool { one === other }
+
+    /// Feeds the identity to `hasher`.
+    public func hash(into hasher: inout Hasher) { hasher.combine(ObjectIdentifier(self)) }
+}

@@ -1,0 +1,390 @@
+import RunLoopKit
+import Testing
+
+private extension Notification.Name {
+    static let first = Notification.Name("first")
+    static let second = Notification.Name("second")
+    static let third = Notification.Name("third")
+}
+
+private final class Sender: Sendable {}
+
+/// A centre of the test's own, whose notifications are written down by name.
+private func tracedCenter(_ trace: Trace) -> NotificationCenter {
+    let center = NotificationCenter()
+    _ = center.addObserver(forName: nil, object: nil, queue: nil) { trace.add($0.name.rawValue) }
+    return center
+}
+
+/// Runs a scenario on a thread of its own, with a queue whose posts are traced.
+private func withQueue(_ body: @escaping @Sendable (NotificationQueue, Trace) -> Void) -> [String] {
+    onNewThread {
+        let trace = Trace()
+        body(NotificationQueue(notificationCenter: tracedCenter(trace)), trace)
+        return trace.all
+    }
+}
+
+/// Posting later, by the loop.
+@Suite struct NotificationQueueTests {
+    @Test("Each thread has a default queue, the same each time, on the default centre; more can be made: S-NQ-1, S-NSRL-15")
+    func defaultQueue() {
+        let ids = onNewThread { () -> (Bool, Bool) in
+            let queue = NotificationQueue.default
+            return (queue === NotificationQueue.default, queue != NotificationQueue(notificationCenter: .default))
+        }
+        #expect(ids == (true, true))
+        let name = Notification.Name("of the default centre")
+        let trace = Trace()
+        let observation = NotificationCenter.default.addObserver(forName: name, object: nil, queue: nil) { _ in
+            trace.add("posted")
+        }
+        onNewThread { NotificationQueue.default.enqueue(Notification(name: name), postingStyle: .now) }
+        NotificationCenter.default.removeObserver(observation)
+        #expect(trace.all == ["posted"])
+    }
+
+    @Test("Posting is in the order of enqueueing within a style: S-NQ-2", arguments: [
+        NotificationQueue.PostingStyle.asap, .whenIdle,
+    ])
+    func order(style: NotificationQueue.PostingStyle) {
+        let trace = withQueue { queue, _ in
+            for name in [Notification.Name.first, .second, .third] {
+                queue.enqueue(Notification(name: name), postingStyle: style)
+            }
+            RunLoop.current.keepAlive()
+            RunLoop.current.run(mode: .default, for: .milliseconds(1))
+        }
+        #expect(trace == ["first", "second", "third"])
+    }
+
+    @Test("now posts inside the call if the loop is not running or runs a mode that was given, literally: S-NQ-3")
+    func now() {
+        let trace = withQueue { queue, trace in
+            let enqueue = { (name: Notification.Name, modes: [RunLoop.Mode]?) in
+                queue.enqueue(
+                    Notification(name: name), postingStyle: .now, coalesceMask: .none, forModes: modes)
+                trace.add("after")
+            }
+            enqueue(.first, [.init("other")])
+            nonisolated(unsafe) let inside = enqueue
+            RunLoop.current.perform {
+                inside(.second, [.init("other")])
+                inside(.second, [.common])
+                inside(.third, nil)
+            }
+            RunLoop.current.run(mode: .default, for: .zero)
+        }
+        #expect(trace == ["first", "after", "after", "after", "third", "after"])
+    }
+
+    @Test("now takes back waiting ones that match: S-NQ-3, S-NQ-9")
+    func nowCoalesces() {
+        let trace = withQueue { queue, trace in
+            queue.enqueue(Notification(name: .first), postingStyle: .asap)
+            queue.enqueue(Notification(name: .first), postingStyle: .now)
+            trace.add("after")
+            RunLoop.current.keepAlive()
+            RunLoop.current.run(mode: .default, for: .milliseconds(1))
+        }
+        #expect(trace == ["first", "after"])
+    }
+
+    @Test("asap comes after the callback in progress and before the loop waits: S-NQ-4")
+    func asap() {
+        let trace = withQueue { queue, trace in
+            nonisolated(unsafe) let queue = queue
+            let waits = RunLoop.Observer(activities: .afterWaiting) { _, _ in trace.add("waited") }
+            RunLoop.current.add(waits, forMode: .default)
+            let source = RunLoop.Source { _ in
+                queue.enqueue(Notification(name: .first), postingStyle: .asap)
+                trace.add("callback over")
+            }
+            RunLoop.current.add(source, forMode: .default)
+            source.signal()
+            RunLoop.current.run(mode: .default, for: .milliseconds(1))
+        }
+        #expect(trace == ["callback over", "first", "waited"])
+    }
+
+    @Test("What the last callback of a run enqueues asap is posted when the run ends: S-NQ-4, S-NQ-6")
+    func asapAtExit() {
+        let trace = withQueue { queue, trace in
+            nonisolated(unsafe) let queue = queue
+            let source = RunLoop.Source { _ in
+                queue.enqueue(Notification(name: .second), postingStyle: .whenIdle)
+                queue.enqueue(Notification(name: .first), postingStyle: .asap)
+            }
+            RunLoop.current.add(source, forMode: .default)
+            source.signal()
+            RunLoop.current.run(mode: .default, returnAfterSourceHandled: true)
+            trace.add("returned")
+        }
+        #expect(trace == ["first", "returned"])
+    }
+
+    @Test("whenIdle comes when the loop is about to wait, after everything asap: S-NQ-5, S-NQ-6")
+    func whenIdle() {
+        let trace = withQueue { queue, trace in
+            let enqueue = {
+                queue.enqueue(Notification(name: .second), postingStyle: .whenIdle)
+                queue.enqueue(Notification(name: .first), postingStyle: .asap)
+            }
+            enqueue()
+            RunLoop.current.keepAlive()
+            RunLoop.current.run(mode: .default, for: .zero)
+            trace.add("polled")
+            let waits = RunLoop.Observer(activities: .afterWaiting) { _, _ in trace.add("waited") }
+            RunLoop.current.add(waits, forMode: .default)
+            RunLoop.current.run(mode: .default, for: .milliseconds(1))
+        }
+        #expect(trace == ["first", "polled", "second", "waited"])
+    }
+
+    @Test("Without modes the default mode is meant; a notification waits for its mode: S-NQ-7")
+    func modes() {
+        let other = RunLoop.Mode("other")
+        let trace = withQueue { queue, trace in
+            let loop = RunLoop.current
+            loop.keepAlive()
+            loop.keepAlive(forMode: other)
+            queue.enqueue(Notification(name: .first), postingStyle: .asap, coalesceMask: .none, forModes: nil)
+            queue.enqueue(Notification(name: .second), postingStyle: .asap, coalesceMask: .none, forModes: [other])
+            queue.enqueue(Notification(name: .third), postingStyle: .asap, coalesceMask: .none, forModes: [.common])
+            loop.run(mode: other, for: .zero)
+            trace.add("other ran")
+            loop.run(mode: .default, for: .zero)
+            trace.add("default ran")
+            loop.addCommonMode(other)
+            queue.enqueue(Notification(name: .third), postingStyle: .asap, coalesceMask: .none, forModes: [.common])
+            loop.run(mode: other, for: .zero)
+        }
+        #expect(trace == ["second", "other ran", "first", "third", "default ran", "third"])
+    }
+
+    @Test("The short enqueue replaces what has the same name and sender: S-NQ-8, S-NQ-9, S-NQ-10")
+    func shortEnqueue() {
+        let trace = withQueue { queue, _ in
+            let (one, two) = (Sender(), Sender())
+            queue.enqueue(Notification(name: .first, object: one), postingStyle: .asap)
+            queue.enqueue(Notification(name: .second, object: one), postingStyle: .asap)
+            queue.enqueue(Notification(name: .first, object: two), postingStyle: .asap)
+            queue.enqueue(Notification(name: .first, object: one), postingStyle: .asap)
+            RunLoop.current.keepAlive()
+            RunLoop.current.run(mode: .default, for: .zero)
+        }
+        // The newest stays, at the end.
+        #expect(trace == ["second", "first", "first"])
+    }
+
+    @Test("A mask names what has to match, and with none nothing is replaced: S-NQ-9, S-NQ-11")
+    func masks() {
+        let trace = withQueue { queue, trace in
+            let loop = RunLoop.current
+            loop.keepAlive()
+            let (one, two) = (Sender(), Sender())
+            func enqueue(_ name: Notification.Name, _ sender: Sender, _ mask: NotificationQueue.NotificationCoalescing) {
+                queue.enqueue(
+                    Notification(name: name, object: sender), postingStyle: .asap, coalesceMask: mask, forModes: nil)
+            }
+            enqueue(.first, one, .none)
+            enqueue(.second, one, .none)
+            enqueue(.first, two, .onName)
+            loop.run(mode: .default, for: .zero)
+            trace.add("by name")
+            enqueue(.first, one, .none)
+            enqueue(.second, one, .none)
+            enqueue(.third, two, .none)
+            enqueue(.third, one, .onSender)
+            loop.run(mode: .default, for: .zero)
+            trace.add("by sender")
+            enqueue(.first, one, .none)
+            enqueue(.first, one, .none)
+            loop.run(mode: .default, for: .zero)
+        }
+        #expect(trace == ["second", "first", "by name", "third", "third", "by sender", "first", "first"])
+    }
+
+    @Test("Senders that are values match when they are equal: S-NQ-10")
+    func valueSenders() {
+        let trace = withQueue { queue, _ in
+            for sender in [1, 2, 1] {
+                queue.enqueue(Notification(name: .first, object: sender), postingStyle: .asap)
+            }
+            queue.enqueue(Notification(name: .first, object: Sender()), postingStyle: .asap)
+            queue.enqueue(Notification(name: .first, object: nil), postingStyle: .asap)
+            queue.enqueue(Notification(name: .first, object: nil), postingStyle: .asap)
+            RunLoop.current.keepAlive()
+            RunLoop.current.run(mode: .default, for: .zero)
+        }
+        #expect(trace.count == 4)
+    }
+
+    @Test("Taking back removes matching ones of all styles, and with no mask none: S-NQ-12")
+    func dequeue() {
+        let trace = withQueue { queue, _ in
+            queue.enqueue(Notification(name: .first), postingStyle: .asap)
+            queue.enqueue(Notification(name: .second), postingStyle: .asap)
+            queue.enqueue(Notification(name: .third), postingStyle: .whenIdle)
+            queue.dequeueNotifications(matching: Notification(name: .second), coalesceMask: .none)
+            queue.dequeueNotifications(matching: Notification(name: .first), coalesceMask: .onName)
+            queue.dequeueNotifications(matching: Notification(name: .third), coalesceMask: .onName)
+            RunLoop.current.keepAlive()
+            RunLoop.current.run(mode: .default, for: .milliseconds(1))
+        }
+        #expect(trace == ["second"])
+    }
+
+    @Test("What is enqueued while posting is posted in a later round, before the loop waits if it is asap: S-NQ-13, S-NQ-4, S-NQ-5")
+    func enqueuedWhilePosting() {
+        let trace = onNewThread { () -> [String] in
+            let trace = Trace()
+            let center = NotificationCenter()
+            nonisolated(unsafe) let queue = NotificationQueue(notificationCenter: center)
+            let loop = RunLoop.current
+            _ = center.addObserver(forName: .first, object: nil, queue: nil) { _ in
+                queue.enqueue(Notification(name: .third), postingStyle: .asap)
+                trace.add("first")
+            }
+            _ = center.addObserver(forName: .second, object: nil, queue: nil) { _ in trace.add("second") }
+            _ = center.addObserver(forName: .third, object: nil, queue: nil) { _ in trace.add("third") }
+            // It is enqueued at the last moment, so that its round is the one before the wait.
+            let late = RunLoop.Observer(activities: .beforeWaiting, repeats: false) { _, _ in
+                queue.enqueue(Notification(name: .second), postingStyle: .whenIdle)
+                queue.enqueue(Notification(name: .first), postingStyle: .asap)
+            }
+            loop.add(late, forMode: .default)
+            loop.keepAlive()
+            Timer.scheduledTimer(withTimeInterval: .milliseconds(20), repeats: false) { _ in trace.add("timer") }
+            loop.run(mode: .default, for: .milliseconds(40))
+            return trace.all
+        }
+        #expect(trace == ["first", "third", "second", "timer"])
+    }
+
+    @Test("What the last observer before a wait enqueues asap is posted before the wait all the same: S-NQ-4")
+    func enqueuedAtTheLastMoment() {
+        let trace = withQueue { queue, trace in
+            nonisolated(unsafe) let queue = queue
+            let loop = RunLoop.current
+            queue.enqueue(Notification(name: .first), postingStyle: .asap)
+            // Of two observers of one order the one added last is called last.
+            let last = RunLoop.Observer(activities: .beforeWaiting, repeats: false, order: .max) { _, _ in
+                queue.enqueue(Notification(name: .second), postingStyle: .asap)
+                trace.add("enqueued")
+            }
+            loop.add(last, forMode: .default)
+            loop.keepAlive()
+            Timer.scheduledTimer(withTimeInterval: .milliseconds(20), repeats: false) { _ in trace.add("timer") }
+            loop.run(mode: .default, for: .milliseconds(40))
+        }
+        #expect(trace == ["first", "enqueued", "second", "timer"])
+    }
+
+    @Test("Notifications are posted on the thread that enqueued them: S-NQ-14")
+    func ownThread() {
+        let name = Notification.Name("of two threads")
+        let trace = Trace()
+        let observation = NotificationCenter.default.addObserver(forName: name, object: nil, queue: nil) { notification in
+            trace.add(RunLoop.current === notification.object as AnyObject? ? "own" : "other")
+        }
+        for _ in 0..<2 {
+            onNewThread {
+                NotificationQueue.default.enqueue(
+                    Notification(name: name, object: RunLoop.current), postingStyle: .asap)
+                RunLoop.current.keepAlive()
+                RunLoop.current.run(mode: .default, for: .zero)
+            }
+        }
+        NotificationCenter.default.removeObserver(observation)
+        #expect(trace.all == ["own", "own"])
+    }
+
+    @Test("Waiting notifications do not keep a run going: S-NQ-15")
+    func doNotKeepARunGoing() {
+        let trace = withQueue { queue, trace in
+            queue.enqueue(Notification(name: .first), postingStyle: .asap)
+            trace.add("\(RunLoop.current.run(mode: .default))")
+        }
+        #expect(trace == ["finished"])
+    }
+
+    @Test("A queue that is let go posts nothing any more and leaves the loop: S-NQ-15")
+    func releasedQueue() {
+        let trace = onNewThread { () -> [String] in
+            let trace = Trace()
+            let canary = Canary()
+            func enqueue() {
+                let captured = canary.capture()
+                let queue = NotificationQueue(notificationCenter: tracedCenter(trace))
+                queue.enqueue(Notification(name: .first, object: captured), postingStyle: .asap)
+            }
+            enqueue()
+            RunLoop.current.keepAlive()
+            RunLoop.current.run(mode: .default, for: .milliseconds(1))
+            trace.add("\(canary.deaths)")
+            return trace.all
+        }
+        #expect(trace == ["1"])
+    }
+}
+
+/// The centre for programs without Foundation.
+@Suite struct NotificationCenterTests {
+    @Test("Observers choose by name, by sender, or both, and are called in order: S-NQ-16")
+    func choice() {
+        let center = NotificationCenter()
+        let trace = Trace()
+        let sender = Sender()
+        _ = center.addObserver(forName: .first, object: nil, queue: nil) { _ in trace.add("name") }
+        _ = center.addObserver(forName: nil, object: sender, queue: nil) { _ in trace.add("sender") }
+        let both = center.addObserver(forName: .first, object: sender, queue: nil) { note in
+            trace.add("both \(note.userInfo?["key"] as? Int ?? 0)")
+        }
+        center.post(name: .second, object: nil)
+        center.post(name: .second, object: sender)
+        center.post(name: .first, object: Sender())
+        center.post(name: .first, object: sender, userInfo: ["key": 7])
+        center.removeObserver(both)
+        center.removeObserver("no observer")
+        center.post(name: .first, object: sender)
+        #expect(trace.all == ["sender", "name", "name", "sender", "both 7", "name", "sender"])
+    }
+
+    @Test("An observer that is removed by an earlier one is not called: S-NQ-16")
+    func removedMeanwhile() {
+        let center = NotificationCenter()
+        let trace = Trace()
+        let second = Promise<NotificationCenter.Observation>()
+        _ = center.addObserver(forName: .first, object: nil, queue: nil) { _ in
+            center.removeObserver(second.value)
+            _ = center.addObserver(forName: .first, object: nil, queue: nil) { _ in trace.add("new") }
+            trace.add("first")
+        }
+        second.fulfil(center.addObserver(forName: .first, object: nil, queue: nil) { _ in trace.add("second") })
+        center.post(name: .first, object: nil)
+        #expect(trace.all == ["first"])
+    }
+
+    @Test("An observer with a loop is called by that loop: S-NQ-16")
+    func onALoop() {
+        let center = NotificationCenter()
+        let trace = Trace()
+        let waiting = Promise<RunLoop>()
+        let thread = TestThread { () -> RunLoop.RunResult in
+            let loop = RunLoop.current
+            loop.keepAlive()
+            let ready = RunLoop.Observer(activities: .beforeWaiting) { _, _ in waiting.fulfil(RunLoop.current) }
+            loop.add(ready, forMode: .default)
+            return loop.run(mode: .default)
+        }
+        let loop = waiting.value
+        _ = center.addObserver(forName: .first, object: nil, queue: loop) { _ in
+            trace.add(RunLoop.current === loop ? "its own" : "another")
+            loop.stop()
+        }
+        center.post(name: .first, object: nil)
+        #expect(thread.join() == .stopped)
+        #expect(trace.all == ["its own"])
+    }
+}
