@@ -10,6 +10,7 @@
  *   perform.h   functions queued for a loop; blocks.h: the same for blocks
  *   mainqueue.h libdispatch's main queue, served by the main loop
  *   foreign.h   runs whose waits another loop makes: GLib's, libuv's, epoll
+ *   machport.h  messages between the threads of a process
  *   data.h      bytes with a reference count
  *
  * A program compiles and links with what `pkg-config --cflags --libs runloop` says.
@@ -25,9 +26,11 @@
 #include "filedescriptor.h"
 #include "foreign.h"
 #include "loop.h"
+#include "machport.h"
 #include "mainqueue.h"
 #include "observer.h"
 #include "perform.h"
+#include "portcodes.h"
 #include "source.h"
 #include "timer.h"
 

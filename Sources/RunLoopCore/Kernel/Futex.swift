@@ -23,6 +23,10 @@ extension Atomic where Value == UInt32 {
     func futexWakeOne() {
         withUnsafePointer(to: self) { rl_futex_wake($0, 1) }
     }
+
+    func futexWakeAll() {
+        withUnsafePointer(to: self) { rl_futex_wake($0, .max) }
+    }
 }
 
 extension timespec {

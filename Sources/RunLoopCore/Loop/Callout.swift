@@ -100,6 +100,22 @@ func callOutCopyDescription(_ copy: DescribeFunction, _ info: UnsafeMutableRawPo
 }
 
 @inline(never)
+func callOutMachPort(
+    _ callout: MachPortFunction, _ port: OpaquePointer, _ message: UnsafePointer<RLMachMessage>, _ info: UnsafeMutableRawPointer?
+) {
+    callout(port, message, info)
+    rl_compiler_barrier()
+}
+
+@inline(never)
+func callOutMachPortInvalidation(
+    _ callout: MachPortInvalidationFunction, _ port: OpaquePointer, _ info: UnsafeMutableRawPointer?
+) {
+    callout(port, info)
+    rl_compiler_barrier()
+}
+
+@inline(never)
 func callOutLogHandler(_ handler: LogHandler, _ line: UnsafePointer<CChar>, _ info: UnsafeMutableRawPointer?) {
     handler(line, info)
     rl_compiler_barrier()

@@ -11,9 +11,11 @@ enum Fork {
         if let loop = current { loop.lock() }
         process.pointee.registryLock.lockWord()
         process.pointee.logLock.lockWord()
+        MachPort.prepareForFork()
     }
 
     static func parent() {
+        MachPort.resumeAfterFork()
         process.pointee.logLock.unlockWord()
         process.pointee.registryLock.unlockWord()
         if let loop = current { loop.unlock() }
@@ -30,6 +32,7 @@ enum Fork {
         // The kernel's sets are the parent's too: the child closes its numbers, and makes sets of its own at first use.
         own?.forEachModeRecord { $0.pointee.ports.closeKernelSet() }
         // Now, while there is no other thread: later one could be in the middle of a signal or a post.
+        MachPort.childOfFork(own)
         own?.adoptUnfinishedSignals()
         own?.pointee.posts.abandonClaims()
         // A loop that was the main one but not of this thread's is gone like the others (S-FORK-1).

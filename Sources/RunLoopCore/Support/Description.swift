@@ -14,6 +14,7 @@ enum Description {
         case .timer: describe(cast(object, to: Timer.self), &text)
         case .fileDescriptor: describe(cast(object, to: FileDescriptor.self), &text)
         case .foreignRun: describe(cast(object, to: ForeignRun.self), &text)
+        case .machPort: describe(cast(object, to: MachPort.self), &text)
         case .freed, nil: trap("RLCopyDescription", "the object was released too often")
         }
         text.append("}")
@@ -134,6 +135,24 @@ enum Description {
         text.append(isValid)
         let functions = file.pointee.callbacks.pointee.functions
         describeInfo(isValid ? file.pointee.info : nil, isValid ? functions.copyDescription : nil, &text)
+    }
+
+    private static func describe(_ port: MachPortPointer, _ text: inout TextBuffer) {
+        port.pointee.lock.lockWord()
+        let (count, limit) = (port.pointee.count, port.pointee.limit)
+        port.pointee.lock.unlockWord()
+        begin("RLMachPort", port, &text)
+        text.append("port = ")
+        text.append(Int(port.pointee.descriptor.load(ordering: .relaxed)))
+        text.append(", queued = ")
+        text.append(count)
+        text.append(" of ")
+        text.append(limit)
+        let isValid = port.isValid
+        text.append(", valid = ")
+        text.append(isValid)
+        let context = port.pointee.context
+        describeInfo(isValid ? context.info : nil, isValid ? context.copyDescription : nil, &text)
     }
 
     /// The client's words are printed as they are: it gave them for this (S-ARG-8).

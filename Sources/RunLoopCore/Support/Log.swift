@@ -12,6 +12,7 @@ enum LoggedOnce: UInt32 {
     case noDescriptor = 5
     case foreignRunOfPseudoMode = 6
     case foreignRunOnOtherThread = 7
+    case invalidationCallBackOfDeadPort = 12
 }
 
 /// Lines for the person who runs the program (S-ARG-9). They go to the client's handler or to standard error.

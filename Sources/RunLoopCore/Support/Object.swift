@@ -12,6 +12,7 @@ enum ObjectType: UInt32 {
     case timer = 5
     case fileDescriptor = 6
     case foreignRun = 12
+    case machPort = 7
 }
 
 /// The first bytes of every object that clients hold. Handles are pointers to it.

@@ -35,6 +35,9 @@ struct Process: ~Copyable {
     var wakeDescriptorUsers: Int
     /// The shared sets of source callbacks. Guarded by `registryLock`.
     var callbackTable: CallbackTable
+    /// All Mach-like ports, and those that have a descriptor. Guarded by `registryLock`.
+    var machPorts: MachPortPointer?
+    var machPortTable: MachPortTable
     /// The key whose destructor tells of a thread's end.
     var threadKey: pthread_key_t
     /// What the lines of the log go to; nil: standard error. Guarded by `logLock`.

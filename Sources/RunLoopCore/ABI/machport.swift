@@ -1,0 +1,88 @@
+import CRunLoop
+import Synchronization
+
+// The functions of <runloop/machport.h>.
+
+@_cdecl("RLMachPortGetTypeID") @implementation
+public func RLMachPortGetTypeID() -> UInt { UInt(ObjectType.machPort.rawValue) }
+
+@_cdecl("RLMachPortCreate") @implementation
+public func RLMachPortCreate(
+    _ callout: RLMachPortCallBack?, _ context: UnsafeMutablePointer<RLMachPortContext>?, _ shouldFreeInfo: UnsafeMutablePointer<Bool>?
+) -> OpaquePointer? {
+    let given = context.map {
+        ClientContext(
+            info: $0.pointee.info, retain: $0.pointee.retain, release: $0.pointee.release,
+            copyDescription: $0.pointee.copyDescription)
+    }
+    shouldFreeInfo?.pointee = true
+    let port = MachPortPointer.make(callout: callout, context: given ?? ClientContext())
+    shouldFreeInfo?.pointee = false
+    return port.handle
+}
+
+@_cdecl("RLMachPortCreateWithPort") @implementation
+public func RLMachPortCreateWithPort(
+    _ port: Int32, _ callout: RLMachPortCallBack?, _ context: UnsafeMutablePointer<RLMachPortContext>?,
+    _ shouldFreeInfo: UnsafeMutablePointer<Bool>?
+) -> OpaquePointer? {
+    shouldFreeInfo?.pointee = true
+    return MachPortPointer.find(port)?.handle
+}
+
+@_cdecl("RLMachPortGetPort") @implementation
+public func RLMachPortGetPort(_ port: OpaquePointer?) -> Int32 {
+    object(port, as: MachPort.self, "RLMachPortGetPort")?.port() ?? -1
+}
+
+@_cdecl("RLMachPortGetContext") @implementation
+public func RLMachPortGetContext(_ port: OpaquePointer?, _ context: UnsafeMutablePointer<RLMachPortContext>?) {
+    guard let port = object(port, as: MachPort.self, "RLMachPortGetContext"), let context else { return }
+    let own = port.pointee.context
+    context.pointee = RLMachPortContext(
+        version: 0, info: port.isValid ? own.info : nil, retain: own.retain, release: own.release,
+        copyDescription: own.copyDescription)
+}
+
+@_cdecl("RLMachPortInvalidate") @implementation
+public func RLMachPortInvalidate(_ port: OpaquePointer?) {
+    object(port, as: MachPort.self, "RLMachPortInvalidate")?.invalidate()
+}
+
+@_cdecl("RLMachPortIsValid") @implementation
+public func RLMachPortIsValid(_ port: OpaquePointer?) -> Bool {
+    object(port, as: MachPort.self, "RLMachPortIsValid")?.isValid ?? false
+}
+
+@_cdecl("RLMachPortGetInvalidationCallBack") @implementation
+public func RLMachPortGetInvalidationCallBack(_ port: OpaquePointer?) -> RLMachPortInvalidationCallBack? {
+    object(port, as: MachPort.self, "RLMachPortGetInvalidationCallBack")?.invalidationCallout
+}
+
+@_cdecl("RLMachPortSetInvalidationCallBack") @implementation
+public func RLMachPortSetInvalidationCallBack(_ port: OpaquePointer?, _ callout: RLMachPortInvalidationCallBack?) {
+    object(port, as: MachPort.self, "RLMachPortSetInvalidationCallBack")?.setInvalidationCallout(callout)
+}
+
+@_cdecl("RLMachPortCreateRunLoopSource") @implementation
+public func RLMachPortCreateRunLoopSource(_ port: OpaquePointer?, _ order: Int) -> OpaquePointer? {
+    object(port, as: MachPort.self, "RLMachPortCreateRunLoopSource")?.copySource(order: order)?.handle
+}
+
+@_cdecl("RLMachPortSetQueueLimit") @implementation
+public func RLMachPortSetQueueLimit(_ port: OpaquePointer?, _ limit: Int) {
+    object(port, as: MachPort.self, "RLMachPortSetQueueLimit")?.setLimit(limit)
+}
+
+@_cdecl("RLMachPortSend") @implementation
+public func RLMachPortSend(
+    _ port: OpaquePointer?, _ msgid: Int32, _ bytes: UnsafeRawPointer?, _ length: Int, _ replyPort: OpaquePointer?,
+    _ timeout: Double
+) -> Int32 {
+    let replyPort = object(replyPort, as: MachPort.self, "RLMachPortSend")
+    guard let port = object(port, as: MachPort.self, "RLMachPortSend") else { return Int32(kRLMessagePortIsInvalid) }
+    let length = bytes == nil ? 0 : length
+    // What is negative here is more than the half of all memory.
+    guard length >= 0 else { return Int32(kRLMessagePortTransportError) }
+    return port.send(msgid, bytes, length, replyPort, timeout: timeout)
+}

@@ -1,0 +1,129 @@
+import CLinux
+import Synchronization
+
+/// The descriptor by which loops of another kind notice messages, which names the port in this process (S-PORT-1, S-PORT-9); and
+/// what `fork` does to ports.
+extension UnsafeMutablePointer where Pointee == MachPort {
+    /// The descriptor, made if need be; -1 if there is none to be had.
+    func port() -> Int32 {
+        let descriptor = pointee.descriptor.load(ordering: .acquiring)
+        if descriptor >= 0 { return descriptor }
+        process.pointee.registryLock.lockWord()
+        pointee.lock.lockWord()
+        defer {
+            pointee.lock.unlockWord()
+            process.pointee.registryLock.unlockWord()
+        }
+        if pointee.descriptor.load(ordering: .relaxed) < 0 {
+            let made = makeEventfdLocked()
+            guard made >= 0 else { return -1 }
+            process.pointee.machPortTable.insert(self, made)
+            pointee.descriptor.store(made, ordering: .releasing)
+        }
+        return pointee.descriptor.load(ordering: .relaxed)
+    }
+
+    /// An eventfd that can be read if messages are queued now. Caller holds the lock.
+    private func makeEventfdLocked() -> Int32 {
+        eventfd(pointee.count > 0 ? 1 : 0, Int32(EFD_CLOEXEC | EFD_NONBLOCK))
+    }
+
+    /// Makes the descriptor readable, or not readable any more, if there is one. Caller holds the lock, so that the descriptor says of
+    /// the queue what is true.
+    @inline(__always)
+    func setReadableLocked(_ readable: Bool) {
+        let descriptor = pointee.descriptor.load(ordering: .relaxed)
+        if descriptor >= 0 { setReadableLocked(readable, descriptor) }
+    }
+
+    @inline(never)
+    private func setReadableLocked(_ readable: Bool, _ descriptor: Int32) {
+        if pointee.state.load(ordering: .relaxed) & MachPortState.sharedDescriptor != 0 { return replaceDescriptorLocked() }
+        var count: UInt64 = 1
+        if readable { _ = write(descriptor, &count, 8) } else { _ = read(descriptor, &count, 8) }
+    }
+
+    /// In the child of `fork`: puts an eventfd of the child's own under the number, which is the parent's until then.
+    fileprivate func replaceDescriptorLocked() {
+        let descriptor = pointee.descriptor.load(ordering: .relaxed)
+        let made = makeEventfdLocked()
+        if made >= 0 && rl_replace(descriptor, made) == descriptor {
+            pointee.state.bitwiseAnd(~MachPortState.sharedDescriptor, ordering: .relaxed)
+        } else {
+            pointee.state.bitwiseOr(MachPortState.sharedDescriptor, ordering: .relaxed)
+        }
+        if made >= 0 { CLinux.close(made) }
+    }
+
+    /// The valid port with this descriptor, with one more reference; nil if there is none (S-PORT-3).
+    static func find(_ descriptor: Int32) -> MachPortPointer? {
+        process.pointee.registryLock.lockWord()
+        let port = process.pointee.machPortTable[descriptor]
+        let isKept = port?.retainUnlessDead() ?? false
+        let isDying = isKept && port!.pointee.state.load(ordering: .sequentiallyConsistent) & MachPortState.dying != 0
+        // Under the lock, which keeps the memory of a port that is dying.
+        if isDying { port!.header.pointee.references.wrappingSubtract(1, ordering: .relaxed) }
+        process.pointee.registryLock.unlockWord()
+        guard let port, isKept, !isDying else { return nil }
+        if port.isValid { return port }
+        port.release()
+        return nil
+    }
+}
+
+/// Which port has a descriptor. The registry's lock guards it. The zero value is empty.
+struct MachPortTable {
+    private var ports: UnsafeMutablePointer<MachPortPointer?>?
+    private var capacity = 0
+
+    subscript(descriptor: Int32) -> MachPortPointer? {
+        descriptor >= 0 && Int(descriptor) < capacity ? ports![Int(descriptor)] : nil
+    }
+
+    mutating func insert(_ port: MachPortPointer, _ descriptor: Int32) {
+        let index = Int(descriptor)
+        if index >= capacity {
+            let old = capacity
+            capacity = max(64, nextPowerOfTwo(index + 1))
+            ports = growArray(ports, count: capacity)
+            for new in old..<capacity { ports![new] = nil }
+        }
+        ports![index] = port
+    }
+
+    /// A port whose number somebody else closed may have lost it to another one.
+    mutating func remove(_ port: MachPortPointer, _ descriptor: Int32) {
+        if self[descriptor] == port { ports![Int(descriptor)] = nil }
+    }
+}
+
+extension MachPort {
+    /// Takes the lock of every port, after the registry's, so that the child of `fork` gets whole queues.
+    static func prepareForFork() { forEach { $0.pointee.lock.lockWord() } }
+
+    static func resumeAfterFork() { forEach { $0.pointee.lock.unlockWord() } }
+
+    /// In the child: other threads' senders, receivers and loops do not exist, and descriptors must not be the parent's. The only
+    /// thread calls it, before its loop takes up the sources whose flag is set.
+    static func childOfFork(_ own: RunLoopPointer?) {
+        forEach { port in
+            port.pointee.lock.resetInChild()
+            port.pointee.sleepers = 0
+            port.pointee.waiters = 0
+            port.pointee.users.keepOnly(own)
+            if port.pointee.descriptor.load(ordering: .relaxed) >= 0 { port.replaceDescriptorLocked() }
+            // A receiver that had taken the mark may be gone.
+            if port.pointee.count > 0, let source = port.pointee.source, source.isValid {
+                source.pointee.state.bitwiseOr(SourceState.signalled, ordering: .relaxed)
+            }
+        }
+    }
+
+    private static func forEach(_ body: (MachPortPointer) -> Void) {
+        var port = process.pointee.machPorts
+        while let current = port {
+            port = current.pointee.next
+            body(current)
+        }
+    }
+}

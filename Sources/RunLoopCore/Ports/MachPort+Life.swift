@@ -1,0 +1,121 @@
+import CLinux
+import Synchronization
+
+/// The source of a port, and its death.
+extension UnsafeMutablePointer where Pointee == MachPort {
+    /// `RLMachPortInvalidate`, in the order of S-PORT-8.
+    func invalidate() {
+        pointee.lock.lockWord()
+        guard isValid else { return pointee.lock.unlockWord() }
+        pointee.state.bitwiseOr(MachPortState.invalid, ordering: .acquiringAndReleasing)
+        let wakes = makeRoomLocked(forAll: true)
+        let callout = pointee.invalidationCallout
+        let source = pointee.source
+        let hasSource = source?.retainUnlessDead() ?? false
+        pointee.lock.unlockWord()
+        if wakes { pointee.room.futexWakeAll() }
+
+        retain()
+        if let callout { callOutMachPortInvalidation(callout, handle, pointee.context.info) }
+        if let source, hasSource {
+            source.invalidate()
+            source.release()
+        }
+        dropMessages()
+        pointee.lock.lockWord()
+        let isUsed = pointee.users.hasOther(than: rl_thread_loop_get()?.assumingMemoryBound(to: RunLoop.self))
+        if isUsed { pointee.state.bitwiseOr(MachPortState.releasePending, ordering: .relaxed) }
+        pointee.lock.unlockWord()
+        if !isUsed { pointee.context.releaseInfo() }
+        // In `destroy` this is not the last reference.
+        release()
+    }
+
+    private func dropMessages() {
+        pointee.lock.lockWord()
+        var message = pointee.first
+        pointee.first = nil
+        pointee.last = nil
+        if pointee.count > 0 {
+            pointee.count = 0
+            setReadableLocked(false)
+        }
+        pointee.lock.unlockWord()
+        while let current = message {
+            message = current.pointee.next
+            let replyPort = current.pointee.replyPort
+            CLinux.free(current)
+            replyPort?.release()
+        }
+    }
+
+    /// `RLMachPortSetInvalidationCallBack` (S-PORT-10).
+    func setInvalidationCallout(_ callout: MachPortInvalidationFunction?) {
+        pointee.lock.lockWord()
+        let isValid = isValid
+        let isIgnored = !isValid && (callout == nil || pointee.invalidationCallout != nil)
+        if !isIgnored { pointee.invalidationCallout = callout }
+        pointee.lock.unlockWord()
+        if isIgnored {
+            Log.once(.invalidationCallBackOfDeadPort, "RLMachPortSetInvalidationCallBack", ": the port is invalid; ignored")
+        } else if !isValid, let callout {
+            callOutMachPortInvalidation(callout, handle, nil)
+        }
+    }
+
+    var invalidationCallout: MachPortInvalidationFunction? {
+        pointee.lock.lockWord()
+        defer { pointee.lock.unlockWord() }
+        return pointee.invalidationCallout
+    }
+
+    /// The source, made if need be, with one more reference; nil if the port is invalid (S-PORT-12).
+    func copySource(order: Int) -> SourcePointer? {
+        pointee.lock.lockWord()
+        let source = usableSourceLocked
+        pointee.lock.unlockWord()
+        if let source { return source }
+        guard isValid else { return nil }
+        var functions = SourceFunctions()
+        functions.retain = { info in
+            MachPortPointer(asInfo: info).retain()
+            return info
+        }
+        functions.release = { info in MachPortPointer(asInfo: info).sourceDied() }
+        functions.perform = { info in MachPortPointer(asInfo: info).receive() }
+        let made = SourcePointer.makeInbox(order: order, info: self, functions: functions)
+        pointee.lock.lockWord()
+        // Another thread may have been as quick, or the port may have died.
+        let other = usableSourceLocked
+        let isTaken = isValid && other == nil
+        if isTaken {
+            pointee.source = made
+            if pointee.count > 0 { _ = made.setReady() }
+        }
+        pointee.lock.unlockWord()
+        if isTaken { return made }
+        made.release()
+        return other
+    }
+
+    /// The source if it lives and is valid, with one more reference. Caller holds the lock.
+    private var usableSourceLocked: SourcePointer? {
+        guard isValid, let source = pointee.source, source.isValid, source.retainUnlessDead() else { return nil }
+        return source
+    }
+
+    /// A source's last reference is gone; its memory stays until this returns.
+    fileprivate func sourceDied() {
+        pointee.lock.lockWord()
+        if let source = pointee.source, source.header.pointee.references.load(ordering: .sequentiallyConsistent) == 0 {
+            pointee.source = nil
+        }
+        pointee.lock.unlockWord()
+        release()
+    }
+
+    /// The port that is a source's info.
+    fileprivate init(asInfo info: UnsafeRawPointer?) {
+        self = UnsafeMutableRawPointer(mutating: info!).assumingMemoryBound(to: MachPort.self)
+    }
+}

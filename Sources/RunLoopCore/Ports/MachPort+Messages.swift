@@ -1,0 +1,191 @@
+import CLinux
+import CRunLoop
+import Synchronization
+
+/// Sending and receiving.
+extension UnsafeMutablePointer where Pointee == MachPort {
+    /// `RLMachPortSend` (S-PORT-13, S-PORT-14). The bytes are there if the length is not 0.
+    func send(_ msgid: Int32, _ bytes: UnsafeRawPointer?, _ length: Int, _ replyPort: MachPortPointer?, timeout: Double) -> Int32 {
+        // What is not small is copied before the lock is taken.
+        var message: MachMessagePointer?
+        if length > MachMessage.smallCapacity {
+            message = MachMessagePointer.make(capacity: length)
+            guard let message else { return Int32(kRLMessagePortTransportError) }
+            memcpy(message.bytes, bytes!, length)
+        }
+        replyPort?.retain()
+        pointee.lock.lockWord()
+        var code = roomLocked
+        if code == kRLMessagePortSendTimeout && timeout >= 0.001 { code = waitForRoomLocked(timeout) }
+        var loop: RunLoopPointer?
+        if code == kRLMessagePortSuccess {
+            let isSmall = message == nil
+            if let queued = message ?? takeSpareLocked() {
+                message = nil
+                if isSmall && length > 0 { memcpy(queued.bytes, bytes!, length) }
+                queued.initialize(to: MachMessage(next: nil, replyPort: replyPort, length: length, msgid: msgid, isSmall: isSmall))
+                loop = appendLocked(queued)
+            } else {
+                code = kRLMessagePortTransportError
+            }
+        }
+        let isLast = pointee.waiters == 0 && pointee.state.load(ordering: .relaxed) & MachPortState.abandoned != 0
+        pointee.lock.unlockWord()
+        if isLast { freeMemory() }
+        // Every send does so, not only the one that made the source ready: that one's thread may have been stopped before this.
+        loop?.lookAgainIfAsleep()
+        if code != kRLMessagePortSuccess {
+            CLinux.free(message)
+            replyPort?.release()
+        }
+        return Int32(code)
+    }
+
+    /// What a send would end with now, if it did not wait.
+    private var roomLocked: Int {
+        if !isValid { return kRLMessagePortIsInvalid }
+        return pointee.count < pointee.limit ? kRLMessagePortSuccess : kRLMessagePortSendTimeout
+    }
+
+    /// A small message to be filled; nil if there is no memory.
+    private func takeSpareLocked() -> MachMessagePointer? {
+        guard let spare = pointee.spares else { return MachMessagePointer.make(capacity: MachMessage.smallCapacity) }
+        pointee.spares = spare.pointee.next
+        pointee.spareCount -= 1
+        return spare
+    }
+
+    private func recycleLocked(_ message: MachMessagePointer) {
+        // What a queue of the usual length needs, and a few.
+        guard pointee.spareCount < 8 else { return CLinux.free(message) }
+        message.pointee.next = pointee.spares
+        pointee.spares = message
+        pointee.spareCount += 1
+    }
+
+    /// Queues a message. Returns the loop to be told if it sleeps; it may be another loop by then, to which that does no harm.
+    private func appendLocked(_ message: MachMessagePointer) -> RunLoopPointer? {
+        let wasEmpty = pointee.count == 0
+        if let last = pointee.last { last.pointee.next = message } else { pointee.first = message }
+        pointee.last = message
+        pointee.count += 1
+        if wasEmpty { setReadableLocked(true) }
+        // The lock keeps the source's memory: its last release takes the lock before the memory goes.
+        guard let source = pointee.source else { return nil }
+        if wasEmpty { _ = source.setReady() }
+        if source.pointee.moreLinks.load(ordering: .relaxed) != nil { source.tellLoops() }
+        return source.firstLink.pointee.loop.load(ordering: .sequentiallyConsistent)
+    }
+
+    /// Waits until there is room, the time is over or the port is dead. The lock is held at the call and at the return; nothing
+    /// but `waiters` keeps the port in memory meanwhile.
+    @inline(never)
+    private func waitForRoomLocked(_ timeout: Double) -> Int {
+        // S-MSG-23: whole milliseconds; ten days are for ever.
+        let until = timeout >= 864_000 ? Clock.never : Clock.now() + Int64(timeout * 1000) * 1_000_000
+        pointee.waiters += 1
+        defer { pointee.waiters -= 1 }
+        // A receiver that is awake makes room sooner than a sleep takes.
+        let seen = pointee.room.load(ordering: .relaxed)
+        pointee.lock.unlockWord()
+        for _ in 0..<40 where pointee.room.load(ordering: .relaxed) == seen { rl_pause() }
+        pointee.lock.lockWord()
+        var isOver = false
+        while true {
+            let code = roomLocked
+            if code != kRLMessagePortSendTimeout || isOver { return code }
+            let turn = pointee.room.load(ordering: .relaxed)
+            pointee.sleepers += 1
+            pointee.lock.unlockWord()
+            pointee.room.futexWait(while: turn, until: until)
+            isOver = until != Clock.never && Clock.now() >= until
+            pointee.lock.lockWord()
+            // If the word is the same nobody woke this one, and it still counts; else it was taken off the count, or another one was
+            // for it, which costs a wake-up of nobody later on.
+            if pointee.room.load(ordering: .relaxed) == turn { pointee.sleepers -= 1 }
+        }
+    }
+
+    /// Lets one sender look again, or all. True if the caller has to wake them, after it gave the lock back.
+    func makeRoomLocked(forAll: Bool = false) -> Bool {
+        pointee.room.wrappingAdd(1, ordering: .relaxed)
+        guard pointee.sleepers > 0 else { return false }
+        pointee.sleepers = forAll ? 0 : pointee.sleepers - 1
+        return true
+    }
+
+    /// `RLMachPortSetQueueLimit`.
+    func setLimit(_ limit: Int) {
+        pointee.lock.lockWord()
+        pointee.limit = Swift.max(limit, 1)
+        let wakes = makeRoomLocked(forAll: true)
+        pointee.lock.unlockWord()
+        if wakes { pointee.room.futexWakeAll() }
+    }
+
+    /// The perform function of the source: takes one message and calls the client with it. The source is retained meanwhile, and
+    /// so the port.
+    func receive() {
+        pointee.lock.lockWord()
+        guard isValid, let message = pointee.first else { return pointee.lock.unlockWord() }
+        pointee.first = message.pointee.next
+        if pointee.first == nil { pointee.last = nil }
+        pointee.count -= 1
+        let wakes = pointee.count < pointee.limit && makeRoomLocked()
+        if pointee.count == 0 {
+            setReadableLocked(false)
+        } else if let source = pointee.source {
+            // This loop is awake; others may sleep.
+            if source.setReady() && source.pointee.moreLinks.load(ordering: .relaxed) != nil { source.tellLoops() }
+        }
+        let loop = RunLoop.current()
+        let guardsInfo = pointee.context.release != nil
+        if guardsInfo { pointee.users.append(loop) }
+
+        if message.pointee.isSmall {
+            withUnsafeTemporaryAllocation(byteCount: MachMessage.smallCapacity, alignment: 16) { copy in
+                let head = message.pointee
+                memcpy(copy.baseAddress!, message.bytes, head.length)
+                recycleLocked(message)
+                pointee.lock.unlockWord()
+                if wakes { pointee.room.futexWakeOne() }
+                deliver(head, UnsafeRawPointer(copy.baseAddress!), loop, guardsInfo: guardsInfo)
+            }
+        } else {
+            pointee.lock.unlockWord()
+            if wakes { pointee.room.futexWakeOne() }
+            deliver(message.pointee, UnsafeRawPointer(message.bytes), loop, guardsInfo: guardsInfo)
+            CLinux.free(message)
+        }
+    }
+
+    /// Calls the client with a message, within the bracket of `retain` and `release` (S-PORT-7).
+    private func deliver(_ head: MachMessage, _ bytes: UnsafeRawPointer, _ loop: RunLoopPointer, guardsInfo: Bool) {
+        var info = pointee.context.info
+        if let retain = pointee.context.retain {
+            info = UnsafeMutableRawPointer(mutating: callOutRetain(retain, info))
+            if guardsInfo { endUseOfInfo(by: loop) }
+        }
+        if let callout = pointee.callout {
+            var message = RLMachMessage(
+                msgid: head.msgid, bytes: head.length > 0 ? bytes : nil, length: head.length, replyPort: head.replyPort?.handle)
+            callOutMachPort(callout, handle, &message, info)
+        }
+        if pointee.context.retain == nil {
+            if guardsInfo { endUseOfInfo(by: loop) }
+        } else if let release = pointee.context.release {
+            callOutRelease(release, info)
+        }
+        head.replyPort?.release()
+    }
+
+    /// The loop's thread is done with the context's info; an Invalidate that came meanwhile left its release to the last one.
+    private func endUseOfInfo(by loop: RunLoopPointer) {
+        pointee.lock.lockWord()
+        pointee.users.remove(loop)
+        let releases = pointee.users.count == 0 && pointee.state.load(ordering: .relaxed) & MachPortState.releasePending != 0
+        if releases { pointee.state.bitwiseAnd(~MachPortState.releasePending, ordering: .relaxed) }
+        pointee.lock.unlockWord()
+        if releases { pointee.context.releaseInfo() }
+    }
+}

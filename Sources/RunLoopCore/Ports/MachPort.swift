@@ -1,0 +1,216 @@
+import CLinux
+import CRunLoop
+import Synchronization
+
+typealias MachPortFunction = @convention(c) (OpaquePointer, UnsafePointer<RLMachMessage>, UnsafeMutableRawPointer?) -> Void
+typealias MachPortInvalidationFunction = @convention(c) (OpaquePointer, UnsafeMutableRawPointer?) -> Void
+
+/// A Mach-like port: a bounded queue of messages, and the inbox by which loops receive them (section 17).
+///
+/// Any thread sends; the threads of the loops that have the source receive. `lock` guards the queue and is held for a few
+/// instructions, never in client code. What always holds outside of it: if the queue is not empty, the source is ready, or
+/// somebody is about to take a message, or there is no source. So only the send that finds the queue empty makes the source
+/// ready, under the lock, and a receiver that leaves something makes it ready again.
+///
+/// The source holds the port; the port knows the source without a reference. A sender that waits for room has no reference of
+/// its own, so that the port can die while it waits (S-PORT-11): `waiters` keeps the memory for it.
+struct MachPort: ~Copyable {
+    let header: ObjectHeader
+    /// Bits of `MachPortState`. Changed by read-modify-write, `invalid` under `lock`; read by anybody.
+    let state: Atomic<UInt32>
+    /// The eventfd, -1 until somebody asked for it. Written once, under the registry's lock and `lock`.
+    let descriptor: Atomic<Int32>
+    /// Changes whenever there may be room for a sender; senders wait on it. Written under `lock`.
+    let room: Atomic<UInt32>
+    /// Senders that sleep on `room` and that nobody woke; perhaps more than there are. Guarded by `lock`.
+    var sleepers: UInt32
+    /// Senders that are inside a wait. Guarded by `lock`.
+    var waiters: UInt32
+    /// Guards the fields that say so. Taken after the registry's lock; no other lock is taken under it.
+    let lock: Lock
+    let callout: MachPortFunction?
+    let context: ClientContext
+    /// Guarded by `lock`.
+    var invalidationCallout: MachPortInvalidationFunction?
+    /// The queue, oldest first. Guarded by `lock`.
+    var first: MachMessagePointer?
+    var last: MachMessagePointer?
+    var count: Int
+    var limit: Int
+    /// Small messages to be used again. Guarded by `lock`.
+    var spares: MachMessagePointer?
+    var spareCount: Int
+    /// The source, without a reference: nil before there is one, and again when its last reference is gone. Guarded by `lock`.
+    var source: SourcePointer?
+    /// The loops whose threads use the context's info without a reference of their own. Guarded by `lock`.
+    var users: UserList
+    /// The list of all ports. Guarded by the registry's lock.
+    var next: MachPortPointer?
+    var previous: MachPortPointer?
+}
+
+typealias MachPortPointer = UnsafeMutablePointer<MachPort>
+
+/// The bits of `MachPort.state`.
+enum MachPortState {
+    static var invalid: UInt32 { 1 << 0 }
+    /// The last reference is gone. Set before anything else happens then.
+    static var dying: UInt32 { 1 << 1 }
+    /// The memory is to be freed by the last sender that waits.
+    static var abandoned: UInt32 { 1 << 2 }
+    /// The context is to be released by the last of `users`.
+    static var releasePending: UInt32 { 1 << 3 }
+    /// In the child of `fork`: the descriptor is still the parent's, since there was none to put in its place.
+    static var sharedDescriptor: UInt32 { 1 << 4 }
+}
+
+/// A queued message; its bytes follow it in memory.
+struct MachMessage {
+    var next: MachMessagePointer?
+    /// A reference; nil for none.
+    var replyPort: MachPortPointer?
+    var length: Int
+    var msgid: Int32
+    var isSmall: Bool
+
+    /// What a small message has room for: 128 bytes in all.
+    static var smallCapacity: Int { 96 }
+    static var headSize: Int { 32 }
+}
+
+typealias MachMessagePointer = UnsafeMutablePointer<MachMessage>
+
+extension UnsafeMutablePointer where Pointee == MachMessage {
+    var bytes: UnsafeMutableRawPointer { UnsafeMutableRawPointer(self) + MachMessage.headSize }
+
+    /// A message with room for so many bytes, to be initialized; nil if there is no memory.
+    static func make(capacity: Int) -> MachMessagePointer? {
+        let (size, overflows) = capacity.addingReportingOverflow(MachMessage.headSize)
+        guard !overflows, let memory = malloc(size) else { return nil }
+        return memory.assumingMemoryBound(to: MachMessage.self)
+    }
+}
+
+/// Loops, some perhaps several times. The zero value is empty.
+struct UserList {
+    private var members: UnsafeMutablePointer<RunLoopPointer>?
+    private var capacity = 0
+    private(set) var count = 0
+
+    mutating func append(_ loop: RunLoopPointer) {
+        if count == capacity {
+            capacity = max(2, 2 * capacity)
+            members = growArray(members, count: capacity)
+        }
+        members![count] = loop
+        count += 1
+    }
+
+    mutating func remove(_ loop: RunLoopPointer) {
+        for index in 0..<count where members![index] == loop {
+            count -= 1
+            members![index] = members![count]
+            return
+        }
+    }
+
+    func hasOther(than loop: RunLoopPointer?) -> Bool {
+        for index in 0..<count where members![index] != loop { return true }
+        return false
+    }
+
+    mutating func keepOnly(_ loop: RunLoopPointer?) {
+        var kept = 0
+        for index in 0..<count where members![index] == loop {
+            members![kept] = members![index]
+            kept += 1
+        }
+        count = kept
+    }
+
+    mutating func free() {
+        CLinux.free(members)
+        members = nil
+        capacity = 0
+        count = 0
+    }
+}
+
+extension MachPort: Object {
+    static var type: ObjectType { .machPort }
+
+    /// The last reference is gone: the port dies by it, with all that `RLMachPortInvalidate` does (S-PORT-11).
+    static func destroy(_ port: MachPortPointer) {
+        port.pointee.state.bitwiseOr(MachPortState.dying, ordering: .sequentiallyConsistent)
+        // The functions called from here may retain and release the port: that must not bring them here again.
+        port.header.pointee.references.store(1 << 30, ordering: .sequentiallyConsistent)
+        port.invalidate()
+        port.leaveProcess()
+        port.header.pointee.type.store(ObjectType.freed.rawValue, ordering: .relaxed)
+        port.pointee.lock.lockWord()
+        let waits = port.pointee.waiters > 0
+        if waits { port.pointee.state.bitwiseOr(MachPortState.abandoned, ordering: .relaxed) }
+        port.pointee.lock.unlockWord()
+        if !waits { port.freeMemory() }
+    }
+}
+
+extension UnsafeMutablePointer where Pointee == MachPort {
+    /// A port with one reference, whose context's info is retained.
+    static func make(callout: MachPortFunction?, context: ClientContext) -> MachPortPointer {
+        var context = context
+        context.adopt()
+        let port = makeRecord(MachPort.self)
+        port.initialize(to: MachPort(
+            header: ObjectHeader(type: Atomic(0), references: Atomic(0)), state: Atomic(0), descriptor: Atomic(-1),
+            room: Atomic(0), sleepers: 0, waiters: 0,
+            lock: Lock(word: Atomic(0), bias: Atomic(0), inside: Atomic(0), calm: Atomic(0)), callout: callout,
+            context: context, invalidationCallout: nil, first: nil, last: nil, count: 0, limit: 5, spares: nil, spareCount: 0,
+            source: nil, users: UserList(), next: nil, previous: nil))
+        port.initializeHeader()
+        process.pointee.registryLock.lockWord()
+        port.pointee.next = process.pointee.machPorts
+        process.pointee.machPorts?.pointee.previous = port
+        process.pointee.machPorts = port
+        process.pointee.registryLock.unlockWord()
+        return port
+    }
+
+    var isValid: Bool { pointee.state.load(ordering: .acquiring) & MachPortState.invalid == 0 }
+
+    /// Takes the port out of what the process knows of its ports, and closes the descriptor.
+    fileprivate func leaveProcess() {
+        process.pointee.registryLock.lockWord()
+        let descriptor = pointee.descriptor.load(ordering: .relaxed)
+        if let previous = pointee.previous {
+            previous.pointee.next = pointee.next
+        } else {
+            process.pointee.machPorts = pointee.next
+        }
+        pointee.next?.pointee.previous = pointee.previous
+        if descriptor >= 0 { process.pointee.machPortTable.remove(self, descriptor) }
+        process.pointee.registryLock.unlockWord()
+        if descriptor >= 0 { CLinux.close(descriptor) }
+    }
+
+    /// Frees a port that nobody can reach any more.
+    func freeMemory() {
+        while let spare = pointee.spares {
+            pointee.spares = spare.pointee.next
+            CLinux.free(spare)
+        }
+        pointee.users.free()
+        CLinux.free(self)
+    }
+}
+
+extension UnsafeMutablePointer where Pointee: Object & ~Copyable {
+    /// Adds a reference unless the last one is gone. The caller keeps the memory in place meanwhile.
+    func retainUnlessDead() -> Bool {
+        var references = header.pointee.references.load(ordering: .sequentiallyConsistent)
+        while references != 0 {
+            if header.pointee.references.replace(&references, by: references + 1) { return true }
+        }
+        return false
+    }
+}
