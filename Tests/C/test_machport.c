@@ -337,7 +337,7 @@ RL_TEST(the_name_stays, "S-PORT-9 S-FD-18",
     ck_assert_int_eq(count_descriptors(), before);
 }
 
-RL_TEST(descriptor_tells_of_messages, "S-PORT-1 S-PORT-13",
+RL_TEST(descriptor_tells_of_messages, "S-PORT-16",
         "The descriptor can be read exactly while messages are queued, those that were queued before it was made included") {
     Box box = {.name = "p"};
     box_add(&box, kRLDefaultMode);

@@ -270,7 +270,7 @@ static int child_of_fork(void) {
     return strcmp(trace_take(), "1 2 3") == 0 ? 0 : 6;
 }
 
-RL_TEST(the_child_of_fork_has_copies, "S-FORK-1 S-FORK-2 S-PORT-5",
+RL_TEST(the_child_of_fork_has_copies, "S-FORK-1 S-FORK-2 S-PORT-15",
         "In the child of fork a port has the messages that were queued, and what the child sends or receives reaches neither the "
         "parent's queue nor its descriptor") {
     forked_port = add_port_to(&forked_count, kRLDefaultMode);
@@ -293,7 +293,7 @@ RL_TEST(the_child_of_fork_has_copies, "S-FORK-1 S-FORK-2 S-PORT-5",
     RLRelease(forked_port);
 }
 
-RL_TEST(fork_while_a_sender_waits, "S-FORK-1 S-PORT-13",
+RL_TEST(fork_while_a_sender_waits, "S-FORK-1 S-PORT-15",
         "A child that is forked while another thread waits in a send takes what is queued and sends itself; that thread is not there") {
     forked_port = add_port_to(&forked_count, kRLDefaultMode);
     RLMachPortSetQueueLimit(forked_port, 2);
