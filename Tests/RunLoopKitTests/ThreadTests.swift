@@ -1,0 +1,151 @@
+import RunLoopKit
+import Synchronization
+import Testing
+
+#if canImport(Glibc)
+import Glibc
+#endif
+
+/// Threads with a loop.
+@Suite struct ThreadTests {
+    @Test("The loop is ready when start returns, and serves the thread that made it")
+    func ready() async throws {
+        let thread = RunLoopThread(name: "worker")
+        #expect(!thread.isExecuting)
+        try thread.start()
+        try thread.start()
+        #expect(thread.isExecuting)
+        let loop = thread.loop
+        #expect(try await loop.perform { RunLoop.current === loop && RunLoopThread.current === thread })
+        #expect(try await loop.perform { RunLoop.isMainThread } == false)
+        await thread.finish()
+        #expect(thread.isFinished && !thread.isExecuting && !thread.isCancelled)
+    }
+
+    @Test("A thread has the name, the stack and the nice value it was given")
+    func attributes() async throws {
+        let thread = RunLoopThread(name: "a rather long name", stackSize: 3 << 20, qualityOfService: .background)
+        try thread.start()
+        let (name, nice, depth) = try await thread.loop.perform {
+            var name = [UInt8](repeating: 0, count: 64)
+            let file = open("/proc/thread-self/comm", O_RDONLY)
+            let count = read(file, &name, name.count)
+            close(file)
+            // Two thirds of the stack are used, which the system's smallest size would not allow.
+            let depth = withUnsafeTemporaryAllocation(byteCount: 2 << 20, alignment: 16) { buffer in
+                buffer.initializeMemory(as: UInt8.self, repeating: 1)
+                return buffer.count
+            }
+            return (String(decoding: name.prefix(max(count - 1, 0)), as: UTF8.self), getpriority(.init(0), 0), depth)
+        }
+        #expect(name == "a rather long n")
+        #expect(nice >= 10)
+        #expect(depth == 2 << 20)
+        await thread.finish()
+    }
+
+    @Test("A stop performs what was queued before it and ends nested runs; then the thread is gone")
+    func stop() throws {
+        let trace = Trace()
+        let thread = RunLoopThread()
+        try thread.start()
+        let nested = Promise<Void>()
+        let mayStop = Promise<Void>()
+        thread.loop.perform {
+            // Two runs inside each other, which nothing else would end.
+            RunLoop.current.perform {
+                nested.fulfil(())
+                mayStop.value
+                RunLoop.current.run(mode: .default)
+                trace.add("inner")
+            }
+            RunLoop.current.run(mode: .default)
+            trace.add("outer")
+        }
+        thread.loop.wakeUp()
+        nested.value
+        for number in 0..<3 { thread.loop.perform { trace.add("queued \(number)") } }
+        thread.stop()
+        mayStop.fulfil(())
+        thread.join()
+        #expect(trace.all.filter { $0.hasPrefix("queued") } == ["queued 0", "queued 1", "queued 2"])
+        #expect(trace.all.suffix(5).contains("inner") && trace.all.contains("outer"))
+        thread.join()
+    }
+
+    @Test("Cancel ends the thread without the last pass; its sources are cancelled before join returns: S-LOOP-7")
+    func cancel() throws {
+        let trace = Trace()
+        let thread = RunLoopThread()
+        try thread.start()
+        let source = RunLoop.Source(cancel: { _, _ in trace.add("cancelled") }, perform: { _ in })
+        thread.loop.add(source, forMode: .default)
+        let busy = Promise<Void>()
+        let mayEnd = Promise<Void>()
+        thread.loop.perform {
+            busy.fulfil(())
+            mayEnd.value
+        }
+        thread.loop.wakeUp()
+        busy.value
+        thread.cancel()
+        mayEnd.fulfil(())
+        thread.join()
+        #expect(thread.isCancelled && thread.isFinished)
+        #expect(trace.all == ["cancelled"])
+    }
+
+    @Test("A body takes the place of the runs, sees the cancellation, and has a dictionary of its own")
+    func body() throws {
+        let seen = Promise<Bool>()
+        let value = Mutex("")
+        let thread = RunLoopThread { thread in
+            thread.threadDictionary["key"] = "value"
+            while !thread.isEnding { RunLoop.current.run(mode: .default) }
+            value.withLock { $0 = thread.threadDictionary["key"] as! String }
+            seen.fulfil(thread.isCancelled)
+        }
+        try thread.start()
+        thread.cancel()
+        thread.join()
+        #expect(seen.value)
+        #expect(value.withLock { $0 } == "value")
+    }
+
+    @Test("Several may wait for one thread; one that nobody waits for ends by itself, and so does its object")
+    func joiners() async throws {
+        let thread = RunLoopThread()
+        try thread.start()
+        let joiners = (0..<3).map { _ in TestThread { thread.join() } }
+        await withTaskGroup(of: Void.self) { group in
+            for _ in 0..<3 { group.addTask { await thread.finish() } }
+        }
+        for joiner in joiners { joiner.join() }
+        let canary = Canary()
+        try abandoned(canary)
+        while canary.deaths == 0 { try await Task.sleep(for: .milliseconds(1)) }
+        #expect(canary.deaths == 1)
+    }
+
+    private func abandoned(_ canary: Canary) throws {
+        let thread = RunLoopThread { [captured = canary.capture()] _ in captured.touch() }
+        try thread.start()
+    }
+
+    @Test("Jobs that an actor on the thread still has when it stops are done all the same")
+    func jobsAtTheEnd() async throws {
+        let thread = RunLoopThread()
+        try thread.start()
+        let executor = thread.loop.executor
+        let tasks = (0..<50).map { number in
+            Task(executorPreference: executor) {
+                await Task.yield()
+                return number
+            }
+        }
+        await thread.finish()
+        var sum = 0
+        for task in tasks { sum += await task.value }
+        #expect(sum == 1225)
+    }
+}
