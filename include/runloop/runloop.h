@@ -12,6 +12,7 @@
  *   foreign.h   runs whose waits another loop makes: GLib's, libuv's, epoll
  *   machport.h  messages between the threads of a process
  *   data.h      bytes with a reference count
+ *   messageport.h  named ports, between threads and between processes
  *
  * A program compiles and links with what `pkg-config --cflags --libs runloop` says.
  * Rules: Docs/semantics.md, sections 0 to 16, number every behaviour; Docs/porting.md leads from
@@ -28,6 +29,7 @@
 #include "loop.h"
 #include "machport.h"
 #include "mainqueue.h"
+#include "messageport.h"
 #include "observer.h"
 #include "perform.h"
 #include "portcodes.h"

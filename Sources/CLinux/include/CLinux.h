@@ -27,6 +27,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "CLinuxMessages.h"
+
 /* The version of the library as text that lives for ever. */
 static inline const char *rl_version(void) { return "0.1.0"; }
 

@@ -33,6 +33,7 @@ public func RLRelease(_ obj: UnsafeRawPointer?) {
     case .fileDescriptor: object.cast(to: FileDescriptor.self).release()
     case .foreignRun: object.cast(to: ForeignRun.self).release()
     case .machPort: object.cast(to: MachPort.self).release()
+    case .messagePort: object.cast(to: MessagePort.self).release()
     case .freed: break
     }
 }
@@ -51,7 +52,7 @@ public func RLEqual(_ a: UnsafeRawPointer?, _ b: UnsafeRawPointer?) -> Bool {
     switch first.type {
     case .source: return first.cast(to: Source.self).isEqual(second.cast(to: Source.self))
     case .data: return first.cast(to: Data.self).hasSameBytes(as: second.cast(to: Data.self))
-    case .runLoop, .observer, .timer, .fileDescriptor, .machPort, .foreignRun, .freed: return first == second
+    default: return first == second
     }
 }
 
@@ -61,7 +62,7 @@ public func RLHash(_ obj: UnsafeRawPointer?) -> UInt {
     switch object.type {
     case .source: return object.cast(to: Source.self).hashValueOfInfo()
     case .data: return object.cast(to: Data.self).hashOfBytes()
-    case .runLoop, .observer, .timer, .fileDescriptor, .machPort, .foreignRun, .freed: return UInt(bitPattern: obj)
+    default: return UInt(bitPattern: obj)
     }
 }
 

@@ -57,6 +57,19 @@ func callOutMainQueue(_ drain: DrainFunction) {
 }
 
 @inline(never)
+func callOutMessage(
+    _ callout: MessageFunction, _ port: OpaquePointer, _ msgid: Int32, _ data: OpaquePointer, _ info: UnsafeMutableRawPointer?
+) -> OpaquePointer? {
+    callout(port, msgid, data, info)
+}
+
+@inline(never)
+func callOutInvalidation(_ callout: InvalidationFunction, _ port: OpaquePointer, _ info: UnsafeMutableRawPointer?) {
+    callout(port, info)
+    rl_compiler_barrier()
+}
+
+@inline(never)
 func callOutSchedule(_ schedule: ScheduleFunction, _ info: UnsafeMutableRawPointer?, _ loop: RunLoopPointer, _ mode: ModePointer) {
     schedule(info, loop.handle, mode.pointee.name)
     rl_compiler_barrier()

@@ -20,6 +20,9 @@ struct RunFrame {
     var mayPeek = false
     /// The last wait ended with a wake-up.
     var wasWoken = false
+    /// What the run was for is there: it returns after its pass. Set when a nested run got a message port's reply that this one
+    /// waits for.
+    var hasReply = false
     /// What makes this run, if a foreign loop makes its waits.
     var foreign: ForeignRunPointer?
     /// The last reading of the monotonic clock; stale once client code ran.

@@ -8,6 +8,7 @@ import Synchronization
 /// child uses those loops but to take items out of them, for which their locks are made anew.
 enum Fork {
     static func prepare() {
+        MessagePortTable.prepareFork()
         if let loop = current { loop.lock() }
         process.pointee.registryLock.lockWord()
         process.pointee.logLock.lockWord()
@@ -19,6 +20,7 @@ enum Fork {
         process.pointee.logLock.unlockWord()
         process.pointee.registryLock.unlockWord()
         if let loop = current { loop.unlock() }
+        MessagePortTable.forkedParent()
     }
 
     static func child() {
@@ -49,6 +51,7 @@ enum Fork {
             other.pointee.posts.close()
             other.forEachModeRecord { $0.pointee.ports.epoll.close() }
         }
+        MessagePortTable.forkedChild()
     }
 
     private static var current: RunLoopPointer? {

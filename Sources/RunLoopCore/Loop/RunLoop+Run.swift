@@ -108,7 +108,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         performPosts(in: mode)  // P14: round C
 
         // P15 (S-RUN-9)
-        if handledSource && frame.pointee.returnsAfterSource { return .handledSource }
+        if (handledSource && frame.pointee.returnsAfterSource) || frame.pointee.hasReply { return .handledSource }
         if frame.pointee.polls { return .timedOut }
         if frame.pointee.deadline != Clock.never && readClock(frame) >= frame.pointee.deadline { return .timedOut }
         if isStopRequested(frame) { return .stopped }

@@ -1,10 +1,12 @@
 import CLinux
 import Synchronization
 
-/// Immutable bytes with a reference count. The bytes follow the record in memory.
+/// Immutable bytes with a reference count. The bytes follow the record in memory, or are a mapped file.
 struct Data: ~Copyable {
     let header: ObjectHeader
     let length: Int
+    /// Pages of a file, unmapped with the object; nil: the bytes are behind the record.
+    let mapping: UnsafeMutableRawPointer?
 }
 
 typealias DataPointer = UnsafeMutablePointer<Data>
@@ -14,6 +16,7 @@ extension Data: Object {
 
     static func destroy(_ data: DataPointer) {
         data.header.pointee.type.store(ObjectType.freed.rawValue, ordering: .relaxed)
+        if let mapping = data.pointee.mapping { munmap(mapping, data.pointee.length) }
         CLinux.free(data)
     }
 }
@@ -25,13 +28,22 @@ extension UnsafeMutablePointer where Pointee == Data {
         let (size, overflows) = MemoryLayout<Data>.stride.addingReportingOverflow(length)
         guard length >= 0, !overflows, let memory = malloc(size) else { return nil }
         let data = memory.assumingMemoryBound(to: Data.self)
-        data.initialize(to: Data(header: ObjectHeader(type: Atomic(0), references: Atomic(0)), length: length))
+        data.initialize(to: Data(header: ObjectHeader(type: Atomic(0), references: Atomic(0)), length: length, mapping: nil))
         data.initializeHeader()
         if let bytes { memcpy(data.bytes, bytes, length) }
         return data
     }
 
-    var bytes: UnsafeMutableRawPointer { UnsafeMutableRawPointer(self) + MemoryLayout<Data>.stride }
+    /// The first `length` bytes, at least one, of a file that nobody can change any more. nil without room for them.
+    static func map(_ file: Int32, _ length: Int) -> DataPointer? {
+        guard let pages = rl_map_file(file, length) else { return nil }
+        let data = makeRecord(Data.self)
+        data.initialize(to: Data(header: ObjectHeader(type: Atomic(0), references: Atomic(0)), length: length, mapping: pages))
+        data.initializeHeader()
+        return data
+    }
+
+    var bytes: UnsafeMutableRawPointer { pointee.mapping ?? UnsafeMutableRawPointer(self) + MemoryLayout<Data>.stride }
 
     func hasSameBytes(as other: DataPointer) -> Bool {
         pointee.length == other.pointee.length && memcmp(bytes, other.bytes, pointee.length) == 0

@@ -15,6 +15,7 @@ enum Description {
         case .fileDescriptor: describe(cast(object, to: FileDescriptor.self), &text)
         case .foreignRun: describe(cast(object, to: ForeignRun.self), &text)
         case .machPort: describe(cast(object, to: MachPort.self), &text)
+        case .messagePort: describe(cast(object, to: MessagePort.self), &text)
         case .freed, nil: trap("RLCopyDescription", "the object was released too often")
         }
         text.append("}")
@@ -152,6 +153,20 @@ enum Description {
         text.append(", valid = ")
         text.append(isValid)
         let context = port.pointee.context
+        describeInfo(isValid ? context.info : nil, isValid ? context.copyDescription : nil, &text)
+    }
+
+    private static func describe(_ port: MessagePortPointer, _ text: inout TextBuffer) {
+        begin("RLMessagePort", port, &text)
+        text.append(port.pointee.isRemote ? "remote" : "local")
+        text.append(", name = ")
+        MessagePortTable.lock()
+        if let name = port.pointee.name { text.appendPrintable(name.bytes) } else { text.append("(none)") }
+        MessagePortTable.unlock()
+        let isValid = port.isValid
+        text.append(", valid = ")
+        text.append(isValid)
+        let context = port.pointee.local.context
         describeInfo(isValid ? context.info : nil, isValid ? context.copyDescription : nil, &text)
     }
 

@@ -24,6 +24,11 @@ struct Lock: ~Copyable {
     /// How often the owner took the mutex since a foreigner last did. Guarded by `word`.
     let calm: Atomic<UInt32>
 
+    /// A free lock, for a record that is not made of zeroes.
+    static func free() -> Lock {
+        Lock(word: Atomic(0), bias: Atomic(0), inside: Atomic(0), calm: Atomic(0))
+    }
+
     private static var calmLimit: UInt32 { 256 }
 
     /// Takes the lock. `owner` tells whether the caller is the thread the lock is biased to.

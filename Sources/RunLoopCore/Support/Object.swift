@@ -11,6 +11,7 @@ enum ObjectType: UInt32 {
     case observer = 4
     case timer = 5
     case fileDescriptor = 6
+    case messagePort = 8
     case foreignRun = 12
     case machPort = 7
 }

@@ -6,6 +6,9 @@ import Synchronization
 struct Process: ~Copyable {
     /// Guards the list of loops, the pool, `mainLoop`, and the table of source callbacks. Taken after a loop's lock.
     let registryLock: Lock
+    /// Guards the list of message ports, their names and the thread that watches for the end of their peers. Taken before a
+    /// message port's own lock.
+    let messagePortLock: Lock
     /// Guards the log handler.
     let logLock: Lock
 
@@ -38,6 +41,10 @@ struct Process: ~Copyable {
     /// All Mach-like ports, and those that have a descriptor. Guarded by `registryLock`.
     var machPorts: MachPortPointer?
     var machPortTable: MachPortTable
+    /// The valid message ports. Guarded by `messagePortLock`.
+    var messagePorts: MessagePortPointer?
+    /// What watches for the end of their peers, nil if nothing is watched. Guarded by `messagePortLock`.
+    var messagePortMonitor: UnsafeMutablePointer<MessagePortMonitor>?
     /// The key whose destructor tells of a thread's end.
     var threadKey: pthread_key_t
     /// What the lines of the log go to; nil: standard error. Guarded by `logLock`.

@@ -1,0 +1,79 @@
+/* What message ports need of the kernel and of libbsd and Swift cannot import: ancillary data, sealed memory files, peer
+ * credentials and lock files. */
+#ifndef CLINUX_MESSAGES_H
+#define CLINUX_MESSAGES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/types.h>
+#include <sys/un.h>
+
+/* What one recvmsg took. */
+typedef struct rl_datagram {
+    /* Bytes received; 0 at the end of the connection, -1 with errno if there is none. */
+    ssize_t length;
+    /* Descriptors received, close-on-exec. */
+    int descriptors;
+    /* The datagram was longer than the buffer. */
+    bool is_cut;
+    /* Descriptors were sent that could not be received. */
+    bool lost_descriptors;
+} rl_datagram;
+
+/* The most descriptors that travel with one datagram, the kernel's SCM_MAX_FD. */
+enum { RL_MAX_DESCRIPTORS = 253 };
+
+/* A socket for datagrams in order over a connection, close-on-exec and never blocking. */
+int rl_message_socket(void) __attribute__((visibility("hidden")));
+
+/* Sends head and body as one datagram, with descriptors. Never blocks, raises no SIGPIPE. 0, or an errno. */
+int rl_message_send(int socket, const void *head, size_t head_length, const void *body, size_t body_length,
+                    const int *descriptors, int count) __attribute__((visibility("hidden")));
+
+/* Takes one datagram. `descriptors` has room for RL_MAX_DESCRIPTORS. */
+rl_datagram rl_message_receive(int socket, void *bytes, size_t capacity, int *descriptors)
+    __attribute__((visibility("hidden")));
+
+/* A connection from the queue of a listening socket, close-on-exec and never blocking; or -1. */
+int rl_message_accept(int listener) __attribute__((visibility("hidden")));
+
+/* Who made the other end of a connection. False if the kernel does not say. */
+bool rl_peer(int socket, uid_t *user, pid_t *process) __attribute__((visibility("hidden")));
+
+/* Whether the other end of a connection was closed. */
+bool rl_has_ended(int socket) __attribute__((visibility("hidden")));
+
+/* A file without a name in memory, close-on-exec. */
+int rl_memory_file(void) __attribute__((visibility("hidden")));
+/* Makes that file's bytes and length unchangeable for everybody. */
+int rl_memory_seal(int file) __attribute__((visibility("hidden")));
+/* Whether they are. */
+bool rl_memory_is_sealed(int file) __attribute__((visibility("hidden")));
+
+/* Maps a file's first bytes for reading; NULL without room for them. */
+void *rl_map_file(int file, size_t length) __attribute__((visibility("hidden")));
+
+/* Opens, makes and locks a lock file; flopen(3bsd). -1 with EWOULDBLOCK if another holds it. */
+int rl_lock_file(const char *path) __attribute__((visibility("hidden")));
+
+/* Opens a file that is no link for reading, close-on-exec; or -1. */
+int rl_open_read(const char *path) __attribute__((visibility("hidden")));
+
+/* A variable of the environment that a set-user-id program may trust. */
+const char *rl_environment(const char *name) __attribute__((visibility("hidden")));
+
+static const uint32_t RL_EPOLLRDHUP = 0x2000u;
+static const uint32_t RL_EPOLLONESHOT = 1u << 30;
+
+/* Starts a detached thread with all signals blocked. */
+bool rl_start_thread(void (*body)(void *), void *argument) __attribute__((visibility("hidden")));
+
+/* Binds the socket to a path, or connects it. 0, or an errno. */
+int rl_unix_bind(int socket, const char *path) __attribute__((visibility("hidden")));
+int rl_unix_connect(int socket, const char *path) __attribute__((visibility("hidden")));
+
+#endif

@@ -1,0 +1,122 @@
+import CRunLoop
+import Synchronization
+
+// The functions of <runloop/messageport.h>.
+
+@_cdecl("RLMessagePortGetTypeID") @implementation
+public func RLMessagePortGetTypeID() -> UInt { UInt(ObjectType.messagePort.rawValue) }
+
+@_cdecl("RLMessagePortCreateLocal") @implementation
+public func RLMessagePortCreateLocal(
+    _ name: UnsafePointer<CChar>?, _ callout: RLMessagePortCallBack?, _ context: UnsafeMutablePointer<RLMessagePortContext>?,
+    _ shouldFreeInfo: UnsafeMutablePointer<Bool>?
+) -> OpaquePointer? {
+    let given = context.map {
+        ClientContext(
+            info: $0.pointee.info, retain: $0.pointee.retain, release: $0.pointee.release,
+            copyDescription: $0.pointee.copyDescription)
+    }
+    let (port, isNew) = MessagePortPointer.makeLocal(name: name, callout: callout, context: given ?? ClientContext())
+    shouldFreeInfo?.pointee = !isNew
+    return port?.handle
+}
+
+@_cdecl("RLMessagePortCreateRemote") @implementation
+public func RLMessagePortCreateRemote(_ name: UnsafePointer<CChar>?) -> OpaquePointer? {
+    name.flatMap { MessagePortPointer.makeRemote(name: $0) }?.handle
+}
+
+@_cdecl("RLMessagePortIsRemote") @implementation
+public func RLMessagePortIsRemote(_ ms: OpaquePointer?) -> Bool {
+    object(ms, as: MessagePort.self, "RLMessagePortIsRemote")?.pointee.isRemote ?? false
+}
+
+@_cdecl("RLMessagePortGetName") @implementation
+public func RLMessagePortGetName(_ ms: OpaquePointer?) -> UnsafePointer<CChar>? {
+    guard let port = object(ms, as: MessagePort.self, "RLMessagePortGetName") else { return nil }
+    MessagePortTable.lock()
+    defer { MessagePortTable.unlock() }
+    return port.pointee.name.map { UnsafePointer($0.bytes) }
+}
+
+@_cdecl("RLMessagePortSetName") @implementation
+public func RLMessagePortSetName(_ ms: OpaquePointer?, _ newName: UnsafePointer<CChar>?) -> Bool {
+    guard let port = object(ms, as: MessagePort.self, "RLMessagePortSetName"), let newName else { return false }
+    return port.setName(newName)
+}
+
+@_cdecl("RLMessagePortGetContext") @implementation
+public func RLMessagePortGetContext(_ ms: OpaquePointer?, _ context: UnsafeMutablePointer<RLMessagePortContext>?) {
+    guard let port = object(ms, as: MessagePort.self, "RLMessagePortGetContext"), let context else { return }
+    port.lock()
+    let own = port.pointee.local.context
+    port.unlock()
+    context.pointee = RLMessagePortContext(
+        version: 0, info: own.info, retain: own.retain, release: own.release, copyDescription: own.copyDescription)
+}
+
+@_cdecl("RLMessagePortInvalidate") @implementation
+public func RLMessagePortInvalidate(_ ms: OpaquePointer?) {
+    object(ms, as: MessagePort.self, "RLMessagePortInvalidate")?.invalidate()
+}
+
+@_cdecl("RLMessagePortIsValid") @implementation
+public func RLMessagePortIsValid(_ ms: OpaquePointer?) -> Bool {
+    object(ms, as: MessagePort.self, "RLMessagePortIsValid")?.isReachable() ?? false
+}
+
+@_cdecl("RLMessagePortGetInvalidationCallBack") @implementation
+public func RLMessagePortGetInvalidationCallBack(_ ms: OpaquePointer?) -> RLMessagePortInvalidationCallBack? {
+    object(ms, as: MessagePort.self, "RLMessagePortGetInvalidationCallBack")?.storedInvalidationCallBack
+}
+
+@_cdecl("RLMessagePortSetInvalidationCallBack") @implementation
+public func RLMessagePortSetInvalidationCallBack(_ ms: OpaquePointer?, _ callout: RLMessagePortInvalidationCallBack?) {
+    object(ms, as: MessagePort.self, "RLMessagePortSetInvalidationCallBack")?.setInvalidationCallBack(callout)
+}
+
+@_cdecl("RLMessagePortSendRequest") @implementation
+public func RLMessagePortSendRequest(
+    _ remote: OpaquePointer?, _ msgid: Int32, _ bytes: UnsafeRawPointer?, _ length: Int, _ sendTimeout: Double,
+    _ rcvTimeout: Double, _ replyMode: UnsafePointer<CChar>?, _ returnData: UnsafeMutablePointer<OpaquePointer?>?
+) -> Int32 {
+    let request = MessageRequest(
+        msgid: msgid, bytes: bytes, length: length, descriptors: nil, descriptorCount: 0, sendTimeout: sendTimeout,
+        receiveTimeout: rcvTimeout, replyMode: replyMode)
+    return send(object(remote, as: MessagePort.self, "RLMessagePortSendRequest"), request, returnData)
+}
+
+@_cdecl("RLMessagePortSendRequestWithDescriptors") @implementation
+public func RLMessagePortSendRequestWithDescriptors(
+    _ remote: OpaquePointer?, _ msgid: Int32, _ bytes: UnsafeRawPointer?, _ length: Int, _ descriptors: UnsafePointer<Int32>?,
+    _ count: Int, _ sendTimeout: Double, _ rcvTimeout: Double, _ replyMode: UnsafePointer<CChar>?,
+    _ returnData: UnsafeMutablePointer<OpaquePointer?>?
+) -> Int32 {
+    let request = MessageRequest(
+        msgid: msgid, bytes: bytes, length: length, descriptors: descriptors, descriptorCount: count, sendTimeout: sendTimeout,
+        receiveTimeout: rcvTimeout, replyMode: replyMode)
+    return send(object(remote, as: MessagePort.self, "RLMessagePortSendRequestWithDescriptors"), request, returnData)
+}
+
+private func send(
+    _ port: MessagePortPointer?, _ request: MessageRequest, _ returnData: UnsafeMutablePointer<OpaquePointer?>?
+) -> Int32 {
+    guard let port else { return MessagePortCode.isInvalid }
+    let (code, data) = port.send(request)
+    if let data {
+        if let returnData { returnData.pointee = data.handle } else { data.release() }
+    }
+    return code
+}
+
+@_cdecl("RLMessagePortTakeDescriptors") @implementation
+public func RLMessagePortTakeDescriptors(
+    _ local: OpaquePointer?, _ descriptors: UnsafeMutablePointer<Int32>?, _ capacity: Int
+) -> Int {
+    object(local, as: MessagePort.self, "RLMessagePortTakeDescriptors")?.takeDescriptors(descriptors, capacity) ?? 0
+}
+
+@_cdecl("RLMessagePortCreateRunLoopSource") @implementation
+public func RLMessagePortCreateRunLoopSource(_ local: OpaquePointer?, _ order: Int) -> OpaquePointer? {
+    object(local, as: MessagePort.self, "RLMessagePortCreateRunLoopSource")?.makeSource(order: order)?.handle
+}

@@ -1,0 +1,152 @@
+import CLinux
+import Synchronization
+
+/// The connections of a local port. The port's lock is held in all of this.
+extension UnsafeMutablePointer where Pointee == MessagePort {
+    /// What came of taking a connection from the listener's queue.
+    enum Acceptance {
+        case accepted
+        case nothing
+        /// Of another user, who is told nothing.
+        case refused(user: uid_t, process: pid_t)
+        /// There is no descriptor; the listener is paused.
+        case paused
+    }
+
+    func acceptLocked() -> Acceptance {
+        let descriptor = rl_message_accept(pointee.local.claim.listener)
+        guard descriptor >= 0 else {
+            switch rl_errno() {
+            case EMFILE, ENFILE, ENOMEM, ENOBUFS:
+                // The connection stays in the queue, and the set must not report it all the time.
+                _ = rl_epoll_ctl(pointee.local.epoll, EPOLL_CTL_DEL, pointee.local.claim.listener, 0, 0)
+                pointee.local.isListenerPaused = true
+                return .paused
+            default: return .nothing
+            }
+        }
+        let connection = highNumber(descriptor)
+        var user: uid_t = 0
+        var owner: pid_t = 0
+        guard rl_peer(connection, &user, &owner), user == geteuid() else {
+            close(connection)
+            return .refused(user: user, process: owner)
+        }
+        let place = freePlaceLocked()
+        pointee.local.generation &+= 1
+        pointee.local.connections![place] = MessageConnection(
+            descriptor: connection, generation: pointee.local.generation, process: owner)
+        if rl_epoll_ctl(pointee.local.epoll, EPOLL_CTL_ADD, connection, EPOLLIN.rawValue, tokenLocked(place)) != 0 {
+            closeLocked(place)
+            return .nothing
+        }
+        return .accepted
+    }
+
+    /// Puts a paused listener back into the set.
+    func resumeListener() {
+        lock()
+        defer { unlock() }
+        guard isValid, pointee.local.isListenerPaused, pointee.local.claim.listener >= 0 else { return }
+        if rl_epoll_ctl(
+            pointee.local.epoll, EPOLL_CTL_ADD, pointee.local.claim.listener, EPOLLIN.rawValue, MessagePortPointer.listenerToken) == 0
+        {
+            pointee.local.isListenerPaused = false
+        }
+    }
+
+    private func freePlaceLocked() -> Int {
+        let capacity = pointee.local.connectionCapacity
+        for place in 0..<capacity where pointee.local.connections![place].descriptor < 0 { return place }
+        pointee.local.connectionCapacity = Swift.max(4, capacity * 2)
+        pointee.local.connections = growArray(pointee.local.connections, count: pointee.local.connectionCapacity)
+        for place in capacity..<pointee.local.connectionCapacity { pointee.local.connections![place] = MessageConnection() }
+        return capacity
+    }
+
+    private func tokenLocked(_ place: Int) -> UInt64 {
+        UInt64(pointee.local.connections![place].generation) << 32 | UInt64(place)
+    }
+
+    /// The place of a connection that is still the one meant.
+    func placeLocked(token: UInt64) -> Int? {
+        let place = Int(token & 0xffff_ffff)
+        guard place < pointee.local.connectionCapacity, pointee.local.connections![place].descriptor >= 0,
+            tokenLocked(place) == token
+        else { return nil }
+        return place
+    }
+
+    func closeLocked(_ place: Int) {
+        let connection = pointee.local.connections![place]
+        guard connection.descriptor >= 0 else { return }
+        // First out of the set: another process may have the file too, and then closing would leave it there.
+        _ = rl_epoll_ctl(pointee.local.epoll, EPOLL_CTL_DEL, connection.descriptor, 0, 0)
+        close(connection.descriptor)
+        forgetRepliesLocked(place)
+        pointee.local.connections![place] = MessageConnection()
+    }
+
+    // MARK: Replies
+
+    /// Sends a prepared reply, or keeps it until there is room. The data stay the caller's.
+    func replyLocked(_ place: Int, _ message: OutgoingMessage, _ data: DataPointer?) {
+        guard pointee.local.connections![place].replies == nil else { return keepLocked(place, message, data) }
+        var message = message
+        let error = message.send(to: pointee.local.connections![place].descriptor)
+        if error == EAGAIN { return keepLocked(place, message, data) }
+        message.finish()
+        guard error != 0 else { return }
+        // No room in the kernel, or the other end is gone. Who waits learns of it either way.
+        var failure = OutgoingMessage(message.header.failed, bytes: nil)
+        if failure.send(to: pointee.local.connections![place].descriptor) != 0 { closeLocked(place) }
+    }
+
+    private func keepLocked(_ place: Int, _ message: OutgoingMessage, _ data: DataPointer?) {
+        data?.retain()
+        let reply = makeArray(WaitingReply.self, count: 1)
+        reply.initialize(to: WaitingReply(message: message, data: data))
+        guard let first = pointee.local.connections![place].replies else {
+            pointee.local.connections![place].replies = reply
+            return watchLocked(place, EPOLLOUT.rawValue)
+        }
+        var last = first
+        while let next = last.pointee.next { last = next }
+        last.pointee.next = reply
+    }
+
+    private func watchLocked(_ place: Int, _ events: UInt32) {
+        _ = rl_epoll_ctl(
+            pointee.local.epoll, EPOLL_CTL_MOD, pointee.local.connections![place].descriptor, events, tokenLocked(place))
+    }
+
+    /// Sends replies that are kept, as far as there is room.
+    func flushLocked(_ place: Int) {
+        while let reply = pointee.local.connections![place].replies {
+            let error = reply.pointee.message.send(to: pointee.local.connections![place].descriptor)
+            if error == EAGAIN { return }
+            dropReplyLocked(place)
+            if error != 0 { return closeLocked(place) }
+        }
+        watchLocked(place, EPOLLIN.rawValue)
+    }
+
+    private func dropReplyLocked(_ place: Int) {
+        guard let reply = pointee.local.connections![place].replies else { return }
+        pointee.local.connections![place].replies = reply.pointee.next
+        reply.pointee.message.finish()
+        reply.pointee.data?.release()
+        CLinux.free(reply)
+    }
+
+    func forgetRepliesLocked(_ place: Int) {
+        while pointee.local.connections![place].replies != nil { dropReplyLocked(place) }
+    }
+}
+
+extension WireHeader {
+    /// The answer to the same request that says that there is no reply.
+    var failed: WireHeader {
+        WireHeader(kind: .reply, flags: 0, id: id, number: WireHeader.failed, length: 0, descriptors: 0)
+    }
+}

@@ -1,0 +1,55 @@
+import CLinux
+import Synchronization
+
+/// The child of `fork` does not have the parent's ports. It closes its numbers and nothing more: it neither removes files nor shuts
+/// connections down, because these are the parent's.
+extension UnsafeMutablePointer where Pointee == MessagePort {
+    /// In the child, where the forking thread is the only one; its locks are made anew, and nobody is called.
+    func loseInChild() {
+        pointee.state.bitwiseOr(MessagePortState.invalid | MessagePortState.lostInFork, ordering: .relaxed)
+        if pointee.isRemote { loseConnection() } else { loseName() }
+        // No loop of the child is to wait for a number that is somebody else's soon.
+        pointee.source?.invalidate()
+        if pointee.remote.connection >= 0 { close(pointee.remote.connection) }
+        pointee.remote.connection = -1
+        closeSetLocked()
+    }
+
+    private func loseConnection() {
+        // Threads that used the connection are not here; the forking one is in a run, if it waits for a reply.
+        pointee.remote.users = 0
+        var waiter = pointee.remote.waiters
+        pointee.remote.waiters = nil
+        while let current = waiter {
+            waiter = current.pointee.next
+            guard current.pointee.loop.isCurrent else { continue }
+            current.pointee.next = pointee.remote.waiters
+            pointee.remote.waiters = current
+            if current.pointee.state == .waiting { current.pointee.state = .invalid }
+            current.pointee.arrival.signal()
+            current.pointee.loop.wakeUp()
+        }
+    }
+
+    private func loseName() {
+        pointee.local.claim.forget()
+        for place in 0..<pointee.local.connectionCapacity where pointee.local.connections![place].descriptor >= 0 {
+            close(pointee.local.connections![place].descriptor)
+            forgetRepliesLocked(place)
+            pointee.local.connections![place] = MessageConnection()
+        }
+        pointee.local.contextUsers = 0
+        // Messages whose callbacks run on other threads: their stacks are still readable here, their callbacks never return.
+        var frame = pointee.local.frames
+        pointee.local.frames = nil
+        while let current = frame {
+            frame = current.pointee.outer
+            if current.pointee.thread == pthread_self() {
+                current.pointee.outer = pointee.local.frames
+                pointee.local.frames = current
+            } else {
+                current.pointee.message.discard()
+            }
+        }
+    }
+}

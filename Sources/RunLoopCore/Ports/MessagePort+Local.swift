@@ -1,0 +1,234 @@
+import CLinux
+import Synchronization
+
+/// What a local port has beyond `MessagePort`. The port's lock guards it.
+struct LocalEnd {
+    var callout: MessageFunction?
+    var context = ClientContext()
+    /// The context is not released yet.
+    var ownsContext = false
+    /// Message callbacks between the decision to call them and the moment from which the context may be released (S-THR-8).
+    var contextUsers = 0
+    var claim = MessagePortClaim()
+    /// The epoll set with the listener and the connections.
+    var epoll: Int32 = -1
+    /// The connections of remotes; a place is free if its descriptor is negative.
+    var connections: UnsafeMutablePointer<MessageConnection>?
+    var connectionCapacity = 0
+    /// Counts connections, so that a late reply is told from one for a later connection at the same place.
+    var generation: UInt32 = 0
+    /// The listener is out of the set, because a connection found no descriptor; a timer puts it back.
+    var isListenerPaused = false
+    /// The messages whose callbacks run, newest first.
+    var frames: UnsafeMutablePointer<MessageFrame>?
+}
+
+/// A connection of a local port.
+struct MessageConnection {
+    var descriptor: Int32 = -1
+    var generation: UInt32 = 0
+    /// Whether it has said for which name it came.
+    var isServing = false
+    var process: pid_t = 0
+    /// Replies that found no room, oldest first. While there are some no message is taken from the connection: who does not
+    /// read gets no service, and costs at most a reply for each callback that runs.
+    var replies: UnsafeMutablePointer<WaitingReply>?
+}
+
+struct WaitingReply {
+    var message: OutgoingMessage
+    /// What holds the message's bytes.
+    var data: DataPointer?
+    var next: UnsafeMutablePointer<WaitingReply>?
+}
+
+/// A message whose callback runs. It lies on the stack of the thread that runs it.
+struct MessageFrame {
+    var thread: pthread_t
+    var message: IncomingMessage
+    /// Descriptors that the client took.
+    var taken = 0
+    var outer: UnsafeMutablePointer<MessageFrame>?
+}
+
+extension UnsafeMutablePointer where Pointee == MessagePort {
+    /// The token of the listener in the set; connections have their place and generation.
+    static var listenerToken: UInt64 { .max }
+
+    // MARK: Creation
+
+    /// `RLMessagePortCreateLocal`, and whether a new port took the context.
+    static func makeLocal(
+        name: UnsafePointer<CChar>?, callout: MessageFunction?, context: ClientContext
+    ) -> (port: MessagePortPointer?, isNew: Bool) {
+        let name = name.map { MessagePortName($0) }
+        var problem: StaticString?
+        MessagePortTable.lock()
+        if let name, let existing = MessagePortTable.findLocked(name, isRemote: false) {
+            let port = existing.tryRetain() ? existing : nil
+            MessagePortTable.unlock()
+            name.free()
+            return (port, false)
+        }
+        var claim = MessagePortClaim()
+        let epoll = highNumber(epoll_create1(Int32(EPOLL_CLOEXEC)))
+        if epoll < 0 { problem = "no descriptor" }
+        var isTaken = false
+        if let name, problem == nil {
+            switch claim.take(name) {
+            case .claimed: break
+            case .taken: isTaken = true
+            case .failed(let words): problem = words
+            }
+        }
+        if problem == nil && claim.listener >= 0 && !register(claim.listener, in: epoll) {
+            problem = "the kernel has no room"
+            claim.release(name!)
+        }
+        if problem != nil || isTaken {
+            MessagePortTable.unlock()
+            if epoll >= 0 { close(epoll) }
+            if let problem { logProblem("RLMessagePortCreateLocal", problem, name) }
+            name?.free()
+            return (nil, false)
+        }
+        let port = make(isRemote: false, name: name)
+        port.pointee.local.callout = callout
+        port.pointee.local.context = context
+        port.pointee.local.ownsContext = true
+        port.pointee.local.claim = claim
+        port.pointee.local.epoll = epoll
+        MessagePortTable.insertLocked(port)
+        MessagePortTable.unlock()
+        // The client's function runs without a lock, so another thread that makes a port of this name may be ahead of it.
+        var adopted = context
+        adopted.adopt()
+        port.lock()
+        port.pointee.local.context = adopted
+        port.unlock()
+        return (port, true)
+    }
+
+    fileprivate static func register(_ listener: Int32, in epoll: Int32) -> Bool {
+        rl_epoll_ctl(epoll, EPOLL_CTL_ADD, listener, EPOLLIN.rawValue, listenerToken) == 0
+    }
+
+    static func logProblem(_ function: StaticString, _ problem: StaticString, _ name: MessagePortName?) {
+        var text = TextBuffer()
+        text.append(function)
+        text.append(": ")
+        text.append(problem)
+        if let name {
+            text.append(", name ")
+            text.appendPrintable(name.bytes)
+        }
+        Log.line(&text)
+        text.free()
+    }
+
+    // MARK: Name
+
+    /// `RLMessagePortSetName` (S-MSG-8, S-MSG-9).
+    func setName(_ newName: UnsafePointer<CChar>) -> Bool {
+        guard !pointee.isRemote else { return false }
+        let name = MessagePortName(newName)
+        MessagePortTable.lock()
+        guard isValid, MessagePortTable.findLocked(name, isRemote: false) == nil else {
+            MessagePortTable.unlock()
+            name.free()
+            return false
+        }
+        var claim = MessagePortClaim()
+        var problem: StaticString?
+        switch claim.take(name) {
+        case .claimed: break
+        case .taken: problem = ""
+        case .failed(let words): problem = words
+        }
+        if problem == nil {
+            lock()
+            // Invalidation, which takes this lock, closes what it finds.
+            let isOpen = isValid && pointee.local.epoll >= 0
+            let wasPaused = pointee.local.isListenerPaused
+            if isOpen && !wasPaused && !MessagePortPointer.register(claim.listener, in: pointee.local.epoll) {
+                problem = "the kernel has no room"
+            } else if isOpen {
+                closeNameLocked()
+                pointee.local.claim = claim
+            } else {
+                problem = ""
+            }
+            unlock()
+            if problem != nil { claim.release(name) }
+        }
+        guard let problem else {
+            let old = pointee.name
+            pointee.name = name
+            MessagePortTable.unlock()
+            old?.free()
+            return true
+        }
+        MessagePortTable.unlock()
+        if problem.utf8CodeUnitCount > 0 { MessagePortPointer.logProblem("RLMessagePortSetName", problem, name) }
+        name.free()
+        return false
+    }
+
+    /// Frees the name and closes all connections, by which their remotes learn of it.
+    func closeNameLocked() {
+        if pointee.local.claim.listener >= 0 {
+            _ = rl_epoll_ctl(pointee.local.epoll, EPOLL_CTL_DEL, pointee.local.claim.listener, 0, 0)
+        }
+        if let name = pointee.name { pointee.local.claim.release(name) }
+        for place in 0..<pointee.local.connectionCapacity { closeLocked(place) }
+    }
+
+    func closeSetLocked() {
+        guard pointee.local.epoll >= 0 else { return }
+        close(pointee.local.epoll)
+        pointee.local.epoll = -1
+    }
+
+    // MARK: Source
+
+    /// `RLMessagePortCreateRunLoopSource` (S-MSG-11).
+    func makeSource(order: Int) -> SourcePointer? {
+        guard !pointee.isRemote else { return nil }
+        lock()
+        if isValid, let source = pointee.source, source.isValid {
+            source.retain()
+            unlock()
+            return source
+        }
+        let epoll = isValid ? pointee.local.epoll : -1
+        unlock()
+        guard epoll >= 0 else { return nil }
+        let made = makeWatch(descriptor: epoll, order: order) { info, _ in MessagePortPointer.from(info).serve() }
+        lock()
+        // Another thread may have been here, and an invalidation that came meanwhile does not know of this source.
+        if isValid, pointee.source.map({ !$0.isValid }) ?? true {
+            let old = pointee.source
+            pointee.source = made
+            made.retain()
+            unlock()
+            old?.release()
+            return made
+        }
+        unlock()
+        made.release()
+        return makeSource(order: order)
+    }
+
+    // MARK: Context
+
+    /// Gives the context back, once, as soon as no callback is about to use it.
+    func releaseContext() {
+        lock()
+        let isDue = pointee.local.ownsContext && pointee.local.contextUsers == 0
+        let context = pointee.local.context
+        if isDue { pointee.local.ownsContext = false }
+        if !isValid { pointee.local.context.info = nil }
+        unlock()
+        if isDue { context.releaseInfo() }
+    }
+}

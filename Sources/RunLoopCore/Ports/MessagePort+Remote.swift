@@ -1,0 +1,230 @@
+import CLinux
+import Synchronization
+
+/// What a remote port has beyond `MessagePort`. The port's lock guards it.
+struct RemoteEnd {
+    /// The connection, or -1.
+    var connection: Int32 = -1
+    /// Threads that use the connection without the lock; it is closed after the last.
+    var users = 0
+    /// The monitor's set has the connection. Guarded by the table's lock as well.
+    var isWatched = false
+    /// The id of the last request that wanted a reply.
+    var lastID: UInt32 = 0
+    /// Requests that wait for their replies, newest first.
+    var waiters: ReplyWaiterPointer?
+    /// A waiter that nobody uses, kept for the next request.
+    var idleWaiter: ReplyWaiterPointer?
+}
+
+/// A request that waits for its reply. The thread that waits owns it.
+struct ReplyWaiter {
+    var id: UInt32
+    /// Guarded by the port's lock, as are `data` and `next`.
+    var state: State
+    var data: DataPointer?
+    var next: ReplyWaiterPointer?
+    /// Ends the run of the waiting thread when another thread, or a nested run, took the reply from the connection.
+    var arrival: SourcePointer
+    var loop: RunLoopPointer
+    /// The run in which the request was made; the runs that wait for the reply are right within it.
+    var outerFrame: RunFramePointer?
+
+    enum State {
+        case waiting
+        case replied
+        /// The receiver could not reply.
+        case failed
+        case invalid
+    }
+}
+
+typealias ReplyWaiterPointer = UnsafeMutablePointer<ReplyWaiter>
+
+extension UnsafeMutablePointer where Pointee == MessagePort {
+    /// `RLMessagePortCreateRemote` (S-MSG-20).
+    static func makeRemote(name: UnsafePointer<CChar>) -> MessagePortPointer? {
+        let name = MessagePortName(name)
+        if let existing = findRemote(name) {
+            name.free()
+            return existing
+        }
+        let connection = name.connect()
+        guard connection >= 0, greet(connection, name) else {
+            if connection >= 0 { close(connection) }
+            name.free()
+            return nil
+        }
+        MessagePortTable.lock()
+        if let existing = MessagePortTable.findLocked(name, isRemote: true), existing.tryRetain() {
+            // Another thread was quicker.
+            MessagePortTable.unlock()
+            close(connection)
+            name.free()
+            return existing
+        }
+        let port = make(isRemote: true, name: name)
+        port.pointee.remote.connection = connection
+        MessagePortTable.insertLocked(port)
+        MessagePortTable.unlock()
+        return port
+    }
+
+    /// The valid remote port of the name that the process has, with one more reference.
+    private static func findRemote(_ name: MessagePortName) -> MessagePortPointer? {
+        MessagePortTable.lock()
+        let found = MessagePortTable.findLocked(name, isRemote: true)
+        let isAlive = found.map { $0.tryRetain() } ?? false
+        MessagePortTable.unlock()
+        guard let found, isAlive else { return nil }
+        if found.isReachable() { return found }
+        found.release()
+        return nil
+    }
+
+    /// Says for which name the connection is.
+    private static func greet(_ connection: Int32, _ name: MessagePortName) -> Bool {
+        let header = WireHeader(
+            kind: .hello, flags: 0, id: 0, number: 0, length: UInt64(strlen(name.bytes)), descriptors: 0)
+        var message = OutgoingMessage(header, bytes: name.bytes)
+        return message.send(to: connection) == 0
+    }
+
+    /// `RLMessagePortIsValid`: a remote port looks at its connection (S-MSG-36).
+    func isReachable() -> Bool {
+        guard isValid else { return false }
+        guard pointee.isRemote else { return true }
+        if let connection = beginUse() {
+            let ended = rl_has_ended(connection)
+            endUse()
+            if ended { connectionEnded() }
+        }
+        return isValid
+    }
+
+    // MARK: The connection
+
+    /// The connection, for use without the lock; nil if the port is invalid.
+    func beginUse() -> Int32? {
+        lock()
+        defer { unlock() }
+        guard isValid, pointee.remote.connection >= 0 else { return nil }
+        pointee.remote.users += 1
+        return pointee.remote.connection
+    }
+
+    func endUse() {
+        lock()
+        pointee.remote.users -= 1
+        if !isValid { closeConnectionLocked() }
+        unlock()
+    }
+
+    /// First part of the end of a remote port: whoever waits is told, and whoever uses the connection finds it ended.
+    func disconnectLocked() {
+        if pointee.remote.connection >= 0 { shutdown(pointee.remote.connection, Int32(SHUT_RDWR)) }
+        var waiter = pointee.remote.waiters
+        while let current = waiter {
+            waiter = current.pointee.next
+            if current.pointee.state == .waiting { complete(current, .invalid, inRunOf: nil) }
+        }
+    }
+
+    /// Second part, when no loop has the connection any more.
+    func closeConnectionLocked() {
+        let isInUse = pointee.remote.users > 0 || pointee.source.map { $0.isValid } ?? false
+        guard !isInUse, pointee.remote.connection >= 0 else { return }
+        close(pointee.remote.connection)
+        pointee.remote.connection = -1
+    }
+
+    /// The other end is gone: replies that came before are still given out.
+    func connectionEnded() {
+        _ = takeReplies(inRunOf: nil)
+        invalidate()
+    }
+
+    // MARK: Replies
+
+    /// Takes the replies that have come and hands them to those who wait. False if the connection ended, or is broken; then the
+    /// caller invalidates the port.
+    func takeReplies(inRunOf frame: RunFramePointer?) -> Bool {
+        // So many that a peer which sends without end cannot keep the thread here.
+        for _ in 0..<64 {
+            lock()
+            guard isValid, pointee.remote.connection >= 0 else {
+                unlock()
+                return true
+            }
+            let incoming = IncomingMessage.receive(from: pointee.remote.connection, by: .requester, scratch: scratchLocked())
+            var unwanted: DataPointer?
+            if case .message(let message) = incoming { unwanted = handOverLocked(message, inRunOf: frame) }
+            unlock()
+            unwanted?.release()
+            switch incoming {
+            case .nothing: return true
+            case .ended: return false
+            case .refused(let error):
+                MessagePortPointer.logProblem("RLMessagePort: dropped a reply", error.words, pointee.name)
+                return false
+            case .message: break
+            }
+        }
+        return true
+    }
+
+    /// Gives a reply to who waits for it. Returns data that nobody waits for (S-MSG-28).
+    private func handOverLocked(_ message: IncomingMessage, inRunOf frame: RunFramePointer?) -> DataPointer? {
+        var waiter = pointee.remote.waiters
+        while let current = waiter, current.pointee.id != message.header.id || current.pointee.state != .waiting {
+            waiter = current.pointee.next
+        }
+        guard let waiter else { return message.data }
+        if message.header.number == WireHeader.succeeded, let data = message.data {
+            waiter.pointee.data = data
+            complete(waiter, .replied, inRunOf: frame)
+            return nil
+        }
+        complete(waiter, .failed, inRunOf: frame)
+        return message.data
+    }
+
+    /// Notes how the wait ended and ends the run that waits, unless that run is the one which calls this: it returns by itself.
+    private func complete(_ waiter: ReplyWaiterPointer, _ state: ReplyWaiter.State, inRunOf frame: RunFramePointer?) {
+        waiter.pointee.state = state
+        if let frame, waiter.pointee.loop.isCurrent, frame.pointee.outer == waiter.pointee.outerFrame { return }
+        waiter.pointee.arrival.signal()
+        waiter.pointee.loop.wakeUp()
+    }
+
+    /// The source that reads replies; the port keeps it (S-MSG-25).
+    func replySource() -> SourcePointer {
+        lock()
+        if let source = pointee.source {
+            source.retain()
+            unlock()
+            return source
+        }
+        let connection = pointee.remote.connection
+        unlock()
+        let made = makeWatch(descriptor: connection, order: 0) { info, _ in MessagePortPointer.from(info).performReplies() }
+        lock()
+        let existing = pointee.source
+        if existing == nil { pointee.source = made }
+        (existing ?? made).retain()
+        // An invalidation that came meanwhile does not know of it.
+        let isLate = !isValid
+        unlock()
+        if existing != nil { made.release() }
+        let source = existing ?? made
+        if isLate { source.invalidate() }
+        return source
+    }
+
+    private func performReplies() -> Bool {
+        guard tryRetain() else { return false }
+        if !takeReplies(inRunOf: RunLoop.current().pointee.frame) { connectionEnded() }
+        release()
+        return true
+    }
+}

@@ -1,0 +1,253 @@
+import CLinux
+import CRunLoop
+import Synchronization
+
+/// A request as `RLMessagePortSendRequest` takes it.
+struct MessageRequest {
+    var msgid: Int32
+    var bytes: UnsafeRawPointer?
+    var length: Int
+    var descriptors: UnsafePointer<Int32>?
+    var descriptorCount: Int
+    var sendTimeout: Double
+    var receiveTimeout: Double
+    /// NULL: no reply is wanted.
+    var replyMode: UnsafePointer<CChar>?
+}
+
+/// The results of a request, as Int32s.
+enum MessagePortCode {
+    static var success: Int32 { Int32(kRLMessagePortSuccess) }
+    static var sendTimeout: Int32 { Int32(kRLMessagePortSendTimeout) }
+    static var receiveTimeout: Int32 { Int32(kRLMessagePortReceiveTimeout) }
+    static var isInvalid: Int32 { Int32(kRLMessagePortIsInvalid) }
+    static var transportError: Int32 { Int32(kRLMessagePortTransportError) }
+    static var becameInvalid: Int32 { Int32(kRLMessagePortBecameInvalidError) }
+}
+
+/// Sending requests, and waiting for their replies on the loop of the thread that sends.
+extension UnsafeMutablePointer where Pointee == MessagePort {
+    /// The result, and with `succeeded` and a reply mode the reply's data, one reference.
+    func send(_ request: MessageRequest) -> (code: Int32, data: DataPointer?) {
+        guard pointee.isRemote, isValid else { return (MessagePortCode.isInvalid, nil) }
+        let count = request.descriptorCount
+        guard request.length <= WireHeader.lengthLimit, count >= 0, count <= WireHeader.descriptorLimit,
+            count == 0 || request.descriptors != nil
+        else { return (MessagePortCode.transportError, nil) }
+        retain()
+        defer { release() }
+        guard let mode = request.replyMode else {
+            let code = transmit(request, id: 0)
+            return (code, nil)
+        }
+        let loop = RunLoop.current()
+        guard let waiter = enqueueWaiter(loop) else { return (MessagePortCode.isInvalid, nil) }
+        var code = transmit(request, id: waiter.pointee.id)
+        if code == MessagePortCode.success { code = awaitReply(waiter, loop, ModeName(mode), request.receiveTimeout) }
+        let data = dequeueWaiter(waiter)
+        if code == MessagePortCode.success { return (code, data) }
+        data?.release()
+        return (code, nil)
+    }
+
+    // MARK: Sending
+
+    private func transmit(_ request: MessageRequest, id: UInt32) -> Int32 {
+        let header = WireHeader(
+            kind: .request, flags: id != 0 ? WireHeader.wantsReply : 0, id: id, number: request.msgid,
+            length: UInt64(request.bytes == nil ? 0 : request.length), descriptors: UInt32(request.descriptorCount))
+        var message = OutgoingMessage(header, bytes: request.bytes, descriptors: request.descriptors)
+        guard message.prepare() else { return MessagePortCode.transportError }
+        defer { message.finish() }
+        guard let connection = beginUse() else { return MessagePortCode.isInvalid }
+        var error = message.send(to: connection)
+        let isFirst = error != EAGAIN
+        if error == EAGAIN { error = sendWhenThereIsRoom(&message, connection, SendDeadline(request.sendTimeout)) }
+        endUse()
+        switch error {
+        case 0: return MessagePortCode.success
+        case EAGAIN: return MessagePortCode.sendTimeout
+        case EPIPE, ECONNRESET, ENOTCONN:
+            connectionEnded()
+            return isFirst ? MessagePortCode.isInvalid : MessagePortCode.transportError
+        default: return MessagePortCode.transportError
+        }
+    }
+
+    /// The queue was full: waits for room, and takes replies meanwhile, because a peer that cannot send them takes no messages.
+    private func sendWhenThereIsRoom(_ message: inout OutgoingMessage, _ connection: Int32, _ deadline: SendDeadline) -> Int32 {
+        while let milliseconds = deadline.left {
+            var entry = pollfd(fd: connection, events: Int16(POLLOUT | POLLIN), revents: 0)
+            let count = poll(&entry, 1, milliseconds)
+            if count > 0 && entry.revents & Int16(POLLIN) != 0 && !takeReplies(inRunOf: nil) { return EPIPE }
+            if count > 0 {
+                let error = message.send(to: connection)
+                if error != EAGAIN { return error }
+            }
+        }
+        return EAGAIN
+    }
+
+    // MARK: Waiting
+
+    private func enqueueWaiter(_ loop: RunLoopPointer) -> ReplyWaiterPointer? {
+        lock()
+        let idle = pointee.remote.idleWaiter
+        pointee.remote.idleWaiter = nil
+        unlock()
+        let waiter = idle ?? makeWaiter(loop)
+        lock()
+        guard isValid else {
+            unlock()
+            freeWaiter(waiter)
+            return nil
+        }
+        waiter.pointee.id = nextIDLocked()
+        waiter.pointee.state = .waiting
+        waiter.pointee.data = nil
+        waiter.pointee.loop = loop
+        waiter.pointee.outerFrame = loop.pointee.frame
+        waiter.pointee.next = pointee.remote.waiters
+        pointee.remote.waiters = waiter
+        unlock()
+        return waiter
+    }
+
+    /// An id that no request which waits has.
+    private func nextIDLocked() -> UInt32 {
+        while true {
+            pointee.remote.lastID &+= 1
+            if pointee.remote.lastID == 0 { continue }
+            var waiter = pointee.remote.waiters
+            while let current = waiter, current.pointee.id != pointee.remote.lastID { waiter = current.pointee.next }
+            if waiter == nil { return pointee.remote.lastID }
+        }
+    }
+
+    private func makeWaiter(_ loop: RunLoopPointer) -> ReplyWaiterPointer {
+        let waiter = makeArray(ReplyWaiter.self, count: 1)
+        // The info makes each such source equal to itself alone.
+        let functions = SourceFunctions(perform: { $0!.assumingMemoryBound(to: ReplyWaiter.self).endRun() })
+        let arrival = SourcePointer.make(order: 0, info: waiter, functions: functions, isPort: false)
+        waiter.initialize(to: ReplyWaiter(id: 0, state: .waiting, arrival: arrival, loop: loop))
+        return waiter
+    }
+
+    private func freeWaiter(_ waiter: ReplyWaiterPointer) {
+        waiter.pointee.arrival.release()
+        CLinux.free(waiter)
+    }
+
+    /// Takes the waiter off the list. Returns the data of its reply.
+    private func dequeueWaiter(_ waiter: ReplyWaiterPointer) -> DataPointer? {
+        lock()
+        if pointee.remote.waiters == waiter {
+            pointee.remote.waiters = waiter.pointee.next
+        } else {
+            var other = pointee.remote.waiters
+            while let current = other, current.pointee.next != waiter { other = current.pointee.next }
+            other?.pointee.next = waiter.pointee.next
+        }
+        let data = waiter.pointee.data
+        // One whose source was signalled would end the next request's first run for nothing.
+        let isReusable = isValid && pointee.remote.idleWaiter == nil && !waiter.pointee.arrival.isSignalled
+        if isReusable { pointee.remote.idleWaiter = waiter }
+        unlock()
+        if !isReusable { freeWaiter(waiter) }
+        return data
+    }
+
+    func freeIdleWaiter() {
+        if let waiter = pointee.remote.idleWaiter { freeWaiter(waiter) }
+        pointee.remote.idleWaiter = nil
+    }
+
+    private func awaitReply(_ waiter: ReplyWaiterPointer, _ loop: RunLoopPointer, _ mode: ModeName, _ timeout: Double) -> Int32 {
+        let arrival = waiter.pointee.arrival
+        let replies = replySource()
+        // A request around this one may wait in the same mode (S-MSG-31).
+        let addsReplies = !loop.containsSource(replies, in: mode)
+        var canRun = false
+        if case .named = mode { canRun = true }
+        if canRun {
+            if addsReplies { loop.addSource(replies, to: mode) }
+            loop.addSource(arrival, to: mode)
+        }
+        defer {
+            if canRun {
+                loop.removeSource(arrival, from: mode)
+                if addsReplies { loop.removeSource(replies, from: mode) }
+            }
+            replies.release()
+        }
+        let seconds = timeout > 0 ? timeout : 0
+        let deadline = seconds <= Clock.longestInterval ? Clock.now() + Clock.nanoseconds(seconds) : Clock.never
+        var left = seconds
+        while true {
+            // A run of a mode that cannot run, or of a thread that is ending, returns at once.
+            if !canRun || loop.run(in: mode, seconds: left, returnsAfterSource: true) == .finished { waitWithoutLoop(left) }
+            switch stateOf(waiter) {
+            case .replied: return MessagePortCode.success
+            case .failed: return MessagePortCode.transportError
+            case .invalid: return MessagePortCode.becameInvalid
+            case .waiting: break
+            }
+            guard isValid else { return MessagePortCode.becameInvalid }
+            if deadline == Clock.never { continue }
+            let rest = deadline - Clock.now()
+            if rest <= 0 { return MessagePortCode.receiveTimeout }
+            left = Double(rest) / 1e9
+        }
+    }
+
+    private func stateOf(_ waiter: ReplyWaiterPointer) -> ReplyWaiter.State {
+        lock()
+        defer { unlock() }
+        return waiter.pointee.state
+    }
+
+    /// Waits for something on the connection. Another thread may take the reply from it, hence the short time.
+    private func waitWithoutLoop(_ seconds: Double) {
+        guard let connection = beginUse() else { return }
+        var entry = pollfd(fd: connection, events: Int16(POLLIN), revents: 0)
+        let count = poll(&entry, 1, seconds > 0 ? Int32(Swift.min(seconds * 1000, 9)) + 1 : 0)
+        endUse()
+        if count > 0 && !takeReplies(inRunOf: nil) { connectionEnded() }
+    }
+}
+
+extension UnsafeMutablePointer where Pointee == ReplyWaiter {
+    /// The reply is there: ends the run that waits for it, which may be around the one that learns of it; that one may have been
+    /// started by anybody. The waiter lives as long as its source can perform, because what waits is further out on this stack.
+    fileprivate func endRun() {
+        let loop = pointee.loop
+        var frame = loop.pointee.frame
+        while let current = frame, current.pointee.outer != pointee.outerFrame { frame = current.pointee.outer }
+        frame?.pointee.hasReply = true
+        if frame != loop.pointee.frame { loop.wakeUp() }
+    }
+}
+
+/// Until when a full queue is waited for (S-MSG-23).
+private struct SendDeadline {
+    private let end: Int64
+
+    init(_ seconds: Double) {
+        let milliseconds = seconds * 1000
+        if !(milliseconds >= 1) {
+            end = 0
+        } else if seconds >= 864_000 {
+            end = Clock.never
+        } else {
+            end = Clock.now() + Int64(milliseconds) * 1_000_000
+        }
+    }
+
+    /// Milliseconds for poll(2), at least one, -1 for no end; nil if the time is over.
+    var left: Int32? {
+        if end == Clock.never { return -1 }
+        if end == 0 { return nil }
+        let rest = end - Clock.now()
+        return rest > 0 ? Int32((rest + 999_999) / 1_000_000) : nil
+    }
+}

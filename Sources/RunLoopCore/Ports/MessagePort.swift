@@ -1,0 +1,197 @@
+import CLinux
+import Synchronization
+
+/// A message port, local or remote.
+///
+/// A local port is a listening socket and the connections of its remotes, all of them in one epoll set whose descriptor is the
+/// port of the run loop source: it can be read when one of them can, so each pass of a mode takes one message, and membership in
+/// any number of modes and loops costs what a plain source's does. A remote port is one connection; requests carry ids, so
+/// replies find whoever waits (`MessagePort+Request.swift`).
+///
+/// `lock` guards what the comments say; no client code and no other lock but the log's comes under it. The table of the process
+/// (`MessagePortTable`) knows the valid ports, without references. The memory outlives the object while a source has it as info.
+struct MessagePort: ~Copyable {
+    let header: ObjectHeader
+    /// Bits of `MessagePortState`.
+    let state: Atomic<UInt32>
+    /// What keeps the memory: the object itself and each source.
+    let holds: Atomic<UInt32>
+    let lock: Lock
+    /// The client's function, as an address. Guarded by `lock` for writing.
+    let invalidationCallBack: Atomic<UInt>
+    let isRemote: Bool
+    /// The name; nil for none. Changed under the table's lock; that of a remote port never changes.
+    var name: MessagePortName?
+    /// Neighbours in the table. Guarded by the table's lock.
+    var next: MessagePortPointer?
+    var previous: MessagePortPointer?
+    /// The source that serves a local port, or reads a remote port's replies; the port has a reference. Guarded by `lock`.
+    var source: SourcePointer?
+    /// Where a datagram is received; nil until the first. Guarded by `lock`.
+    var scratch: UnsafeMutablePointer<UInt8>?
+    var local: LocalEnd
+    var remote: RemoteEnd
+}
+
+typealias MessagePortPointer = UnsafeMutablePointer<MessagePort>
+typealias InvalidationFunction = @convention(c) (OpaquePointer, UnsafeMutableRawPointer?) -> Void
+typealias MessageFunction = @convention(c) (OpaquePointer, Int32, OpaquePointer, UnsafeMutableRawPointer?) -> OpaquePointer?
+
+enum MessagePortState {
+    static var invalid: UInt32 { 1 << 0 }
+    /// Became invalid as the child of `fork` did not get it; nobody was told.
+    static var lostInFork: UInt32 { 1 << 1 }
+}
+
+extension MessagePort: Object {
+    static var type: ObjectType { .messagePort }
+
+    /// The last reference is gone: the port is invalidated, which needs an object that can be handed to the client's function,
+    /// and then freed, unless that function kept it (S-MSG-38).
+    static func destroy(_ port: MessagePortPointer) {
+        if port.beginInvalidation() {
+            port.header.pointee.references.store(1, ordering: .relaxed)
+            port.finishInvalidation()
+            return port.release()
+        }
+        port.header.pointee.type.store(ObjectType.freed.rawValue, ordering: .relaxed)
+        port.releaseContext()
+        port.forgetSource()
+        port.freeIdleWaiter()
+        port.pointee.name?.free()
+        port.releaseMemory()
+    }
+}
+
+extension UnsafeMutablePointer where Pointee == MessagePort {
+    static func make(isRemote: Bool, name: MessagePortName?) -> MessagePortPointer {
+        let port = makeRecord(MessagePort.self)
+        port.initialize(to: MessagePort(
+            header: ObjectHeader(type: Atomic(0), references: Atomic(0)), state: Atomic(0), holds: Atomic(1), lock: Lock.free(),
+            invalidationCallBack: Atomic(0), isRemote: isRemote, name: name, next: nil, previous: nil, source: nil, scratch: nil,
+            local: LocalEnd(), remote: RemoteEnd()))
+        port.initializeHeader()
+        return port
+    }
+
+    var isValid: Bool { pointee.state.load(ordering: .acquiring) & MessagePortState.invalid == 0 }
+
+    func lock() { pointee.lock.lockWord() }
+    func unlock() { pointee.lock.unlockWord() }
+
+    /// A reference for somebody who has none, such as the table or a source that performs. False if the last one is gone.
+    func tryRetain() -> Bool {
+        var count = pointee.header.references.load(ordering: .relaxed)
+        while count != 0 {
+            let (exchanged, original) = pointee.header.references.compareExchange(
+                expected: count, desired: count + 1, ordering: .acquiringAndReleasing)
+            if exchanged { return true }
+            count = original
+        }
+        return false
+    }
+
+    func holdMemory() { pointee.holds.wrappingAdd(1, ordering: .relaxed) }
+
+    func releaseMemory() {
+        guard pointee.holds.wrappingSubtract(1, ordering: .acquiringAndReleasing).newValue == 0 else { return }
+        CLinux.free(pointee.scratch)
+        CLinux.free(pointee.local.connections)
+        CLinux.free(self)
+    }
+
+    /// Room for the longest datagram. The caller holds the lock.
+    func scratchLocked() -> UnsafeMutablePointer<UInt8> {
+        if let scratch = pointee.scratch { return scratch }
+        let made = makeArray(UInt8.self, count: WireHeader.size + WireHeader.inlineLimit)
+        pointee.scratch = made
+        return made
+    }
+
+    // MARK: Invalidation
+
+    /// `RLMessagePortInvalidate`.
+    func invalidate() {
+        guard beginInvalidation() else { return }
+        // The client's function may drop the caller's reference.
+        retain()
+        finishInvalidation()
+        release()
+    }
+
+    /// Makes the port invalid. True for the one caller who has to do the rest.
+    fileprivate func beginInvalidation() -> Bool {
+        pointee.state.bitwiseOr(MessagePortState.invalid, ordering: .acquiringAndReleasing).oldValue & MessagePortState.invalid == 0
+    }
+
+    /// The rest, in the order of S-MSG-34.
+    fileprivate func finishInvalidation() {
+        MessagePortTable.remove(self)
+        lock()
+        if pointee.isRemote { disconnectLocked() } else { closeNameLocked() }
+        let info = pointee.local.context.info
+        unlock()
+        MessagePortMonitor.forget(self)
+        if let function = storedInvalidationCallBack { callOutInvalidation(function, handle, info) }
+        releaseContext()
+        lock()
+        let source = pointee.source
+        source?.retain()
+        unlock()
+        if let source {
+            source.invalidate()
+            source.release()
+        }
+        // Now that no loop waits for them the numbers may go to others.
+        lock()
+        if pointee.isRemote { closeConnectionLocked() } else { closeSetLocked() }
+        unlock()
+    }
+
+    /// Drops the port's reference to its source. The object is dying.
+    fileprivate func forgetSource() {
+        lock()
+        let source = pointee.source
+        pointee.source = nil
+        unlock()
+        source?.release()
+    }
+
+    var storedInvalidationCallBack: InvalidationFunction? {
+        unsafeBitCast(pointee.invalidationCallBack.load(ordering: .acquiring), to: InvalidationFunction?.self)
+    }
+
+    /// S-MSG-37.
+    func setInvalidationCallBack(_ function: InvalidationFunction?) {
+        lock()
+        let isValid = self.isValid
+        if isValid {
+            pointee.invalidationCallBack.store(unsafeBitCast(function, to: UInt.self), ordering: .releasing)
+        }
+        unlock()
+        if !isValid {
+            if let function { callOutInvalidation(function, handle, nil) }
+        } else if pointee.isRemote && function != nil {
+            MessagePortMonitor.watch(self)
+        }
+    }
+
+    // MARK: Sources
+
+    /// A source that has the port as its info and keeps its memory, not the object. Its handler says whether a message was
+    /// served: connections that come and go do not end a run.
+    func makeWatch(descriptor: Int32, order: Int, handler: @escaping WatchHandler) -> SourcePointer {
+        let functions = SourceFunctions(
+            retain: { info in
+                MessagePortPointer.from(info).holdMemory()
+                return info
+            },
+            release: { MessagePortPointer.from($0).releaseMemory() })
+        return SourcePointer.makeWatch(
+            descriptor: descriptor, order: order, info: self, functions: functions, interest: .read, owned: true, handler: handler)
+    }
+
+    static func from(_ info: UnsafeRawPointer?) -> MessagePortPointer {
+        UnsafeMutableRawPointer(mutating: info!).assumingMemoryBound(to: MessagePort.self)
+    }
+}

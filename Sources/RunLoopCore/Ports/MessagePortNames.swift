@@ -1,0 +1,184 @@
+import CLinux
+
+/// Names of message ports as files: `DIRECTORY/DIGEST.lock` is locked by the owner of a name for as long as it owns it and holds
+/// the name in full, `DIRECTORY/DIGEST.port` is the socket it listens at. The kernel drops the lock with its owner, whatever ends
+/// that, so a lock that can be had is nobody's, and what is left under the name is stale (S-MSG-39).
+struct MessagePortName {
+    /// The name, cut and NUL terminated, in memory from malloc.
+    var bytes: UnsafeMutablePointer<CChar>
+
+    /// A copy of a client's name, cut to 128 bytes at the start of a character (S-MSG-5).
+    init(_ name: UnsafePointer<CChar>) {
+        var length = strlen(name)
+        if length > WireHeader.nameLimit {
+            length = WireHeader.nameLimit
+            // A continuation byte of UTF-8 at the cut belongs to a character that began before it. Bytes that are no UTF-8
+            // have none that begins within four.
+            var start = length
+            while start > length - 4 && UInt8(bitPattern: name[start]) & 0xc0 == 0x80 { start -= 1 }
+            if UInt8(bitPattern: name[start]) & 0xc0 != 0x80 { length = start }
+        }
+        bytes = makeArray(CChar.self, count: length + 1)
+        strlcpy(bytes, name, length + 1)
+    }
+
+    func free() { CLinux.free(bytes) }
+
+    /// The file of the name with an ending; nil without a safe directory or room for the path in a socket's address.
+    fileprivate func path(_ ending: StaticString, makesDirectory: Bool, _ problem: inout StaticString?) -> TextBuffer? {
+        guard var path = RuntimeDirectory.path(makes: makesDirectory, &problem) else { return nil }
+        path.append("/")
+        appendDigest(&path)
+        path.append(ending)
+        return path
+    }
+
+    /// A number of 128 bits made of the bytes (FNV-1a, Fowler, Noll and Vo). It need not resist anybody: the lock file tells the
+    /// name itself.
+    private func appendDigest(_ text: inout TextBuffer) {
+        var high: UInt64 = 0x6c62_272e_07bb_0142
+        var low: UInt64 = 0x62b8_2175_6295_c58d
+        for index in 0..<strlen(bytes) {
+            low ^= UInt64(UInt8(bitPattern: bytes[index]))
+            // The prime is 2^88 + 0x13b.
+            let product = low.multipliedFullWidth(by: 0x13b)
+            high = high &* 0x13b &+ product.high &+ low << 24
+            low = product.low
+        }
+        for shift in stride(from: 60, through: 0, by: -4) { text.append(UInt(high >> UInt64(shift) & 15), radix: 16) }
+        for shift in stride(from: 60, through: 0, by: -4) { text.append(UInt(low >> UInt64(shift) & 15), radix: 16) }
+    }
+}
+
+/// A name that this process owns: its lock and its listening socket.
+struct MessagePortClaim {
+    var lock: Int32 = -1
+    var listener: Int32 = -1
+
+    enum Outcome {
+        case claimed
+        /// A living owner has it.
+        case taken
+        /// Not to be had: what failed, for the log.
+        case failed(StaticString)
+    }
+
+    /// Takes the name. Descriptors are left open only if it is claimed.
+    mutating func take(_ name: MessagePortName) -> Outcome {
+        var problem: StaticString?
+        guard var lockPath = name.path(".lock", makesDirectory: true, &problem),
+            var socketPath = name.path(".port", makesDirectory: true, &problem)
+        else { return .failed(problem ?? "no directory") }
+        defer {
+            lockPath.free()
+            socketPath.free()
+        }
+        lock = highNumber(rl_lock_file(lockPath.terminated()))
+        guard lock >= 0 else { return rl_errno() == EWOULDBLOCK ? .taken : .failed("the lock file cannot be made") }
+        let outcome = listen(name, at: socketPath.terminated())
+        if case .claimed = outcome { return outcome }
+        unlink(lockPath.terminated())
+        forget()
+        return outcome
+    }
+
+    private mutating func listen(_ name: MessagePortName, at path: UnsafePointer<CChar>) -> Outcome {
+        let length = strlen(name.bytes)
+        guard ftruncate(lock, 0) == 0, pwrite(lock, name.bytes, length, 0) == length else {
+            return .failed("there is no room for the lock file")
+        }
+        listener = highNumber(rl_message_socket())
+        guard listener >= 0 else { return .failed("no descriptor") }
+        // The lock is ours: a socket that is here belonged to an owner that died.
+        unlink(path)
+        guard rl_unix_bind(listener, path) == 0, CLinux.listen(listener, 4096) == 0 else {
+            unlink(path)
+            return .failed("the socket cannot be made")
+        }
+        return .claimed
+    }
+
+    /// Gives the name back.
+    mutating func release(_ name: MessagePortName) {
+        guard lock >= 0 else { return }
+        var problem: StaticString?
+        if var path = name.path(".port", makesDirectory: false, &problem) {
+            unlink(path.terminated())
+            path.free()
+        }
+        // A waiting flopen(3bsd) notices that the file it locks is no longer the one of this path.
+        if var path = name.path(".lock", makesDirectory: false, &problem) {
+            unlink(path.terminated())
+            path.free()
+        }
+        forget()
+    }
+
+    /// Closes the numbers and leaves the name to whom else has them: in the child of `fork`, and after a failure.
+    mutating func forget() {
+        if listener >= 0 { close(listener) }
+        if lock >= 0 { close(lock) }
+        self = MessagePortClaim()
+    }
+}
+
+extension MessagePortName {
+    /// A connection to the owner of the name, or -1 (S-MSG-20).
+    func connect() -> Int32 {
+        var problem: StaticString?
+        guard var lockPath = path(".lock", makesDirectory: false, &problem) else { return -1 }
+        defer { lockPath.free() }
+        guard isName(inFile: lockPath.terminated()) else { return -1 }
+        guard var socketPath = path(".port", makesDirectory: false, &problem) else { return -1 }
+        defer { socketPath.free() }
+        let connection = highNumber(rl_message_socket())
+        guard connection >= 0 else { return -1 }
+        var user: uid_t = 0
+        var owner: pid_t = 0
+        guard rl_unix_connect(connection, socketPath.terminated()) == 0, rl_peer(connection, &user, &owner), user == geteuid()
+        else {
+            close(connection)
+            return -1
+        }
+        return connection
+    }
+
+    /// Whether the lock file is of this name and not of another with the same digest.
+    private func isName(inFile path: UnsafePointer<CChar>) -> Bool {
+        let file = rl_open_read(path)
+        guard file >= 0 else { return false }
+        defer { close(file) }
+        let capacity = WireHeader.nameLimit + 1
+        return withUnsafeTemporaryAllocation(of: CChar.self, capacity: capacity) { buffer in
+            let length = read(file, buffer.baseAddress!, capacity)
+            return length == strlen(bytes) && memcmp(buffer.baseAddress!, bytes, length) == 0
+        }
+    }
+}
+
+/// The directory that only this user's processes can enter.
+enum RuntimeDirectory {
+    /// `$XDG_RUNTIME_DIR/runloop` or, without such a directory, `/tmp/runloop-UID`; nil if that is not this user's alone.
+    static func path(makes: Bool, _ problem: inout StaticString?) -> TextBuffer? {
+        var path = TextBuffer()
+        if let runtime = rl_environment("XDG_RUNTIME_DIR"), runtime[0] == 0x2f, strlen(runtime) <= 48, isOwn(runtime, closed: 0o022) {
+            path.append(runtime)
+            path.append("/runloop")
+        } else {
+            path.append("/tmp/runloop-")
+            path.append(Int(geteuid()))
+        }
+        if makes { mkdir(path.terminated(), 0o700) }
+        if isOwn(path.terminated(), closed: 0o077) { return path }
+        problem = "the directory for names is missing or not this user's alone"
+        path.free()
+        return nil
+    }
+
+    /// Whether the path is a directory of this user's, no link, with none of these permissions.
+    private static func isOwn(_ path: UnsafePointer<CChar>, closed: UInt32) -> Bool {
+        var status = stat()
+        return lstat(path, &status) == 0 && status.st_mode & UInt32(S_IFMT) == UInt32(S_IFDIR) && status.st_uid == geteuid()
+            && status.st_mode & closed == 0
+    }
+}

@@ -1,0 +1,165 @@
+import CLinux
+
+/// A datagram that is being sent. Long data lie in sealed memory, which the receiver maps: one copy in all.
+struct OutgoingMessage {
+    var header: WireHeader
+    var bytes: UnsafeRawPointer?
+    /// The memory file with the data, or -1.
+    private var memory: Int32 = -1
+    private var descriptors: UnsafePointer<Int32>?
+
+    init(_ header: WireHeader, bytes: UnsafeRawPointer?, descriptors: UnsafePointer<Int32>? = nil) {
+        self.header = header
+        self.bytes = bytes
+        self.descriptors = descriptors
+    }
+
+    /// Moves long data to memory. False if there is no memory or descriptor for it.
+    mutating func prepare() -> Bool {
+        Int(header.length) <= WireHeader.inlineLimit || moveToMemory()
+    }
+
+    private mutating func moveToMemory() -> Bool {
+        let file = rl_memory_file()
+        guard file >= 0 else { return false }
+        var done = 0
+        let length = Int(header.length)
+        while done < length {
+            let count = write(file, bytes! + done, length - done)
+            if count < 0 && rl_errno() == EINTR { continue }
+            guard count > 0 else {
+                close(file)
+                return false
+            }
+            done += count
+        }
+        guard rl_memory_seal(file) == 0 else {
+            close(file)
+            return false
+        }
+        memory = file
+        header.flags |= WireHeader.inMemory
+        bytes = nil
+        return true
+    }
+
+    /// Sends it if there is room: 0, or an errno; EAGAIN without room.
+    mutating func send(to socket: Int32) -> Int32 {
+        let error = sendOnce(to: socket)
+        // A socket with an uncommonly small buffer.
+        guard error == EMSGSIZE && memory < 0 && header.length > 0 else { return error }
+        return moveToMemory() ? sendOnce(to: socket) : EMSGSIZE
+    }
+
+    private func sendOnce(to socket: Int32) -> Int32 {
+        withUnsafeTemporaryAllocation(of: UInt8.self, capacity: WireHeader.size) { head in
+            header.encode(head.baseAddress!)
+            let count = Int(header.descriptors)
+            guard memory >= 0 else {
+                return rl_message_send(
+                    socket, head.baseAddress!, WireHeader.size, bytes, Int(header.length), descriptors, Int32(count))
+            }
+            return withUnsafeTemporaryAllocation(of: Int32.self, capacity: count + 1) { all in
+                all[0] = memory
+                for index in 0..<count { all[index + 1] = descriptors![index] }
+                return rl_message_send(socket, head.baseAddress!, WireHeader.size, nil, 0, all.baseAddress!, Int32(count + 1))
+            }
+        }
+    }
+
+    mutating func finish() {
+        if memory >= 0 { close(memory) }
+        memory = -1
+    }
+}
+
+/// What came as one datagram.
+enum Incoming {
+    /// There is none.
+    case nothing
+    /// The other end is gone.
+    case ended
+    case refused(WireError)
+    case message(IncomingMessage)
+}
+
+struct IncomingMessage {
+    var header: WireHeader
+    /// The data, one reference; nil if they could not be had: no descriptor or no memory here.
+    var data: DataPointer?
+    /// The client's descriptors, in memory from malloc, nil if there are none.
+    var descriptors: UnsafeMutablePointer<Int32>?
+    var descriptorCount = 0
+
+    /// Drops the data and closes the descriptors.
+    mutating func discard() {
+        data?.release()
+        data = nil
+        for index in 0..<descriptorCount where descriptors![index] >= 0 { close(descriptors![index]) }
+        descriptorCount = 0
+        CLinux.free(descriptors)
+        descriptors = nil
+    }
+
+    /// Takes one datagram from a socket. `scratch` has room for the longest.
+    static func receive(from socket: Int32, by receiver: WireReceiver, scratch: UnsafeMutablePointer<UInt8>) -> Incoming {
+        withUnsafeTemporaryAllocation(of: Int32.self, capacity: Int(RL_MAX_DESCRIPTORS)) { room in
+            let descriptors = room.baseAddress!
+            var datagram = rl_message_receive(socket, scratch, WireHeader.size + WireHeader.inlineLimit, descriptors)
+            // The other end was closed with something unread in it; what it had sent before comes with the next calls.
+            if datagram.length < 0 && rl_errno() == ECONNRESET {
+                datagram = rl_message_receive(socket, scratch, WireHeader.size + WireHeader.inlineLimit, descriptors)
+            }
+            if datagram.length < 0 { return rl_errno() == EAGAIN || rl_errno() == EINTR || rl_errno() == ENOMEM ? .nothing : .ended }
+            if datagram.length == 0 && datagram.descriptors == 0 { return .ended }
+            return decode(datagram, scratch, descriptors, by: receiver)
+        }
+    }
+
+    private static func decode(
+        _ datagram: rl_datagram, _ bytes: UnsafeMutablePointer<UInt8>, _ descriptors: UnsafeMutablePointer<Int32>,
+        by receiver: WireReceiver
+    ) -> Incoming {
+        let count = Int(datagram.descriptors)
+        var result = WireResult.refused(.tooLong)
+        if !datagram.is_cut {
+            result = WireHeader.decode(
+                bytes, count: Int(datagram.length), descriptors: datagram.lost_descriptors ? nil : count, by: receiver)
+        }
+        switch result {
+        case .refused(let error):
+            for index in 0..<count { close(descriptors[index]) }
+            return .refused(error)
+        case .accepted(let header):
+            var message = IncomingMessage(header: header)
+            if datagram.lost_descriptors {
+                for index in 0..<count { close(descriptors[index]) }
+                return .message(message)
+            }
+            let inMemory = header.flags & WireHeader.inMemory != 0
+            if inMemory {
+                defer { close(descriptors[0]) }
+                guard holds(descriptors[0], header.length) else {
+                    for index in 1..<count { close(descriptors[index]) }
+                    return .refused(.length)
+                }
+                message.data = DataPointer.map(descriptors[0], Int(header.length))
+            } else {
+                message.data = DataPointer.make(bytes + WireHeader.size, Int(header.length))
+            }
+            let first = inMemory ? 1 : 0
+            if count > first {
+                message.descriptors = makeArray(Int32.self, count: count - first)
+                for index in first..<count { message.descriptors![index - first] = descriptors[index] }
+                message.descriptorCount = count - first
+            }
+            return .message(message)
+        }
+    }
+
+    /// Whether the memory has the length that the header tells and nobody can change either any more.
+    private static func holds(_ file: Int32, _ length: UInt64) -> Bool {
+        var status = stat()
+        return fstat(file, &status) == 0 && status.st_size == off_t(length) && rl_memory_is_sealed(file)
+    }
+}

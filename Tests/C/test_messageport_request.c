@@ -1,0 +1,397 @@
+/*
+ * Requests: what SendRequest does while it waits, its results, large messages, descriptors. Both ends are in one process.
+ */
+#define _GNU_SOURCE
+#include "messageport_support.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* A worker thread that serves a name in its default mode until it is stopped. */
+typedef struct Worker {
+    LoopThread thread;
+    Service service;
+    const char *name;
+    Gate served;
+} Worker;
+
+static void worker_body(LoopThread *self) {
+    Worker *worker = self->data;
+    add_service(&worker->service, worker->name, kRLDefaultMode);
+    gate_open(&worker->served);
+    RLRunInMode(kRLDefaultMode, 1000, false);
+    RLRelease(worker->service.port);
+}
+
+static void worker_start(Worker *worker, const char *name) {
+    worker->name = name;
+    worker->served = (Gate)GATE_INITIALIZER;
+    loop_thread_start(&worker->thread, worker_body, worker);
+    gate_wait(&worker->served);
+}
+
+static void worker_stop(Worker *worker) {
+    wait_until_waiting(worker->thread.loop);
+    RLStop(worker->thread.loop);
+    thread_join(worker->thread.thread);
+}
+
+RL_TEST(a_request_waits_for_its_reply, "S-MSG-25 S-MSG-30 S-MSG-33 S-MSG-31",
+        "A request with a mode that holds nothing else gets the reply, and leaves nothing in that mode") {
+    static Worker worker = {.service = {.echoes = true}};
+    worker_start(&worker, port_name("reply"));
+    RLMessagePortRef remote = RLMessagePortCreateRemote(worker.name);
+    ck_assert_str_eq(ask_text(remote, 5, "echo", "private"), "echo");
+    ck_assert_int_eq(worker.service.msgid, 5);
+    ck_assert(!pthread_equal(worker.service.thread, pthread_self()));
+    expect_run("private", 1, false, Finished);
+    ck_assert_int_eq(RLMessagePortSendRequest(remote, 6, "x", 1, 1, 60, "private", NULL), kRLMessagePortSuccess);
+    ck_assert_int_eq(worker.service.msgid, 6);
+    RLRelease(remote);
+    worker_stop(&worker);
+}
+
+RL_TEST(one_thread_can_ask_itself, "S-MSG-27", "Sender and receiver may be one thread, if the port's source is in the reply mode") {
+    static Service service = {.reply = "self", .word = "m"};
+    RLMessagePortRef port = add_service(&service, port_name("self"), "m");
+    RLMessagePortRef remote = RLMessagePortCreateRemote(port_name("self"));
+    for (int i = 0; i < 100; i++) ck_assert_str_eq(ask_text(remote, 1, "x", "m"), "self");
+    ck_assert_int_eq(service.calls, 100);
+    trace_take();
+    RLRelease(remote);
+    RLRelease(port);
+}
+
+RL_TEST(other_items_are_served_meanwhile, "S-MSG-25 S-MSG-26 S-MSG-28",
+        "While a reply is waited for the mode's other items are served, and neither they nor a stop end the wait") {
+    static Service service;
+    static Probe timer = {.name = "t", .action = action_stop}, source = {.name = "s"};
+    RLMessagePortRef port = add_service(&service, port_name("busy"), "elsewhere");
+    RLMessagePortRef remote = RLMessagePortCreateRemote(port_name("busy"));
+    add_timer(&timer, date_in(0.02), 0, "m");
+    RLSourceSignal(add_source(&source, "m"));
+    double start = monotonic_now();
+    ck_assert_int_eq(RLMessagePortSendRequest(remote, 1, "x", 1, 1, 0.1, "m", NULL), kRLMessagePortReceiveTimeout);
+    ck_assert(monotonic_now() - start >= 0.1);
+    expect_trace("s t");
+    RLRelease(remote);
+    RLRelease(port);
+}
+
+RL_TEST(a_late_reply_is_discarded, "S-MSG-28 S-MSG-32", "A reply that comes after its request gave up is not given to the next one") {
+    static Service service = {.echoes = true};
+    RLMessagePortRef port = add_service(&service, port_name("late"), "service");
+    RLMessagePortRef remote = RLMessagePortCreateRemote(port_name("late"));
+    RLDataRef data = NULL;
+    ck_assert_int_eq(RLMessagePortSendRequest(remote, 1, "first", 5, 1, 0, "empty", &data), kRLMessagePortReceiveTimeout);
+    ck_assert_ptr_null(data);
+    expect_run("service", 60, true, HandledSource);
+    ck_assert_str_eq(ask_text(remote, 2, "second", "service"), "second");
+    RLRelease(remote);
+    RLRelease(port);
+}
+
+static int32_t send_timeout(RLMessagePortRef remote, double seconds) {
+    return RLMessagePortSendRequest(remote, 1, "x", 1, seconds, 0, NULL, NULL);
+}
+
+RL_TEST(a_full_queue_is_waited_for, "S-MSG-23", "A full queue ends a request after sendTimeout, at once below a millisecond") {
+    static Service service = {.word = NULL};
+    RLMessagePortRef port = add_service(&service, port_name("full"), "m");
+    RLMessagePortRef remote = RLMessagePortCreateRemote(port_name("full"));
+    int sent = 0;
+    while (send_timeout(remote, -1) == kRLMessagePortSuccess) sent++;
+    ck_assert_int_ge(sent, 50);
+    ck_assert_int_eq(send_timeout(remote, 0), kRLMessagePortSendTimeout);
+    double start = monotonic_now();
+    ck_assert_int_eq(send_timeout(remote, 0.05), kRLMessagePortSendTimeout);
+    ck_assert(monotonic_now() - start >= 0.05);
+    /* Every queued message arrives, and then there is room. */
+    for (int i = 0; i < sent; i++) expect_run("m", 60, true, HandledSource);
+    ck_assert_int_eq(service.calls, sent);
+    expect_run("m", 0, true, TimedOut);
+    ck_assert_int_eq(send_timeout(remote, 0), kRLMessagePortSuccess);
+    RLRelease(remote);
+    RLRelease(port);
+}
+
+RL_TEST(room_ends_the_wait_for_it, "S-MSG-23", "A sender that waits for room, ten days and more, goes on as soon as there is some") {
+    static Worker worker = {.service = {.word = NULL}};
+    worker_start(&worker, port_name("room"));
+    RLMessagePortRef remote = RLMessagePortCreateRemote(worker.name);
+    for (int i = 0; i < 2000; i++) ck_assert_int_eq(send_timeout(remote, 1e6), kRLMessagePortSuccess);
+    wait_until_count(&worker.service.calls, 2000);
+    RLRelease(remote);
+    worker_stop(&worker);
+}
+
+RL_TEST(what_cannot_be_sent, "S-MSG-22 S-MSG-21", "More than 0x60000000 bytes are a transport error, an invalid port is invalid") {
+    RLMessagePortRef port = RLMessagePortCreateLocal(port_name("errors"), NULL, NULL, NULL);
+    RLMessagePortRef remote = RLMessagePortCreateRemote(port_name("errors"));
+    ck_assert_int_eq(RLMessagePortSendRequest(remote, 1, "x", 0x60000001, 1, 1, NULL, NULL), kRLMessagePortTransportError);
+    RLMessagePortInvalidate(remote);
+    ck_assert_int_eq(RLMessagePortSendRequest(remote, 1, "x", 1, 1, 1, NULL, NULL), kRLMessagePortIsInvalid);
+    RLRelease(remote);
+    RLRelease(port);
+}
+
+static void invalidate_port(Service *self, RLMessagePortRef port) {
+    (void)self;
+    RLMessagePortInvalidate(port);
+}
+
+static int invalidations;
+static void note_invalidation(RLMessagePortRef port, void *info) {
+    (void)port;
+    ck_assert_ptr_null(info);
+    __atomic_add_fetch(&invalidations, 1, __ATOMIC_SEQ_CST);
+}
+
+RL_TEST(the_peer_ends_during_the_wait, "S-MSG-29 S-MSG-35 S-MSG-36",
+        "A request whose receiver becomes invalid ends with BecameInvalidError, and the remote's callback is called once") {
+    static Worker worker = {.service = {.action = invalidate_port}};
+    worker_start(&worker, port_name("ends"));
+    RLMessagePortRef remote = RLMessagePortCreateRemote(worker.name);
+    RLMessagePortSetInvalidationCallBack(remote, note_invalidation);
+    ck_assert_int_eq(RLMessagePortSendRequest(remote, 1, "x", 1, 1, 60, "m", NULL), kRLMessagePortBecameInvalidError);
+    wait_until_count(&invalidations, 1);
+    ck_assert(!RLMessagePortIsValid(remote));
+    ck_assert_int_eq(RLMessagePortSendRequest(remote, 1, "x", 1, 1, 60, "m", NULL), kRLMessagePortIsInvalid);
+    RLRelease(remote);
+    ck_assert_int_eq(count_of(&invalidations), 1);
+    thread_join(worker.thread.thread);
+}
+
+static void invalidate_remote(Probe *self) { RLMessagePortInvalidate(self->data); }
+
+RL_TEST(the_remote_is_invalidated_during_the_wait, "S-MSG-29",
+        "Invalidating the remote port in a callback ends the wait for its reply") {
+    static Probe timer = {.name = "t", .action = invalidate_remote};
+    RLMessagePortRef port = RLMessagePortCreateLocal(port_name("mine"), NULL, NULL, NULL);
+    RLMessagePortRef remote = RLMessagePortCreateRemote(port_name("mine"));
+    timer.data = remote;
+    add_timer(&timer, date_in(0.01), 0, "m");
+    ck_assert_int_eq(RLMessagePortSendRequest(remote, 1, "x", 1, 1, 60, "m", NULL), kRLMessagePortBecameInvalidError);
+    expect_trace("t");
+    RLRelease(remote);
+    RLRelease(port);
+}
+
+static RLMessagePortRef nested_remote;
+static void ask_nested(Probe *self) {
+    ck_assert_str_eq(ask_text(nested_remote, 2, "inner", self->mode), "inner");
+    trace("inner");
+}
+
+RL_TEST(nested_requests_get_their_replies, "S-MSG-32 S-MSG-31",
+        "Requests made while another waits on the same remote, in the same mode or another, get their own replies") {
+    static Worker worker = {.service = {.echoes = true}};
+    static const char *modes[] = {"m", "other"};
+    worker_start(&worker, port_name("nested"));
+    nested_remote = RLMessagePortCreateRemote(worker.name);
+    for (int i = 0; i < 2; i++) {
+        static Probe probes[2];
+        probes[i] = (Probe){.action = ask_nested, .mode = modes[i]};
+        RLSourceRef source = add_source(&probes[i], "m");
+        RLSourceSignal(source);
+        ck_assert_str_eq(ask_text(nested_remote, 1, "outer", "m"), "outer");
+        expect_trace("inner");
+        RLSourceInvalidate(source);
+        /* A timer's callback does not end the outer run, so the reply that the inner run took must. */
+        static Probe timers[2];
+        timers[i] = (Probe){.action = ask_nested, .mode = modes[i]};
+        add_timer(&timers[i], date_in(-1), 0, "m");
+        ck_assert_str_eq(ask_text(nested_remote, 1, "outer", "m"), "outer");
+        expect_trace("inner");
+    }
+    RLRelease(nested_remote);
+    worker_stop(&worker);
+}
+
+static void run_nested(Probe *self) {
+    (void)self;
+    /* Long enough for the reply to come, which this run takes from the connection. */
+    double start = monotonic_now();
+    while (monotonic_now() - start < 0.05) RLRunInMode("m", 0.01, false);
+}
+
+RL_TEST(a_plain_nested_run_keeps_no_reply, "S-MSG-32 S-MSG-25",
+        "A reply that a run within a callback took ends the wait around it, whatever kind of callback that is") {
+    static Worker worker = {.service = {.echoes = true}};
+    worker_start(&worker, port_name("plain"));
+    RLMessagePortRef remote = RLMessagePortCreateRemote(worker.name);
+    static Probe timer = {.action = run_nested}, observer = {.action = run_nested};
+    add_timer(&timer, date_in(-1), 0, "m");
+    ck_assert_str_eq(ask_text(remote, 1, "timer", "m"), "timer");
+    ck_assert_int_eq(timer.calls, 1);
+    add_observer(&observer, kRLBeforeWaiting, "m");
+    ck_assert_str_eq(ask_text(remote, 1, "observer", "m"), "observer");
+    RLRelease(remote);
+    worker_stop(&worker);
+}
+
+static Gate start_gate = GATE_INITIALIZER;
+static void ask_many(void *argument) {
+    RLMessagePortRef remote = argument;
+    gate_wait(&start_gate);
+    for (int i = 0; i < 200; i++) {
+        char text[64];
+        snprintf(text, sizeof text, "%p %d", (void *)&text, i);
+        ck_assert_str_eq(ask_text(remote, i, text, i % 2 ? "m" : kRLDefaultMode), text);
+    }
+}
+
+RL_TEST(concurrent_requests_get_their_replies, "S-MSG-32", "Four threads that ask over one remote port get their own replies") {
+    static Worker worker = {.service = {.echoes = true}};
+    worker_start(&worker, port_name("concurrent"));
+    RLMessagePortRef remote = RLMessagePortCreateRemote(worker.name);
+    Thread *threads[4];
+    for (int i = 0; i < 4; i++) threads[i] = thread_start(ask_many, remote);
+    gate_open(&start_gate);
+    for (int i = 0; i < 4; i++) thread_join(threads[i]);
+    ck_assert_int_eq(count_of(&worker.service.calls), 800);
+    RLRelease(remote);
+    worker_stop(&worker);
+}
+
+RL_TEST(the_common_modes_only_wait, "S-MSG-25 S-MODE-19", "A request in kRLCommonModes gets its reply, and its timeout, and logs nothing") {
+    static Worker worker = {.service = {.echoes = true}};
+    worker_start(&worker, port_name("common"));
+    RLMessagePortRef remote = RLMessagePortCreateRemote(worker.name);
+    log_capture();
+    ck_assert_str_eq(ask_text(remote, 1, "x", kRLCommonModes), "x");
+    ck_assert_int_eq(log_count(), 0);
+    RLRelease(remote);
+    worker_stop(&worker);
+}
+
+static char *pattern(size_t length) {
+    char *bytes = malloc(length + 1);
+    for (size_t i = 0; i < length; i++) bytes[i] = (char)(i * 31 + i / 4096);
+    return bytes;
+}
+
+RL_TEST(messages_of_all_sizes, "S-MSG-1 S-MSG-15 S-MSG-30",
+        "Messages and replies from 0 bytes to 64 MiB arrive whole, and no descriptor is left") {
+    static Worker worker = {.service = {.echoes = true}};
+    static const size_t sizes[] = {0, 1, 31, 4096, 32768, 32769, 65536, 1 << 20, (1 << 20) + 1, 64 << 20};
+    worker_start(&worker, port_name("sizes"));
+    RLMessagePortRef remote = RLMessagePortCreateRemote(worker.name);
+    ck_assert_str_eq(ask_text(remote, 1, "x", "m"), "x");
+    int before = count_descriptors();
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        char *bytes = pattern(sizes[i]);
+        RLDataRef data = NULL;
+        ck_assert_int_eq(RLMessagePortSendRequest(remote, 1, bytes, sizes[i], 60, 60, "m", &data), kRLMessagePortSuccess);
+        ck_assert_uint_eq(RLDataGetLength(data), sizes[i]);
+        ck_assert_int_eq(memcmp(RLDataGetBytePtr(data), bytes, sizes[i]), 0);
+        RLRelease(data);
+        free(bytes);
+    }
+    wait_until_waiting(worker.thread.loop);
+    ck_assert_int_eq(count_descriptors(), before);
+    RLRelease(remote);
+    worker_stop(&worker);
+}
+
+static int taken[8];
+static RLIndex taken_count, offered_count;
+static void take_two(Service *self, RLMessagePortRef port) {
+    (void)self;
+    offered_count = RLMessagePortTakeDescriptors(port, NULL, 0);
+    taken_count = RLMessagePortTakeDescriptors(port, taken, 2);
+}
+
+RL_TEST(descriptors_travel, "S-MSG-13 S-MSG-15",
+        "Descriptors arrive with their message, in order; what the callback takes is its own, the rest is closed") {
+    static Service service = {.action = take_two, .reply = "ok"};
+    RLMessagePortRef port = add_service(&service, port_name("travel"), "m");
+    RLMessagePortRef remote = RLMessagePortCreateRemote(port_name("travel"));
+    ck_assert_str_eq(ask_text(remote, 1, "x", "m"), "ok");
+    ck_assert_int_eq(offered_count, 0);
+    int ends[2], third[2];
+    make_pipe(ends);
+    make_pipe(third);
+    int before = count_descriptors();
+    for (int large = 0; large < 2; large++) {
+        int sent[3] = {ends[0], ends[1], third[0]};
+        size_t length = large ? 100000 : 3;
+        char *bytes = pattern(length);
+        ck_assert_int_eq(RLMessagePortSendRequestWithDescriptors(remote, 2, bytes, length, sent, 3, 1, 60, "m", NULL),
+                         kRLMessagePortSuccess);
+        free(bytes);
+        ck_assert_uint_eq(service.length, length);
+        ck_assert_int_eq(offered_count, 3);
+        ck_assert_int_eq(taken_count, 2);
+        ck_assert_int_eq(count_descriptors(), before + 2);
+        ck_assert(fcntl(taken[0], F_GETFD) & FD_CLOEXEC);
+        struct stat a, b;
+        fstat(ends[0], &a);
+        fstat(taken[0], &b);
+        ck_assert_uint_eq(a.st_ino, b.st_ino);
+        write_byte(taken[1]);
+        read_byte(ends[0]);
+        close(taken[0]);
+        close(taken[1]);
+    }
+    ck_assert_int_eq(RLMessagePortTakeDescriptors(port, taken, 2), 0);
+    int wrong[] = {ends[0], 1000000};
+    ck_assert_int_eq(RLMessagePortSendRequestWithDescriptors(remote, 2, "x", 1, wrong, 2, 1, 1, NULL, NULL),
+                     kRLMessagePortTransportError);
+    ck_assert_int_eq(RLMessagePortSendRequestWithDescriptors(remote, 2, "x", 1, wrong, -1, 1, 1, NULL, NULL),
+                     kRLMessagePortTransportError);
+    ck_assert_int_eq(RLMessagePortSendRequestWithDescriptors(remote, 2, "x", 1, wrong, 129, 1, 1, NULL, NULL),
+                     kRLMessagePortTransportError);
+    ck_assert_int_eq(RLMessagePortSendRequestWithDescriptors(remote, 2, "x", 1, NULL, 1, 1, 1, NULL, NULL),
+                     kRLMessagePortTransportError);
+    RLRelease(remote);
+    RLRelease(port);
+    ck_assert_int_le(count_descriptors(), before);
+}
+
+static Gate in_callback = GATE_INITIALIZER, invalidated = GATE_INITIALIZER;
+static int releases_during, releases_counted;
+static void late_release(const void *info) {
+    (void)info;
+    __atomic_add_fetch(&releases_counted, 1, __ATOMIC_SEQ_CST);
+}
+static void wait_in_callback(Service *self, RLMessagePortRef port) {
+    (void)self, (void)port;
+    gate_open(&in_callback);
+    gate_wait(&invalidated);
+    releases_during = count_of(&releases_counted);
+}
+
+static void serve_releasing(LoopThread *self) {
+    Worker *worker = self->data;
+    RLMessagePortContext context = {.info = &worker->service, .release = late_release};
+    worker->service.port = RLMessagePortCreateLocal(worker->name, serve_message, &context, NULL);
+    RLSourceRef source = RLMessagePortCreateRunLoopSource(worker->service.port, 0);
+    RLAddSource(RLGetCurrent(), source, kRLDefaultMode);
+    RLRelease(source);
+    gate_open(&worker->served);
+    RLRunInMode(kRLDefaultMode, 1000, false);
+}
+
+RL_TEST(no_callback_sees_a_released_info, "S-THR-8 S-MSG-34 S-THR-5",
+        "An invalidation from another thread leaves the context to a callback that runs") {
+    static Worker worker = {.service = {.action = wait_in_callback}};
+    worker.name = port_name("thr8");
+    worker.served = (Gate)GATE_INITIALIZER;
+    loop_thread_start(&worker.thread, serve_releasing, &worker);
+    gate_wait(&worker.served);
+    RLMessagePortRef remote = RLMessagePortCreateRemote(worker.name);
+    send_text(remote, 1, "x");
+    gate_wait(&in_callback);
+    RLMessagePortInvalidate(worker.service.port);
+    RLRelease(worker.service.port);
+    gate_open(&invalidated);
+    thread_join(worker.thread.thread);
+    ck_assert_int_eq(releases_during, 0);
+    ck_assert_int_eq(count_of(&releases_counted), 1);
+    RLRelease(remote);
+}
