@@ -6,7 +6,7 @@ JOBS ?= 2
 BENCH_FLAGS ?=
 export JOBS
 
-.PHONY: all demo check sanitize bench install clean
+.PHONY: all demo check sanitize bench docs install clean
 
 all:
 	scripts/install-deps build
@@ -24,6 +24,11 @@ check:
 sanitize:
 	scripts/install-deps
 	scripts/sanitize
+
+# The documentation of the Swift modules, in build-docs.
+docs:
+	scripts/install-deps build
+	scripts/docs
 
 # Figures of the library, in both builds, and of its peers, in one run: about ten minutes. With
 # BENCH_FLAGS=--quick two rough ones.

@@ -25,6 +25,9 @@ let package = Package(
             name: "InstalledLibrary",
             description: "RunLoopKit uses the installed librunloop.so, together with C libraries that do."),
     ],
+    // Only who builds the documentation needs the plug-in: scripts/docs.
+    dependencies: Context.environment["RUNLOOP_DOCS"] == nil
+        ? [] : [.package(url: "https://github.com/swiftlang/swift-docc-plugin", from: "1.5.0")],
     targets: [
         // The public C headers, and the constants they declare.
         .target(
