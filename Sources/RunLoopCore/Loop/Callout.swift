@@ -2,7 +2,7 @@ import CLinux
 import CRunLoop
 
 /// The only functions that call the client. Each has its own frame, so that a backtrace tells what kind of callback is
-/// on the stack. No lock is held in any of them (S-THR-3).
+/// on the stack; an observer's is `notifyObservers`, which has many calls to make. No lock is held in any of them (S-THR-3).
 
 @inline(never)
 func callOutSource(_ perform: PerformFunction, _ info: UnsafeMutableRawPointer?) {
@@ -30,7 +30,7 @@ func callOutTimer(_ callout: TimerFunction, _ timer: OpaquePointer, _ info: Unsa
     rl_compiler_barrier()
 }
 
-@inline(never)
+@inline(__always)
 func callOutObserver(
     _ callout: ObserverFunction, _ observer: OpaquePointer, _ activity: RLActivity, _ info: UnsafeMutableRawPointer?
 ) {

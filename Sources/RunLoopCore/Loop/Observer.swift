@@ -9,6 +9,8 @@ struct Observer: ~Copyable {
     let header: ObjectHeader
     /// Bits of `ObserverState`.
     let state: Atomic<UInt32>
+    /// 1 while its first loop calls it. Written by that loop's thread only, with plain stores; see `notify`.
+    let inCallout: Atomic<UInt32>
     /// The loop it belongs to (S-OBS-10), or nil. Changed under that loop's lock.
     let loop: Atomic<RunLoopPointer?>
     let activities: UInt
@@ -27,10 +29,14 @@ typealias ObserverPointer = UnsafeMutablePointer<Observer>
 /// The bits of `Observer.state`. Changed by read-modify-write.
 enum ObserverState {
     static var invalid: UInt32 { 1 << 0 }
-    /// Its callback is on the stack, or about to be.
+    /// Its callback is on the stack, or about to be, of a thread that may not say so in `inCallout`.
     static var firing: UInt32 { 1 << 1 }
-    /// An Invalidate on another thread left the release of the context to the loop's thread (S-THR-8).
+    /// An Invalidate on another thread left the release of the context to whoever clears this bit (S-THR-8).
     static var releasePending: UInt32 { 1 << 2 }
+    /// It has been in a loop.
+    static var used: UInt32 { 1 << 3 }
+    /// It has entered a loop more than once: threads of several loops may come to it at once.
+    static var shared: UInt32 { 1 << 4 }
 }
 
 extension Observer: Object {
@@ -89,7 +95,7 @@ extension UnsafeMutablePointer where Pointee == Observer {
         context.adopt()
         let observer = makeRecord(Observer.self)
         observer.initialize(to: Observer(
-            header: ObjectHeader(type: Atomic(0), references: Atomic(0)), state: Atomic(0), loop: Atomic(nil),
+            header: ObjectHeader(type: Atomic(0), references: Atomic(0)), state: Atomic(0), inCallout: Atomic(0), loop: Atomic(nil),
             activities: activities, order: order, repeats: repeats, callout: callout, context: context,
             isCommon: false, modes: SmallSet()))
         observer.initializeHeader()
@@ -99,35 +105,97 @@ extension UnsafeMutablePointer where Pointee == Observer {
     var isValid: Bool { pointee.state.load(ordering: .acquiring) & ObserverState.invalid == 0 }
 
     /// Calls the observer, unless it is invalid or on the stack already (S-OBS-6, S-OBS-8). Loop's thread.
+    ///
+    /// An Invalidate on another thread has to know whether the callback is under way. As long as the observer has been in one
+    /// loop only, that loop's thread says so with a plain store and looks at the state again; the other thread changes the state
+    /// and makes this one's processor see it with membarrier(2), as in `Lock`. After that `firing` says it, by
+    /// read-modify-write.
     @inline(__always)
-    func notify(_ activity: Activity) {
+    func notify(_ activity: Activity, canUsePlainStores: Bool) {
+        if pointee.state.load(ordering: .acquiring) == ObserverState.used && canUsePlainStores {
+            if pointee.inCallout.load(ordering: .relaxed) != 0 { return }
+            pointee.inCallout.store(1, ordering: .relaxed)
+            rl_compiler_barrier()
+            if pointee.state.load(ordering: .acquiring) == ObserverState.used {
+                call(activity)
+                pointee.inCallout.store(0, ordering: .releasing)
+                rl_compiler_barrier()
+                if pointee.state.load(ordering: .acquiring) & ObserverState.releasePending != 0 { releasePendingInfo() }
+                return
+            }
+            pointee.inCallout.store(0, ordering: .releasing)
+        }
+        notifyShared(activity)
+    }
+
+    @inline(never)
+    private func notifyShared(_ activity: Activity) {
         var state = pointee.state.load(ordering: .relaxed)
         repeat {
-            if state != 0 { return }
-        } while !pointee.state.replace(&state, by: ObserverState.firing)
+            if state & (ObserverState.invalid | ObserverState.firing) != 0 { return releasePendingInfo() }
+        } while !pointee.state.replace(&state, by: state | ObserverState.firing)
+        // The thread of the first loop may have begun before this one made the observer shared.
+        if pointee.inCallout.load(ordering: .acquiring) == 0 { call(activity) }
+        pointee.state.bitwiseAnd(~ObserverState.firing, ordering: .acquiringAndReleasing)
+        releasePendingInfo()
+    }
+
+    @inline(__always)
+    private func call(_ activity: Activity) {
         if let callout = pointee.callout {
             callOutObserver(callout, handle, RLActivity(rawValue: activity.bit), pointee.context.info)
         }
         if !pointee.repeats { invalidate() }
-        let old = pointee.state.bitwiseAnd(
-            ~(ObserverState.firing | ObserverState.releasePending), ordering: .acquiringAndReleasing).oldValue
+    }
+
+    private var isInCallout: Bool {
+        pointee.inCallout.load(ordering: .acquiring) != 0
+            || pointee.state.load(ordering: .acquiring) & ObserverState.firing != 0
+    }
+
+    /// Releases the context if that was left to somebody and nobody is in the callback. Once: whoever clears the bit does it.
+    private func releasePendingInfo() {
+        if pointee.state.load(ordering: .acquiring) & ObserverState.releasePending == 0 { return }
+        // A full fence: of two threads that leave the observer at once, at least one sees that the other has left.
+        pointee.state.bitwiseOr(0, ordering: .sequentiallyConsistent)
+        if isInCallout { return }
+        let old = pointee.state.bitwiseAnd(~ObserverState.releasePending, ordering: .acquiringAndReleasing).oldValue
         if old & ObserverState.releasePending != 0 { pointee.context.releaseInfo() }
+    }
+
+    /// Makes the observer belong to a loop whose lock the caller holds. False if it belongs to another one.
+    func enter(_ loop: RunLoopPointer) -> Bool {
+        let (exchanged, original) = pointee.loop.compareExchange(
+            expected: nil, desired: loop, ordering: .acquiringAndReleasing)
+        guard exchanged else { return original == loop }
+        if pointee.state.bitwiseOr(ObserverState.used, ordering: .acquiringAndReleasing).oldValue & ObserverState.used != 0 {
+            pointee.state.bitwiseOr(ObserverState.shared, ordering: .sequentiallyConsistent)
+            _ = rl_membarrier()
+        }
+        return true
     }
 
     /// `RLObserverInvalidate` (S-OBS-16). On another thread than the loop's, while the callback runs, the release of the
     /// context is left to the loop's thread (S-THR-8).
     func invalidate() {
         forgetVanishedLoop()
+        let isInCallback = isFiringOnThisThread
+        let isOnLoopThread = pointee.loop.load(ordering: .relaxed)?.isCurrent ?? false
         var state = pointee.state.load(ordering: .relaxed)
-        var desired: UInt32
         repeat {
             if state & ObserverState.invalid != 0 { return }
-            desired = state | ObserverState.invalid
-            if state & ObserverState.firing != 0 && !isFiringOnThisThread { desired |= ObserverState.releasePending }
-        } while !pointee.state.replace(&state, by: desired)
+        } while !pointee.state.replace(
+            &state, by: state | ObserverState.invalid | (isInCallback ? 0 : ObserverState.releasePending))
         retain()
         leaveLoop()
-        if desired & ObserverState.releasePending == 0 { pointee.context.releaseInfo() }
+        if isInCallback {
+            pointee.context.releaseInfo()
+        } else {
+            // From here on a thread that is not in the callback sees that the observer is invalid and does not begin.
+            let isForThisThreadOnly = isOnLoopThread && state & ObserverState.shared == 0
+            if state & ObserverState.used != 0 && !isForThisThreadOnly { _ = rl_membarrier() }
+            releasePendingInfo()
+        }
         release()
     }
 

@@ -142,6 +142,7 @@ extension UnsafeMutablePointer where Pointee == Observer {
         pointee.modes.removeAll()
         pointee.isCommon = false
         pointee.state.bitwiseAnd(ObserverState.invalid, ordering: .relaxed)
+        pointee.inCallout.store(0, ordering: .relaxed)
         pointee.loop.store(nil, ordering: .relaxed)
     }
 }

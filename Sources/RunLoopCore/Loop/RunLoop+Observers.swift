@@ -119,12 +119,13 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         let count = list.pointee.count
         unlock()
         pointee.calledOut = true
+        let canUsePlainStores = process.pointee.canBias.load(ordering: .relaxed)
         var notification = Notification(observer: nil, outer: pointee.notification)
         withUnsafeMutablePointer(to: &notification) { frame in
             pointee.notification = frame
             for index in 0..<count {
                 frame.pointee.observer = list.members[index]
-                list.members[index].notify(activity)
+                list.members[index].notify(activity, canUsePlainStores: canUsePlainStores)
             }
             pointee.notification = frame.pointee.outer
         }
@@ -133,15 +134,6 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         let isLast = list.pointee.readers == 0 && list.pointee.isRetired
         unlock()
         if isLast { list.free() }
-    }
-}
-
-extension UnsafeMutablePointer where Pointee == Observer {
-    /// Makes the observer belong to a loop whose lock the caller holds. False if it belongs to another one.
-    func enter(_ loop: RunLoopPointer) -> Bool {
-        let (exchanged, original) = pointee.loop.compareExchange(
-            expected: nil, desired: loop, ordering: .acquiringAndReleasing)
-        return exchanged || original == loop
     }
 }
 
