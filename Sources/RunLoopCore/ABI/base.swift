@@ -41,6 +41,7 @@ public func RLRelease(_ obj: UnsafeRawPointer?) {
 @_cdecl("RLGetRetainCount") @implementation
 public func RLGetRetainCount(_ obj: UnsafeRawPointer?) -> Int {
     guard let object = anyObject(obj, "RLGetRetainCount") else { return 0 }
+    if object.type == .timer { return object.cast(to: Timer.self).retainCount }
     return Int(object.pointee.references.load(ordering: .relaxed))
 }
 

@@ -27,7 +27,7 @@ public func RLTimerGetNextFireDate(_ t: OpaquePointer?) -> Double {
     guard let timer = object(t, as: Timer.self, "RLTimerGetNextFireDate") else { return 0 }
     let owner = timer.lockTimer()
     defer { timer.unlockTimer(owner) }
-    return timer.isValid ? timer.pointee.fireDate : 0
+    return timer.isValid ? timer.details.pointee.fireDate : 0
 }
 
 @_cdecl("RLTimerSetNextFireDate") @implementation
@@ -37,7 +37,7 @@ public func RLTimerSetNextFireDate(_ t: OpaquePointer?, _ fireDate: Double) {
 
 @_cdecl("RLTimerGetInterval") @implementation
 public func RLTimerGetInterval(_ t: OpaquePointer?) -> Double {
-    object(t, as: Timer.self, "RLTimerGetInterval")?.pointee.interval ?? 0
+    object(t, as: Timer.self, "RLTimerGetInterval")?.interval ?? 0
 }
 
 @_cdecl("RLTimerDoesRepeat") @implementation
@@ -66,7 +66,7 @@ public func RLTimerIsValid(_ t: OpaquePointer?) -> Bool {
 @_cdecl("RLTimerGetContext") @implementation
 public func RLTimerGetContext(_ t: OpaquePointer?, _ context: UnsafeMutablePointer<RLTimerContext>?) {
     guard let timer = object(t, as: Timer.self, "RLTimerGetContext"), let context else { return }
-    let own = timer.pointee.context
+    let own = timer.context
     context.pointee = RLTimerContext(
         version: 0, info: timer.isValid ? own.info : nil, retain: own.retain, release: own.release,
         copyDescription: own.copyDescription)
@@ -86,7 +86,7 @@ public func RLTimerSetTolerance(_ t: OpaquePointer?, _ tolerance: Double) {
     let owner = timer.lockTimer()
     defer { timer.unlockTimer(owner) }
     let wanted = tolerance > 0 ? tolerance : 0
-    let tolerance = timer.repeats ? min(wanted, timer.pointee.interval / 2) : wanted
+    let tolerance = timer.repeats ? min(wanted, timer.interval / 2) : wanted
     if tolerance != timer.tolerance { timer.makeRarities().pointee.tolerance = tolerance }
 }
 

@@ -1,7 +1,7 @@
 import CLinux
 import Synchronization
 
-/// Timers whose callbacks are on the stack, innermost last, each with a reference. Not in frames of the stack: a callback may end
+/// Timers whose callbacks are on the stack, innermost last; their state says `firing`, which keeps them. Not in frames of the stack: a callback may end
 /// its thread. The loop's lock guards changes. The zero value is empty.
 struct FiringStack {
     private var members: UnsafeMutablePointer<TimerPointer>?
@@ -48,18 +48,14 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
                 mode.pointee.timers.remove(node)
                 timer.freeNode(node)
                 if timer.pointee.modeCount == 0 || !timer.isValid || timer.isFiring || timer.pointee.instant > now {
-                    let left = leaveLocked(timer)
+                    guard timer.isAbandoned else { continue }
                     unlock()
-                    if left { timer.release() }
+                    Timer.destroy(timer)
                     lock()
                     continue
                 }
             }
-            timer.retain()
             fireLocked(timer)
-            unlock()
-            timer.release()
-            lock()
         }
         unlock()
     }
@@ -70,18 +66,54 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
             node.pointee.mode!.pointee.timers.remove(node)
             node.pointee.mode!.pointee.timers.insertAway(node)
         }
-        let served = timer.pointee.instant
         pointee.firing.push(timer)
         let old = timer.pointee.state.bitwiseOr(
             TimerState.firing | TimerState.usingInfo, ordering: .acquiringAndReleasing).oldValue
         unlock()
         pointee.calledOut = true
         if old & TimerState.invalid == 0 { timer.callOut() }
-        // S-TMR-28, S-TMR-44: the one-shot's context goes before the bracket's reference.
         lock()
         _ = pointee.firing.pop()
-        unlock()
-        timer.finishFiring(served: served)
+        finishFiringLocked(timer)
+    }
+
+    /// After the callback: the next date, and back into the stores of its modes; a one-shot without a context's functions leaves
+    /// them, one with them has left already. The lock is held at the call and at the return.
+    private func finishFiringLocked(_ timer: TimerPointer) {
+        // It may have moved to another loop during its callback.
+        var owner: RunLoopPointer? = self
+        if timer.pointee.loop.load(ordering: .relaxed) != self {
+            unlock()
+            owner = timer.lockTimer()
+        }
+        var old = timer.pointee.state.load(ordering: .relaxed)
+        var desired: UInt32
+        repeat {
+            desired = old & ~(TimerState.firing | TimerState.usingInfo | TimerState.releasePending | TimerState.dateSet)
+            if old & TimerState.repeats == 0 { desired |= TimerState.invalid }
+        } while !timer.pointee.state.replace(&old, by: desired)
+        var wasInserted = false
+        if desired & TimerState.invalid == 0 {
+            if old & TimerState.dateSet == 0 { timer.advance(past: Clock.now()) }
+            timer.forEachNode { node in
+                if node.pointee.place != .nowhere { return }
+                node.pointee.mode!.pointee.timers.insert(node)
+                wasInserted = true
+            }
+        } else {
+            timer.leaveLocked(owner)
+        }
+        // A one-shot with functions is valid here only if its callback ended the thread.
+        let releasesInfo = old & TimerState.releasePending != 0
+            || (old & TimerState.invalid == 0 && desired & TimerState.invalid != 0 && timer.details.pointee.callbacks != nil)
+        let isLast = timer.isAbandoned
+        if owner == self && !isLast && !releasesInfo { return }
+        let context = releasesInfo ? timer.context : ClientContext()
+        timer.unlockTimer(owner)
+        // That loop found nothing to wait for when it was told of the Add.
+        if wasInserted, let owner { owner.lookAgainIfForeign() }
+        if isLast { Timer.destroy(timer) }
+        context.releaseInfo()
         lock()
     }
 
@@ -92,14 +124,9 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         pointee.currentMode.store(nil, ordering: .releasing)
         pointee.notification = nil
         pointee.postFloor = 0
-        while pointee.firing.count > 0 {
-            lock()
-            let timer = pointee.firing.pop()
-            unlock()
-            if !timer.repeats { timer.invalidate() }
-            timer.finishFiring(served: timer.pointee.instant)
-            timer.release()
-        }
+        lock()
+        while pointee.firing.count > 0 { finishFiringLocked(pointee.firing.pop()) }
+        unlock()
         for index in 0..<pointee.batches.count { pointee.batches[index].release() }
         pointee.batches.truncate(to: 0)
         for index in 0..<pointee.watching.count { pointee.watching[index].release() }
@@ -109,14 +136,25 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
 
 extension UnsafeMutablePointer where Pointee == Timer {
     /// The callback within its bracket of `retain` and `release` (S-TMR-44). `usingInfo` is set.
+    @inline(__always)
     fileprivate func callOut() {
-        let context = pointee.context
+        guard details.pointee.callbacks != nil else {
+            if let callout = details.pointee.callout { callOutTimer(callout, handle, details.pointee.info) }
+            return
+        }
+        callOutInBracket()
+    }
+
+    @inline(never)
+    private func callOutInBracket() {
+        let context = context
         var info = context.info
         if let retain = context.retain {
             info = UnsafeMutableRawPointer(mutating: callOutRetain(retain, info))
             endUseOfInfo()
         }
-        if let callout = pointee.callout { callOutTimer(callout, handle, info) }
+        if let callout = details.pointee.callout { callOutTimer(callout, handle, info) }
+        // S-TMR-28, S-TMR-44: the one-shot's context goes before the bracket's reference.
         if !repeats { invalidate() }
         if context.retain != nil, let release = context.release { callOutRelease(release, info) }
     }
@@ -125,26 +163,6 @@ extension UnsafeMutablePointer where Pointee == Timer {
     private func endUseOfInfo() {
         let old = pointee.state.bitwiseAnd(
             ~(TimerState.usingInfo | TimerState.releasePending), ordering: .acquiringAndReleasing).oldValue
-        if old & TimerState.releasePending != 0 { pointee.context.releaseInfo() }
-    }
-
-    /// After the callback: the next date, and back into the stores of its modes.
-    fileprivate func finishFiring(served: Int64) {
-        endUseOfInfo()
-        let owner = lockTimer()
-        var wasInserted = false
-        let old = pointee.state.bitwiseAnd(
-            ~(TimerState.firing | TimerState.dateSet), ordering: .acquiringAndReleasing).oldValue
-        if old & TimerState.invalid == 0 {
-            if old & TimerState.dateSet == 0 { advance(past: Clock.now()) }
-            forEachNode { node in
-                if node.pointee.place != .nowhere { return }
-                node.pointee.mode!.pointee.timers.insert(node)
-                wasInserted = true
-            }
-        }
-        unlockTimer(owner)
-        // It moved to another loop during its callback, and that loop found nothing to wait for when it was told of the Add.
-        if wasInserted, let owner { owner.lookAgainIfForeign() }
+        if old & TimerState.releasePending != 0 { context.releaseInfo() }
     }
 }

@@ -52,6 +52,12 @@ enum Fork {
             other.forEachModeRecord { $0.pointee.ports.epoll.close() }
         }
         MessagePortTable.forkedChild()
+        // The lock of a loop that was freed may still guard timers that were in it last.
+        loop = process.pointee.freeLoops
+        while let free = loop {
+            loop = free.pointee.nextLoop
+            free.pointee.lock.resetInChild()
+        }
     }
 
     private static var current: RunLoopPointer? {
@@ -126,7 +132,7 @@ extension UnsafeMutablePointer where Pointee == Timer {
         pointee.modeCount = 0
         pointee.ghostCount = 0
         pointee.isCommon = false
-        pointee.state.bitwiseAnd(TimerState.invalid, ordering: .relaxed)
+        pointee.state.bitwiseAnd(TimerState.invalid | TimerState.repeats, ordering: .relaxed)
         pointee.loop.store(nil, ordering: .relaxed)
     }
 }

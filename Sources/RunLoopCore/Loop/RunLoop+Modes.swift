@@ -88,6 +88,6 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
                 earliest = timer
             }
         }
-        return earliest?.pointee.fireDate ?? 0
+        return earliest?.details.pointee.fireDate ?? 0
     }
 }

@@ -171,9 +171,9 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
                         mode.pointee.timerCount += 1
                     }
                 }
-                let left = removeLocked(timer, from: mode)
+                let isLast = removeLocked(timer, from: mode)
                 unlock()
-                if left { timer.release() }
+                if isLast { Timer.destroy(timer) }
             }
         }
         destroyCommonItems()
@@ -189,9 +189,9 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
             }
             pointee.commonTimers.remove(timer)
             timer.pointee.isCommon = false
-            let left = leaveLocked(timer)
+            let isLast = timer.isAbandoned
             unlock()
-            if left { timer.release() }
+            if isLast { Timer.destroy(timer) }
         }
         while true {
             lock()

@@ -6,12 +6,11 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     func addTimer(_ timer: TimerPointer, to name: ModeName) {
         guard timer.isValid, acceptsItems("RLAddTimer", .addTimerToEndedMain) else { return }
         timer.forgetVanishedLoop()
-        timer.dropGhosts(unlessIn: self)
+        // No mode is made for a timer that belongs to another loop (S-TMR-13).
+        guard timer.leaveFormerLoop(for: self) else { return }
         switch name {
         case .none: return
         case .named(let name):
-            // No mode is made for a timer that belongs to another loop (S-TMR-13).
-            if timer.belongsElsewhere(than: self) { return }
             let mode = makeMode(name)
             lock()
             addLocked(timer, to: mode)
@@ -19,7 +18,6 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         case .common:
             lock()
             if !timer.pointee.isCommonIn(self) && timer.isValid && timer.enter(self) {
-                if !timer.isInLoop { timer.retain() }
                 timer.pointee.isCommon = true
                 pointee.commonTimers.insert(timer)
             }
@@ -30,17 +28,17 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         }
         lookAgainIfForeign()
         // Invalidated between the check and the membership: its Invalidate may have looked before.
-        if !timer.isValid { timer.leaveLoop() }
+        if !timer.isValid && timer.leaveLoop() { Timer.destroy(timer) }
     }
 
     func removeTimer(_ timer: TimerPointer, from name: ModeName) {
         lock()
-        var left = false
+        var isLast = false
         switch name {
         case .none: break
         case .named(let name):
             if timer.pointee.loop.load(ordering: .relaxed) == self, let mode = mode(name) {
-                left = removeLocked(timer, from: mode)
+                isLast = removeLocked(timer, from: mode)
             }
         case .common:
             if timer.pointee.isCommonIn(self) {
@@ -49,11 +47,11 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
                     if mode.pointee.isCommon.load(ordering: .relaxed) { _ = removeLocked(timer, from: mode) }
                 }
                 timer.pointee.isCommon = false
-                left = leaveLocked(timer)
+                isLast = timer.isAbandoned
             }
         }
         unlock()
-        if left { timer.release() }
+        if isLast { Timer.destroy(timer) }
     }
 
     func containsTimer(_ timer: TimerPointer, in name: ModeName) -> Bool {
@@ -82,7 +80,6 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
             mode.pointee.timerCount += 1
             return
         }
-        if !timer.isInLoop { timer.retain() }
         timer.pointee.modeCount += 1
         mode.pointee.timerCount += 1
         let node = timer.makeNode(for: mode)
@@ -90,7 +87,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         if timer.isFiring { mode.pointee.timers.insertAway(node) } else { mode.pointee.timers.insert(node) }
     }
 
-    /// Ends one membership. True if the timer left the loop: the caller then releases it, without the lock.
+    /// Ends one membership. True if nobody needs the timer any more: the caller then destroys it, without the lock.
     func removeLocked(_ timer: TimerPointer, from mode: ModePointer) -> Bool {
         guard let node = timer.node(in: mode), !node.pointee.isGhost else { return false }
         timer.pointee.modeCount -= 1
@@ -103,13 +100,6 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
             mode.pointee.timers.remove(node)
             timer.freeNode(node)
         }
-        return leaveLocked(timer)
-    }
-
-    /// Takes the timer out of the loop if nothing ties it to it any more. True if it did: the caller releases it.
-    func leaveLocked(_ timer: TimerPointer) -> Bool {
-        guard !timer.isInLoop, timer.pointee.loop.load(ordering: .relaxed) == self else { return false }
-        timer.pointee.loop.store(nil, ordering: .releasing)
-        return true
+        return timer.isAbandoned
     }
 }

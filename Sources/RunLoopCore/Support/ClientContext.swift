@@ -24,3 +24,17 @@ struct ClientContext {
         if let release { callOutRelease(release, info) }
     }
 }
+
+extension ClientContext {
+    /// The functions in the table that all items share; nil if there are none.
+    func sharedFunctions() -> CallbacksPointer? {
+        if retain == nil && release == nil && copyDescription == nil { return nil }
+        return Callbacks.shared(SourceFunctions(retain: retain, release: release, copyDescription: copyDescription))
+    }
+
+    init(info: UnsafeMutableRawPointer?, sharedFunctions: CallbacksPointer?) {
+        let functions = sharedFunctions?.pointee.functions
+        self.init(
+            info: info, retain: functions?.retain, release: functions?.release, copyDescription: functions?.copyDescription)
+    }
+}

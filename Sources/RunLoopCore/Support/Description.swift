@@ -106,19 +106,19 @@ enum Description {
     private static func describe(_ timer: TimerPointer, _ text: inout TextBuffer) {
         let owner = timer.lockTimer()
         let isValid = timer.isValid
-        let date = isValid ? timer.pointee.fireDate : 0
+        let date = isValid ? timer.details.pointee.fireDate : 0
         let order = timer.order
         timer.unlockTimer(owner)
         begin("RLTimer", timer, &text)
         text.append("next fire date = ")
         text.append(date)
         text.append(", interval = ")
-        text.append(timer.pointee.interval)
+        text.append(timer.interval)
         text.append(", order = ")
         text.append(order)
         text.append(", valid = ")
         text.append(isValid)
-        let context = timer.pointee.context
+        let context = timer.context
         describeInfo(isValid ? context.info : nil, isValid ? context.copyDescription : nil, &text)
     }
 

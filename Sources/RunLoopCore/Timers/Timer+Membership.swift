@@ -10,25 +10,26 @@ extension Timer {
 }
 
 extension UnsafeMutablePointer where Pointee == Timer {
-    /// Whether anything ties it to its loop, which then has a reference to it. The owner's lock is held.
+    /// Whether anything ties it to its loop, which then keeps it. The owner's lock is held.
     var isInLoop: Bool { pointee.modeCount > 0 || pointee.ghostCount > 0 || pointee.isCommon }
 
-    func belongsElsewhere(than loop: RunLoopPointer) -> Bool {
-        guard let owner = pointee.loop.load(ordering: .acquiring) else { return false }
-        return owner != loop && !isClaim(owner)
-    }
-
-    /// Takes a timer that is only waiting for its turn in a batch out of its loop, so that another one can have it.
-    func dropGhosts(unlessIn loop: RunLoopPointer) {
-        guard let current = pointee.loop.load(ordering: .relaxed), current != loop else { return }
-        let owner = lockTimer()
-        var left = false
-        if let owner, owner != loop, pointee.ghostCount > 0, pointee.modeCount == 0, !pointee.isCommon {
-            removeAllNodes()
-            left = owner.leaveLocked(self)
+    /// Before an Add to another loop than the last: makes a timer that is in no loop any more, or only waiting for its turn in a batch
+    /// there, free for it. False if it belongs to its loop (S-TMR-13).
+    func leaveFormerLoop(for loop: RunLoopPointer) -> Bool {
+        guard let former = pointee.loop.load(ordering: .acquiring), former != loop else { return true }
+        guard let owner = lockTimer() else {
+            unlockTimer(nil)
+            return true
         }
-        unlockTimer(owner)
-        if left { release() }
+        if owner == loop {
+            unlockTimer(owner)
+            return true
+        }
+        if pointee.ghostCount > 0 && pointee.modeCount == 0 && !pointee.isCommon { removeAllNodes() }
+        let isFree = !isInLoop
+        if isFree { pointee.loop.store(nil, ordering: .releasing) }
+        owner.unlock()
+        return isFree
     }
 
     /// Takes the timer out of all modes. The lock of its loop is held.
@@ -45,20 +46,23 @@ extension UnsafeMutablePointer where Pointee == Timer {
         pointee.ghostCount = 0
     }
 
-    /// Takes the timer out of its loop altogether.
-    func leaveLoop() {
-        let owner = lockTimer()
-        var left = false
-        if let owner {
-            if pointee.isCommon {
-                owner.pointee.commonTimers.remove(self)
-                pointee.isCommon = false
-            }
-            removeAllNodes()
-            left = owner.leaveLocked(self)
+    /// Takes the timer out of the loop it is in. The owner's lock is held.
+    func leaveLocked(_ owner: RunLoopPointer?) {
+        guard let owner, isInLoop else { return }
+        if pointee.isCommon {
+            owner.pointee.commonTimers.remove(self)
+            pointee.isCommon = false
         }
+        removeAllNodes()
+    }
+
+    /// Takes the timer out of its loop altogether. True if nobody needs it any more: the caller destroys it.
+    func leaveLoop() -> Bool {
+        let owner = lockTimer()
+        leaveLocked(owner)
+        let isLast = isAbandoned
         unlockTimer(owner)
-        if left { release() }
+        return isLast
     }
 
     /// `RLTimerInvalidate` (S-TMR-42). The context is released here, or, where the loop's thread is using it, by that thread.
@@ -72,10 +76,10 @@ extension UnsafeMutablePointer where Pointee == Timer {
             desired = state | TimerState.invalid
             if state & TimerState.usingInfo != 0 && !isOnLoopThread { desired |= TimerState.releasePending }
         } while !pointee.state.replace(&state, by: desired)
-        retain()
-        leaveLoop()
-        if desired & TimerState.releasePending == 0 { pointee.context.releaseInfo() }
-        release()
+        // The caller has a reference, or is the timer's callback; a release function may drop that reference.
+        let context = desired & TimerState.releasePending == 0 ? context : ClientContext()
+        if leaveLoop() { Timer.destroy(self) }
+        context.releaseInfo()
     }
 
     /// Whether the caller is inside this timer's callback.
@@ -91,6 +95,7 @@ extension UnsafeMutablePointer where Pointee == Timer {
         let owner = lockTimer()
         guard isValid else { return unlockTimer(owner) }
         setDate(date)
+        let isInLoop = isInLoop
         if isFiring {
             pointee.state.bitwiseOr(TimerState.dateSet, ordering: .acquiringAndReleasing)
         } else {
@@ -104,6 +109,6 @@ extension UnsafeMutablePointer where Pointee == Timer {
         }
         unlockTimer(owner)
         // Takes effect at once and wakes the loop (S-WAKE-14).
-        if let owner, owner.mustBeTold { owner.wakeUp() }
+        if let owner, isInLoop, owner.mustBeTold { owner.wakeUp() }
     }
 }

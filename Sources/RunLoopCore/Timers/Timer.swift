@@ -3,11 +3,13 @@ import Synchronization
 
 typealias TimerFunction = @convention(c) (OpaquePointer?, UnsafeMutableRawPointer?) -> Void
 
-/// A timer. The record is followed in memory by its first `TimerNode`; in further modes it has nodes of their own.
+/// A timer. In memory the record is followed by its first `TimerNode`, so that all that adding, removing and rescheduling touch is
+/// 64 bytes in a row, then by its `TimerDetails` and, if it repeats, its `TimerGrid`. In further modes it has nodes of their own.
 ///
-/// Fields marked "owner" are guarded by the lock of the loop the timer is in, or, while it is in none, by the claim that
-/// `lockTimer` puts into `loop`.
+/// Fields marked "owner" are guarded by the lock of the loop that `loop` names, or, before the timer was in any, by the claim
+/// that `lockTimer` puts there.
 struct Timer: ~Copyable {
+    /// Counts the references of clients. A loop keeps its timers without a count: see `release`.
     let header: ObjectHeader
     /// Bits of `TimerState`.
     let state: Atomic<UInt32>
@@ -17,24 +19,36 @@ struct Timer: ~Copyable {
     var ghostCount: UInt8
     /// Whether it is a common item of its loop. Owner.
     var isCommon: Bool
-    /// The loop it belongs to (S-TMR-13), nil, or `claimed` for a moment.
+    /// The loop it belongs to (S-TMR-13) if it is in one (`isInLoop`), else the last one it was in, whose memory and lock serve even
+    /// when that loop is gone; nil before the first, or a claim for a moment.
     let loop: Atomic<RunLoopPointer?>
-    let callout: TimerFunction?
-    let context: ClientContext
-    let interval: Double
-    /// The date as it was given, or as the grid says after a fire. Owner.
-    var fireDate: Double
     /// The monotonic instant it is due. Owner.
     var instant: Int64
-    /// Wall clock minus monotonic clock, in nanoseconds, when the date was set: what gives later instants their dates. Owner.
-    var wallOffset: Int64
-    /// What the instant lacks of the exact grid, below one nanosecond: intervals need not be whole ones (S-TMR-33). Owner.
-    var fraction: Double
+}
+
+typealias TimerPointer = UnsafeMutablePointer<Timer>
+
+/// What a timer's calls and queries need.
+struct TimerDetails {
+    /// The date as it was given, or as the grid says after a fire. Owner.
+    var fireDate: Double
+    let callout: TimerFunction?
+    /// What `retain` gave for the context's info.
+    let info: UnsafeMutableRawPointer?
+    /// The functions of the context, shared by all timers with the same; nil: none.
+    let callbacks: CallbacksPointer?
     /// What few timers have; nil: none of it. Owner.
     var rare: UnsafeMutablePointer<TimerRarities>?
 }
 
-typealias TimerPointer = UnsafeMutablePointer<Timer>
+/// What a repeating timer needs to stay on its grid.
+struct TimerGrid {
+    let interval: Double
+    /// Wall clock minus monotonic clock, in nanoseconds, when the date was set: what gives later instants their dates. Owner.
+    var wallOffset: Int64
+    /// What the instant lacks of the exact grid, below one nanosecond: intervals need not be whole ones (S-TMR-33). Owner.
+    var fraction: Double
+}
 
 /// Fields that are seldom used, in a block of their own: a timer is as small as it can be. Guarded like the owner's fields.
 struct TimerRarities {
@@ -55,17 +69,19 @@ enum TimerState {
     static var releasePending: UInt32 { 1 << 3 }
     /// A date was set while the callback ran (S-TMR-38).
     static var dateSet: UInt32 { 1 << 4 }
+    /// It has a `TimerGrid`. Set at creation.
+    static var repeats: UInt32 { 1 << 5 }
 }
 
 extension Timer: Object {
     static var type: ObjectType { .timer }
 
-    /// The last reference is gone: the timer is in no loop. It becomes invalid by it (S-TMR-48).
+    /// Nobody has a reference and no loop has the timer. It becomes invalid by it (S-TMR-48).
     static func destroy(_ timer: TimerPointer) {
-        let old = timer.pointee.state.bitwiseOr(TimerState.invalid, ordering: .acquiringAndReleasing).oldValue
         timer.header.pointee.type.store(ObjectType.freed.rawValue, ordering: .relaxed)
-        if old & TimerState.invalid == 0 { timer.pointee.context.releaseInfo() }
-        CLinux.free(timer.pointee.rare)
+        if timer.isValid { timer.releaseInfo() }
+        if let callbacks = timer.details.pointee.callbacks { Callbacks.release(callbacks) }
+        CLinux.free(timer.details.pointee.rare)
         CLinux.free(timer)
     }
 }
@@ -74,15 +90,20 @@ extension UnsafeMutablePointer where Pointee == Timer {
     static func make(date: Double, interval: Double, order: Int, callout: TimerFunction?, context: ClientContext) -> TimerPointer {
         var context = context
         context.adopt()
-        let timer = makeRecord(Timer.self, tail: MemoryLayout<TimerNode>.stride)
+        let repeats = interval > 0
+        let detailsSize = MemoryLayout<TimerDetails>.stride + (repeats ? MemoryLayout<TimerGrid>.stride : 0)
+        guard let memory = malloc(detailsOffset + detailsSize) else { trap("RLTimerCreate", "out of memory") }
+        let timer = memory.assumingMemoryBound(to: Timer.self)
         timer.initialize(to: Timer(
-            header: ObjectHeader(type: Atomic(0), references: Atomic(0)), state: Atomic(0), modeCount: 0, ghostCount: 0,
-            isCommon: false, loop: Atomic(nil), callout: callout, context: context, interval: interval, fireDate: 0,
-            instant: 0, wallOffset: 0, fraction: 0, rare: nil))
+            header: ObjectHeader(type: Atomic(0), references: Atomic(0)), state: Atomic(repeats ? TimerState.repeats : 0), modeCount: 0,
+            ghostCount: 0, isCommon: false, loop: Atomic(nil), instant: 0))
+        timer.firstNode.initialize(to: TimerNode())
+        timer.details.initialize(to: TimerDetails(
+            fireDate: 0, callout: callout, info: context.info, callbacks: context.sharedFunctions(), rare: nil))
+        if repeats { timer.grid.initialize(to: TimerGrid(interval: interval, wallOffset: 0, fraction: 0)) }
         timer.setDate(date)
         if order != 0 { timer.makeRarities().pointee.order = order }
         timer.initializeHeader()
-        timer.firstNode.initialize(to: TimerNode(timer: timer))
         return timer
     }
 
@@ -90,21 +111,69 @@ extension UnsafeMutablePointer where Pointee == Timer {
         (UnsafeMutableRawPointer(self) + MemoryLayout<Timer>.stride).assumingMemoryBound(to: TimerNode.self)
     }
 
+    private static var detailsOffset: Int { MemoryLayout<Timer>.stride + MemoryLayout<TimerNode>.stride }
+
+    var details: UnsafeMutablePointer<TimerDetails> {
+        (UnsafeMutableRawPointer(self) + UnsafeMutablePointer.detailsOffset).assumingMemoryBound(to: TimerDetails.self)
+    }
+
+    /// Only a timer that repeats has one.
+    var grid: UnsafeMutablePointer<TimerGrid> {
+        UnsafeMutableRawPointer(details + 1).assumingMemoryBound(to: TimerGrid.self)
+    }
+
+    /// Drops a client's reference. The loop the timer is in, and the thread that calls it, keep it without a count, which only
+    /// their lock shows: so the last reference goes under that lock, and whoever then takes the timer out destroys it.
+    func release() {
+        var count = header.pointee.references.load(ordering: .relaxed)
+        while count > 1 {
+            if header.pointee.references.replace(&count, by: count - 1) { return }
+        }
+        let owner = lockTimer()
+        // Its callback may retain it meanwhile, or, if several references are dropped at once, another thread be here too.
+        var isLast = !isKept && header.pointee.references.load(ordering: .acquiring) == 1
+        if !isLast {
+            let left = header.pointee.references.wrappingSubtract(1, ordering: .acquiringAndReleasing).newValue
+            isLast = left == 0 && !isKept
+        }
+        unlockTimer(owner)
+        if isLast { Timer.destroy(self) }
+    }
+
+    /// Whether nobody needs it any more. The owner's lock is held; if so, the caller destroys it without the lock.
+    var isAbandoned: Bool { !isKept && header.pointee.references.load(ordering: .acquiring) == 0 }
+
+    private var isKept: Bool { isInLoop || isFiring }
+
+    /// What `RLGetRetainCount` says: the clients' references and the loop's.
+    var retainCount: Int {
+        let owner = lockTimer()
+        defer { unlockTimer(owner) }
+        return Int(header.pointee.references.load(ordering: .relaxed)) + (isInLoop ? 1 : 0)
+    }
+
+    var context: ClientContext { ClientContext(info: details.pointee.info, sharedFunctions: details.pointee.callbacks) }
+
+    func releaseInfo() {
+        if details.pointee.callbacks != nil { context.releaseInfo() }
+    }
+
     /// The block of rare fields, made if need be. The owner's lock is held.
     func makeRarities() -> UnsafeMutablePointer<TimerRarities> {
-        if let rare = pointee.rare { return rare }
+        if let rare = details.pointee.rare { return rare }
         let rare = makeRecord(TimerRarities.self)
-        pointee.rare = rare
+        details.pointee.rare = rare
         return rare
     }
 
-    var order: Int { pointee.rare?.pointee.order ?? 0 }
-    var tolerance: Double { pointee.rare?.pointee.tolerance ?? 0 }
-    var moreNodes: TimerNodePointer? { pointee.rare?.pointee.moreNodes }
+    var order: Int { details.pointee.rare?.pointee.order ?? 0 }
+    var tolerance: Double { details.pointee.rare?.pointee.tolerance ?? 0 }
+    var moreNodes: TimerNodePointer? { details.pointee.rare?.pointee.moreNodes }
 
     var isValid: Bool { pointee.state.load(ordering: .acquiring) & TimerState.invalid == 0 }
     var isFiring: Bool { pointee.state.load(ordering: .acquiring) & TimerState.firing != 0 }
-    var repeats: Bool { pointee.interval > 0 }
+    var repeats: Bool { pointee.state.load(ordering: .relaxed) & TimerState.repeats != 0 }
+    var interval: Double { repeats ? grid.pointee.interval : 0 }
 
     /// The last instant at which it may fire when the loop is idle (S-TMR-53).
     @inline(__always)
@@ -121,8 +190,20 @@ extension UnsafeMutablePointer where Pointee == Timer {
 
     func isClaim(_ loop: RunLoopPointer) -> Bool { UInt(bitPattern: loop) & 63 == 8 }
 
-    /// Gives the caller the timer's fields: takes the lock of its loop, which is returned, or claims it if it has none.
+    /// Gives the caller the timer's fields: takes the lock of the loop that guards them, which is returned, or claims a timer that
+    /// was in none. The timer need not be in that loop.
+    @inline(__always)
     func lockTimer() -> RunLoopPointer? {
+        if let loop = pointee.loop.load(ordering: .acquiring), !isClaim(loop) {
+            loop.lock()
+            if pointee.loop.load(ordering: .relaxed) == loop { return loop }
+            loop.unlock()
+        }
+        return lockTimerSlowly()
+    }
+
+    @inline(never)
+    private func lockTimerSlowly() -> RunLoopPointer? {
         while true {
             guard let loop = pointee.loop.load(ordering: .acquiring) else {
                 let claim = pointee.loop.compareExchange(
@@ -141,16 +222,23 @@ extension UnsafeMutablePointer where Pointee == Timer {
             }
             loop.lock()
             if pointee.loop.load(ordering: .relaxed) == loop { return loop }
-            loop.unlock()  // It left, or the loop is gone; each turn needs such a change by another thread.
+            loop.unlock()  // Another loop's lock guards it by now; each turn needs such a change by another thread.
         }
     }
 
+    @inline(__always)
     func unlockTimer(_ loop: RunLoopPointer?) {
         if let loop { loop.unlock() } else { pointee.loop.store(nil, ordering: .releasing) }
     }
 
-    /// Makes the timer belong to a loop whose lock the caller holds. False if it belongs to another one.
+    /// Makes a loop's lock, which the caller holds, the one that guards the timer. False if another one does.
+    @inline(__always)
     func enter(_ loop: RunLoopPointer) -> Bool {
+        pointee.loop.load(ordering: .acquiring) == loop || enterSlowly(loop)
+    }
+
+    @inline(never)
+    private func enterSlowly(_ loop: RunLoopPointer) -> Bool {
         var expected: RunLoopPointer?
         while true {
             let (exchanged, original) = pointee.loop.compareExchange(
@@ -184,7 +272,7 @@ extension UnsafeMutablePointer where Pointee == Timer {
         }
         let rare = makeRarities()
         let node = makeRecord(FurtherNode.self)
-        node.initialize(to: FurtherNode(node: TimerNode(timer: nil), timer: self, next: rare.pointee.moreNodes))
+        node.initialize(to: FurtherNode(node: TimerNode(), timer: self, next: rare.pointee.moreNodes))
         let made = UnsafeMutableRawPointer(node).assumingMemoryBound(to: TimerNode.self)
         made.pointee.mode = mode
         made.pointee.isFurther = true
@@ -202,7 +290,7 @@ extension UnsafeMutablePointer where Pointee == Timer {
             previous = current
             place = current.nextOfTimer
         }
-        if let previous { previous.nextOfTimer = node.nextOfTimer } else { pointee.rare!.pointee.moreNodes = node.nextOfTimer }
+        if let previous { previous.nextOfTimer = node.nextOfTimer } else { details.pointee.rare!.pointee.moreNodes = node.nextOfTimer }
         CLinux.free(node)
     }
 
@@ -218,32 +306,36 @@ extension UnsafeMutablePointer where Pointee == Timer {
     }
 
     /// Sets the date and the instant it stands for (S-TMR-6 to 9). The owner's lock is held.
+    @inline(__always)
     func setDate(_ date: Double) {
         let reading = Clock.instant(ofDate: date)
-        pointee.fireDate = date > Clock.latestDate ? Clock.latestDate : date
+        details.pointee.fireDate = date > Clock.latestDate ? Clock.latestDate : date
         pointee.instant = reading.instant
-        pointee.wallOffset = reading.wallOffset
-        pointee.fraction = 0
+        if repeats {
+            grid.pointee.wallOffset = reading.wallOffset
+            grid.pointee.fraction = 0
+        }
     }
 
-    /// Moves to the first instant of the grid that is later than `now`, in one step however late it is (S-TMR-29, S-TMR-32).
-    /// The owner's lock is held.
+    /// Moves a repeating timer to the first instant of the grid that is later than `now`, in one step however late it is (S-TMR-29,
+    /// S-TMR-32). The owner's lock is held.
     func advance(past now: Int64) {
         if pointee.instant == Clock.never { return }
-        let step = Swift.min(Swift.max(pointee.interval * 1e9, 1), Clock.longestInterval * 1e9)
-        let lateness = Double(now - pointee.instant) - pointee.fraction
+        let step = Swift.min(Swift.max(grid.pointee.interval * 1e9, 1), Clock.longestInterval * 1e9)
+        let fraction = grid.pointee.fraction
+        let lateness = Double(now - pointee.instant) - fraction
         var count = lateness < 0 ? 1 : (lateness / step).wholePart + 1
-        var distance = count * step + pointee.fraction
+        var distance = count * step + fraction
         // The division may be off by an ulp or two of the lateness: the next instant is later than now.
         let correction = Swift.max((lateness.ulp / step).wholePart, 0) + 1
         while pointee.instant + Int64(distance) <= now {
             count += correction
-            distance = count * step + pointee.fraction
+            distance = count * step + fraction
         }
         let whole = distance.wholePart
         pointee.instant += Int64(whole)
-        pointee.fraction = distance - whole
-        pointee.fireDate = (Double(pointee.instant + pointee.wallOffset) + pointee.fraction) / 1e9
+        grid.pointee.fraction = distance - whole
+        details.pointee.fireDate = (Double(pointee.instant + grid.pointee.wallOffset) + grid.pointee.fraction) / 1e9
     }
 }
 

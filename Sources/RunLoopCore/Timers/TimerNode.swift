@@ -17,8 +17,8 @@ struct TimerNode {
         case due = 3
     }
 
-    /// A node of its own for the first mode, before it is in a mode. `timer` is implied by where it lies.
-    init(timer: TimerPointer?) {
+    /// A node in no mode. For the first one of a timer, the timer is implied by where the node lies.
+    init() {
         mode = nil
         next = nil
         previous = nil
