@@ -31,7 +31,8 @@ function(rl_swift_object variable)
         -I ${PROJECT_SOURCE_DIR}/include -I ${PROJECT_SOURCE_DIR}/Sources/CLinux/include)
     if(RUNLOOP_CORE STREQUAL "embedded")
         # One section per function lets the linker drop what nothing calls.
-        list(APPEND flags -O -enable-experimental-feature Embedded -Xfrontend -function-sections)
+        list(APPEND flags -O -enable-experimental-feature Embedded
+            -Xfrontend -function-sections -Xfrontend -disable-stack-protector -Xllvm -swiftmergefunc-threshold=0)
     elseif(CMAKE_BUILD_TYPE STREQUAL "Debug")
         list(APPEND flags -Onone)
     else()

@@ -51,19 +51,34 @@ enum ModeName {
     case common
     case named(UnsafePointer<CChar>)
 
+    @inline(__always)
     init(_ name: UnsafePointer<CChar>?) {
         guard let name else {
             self = .none
             return
         }
-        self = name == kRLCommonModes || strcmp(name, kRLCommonModes) == 0 ? .common : .named(name)
+        // The default mode's own name needs no look at the text.
+        if name == kRLDefaultMode {
+            self = .named(name)
+        } else {
+            self = ModeName.isCommon(name) ? .common : .named(name)
+        }
+    }
+
+    private static func isCommon(_ name: UnsafePointer<CChar>) -> Bool {
+        name == kRLCommonModes || (name.pointee == kRLCommonModes.pointee && strcmp(name, kRLCommonModes) == 0)
     }
 }
 
 extension UnsafeMutablePointer where Pointee == RunLoop {
     /// The record of a name, whether or not it is a mode yet. Any thread, with or without the lock.
+    @inline(__always)
     func modeRecord(_ name: UnsafePointer<CChar>) -> ModePointer? {
-        if name == kRLDefaultMode { return pointee.defaultMode }
+        name == kRLDefaultMode ? pointee.defaultMode : findModeRecord(name)
+    }
+
+    @inline(never)
+    private func findModeRecord(_ name: UnsafePointer<CChar>) -> ModePointer? {
         let hash = hashOfName(name)
         var mode = pointee.modes.load(ordering: .acquiring)
         while let candidate = mode {
@@ -74,14 +89,20 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     }
 
     /// The mode of a name, nil if it does not exist.
+    @inline(__always)
     func mode(_ name: UnsafePointer<CChar>) -> ModePointer? {
         guard let mode = modeRecord(name), mode.pointee.exists.load(ordering: .acquiring) else { return nil }
         return mode
     }
 
     /// The record of a name, made if need be. Takes the lock for that.
+    @inline(__always)
     func makeModeRecord(_ name: UnsafePointer<CChar>) -> ModePointer {
-        if let mode = modeRecord(name) { return mode }
+        modeRecord(name) ?? addModeRecord(name)
+    }
+
+    @inline(never)
+    private func addModeRecord(_ name: UnsafePointer<CChar>) -> ModePointer {
         lock()
         defer { unlock() }
         return makeModeRecordLocked(name)
@@ -105,9 +126,10 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     }
 
     /// The mode of a name, made if need be (S-MODE-2).
+    @inline(__always)
     func makeMode(_ name: UnsafePointer<CChar>) -> ModePointer {
         let mode = makeModeRecord(name)
-        mode.pointee.exists.store(true, ordering: .releasing)
+        if !mode.pointee.exists.load(ordering: .relaxed) { mode.pointee.exists.store(true, ordering: .releasing) }
         return mode
     }
 

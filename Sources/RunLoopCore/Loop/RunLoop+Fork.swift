@@ -117,8 +117,14 @@ extension UnsafeMutablePointer where Pointee == Source {
 }
 
 extension UnsafeMutablePointer where Pointee == Timer {
+    @inline(__always)
     func forgetVanishedLoop() {
-        guard RunLoopPointer.anyVanished, let loop = pointee.loop.load(ordering: .relaxed) else { return }
+        if RunLoopPointer.anyVanished { forgetLoopIfVanished() }
+    }
+
+    @inline(never)
+    private func forgetLoopIfVanished() {
+        guard let loop = pointee.loop.load(ordering: .relaxed) else { return }
         guard !isClaim(loop), loop.pointee.vanished.load(ordering: .relaxed) else { return }
         loop.lock()
         defer { loop.unlock() }

@@ -3,55 +3,69 @@ import Synchronization
 
 /// Membership of timers.
 extension UnsafeMutablePointer where Pointee == RunLoop {
+    @inline(__always)
     func addTimer(_ timer: TimerPointer, to name: ModeName) {
         guard timer.isValid, acceptsItems("RLAddTimer", .addTimerToEndedMain) else { return }
         timer.forgetVanishedLoop()
         // No mode is made for a timer that belongs to another loop (S-TMR-13).
         guard timer.leaveFormerLoop(for: self) else { return }
+        let isOwner = isCurrent
         switch name {
         case .none: return
         case .named(let name):
             let mode = makeMode(name)
-            lock()
+            lock(owner: isOwner)
             addLocked(timer, to: mode)
-            unlock()
+            unlock(owner: isOwner)
         case .common:
-            lock()
-            if !timer.pointee.isCommonIn(self) && timer.isValid && timer.enter(self) {
-                timer.pointee.isCommon = true
-                pointee.commonTimers.insert(timer)
-            }
-            forEachModeRecord { mode in
-                if mode.pointee.isCommon.load(ordering: .relaxed) { addLocked(timer, to: mode) }
-            }
-            unlock()
+            addToCommonModes(timer)
         }
-        lookAgainIfForeign()
+        if !isOwner { lookAgain() }
         // Invalidated between the check and the membership: its Invalidate may have looked before.
         if !timer.isValid && timer.leaveLoop() { Timer.destroy(timer) }
     }
 
-    func removeTimer(_ timer: TimerPointer, from name: ModeName) {
+    @inline(never)
+    private func addToCommonModes(_ timer: TimerPointer) {
         lock()
-        var isLast = false
-        switch name {
-        case .none: break
-        case .named(let name):
-            if timer.pointee.loop.load(ordering: .relaxed) == self, let mode = mode(name) {
-                isLast = removeLocked(timer, from: mode)
-            }
-        case .common:
-            if timer.pointee.isCommonIn(self) {
-                pointee.commonTimers.remove(timer)
-                forEachModeRecord { mode in
-                    if mode.pointee.isCommon.load(ordering: .relaxed) { _ = removeLocked(timer, from: mode) }
-                }
-                timer.pointee.isCommon = false
-                isLast = timer.isAbandoned
-            }
+        if !timer.pointee.isCommonIn(self) && timer.isValid && timer.enter(self) {
+            timer.pointee.isCommon = true
+            pointee.commonTimers.insert(timer)
+        }
+        forEachModeRecord { mode in
+            if mode.pointee.isCommon.load(ordering: .relaxed) { addLocked(timer, to: mode) }
         }
         unlock()
+    }
+
+    @inline(__always)
+    func removeTimer(_ timer: TimerPointer, from name: ModeName) {
+        let isOwner = isCurrent
+        var isLast = false
+        switch name {
+        case .none: return
+        case .named(let name):
+            guard let mode = mode(name) else { return }
+            lock(owner: isOwner)
+            if timer.isGuarded(by: self) { isLast = removeLocked(timer, from: mode) }
+            unlock(owner: isOwner)
+        case .common:
+            isLast = removeFromCommonModes(timer)
+        }
         if isLast { Timer.destroy(timer) }
+    }
+
+    @inline(never)
+    private func removeFromCommonModes(_ timer: TimerPointer) -> Bool {
+        lock()
+        defer { unlock() }
+        guard timer.pointee.isCommonIn(self) else { return false }
+        pointee.commonTimers.remove(timer)
+        forEachModeRecord { mode in
+            if mode.pointee.isCommon.load(ordering: .relaxed) { _ = removeLocked(timer, from: mode) }
+        }
+        timer.pointee.isCommon = false
+        return timer.isAbandoned
     }
 
     func containsTimer(_ timer: TimerPointer, in name: ModeName) -> Bool {
@@ -68,38 +82,44 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     }
 
     /// Adds a valid timer of this loop, or of none, to one mode; nothing if it is there.
+    @inline(__always)
     func addLocked(_ timer: TimerPointer, to mode: ModePointer) {
         guard timer.isValid, !pointee.closing.load(ordering: .relaxed), timer.enter(self) else { return }
-        mode.pointee.exists.store(true, ordering: .releasing)
-        if let node = timer.node(in: mode) {
-            guard node.pointee.isGhost else { return }
-            // Added back before its turn in the batch came: it keeps its turn (S-TMR-26).
-            node.pointee.isGhost = false
-            timer.pointee.ghostCount -= 1
-            timer.pointee.modeCount += 1
-            mode.pointee.timerCount += 1
-            return
+        if !mode.pointee.exists.load(ordering: .relaxed) { mode.pointee.exists.store(true, ordering: .releasing) }
+        if timer.pointee.modeCount != 0 || timer.pointee.ghostCount != 0, let node = timer.node(in: mode) {
+            return bringBackLocked(node, of: timer, to: mode)
         }
-        timer.pointee.modeCount += 1
-        mode.pointee.timerCount += 1
+        timer.pointee.modeCount &+= 1
+        mode.pointee.timerCount &+= 1
         let node = timer.makeNode(for: mode)
         // While its callback is on the stack it is in no store; it goes there when the callback returns.
         if timer.isFiring { mode.pointee.timers.insertAway(node) } else { mode.pointee.timers.insert(node) }
     }
 
+    /// Added back before its turn in the batch came: it keeps its turn (S-TMR-26).
+    @inline(never)
+    private func bringBackLocked(_ node: TimerNodePointer, of timer: TimerPointer, to mode: ModePointer) {
+        guard node.pointee.isGhost else { return }
+        node.pointee.isGhost = false
+        timer.pointee.ghostCount -= 1
+        timer.pointee.modeCount += 1
+        mode.pointee.timerCount += 1
+    }
+
     /// Ends one membership. True if nobody needs the timer any more: the caller then destroys it, without the lock.
+    @inline(__always)
     func removeLocked(_ timer: TimerPointer, from mode: ModePointer) -> Bool {
         guard let node = timer.node(in: mode), !node.pointee.isGhost else { return false }
-        timer.pointee.modeCount -= 1
-        mode.pointee.timerCount -= 1
+        timer.pointee.modeCount &-= 1
+        mode.pointee.timerCount &-= 1
         if node.pointee.place == .due {
             // Its turn in a batch is still to come, and comes if it is in another mode then (S-TMR-25).
             node.pointee.isGhost = true
             timer.pointee.ghostCount += 1
-        } else {
-            mode.pointee.timers.remove(node)
-            timer.freeNode(node)
+            return false
         }
+        mode.pointee.timers.remove(node)
+        timer.freeNode(node)
         return timer.isAbandoned
     }
 }

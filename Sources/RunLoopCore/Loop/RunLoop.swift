@@ -109,19 +109,33 @@ extension RunLoop: Object {
 extension UnsafeMutablePointer where Pointee == RunLoop {
     /// Whether the caller is the loop's thread.
     @inline(__always)
-    var isCurrent: Bool { rl_thread_loop_get() == UnsafeMutableRawPointer(self) }
+    var isCurrent: Bool { UInt(bitPattern: rl_thread_loop_get()) == UInt(bitPattern: self) }
 
     @inline(__always)
-    func lock() { pointee.lock.lock(owner: isCurrent) }
+    func lock() { lock(owner: isCurrent) }
 
     @inline(__always)
-    func unlock() { pointee.lock.unlock(owner: isCurrent) }
+    func unlock() { unlock(owner: isCurrent) }
+
+    /// The same for a caller that knows whether it is the loop's thread.
+    @inline(__always)
+    func lock(owner: Bool) { pointee.lock.lock(owner: owner) }
+
+    @inline(__always)
+    func unlock(owner: Bool) { pointee.lock.unlock(owner: owner) }
 
     /// Whether items can be added: not while the loop is freed, and not to the main loop once its thread is gone, where
     /// nobody could ever take them out again (S-LOOP-13, S-LOOP-14).
+    @inline(__always)
     func acceptsItems(_ function: StaticString, _ once: LoggedOnce) -> Bool {
-        if pointee.closing.load(ordering: .acquiring) { return false }
         if pointee.threadAlive.load(ordering: .acquiring) { return true }
+        return acceptsItemsOfEndedThread(function, once)
+    }
+
+    /// A loop is closed after its thread has ended.
+    @inline(never)
+    private func acceptsItemsOfEndedThread(_ function: StaticString, _ once: LoggedOnce) -> Bool {
+        if pointee.closing.load(ordering: .acquiring) { return false }
         if process.pointee.mainLoop.load(ordering: .acquiring) == self {
             Log.once(once, function, ": the main thread has ended; ignored")
             return false

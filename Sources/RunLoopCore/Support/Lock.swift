@@ -60,8 +60,11 @@ struct Lock: ~Copyable {
     private func leave() {
         inside.store(0, ordering: .releasing)
         rl_compiler_barrier()
-        if bias.load(ordering: .relaxed) == 0 { inside.futexWakeOne() }
+        if bias.load(ordering: .relaxed) == 0 { wakeForeigner() }
     }
+
+    @inline(never)
+    private func wakeForeigner() { inside.futexWakeOne() }
 
     @inline(never)
     private func lockByOwner() {

@@ -15,8 +15,14 @@ extension UnsafeMutablePointer where Pointee == Timer {
 
     /// Before an Add to another loop than the last: makes a timer that is in no loop any more, or only waiting for its turn in a batch
     /// there, free for it. False if it belongs to its loop (S-TMR-13).
+    @inline(__always)
     func leaveFormerLoop(for loop: RunLoopPointer) -> Bool {
-        guard let former = pointee.loop.load(ordering: .acquiring), former != loop else { return true }
+        let former = UInt(bitPattern: pointee.loop.load(ordering: .acquiring))
+        return former == UInt(bitPattern: loop) || former == 0 || leaveOtherLoop(for: loop)
+    }
+
+    @inline(never)
+    private func leaveOtherLoop(for loop: RunLoopPointer) -> Bool {
         guard let owner = lockTimer() else {
             unlockTimer(nil)
             return true

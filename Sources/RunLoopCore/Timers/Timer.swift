@@ -231,10 +231,16 @@ extension UnsafeMutablePointer where Pointee == Timer {
         if let loop { loop.unlock() } else { pointee.loop.store(nil, ordering: .releasing) }
     }
 
+    /// Whether the loop's lock, which the caller holds, guards the timer.
+    @inline(__always)
+    func isGuarded(by loop: RunLoopPointer) -> Bool {
+        UInt(bitPattern: pointee.loop.load(ordering: .acquiring)) == UInt(bitPattern: loop)
+    }
+
     /// Makes a loop's lock, which the caller holds, the one that guards the timer. False if another one does.
     @inline(__always)
     func enter(_ loop: RunLoopPointer) -> Bool {
-        pointee.loop.load(ordering: .acquiring) == loop || enterSlowly(loop)
+        isGuarded(by: loop) || enterSlowly(loop)
     }
 
     @inline(never)
@@ -254,8 +260,15 @@ extension UnsafeMutablePointer where Pointee == Timer {
     }
 
     /// The node for a mode, nil if the timer is not in it. The owner's lock is held.
+    @inline(__always)
     func node(in mode: ModePointer) -> TimerNodePointer? {
-        if firstNode.pointee.mode == mode { return firstNode }
+        if UInt(bitPattern: firstNode.pointee.mode) == UInt(bitPattern: mode) { return firstNode }
+        // A look at the memory behind, spared if it can be.
+        return pointee.modeCount == 0 && pointee.ghostCount == 0 ? nil : furtherNode(in: mode)
+    }
+
+    @inline(never)
+    private func furtherNode(in mode: ModePointer) -> TimerNodePointer? {
         var node = moreNodes
         while let current = node {
             if current.pointee.mode == mode { return current }
@@ -265,11 +278,17 @@ extension UnsafeMutablePointer where Pointee == Timer {
     }
 
     /// A free node, made if need be. The owner's lock is held.
+    @inline(__always)
     func makeNode(for mode: ModePointer) -> TimerNodePointer {
         if firstNode.pointee.mode == nil {
             firstNode.pointee.mode = mode
             return firstNode
         }
+        return makeFurtherNode(for: mode)
+    }
+
+    @inline(never)
+    private func makeFurtherNode(for mode: ModePointer) -> TimerNodePointer {
         let rare = makeRarities()
         let node = makeRecord(FurtherNode.self)
         node.initialize(to: FurtherNode(node: TimerNode(), timer: self, next: rare.pointee.moreNodes))
@@ -281,9 +300,14 @@ extension UnsafeMutablePointer where Pointee == Timer {
     }
 
     /// Gives a node back that is in no store. The owner's lock is held.
+    @inline(__always)
     func freeNode(_ node: TimerNodePointer) {
         node.pointee.mode = nil
-        guard node != firstNode else { return }
+        if node != firstNode { freeFurtherNode(node) }
+    }
+
+    @inline(never)
+    private func freeFurtherNode(_ node: TimerNodePointer) {
         var place = moreNodes
         var previous: TimerNodePointer?
         while let current = place, current != node {
@@ -297,7 +321,9 @@ extension UnsafeMutablePointer where Pointee == Timer {
     /// Calls the body with each node that is in a mode. The body may not add or free nodes.
     @inline(__always)
     func forEachNode(_ body: (TimerNodePointer) -> Void) {
-        if firstNode.pointee.mode != nil { body(firstNode) }
+        let isFirstIn = firstNode.pointee.mode != nil
+        if isFirstIn { body(firstNode) }
+        if isFirstIn && pointee.modeCount + UInt16(pointee.ghostCount) == 1 { return }
         var node = moreNodes
         while let current = node {
             node = current.nextOfTimer

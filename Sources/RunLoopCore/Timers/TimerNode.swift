@@ -1,10 +1,15 @@
-/// A timer's place in the store of one mode. The loop's lock guards it.
-struct TimerNode {
-    /// The mode; nil when the node is free.
-    var mode: ModePointer?
-    /// In a bucket of the wheel or in the list of due timers.
+/// What ties a timer into a list: the circular one of a bucket of the wheel, or one of the store's.
+struct TimerLinks {
     var next: TimerNodePointer?
     var previous: TimerNodePointer?
+}
+
+/// A timer's place in the store of one mode. The loop's lock guards it.
+struct TimerNode {
+    /// First, so that the end of a bucket's list can pass for a node.
+    var links: TimerLinks
+    /// The mode; nil when the node is free.
+    var mode: ModePointer?
     /// Order of insertion among equal instants, modulo 2^32 (S-TMR-21); in the due list the number of the batch.
     var sequence: UInt32
     /// Bits 0 and 1: a `Place`. Bit 2: ghost. Bit 3: further node. Bit 4: away. From bit 5: index in the heap, or bucket of the wheel.
@@ -19,9 +24,8 @@ struct TimerNode {
 
     /// A node in no mode. For the first one of a timer, the timer is implied by where the node lies.
     init() {
+        links = TimerLinks()
         mode = nil
-        next = nil
-        previous = nil
         sequence = 0
         bits = 0
     }
@@ -29,6 +33,11 @@ struct TimerNode {
     var place: Place {
         get { Place(rawValue: bits & 3).unsafelyUnwrapped }
         set { bits = (bits & ~3) | newValue.rawValue }
+    }
+
+    @inline(__always)
+    mutating func setPlace(_ place: Place, index: Int) {
+        bits = (bits & 0b11100) | place.rawValue | UInt32(truncatingIfNeeded: index) << 5
     }
 
     /// The timer was removed from the mode while its turn in a batch was still to come (S-TMR-25, S-TMR-26).
@@ -66,6 +75,12 @@ struct FurtherNode {
 }
 
 extension UnsafeMutablePointer where Pointee == TimerNode {
+    /// The end of a bucket's list as a node of which only the links are there.
+    @inline(__always)
+    init(end: UnsafeMutablePointer<TimerLinks>) {
+        self = UnsafeMutableRawPointer(end).assumingMemoryBound(to: TimerNode.self)
+    }
+
     @inline(__always)
     var timer: TimerPointer {
         if pointee.isFurther { return further.pointee.timer }

@@ -20,7 +20,7 @@ struct TimerStore {
         node.pointee.sequence = nextSequence
         nextSequence &+= 1
         // The first timer tells the wheel what time it is.
-        if wheel.tick == 0 { wheel.advance(to: TimerWheel.tick(of: Clock.now())) { _ in } }
+        if !wheel.isSet { wheel.set(tick: TimerWheel.tick(of: Clock.now())) }
         if TimerWheel.tick(of: instant) <= wheel.tick {
             heap.insert(node, instant: instant)
         } else {
@@ -31,6 +31,11 @@ struct TimerStore {
     /// Takes a node out, wherever it is; nothing if it is in no store.
     @inline(__always)
     mutating func remove(_ node: TimerNodePointer) {
+        if node.pointee.place == .wheel { wheel.remove(node) } else { removeElsewhere(node) }
+    }
+
+    @inline(never)
+    private mutating func removeElsewhere(_ node: TimerNodePointer) {
         switch node.pointee.place {
         case .nowhere: if node.pointee.isAway { removeAway(node) }
         case .heap: heap.remove(node)
@@ -42,16 +47,16 @@ struct TimerStore {
     /// Keeps a node in mind whose timer's callback is on the stack. It counts for nothing but `anyNode`.
     mutating func insertAway(_ node: TimerNodePointer) {
         node.pointee.isAway = true
-        node.pointee.previous = nil
-        node.pointee.next = firstAway
-        firstAway?.pointee.previous = node
+        node.pointee.links.previous = nil
+        node.pointee.links.next = firstAway
+        firstAway?.pointee.links.previous = node
         firstAway = node
     }
 
     private mutating func removeAway(_ node: TimerNodePointer) {
         node.pointee.isAway = false
-        if let previous = node.pointee.previous { previous.pointee.next = node.pointee.next } else { firstAway = node.pointee.next }
-        node.pointee.next?.pointee.previous = node.pointee.previous
+        if let previous = node.pointee.links.previous { previous.pointee.links.next = node.pointee.links.next } else { firstAway = node.pointee.links.next }
+        node.pointee.links.next?.pointee.links.previous = node.pointee.links.previous
     }
 
     /// Brings the wheel to the present.
@@ -95,7 +100,7 @@ struct TimerStore {
             node.pointee.sequence = batch
             // Batches of nested runs come later and so, nearly always, do their timers: the walk is short.
             var before = lastDue
-            while let current = before, node.instant < current.instant { before = current.pointee.previous }
+            while let current = before, node.instant < current.instant { before = current.pointee.links.previous }
             insertDue(node, after: before)
         }
     }
@@ -107,7 +112,7 @@ struct TimerStore {
         while let current = node {
             let age = Int32(bitPattern: batch &- current.pointee.sequence)
             if age == 0 || (age > 0 && !current.pointee.isGhost) { return current }
-            node = current.pointee.next
+            node = current.pointee.links.next
         }
         return nil
     }
@@ -115,21 +120,21 @@ struct TimerStore {
     /// The first of the list that is in the mode.
     private var firstMemberDue: TimerNodePointer? {
         var node = firstDue
-        while let current = node, current.pointee.isGhost { node = current.pointee.next }
+        while let current = node, current.pointee.isGhost { node = current.pointee.links.next }
         return node
     }
 
     private mutating func insertDue(_ node: TimerNodePointer, after before: TimerNodePointer?) {
-        let next = before == nil ? firstDue : before!.pointee.next
-        node.pointee.previous = before
-        node.pointee.next = next
-        if let before { before.pointee.next = node } else { firstDue = node }
-        if let next { next.pointee.previous = node } else { lastDue = node }
+        let next = before == nil ? firstDue : before!.pointee.links.next
+        node.pointee.links.previous = before
+        node.pointee.links.next = next
+        if let before { before.pointee.links.next = node } else { firstDue = node }
+        if let next { next.pointee.links.previous = node } else { lastDue = node }
     }
 
     private mutating func removeDue(_ node: TimerNodePointer) {
-        if let previous = node.pointee.previous { previous.pointee.next = node.pointee.next } else { firstDue = node.pointee.next }
-        if let next = node.pointee.next { next.pointee.previous = node.pointee.previous } else { lastDue = node.pointee.previous }
+        if let previous = node.pointee.links.previous { previous.pointee.links.next = node.pointee.links.next } else { firstDue = node.pointee.links.next }
+        if let next = node.pointee.links.next { next.pointee.links.previous = node.pointee.links.previous } else { lastDue = node.pointee.links.previous }
         node.pointee.place = .nowhere
     }
 

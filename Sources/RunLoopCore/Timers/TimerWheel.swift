@@ -14,12 +14,9 @@ struct TimerWheel {
     private static var slotBits: Int { 6 }
     static var tickBits: Int { 20 }
 
-    struct Bucket {
-        var first: TimerNodePointer?
-    }
-
-    private var buckets: UnsafeMutablePointer<Bucket>?
-    /// One word per level, one bit per bucket that is not empty.
+    /// The ends of circular lists: the first and the last timer of each bucket, or the bucket itself.
+    private var buckets: UnsafeMutablePointer<TimerLinks>?
+    /// One word per level, one bit per bucket. A bucket whose bit is clear is empty; one whose bit is set was found so not yet.
     private var occupied: UnsafeMutablePointer<UInt64>?
     /// The present tick. Timers of this tick and earlier ones are not in the wheel.
     private(set) var tick: Int64 = 0
@@ -29,55 +26,85 @@ struct TimerWheel {
 
     static func tick(of instant: Int64) -> Int64 { instant >> Int64(tickBits) }
 
-    private mutating func allocateBuckets() {
-        buckets = makeArray(Bucket.self, count: TimerWheel.levels << TimerWheel.slotBits)
+    /// Whether it knows what time it is, and has its buckets.
+    var isSet: Bool { buckets != nil }
+
+    @inline(never)
+    mutating func set(tick now: Int64) {
+        tick = max(tick, now)
+        let made = makeArray(TimerLinks.self, count: TimerWheel.levels << TimerWheel.slotBits)
+        for index in 0..<(TimerWheel.levels << TimerWheel.slotBits) { TimerWheel.empty(made + index) }
+        buckets = made
         occupied = makeArray(UInt64.self, count: TimerWheel.levels)
     }
 
+    private static func empty(_ bucket: UnsafeMutablePointer<TimerLinks>) {
+        bucket.pointee.next = TimerNodePointer(end: bucket)
+        bucket.pointee.previous = TimerNodePointer(end: bucket)
+    }
+
+    @inline(__always)
     private func level(of timerTick: Int64) -> Int {
         let difference = UInt64(bitPattern: timerTick ^ tick) | 63
         return (63 - difference.leadingZeroBitCount) / TimerWheel.slotBits
     }
 
     /// The timer's tick must be later than the wheel's.
+    @inline(__always)
     mutating func insert(_ node: TimerNodePointer, instant: Int64) {
-        if buckets == nil { allocateBuckets() }
         let timerTick = TimerWheel.tick(of: instant)
         let level = min(level(of: timerTick), TimerWheel.levels - 1)
         let slot = Int(timerTick >> Int64(level * TimerWheel.slotBits)) & 63
         let index = level << TimerWheel.slotBits | slot
-        let first = buckets![index].first
-        node.pointee.place = .wheel
-        node.pointee.index = index
-        node.pointee.previous = nil
-        node.pointee.next = first
-        if let first { first.pointee.previous = node }
-        buckets![index].first = node
+        let end = TimerNodePointer(end: buckets! + index)
+        let first = end.pointee.links.next!
+        node.pointee.setPlace(.wheel, index: index)
+        node.pointee.links = TimerLinks(next: first, previous: end)
+        first.pointee.links.previous = node
+        end.pointee.links.next = node
         occupied![level] |= 1 << UInt64(slot)
-        count += 1
+        count &+= 1
     }
 
+    @inline(__always)
     mutating func remove(_ node: TimerNodePointer) {
-        let index = node.pointee.index
-        if let next = node.pointee.next { next.pointee.previous = node.pointee.previous }
-        if let previous = node.pointee.previous {
-            previous.pointee.next = node.pointee.next
-        } else {
-            buckets![index].first = node.pointee.next
-            if node.pointee.next == nil { occupied![index >> TimerWheel.slotBits] &= ~(1 << UInt64(index & 63)) }
-        }
+        let links = node.pointee.links
+        links.next.unsafelyUnwrapped.pointee.links.previous = links.previous
+        links.previous.unsafelyUnwrapped.pointee.links.next = links.next
         node.pointee.place = .nowhere
-        count -= 1
+        count &-= 1
     }
 
     /// The first bucket that is not empty, and the tick at which its time comes. The wheel must not be empty.
-    func firstBucket() -> (first: TimerNodePointer, tick: Int64) {
+    func firstBucket() -> (first: TimerNodePointer, index: Int, tick: Int64) {
         var level = 0
-        while occupied![level] == 0 { level += 1 }
-        let slot = occupied![level].trailingZeroBitCount
-        let shift = Int64(level * TimerWheel.slotBits)
-        let above = (tick >> (shift + Int64(TimerWheel.slotBits))) << (shift + Int64(TimerWheel.slotBits))
-        return (buckets![level << TimerWheel.slotBits | slot].first!, above | Int64(slot) << shift)
+        while true {
+            guard occupied![level] != 0 else {
+                level += 1
+                continue
+            }
+            let slot = occupied![level].trailingZeroBitCount
+            let index = level << TimerWheel.slotBits | slot
+            guard let first = first(in: index) else {
+                occupied![level] &= ~(1 << UInt64(slot))
+                continue
+            }
+            let shift = Int64(level * TimerWheel.slotBits)
+            let above = (tick >> (shift + Int64(TimerWheel.slotBits))) << (shift + Int64(TimerWheel.slotBits))
+            return (first, index, above | Int64(slot) << shift)
+        }
+    }
+
+    private func first(in index: Int) -> TimerNodePointer? {
+        let end = TimerNodePointer(end: buckets! + index)
+        let first = end.pointee.links.next
+        return first == end ? nil : first
+    }
+
+    /// The next in the bucket, nil after the last.
+    private func next(after node: TimerNodePointer, in index: Int) -> TimerNodePointer? {
+        let next = node.pointee.links.next
+        return next == TimerNodePointer(end: buckets! + index) ? nil : next
     }
 
     /// The earliest instant in the wheel if few timers have to be looked at for it, else the instant at which the first bucket
@@ -85,22 +112,23 @@ struct TimerWheel {
     func nextInstant() -> Int64 {
         let bucket = firstBucket()
         var earliest = bucket.first.instant
-        var node = bucket.first.pointee.next
+        var node = next(after: bucket.first, in: bucket.index)
         for _ in 0..<16 {
             guard let current = node else { return earliest }
             earliest = min(earliest, current.instant)
-            node = current.pointee.next
+            node = next(after: current, in: bucket.index)
         }
         return bucket.tick << Int64(TimerWheel.tickBits)
     }
 
     /// The timer with the earliest instant. It may look at all timers of the first bucket. The wheel is not empty.
     func first() -> TimerNodePointer {
-        var earliest = firstBucket().first
-        var node = earliest.pointee.next
+        let bucket = firstBucket()
+        var earliest = bucket.first
+        var node: TimerNodePointer? = earliest
         while let current = node {
             if current.precedes(earliest) { earliest = current }
-            node = current.pointee.next
+            node = next(after: current, in: bucket.index)
         }
         return earliest
     }
@@ -118,12 +146,12 @@ struct TimerWheel {
             slots &= slots - 1
             let begin = (base | Int64(slot)) << Int64(TimerWheel.tickBits)
             if begin >= limit { return limit }
-            var node = buckets![slot].first
+            var node = first(in: slot)
             while let current = node {
                 if looks == 0 { return min(limit, begin) }
                 looks -= 1
                 limit = min(limit, current.timer.latestInstant)
-                node = current.pointee.next
+                node = next(after: current, in: slot)
             }
         }
         for level in 1..<TimerWheel.levels where occupied![level] != 0 {
@@ -142,18 +170,19 @@ struct TimerWheel {
             guard bucket.tick <= newTick else { break }
             // The wheel stands at the bucket's beginning while the bucket is emptied: its timers fall to lower levels.
             tick = bucket.tick
-            let index = bucket.first.pointee.index
-            occupied![index >> TimerWheel.slotBits] &= ~(1 << UInt64(index & 63))
-            buckets![index].first = nil
-            var node: TimerNodePointer? = bucket.first
-            while let current = node {
-                node = current.pointee.next
+            let end = TimerNodePointer(end: buckets! + bucket.index)
+            var current = bucket.first
+            occupied![bucket.index >> TimerWheel.slotBits] &= ~(1 << UInt64(bucket.index & 63))
+            TimerWheel.empty(buckets! + bucket.index)
+            while current != end {
+                let node = current
+                current = node.pointee.links.next.unsafelyUnwrapped
                 count -= 1
-                if TimerWheel.tick(of: current.instant) <= newTick {
-                    current.pointee.place = .nowhere
-                    due(current)
+                if TimerWheel.tick(of: node.instant) <= newTick {
+                    node.pointee.place = .nowhere
+                    due(node)
                 } else {
-                    insert(current, instant: current.instant)
+                    insert(node, instant: node.instant)
                 }
             }
         }
@@ -166,11 +195,11 @@ struct TimerWheel {
     }
 
     func forEach(_ body: (TimerNodePointer) -> Void) {
-        guard let buckets else { return }
+        guard buckets != nil else { return }
         for index in 0..<(TimerWheel.levels << TimerWheel.slotBits) {
-            var node = buckets[index].first
+            var node = first(in: index)
             while let current = node {
-                node = current.pointee.next
+                node = next(after: current, in: index)
                 body(current)
             }
         }
