@@ -20,7 +20,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         case .common:
             addToCommonModes(timer)
         }
-        if !isOwner { lookAgain() }
+        lookAgainIfForeign()
         // Invalidated between the check and the membership: its Invalidate may have looked before.
         if !timer.isValid && timer.leaveLoop() { Timer.destroy(timer) }
     }
