@@ -2,7 +2,9 @@
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <link.h>
+#include <signal.h>
 #include <sys/uio.h>
+#include <sys/wait.h>
 
 #include "CLinux.h"
 
@@ -67,4 +69,79 @@ void *rl_dispatch_function(const char *name) {
 ssize_t rl_read_nowait(int descriptor, void *bytes, size_t length) {
     struct iovec part = {bytes, length};
     return preadv2(descriptor, &part, 1, -1, RWF_NOWAIT);
+}
+
+/* What the program had installed for the signals that the library has taken. */
+static struct sigaction old_actions[65];
+static rl_signal_function signal_function;
+
+static void on_signal(int signal, siginfo_t *info, void *context) {
+    int saved = errno;
+    signal_function(signal);
+    errno = saved;
+    const struct sigaction *old = &old_actions[signal];
+    if (old->sa_flags & SA_SIGINFO) {
+        old->sa_sigaction(signal, info, context);
+    } else if (old->sa_handler != SIG_DFL && old->sa_handler != SIG_IGN) {
+        old->sa_handler(signal);
+    }
+}
+
+int rl_take_signal(int signal, rl_signal_function function) {
+    static const int faults[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT, SIGSYS};
+    for (size_t i = 0; i < sizeof faults / sizeof *faults; i++) {
+        if (signal == faults[i]) {
+            errno = EINVAL;
+            return -1;
+        }
+    }
+    struct sigaction old;
+    if (signal < 1 || signal > 64 || sigaction(signal, NULL, &old) != 0) {
+        errno = EINVAL;
+        return -1;
+    }
+    struct sigaction ours = {.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_RESTART};
+    ours.sa_sigaction = on_signal;
+    if (old.sa_flags & SA_SIGINFO || (old.sa_handler != SIG_DFL && old.sa_handler != SIG_IGN)) {
+        /* A handler of the program's is called as it asked for. */
+        ours.sa_mask = old.sa_mask;
+        ours.sa_flags = SA_SIGINFO | (old.sa_flags & ~SA_RESETHAND);
+    } else if (old.sa_handler == SIG_IGN && signal == SIGCHLD) {
+        /* Who ignores SIGCHLD wants no zombies. */
+        ours.sa_flags |= SA_NOCLDWAIT;
+    }
+    signal_function = function;
+    old_actions[signal] = old;
+    return sigaction(signal, &ours, NULL);
+}
+
+void rl_give_back_signal(int signal) {
+    struct sigaction now;
+    if (sigaction(signal, NULL, &now) == 0 && now.sa_flags & SA_SIGINFO && now.sa_sigaction == on_signal)
+        sigaction(signal, &old_actions[signal], NULL);
+}
+
+int rl_open_path_at(int folder, const char *path) { return openat(folder, path, O_PATH | O_CLOEXEC); }
+
+int rl_open_path_of(int descriptor) {
+    char path[32];
+    if (fcntl(descriptor, F_GETFD) < 0) return -1;
+    snprintf(path, sizeof path, "/proc/self/fd/%d", descriptor);
+    return open(path, O_PATH | O_CLOEXEC);
+}
+
+int rl_watch_file(int inotify, int descriptor, uint32_t mask) {
+    char path[32];
+    snprintf(path, sizeof path, "/proc/self/fd/%d", descriptor);
+    return inotify_add_watch(inotify, path, mask);
+}
+
+int rl_child_status(int pidfd, int reap, int *status) {
+    siginfo_t info;
+    info.si_pid = 0;
+    if (waitid((idtype_t)3 /* P_PIDFD */, (id_t)pidfd, &info, WEXITED | WNOHANG | (reap ? 0 : WNOWAIT)) != 0) return -1;
+    if (info.si_pid == 0) return 0;
+    *status = info.si_code == CLD_EXITED ? (info.si_status & 0xff) << 8
+                                         : info.si_status | (info.si_code == CLD_DUMPED ? 0x80 : 0);
+    return 1;
 }

@@ -9,6 +9,7 @@
  *   observer.h  callbacks at the stages of a run
  *   perform.h   functions queued for a loop; blocks.h: the same for blocks
  *   mainqueue.h libdispatch's main queue, served by the main loop
+ *   kernelevent.h  signals, processes, files and clocks as sources, in kqueue's shape
  *   foreign.h   runs whose waits another loop makes: GLib's, libuv's, epoll
  *   machport.h  messages between the threads of a process
  *   data.h      bytes with a reference count
@@ -26,6 +27,7 @@
 #include "data.h"
 #include "filedescriptor.h"
 #include "foreign.h"
+#include "kernelevent.h"
 #include "loop.h"
 #include "machport.h"
 #include "mainqueue.h"

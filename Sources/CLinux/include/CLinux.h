@@ -22,6 +22,8 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/inotify.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/timerfd.h>
 #include <time.h>
@@ -123,6 +125,8 @@ static inline int rl_timerfd_arm(int descriptor, int flags, const struct timespe
     return timerfd_settime(descriptor, TFD_TIMER_ABSTIME | flags, &setting, NULL);
 }
 
+enum { RL_TFD_TIMER_ABSTIME = TFD_TIMER_ABSTIME, RL_TFD_TIMER_CANCEL_ON_SET = TFD_TIMER_CANCEL_ON_SET };
+
 static inline pid_t rl_gettid(void) { return (pid_t)syscall(SYS_gettid); }
 
 static inline int rl_epoll_ctl(int epoll, int operation, int descriptor, uint32_t events, uint64_t token) {
@@ -145,6 +149,25 @@ static inline int rl_epoll_wait(int epoll, const struct timespec *timeout, uint6
 
 /* Reads what is there already; -1 with EAGAIN if that is nothing. */
 ssize_t rl_read_nowait(int descriptor, void *bytes, size_t length) __attribute__((visibility("hidden")));
+
+/* What tells that a signal came; async-signal-safe. */
+typedef void (*rl_signal_function)(int signal);
+
+/* Installs the library's handler, which calls the function and then what the program had installed. -1: refused. */
+int rl_take_signal(int signal, rl_signal_function function) __attribute__((visibility("hidden")));
+/* Puts back what the program had installed, unless something else was installed since. */
+void rl_give_back_signal(int signal) __attribute__((visibility("hidden")));
+
+/* A descriptor that only names a file: path below the folder, or what another descriptor names. */
+int rl_open_path_at(int folder, const char *path) __attribute__((visibility("hidden")));
+int rl_open_path_of(int descriptor) __attribute__((visibility("hidden")));
+/* Adds a watch of what a descriptor names to an inotify descriptor. */
+int rl_watch_file(int inotify, int descriptor, uint32_t mask) __attribute__((visibility("hidden")));
+
+static inline int rl_pidfd_open(pid_t process) { return (int)syscall(SYS_pidfd_open, process, 0); }
+
+/* The status of an ended child, as wait(2) gives it: 1 and the status, 0 if it has not ended, -1 if there is none. */
+int rl_child_status(int pidfd, int reap, int *status) __attribute__((visibility("hidden")));
 
 static inline int rl_format_double(char *text, size_t size, double value) { return snprintf(text, size, "%.6f", value); }
 

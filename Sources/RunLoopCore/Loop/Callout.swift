@@ -51,6 +51,14 @@ func callOutPerformedRelease(_ release: PerformFunction, _ info: UnsafeMutableRa
 }
 
 @inline(never)
+func callOutKernelEvent(
+    _ callout: KernelEventFunction, _ source: OpaquePointer, _ event: inout RLKernelEvent, _ info: UnsafeMutableRawPointer?
+) {
+    callout(source, &event, info)
+    rl_compiler_barrier()
+}
+
+@inline(never)
 func callOutMainQueue(_ drain: DrainFunction) {
     drain(nil)
     rl_compiler_barrier()

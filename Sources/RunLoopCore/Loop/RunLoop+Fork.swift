@@ -41,6 +41,7 @@ enum Fork {
         if let own, own != process.pointee.mainLoop.load(ordering: .relaxed) { own.retain() }
         process.pointee.mainLoop.store(own, ordering: .relaxed)
         ForeignRun.renewInChild(own)
+        KernelEvent.renewInChild()
         var loop = process.pointee.loops
         while let other = loop {
             loop = other.pointee.nextLoop

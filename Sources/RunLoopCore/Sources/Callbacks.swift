@@ -12,6 +12,8 @@ struct SourceFunctions {
     var getPort: GetPortFunction?
     var perform: PerformFunction?
     var watch: WatchHandler?
+    /// After the source became invalid and left its loops; for sources of the library's own.
+    var invalidated: PerformFunction?
 
     /// A number made of the functions' addresses.
     fileprivate var digest: UInt {

@@ -77,6 +77,7 @@ extension UnsafeMutablePointer where Pointee == Source {
             &state, by: (state | SourceState.invalid) & ~(SourceState.signalled | SourceState.marked | SourceState.flagged))
         retain()
         leaveAllLoops(wakingLoops: wakingLoops)
+        functions.invalidated?(pointee.info)
         release()
     }
 

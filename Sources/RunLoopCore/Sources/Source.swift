@@ -45,6 +45,8 @@ enum SourceState {
     static var inbox: UInt64 { 1 << 8 }
     /// The flag of `RLSourceSignal` on a version 1 source, which means nothing but itself (S-SRC-45).
     static var flagged: UInt64 { 1 << 9 }
+    /// A source of `KernelEvent`. Set at creation.
+    static var kernelEvent: UInt64 { 1 << 10 }
     /// A count: further links that are queued, and code that touches the source without a reference.
     static var hold: UInt64 { 1 << 12 }
     static var holds: UInt64 { 0xf_ffff << 12 }

@@ -34,6 +34,12 @@ struct Process: ~Copyable {
     var freeLoops: RunLoopPointer?
     /// All runs of foreign loops that have a descriptor. Guarded by `registryLock`.
     var foreignRuns: ForeignRunPointer?
+    /// The kernel event sources that have a descriptor. Guarded by `registryLock`.
+    var kernelEvents: KernelEventPointer?
+    /// For each signal the sources that hear it; made by the first, and never given back. See `Signals`.
+    var signals: UnsafeMutablePointer<SignalList>?
+    /// How many threads are in the library's signal handler.
+    let signalHandlers: Atomic<Int>
     /// How many epoll sets there are. Guarded by `registryLock`.
     var wakeDescriptorUsers: Int
     /// The shared sets of source callbacks. Guarded by `registryLock`.

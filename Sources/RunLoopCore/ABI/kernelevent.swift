@@ -1,0 +1,38 @@
+import CRunLoop
+
+// The functions of <runloop/kernelevent.h>.
+
+@_cdecl("RLKernelEventSourceCreate") @implementation
+public func RLKernelEventSourceCreate(
+    _ event: UnsafePointer<RLKernelEvent>?, _ callout: RLKernelEventCallBack?,
+    _ context: UnsafeMutablePointer<RLKernelEventContext>?
+) -> OpaquePointer? {
+    guard let event else { return nil }
+    var kept = ClientContext()
+    if let context = context?.pointee {
+        kept = ClientContext(
+            info: context.info, retain: context.retain, release: context.release, copyDescription: context.copyDescription)
+    }
+    return KernelEvent.make(event.pointee, callout: callout, context: kept)?.handle
+}
+
+@_cdecl("RLKernelEventSourceGetEvent") @implementation
+public func RLKernelEventSourceGetEvent(_ source: OpaquePointer?, _ event: UnsafeMutablePointer<RLKernelEvent>?) -> Bool {
+    guard let source = object(source, as: Source.self, "RLKernelEventSourceGetEvent"), let record = KernelEvent.of(source) else {
+        return false
+    }
+    event?.pointee = record.registration
+    return true
+}
+
+@_cdecl("RLKernelEventSourceSetEnabled") @implementation
+public func RLKernelEventSourceSetEnabled(_ source: OpaquePointer?, _ enabled: Bool) {
+    guard let source = object(source, as: Source.self, "RLKernelEventSourceSetEnabled") else { return }
+    KernelEvent.of(source)?.setEnabled(enabled)
+}
+
+@_cdecl("RLKernelEventSourceTrigger") @implementation
+public func RLKernelEventSourceTrigger(_ source: OpaquePointer?, _ fflags: UInt32, _ data: Int64) {
+    guard let source = object(source, as: Source.self, "RLKernelEventSourceTrigger") else { return }
+    KernelEvent.of(source)?.trigger(fflags, data)
+}

@@ -1,0 +1,78 @@
+import CLinux
+import Synchronization
+
+/// The Signal filter: the library's handler counts for every source of the signal and marks its inbox.
+///
+/// Not a signalfd, which needs the signal blocked in every thread, those of other libraries included, takes a signal away
+/// from every other reader of it, and has its blocked mask inherited by programs that are executed.
+///
+/// The handler goes through the list of its signal without a lock. Who takes a record off the list waits until no
+/// handler is at work, and only then gives the record's memory back.
+enum Signals {
+    static var limit: Int { 65 }
+
+    /// Installs the handler for the first source of a signal. False with errno.
+    static func take(_ number: Int32) -> Bool {
+        process.pointee.registryLock.lockWord()
+        defer { process.pointee.registryLock.unlockWord() }
+        if process.pointee.signals == nil {
+            process.pointee.signals = makeRecord(SignalList.self, tail: (limit - 1) * MemoryLayout<SignalList>.stride)
+        }
+        guard number > 0 && Int(number) < limit else {
+            rl_set_errno(EINVAL)
+            return false
+        }
+        let list = process.pointee.signals! + Int(number)
+        if list.pointee.users == 0 && rl_take_signal(number, { Signals.handle($0) }) != 0 { return false }
+        list.pointee.users += 1
+        return true
+    }
+
+    static func add(_ record: KernelEventPointer) {
+        process.pointee.registryLock.lockWord()
+        let list = process.pointee.signals! + Int(record.pointee.ident)
+        record.pointee.nextOfSignal.store(list.pointee.first.load(ordering: .relaxed), ordering: .relaxed)
+        list.pointee.first.store(record, ordering: .sequentiallyConsistent)
+        process.pointee.registryLock.unlockWord()
+    }
+
+    /// Does nothing the second time.
+    static func remove(_ record: KernelEventPointer) {
+        process.pointee.registryLock.lockWord()
+        let list = process.pointee.signals! + Int(record.pointee.ident)
+        var place = withUnsafePointer(to: list.pointee.first) { $0 }
+        while let current = place.pointee.load(ordering: .relaxed), current != record {
+            place = withUnsafePointer(to: current.pointee.nextOfSignal) { $0 }
+        }
+        let isFound = place.pointee.load(ordering: .relaxed) == record
+        if isFound {
+            place.pointee.store(record.pointee.nextOfSignal.load(ordering: .relaxed), ordering: .sequentiallyConsistent)
+            list.pointee.users -= 1
+            if list.pointee.users == 0 { rl_give_back_signal(Int32(record.pointee.ident)) }
+        }
+        process.pointee.registryLock.unlockWord()
+        guard isFound else { return }
+        // A handler is in there for well under a microsecond, and calls nobody. A look that finds one at work needs a signal to
+        // arrive in just that time, so looks that do not end would need signals without end.
+        while process.pointee.signalHandlers.load(ordering: .sequentiallyConsistent) != 0 { sched_yield() }
+    }
+
+    /// Called by the signal handler: touches atomics alone.
+    private static func handle(_ number: Int32) {
+        process.pointee.signalHandlers.wrappingAdd(1, ordering: .sequentiallyConsistent)
+        var record = process.pointee.signals![Int(number)].first.load(ordering: .sequentiallyConsistent)
+        while let current = record {
+            current.pointee.count.wrappingAdd(1, ordering: .sequentiallyConsistent)
+            if current.mayReport { current.pointee.source?.markReady() }
+            record = current.pointee.nextOfSignal.load(ordering: .sequentiallyConsistent)
+        }
+        process.pointee.signalHandlers.wrappingSubtract(1, ordering: .sequentiallyConsistent)
+    }
+}
+
+struct SignalList: ~Copyable {
+    /// Changed under the registry's lock, read by the handler.
+    let first: Atomic<KernelEventPointer?>
+    /// Guarded by the registry's lock.
+    var users: Int
+}

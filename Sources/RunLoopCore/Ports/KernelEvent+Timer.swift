@@ -1,0 +1,119 @@
+import CLinux
+import CRunLoop
+
+/// The Timer filter: a timerfd, by the monotonic clock, by the one that goes on while the system is suspended, or by the wall clock.
+extension UnsafeMutablePointer where Pointee == KernelEvent {
+    private var isAbsolute: Bool { pointee.fflags & Note.absolute.rawValue != 0 }
+    private var tellsClockSet: Bool { pointee.fflags & Note.clockSet.rawValue != 0 }
+    private var tellsClockSetOnly: Bool { tellsClockSet && !isAbsolute && pointee.amount == 0 }
+
+    private var clock: clockid_t {
+        if isAbsolute || tellsClockSet { return CLOCK_REALTIME }
+        return pointee.fflags & Note.boot.rawValue != 0 ? CLOCK_BOOTTIME : CLOCK_MONOTONIC
+    }
+
+    /// `amount` in nanoseconds, however large.
+    private var nanoseconds: Int64 {
+        let unit: Int64
+        if pointee.fflags & Note.seconds.rawValue != 0 {
+            unit = 1_000_000_000
+        } else if pointee.fflags & Note.microseconds.rawValue != 0 {
+            unit = 1000
+        } else {
+            unit = pointee.fflags & Note.nanoseconds.rawValue != 0 ? 1 : 1_000_000
+        }
+        let (product, overflows) = pointee.amount.multipliedReportingOverflow(by: unit)
+        // The kernel's own limit is this, about 292 years.
+        return overflows ? Int64.max / 2 : product
+    }
+
+    func openTimer() -> Bool {
+        let units = Note.seconds.rawValue | Note.microseconds.rawValue | Note.nanoseconds.rawValue
+        let wall = Note.absolute.rawValue | Note.clockSet.rawValue
+        let fflags = pointee.fflags
+        let isOneUnit = (fflags & units).nonzeroBitCount <= 1
+        guard fflags & ~(units | wall | Note.boot.rawValue) == 0, isOneUnit,
+            fflags & Note.boot.rawValue == 0 || fflags & wall == 0,
+            pointee.amount > 0 || (isAbsolute && pointee.amount == 0) || tellsClockSetOnly
+        else { return refuse() }
+        if isAbsolute { pointee.flags |= RLKernelEventFlags.oneShot.rawValue }
+        pointee.descriptor = makeTimer()
+        return pointee.descriptor >= 0 && arm(pointee.descriptor)
+    }
+
+    private func makeTimer() -> Int32 { highNumber(timerfd_create(clock, Int32(TFD_CLOEXEC | TFD_NONBLOCK))) }
+
+    /// Starts the timer from now, or at its date.
+    private func arm(_ descriptor: Int32) -> Bool {
+        var setting = itimerspec()
+        var flags: Int32 = 0
+        if isAbsolute || tellsClockSet {
+            // The kernel tells of a set clock only for a timer with a date of the wall clock.
+            var now = timespec()
+            clock_gettime(CLOCK_REALTIME, &now)
+            flags = Int32(RL_TFD_TIMER_ABSTIME | (tellsClockSet ? RL_TFD_TIMER_CANCEL_ON_SET : 0))
+            if tellsClockSetOnly {
+                setting.it_value.tv_sec = 1 << 33  // In the year 2242.
+            } else if isAbsolute {
+                setting.it_value = timespec(nanoseconds: Swift.max(nanoseconds, 1))
+            } else {
+                let start = Int64(now.tv_sec) * 1_000_000_000 + Int64(now.tv_nsec)
+                setting.it_value = timespec(nanoseconds: start.addingReportingOverflow(nanoseconds).overflow ? .max : start + nanoseconds)
+            }
+        } else {
+            setting.it_value = timespec(nanoseconds: nanoseconds)
+        }
+        if pointee.flags & RLKernelEventFlags.oneShot.rawValue == 0 && !tellsClockSetOnly {
+            setting.it_interval = timespec(nanoseconds: nanoseconds)
+        }
+        return timerfd_settime(descriptor, flags, &setting, nil) == 0
+    }
+
+    /// Caller holds the lock.
+    func readTimer(_ happened: inout RLKernelEvent) -> Bool {
+        var count: UInt64 = 0
+        if read(pointee.descriptor, &count, 8) == 8 {
+            happened.data = Int64(clamping: count)
+            return true
+        }
+        guard rl_errno() == ECANCELED else { return false }
+        // The dates the timer has been armed for are of a clock that is gone.
+        _ = arm(pointee.descriptor)
+        happened.fflags = Note.clockSet.rawValue
+        return true
+    }
+
+    /// In the child of `fork`: a timer with the same time left. A one-shot whose time came, but was not reported, comes again.
+    func renewTimer() {
+        guard pointee.descriptor >= 0 else { return }
+        var left = itimerspec()
+        let isRead = timerfd_gettime(pointee.descriptor, &left) == 0
+        guard renewDescriptor({ makeTimer() }) else { return }
+        if isAbsolute || tellsClockSet {
+            _ = arm(pointee.descriptor)
+        } else if isRead {
+            if left.it_value.tv_sec == 0 && left.it_value.tv_nsec == 0 { left.it_value.tv_nsec = 1 }
+            _ = timerfd_settime(pointee.descriptor, 0, &left, nil)
+        }
+    }
+
+    /// In the child of `fork`: another kernel object under the same number, for which loops will register it.
+    func renewDescriptor(_ make: () -> Int32) -> Bool {
+        let number = pointee.descriptor
+        var fresh = make()
+        if fresh < 0 {
+            // No room for two: the old one first. It was the parent's anyway.
+            CLinux.close(number)
+            fresh = make()
+        }
+        if fresh == number { return true }
+        guard fresh >= 0, rl_replace(number, fresh) >= 0 else {
+            if fresh >= 0 { CLinux.close(fresh) }
+            CLinux.close(number)
+            pointee.descriptor = -1
+            return false
+        }
+        CLinux.close(fresh)
+        return true
+    }
+}

@@ -1,0 +1,354 @@
+import CLinux
+import CRunLoop
+import Synchronization
+
+/// What stands behind a kernel event source: the info of the source, which owns it.
+///
+/// Processes, files and timers have a descriptor that a watch waits for; it is read when it is ready. Signals and the program's
+/// own events have an inbox, which the signal handler and `RLKernelEventSourceTrigger` mark: both only touch atomics. What
+/// is not reported yet stays in the kernel, or in `count`, `userFlags` and `data`, whether or not the source is enabled.
+struct KernelEvent: ~Copyable {
+    /// Guards the descriptors and what is remembered of files. No client code and no other lock is taken under it.
+    let lock: Lock
+    /// `KernelEventState`.
+    let state: Atomic<UInt32>
+
+    // Fixed at creation.
+    var ident: UInt
+    var filter: RLKernelFilter
+    var flags: UInt32
+    var fflags: UInt32
+    var amount: Int64
+    var path: UnsafeMutablePointer<CChar>?
+    var callout: KernelEventFunction?
+    var context: ClientContext
+    /// Not retained: the source has this record.
+    var source: SourcePointer?
+
+    /// What the watch waits for: a pidfd, a timerfd or an inotify descriptor. -1: none, or invalid. Guarded by `lock`.
+    var descriptor: Int32
+    /// Guarded by `lock`.
+    var vnode: VnodeState
+
+    /// Signals since the last report.
+    let count: Atomic<UInt64>
+    /// The program's bits of a User source, and `kRLNoteTrigger` if it is to report.
+    let userFlags: Atomic<UInt32>
+    let data: Atomic<Int64>
+
+    /// The next source of the same signal. Changed under the registry's lock, read by the handler.
+    let nextOfSignal: Atomic<KernelEventPointer?>
+    /// All records with a descriptor. Guarded by the registry's lock.
+    var next: KernelEventPointer?
+    var previous: KernelEventPointer?
+}
+
+typealias Note = RLKernelNotes
+typealias KernelEventPointer = UnsafeMutablePointer<KernelEvent>
+typealias KernelEventFunction = @convention(c) (OpaquePointer?, UnsafePointer<RLKernelEvent>, UnsafeMutableRawPointer?) -> Void
+
+enum KernelEventState {
+    static var disabled: UInt32 { 1 << 0 }
+    /// A one-shot source has made its report.
+    static var spent: UInt32 { 1 << 1 }
+}
+
+extension KernelEvent {
+    /// A source with one reference; nil with errno if the kernel refuses.
+    static func make(_ event: RLKernelEvent, callout: KernelEventFunction?, context: ClientContext) -> SourcePointer? {
+        let record = makeRecord(KernelEvent.self)
+        record.pointee.descriptor = -1
+        record.pointee.vnode = VnodeState()
+        record.pointee.ident = event.ident
+        record.pointee.filter = event.filter
+        record.pointee.flags = event.flags
+        record.pointee.fflags = event.fflags
+        record.pointee.amount = event.data
+        record.pointee.callout = callout
+        record.pointee.state.store(event.flags & RLKernelEventFlags.disable.rawValue != 0 ? KernelEventState.disabled : 0, ordering: .relaxed)
+        if let path = event.path, event.filter == .vnode {
+            guard let copy = strdup(path) else { trap("RLKernelEventSourceCreate", "out of memory") }
+            record.pointee.path = copy
+        }
+        guard record.openEvent() else {
+            let error = rl_errno()
+            record.closeDescriptors()
+            CLinux.free(record.pointee.path)
+            CLinux.free(record)
+            rl_set_errno(error)
+            return nil
+        }
+        record.pointee.context = context
+        record.pointee.context.adopt()
+        var functions = SourceFunctions()
+        functions.release = { KernelEvent.free($0) }
+        functions.copyDescription = { KernelEvent.describe($0) }
+        functions.invalidated = { $0!.assumingMemoryBound(to: KernelEvent.self).closeEvent() }
+        if record.pointee.descriptor >= 0 {
+            record.pointee.source = SourcePointer.makeWatch(
+                descriptor: record.pointee.descriptor, order: 0, info: record, functions: functions,
+                interest: record.isEnabled ? .read : [], owned: true
+            ) { info, _ in info!.assumingMemoryBound(to: KernelEvent.self).reportReadiness() }
+            record.enlist()
+        } else {
+            functions.perform = { $0!.assumingMemoryBound(to: KernelEvent.self).reportMark() }
+            record.pointee.source = SourcePointer.makeInbox(order: 0, info: record, functions: functions)
+            if record.pointee.filter == .signal { Signals.add(record) }
+        }
+        record.pointee.source?.pointee.state.bitwiseOr(SourceState.kernelEvent, ordering: .relaxed)
+        return record.pointee.source
+    }
+
+    /// The record of a source; nil for other sources.
+    static func of(_ source: SourcePointer) -> KernelEventPointer? {
+        guard source.pointee.state.load(ordering: .relaxed) & SourceState.kernelEvent != 0 else { return nil }
+        return source.pointee.info?.assumingMemoryBound(to: KernelEvent.self)
+    }
+
+    private static func free(_ info: UnsafeRawPointer?) {
+        let record = UnsafeMutableRawPointer(mutating: info!).assumingMemoryBound(to: KernelEvent.self)
+        record.closeEvent()
+        record.pointee.context.releaseInfo()
+        CLinux.free(record.pointee.path)
+        CLinux.free(record)
+    }
+
+    private static func describe(_ info: UnsafeRawPointer?) -> UnsafeMutablePointer<CChar>? {
+        let record = UnsafeMutableRawPointer(mutating: info!).assumingMemoryBound(to: KernelEvent.self)
+        var text = TextBuffer()
+        text.append("{filter = ")
+        text.append(Int(record.pointee.filter.rawValue))
+        text.append(", ident = ")
+        text.append(Int(bitPattern: record.pointee.ident))
+        if let path = record.pointee.path {
+            text.append(", path = ")
+            text.appendPrintable(path)
+        }
+        text.append(", enabled = ")
+        text.append(record.isEnabled)
+        text.append(", info = ")
+        if let copy = record.pointee.context.copyDescription, let words = callOutCopyDescription(copy, record.pointee.context.info) {
+            text.append(words)
+            CLinux.free(words)
+        } else {
+            text.append(address: record.pointee.context.info)
+        }
+        text.append("}")
+        return text.terminated()
+    }
+
+    /// In the child of `fork`: files and timers are not shared with the parent. Called by the only thread.
+    static func renewInChild() {
+        // A thread that was in the signal handler does not exist here.
+        process.pointee.signalHandlers.store(0, ordering: .relaxed)
+        var next = process.pointee.kernelEvents
+        while let record = next {
+            next = record.pointee.next
+            record.pointee.lock.resetInChild()
+            switch record.pointee.filter {
+            case .timer: record.renewTimer()
+            case .vnode: record.renewVnode()
+            default: break
+            }
+        }
+    }
+}
+
+extension UnsafeMutablePointer where Pointee == KernelEvent {
+    var isEnabled: Bool { pointee.state.load(ordering: .sequentiallyConsistent) & KernelEventState.disabled == 0 }
+
+    // MARK: Asking the kernel
+
+    /// False with errno.
+    fileprivate func openEvent() -> Bool {
+        switch pointee.filter {
+        case .process: return openProcess()
+        case .timer: return openTimer()
+        case .vnode: return openVnode()
+        case .signal:
+            guard let number = Int32(exactly: pointee.ident), pointee.fflags == 0 else { return refuse() }
+            return Signals.take(number)
+        case .user: return true
+        default: return refuse()
+        }
+    }
+
+    func refuse() -> Bool {
+        rl_set_errno(EINVAL)
+        return false
+    }
+
+    private func openProcess() -> Bool {
+        let known = Note.exit.rawValue | Note.exitStatus.rawValue | Note.reap.rawValue
+        guard let process = Int32(exactly: pointee.ident), process > 0, pointee.fflags & ~known == 0 else { return refuse() }
+        pointee.flags |= RLKernelEventFlags.oneShot.rawValue
+        pointee.descriptor = highNumber(rl_pidfd_open(process))
+        return pointee.descriptor >= 0
+    }
+
+    // MARK: Reports
+
+    func setEnabled(_ enabled: Bool) {
+        if enabled {
+            pointee.state.bitwiseAnd(~KernelEventState.disabled, ordering: .sequentiallyConsistent)
+            guard let source = pointee.source else { return }
+            if source.isWatch {
+                source.enableInterest(.read)
+            } else if hasPending {
+                source.markReady()
+            }
+        } else {
+            pointee.state.bitwiseOr(KernelEventState.disabled, ordering: .sequentiallyConsistent)
+            if let source = pointee.source, source.isWatch { source.disableInterest(.read) }
+        }
+    }
+
+    func trigger(_ fflags: UInt32, _ data: Int64) {
+        guard pointee.filter == .user else { return }
+        let triggers = fflags & Note.trigger.rawValue
+        // The data first: who sees the bits sees them.
+        if triggers != 0 { pointee.data.store(data, ordering: .sequentiallyConsistent) }
+        let given = fflags & Note.userMask.rawValue
+        var old = pointee.userFlags.load(ordering: .relaxed)
+        var new: UInt32
+        repeat {
+            let bits = old & Note.userMask.rawValue
+            switch fflags & Note.copy.rawValue {
+            case Note.and.rawValue: new = bits & given
+            case Note.or.rawValue: new = bits | given
+            case Note.copy.rawValue: new = given
+            default: new = bits
+            }
+            new |= triggers | (old & Note.trigger.rawValue)
+            // Retried only when another thread, or a handler, changed the word in between.
+        } while !pointee.userFlags.replace(&old, by: new)
+        if triggers != 0 && mayReport { pointee.source?.markReady() }
+    }
+
+    /// The handler of the watch.
+    fileprivate func reportReadiness() -> Bool {
+        pointee.lock.lockWord()
+        var happened = blankEvent
+        let isReport = mayReport && pointee.descriptor >= 0 && readDescriptor(&happened)
+        pointee.lock.unlockWord()
+        if isReport { report(&happened) }
+        return isReport
+    }
+
+    /// The perform of the inbox.
+    fileprivate func reportMark() {
+        guard mayReport else { return }
+        var happened = blankEvent
+        if pointee.filter == .signal {
+            let count = pointee.count.exchange(0, ordering: .sequentiallyConsistent)
+            if count == 0 { return }
+            happened.data = Int64(clamping: count)
+        } else {
+            let flags = pointee.userFlags.load(ordering: .sequentiallyConsistent)
+            if flags & Note.trigger.rawValue == 0 { return }
+            happened.fflags = pointee.userFlags.exchange(0, ordering: .sequentiallyConsistent) & Note.userMask.rawValue
+            happened.data = pointee.data.load(ordering: .sequentiallyConsistent)
+        }
+        report(&happened)
+    }
+
+    /// Whether a signal, or a trigger, is to be reported.
+    private var hasPending: Bool {
+        pointee.count.load(ordering: .sequentiallyConsistent) != 0
+            || pointee.userFlags.load(ordering: .sequentiallyConsistent) & Note.trigger.rawValue != 0
+    }
+
+    var mayReport: Bool { pointee.state.load(ordering: .sequentiallyConsistent) == 0 }
+
+    /// What the source was made for.
+    var registration: RLKernelEvent {
+        var event = blankEvent
+        event.flags = event.flags & ~RLKernelEventFlags.disable.rawValue | (isEnabled ? 0 : RLKernelEventFlags.disable.rawValue)
+        event.fflags = pointee.fflags
+        event.data = pointee.amount
+        return event
+    }
+
+    private var blankEvent: RLKernelEvent {
+        RLKernelEvent(ident: pointee.ident, filter: pointee.filter, flags: pointee.flags & ~RLKernelEventFlags.disable.rawValue, fflags: 0, data: 0, path: pointee.path)
+    }
+
+    private func report(_ happened: inout RLKernelEvent) {
+        guard let source = pointee.source else { return }
+        let isOneShot = pointee.flags & RLKernelEventFlags.oneShot.rawValue != 0
+        if isOneShot {
+            pointee.state.bitwiseOr(KernelEventState.spent, ordering: .sequentiallyConsistent)
+            if source.isWatch { source.disableInterest(.read) }
+        } else if pointee.flags & RLKernelEventFlags.dispatch.rawValue != 0 {
+            setEnabled(false)
+        }
+        if let callout = pointee.callout { callOutKernelEvent(callout, source.handle, &happened, pointee.context.info) }
+        if isOneShot { source.invalidate() }
+    }
+
+    /// What a descriptor that is ready tells; false if that interests nobody. Caller holds the lock.
+    private func readDescriptor(_ happened: inout RLKernelEvent) -> Bool {
+        switch pointee.filter {
+        case .timer: return readTimer(&happened)
+        case .vnode: return readVnode(&happened)
+        default: return readProcess(&happened)
+        }
+    }
+
+    private func readProcess(_ happened: inout RLKernelEvent) -> Bool {
+        var status: Int32 = 0
+        happened.flags |= RLKernelEventFlags.EOF.rawValue
+        happened.fflags = Note.exit.rawValue
+        switch rl_child_status(pointee.descriptor, pointee.fflags & Note.reap.rawValue != 0 ? 1 : 0, &status) {
+        case 0: return false
+        case 1:
+            happened.fflags |= Note.exitStatus.rawValue
+            happened.data = Int64(status)
+        default: break  // Somebody else's child, or somebody else waited for it.
+        }
+        return true
+    }
+
+    // MARK: The end
+
+    /// The source is invalid, or dies: the kernel is asked no more.
+    func closeEvent() {
+        delist()
+        if pointee.filter == .signal { Signals.remove(self) }
+        pointee.lock.lockWord()
+        closeDescriptors()
+        pointee.lock.unlockWord()
+    }
+
+    fileprivate func closeDescriptors() {
+        closeOne(&pointee.descriptor)
+        closeOne(&pointee.vnode.file)
+        closeOne(&pointee.vnode.folder)
+    }
+
+    func closeOne(_ descriptor: inout Int32) {
+        if descriptor >= 0 { CLinux.close(descriptor) }
+        descriptor = -1
+    }
+
+    fileprivate func enlist() {
+        process.pointee.registryLock.lockWord()
+        pointee.next = process.pointee.kernelEvents
+        process.pointee.kernelEvents?.pointee.previous = self
+        process.pointee.kernelEvents = self
+        process.pointee.registryLock.unlockWord()
+    }
+
+    fileprivate func delist() {
+        process.pointee.registryLock.lockWord()
+        if let previous = pointee.previous {
+            previous.pointee.next = pointee.next
+        } else if process.pointee.kernelEvents == self {
+            process.pointee.kernelEvents = pointee.next
+        }
+        pointee.next?.pointee.previous = pointee.previous
+        pointee.next = nil
+        pointee.previous = nil
+        process.pointee.registryLock.unlockWord()
+    }
+}

@@ -1,0 +1,603 @@
+/*
+ * Kernel events: signals, processes, timers, the program's own. Files are in test_kernelevent_file.c.
+ * The probes are static, because what is left in a loop outlives the case that put it there.
+ */
+#define _GNU_SOURCE
+#include "support.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/timerfd.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+/* A source that records its name, and remembers the last report. */
+typedef struct Report {
+    const char *name;
+    int calls, retains, releases;
+    RLKernelEvent last;
+    long total; /* the sum of data */
+    RLSourceRef source;
+    void (*action)(struct Report *self);
+} Report;
+
+static void note(RLSourceRef source, const RLKernelEvent *event, void *info) {
+    Report *report = info;
+    ck_assert_ptr_eq(source, report->source);
+    report->last = *event;
+    report->total += event->data;
+    if (report->name) trace("%s", report->name);
+    __atomic_add_fetch(&report->calls, 1, __ATOMIC_SEQ_CST);
+    if (report->action) report->action(report);
+}
+static const void *count_retain(const void *info) {
+    ((Report *)info)->retains++;
+    return info;
+}
+static void count_release(const void *info) { ((Report *)info)->releases++; }
+
+static RLSourceRef make(Report *report, RLKernelFilter filter, uintptr_t ident, uint32_t flags, uint32_t fflags,
+                        int64_t data) {
+    RLKernelEvent event = {ident, filter, flags, fflags, data, NULL};
+    RLKernelEventContext context = {.info = report, .retain = count_retain, .release = count_release};
+    return report->source = RLKernelEventSourceCreate(&event, note, &context);
+}
+/* Made and added; the loop has the only reference. */
+static RLSourceRef add(Report *report, RLKernelFilter filter, uintptr_t ident, uint32_t flags, uint32_t fflags,
+                       int64_t data) {
+    RLSourceRef source = make(report, filter, ident, flags, fflags, data);
+    ck_assert_msg(source != NULL, "errno %d", errno);
+    RLAddSource(RLGetCurrent(), source, kRLDefaultMode);
+    RLRelease(source);
+    return source;
+}
+#define expect_refused(error, ...)             \
+    do {                                       \
+        Report report = {NULL};                \
+        errno = 0;                             \
+        ck_assert_ptr_null(make(&report, __VA_ARGS__)); \
+        ck_assert_int_eq(errno, error);        \
+        ck_assert_int_eq(report.retains, 0);   \
+    } while (0)
+
+static Report first = {.name = "a"}, second = {.name = "b"};
+
+/* Signals */
+
+RL_TEST(a_signal_is_reported, "S-KEV-1 S-KEV-2 S-RUN-12",
+        "A signal ends the wait and is reported as a handled source, with how often it came") {
+    observe(RLGetCurrent(), kRLDefaultMode);
+    add(&first, kRLKernelFilterSignal, SIGUSR1, 0, 0, 0);
+    for (int i = 0; i < 3; i++) raise(SIGUSR1);
+    expect_run(kRLDefaultMode, 60, true, HandledSource);
+    expect_trace("E BT BS BW AW a X");
+    ck_assert_int_eq(first.last.filter, kRLKernelFilterSignal);
+    ck_assert_uint_eq(first.last.ident, SIGUSR1);
+    ck_assert_int_eq(first.total, 3);
+}
+
+static void send_when_waiting(void *unused) {
+    (void)unused;
+    kill(getpid(), SIGUSR2);
+}
+
+RL_TEST(a_signal_wakes_a_sleeping_loop, "S-KEV-2",
+        "A signal that any thread of the process gets wakes the loop that waits for it") {
+    add(&first, kRLKernelFilterSignal, SIGUSR2, 0, 0, 0);
+    for (int i = 0; i < 20; i++) {
+        Thread *other = when_waiting(RLGetCurrent(), send_when_waiting, NULL);
+        expect_run(kRLDefaultMode, 60, true, HandledSource);
+        thread_join(other);
+    }
+    ck_assert_int_eq(first.total, 20);
+}
+
+static void listen_elsewhere(LoopThread *self) {
+    (void)self;
+    add(&second, kRLKernelFilterSignal, SIGUSR1, kRLKernelEventOneShot, 0, 0);
+    expect_run(kRLDefaultMode, 60, true, HandledSource);
+}
+
+RL_TEST(all_sources_of_a_signal_hear_it, "S-KEV-2",
+        "Two sources of one signal, in two threads' loops, both report it") {
+    LoopThread thread;
+    loop_thread_start(&thread, listen_elsewhere, NULL);
+    wait_until_waiting(thread.loop);
+    add(&first, kRLKernelFilterSignal, SIGUSR1, 0, 0, 0);
+    kill(getpid(), SIGUSR1);
+    expect_run(kRLDefaultMode, 60, true, HandledSource);
+    thread_join(thread.thread);
+    ck_assert_int_eq(first.total, 1);
+    ck_assert_int_eq(second.total, 1);
+}
+
+static volatile sig_atomic_t handled;
+static void old_handler(int number) { handled += number == SIGHUP; }
+static bool handler_is(int number, void (*handler)(int)) {
+    struct sigaction now;
+    sigaction(number, NULL, &now);
+    return !(now.sa_flags & SA_SIGINFO) && now.sa_handler == handler;
+}
+
+RL_TEST(the_programs_handler_is_kept, "S-KEV-3",
+        "A handler of the program's is called as well, and is back when the last source is invalid") {
+    signal(SIGHUP, old_handler);
+    Report third = {NULL};
+    RLSourceRef one = make(&first, kRLKernelFilterSignal, SIGHUP, 0, 0, 0);
+    RLSourceRef two = make(&third, kRLKernelFilterSignal, SIGHUP, 0, 0, 0);
+    raise(SIGHUP);
+    ck_assert_int_eq(handled, 1);
+    RLSourceInvalidate(one);
+    ck_assert(!handler_is(SIGHUP, old_handler));
+    RLRelease(two);
+    ck_assert(handler_is(SIGHUP, old_handler));
+    raise(SIGHUP);
+    ck_assert_int_eq(handled, 2);
+    RLRelease(one);
+    ck_assert_int_eq(first.releases, 1);
+    ck_assert_int_eq(third.releases, 1);
+}
+
+RL_TEST(a_handler_installed_later_stays, "S-KEV-3",
+        "A handler that the program installs over the library's is not taken away at the end") {
+    RLSourceRef source = make(&first, kRLKernelFilterSignal, SIGHUP, 0, 0, 0);
+    signal(SIGHUP, old_handler);
+    RLRelease(source);
+    ck_assert(handler_is(SIGHUP, old_handler));
+}
+
+RL_TEST(what_comes_before_the_loop_runs_is_kept, "S-KEV-1 S-SRC-27",
+        "A signal between the creation of the source and the run of its mode is reported then") {
+    RLSourceRef source = make(&first, kRLKernelFilterSignal, SIGUSR1, 0, 0, 0);
+    raise(SIGUSR1);
+    RLAddSource(RLGetCurrent(), source, "mine");
+    keep_alive(RLGetCurrent(), "other");
+    expect_run("other", 0, true, TimedOut);
+    expect_run("mine", 0, true, HandledSource);
+    expect_trace("a");
+    RLRelease(source);
+}
+
+RL_TEST(impossible_signals_are_refused, "S-KEV-9",
+        "Numbers that are no signal, cannot be caught, or tell of faults are refused with EINVAL") {
+    const int numbers[] = {0, 65, 1000, SIGKILL, SIGSTOP, SIGSEGV, SIGBUS, SIGFPE, SIGILL};
+    for (unsigned i = 0; i < sizeof numbers / sizeof *numbers; i++)
+        expect_refused(EINVAL, kRLKernelFilterSignal, (uintptr_t)numbers[i], 0, 0, 0);
+    expect_refused(EINVAL, kRLKernelFilterSignal, (uintptr_t)-1, 0, 0, 0);
+    expect_refused(EINVAL, kRLKernelFilterSignal, SIGUSR1, 0, 1, 0);
+    expect_refused(EINVAL, (RLKernelFilter)-1, 0, 0, 0, 0);
+    ck_assert_ptr_null(RLKernelEventSourceCreate(NULL, note, NULL));
+}
+
+/* The signals of one thread are counted without a loss while others make and end sources. */
+
+static bool storm_over;
+static void storm(void *unused) {
+    (void)unused;
+    while (!__atomic_load_n(&storm_over, __ATOMIC_SEQ_CST)) {
+        pthread_kill(pthread_self(), SIGUSR1);
+        sched_yield();
+    }
+}
+
+RL_TEST(sources_come_and_go_under_signals, "S-KEV-3",
+        "Sources of a signal can be made and ended while the signal keeps coming") {
+    RLSourceRef keeper = make(&first, kRLKernelFilterSignal, SIGUSR1, kRLKernelEventDisable, 0, 0);
+    Thread *other = thread_start(storm, NULL);
+    for (int i = 0; i < 2000; i++) {
+        Report report = {NULL};
+        RLSourceRef source = make(&report, kRLKernelFilterSignal, SIGUSR1, 0, 0, 0);
+        RLAddSource(RLGetCurrent(), source, kRLDefaultMode);
+        RLRunInMode(kRLDefaultMode, 0, true);
+        if (i % 2) RLSourceInvalidate(source);
+        else RLRemoveSource(RLGetCurrent(), source, kRLDefaultMode);
+        RLRelease(source);
+        ck_assert_int_eq(report.releases, 1);
+    }
+    __atomic_store_n(&storm_over, true, __ATOMIC_SEQ_CST);
+    thread_join(other);
+    RLRelease(keeper);
+}
+
+/* Processes */
+
+static pid_t start_child(int status, int wait_for) {
+    pid_t child = fork();
+    if (child == 0) {
+        char byte;
+        if (wait_for >= 0 && read(wait_for, &byte, 1) < 0) status = 99;
+        if (status < 0) raise(-status);
+        _exit(status);
+    }
+    ck_assert_int_gt(child, 0);
+    return child;
+}
+
+RL_TEST(the_end_of_a_child_is_reported, "S-KEV-4",
+        "The end of a child is reported once, with its status; the program still waits for it") {
+    int ends[2];
+    make_pipe(ends);
+    pid_t child = start_child(7, ends[0]);
+    add(&first, kRLKernelFilterProcess, (uintptr_t)child, 0, kRLNoteExit, 0);
+    expect_run(kRLDefaultMode, 0, true, TimedOut);
+    write_byte(ends[1]);
+    expect_run(kRLDefaultMode, 60, false, Finished);
+    expect_trace("a");
+    ck_assert(first.last.flags & kRLKernelEventEOF);
+    ck_assert_uint_eq(first.last.fflags, (uint32_t)(kRLNoteExit | kRLNoteExitStatus));
+    ck_assert_int_eq(WEXITSTATUS((int)first.last.data), 7);
+    int status;
+    ck_assert_int_eq(waitpid(child, &status, WNOHANG), child);
+    ck_assert_int_eq(status, (int)first.last.data);
+    ck_assert_int_eq(first.releases, 1);
+}
+
+RL_TEST(a_killed_child_is_reported_to_all, "S-KEV-4",
+        "Two sources of one process both report it, also one that ended before; the status has the signal") {
+    pid_t child = start_child(-SIGKILL, -1);
+    siginfo_t info;
+    ck_assert_int_eq(waitid(P_PID, (id_t)child, &info, WEXITED | WNOWAIT), 0);
+    add(&first, kRLKernelFilterProcess, (uintptr_t)child, 0, kRLNoteExit, 0);
+    add(&second, kRLKernelFilterProcess, (uintptr_t)child, 0, kRLNoteExit, 0);
+    expect_run(kRLDefaultMode, 60, false, Finished);
+    ck_assert_int_eq(first.calls + second.calls, 2);
+    ck_assert_int_eq(WTERMSIG((int)first.last.data), SIGKILL);
+    ck_assert_int_eq(WTERMSIG((int)second.last.data), SIGKILL);
+    waitpid(child, NULL, 0);
+}
+
+RL_TEST(the_library_reaps_on_demand, "S-KEV-4",
+        "With kRLNoteReap no zombie is left") {
+    pid_t child = start_child(3, -1);
+    add(&first, kRLKernelFilterProcess, (uintptr_t)child, 0, kRLNoteExit | kRLNoteReap, 0);
+    expect_run(kRLDefaultMode, 60, false, Finished);
+    ck_assert_int_eq(WEXITSTATUS((int)first.last.data), 3);
+    ck_assert_int_eq(waitpid(child, NULL, WNOHANG), -1);
+    ck_assert_int_eq(errno, ECHILD);
+    expect_refused(ESRCH, kRLKernelFilterProcess, (uintptr_t)child, 0, kRLNoteExit, 0);
+}
+
+RL_TEST(the_end_of_a_strange_process_has_no_status, "S-KEV-4",
+        "The end of a process that is not the program's child is reported without a status") {
+    int ends[2], ids[2];
+    make_pipe(ends);
+    make_pipe(ids);
+    pid_t child = fork();
+    if (child == 0) {
+        pid_t grandchild = start_child(5, ends[0]);
+        if (write(ids[1], &grandchild, sizeof grandchild) < 0) _exit(1);
+        waitpid(grandchild, NULL, 0);
+        _exit(0);
+    }
+    pid_t grandchild;
+    ck_assert_int_eq(read(ids[0], &grandchild, sizeof grandchild), sizeof grandchild);
+    add(&first, kRLKernelFilterProcess, (uintptr_t)grandchild, 0, kRLNoteExit, 0);
+    write_byte(ends[1]);
+    expect_run(kRLDefaultMode, 60, false, Finished);
+    ck_assert_uint_eq(first.last.fflags, (uint32_t)kRLNoteExit);
+    waitpid(child, NULL, 0);
+}
+
+RL_TEST(impossible_processes_are_refused, "S-KEV-9",
+        "No process, and happenings that Linux does not tell of, are refused") {
+    expect_refused(EINVAL, kRLKernelFilterProcess, 0, 0, kRLNoteExit, 0);
+    expect_refused(EINVAL, kRLKernelFilterProcess, (uintptr_t)-1, 0, kRLNoteExit, 0);
+    expect_refused(EINVAL, kRLKernelFilterProcess, (uintptr_t)getpid(), 0, 0x40000000, 0);
+}
+
+/* Timers */
+
+RL_TEST(a_timer_repeats, "S-KEV-5",
+        "A timer reports again and again, never early, and what was missed is counted") {
+    double start = monotonic_now();
+    add(&first, kRLKernelFilterTimer, 1, 0, 0, 20);
+    expect_run(kRLDefaultMode, 60, true, HandledSource);
+    ck_assert_double_ge(monotonic_now() - start, 0.0199);
+    take_time(0.07);
+    while (first.total < 6) expect_run(kRLDefaultMode, 60, true, HandledSource);
+    ck_assert_double_ge(monotonic_now() - start, 0.02 * (double)first.total - 1e-4);
+    ck_assert_int_lt(first.calls, first.total);
+}
+
+RL_TEST(a_timer_in_every_unit, "S-KEV-5",
+        "The unit is milliseconds, or seconds, micro- or nanoseconds on demand; clocks are as asked for") {
+    const struct {
+        uint32_t fflags;
+        int64_t data;
+    } kinds[] = {{0, 20}, {kRLNoteMicroseconds, 20000}, {kRLNoteNanoseconds, 20000000},
+                 {kRLNoteBoot, 20}, {kRLNoteBoot | kRLNoteMicroseconds, 20000}, {kRLNoteClockSet, 20}};
+    for (unsigned i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        double start = monotonic_now();
+        add(&first, kRLKernelFilterTimer, i, kRLKernelEventOneShot, kinds[i].fflags, kinds[i].data);
+        expect_run(kRLDefaultMode, 60, false, Finished);
+        ck_assert_double_ge(monotonic_now() - start, 0.0199);
+        ck_assert_int_eq(first.last.data, 1);
+        ck_assert_uint_eq(first.last.ident, i);
+    }
+    /* A second would take one: only that it does not come at once is seen. */
+    add(&first, kRLKernelFilterTimer, 9, kRLKernelEventOneShot, kRLNoteSeconds, 3600);
+    expect_run(kRLDefaultMode, 0.03, true, TimedOut);
+}
+
+static int64_t wall_now(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    return now.tv_sec * 1000000000LL + now.tv_nsec;
+}
+
+RL_TEST(a_timer_at_a_date, "S-KEV-5",
+        "A date of the wall clock is reported once, when it has come; a past one at once") {
+    int64_t date = wall_now() + 30000000;
+    add(&first, kRLKernelFilterTimer, 1, 0, kRLNoteAbsolute | kRLNoteNanoseconds, date);
+    expect_run(kRLDefaultMode, 60, false, Finished);
+    ck_assert_int_ge(wall_now(), date);
+    add(&first, kRLKernelFilterTimer, 1, 0, kRLNoteAbsolute | kRLNoteSeconds, 1000);
+    expect_run(kRLDefaultMode, 60, false, Finished);
+    ck_assert_int_eq(first.calls, 2);
+    add(&first, kRLKernelFilterTimer, 1, 0, kRLNoteAbsolute | kRLNoteSeconds, INT64_MAX);
+    expect_run(kRLDefaultMode, 0.03, false, TimedOut);
+}
+
+/* A clock that is set: the kernel says so by the error of the next read. */
+static int reads_to_cancel, canceled;
+ssize_t read(int fd, void *bytes, size_t size) {
+    ssize_t result = syscall(SYS_read, fd, bytes, size);
+    if (reads_to_cancel > 0 && size == 8 && result == 8) {
+        reads_to_cancel--;
+        canceled++;
+        errno = ECANCELED;
+        return -1;
+    }
+    return result;
+}
+
+RL_TEST(a_clock_that_is_set_is_reported, "S-KEV-6",
+        "That the wall clock was set is reported, and the timer goes on by the new time") {
+    add(&first, kRLKernelFilterTimer, 1, 0, kRLNoteClockSet, 20);
+    reads_to_cancel = 1;
+    expect_run(kRLDefaultMode, 60, true, HandledSource);
+    ck_assert_int_eq(canceled, 1);
+    ck_assert_uint_eq(first.last.fflags, kRLNoteClockSet);
+    ck_assert_int_eq(first.last.data, 0);
+    double start = monotonic_now();
+    expect_run(kRLDefaultMode, 60, true, HandledSource);
+    ck_assert_double_ge(monotonic_now() - start, 0.015);
+    ck_assert_uint_eq(first.last.fflags, 0);
+    ck_assert_int_eq(first.last.data, 1);
+}
+
+RL_TEST(only_the_setting_of_the_clock, "S-KEV-6",
+        "With no time a ClockSet timer keeps its mode alive and reports nothing by itself") {
+    add(&first, kRLKernelFilterTimer, 1, 0, kRLNoteClockSet, 0);
+    expect_run(kRLDefaultMode, 0.03, true, TimedOut);
+    expect_trace("");
+}
+
+RL_TEST(impossible_timers_are_refused, "S-KEV-9",
+        "Times that are none, two units, unknown bits and the boot clock with a date are refused") {
+    expect_refused(EINVAL, kRLKernelFilterTimer, 0, 0, 0, 0);
+    expect_refused(EINVAL, kRLKernelFilterTimer, 0, 0, 0, -1);
+    expect_refused(EINVAL, kRLKernelFilterTimer, 0, 0, kRLNoteSeconds | kRLNoteMicroseconds, 1);
+    expect_refused(EINVAL, kRLKernelFilterTimer, 0, 0, kRLNoteBoot | kRLNoteAbsolute, 1);
+    expect_refused(EINVAL, kRLKernelFilterTimer, 0, 0, 0x800, 1);
+    expect_refused(EINVAL, kRLKernelFilterTimer, 0, 0, kRLNoteAbsolute, -1);
+}
+
+/* User */
+
+RL_TEST(a_trigger_is_reported, "S-KEV-7",
+        "A trigger hands its bits and data to one report, which clears them") {
+    RLSourceRef source = add(&first, kRLKernelFilterUser, 42, 0, 0, 0);
+    RLKernelEventSourceTrigger(source, kRLNoteCopy | 0xf0, 0);
+    expect_run(kRLDefaultMode, 0, true, TimedOut);
+    RLKernelEventSourceTrigger(source, kRLNoteOr | 0x0f, 0);
+    RLKernelEventSourceTrigger(source, kRLNoteAnd | 0x3c, 0);
+    RLKernelEventSourceTrigger(source, kRLNoteTrigger, 1);
+    RLKernelEventSourceTrigger(source, kRLNoteTrigger, 2);
+    expect_run(kRLDefaultMode, 60, true, HandledSource);
+    ck_assert_uint_eq(first.last.fflags, 0x3c);
+    ck_assert_int_eq(first.last.data, 2);
+    ck_assert_uint_eq(first.last.ident, 42);
+    expect_run(kRLDefaultMode, 0, true, TimedOut);
+    RLKernelEventSourceTrigger(source, kRLNoteTrigger | kRLNoteOr | 1, 0);
+    expect_run(kRLDefaultMode, 60, true, HandledSource);
+    ck_assert_uint_eq(first.last.fflags, 1);
+    expect_trace("a a");
+}
+
+static void raise_usr1(void *unused) {
+    (void)unused;
+    kill(getpid(), SIGUSR1);
+}
+static void trigger_it(void *source) { RLKernelEventSourceTrigger(source, kRLNoteTrigger, 7); }
+static RLSourceRef to_trigger;
+static void trigger_handler(int number) {
+    (void)number;
+    RLKernelEventSourceTrigger(to_trigger, kRLNoteTrigger, 8);
+}
+
+RL_TEST(a_trigger_wakes_a_sleeping_loop, "S-KEV-7",
+        "A trigger from another thread, or from a signal handler, wakes the loop") {
+    to_trigger = add(&first, kRLKernelFilterUser, 0, 0, 0, 0);
+    Thread *other = when_waiting(RLGetCurrent(), trigger_it, to_trigger);
+    expect_run(kRLDefaultMode, 60, true, HandledSource);
+    thread_join(other);
+    ck_assert_int_eq(first.last.data, 7);
+    signal(SIGUSR1, trigger_handler);
+    other = when_waiting(RLGetCurrent(), raise_usr1, NULL);
+    expect_run(kRLDefaultMode, 60, true, HandledSource);
+    thread_join(other);
+    ck_assert_int_eq(first.last.data, 8);
+}
+
+/* Flags */
+
+static void trigger_again(Report *self) {
+    if (self->calls == 1) {
+        ck_assert(RLSourceIsValid(self->source));
+        RLKernelEventSourceTrigger(self->source, kRLNoteTrigger, 0);
+        expect_run(kRLDefaultMode, 0, true, TimedOut);
+    }
+}
+
+RL_TEST(a_one_shot_reports_once, "S-KEV-8",
+        "A one-shot source is valid in its report, does not report again in it, and is invalid after it") {
+    first.action = trigger_again;
+    RLSourceRef source = add(&first, kRLKernelFilterUser, 0, kRLKernelEventOneShot, 0, 0);
+    RLRetain(source);
+    RLKernelEventSourceTrigger(source, kRLNoteTrigger, 0);
+    expect_run(kRLDefaultMode, 60, false, Finished);
+    ck_assert_int_eq(first.calls, 1);
+    ck_assert(!RLSourceIsValid(source));
+    RLKernelEventSourceTrigger(source, kRLNoteTrigger, 0);
+    RLRelease(source);
+    ck_assert_int_eq(first.releases, 1);
+}
+
+RL_TEST(a_disabled_source_keeps_what_happens, "S-KEV-8",
+        "What happens to a disabled source is reported when it is enabled again, of every kind") {
+    Report user = {.name = "u"}, sig = {.name = "s"}, timer = {.name = "t"};
+    RLSourceRef sources[] = {add(&user, kRLKernelFilterUser, 0, kRLKernelEventDisable, 0, 0),
+                             add(&sig, kRLKernelFilterSignal, SIGUSR1, kRLKernelEventDisable, 0, 0),
+                             add(&timer, kRLKernelFilterTimer, 0, kRLKernelEventDisable | kRLKernelEventOneShot, 0, 1)};
+    RLKernelEventSourceTrigger(sources[0], kRLNoteTrigger, 0);
+    raise(SIGUSR1);
+    raise(SIGUSR1);
+    expect_run(kRLDefaultMode, 0.02, true, TimedOut);
+    for (int i = 0; i < 3; i++) {
+        RLKernelEvent event;
+        ck_assert(RLKernelEventSourceGetEvent(sources[i], &event));
+        ck_assert(event.flags & kRLKernelEventDisable);
+        RLKernelEventSourceSetEnabled(sources[i], true);
+        expect_run(kRLDefaultMode, 60, true, HandledSource);
+    }
+    expect_trace("u s t");
+    ck_assert_int_eq(sig.total, 2);
+    RLKernelEventSourceSetEnabled(sources[0], false);
+    RLKernelEventSourceTrigger(sources[0], kRLNoteTrigger, 0);
+    expect_run(kRLDefaultMode, 0, true, TimedOut);
+    RLSourceInvalidate(sources[0]);
+    RLSourceInvalidate(sources[1]);
+}
+
+RL_TEST(dispatch_disables, "S-KEV-8",
+        "With kRLKernelEventDispatch a report disables the source until it is enabled again") {
+    RLSourceRef source = add(&first, kRLKernelFilterTimer, 0, kRLKernelEventDispatch, 0, 5);
+    expect_run(kRLDefaultMode, 60, true, HandledSource);
+    expect_run(kRLDefaultMode, 0.03, true, TimedOut);
+    RLKernelEventSourceSetEnabled(source, true);
+    expect_run(kRLDefaultMode, 60, true, HandledSource);
+    ck_assert_int_eq(first.calls, 2);
+    ck_assert_int_ge(first.last.data, 2);
+}
+
+/* Life */
+
+RL_TEST(a_source_gives_everything_back, "S-KEV-10",
+        "Invalidation and the last release close the descriptors; the context is released once") {
+    RLGetCurrent();
+    int before = count_descriptors();
+    const struct {
+        RLKernelFilter filter;
+        uintptr_t ident;
+        uint32_t fflags;
+        int64_t data;
+    } kinds[] = {{kRLKernelFilterTimer, 0, 0, 1000000}, {kRLKernelFilterProcess, 1, kRLNoteExit, 0},
+                 {kRLKernelFilterVnode, 0, kRLNoteWrite, 0}, {kRLKernelFilterUser, 0, 0, 0}};
+    for (unsigned i = 0; i < sizeof kinds / sizeof *kinds; i++)
+        for (int invalidated = 0; invalidated < 2; invalidated++) {
+            Report report = {NULL};
+            RLSourceRef source = make(&report, kinds[i].filter, kinds[i].ident, 0, kinds[i].fflags, kinds[i].data);
+            ck_assert_msg(source != NULL, "%u: errno %d", i, errno);
+            RLAddSource(RLGetCurrent(), source, kRLDefaultMode);
+            if (invalidated) RLSourceInvalidate(source);
+            else RLRemoveSource(RLGetCurrent(), source, kRLDefaultMode);
+            ck_assert_int_eq(report.releases, 0);
+            RLRelease(source);
+            ck_assert_int_eq(report.retains, 1);
+            ck_assert_int_eq(report.releases, 1);
+        }
+    /* The mode has made its own set by now. */
+    ck_assert_int_le(count_descriptors(), before + 2);
+}
+
+RL_TEST(no_descriptors_no_source, "S-KEV-9 S-ARG-10",
+        "Whatever number of descriptors is missing, create returns NULL with EMFILE and leaves none open") {
+    RLKernelEvent events[] = {{0, kRLKernelFilterTimer, 0, 0, 1000000, NULL},
+                              {1, kRLKernelFilterProcess, 0, kRLNoteExit, 0, NULL},
+                              {0, kRLKernelFilterVnode, 0, kRLNoteWrite, 0, NULL},
+                              {0, kRLKernelFilterVnode, 0, kRLNoteWrite, 0, "/proc/self/status"}};
+    struct rlimit old, limit;
+    ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &old), 0);
+    limit = (struct rlimit){48, old.rlim_max};
+    ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
+    for (int i = 0; i < 4; i++) {
+        int fillers[64], filled = 0, fd, failures = 0;
+        while ((fd = dup(0)) >= 0) fillers[filled++] = fd;
+        RLSourceRef source = NULL;
+        while ((source = RLKernelEventSourceCreate(&events[i], note, NULL)) == NULL) {
+            ck_assert_int_eq(errno, EMFILE);
+            int again[8], had = 0;
+            while ((fd = dup(0)) >= 0) again[had++] = fd;
+            ck_assert_int_eq(had, failures);
+            while (had > 0) close(again[--had]);
+            ck_assert_int_lt(failures, 4);
+            close(fillers[--filled]);
+            failures++;
+        }
+        ck_assert_int_ge(failures, 1);
+        RLRelease(source);
+        while (filled > 0) close(fillers[--filled]);
+    }
+    ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &old), 0);
+}
+
+static void in_child(void *unused) {
+    (void)unused;
+    ck_assert_int_eq(first.calls, 0);
+    raise(SIGUSR1);
+    while (first.calls == 0 || second.calls == 0) RLRunInMode(kRLDefaultMode, 60, true);
+    ck_assert_int_eq(first.total, 1);
+    ck_assert_int_eq(second.total, 1);
+}
+
+RL_TEST(a_child_has_kernel_objects_of_its_own, "S-KEV-11 S-FORK-1",
+        "In the child of fork timers and signals go on, and nothing the child takes is missed by the parent") {
+    add(&first, kRLKernelFilterSignal, SIGUSR1, 0, 0, 0);
+    add(&second, kRLKernelFilterTimer, 0, kRLKernelEventOneShot, 0, 50);
+    ChildResult result = run_child(in_child, NULL);
+    ck_assert_msg(result.status == 0, "the child ended with %#x: %s", result.status, result.output);
+    expect_run(kRLDefaultMode, 60, true, HandledSource);
+    ck_assert_int_eq(first.calls, 0);
+    ck_assert_int_eq(second.total, 1);
+}
+
+RL_TEST(arguments, "S-KEV-12 S-ARG-1",
+        "Other sources and NULL are no kernel event sources; a source tells what it was made for") {
+    RLSourceRef plain = keep_alive(RLGetCurrent(), "other");
+    RLKernelEvent event = {1, kRLKernelFilterUser, 2, 3, 4, NULL};
+    ck_assert(!RLKernelEventSourceGetEvent(plain, &event));
+    ck_assert(!RLKernelEventSourceGetEvent(NULL, &event));
+    ck_assert_uint_eq(event.ident, 1);
+    RLKernelEventSourceSetEnabled(plain, false);
+    RLKernelEventSourceSetEnabled(NULL, false);
+    RLKernelEventSourceTrigger(plain, kRLNoteTrigger, 0);
+    RLKernelEventSourceTrigger(NULL, kRLNoteTrigger, 0);
+    RLSourceRef source = add(&first, kRLKernelFilterTimer, 5, kRLKernelEventOneShot, kRLNoteSeconds, 3600);
+    ck_assert(RLKernelEventSourceGetEvent(source, NULL));
+    ck_assert(RLKernelEventSourceGetEvent(source, &event));
+    ck_assert_int_eq(event.filter, kRLKernelFilterTimer);
+    ck_assert_uint_eq(event.ident, 5);
+    ck_assert_uint_eq(event.flags, kRLKernelEventOneShot);
+    ck_assert_uint_eq(event.fflags, kRLNoteSeconds);
+    ck_assert_int_eq(event.data, 3600);
+    ck_assert_uint_eq(RLGetTypeIDOf(source), RLSourceGetTypeID());
+    char *text = RLCopyDescription(source);
+    ck_assert_ptr_nonnull(strstr(text, "filter"));
+    free(text);
+}
