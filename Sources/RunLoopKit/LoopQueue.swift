@@ -33,6 +33,9 @@ final class LoopQueue: @unchecked Sendable {
         var isDraining = false
         var isEnded = false
         weak var executor: RunLoopExecutor?
+        /// Those who want to know of the end, by their numbers.
+        var endHandlers: [UInt: @Sendable () -> Void] = [:]
+        var lastHandler: UInt = 0
 
         var isEmpty: Bool { head == entries.count }
 
@@ -74,8 +77,44 @@ final class LoopQueue: @unchecked Sendable {
         if isNew {
             let end = RunLoop.Source(cancel: { _, _ in queue.end() }, perform: { _ in })
             loop.add(end, forMode: endMode)
+            queue.probe(loop)
         }
         return queue
+    }
+
+    /// A thread that is gone already tells nobody of its end, but a function that is posted to it is released at once.
+    private func probe(_ loop: RunLoop) {
+        let isGone = Locked(false)
+        LoopQueue.endMode.rawValue.withCString { mode in
+            RLPerformFunction(
+                reference, mode, { _ in }, Unmanaged.passRetained(isGone).toOpaque(),
+                {
+                    let isGone = Unmanaged<Locked<Bool>>.fromOpaque($0!).takeRetainedValue()
+                    isGone.withLock { $0 = true }
+                })
+        }
+        if isGone.withLock({ $0 }) { end() }
+    }
+
+    /// Has the handler called when the loop's thread ends, on that thread, or now if it has ended.
+    func atEnd(_ handler: @escaping @Sendable () -> Void) -> UInt {
+        let number: UInt? = state.withLock { state in
+            if state.isEnded { return nil }
+            state.lastHandler += 1
+            state.endHandlers[state.lastHandler] = handler
+            return state.lastHandler
+        }
+        if number == nil { handler() }
+        return number ?? 0
+    }
+
+    /// Whether the loop's thread has ended.
+    var hasEnded: Bool { state.withLock { $0.isEnded } }
+
+    /// Takes a handler back; one that is being called goes on.
+    func forget(handler number: UInt) {
+        let handler = state.withLock { $0.endHandlers.removeValue(forKey: number) }
+        _ = handler
     }
 
     /// Whether the calling thread is the loop's.
@@ -170,15 +209,17 @@ final class LoopQueue: @unchecked Sendable {
     // MARK: After the loop's end
 
     private func end() {
-        let (isFirst, isLeft) = state.withLock { state in
-            if state.isEnded { return (false, false) }
+        let (isFirst, isLeft, handlers) = state.withLock { state in
+            if state.isEnded { return (false, false, state.endHandlers) }
             state.isEnded = true
+            defer { state.endHandlers = [:] }
             // An entry that ended the thread does not come back.
             state.isDraining = !state.isEmpty
-            return (true, !state.isEmpty)
+            return (true, !state.isEmpty, state.endHandlers)
         }
         guard isFirst else { return }
         _ = LoopQueue.table.withLock { $0.removeValue(forKey: UInt(bitPattern: reference)) }
+        for handler in handlers.values { handler() }
         if isLeft { runElsewhere() }
     }
 

@@ -1,0 +1,148 @@
+#if InstalledLibrary
+internal import CRunLoopInstalled
+#else
+internal import CRunLoop
+#endif
+
+extension RunLoop {
+    /// What a descriptor can be ready for.
+    public struct Readiness: OptionSet, Hashable, Sendable {
+        /// The bits of `RLFileDescriptorCallBackType`.
+        public let rawValue: UInt
+
+        /// A set of those bits.
+        public init(rawValue: UInt) { self.rawValue = rawValue }
+
+        /// A read would not block: there is data, the other side has closed, or there is an error to be read.
+        public static let read = Readiness(rawValue: 1 << 0)
+        /// A write would not block.
+        public static let write = Readiness(rawValue: 1 << 1)
+    }
+
+    /// The readiness of a descriptor, as a sequence.
+    ///
+    /// Each call of `next` waits until the descriptor is ready and says for what; so the consumer reads or writes what it
+    /// likes in between, and a descriptor that is still ready is told again. Nothing is watched between the calls. The sequence
+    /// ends when the task that iterates is cancelled and when the loop's thread ends.
+    ///
+    /// - Parameters:
+    ///   - descriptor: stays the caller's. Let go of the sequence before closing it: a closed one is never ready.
+    ///   - interest: what to wait for.
+    ///   - mode: in which the loop watches it.
+    /// - Returns: a sequence for one consumer, which watches until it and its iterator are let go of.
+    /// - Threads: any; the loop has to be run by its thread.
+    /// - Foundation, CF: `CFFileDescriptor`, with a callback.
+    public func readiness(
+        of descriptor: CInt, for interest: Readiness = .read, forMode mode: Mode = .common
+    ) -> DescriptorSequence {
+        DescriptorSequence(watch: DescriptorWatch(self, descriptor, interest, mode))
+    }
+}
+
+/// What ``RunLoop/readiness(of:for:forMode:)`` returns.
+public struct DescriptorSequence: AsyncSequence, Sendable {
+    fileprivate let watch: DescriptorWatch
+
+    /// Gives the one iterator.
+    public func makeAsyncIterator() -> Iterator { Iterator(watch: watch) }
+
+    /// Waits for the descriptor.
+    public struct Iterator: AsyncIteratorProtocol {
+        fileprivate let watch: DescriptorWatch
+
+        /// What the descriptor is ready for; nil when the sequence is over.
+        public mutating func next() async -> RunLoop.Readiness? { await next(isolation: #isolation) }
+
+        /// What the descriptor is ready for; nil when the sequence is over.
+        public mutating func next(isolation: isolated (any Actor)?) async -> RunLoop.Readiness? {
+            await watch.next(isolation: isolation)
+        }
+    }
+}
+
+/// The object of the C library behind a sequence. It goes with the last of the sequence and its iterator.
+// Sendable: the references are constants to objects of the C library, whose functions may be called from any thread (S-THR-1).
+private final class DescriptorWatch: @unchecked Sendable {
+    private let waiter = DescriptorWaiter()
+    private let interest: RunLoop.Readiness
+    private let object: RLFileDescriptorRef?
+    private let source: RLSourceRef?
+    private let queue: LoopQueue
+    private let endHandler: UInt
+
+    init(_ loop: RunLoop, _ descriptor: CInt, _ interest: RunLoop.Readiness, _ mode: RunLoop.Mode) {
+        self.interest = interest
+        let waiter = waiter
+        var context = RLFileDescriptorContext()
+        context.info = Unmanaged.passUnretained(waiter).toOpaque()
+        context.retain = { UnsafeMutableRawPointer(mutating: retainInfo($0)) }
+        context.release = { releaseInfo($0) }
+        object = RLFileDescriptorCreate(
+            descriptor, false,
+            { DescriptorWaiter.unretained($2!).fulfil(RunLoop.Readiness(rawValue: $1)) }, &context)
+        let source = RLFileDescriptorCreateRunLoopSource(object, 0)
+        self.source = source
+        mode.rawValue.withCString { RLAddSource(loop.reference, source, $0) }
+        queue = LoopQueue.of(loop)
+        endHandler = queue.atEnd { waiter.end() }
+        // A number that is no descriptor is never ready, and the sequence says so by being over.
+        if object == nil { waiter.end() }
+    }
+
+    deinit {
+        queue.forget(handler: endHandler)
+        RLFileDescriptorInvalidate(object)
+        RLRelease(source.map { RLTypeRef($0) })
+        RLRelease(object.map { RLTypeRef($0) })
+    }
+
+    func next(isolation: isolated (any Actor)?) async -> RunLoop.Readiness? {
+        await withTaskCancellationHandler {
+            await withCheckedContinuation(isolation: isolation) { continuation in
+                if waiter.begin(continuation) { RLFileDescriptorEnableCallBacks(object, interest.rawValue) }
+            }
+        } onCancel: {
+            waiter.end()
+        }
+    }
+}
+
+/// The consumer of a sequence, as the loop's thread sees it.
+// Sendable: the only property is constant and Sendable; the base class has none.
+private final class DescriptorWaiter: ContextInfo, @unchecked Sendable {
+    private enum State {
+        case idle
+        case waiting(CheckedContinuation<RunLoop.Readiness?, Never>)
+        case over
+    }
+
+    private let state = Locked(State.idle)
+
+    /// False if there is nothing to wait for.
+    func begin(_ continuation: CheckedContinuation<RunLoop.Readiness?, Never>) -> Bool {
+        let isOver = state.withLock { state in
+            switch state {
+            case .idle: state = .waiting(continuation)
+            case .waiting: preconditionFailure("RunLoopKit: a descriptor's readiness has one consumer")
+            case .over: return true
+            }
+            return false
+        }
+        if isOver { continuation.resume(returning: nil) }
+        return !isOver
+    }
+
+    func fulfil(_ readiness: RunLoop.Readiness) { resume(readiness, then: .idle) }
+
+    func end() { resume(nil, then: .over) }
+
+    private func resume(_ result: RunLoop.Readiness?, then next: State) {
+        let continuation: CheckedContinuation<RunLoop.Readiness?, Never>? = state.withLock { state in
+            if case .over = state { return nil }
+            defer { state = next }
+            if case .waiting(let continuation) = state { return continuation }
+            return nil
+        }
+        continuation?.resume(returning: result)
+    }
+}

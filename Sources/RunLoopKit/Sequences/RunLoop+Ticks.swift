@@ -1,0 +1,36 @@
+extension RunLoop {
+    /// The dates of a repeating timer of this loop, as a sequence.
+    ///
+    /// The timer exists from this call until the sequence and its iterator are let go of, the task that iterates is cancelled,
+    /// or the loop's thread ends; the sequence is over then. While it exists its modes are not empty. It fires when the
+    /// loop runs, and the element says which date it was; of several that the consumer was too slow for it gets the last.
+    ///
+    /// - Parameters:
+    ///   - interval: between two dates; the first is one interval from now.
+    ///   - tolerance: see ``Timer/tolerance``.
+    ///   - mode: where the timer is added.
+    /// - Returns: a sequence for one consumer.
+    /// - Threads: any.
+    /// - Foundation: `Timer.publish`, which is of Combine.
+    public func ticks(
+        every interval: Duration, tolerance: Duration = .zero, forMode mode: Mode = .common
+    ) -> AsyncStream<ContinuousClock.Instant> {
+        let (stream, continuation) = AsyncStream.makeStream(
+            of: ContinuousClock.Instant.self, bufferingPolicy: .bufferingNewest(1))
+        let timer = Timer(timeInterval: interval, repeats: true) { timer in continuation.yield(timer.fireDate) }
+        timer.tolerance = tolerance
+        stop(continuation) { timer.invalidate() }
+        add(timer, forMode: mode)
+        return stream
+    }
+
+    /// Does something when a sequence is over, for which the end of the loop's thread is a reason.
+    func stop<Element>(_ continuation: AsyncStream<Element>.Continuation, by stopping: @escaping @Sendable () -> Void) {
+        let queue = LoopQueue.of(self)
+        let handler = queue.atEnd { continuation.finish() }
+        continuation.onTermination = { _ in
+            queue.forget(handler: handler)
+            stopping()
+        }
+    }
+}
