@@ -240,28 +240,30 @@ static void replace_sources(void *info) {
 
 static void source_life(void) { run_in_callout(replace_sources); }
 
-static pthread_barrier_t ready;
+static pthread_barrier_t barrier;
 
-static void tell_ready(void *info) {
+/* The loop's thread stays in a callout, since when a waiting one runs is not the same every time. */
+static void stay(void *info) {
     (void)info;
-    pthread_barrier_wait(&ready);
+    pthread_barrier_wait(&barrier);
+    pthread_barrier_wait(&barrier);
+    RLStop(own);
 }
 
-static void *wait_with_timers(void *info) {
+static void *own_the_timers(void *info) {
     own = RLGetCurrent();
     fill();
-    run_in_callout(tell_ready);
+    run_in_callout(stay);
     return info;
 }
 
 static void timer_move_outside(void) {
     pthread_t thread;
-    pthread_barrier_init(&ready, NULL, 2);
-    pthread_create(&thread, NULL, wait_with_timers, NULL);
-    pthread_barrier_wait(&ready);
-    while (!RLIsWaiting(own)) sched_yield();
+    pthread_barrier_init(&barrier, NULL, 2);
+    pthread_create(&thread, NULL, own_the_timers, NULL);
+    pthread_barrier_wait(&barrier);
     for (; done < times; done++) RLTimerSetNextFireDate(timers[draw(LIVE)], far());
-    RLStop(own);
+    pthread_barrier_wait(&barrier);
     pthread_join(thread, NULL);
 }
 
