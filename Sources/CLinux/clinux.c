@@ -145,3 +145,15 @@ int rl_child_status(int pidfd, int reap, int *status) {
                                          : info.si_status | (info.si_code == CLD_DUMPED ? 0x80 : 0);
     return 1;
 }
+
+int rl_accept(int descriptor, struct sockaddr_storage *address, socklen_t *length) {
+    int mode = rl_set_nonblocking(descriptor);
+    int accepted;
+    do {
+        accepted = accept4(descriptor, (struct sockaddr *)address, length, SOCK_CLOEXEC);
+    } while (accepted < 0 && errno == EINTR);
+    int error = errno;
+    if (mode >= 0) rl_restore_mode(descriptor, mode);
+    errno = error;
+    return accepted;
+}

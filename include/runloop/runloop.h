@@ -6,6 +6,7 @@
  *   source.h    sources: signalled by the program, or by a file descriptor
  *   timer.h     timers
  *   filedescriptor.h  callbacks when a descriptor can be read or written
+ *   socket.h    sockets: listening, connecting, receiving, sending
  *   observer.h  callbacks at the stages of a run
  *   perform.h   functions queued for a loop; blocks.h: the same for blocks
  *   mainqueue.h libdispatch's main queue, served by the main loop
@@ -35,6 +36,7 @@
 #include "observer.h"
 #include "perform.h"
 #include "portcodes.h"
+#include "socket.h"
 #include "source.h"
 #include "timer.h"
 

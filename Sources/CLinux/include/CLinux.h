@@ -12,6 +12,7 @@
 #include <limits.h>
 #include <linux/futex.h>
 #include <linux/membarrier.h>
+#include <netinet/in.h>
 #include <poll.h>
 #include <pthread.h>
 #include <sched.h>
@@ -23,10 +24,12 @@
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/inotify.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/timerfd.h>
 #include <time.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include "CLinuxMessages.h"
@@ -168,6 +171,120 @@ static inline int rl_pidfd_open(pid_t process) { return (int)syscall(SYS_pidfd_o
 
 /* The status of an ended child, as wait(2) gives it: 1 and the status, 0 if it has not ended, -1 if there is none. */
 int rl_child_status(int pidfd, int reap, int *status) __attribute__((visibility("hidden")));
+
+/* What file a number names. 0, or -1. */
+static inline int rl_identify(int descriptor, uint64_t *device, uint64_t *inode) {
+    struct stat status;
+    if (fstat(descriptor, &status) != 0) return -1;
+    *device = (uint64_t)status.st_dev;
+    *inode = (uint64_t)status.st_ino;
+    return 0;
+}
+
+/* Sockets; their addresses are what struct sockaddr points to. */
+
+static inline int rl_sock_stream(void) { return SOCK_STREAM; }
+static inline int rl_sock_dgram(void) { return SOCK_DGRAM; }
+
+/* 1: a socket that is connected and ends; 0: another one; -1: no socket. */
+static inline int rl_socket_is_stream(int descriptor) {
+    int type;
+    socklen_t size = sizeof type;
+    if (getsockopt(descriptor, SOL_SOCKET, SO_TYPE, &type, &size) != 0) return -1;
+    return type == SOCK_STREAM || type == SOCK_SEQPACKET;
+}
+
+static inline int rl_socket_open(int family, int type, int protocol) {
+    return socket(family, type | SOCK_CLOEXEC, protocol);
+}
+
+/* The pending error of the socket, which is gone by that. */
+static inline int rl_socket_error(int descriptor) {
+    int error = 0;
+    socklen_t size = sizeof error;
+    return getsockopt(descriptor, SOL_SOCKET, SO_ERROR, &error, &size) == 0 ? error : 0;
+}
+
+static inline bool rl_socket_has_peer(int descriptor) {
+    struct sockaddr_storage address;
+    socklen_t size = sizeof address;
+    return getpeername(descriptor, (struct sockaddr *)&address, &size) == 0 || errno != ENOTCONN;
+}
+
+/* Whether nobody has begun to connect it: hung up, without an error, and without a peer. */
+static inline bool rl_socket_is_unconnected(int descriptor) {
+    struct pollfd request = {descriptor, POLLOUT, 0};
+    if (poll(&request, 1, 0) <= 0) return true;
+    return (request.revents & (POLLHUP | POLLERR)) == POLLHUP && !rl_socket_has_peer(descriptor);
+}
+
+static inline int rl_bind(int descriptor, const void *address, size_t length) {
+    return bind(descriptor, (const struct sockaddr *)address, (socklen_t)length);
+}
+
+/* 0, or an errno. */
+static inline int rl_connect(int descriptor, const void *address, size_t length) {
+    return connect(descriptor, (const struct sockaddr *)address, (socklen_t)length) == 0 ? 0 : errno;
+}
+
+static inline bool rl_is_nonblocking(int descriptor) {
+    int mode = fcntl(descriptor, F_GETFL);
+    return mode >= 0 && (mode & O_NONBLOCK) != 0;
+}
+
+/* The mode to be restored, or -1 if nothing was changed. */
+static inline int rl_set_nonblocking(int descriptor) {
+    int mode = fcntl(descriptor, F_GETFL);
+    if (mode < 0 || (mode & O_NONBLOCK) != 0 || fcntl(descriptor, F_SETFL, mode | O_NONBLOCK) != 0) return -1;
+    return mode;
+}
+
+static inline void rl_restore_mode(int descriptor, int mode) { fcntl(descriptor, F_SETFL, mode); }
+
+/* Takes a connection without ever waiting for one, though the descriptor may be in blocking mode and another process may
+ * be faster. The new descriptor, which is close-on-exec, or -1. */
+int rl_accept(int descriptor, struct sockaddr_storage *address, socklen_t *length) __attribute__((visibility("hidden")));
+
+/* What is there already. */
+static inline ssize_t rl_receive(int descriptor, void *bytes, size_t size, struct sockaddr_storage *address, socklen_t *length) {
+    ssize_t count;
+    do {
+        count = recvfrom(descriptor, bytes, size, MSG_DONTWAIT, (struct sockaddr *)address, length);
+    } while (count < 0 && errno == EINTR);
+    return count;
+}
+
+/* One send, without SIGPIPE; address may be NULL. */
+static inline ssize_t rl_send(int descriptor, const void *bytes, size_t length, const void *address, size_t address_length) {
+    ssize_t count;
+    do {
+        count = sendto(descriptor, bytes, length, MSG_NOSIGNAL, (const struct sockaddr *)address, (socklen_t)address_length);
+    } while (count < 0 && errno == EINTR);
+    return count;
+}
+
+static inline int rl_restore_send_timeout(int descriptor, const struct timeval *time) {
+    return setsockopt(descriptor, SOL_SOCKET, SO_SNDTIMEO, time, sizeof *time);
+}
+
+/* At least a microsecond, because 0 is for ever. The former limit in *old. */
+static inline int rl_set_send_timeout(int descriptor, double seconds, struct timeval *old) {
+    socklen_t size = sizeof *old;
+    if (getsockopt(descriptor, SOL_SOCKET, SO_SNDTIMEO, old, &size) != 0) return -1;
+    struct timeval time = {100000000, 0};
+    if (seconds < 100000000) {
+        time.tv_sec = (time_t)seconds;
+        time.tv_usec = (suseconds_t)((seconds - (double)time.tv_sec) * 1e6);
+        if (time.tv_sec == 0 && time.tv_usec == 0) time.tv_usec = 1;
+    }
+    return rl_restore_send_timeout(descriptor, &time);
+}
+
+/* As poll(2); milliseconds beyond its range are cut. */
+static inline int rl_wait_writable(int descriptor, int64_t milliseconds) {
+    struct pollfd request = {descriptor, POLLOUT, 0};
+    return poll(&request, 1, milliseconds > 1000000000 ? 1000000000 : (int)milliseconds);
+}
 
 static inline int rl_format_double(char *text, size_t size, double value) { return snprintf(text, size, "%.6f", value); }
 

@@ -31,6 +31,7 @@ public func RLRelease(_ obj: UnsafeRawPointer?) {
     case .observer: object.cast(to: Observer.self).release()
     case .timer: object.cast(to: Timer.self).release()
     case .fileDescriptor: object.cast(to: FileDescriptor.self).release()
+    case .socket: object.cast(to: Socket.self).release()
     case .foreignRun: object.cast(to: ForeignRun.self).release()
     case .machPort: object.cast(to: MachPort.self).release()
     case .messagePort: object.cast(to: MessagePort.self).release()

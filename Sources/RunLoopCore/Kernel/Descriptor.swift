@@ -26,9 +26,16 @@ func isCounter(_ descriptor: Int32) -> Bool {
 
 /// What of `wanted` the descriptor is ready for now; nothing if the number is closed.
 func readiness(of descriptor: Int32, _ wanted: Readiness) -> Readiness {
+    Readiness(events: eventsNow(of: descriptor, wanted) ?? 0).intersection(wanted)
+}
+
+/// The same as bits of epoll(7), with hang-up and error; nil if the kernel does not tell, as with a limit of no descriptors.
+func eventsNow(of descriptor: Int32, _ wanted: Readiness) -> UInt32? {
     var request = pollfd(fd: descriptor, events: Int16(wanted.events), revents: 0)
-    guard poll(&request, 1, 0) > 0, Int32(request.revents) & POLLNVAL == 0 else { return [] }
-    return Readiness(events: UInt32(UInt16(bitPattern: request.revents))).intersection(wanted)
+    let count = poll(&request, 1, 0)
+    if count < 0 { return nil }
+    guard count > 0, Int32(request.revents) & POLLNVAL == 0 else { return 0 }
+    return UInt32(UInt16(bitPattern: request.revents))
 }
 
 /// Takes the count of an eventfd or timerfd without ever blocking. False if there was none, because somebody else took it.

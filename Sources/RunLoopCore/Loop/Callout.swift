@@ -25,6 +25,15 @@ func callOutFileDescriptor(
 }
 
 @inline(never)
+func callOutSocket(
+    _ callout: SocketFunction, _ socket: OpaquePointer, _ type: UInt, _ address: OpaquePointer?, _ data: UnsafeRawPointer?,
+    _ info: UnsafeMutableRawPointer?
+) {
+    callout(socket, type, address, data, info)
+    rl_compiler_barrier()
+}
+
+@inline(never)
 func callOutTimer(_ callout: TimerFunction, _ timer: OpaquePointer, _ info: UnsafeMutableRawPointer?) {
     callout(timer, info)
     rl_compiler_barrier()

@@ -176,4 +176,13 @@ extension RunLoop {
         for index in 0..<loop.pointee.watching.count where loop.pointee.watching[index].pointee.info == info { count += 1 }
         return count
     }
+
+    /// For the handler of a watch that cannot do its work now: its descriptor is not looked at for 0.1 s.
+    static func deferServedWatch() {
+        guard let loop = rl_thread_loop_get()?.assumingMemoryBound(to: RunLoop.self), let frame = loop.pointee.frame else { return }
+        let source = loop.pointee.watching[loop.pointee.watching.count - 1]
+        loop.lock()
+        frame.pointee.mode.pointee.ports.putOff(source, until: Clock.now() + 100_000_000)
+        loop.unlock()
+    }
 }

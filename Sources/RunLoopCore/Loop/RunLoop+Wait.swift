@@ -44,6 +44,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
                 if !timersDue { nextTimer = mode.pointee.timers.nextWake() }
             }
             let allPortsTold = !hasPorts || mode.pointee.ports.retry()
+            let nextDeferred = hasPorts ? mode.pointee.ports.nextDeferred { readClock(frame) } : Clock.never
             let epoll = mode.pointee.ports.epoll
             let hasSteady = hasPorts && mode.pointee.ports.hasSteady
             let prefersSteady = hasSteady && mode.pointee.ports.prefersSteady
@@ -71,7 +72,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
             }
 
             // Nothing yet: sleep. The state goes from awake to asleep only if nobody said anything since `word` was read.
-            var until = Swift.min(frame.pointee.deadline, nextTimer)
+            var until = Swift.min(frame.pointee.deadline, nextTimer, nextDeferred)
             if !allPortsTold {
                 // Without a set the queue is looked at by itself, as often as a set is tried for.
                 if servesMainQueue && !epoll.isOpen && MainQueue.isReady { return serveMainQueue(frame) }

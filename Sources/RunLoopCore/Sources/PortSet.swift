@@ -21,6 +21,8 @@ struct PortSet {
     private var steady: IndexQueue
     /// Whether the last event was one of those: the next is the kernel's, if it has one.
     private var servedSteady: Bool
+    /// When slots that were put off are looked at again; 0: there are none.
+    private var deferredUntil: Int64
     /// The main dispatch queue's eventfd, while the mode serves that queue.
     private var mainQueue: State
 
@@ -57,6 +59,8 @@ struct PortSet {
         static var edge: Marks { Marks(rawValue: 1) }
         /// The slot is in `steady`.
         static var queued: Marks { Marks(rawValue: 2) }
+        /// Nothing is of interest until `deferredUntil`.
+        static var deferred: Marks { Marks(rawValue: 4) }
     }
 
     /// Zeroed memory is right but for the descriptor.
@@ -134,6 +138,7 @@ struct PortSet {
     @inline(__always)
     private func interest(of member: SourcePointer, _ index: Int) -> Readiness {
         guard member.isWatch else { return slots![index].state == .steady ? [] : .read }
+        if slots![index].marks.contains(.deferred) { return [] }
         return member.watch.pointee.flags.load(ordering: .relaxed) & WatchFlags.stale == 0 ? member.interest : []
     }
 
@@ -284,22 +289,72 @@ struct PortSet {
         servedSteady = false
         if isPlain(index) { return .read }
         let wanted = wanted(index)
-        var useful = Readiness(events: events).intersection(wanted)
+        var useful = seen(events, index)
         if useful.isEmpty {
             setAside(index, wanted, events)
             return nil
         }
         if mustLook(index) {
-            useful = readiness(of: Int32(index), wanted)
+            useful = seen(eventsNow(of: Int32(index), wanted) ?? events, index)
             if useful.isEmpty {
-                // Taken by another thread, or an event of the file that the number named before.
-                arm(index, wanted)
+                // Taken by another thread, or an event of the file that the number named before. Edge triggered it cannot come
+                // for ever, and the next event that is of use changes that.
+                if slots![index].marks.contains(.edge) { return nil }
+                arm(index, wanted, edge: true)
                 if slots![index].state == .gone { rebuild() }
                 return nil
             }
         }
         if slots![index].marks.contains(.edge) { arm(index, wanted) }
         return useful
+    }
+
+    /// What of the kernel's bits somebody is waiting for.
+    private func seen(_ events: UInt32, _ index: Int) -> Readiness {
+        var all: Readiness = []
+        for place in 0..<slots![index].members.count {
+            let member = slots![index].members[place]
+            let flags = member.isWatch ? member.watch.pointee.flags.load(ordering: .relaxed) : 0
+            all.formUnion(SourcePointer.seen(events, interest(of: member, index), flags, Int32(index)))
+        }
+        return all
+    }
+
+    // MARK: Putting off
+
+    /// Looks no more at the number of a watch until then. For a handler that cannot do its work now.
+    mutating func putOff(_ source: SourcePointer, until: Int64) {
+        let index = Int(source.pointee.port.load(ordering: .relaxed))
+        guard index >= 0 && index < capacity && slots![index].members.contains(source) else { return }
+        slots![index].marks.insert(.deferred)
+        if deferredUntil == 0 { deferredUntil = until }
+    }
+
+    /// When to look at what was put off; that is done now if it is time.
+    mutating func nextDeferred(_ now: () -> Int64) -> Int64 {
+        guard deferredUntil != 0 else { return Clock.never }
+        if now() < deferredUntil { return deferredUntil }
+        deferredUntil = 0
+        for index in 0..<capacity where slots![index].marks.contains(.deferred) {
+            slots![index].marks.remove(.deferred)
+            if slots![index].state == .registered { arm(index, wanted(index)) }
+        }
+        return Clock.never
+    }
+
+    /// Forgets what the kernel was told of a number and tells it again.
+    mutating func registerAnew(_ source: SourcePointer, in mode: ModePointer) -> Bool {
+        let index = Int(source.pointee.port.load(ordering: .relaxed))
+        guard index >= 0 && index < capacity && slots![index].members.contains(source) else { return false }
+        source.watch.pointee.flags.bitwiseAnd(~WatchFlags.stale, ordering: .relaxed)
+        if slots![index].state == .waiting || slots![index].state == .idle { return false }
+        slots![index].generation &+= 1
+        slots![index].state = .waiting
+        unregistered += 1
+        guard mode.pointee.loop.pointee.threadAlive.load(ordering: .relaxed) else { return false }
+        let wasOpen = epoll.isOpen
+        _ = register(index)
+        return !wasOpen || slots![index].state != .registered
     }
 
     /// Nobody is interested in what the kernel reports. What it reports whatever it is asked for, hang-up and error, would come

@@ -32,6 +32,11 @@ enum WatchFlags {
     static var owned: UInt32 { 1 << 0 }
     /// The number names another file than it did when the source was added. Cleared by the next Add.
     static var stale: UInt32 { 1 << 1 }
+    /// Readable is data alone, not hang-up or an error: there is nothing to accept then.
+    static var onlyInput: UInt32 { 1 << 2 }
+    /// Writable means that a connect is over: a socket that nobody has begun to connect, which is writable and hung up, is not
+    /// ready (S-SOCK-30).
+    static var connects: UInt32 { 1 << 3 }
 }
 
 /// What a descriptor is ready for, as select sees it (S-SOCK-51).
@@ -68,7 +73,8 @@ extension UnsafeMutablePointer where Pointee == Source {
     /// interest, if it does; it must live as long as the info.
     static func makeWatch(
         descriptor: Int32, order: Int, info: UnsafeMutableRawPointer?, functions: SourceFunctions, interest: Readiness,
-        word: UnsafePointer<Atomic<UInt32>>? = nil, owned: Bool = false, handler: @escaping WatchHandler
+        word: UnsafePointer<Atomic<UInt32>>? = nil, owned: Bool = false, options: UInt32 = 0,
+        handler: @escaping WatchHandler
     ) -> SourcePointer {
         var functions = functions
         functions.watch = handler
@@ -78,7 +84,7 @@ extension UnsafeMutablePointer where Pointee == Source {
         let watch = source.watch
         watch.pointee.word = word ?? withUnsafePointer(to: watch.pointee.ownWord) { $0 }
         if word == nil { watch.pointee.ownWord.store(interest.rawValue, ordering: .relaxed) }
-        watch.pointee.flags.store(owned ? WatchFlags.owned : 0, ordering: .relaxed)
+        watch.pointee.flags.store(options | (owned ? WatchFlags.owned : 0), ordering: .relaxed)
         return source
     }
 
@@ -108,9 +114,31 @@ extension UnsafeMutablePointer where Pointee == Source {
         return Readiness(rawValue: old & ready.rawValue)
     }
 
+    /// What of `interest` a watch with these flags sees in bits of epoll(7).
+    static func seen(_ events: UInt32, _ interest: Readiness, _ flags: UInt32, _ descriptor: Int32) -> Readiness {
+        var ready = Readiness(events: events).intersection(interest)
+        if flags & WatchFlags.onlyInput != 0 && events & EPOLLIN.rawValue == 0 { ready.remove(.read) }
+        if flags & WatchFlags.connects != 0 && ready.contains(.write) && events & (EPOLLHUP.rawValue | EPOLLERR.rawValue) == EPOLLHUP.rawValue
+            && !rl_socket_has_peer(descriptor)
+        {
+            ready.remove(.write)
+        }
+        return ready
+    }
+
+    /// Registers the number with the kernel once more, wherever it is watched, because it may name another file now.
+    func registerAnew() {
+        forEachModeOfLoops { $0.pointee.ports.registerAnew(self, in: $0) }
+    }
+
     /// Tells the modes that hold the watch. A loop that takes bits of a registration back reads the interest under its lock, and
     /// this takes that lock after the interest has changed: one of the two arms the registration.
     func interestGrew() {
+        forEachModeOfLoops { $0.pointee.ports.interestGrew(of: self, in: $0) }
+    }
+
+    /// Calls the body with each mode that holds the watch, under the lock of its loop; true: the loop has to look again.
+    private func forEachModeOfLoops(_ body: (ModePointer) -> Bool) {
         forEachLink { link in
             // The loop may be gone by now; its memory and lock are not, and the second look tells.
             guard let loop = link.pointee.loop.load(ordering: .acquiring) else { return }
@@ -119,7 +147,7 @@ extension UnsafeMutablePointer where Pointee == Source {
             var unseen = false
             for index in 0..<link.pointee.modes.count {
                 let mode = link.pointee.modes[index]
-                if mode.pointee.ports.interestGrew(of: self, in: mode) { unseen = true }
+                if body(mode) { unseen = true }
             }
             loop.unlock()
             if unseen { loop.lookAgainIfForeign() }

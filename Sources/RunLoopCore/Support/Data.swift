@@ -4,7 +4,8 @@ import Synchronization
 /// Immutable bytes with a reference count. The bytes follow the record in memory, or are a mapped file.
 struct Data: ~Copyable {
     let header: ObjectHeader
-    let length: Int
+    /// Fixed once the object is given to anybody.
+    var length: Int
     /// Pages of a file, unmapped with the object; nil: the bytes are behind the record.
     let mapping: UnsafeMutableRawPointer?
 }
@@ -41,6 +42,22 @@ extension UnsafeMutablePointer where Pointee == Data {
         data.initialize(to: Data(header: ObjectHeader(type: Atomic(0), references: Atomic(0)), length: length, mapping: pages))
         data.initializeHeader()
         return data
+    }
+
+    /// Room for bytes that are yet to come; what is there is not set.
+    static func makeRoom(_ length: Int) -> DataPointer? {
+        guard let memory = malloc(MemoryLayout<Data>.stride + length) else { return nil }
+        let data = memory.assumingMemoryBound(to: Data.self)
+        data.initialize(to: Data(header: ObjectHeader(type: Atomic(0), references: Atomic(0)), length: length, mapping: nil))
+        data.initializeHeader()
+        return data
+    }
+
+    /// The same data, which nobody has seen yet, with fewer bytes.
+    func shrunk(to length: Int) -> DataPointer {
+        pointee.length = length
+        guard let memory = realloc(UnsafeMutableRawPointer(self), MemoryLayout<Data>.stride + length) else { return self }
+        return memory.assumingMemoryBound(to: Data.self)
     }
 
     var bytes: UnsafeMutableRawPointer { pointee.mapping ?? UnsafeMutableRawPointer(self) + MemoryLayout<Data>.stride }

@@ -13,6 +13,7 @@ enum Description {
         case .observer: describe(cast(object, to: Observer.self), &text)
         case .timer: describe(cast(object, to: Timer.self), &text)
         case .fileDescriptor: describe(cast(object, to: FileDescriptor.self), &text)
+        case .socket: describe(cast(object, to: Socket.self), &text)
         case .foreignRun: describe(cast(object, to: ForeignRun.self), &text)
         case .machPort: describe(cast(object, to: MachPort.self), &text)
         case .messagePort: describe(cast(object, to: MessagePort.self), &text)
@@ -168,6 +169,21 @@ enum Description {
         text.append(isValid)
         let context = port.pointee.local.context
         describeInfo(isValid ? context.info : nil, isValid ? context.copyDescription : nil, &text)
+    }
+
+    private static func describe(_ socket: SocketPointer, _ text: inout TextBuffer) {
+        begin("RLSocket", socket, &text)
+        let isValid = socket.isValid
+        text.append("descriptor = ")
+        text.append(Int(socket.native))
+        text.append(", callback types = 0x")
+        text.append(socket.pointee.types, radix: 16)
+        text.append(", flags = 0x")
+        text.append(socket.pointee.flags.load(ordering: .relaxed), radix: 16)
+        text.append(", valid = ")
+        text.append(isValid)
+        let functions = socket.pointee.callbacks.pointee.functions
+        describeInfo(isValid ? socket.pointee.info : nil, isValid ? functions.copyDescription : nil, &text)
     }
 
     /// The client's words are printed as they are: it gave them for this (S-ARG-8).

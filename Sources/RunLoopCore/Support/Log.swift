@@ -10,6 +10,7 @@ enum LoggedOnce: UInt32 {
     case performOnEndedMain = 3
     case runOfPseudoMode = 4
     case noDescriptor = 5
+    case noDescriptorToAccept = 8
     case foreignRunOfPseudoMode = 6
     case foreignRunOnOtherThread = 7
     case invalidationCallBackOfDeadPort = 12

@@ -12,6 +12,7 @@ enum ObjectType: UInt32 {
     case timer = 5
     case fileDescriptor = 6
     case messagePort = 8
+    case socket = 9
     case foreignRun = 12
     case machPort = 7
 }

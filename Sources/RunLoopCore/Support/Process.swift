@@ -51,6 +51,10 @@ struct Process: ~Copyable {
     var messagePorts: MessagePortPointer?
     /// What watches for the end of their peers, nil if nothing is watched. Guarded by `messagePortLock`.
     var messagePortMonitor: UnsafeMutablePointer<MessagePortMonitor>?
+    /// The valid sockets by descriptor. Guarded by `registryLock`.
+    var sockets: SocketTable
+    /// `RLSocketSetDefaultNameRegistryPortNumber`, xor the number it has at first.
+    let nameRegistryPort: Atomic<UInt16>
     /// The key whose destructor tells of a thread's end.
     var threadKey: pthread_key_t
     /// What the lines of the log go to; nil: standard error. Guarded by `logLock`.

@@ -1,0 +1,137 @@
+import CLinux
+import Synchronization
+
+/// Room for an address of any family, as the kernel fills it in.
+struct SocketAddress {
+    var bytes = sockaddr_storage()
+    var length = socklen_t(MemoryLayout<sockaddr_storage>.size)
+
+    /// Data with the address. That of a Unix socket ends with its path (S-SOCK-40).
+    func copy() -> DataPointer {
+        withUnsafeBytes(of: bytes) { bytes in
+            let length = min(Int(length), bytes.count)
+            return DataPointer.make(bytes.baseAddress!, SocketAddress.trimmed(bytes.baseAddress!, length))!
+        }
+    }
+
+    /// The length of an address without what follows the path of a Unix one. Names in the abstract space have no such end.
+    static func trimmed(_ address: UnsafeRawPointer, _ length: Int) -> Int {
+        let start = MemoryLayout<sa_family_t>.size
+        guard length > start, address.loadUnaligned(as: sa_family_t.self) == sa_family_t(AF_UNIX) else { return length }
+        let path = (address + start).assumingMemoryBound(to: CChar.self)
+        let used = strnlen(path, length - start)
+        return used == 0 ? length : min(length, start + used + 1)
+    }
+}
+
+/// Values of `RLSocketError`.
+enum SocketResult: Int {
+    case success = 0
+    case error = -1
+    case timeout = -2
+}
+
+/// Addresses, connecting and sending.
+extension UnsafeMutablePointer where Pointee == Socket {
+    /// `RLSocketSetAddress`: bind, and listen if that goes (S-SOCK-38).
+    func setAddress(_ address: UnsafeRawPointer?, _ length: Int) -> SocketResult {
+        guard let address, length > 0, isStillOpen() else { return .error }
+        guard rl_bind(native, address, SocketAddress.trimmed(address, length)) == 0 else { return .error }
+        _ = listen(native, 256)
+        tellSource()
+        return .success
+    }
+
+    /// `RLSocketConnectToAddress` (S-SOCK-41 to 44).
+    func connect(_ address: UnsafeRawPointer?, _ length: Int, timeout: Double) -> SocketResult {
+        guard let address, length > 0, isStillOpen() else { return .error }
+        let descriptor = native
+        let length = SocketAddress.trimmed(address, length)
+        // NaN waits like a long time.
+        let waits = timeout == 0
+        var mode: Int32 = -1
+        if !waits { mode = rl_set_nonblocking(descriptor) }
+        var error = rl_connect(descriptor, address, length)
+        if error == EINTR { error = EINPROGRESS }
+        var result = SocketResult.success
+        if error == EINPROGRESS || error == EALREADY {
+            if waits && !rl_is_nonblocking(descriptor) {
+                result = finishConnect(descriptor, until: Clock.never)  // A signal ended the call, not the connect.
+            } else if !waits && !(timeout < 0) {
+                let seconds = timeout < Clock.longestInterval ? timeout : Clock.longestInterval
+                result = finishConnect(descriptor, until: Clock.now() + Clock.nanoseconds(seconds))
+            }
+        } else if error != 0 {
+            result = .error
+        }
+        if mode >= 0 { rl_restore_mode(descriptor, mode) }
+        // Before there was a connect to wait for, the registration may have been set aside.
+        tellSource()
+        return result
+    }
+
+    private func finishConnect(_ descriptor: Int32, until end: Int64) -> SocketResult {
+        while true {
+            let now = Clock.now()
+            let ready = rl_wait_writable(descriptor, end == Clock.never ? -1 : Swift.max(0, (end - now + 999_999) / 1_000_000))
+            if ready > 0 { return rl_socket_error(descriptor) == 0 ? .success : .error }
+            // Interrupted, or too long a time for one call: each turn waits for what is left.
+            if ready < 0 && rl_errno() != EINTR { return .error }
+            if end != Clock.never && Clock.now() >= end { return .timeout }
+        }
+    }
+
+    /// `RLSocketSendData`: one send, which may be short (S-SOCK-45 to 47).
+    func send(
+        to address: UnsafeRawPointer?, _ addressLength: Int, _ bytes: UnsafeRawPointer?, _ length: Int, timeout: Double
+    ) -> SocketResult {
+        guard isStillOpen() else { return .error }
+        let descriptor = native
+        let length = bytes == nil ? 0 : length
+        let addressLength = address.map { SocketAddress.trimmed($0, addressLength) } ?? 0
+        var old = timeval()
+        let limits = timeout > 0 && rl_set_send_timeout(descriptor, timeout, &old) == 0
+        let sent = rl_send(descriptor, bytes, length, address, addressLength)
+        if limits { rl_restore_send_timeout(descriptor, &old) }
+        return sent > 0 || (sent == 0 && length == 0 && !pointee.isStream) ? .success : .error
+    }
+
+    /// The own address, retained; asked of the kernel once (S-SOCK-48).
+    func copyAddress() -> DataPointer? {
+        guard isStillOpen() else { return nil }
+        return cached({ $0.pointee.address }, { $0.pointee.address = $1 }) { getsockname($0, $1, $2) }
+    }
+
+    func copyPeerAddress() -> DataPointer? {
+        guard isValid else { return nil }
+        return cached({ $0.pointee.peerAddress }, { $0.pointee.peerAddress = $1 }) { getpeername($0, $1, $2) }
+    }
+
+    private func cached(
+        _ get: (SocketPointer) -> DataPointer?, _ set: (SocketPointer, DataPointer) -> Void,
+        _ ask: (Int32, UnsafeMutablePointer<sockaddr>, UnsafeMutablePointer<socklen_t>) -> Int32
+    ) -> DataPointer? {
+        process.pointee.registryLock.lockWord()
+        let known = get(self)
+        known?.retain()
+        process.pointee.registryLock.unlockWord()
+        if let known { return known }
+        var storage = SocketAddress()
+        let result = withUnsafeMutablePointer(to: &storage.bytes) { bytes in
+            bytes.withMemoryRebound(to: sockaddr.self, capacity: 1) { ask(native, $0, &storage.length) }
+        }
+        guard result == 0 else { return nil }
+        let made = storage.copy()
+        process.pointee.registryLock.lockWord()
+        if let other = get(self) {
+            other.retain()
+            process.pointee.registryLock.unlockWord()
+            made.release()
+            return other
+        }
+        set(self, made)
+        made.retain()
+        process.pointee.registryLock.unlockWord()
+        return made
+    }
+}

@@ -1,0 +1,235 @@
+import CLinux
+import Synchronization
+
+/// Enabling and reporting.
+extension UnsafeMutablePointer where Pointee == Socket {
+    // MARK: Enabling
+
+    /// S-SOCK-35: only types it has, and only while it is valid and scheduled.
+    func enable(_ types: UInt) {
+        guard pointee.scheduled.load(ordering: .sequentiallyConsistent) > 0 else { return }
+        let bits = stateBits(types)
+        change(tellingSource: nil) { $0 | bits }
+    }
+
+    func disable(_ types: UInt) {
+        guard pointee.scheduled.load(ordering: .sequentiallyConsistent) > 0 else { return }
+        var bits = stateBits(types)
+        if bits & SocketState.read != 0 { bits |= SocketState.readAgain }
+        if bits & SocketState.write != 0 { bits |= SocketState.writeAgain }
+        change(tellingSource: nil) { $0 & ~bits }
+    }
+
+    private func stateBits(_ types: UInt) -> UInt32 {
+        let types = types & pointee.types
+        var bits: UInt32 = 0
+        if types & SocketType.readKinds != 0 { bits |= SocketState.read }
+        if types & SocketType.write != 0 { bits |= SocketState.write }
+        if types & SocketType.connect != 0 { bits |= SocketState.connect }
+        return bits
+    }
+
+    /// Changes the state of a valid socket; if it is interested in more by that, its source learns of it.
+    private func change(tellingSource known: SourcePointer?, _ body: (UInt32) -> UInt32) {
+        var state = pointee.state.load(ordering: .relaxed)
+        var desired: UInt32
+        repeat {
+            if state & SocketState.invalid != 0 { return }
+            desired = SocketState.aligned(body(state))
+        } while !pointee.state.replace(&state, by: desired)
+        guard desired & ~state & SocketState.interest != 0 else { return }
+        if let known { return known.interestGrew() }
+        tellSource()
+    }
+
+    /// Makes the kernel look anew.
+    func tellSource() {
+        guard let source = source() else { return }
+        source.interestGrew()
+        source.release()
+    }
+
+    /// The source came into a mode: the first one enables everything (S-SOCK-19).
+    func wasScheduled() {
+        if pointee.scheduled.wrappingAdd(1, ordering: .sequentiallyConsistent).oldValue == 0 { enable(.max) }
+    }
+
+    func wasCancelled() {
+        guard pointee.scheduled.wrappingSubtract(1, ordering: .sequentiallyConsistent).newValue == 0 else { return }
+        let all = SocketState.read | SocketState.write | SocketState.connect | SocketState.readAgain | SocketState.writeAgain
+        change(tellingSource: nil) { $0 & ~all }
+    }
+
+    // MARK: Reporting
+
+    /// The types that one perform reports.
+    private struct Claim {
+        var connects = false
+        var reads = false
+        var writes = false
+    }
+
+    /// Calls the client for what is ready and enabled: Connect, then the read kind, then Write (S-SOCK-22). Loop's thread.
+    func report(_ ready: Readiness) -> Bool {
+        guard let claim = claim(ready), let loop = rl_thread_loop_get()?.assumingMemoryBound(to: RunLoop.self) else { return false }
+        let source = loop.pointee.watching[loop.pointee.watching.count - 1]
+        // The bracket of S-SOCK-14. Without it the context's own reference serves, and an Invalidate elsewhere waits for it.
+        let functions = pointee.callbacks.pointee.functions
+        var info = pointee.info
+        if let retain = functions.retain {
+            info = UnsafeMutableRawPointer(mutating: callOutRetain(retain, info))
+            endUse()
+        }
+        var isHandled = false
+        var writes = claim.writes
+        if claim.connects {
+            let failed = reportConnect(info)
+            // S-SOCK-32: the failure was told, no Write follows.
+            if failed { writes = false }
+            isHandled = true
+        }
+        if claim.reads && isValid && reportRead(info) { isHandled = true }
+        if writes && isValid {
+            call(SocketType.write, nil, nil, info)
+            isHandled = true
+        }
+        finish(claim, source)
+        if functions.retain != nil {
+            if let release = functions.release { callOutRelease(release, info) }
+        } else {
+            endUse()
+        }
+        return isHandled
+    }
+
+    /// Switches off what is to be reported, so that no nested run and no other loop reports it too. nil: nothing.
+    private func claim(_ ready: Readiness) -> Claim? {
+        var state = pointee.state.load(ordering: .relaxed)
+        var desired: UInt32
+        var claim: Claim
+        let isDecided = ready.contains(.write) && state & SocketState.connected == 0 ? isConnectDecided() : true
+        repeat {
+            if state & SocketState.invalid != 0 { return nil }
+            claim = Claim()
+            desired = state
+            if ready.contains(.write) && isDecided {
+                if state & (SocketState.connect | SocketState.connected) == SocketState.connect {
+                    claim.connects = true
+                    desired = desired & ~SocketState.connect | SocketState.connected
+                }
+                if state & SocketState.write != 0 {
+                    claim.writes = true
+                    desired = desired & ~SocketState.write | SocketState.writeAgain
+                }
+            }
+            if ready.contains(.read) && state & SocketState.read != 0 {
+                claim.reads = true
+                desired = desired & ~SocketState.read | SocketState.readAgain
+            }
+            if desired == state { return nil }
+            desired = SocketState.aligned(desired) + SocketState.use
+        } while !pointee.state.replace(&state, by: desired)
+        return claim
+    }
+
+    /// Switches on what the flags say, unless the callback switched it off (S-SOCK-34).
+    private func finish(_ claim: Claim, _ source: SourcePointer) {
+        let flags = pointee.flags.load(ordering: .relaxed)
+        let types = pointee.types
+        change(tellingSource: source) { state in
+            var state = state
+            if claim.reads {
+                if state & SocketState.readAgain != 0 && flags & types & SocketType.readKinds != 0 { state |= SocketState.read }
+                state &= ~SocketState.readAgain
+            }
+            if claim.writes {
+                if state & SocketState.writeAgain != 0 && flags & SocketType.write != 0 { state |= SocketState.write }
+                state &= ~SocketState.writeAgain
+            }
+            return state
+        }
+    }
+
+    private func endUse() {
+        let state = pointee.state.wrappingSubtract(SocketState.use, ordering: .sequentiallyConsistent).newValue
+        if state & (SocketState.uses | SocketState.releasePending) == SocketState.releasePending { releaseInfo() }
+    }
+
+    private func call(_ type: UInt, _ address: DataPointer?, _ data: UnsafeRawPointer?, _ info: UnsafeMutableRawPointer?) {
+        if let callout = pointee.callout { callOutSocket(callout, handle, type, address?.handle, data, info) }
+    }
+
+    /// A socket that nobody has begun to connect is writable and hung up, which says nothing of a connect (S-SOCK-30).
+    private func isConnectDecided() -> Bool { !rl_socket_is_unconnected(native) }
+
+    /// True if it failed and the client was told so.
+    private func reportConnect(_ info: UnsafeMutableRawPointer?) -> Bool {
+        var error: Int32 = 0
+        // S-SOCK-37: who leaves errors reads them himself.
+        if pointee.flags.load(ordering: .relaxed) & SocketFlags.leaveErrors == 0 { error = rl_socket_error(native) }
+        if error == 0 {
+            call(SocketType.connect, nil, nil, info)
+        } else {
+            call(SocketType.connect, nil, &error, info)
+        }
+        return error != 0
+    }
+
+    private func reportRead(_ info: UnsafeMutableRawPointer?) -> Bool {
+        switch readKind {
+        case SocketType.accept: return reportAccept(info)
+        case SocketType.data: return reportData(info)
+        default:
+            call(SocketType.read, nil, nil, info)
+            return true
+        }
+    }
+
+    private func reportAccept(_ info: UnsafeMutableRawPointer?) -> Bool {
+        var storage = SocketAddress()
+        var accepted = rl_accept(native, &storage.bytes, &storage.length)
+        guard accepted >= 0 else {
+            switch rl_errno() {
+            case EMFILE, ENFILE, ENOBUFS, ENOMEM:
+                Log.once(.noDescriptorToAccept, "RLSocket", ": no descriptor for a connection; trying again")
+                RunLoop.deferServedWatch()
+            default: break
+            }
+            return false
+        }
+        guard pointee.callout != nil else {
+            close(accepted)
+            return true
+        }
+        let address = storage.copy()
+        call(SocketType.accept, address, &accepted, info)
+        address.release()
+        return true
+    }
+
+    /// Receives one chunk or one datagram (S-SOCK-25 to 27).
+    private func reportData(_ info: UnsafeMutableRawPointer?) -> Bool {
+        let size = pointee.isStream ? 32768 : 65535
+        var storage = SocketAddress()
+        guard var data = DataPointer.makeRoom(size) else { return false }
+        var count = rl_receive(native, data.bytes, size, &storage.bytes, &storage.length)
+        var isOver = pointee.isStream && count == 0
+        if count < 0 {
+            let error = rl_errno()
+            let isNothing = error == EAGAIN || error == EWOULDBLOCK || (!pointee.isStream && error != ENOTSOCK)
+            if isNothing {
+                data.release()
+                return false
+            }
+            isOver = error != ENOTSOCK
+            count = 0
+        }
+        data = data.shrunk(to: count)
+        let address = (pointee.isStream ? copyPeerAddress() : storage.copy()) ?? DataPointer.make(nil, 0)!
+        call(SocketType.data, address, UnsafeRawPointer(data), info)
+        address.release()
+        data.release()
+        if isOver { invalidate() }
+        return true
+    }
+}

@@ -1,0 +1,263 @@
+import CLinux
+import Synchronization
+
+typealias SocketFunction = @convention(c) (
+    OpaquePointer?, RLSocketType, OpaquePointer?, UnsafeRawPointer?, UnsafeMutableRawPointer?
+) -> Void
+typealias RLSocketType = UInt
+
+/// A client's descriptor with callbacks for reading, accepting or receiving, for writing, and for the end of a connect.
+///
+/// It lives until it is invalidated: the table of sockets, by number, has a reference to it, and so has its source. What is
+/// enabled and what its source, a watch, is interested in are one word, so that a report claims what it reports with one
+/// exchange; while a callback is on the stack its type is off. No lock is held while anything is read or sent.
+struct Socket: ~Copyable {
+    let header: ObjectHeader
+    /// Bits of `SocketState`. Changed by read-modify-write, each time with `interest` brought into line.
+    let state: Atomic<UInt32>
+    /// -1 once it is invalid.
+    let descriptor: Atomic<Int32>
+    /// `RLSocketSetSocketFlags`.
+    let flags: Atomic<UInt>
+    /// Modes of loops that its source is in.
+    let scheduled: Atomic<Int32>
+    /// The callback types: one for reading, Connect, Write.
+    let types: UInt
+    let callout: SocketFunction?
+    let info: UnsafeMutableRawPointer?
+    /// `retain`, `release` and `copyDescription`, shared by all objects that have the same.
+    let callbacks: CallbacksPointer
+    /// Stream sockets and their like, which are connected and end; not datagrams, and not what is no socket.
+    let isStream: Bool
+    /// The file that the number named when the object was made.
+    let file: FileIdentity
+
+    /// The source, with a reference. Guarded by the registry's lock.
+    var source: SourcePointer?
+    /// Addresses once they were asked for. Guarded by the registry's lock.
+    var address: DataPointer?
+    var peerAddress: DataPointer?
+}
+
+typealias SocketPointer = UnsafeMutablePointer<Socket>
+
+enum SocketType {
+    static var read: UInt { 1 }
+    static var accept: UInt { 2 }
+    static var data: UInt { 3 }
+    static var readKinds: UInt { 3 }
+    static var connect: UInt { 4 }
+    static var write: UInt { 8 }
+}
+
+enum SocketFlags {
+    static var leaveErrors: UInt { 64 }
+    static var closeOnInvalidate: UInt { 128 }
+}
+
+enum SocketState {
+    /// `Readiness` of interest: follows from the bits below.
+    static var interest: UInt32 { 3 }
+    /// Enabled types.
+    static var read: UInt32 { 1 << 4 }
+    static var write: UInt32 { 1 << 5 }
+    static var connect: UInt32 { 1 << 6 }
+    /// The Connect callback was made, or there is nothing to connect.
+    static var connected: UInt32 { 1 << 7 }
+    /// Types whose callback is on the stack and that are enabled after it if the flags say so.
+    static var readAgain: UInt32 { 1 << 8 }
+    static var writeAgain: UInt32 { 1 << 9 }
+    static var invalid: UInt32 { 1 << 10 }
+    /// An Invalidate left the release of the context to the last report that uses it (S-THR-8).
+    static var releasePending: UInt32 { 1 << 11 }
+    /// A count: reports on the stack that use the context's own reference to the info.
+    static var use: UInt32 { 1 << 16 }
+    static var uses: UInt32 { 0xffff << 16 }
+
+    /// The state with the interest that follows from it.
+    static func aligned(_ state: UInt32) -> UInt32 {
+        var interest: UInt32 = 0
+        if state & read != 0 { interest |= 1 }
+        if state & write != 0 || state & (connect | connected) == connect { interest |= 2 }
+        return state & ~self.interest | interest
+    }
+}
+
+extension Socket: Object {
+    static var type: ObjectType { .socket }
+
+    /// The last reference is gone, so it is invalid already: the table and the source have none.
+    static func destroy(_ socket: SocketPointer) {
+        socket.header.pointee.type.store(ObjectType.freed.rawValue, ordering: .relaxed)
+        socket.pointee.address?.release()
+        socket.pointee.peerAddress?.release()
+        Callbacks.release(socket.pointee.callbacks)
+        CLinux.free(socket)
+    }
+}
+
+/// What tells whether a number still names the same file.
+struct FileIdentity {
+    private var device: UInt64 = 0
+    private var inode: UInt64 = 0
+    private var isOpen = false
+
+    init(_ descriptor: Int32) { isOpen = rl_identify(descriptor, &device, &inode) == 0 }
+
+    /// False if either is not open.
+    func isSame(as other: FileIdentity) -> Bool {
+        isOpen && other.isOpen && device == other.device && inode == other.inode
+    }
+}
+
+extension UnsafeMutablePointer where Pointee == Socket {
+    /// The object of a descriptor: a new one, or the one it has (S-SOCK-2), retained.
+    static func make(
+        native: Int32, types: UInt, callout: SocketFunction?, info: UnsafeMutableRawPointer?, functions: SourceFunctions
+    ) -> SocketPointer {
+        let file = FileIdentity(native)
+        // Retried when the number's object turns out to be for another file: that one leaves the table.
+        while let old = SocketTable.object(of: native) {
+            if old.isValid && old.pointee.file.isSame(as: file) {
+                if let source = old.source() {
+                    source.registerAnew()
+                    source.release()
+                }
+                return old
+            }
+            old.invalidate(closes: false)
+            old.release()
+        }
+        let socket = makeRecord(Socket.self)
+        let retained = functions.retain.map { UnsafeMutableRawPointer(mutating: callOutRetain($0, info)) } ?? info
+        var types = types & (SocketType.readKinds | SocketType.connect | SocketType.write)
+        let isStream = rl_socket_is_stream(native) == 1
+        let hasConnect = types & SocketType.connect != 0 && isStream && types & SocketType.readKinds != SocketType.accept
+        if !hasConnect { types &= ~SocketType.connect }
+        socket.initialize(to: Socket(
+            header: ObjectHeader(type: Atomic(0), references: Atomic(0)),
+            state: Atomic(native < 0 ? SocketState.invalid : hasConnect ? 0 : SocketState.connected), descriptor: Atomic(native),
+            flags: Atomic(types & SocketType.readKinds | SocketFlags.closeOnInvalidate), scheduled: Atomic(0), types: types,
+            callout: callout, info: retained, callbacks: Callbacks.shared(functions), isStream: isStream, file: file,
+            source: nil, address: nil, peerAddress: nil))
+        socket.initializeHeader()
+        if native < 0 {
+            socket.releaseInfo()
+            return socket
+        }
+        guard let other = SocketTable.insert(socket, at: native) else { return socket }
+        // Another thread was faster: the object is the one it made, and this one never was.
+        socket.pointee.state.store(SocketState.invalid, ordering: .relaxed)
+        socket.releaseInfo()
+        socket.release()
+        return other
+    }
+
+    /// Whether it is valid; it becomes invalid now if its descriptor was closed behind its back (S-SOCK-13).
+    func isStillOpen() -> Bool {
+        guard isValid else { return false }
+        let native = pointee.descriptor.load(ordering: .relaxed)
+        if pointee.file.isSame(as: FileIdentity(native)) { return true }
+        invalidate(closes: false)
+        return false
+    }
+
+    var isValid: Bool { pointee.state.load(ordering: .acquiring) & SocketState.invalid == 0 }
+    var readKind: UInt { pointee.types & SocketType.readKinds }
+    var native: Int32 { pointee.descriptor.load(ordering: .relaxed) }
+
+    func releaseInfo() {
+        if let release = pointee.callbacks.pointee.functions.release { callOutRelease(release, pointee.info) }
+    }
+
+    // MARK: The source
+
+    /// The source, retained, if there is one.
+    func source() -> SourcePointer? {
+        process.pointee.registryLock.lockWord()
+        defer { process.pointee.registryLock.unlockWord() }
+        pointee.source?.retain()
+        return pointee.source
+    }
+
+    /// The source, retained; nil for an invalid socket (S-SOCK-15).
+    func copySource(order: Int) -> SourcePointer? {
+        guard isStillOpen() else { return nil }
+        if let source = source() {
+            if source.isValid { return source }
+            source.release()
+        }
+        let made = makeSource(order: order)
+        process.pointee.registryLock.lockWord()
+        let old = pointee.source
+        if let old, old.isValid {
+            // Another thread was faster.
+            old.retain()
+            process.pointee.registryLock.unlockWord()
+            made.release()
+            return old
+        }
+        pointee.source = made
+        made.retain()
+        process.pointee.registryLock.unlockWord()
+        old?.release()
+        if !isValid { dropSource() }
+        return made
+    }
+
+    private func makeSource(order: Int) -> SourcePointer {
+        let functions = SourceFunctions(
+            retain: {
+                $0!.asSocket.retain()
+                return $0
+            },
+            release: { $0!.asSocket.release() },
+            schedule: { info, _, _ in UnsafeRawPointer(info!).asSocket.wasScheduled() },
+            cancel: { info, _, _ in UnsafeRawPointer(info!).asSocket.wasCancelled() })
+        var options: UInt32 = 0
+        if readKind == SocketType.accept { options |= WatchFlags.onlyInput }
+        if pointee.types & SocketType.connect != 0 { options |= WatchFlags.connects }
+        return SourcePointer.makeWatch(
+            descriptor: native, order: order, info: UnsafeMutableRawPointer(self), functions: functions, interest: [],
+            word: withUnsafePointer(to: pointee.state) { $0 }, options: options
+        ) { info, ready in UnsafeRawPointer(info!).asSocket.report(Readiness(rawValue: ready)) }
+    }
+
+    /// Ends the source and wakes its loops (S-SOCK-9).
+    fileprivate func dropSource() {
+        process.pointee.registryLock.lockWord()
+        let source = pointee.source
+        pointee.source = nil
+        process.pointee.registryLock.unlockWord()
+        source?.invalidate(wakingLoops: true)
+        source?.release()
+    }
+
+    // MARK: The end
+
+    /// `RLSocketInvalidate`. `closes`: the number is the socket's to close, if the flags say so.
+    func invalidate(closes: Bool = true) {
+        var state = pointee.state.load(ordering: .relaxed)
+        var desired: UInt32
+        // Reports of this thread end after the call, so that the context is released inside it; those of others use it.
+        let own = RunLoop.watchesOnStack(ofInfo: UnsafeMutableRawPointer(self))
+        repeat {
+            if state & SocketState.invalid != 0 { return }
+            desired = state & SocketState.uses | SocketState.invalid
+            if (state & SocketState.uses) / SocketState.use > own { desired |= SocketState.releasePending }
+        } while !pointee.state.replace(&state, by: desired)
+        retain()
+        let number = native
+        let wasInTable = SocketTable.remove(self, at: number)
+        dropSource()
+        pointee.descriptor.store(-1, ordering: .relaxed)
+        if closes && pointee.flags.load(ordering: .relaxed) & SocketFlags.closeOnInvalidate != 0 { close(number) }
+        if desired & SocketState.releasePending == 0 { releaseInfo() }
+        if wasInTable { release() }
+        release()
+    }
+}
+
+extension UnsafeRawPointer {
+    var asSocket: SocketPointer { UnsafeMutableRawPointer(mutating: self).assumingMemoryBound(to: Socket.self) }
+}

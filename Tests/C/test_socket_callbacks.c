@@ -1,0 +1,547 @@
+/* Socket callbacks: what is reported, in which order, and when again. */
+#define _GNU_SOURCE
+#include "support_socket.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+static Socket s, t;
+static int ends[2];
+
+static void pair_of(RLOptionFlags types) {
+    s.name = "s";
+    make_sockets(SOCK_STREAM, ends);
+    socket_make(&s, ends[0], types);
+}
+static void handled(void) { expect_run(kRLDefaultMode, 60, true, HandledSource); }
+static void quiet(void) {
+    expect_run(kRLDefaultMode, 0.02, true, TimedOut);
+    expect_trace("");
+}
+
+RL_TEST(nothing_before_it_is_in_a_mode, "S-SOCK-18 S-SOCK-35",
+        "Without its source in a mode nothing is read; what came before, and what comes while another "
+        "mode runs, is reported when its mode runs; enabling before that has no effect") {
+    pair_of(kRLSocketDataCallBack);
+    write_byte(ends[1]);
+    RLSocketEnableCallBacks(s.socket, kRLSocketDataCallBack);
+    RLSourceRef source = RLSocketCreateRunLoopSource(s.socket, 0);
+    keep_alive(RLGetCurrent(), kRLDefaultMode);
+    quiet();
+    RLAddSource(RLGetCurrent(), source, "mode");
+    quiet();
+    expect_run("mode", 60, true, HandledSource);
+    expect_trace("s:data=1");
+    RLRelease(source);
+}
+
+static void check_thread(Socket *self, RLSocketCallBackType type) {
+    (void)type;
+    ck_assert(pthread_equal(self->thread, *(pthread_t *)self->data));
+}
+
+RL_TEST(read_is_called_while_there_is_something, "S-SOCK-23 S-SOCK-21 S-SOCK-17",
+        "Read reads nothing and has neither address nor data; it comes in each pass while data are "
+        "left; it counts as a handled source, and runs on the loop's thread") {
+    pthread_t self = pthread_self();
+    pair_of(kRLSocketReadCallBack);
+    s.action = check_thread;
+    s.data = &self;
+    socket_add(&s);
+    write_byte(ends[1]);
+    for (int i = 0; i < 3; i++) handled();
+    expect_trace("s:read s:read s:read");
+    ck_assert_int_eq(s.address_length, -1);
+    read_byte(ends[0]);
+    quiet();
+}
+
+RL_TEST(read_at_the_end, "S-SOCK-24", "The end of a stream is readable, and the socket stays valid") {
+    pair_of(kRLSocketReadCallBack);
+    socket_add(&s);
+    close(ends[1]);
+    handled();
+    expect_trace("s:read");
+    char byte;
+    ck_assert_int_eq(recv(ends[0], &byte, 1, MSG_DONTWAIT), 0);
+    ck_assert(RLSocketIsValid(s.socket));
+    RLSocketDisableCallBacks(s.socket, kRLSocketReadCallBack);
+    quiet();
+}
+
+static char sent[100000];
+
+RL_TEST(data_come_in_chunks, "S-SOCK-25",
+        "Data are read by the library, at most 32768 bytes at a time, and none is lost; the address "
+        "is the peer's") {
+    for (size_t i = 0; i < sizeof sent; i++) sent[i] = (char)(i * 7);
+    s.name = NULL;
+    int listener = make_listener(), client = connect_to(port_of(listener));
+    int size = 200000;
+    setsockopt(client, SOL_SOCKET, SO_SNDBUF, &size, sizeof size);
+    s.name = "s";
+    socket_make(&s, accept(listener, NULL, NULL), kRLSocketDataCallBack);
+    socket_add(&s);
+    fcntl(client, F_SETFL, O_NONBLOCK);
+    size_t put = 0, got = 0;
+    while (got < sizeof sent) {
+        if (put < sizeof sent) {
+            ssize_t count = write(client, sent + put, sizeof sent - put);
+            if (count > 0) put += (size_t)count;
+        }
+        handled();
+        ck_assert_uint_gt(s.length, 0);
+        ck_assert_uint_le(s.length, 32768);
+        ck_assert(memcmp(s.received, sent + got, s.length) == 0);
+        got += s.length;
+        struct sockaddr_in *peer = (struct sockaddr_in *)s.address;
+        ck_assert_int_eq(s.address_length, sizeof *peer);
+        ck_assert_int_eq(ntohs(peer->sin_port), port_of(client));
+    }
+}
+
+RL_TEST(data_at_the_end, "S-SOCK-26",
+        "At the end of a stream there is one callback of length 0, after which the socket is "
+        "invalid") {
+    pair_of(kRLSocketDataCallBack);
+    socket_add(&s);
+    ck_assert_int_eq(write(ends[1], "last", 4), 4);
+    close(ends[1]);
+    handled();
+    expect_trace("s:data=4");
+    handled();
+    expect_trace("s:data=0");
+    ck_assert(!RLSocketIsValid(s.socket));
+    expect_run(kRLDefaultMode, 1, true, Finished);
+    ck_assert_int_eq(fcntl(ends[0], F_GETFD), -1);
+}
+
+RL_TEST(data_after_a_reset, "S-SOCK-26 S-SOCK-51",
+        "An error on a stream is reported as its end") {
+    int listener = make_listener(), client = connect_to(port_of(listener));
+    s.name = "s";
+    socket_make(&s, accept(listener, NULL, NULL), kRLSocketDataCallBack);
+    socket_add(&s);
+    struct linger hard = {1, 0};
+    setsockopt(client, SOL_SOCKET, SO_LINGER, &hard, sizeof hard);
+    close(client);
+    handled();
+    expect_trace("s:data=0");
+    ck_assert(!RLSocketIsValid(s.socket));
+}
+
+RL_TEST(datagrams, "S-SOCK-25 S-SOCK-27",
+        "Each datagram comes whole, up to 65507 bytes, with its sender's address; an empty one has "
+        "length 0 and invalidates nothing") {
+    s.name = "s";
+    socket_create(&s, PF_INET, SOCK_DGRAM, kRLSocketDataCallBack);
+    struct sockaddr_in address = loopback(0);
+    ck_assert_int_eq(RLSocketSetAddress(s.socket, &address, sizeof address), kRLSocketSuccess);
+    int sender = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    address = loopback(port_of(RLSocketGetNative(s.socket)));
+    ck_assert_int_eq(connect(sender, (struct sockaddr *)&address, sizeof address), 0);
+    socket_add(&s);
+    ck_assert_int_eq(send(sender, sent, 65507, 0), 65507);
+    ck_assert_int_eq(send(sender, "", 0, 0), 0);
+    ck_assert_int_eq(send(sender, "abc", 3, 0), 3);
+    for (int i = 0; i < 3; i++) {
+        handled();
+        ck_assert_int_eq(s.address_length, sizeof address);
+        ck_assert_int_eq(ntohs(((struct sockaddr_in *)s.address)->sin_port), port_of(sender));
+    }
+    expect_trace("s:data=65507 s:data=0 s:data=3");
+    ck_assert(RLSocketIsValid(s.socket));
+    quiet();
+}
+
+RL_TEST(accept_takes_connections, "S-SOCK-28 S-LOOP-18 S-SOCK-38",
+        "One callback for each connection, with a descriptor that is the client's, close-on-exec and "
+        "blocking, and with the peer's address; IPv4, IPv6 and Unix") {
+    static Socket six = {.name = "six"}, local = {.name = "local"};
+    s.name = "four";
+    struct sockaddr_in address = loopback(0);
+    socket_create(&s, PF_INET, SOCK_STREAM, kRLSocketAcceptCallBack);
+    ck_assert_int_eq(RLSocketSetAddress(s.socket, &address, sizeof address), kRLSocketSuccess);
+    socket_add(&s);
+    int first = connect_to(port_of(RLSocketGetNative(s.socket)));
+    connect_to(port_of(RLSocketGetNative(s.socket)));
+    handled();
+    ck_assert_int_eq(fcntl(s.accepted, F_GETFD), FD_CLOEXEC);
+    ck_assert_int_eq(fcntl(s.accepted, F_GETFL) & O_NONBLOCK, 0);
+    ck_assert_int_eq(ntohs(((struct sockaddr_in *)s.address)->sin_port), port_of(first));
+    write_byte(first);
+    read_byte(s.accepted);
+    handled();
+    expect_trace("four:accept four:accept");
+    ck_assert_int_eq(fcntl(RLSocketGetNative(s.socket), F_GETFL) & O_NONBLOCK, 0);
+
+    struct sockaddr_in6 address6 = {.sin6_family = AF_INET6, .sin6_addr = IN6ADDR_LOOPBACK_INIT};
+    socket_create(&six, PF_INET6, SOCK_STREAM, kRLSocketAcceptCallBack);
+    if (RLSocketSetAddress(six.socket, &address6, sizeof address6) == kRLSocketSuccess) {
+        socket_add(&six);
+        socklen_t size = sizeof address6;
+        getsockname(RLSocketGetNative(six.socket), (struct sockaddr *)&address6, &size);
+        int client = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        ck_assert_int_eq(connect(client, (struct sockaddr *)&address6, size), 0);
+        handled();
+        expect_trace("six:accept");
+        ck_assert_int_eq(six.address_length, sizeof address6);
+    }
+
+    struct sockaddr_un path = unix_address();
+    socket_create(&local, PF_UNIX, SOCK_STREAM, kRLSocketAcceptCallBack);
+    ck_assert_int_eq(RLSocketSetAddress(local.socket, &path, sizeof path), kRLSocketSuccess);
+    socket_add(&local);
+    int client = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    ck_assert_int_eq(connect(client, (struct sockaddr *)&path, sizeof path), 0);
+    handled();
+    expect_trace("local:accept");
+    unlink(path.sun_path);
+}
+
+RL_TEST(accepting_before_listening, "S-SOCK-28 S-SOCK-51",
+        "An Accept socket that is in a loop before it has an address is quiet, and takes connections "
+        "once it listens") {
+    s.name = "s";
+    struct sockaddr_in address = loopback(0);
+    socket_create(&s, PF_INET, SOCK_STREAM, kRLSocketAcceptCallBack);
+    socket_add(&s);
+    quiet();
+    ck_assert_int_eq(RLSocketSetAddress(s.socket, &address, sizeof address), kRLSocketSuccess);
+    quiet();
+    connect_to(port_of(RLSocketGetNative(s.socket)));
+    handled();
+    expect_trace("s:accept");
+}
+
+static int passes;
+static void count_pass(RLObserverRef o, RLActivity activity, void *info) {
+    (void)o;
+    (void)activity;
+    (void)info;
+    passes++;
+}
+
+RL_TEST(no_descriptor_for_a_connection, "S-SOCK-28 S-ARG-10",
+        "A connection for which there is no descriptor waits, with one log line and few passes, and is "
+        "taken when there is one") {
+    s.name = "s";
+    struct sockaddr_in address = loopback(0);
+    socket_create(&s, PF_INET, SOCK_STREAM, kRLSocketAcceptCallBack);
+    ck_assert_int_eq(RLSocketSetAddress(s.socket, &address, sizeof address), kRLSocketSuccess);
+    socket_add(&s);
+    expect_run(kRLDefaultMode, 0, true, TimedOut);
+    connect_to(port_of(RLSocketGetNative(s.socket)));
+    RLObserverRef observer = RLObserverCreate(kRLBeforeWaiting, true, 0, count_pass, NULL);
+    RLAddObserver(RLGetCurrent(), observer, kRLDefaultMode);
+    log_capture();
+    struct rlimit old, none;
+    ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &old), 0);
+    none = (struct rlimit){1, old.rlim_max};
+    ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &none), 0);
+    expect_run(kRLDefaultMode, 0.35, true, TimedOut);
+    ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &old), 0);
+    expect_trace("");
+    ck_assert_int_eq(log_count(), 1);
+    ck_assert_int_le(passes, 6);
+    handled();
+    expect_trace("s:accept");
+}
+
+RL_TEST(write_comes_once, "S-SOCK-19 S-SOCK-29",
+        "A Write type is enabled when the source is added, comes once, and again for each Enable; "
+        "with its flag in every pass") {
+    pair_of(kRLSocketWriteCallBack);
+    socket_add(&s);
+    handled();
+    expect_trace("s:write");
+    quiet();
+    RLSocketEnableCallBacks(s.socket, kRLSocketWriteCallBack);
+    handled();
+    expect_trace("s:write");
+    quiet();
+    RLSocketSetSocketFlags(s.socket, kRLSocketAutomaticallyReenableWriteCallBack);
+    RLSocketEnableCallBacks(s.socket, kRLSocketWriteCallBack);
+    for (int i = 0; i < 3; i++) handled();
+    expect_trace("s:write s:write s:write");
+}
+
+RL_TEST(adding_again_enables_again, "S-SOCK-19",
+        "A socket that left its last mode has everything enabled when it is added anew") {
+    pair_of(kRLSocketReadCallBack | kRLSocketWriteCallBack);
+    RLSocketSetSocketFlags(s.socket, 0);
+    RLSourceRef source = RLSocketCreateRunLoopSource(s.socket, 0);
+    write_byte(ends[1]);
+    for (int i = 0; i < 2; i++) {
+        RLAddSource(RLGetCurrent(), source, kRLDefaultMode);
+        handled();
+        expect_trace("s:read s:write");
+        quiet();
+        RLRemoveSource(RLGetCurrent(), source, kRLDefaultMode);
+    }
+    RLRelease(source);
+}
+
+RL_TEST(order_in_one_perform, "S-SOCK-22 S-SOCK-30 S-SOCK-31",
+        "A socket that was connected before has one Connect callback, and it comes before Read, and "
+        "that before Write, in one perform") {
+    pair_of(kRLSocketConnectCallBack | kRLSocketReadCallBack | kRLSocketWriteCallBack);
+    RLSocketSetSocketFlags(s.socket, 0);
+    write_byte(ends[1]);
+    socket_add(&s);
+    handled();
+    expect_trace("s:connect s:read s:write");
+    RLSocketEnableCallBacks(s.socket, kRLSocketConnectCallBack | kRLSocketWriteCallBack);
+    handled();
+    expect_trace("s:write");
+}
+
+static void invalidate_in(Socket *self, RLSocketCallBackType type) {
+    if ((long)type == *(long *)self->data) RLSocketInvalidate(self->socket);
+}
+
+RL_TEST(no_callback_after_invalidation, "S-SOCK-22",
+        "A callback that invalidates the socket is the last one of the perform") {
+    static long type = kRLSocketReadCallBack;
+    pair_of(kRLSocketConnectCallBack | kRLSocketReadCallBack | kRLSocketWriteCallBack);
+    s.action = invalidate_in;
+    s.data = &type;
+    write_byte(ends[1]);
+    socket_add(&s);
+    handled();
+    expect_trace("s:connect s:read");
+}
+
+RL_TEST(without_automatic_reenabling, "S-SOCK-33 S-SOCK-36",
+        "With the flag off each type comes once; nothing is lost while it is off; Enable reports what "
+        "is there") {
+    pair_of(kRLSocketDataCallBack);
+    RLSocketSetSocketFlags(s.socket, kRLSocketCloseOnInvalidate);
+    socket_add(&s);
+    ck_assert_int_eq(write(ends[1], "one", 3), 3);
+    handled();
+    expect_trace("s:data=3");
+    ck_assert_int_eq(write(ends[1], "three", 5), 5);
+    quiet();
+    RLSocketEnableCallBacks(s.socket, kRLSocketDataCallBack);
+    handled();
+    expect_trace("s:data=5");
+    ck_assert(memcmp(s.received, "three", 5) == 0);
+    quiet();
+}
+
+static void disable_it(Socket *self, RLSocketCallBackType type) {
+    RLSocketDisableCallBacks(self->socket, type);
+}
+
+RL_TEST(disabling_in_the_callback, "S-SOCK-34",
+        "A callback that disables its own type is not enabled again by the flag") {
+    pair_of(kRLSocketReadCallBack);
+    s.action = disable_it;
+    socket_add(&s);
+    write_byte(ends[1]);
+    handled();
+    expect_trace("s:read");
+    quiet();
+    RLSocketEnableCallBacks(s.socket, kRLSocketReadCallBack);
+    handled();
+    expect_trace("s:read");
+}
+
+static void run_nested(Socket *self, RLSocketCallBackType type) {
+    (void)type;
+    self->action = NULL;
+    expect_run(kRLDefaultMode, 0.02, true, TimedOut);
+    trace("out");
+}
+
+RL_TEST(off_during_its_callback, "S-SOCK-34",
+        "A type whose callback is on the stack is off: a nested run does not report it") {
+    pair_of(kRLSocketReadCallBack);
+    s.action = run_nested;
+    socket_add(&s);
+    write_byte(ends[1]);
+    handled();
+    handled();
+    expect_trace("s:read out s:read");
+}
+
+RL_TEST(only_types_it_has, "S-SOCK-35",
+        "Enabling a type the socket does not have does nothing") {
+    pair_of(kRLSocketReadCallBack);
+    socket_add(&s);
+    RLSocketEnableCallBacks(s.socket, kRLSocketWriteCallBack | kRLSocketConnectCallBack);
+    quiet();
+}
+
+static void enable_read(void *socket) {
+    RLSocketEnableCallBacks(socket, kRLSocketReadCallBack);
+}
+
+RL_TEST(disabling_loses_nothing, "S-SOCK-36",
+        "What arrives while a type is off is reported when it is on again, also from another thread "
+        "while the loop sleeps") {
+    pair_of(kRLSocketReadCallBack);
+    socket_add(&s);
+    RLSocketDisableCallBacks(s.socket, kRLSocketReadCallBack);
+    write_byte(ends[1]);
+    quiet();
+    Thread *thread = when_waiting(RLGetCurrent(), enable_read, s.socket);
+    handled();
+    thread_join(thread);
+    expect_trace("s:read");
+}
+
+static void serve(LoopThread *self) {
+    RLSocketRef socket = self->data;
+    RLSourceRef source = RLSocketCreateRunLoopSource(socket, 0);
+    RLAddSource(RLGetCurrent(), source, kRLDefaultMode);
+    RLRelease(source);
+    RLRun();
+}
+static void take_one(Socket *self, RLSocketCallBackType type) {
+    (void)self;
+    (void)type;
+}
+
+RL_TEST(in_two_loops, "S-SOCK-20",
+        "Each chunk is reported in one of two loops, and none is lost or doubled") {
+    static LoopThread other;
+    pair_of(kRLSocketDataCallBack);
+    s.action = take_one;
+    socket_add(&s);
+    loop_thread_start(&other, serve, s.socket);
+    RLRetain(other.loop);
+    wait_until_waiting(other.loop);
+    for (int i = 1; i <= 50; i++) {
+        write_byte(ends[1]);
+        while (count_of(&s.calls) < i) expect_run(kRLDefaultMode, 0, false, TimedOut);
+    }
+    ck_assert_int_eq(trace_count("s:data=1"), 50);
+    ck_assert_int_eq(count_of(&s.calls), 50);
+    RLSocketInvalidate(s.socket);
+    RLStop(other.loop);
+    thread_join(other.thread);
+    RLRelease(other.loop);
+}
+
+RL_TEST(any_descriptor_will_do, "S-SOCK-50 S-FD-17",
+        "Pipes and regular files serve Read and Write; calls that only sockets know are errors and "
+        "invalidate nothing") {
+    static Socket file = {.name = "file"};
+    int pipe_ends[2];
+    make_pipe(pipe_ends);
+    s.name = "in";
+    t.name = "out";
+    socket_make(&s, pipe_ends[0], kRLSocketReadCallBack);
+    socket_make(&t, pipe_ends[1], kRLSocketWriteCallBack | kRLSocketConnectCallBack);
+    socket_add(&t);
+    handled();
+    expect_trace("out:write");
+    socket_add(&s);
+    write_byte(pipe_ends[1]);
+    handled();
+    expect_trace("in:read");
+    read_byte(pipe_ends[0]);
+    ck_assert_int_eq(RLSocketSendData(t.socket, NULL, 0, "x", 1, 0), kRLSocketError);
+    ck_assert_ptr_null(RLSocketCopyAddress(t.socket));
+    ck_assert_ptr_null(RLSocketCopyPeerAddress(t.socket));
+    ck_assert(RLSocketIsValid(t.socket));
+    RLSocketInvalidate(s.socket);
+    char path[] = "/tmp/runloop-test-XXXXXX";
+    int fd = mkostemp(path, O_CLOEXEC);
+    unlink(path);
+    socket_make(&file, fd, kRLSocketReadCallBack | kRLSocketWriteCallBack);
+    socket_add(&file);
+    handled();
+    handled();
+    expect_trace("file:read file:write file:read");
+}
+
+RL_TEST(data_on_a_pipe, "S-SOCK-50",
+        "A Data type on what is no socket gets a callback of length 0 and stays valid") {
+    int pipe_ends[2];
+    make_pipe(pipe_ends);
+    s.name = "s";
+    socket_make(&s, pipe_ends[0], kRLSocketDataCallBack);
+    RLSocketSetSocketFlags(s.socket, kRLSocketCloseOnInvalidate);
+    socket_add(&s);
+    write_byte(pipe_ends[1]);
+    handled();
+    expect_trace("s:data=0");
+    ck_assert(RLSocketIsValid(s.socket));
+    quiet();
+}
+
+/* The parent goes on with its socket, and the child has its own. */
+static void child_reads(void *argument) {
+    (void)argument;
+    handled();
+    ck_assert_int_eq(s.calls, 1);
+    RLSocketInvalidate(s.socket);
+}
+
+RL_TEST(sockets_after_fork, "S-FORK-1 S-FORK-2",
+        "The child of fork has the socket, and invalidating it there is nothing to the parent") {
+    pair_of(kRLSocketReadCallBack);
+    socket_add(&s);
+    expect_run(kRLDefaultMode, 0, true, TimedOut);
+    write_byte(ends[1]);
+    ChildResult child = run_child(child_reads, NULL);
+    ck_assert_msg(child.status == 0, "%s", child.output);
+    handled();
+    expect_trace("s:read");
+    ck_assert(RLSocketIsValid(s.socket));
+}
+
+/* Peers that misbehave */
+
+static void discard(Socket *self, RLSocketCallBackType type) {
+    (void)type;
+    self->data = (void *)((size_t)self->data + self->length);
+}
+
+RL_TEST(a_peer_that_sends_and_sends, "S-PASS-13 S-SOCK-25",
+        "A peer that floods the socket starves neither a timer nor another socket") {
+    static Probe timer = {.name = "t"};
+    pair_of(kRLSocketDataCallBack);
+    s.name = "flood";
+    s.action = discard;
+    socket_add(&s);
+    int others[2];
+    make_sockets(SOCK_STREAM, others);
+    t.name = "calm";
+    socket_make(&t, others[0], kRLSocketDataCallBack);
+    socket_add(&t);
+    add_timer(&timer, date_in(0.01), 0, kRLDefaultMode);
+    fcntl(ends[1], F_SETFL, O_NONBLOCK);
+    write_byte(others[1]);
+    do {
+        while (write(ends[1], sent, sizeof sent) > 0) continue;
+        handled();
+    } while (count_of(&timer.calls) == 0 || count_of(&t.calls) == 0);
+    ck_assert_int_ge(s.calls, 1);
+}
+
+RL_TEST(a_peer_that_stops_reading, "S-SOCK-29 S-SOCK-45",
+        "With no room left Write is not called and a send with a limit is an error; as soon as the "
+        "peer reads again Write comes") {
+    pair_of(kRLSocketWriteCallBack);
+    socket_add(&s);
+    handled();
+    expect_trace("s:write");
+    while (send(ends[0], sent, sizeof sent, MSG_DONTWAIT) > 0) continue;
+    double start = monotonic_now();
+    ck_assert_int_eq(RLSocketSendData(s.socket, NULL, 0, "x", 1, 0.05), kRLSocketError);
+    ck_assert_double_ge(monotonic_now() - start, 0.04);
+    RLSocketEnableCallBacks(s.socket, kRLSocketWriteCallBack);
+    quiet();
+    while (recv(ends[1], sent, sizeof sent, MSG_DONTWAIT) > 0) continue;
+    handled();
+    expect_trace("s:write");
+}
