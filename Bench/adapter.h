@@ -3,8 +3,8 @@
  * means that its manual recommends and, where there are several, with the cheapest.
  *
  * A function that the library has no counterpart for ends the program with bench_absent().
- * Delays count from the loop's base instant, which loop_rebase sets: a library that takes dates adds
- * the delay to a date it has, and reads no clock for it.
+ * Delays count from the loop's base instant, which loop_rebase sets: a library that takes dates
+ * adds the delay to a date it has, and reads no clock for it.
  */
 #ifndef BENCH_ADAPTER_H
 #define BENCH_ADAPTER_H
@@ -43,9 +43,11 @@ void source_wake(loop *l, source *s);
 source *again_add(loop *l, function perform, void *info);
 void again_signal(source *s);
 
-/* A timer that is waiting; all have the same function. interval: 0 for a one-shot; tolerance: how late it may be, 0 for not.
-   timer_end is not called for a one-shot that has fired, whose memory stays. */
-timer *timer_add(loop *l, double delay, double interval, double tolerance, function fire, void *info);
+/* A timer that is waiting; all have the same function. interval: 0 for a one-shot; tolerance: how
+   late it may be, 0 for not. timer_end is not called for a one-shot that has fired, whose memory
+   stays. */
+timer *timer_add(loop *l, double delay, double interval, double tolerance, function fire,
+                 void *info);
 /* Takes a timer out and puts it back, due as before. */
 void timer_remove_add(timer *t, double delay);
 /* Makes a waiting timer due at another time. */

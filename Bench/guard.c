@@ -1,6 +1,7 @@
 /*
- * One hot path, so many times: `guard` counts the instructions of a long run less those of a short one, which
- * depends on no clock. Prints how often memory was allocated in the whole run. See guard.
+ * One hot path, so many times: `guard` counts the instructions of a long run less those of a short
+ * one, which depends on no clock. Prints how often memory was allocated in the whole run. See
+ * guard.
  *
  * usage: guard-program NAME TIMES
  */
@@ -99,14 +100,18 @@ static RLPort port_of(void *info) { return (RLPort)(intptr_t)info; }
 static void pass(void) { run_in_callout(signal_again); }
 
 static void pass_observers(void) {
-    for (int i = 0; i < 8; i++) RLAddObserver(own, RLObserverCreate(kRLBeforeSources, true, 0, observe, NULL), kRLDefaultMode);
+    for (int i = 0; i < 8; i++) {
+        RLObserverRef observer = RLObserverCreate(kRLBeforeSources, true, 0, observe, NULL);
+        RLAddObserver(own, observer, kRLDefaultMode);
+    }
     run_in_callout(signal_again);
 }
 
 static void pass_descriptor(void) {
     int ends[2];
     require(pipe(ends) == 0, "no pipe");
-    RLSourceContext1 context = {.version = 1, .info = (void *)(intptr_t)ends[0], .getPort = port_of};
+    RLSourceContext1 context = {.version = 1, .info = (void *)(intptr_t)ends[0],
+                                .getPort = port_of};
     RLAddSource(own, RLSourceCreate(0, (RLSourceContext *)&context), kRLDefaultMode);
     run_in_callout(signal_again);
 }
@@ -242,7 +247,7 @@ static void source_life(void) { run_in_callout(replace_sources); }
 
 static pthread_barrier_t barrier;
 
-/* The loop's thread stays in a callout, since when a waiting one runs is not the same every time. */
+/* The loop's thread stays in a callout: when a waiting one runs differs from run to run. */
 static void stay(void *info) {
     (void)info;
     pthread_barrier_wait(&barrier);

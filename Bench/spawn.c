@@ -1,4 +1,7 @@
-/* Starts a program so many times, one after the other, and prints the median of its whole life in milliseconds. */
+/*
+ * Starts a program so many times, one after the other, and prints the median of its whole life in
+ * milliseconds.
+ */
 #define _GNU_SOURCE
 #include <spawn.h>
 #include <stdio.h>

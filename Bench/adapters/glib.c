@@ -99,7 +99,9 @@ static gboolean prepare(GSource *s, gint *timeout) {
     return atomic_load_explicit(&((source *)s)->is_signalled, memory_order_acquire);
 }
 
-static gboolean check(GSource *s) { return atomic_load_explicit(&((source *)s)->is_signalled, memory_order_acquire); }
+static gboolean check(GSource *s) {
+    return atomic_load_explicit(&((source *)s)->is_signalled, memory_order_acquire);
+}
 
 static gboolean dispatch(GSource *glib, GSourceFunc call, gpointer info) {
     (void)call;
@@ -115,14 +117,17 @@ static GSourceFuncs source_functions = {.prepare = prepare, .check = check, .dis
 static GSourceFuncs own_source_functions = {.prepare = prepare, .dispatch = dispatch};
 
 source *source_add(loop *l, function perform, void *info) {
-    source *s = (source *)g_source_new(l->threads ? &source_functions : &own_source_functions, sizeof *s);
+    source *s = (source *)g_source_new(l->threads ? &source_functions : &own_source_functions,
+                                       sizeof *s);
     perform_function = perform;
     s->info = info;
     g_source_attach(&s->glib, l->context);
     return s;
 }
 
-void source_signal(source *s) { atomic_store_explicit(&s->is_signalled, true, memory_order_release); }
+void source_signal(source *s) {
+    atomic_store_explicit(&s->is_signalled, true, memory_order_release);
+}
 
 void source_wake(loop *l, source *s) {
     atomic_store(&s->is_signalled, true);
@@ -147,7 +152,8 @@ static gboolean fire_repeating(gpointer info) {
     return G_SOURCE_CONTINUE;
 }
 
-timer *timer_add(loop *l, double delay, double interval, double tolerance, function call, void *info) {
+timer *timer_add(loop *l, double delay, double interval, double tolerance, function call,
+                 void *info) {
     (void)tolerance;
     GSource *s;
     fire_function = call;
@@ -169,7 +175,9 @@ void timer_remove_add(timer *t, double delay) {
     bench_absent();
 }
 
-void timer_move(timer *t, double delay) { g_source_set_ready_time((GSource *)t, base + (gint64)(delay * 1e6 + 0.5)); }
+void timer_move(timer *t, double delay) {
+    g_source_set_ready_time((GSource *)t, base + (gint64)(delay * 1e6 + 0.5));
+}
 void timer_move_from_outside(timer *t, double delay) { timer_move(t, delay); }
 
 void timer_end(timer *t) {

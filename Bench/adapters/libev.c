@@ -110,7 +110,8 @@ static void fire(struct ev_loop *ev, ev_timer *timer, int events) {
     fire_function(timer->data);
 }
 
-timer *timer_add(loop *l, double delay, double interval, double tolerance, function call, void *info) {
+timer *timer_add(loop *l, double delay, double interval, double tolerance, function call,
+                 void *info) {
     (void)tolerance;
     timer *t = bench_allocate(sizeof *t);
     fire_function = call;

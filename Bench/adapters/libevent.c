@@ -1,6 +1,7 @@
 /*
- * libevent 2: a base has a lock if threads were switched on, and then all calls are allowed from all
- * threads. They are switched on only where a workload has other threads, which is to its advantage.
+ * libevent 2: a base has a lock if threads were switched on, and then all calls are allowed from
+ * all threads. They are switched on only where a workload has other threads, which is to its
+ * advantage.
  */
 #include "../adapter.h"
 #include "../bench.h"
@@ -57,8 +58,8 @@ loop *loop_open(bool threads) {
     return l;
 }
 
-/* An event that activates itself would be called again in the same pass, before anything else, so the
-   pass that follows is asked for here. */
+/* An event that activates itself would be called again in the same pass, before anything else, so
+   the pass that follows is asked for here. */
 void loop_run(loop *l) {
     l->is_stopped = false;
     while (!l->is_stopped) {
@@ -144,7 +145,8 @@ static struct timeval time_of(double delay) {
     return (struct timeval){microseconds / 1000000, microseconds % 1000000};
 }
 
-timer *timer_add(loop *l, double delay, double interval, double tolerance, function call, void *info) {
+timer *timer_add(loop *l, double delay, double interval, double tolerance, function call,
+                 void *info) {
     (void)tolerance;
     timer *t = bench_allocate(sizeof *t);
     struct timeval time = time_of(delay);

@@ -110,7 +110,8 @@ void again_signal(source *s) {
 static void fire(uv_timer_t *timer) { fire_function(timer->data); }
 static uint64_t milliseconds(double delay) { return (uint64_t)(delay * 1000 + 0.5); }
 
-timer *timer_add(loop *l, double delay, double interval, double tolerance, function call, void *info) {
+timer *timer_add(loop *l, double delay, double interval, double tolerance, function call,
+                 void *info) {
     (void)tolerance;
     timer *t = bench_allocate(sizeof *t);
     fire_function = call;

@@ -1,6 +1,7 @@
 /*
- * What libraries without a call for it need to post functions: a list under a mutex. As their manuals
- * advise, a poster wakes the loop only if the list was empty, and the loop takes the whole list.
+ * What libraries without a call for it need to post functions: a list under a mutex. As their
+ * manuals advise, a poster wakes the loop only if the list was empty, and the loop takes the whole
+ * list.
  */
 #ifndef BENCH_POST_LIST_H
 #define BENCH_POST_LIST_H

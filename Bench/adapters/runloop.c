@@ -55,7 +55,8 @@ void loop_watch(loop *l, int descriptor) {
     /* Its version 1 sources are the eventfds and timerfds that it made itself. */
     bench_absent();
 #endif
-    RLSourceContext1 context = {.version = 1, .info = (void *)(intptr_t)descriptor, .getPort = port_of, .perform = never};
+    RLSourceContext1 context = {.version = 1, .info = (void *)(intptr_t)descriptor,
+                                .getPort = port_of, .perform = never};
     RLSourceRef source = RLSourceCreate(0, (RLSourceContext *)&context);
     RLAddSource(l->rl, source, kRLDefaultMode);
 }
@@ -71,7 +72,8 @@ static void observe(RLObserverRef observer, RLActivity activity, void *info) {
 void loop_observe(loop *l, function call, void *info) {
     RLObserverContext context = {.info = info};
     observe_function = call;
-    RLAddObserver(l->rl, RLObserverCreate(kRLBeforeSources, true, 0, observe, &context), kRLDefaultMode);
+    RLAddObserver(l->rl, RLObserverCreate(kRLBeforeSources, true, 0, observe, &context),
+                  kRLDefaultMode);
 }
 
 void loop_post(loop *l, function call, void *info) {
@@ -101,7 +103,8 @@ static void fire(RLTimerRef t, void *info) {
     fire_function(info);
 }
 
-timer *timer_add(loop *l, double delay, double interval, double tolerance, function call, void *info) {
+timer *timer_add(loop *l, double delay, double interval, double tolerance, function call,
+                 void *info) {
     RLTimerContext context = {.info = info};
     fire_function = call;
     RLTimerRef t = RLTimerCreate(base + delay, interval, 0, 0, fire, info ? &context : NULL);

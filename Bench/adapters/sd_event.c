@@ -57,7 +57,7 @@ loop *loop_open(bool threads) {
     return l;
 }
 
-/* A loop that was left with sd_event_exit cannot run again; sd_event_loop does no more than this. */
+/* A loop that was left with sd_event_exit cannot run again, so this is sd_event_loop by hand. */
 void loop_run(loop *l) {
     l->is_stopped = false;
     while (!l->is_stopped) bench_require(sd_event_run(l->sd, UINT64_MAX) >= 0, "the loop failed");
@@ -83,7 +83,9 @@ static int never(sd_event_source *io, int descriptor, uint32_t events, void *inf
     return 0;
 }
 
-void loop_watch(loop *l, int descriptor) { sd_event_add_io(l->sd, NULL, descriptor, EPOLLIN, never, NULL); }
+void loop_watch(loop *l, int descriptor) {
+    sd_event_add_io(l->sd, NULL, descriptor, EPOLLIN, never, NULL);
+}
 
 static int observe(sd_event_source *timer, void *info) {
     (void)timer;
@@ -103,7 +105,8 @@ static int never_due(sd_event_source *timer, uint64_t time, void *info) {
 void loop_observe(loop *l, function call, void *info) {
     sd_event_source *timer;
     observe_function = call;
-    bench_require(sd_event_add_time(l->sd, &timer, 1, UINT64_MAX, 1, never_due, info) >= 0, "no timer");
+    bench_require(sd_event_add_time(l->sd, &timer, 1, UINT64_MAX, 1, never_due, info) >= 0,
+                  "no timer");
     sd_event_source_set_prepare(timer, observe);
 }
 
@@ -167,7 +170,8 @@ static int fire_and_repeat(sd_event_source *timer, uint64_t time, void *info) {
 
 static uint64_t microseconds(double delay) { return (uint64_t)(delay * 1e6 + 0.5); }
 
-timer *timer_add(loop *l, double delay, double interval, double tolerance, function call, void *info) {
+timer *timer_add(loop *l, double delay, double interval, double tolerance, function call,
+                 void *info) {
     sd_event_source *t;
     fire_function = call;
     uint64_t accuracy = tolerance > 0 ? microseconds(tolerance) : 1;
@@ -177,7 +181,8 @@ timer *timer_add(loop *l, double delay, double interval, double tolerance, funct
         repeating->next = base + microseconds(delay);
         sd_event_add_time(l->sd, &t, 1, repeating->next, accuracy, fire_and_repeat, repeating);
     } else {
-        bench_require(sd_event_add_time(l->sd, &t, 1, base + microseconds(delay), accuracy, fire, info) >= 0, "no timer");
+        uint64_t date = base + microseconds(delay);
+        bench_require(sd_event_add_time(l->sd, &t, 1, date, accuracy, fire, info) >= 0, "no timer");
     }
     return (timer *)t;
 }
@@ -188,7 +193,9 @@ void timer_remove_add(timer *t, double delay) {
     sd_event_source_set_enabled((sd_event_source *)t, SD_EVENT_ONESHOT);
 }
 
-void timer_move(timer *t, double delay) { sd_event_source_set_time((sd_event_source *)t, base + microseconds(delay)); }
+void timer_move(timer *t, double delay) {
+    sd_event_source_set_time((sd_event_source *)t, base + microseconds(delay));
+}
 
 void timer_move_from_outside(timer *t, double delay) {
     (void)t;

@@ -1,4 +1,7 @@
-/* Timers that fire: a heap under a mutex, which is free during the calls, and a futex to sleep on. */
+/*
+ * Timers that fire: a heap under a mutex, which is free during the calls, and a futex to sleep
+ * on.
+ */
 #define _GNU_SOURCE
 #include "raw.h"
 

@@ -1,4 +1,7 @@
-/* A loop over two lists of signalled sources, one of the loop's own thread and a lock-free one of the others, and epoll_wait without waiting if there is a descriptor. */
+/*
+ * A loop over two lists of signalled sources, one of the loop's own thread and a lock-free one of
+ * the others, and epoll_wait without waiting if there is a descriptor.
+ */
 #define _GNU_SOURCE
 #include "raw.h"
 
@@ -47,7 +50,7 @@ static void run(int epoll) {
         for (long i = 0; i < observer_count; i++) observers[i].call(observers[i].info);
         struct source *s = signalled_here;
         signalled_here = NULL;
-        if (atomic_load_explicit(&signalled, memory_order_relaxed)) bench_require(false, "nobody else signals");
+        bench_require(!atomic_load_explicit(&signalled, memory_order_relaxed), "who else signals?");
         while (s) {
             struct source *next = s->next;
             atomic_store_explicit(&s->is_signalled, false, memory_order_relaxed);
@@ -71,7 +74,8 @@ static void measure(int epoll) {
         bench_begin();
         run(epoll);
         if (phase) bench_end((double)passes);
-        bench_require(performed == passes && observed == passes * observer_count, "a call was lost");
+        bench_require(performed == passes && observed == passes * observer_count,
+                      "a call was lost");
     }
 }
 

@@ -1,4 +1,7 @@
-/* Two threads and two futexes; with a descriptor, two eventfds that are never read; or two words that are watched. */
+/*
+ * Two threads and two futexes; with a descriptor, two eventfds that are never read; or two words
+ * that are watched.
+ */
 #define _GNU_SOURCE
 #include "raw.h"
 
@@ -41,7 +44,8 @@ static void wait_side(struct side *own) {
         struct epoll_event event;
         while (epoll_wait(own->epoll, &event, 1, -1) != 1) {}
     } else if (spins) {
-        while (atomic_load_explicit(&own->word, memory_order_acquire) != WORD_SIGNALLED) SPIN_HINT();
+        while (atomic_load_explicit(&own->word, memory_order_acquire) != WORD_SIGNALLED)
+            SPIN_HINT();
         atomic_store_explicit(&own->word, WORD_IDLE, memory_order_relaxed);
     } else {
         word_wait(&own->word);

@@ -1,8 +1,8 @@
 /*
- * A ring that producers claim places of by adding to one counter; each place tells by a number of its
- * own whether it is filled, and for which lap. The consumer sleeps on a futex when there is nothing; a
- * membarrier just before it does spares the producers a fence for each post.
- * A full ring makes the producers wait, which a library's queue must not do: this is the limit.
+ * A ring that producers claim places of by adding to one counter; each place tells by a number of
+ * its own whether it is filled, and for which lap. The consumer sleeps on a futex when there is
+ * nothing; a membarrier just before it does spares the producers a fence for each post. A full ring
+ * makes the producers wait, which a library's queue must not do: this is the limit.
  */
 #define _GNU_SOURCE
 #include "raw.h"
@@ -29,7 +29,8 @@ static pthread_barrier_t start;
 static void put(function call, void *info) {
     unsigned long ticket = atomic_fetch_add(&claimed, 1);
     struct place *place = &ring[ticket % PLACES];
-    while (atomic_load_explicit(&place->turn, memory_order_acquire) != ticket / PLACES * 2) sched_yield();
+    while (atomic_load_explicit(&place->turn, memory_order_acquire) != ticket / PLACES * 2)
+        sched_yield();
     place->call = call;
     place->info = info;
     atomic_store_explicit(&place->turn, ticket / PLACES * 2 + 1, memory_order_release);
@@ -80,9 +81,11 @@ void raw_post(void) {
     share = bench_argument(0, 1000) / producers;
     site = (int)bench_argument(2, 2);
     bench_pin(0);
-    bench_require(syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0) == 0, "no membarrier");
+    bench_require(syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0) == 0,
+                  "no membarrier");
     pthread_barrier_init(&start, NULL, (unsigned)producers + 1);
-    for (long i = 0; i < producers; i++) pthread_create(&threads[i], NULL, produce, (void *)(intptr_t)i);
+    for (long i = 0; i < producers; i++)
+        pthread_create(&threads[i], NULL, produce, (void *)(intptr_t)i);
     for (int phase = 0; phase < 2; phase++) {
         long each = phase ? share : share / 10 + 1;
         expected = each * producers;
@@ -92,7 +95,8 @@ void raw_post(void) {
         bench_begin();
         consume(&next);
         if (phase) bench_end((double)expected);
-        bench_require(sum == (uintptr_t)producers * (uintptr_t)each * (uintptr_t)(each + 1) / 2, "a function was lost");
+        bench_require(sum == (uintptr_t)producers * (uintptr_t)each * (uintptr_t)(each + 1) / 2,
+                      "a function was lost");
     }
     for (long i = 0; i < producers; i++) pthread_join(threads[i], NULL);
 }

@@ -18,12 +18,15 @@
 
 typedef void (*function)(void *info);
 
-static inline void futex_wake(atomic_int *word) { syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0); }
+static inline void futex_wake(atomic_int *word) {
+    syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+}
 
 /* Waits until a date of CLOCK_MONOTONIC in nanoseconds, or for ever if it is 0. */
 static inline void futex_wait(atomic_int *word, int value, uint64_t until) {
     struct timespec time = {(time_t)(until / 1000000000), (long)(until % 1000000000)};
-    syscall(SYS_futex, word, FUTEX_WAIT_BITSET_PRIVATE, value, until ? &time : NULL, NULL, FUTEX_BITSET_MATCH_ANY);
+    syscall(SYS_futex, word, FUTEX_WAIT_BITSET_PRIVATE, value, until ? &time : NULL, NULL,
+            FUTEX_BITSET_MATCH_ANY);
 }
 
 /* A word that a thread sleeps on. */
@@ -37,7 +40,8 @@ static inline void word_wait(atomic_int *word) {
     for (;;) {
         int seen = WORD_SIGNALLED;
         if (atomic_compare_exchange_strong(word, &seen, WORD_IDLE)) return;
-        if (seen == WORD_IDLE && !atomic_compare_exchange_strong(word, &seen, WORD_ASLEEP)) continue;
+        if (seen == WORD_IDLE && !atomic_compare_exchange_strong(word, &seen, WORD_ASLEEP))
+            continue;
         futex_wait(word, WORD_ASLEEP, 0);
     }
 }

@@ -1,6 +1,6 @@
 /*
- * The operations on live timers: a heap, or a wheel if the third argument is 1, under a mutex. No clock is
- * read: the dates are there.
+ * The operations on live timers: a heap, or a wheel if the third argument is 1, under a mutex. No
+ * clock is read: the dates are there.
  */
 #define _GNU_SOURCE
 #include "raw.h"

@@ -1,6 +1,7 @@
 /*
- * A hierarchical wheel: eight levels of 64 lists, the lowest a millisecond each. A timer stands at the level
- * of the highest digit in which its date differs from now. Only adding and removing are needed here.
+ * A hierarchical wheel: eight levels of 64 lists, the lowest a millisecond each. A timer stands at
+ * the level of the highest digit in which its date differs from now. Only adding and removing are
+ * needed here.
  */
 #include "raw.h"
 

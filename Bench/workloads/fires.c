@@ -1,13 +1,13 @@
 /*
  * Timers that fire.
  *
- * fire_at_once: many one-shots become due while a callback keeps the loop busy; nanoseconds from the
- *     end of that callback to the last fire, for each.  arguments: timers; repetitions
+ * fire_at_once: many one-shots become due while a callback keeps the loop busy; nanoseconds from
+ *     the end of that callback to the last fire, for each. arguments: timers; repetitions
  * fire_spread: one-shots spread over 50 ms; nanoseconds of processor time for each, from the moment
- *     that they are all there.  arguments: timers; tolerance in microseconds
+ *     that they are all there. arguments: timers; tolerance in microseconds
  * lateness: a timer that repeats every millisecond; prints the 50th and 99th percentile of how much
- *     later than its grid it was called, in microseconds, and the ticks of the grid for each call (1 if none is lost).
- *     arguments: ticks
+ *     later than its grid it was called, in microseconds, and the ticks of the grid for each call,
+ *     which is 1 if none is lost. arguments: ticks
  */
 #include "workloads.h"
 
@@ -34,7 +34,8 @@ static void make_due(void *info) {
     fired = 0;
     loop_rebase(own);
     double base = bench_now();
-    for (long i = 0; i < size; i++) timers[i] = timer_add(own, 0.001 + bench_random(4000) / 1e6, 0, 0, fire_one, NULL);
+    for (long i = 0; i < size; i++)
+        timers[i] = timer_add(own, 0.001 + bench_random(4000) / 1e6, 0, 0, fire_one, NULL);
     double now = bench_now();
     bench_spin_until((now > base + 5e6 ? now : base + 5e6) + 9e6);
     begun = bench_now();
@@ -67,7 +68,8 @@ static void spread(void *tolerance) {
     loop_rebase(own);
     double base = bench_now();
     for (long i = 0; i < size; i++)
-        timers[i] = timer_add(own, lead + bench_random(50000000) / 1e9, 0, *(double *)tolerance, fire_in_turn, NULL);
+        timers[i] = timer_add(own, lead + bench_random(50000000) / 1e9, 0, *(double *)tolerance,
+                              fire_in_turn, NULL);
     bench_require(bench_now() < base + lead * 1e9, "a timer was due before all were made");
     begun = bench_thread_time();
 }
@@ -91,7 +93,7 @@ static void tick(void *info) {
     (void)info;
     double since = (bench_now() - grid_begin) / 1e6;
     double slots = (double)(long)since;
-    /* The base was taken just before the timer, so a correct one has never more fires than slots. */
+    /* The base was taken just before, so there are never more fires than slots. */
     bench_require((double)fired < since, "a timer fired early");
     late[fired] = (since - slots) * 1000;
     if (++fired < size) return;

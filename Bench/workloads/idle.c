@@ -19,7 +19,9 @@ static void never(void *info) {
     bench_require(false, "something idle was called");
 }
 
-static void add_timer(loop *l, long i) { timer_add(l, 10000 + (double)i / 1000, 0, 0, never, NULL); }
+static void add_timer(loop *l, long i) {
+    timer_add(l, 10000 + (double)i / 1000, 0, 0, never, NULL);
+}
 static void add_source(loop *l, long i) { source_add(l, never, (void *)(intptr_t)(i + 1)); }
 
 static void measure_memory(void (*add)(loop *, long)) {

@@ -38,7 +38,8 @@ static void measure(void) {
         if (phase) bench_end((double)passes);
         bench_require(performed == passes, "a signal was lost");
         /* Around the first and the last pass an observer may be called once more or less. */
-        bench_require(observed >= observers * (passes - 1) && observed <= observers * (passes + 1), "an observer was left out");
+        bench_require(observed >= observers * (passes - 1) && observed <= observers * (passes + 1),
+                      "an observer was left out");
     }
 }
 

@@ -1,8 +1,9 @@
 /*
  * Two threads signal and wake each other in turns: nanoseconds for a round trip.
  *
- * arguments: round trips; 1 for both threads on one processor, 2 for one each; 1 to add a descriptor
- * that never becomes ready to each loop; microseconds to watch for wake-ups before sleeping
+ * arguments: round trips; 1 for both threads on one processor, 2 for one each; 1 to add a
+ * descriptor that never becomes ready to each loop; microseconds to watch for wake-ups before
+ * sleeping
  */
 #include "workloads.h"
 

@@ -3,8 +3,8 @@
  * for each function.
  *
  * arguments: functions in all; producers, 1 or 2; where the producers run, the loop's thread being
- * on the first processor: 1 for there, 2 for the other one, 3 for the first producer on the loop's and the second on
- * the other
+ * on the first processor: 1 for there, 2 for the other one, 3 for the first producer on the loop's
+ * and the second on the other
  */
 #include "workloads.h"
 
@@ -46,7 +46,8 @@ void post(void) {
     target = loop_open(true);
     source_add(target, never, NULL);
     pthread_barrier_init(&start, NULL, (unsigned)producers + 1);
-    for (long i = 0; i < producers; i++) pthread_create(&threads[i], NULL, produce, (void *)(intptr_t)i);
+    for (long i = 0; i < producers; i++)
+        pthread_create(&threads[i], NULL, produce, (void *)(intptr_t)i);
     for (int phase = 0; phase < 2; phase++) {
         long each = phase ? share : share / 10 + 1;
         expected = each * producers;
@@ -57,7 +58,8 @@ void post(void) {
         loop_run(target);
         if (phase) bench_end((double)expected);
         bench_require(called == expected, "a function was lost or called twice");
-        bench_require(sum == (uintptr_t)producers * (uintptr_t)each * (uintptr_t)(each + 1) / 2, "a function got another's info");
+        bench_require(sum == (uintptr_t)producers * (uintptr_t)each * (uintptr_t)(each + 1) / 2,
+                      "a function got another's info");
     }
     for (long i = 0; i < producers; i++) pthread_join(threads[i], NULL);
 }
