@@ -15,6 +15,10 @@ let package = Package(
         .library(name: "RunLoopKitFoundation", targets: ["RunLoopKitFoundation"]),
         .executable(name: "demo", targets: ["Demo"]),
         .executable(name: "mixed", targets: ["Mixed"]),
+        .executable(name: "app", targets: ["App"]),
+        .executable(name: "actor-on-loop", targets: ["ActorOnLoop"]),
+        .executable(name: "exit-now", targets: ["ExitNow"]),
+        .executable(name: "main-queue", targets: ["MainQueue"]),
     ],
     traits: [
         .default(enabledTraits: ["BundledCore"]),
@@ -89,6 +93,13 @@ let package = Package(
             name: "Demo",
             dependencies: ["DemoCounter", "RunLoopKit"],
             path: "Examples/Demo/Main"),
+
+        // Examples of asynchronous code and of threads, and the program that shows who serves the main queue.
+        .executableTarget(name: "App", dependencies: ["RunLoopKit"], path: "Examples/App"),
+        .executableTarget(name: "ActorOnLoop", dependencies: ["RunLoopKit"], path: "Examples/ActorOnLoop"),
+        .executableTarget(name: "ExitNow", dependencies: ["RunLoopKit"], path: "Examples/ExitNow"),
+        .executableTarget(name: "MainQueue", dependencies: ["RunLoopKit"], path: "Tests/Programs/MainQueue"),
+        .testTarget(name: "ExampleTests", dependencies: ["App", "ActorOnLoop", "ExitNow", "MainQueue"]),
     ],
     swiftLanguageModes: [.v6]
 )

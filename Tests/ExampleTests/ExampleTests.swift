@@ -1,0 +1,82 @@
+// The programs of the package that have a main thread of their own, which a test does not have.
+import Foundation
+import Testing
+
+/// Runs a program of the package; what it wrote and how it ended.
+private func run(_ name: String, interruptAt line: String? = nil) throws -> (lines: [String], status: Int32) {
+    let bundle = CommandLine.arguments.first { $0.contains(".xctest") } ?? CommandLine.arguments[0]
+    let folder = URL(fileURLWithPath: bundle).deletingLastPathComponent()
+    let process = Process()
+    process.executableURL = folder.appendingPathComponent(name)
+    let pipe = Pipe()
+    process.standardOutput = pipe
+    try process.run()
+    var text = Data()
+    while true {
+        let part = pipe.fileHandleForReading.availableData
+        if part.isEmpty { break }
+        text += part
+        if let line, String(decoding: text, as: UTF8.self).contains(line) { process.interrupt() }
+    }
+    process.waitUntilExit()
+    let lines = String(decoding: text, as: UTF8.self).split(separator: "\n").map(String.init)
+    return (lines, process.terminationStatus)
+}
+
+@Suite struct ExampleTests {
+    @Test("The main queue and the main actor run on RunLoop.main, and Foundation's loop serves them too: S-GCD-1 S-GCD-2 S-GCD-8")
+    func mainQueue() throws {
+        let (lines, status) = try run("main-queue")
+        #expect(status == 0)
+        let expected = """
+            RunLoopKit
+              dispatch a, main thread: true
+              main actor a
+              stopped
+            a mode that is not common
+              timedOut
+            Foundation serves what RunLoopKit left
+              dispatch b, main thread: true
+              main actor b
+            RunLoopKit again, and nothing is left for it
+              timedOut
+            Foundation's loop under a timer of RunLoopKit's
+              dispatch c, main thread: true
+              main actor c
+              timer ends
+              stopped
+            RunLoopKit's loop under a timer of Foundation's
+              dispatch d, main thread: true
+              main actor d
+              stopped
+            a block that waits for another by running the loop waits in vain
+              first block: finished
+              second block
+              stopped
+            """
+        // A source is left in the mode "other" only, so the default mode is empty under a block.
+        #expect(lines == expected.split(separator: "\n").map(String.init))
+    }
+
+    @Test("An asynchronous main on the main loop: timer, main actor, a signal, and a clean end: S-GCD-1 S-GCD-3")
+    func app() throws {
+        let (lines, status) = try run("app", interruptAt: "the first tick came")
+        #expect(status == 0)
+        #expect(lines.first?.hasPrefix("running as ") == true)
+        #expect(lines.dropFirst() == ["the first tick came", "signal 2", "ended after some ticks"])
+    }
+
+    @Test("An actor on a worker's loop is fed by a socket")
+    func actorOnLoop() throws {
+        let (lines, status) = try run("actor-on-loop")
+        #expect(status == 0)
+        #expect(lines == ["line 1", "line 2", "line 3", "the worker has ended"])
+    }
+
+    @Test("A thread ends itself when an input source has set a value in its dictionary")
+    func exitNow() throws {
+        let (lines, status) = try run("exit-now")
+        #expect(status == 0)
+        #expect(lines == ["told to exit after 3 portions", "the thread has ended"])
+    }
+}

@@ -1,0 +1,64 @@
+// Who runs what is queued for the main thread: a loop of RunLoopKit, Foundation's, and either under the other. Prints
+// what happens; the test knows what has to be printed.
+import Dispatch
+import Foundation
+import class RunLoopKit.RunLoop
+import class RunLoopKit.Timer
+
+let main = RunLoop.main
+
+func queue(_ name: String) {
+    DispatchQueue.main.async { print("  dispatch \(name), main thread: \(Thread.isMainThread)") }
+    Task { @MainActor in
+        MainActor.assertIsolated()
+        print("  main actor \(name)")
+    }
+}
+
+/// Ends the run that serves the queue after what is in it now.
+func stopLater() { DispatchQueue.main.async { main.stop() } }
+
+print("RunLoopKit")
+queue("a")
+stopLater()
+print("  \(main.run(mode: .default))")
+
+print("a mode that is not common")
+queue("b")
+main.add(RunLoop.Source { _ in }, forMode: .init("other"))
+print("  \(main.run(mode: .init("other"), for: .zero))")
+
+print("Foundation serves what RunLoopKit left")
+Foundation.RunLoop.main.run(until: Date(timeIntervalSinceNow: 0.02))
+
+print("RunLoopKit again, and nothing is left for it")
+print("  \(main.run(mode: .default, for: .milliseconds(20), returnAfterSourceHandled: true))")
+
+print("Foundation's loop under a timer of RunLoopKit's")
+let outer = Timer(timeInterval: .zero, repeats: false) { _ in
+    queue("c")
+    Foundation.RunLoop.main.run(until: Date(timeIntervalSinceNow: 0.02))
+    print("  timer ends")
+    stopLater()
+}
+main.add(outer, forMode: .default)
+print("  \(main.run(mode: .default))")
+
+print("RunLoopKit's loop under a timer of Foundation's")
+let inner = Foundation.Timer(timeInterval: 0, repeats: false) { _ in
+    queue("d")
+    stopLater()
+    print("  \(RunLoop.main.run(mode: .default))")
+}
+Foundation.RunLoop.main.add(inner, forMode: .default)
+Foundation.RunLoop.main.run(until: Date(timeIntervalSinceNow: 0.02))
+
+print("a block that waits for another by running the loop waits in vain")
+DispatchQueue.main.async {
+    DispatchQueue.main.async {
+        print("  second block")
+        main.stop()
+    }
+    print("  first block: \(main.run(mode: .default, for: .zero))")
+}
+print("  \(main.run(mode: .default))")
