@@ -12,6 +12,7 @@
  * that runs at the first point does not keep the pass from waiting.
  * release runs exactly once for every call, whatever becomes of the function: after it ran, or when
  * its loop is freed, or at once if it can never run.
+ * The second half of this header is the perform family: on a loop, after a delay, in order.
  * Rules: Docs/semantics.md, section 7.
  */
 #ifndef RUNLOOP_PERFORM_H
@@ -51,6 +52,141 @@ RL_EXPORT void RLPerformFunctionInModes(RLRunLoopRef RL_NULLABLE rl, const RLMod
                                         RLIndex count, void (*RL_NULLABLE perform)(void *RL_NULLABLE info),
                                         void *RL_NULLABLE info,
                                         void (*RL_NULLABLE release)(void *RL_NULLABLE info));
+
+/*
+ * The perform family: the calls of Cocoa's performSelector.
+ *
+ * A request is a function with its info. RLPerformOnLoop asks another thread's loop, and wakes it;
+ * RLPerformAfterDelay sets a one-shot timer on the calling thread's loop; RLPerformInOrder is for the
+ * start of a pass. The last two take a target, by which they can be cancelled: any address.
+ * A pending request keeps its modes from being empty, and a performed one is gone. release runs
+ * exactly once for every call: after the function, when the request is cancelled, when the loop's
+ * thread ends (for RLPerformAfterDelay: when the loop is freed), or at once if it can never run.
+ * In the child of fork nobody waits for a request any more; those that were waited for are forgotten
+ * there, since what they use is the waiting thread's.
+ * Rules: Docs/semantics.md, section 21.
+ */
+
+/**
+ * Asks a loop to perform a function and wakes it; with waitUntilDone, returns after that.
+ *
+ * All requests that a mode permits are performed in one pass, in the order queued, before its
+ * signalled sources; they count as a handled source. What a request asks for comes in the next pass.
+ * rl: any loop. On the calling thread's own one, waitUntilDone performs the function inline, whatever
+ *     mode runs; without it the function is queued like any other.
+ * mode: NULL: the function never runs. kRLCommonModes stands for all modes that are common then.
+ * waitUntilDone: blocks until the function and release have run, or the loop's thread has ended; the
+ *     caller's own loop does not run meanwhile. A thread that never runs its loop in a permitted mode
+ *     never performs the function.
+ * Returns: true if the function is queued, or with waitUntilDone has run; false if it never runs:
+ * rl, mode or perform is NULL, or the loop's thread has ended or, while this waits, ends.
+ * Threads: any. It cannot be cancelled. Ownership: info is the library's until release.
+ * Reentrancy: call-outs too; may call perform and release.
+ * CF: none; performSelector:onThread:withObject:waitUntilDone:modes: in Cocoa. Since 0.1.
+ */
+RL_EXPORT bool RLPerformOnLoop(RLRunLoopRef RL_NULLABLE rl, RLMode RL_NULLABLE mode,
+                               void (*RL_NULLABLE perform)(void *RL_NULLABLE info), void *RL_NULLABLE info,
+                               void (*RL_NULLABLE release)(void *RL_NULLABLE info), bool waitUntilDone);
+
+/**
+ * Asks a loop as RLPerformOnLoop does, for several modes: it runs in whichever of them runs first.
+ *
+ * modes: count names, read during the call; NULL entries are skipped. NULL or count <= 0: no mode,
+ *     so the function never runs, with waitUntilDone neither.
+ * Returns, threads, ownership, reentrancy: as for RLPerformOnLoop.
+ * CF: none. Since 0.1.
+ */
+RL_EXPORT bool RLPerformOnLoopInModes(RLRunLoopRef RL_NULLABLE rl, const RLMode RL_NULLABLE *RL_NULLABLE modes,
+                                      RLIndex count, void (*RL_NULLABLE perform)(void *RL_NULLABLE info),
+                                      void *RL_NULLABLE info, void (*RL_NULLABLE release)(void *RL_NULLABLE info),
+                                      bool waitUntilDone);
+
+/**
+ * Performs a function on a new thread, which ends after it; no loop is run there.
+ *
+ * Returns: true; false if perform is NULL or there is no thread to be had: release has run then.
+ * Threads: any. Ownership: info is the library's until release, which runs on the new thread.
+ * Reentrancy: call-outs too; may call release.
+ * CF: none; performSelectorInBackground:withObject: in Cocoa. Since 0.1.
+ */
+RL_EXPORT bool RLPerformInBackground(void (*RL_NULLABLE perform)(void *RL_NULLABLE info), void *RL_NULLABLE info,
+                                     void (*RL_NULLABLE release)(void *RL_NULLABLE info));
+
+/**
+ * Sets a timer on the calling thread's loop that performs a function once.
+ *
+ * mode: of that loop; kRLDefaultMode is usual. NULL: the function never runs.
+ * delay: seconds, measured on the monotonic clock; negative and NaN count as 0. 0 is not inline: the
+ *     next service of timers performs it. Requests with the same delay are performed in the order made.
+ * target: for RLCancelPerformAfterDelay; any address, not used otherwise, may be NULL.
+ * Being a timer it does not count as a handled source.
+ * Threads: acts on the calling thread's loop. Ownership: info is the library's until release.
+ * Reentrancy: call-outs too; may call release.
+ * CF: none; performSelector:withObject:afterDelay: in Cocoa. Since 0.1.
+ */
+RL_EXPORT void RLPerformAfterDelay(RLMode RL_NULLABLE mode, RLTimeInterval delay, const void *RL_NULLABLE target,
+                                   void (*RL_NULLABLE perform)(void *RL_NULLABLE info), void *RL_NULLABLE info,
+                                   void (*RL_NULLABLE release)(void *RL_NULLABLE info));
+
+/**
+ * Sets such a timer for several modes; the function runs once, in whichever of them runs first.
+ *
+ * modes, count: as for RLPerformOnLoopInModes. The rest as for RLPerformAfterDelay.
+ * Threads: acts on the calling thread's loop. Reentrancy: call-outs too; may call release.
+ * CF: none. Since 0.1.
+ */
+RL_EXPORT void RLPerformAfterDelayInModes(const RLMode RL_NULLABLE *RL_NULLABLE modes, RLIndex count,
+                                          RLTimeInterval delay, const void *RL_NULLABLE target,
+                                          void (*RL_NULLABLE perform)(void *RL_NULLABLE info),
+                                          void *RL_NULLABLE info,
+                                          void (*RL_NULLABLE release)(void *RL_NULLABLE info));
+
+/**
+ * Cancels delayed requests of the calling thread's loop, in all modes.
+ *
+ * target: what they were made with; NULL matches those made with NULL.
+ * perform: NULL: all requests to the target. Otherwise those of this function whose info is the same,
+ *     or, if equal is given, for which equal(their info, info) is true.
+ * Nothing that matches: no effect; neither has a request that is being performed, or one of another
+ * thread's loop.
+ * Threads: acts on the calling thread's loop. Ownership: release runs for each, before the return.
+ * Reentrancy: call-outs too, the request itself included; calls equal and release.
+ * CF: none; cancelPreviousPerformRequestsWithTarget: in Cocoa. Since 0.1.
+ */
+RL_EXPORT void RLCancelPerformAfterDelay(const void *RL_NULLABLE target,
+                                         void (*RL_NULLABLE perform)(void *RL_NULLABLE info),
+                                         void *RL_NULLABLE info,
+                                         bool (*RL_NULLABLE equal)(const void *RL_NULLABLE info1,
+                                                                   const void *RL_NULLABLE info2));
+
+/**
+ * Asks a loop to perform a function at the start of its next pass in one of the modes.
+ *
+ * Those that are due together are performed by ascending order, equal orders in the order made. They
+ * do not count as a handled source; the loop is woken. A request made by one comes in the next pass.
+ * rl, perform: NULL: the function never runs. modes, count: as for RLPerformOnLoopInModes.
+ * target: for RLCancelPerformInOrder; any address, not used otherwise, may be NULL.
+ * Threads: any; it returns before the function runs. Ownership: info is the library's until release.
+ * Reentrancy: call-outs too; may call release.
+ * CF: none; performSelector:target:argument:order:modes: in Cocoa. Since 0.1.
+ */
+RL_EXPORT void RLPerformInOrder(RLRunLoopRef RL_NULLABLE rl, const RLMode RL_NULLABLE *RL_NULLABLE modes,
+                                RLIndex count, RLIndex order, const void *RL_NULLABLE target,
+                                void (*RL_NULLABLE perform)(void *RL_NULLABLE info), void *RL_NULLABLE info,
+                                void (*RL_NULLABLE release)(void *RL_NULLABLE info));
+
+/**
+ * Cancels ordered requests of a loop, in all modes.
+ *
+ * target: what they were made with. perform: NULL: all requests to the target; otherwise those of this
+ *     function with this info.
+ * Threads: any. Ownership: release runs for each, before the return.
+ * Reentrancy: call-outs too; calls release.
+ * CF: none; cancelPerformSelectorsWithTarget: in Cocoa. Since 0.1.
+ */
+RL_EXPORT void RLCancelPerformInOrder(RLRunLoopRef RL_NULLABLE rl, const void *RL_NULLABLE target,
+                                      void (*RL_NULLABLE perform)(void *RL_NULLABLE info),
+                                      void *RL_NULLABLE info);
 
 RL_HEADER_END
 

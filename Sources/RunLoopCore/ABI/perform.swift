@@ -35,7 +35,7 @@ public func RLPerformFunctionInModes(
 
 extension UnsafeMutablePointer where Pointee == RunLoop {
     /// A client's list of modes; NULL entries are skipped (S-BLK-13), and nil is returned if nothing else is in it.
-    fileprivate func postModes(_ names: UnsafePointer<UnsafePointer<CChar>?>, _ count: Int) -> PostModes? {
+    func postModes(_ names: UnsafePointer<UnsafePointer<CChar>?>, _ count: Int) -> PostModes? {
         let list = makeArray(ModePointer?.self, count: count)
         var length = 0
         for index in 0..<count {
@@ -50,5 +50,99 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         if length > 1 { return modes }
         defer { modes.free() }
         return length == 1 ? PostModes(mode: list[0]) : nil
+    }
+}
+
+// MARK: The perform family
+
+@_cdecl("RLPerformOnLoop") @implementation
+public func RLPerformOnLoop(
+    _ rl: OpaquePointer?, _ mode: UnsafePointer<CChar>?, _ perform: PerformFunction?, _ info: UnsafeMutableRawPointer?,
+    _ release: PerformFunction?, _ waitUntilDone: Bool
+) -> Bool {
+    withUnsafePointer(to: mode) { RLPerformOnLoopInModes(rl, $0, 1, perform, info, release, waitUntilDone) }
+}
+
+@_cdecl("RLPerformOnLoopInModes") @implementation
+public func RLPerformOnLoopInModes(
+    _ rl: OpaquePointer?, _ modes: UnsafePointer<UnsafePointer<CChar>?>?, _ count: Int, _ perform: PerformFunction?,
+    _ info: UnsafeMutableRawPointer?, _ release: PerformFunction?, _ waitUntilDone: Bool
+) -> Bool {
+    guard let loop = object(rl, as: RunLoop.self, "RLPerformOnLoop"),
+        let post = loop.makePost(modes, count, perform, info, release)
+    else {
+        if let release { callOutPerformedRelease(release, info) }
+        return false
+    }
+    return loop.performRequest(post, waits: waitUntilDone)
+}
+
+@_cdecl("RLPerformInOrder") @implementation
+public func RLPerformInOrder(
+    _ rl: OpaquePointer?, _ modes: UnsafePointer<UnsafePointer<CChar>?>?, _ count: Int, _ order: Int,
+    _ target: UnsafeRawPointer?, _ perform: PerformFunction?, _ info: UnsafeMutableRawPointer?, _ release: PerformFunction?
+) {
+    guard let loop = object(rl, as: RunLoop.self, "RLPerformInOrder"),
+        let post = loop.makePost(modes, count, perform, info, release)
+    else {
+        if let release { callOutPerformedRelease(release, info) }
+        return
+    }
+    loop.performOrdered(post, target: target, order: order)
+}
+
+@_cdecl("RLCancelPerformInOrder") @implementation
+public func RLCancelPerformInOrder(
+    _ rl: OpaquePointer?, _ target: UnsafeRawPointer?, _ perform: PerformFunction?, _ info: UnsafeMutableRawPointer?
+) {
+    object(rl, as: RunLoop.self, "RLCancelPerformInOrder")?.cancelOrdered(target: target, perform: perform, info: info)
+}
+
+@_cdecl("RLPerformAfterDelay") @implementation
+public func RLPerformAfterDelay(
+    _ mode: UnsafePointer<CChar>?, _ delay: Double, _ target: UnsafeRawPointer?, _ perform: PerformFunction?,
+    _ info: UnsafeMutableRawPointer?, _ release: PerformFunction?
+) {
+    withUnsafePointer(to: mode) { RLPerformAfterDelayInModes($0, 1, delay, target, perform, info, release) }
+}
+
+@_cdecl("RLPerformAfterDelayInModes") @implementation
+public func RLPerformAfterDelayInModes(
+    _ modes: UnsafePointer<UnsafePointer<CChar>?>?, _ count: Int, _ delay: Double, _ target: UnsafeRawPointer?,
+    _ perform: PerformFunction?, _ info: UnsafeMutableRawPointer?, _ release: PerformFunction?
+) {
+    let loop = RunLoop.current()
+    if let post = loop.makePost(modes, count, perform, info, release) {
+        loop.performDelayed(post, target: target, delay: delay)
+    } else if let release {
+        callOutPerformedRelease(release, info)
+    }
+}
+
+@_cdecl("RLCancelPerformAfterDelay") @implementation
+public func RLCancelPerformAfterDelay(
+    _ target: UnsafeRawPointer?, _ perform: PerformFunction?, _ info: UnsafeMutableRawPointer?,
+    _ equal: (@convention(c) (UnsafeRawPointer?, UnsafeRawPointer?) -> Bool)?
+) {
+    RunLoop.current().cancelDelayed(target: target, perform: perform, info: info, equal: equal)
+}
+
+@_cdecl("RLPerformInBackground") @implementation
+public func RLPerformInBackground(
+    _ perform: PerformFunction?, _ info: UnsafeMutableRawPointer?, _ release: PerformFunction?
+) -> Bool {
+    if let perform, RunLoop.performOnNewThread(perform, info, release) { return true }
+    if let release { callOutPerformedRelease(release, info) }
+    return false
+}
+
+extension UnsafeMutablePointer where Pointee == RunLoop {
+    /// What a client asks for; nil if it can never run. The caller then releases it.
+    fileprivate func makePost(
+        _ modes: UnsafePointer<UnsafePointer<CChar>?>?, _ count: Int, _ perform: PerformFunction?,
+        _ info: UnsafeMutableRawPointer?, _ release: PerformFunction?
+    ) -> Post? {
+        guard let perform, let modes, count > 0, let postModes = postModes(modes, count) else { return nil }
+        return Post(perform: perform, release: release, info: info, modes: postModes)
     }
 }

@@ -27,6 +27,12 @@ struct PostModes {
         return current.pointee.isCommon.load(ordering: .relaxed)
     }
 
+    /// Calls the body with each mode; nil stands for the pseudo-mode.
+    func forEach(_ body: (ModePointer?) -> Void) {
+        guard let list else { return body(mode) }
+        for index in 0..<Int(listCount) { body(list[index]) }
+    }
+
     func free() { CLinux.free(list) }
 }
 

@@ -37,6 +37,8 @@ enum Fork {
         MachPort.childOfFork(own)
         own?.adoptUnfinishedSignals()
         own?.pointee.posts.abandonClaims()
+        own?.requests.resetInChild(isOwn: true)
+        own?.orderedRequests.resetInChild(isOwn: true)
         // A loop that was the main one but not of this thread's is gone like the others (S-FORK-1).
         if let own, own != process.pointee.mainLoop.load(ordering: .relaxed) { own.retain() }
         process.pointee.mainLoop.store(own, ordering: .relaxed)
@@ -50,6 +52,8 @@ enum Fork {
             other.pointee.vanished.store(true, ordering: .relaxed)
             other.pointee.threadAlive.store(false, ordering: .relaxed)
             other.pointee.posts.close()
+            other.requests.resetInChild(isOwn: false)
+            other.orderedRequests.resetInChild(isOwn: false)
             other.forEachModeRecord { $0.pointee.ports.epoll.close() }
         }
         MessagePortTable.forkedChild()

@@ -48,6 +48,8 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         pointee.vanished.store(false, ordering: .relaxed)
         pointee.calledOut = true
         pointee.posts.open()
+        requests.openQueue()
+        orderedRequests.openQueue()
         let mode = newModeRecordLocked(kRLDefaultMode)
         mode.pointee.exists.store(true, ordering: .relaxed)
         mode.pointee.isCommon.store(true, ordering: .relaxed)

@@ -63,11 +63,13 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         // P1. What came since the last wait is served by this pass anyway (S-WAKE-4); what came in Entry stays (S-WAKE-3).
         if !isFirst { consumeWakeUp(handingTo: frame.pointee.outer) }
         frame.pointee.hasWaited = false
+        _ = performRequests(of: orderedRequests, in: mode)  // S-PERF-24
 
         notify(.beforeTimers, in: mode)  // P2
         notify(.beforeSources, in: mode)  // P3
         performPosts(in: mode)  // P4: round A
-        let handledSource = performSources(in: mode, onlyFirst: frame.pointee.returnsAfterSource)  // P5
+        var handledSource = performRequests(of: requests, in: mode)  // S-PERF-2
+        if performSources(in: mode, onlyFirst: frame.pointee.returnsAfterSource) { handledSource = true }  // P5
         if handledSource { performPosts(in: mode) }  // P6: round B
 
         let skipsWait = peekMainQueue(frame)  // P8
@@ -122,7 +124,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         lock()
         let hasNoItems = mode.hasNoItems
         unlock()
-        return hasNoItems && !hasPosts(for: mode) && !servesMainQueue(in: mode)
+        return hasNoItems && !hasPosts(for: mode) && !hasRequests(for: mode) && !servesMainQueue(in: mode)
     }
 
     func beginRun(_ frame: RunFramePointer) {

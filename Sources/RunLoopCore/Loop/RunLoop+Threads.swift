@@ -78,6 +78,8 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         abandonCallbacks()
         endForeignRuns()
         pointee.posts.close()
+        requests.closeQueue()
+        orderedRequests.closeQueue()
         // A `cancel` may add a source to a mode that was seen to already, or to a new one. One that does so for ever is left
         // with its sources in the dead loop after as many sweeps as POSIX gives destructors.
         for _ in 0..<PTHREAD_DESTRUCTOR_ITERATIONS where !removeSources() { break }

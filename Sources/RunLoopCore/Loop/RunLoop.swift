@@ -72,6 +72,12 @@ struct RunLoop: ~Copyable {
     /// Loop's thread only.
     var postFloor: UInt64
 
+    /// Functions that other threads ask the loop to perform, and ordered ones (section 21).
+    var requests: RequestQueue
+    var orderedRequests: RequestQueue
+    /// Functions to be performed after a delay, newest first. Loop's thread only.
+    var delayedRequests: DelayedRequestPointer?
+
     /// The innermost run. Loop's thread only.
     var frame: RunFramePointer?
     /// The run of a foreign loop in whose epoll set the loop sleeps: `wake` says "asleep in epoll" although the thread goes on.

@@ -1,0 +1,138 @@
+import CLinux
+import Synchronization
+
+/// A function that the current thread's loop performs after a delay: `RLPerformAfterDelay` (S-PERF-16 to 23). A record that is the info
+/// of a one-shot timer, whose only reference is its loop's; it goes when the timer is invalidated. The loop's thread alone touches it,
+/// or whoever frees the loop.
+struct DelayedRequest {
+    var perform: PerformFunction
+    var release: PerformFunction?
+    var info: UnsafeMutableRawPointer?
+    var target: UnsafeRawPointer?
+    var loop: RunLoopPointer
+    var timer: TimerPointer?
+    /// In the loop's list until it is performed or cancelled.
+    var isListed: Bool
+    var next: DelayedRequestPointer?
+    var previous: DelayedRequestPointer?
+}
+
+typealias DelayedRequestPointer = UnsafeMutablePointer<DelayedRequest>
+
+extension UnsafeMutablePointer where Pointee == DelayedRequest {
+    /// Takes it out of the loop's list: nothing can be cancelled any more.
+    fileprivate func unlist() {
+        guard pointee.isListed else { return }
+        pointee.isListed = false
+        if let previous = pointee.previous {
+            previous.pointee.next = pointee.next
+        } else {
+            pointee.loop.pointee.delayedRequests = pointee.next
+        }
+        pointee.next?.pointee.previous = pointee.previous
+    }
+
+    /// The timer's callback.
+    fileprivate func fire() {
+        unlist()
+        callOutPerformed(pointee.perform, pointee.info)
+    }
+
+    /// The timer was invalidated, after its callback or without one.
+    fileprivate func finish() {
+        unlist()
+        let (release, info) = (pointee.release, pointee.info)
+        CLinux.free(self)
+        if let release { callOutPerformedRelease(release, info) }
+    }
+}
+
+extension UnsafeMutablePointer where Pointee == RunLoop {
+    /// `RLPerformAfterDelay`. The loop is the caller's.
+    func performDelayed(_ post: Post, target: UnsafeRawPointer?, delay: Double) {
+        let request = makeRecord(DelayedRequest.self)
+        request.initialize(to: DelayedRequest(
+            perform: post.perform, release: post.release, info: post.info, target: target, loop: self, timer: nil, isListed: true,
+            next: pointee.delayedRequests, previous: nil))
+        pointee.delayedRequests?.pointee.previous = request
+        pointee.delayedRequests = request
+
+        var context = ClientContext()
+        context.info = UnsafeMutableRawPointer(request)
+        context.release = { UnsafeMutableRawPointer(mutating: $0!).assumingMemoryBound(to: DelayedRequest.self).finish() }
+        let timer = TimerPointer.make(
+            date: -.infinity, interval: 0, order: 0,
+            callout: { _, info in info!.assumingMemoryBound(to: DelayedRequest.self).fire() }, context: context)
+        if delay > 0 {
+            // The monotonic clock, so that requests with the same delay keep their order whatever is done to the wall clock (S-PERF-18).
+            timer.pointee.fireDate = Double(Clock.wallNow()) / 1e9 + delay
+            timer.pointee.instant = Clock.now() + Clock.nanoseconds(Swift.min(delay, Clock.longestInterval))
+        }
+        request.pointee.timer = timer
+        post.modes.forEach { mode in
+            // The name of a mode leads to the mode itself; nil stands for the common ones.
+            if let mode { addTimer(timer, to: .named(mode.pointee.name)) } else { addTimer(timer, to: .common) }
+        }
+        post.modes.free()
+        timer.release()
+    }
+
+    /// Cancels the delayed requests to a target; of these, if a function is given, those of the function whose info is the same, or
+    /// equal to it. The loop is the caller's.
+    func cancelDelayed(
+        target: UnsafeRawPointer?, perform: PerformFunction?, info: UnsafeMutableRawPointer?, equal: EqualFunction?
+    ) {
+        // Timers, each with a reference: comparing and releasing call the client, after which a request may be gone.
+        var timers = TimerList()
+        var request = pointee.delayedRequests
+        while let current = request {
+            request = current.pointee.next
+            guard current.pointee.target == target else { continue }
+            if let perform {
+                guard unsafeBitCast(perform, to: UInt.self) == unsafeBitCast(current.pointee.perform, to: UInt.self) else { continue }
+                if equal == nil && current.pointee.info != info { continue }
+            }
+            timers.append(current.pointee.timer!)
+        }
+        for index in 0..<timers.count {
+            let timer = timers[index]
+            if timer.isValid, let request = timer.delayedRequest, request.pointee.isListed {
+                let isMatch = perform == nil || equal == nil || callOutEqual(equal!, request.pointee.info, info)
+                if isMatch && timer.isValid && request.pointee.isListed {
+                    request.unlist()
+                    timer.invalidate()
+                }
+            }
+            timer.release()
+        }
+        timers.free()
+    }
+}
+
+extension UnsafeMutablePointer where Pointee == Timer {
+    /// The request of a valid timer of one.
+    fileprivate var delayedRequest: DelayedRequestPointer? {
+        pointee.context.info?.assumingMemoryBound(to: DelayedRequest.self)
+    }
+}
+
+/// Timers with a reference to each. The zero value is empty.
+private struct TimerList {
+    private var members: UnsafeMutablePointer<TimerPointer>?
+    private var capacity = 0
+    private(set) var count = 0
+
+    subscript(index: Int) -> TimerPointer { members![index] }
+
+    mutating func append(_ timer: TimerPointer) {
+        if count == capacity {
+            capacity = max(8, 2 * capacity)
+            members = growArray(members, count: capacity)
+        }
+        timer.retain()
+        members![count] = timer
+        count += 1
+    }
+
+    func free() { CLinux.free(members) }
+}

@@ -1,0 +1,120 @@
+import CLinux
+import Synchronization
+
+/// The perform family: requests of other threads, ordered requests, and delayed ones (section 21).
+extension UnsafeMutablePointer where Pointee == RunLoop {
+    /// Requests by `RLPerformOnLoop`.
+    var requests: RequestQueuePointer { withUnsafeMutablePointer(to: &pointee.requests) { $0 } }
+    /// Requests by `RLPerformInOrder`.
+    var orderedRequests: RequestQueuePointer { withUnsafeMutablePointer(to: &pointee.orderedRequests) { $0 } }
+
+    /// `RLPerformOnLoop`. False if the function is not performed; what it holds was released then.
+    func performRequest(_ post: Post, waits: Bool) -> Bool {
+        if waits && isCurrent {
+            // S-PERF-4: inline, whatever mode runs.
+            callOutPerformed(post.perform, post.info)
+            post.modes.free()
+            if let release = post.release { callOutPerformedRelease(release, post.info) }
+            return true
+        }
+        let wait = waits ? makeRecord(RequestWait.self) : nil
+        defer { CLinux.free(wait) }
+        guard add(post, to: requests, target: nil, order: 0, wait: wait) else { return false }
+        guard let wait else { return true }
+        while true {
+            let outcome = wait.pointee.outcome.load(ordering: .acquiring)
+            if outcome != 0 { return outcome == RequestWait.performed }
+            wait.pointee.outcome.futexWait(while: 0)
+        }
+    }
+
+    /// `RLPerformInOrder`.
+    func performOrdered(_ post: Post, target: UnsafeRawPointer?, order: Int) {
+        _ = add(post, to: orderedRequests, target: target, order: order, wait: nil)
+    }
+
+    /// Cancels the ordered requests to a target; of these, if a function is given, those of the function and the info. Any thread.
+    func cancelOrdered(target: UnsafeRawPointer?, perform: PerformFunction?, info: UnsafeMutableRawPointer?) {
+        RequestQueue.drop(orderedRequests.take { request in
+            guard request.pointee.target == target else { return false }
+            guard let perform else { return true }
+            return unsafeBitCast(perform, to: UInt.self) == unsafeBitCast(request.pointee.post.perform, to: UInt.self)
+                && request.pointee.post.info == info
+        })
+    }
+
+    private func add(
+        _ post: Post, to queue: RequestQueuePointer, target: UnsafeRawPointer?, order: Int,
+        wait: UnsafeMutablePointer<RequestWait>?
+    ) -> Bool {
+        let request = makeRecord(Request.self)
+        request.initialize(to: Request(post: post, target: target, order: order, batch: 0, isPerforming: false, wait: wait, next: nil))
+        guard queue.add(request) else {
+            request.pointee.wait = nil
+            request.finish(RequestWait.dropped)
+            return false
+        }
+        wakeUp()
+        return true
+    }
+
+    /// Performs what is eligible in the mode, in order. True if there was anything. Loop's thread.
+    @inline(__always)
+    func performRequests(of queue: RequestQueuePointer, in mode: ModePointer) -> Bool {
+        guard queue.pointee.count.load(ordering: .relaxed) != 0 else { return false }
+        return performBatch(of: queue, in: mode)
+    }
+
+    @inline(never)
+    private func performBatch(of queue: RequestQueuePointer, in mode: ModePointer) -> Bool {
+        let commonModes = pointee.commonModeCount.load(ordering: .relaxed)
+        guard queue.mayHaveRequests(for: mode, commonModes: commonModes) else { return false }
+        let batch = queue.takeBatch(in: mode, commonModes: commonModes)
+        guard batch != 0 else { return false }
+        while let request = queue.next(ofBatch: batch) {
+            pointee.calledOut = true
+            let post = request.pointee.post
+            callOutPerformed(post.perform, post.info)
+            queue.removePerformed(request)
+            request.finish(RequestWait.performed)
+        }
+        return true
+    }
+
+    /// Whether a request keeps the mode from being empty (S-PERF-14). Loop's thread.
+    @inline(__always)
+    func hasRequests(for mode: ModePointer) -> Bool {
+        (requests.pointee.count.load(ordering: .relaxed) != 0 && requests.hasEligible(in: mode))
+            || (orderedRequests.pointee.count.load(ordering: .relaxed) != 0 && orderedRequests.hasEligible(in: mode))
+    }
+}
+
+extension RunLoop {
+    /// A function for a new thread, which calls it and ends (S-PERF-15).
+    private struct Background {
+        var perform: PerformFunction
+        var release: PerformFunction?
+        var info: UnsafeMutableRawPointer?
+    }
+
+    /// False if there is no thread to be had.
+    static func performOnNewThread(_ perform: PerformFunction, _ info: UnsafeMutableRawPointer?, _ release: PerformFunction?) -> Bool {
+        let background = makeRecord(Background.self)
+        background.initialize(to: Background(perform: perform, release: release, info: info))
+        var attributes = pthread_attr_t()
+        pthread_attr_init(&attributes)
+        pthread_attr_setdetachstate(&attributes, Int32(PTHREAD_CREATE_DETACHED))
+        var thread = pthread_t()
+        let status = pthread_create(&thread, &attributes, { argument in
+            let record = argument!.assumingMemoryBound(to: Background.self)
+            let background = record.pointee
+            CLinux.free(record)
+            callOutPerformed(background.perform, background.info)
+            if let release = background.release { callOutPerformedRelease(release, background.info) }
+            return nil
+        }, background)
+        pthread_attr_destroy(&attributes)
+        if status != 0 { CLinux.free(background) }
+        return status == 0
+    }
+}
