@@ -65,7 +65,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
             callout: { _, info in info!.assumingMemoryBound(to: DelayedRequest.self).fire() }, context: context)
         if delay > 0 {
             // The monotonic clock, so that requests with the same delay keep their order whatever is done to the wall clock (S-PERF-18).
-            timer.pointee.fireDate = Double(Clock.wallNow()) / 1e9 + delay
+            timer.details.pointee.fireDate = Double(Clock.wallNow()) / 1e9 + delay
             timer.pointee.instant = Clock.now() + Clock.nanoseconds(Swift.min(delay, Clock.longestInterval))
         }
         request.pointee.timer = timer
@@ -112,7 +112,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
 extension UnsafeMutablePointer where Pointee == Timer {
     /// The request of a valid timer of one.
     fileprivate var delayedRequest: DelayedRequestPointer? {
-        pointee.context.info?.assumingMemoryBound(to: DelayedRequest.self)
+        details.pointee.info?.assumingMemoryBound(to: DelayedRequest.self)
     }
 }
 
