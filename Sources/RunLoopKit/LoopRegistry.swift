@@ -29,7 +29,10 @@ enum LoopRegistry {
     /// The key under which a thread keeps a reference to its own loop's object.
     private static let key: pthread_key_t = {
         var key = pthread_key_t()
-        let status = pthread_key_create(&key) { Unmanaged<RunLoop>.fromOpaque($0!).release() }
+        let status = pthread_key_create(&key) { value in
+            let loop = Unmanaged<RunLoop>.fromOpaque(value!).takeRetainedValue()
+            loop.ports.forgetAll()
+        }
         precondition(status == 0, "RunLoopKit: no thread-specific key is left in this process")
         return key
     }()

@@ -18,11 +18,13 @@ internal import CRunLoop
 /// - Foundation: `RunLoop` (`NSRunLoop`). A file written for that imports RunLoopKitFoundation in place of
 ///   Foundation; one that uses both classes chooses with `import class RunLoopKit.RunLoop`.
 /// - CF: `CFRunLoopRef`, which ``getRLRunLoop()`` gives in its `RL` form.
-// Sendable: the only stored property is a constant reference to an object of the C library, whose
-// functions may be called from any thread (S-THR-1) and which this object keeps alive.
+// Sendable: the stored properties are a constant reference to an object of the C library, whose functions
+// may be called from any thread (S-THR-1) and which this object keeps alive, and a table with a lock.
 public final class RunLoop: @unchecked Sendable {
     /// The loop of the C library. This object owns one reference to it.
     let reference: RLRunLoopRef
+    /// The ports that were added through this object.
+    let ports = LoopPorts()
 
     /// Takes a reference on the loop. Only the registry calls this, so that a loop has one wrapper.
     init(retaining reference: RLRunLoopRef) {

@@ -1,5 +1,3 @@
-internal import Synchronization
-
 /// What is known of a timer also when it is invalid, and the C library has forgotten its date.
 final class TimerRecord: Sendable {
     /// The interval as it was given, exactly (S-NSTM-12); zero for a timer that fires once.
@@ -16,12 +14,12 @@ final class TimerRecord: Sendable {
         /// The object that stands for the timer, as long as anybody has it.
         weak var object: Timer?
     }
-    private let state: Mutex<State>
+    private let state: Locked<State>
 
     init(seconds: Double, instant: ContinuousClock.Instant?, interval: Duration, intervalSeconds: Double) {
         self.interval = interval
         self.intervalSeconds = intervalSeconds
-        state = Mutex(State(seconds: seconds, anchor: instant.map { ($0, seconds) }))
+        state = Locked(State(seconds: seconds, anchor: instant.map { ($0, seconds) }))
     }
 
     /// The date last seen.

@@ -48,7 +48,7 @@ public final class NotificationCenter: Sendable {
     public static let `default` = NotificationCenter()
 
     /// In the order of addition.
-    private let observations = Mutex<[Observation]>([])
+    private let observations = Locked<[Observation]>([])
 
     /// Makes a centre with no observers.
     public init() {}

@@ -1,0 +1,60 @@
+#if InstalledLibrary
+internal import CRunLoopInstalled
+#else
+internal import CRunLoop
+#endif
+
+/// A port between the threads of this process, with the contract of a Mach port.
+///
+/// Its queue holds five messages unless ``setQueueLimit(_:)`` says otherwise; who sends to a full one waits. C code
+/// has the same ports as `RLMachPortRef`.
+///
+/// - Threads: all members may be used from any thread; the delegate is called on the loop's.
+/// - Foundation: `NSMachPort`. CF: `CFMachPortRef`, which ``getRLMachPort()`` gives in its `RL` form.
+public final class MachPort: Port, @unchecked Sendable {
+    /// The port of C code's that a reference names, made if there is none: one object for each port.
+    ///
+    /// A port that C code made keeps C's receiver, so that a delegate of the object gets nothing.
+    ///
+    /// - Parameter reference: a live `RLMachPortRef`; anything else is a programming error.
+    public static func wrapping(_ reference: OpaquePointer) -> Port { MachChannel.object(of: reference) }
+
+    /// The port as the C functions take it, an `RLMachPortRef`; valid as long as this object is.
+    public func getRLMachPort() -> OpaquePointer { machChannel.reference }
+
+    /// A descriptor that can be read while messages are queued, for a loop of another kind; -1 if there is none.
+    ///
+    /// It is made when it is first asked for and stays the port's. To receive, run a loop that has the port.
+    ///
+    /// - Foundation: `machPort`, a number of the kernel's.
+    public var machPort: CInt { RLMachPortGetPort(machChannel.reference) }
+
+    /// Sets how many messages the queue holds before senders wait, at least one.
+    ///
+    /// - Parameter limit: the number, 5 at first.
+    /// - Foundation: no counterpart.
+    public func setQueueLimit(_ limit: Int) { RLMachPortSetQueueLimit(machChannel.reference, limit) }
+}
+
+/// Gets the messages of a Mach-like port as they travelled.
+///
+/// Foundation: `MachPortDelegate`.
+public protocol MachPortDelegate: PortDelegate {
+    /// Gets one message in place of ``PortDelegate/handle(_:)`` (S-NSP-2).
+    ///
+    /// - Parameter message: what travelled.
+    func handleMachMessage(_ message: MachMessage)
+}
+
+/// A message as it travelled: of several components, or of ports, the bytes are only a key.
+public struct MachMessage: Hashable, Sendable {
+    /// The number that the sender gave.
+    public let msgid: UInt32
+    /// What the sender sent, if that was one array of bytes.
+    public let bytes: [UInt8]
+}
+
+extension Port {
+    /// Whether objects of this class have a Mach-like channel; a subclass of a program's has its own.
+    class var isMachLike: Bool { self == Port.self || self == MachPort.self }
+}

@@ -1,0 +1,152 @@
+/// An end of a channel for messages, which a loop receives.
+///
+/// A port made as such is Mach-like (S-NSP-12): threads of this process that have the object send to it. A message
+/// waits in its queue until a loop that has the port runs in one of the port's modes (S-NSP-1), and goes to the
+/// ``delegate()`` there, one in each pass (S-NSP-4). Releasing a port does not invalidate it: whoever owns it does
+/// so first (S-NSP-11).
+///
+/// A subclass that is no Mach-like port overrides ``isValid``, ``invalidate()``, ``schedule(in:forMode:)``,
+/// ``remove(from:forMode:)`` and the send functions (S-NSP-18). A loop learns of its invalidation from
+/// ``didBecomeInvalidNotification``.
+///
+/// - Threads: all members may be used from any thread; the delegate is called on the loop's.
+/// - Foundation: `Port` (`NSPort`). CF: `CFMachPortRef`.
+// Sendable: the mutable state is in locked storage; a subclass answers for its own.
+open class Port: @unchecked Sendable {
+    /// Posted when a port has become invalid, with the port as its object (S-NSP-10).
+    @_disfavoredOverload
+    public static let didBecomeInvalidNotification = Notification.Name("NSPortDidBecomeInvalidNotification")
+
+    private struct Listener {
+        weak var delegate: (any PortDelegate)?
+    }
+    private let listener = Locked(Listener())
+
+    /// Made when it is first used, so that a subclass that has channels of its own costs nothing.
+    private let channel: Locked<MachChannel?>
+
+    /// Makes a Mach-like port, or the base of a subclass.
+    public init() { channel = Locked(nil) }
+
+    /// Makes a port over a channel that exists.
+    init(channel: MachChannel) { self.channel = Locked(channel) }
+
+    /// The Mach-like channel, made if there is none yet.
+    final var machChannel: MachChannel {
+        channel.withLock { channel in
+            if let channel { return channel }
+            let made = MachChannel(port: self)
+            channel = made
+            return made
+        }
+    }
+
+    /// The Mach-like channel, if anybody has used it.
+    final var machChannelIfMade: MachChannel? { channel.withLock { $0 } }
+
+    /// Says who gets the messages. The port does not keep the delegate alive (S-NSP-3); without one messages are
+    /// taken and dropped (S-NSP-2).
+    ///
+    /// - Parameter anObject: the delegate, or nil.
+    public final func setDelegate(_ anObject: (any PortDelegate)?) {
+        listener.withLock { $0.delegate = anObject }
+    }
+
+    /// Who gets the messages, nil if nobody was named or is gone.
+    public final func delegate() -> (any PortDelegate)? { listener.withLock { $0.delegate } }
+
+    /// Whether the port can be sent to and received from.
+    open var isValid: Bool { machChannel.isValid }
+
+    /// Makes the port invalid for good: it leaves its loops, waiting senders return, what is queued is dropped, and
+    /// ``didBecomeInvalidNotification`` is posted; again: nothing (S-NSP-10).
+    open func invalidate() { machChannel.invalidate(self) }
+
+    /// Called by a loop that the port is added to; not to be called by programs.
+    ///
+    /// - Parameters:
+    ///   - runLoop: the loop that is to receive.
+    ///   - mode: the mode in which it does.
+    open func schedule(in runLoop: RunLoop, forMode mode: RunLoop.Mode) {
+        machChannel.schedule(in: runLoop, forMode: mode)
+    }
+
+    /// Called by a loop that the port is removed from; not to be called by programs.
+    ///
+    /// - Parameters:
+    ///   - runLoop: the loop that is to receive no more.
+    ///   - mode: the mode in which it did.
+    open func remove(from runLoop: RunLoop, forMode mode: RunLoop.Mode) {
+        machChannel.remove(from: runLoop, forMode: mode)
+    }
+
+    /// How many bytes a sender has to leave free at the beginning of the data: none.
+    open var reservedSpaceLength: Int { 0 }
+
+    /// Queues a message at this port.
+    ///
+    /// - Parameters:
+    ///   - limitDate: how long to wait while the queue is full; a date that is not in the future makes one try.
+    ///   - components: ports and sequences of bytes, such as `[UInt8]`; anything else is refused (S-NSP-19).
+    ///   - receivePort: where answers are to go.
+    ///   - headerSpaceReserved: ignored.
+    /// - Returns: whether it was queued; false also for an invalid port (S-NSP-8).
+    @_disfavoredOverload
+    @discardableResult
+    open func send(
+        before limitDate: ContinuousClock.Instant, components: [Any]?, from receivePort: Port?,
+        reserved headerSpaceReserved: Int
+    ) -> Bool {
+        send(
+            before: limitDate, msgid: 0, components: components, from: receivePort, reserved: headerSpaceReserved)
+    }
+
+    /// Queues a message with a number at this port.
+    ///
+    /// - Parameters:
+    ///   - limitDate: how long to wait while the queue is full; a date that is not in the future makes one try.
+    ///   - msgID: the number that the receiver gets, of which 32 bits are carried.
+    ///   - components: ports and sequences of bytes, such as `[UInt8]`; anything else is refused (S-NSP-19).
+    ///   - receivePort: where answers are to go.
+    ///   - headerSpaceReserved: ignored.
+    /// - Returns: whether it was queued; false also for an invalid port (S-NSP-8).
+    @_disfavoredOverload
+    @discardableResult
+    open func send(
+        before limitDate: ContinuousClock.Instant, msgid msgID: Int, components: [Any]?, from receivePort: Port?,
+        reserved headerSpaceReserved: Int
+    ) -> Bool {
+        guard let components = PortComponent.list(components) else { return false }
+        let message = CarriedMessage(
+            msgid: UInt32(truncatingIfNeeded: msgID), components: components, replyPort: receivePort)
+        return machChannel.send(message, timeout: (limitDate - .now).inSeconds)
+    }
+
+    /// Gives a message that has come in to the delegate.
+    final func deliver(_ message: CarriedMessage) {
+        let received = PortMessage(
+            send: message.replyPort, receive: self, components: message.components.map(\.value))
+        received.msgid = message.msgid
+        delegate()?.handle(received)
+    }
+
+    /// Tells everybody that the port is invalid now.
+    final func postInvalidation() {
+        NotificationCenter.default.post(name: Port.didBecomeInvalidNotification, object: self)
+    }
+}
+
+extension Port: Hashable {
+    /// Whether both are the same object (S-NSRL-15).
+    public static func == (one: Port, other: Port) -> Bool { one === other }
+
+    /// Feeds the identity to `hasher`.
+    public final func hash(into hasher: inout Hasher) { hasher.combine(ObjectIdentifier(self)) }
+}
+
+/// A message on its way, whatever carries it.
+struct CarriedMessage {
+    let msgid: UInt32
+    let components: [PortComponent]
+    let replyPort: Port?
+}

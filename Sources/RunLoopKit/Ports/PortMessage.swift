@@ -1,0 +1,94 @@
+/// What one port sends to another: data and ports, and a number.
+///
+/// - Foundation: `PortMessage`. The bytes of a component are an array here; RunLoopKitFoundation gives them as
+///   `Data`.
+public final class PortMessage {
+    /// The number that tells receivers what the message is about, 0 at first; the library does not look at it.
+    public var msgid: UInt32 = 0
+
+    /// Of a message to send, where it goes; of a received one, where an answer goes (S-NSP-5, S-NSP-6).
+    public let sendPort: Port?
+
+    /// Of a message to send, where answers are to go; of a received one, the port it came in on.
+    public let receivePort: Port?
+
+    /// The data and ports of the message.
+    ///
+    /// A message to send may hold any values; sending takes ports and sequences of bytes, such as `[UInt8]`, and refuses
+    /// the rest (S-NSP-19). Of a received one each component is a port or a `[UInt8]`.
+    @_disfavoredOverload
+    public var components: [Any]? { values }
+
+    /// ``components``, for the form of this class that gives Foundation's data.
+    package let values: [Any]?
+
+    /// Makes a message to send.
+    ///
+    /// - Parameters:
+    ///   - sendPort: where it goes.
+    ///   - receivePort: where answers are to go.
+    ///   - components: ports and sequences of bytes, such as `[UInt8]`.
+    public init(send sendPort: Port?, receive receivePort: Port?, components: [Any]?) {
+        self.sendPort = sendPort
+        self.receivePort = receivePort
+        values = components
+    }
+
+    /// Sends the message.
+    ///
+    /// - Parameter date: how long to wait while the queue of the destination is full; a date that is not in the
+    ///   future makes one try.
+    /// - Returns: whether it was queued (S-NSP-7).
+    @_disfavoredOverload
+    public func send(before date: ContinuousClock.Instant) -> Bool {
+        sendPort?.send(before: date, msgid: Int(msgid), components: values, from: receivePort, reserved: 0) ?? false
+    }
+}
+
+@available(*, unavailable)
+extension PortMessage: Sendable {}
+
+/// Gets the messages of a port, on the thread of the loop that received them.
+///
+/// Foundation: `PortDelegate`.
+public protocol PortDelegate: AnyObject {
+    /// Gets one message.
+    ///
+    /// - Parameter message: its `sendPort` is where an answer goes.
+    func handle(_ message: PortMessage)
+}
+
+extension PortDelegate {
+    /// Does nothing with the message.
+    public func handle(_ message: PortMessage) {}
+}
+
+/// A component as it is carried.
+package enum PortComponent {
+    case bytes([UInt8])
+    case port(Port)
+
+    /// Nil if there is a value that cannot be sent.
+    package static func list(_ values: [Any]?) -> [PortComponent]? {
+        var list: [PortComponent] = []
+        for value in values ?? [] {
+            if let port = value as? Port {
+                list.append(.port(port))
+            } else if let bytes = value as? [UInt8] {
+                list.append(.bytes(bytes))
+            } else if let bytes = value as? any Sequence<UInt8> {
+                list.append(.bytes(Array(bytes)))
+            } else {
+                return nil
+            }
+        }
+        return list
+    }
+
+    package var value: Any {
+        switch self {
+        case .bytes(let bytes): bytes
+        case .port(let port): port
+        }
+    }
+}

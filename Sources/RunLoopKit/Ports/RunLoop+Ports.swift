@@ -1,0 +1,95 @@
+extension RunLoop {
+    /// Adds a port to a mode, so that the loop receives its messages there; one that is there already stays there
+    /// once (S-NSRL-11).
+    ///
+    /// The loop keeps the port until it is removed from all modes or becomes invalid.
+    ///
+    /// - Parameters:
+    ///   - port: the port to receive from. An invalid one receives nothing.
+    ///   - mode: the mode; ``Mode/common`` stands for the common modes.
+    /// - Threads: any.
+    /// - Foundation: `add(_:forMode:)`.
+    @_disfavoredOverload
+    public func add(_ port: Port, forMode mode: Mode) {
+        if ports.insert(port, mode, loop: self) { port.schedule(in: self, forMode: mode) }
+    }
+
+    /// Removes a port from a mode; what is sent to it waits in its queue.
+    ///
+    /// - Parameters:
+    ///   - port: the port.
+    ///   - mode: the mode; one that does not have the port is left alone.
+    /// - Threads: any.
+    /// - Foundation: `remove(_:forMode:)`.
+    @_disfavoredOverload
+    public func remove(_ port: Port, forMode mode: Mode) {
+        if ports.remove(port, mode) { port.remove(from: self, forMode: mode) }
+    }
+}
+
+/// Which ports a loop has in which modes. It keeps the ports and, as long as it has any, the loop's object: the
+/// table has to be the same for whoever asks for the loop.
+// Sendable: the table is locked.
+final class LoopPorts: @unchecked Sendable {
+    private struct Entry {
+        var modes: Set<RunLoop.Mode>
+        let port: Port
+        let loop: RunLoop
+        let observation: NotificationCenter.Observation
+    }
+
+    private let entries = Locked<[ObjectIdentifier: Entry]>([:])
+
+    /// Notes that the loop has the port in the mode; false if it had it.
+    func insert(_ port: Port, _ mode: RunLoop.Mode, loop: RunLoop) -> Bool {
+        let id = ObjectIdentifier(port)
+        let isKnown: Bool? = entries.withLock { entries in
+            guard entries[id] != nil else { return nil }
+            return !entries[id]!.modes.insert(mode).inserted
+        }
+        if let isKnown { return !isKnown }
+        // The centre has a lock of its own, and an observer of the port may be on the stack.
+        let observation = NotificationCenter.default.addObserver(
+            forName: Port.didBecomeInvalidNotification, object: port, queue: nil
+        ) { [weak self] _ in self?.forget(id) }
+        let entry = Entry(modes: [mode], port: port, loop: loop, observation: observation)
+        let isNew: Bool? = entries.withLock { entries in
+            guard entries[id] == nil else { return nil }
+            entries[id] = entry
+            return true
+        }
+        if isNew == nil {
+            // Another thread added the port meanwhile.
+            NotificationCenter.default.removeObserver(observation)
+            return insert(port, mode, loop: loop)
+        }
+        return true
+    }
+
+    /// Notes that the loop does not have the port in the mode any more; false if it had not.
+    func remove(_ port: Port, _ mode: RunLoop.Mode) -> Bool {
+        let id = ObjectIdentifier(port)
+        let (hadIt, last): (Bool, Entry?) = entries.withLock { entries in
+            guard entries[id]?.modes.remove(mode) != nil else { return (false, nil) }
+            return (true, entries[id]!.modes.isEmpty ? entries.removeValue(forKey: id) : nil)
+        }
+        if let last { NotificationCenter.default.removeObserver(last.observation) }
+        return hadIt
+    }
+
+    /// The port has become invalid.
+    package func forget(_ id: ObjectIdentifier) {
+        let entry = entries.withLock { $0.removeValue(forKey: id) }
+        if let entry { NotificationCenter.default.removeObserver(entry.observation) }
+    }
+
+    /// The loop's thread has ended, and its modes are empty.
+    func forgetAll() {
+        let all = entries.withLock { entries in
+            let all = Array(entries.values)
+            entries = [:]
+            return all
+        }
+        for entry in all { NotificationCenter.default.removeObserver(entry.observation) }
+    }
+}
