@@ -6,7 +6,7 @@ JOBS ?= 2
 BENCH_FLAGS ?=
 export JOBS
 
-.PHONY: all demo check sanitize bench docs install clean
+.PHONY: all demo check sanitize bench docs fuzz install clean
 
 all:
 	scripts/install-deps build
@@ -40,6 +40,12 @@ bench:
 	ninja -C build-full -j $(JOBS) runloop
 	Bench/run $(BENCH_FLAGS) --full build-full --out build/bench.json build/Bench/programs
 	Bench/report build/bench.json Docs/performance.md
+
+# The decoder of what travels between message ports against a coverage-guided fuzzer, for ten minutes.
+fuzz:
+	scripts/install-deps
+	cmake -S . -B build -G Ninja
+	ninja -C build fuzz
 
 # The library alone: neither tests nor examples are built.
 install:

@@ -9,7 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-int32_t ask_code;
+__thread int32_t ask_code;
 
 const char *port_name(const char *word) {
     static __thread char names[8][160];

@@ -37,8 +37,8 @@ RLDataRef serve_message(RLMessagePortRef port, int32_t msgid, RLDataRef data, vo
 int32_t send_text(RLMessagePortRef remote, int32_t msgid, const char *text);
 /* Sends text and waits in the mode for the reply, which is returned as text until the next call; NULL without success. */
 const char *ask_text(RLMessagePortRef remote, int32_t msgid, const char *text, RLMode mode);
-/* The code of the last ask_text. */
-extern int32_t ask_code;
+/* The code of this thread's last ask_text. */
+extern __thread int32_t ask_code;
 
 /* A child process that serves a name in its default mode until it is killed; returns once the name is there. */
 typedef struct Server {

@@ -119,7 +119,7 @@ static void *given_info;
 static int invalidations;
 static void note_invalidation(RLMessagePortRef port, void *info) {
     (void)port;
-    given_info = info;
+    __atomic_store_n(&given_info, info, __ATOMIC_SEQ_CST);
     trace("invalid");
     __atomic_add_fetch(&invalidations, 1, __ATOMIC_SEQ_CST);
 }
@@ -312,12 +312,11 @@ RL_TEST(the_last_release_invalidates, "S-MSG-38 S-MSG-35 S-MSG-40",
     RLMessagePortSetInvalidationCallBack(port, note_invalidation);
     RLMessagePortRef remote = RLMessagePortCreateRemote(port_name("last"));
     RLMessagePortSetInvalidationCallBack(remote, note_invalidation);
-    given_info = remote;
     RLRelease(port);
-    ck_assert_int_ge(invalidations, 1);
+    ck_assert_int_ge(count_of(&invalidations), 1);
     ck_assert(!RLSourceIsValid(source));
     wait_until_count(&invalidations, 2);
-    ck_assert_ptr_null(given_info);
+    ck_assert_ptr_null(__atomic_load_n(&given_info, __ATOMIC_SEQ_CST));
     ck_assert(!RLMessagePortIsValid(remote));
     ck_assert(RLMessagePortIsRemote(remote));
     ck_assert_ptr_null(RLMessagePortCreateRemote(port_name("last")));

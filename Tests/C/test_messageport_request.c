@@ -46,13 +46,13 @@ RL_TEST(a_request_waits_for_its_reply, "S-MSG-25 S-MSG-30 S-MSG-33 S-MSG-31",
     worker_start(&worker, port_name("reply"));
     RLMessagePortRef remote = RLMessagePortCreateRemote(worker.name);
     ck_assert_str_eq(ask_text(remote, 5, "echo", "private"), "echo");
-    ck_assert_int_eq(worker.service.msgid, 5);
-    ck_assert(!pthread_equal(worker.service.thread, pthread_self()));
     expect_run("private", 1, false, Finished);
     ck_assert_int_eq(RLMessagePortSendRequest(remote, 6, "x", 1, 1, 60, "private", NULL), kRLMessagePortSuccess);
-    ck_assert_int_eq(worker.service.msgid, 6);
     RLRelease(remote);
     worker_stop(&worker);
+    ck_assert_int_eq(worker.service.msgid, 6);
+    ck_assert_int_eq(worker.service.calls, 2);
+    ck_assert(!pthread_equal(worker.service.thread, pthread_self()));
 }
 
 RL_TEST(one_thread_can_ask_itself, "S-MSG-27", "Sender and receiver may be one thread, if the port's source is in the reply mode") {

@@ -7,7 +7,6 @@
  * read them without a lock. They stay where they are until the last reference is released.
  * RLRetain and RLRelease keep and drop a reference; RLEqual compares the bytes.
  * An empty RLDataRef is an object like any other. NULL counts as data of length 0 when read.
- * In this version no other call takes or returns data.
  * Rules: Docs/semantics.md, section 13 (References).
  */
 #ifndef RUNLOOP_DATA_H
