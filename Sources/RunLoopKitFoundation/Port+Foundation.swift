@@ -4,6 +4,9 @@ public typealias Port = RunLoopKit.Port
 /// RunLoopKit's Mach-like port.
 public typealias NSMachPort = RunLoopKit.MachPort
 
+/// RunLoopKit's message port, which Foundation on Linux has not.
+public typealias MessagePort = RunLoopKit.MessagePort
+
 /// RunLoopKit's message between ports.
 public typealias PortMessage = RunLoopKit.PortMessage
 

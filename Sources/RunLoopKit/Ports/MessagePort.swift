@@ -1,0 +1,280 @@
+#if InstalledLibrary
+internal import CRunLoopInstalled
+#else
+internal import CRunLoop
+#endif
+
+/// A port that threads and processes of one user find by its name.
+///
+/// A port made here receives: it goes into a loop, and ``MessagePortNameServer`` registers its name. What
+/// ``MessagePortNameServer/port(forName:)`` finds sends to it, in this process or another. Such a port becomes invalid
+/// when the one it sends to is gone. An answer goes to the `sendPort` of a received message, which is another
+/// message port too: a port that is sent as the one to answer to gets a name of its own if it has none.
+///
+/// - Threads: all members may be used from any thread; the delegate is called on the loop's.
+/// - Foundation: `NSMessagePort`. CF: `CFMessagePortRef`, which ``getRLMessagePort()`` gives in its `RL` form.
+public final class MessagePort: Port, @unchecked Sendable {
+    // Sendable: the reference is constant, its functions may be called from any thread, and the rest is locked.
+    private let reference: RLMessagePortRef
+    /// Set by who posts the notification, so that it is posted once.
+    private let isAnnounced = Locked(false)
+
+    /// The objects that stand for remote ports, by address.
+    private static let remotes = Locked<[UInt: WeakPort]>([:])
+
+    private struct WeakPort {
+        weak var port: MessagePort?
+    }
+
+    /// Makes a port that receives, without a name.
+    public override convenience init() {
+        let info = MessagePortInfo()
+        var context = RLMessagePortContext(
+            version: 0, info: Unmanaged.passUnretained(info).toOpaque(),
+            retain: retainInfo, release: releaseInfo, copyDescription: nil)
+        guard let made = RLMessagePortCreateLocal(nil, receiveMessage, &context, nil) else {
+            fatalError("RunLoopKit: no memory for a port")
+        }
+        self.init(taking: made)
+        info.port = self
+        RLMessagePortSetInvalidationCallBack(made) { _, info in
+            if let info, let port = MessagePortInfo.unretained(info).port { port.announce() }
+        }
+    }
+
+    private init(taking reference: RLMessagePortRef) {
+        self.reference = reference
+        super.init()
+    }
+
+    deinit {
+        let address = UInt(bitPattern: reference)
+        MessagePort.remotes.withLock { remotes in
+            if let entry = remotes[address], entry.port == nil { remotes[address] = nil }
+        }
+        RLRelease(RLTypeRef(reference))
+    }
+
+    /// The port that sends to the local port of a name; the same object as long as it is valid and held.
+    static func remote(named name: [UInt8]) -> MessagePort? {
+        guard !name.isEmpty else { return nil }
+        let made = name.withCString { RLMessagePortCreateRemote($0) }
+        guard let made else { return nil }
+        let address = UInt(bitPattern: made)
+        let (port, isNew) = remotes.withLock { remotes -> (MessagePort, Bool) in
+            if let known = remotes[address]?.port { return (known, false) }
+            let port = MessagePort(taking: RLMessagePortRef(bitPattern: address)!)
+            remotes[address] = WeakPort(port: port)
+            return (port, true)
+        }
+        if isNew {
+            RLMessagePortSetInvalidationCallBack(made) { reference, _ in
+                let address = UInt(bitPattern: reference)
+                MessagePort.remotes.withLock { $0[address]?.port }?.announce()
+            }
+        } else {
+            RLRelease(RLTypeRef(made))
+        }
+        return port
+    }
+
+    /// The port as the C functions take it, an `RLMessagePortRef`; valid as long as this object is.
+    public func getRLMessagePort() -> OpaquePointer { reference }
+
+    /// Whether the port can be used. One that was found by name looks whether the other end is there.
+    public override var isValid: Bool { RLMessagePortIsValid(reference) }
+
+    /// Makes the port invalid for good: it leaves its loops, its name is free, and
+    /// ``Port/didBecomeInvalidNotification`` is posted; again: nothing (S-NSP-10, S-NSP-16).
+    public override func invalidate() {
+        let isFirst = takeAnnouncement()
+        RLMessagePortInvalidate(reference)
+        if isFirst { postInvalidation() }
+    }
+
+    /// Called when the port became invalid by other means.
+    fileprivate func announce() {
+        if takeAnnouncement() { postInvalidation() }
+    }
+
+    private func takeAnnouncement() -> Bool {
+        isAnnounced.withLock { isAnnounced in
+            defer { isAnnounced = true }
+            return !isAnnounced
+        }
+    }
+
+    /// Called by a loop that the port is added to; a port that was found by name receives nothing.
+    ///
+    /// - Parameters:
+    ///   - runLoop: the loop that is to receive.
+    ///   - mode: the mode in which it does.
+    public override func schedule(in runLoop: RunLoop, forMode mode: RunLoop.Mode) {
+        withSource { source in mode.rawValue.withCString { RLAddSource(runLoop.reference, source, $0) } }
+    }
+
+    /// Called by a loop that the port is removed from.
+    ///
+    /// - Parameters:
+    ///   - runLoop: the loop that is to receive no more.
+    ///   - mode: the mode in which it did.
+    public override func remove(from runLoop: RunLoop, forMode mode: RunLoop.Mode) {
+        withSource { source in mode.rawValue.withCString { RLRemoveSource(runLoop.reference, source, $0) } }
+    }
+
+    private func withSource(_ body: (RLSourceRef) -> Void) {
+        guard !RLMessagePortIsRemote(reference), let source = RLMessagePortCreateRunLoopSource(reference, 0) else {
+            return
+        }
+        body(source)
+        RLRelease(RLTypeRef(source))
+    }
+
+    /// Sends a message to the port, through its name.
+    ///
+    /// - Parameters:
+    ///   - limitDate: how long to wait while the queue is full; a date that is not in the future makes one try.
+    ///   - msgID: the number that the receiver gets, of which 32 bits are carried.
+    ///   - components: sequences of bytes and message ports; anything else is refused (S-NSP-19).
+    ///   - receivePort: where answers are to go; a message port or nil.
+    ///   - headerSpaceReserved: ignored.
+    /// - Returns: whether it was queued; false also for an invalid port (S-NSP-8).
+    @_disfavoredOverload
+    public override func send(
+        before limitDate: ContinuousClock.Instant, msgid msgID: Int, components: [Any]?, from receivePort: Port?,
+        reserved headerSpaceReserved: Int
+    ) -> Bool {
+        guard let components = PortComponent.list(components), let bytes = encoded(components, receivePort) else {
+            return false
+        }
+        let isRemote = RLMessagePortIsRemote(reference)
+        // One sends to a port of one's own by its name, as everybody does.
+        guard let target = isRemote ? self : name.flatMap({ MessagePort.remote(named: $0) }) else { return false }
+        let seconds = max((limitDate - .now).inSeconds, 0)
+        let result = bytes.withUnsafeBytes { buffer in
+            RLMessagePortSendRequest(
+                target.reference, Int32(truncatingIfNeeded: msgID), buffer.baseAddress, buffer.count, seconds, 0, nil, nil)
+        }
+        return result == CInt(kRLMessagePortSuccess)
+    }
+
+    private func encoded(_ components: [PortComponent], _ receivePort: Port?) -> [UInt8]? {
+        var replyName: [UInt8] = []
+        if let receivePort {
+            guard let name = (receivePort as? MessagePort)?.name else { return nil }
+            replyName = name
+        }
+        var parts: [MessageCoding.Part] = []
+        for component in components {
+            switch component {
+            case .bytes(let bytes): parts.append(.data(bytes))
+            case .port(let port):
+                guard let name = (port as? MessagePort)?.name else { return nil }
+                parts.append(.port(name: name))
+            }
+        }
+        return MessageCoding.encode(parts, replyName: replyName)
+    }
+
+    /// The name by which others send to the port; one that receives gets one if it has none. Nil if it cannot have one.
+    private var name: [UInt8]? {
+        if let known = RLMessagePortGetName(reference) { return Array(String(cString: known).utf8) }
+        let unique = "RunLoopKit.\(String(UInt64.random(in: .min ... .max), radix: 36))"
+            + String(UInt64.random(in: .min ... .max), radix: 36)
+        // Another thread may have named it meanwhile.
+        _ = unique.withCString { RLMessagePortSetName(reference, $0) }
+        return RLMessagePortGetName(reference).map { Array(String(cString: $0).utf8) }
+    }
+
+    /// Registers a name; false if it is taken, or if this port cannot receive.
+    fileprivate func register(_ name: String) -> Bool {
+        name.withCString { RLMessagePortSetName(reference, $0) }
+    }
+
+    /// The message that the bytes are.
+    fileprivate static func decoded(msgid: Int32, _ bytes: UnsafeRawBufferPointer) -> CarriedMessage {
+        guard let message = MessageCoding.decode(bytes) else {
+            return CarriedMessage(
+                msgid: UInt32(bitPattern: msgid), components: bytes.isEmpty ? [] : [.bytes(Array(bytes))], replyPort: nil)
+        }
+        // A port that is gone meanwhile is left out.
+        let components = message.parts.compactMap { part -> PortComponent? in
+            switch part {
+            case .data(let data): .bytes(data)
+            case .port(let name): MessagePort.remote(named: name).map { .port($0) }
+            }
+        }
+        return CarriedMessage(
+            msgid: UInt32(bitPattern: msgid), components: components,
+            replyPort: MessagePort.remote(named: message.replyName))
+    }
+}
+
+/// Registers and finds message ports by name, for one user of one machine.
+///
+/// Foundation: `NSMessagePortNameServer`.
+public final class MessagePortNameServer: Sendable {
+    private static let shared = MessagePortNameServer()
+
+    private init() {}
+
+    /// The one name server.
+    public static func sharedInstance() -> MessagePortNameServer { shared }
+
+    /// Registers a port under a name; it is found until it becomes invalid (S-NSP-15, S-NSP-16).
+    ///
+    /// - Parameters:
+    ///   - port: a message port that was made here, not found by name.
+    ///   - name: at most 128 bytes of UTF-8; more are cut. A port that has a name loses that.
+    /// - Returns: false if the name is taken, or the port is none that can receive.
+    public func registerPort(_ port: Port, name: String) -> Bool {
+        guard let port = port as? MessagePort, !name.isEmpty else { return false }
+        return port.register(name)
+    }
+
+    /// Finds the port of a name (S-NSP-14).
+    ///
+    /// - Parameter name: what it was registered under.
+    /// - Returns: a port that sends to it; nil if nobody has the name.
+    public func port(forName name: String) -> Port? { port(forName: name, host: nil) }
+
+    /// Finds the port of a name on this machine.
+    ///
+    /// - Parameters:
+    ///   - name: what it was registered under.
+    ///   - host: nil or empty; there is no other machine (S-NSP-15).
+    /// - Returns: a port that sends to it; nil if nobody has the name, and for any other host.
+    public func port(forName name: String, host: String?) -> Port? {
+        guard host?.isEmpty ?? true else { return nil }
+        return MessagePort.remote(named: Array(name.utf8))
+    }
+
+    /// Does nothing: a message port's name goes when the port is invalidated (S-NSP-16).
+    ///
+    /// - Parameter name: a name.
+    /// - Returns: false.
+    public func removePort(forName name: String) -> Bool { false }
+}
+
+/// What the C library's port holds on to; it does not keep the object alive.
+private final class MessagePortInfo: ContextInfo {
+    weak var port: MessagePort?
+}
+
+private func receiveMessage(
+    _ reference: RLMessagePortRef, _ msgid: Int32, _ data: RLDataRef, _ info: UnsafeMutableRawPointer?
+) -> RLDataRef? {
+    guard let info, let port = MessagePortInfo.unretained(info).port else { return nil }
+    let bytes = UnsafeRawBufferPointer(start: RLDataGetBytePtr(data), count: RLDataGetLength(data))
+    port.deliver(MessagePort.decoded(msgid: msgid, bytes))
+    return nil
+}
+
+extension [UInt8] {
+    /// Calls `body` with the bytes up to the first zero as a C string.
+    fileprivate func withCString<Result>(_ body: (UnsafePointer<CChar>) -> Result) -> Result {
+        var text = map { CChar(bitPattern: $0) }
+        text.append(0)
+        return text.withUnsafeBufferPointer { body($0.baseAddress!) }
+    }
+}
