@@ -12,11 +12,15 @@ private func run(_ name: String, interruptAt line: String? = nil) throws -> (lin
     process.standardOutput = pipe
     try process.run()
     var text = Data()
+    var isInterrupted = false
     while true {
         let part = pipe.fileHandleForReading.availableData
         if part.isEmpty { break }
         text += part
-        if let line, String(decoding: text, as: UTF8.self).contains(line) { process.interrupt() }
+        if !isInterrupted, let line, String(decoding: text, as: UTF8.self).contains(line) {
+            process.interrupt()
+            isInterrupted = true
+        }
     }
     process.waitUntilExit()
     let lines = String(decoding: text, as: UTF8.self).split(separator: "\n").map(String.init)

@@ -5,6 +5,8 @@ extension RunLoop {
     /// for them comes back with the end of the last sequence that wants them. Signals of one kind that come close together are one,
     /// as everywhere. Several sequences may want the same signal, on one loop or on several, and each gets it.
     ///
+    /// The signals are unblocked on the calling thread: a program that was started with them blocked would not get them.
+    ///
     /// The sequence exists until it and its iterator are let go of, the task that iterates is cancelled, or the loop's
     /// thread ends. While it exists its mode is not empty.
     ///

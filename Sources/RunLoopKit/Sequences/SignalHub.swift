@@ -56,7 +56,7 @@ enum SignalHub {
 
     /// From now on the source is signalled when the signal comes. False if the system refuses.
     static func add(_ subscriber: Subscriber, for signal: CInt) -> Bool {
-        state.withLock { state in
+        let isAdded = state.withLock { state in
             let others = state.lists[signal] ?? []
             publish(others + [subscriber], for: signal)
             if others.isEmpty {
@@ -79,6 +79,12 @@ enum SignalHub {
             state.lists[signal] = others + [subscriber]
             return true
         }
+        // A program may have been started with the signal blocked, as worker threads of libdispatch start them.
+        var set = sigset_t()
+        sigemptyset(&set)
+        sigaddset(&set, signal)
+        pthread_sigmask(SIG_UNBLOCK, &set, nil)
+        return isAdded
     }
 
     /// The source is not touched any more when this returns. With the last one what the program had set comes back.
