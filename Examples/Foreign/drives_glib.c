@@ -1,6 +1,6 @@
 /*
- * A run loop drives a GLib context: the descriptors GLib wants polled stand in an epoll set, which is a
- * port of the run loop; GLib's timeout is a timer; GLib dispatches after each wait.
+ * A run loop drives a GLib context: the descriptors GLib wants polled stand in an epoll set, which
+ * is a port of the run loop; GLib's timeout is a timer; GLib dispatches after each wait.
  */
 #include <runloop/runloop.h>
 
@@ -32,7 +32,8 @@ static void watch(struct driver *self) {
     if (self->wanted_count == self->watched_count &&
         memcmp(self->wanted, self->watched, sizeof(GPollFD) * self->wanted_count) == 0)
         return;
-    for (int i = 0; i < self->watched_count; i++) epoll_ctl(self->set, EPOLL_CTL_DEL, self->watched[i].fd, NULL);
+    for (int i = 0; i < self->watched_count; i++)
+        epoll_ctl(self->set, EPOLL_CTL_DEL, self->watched[i].fd, NULL);
     for (int i = 0; i < self->wanted_count; i++) {
         struct epoll_event event = {.events = 0};
         for (int k = 0; k < self->wanted_count; k++)
@@ -51,12 +52,13 @@ static void around_wait(RLObserverRef observer, RLActivity activity, void *info)
         memset(self->wanted, 0, sizeof self->wanted);
         gboolean ready = g_main_context_prepare(self->context, &self->priority);
         self->wanted_count =
-            g_main_context_query(self->context, self->priority, &milliseconds, self->wanted, capacity);
-        if (self->wanted_count > capacity) self->wanted_count = capacity; /* a real program makes room */
+            g_main_context_query(self->context, self->priority, &milliseconds, self->wanted,
+                                 capacity);
+        if (self->wanted_count > capacity) self->wanted_count = capacity; /* make room instead */
         watch(self);
         if (ready || milliseconds == 0) RLWakeUp(RLGetCurrent());
-        RLTimerSetNextFireDate(self->timer,
-                               milliseconds < 0 ? INFINITY : RLAbsoluteTimeGetCurrent() + milliseconds / 1e3);
+        RLAbsoluteTime next = RLAbsoluteTimeGetCurrent() + milliseconds / 1e3;
+        RLTimerSetNextFireDate(self->timer, milliseconds < 0 ? INFINITY : next);
     } else {
         g_poll(self->wanted, self->wanted_count, 0);
         if (g_main_context_check(self->context, self->priority, self->wanted, self->wanted_count))
@@ -71,16 +73,18 @@ static void driver_start(struct driver *self, GMainContext *context, RLMode mode
     self->port = RLSourceCreate(0, (RLSourceContext *)&port);
     /* It repeats only so that it stays valid: its date is set before each wait. */
     self->timer = RLTimerCreate(INFINITY, 1e6, 0, 0, wakes_only, NULL);
-    RLObserverContext observer_context = {.info = self};
+    RLObserverContext around = {.info = self};
     self->observer =
-        RLObserverCreate(kRLBeforeWaiting | kRLAfterWaiting, true, 0, around_wait, &observer_context);
+        RLObserverCreate(kRLBeforeWaiting | kRLAfterWaiting, true, 0, around_wait, &around);
     RLAddSource(RLGetCurrent(), self->port, mode);
     RLAddTimer(RLGetCurrent(), self->timer, mode);
     RLAddObserver(RLGetCurrent(), self->observer, mode);
 }
 
 static void driver_stop(struct driver *self) {
-    RLSourceInvalidate(self->port), RLTimerInvalidate(self->timer), RLObserverInvalidate(self->observer);
+    RLSourceInvalidate(self->port);
+    RLTimerInvalidate(self->timer);
+    RLObserverInvalidate(self->observer);
     RLRelease(self->port), RLRelease(self->timer), RLRelease(self->observer);
     close(self->set);
     g_main_context_release(self->context);
@@ -105,7 +109,10 @@ static gboolean timeout(gpointer loop) {
     return G_SOURCE_REMOVE;
 }
 
-static void rl_tick(RLTimerRef timer, void *info) { (void)timer, (void)info, printf("run loop: timer\n"); }
+static void rl_tick(RLTimerRef timer, void *info) {
+    (void)timer, (void)info;
+    printf("run loop: timer\n");
+}
 
 int main(void) {
     static struct driver driver;

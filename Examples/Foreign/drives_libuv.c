@@ -33,7 +33,8 @@ static void around_wait(RLObserverRef observer, RLActivity activity, void *info)
     uv_update_time(self->loop);
     int milliseconds = uv_backend_timeout(self->loop);
     if (milliseconds == 0) RLWakeUp(RLGetCurrent());
-    RLTimerSetNextFireDate(self->timer, milliseconds < 0 ? INFINITY : RLAbsoluteTimeGetCurrent() + milliseconds / 1e3);
+    RLAbsoluteTime next = RLAbsoluteTimeGetCurrent() + milliseconds / 1e3;
+    RLTimerSetNextFireDate(self->timer, milliseconds < 0 ? INFINITY : next);
 }
 
 static void driver_start(struct driver *self, uv_loop_t *loop, RLMode mode) {
@@ -43,13 +44,14 @@ static void driver_start(struct driver *self, uv_loop_t *loop, RLMode mode) {
     /* It repeats only so that it stays valid: its date is set before each wait. */
     self->timer = RLTimerCreate(INFINITY, 1e6, 0, 0, wakes_only, NULL);
     RLObserverContext context = {.info = self};
-    self->observer = RLObserverCreate(kRLBeforeWaiting | kRLAfterWaiting, true, 0, around_wait, &context);
+    self->observer =
+        RLObserverCreate(kRLBeforeWaiting | kRLAfterWaiting, true, 0, around_wait, &context);
     RLAddSource(RLGetCurrent(), self->port, mode);
     RLAddTimer(RLGetCurrent(), self->timer, mode);
     RLAddObserver(RLGetCurrent(), self->observer, mode);
 }
 
-/* libuv's side: a timer, work on its threads, and a pipe that a callback of libuv starts to watch. */
+/* libuv's side: a timer, work on its threads, and a pipe that a callback starts to watch. */
 
 static int pipe_ends[2];
 
@@ -77,7 +79,10 @@ static void uv_tick(uv_timer_t *timer) {
     uv_queue_work(timer->loop, &request, work, work_done);
 }
 
-static void rl_tick(RLTimerRef timer, void *info) { (void)timer, (void)info, printf("run loop: timer\n"); }
+static void rl_tick(RLTimerRef timer, void *info) {
+    (void)timer, (void)info;
+    printf("run loop: timer\n");
+}
 
 int main(void) {
     if (pipe(pipe_ends) != 0) return 1;

@@ -1,6 +1,6 @@
 /*
- * GLib drives a run loop: a GSource makes the waits of the thread's run loop, so that sources, timers
- * and observers work in a program whose main loop is GLib's.
+ * GLib drives a run loop: a GSource makes the waits of the thread's run loop, so that sources,
+ * timers and observers work in a program whose main loop is GLib's.
  */
 #include <runloop/runloop.h>
 
@@ -15,7 +15,7 @@ struct run_source {
     GMainLoop *main_loop;
 };
 
-/* GLib is about to wait: the steps of a pass before its wait. The descriptor tells of timers, too. */
+/* GLib is about to wait: the steps of a pass before that. The descriptor tells of timers, too. */
 static gboolean prepare(GSource *base, gint *timeout) {
     *timeout = -1;
     return RLForeignRunPrepare(((struct run_source *)base)->run) == 0;
@@ -39,7 +39,8 @@ static void finalize(GSource *base) {
     RLRelease(self->run);
 }
 
-static GSourceFuncs functions = {.prepare = prepare, .check = check, .dispatch = dispatch, .finalize = finalize};
+static GSourceFuncs functions = {
+    .prepare = prepare, .check = check, .dispatch = dispatch, .finalize = finalize};
 
 /* The run loop's side: a timer, and a source that another thread signals. */
 
@@ -75,7 +76,8 @@ int main(void) {
     int ticks = 0;
     loop = RLGetCurrent();
     RLTimerContext timer_context = {.info = &ticks};
-    RLTimerRef timer = RLTimerCreate(RLAbsoluteTimeGetCurrent() + 0.02, 0.02, 0, 0, tick, &timer_context);
+    RLAbsoluteTime soon = RLAbsoluteTimeGetCurrent() + 0.02;
+    RLTimerRef timer = RLTimerCreate(soon, 0.02, 0, 0, tick, &timer_context);
     RLAddTimer(loop, timer, kRLDefaultMode);
     RLSourceContext context = {.perform = perform};
     source = RLSourceCreate(0, &context);

@@ -1,6 +1,6 @@
 /*
- * libuv drives a run loop: a prepare handle makes the steps of a pass before libuv waits, a poll handle
- * those after the wait.
+ * libuv drives a run loop: a prepare handle makes the steps of a pass before libuv waits, a poll
+ * handle those after the wait.
  */
 #include <runloop/runloop.h>
 
@@ -81,7 +81,8 @@ int main(void) {
     int ticks = 0;
     run_loop = RLGetCurrent();
     RLTimerContext timer_context = {.info = &ticks};
-    RLTimerRef timer = RLTimerCreate(RLAbsoluteTimeGetCurrent() + 0.02, 0.02, 0, 0, tick, &timer_context);
+    RLAbsoluteTime soon = RLAbsoluteTimeGetCurrent() + 0.02;
+    RLTimerRef timer = RLTimerCreate(soon, 0.02, 0, 0, tick, &timer_context);
     RLAddTimer(run_loop, timer, kRLDefaultMode);
     RLSourceContext context = {.perform = perform};
     source = RLSourceCreate(0, &context);

@@ -130,16 +130,17 @@ int rl_open_path_of(int descriptor) {
     return open(path, O_PATH | O_CLOEXEC);
 }
 
-int rl_watch_file(int inotify, int descriptor, uint32_t mask) {
-    char path[32];
-    snprintf(path, sizeof path, "/proc/self/fd/%d", descriptor);
+int rl_watch_file(int inotify, int descriptor, const char *name, uint32_t mask) {
+    char path[NAME_MAX + 32];
+    snprintf(path, sizeof path, "/proc/self/fd/%d%s%s", descriptor, *name ? "/" : "", name);
     return inotify_add_watch(inotify, path, mask);
 }
 
 int rl_child_status(int pidfd, int reap, int *status) {
     siginfo_t info;
     info.si_pid = 0;
-    if (waitid((idtype_t)3 /* P_PIDFD */, (id_t)pidfd, &info, WEXITED | WNOHANG | (reap ? 0 : WNOWAIT)) != 0) return -1;
+    int options = WEXITED | WNOHANG | (reap ? 0 : WNOWAIT);
+    if (waitid((idtype_t)3 /* P_PIDFD */, (id_t)pidfd, &info, options) != 0) return -1;
     if (info.si_pid == 0) return 0;
     *status = info.si_code == CLD_EXITED ? (info.si_status & 0xff) << 8
                                          : info.si_status | (info.si_code == CLD_DUMPED ? 0x80 : 0);

@@ -6,6 +6,7 @@
 #include "support.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <math.h>
 #include <poll.h>
 #include <stdlib.h>
@@ -53,7 +54,8 @@ static void end_run(RLForeignRunRef run) {
 }
 
 RL_TEST(a_pass_is_cut_at_its_wait, "S-FRN-1 S-FRN-5 S-WAKE-10",
-        "Prepare makes the steps before the wait and dispatch those after it, and the loop waits between") {
+        "Prepare makes the steps before the wait and dispatch those after it, and the loop waits "
+        "between") {
     RLRunLoopRef loop = RLGetCurrent();
     RLForeignRunRef run = observed_run();
     expect_trace("");
@@ -97,7 +99,8 @@ RL_TEST(what_is_done_twice_does_nothing, "S-FRN-2",
 }
 
 RL_TEST(a_performed_source_makes_the_wait_a_poll, "S-FRN-1 S-FRN-4 S-PASS-5 S-PASS-7",
-        "After a signalled source performed there is no waiting: prepare returns 0 and dispatch polls") {
+        "After a signalled source performed there is no waiting: prepare returns 0 and dispatch "
+        "polls") {
     RLForeignRunRef run = waiting_run();
     add_source(&source, kRLDefaultMode);
     RLSourceSignal(source.source);
@@ -115,7 +118,8 @@ RL_TEST(a_performed_source_makes_the_wait_a_poll, "S-FRN-1 S-FRN-4 S-PASS-5 S-PA
 }
 
 RL_TEST(a_ready_port_makes_the_descriptor_readable, "S-FRN-3 S-PASS-8",
-        "The descriptor is readable as long as a port of the mode is, and one port is served per pass") {
+        "The descriptor is readable as long as a port of the mode is, and one port is served per "
+        "pass") {
     make_pipe(ends);
     port.action = read_one;
     RLForeignRunRef run = observed_run();
@@ -135,7 +139,8 @@ RL_TEST(a_ready_port_makes_the_descriptor_readable, "S-FRN-3 S-PASS-8",
 }
 
 RL_TEST(a_due_timer_makes_the_descriptor_readable, "S-FRN-3 S-FRN-4 S-TMR-20",
-        "Prepare tells the time to the next timer, and the descriptor is readable then, not before") {
+        "Prepare tells the time to the next timer, and the descriptor is readable then, not "
+        "before") {
     RLForeignRunRef run = observed_run();
     double start = monotonic_now();
     add_timer(&timer, date_in(0.05), 0, kRLDefaultMode);
@@ -155,7 +160,8 @@ RL_TEST(a_due_timer_makes_the_descriptor_readable, "S-FRN-3 S-FRN-4 S-TMR-20",
 }
 
 RL_TEST(a_stop_ends_the_run, "S-FRN-3 S-FRN-6 S-STOP-6",
-        "A stop in the wait makes the descriptor readable; the dispatch returns Stopped after Exit") {
+        "A stop in the wait makes the descriptor readable; the dispatch returns Stopped after "
+        "Exit") {
     RLForeignRunRef run = waiting_run();
     Thread *other = thread_start(call_stop, RLGetCurrent());
     expect_ready(run);
@@ -184,7 +190,8 @@ RL_TEST(a_stop_in_entry_makes_no_pass, "S-FRN-7 S-STOP-4",
 }
 
 RL_TEST(the_hosts_code_is_heard_in_the_wait, "S-FRN-3 S-FRN-5 S-WAKE-13 S-WAKE-14 S-WAKE-15",
-        "What code called by the host adds or re-dates during the wait makes the descriptor readable") {
+        "What code called by the host adds or re-dates during the wait makes the descriptor "
+        "readable") {
     make_pipe(ends);
     port.action = read_one;
     RLForeignRunRef run = waiting_run();
@@ -218,6 +225,76 @@ RL_TEST(the_hosts_code_is_heard_in_the_wait, "S-FRN-3 S-FRN-5 S-WAKE-13 S-WAKE-1
     expect_dispatch(run, GoesOn);
     ck_assert_double_eq(RLForeignRunPrepare(run), 0);
     expect_trace("AW BT BS s");
+    end_run(run);
+}
+
+static void on_trigger(RLSourceRef s, const RLKernelEvent *event, void *info) {
+    (void)s, (void)info;
+    trace("u%d", (int)event->data);
+}
+static void trigger_one(void *triggered) { RLKernelEventSourceTrigger(triggered, kRLNoteTrigger, 1); }
+
+RL_TEST(a_source_made_ready_by_a_call_is_noticed, "S-FRN-3 S-KEV-7",
+        "A source that a call makes ready, by another thread or by the host's code, makes the "
+        "descriptor readable") {
+    RLForeignRunRef run = waiting_run();
+    RLKernelEvent event = {.filter = kRLKernelFilterUser};
+    RLSourceRef user = RLKernelEventSourceCreate(&event, on_trigger, NULL);
+    RLAddSource(RLGetCurrent(), user, kRLDefaultMode);
+    expect_dispatch(run, GoesOn);
+    ck_assert(isinf(RLForeignRunPrepare(run)));
+    expect_quiet(run);
+    trace_take();
+    for (int i = 0; i < 50; i++) {
+        Thread *other = thread_start(trigger_one, user);
+        expect_ready(run);
+        thread_join(other);
+        expect_dispatch(run, GoesOn);
+        expect_trace("AW u1");
+        ck_assert(isinf(RLForeignRunPrepare(run)));
+        expect_quiet(run);
+        trace_take();
+    }
+    RLKernelEventSourceTrigger(user, kRLNoteTrigger, 2);
+    expect_ready(run);
+    expect_dispatch(run, GoesOn);
+    expect_trace("AW u2");
+    /* Between dispatch and prepare: nothing is asleep, and prepare finds it. */
+    RLKernelEventSourceTrigger(user, kRLNoteTrigger, 3);
+    ck_assert_double_eq(RLForeignRunPrepare(run), 0);
+    expect_ready(run);
+    expect_dispatch(run, GoesOn);
+    expect_trace("BT BS BW AW u3");
+    RLRelease(user);
+    end_run(run);
+}
+
+static void on_file(RLFileDescriptorRef f, RLOptionFlags types, void *info) {
+    (void)types, (void)info;
+    trace("f");
+    if (trace_count("f") < 3) RLFileDescriptorEnableCallBacks(f, kRLFileDescriptorReadCallBack);
+}
+
+RL_TEST(a_file_that_is_always_ready_is_served, "S-FRN-3 S-FD-17",
+        "A descriptor the kernel cannot watch because it is always ready is served as long as it "
+        "is of interest") {
+    RLForeignRunRef run = waiting_run();
+    int fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    RLFileDescriptorRef file = RLFileDescriptorCreate(fd, true, on_file, NULL);
+    RLFileDescriptorEnableCallBacks(file, kRLFileDescriptorReadCallBack);
+    RLSourceRef s = RLFileDescriptorCreateRunLoopSource(file, 0);
+    RLAddSource(RLGetCurrent(), s, kRLDefaultMode);
+    for (int i = 0; i < 3; i++) {
+        expect_ready(run);
+        expect_dispatch(run, GoesOn);
+        RLForeignRunPrepare(run);
+    }
+    expect_trace("AW f BT BS BW AW f BT BS BW AW f BT BS BW");
+    expect_dispatch(run, GoesOn);
+    expect_quiet(run);
+    expect_trace("");
+    RLRelease(s);
+    RLRelease(file);
     end_run(run);
 }
 
@@ -297,7 +374,8 @@ RL_TEST(the_host_runs_the_loop_in_the_wait, "S-FRN-8 S-FRN-5 S-WAKE-9 S-NEST-1",
 }
 
 RL_TEST(a_stop_before_a_nested_run_is_kept, "S-FRN-8 S-STOP-3",
-        "A stop in the wait, then a nested run: the nested one is not touched, the foreign one ends") {
+        "A stop in the wait, then a nested run: the nested one is not touched, the foreign one "
+        "ends") {
     RLForeignRunRef run = waiting_run();
     add_source(&source, "inner");
     RLSourceSignal(source.source);
@@ -381,7 +459,8 @@ RL_TEST(invalidation_in_a_callback_comes_after_it, "S-FRN-10",
 }
 
 RL_TEST(invalidation_in_a_nested_run_comes_after_it, "S-FRN-10 S-FRN-8",
-        "Invalidation in a run that is nested in the wait takes effect when that run has returned") {
+        "Invalidation in a run that is nested in the wait takes effect when that run has "
+        "returned") {
     RLForeignRunRef run = inner_target = waiting_run();
     add_source(&source, "inner");
     observe_as(RLGetCurrent(), "inner", "n.");
@@ -423,7 +502,8 @@ static void leave_runs(LoopThread *self) {
 }
 
 RL_TEST(the_end_of_its_thread_ends_it, "S-FRN-11 S-LOOP-16",
-        "A run whose thread ends becomes invalid, its descriptors are closed, and Exit is not called") {
+        "A run whose thread ends becomes invalid, its descriptors are closed, and Exit is not "
+        "called") {
     int before = count_descriptors();
     LoopThread thread;
     loop_thread_start(&thread, leave_runs, NULL);
@@ -495,7 +575,8 @@ static void go_on_in_child(void *argument) {
 }
 
 RL_TEST(a_child_goes_on_with_the_run, "S-FRN-13 S-FORK-1",
-        "In the child of fork the run goes on under the same number, and the parent does not notice") {
+        "In the child of fork the run goes on under the same number, and the parent does not "
+        "notice") {
     forked_run = waiting_run();
     forked_number = RLForeignRunGetDescriptor(forked_run);
     ChildResult result = run_child(go_on_in_child, NULL);
@@ -529,7 +610,8 @@ static void send_many(void *argument) {
 }
 
 RL_TEST(a_host_that_watches_the_descriptor_misses_nothing, "S-FRN-2 S-FRN-3 S-WAKE-8",
-        "A host with no prepare step that dispatches when the descriptor is readable loses no signal") {
+        "A host with no prepare step that dispatches when the descriptor is readable loses no "
+        "signal") {
     source.name = function.name = NULL;
     add_source(&source, kRLDefaultMode);
     RLForeignRunRef run = RLForeignRunCreate(kRLDefaultMode);

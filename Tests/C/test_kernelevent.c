@@ -1,6 +1,6 @@
 /*
- * Kernel events: signals, processes, timers, the program's own. Files are in test_kernelevent_file.c.
- * The probes are static, because what is left in a loop outlives the case that put it there.
+ * Kernel events: signals, processes, timers, the program's own. Files: test_kernelevent_file.c. The
+ * probes are static, because what is left in a loop outlives the case that put it there.
  */
 #define _GNU_SOURCE
 #include "support.h"
@@ -41,15 +41,16 @@ static const void *count_retain(const void *info) {
 }
 static void count_release(const void *info) { ((Report *)info)->releases++; }
 
-static RLSourceRef make(Report *report, RLKernelFilter filter, uintptr_t ident, uint32_t flags, uint32_t fflags,
-                        int64_t data) {
+static RLSourceRef make(Report *report, RLKernelFilter filter, uintptr_t ident, uint32_t flags,
+                        uint32_t fflags, int64_t data) {
     RLKernelEvent event = {ident, filter, flags, fflags, data, NULL};
-    RLKernelEventContext context = {.info = report, .retain = count_retain, .release = count_release};
+    RLKernelEventContext context = {
+        .info = report, .retain = count_retain, .release = count_release};
     return report->source = RLKernelEventSourceCreate(&event, note, &context);
 }
 /* Made and added; the loop has the only reference. */
-static RLSourceRef add(Report *report, RLKernelFilter filter, uintptr_t ident, uint32_t flags, uint32_t fflags,
-                       int64_t data) {
+static RLSourceRef add(Report *report, RLKernelFilter filter, uintptr_t ident, uint32_t flags,
+                       uint32_t fflags, int64_t data) {
     RLSourceRef source = make(report, filter, ident, flags, fflags, data);
     ck_assert_msg(source != NULL, "errno %d", errno);
     RLAddSource(RLGetCurrent(), source, kRLDefaultMode);
@@ -125,7 +126,8 @@ static bool handler_is(int number, void (*handler)(int)) {
 }
 
 RL_TEST(the_programs_handler_is_kept, "S-KEV-3",
-        "A handler of the program's is called as well, and is back when the last source is invalid") {
+        "A handler of the program's is called as well, and is back when the last source is "
+        "invalid") {
     signal(SIGHUP, old_handler);
     Report third = {NULL};
     RLSourceRef one = make(&first, kRLKernelFilterSignal, SIGHUP, 0, 0, 0);
@@ -238,7 +240,8 @@ RL_TEST(the_end_of_a_child_is_reported, "S-KEV-4",
 }
 
 RL_TEST(a_killed_child_is_reported_to_all, "S-KEV-4",
-        "Two sources of one process both report it, also one that ended before; the status has the signal") {
+        "Two sources of one process both report it, also one that ended before; the status has "
+        "the signal") {
     pid_t child = start_child(-SIGKILL, -1);
     siginfo_t info;
     ck_assert_int_eq(waitid(P_PID, (id_t)child, &info, WEXITED | WNOWAIT), 0);
@@ -305,12 +308,14 @@ RL_TEST(a_timer_repeats, "S-KEV-5",
 }
 
 RL_TEST(a_timer_in_every_unit, "S-KEV-5",
-        "The unit is milliseconds, or seconds, micro- or nanoseconds on demand; clocks are as asked for") {
+        "The unit is milliseconds, or seconds, micro- or nanoseconds on demand; clocks are as "
+        "asked for") {
     const struct {
         uint32_t fflags;
         int64_t data;
     } kinds[] = {{0, 20}, {kRLNoteMicroseconds, 20000}, {kRLNoteNanoseconds, 20000000},
-                 {kRLNoteBoot, 20}, {kRLNoteBoot | kRLNoteMicroseconds, 20000}, {kRLNoteClockSet, 20}};
+                 {kRLNoteBoot, 20}, {kRLNoteBoot | kRLNoteMicroseconds, 20000},
+                 {kRLNoteClockSet, 20}};
     for (unsigned i = 0; i < sizeof kinds / sizeof *kinds; i++) {
         double start = monotonic_now();
         add(&first, kRLKernelFilterTimer, i, kRLKernelEventOneShot, kinds[i].fflags, kinds[i].data);
@@ -446,7 +451,8 @@ static void trigger_again(Report *self) {
 }
 
 RL_TEST(a_one_shot_reports_once, "S-KEV-8",
-        "A one-shot source is valid in its report, does not report again in it, and is invalid after it") {
+        "A one-shot source is valid in its report, does not report again in it, and is invalid "
+        "after it") {
     first.action = trigger_again;
     RLSourceRef source = add(&first, kRLKernelFilterUser, 0, kRLKernelEventOneShot, 0, 0);
     RLRetain(source);
@@ -464,7 +470,8 @@ RL_TEST(a_disabled_source_keeps_what_happens, "S-KEV-8",
     Report user = {.name = "u"}, sig = {.name = "s"}, timer = {.name = "t"};
     RLSourceRef sources[] = {add(&user, kRLKernelFilterUser, 0, kRLKernelEventDisable, 0, 0),
                              add(&sig, kRLKernelFilterSignal, SIGUSR1, kRLKernelEventDisable, 0, 0),
-                             add(&timer, kRLKernelFilterTimer, 0, kRLKernelEventDisable | kRLKernelEventOneShot, 0, 1)};
+                             add(&timer, kRLKernelFilterTimer, 0,
+                                 kRLKernelEventDisable | kRLKernelEventOneShot, 0, 1)};
     RLKernelEventSourceTrigger(sources[0], kRLNoteTrigger, 0);
     raise(SIGUSR1);
     raise(SIGUSR1);
@@ -512,7 +519,8 @@ RL_TEST(a_source_gives_everything_back, "S-KEV-10",
     for (unsigned i = 0; i < sizeof kinds / sizeof *kinds; i++)
         for (int invalidated = 0; invalidated < 2; invalidated++) {
             Report report = {NULL};
-            RLSourceRef source = make(&report, kinds[i].filter, kinds[i].ident, 0, kinds[i].fflags, kinds[i].data);
+            RLSourceRef source = make(&report, kinds[i].filter, kinds[i].ident, 0, kinds[i].fflags,
+                                      kinds[i].data);
             ck_assert_msg(source != NULL, "%u: errno %d", i, errno);
             RLAddSource(RLGetCurrent(), source, kRLDefaultMode);
             if (invalidated) RLSourceInvalidate(source);
@@ -527,7 +535,8 @@ RL_TEST(a_source_gives_everything_back, "S-KEV-10",
 }
 
 RL_TEST(no_descriptors_no_source, "S-KEV-9 S-ARG-10",
-        "Whatever number of descriptors is missing, create returns NULL with EMFILE and leaves none open") {
+        "Whatever number of descriptors is missing, create returns NULL with EMFILE and leaves "
+        "none open") {
     RLKernelEvent events[] = {{0, kRLKernelFilterTimer, 0, 0, 1000000, NULL},
                               {1, kRLKernelFilterProcess, 0, kRLNoteExit, 0, NULL},
                               {0, kRLKernelFilterVnode, 0, kRLNoteWrite, 0, NULL},
@@ -567,7 +576,8 @@ static void in_child(void *unused) {
 }
 
 RL_TEST(a_child_has_kernel_objects_of_its_own, "S-KEV-11 S-FORK-1",
-        "In the child of fork timers and signals go on, and nothing the child takes is missed by the parent") {
+        "In the child of fork timers and signals go on, and nothing the child takes is missed by "
+        "the parent") {
     add(&first, kRLKernelFilterSignal, SIGUSR1, 0, 0, 0);
     add(&second, kRLKernelFilterTimer, 0, kRLKernelEventOneShot, 0, 50);
     ChildResult result = run_child(in_child, NULL);
@@ -588,7 +598,8 @@ RL_TEST(arguments, "S-KEV-12 S-ARG-1",
     RLKernelEventSourceSetEnabled(NULL, false);
     RLKernelEventSourceTrigger(plain, kRLNoteTrigger, 0);
     RLKernelEventSourceTrigger(NULL, kRLNoteTrigger, 0);
-    RLSourceRef source = add(&first, kRLKernelFilterTimer, 5, kRLKernelEventOneShot, kRLNoteSeconds, 3600);
+    RLSourceRef source =
+        add(&first, kRLKernelFilterTimer, 5, kRLKernelEventOneShot, kRLNoteSeconds, 3600);
     ck_assert(RLKernelEventSourceGetEvent(source, NULL));
     ck_assert(RLKernelEventSourceGetEvent(source, &event));
     ck_assert_int_eq(event.filter, kRLKernelFilterTimer);

@@ -14,8 +14,8 @@
 #include <unistd.h>
 
 enum {
-    all = kRLNoteDelete | kRLNoteWrite | kRLNoteExtend | kRLNoteAttrib | kRLNoteLink | kRLNoteRename | kRLNoteRevoke |
-          kRLNoteCloseWrite
+    all = kRLNoteDelete | kRLNoteWrite | kRLNoteExtend | kRLNoteAttrib | kRLNoteLink |
+          kRLNoteRename | kRLNoteRevoke | kRLNoteCloseWrite
 };
 
 static char folder[64], path[128], other[128];
@@ -54,7 +54,7 @@ static RLSourceRef watch(int fd, const char *name, uint32_t fflags) {
     RLRelease(source);
     return source;
 }
-/* What is reported until nothing is left, which inotify has in store as soon as the calls are made. */
+/* What is reported until nothing is left; inotify has it in store as soon as the calls are made. */
 static uint32_t what_happened(void) {
     seen = 0;
     while (RLRunInMode(kRLDefaultMode, 0, true) == kRLRunHandledSource) continue;
@@ -126,7 +126,8 @@ RL_TEST(changes_of_a_folder_are_writes, "S-KEV-13",
 }
 
 RL_TEST(a_name_is_followed, "S-KEV-14",
-        "With a path the name is meant: another file in its place is reported, and is watched from then on") {
+        "With a path the name is meant: another file in its place is reported, and is watched "
+        "from then on") {
     make_folder();
     write_file(path, "one", O_CREAT);
     watch(0, path, kRLNoteWrite | kRLNoteReplace | kRLNoteDelete | kRLNoteRename);
@@ -148,6 +149,28 @@ RL_TEST(a_name_is_followed, "S-KEV-14",
     ck_assert(what_happened() & kRLNoteReplace);
     write_file(path, "seven", 0);
     expect_notes(kRLNoteWrite);
+    unlink(path);
+    expect_notes(kRLNoteDelete);
+    remove_folder();
+}
+
+RL_TEST(a_name_can_change_often_between_two_looks, "S-KEV-14",
+        "However often the name changed before the look, the file it stands for then is watched") {
+    make_folder();
+    write_file(path, "one", O_CREAT);
+    watch(0, path, kRLNoteWrite | kRLNoteReplace | kRLNoteDelete);
+    for (int i = 0; i < 300; i++) {
+        /* Often the next file gets the inode of the last one. */
+        unlink(path);
+        write_file(path, "two", O_CREAT);
+        if (i % 3 == 0) ck_assert(what_happened() & kRLNoteReplace);
+        if (i % 7 == 0) {
+            what_happened();
+            write_file(path, "three", 0);
+            expect_notes(kRLNoteWrite);
+        }
+    }
+    what_happened();
     unlink(path);
     expect_notes(kRLNoteDelete);
     remove_folder();

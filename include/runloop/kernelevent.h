@@ -21,7 +21,8 @@
  *
  * Where this differs from kqueue: Docs/deviations.md.
  * fork: the child's sources have kernel objects of their own; files and timers that were about to
- * be reported when it forked are reported in the parent alone. Rules: Docs/semantics.md, section 27.
+ * be reported when it forked are reported in the parent alone.
+ * Rules: Docs/semantics.md, section 27.
  */
 #ifndef RUNLOOP_KERNELEVENT_H
 #define RUNLOOP_KERNELEVENT_H
@@ -40,8 +41,9 @@ RL_ENUM(int32_t, RLKernelFilter) {
      */
     kRLKernelFilterVnode = -4,
     /**
-     * A process ended. One report, always with kRLKernelEventOneShot. The program still has to wait(2) for its
-     * child, unless fflags has kRLNoteReap. ident is checked once: no other process is ever meant.
+     * A process ended. One report, always with kRLKernelEventOneShot. The program still has to
+     * wait(2) for its child, unless fflags has kRLNoteReap. ident is looked at once: no other process
+     * that gets the number later is ever meant.
      */
     kRLKernelFilterProcess = -5,
     /**
@@ -92,7 +94,7 @@ RL_OPTIONS(uint32_t, RLKernelNotes) {
 
     /** Process: the end of it. */
     kRLNoteExit = 0x20000000,
-    /** Process, reported: data is the status; without this bit it is not known, being no child's. */
+    /** Process, reported: data is the status; else it is not known, being no child's. */
     kRLNoteExitStatus = 0x04000000,
     /** Process: the library waits for the child, so that no zombie is left. Not in kqueue. */
     kRLNoteReap = 0x10000000,
@@ -108,8 +110,8 @@ RL_OPTIONS(uint32_t, RLKernelNotes) {
     /** Timer: time counts also while the system is suspended; not with kRLNoteAbsolute. */
     kRLNoteBoot = 0x0100,
     /**
-     * Timer: by the wall clock; reports also that somebody set the clock, after which a timer that is
-     * not absolute starts anew. With data 0 it reports that alone. Not in kqueue.
+     * Timer: by the wall clock; reports also that somebody set the clock, after which a timer that
+     * is not absolute starts anew. With data 0 it reports that alone. Not in kqueue.
      */
     kRLNoteClockSet = 0x10000,
 
@@ -194,11 +196,12 @@ RL_EXPORT RLSourceRef RL_NULLABLE RLKernelEventSourceCreate(const RLKernelEvent 
 RL_EXPORT bool RLKernelEventSourceGetEvent(RLSourceRef RL_NULLABLE source, RLKernelEvent *RL_NULLABLE event);
 
 /**
- * Switches the reports of a source on or off; what happens meanwhile is reported when it is on again.
+ * Switches the reports of a source on or off; what happens meanwhile is reported afterwards.
  *
  * source: NULL and other sources: nothing happens.
  * Threads: any; a report that is under way is not taken back.
- * Reentrancy: call-outs too; calls nothing out. CF: none; kqueue's EV_ENABLE, EV_DISABLE. Since 0.1.
+ * Reentrancy: call-outs too; calls nothing out.
+ * CF: none; kqueue's EV_ENABLE and EV_DISABLE. Since 0.1.
  */
 RL_EXPORT void RLKernelEventSourceSetEnabled(RLSourceRef RL_NULLABLE source, bool enabled);
 
@@ -207,7 +210,8 @@ RL_EXPORT void RLKernelEventSourceSetEnabled(RLSourceRef RL_NULLABLE source, boo
  *
  * source: NULL, an invalid source and other sources: nothing happens.
  * fflags: kRLNoteTrigger, what to do with the source's bits, and the bits. Reporting clears them.
- * data: handed to the report; of several triggers before it, the last one's. Only with kRLNoteTrigger.
+ * data: handed to the report; of several triggers before it, the last one's. Kept only with
+ *     kRLNoteTrigger.
  * Threads: any, and async-signal-safe while somebody holds a reference.
  * Reentrancy: call-outs too; calls nothing out. CF: none; kqueue's NOTE_TRIGGER. Since 0.1.
  */

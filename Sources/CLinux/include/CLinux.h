@@ -164,8 +164,8 @@ void rl_give_back_signal(int signal) __attribute__((visibility("hidden")));
 /* A descriptor that only names a file: path below the folder, or what another descriptor names. */
 int rl_open_path_at(int folder, const char *path) __attribute__((visibility("hidden")));
 int rl_open_path_of(int descriptor) __attribute__((visibility("hidden")));
-/* Adds a watch of what a descriptor names to an inotify descriptor. */
-int rl_watch_file(int inotify, int descriptor, uint32_t mask) __attribute__((visibility("hidden")));
+/* Adds a watch of what a descriptor names to an inotify descriptor, or of a name in the folder it names. */
+int rl_watch_file(int inotify, int descriptor, const char *name, uint32_t mask) __attribute__((visibility("hidden")));
 
 static inline int rl_pidfd_open(pid_t process) { return (int)syscall(SYS_pidfd_open, process, 0); }
 

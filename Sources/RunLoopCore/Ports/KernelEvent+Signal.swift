@@ -23,6 +23,9 @@ enum Signals {
             return false
         }
         let list = process.pointee.signals! + Int(number)
+        // There is no signal 0: this does nothing. But without optimisation Swift makes what it knows of a type at the first use,
+        // with locks and memory from malloc, which must not happen in the handler.
+        handle(0)
         if list.pointee.users == 0 && rl_take_signal(number, { Signals.handle($0) }) != 0 { return false }
         list.pointee.users += 1
         return true

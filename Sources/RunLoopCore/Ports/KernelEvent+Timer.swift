@@ -1,7 +1,7 @@
 import CLinux
 import CRunLoop
 
-/// The Timer filter: a timerfd, by the monotonic clock, by the one that goes on while the system is suspended, or by the wall clock.
+/// The Timer filter: a timerfd, by the monotonic clock, the one that goes on while the system is suspended, or the wall clock.
 extension UnsafeMutablePointer where Pointee == KernelEvent {
     private var isAbsolute: Bool { pointee.fflags & Note.absolute.rawValue != 0 }
     private var tellsClockSet: Bool { pointee.fflags & Note.clockSet.rawValue != 0 }
@@ -58,7 +58,8 @@ extension UnsafeMutablePointer where Pointee == KernelEvent {
                 setting.it_value = timespec(nanoseconds: Swift.max(nanoseconds, 1))
             } else {
                 let start = Int64(now.tv_sec) * 1_000_000_000 + Int64(now.tv_nsec)
-                setting.it_value = timespec(nanoseconds: start.addingReportingOverflow(nanoseconds).overflow ? .max : start + nanoseconds)
+                let (end, overflows) = start.addingReportingOverflow(nanoseconds)
+                setting.it_value = timespec(nanoseconds: overflows ? .max : end)
             }
         } else {
             setting.it_value = timespec(nanoseconds: nanoseconds)

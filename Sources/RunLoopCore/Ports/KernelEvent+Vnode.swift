@@ -3,12 +3,13 @@ import CRunLoop
 
 /// What a Vnode source remembers of its file.
 struct VnodeState {
-    /// A descriptor that only names the file. While it is there the kernel does not use the file's number for another one, and never
-    /// tells of the file's own end: that is seen by its count of names.
+    /// Without a path: a descriptor that only names the file. While it is there the kernel never tells of the file's own end:
+    /// that is seen by its count of names.
     var file: Int32 = -1
-    /// With a path: the folder, and where the name begins in the path.
+    /// With a path: a descriptor that names the folder, where the name begins in the path, and whether it stands for a file.
     var folder: Int32 = -1
     var name = 0
+    var exists = false
     /// inotify's numbers for the two.
     var fileWatch: Int32 = -1
     var folderWatch: Int32 = -1
@@ -21,8 +22,9 @@ struct VnodeState {
 
 /// The Vnode filter: an inotify descriptor for each source.
 ///
-/// With a path the folder is watched for the name too. An event about the name only leads to a look at what the name stands for now,
-/// so that it does not matter how often it changed before the look.
+/// With a path the folder is watched for the name too. An event about the name only leads to a look at what the name stands for
+/// now, so that it does not matter how often it changed before the look. A look needs no descriptor, so it is always possible.
+/// The file's inode may be used anew for the next file of the name; but the end of a file ends its watch first.
 extension UnsafeMutablePointer where Pointee == KernelEvent {
     private var wants: UInt32 { pointee.fflags }
 
@@ -40,9 +42,14 @@ extension UnsafeMutablePointer where Pointee == KernelEvent {
             return pointee.vnode.file >= 0 && watchFile()
         }
         guard openFolder() else { return false }
-        pointee.vnode.file = openName()
-        if pointee.vnode.file < 0 { return rl_errno() == ENOENT && wants & Note.replace.rawValue != 0 }
+        pointee.vnode.exists = lookUp(&pointee.vnode.status)
+        if !pointee.vnode.exists { return rl_errno() == ENOENT && wants & Note.replace.rawValue != 0 }
         return watchFile()
+    }
+
+    /// What the name stands for now; false with errno if that is nothing.
+    private func lookUp(_ status: inout stat) -> Bool {
+        fstatat(pointee.vnode.folder, pointee.path! + pointee.vnode.name, &status, 0) == 0
     }
 
     private func makeNotifier() -> Int32 { highNumber(inotify_init1(Int32(IN_CLOEXEC | IN_NONBLOCK))) }
@@ -71,22 +78,25 @@ extension UnsafeMutablePointer where Pointee == KernelEvent {
         return pointee.vnode.folder >= 0 && watchFolder()
     }
 
-    private func openName() -> Int32 { highNumber(rl_open_path_at(pointee.vnode.folder, pointee.path! + pointee.vnode.name)) }
-
     private func watchFolder() -> Bool {
         let mask = VnodeState.changesOfList | UInt32(IN_ONLYDIR)
-        pointee.vnode.folderWatch = rl_watch_file(pointee.descriptor, pointee.vnode.folder, mask)
+        pointee.vnode.folderWatch = rl_watch_file(pointee.descriptor, pointee.vnode.folder, "", mask)
         return pointee.vnode.folderWatch >= 0
     }
 
     private func watchFile() -> Bool {
-        fstat(pointee.vnode.file, &pointee.vnode.status)
+        if pointee.vnode.file >= 0 { fstat(pointee.vnode.file, &pointee.vnode.status) }
         var mask = UInt32(IN_ATTRIB | IN_MOVE_SELF)
         if wants & (Note.write.rawValue | Note.extend.rawValue) != 0 {
             mask |= isFolder ? VnodeState.changesOfList : UInt32(IN_MODIFY)
         }
         if wants & Note.closeWrite.rawValue != 0 { mask |= UInt32(IN_CLOSE_WRITE) }
-        pointee.vnode.fileWatch = rl_watch_file(pointee.descriptor, pointee.vnode.file, mask)
+        if pointee.path == nil {
+            pointee.vnode.fileWatch = rl_watch_file(pointee.descriptor, pointee.vnode.file, "", mask)
+        } else {
+            let name = pointee.path! + pointee.vnode.name
+            pointee.vnode.fileWatch = rl_watch_file(pointee.descriptor, pointee.vnode.folder, name, mask)
+        }
         return pointee.vnode.fileWatch >= 0
     }
 
@@ -111,7 +121,7 @@ extension UnsafeMutablePointer where Pointee == KernelEvent {
                 if header.mask & UInt32(IN_Q_OVERFLOW) != 0 {
                     // The kernel forgot some: anything may have happened.
                     notes |= wants & (Note.write.rawValue | Note.extend.rawValue | Note.attrib.rawValue)
-                    isNameTouched = true
+                    isNameTouched = pointee.path != nil
                 }
                 if header.wd == pointee.vnode.folderWatch && header.len > 0 {
                     let name = (event + MemoryLayout<inotify_event>.size).assumingMemoryBound(to: CChar.self)
@@ -123,10 +133,15 @@ extension UnsafeMutablePointer where Pointee == KernelEvent {
                 if header.wd == pointee.vnode.fileWatch {
                     // What happens to the files in a folder, which a watch of it tells too, is not its own matter.
                     notes |= notesOfFile(header.len > 0 ? header.mask & VnodeState.changesOfList : header.mask)
+                    if header.mask & UInt32(IN_IGNORED) != 0 {
+                        // The file is gone, and its watch with it. The name may be another file's already.
+                        pointee.vnode.fileWatch = -1
+                        isNameTouched = pointee.path != nil
+                    }
                 }
             }
         }
-        if isNameTouched && pointee.path != nil { notes |= lookAtName(wasMoved: isNameMoved) }
+        if isNameTouched { notes |= lookAtName(wasMoved: isNameMoved) }
         happened.fflags = notes & wants
         return happened.fflags != 0
     }
@@ -134,8 +149,9 @@ extension UnsafeMutablePointer where Pointee == KernelEvent {
     private func notesOfFile(_ mask: UInt32) -> UInt32 {
         var notes: UInt32 = 0
         let old = pointee.vnode.status
-        fstat(pointee.vnode.file, &pointee.vnode.status)
-        let new = pointee.vnode.status
+        var new = old
+        if pointee.path == nil { fstat(pointee.vnode.file, &new) } else if !lookUp(&new) || !isSame(new, old) { new = old }
+        pointee.vnode.status = new
         if mask & (UInt32(IN_MODIFY) | VnodeState.changesOfList) != 0 { notes |= Note.write.rawValue }
         if new.st_size > old.st_size && mask & UInt32(IN_MODIFY) != 0 { notes |= Note.extend.rawValue }
         if new.st_nlink != old.st_nlink {
@@ -144,8 +160,8 @@ extension UnsafeMutablePointer where Pointee == KernelEvent {
             if new.st_nlink == 0 && pointee.path == nil { notes |= Note.delete.rawValue }
         }
         if mask & UInt32(IN_ATTRIB) != 0 {
-            let isSame = new.st_mode == old.st_mode && new.st_uid == old.st_uid && new.st_gid == old.st_gid
-            if !isSame || new.st_nlink == old.st_nlink { notes |= Note.attrib.rawValue }
+            let hasSameOwner = new.st_mode == old.st_mode && new.st_uid == old.st_uid && new.st_gid == old.st_gid
+            if !hasSameOwner || new.st_nlink == old.st_nlink { notes |= Note.attrib.rawValue }
         }
         if mask & UInt32(IN_MOVE_SELF) != 0 { notes |= Note.rename.rawValue }
         if mask & UInt32(IN_UNMOUNT) != 0 { notes |= Note.revoke.rawValue }
@@ -153,34 +169,30 @@ extension UnsafeMutablePointer where Pointee == KernelEvent {
         return notes
     }
 
+    private func isSame(_ first: stat, _ second: stat) -> Bool { first.st_ino == second.st_ino && first.st_dev == second.st_dev }
+
     /// The name was touched: what does it stand for now?
     private func lookAtName(wasMoved: Bool) -> UInt32 {
-        var file = openName()
-        if file < 0 && rl_errno() != ENOENT { return 0 }  // No descriptor to be had: the file that is known stays.
-        if file >= 0 && pointee.vnode.file >= 0 {
-            var status = stat()
-            fstat(file, &status)
-            if status.st_ino == pointee.vnode.status.st_ino && status.st_dev == pointee.vnode.status.st_dev {
-                closeOne(&file)
-                return 0
-            }
-        }
-        let hadFile = pointee.vnode.file >= 0
+        var status = stat()
+        let existed = pointee.vnode.exists
+        let exists = lookUp(&status)
+        if existed && exists && pointee.vnode.fileWatch >= 0 && isSame(status, pointee.vnode.status) { return 0 }
         if pointee.vnode.fileWatch >= 0 { inotify_rm_watch(pointee.descriptor, pointee.vnode.fileWatch) }
         pointee.vnode.fileWatch = -1
-        closeOne(&pointee.vnode.file)
-        pointee.vnode.file = file
-        if file >= 0 {
+        pointee.vnode.exists = exists
+        if exists {
+            pointee.vnode.status = status
+            // Where the kernel has no room for a watch the next look finds the file without one, and tries again.
             _ = watchFile()
             return Note.replace.rawValue
         }
-        return hadFile ? (wasMoved ? Note.rename.rawValue : Note.delete.rawValue) : 0
+        return existed ? (wasMoved ? Note.rename.rawValue : Note.delete.rawValue) : 0
     }
 
     /// In the child of `fork`: a notifier of its own, since what one process reads the other does not get.
     func renewVnode() {
         guard pointee.descriptor >= 0, renewDescriptor({ makeNotifier() }) else { return }
         if pointee.vnode.folder >= 0 { _ = watchFolder() }
-        if pointee.vnode.file >= 0 { _ = watchFile() }
+        if pointee.vnode.file >= 0 || pointee.vnode.exists { _ = watchFile() }
     }
 }

@@ -65,7 +65,8 @@ extension KernelEvent {
         record.pointee.fflags = event.fflags
         record.pointee.amount = event.data
         record.pointee.callout = callout
-        record.pointee.state.store(event.flags & RLKernelEventFlags.disable.rawValue != 0 ? KernelEventState.disabled : 0, ordering: .relaxed)
+        let isDisabled = event.flags & RLKernelEventFlags.disable.rawValue != 0
+        record.pointee.state.store(isDisabled ? KernelEventState.disabled : 0, ordering: .relaxed)
         if let path = event.path, event.filter == .vnode {
             guard let copy = strdup(path) else { trap("RLKernelEventSourceCreate", "out of memory") }
             record.pointee.path = copy
@@ -127,11 +128,12 @@ extension KernelEvent {
         text.append(", enabled = ")
         text.append(record.isEnabled)
         text.append(", info = ")
-        if let copy = record.pointee.context.copyDescription, let words = callOutCopyDescription(copy, record.pointee.context.info) {
+        let context = record.pointee.context
+        if let copy = context.copyDescription, let words = callOutCopyDescription(copy, context.info) {
             text.append(words)
             CLinux.free(words)
         } else {
-            text.append(address: record.pointee.context.info)
+            text.append(address: context.info)
         }
         text.append("}")
         return text.terminated()
@@ -270,7 +272,9 @@ extension UnsafeMutablePointer where Pointee == KernelEvent {
     }
 
     private var blankEvent: RLKernelEvent {
-        RLKernelEvent(ident: pointee.ident, filter: pointee.filter, flags: pointee.flags & ~RLKernelEventFlags.disable.rawValue, fflags: 0, data: 0, path: pointee.path)
+        RLKernelEvent(
+            ident: pointee.ident, filter: pointee.filter, flags: pointee.flags & ~RLKernelEventFlags.disable.rawValue, fflags: 0,
+            data: 0, path: pointee.path)
     }
 
     private func report(_ happened: inout RLKernelEvent) {

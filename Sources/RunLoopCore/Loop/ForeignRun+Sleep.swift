@@ -1,0 +1,115 @@
+import CLinux
+import Synchronization
+
+/// The sleep of a foreign run: the loop counts as asleep in the run's set while its thread is the host's.
+extension UnsafeMutablePointer where Pointee == ForeignRun {
+    /// Lets the loop sleep in the set, if nothing ends the wait at once: then the set is readable, and the answer 0.
+    func sleep() -> Double {
+        let loop = pointee.loop
+        let frame = pointee.frame
+        guard pointee.set.isOpen || renewDescriptors() else { return EpollSet.retrySeconds }
+        while true {
+            let word = loop.pointee.wake.load(ordering: .sequentiallyConsistent)
+            if word == WakeState.lookAgain {
+                _ = loop.pointee.wake.compareExchange(
+                    expected: word, desired: WakeState.awake, ordering: .sequentiallyConsistent)
+            }
+            var until = Clock.never
+            var hasInboxes = false
+            if pointee.phase == .idle {
+                // A loop that is not running forgets wake-ups (S-WAKE-5), but what they were for may be there to run.
+                loop.consumeWakeUp(handingTo: nil)
+                advance()
+                if !isValid { return .infinity }
+                if pointee.phase != .idle { continue }
+            } else {
+                let isOver = word == WakeState.wakeUp || !waits || frame.pointee.wokenByInner || loop.isStopRequested(frame)
+                if isOver { return ready() }
+                guard let look = lookAtMode() else { return ready() }
+                until = look.until
+                hasInboxes = look.hasInboxes
+            }
+            arm(until)
+            pointee.set.forgetRousing()
+            loop.pointee.sleepingEpoll.store(pointee.set.descriptor, ordering: .releasing)
+            guard loop.pointee.wake.compareExchange(
+                expected: WakeState.awake, desired: WakeState.asleepInEpoll, ordering: .sequentiallyConsistent).exchanged
+            else { continue }
+            loop.pointee.asleepOutside = self
+            // Who makes an inbox ready pushes it and then tells a loop that sleeps; so one of the two sees the other.
+            if hasInboxes && loop.pointee.signalled.load(ordering: .sequentiallyConsistent) != nil {
+                loop.leaveSleepOutside()
+                continue
+            }
+            return secondsLeft
+        }
+    }
+
+    private func ready() -> Double {
+        rouse()
+        return 0
+    }
+
+    /// Until when the mode has nothing to serve but by its ports; nil if there is something now.
+    private func lookAtMode() -> (until: Int64, hasInboxes: Bool)? {
+        let loop = pointee.loop
+        let mode = pointee.mode
+        let now = Clock.now()
+        let servesMainQueue = loop.servesMainQueue(in: mode)
+        loop.lock()
+        defer { loop.unlock() }
+        mode.pointee.ports.watchMainQueue(servesMainQueue)
+        let hasInboxes = mode.pointee.inboxCount > 0
+        if hasInboxes && loop.hasReadyInboxLocked(in: mode) { return nil }
+        var until = Clock.never
+        if !mode.pointee.timers.isEmpty {
+            if mode.pointee.timers.hasDue(Clock.dueLimit(now)) { return nil }
+            until = mode.pointee.timers.nextWake()
+        }
+        guard mode.pointee.ports.needsKernel else { return (until, hasInboxes) }
+        let isToldAll = mode.pointee.ports.retry()
+        if mode.pointee.ports.hasSteady { return nil }
+        let epoll = mode.pointee.ports.epoll
+        if servesMainQueue && !epoll.isOpen && MainQueue.isReady { return nil }
+        if isToldAll && (!epoll.isOpen || watches(epoll)) { return (until, hasInboxes) }
+        return (Swift.min(until, now + Int64(EpollSet.retrySeconds * 1e9)), hasInboxes)
+    }
+
+    /// Sees to it that the mode's set is in the run's. False if the kernel refuses that.
+    private func watches(_ epoll: EpollSet) -> Bool {
+        switch pointee.set.register(epoll.descriptor, events: EPOLLIN.rawValue, token: ForeignRun.modeToken) {
+        case .added, .replaced: return true
+        case .refused, .steady, .later: return false
+        }
+    }
+
+    private func arm(_ until: Int64) {
+        guard until != pointee.armedFor || (until != Clock.never && until <= Clock.now()) else { return }
+        var time = until == Clock.never ? timespec() : timespec(nanoseconds: Swift.max(until, 1))
+        _ = rl_timerfd_arm(pointee.timer, 0, &time)
+        pointee.armedFor = until
+    }
+
+    var secondsLeft: Double {
+        let until = pointee.armedFor
+        return until == Clock.never ? .infinity : Double(Swift.max(until - Clock.now(), 0)) / 1e9
+    }
+}
+
+extension UnsafeMutablePointer where Pointee == RunLoop {
+    /// The thread goes on with something else than the wait that the foreign loop makes. A later look finds out what it missed.
+    func wakeFromOutside() {
+        guard let run = pointee.asleepOutside else { return }
+        leaveSleepOutside()
+        pointee.waiting.store(false, ordering: .releasing)
+        run.rouse()
+    }
+
+    func leaveSleepOutside() {
+        guard pointee.asleepOutside != nil else { return }
+        pointee.asleepOutside = nil
+        // Unless somebody woke it: what they said stays for the next look.
+        _ = pointee.wake.compareExchange(
+            expected: WakeState.asleepInEpoll, desired: WakeState.awake, ordering: .sequentiallyConsistent)
+    }
+}
