@@ -46,8 +46,8 @@ import Testing
             _ = queue.pointee.append(PostQueueTests.post(4))
             var first: [Int] = []
             while let slot = PostQueue.advance(&position, to: end) {
-                first.append(PostQueueTests.number(slot.pointee.post))
-                PostQueue.take(slot)
+                guard case .post(let post) = slot.content else { continue }
+                first.append(PostQueueTests.number(post))
             }
             #expect(first == [1, 2, 3])
             let hasNews = queue.pointee.hasNews
@@ -170,7 +170,7 @@ import Testing
 
     /// A post that is nothing but a number.
     private static func post(_ number: Int) -> Post {
-        Post(perform: { _ in }, release: nil, info: UnsafeMutableRawPointer(bitPattern: number), modes: PostModes())
+        Post(perform: { _ in }, release: nil, info: UnsafeMutableRawPointer(bitPattern: number), modes: PostModes(mode: nil))
     }
 
     private static func number(_ post: Post) -> Int { Int(bitPattern: post.info) }
@@ -192,12 +192,11 @@ import Testing
             // The numbers that order what is kept for later grow from chunk to chunk.
             precondition(position.sequence > sequence)
             sequence = position.sequence
-            while slot.pointee.ready.load(ordering: .acquiring) == 0 {
+            while !slot.isFilled {
                 holes += 1
                 yieldProcessor()
             }
-            body(number(slot.pointee.post))
-            PostQueue.take(slot)
+            if case .post(let post) = slot.content { body(number(post)) }
         }
     }
 }

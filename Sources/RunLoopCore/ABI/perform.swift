@@ -1,3 +1,4 @@
+import CLinux
 import CRunLoop
 
 // The functions of <runloop/perform.h>.
@@ -36,20 +37,20 @@ public func RLPerformFunctionInModes(
 extension UnsafeMutablePointer where Pointee == RunLoop {
     /// A client's list of modes; NULL entries are skipped (S-BLK-13), and nil is returned if nothing else is in it.
     func postModes(_ names: UnsafePointer<UnsafePointer<CChar>?>, _ count: Int) -> PostModes? {
-        let list = makeArray(ModePointer?.self, count: count)
+        let list = makeArray(UInt.self, count: 1 + count)
         var length = 0
         for index in 0..<count {
             switch ModeName(names[index]) {
             case .none: continue
-            case .common: list[length] = nil
-            case .named(let name): list[length] = makeMode(name)
+            case .common: list[1 + length] = 0
+            case .named(let name): list[1 + length] = UInt(bitPattern: makeMode(name))
             }
             length += 1
         }
-        let modes = PostModes(mode: nil, list: list, listCount: Int32(clamping: length))
-        if length > 1 { return modes }
-        defer { modes.free() }
-        return length == 1 ? PostModes(mode: list[0]) : nil
+        list[0] = UInt(length)
+        if length > 1 { return PostModes(list: list) }
+        defer { CLinux.free(list) }
+        return length == 1 ? PostModes(mode: ModePointer(bitPattern: list[1])) : nil
     }
 }
 

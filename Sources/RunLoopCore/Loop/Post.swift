@@ -9,31 +9,53 @@ struct Post {
     var modes: PostModes
 }
 
-/// The modes of a post: one, the pseudo-mode, or a counted list from malloc in which nil stands for the pseudo-mode.
+/// The modes of a post, in one word whose bits 0 and 2 are clear: one mode, 0 for the pseudo-mode, or, with bit 1 set, a list from
+/// malloc in which nil stands for the pseudo-mode and which begins with its length.
 struct PostModes {
-    var mode: ModePointer?
-    var list: UnsafeMutablePointer<ModePointer?>?
-    var listCount: Int32 = 0
+    let bits: UInt
 
+    private static var listBit: UInt { 2 }
+
+    init(bits: UInt) { self.bits = bits }
+
+    init(mode: ModePointer?) { bits = UInt(bitPattern: mode) }
+
+    /// Takes over the list.
+    init(list: UnsafeMutablePointer<UInt>) { bits = UInt(bitPattern: list) | PostModes.listBit }
+
+    private var list: UnsafeMutablePointer<UInt>? {
+        bits & PostModes.listBit == 0 ? nil : UnsafeMutablePointer(bitPattern: bits & ~PostModes.listBit)
+    }
+
+    /// The mode, if it is just one.
+    var single: ModePointer? { bits & PostModes.listBit == 0 ? ModePointer(bitPattern: bits) : nil }
+
+    @inline(__always)
     func permits(_ current: ModePointer) -> Bool {
-        guard let list else { return permits(mode, current) }
-        for index in 0..<Int(listCount) where permits(list[index], current) { return true }
+        bits == UInt(bitPattern: current) || permitsByListOrName(current)
+    }
+
+    private func permitsByListOrName(_ current: ModePointer) -> Bool {
+        guard let list else { return permits(bits, current) }
+        for index in 1...Int(list[0]) where permits(list[index], current) { return true }
         return false
     }
 
     /// S-BLK-4: the pseudo-mode stands for the modes that are common now.
-    private func permits(_ mode: ModePointer?, _ current: ModePointer) -> Bool {
-        if let mode { return mode == current }
+    private func permits(_ mode: UInt, _ current: ModePointer) -> Bool {
+        if mode != 0 { return mode == UInt(bitPattern: current) }
         return current.pointee.isCommon.load(ordering: .relaxed)
     }
 
     /// Calls the body with each mode; nil stands for the pseudo-mode.
     func forEach(_ body: (ModePointer?) -> Void) {
-        guard let list else { return body(mode) }
-        for index in 0..<Int(listCount) { body(list[index]) }
+        guard let list else { return body(ModePointer(bitPattern: bits)) }
+        for index in 1...Int(list[0]) { body(ModePointer(bitPattern: list[index])) }
     }
 
-    func free() { CLinux.free(list) }
+    func free() {
+        if let list { CLinux.free(list) }
+    }
 }
 
 /// Slots that were claimed but not ready. The zero value is empty. Consumer only.

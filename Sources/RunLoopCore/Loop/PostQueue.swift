@@ -4,24 +4,25 @@ import Synchronization
 /// Functions posted to a loop by any thread, taken by the loop's thread (S-BLK-1 to 6). Many producers, one consumer, no lock.
 ///
 /// Posts lie in chunks of `Chunk.slotCount` slots. `word` holds the last chunk's address and how many of its slots were claimed:
-/// one fetch-and-add claims a slot, and the claim says where. The producer fills the slot and sets its `ready`. Nothing but
-/// `word` is written by several producers, and the consumer writes neither.
+/// one fetch-and-add claims a slot, and the claim says where. The producer fills the slot and then says so in its `modes`.
+/// Nothing but `word` is written by several producers, and the consumer writes neither `word` nor slots: what makes a slot of a
+/// chunk that is used again look empty is that the chunk's phase changes each time.
 ///
 /// A claim past the end of a chunk means that the chunk is full. Everyone who got one offers the next chunk and moves `word`
-/// on; the first of each succeeds. The consumer frees a chunk when all its slots are taken and all those latecomers, whose
-/// number the final value of `word` told, are done with it.
+/// on; the first of each succeeds. The consumer puts a chunk at the far end again when all its slots are taken and all those
+/// latecomers, whose number the final value of `word` told, are done with it.
 ///
 /// A slot that is claimed and not ready yet is a hole. A round passes over it and remembers it; the post is seen by
 /// the first round after it became ready, that is at the latest in the pass that its own wake-up causes.
 struct PostQueue: ~Copyable {
     /// The chunk's address without its low 12 bits, which are 0, above 28 bits of claims; 0: closed. Acquire and release.
     let word: Atomic<UInt64>
-    /// A chunk to be used again, nil if there is none.
-    let spare: Atomic<ChunkPointer?>
     /// What `word` was when a round last looked; if it is the same, nothing was posted since. Consumer only.
     var seen: UInt64
-    /// The oldest chunk that is not freed. Consumer only.
+    /// The oldest chunk in use. Consumer only.
     var first: ChunkPointer?
+    /// The last chunk that the consumer knows of: chunks to be used again stand before it. Consumer only.
+    var last: ChunkPointer?
     /// The position up to which rounds have taken posts. Consumer only.
     var cursor: Position
     /// Claimed slots that were not ready when a round passed over them. Consumer only.
@@ -52,10 +53,14 @@ struct Chunk: ~Copyable {
     let latecomers: Atomic<UInt32>
     /// Sequence number of the first slot. Written before the chunk is published.
     var base: UInt64
-    /// Slots that were taken. Consumer only.
-    var taken: Int
+    /// What the lowest bit of `Slot.modes` is when the post is there: 0 or 1. Written before the chunk is published.
+    var phase: UInt
+    /// Slots that a round has passed over and no round has taken yet. Consumer only.
+    var holes: Int
 
     static var size: Int { 4096 }
+    /// Chunks that are kept to be used again.
+    static var spareLimit: UInt64 { 32 }
     /// The slots begin on a cache line of their own, away from what latecomers write.
     static var headerSize: Int { 64 }
     static var slotCount: Int { (size - headerSize) / MemoryLayout<Slot>.stride }
@@ -63,19 +68,71 @@ struct Chunk: ~Copyable {
 
 typealias ChunkPointer = UnsafeMutablePointer<Chunk>
 
+/// Half a cache line.
 struct Slot: ~Copyable {
-    /// 0 until the post is there; release. 2 when the consumer has taken it.
-    let ready: Atomic<UInt32>
-    var post: Post
+    /// The bits of the post's `PostModes`, with the chunk's phase in the lowest one; release. Until the post is there, the other
+    /// phase is in it.
+    let modes: Atomic<UInt>
+    var perform: PerformFunction?
+    var release: PerformFunction?
+    var info: UnsafeMutableRawPointer?
 }
 
 typealias SlotPointer = UnsafeMutablePointer<Slot>
+
+extension UnsafeMutablePointer where Pointee == Slot {
+    private static var phaseBit: UInt { 1 }
+    /// Claimed by a thread that does not exist in this child of `fork`.
+    private static var abandoned: UInt { 4 }
+
+    private var chunk: ChunkPointer { ChunkPointer(bitPattern: UInt(bitPattern: self) & ~UInt(Chunk.size - 1))! }
+
+    /// The place of the slot in the order of posting.
+    var sequence: UInt64 {
+        let chunk = chunk
+        return chunk.pointee.base + UInt64(self - chunk.slot(0))
+    }
+
+    @inline(__always)
+    func publish(_ post: Post, phase: UInt) {
+        pointee.perform = post.perform
+        pointee.release = post.release
+        pointee.info = post.info
+        pointee.modes.store(post.modes.bits | phase, ordering: .releasing)
+    }
+
+    enum Content {
+        case nothing
+        case post(Post)
+        case abandoned
+    }
+
+    /// Consumer only.
+    @inline(__always)
+    var content: Content {
+        let bits = pointee.modes.load(ordering: .acquiring)
+        if bits & Self.phaseBit != chunk.pointee.phase { return .nothing }
+        if bits & Self.abandoned != 0 { return .abandoned }
+        return .post(Post(
+            perform: pointee.perform.unsafelyUnwrapped, release: pointee.release, info: pointee.info,
+            modes: PostModes(bits: bits & ~Self.phaseBit)))
+    }
+
+    var isFilled: Bool { pointee.modes.load(ordering: .acquiring) & Self.phaseBit == chunk.pointee.phase }
+
+    func abandon() { pointee.modes.store(Self.abandoned | chunk.pointee.phase, ordering: .relaxed) }
+
+    /// Counts the slot as passed over, or as taken after all.
+    func addHole(_ difference: Int) { chunk.pointee.holes += difference }
+}
 
 extension UnsafeMutablePointer where Pointee == Chunk {
     static func make() -> ChunkPointer {
         guard let memory = aligned_alloc(Chunk.size, Chunk.size) else { trap("RLPerformFunction", "out of memory") }
         memset(memory, 0, Chunk.size)
-        return memory.assumingMemoryBound(to: Chunk.self)
+        let chunk = memory.assumingMemoryBound(to: Chunk.self)
+        chunk.pointee.phase = 1
+        return chunk
     }
 
     @inline(__always)
@@ -102,6 +159,7 @@ extension PostQueue {
         let chunk = ChunkPointer.make()
         chunk.pointee.base = 1
         first = chunk
+        last = chunk
         cursor = Position(chunk: chunk, index: 0)
         seen = PostQueue.pack(chunk, 0)
         word.store(seen, ordering: .releasing)
@@ -112,14 +170,8 @@ extension PostQueue {
     func append(_ post: Post) -> Bool {
         let claim = word.wrappingAdd(1, ordering: .acquiringAndReleasing).oldValue
         guard let chunk = PostQueue.chunk(claim), PostQueue.claims(claim) < Chunk.slotCount else { return appendSlowly(post, claim) }
-        PostQueue.publish(post, in: chunk.slot(PostQueue.claims(claim)))
+        chunk.slot(PostQueue.claims(claim)).publish(post, phase: chunk.pointee.phase)
         return true
-    }
-
-    @inline(__always)
-    private static func publish(_ post: Post, in slot: SlotPointer) {
-        slot.pointee.post = post
-        slot.pointee.ready.store(1, ordering: .releasing)
     }
 
     @inline(never)
@@ -131,7 +183,7 @@ extension PostQueue {
                 return false
             }
             if PostQueue.claims(claim) < Chunk.slotCount {
-                PostQueue.publish(post, in: chunk.slot(PostQueue.claims(claim)))
+                chunk.slot(PostQueue.claims(claim)).publish(post, phase: chunk.pointee.phase)
                 return true
             }
             moveOn(from: chunk)
@@ -144,7 +196,7 @@ extension PostQueue {
     private func moveOn(from chunk: ChunkPointer) {
         var next = chunk.pointee.next.load(ordering: .acquiring)
         if next == nil {
-            let made = spare.exchange(nil, ordering: .acquiring) ?? ChunkPointer.make()
+            let made = ChunkPointer.make()
             made.pointee.base = chunk.pointee.base + UInt64(Chunk.slotCount)
             let (exchanged, original) = chunk.pointee.next.compareExchange(
                 expected: nil, desired: made, ordering: .acquiringAndReleasing)
@@ -152,7 +204,7 @@ extension PostQueue {
                 next = made
             } else {
                 next = original
-                recycle(made)
+                CLinux.free(made)
             }
         }
         var current = word.load(ordering: .relaxed)
@@ -166,12 +218,6 @@ extension PostQueue {
             current = original
         }
         chunk.pointee.latecomersDone.wrappingAdd(1, ordering: .releasing)
-    }
-
-    /// Keeps a zeroed chunk for later, or frees it.
-    private func recycle(_ chunk: ChunkPointer) {
-        chunk.pointee.base = 0
-        if let old = spare.exchange(chunk, ordering: .acquiringAndReleasing) { CLinux.free(old) }
     }
 
     // MARK: The consumer
@@ -191,9 +237,7 @@ extension PostQueue {
             // Closed: the end is where the last chunk has a gap.
             var last = cursor
             while let next = last.chunk?.pointee.next.load(ordering: .acquiring) { last = Position(chunk: next, index: 0) }
-            while last.index < Chunk.slotCount, last.chunk!.slot(last.index).pointee.ready.load(ordering: .acquiring) != 0 {
-                last.index += 1
-            }
+            while last.index < Chunk.slotCount, last.chunk!.slot(last.index).isFilled { last.index += 1 }
             return last
         }
         return Position(chunk: chunk, index: min(PostQueue.claims(seen), Chunk.slotCount))
@@ -214,31 +258,31 @@ extension PostQueue {
         }
     }
 
-    /// Marks a slot as taken; the post was copied out of it.
-    @inline(__always)
-    static func take(_ slot: SlotPointer) {
-        slot.pointee.ready.store(2, ordering: .relaxed)
-        chunk(of: slot).pointee.taken += 1
-    }
-
-    private static func chunk(of slot: SlotPointer) -> ChunkPointer {
-        ChunkPointer(bitPattern: UInt(bitPattern: slot) & ~UInt(Chunk.size - 1))!
-    }
-
-    /// The place of a slot in the order of posting.
-    static func sequence(of slot: SlotPointer) -> UInt64 {
-        let chunk = chunk(of: slot)
-        return chunk.pointee.base + UInt64(slot - chunk.slot(0))
-    }
-
-    /// Gives chunks back whose slots are all taken, from the oldest on, but never one that a round under way looks at.
+    /// Takes chunks whose posts are all taken, from the oldest on, to the far end, but never one that a round under way looks at.
     mutating func reclaim() {
-        while let chunk = first, chunk != cursor.chunk, chunk.pointee.taken == Chunk.slotCount {
+        while let chunk = first, chunk != cursor.chunk, chunk.pointee.holes == 0 {
             let latecomers = chunk.pointee.latecomers.load(ordering: .acquiring)
             guard latecomers > 0, chunk.pointee.latecomersDone.load(ordering: .acquiring) == latecomers - 1 else { return }
             first = chunk.pointee.next.load(ordering: .acquiring)
-            memset(chunk, 0, Chunk.size)
-            recycle(chunk)
+            if last == chunk { last = first }
+            useAgain(chunk)
+        }
+    }
+
+    private mutating func useAgain(_ chunk: ChunkPointer) {
+        // Producers may have added chunks of their own.
+        while let next = last!.pointee.next.load(ordering: .acquiring) { last = next }
+        if last!.pointee.base > cursor.chunk!.pointee.base + Chunk.spareLimit * UInt64(Chunk.slotCount) { return CLinux.free(chunk) }
+        chunk.pointee.phase ^= 1
+        chunk.pointee.next.store(nil, ordering: .relaxed)
+        chunk.pointee.latecomers.store(0, ordering: .relaxed)
+        chunk.pointee.latecomersDone.store(0, ordering: .relaxed)
+        while true {
+            chunk.pointee.base = last!.pointee.base + UInt64(Chunk.slotCount)
+            let (exchanged, original) = last!.pointee.next.compareExchange(
+                expected: nil, desired: chunk, ordering: .acquiringAndReleasing)
+            last = exchanged ? chunk : original
+            if exchanged { return }  // Each turn needs a producer that added a chunk.
         }
     }
 
@@ -252,7 +296,7 @@ extension PostQueue {
             first = chunk.pointee.next.load(ordering: .acquiring)
             CLinux.free(chunk)
         }
-        CLinux.free(spare.exchange(nil, ordering: .acquiring))
+        last = nil
         holes.free()
         cursor = Position(chunk: nil, index: 0)
     }
@@ -271,18 +315,15 @@ extension PostQueue {
         if let chunk = PostQueue.chunk(last), PostQueue.claims(last) > Chunk.slotCount {
             word.store(PostQueue.pack(chunk, UInt64(Chunk.slotCount)), ordering: .relaxed)
         }
-        var position = Position(chunk: first, index: 0)
+        var position = cursor
         let seenBefore = seen
         let end = end()
         seen = seenBefore
         while let slot = PostQueue.advance(&position, to: end) {
-            if slot.pointee.ready.load(ordering: .relaxed) == 0 { PostQueue.take(slot) }
+            if !slot.isFilled { slot.abandon() }
         }
         // A hole that was filled between the last round and the fork is a post like any other.
-        var index = 0
-        while index < holes.count {
-            if holes[index].pointee.ready.load(ordering: .relaxed) == 1 { index += 1 } else { holes.remove(at: index) }
-        }
+        for index in 0..<holes.count where !holes[index].isFilled { holes[index].abandon() }
         var chunk = first
         while let current = chunk {
             chunk = current.pointee.next.load(ordering: .relaxed)

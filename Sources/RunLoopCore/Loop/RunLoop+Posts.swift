@@ -47,26 +47,26 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         performWaiting(in: mode, from: outerFloor)
         fillHoles(in: mode)
         while let slot = PostQueue.advance(&position, to: end) {
-            switch slot.pointee.ready.load(ordering: .acquiring) {
-            case 0: pointee.posts.holes.append(slot)
-            case 1: performOrKeep(slot, in: mode)
-            default: break  // Abandoned in the child of a fork.
+            switch slot.content {
+            case .post(let post): performOrKeep(post, from: slot, in: mode)
+            case .nothing:
+                slot.addHole(1)
+                pointee.posts.holes.append(slot)
+            case .abandoned: break
             }
         }
         pointee.postFloor = outerFloor
         if outerFloor == 0 { pointee.posts.reclaim() }
     }
 
-    private func performOrKeep(_ slot: SlotPointer, in mode: ModePointer) {
-        let post = slot.pointee.post
-        let sequence = PostQueue.sequence(of: slot)
-        PostQueue.take(slot)
+    @inline(__always)
+    private func performOrKeep(_ post: Post, from slot: SlotPointer, in mode: ModePointer) {
         if post.modes.permits(mode) {
             perform(post)
-        } else if post.modes.list == nil, let only = post.modes.mode {
-            only.pointee.posts.insert(post, sequence: sequence)
+        } else if let only = post.modes.single {
+            only.pointee.posts.insert(post, sequence: slot.sequence)
         } else {
-            pointee.posts.waiting.insert(post, sequence: sequence)
+            pointee.posts.waiting.insert(post, sequence: slot.sequence)
             pointee.posts.checkedFor = nil
         }
     }
@@ -76,12 +76,17 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         var index = 0
         while index < pointee.posts.holes.count {
             let slot = pointee.posts.holes[index]
-            if slot.pointee.ready.load(ordering: .acquiring) == 0 {
+            switch slot.content {
+            case .nothing:
                 index += 1
-            } else {
+                continue
+            case .abandoned:
                 pointee.posts.holes.remove(at: index)
-                performOrKeep(slot, in: mode)
+            case .post(let post):
+                pointee.posts.holes.remove(at: index)
+                performOrKeep(post, from: slot, in: mode)
             }
+            slot.addHole(-1)
         }
     }
 
@@ -147,15 +152,14 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
             node = current.pointee.next
         }
         for index in 0..<pointee.posts.holes.count {
-            let slot = pointee.posts.holes[index]
-            if slot.pointee.ready.load(ordering: .acquiring) == 1 && slot.pointee.post.modes.permits(mode) { return true }
+            if case .post(let post) = pointee.posts.holes[index].content, post.modes.permits(mode) { return true }
         }
         let seen = pointee.posts.seen
         var position = pointee.posts.cursor
         let end = pointee.posts.end()
         pointee.posts.seen = seen  // Only a round takes what it has seen.
         while let slot = PostQueue.advance(&position, to: end) {
-            if slot.pointee.ready.load(ordering: .acquiring) == 1 && slot.pointee.post.modes.permits(mode) { return true }
+            if case .post(let post) = slot.content, post.modes.permits(mode) { return true }
         }
         return false
     }
@@ -166,13 +170,10 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         var position = pointee.posts.cursor
         pointee.posts.cursor = end
         while let slot = PostQueue.advance(&position, to: end) {
-            guard slot.pointee.ready.load(ordering: .acquiring) == 1 else { continue }
-            let post = slot.pointee.post
-            PostQueue.take(slot)
-            discard(post)
+            if case .post(let post) = slot.content { discard(post) }
         }
-        for index in 0..<pointee.posts.holes.count where pointee.posts.holes[index].pointee.ready.load(ordering: .acquiring) == 1 {
-            discard(pointee.posts.holes[index].pointee.post)
+        for index in 0..<pointee.posts.holes.count {
+            if case .post(let post) = pointee.posts.holes[index].content { discard(post) }
         }
         discard(&pointee.posts.waiting)
         forEachModeRecord { discard(&$0.pointee.posts) }
