@@ -61,8 +61,10 @@ static void require(bool holds, const char *what) {
     exit(1);
 }
 
-static RLSourceRef add_source(void (*perform)(void *)) {
+/* Sources with the same info would be equal, and a mode holds only one of them. */
+static RLSourceRef add_source(void (*perform)(void *), void *info) {
     RLSourceContext context = {0};
+    context.info = info;
     context.perform = perform;
     RLSourceRef source = RLSourceCreate(0, &context);
     RLAddSource(own, source, kRLDefaultMode);
@@ -71,7 +73,7 @@ static RLSourceRef add_source(void (*perform)(void *)) {
 
 /* Runs a function as the perform of a source; most paths are taken in a callout. */
 static void run_in_callout(void (*perform)(void *)) {
-    self = add_source(perform);
+    self = add_source(perform, NULL);
     RLSourceSignal(self);
     RLRun();
 }
@@ -128,7 +130,7 @@ static void signal_batch(void *info) {
 }
 
 static void signal_perform(void) {
-    for (int i = 0; i < BATCH; i++) others[i] = add_source(count);
+    for (int i = 0; i < BATCH; i++) others[i] = add_source(count, &others[i]);
     run_in_callout(signal_batch);
 }
 
@@ -236,7 +238,7 @@ static void timer_tick(void) {
 static void replace_sources(void *info) {
     (void)info;
     for (; done < times; done++) {
-        RLSourceRef source = add_source(count);
+        RLSourceRef source = add_source(count, NULL);
         RLSourceInvalidate(source);
         RLRelease(source);
     }
