@@ -1,4 +1,4 @@
-/* The macros of ancillary data and the calls that only <features.h> with _GNU_SOURCE declares, for message ports. */
+/* For message ports: the macros of ancillary data, and calls that are declared with _GNU_SOURCE only. */
 #define _GNU_SOURCE
 #include <bsd/libutil.h>
 #include <errno.h>
@@ -19,10 +19,12 @@ typedef union ancillary {
     struct cmsghdr alignment;
 } ancillary;
 
-int rl_message_socket(void) { return socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0); }
+int rl_message_socket(void) {
+    return socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+}
 
-int rl_message_send(int socket, const void *head, size_t head_length, const void *body, size_t body_length,
-                    const int *descriptors, int count) {
+int rl_message_send(int socket, const void *head, size_t head_length, const void *body,
+                    size_t body_length, const int *descriptors, int count) {
     struct iovec parts[2] = {{(void *)head, head_length}, {(void *)body, body_length}};
     struct msghdr message = {0};
     ancillary control;
@@ -71,12 +73,15 @@ rl_datagram rl_message_receive(int socket, void *bytes, size_t capacity, int *de
     return result;
 }
 
-int rl_message_accept(int listener) { return accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK); }
+int rl_message_accept(int listener) {
+    return accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+}
 
 bool rl_peer(int socket, uid_t *user, pid_t *process) {
     struct ucred peer;
     socklen_t size = sizeof peer;
-    if (getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0 || size != sizeof peer) return false;
+    if (getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0) return false;
+    if (size != sizeof peer) return false;
     *user = peer.uid;
     *process = peer.pid;
     return true;
@@ -107,7 +112,9 @@ int rl_lock_file(const char *path) {
     return flopen(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW, 0600);
 }
 
-int rl_open_read(const char *path) { return open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK); }
+int rl_open_read(const char *path) {
+    return open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+}
 
 const char *rl_environment(const char *name) { return secure_getenv(name); }
 
@@ -141,7 +148,9 @@ bool rl_start_thread(void (*body)(void *), void *argument) {
     return error == 0;
 }
 
-static int with_address(int socket, const char *path, int (*call)(int, const struct sockaddr *, socklen_t)) {
+typedef int address_call(int socket, const struct sockaddr *address, socklen_t size);
+
+static int with_address(int socket, const char *path, address_call *call) {
     struct sockaddr_un address;
     memset(&address, 0, sizeof address);
     address.sun_family = AF_UNIX;

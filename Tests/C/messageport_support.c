@@ -23,7 +23,8 @@ RLDataRef serve_message(RLMessagePortRef port, int32_t msgid, RLDataRef data, vo
     Service *service = info;
     service->msgid = msgid;
     service->length = RLDataGetLength(data);
-    size_t length = service->length < sizeof service->text - 1 ? service->length : sizeof service->text - 1;
+    size_t length = service->length < sizeof service->text - 1
+        ? service->length : sizeof service->text - 1;
     memcpy(service->text, RLDataGetBytePtr(data), length);
     service->text[length] = 0;
     service->thread = pthread_self();
@@ -68,13 +69,15 @@ RLMessagePortRef add_service(Service *service, const char *name, RLMode mode) {
 }
 
 int32_t send_text(RLMessagePortRef remote, int32_t msgid, const char *text) {
-    return RLMessagePortSendRequest(remote, msgid, text, text ? strlen(text) : 0, 60, 0, NULL, NULL);
+    return RLMessagePortSendRequest(remote, msgid, text, text ? strlen(text) : 0, 60, 0, NULL,
+                                    NULL);
 }
 
 const char *ask_text(RLMessagePortRef remote, int32_t msgid, const char *text, RLMode mode) {
     static __thread char answer[256];
     RLDataRef data = NULL;
-    ask_code = RLMessagePortSendRequest(remote, msgid, text, text ? strlen(text) : 0, 60, 60, mode, &data);
+    ask_code = RLMessagePortSendRequest(remote, msgid, text, text ? strlen(text) : 0, 60, 60, mode,
+                                        &data);
     if (ask_code != kRLMessagePortSuccess) return NULL;
     ck_assert_ptr_nonnull(data);
     size_t length = RLDataGetLength(data);
@@ -85,7 +88,7 @@ const char *ask_text(RLMessagePortRef remote, int32_t msgid, const char *text, R
     return answer;
 }
 
-Server server_start(const char *name, const char *reply, void (*action)(Service *self, RLMessagePortRef port)) {
+Server server_start(const char *name, const char *reply, ServiceAction *action) {
     int ready[2];
     make_pipe(ready);
     Server server = {fork()};

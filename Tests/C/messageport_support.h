@@ -9,12 +9,15 @@
 /* A name that no other run of the tests has: the word and the number of this process. */
 const char *port_name(const char *word);
 
+typedef struct Service Service;
+typedef void ServiceAction(Service *self, RLMessagePortRef port);
+
 /* A port's info: what its callback records and does. */
-typedef struct Service {
+struct Service {
     const char *word;               /* recorded by each message; NULL records nothing */
     const char *reply;              /* the reply's text; NULL replies with nothing */
     bool echoes;                    /* the reply is the message's data */
-    void (*action)(struct Service *self, RLMessagePortRef port); /* in the callback */
+    ServiceAction *action;          /* in the callback */
     int32_t msgid;                  /* of the last message */
     size_t length;                  /* of the last message */
     char text[64];                  /* the first bytes of the last message */
@@ -24,7 +27,7 @@ typedef struct Service {
     void *data;                     /* for the action */
     RLMessagePortRef port;
     RLSourceRef source;
-} Service;
+};
 
 /* A local port of the name with the service as its info; not in any mode. */
 RLMessagePortRef service_port(Service *service, const char *name);
@@ -35,16 +38,18 @@ RLDataRef serve_message(RLMessagePortRef port, int32_t msgid, RLDataRef data, vo
 
 /* Sends text without waiting for a reply. */
 int32_t send_text(RLMessagePortRef remote, int32_t msgid, const char *text);
-/* Sends text and waits in the mode for the reply, which is returned as text until the next call; NULL without success. */
+/* Sends text and waits in the mode for the reply, which is returned as text until the next call;
+ * NULL without success. */
 const char *ask_text(RLMessagePortRef remote, int32_t msgid, const char *text, RLMode mode);
 /* The code of this thread's last ask_text. */
 extern __thread int32_t ask_code;
 
-/* A child process that serves a name in its default mode until it is killed; returns once the name is there. */
+/* A child process that serves a name in its default mode until it is killed; returns once the name
+ * is there. */
 typedef struct Server {
     pid_t process;
 } Server;
-Server server_start(const char *name, const char *reply, void (*action)(Service *self, RLMessagePortRef port));
+Server server_start(const char *name, const char *reply, ServiceAction *action);
 /* Ends it with SIGKILL and waits for its end. */
 void server_kill(Server *server);
 

@@ -11,13 +11,15 @@
 #include <unistd.h>
 
 RL_TEST(a_message_reaches_the_port_of_its_name, "S-MSG-1 S-MSG-13 S-MSG-20 S-MSG-24",
-        "A message sent to a name is served by the callback of the local port on its loop's thread") {
+        "A message sent to a name is served by the callback of the local port on its loop's "
+        "thread") {
     static Service service = {.word = "got"};
     RLMessagePortRef port = add_service(&service, port_name("plain"), kRLDefaultMode);
     RLMessagePortRef remote = RLMessagePortCreateRemote(port_name("plain"));
     ck_assert_ptr_nonnull(remote);
     RLDataRef untouched = (RLDataRef)&service;
-    ck_assert_int_eq(RLMessagePortSendRequest(remote, 7, "hello", 5, 1, 1, NULL, &untouched), kRLMessagePortSuccess);
+    ck_assert_int_eq(RLMessagePortSendRequest(remote, 7, "hello", 5, 1, 1, NULL, &untouched),
+                     kRLMessagePortSuccess);
     ck_assert_ptr_eq(untouched, (RLDataRef)&service);
     expect_trace("");
     expect_run(kRLDefaultMode, 60, true, HandledSource);
@@ -46,15 +48,18 @@ RL_TEST(one_message_is_served_in_each_pass, "S-MSG-13",
 }
 
 RL_TEST(the_same_name_gives_the_same_port, "S-MSG-2 S-MSG-6",
-        "A second port of a name in the same process is the first one, and its context is not taken") {
+        "A second port of a name in the same process is the first one, and its context is not "
+        "taken") {
     static Service first, second;
     bool freed = true;
     RLMessagePortContext context = service_context(&first, true);
-    RLMessagePortRef port = RLMessagePortCreateLocal(port_name("same"), serve_message, &context, &freed);
+    RLMessagePortRef port = RLMessagePortCreateLocal(port_name("same"), serve_message, &context,
+                                                     &freed);
     ck_assert(!freed);
     ck_assert_int_eq(first.retains, 1);
     context = service_context(&second, true);
-    RLMessagePortRef again = RLMessagePortCreateLocal(port_name("same"), serve_message, &context, &freed);
+    RLMessagePortRef again = RLMessagePortCreateLocal(port_name("same"), serve_message, &context,
+                                                      &freed);
     ck_assert_ptr_eq(again, port);
     ck_assert(freed);
     ck_assert_int_eq(second.retains, 0);
@@ -95,7 +100,8 @@ RL_TEST(an_unnamed_port_can_be_named, "S-MSG-4 S-MSG-7 S-MSG-8 S-MSG-10",
 }
 
 RL_TEST(set_name_refuses, "S-MSG-8",
-        "SetName refuses a remote port, NULL, and names that are in use in this process or another") {
+        "SetName refuses a remote port, NULL, and names that are in use in this process or "
+        "another") {
     RLMessagePortRef one = RLMessagePortCreateLocal(port_name("one"), NULL, NULL, NULL);
     RLMessagePortRef two = RLMessagePortCreateLocal(port_name("two"), NULL, NULL, NULL);
     RLMessagePortRef remote = RLMessagePortCreateRemote(port_name("one"));
@@ -148,7 +154,8 @@ RL_TEST(a_new_name_frees_the_old_one, "S-MSG-9 S-MSG-36",
 }
 
 RL_TEST(names_are_cut_between_characters, "S-MSG-5 S-MSG-7",
-        "A name longer than 128 bytes is cut at the start of a character, and a name may hold any bytes") {
+        "A name longer than 128 bytes is cut at the start of a character, and a name may hold any "
+        "bytes") {
     char name[200];
     memset(name, 'a', sizeof name);
     memcpy(name + 127, "\xc3\xa9 and more", 11);
@@ -180,7 +187,8 @@ RL_TEST(names_are_cut_between_characters, "S-MSG-5 S-MSG-7",
 }
 
 RL_TEST(sources_of_ports, "S-MSG-11 S-MSG-34",
-        "A local port gives the same source while that is valid, and a remote or invalid one gives none") {
+        "A local port gives the same source while that is valid, and a remote or invalid one gives "
+        "none") {
     RLMessagePortRef port = RLMessagePortCreateLocal(port_name("sources"), NULL, NULL, NULL);
     RLMessagePortRef remote = RLMessagePortCreateRemote(port_name("sources"));
     ck_assert_ptr_null(RLMessagePortCreateRunLoopSource(remote, 0));
@@ -203,7 +211,8 @@ RL_TEST(sources_of_ports, "S-MSG-11 S-MSG-34",
     RLRelease(port);
 }
 
-RL_TEST(no_data_are_empty_data, "S-MSG-14 S-MSG-17", "A message without data has data of length 0, and so has no reply") {
+RL_TEST(no_data_are_empty_data, "S-MSG-14 S-MSG-17",
+        "A message without data has data of length 0, and so has no reply") {
     static Service service = {.word = "m", .length = 9};
     RLMessagePortRef port = add_service(&service, port_name("empty"), "private");
     RLMessagePortRef remote = RLMessagePortCreateRemote(port_name("empty"));
@@ -222,7 +231,8 @@ static RLDataRef reply_kept(RLMessagePortRef port, int32_t msgid, RLDataRef data
 }
 
 RL_TEST(replies_are_released, "S-MSG-16",
-        "The data that a callback returns are released after they were sent, and unused after a one-way message") {
+        "The data that a callback returns are released after they were sent, and unused after a "
+        "one-way message") {
     kept_reply = RLDataCreate("reply", 5);
     RLMessagePortRef port = RLMessagePortCreateLocal(port_name("released"), reply_kept, NULL, NULL);
     RLSourceRef source = RLMessagePortCreateRunLoopSource(port, 0);
@@ -246,10 +256,12 @@ static void note_counts(Service *self, RLMessagePortRef port) {
     releases_in_callback = self->releases;
 }
 
-RL_TEST(each_callback_is_bracketed, "S-MSG-19", "With retain in the context each callback is bracketed by retain and release") {
+RL_TEST(each_callback_is_bracketed, "S-MSG-19",
+        "With retain in the context each callback is bracketed by retain and release") {
     static Service service = {.action = note_counts};
     RLMessagePortContext context = service_context(&service, true);
-    RLMessagePortRef port = RLMessagePortCreateLocal(port_name("bracket"), serve_message, &context, NULL);
+    RLMessagePortRef port = RLMessagePortCreateLocal(port_name("bracket"), serve_message, &context,
+                                                     NULL);
     RLSourceRef source = RLMessagePortCreateRunLoopSource(port, 0);
     RLAddSource(RLGetCurrent(), source, kRLDefaultMode);
     RLMessagePortRef remote = RLMessagePortCreateRemote(port_name("bracket"));
@@ -279,7 +291,8 @@ static void invalid_in_order(RLMessagePortRef port, void *info) {
 }
 
 RL_TEST(invalidation_has_an_order, "S-MSG-34 S-MSG-37",
-        "Invalidation frees the name, calls the callback, releases the context and invalidates the source") {
+        "Invalidation frees the name, calls the callback, releases the context and invalidates the "
+        "source") {
     static Service service;
     ordered_name = port_name("order");
     RLMessagePortContext context = {.info = &service, .release = release_in_order};
@@ -336,7 +349,8 @@ RL_TEST(null_ports, "S-ARG-1 S-MSG-21", "NULL ports are invalid, and nothing hap
     RLMessagePortInvalidate(NULL);
     int descriptor;
     ck_assert_int_eq(RLMessagePortTakeDescriptors(NULL, &descriptor, 1), 0);
-    ck_assert_int_eq(RLMessagePortSendRequest(NULL, 1, "x", 1, 1, 1, NULL, NULL), kRLMessagePortIsInvalid);
+    ck_assert_int_eq(RLMessagePortSendRequest(NULL, 1, "x", 1, 1, 1, NULL, NULL),
+                     kRLMessagePortIsInvalid);
     expect_trace("");
 }
 
@@ -359,7 +373,8 @@ RL_TEST(ports_are_objects, "S-ARG-7 S-REF-5",
     RLRelease(port);
 }
 
-RL_TEST(remotes_are_shared, "S-MSG-20", "A process has one valid remote port of a name, and none of a name that nobody has") {
+RL_TEST(remotes_are_shared, "S-MSG-20",
+        "A process has one valid remote port of a name, and none of a name that nobody has") {
     RLMessagePortRef port = RLMessagePortCreateLocal(port_name("shared"), NULL, NULL, NULL);
     RLMessagePortRef remote = RLMessagePortCreateRemote(port_name("shared"));
     RLMessagePortRef again = RLMessagePortCreateRemote(port_name("shared"));
@@ -386,7 +401,8 @@ static char *make_directory(const char *format, mode_t mode) {
 }
 
 RL_TEST(names_lie_in_the_runtime_directory, "S-MSG-1 S-MSG-39",
-        "Names are files of a directory that is this user's alone, and no descriptor or file is left") {
+        "Names are files of a directory that is this user's alone, and no descriptor or file is "
+        "left") {
     char *directory = make_directory("/tmp/rlmp-%d", 0700), inner[96];
     setenv("XDG_RUNTIME_DIR", directory, 1);
     snprintf(inner, sizeof inner, "%s/runloop", directory);
@@ -406,7 +422,8 @@ RL_TEST(names_lie_in_the_runtime_directory, "S-MSG-1 S-MSG-39",
 }
 
 RL_TEST(an_open_directory_is_not_used, "S-MSG-1 S-MSG-6",
-        "A directory for names that others can enter is refused with a log line, and the context is not taken") {
+        "A directory for names that others can enter is refused with a log line, and the context "
+        "is not taken") {
     char *directory = make_directory("/tmp/rlmq-%d", 0700), inner[96];
     setenv("XDG_RUNTIME_DIR", directory, 1);
     snprintf(inner, sizeof inner, "%s/runloop", directory);

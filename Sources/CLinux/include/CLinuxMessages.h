@@ -1,5 +1,5 @@
-/* What message ports need of the kernel and of libbsd and Swift cannot import: ancillary data, sealed memory files, peer
- * credentials and lock files. */
+/* What message ports need of the kernel and of libbsd and Swift cannot import: ancillary data,
+ * sealed memory files, peer credentials and lock files. */
 #ifndef CLINUX_MESSAGES_H
 #define CLINUX_MESSAGES_H
 
@@ -30,9 +30,10 @@ enum { RL_MAX_DESCRIPTORS = 253 };
 /* A socket for datagrams in order over a connection, close-on-exec and never blocking. */
 int rl_message_socket(void) __attribute__((visibility("hidden")));
 
-/* Sends head and body as one datagram, with descriptors. Never blocks, raises no SIGPIPE. 0, or an errno. */
-int rl_message_send(int socket, const void *head, size_t head_length, const void *body, size_t body_length,
-                    const int *descriptors, int count) __attribute__((visibility("hidden")));
+/* Sends head and body as one datagram, with descriptors. Never blocks, raises no SIGPIPE. 0, or an
+ * errno. */
+int rl_message_send(int socket, const void *head, size_t head_length, const void *body,
+                    size_t body_length, const int *descriptors, int count) __attribute__((visibility("hidden")));
 
 /* Takes one datagram. `descriptors` has room for RL_MAX_DESCRIPTORS. */
 rl_datagram rl_message_receive(int socket, void *bytes, size_t capacity, int *descriptors)

@@ -48,9 +48,7 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
         lock()
         defer { unlock() }
         guard isValid, pointee.local.isListenerPaused, pointee.local.claim.listener >= 0 else { return }
-        if rl_epoll_ctl(
-            pointee.local.epoll, EPOLL_CTL_ADD, pointee.local.claim.listener, EPOLLIN.rawValue, MessagePortPointer.listenerToken) == 0
-        {
+        if MessagePortPointer.register(pointee.local.claim.listener, in: pointee.local.epoll) {
             pointee.local.isListenerPaused = false
         }
     }

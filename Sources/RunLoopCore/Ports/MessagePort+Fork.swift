@@ -1,8 +1,8 @@
 import CLinux
 import Synchronization
 
-/// The child of `fork` does not have the parent's ports. It closes its numbers and nothing more: it neither removes files nor shuts
-/// connections down, because these are the parent's.
+/// The child of `fork` does not have the parent's ports. It closes its numbers and nothing more: it neither removes files nor
+/// shuts connections down, because these are the parent's.
 extension UnsafeMutablePointer where Pointee == MessagePort {
     /// In the child, where the forking thread is the only one; its locks are made anew, and nobody is called.
     func loseInChild() {

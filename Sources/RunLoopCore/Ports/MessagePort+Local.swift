@@ -109,7 +109,7 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
         return (port, true)
     }
 
-    fileprivate static func register(_ listener: Int32, in epoll: Int32) -> Bool {
+    static func register(_ listener: Int32, in epoll: Int32) -> Bool {
         rl_epoll_ctl(epoll, EPOLL_CTL_ADD, listener, EPOLLIN.rawValue, listenerToken) == 0
     }
 

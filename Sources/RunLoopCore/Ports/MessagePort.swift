@@ -121,7 +121,8 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
 
     /// Makes the port invalid. True for the one caller who has to do the rest.
     fileprivate func beginInvalidation() -> Bool {
-        pointee.state.bitwiseOr(MessagePortState.invalid, ordering: .acquiringAndReleasing).oldValue & MessagePortState.invalid == 0
+        let old = pointee.state.bitwiseOr(MessagePortState.invalid, ordering: .acquiringAndReleasing).oldValue
+        return old & MessagePortState.invalid == 0
     }
 
     /// The rest, in the order of S-MSG-34.
@@ -188,7 +189,8 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
             },
             release: { MessagePortPointer.from($0).releaseMemory() })
         return SourcePointer.makeWatch(
-            descriptor: descriptor, order: order, info: self, functions: functions, interest: .read, owned: true, handler: handler)
+            descriptor: descriptor, order: order, info: self, functions: functions, interest: .read, owned: true,
+            handler: handler)
     }
 
     static func from(_ info: UnsafeRawPointer?) -> MessagePortPointer {

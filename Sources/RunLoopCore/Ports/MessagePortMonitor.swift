@@ -20,7 +20,8 @@ struct MessagePortMonitor {
         defer { port.unlock() }
         guard port.isValid, port.pointee.remote.connection >= 0 else { return endIfIdleLocked(monitor) }
         let token = UInt64(UInt(bitPattern: port))
-        if rl_epoll_ctl(monitor.pointee.epoll, EPOLL_CTL_ADD, port.pointee.remote.connection, RL_EPOLLRDHUP | RL_EPOLLONESHOT, token) == 0 {
+        let events = RL_EPOLLRDHUP | RL_EPOLLONESHOT
+        if rl_epoll_ctl(monitor.pointee.epoll, EPOLL_CTL_ADD, port.pointee.remote.connection, events, token) == 0 {
             port.pointee.remote.isWatched = true
             monitor.pointee.watched += 1
         }

@@ -161,7 +161,9 @@ enum RuntimeDirectory {
     /// `$XDG_RUNTIME_DIR/runloop` or, without such a directory, `/tmp/runloop-UID`; nil if that is not this user's alone.
     static func path(makes: Bool, _ problem: inout StaticString?) -> TextBuffer? {
         var path = TextBuffer()
-        if let runtime = rl_environment("XDG_RUNTIME_DIR"), runtime[0] == 0x2f, strlen(runtime) <= 48, isOwn(runtime, closed: 0o022) {
+        if let runtime = rl_environment("XDG_RUNTIME_DIR"), runtime[0] == 0x2f, strlen(runtime) <= 48,
+            isOwn(runtime, closed: 0o022)
+        {
             path.append(runtime)
             path.append("/runloop")
         } else {

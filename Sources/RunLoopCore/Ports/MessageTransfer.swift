@@ -110,7 +110,10 @@ struct IncomingMessage {
             if datagram.length < 0 && rl_errno() == ECONNRESET {
                 datagram = rl_message_receive(socket, scratch, WireHeader.size + WireHeader.inlineLimit, descriptors)
             }
-            if datagram.length < 0 { return rl_errno() == EAGAIN || rl_errno() == EINTR || rl_errno() == ENOMEM ? .nothing : .ended }
+            if datagram.length < 0 {
+                let isPassing = rl_errno() == EAGAIN || rl_errno() == EINTR || rl_errno() == ENOMEM
+                return isPassing ? .nothing : .ended
+            }
             if datagram.length == 0 && datagram.descriptors == 0 { return .ended }
             return decode(datagram, scratch, descriptors, by: receiver)
         }
