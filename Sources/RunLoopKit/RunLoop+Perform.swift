@@ -51,24 +51,4 @@ extension RunLoop {
                 reference, names.baseAddress, names.count, performClosure, closure, releaseClosure)
         }
     }
-
-    /// Calls `body` with the names of the modes as C strings, which live during the call only.
-    private func withNames(
-        of modes: [Mode], _ body: (UnsafeBufferPointer<RLMode?>) -> Void
-    ) {
-        // One buffer has the bytes of all names; the pointers into it are made when it no longer grows.
-        var bytes: [CChar] = []
-        var starts: [Int] = []
-        for mode in modes {
-            starts.append(bytes.count)
-            mode.rawValue.withCString { name in
-                var end = name
-                repeat { bytes.append(end.pointee); end += 1 } while end[-1] != 0
-            }
-        }
-        bytes.withUnsafeBufferPointer { bytes in
-            let names = starts.map { start -> RLMode? in bytes.baseAddress! + start }
-            names.withUnsafeBufferPointer(body)
-        }
-    }
 }

@@ -40,3 +40,21 @@ func retainInfo(_ info: UnsafeRawPointer?) -> UnsafeRawPointer? {
 func releaseInfo(_ info: UnsafeRawPointer?) {
     Unmanaged<ContextInfo>.fromOpaque(info!).release()
 }
+
+/// Calls `body` with the names of the modes as C strings, which live during the call only.
+func withNames<Result>(of modes: [RunLoop.Mode], _ body: (UnsafeBufferPointer<RLMode?>) -> Result) -> Result {
+    // One buffer has the bytes of all names; the pointers into it are made when it no longer grows.
+    var bytes: [CChar] = []
+    var starts: [Int] = []
+    for mode in modes {
+        starts.append(bytes.count)
+        mode.rawValue.withCString { name in
+            var end = name
+            repeat { bytes.append(end.pointee); end += 1 } while end[-1] != 0
+        }
+    }
+    return bytes.withUnsafeBufferPointer { bytes in
+        let names = starts.map { start -> RLMode? in bytes.baseAddress! + start }
+        return names.withUnsafeBufferPointer(body)
+    }
+}

@@ -1,0 +1,219 @@
+#if InstalledLibrary
+internal import CRunLoopInstalled
+#else
+internal import CRunLoop
+#endif
+
+/// An object that can be asked to do something on another thread or later, by a ``Selector``.
+///
+/// A class says that it is one, and gets the functions that Foundation gives every object. Each request keeps its
+/// object and its argument until it was performed or is dropped (S-PERF-9).
+///
+/// Foundation: `NSObject`'s `perform` functions.
+public protocol Performer: AnyObject, Sendable {}
+
+extension Performer {
+    /// Asks a loop to perform the selector, and wakes it; with `wait`, returns after that.
+    ///
+    /// All requests that a mode permits are performed in one pass, in the order made; they count as a handled source
+    /// (S-PERF-2, S-PERF-3). On the calling thread's own loop a request that is waited for is performed inside the
+    /// call (S-PERF-4). It cannot be cancelled (S-PERF-10).
+    ///
+    /// - Parameters:
+    ///   - aSelector: what to do.
+    ///   - loop: of the thread that does it.
+    ///   - arg: what the selector's action is given.
+    ///   - wait: whether to block until it is done; the caller's own loop does not run meanwhile (S-PERF-6).
+    ///   - modes: the modes in which it may be performed, the common ones if left out (S-PERF-8). With none it never
+    ///     is (S-PERF-7).
+    /// - Returns: true if the request is queued, or has been performed; false if it never will be, because the loop's
+    ///   thread has ended or ends before it (S-PERF-11).
+    /// - Threads: any. An asynchronous function does not wait so; it awaits ``RunLoop/perform(isolation:_:)``.
+    /// - Foundation: `perform(_:on:with:waitUntilDone:modes:)`, which takes a thread.
+    @available(*, noasync, message: "it may block its thread; await RunLoop.perform(_:)")
+    @discardableResult
+    public func perform(
+        _ aSelector: Selector<Self>, on loop: RunLoop, with arg: (any Sendable)?, waitUntilDone wait: Bool,
+        modes: [RunLoop.Mode] = [.common]
+    ) -> Bool {
+        let request = PerformRequest(aSelector, self, arg).retained()
+        return withNames(of: modes) { names in
+            RLPerformOnLoopInModes(
+                loop.reference, names.baseAddress, names.count, performRequest, request, releaseRequest, wait)
+        }
+    }
+
+    /// Asks the main thread's loop (S-PERF-15); otherwise like ``perform(_:on:with:waitUntilDone:modes:)``.
+    ///
+    /// - Parameters:
+    ///   - aSelector: what to do.
+    ///   - arg: what the selector's action is given.
+    ///   - wait: whether to block until it is done.
+    ///   - modes: the modes in which it may be performed, the common ones if left out.
+    /// - Returns: true if the request is queued, or has been performed.
+    /// - Foundation: `performSelector(onMainThread:with:waitUntilDone:modes:)`.
+    @available(*, noasync, message: "it may block its thread; await RunLoop.main.perform(_:)")
+    @discardableResult
+    public func performSelector(
+        onMainThread aSelector: Selector<Self>, with arg: (any Sendable)?, waitUntilDone wait: Bool,
+        modes: [RunLoop.Mode] = [.common]
+    ) -> Bool {
+        perform(aSelector, on: .main, with: arg, waitUntilDone: wait, modes: modes)
+    }
+
+    /// Performs the selector on a new thread, which runs no loop and ends after it (S-PERF-15).
+    ///
+    /// - Parameters:
+    ///   - aSelector: what to do.
+    ///   - arg: what the selector's action is given.
+    /// - Returns: false if there is no thread to be had.
+    /// - Foundation: `performSelector(inBackground:with:)`.
+    @discardableResult
+    public func performSelector(inBackground aSelector: Selector<Self>, with arg: (any Sendable)?) -> Bool {
+        RLPerformInBackground(performRequest, PerformRequest(aSelector, self, arg).retained(), releaseRequest)
+    }
+
+    /// Sets a timer on the calling thread's loop that performs the selector once (S-PERF-16).
+    ///
+    /// It is never performed inside this call, also without a delay (S-PERF-17). Requests with the same delay are
+    /// performed in the order made (S-PERF-18). Being a timer it does not count as a handled source (S-PERF-19).
+    ///
+    /// - Parameters:
+    ///   - aSelector: what to do.
+    ///   - anArgument: what the selector's action is given.
+    ///   - delay: how long to wait at least; a negative one counts as none.
+    ///   - modes: the modes in which it may be performed, the default one if left out. With none it never is.
+    /// - Threads: any; the calling thread's loop must be run.
+    /// - Foundation: `perform(_:with:afterDelay:inModes:)`.
+    @available(*, noasync, message: "an asynchronous function may change its thread at each await")
+    public func perform(
+        _ aSelector: Selector<Self>, with anArgument: (any Sendable)?, afterDelay delay: Duration,
+        inModes modes: [RunLoop.Mode] = [.default]
+    ) {
+        let request = PerformRequest(aSelector, self, anArgument).retained()
+        withNames(of: modes) { names in
+            RLPerformAfterDelayInModes(
+                names.baseAddress, names.count, delay.inSeconds, address(of: self), performRequest, request,
+                releaseRequest)
+        }
+    }
+
+    /// Cancels delayed requests of one selector with an equal argument, in all modes of the calling thread's loop
+    /// (S-PERF-20).
+    ///
+    /// Nothing that matches, and a request that is being performed: no effect (S-PERF-22). Other threads' loops are
+    /// not touched (S-PERF-23).
+    ///
+    /// - Parameters:
+    ///   - aTarget: whose requests.
+    ///   - aSelector: what they ask for.
+    ///   - anArgument: what they were given: the same object, or an equal value.
+    /// - Foundation: `cancelPreviousPerformRequests(withTarget:selector:object:)`.
+    @available(*, noasync, message: "an asynchronous function may change its thread at each await")
+    public static func cancelPreviousPerformRequests(
+        withTarget aTarget: Self, selector aSelector: Selector<Self>, object anArgument: (any Sendable)?
+    ) {
+        let like = PerformRequest(aSelector, aTarget, anArgument)
+        withExtendedLifetime(like) {
+            RLCancelPerformAfterDelay(
+                address(of: aTarget), performRequest, Unmanaged.passUnretained(like).toOpaque()
+            ) { one, other in PerformRequest.of(one!).isLike(PerformRequest.of(other!)) }
+        }
+    }
+
+    /// Cancels all delayed requests to an object, in all modes of the calling thread's loop (S-PERF-21).
+    ///
+    /// - Parameter aTarget: whose requests.
+    /// - Foundation: `cancelPreviousPerformRequests(withTarget:)`.
+    @available(*, noasync, message: "an asynchronous function may change its thread at each await")
+    public static func cancelPreviousPerformRequests(withTarget aTarget: Self) {
+        RLCancelPerformAfterDelay(address(of: aTarget), nil, nil, nil)
+    }
+}
+
+/// What the C library knows an object by.
+private func address(of object: AnyObject) -> UnsafeRawPointer {
+    UnsafeRawPointer(Unmanaged.passUnretained(object).toOpaque())
+}
+
+// MARK: - In order
+
+/// A request for the start of a pass, which can be cancelled as long as the table knows it.
+private final class OrderedRequest: PerformRequest {
+    let loop: UInt
+
+    init<Target: AnyObject & Sendable>(
+        _ selector: Selector<Target>, _ target: Target, _ argument: (any Sendable)?, loop: RLRunLoopRef
+    ) {
+        self.loop = UInt(bitPattern: loop)
+        super.init(selector, target, argument)
+    }
+
+    /// All that the C library has.
+    static let pending = Locked<[ObjectIdentifier: OrderedRequest]>([:])
+}
+
+private func releaseOrdered(_ info: UnsafeMutableRawPointer?) {
+    let request = PerformRequest.of(info!)
+    // What it keeps goes after the lock.
+    let known = OrderedRequest.pending.withLock { $0.removeValue(forKey: ObjectIdentifier(request)) }
+    releaseRequest(info)
+    withExtendedLifetime(known) {}
+}
+
+extension RunLoop {
+    /// Asks the loop to perform a selector at the start of its next pass in one of the modes (S-PERF-24).
+    ///
+    /// Of those that are due together the ones of lower order come first, equal ones in the order made. They do not
+    /// count as a handled source, and the loop is woken.
+    ///
+    /// - Parameters:
+    ///   - aSelector: what to do.
+    ///   - target: who does it; kept, like the argument, until it was performed or is cancelled (S-PERF-25).
+    ///   - arg: what the selector's action is given.
+    ///   - order: its place among the requests.
+    ///   - modes: the modes in which it may be performed; with none it never is.
+    /// - Threads: any.
+    /// - Foundation: `perform(_:target:argument:order:modes:)`.
+    public func perform<Target: AnyObject & Sendable>(
+        _ aSelector: Selector<Target>, target: Target, argument arg: (any Sendable)?, order: Int, modes: [Mode]
+    ) {
+        let request = OrderedRequest(aSelector, target, arg, loop: reference)
+        OrderedRequest.pending.withLock { $0[ObjectIdentifier(request)] = request }
+        withNames(of: modes) { names in
+            RLPerformInOrder(
+                reference, names.baseAddress, names.count, order, address(of: target), performRequest,
+                request.retained(), releaseOrdered)
+        }
+    }
+
+    /// Cancels ordered requests of one selector with an equal argument, in all modes (S-PERF-26).
+    ///
+    /// - Parameters:
+    ///   - aSelector: what they ask for.
+    ///   - target: whose requests.
+    ///   - arg: what they were given: the same object, or an equal value.
+    /// - Threads: any.
+    /// - Foundation: `cancelPerform(_:target:argument:)`.
+    public func cancelPerform<Target: AnyObject & Sendable>(
+        _ aSelector: Selector<Target>, target: Target, argument arg: (any Sendable)?
+    ) {
+        let like = OrderedRequest(aSelector, target, arg, loop: reference)
+        let matching = OrderedRequest.pending.withLock { pending in
+            pending.values.filter { $0.loop == like.loop && $0.isLike(like) }
+        }
+        for request in matching {
+            RLCancelPerformInOrder(
+                reference, address(of: target), performRequest, Unmanaged.passUnretained(request).toOpaque())
+        }
+    }
+
+    /// Cancels all ordered requests to an object, in all modes (S-PERF-26).
+    ///
+    /// - Parameter target: whose requests.
+    /// - Threads: any.
+    /// - Foundation: `cancelPerformSelectors(withTarget:)`.
+    public func cancelPerformSelectors(withTarget target: AnyObject) {
+        RLCancelPerformInOrder(reference, address(of: target), nil, nil)
+    }
+}

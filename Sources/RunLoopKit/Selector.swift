@@ -1,0 +1,66 @@
+/// Names what an object is to do: Swift's stand-in for Objective-C's selectors, which Linux has not.
+///
+///     extension Selector<Document> {
+///         static let save = Selector("save") { document, _ in document.save() }
+///     }
+///     document.perform(.save, with: nil, afterDelay: .seconds(1))
+///
+/// Two selectors are equal when their names are.
+///
+/// Foundation: `Selector`.
+public struct Selector<Target: AnyObject>: Hashable, Sendable {
+    /// What tells one selector of a class from another.
+    public let name: String
+    let action: @Sendable (Target, (any Sendable)?) -> Void
+
+    /// Makes a selector.
+    ///
+    /// - Parameters:
+    ///   - name: what tells it from the others of its class.
+    ///   - action: what to do; is given the object and the argument of the request.
+    public init(_ name: String, _ action: @escaping @Sendable (Target, (any Sendable)?) -> Void) {
+        self.name = name
+        self.action = action
+    }
+
+    /// Whether the names are the same.
+    public static func == (one: Selector, other: Selector) -> Bool { one.name == other.name }
+
+    /// Feeds the name to `hasher`.
+    public func hash(into hasher: inout Hasher) { hasher.combine(name) }
+}
+
+/// A request to an object: target, selector and argument, all kept until it was performed or is dropped (S-PERF-9).
+///
+/// The C library holds one reference to it and drops it once.
+class PerformRequest {
+    let name: String
+    let target: AnyObject
+    let argument: (any Sendable)?
+    private let body: @Sendable () -> Void
+
+    init<Target: AnyObject & Sendable>(_ selector: Selector<Target>, _ target: Target, _ argument: (any Sendable)?) {
+        name = selector.name
+        self.target = target
+        self.argument = argument
+        body = { selector.action(target, argument) }
+    }
+
+    func perform() { body() }
+
+    /// Whether it is a request of the same selector with an equal argument to the same object (S-PERF-20).
+    func isLike(_ other: PerformRequest) -> Bool {
+        name == other.name && target === other.target && isSameSender(argument, other.argument)
+    }
+
+    /// The C library's handle of the request; it owns one reference.
+    func retained() -> UnsafeMutableRawPointer { Unmanaged.passRetained(self).toOpaque() }
+
+    static func of(_ info: UnsafeRawPointer) -> PerformRequest {
+        Unmanaged<PerformRequest>.fromOpaque(info).takeUnretainedValue()
+    }
+}
+
+func performRequest(_ info: UnsafeMutableRawPointer?) { PerformRequest.of(info!).perform() }
+
+func releaseRequest(_ info: UnsafeMutableRawPointer?) { Unmanaged<PerformRequest>.fromOpaque(info!).release() }
