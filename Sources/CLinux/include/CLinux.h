@@ -23,6 +23,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/prctl.h>
 #include <sys/inotify.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -114,6 +115,8 @@ static inline int rl_membarrier(void) {
 }
 
 static const uint32_t RL_EPOLLET = 0x80000000u;
+
+static inline int rl_timer_slack(void) { return prctl(PR_GET_TIMERSLACK, 0, 0, 0, 0); }
 
 static inline int rl_dup_above(int descriptor, int lowest) { return fcntl(descriptor, F_DUPFD_CLOEXEC, lowest); }
 

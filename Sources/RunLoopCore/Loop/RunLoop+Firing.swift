@@ -127,6 +127,12 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         lock()
         while pointee.firing.count > 0 { finishFiringLocked(pointee.firing.pop()) }
         unlock()
+        while pointee.performing.count > 0 {
+            lock()
+            let owed = pointee.performing.pop()
+            unlock()
+            owed?.release()
+        }
         for index in 0..<pointee.batches.count { pointee.batches[index].release() }
         pointee.batches.truncate(to: 0)
         for index in 0..<pointee.watching.count { pointee.watching[index].release() }

@@ -43,6 +43,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         pointee.closing.store(false, ordering: .relaxed)
         pointee.clientReferences.store(0, ordering: .relaxed)
         pointee.spinLimit.store(0, ordering: .relaxed)
+        pointee.timerSlack = -1
         pointee.destructorRuns = 0
         pointee.isSuccessor = false
         pointee.vanished.store(false, ordering: .relaxed)
@@ -74,6 +75,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         drainLocked()
         freeModes()
         pointee.batches.free()
+        pointee.performing.free()
         pointee.watching.free()
         pointee.firing.free()
         pointee.commonSources.free()

@@ -139,6 +139,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     func leaveLocked(_ link: SourceLinkPointer) -> Bool {
         guard link.pointee.modes.isEmpty && !link.pointee.isCommon else { return false }
         link.pointee.loop.store(nil, ordering: .sequentiallyConsistent)
+        pointee.performing.keep(link.pointee.source)
         drainLocked()
         if link.pointee.list != 0 {
             unlist(link)

@@ -57,13 +57,37 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
 
     @inline(never)
     private func performSignalled(in mode: ModePointer, onlyFirst: Bool) -> Bool {
-        let start = pointee.batches.count
-        lock()
+        lock(owner: true)
         drainLocked()
         if pointee.parkedFor != mode {
             pointee.pending.prepend(&pointee.parked, mark: LinkList.pendingMark)
             pointee.parkedFor = mode
         }
+        guard let only = pointee.pending.first, only.pointee.next == nil, only.pointee.modes.contains(mode) else {
+            return performBatch(in: mode, onlyFirst: onlyFirst)
+        }
+        // Just one: nothing to collect and to sort.
+        let source = only.pointee.source
+        let performs = takeSignalLocked(of: source)
+        guard performs, let perform = source.functions.perform else {
+            unlock(owner: true)
+            return performs
+        }
+        pointee.performing.push(source)
+        unlock(owner: true)
+        pointee.calledOut = true
+        callOutSource(perform, source.pointee.info)
+        lock(owner: true)
+        let owed = pointee.performing.pop()
+        unlock(owner: true)
+        owed?.release()
+        return true
+    }
+
+    /// The lock is held at the call, not at the return.
+    @inline(never)
+    private func performBatch(in mode: ModePointer, onlyFirst: Bool) -> Bool {
+        let start = pointee.batches.count
         var link = pointee.pending.first
         while let current = link {
             link = current.pointee.next

@@ -85,6 +85,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
             guard pointee.wake.compareExchange(
                 expected: WakeState.awake, desired: asleep, ordering: .sequentiallyConsistent).exchanged
             else { continue }
+            if until != Clock.never { until = earlier(until, inEpoll: inEpoll, now: readClock(frame)) }
             // Who makes an inbox ready pushes it and then tells a loop that sleeps; so one of the two sees the other.
             let isStale = hasInboxes && pointee.signalled.load(ordering: .sequentiallyConsistent) != nil
             var ready: (token: UInt64, events: UInt32)?
@@ -101,6 +102,16 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
                 expected: asleep, desired: WakeState.awake, ordering: .sequentiallyConsistent)
             if let ready, let event = servePort(ready.token, ready.events, frame) { return event }
         }
+    }
+
+    /// What to ask the kernel for in order to wake at an instant: it takes the liberty to be late by the thread's timer slack, in
+    /// epoll by a thousandth of the wait if that is more, and mostly does. Whoever wakes before the instant for that sleeps
+    /// again for what is left. What is nearer than the slack is asked for as it is: timers that close fire together.
+    private func earlier(_ until: Int64, inEpoll: Bool, now: Int64) -> Int64 {
+        if pointee.timerSlack < 0 { pointee.timerSlack = Swift.max(Int64(rl_timer_slack()), 0) }
+        let distance = until - now
+        let liberty = inEpoll ? Swift.max(pointee.timerSlack, distance / 1000) : pointee.timerSlack
+        return distance > liberty ? until - liberty : until
     }
 
     private func serveTimers(_ frame: RunFramePointer) -> Event {

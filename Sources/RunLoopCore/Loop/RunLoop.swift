@@ -93,6 +93,10 @@ struct RunLoop: ~Copyable {
     var batches: BatchStack
     /// Watches whose handlers are on the stack, innermost last, each with a reference. Loop's thread only.
     var watching: BatchStack
+    /// Sources that perform. Guarded by `lock`.
+    var performing: PerformingStack
+    /// The thread's timer slack in nanoseconds, read when the loop first sleeps until an instant; negative before. Loop's thread only.
+    var timerSlack: Int64
     /// Set by every call of client code; a clock reading from before it is stale. Loop's thread only.
     var calledOut: Bool
 
