@@ -19,6 +19,7 @@ let package = Package(
         .executable(name: "actor-on-loop", targets: ["ActorOnLoop"]),
         .executable(name: "exit-now", targets: ["ExitNow"]),
         .executable(name: "main-queue", targets: ["MainQueue"]),
+        .executable(name: "hops", targets: ["Hops"]),
     ],
     traits: [
         .default(enabledTraits: ["BundledCore"]),
@@ -98,6 +99,7 @@ let package = Package(
         .executableTarget(name: "App", dependencies: ["RunLoopKit"], path: "Examples/App"),
         .executableTarget(name: "ActorOnLoop", dependencies: ["RunLoopKit"], path: "Examples/ActorOnLoop"),
         .executableTarget(name: "ExitNow", dependencies: ["RunLoopKit"], path: "Examples/ExitNow"),
+        .executableTarget(name: "Hops", dependencies: ["RunLoopKit"], path: "Bench/Hops"),
         .executableTarget(name: "MainQueue", dependencies: ["RunLoopKit"], path: "Tests/Programs/MainQueue"),
         .testTarget(name: "ExampleTests", dependencies: ["App", "ActorOnLoop", "ExitNow", "MainQueue"]),
     ],
