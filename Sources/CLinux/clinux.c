@@ -10,6 +10,7 @@
 
 __thread void *rl_thread_loop;
 __thread bool rl_thread_had_loop;
+__thread void *rl_thread_object;
 
 char rl_process_storage[RL_PROCESS_SIZE] __attribute__((aligned(64)));
 

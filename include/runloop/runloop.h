@@ -13,6 +13,7 @@
  *   kernelevent.h  signals, processes, files and clocks as sources, in kqueue's shape
  *   foreign.h   runs whose waits another loop makes: GLib's, libuv's, epoll
  *   machport.h  messages between the threads of a process
+ *   thread.h    threads that live in their loops
  *   data.h      bytes with a reference count
  *   messageport.h  named ports, between threads and between processes
  *
@@ -38,6 +39,7 @@
 #include "portcodes.h"
 #include "socket.h"
 #include "source.h"
+#include "thread.h"
 #include "timer.h"
 
 #endif

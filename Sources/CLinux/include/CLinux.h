@@ -24,6 +24,7 @@
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/inotify.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -49,6 +50,20 @@ extern __thread bool rl_thread_had_loop __attribute__((tls_model("initial-exec")
 
 static inline bool rl_thread_had_loop_get(void) { return rl_thread_had_loop; }
 static inline void rl_thread_had_loop_set(void) { rl_thread_had_loop = true; }
+
+/* The object of the calling thread, if the library made the thread. */
+extern __thread void *rl_thread_object __attribute__((tls_model("initial-exec"), visibility("hidden")));
+
+static inline void *rl_thread_object_get(void) { return rl_thread_object; }
+static inline void rl_thread_object_set(void *object) { rl_thread_object = object; }
+
+/* What the kernel calls the calling thread; it takes the first 15 bytes. */
+static inline void rl_set_thread_name(const char *name) { prctl(PR_SET_NAME, name, 0, 0, 0); }
+
+/* The nice value of the calling thread; what the kernel refuses stays as it was. */
+static inline void rl_set_thread_priority(int value) { setpriority(PRIO_PROCESS, 0, value); }
+
+static inline long rl_stack_minimum(void) { return sysconf(_SC_THREAD_STACK_MIN); }
 
 /* The state of the process: zeroed memory that needs no initialiser. Swift gives it its type. */
 enum { RL_PROCESS_SIZE = 1024 };

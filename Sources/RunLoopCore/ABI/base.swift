@@ -35,6 +35,7 @@ public func RLRelease(_ obj: UnsafeRawPointer?) {
     case .foreignRun: object.cast(to: ForeignRun.self).release()
     case .machPort: object.cast(to: MachPort.self).release()
     case .messagePort: object.cast(to: MessagePort.self).release()
+    case .thread: object.cast(to: Thread.self).release()
     case .freed: break
     }
 }

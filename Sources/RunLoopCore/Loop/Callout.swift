@@ -146,6 +146,12 @@ func callOutMachPortInvalidation(
 }
 
 @inline(never)
+func callOutThread(_ body: ThreadFunction, _ thread: OpaquePointer, _ info: UnsafeMutableRawPointer?) {
+    body(thread, info)
+    rl_compiler_barrier()
+}
+
+@inline(never)
 func callOutLogHandler(_ handler: LogHandler, _ line: UnsafePointer<CChar>, _ info: UnsafeMutableRawPointer?) {
     handler(line, info)
     rl_compiler_barrier()

@@ -35,6 +35,7 @@ enum Fork {
         own?.forEachModeRecord { $0.pointee.ports.closeKernelSet() }
         // Now, while there is no other thread: later one could be in the middle of a signal or a post.
         MachPort.childOfFork(own)
+        ThreadPointer.renewInChild()
         own?.adoptUnfinishedSignals()
         own?.pointee.posts.abandonClaims()
         own?.requests.resetInChild(isOwn: true)

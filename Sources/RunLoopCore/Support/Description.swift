@@ -17,6 +17,7 @@ enum Description {
         case .foreignRun: describe(cast(object, to: ForeignRun.self), &text)
         case .machPort: describe(cast(object, to: MachPort.self), &text)
         case .messagePort: describe(cast(object, to: MessagePort.self), &text)
+        case .thread: describe(cast(object, to: Thread.self), &text)
         case .freed, nil: trap("RLCopyDescription", "the object was released too often")
         }
         text.append("}")
@@ -184,6 +185,18 @@ enum Description {
         text.append(isValid)
         let functions = socket.pointee.callbacks.pointee.functions
         describeInfo(isValid ? socket.pointee.info : nil, isValid ? functions.copyDescription : nil, &text)
+    }
+
+    private static func describe(_ thread: ThreadPointer, _ text: inout TextBuffer) {
+        begin("RLThread", thread, &text)
+        text.append("name = ")
+        if let name = thread.pointee.name { text.appendPrintable(name) } else { text.append("(none)") }
+        text.append(", executing = ")
+        text.append(thread.isExecuting)
+        text.append(", cancelled = ")
+        text.append(thread.isCancelled)
+        text.append(", finished = ")
+        text.append(thread.isFinished)
     }
 
     /// The client's words are printed as they are: it gave them for this (S-ARG-8).

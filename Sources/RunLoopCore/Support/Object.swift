@@ -11,10 +11,11 @@ enum ObjectType: UInt32 {
     case observer = 4
     case timer = 5
     case fileDescriptor = 6
+    case machPort = 7
     case messagePort = 8
     case socket = 9
+    case thread = 11
     case foreignRun = 12
-    case machPort = 7
 }
 
 /// The first bytes of every object that clients hold. Handles are pointers to it.

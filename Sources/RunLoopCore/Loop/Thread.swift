@@ -1,0 +1,261 @@
+import CLinux
+import CRunLoop
+import Synchronization
+
+typealias ThreadFunction = @convention(c) (OpaquePointer, UnsafeMutableRawPointer?) -> Void
+
+/// A thread that lives in its loop: `RLThreadRef`.
+///
+/// The thread holds a reference to its object while it executes, and the object one to the loop. What is set before the start is
+/// written by whoever owns the object then; what `start` publishes goes through `phase`.
+struct Thread: ~Copyable {
+    let header: ObjectHeader
+    /// A `ThreadPhase`; who waits for a change sleeps on it.
+    let phase: Atomic<UInt32>
+    /// Bits of `ThreadFlags`.
+    let flags: Atomic<UInt32>
+    /// A `ThreadJoin`; those that wait for another joiner sleep on it.
+    let joining: Atomic<UInt32>
+    /// How often the process had been forked when the thread was there; in the child of `fork` other threads are not.
+    let forkGeneration: Atomic<UInt32>
+    /// Set by the thread before it executes, never cleared; a reference.
+    let loop: Atomic<RunLoopPointer?>
+    let body: ThreadFunction?
+    let release: PerformFunction?
+    let info: UnsafeMutableRawPointer?
+    /// Written by the thread before it executes.
+    var handle: pthread_t
+    /// From malloc. Written before the start, like the next two.
+    var name: UnsafeMutablePointer<CChar>?
+    var stackSize: Int
+    var priority: Int32
+}
+
+typealias ThreadPointer = UnsafeMutablePointer<Thread>
+
+enum ThreadPhase {
+    static var created: UInt32 { 0 }
+    static var starting: UInt32 { 1 }
+    static var executing: UInt32 { 2 }
+    static var finished: UInt32 { 3 }
+}
+
+enum ThreadFlags {
+    static var cancelled: UInt32 { 1 << 0 }
+    /// A marker was queued by `end`: it is to be performed before the thread ends.
+    static var ending: UInt32 { 1 << 1 }
+    /// A marker was performed, and all that was queued before it.
+    static var drained: UInt32 { 1 << 2 }
+}
+
+enum ThreadJoin {
+    static var none: UInt32 { 0 }
+    static var underWay: UInt32 { 1 }
+    static var done: UInt32 { 2 }
+}
+
+extension Thread: Object {
+    static var type: ObjectType { .thread }
+
+    static func destroy(_ thread: ThreadPointer) {
+        thread.header.pointee.type.store(ObjectType.freed.rawValue, ordering: .relaxed)
+        if thread.pointee.phase.load(ordering: .acquiring) == ThreadPhase.created {
+            if let release = thread.pointee.release { callOutPerformedRelease(release, thread.pointee.info) }
+        } else if thread.pointee.joining.load(ordering: .acquiring) == ThreadJoin.none && !thread.isVanished {
+            pthread_detach(thread.pointee.handle)
+        }
+        thread.pointee.loop.load(ordering: .acquiring)?.release()
+        CLinux.free(thread.pointee.name)
+        CLinux.free(thread)
+    }
+}
+
+extension UnsafeMutablePointer where Pointee == Thread {
+    static func make(_ body: ThreadFunction?, _ info: UnsafeMutableRawPointer?, _ release: PerformFunction?) -> ThreadPointer {
+        let thread = makeRecord(Thread.self)
+        thread.initialize(to: Thread(
+            header: ObjectHeader(type: Atomic(0), references: Atomic(0)), phase: Atomic(ThreadPhase.created), flags: Atomic(0),
+            joining: Atomic(ThreadJoin.none), forkGeneration: Atomic(0), loop: Atomic(nil), body: body, release: release,
+            info: info, handle: pthread_t(), name: nil, stackSize: 0, priority: 0))
+        thread.initializeHeader()
+        return thread
+    }
+
+    static var current: ThreadPointer? { rl_thread_object_get()?.assumingMemoryBound(to: Thread.self) }
+
+    var isNew: Bool { pointee.phase.load(ordering: .acquiring) == ThreadPhase.created }
+    var isCancelled: Bool { pointee.flags.load(ordering: .sequentiallyConsistent) & ThreadFlags.cancelled != 0 }
+    var isExecuting: Bool { pointee.phase.load(ordering: .acquiring) == ThreadPhase.executing && !isVanished }
+
+    var isFinished: Bool {
+        let phase = pointee.phase.load(ordering: .acquiring)
+        return phase == ThreadPhase.finished || (phase != ThreadPhase.created && isVanished)
+    }
+
+    /// Whether the thread was one of the parent's and this is the child of `fork`.
+    fileprivate var isVanished: Bool {
+        pointee.phase.load(ordering: .acquiring) != ThreadPhase.created
+            && pointee.forkGeneration.load(ordering: .relaxed) != process.pointee.forkGeneration.load(ordering: .relaxed)
+    }
+
+    /// In the child of `fork`, for the thread that forked.
+    static func renewInChild() {
+        current?.pointee.forkGeneration.store(process.pointee.forkGeneration.load(ordering: .relaxed), ordering: .relaxed)
+    }
+
+    func setName(_ name: UnsafePointer<CChar>?) {
+        guard isNew else { return }
+        CLinux.free(pointee.name)
+        pointee.name = name.flatMap { strdup($0) }
+    }
+
+    // MARK: Start
+
+    /// `RLThreadStart`.
+    func start() -> Bool {
+        let (exchanged, _) = pointee.phase.compareExchange(
+            expected: ThreadPhase.created, desired: ThreadPhase.starting, ordering: .sequentiallyConsistent)
+        guard exchanged else { return false }
+        pointee.forkGeneration.store(process.pointee.forkGeneration.load(ordering: .relaxed), ordering: .relaxed)
+        var attributes = pthread_attr_t()
+        pthread_attr_init(&attributes)
+        if pointee.stackSize > 0 {
+            let page = Int(sysconf(Int32(_SC_PAGESIZE)))
+            let (padded, overflows) = pointee.stackSize.addingReportingOverflow(page - 1)
+            let size = overflows ? pointee.stackSize : padded / page * page
+            pthread_attr_setstacksize(&attributes, Swift.max(size, Int(rl_stack_minimum())))
+        }
+        retain()
+        var handle = pthread_t()
+        let status = pthread_create(&handle, &attributes, { argument in
+            argument!.assumingMemoryBound(to: Thread.self).execute()
+            return nil
+        }, self)
+        pthread_attr_destroy(&attributes)
+        guard status == 0 else {
+            pointee.phase.store(ThreadPhase.created, ordering: .releasing)
+            pointee.phase.futexWakeAll()
+            // Not the last one: the caller has one.
+            release()
+            return false
+        }
+        waitForStart()
+        return true
+    }
+
+    private func waitForStart() {
+        while pointee.phase.load(ordering: .acquiring) == ThreadPhase.starting {
+            pointee.phase.futexWait(while: ThreadPhase.starting)
+        }
+    }
+
+    /// All that the thread does.
+    private func execute() {
+        pointee.handle = pthread_self()
+        rl_thread_object_set(self)
+        if let name = pointee.name { rl_set_thread_name(name) }
+        if pointee.priority != 0 { rl_set_thread_priority(pointee.priority) }
+        let loop = RunLoop.current()
+        loop.retain()
+        pointee.loop.store(loop, ordering: .sequentiallyConsistent)
+        pointee.phase.store(ThreadPhase.executing, ordering: .releasing)
+        pointee.phase.futexWakeAll()
+
+        if let body = pointee.body {
+            callOutThread(body, handle, pointee.info)
+        } else {
+            live(in: loop)
+        }
+        if pointee.flags.load(ordering: .sequentiallyConsistent) & ThreadFlags.ending != 0 { drain(loop) }
+        if let release = pointee.release { callOutPerformedRelease(release, pointee.info) }
+        pointee.phase.store(ThreadPhase.finished, ordering: .releasing)
+        pointee.phase.futexWakeAll()
+        rl_thread_object_set(nil)
+        release()
+    }
+
+    /// Runs the default mode, which never gets empty, until the thread is cancelled.
+    private func live(in loop: RunLoopPointer) {
+        let keep = SourcePointer.makeInbox(order: 0, info: nil, functions: SourceFunctions())
+        loop.addSource(keep, to: .named(kRLDefaultMode))
+        while !isCancelled {
+            _ = loop.run(in: .named(kRLDefaultMode), seconds: .infinity, returnsAfterSource: false)
+        }
+        keep.invalidate()
+        keep.release()
+    }
+
+    /// Performs what was queued before the marker of `end`, which is in the queue until it was performed.
+    private func drain(_ loop: RunLoopPointer) {
+        while pointee.flags.load(ordering: .sequentiallyConsistent) & ThreadFlags.drained == 0 {
+            if loop.run(in: .named(kRLDefaultMode), seconds: 0, returnsAfterSource: false) == .finished { return }
+        }
+    }
+
+    // MARK: End
+
+    /// Queues the marker: a request that stops the loop's runs. (A mere stop is not remembered between two runs.)
+    private func queueStop() {
+        guard let loop = pointee.loop.load(ordering: .sequentiallyConsistent), !isVanished else { return }
+        retain()
+        let post = Post(
+            perform: { $0!.assumingMemoryBound(to: Thread.self).stopRuns() },
+            release: { $0!.assumingMemoryBound(to: Thread.self).release() }, info: UnsafeMutableRawPointer(self),
+            modes: PostModes(mode: nil))
+        _ = loop.performRequest(post, waits: false)
+    }
+
+    /// The marker's turn has come, on the thread: all that was queued before it was performed.
+    private func stopRuns() {
+        // Cancelled too, before the run returns: `end` may not have come to that yet.
+        pointee.flags.bitwiseOr(ThreadFlags.drained | ThreadFlags.cancelled, ordering: .sequentiallyConsistent)
+        let loop = RunLoop.current()
+        loop.stop()
+        // A stop ends the innermost run; the outer ones get markers of their own.
+        if loop.pointee.frame?.pointee.outer != nil { queueStop() }
+    }
+
+    /// `RLThreadCancel`.
+    func cancel() {
+        let old = pointee.flags.bitwiseOr(ThreadFlags.cancelled, ordering: .sequentiallyConsistent).oldValue
+        guard let loop = pointee.loop.load(ordering: .sequentiallyConsistent), old & ThreadFlags.cancelled == 0 else { return }
+        if pointee.body == nil { queueStop() } else { loop.wakeUp() }
+    }
+
+    /// `RLThreadEnd`.
+    func end() -> Bool {
+        if isNew {
+            cancel()
+            return false
+        }
+        waitForStart()
+        if pointee.flags.load(ordering: .sequentiallyConsistent) & ThreadFlags.ending == 0 {
+            // Before the flags: a thread that sees them finds the marker in its queue.
+            queueStop()
+            pointee.flags.bitwiseOr(ThreadFlags.ending | ThreadFlags.cancelled, ordering: .sequentiallyConsistent)
+            if !isVanished { pointee.loop.load(ordering: .acquiring)?.wakeUp() }
+        }
+        if ThreadPointer.current == self { RunLoop.current().stop() }
+        return join()
+    }
+
+    /// `RLThreadJoin`.
+    func join() -> Bool {
+        if isNew || ThreadPointer.current == self { return false }
+        waitForStart()
+        if isNew { return false }
+        if isVanished { return true }
+        let (exchanged, _) = pointee.joining.compareExchange(
+            expected: ThreadJoin.none, desired: ThreadJoin.underWay, ordering: .sequentiallyConsistent)
+        if exchanged {
+            pthread_join(pointee.handle, nil)
+            pointee.joining.store(ThreadJoin.done, ordering: .releasing)
+            pointee.joining.futexWakeAll()
+        } else {
+            while pointee.joining.load(ordering: .acquiring) != ThreadJoin.done {
+                pointee.joining.futexWait(while: ThreadJoin.underWay)
+            }
+        }
+        return true
+    }
+}

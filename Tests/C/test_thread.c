@@ -1,0 +1,236 @@
+/* Section 28: threads that live in their loops. */
+#define _GNU_SOURCE
+#include "support.h"
+
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static void record(void *word) { trace("%s", (const char *)word); }
+static void record_release(void *word) { trace("-%s", (const char *)word); }
+static void count_up(void *counter) { ++*(int *)counter; }
+
+RL_TEST(loop_is_ready, "S-THREAD-1 S-THREAD-2 S-LOOP-6",
+        "Start returns when the loop is there: a request to it runs at once; a thread without a body lives though its loop is empty; "
+        "start is for once") {
+    RLThreadRef thread = RLThreadCreate(NULL, NULL, NULL);
+    int counter = 0;
+    ck_assert_ptr_null(RLThreadGetRunLoop(thread));
+    ck_assert(!RLThreadIsExecuting(thread) && !RLThreadIsFinished(thread) && !RLThreadIsCancelled(thread));
+    ck_assert(!RLThreadJoin(thread));
+    ck_assert(RLThreadStart(thread));
+    ck_assert(!RLThreadStart(thread));
+    ck_assert(RLThreadIsExecuting(thread));
+    RLRunLoopRef loop = RLThreadGetRunLoop(thread);
+    ck_assert_ptr_nonnull(loop);
+    ck_assert_ptr_ne(loop, RLGetCurrent());
+    wait_until_waiting(loop);
+    ck_assert(stays_waiting(loop, 0.02));
+    ck_assert(RLPerformOnLoop(loop, kRLCommonModes, count_up, &counter, NULL, true));
+    ck_assert_int_eq(counter, 1);
+    ck_assert(RLThreadEnd(thread));
+    ck_assert(RLThreadIsFinished(thread) && RLThreadIsCancelled(thread) && !RLThreadIsExecuting(thread));
+    ck_assert_ptr_eq(RLThreadGetRunLoop(thread), loop);
+    ck_assert(!RLPerformOnLoop(loop, kRLCommonModes, count_up, &counter, NULL, true));
+    ck_assert(RLThreadJoin(thread) && RLThreadEnd(thread));
+    RLRelease(thread);
+}
+
+static void body_checks(RLThreadRef thread, void *word) {
+    char name[32] = "";
+    ck_assert_ptr_eq(RLThreadGetCurrent(), thread);
+    ck_assert_ptr_eq(RLThreadGetRunLoop(thread), RLGetCurrent());
+    ck_assert(!RLThreadIsMain());
+    ck_assert(RLThreadIsExecuting(thread));
+    prctl(PR_GET_NAME, name, 0, 0, 0);
+    ck_assert_str_eq(name, "a thread with a"); /* The kernel keeps 15 bytes. */
+    ck_assert_int_eq(getpriority(PRIO_PROCESS, 0), 7);
+    pthread_attr_t attributes;
+    size_t size = 0;
+    ck_assert_int_eq(pthread_getattr_np(pthread_self(), &attributes), 0);
+    pthread_attr_getstacksize(&attributes, &size);
+    pthread_attr_destroy(&attributes);
+    ck_assert_uint_ge(size, 3000001);
+    ck_assert(!RLThreadJoin(thread));
+    RLThreadSetName(thread, "too late");
+    trace("%s", (const char *)word);
+}
+
+RL_TEST(name_stack_priority, "S-THREAD-3",
+        "Name, stack size and priority are what was set before the start; body gets its info, and release comes after it, once") {
+    RLThreadRef thread = RLThreadCreate(body_checks, "body", record_release);
+    RLThreadSetName(thread, "a thread with a long name");
+    RLThreadSetStackSize(thread, 3000001);
+    RLThreadSetPriority(thread, 7);
+    ck_assert_str_eq(RLThreadGetName(thread), "a thread with a long name");
+    ck_assert(RLThreadStart(thread));
+    ck_assert(RLThreadJoin(thread));
+    ck_assert_str_eq(RLThreadGetName(thread), "a thread with a long name");
+    expect_trace("body -body");
+    ck_assert_uint_eq(RLGetTypeIDOf(thread), RLThreadGetTypeID());
+    RLRelease(thread);
+    expect_trace("");
+    ck_assert_ptr_null(RLThreadGetCurrent());
+
+    RLThreadRef never = RLThreadCreate(body_checks, "never", record_release);
+    RLThreadCancel(never);
+    ck_assert(RLThreadIsCancelled(never) && !RLThreadIsFinished(never));
+    RLRelease(never);
+    expect_trace("-never");
+}
+
+static void take_a_while(void *counter) {
+    take_time(0.001);
+    count_up(counter);
+}
+
+RL_TEST(end_drains, "S-THREAD-5 S-PERF-2",
+        "End performs the functions and requests that were queued before it, and returns when thread and loop are gone") {
+    for (int round = 0; round < 20; round++) {
+        RLThreadRef thread = RLThreadCreate(NULL, NULL, NULL);
+        int requests = 0, functions = 0;
+        RLThreadStart(thread);
+        RLRunLoopRef loop = RLThreadGetRunLoop(thread);
+        for (int i = 0; i < 10; i++) {
+            RLPerformOnLoop(loop, kRLDefaultMode, take_a_while, &requests, NULL, false);
+            RLPerformFunction(loop, i % 2 ? kRLDefaultMode : kRLCommonModes, count_up, &functions, NULL);
+        }
+        RLPerformFunction(loop, "other", record, "other", record_release);
+        ck_assert(RLThreadEnd(thread));
+        ck_assert_int_eq(requests, 10);
+        ck_assert_int_eq(functions, 10);
+        RLRelease(thread);
+        expect_trace("-other");
+    }
+}
+
+static Gate body_may_go_on = GATE_INITIALIZER;
+
+static void body_without_runs(RLThreadRef thread, void *unused) {
+    (void)unused;
+    gate_wait(&body_may_go_on);
+    while (!RLThreadIsCancelled(thread)) take_time(0.001);
+    trace("body-done");
+}
+
+static void end_thread(void *thread) { ck_assert(RLThreadEnd(thread)); }
+
+RL_TEST(end_drains_after_the_body, "S-THREAD-5 S-THREAD-4",
+        "A body that does not run the loop sees that it is cancelled; what was queued is performed after it returned; several threads may "
+        "end and join one") {
+    RLThreadRef thread = RLThreadCreate(body_without_runs, NULL, NULL);
+    int requests = 0;
+    RLThreadStart(thread);
+    for (int i = 0; i < 5; i++) RLPerformOnLoop(RLThreadGetRunLoop(thread), kRLDefaultMode, count_up, &requests, NULL, false);
+    Thread *enders[3];
+    for (int i = 0; i < 3; i++) enders[i] = thread_start(end_thread, thread);
+    gate_open(&body_may_go_on);
+    for (int i = 0; i < 3; i++) thread_join(enders[i]);
+    ck_assert_int_eq(requests, 5);
+    expect_trace("body-done");
+    RLRelease(thread);
+}
+
+static void run_nested(void *gate) {
+    gate_open(gate);
+    expect_run(kRLDefaultMode, 1e6, false, Stopped);
+    trace("nested-stopped");
+}
+
+RL_TEST(cancel, "S-THREAD-4", "Cancel wakes and ends a thread without a body, also in a nested run; cancelled before its start it ends at once") {
+    Gate nested = GATE_INITIALIZER;
+    RLThreadRef thread = RLThreadCreate(NULL, NULL, NULL);
+    RLThreadStart(thread);
+    RLPerformOnLoop(RLThreadGetRunLoop(thread), kRLDefaultMode, run_nested, &nested, NULL, false);
+    gate_wait(&nested);
+    RLThreadCancel(thread);
+    RLThreadCancel(thread);
+    ck_assert(RLThreadJoin(thread));
+    expect_trace("nested-stopped");
+    RLRelease(thread);
+    for (int i = 0; i < 50; i++) {
+        thread = RLThreadCreate(NULL, NULL, NULL);
+        if (i % 2) RLThreadCancel(thread);
+        ck_assert(RLThreadStart(thread));
+        RLThreadCancel(thread);
+        ck_assert(RLThreadJoin(thread));
+        RLRelease(thread);
+    }
+}
+
+static void end_self(void *unused) {
+    (void)unused;
+    ck_assert(!RLThreadEnd(RLThreadGetCurrent()));
+    trace("asked");
+}
+
+RL_TEST(end_on_itself, "S-THREAD-5", "End on the thread itself stops and cancels it and does not wait") {
+    RLThreadRef thread = RLThreadCreate(NULL, "info", record_release);
+    RLThreadStart(thread);
+    RLPerformOnLoop(RLThreadGetRunLoop(thread), kRLDefaultMode, end_self, NULL, NULL, false);
+    ck_assert(RLThreadJoin(thread));
+    expect_trace("asked -info");
+    RLRelease(thread);
+}
+
+static void open_gate(RLThreadRef thread, void *gate) {
+    (void)thread;
+    gate_open(gate);
+}
+
+RL_TEST(released_while_it_executes, "S-THREAD-6", "A thread that nobody holds or joins executes to its end and leaves nothing behind") {
+    for (int i = 0; i < 20; i++) {
+        Gate gate = GATE_INITIALIZER;
+        RLThreadRef thread = RLThreadCreate(open_gate, &gate, NULL);
+        ck_assert(RLThreadStart(thread));
+        RLRelease(thread);
+        gate_wait(&gate);
+    }
+}
+
+RL_MAIN_TEST(main_thread, "S-THREAD-7 S-LOOP-4", "The initial thread is the main one, and no thread of the library") {
+    ck_assert(RLThreadIsMain());
+    ck_assert_ptr_null(RLThreadGetCurrent());
+    ck_assert_ptr_eq(RLGetMain(), RLGetCurrent());
+}
+
+static void fork_and_check(RLThreadRef thread, void *other) {
+    pid_t child = fork();
+    if (child == 0) {
+        if (!RLThreadIsExecuting(thread) || RLThreadGetCurrent() != thread || !RLThreadIsMain()) _exit(1);
+        if (!RLThreadIsFinished(other) || RLThreadIsExecuting(other)) _exit(2);
+        if (!RLThreadJoin(other) || !RLThreadEnd(other)) _exit(3);
+        RLThreadRef made = RLThreadCreate(NULL, NULL, NULL);
+        if (!RLThreadStart(made) || !RLThreadEnd(made)) _exit(4);
+        _exit(0);
+    }
+    int status = -1;
+    ck_assert_int_eq(waitpid(child, &status, 0), child);
+    ck_assert(WIFEXITED(status));
+    ck_assert_int_eq(WEXITSTATUS(status), 0);
+}
+
+RL_TEST(fork_child, "S-THREAD-8 S-FORK-1", "In the child of fork other threads count as finished; the one that forked goes on, and new ones can be made") {
+    RLThreadRef other = RLThreadCreate(NULL, NULL, NULL);
+    RLThreadStart(other);
+    RLThreadRef forks = RLThreadCreate(fork_and_check, other, NULL);
+    RLThreadStart(forks);
+    ck_assert(RLThreadJoin(forks));
+    ck_assert(RLThreadIsExecuting(other));
+    ck_assert(RLThreadEnd(other));
+    RLRelease(forks);
+    RLRelease(other);
+}
+
+RL_TEST(null_thread, "S-ARG-1", "Calls on NULL do nothing and give false or NULL") {
+    ck_assert(!RLThreadStart(NULL) && !RLThreadJoin(NULL) && !RLThreadEnd(NULL));
+    ck_assert(!RLThreadIsCancelled(NULL) && !RLThreadIsExecuting(NULL) && !RLThreadIsFinished(NULL));
+    ck_assert_ptr_null(RLThreadGetRunLoop(NULL));
+    ck_assert_ptr_null(RLThreadGetName(NULL));
+    RLThreadCancel(NULL);
+    RLThreadSetName(NULL, "x");
+    RLThreadSetStackSize(NULL, 1);
+    RLThreadSetPriority(NULL, 1);
+}
