@@ -582,6 +582,40 @@ RL_TEST(a_large_message_without_a_descriptor, "S-MSG-22 S-ARG-10",
     RLRelease(port);
 }
 
+RL_TEST(no_room_for_files, "S-MSG-6 S-MSG-22 S-ARG-10",
+        "Without room for a file a name is not registered and a large message is an error; both "
+        "work once there is room") {
+    static Service service = {.reply = "ok"};
+    RLMessagePortRef port = add_service(&service, port_name("room"), "m");
+    RLMessagePortRef remote = RLMessagePortCreateRemote(port_name("room"));
+    ck_assert_str_eq(ask_text(remote, 1, "x", "m"), "ok");
+    char *bytes = filled(100000);
+    struct rlimit old, none;
+    getrlimit(RLIMIT_FSIZE, &old);
+    none = old;
+    none.rlim_cur = 0;
+    signal(SIGXFSZ, SIG_IGN);
+    int before = count_descriptors();
+    setrlimit(RLIMIT_FSIZE, &none);
+    RLMessagePortRef other = RLMessagePortCreateLocal(port_name("no room"), NULL, NULL, NULL);
+    bool renamed = RLMessagePortSetName(port, port_name("no room"));
+    int32_t code = RLMessagePortSendRequest(remote, 1, bytes, 100000, 1, 60, "m", NULL);
+    setrlimit(RLIMIT_FSIZE, &old);
+    ck_assert_ptr_null(other);
+    ck_assert(!renamed);
+    ck_assert_int_eq(code, kRLMessagePortTransportError);
+    ck_assert_int_eq(count_descriptors(), before);
+    ck_assert_str_eq(RLMessagePortGetName(port), port_name("room"));
+    other = RLMessagePortCreateLocal(port_name("no room"), NULL, NULL, NULL);
+    ck_assert_ptr_nonnull(other);
+    code = RLMessagePortSendRequest(remote, 1, bytes, 100000, 1, 60, "m", NULL);
+    ck_assert_int_eq(code, kRLMessagePortSuccess);
+    free(bytes);
+    RLRelease(other);
+    RLRelease(remote);
+    RLRelease(port);
+}
+
 static struct rlimit old_limit;
 static void restore_limit(Probe *self) {
     (void)self;

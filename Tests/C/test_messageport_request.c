@@ -385,6 +385,64 @@ RL_TEST(descriptors_travel, "S-MSG-13 S-MSG-15",
     ck_assert_int_le(count_descriptors(), before);
 }
 
+static void end_thread(Service *self, RLMessagePortRef port) {
+    (void)self, (void)port;
+    pthread_exit(NULL);
+}
+static void *serve_and_end(void *argument) {
+    Worker *worker = argument;
+    add_service(&worker->service, worker->name, kRLDefaultMode);
+    gate_open(&worker->served);
+    RLRunInMode(kRLDefaultMode, 1000, false);
+    return NULL;
+}
+
+RL_TEST(a_callback_ends_its_thread, "S-LOOP-9 S-MSG-22 S-MSG-38",
+        "A message callback that ends its thread fails its request, and leaves nothing behind") {
+    static Worker worker = {.service = {.action = end_thread}};
+    pthread_t thread;
+    int before = count_descriptors();
+    worker.name = port_name("ending");
+    worker.served = (Gate)GATE_INITIALIZER;
+    pthread_create(&thread, NULL, serve_and_end, &worker);
+    gate_wait(&worker.served);
+    RLMessagePortRef remote = RLMessagePortCreateRemote(worker.name);
+    ck_assert_ptr_null(ask_text(remote, 1, "x", "m"));
+    ck_assert_int_eq(ask_code, kRLMessagePortTransportError);
+    pthread_join(thread, NULL);
+    ck_assert_int_eq(RLGetRetainCount(worker.service.port), 1);
+    RLRelease(worker.service.port);
+    ck_assert(!RLMessagePortIsValid(remote));
+    RLRelease(remote);
+    ck_assert_int_le(count_descriptors(), before + 2);
+}
+
+static void end_here(Probe *self) {
+    (void)self;
+    pthread_exit(NULL);
+}
+static void *ask_and_end(void *remote) {
+    static Probe timer = {.action = end_here};
+    add_timer(&timer, date_in(0.01), 0, "m");
+    RLMessagePortSendRequest(remote, 1, "x", 1, 1, 60, "m", NULL);
+    return NULL;
+}
+
+RL_TEST(a_thread_ends_while_it_waits, "S-LOOP-9 S-MSG-32 S-MSG-38",
+        "A thread that ends in a callback while it waits for a reply leaves the remote port to others") {
+    static Service service = {.echoes = true};
+    pthread_t thread;
+    RLMessagePortRef port = add_service(&service, port_name("waiting"), "service");
+    RLMessagePortRef remote = RLMessagePortCreateRemote(port_name("waiting"));
+    pthread_create(&thread, NULL, ask_and_end, remote);
+    pthread_join(thread, NULL);
+    ck_assert_int_eq(RLGetRetainCount(remote), 1);
+    ck_assert_str_eq(ask_text(remote, 2, "mine", "service"), "mine");
+    ck_assert_int_eq(service.calls, 2);
+    RLRelease(remote);
+    RLRelease(port);
+}
+
 static Gate in_callback = GATE_INITIALIZER, invalidated = GATE_INITIALIZER;
 static int releases_during, releases_counted;
 static void late_release(const void *info) {

@@ -137,6 +137,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         pointee.batches.truncate(to: 0)
         for index in 0..<pointee.watching.count { pointee.watching[index].release() }
         pointee.watching.truncate(to: 0)
+        abandonMessages()
     }
 }
 

@@ -97,6 +97,8 @@ struct RunLoop: ~Copyable {
     var performing: PerformingStack
     /// The thread's timer slack in nanoseconds, read when the loop first sleeps until an instant; negative before. Loop's thread only.
     var timerSlack: Int64
+    /// Messages that are served and replies that are waited for on this stack. Loop's thread only.
+    var messages: MessageDuties
     /// Set by every call of client code; a clock reading from before it is stale. Loop's thread only.
     var calledOut: Bool
 

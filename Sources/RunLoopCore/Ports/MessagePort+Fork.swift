@@ -39,17 +39,5 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
             pointee.local.connections![place] = MessageConnection()
         }
         pointee.local.contextUsers = 0
-        // Messages whose callbacks run on other threads: their stacks are still readable here, their callbacks never return.
-        var frame = pointee.local.frames
-        pointee.local.frames = nil
-        while let current = frame {
-            frame = current.pointee.outer
-            if current.pointee.thread == pthread_self() {
-                current.pointee.outer = pointee.local.frames
-                pointee.local.frames = current
-            } else {
-                current.pointee.message.discard()
-            }
-        }
     }
 }

@@ -19,8 +19,6 @@ struct LocalEnd {
     var generation: UInt32 = 0
     /// The listener is out of the set, because a connection found no descriptor; a timer puts it back.
     var isListenerPaused = false
-    /// The messages whose callbacks run, newest first.
-    var frames: UnsafeMutablePointer<MessageFrame>?
 }
 
 /// A connection of a local port.
@@ -40,15 +38,6 @@ struct WaitingReply {
     /// What holds the message's bytes.
     var data: DataPointer?
     var next: UnsafeMutablePointer<WaitingReply>?
-}
-
-/// A message whose callback runs. It lies on the stack of the thread that runs it.
-struct MessageFrame {
-    var thread: pthread_t
-    var message: IncomingMessage
-    /// Descriptors that the client took.
-    var taken = 0
-    var outer: UnsafeMutablePointer<MessageFrame>?
 }
 
 extension UnsafeMutablePointer where Pointee == MessagePort {

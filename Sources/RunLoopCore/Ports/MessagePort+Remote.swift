@@ -27,6 +27,10 @@ struct ReplyWaiter {
     /// Ends the run of the waiting thread when another thread, or a nested run, took the reply from the connection.
     var arrival: SourcePointer
     var loop: RunLoopPointer
+    /// The port, which has a reference for it while the thread waits.
+    var port: MessagePortPointer
+    /// The waiter of a request around this one on the same thread, or nil.
+    var outer: ReplyWaiterPointer?
     /// The run in which the request was made; the runs that wait for the reply are right within it.
     var outerFrame: RunFramePointer?
 
@@ -197,11 +201,10 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
         waiter.pointee.loop.wakeUp()
     }
 
-    /// The source that reads replies; the port keeps it (S-MSG-25).
+    /// The source that reads replies; the port keeps it, and the caller the port (S-MSG-25).
     func replySource() -> SourcePointer {
         lock()
         if let source = pointee.source {
-            source.retain()
             unlock()
             return source
         }
@@ -211,7 +214,6 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
         lock()
         let existing = pointee.source
         if existing == nil { pointee.source = made }
-        (existing ?? made).retain()
         // An invalidation that came meanwhile does not know of it.
         let isLate = !isValid
         unlock()

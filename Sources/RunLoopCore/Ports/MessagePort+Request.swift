@@ -35,16 +35,23 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
             count == 0 || request.descriptors != nil
         else { return (MessagePortCode.transportError, nil) }
         retain()
-        defer { release() }
         guard let mode = request.replyMode else {
             let code = transmit(request, id: 0)
+            release()
             return (code, nil)
         }
         let loop = RunLoop.current()
-        guard let waiter = enqueueWaiter(loop) else { return (MessagePortCode.isInvalid, nil) }
+        guard let waiter = enqueueWaiter(loop) else {
+            release()
+            return (MessagePortCode.isInvalid, nil)
+        }
+        waiter.pointee.outer = loop.pointee.messages.waiters
+        loop.pointee.messages.waiters = waiter
         var code = transmit(request, id: waiter.pointee.id)
         if code == MessagePortCode.success { code = awaitReply(waiter, loop, ModeName(mode), request.receiveTimeout) }
-        let data = dequeueWaiter(waiter)
+        loop.pointee.messages.waiters = waiter.pointee.outer
+        let data = dequeueWaiter(waiter, mayReuse: true)
+        release()
         if code == MessagePortCode.success { return (code, data) }
         data?.release()
         return (code, nil)
@@ -129,7 +136,7 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
         // The info makes each such source equal to itself alone.
         let functions = SourceFunctions(perform: { $0!.assumingMemoryBound(to: ReplyWaiter.self).endRun() })
         let arrival = SourcePointer.make(order: 0, info: waiter, functions: functions, isPort: false)
-        waiter.initialize(to: ReplyWaiter(id: 0, state: .waiting, arrival: arrival, loop: loop))
+        waiter.initialize(to: ReplyWaiter(id: 0, state: .waiting, arrival: arrival, loop: loop, port: self))
         return waiter
     }
 
@@ -139,7 +146,7 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
     }
 
     /// Takes the waiter off the list. Returns the data of its reply.
-    private func dequeueWaiter(_ waiter: ReplyWaiterPointer) -> DataPointer? {
+    func dequeueWaiter(_ waiter: ReplyWaiterPointer, mayReuse: Bool) -> DataPointer? {
         lock()
         if pointee.remote.waiters == waiter {
             pointee.remote.waiters = waiter.pointee.next
@@ -150,7 +157,7 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
         }
         let data = waiter.pointee.data
         // One whose source was signalled would end the next request's first run for nothing.
-        let isReusable = isValid && pointee.remote.idleWaiter == nil && !waiter.pointee.arrival.isSignalled
+        let isReusable = mayReuse && isValid && pointee.remote.idleWaiter == nil && !waiter.pointee.arrival.isSignalled
         if isReusable { pointee.remote.idleWaiter = waiter }
         unlock()
         if !isReusable { freeWaiter(waiter) }
@@ -178,7 +185,6 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
                 loop.removeSource(arrival, from: mode)
                 if addsReplies { loop.removeSource(replies, from: mode) }
             }
-            replies.release()
         }
         let seconds = timeout > 0 ? timeout : 0
         let deadline = seconds <= Clock.longestInterval ? Clock.now() + Clock.nanoseconds(seconds) : Clock.never

@@ -15,22 +15,29 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
         case paused
     }
 
-    /// Takes connections, greetings and ends as they come, until there is a message to serve. What is left stays ready and is for
-    /// the next pass, so that a crowd of connections cannot keep the loop here. Returns whether there was a message.
+    /// Serves one message, if there is one: the watch's handler.
     func serve() -> Bool {
         guard tryRetain() else { return false }
-        defer { release() }
+        guard let frame = nextMessage() else {
+            release()
+            return false
+        }
+        frame.serve()
+        return true
+    }
+
+    /// Takes connections, greetings and ends as they come, until there is a message to serve. What is left stays ready and is for
+    /// the next pass, so that a crowd of connections cannot keep the loop here. The frame takes over the caller's reference.
+    private func nextMessage() -> MessageFramePointer? {
         for _ in 0..<64 {
             lock()
             let step = stepLocked()
             unlock()
             switch step {
-            case .idle: return false
+            case .idle: return nil
             case .progress: break
             case .message(let message, let token):
-                deliver(message, token)
-                resumeListener()
-                return true
+                if let frame = frame(for: message, token) { return frame }
             case .malformed(let error, let process):
                 logRefusal("dropped a message ", error.words, process: process, user: nil)
             case .stranger(let user, let process):
@@ -38,10 +45,10 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
             case .paused:
                 Log.once(.noDescriptor, "RLMessagePort", ": no descriptor for a connection; trying again")
                 resumeLater()
-                return false
+                return nil
             }
         }
-        return false
+        return nil
     }
 
     private func stepLocked() -> Step {
@@ -99,48 +106,38 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
         return data.pointee.length == length && memcmp(data.bytes, name.bytes, length) == 0
     }
 
-    // MARK: The callback
+    // MARK: Messages
 
-    private func deliver(_ message: IncomingMessage, _ token: UInt64) {
-        guard let data = message.data else {
+    /// What serves the message; nil if its data were lost on the way, or the port is not valid any more.
+    private func frame(for message: IncomingMessage, _ token: UInt64) -> MessageFramePointer? {
+        var message = message
+        guard message.data != nil else {
             // The kernel had it, and this process could not take it.
             logRefusal("no descriptor or memory for a message", "", process: nil, user: nil)
-            return answer(message, token, nil, isFailure: true)
+            answer(message.header, token, nil, isFailure: true)
+            return nil
         }
         lock()
+        defer { unlock() }
         guard isValid else {
-            unlock()
-            var message = message
-            return message.discard()
+            message.discard()
+            return nil
         }
         pointee.local.contextUsers += 1
+        let frame = makeArray(MessageFrame.self, count: 1)
         let context = pointee.local.context
-        let callout = pointee.local.callout
-        unlock()
-        var info = context.info
-        if let retain = context.retain {
-            info = UnsafeMutableRawPointer(mutating: callOutRetain(retain, info))
-            endUseOfContext()
-        }
-        var frame = MessageFrame(thread: pthread_self(), message: message)
-        let reply = withUnsafeMutablePointer(to: &frame) { frame in
-            push(frame)
-            let reply = callout.flatMap { callOutMessage($0, handle, message.header.number, data.handle, info) }
-            pop(frame)
-            return reply.map { DataPointer($0) }
-        }
-        if context.retain == nil { endUseOfContext() } else if let release = context.release { callOutRelease(release, info) }
-        if message.header.id != 0 { answer(message, token, reply, isFailure: false) }
-        reply?.release()
-        frame.message.discard()
+        frame.initialize(to: MessageFrame(
+            port: self, message: message, token: token, callout: pointee.local.callout, context: context, info: context.info))
+        return frame
     }
 
-    private func answer(_ message: IncomingMessage, _ token: UInt64, _ data: DataPointer?, isFailure: Bool) {
-        guard message.header.id != 0 else { return }
+    /// Replies, if a reply is wanted.
+    func answer(_ request: WireHeader, _ token: UInt64, _ data: DataPointer?, isFailure: Bool) {
+        guard request.id != 0 else { return }
         let length = data?.pointee.length ?? 0
         let isTooLong = length > WireHeader.lengthLimit
         let header = WireHeader(
-            kind: .reply, flags: 0, id: message.header.id,
+            kind: .reply, flags: 0, id: request.id,
             number: isFailure || isTooLong ? WireHeader.failed : WireHeader.succeeded, length: isTooLong ? 0 : UInt64(length),
             descriptors: 0)
         var outgoing = OutgoingMessage(header, bytes: data.map { UnsafeRawPointer($0.bytes) })
@@ -156,52 +153,13 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
     }
 
     /// The callback has its own hold on the info, or is over: an invalidation that came meanwhile left the context to this.
-    private func endUseOfContext() {
+    func endUseOfContext() {
         lock()
-        pointee.local.contextUsers -= 1
+        // In the child of `fork` the count began anew.
+        if pointee.local.contextUsers > 0 { pointee.local.contextUsers -= 1 }
         let isDue = !isValid && pointee.state.load(ordering: .relaxed) & MessagePortState.lostInFork == 0
         unlock()
         if isDue { releaseContext() }
-    }
-
-    private func push(_ frame: UnsafeMutablePointer<MessageFrame>) {
-        lock()
-        frame.pointee.outer = pointee.local.frames
-        pointee.local.frames = frame
-        unlock()
-    }
-
-    /// Threads leave in any order.
-    private func pop(_ frame: UnsafeMutablePointer<MessageFrame>) {
-        lock()
-        defer { unlock() }
-        if pointee.local.frames == frame {
-            pointee.local.frames = frame.pointee.outer
-            return
-        }
-        var other = pointee.local.frames
-        while let current = other, current.pointee.outer != frame { other = current.pointee.outer }
-        other?.pointee.outer = frame.pointee.outer
-    }
-
-    /// `RLMessagePortTakeDescriptors`: from the message whose callback is the innermost one of this port on this thread.
-    func takeDescriptors(_ descriptors: UnsafeMutablePointer<Int32>?, _ capacity: Int) -> Int {
-        lock()
-        defer { unlock() }
-        let thread = pthread_self()
-        var frame = pointee.local.frames
-        while let current = frame, current.pointee.thread != thread { frame = current.pointee.outer }
-        guard let frame else { return 0 }
-        let left = frame.pointee.message.descriptorCount - frame.pointee.taken
-        guard let descriptors else { return left }
-        let count = Swift.max(0, Swift.min(left, capacity))
-        for index in 0..<count {
-            let place = frame.pointee.taken + index
-            descriptors[index] = frame.pointee.message.descriptors![place]
-            frame.pointee.message.descriptors![place] = -1
-        }
-        frame.pointee.taken += count
-        return count
     }
 
     // MARK: No descriptor
