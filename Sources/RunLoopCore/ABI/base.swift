@@ -63,7 +63,7 @@ public func RLEqual(_ a: UnsafeRawPointer?, _ b: UnsafeRawPointer?) -> Bool {
 public func RLHash(_ obj: UnsafeRawPointer?) -> UInt {
     guard let object = anyObject(obj, "RLHash") else { return 0 }
     switch object.type {
-    case .source: return object.cast(to: Source.self).hashValueOfInfo()
+    case .source: return object.cast(to: Source.self).hashOfInfo
     case .data: return object.cast(to: Data.self).hashOfBytes()
     default: return UInt(bitPattern: obj)
     }

@@ -8,7 +8,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     func addSource(_ source: SourcePointer, to name: ModeName) {
         guard source.isValid, acceptsItems("RLAddSource", .addSourceToEndedMain) else { return }
         source.forgetVanishedLoops()
-        _ = source.hashValueOfInfo()
+        source.prepareHashCode()
         switch name {
         case .none: return
         case .named(let name):
@@ -37,7 +37,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     }
 
     func removeSource(_ source: SourcePointer, from name: ModeName) {
-        _ = source.hashValueOfInfo()
+        source.prepareHashCode()
         switch name {
         case .none: return
         case .named(let name):
@@ -61,7 +61,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     }
 
     func containsSource(_ source: SourcePointer, in name: ModeName) -> Bool {
-        _ = source.hashValueOfInfo()
+        source.prepareHashCode()
         lock()
         defer { unlock() }
         switch name {

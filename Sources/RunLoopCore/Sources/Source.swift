@@ -9,6 +9,8 @@ struct Source: ~Copyable {
     let header: ObjectHeader
     /// The port of a version 1 source, as `getPort` gave it when the source was last added while in no loop.
     let port: Atomic<Int32>
+    /// The hash folded to half its size, for sets; valid once `SourceState.hashed` is set.
+    let hashCode: Atomic<UInt32>
     /// Signal flag, validity and what keeps the memory: see `SourceState`.
     let state: Atomic<UInt64>
     /// When the flag was set, as `rl_order_of_time` tells it. Written by the signaller before it sets the flag.
@@ -18,8 +20,6 @@ struct Source: ~Copyable {
     let info: UnsafeMutableRawPointer?
     /// Shared by all sources with the same functions.
     let callbacks: CallbacksPointer
-    /// `hash(info)`, or the info; valid once `SourceState.hashed` is set.
-    let hashCode: Atomic<UInt>
     /// The second and further links, linked by `nextOfSource`; the list only grows while the source lives.
     let moreLinks: Atomic<SourceLinkPointer?>
 }
@@ -82,9 +82,9 @@ extension UnsafeMutablePointer where Pointee == Source {
         let source = makeRecord(Source.self, tail: MemoryLayout<SourceLink>.stride + tail)
         let retained = functions.retain.map { UnsafeMutableRawPointer(mutating: callOutRetain($0, info)) } ?? info
         source.initialize(to: Source(
-            header: ObjectHeader(type: Atomic(0), references: Atomic(0)), port: Atomic(-1),
+            header: ObjectHeader(type: Atomic(0), references: Atomic(0)), port: Atomic(-1), hashCode: Atomic(0),
             state: Atomic((isPort ? SourceState.versionOne : 0) | (isInbox ? SourceState.inbox : 0)), signalTime: Atomic(0), order: order, info: retained,
-            callbacks: Callbacks.shared(functions), hashCode: Atomic(0), moreLinks: Atomic(nil)))
+            callbacks: Callbacks.shared(functions), moreLinks: Atomic(nil)))
         source.initializeHeader()
         source.firstLink.pointee.source = source
         source.firstLink.pointee.isInbox = isInbox
@@ -132,15 +132,20 @@ extension UnsafeMutablePointer where Pointee == Source {
         CLinux.free(self)
     }
 
-    /// The number by which sets find the source. The client's `hash` is asked once; no lock is held.
-    func hashValueOfInfo() -> UInt {
-        if pointee.state.load(ordering: .acquiring) & SourceState.hashed != 0 {
-            return pointee.hashCode.load(ordering: .relaxed)
-        }
-        let code = functions.hash.map { callOutHash($0, pointee.info) } ?? UInt(bitPattern: pointee.info)
-        pointee.hashCode.store(code, ordering: .relaxed)
+    /// S-SRC-6. May call the client: no lock is held.
+    var hashOfInfo: UInt { functions.hash.map { callOutHash($0, pointee.info) } ?? UInt(bitPattern: pointee.info) }
+
+    /// Finds out, once, the number by which sets find the source. May call the client: no lock is held.
+    @inline(__always)
+    func prepareHashCode() {
+        if pointee.state.load(ordering: .acquiring) & SourceState.hashed == 0 { makeHashCode() }
+    }
+
+    @inline(never)
+    private func makeHashCode() {
+        let value = hashOfInfo
+        pointee.hashCode.store(UInt32(truncatingIfNeeded: value ^ (value >> 32)), ordering: .relaxed)
         pointee.state.bitwiseOr(SourceState.hashed, ordering: .acquiringAndReleasing)
-        return code
     }
 
     /// All of S-SRC-5 but the client's `equal`.

@@ -7,8 +7,6 @@ struct SourceLink: ~Copyable {
     /// anybody. Sequentially consistent with `Source.state`: a signaller sets the flag and then looks at the loop, an Add sets
     /// the loop and then looks at the flag, and one of them sees the other.
     let loop: Atomic<RunLoopPointer?>
-    /// For further links, what `SourceState.queued` is for the first.
-    let isQueued: Atomic<Bool>
     /// The next of the source's further links. Set once, before the link is published.
     let nextOfSource: Atomic<SourceLinkPointer?>
     /// The source; written before the link is published.
@@ -16,6 +14,8 @@ struct SourceLink: ~Copyable {
     /// Next on the stack (owned by who pushes, then by who takes the stack) or in a list (guarded by the loop's lock).
     var next: SourceLinkPointer?
     var previous: SourceLinkPointer?
+    /// For further links, what `SourceState.queued` is for the first.
+    let isQueued: Atomic<Bool>
     /// The list that holds the link, by its mark; 0: none. Guarded by the loop's lock.
     var list: UInt8
     /// Whether the source is an inbox. Written before the link is published.
