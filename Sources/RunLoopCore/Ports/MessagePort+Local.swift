@@ -129,6 +129,7 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
         }
         var claim = MessagePortClaim()
         var problem: StaticString?
+        var old: MessagePortName?
         switch claim.take(name) {
         case .claimed: break
         case .taken: problem = ""
@@ -144,6 +145,8 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
             } else if isOpen {
                 closeNameLocked()
                 pointee.local.claim = claim
+                old = pointee.name
+                pointee.name = name
             } else {
                 problem = ""
             }
@@ -151,8 +154,6 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
             if problem != nil { claim.release(name) }
         }
         guard let problem else {
-            let old = pointee.name
-            pointee.name = name
             MessagePortTable.unlock()
             old?.free()
             return true

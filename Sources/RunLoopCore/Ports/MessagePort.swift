@@ -20,7 +20,7 @@ struct MessagePort: ~Copyable {
     /// The client's function, as an address. Guarded by `lock` for writing.
     let invalidationCallBack: Atomic<UInt>
     let isRemote: Bool
-    /// The name; nil for none. Changed under the table's lock; that of a remote port never changes.
+    /// The name; nil for none. Changed under the table's lock and the port's; that of a remote port never changes.
     var name: MessagePortName?
     /// Neighbours in the table. Guarded by the table's lock.
     var next: MessagePortPointer?

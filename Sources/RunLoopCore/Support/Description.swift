@@ -168,7 +168,9 @@ enum Description {
         let isValid = port.isValid
         text.append(", valid = ")
         text.append(isValid)
+        port.lock()
         let context = port.pointee.local.context
+        port.unlock()
         describeInfo(isValid ? context.info : nil, isValid ? context.copyDescription : nil, &text)
     }
 
