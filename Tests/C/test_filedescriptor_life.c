@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -343,6 +344,106 @@ RL_TEST(the_child_of_fork_has_its_own_sets, "S-FORK-1 S-FORK-2",
     write_byte(ends[1]);
     ChildResult child = run_child(run_in_child, NULL);
     ck_assert_msg(child.status == 0, "%s", child.output);
+    expect_run(kRLDefaultMode, 60, true, HandledSource);
+    expect_trace("d:r");
+}
+
+/* The library's own descriptors */
+
+static bool is_library_descriptor(int fd, const char *kind) {
+    char path[64], target[64];
+    snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+    ssize_t length = readlink(path, target, sizeof target - 1);
+    if (length < 0) return false;
+    target[length] = 0;
+    return strcmp(target, kind) == 0;
+}
+
+RL_TEST(the_librarys_numbers_are_high, "S-FD-18",
+        "What the library opens for itself has numbers from 64 up") {
+    static Descriptor d = {.name = "d"};
+    DescriptorSet before = descriptors_now();
+    int ends[2];
+    make_pipe(ends);
+    add_descriptor(&d, ends[0], read_type);
+    expect_run(kRLDefaultMode, 0, true, TimedOut);
+    DescriptorSet after = descriptors_now();
+    int made = 0;
+    for (int fd = 0; fd < 1024; fd++) {
+        if (!after.open[fd] || before.open[fd] || fd == ends[0] || fd == ends[1]) continue;
+        ck_assert_int_ge(fd, 64);
+        made++;
+    }
+    ck_assert_int_ge(made, 1);
+}
+
+static int library_descriptors(const char *kind, int fds[8]) {
+    int count = 0;
+    for (int fd = 64; fd < 1024; fd++) {
+        if (is_library_descriptor(fd, kind) && count < 8) fds[count++] = fd;
+    }
+    return count;
+}
+
+RL_TEST(a_lost_set_is_made_anew, "S-FD-18",
+        "The loop whose set was closed, or replaced by another file, goes on with one log line, no "
+        "spin, and the other file untouched") {
+    for (int replaced = 0; replaced < 2; replaced++) {
+        Descriptor *d = calloc(1, sizeof *d);
+        d->name = "d";
+        d->reads = true;
+        int ends[2], fds[8];
+        make_pipe(ends);
+        add_descriptor(d, ends[0], read_type);
+        expect_run(kRLDefaultMode, 0, true, TimedOut);
+        int count = library_descriptors("anon_inode:[eventpoll]", fds);
+        count += library_descriptors("anon_inode:[eventfd]", fds + count);
+        ck_assert_int_ge(count, 2);
+        int file = open("/dev/null", O_RDONLY | O_CLOEXEC);
+        if (!replaced) log_capture();
+        for (int i = 0; i < count; i++) {
+            close(fds[i]);
+            if (replaced) ck_assert_int_eq(dup3(file, fds[i], O_CLOEXEC), fds[i]);
+        }
+        expect_quiet(0.05);
+        ck_assert_int_eq(log_count(), 1);
+        write_byte(ends[1]);
+        expect_run(kRLDefaultMode, 60, true, HandledSource);
+        expect_trace("d:r");
+        Thread *thread = when_waiting(RLGetCurrent(), call_stop, RLGetCurrent());
+        expect_run(kRLDefaultMode, 60, true, Stopped);
+        thread_join(thread);
+        RLFileDescriptorInvalidate(d->file);
+        RLRelease(d->file);
+        for (int i = 0; replaced && i < count; i++) {
+            ck_assert_int_ne(fcntl(fds[i], F_GETFD), -1);
+            close(fds[i]);
+        }
+        free(d);
+    }
+}
+
+static void lose_and_wake(void *loop) {
+    int fds[8], count = library_descriptors("anon_inode:[eventfd]", fds);
+    ck_assert_int_eq(count, 1);
+    close(fds[0]);
+    RLStop(loop);
+}
+
+RL_TEST(a_lost_wake_up_descriptor, "S-FD-18 S-STOP-8",
+        "A loop that sleeps is told by its wakers though the descriptor for that was closed") {
+    static Descriptor d = {.name = "d"};
+    int ends[2];
+    make_pipe(ends);
+    add_descriptor(&d, ends[0], read_type);
+    log_capture();
+    for (int i = 0; i < 3; i++) {
+        Thread *thread = when_waiting(RLGetCurrent(), lose_and_wake, RLGetCurrent());
+        expect_run(kRLDefaultMode, 60, true, Stopped);
+        thread_join(thread);
+    }
+    ck_assert_int_eq(log_count(), 1);
+    write_byte(ends[1]);
     expect_run(kRLDefaultMode, 60, true, HandledSource);
     expect_trace("d:r");
 }

@@ -190,6 +190,8 @@ static inline int rl_pidfd_open(pid_t process) { return (int)syscall(SYS_pidfd_o
 /* The status of an ended child, as wait(2) gives it: 1 and the status, 0 if it has not ended, -1 if there is none. */
 int rl_child_status(int pidfd, int reap, int *status) __attribute__((visibility("hidden")));
 
+static inline bool rl_is_open(int descriptor) { return fcntl(descriptor, F_GETFD) >= 0; }
+
 /* What file a number names. 0, or -1. */
 static inline int rl_identify(int descriptor, uint64_t *device, uint64_t *inode) {
     struct stat status;

@@ -28,12 +28,16 @@ struct EpollSet {
     /// The token of the main dispatch queue's eventfd.
     static var mainQueueToken: UInt64 { .max - 1 }
 
+    /// The token of an event that says that the set was lost.
+    static var lostToken: UInt64 { .max - 8 }
+
     private static var wakeEvents: UInt32 { EPOLLIN.rawValue | RL_EPOLLET }
 
     /// Makes the descriptor. False if none can be had.
     mutating func open() -> Bool {
         if isOpen { return true }
-        guard let wake = EpollSet.retainWakeDescriptor() else { return false }
+        guard var wake = EpollSet.retainWakeDescriptor() else { return false }
+        if !isCounter(wake), let made = EpollSet.replaceWakeDescriptor(wake) { wake = made }
         let epoll = epoll_create1(Int32(EPOLL_CLOEXEC))
         guard epoll >= 0, rl_epoll_ctl(epoll, EPOLL_CTL_ADD, wake, EpollSet.wakeEvents, EpollSet.wakeToken) == 0 else {
             if epoll >= 0 { CLinux.close(epoll) }
@@ -48,6 +52,13 @@ struct EpollSet {
     mutating func close() {
         guard isOpen else { return }
         CLinux.close(descriptor)
+        descriptor = -1
+        EpollSet.releaseWakeDescriptor()
+    }
+
+    /// Forgets a number that is not the set's any more (S-FD-18).
+    mutating func forget() {
+        guard isOpen else { return }
         descriptor = -1
         EpollSet.releaseWakeDescriptor()
     }
@@ -91,7 +102,9 @@ struct EpollSet {
 
     /// Changes what is asked for. False if the number does not name the registered file any more.
     func modify(_ port: Int32, events: UInt32, edge: Bool, token: UInt64) -> Bool {
-        rl_epoll_ctl(descriptor, EPOLL_CTL_MOD, port, edge ? events | RL_EPOLLET : events, token) == 0
+        if rl_epoll_ctl(descriptor, EPOLL_CTL_MOD, port, edge ? events | RL_EPOLLET : events, token) == 0 { return true }
+        // A set that was lost says nothing of the port; the next wait finds that out.
+        return rl_errno() == EINVAL || (rl_errno() == EBADF && rl_is_open(port))
     }
 
     func unregister(_ port: Int32) {
@@ -118,6 +131,8 @@ struct EpollSet {
             if let until { timeout = timespec(nanoseconds: until - Clock.now()) }
             count = rl_epoll_wait(descriptor, &timeout, &token, &events)
         }
+        // The number was closed, or names something else (S-FD-18).
+        if count < 0 && (rl_errno() == EBADF || rl_errno() == EINVAL) { return .ready(token: EpollSet.lostToken, events: 0) }
         if count <= 0 { return .none }
         return token == EpollSet.wakeToken ? .roused : .ready(token: token, events: events)
     }
@@ -145,7 +160,39 @@ struct EpollSet {
     /// Wakes a loop that sleeps in the set. Async-signal-safe but for errno. Fails harmlessly if the set is gone.
     static func rouse(_ epoll: Int32) {
         let wake = process.pointee.wakeDescriptor.load(ordering: .acquiring)
-        _ = rl_epoll_ctl(epoll, EPOLL_CTL_MOD, wake, wakeEvents, wakeToken)
+        if rl_epoll_ctl(epoll, EPOLL_CTL_MOD, wake, wakeEvents, wakeToken) == 0 { return }
+        // EINVAL: the set's number names something else.
+        if rl_errno() != EINVAL { rouse(epoll, withoutTrusting: wake) }
+    }
+
+    /// The eventfd or the set was closed or replaced behind the library's back, or the set is gone, as it may be for who comes
+    /// late. If it is the eventfd, a new one takes its place (S-FD-18).
+    @inline(never)
+    private static func rouse(_ epoll: Int32, withoutTrusting known: Int32) {
+        var wake = known
+        // Each turn but the first two needs another thread that lost it as well. A new one may have the number of the old.
+        for turn in 0..<8 {
+            guard wake >= 0, rl_is_open(epoll) else { return }
+            // Once it was replaced, sets that do not have the new one yet are the likely reason.
+            if turn > 0 || process.pointee.lostDescriptor.load(ordering: .relaxed) {
+                if rl_epoll_ctl(epoll, EPOLL_CTL_MOD, wake, wakeEvents, wakeToken) == 0 { return }
+                if rl_errno() == ENOENT && rl_epoll_ctl(epoll, EPOLL_CTL_ADD, wake, wakeEvents, wakeToken) == 0 { return }
+            }
+            guard let made = replaceWakeDescriptor(wake) else { return }
+            wake = made
+        }
+    }
+
+    /// A new eventfd in the place of one that was lost, whose number is left alone; nil if there is none to be had. Any thread,
+    /// also in a signal handler.
+    private static func replaceWakeDescriptor(_ lost: Int32) -> Int32? {
+        let made = highNumber(eventfd(1, Int32(EFD_CLOEXEC | EFD_NONBLOCK)))
+        guard made >= 0 else { return nil }
+        let (exchanged, current) = process.pointee.wakeDescriptor.compareExchange(
+            expected: lost, desired: made, ordering: .acquiringAndReleasing)
+        if !exchanged { CLinux.close(made) }
+        process.pointee.lostDescriptor.store(true, ordering: .relaxed)
+        return exchanged ? made : current
     }
 
     /// The process's always readable eventfd, which lives as long as there are sets. nil if none can be had.
@@ -166,6 +213,8 @@ struct EpollSet {
         defer { process.pointee.registryLock.unlockWord() }
         process.pointee.wakeDescriptorUsers -= 1
         guard process.pointee.wakeDescriptorUsers == 0 else { return }
-        CLinux.close(process.pointee.wakeDescriptor.exchange(-1, ordering: .relaxed))
+        let wake = process.pointee.wakeDescriptor.exchange(-1, ordering: .relaxed)
+        // A number that was lost may be somebody else's by now.
+        if isCounter(wake) { CLinux.close(wake) }
     }
 }

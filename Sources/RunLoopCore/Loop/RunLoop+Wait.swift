@@ -51,6 +51,9 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
             let hasInboxes = mode.pointee.inboxCount > 0
             let inboxReady = hasInboxes && hasReadyInboxLocked(in: mode)
             unlock()
+            if process.pointee.lostDescriptor.load(ordering: .relaxed) {
+                Log.once(.lostDescriptor, "RunLoop", ": a descriptor of the library was closed or replaced; made anew")
+            }
             if !allPortsTold { Log.once(.noDescriptor, "RunLoop", ": no descriptor for a port source; trying again") }
 
             if timersDue && !(mode.pointee.servedTimers && (hasPorts || inboxReady)) { return serveTimers(frame) }

@@ -281,6 +281,13 @@ struct PortSet {
 
     /// What of an event of the kernel interests somebody. nil: nothing, or its registration is gone, and the wait goes on.
     mutating func accept(token: UInt64, events: UInt32) -> Readiness? {
+        if token == EpollSet.lostToken {
+            process.pointee.lostDescriptor.store(true, ordering: .relaxed)
+            epoll.forget()
+            closeKernelSet()
+            _ = retry()
+            return nil
+        }
         let index = Int(token & 0xffff_ffff)
         guard index < capacity, slots![index].state == .registered, slots![index].generation == UInt32(token >> 32) else {
             rebuild()

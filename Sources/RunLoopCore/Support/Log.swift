@@ -11,6 +11,7 @@ enum LoggedOnce: UInt32 {
     case runOfPseudoMode = 4
     case noDescriptor = 5
     case noDescriptorToAccept = 8
+    case lostDescriptor = 9
     case foreignRunOfPseudoMode = 6
     case foreignRunOnOtherThread = 7
     case invalidationCallBackOfDeadPort = 12

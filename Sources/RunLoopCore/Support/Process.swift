@@ -23,6 +23,8 @@ struct Process: ~Copyable {
     /// The eventfd, always readable, that wakes loops which sleep in epoll; a loop that sleeps there keeps it. Written under
     /// `registryLock`, read without it by whoever wakes. See `EpollSet`.
     let wakeDescriptor: Atomic<Int32>
+    /// The wake-up descriptor was lost and made anew; a loop logs that (S-FD-18).
+    let lostDescriptor: Atomic<Bool>
     /// How many times this process came out of `fork` as the child.
     let forkGeneration: Atomic<UInt32>
     /// Set by the first use of a loop in this core, after a look for other cores.
