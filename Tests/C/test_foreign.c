@@ -388,22 +388,94 @@ RL_TEST(a_stop_before_a_nested_run_is_kept, "S-FRN-8 S-STOP-3",
 }
 
 static RLForeignRunRef inner_target;
-static void dispatch_inside(Probe *self) {
-    (void)self;
-    ck_assert(isinf(RLForeignRunPrepare(inner_target)));
-    RLSourceSignal(late.source);
-    expect_dispatch(inner_target, GoesOn);
-}
 
-RL_TEST(a_dispatch_in_a_callback_is_a_nested_poll, "S-FRN-9 S-RUN-17",
-        "A dispatch inside a callback of the run makes one nested pass that does not wait") {
-    RLForeignRunRef run = inner_target = waiting_run();
-    timer.action = dispatch_inside;
-    add_source(&late, kRLDefaultMode);
-    add_timer(&timer, 0, 0, kRLDefaultMode);
+static void wake_now(void *loop) { RLWakeUp(loop); }
+
+/* A callback that runs the host, which serves the mode and sleeps in between. */
+static void host_inside(Probe *self) {
+    RLForeignRunRef run = inner_target;
+    trace("(");
+    for (int i = 0; i < 3; i++) { /* it was not prepared: that takes a look, and no pass */
+        expect_dispatch(run, GoesOn);
+        expect_quiet(run);
+        ck_assert_double_gt(RLForeignRunPrepare(run), 1000);
+    }
+    RLSourceSignal(late.source);
+    Thread *other = thread_start(wake_now, self->loop);
+    expect_ready(run);
+    thread_join(other);
+    expect_dispatch(run, GoesOn);
+    ck_assert_double_gt(RLForeignRunPrepare(run), 1000);
+    expect_quiet(run);
+    write_byte(ends[1]);
     expect_ready(run);
     expect_dispatch(run, GoesOn);
-    expect_trace("AW t E BT BS l X");
+    ck_assert_double_gt(RLForeignRunPrepare(run), 1000);
+    expect_quiet(run);
+    RLTimerSetNextFireDate(timer.timer, date_in(0.02));
+    expect_ready(run);
+    while (count_of(&timer.calls) == 0) {
+        expect_ready(run);
+        expect_dispatch(run, GoesOn);
+    }
+    RLForeignRunPrepare(run);
+    expect_quiet(run);
+    trace(")");
+}
+static void fill_for_host(RLMode mode) {
+    make_pipe(ends);
+    port.action = read_one;
+    add_port(&port, ends[0], mode);
+    add_source(&late, mode);
+    add_timer(&timer, FAR_FUTURE, 1e6, mode);
+}
+
+RL_TEST(a_callback_of_the_run_runs_the_host, "S-FRN-9 S-RUN-17",
+        "In a callback of the run, the host serves the mode by nested polls, and sleeps in between") {
+    keep_alive(RLGetCurrent(), kRLDefaultMode);
+    fill_for_host(kRLDefaultMode);
+    RLForeignRunRef run = inner_target = RLForeignRunCreate(kRLDefaultMode);
+    source.action = host_inside;
+    add_source(&source, kRLDefaultMode);
+    RLForeignRunPrepare(run);
+    RLSourceSignal(source.source);
+    RLWakeUp(source.loop);
+    expect_dispatch(run, GoesOn);
+    RLForeignRunPrepare(run);
+    expect_trace("s ( l p t )");
+    expect_dispatch(run, GoesOn);
+    ck_assert_double_gt(RLForeignRunPrepare(run), 1000);
+    expect_quiet(run);
+    ck_assert(RLIsWaiting(source.loop));
+    end_run(run);
+}
+
+RL_TEST(a_callback_of_another_run_runs_the_host, "S-FRN-9 S-FRN-6",
+        "In a callback of an ordinary run the host does the same, and the foreign run begins after it") {
+    fill_for_host(kRLDefaultMode);
+    observe(RLGetCurrent(), "other");
+    RLForeignRunRef run = inner_target = RLForeignRunCreate(kRLDefaultMode);
+    source.action = host_inside;
+    add_source(&source, "other");
+    RLSourceSignal(source.source);
+    expect_run("other", 0.05, false, TimedOut);
+    expect_trace("E BT BS s ( l p t ) BT BS BW AW X");
+    observe(RLGetCurrent(), kRLDefaultMode);
+    expect_ready(run);
+    expect_dispatch(run, GoesOn);
+    expect_trace("E BT BS BW");
+    expect_quiet(run);
+    end_run(run);
+}
+
+RL_TEST(a_loop_has_one_foreign_run, "S-FRN-12",
+        "A second foreign run of a loop is refused with EBUSY until the first is invalid") {
+    RLForeignRunRef run = RLForeignRunCreate("one");
+    ck_assert_ptr_null(RLForeignRunCreate("two"));
+    ck_assert_int_eq(errno, EBUSY);
+    end_run(run);
+    run = RLForeignRunCreate("two");
+    ck_assert_ptr_nonnull(run);
     end_run(run);
 }
 
@@ -490,15 +562,19 @@ RL_TEST(other_threads_cannot_use_it, "S-FRN-11",
 }
 
 static RLForeignRunRef left_behind[2];
-static void leave_runs(LoopThread *self) {
+static void leave_idle(LoopThread *self) {
+    (void)self;
+    left_behind[1] = RLForeignRunCreate("idle");
+    RLForeignRunPrepare(left_behind[1]);
+    RLRelease(left_behind[1]);
+}
+static void leave_waiting(LoopThread *self) {
     (void)self;
     keep_alive(RLGetCurrent(), "mine");
     observe(RLGetCurrent(), "mine");
     left_behind[0] = RLForeignRunCreate("mine");
     RLForeignRunPrepare(left_behind[0]);
-    left_behind[1] = RLForeignRunCreate("idle");
     RLRetain(left_behind[0]);
-    RLRelease(left_behind[1]);
 }
 
 RL_TEST(the_end_of_its_thread_ends_it, "S-FRN-11 S-LOOP-16",
@@ -506,7 +582,9 @@ RL_TEST(the_end_of_its_thread_ends_it, "S-FRN-11 S-LOOP-16",
         "called") {
     int before = count_descriptors();
     LoopThread thread;
-    loop_thread_start(&thread, leave_runs, NULL);
+    loop_thread_start(&thread, leave_idle, NULL);
+    thread_join(thread.thread);
+    loop_thread_start(&thread, leave_waiting, NULL);
     thread_join(thread.thread);
     ck_assert(!RLForeignRunIsValid(left_behind[0]));
     expect_dispatch(left_behind[0], GoesOn);

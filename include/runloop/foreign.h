@@ -19,9 +19,10 @@
  * it then sleeps at once when all is served. A dispatch with nothing to do does nothing.
  * When the run is over (Finished, Stopped), the next Prepare begins another one, with Entry, as
  * soon as there is something in the mode; until then the descriptor tells of what is added.
- * Nested runs: code that the host calls during the wait may call RLRunInMode; so may callbacks of
- * the run, and if one of them runs the host, a Dispatch in there is RLRunInMode for 0 seconds.
- * One foreign run of a loop can be under way at a time, and not within another run of the loop.
+ * Nested runs: code that the host calls during the wait may call RLRunInMode, and so may callbacks
+ * of the run. If a callback of the loop runs the host, the descriptor and Prepare tell of the mode
+ * as ever, and a Dispatch in there is RLRunInMode for 0 seconds if there is something to do.
+ * A loop has one foreign run at a time.
  * The other way round, a run loop that drives a foreign loop needs no calls of its own: the other
  * loop's descriptor is a port (source.h); Examples/Foreign has GLib and libuv both ways.
  * fork: in the child the run goes on with the same descriptor number, which is no longer shared
@@ -48,7 +49,8 @@ RL_EXPORT RLTypeID RLForeignRunGetTypeID(void);
  * Makes a foreign run of a mode of the calling thread's loop; no observer is called yet.
  *
  * mode: a name, copied; the mode need not exist. NULL and kRLCommonModes are no modes to run.
- * Returns: the run; NULL for such a mode, or if no descriptors are to be had (errno says why).
+ * Returns: the run; NULL for such a mode, if no descriptors are to be had (errno says why), or if
+ *     the loop has a foreign run that is valid (EBUSY).
  * Threads: belongs to the calling thread. Ownership: the caller's to release, after
  * RLForeignRunInvalidate; without that it lives until its thread ends. It retains the loop.
  * Reentrancy: call-outs too; calls nothing out. CF: none. Since 0.1.
@@ -70,8 +72,7 @@ RL_EXPORT int RLForeignRunGetDescriptor(RLForeignRunRef RL_NULLABLE run);
  *
  * Returns: the seconds after which a dispatch has something to do by time alone: 0 at once,
  *     infinity never. The descriptor becomes readable by then too, so that a host may ignore the
- *     number, or round it up. Infinity also for NULL, for an invalid run, on another thread, and
- *     inside a callback of the loop.
+ *     number, or round it up. Infinity also for NULL, an invalid run, and on another thread.
  * Errors: where descriptors ran out, a short time after which to call again.
  * Threads: the one that made the run; elsewhere nothing happens, with one log line per process.
  * Reentrancy: call-outs too; calls out to observers, functions and signalled sources.

@@ -16,7 +16,13 @@ extension UnsafeMutablePointer where Pointee == ForeignRun {
             }
             var until = Clock.never
             var hasInboxes = false
-            if pointee.phase == .idle {
+            if isNested {
+                // What the loop's own run is to do has to wait for the callback to return.
+                if word == WakeState.wakeUp { return ready() }
+                guard let look = lookAtMode() else { return ready() }
+                until = look.until
+                hasInboxes = look.hasInboxes
+            } else if pointee.phase == .idle {
                 // A loop that is not running forgets wake-ups (S-WAKE-5), but what they were for may be there to run.
                 loop.consumeWakeUp(handingTo: nil)
                 advance()
@@ -101,7 +107,6 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     func wakeFromOutside() {
         guard let run = pointee.asleepOutside else { return }
         leaveSleepOutside()
-        pointee.waiting.store(false, ordering: .releasing)
         run.rouse()
     }
 

@@ -56,8 +56,14 @@ typealias ForeignRunPointer = UnsafeMutablePointer<ForeignRun>
 extension ForeignRun: Object {
     static var type: ObjectType { .foreignRun }
 
-    /// A run of a mode of the calling thread's loop; nil where the kernel has no room for its descriptors.
+    /// A run of a mode of the calling thread's loop; nil with errno where the loop has one already, and where the kernel has no room
+    /// for its descriptors.
     static func make(_ name: UnsafePointer<CChar>) -> ForeignRunPointer? {
+        let loop = RunLoop.current()
+        guard !loop.hasForeignRun else {
+            rl_set_errno(EBUSY)
+            return nil
+        }
         var set = EpollSet()
         guard set.open() else { return nil }
         let timer = makeTimer(in: set)
@@ -65,7 +71,6 @@ extension ForeignRun: Object {
             set.close()
             return nil
         }
-        let loop = RunLoop.current()
         let run = makeRecord(ForeignRun.self)
         run.pointee.loop = loop
         loop.retain()
@@ -113,7 +118,7 @@ extension ForeignRun: Object {
             if run.pointee.loop == own {
                 run.pointee.set.renewInChild()
                 run.pointee.timer = makeTimer(in: run.pointee.set)
-                if own?.pointee.asleepOutside == run { own?.wakeFromOutside() }
+                if own?.pointee.asleepOutside == run { own?.leaveSleepOutside() }
                 run.rouse()
             } else {
                 run.pointee.set.close()
@@ -131,8 +136,9 @@ extension UnsafeMutablePointer where Pointee == ForeignRun {
         if pointee.set.isOpen { EpollSet.rouse(pointee.set.descriptor) }
     }
 
-    /// The loop's thread is called something that this run cannot serve itself: it is in the middle of a callback of the loop.
-    private var isNested: Bool {
+    /// The thread is in the middle of a callback of its loop, which runs the host: this run cannot go on before that returns, but the
+    /// mode can be served by runs nested in the callback.
+    var isNested: Bool {
         pointee.isBusy || pointee.loop.pointee.frame != (pointee.phase == .idle ? nil : pointee.frame)
     }
 
@@ -141,7 +147,7 @@ extension UnsafeMutablePointer where Pointee == ForeignRun {
     /// The steps of a pass before its wait, unless they are made already. The seconds until a dispatch has something to do by
     /// time alone: 0 for at once, infinity for never.
     func prepare() -> Double {
-        guard isUsable, !isNested else { return .infinity }
+        guard isUsable else { return .infinity }
         hold()
         retain()
         defer { release() }
@@ -150,24 +156,40 @@ extension UnsafeMutablePointer where Pointee == ForeignRun {
             if loop.pointee.wake.load(ordering: .sequentiallyConsistent) == WakeState.asleepInEpoll { return secondsLeft }
             loop.leaveSleepOutside()
         }
-        advance()
+        if !isNested { advance() }
         return isValid ? sleep() : .infinity
     }
 
     /// The steps of a pass after its wait, if that is over. nil if the run goes on.
     func dispatch() -> RunResult? {
         guard isUsable else { return nil }
-        if isNested {
-            _ = pointee.loop.run(in: .named(pointee.mode.pointee.name), seconds: 0, returnsAfterSource: false)
-            return nil
-        }
         retain()
         defer { release() }
+        if isNested {
+            dispatchNested()
+            return nil
+        }
         if pointee.phase != .waiting { _ = prepare() }
         guard isValid, pointee.phase != .idle else { return nil }
         pointee.loop.leaveSleepOutside()
         if pointee.phase == .stoppedInEntry { return finish(.stopped) }
         return endPass()
+    }
+
+    /// One nested pass, if there is something to do in the mode.
+    private func dispatchNested() {
+        if prepare() > 0 && readiness(of: pointee.set.descriptor, .read).isEmpty { return }
+        let loop = pointee.loop
+        loop.leaveSleepOutside()
+        loop.consumeWakeUp(handingTo: loop.pointee.frame)
+        _ = loop.run(in: .named(pointee.mode.pointee.name), seconds: 0, returnsAfterSource: false)
+        rouse()
+    }
+
+    /// Client code has returned. It may have run the host, which may have left the loop asleep.
+    private func endCallbacks() {
+        pointee.isBusy = false
+        pointee.loop.leaveSleepOutside()
     }
 
     /// Ends the run, with its Exit observers, and gives the descriptors back. In a callback of the run itself, or of one nested
@@ -229,7 +251,7 @@ extension UnsafeMutablePointer where Pointee == ForeignRun {
         pointee.isBusy = true
         loop.beginRun(pointee.frame)
         loop.notify(.entry, in: mode)
-        pointee.isBusy = false
+        endCallbacks()
         if !isValid { return end() }
         if loop.isStopRequested(pointee.frame) { pointee.phase = .stoppedInEntry }
     }
@@ -237,7 +259,7 @@ extension UnsafeMutablePointer where Pointee == ForeignRun {
     private func startPass() {
         pointee.isBusy = true
         pointee.half = pointee.loop.passToWait(pointee.frame, isFirst: pointee.isFirstPass)
-        pointee.isBusy = false
+        endCallbacks()
         pointee.isFirstPass = false
         pointee.phase = .waiting
         if waits { pointee.loop.pointee.waiting.store(true, ordering: .releasing) }
@@ -263,7 +285,7 @@ extension UnsafeMutablePointer where Pointee == ForeignRun {
         }
         pointee.isBusy = true
         let result = loop.passFromWait(frame, event, half, polls: half.handledSource)
-        pointee.isBusy = false
+        endCallbacks()
         pointee.phase = .between
         if !isValid {
             end()
@@ -281,7 +303,7 @@ extension UnsafeMutablePointer where Pointee == ForeignRun {
         loop.pointee.waiting.store(false, ordering: .releasing)
         loop.notify(.exit, in: pointee.mode)
         loop.endRun(pointee.frame)
-        pointee.isBusy = false
+        endCallbacks()
         pointee.phase = .idle
         if isValid { rouse() } else { closeDescriptors(); letGo() }
         return result
@@ -336,14 +358,20 @@ extension UnsafeMutablePointer where Pointee == ForeignRun {
 }
 
 extension UnsafeMutablePointer where Pointee == RunLoop {
+    /// Two would take the loop's one wake word from each other.
+    fileprivate var hasForeignRun: Bool { foreignRun != nil }
+
+    private var foreignRun: ForeignRunPointer? {
+        process.pointee.registryLock.lockWord()
+        defer { process.pointee.registryLock.unlockWord() }
+        var run = process.pointee.foreignRuns
+        while let other = run, other.pointee.loop != self { run = other.pointee.nextRun }
+        return run
+    }
+
     /// The thread ends: nobody can make a wait for it any more.
     func endForeignRuns() {
-        while true {
-            process.pointee.registryLock.lockWord()
-            var run = process.pointee.foreignRuns
-            while let other = run, other.pointee.loop != self { run = other.pointee.nextRun }
-            process.pointee.registryLock.unlockWord()
-            guard let run else { break }
+        while let run = foreignRun {
             run.retain()
             if pointee.asleepOutside == run { leaveSleepOutside() }
             if run.pointee.phase != .idle {

@@ -128,7 +128,10 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     }
 
     func beginRun(_ frame: RunFramePointer) {
-        if pointee.asleepOutside != nil { wakeFromOutside() }
+        if pointee.asleepOutside != nil {
+            wakeFromOutside()
+            pointee.waiting.store(false, ordering: .releasing)
+        }
         consumeWakeUp(handingTo: frame.pointee.outer)
         if pointee.stop.exchange(StopState.running, ordering: .sequentiallyConsistent) == StopState.stopRequested {
             frame.pointee.outer?.pointee.stopRequested = true
@@ -143,6 +146,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         pointee.frame = outer
         // The callback that ran this goes on: what the outer run knows of the time is stale.
         pointee.calledOut = true
+        if pointee.asleepOutside != nil { wakeFromOutside() }
         guard let outer else {
             pointee.stop.store(StopState.notRunning, ordering: .sequentiallyConsistent)
             return

@@ -23,6 +23,8 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     @inline(never)
     private func waitForEvent(_ frame: RunFramePointer, polls: Bool) -> Event {
         let mode = frame.pointee.mode
+        // A callback ran a foreign loop, which left this one asleep.
+        if pointee.asleepOutside != nil { wakeFromOutside() }
         while true {
             let word = pointee.wake.load(ordering: .sequentiallyConsistent)
             if word == WakeState.lookAgain {
