@@ -135,7 +135,7 @@ static inline int rl_timer_slack(void) { return prctl(PR_GET_TIMERSLACK, 0, 0, 0
 
 static inline int rl_dup_above(int descriptor, int lowest) { return fcntl(descriptor, F_DUPFD_CLOEXEC, lowest); }
 
-/* Makes the number stand for what another descriptor stands for. -1 if that fails. */
+/* Makes the number stand for what another descriptor stands for. The number, or -1 if that fails. */
 static inline int rl_replace(int number, int descriptor) {
     return (int)syscall(SYS_dup3, descriptor, number, O_CLOEXEC);
 }

@@ -19,6 +19,8 @@ import Synchronization
 /// h. Hang-up and error are reported whatever was asked for. `PortSet` makes such a registration edge triggered.
 struct EpollSet {
     private(set) var descriptor: Int32 = -1
+    /// Tells this set from others that had the same number. 0: none.
+    private(set) var serial: UInt32 = 0
 
     var isOpen: Bool { descriptor >= 0 }
 
@@ -45,6 +47,7 @@ struct EpollSet {
             return false
         }
         descriptor = highNumber(epoll)
+        serial = process.pointee.epollSerial.wrappingAdd(1, ordering: .relaxed).newValue
         forgetRousing()
         return true
     }
@@ -68,7 +71,7 @@ struct EpollSet {
     mutating func renewInChild() {
         guard isOpen else { return }
         var fresh = EpollSet()
-        if fresh.open(), rl_replace(descriptor, fresh.descriptor) == 0 {
+        if fresh.open(), rl_replace(descriptor, fresh.descriptor) >= 0 {
             fresh.close()
         } else {
             fresh.close()

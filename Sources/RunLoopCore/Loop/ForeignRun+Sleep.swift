@@ -83,8 +83,12 @@ extension UnsafeMutablePointer where Pointee == ForeignRun {
 
     /// Sees to it that the mode's set is in the run's. False if the kernel refuses that.
     private func watches(_ epoll: EpollSet) -> Bool {
+        // A set that was closed has left by itself.
+        if epoll.serial == pointee.watchedSerial { return true }
         switch pointee.set.register(epoll.descriptor, events: EPOLLIN.rawValue, token: ForeignRun.modeToken) {
-        case .added, .replaced: return true
+        case .added, .replaced:
+            pointee.watchedSerial = epoll.serial
+            return true
         case .refused, .steady, .later: return false
         }
     }

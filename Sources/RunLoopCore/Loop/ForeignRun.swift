@@ -30,6 +30,8 @@ struct ForeignRun: ~Copyable {
     /// The descriptor of the foreign loop, and the timerfd in it. Fork's child handler renews them.
     var set: EpollSet
     var timer: Int32
+    /// The serial of the mode's set that is in `set`; 0: none.
+    var watchedSerial: UInt32
     /// For when the timerfd is armed; `Clock.never` if it is not.
     var armedFor: Int64
     /// Guarded by the registry's lock, so that a fork finds the list whole.
@@ -115,6 +117,7 @@ extension ForeignRun: Object {
             if run.pointee.timer >= 0 { close(run.pointee.timer) }
             run.pointee.timer = -1
             run.pointee.armedFor = Clock.never
+            run.pointee.watchedSerial = 0
             if run.pointee.loop == own {
                 run.pointee.set.renewInChild()
                 run.pointee.timer = makeTimer(in: run.pointee.set)

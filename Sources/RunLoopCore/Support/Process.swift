@@ -40,6 +40,8 @@ struct Process: ~Copyable {
     var kernelEvents: KernelEventPointer?
     /// For each signal the sources that hear it; made by the first, and never given back. See `Signals`.
     var signals: UnsafeMutablePointer<SignalList>?
+    /// Numbers the epoll sets. See `EpollSet.serial`.
+    let epollSerial: Atomic<UInt32>
     /// How many threads are in the library's signal handler.
     let signalHandlers: Atomic<Int>
     /// How many epoll sets there are. Guarded by `registryLock`.
