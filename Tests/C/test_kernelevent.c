@@ -373,7 +373,7 @@ RL_TEST(a_clock_that_is_set_is_reported, "S-KEV-6",
     expect_run(kRLDefaultMode, 60, true, HandledSource);
     ck_assert_double_ge(monotonic_now() - start, 0.015);
     ck_assert_uint_eq(first.last.fflags, 0);
-    ck_assert_int_eq(first.last.data, 1);
+    ck_assert_int_ge(first.last.data, 1);
 }
 
 RL_TEST(only_the_setting_of_the_clock, "S-KEV-6",
