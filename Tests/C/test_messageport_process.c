@@ -203,6 +203,59 @@ RL_TEST(a_child_does_not_keep_the_parents_name, "S-MSG-39 S-FORK-1",
     RLRelease(remote);
 }
 
+static pid_t forked = -1;
+static void fork_here(Probe *self) {
+    (void)self;
+    forked = fork();
+}
+static void answer_late(Service *self, RLMessagePortRef port) {
+    (void)self, (void)port;
+    take_time(0.1);
+}
+
+RL_TEST(a_child_made_while_a_reply_is_waited_for, "S-FORK-1 S-MSG-29",
+        "In a child that is made in a callback during a request the request ends with "
+        "BecameInvalidError, and the parent gets its reply") {
+    static Probe timer = {.action = fork_here};
+    Server server = server_start(port_name("during"), "late", answer_late);
+    RLMessagePortRef remote = RLMessagePortCreateRemote(port_name("during"));
+    add_timer(&timer, date_in(0.01), 0, "m");
+    const char *reply = ask_text(remote, 1, "x", "m");
+    if (forked == 0) _exit(reply == NULL && ask_code == kRLMessagePortBecameInvalidError ? 0 : 1);
+    ck_assert_str_eq(reply, "late");
+    int status;
+    ck_assert_int_eq(waitpid(forked, &status, 0), forked);
+    ck_assert_int_eq(status, 0);
+    RLRelease(remote);
+    server_kill(&server);
+}
+
+static void fork_while_serving(Service *self, RLMessagePortRef port) {
+    forked = fork();
+    if (forked != 0) return;
+    int descriptor;
+    RLIndex count = RLMessagePortTakeDescriptors(port, &descriptor, 1);
+    _exit(!RLMessagePortIsValid(port) && count == 1 && self->length == 1 ? 0 : 1);
+}
+
+RL_TEST(a_child_made_while_a_message_is_served, "S-FORK-1 S-MSG-13",
+        "A child that is made in a message callback keeps the message, and the parent replies") {
+    static Service service = {.action = fork_while_serving, .reply = "parent"};
+    RLMessagePortRef port = add_service(&service, port_name("serving"), "m");
+    RLMessagePortRef remote = RLMessagePortCreateRemote(port_name("serving"));
+    int descriptor = 0, status;
+    RLDataRef data = NULL;
+    ck_assert_int_eq(RLMessagePortSendRequestWithDescriptors(remote, 1, "x", 1, &descriptor, 1, 1,
+                                                             60, "m", &data),
+                     kRLMessagePortSuccess);
+    ck_assert_uint_eq(RLDataGetLength(data), 6);
+    ck_assert_int_eq(waitpid(forked, &status, 0), forked);
+    ck_assert_int_eq(status, 0);
+    RLRelease(data);
+    RLRelease(remote);
+    RLRelease(port);
+}
+
 /* Peers that are not this library: the socket of the only port in a directory of the test's own. */
 
 static char directory[64];
