@@ -1,5 +1,6 @@
 /* A loop with nothing to do does not run at all, whatever it sleeps on and whatever waits far away
-   in it; and a loop that is awake makes no system call: S-PASS-16, S-PASS-7, S-SRC-29. */
+   in it; and a loop that is awake makes no system call, nor does who sends to it: S-PASS-16, S-PASS-7,
+   S-SRC-29, S-PORT-13. */
 #define _GNU_SOURCE
 #include "stress.h"
 
@@ -169,6 +170,25 @@ static void run_in_the_child(bool due_timer) {
     _exit(2);
 }
 
+/* A port whose callback sends it the next message. */
+static void send_again(RLMachPortRef port, const RLMachMessage *message, void *info) {
+    unsigned long pass = atomic_fetch_add(&outcome->passes, 1) + 1;
+    (void)info;
+    if (pass == warm_up) allow_no_system_call();
+    if (pass == last_pass) _exit(0);
+    MUST_BE(RLMachPortSend(port, message->msgid, message->bytes, message->length, port, 0), ==, kRLMessagePortSuccess);
+}
+
+static void send_in_the_child(void) {
+    RLMachPortRef port = RLMachPortCreate(send_again, NULL, NULL);
+    RLAddSource(RLGetCurrent(), RLMachPortCreateRunLoopSource(port, 0), kRLDefaultMode);
+    for (int i = 0; i < 3; i++) MUST_BE(RLMachPortSend(port, i, "a message", 9, NULL, 0), ==, kRLMessagePortSuccess);
+    RLRunInMode(kRLDefaultMode, STRESS_FOREVER, false);
+    _exit(2);
+}
+
+static bool send_messages;
+
 static void check_awake(bool wake, bool post, bool due_timer) {
     int status = 0;
     wake_up = wake;
@@ -180,6 +200,7 @@ static void check_awake(bool wake, bool post, bool due_timer) {
     atomic_store(&outcome->call, -1);
     pid_t child = fork();
     ck_assert_int_ge(child, 0);
+    if (child == 0 && send_messages) send_in_the_child();
     if (child == 0) run_in_the_child(due_timer);
     ck_assert_int_eq(waitpid(child, &status, 0), child);
     ck_assert_int_eq(atomic_load(&outcome->call), -1);
@@ -200,6 +221,12 @@ END_TEST
 START_TEST(timers_make_no_system_call) { check_awake(false, false, true); }
 END_TEST
 
+START_TEST(messages_make_no_system_call) {
+    send_messages = true;
+    check_awake(false, false, false);
+}
+END_TEST
+
 #endif
 
 int main(void) {
@@ -218,6 +245,7 @@ int main(void) {
     tcase_add_test(awake, waking_a_loop_that_is_awake_makes_no_system_call);
     tcase_add_test(awake, functions_make_no_system_call);
     tcase_add_test(awake, timers_make_no_system_call);
+    tcase_add_test(awake, messages_make_no_system_call);
 #endif
     suite_add_tcase(suite, awake);
     srunner_run_all(runner, CK_NORMAL);
