@@ -7,6 +7,9 @@ public typealias NSMachPort = RunLoopKit.MachPort
 /// RunLoopKit's message port, which Foundation on Linux has not.
 public typealias MessagePort = RunLoopKit.MessagePort
 
+/// RunLoopKit's socket port.
+public typealias SocketPort = RunLoopKit.SocketPort
+
 /// RunLoopKit's message between ports.
 public typealias PortMessage = RunLoopKit.PortMessage
 
@@ -75,6 +78,11 @@ extension PortMessage {
     ///   future makes one try.
     /// - Returns: whether it was queued (S-NSP-7).
     public func send(before date: Date) -> Bool { send(before: date.instant) }
+}
+
+extension SocketPort {
+    /// The `sockaddr` of the port, as the system has it: for a local one where it listens.
+    public var address: Data { Data(addressBytes) }
 }
 
 extension Date {

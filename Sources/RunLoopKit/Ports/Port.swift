@@ -122,6 +122,9 @@ open class Port: @unchecked Sendable {
         return machChannel.send(message, timeout: (limitDate - .now).inSeconds)
     }
 
+    /// What makes this port the same as another.
+    var identity: ObjectIdentifier { ObjectIdentifier(self) }
+
     /// Gives a message that has come in to the delegate.
     final func deliver(_ message: CarriedMessage) {
         let received = PortMessage(
@@ -137,11 +140,11 @@ open class Port: @unchecked Sendable {
 }
 
 extension Port: Hashable {
-    /// Whether both are the same object (S-NSRL-15).
-    public static func == (one: Port, other: Port) -> Bool { one === other }
+    /// Whether both are the same object (S-NSRL-15), or socket ports of the same remote address (S-NSP-17).
+    public static func == (one: Port, other: Port) -> Bool { one.identity == other.identity }
 
     /// Feeds the identity to `hasher`.
-    public final func hash(into hasher: inout Hasher) { hasher.combine(ObjectIdentifier(self)) }
+    public final func hash(into hasher: inout Hasher) { hasher.combine(identity) }
 }
 
 /// A message on its way, whatever carries it.

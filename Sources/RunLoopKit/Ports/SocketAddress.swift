@@ -1,0 +1,174 @@
+#if canImport(Glibc)
+internal import Glibc
+#elseif canImport(Musl)
+internal import Musl
+#endif
+
+/// Where a socket port is: what makes two remote ones the same.
+struct SocketSignature: Hashable {
+    let protocolFamily: Int32
+    let socketType: Int32
+    let `protocol`: Int32
+    /// A `sockaddr` of the family, as the system has it.
+    let address: [UInt8]
+
+    /// As it travels: three little-endian numbers and the address.
+    var bytes: [UInt8] {
+        var bytes: [UInt8] = []
+        for number in [protocolFamily, socketType, `protocol`] {
+            withUnsafeBytes(of: number.littleEndian) { bytes += $0 }
+        }
+        return bytes + address
+    }
+
+    init(protocolFamily: Int32, socketType: Int32, protocol: Int32, address: [UInt8]) {
+        self.protocolFamily = protocolFamily
+        self.socketType = socketType
+        self.protocol = `protocol`
+        self.address = address
+    }
+
+    /// Nil if the bytes are none that `bytes` gives.
+    init?(bytes: [UInt8]) {
+        guard bytes.count > 12, bytes.count <= 12 + MemoryLayout<sockaddr_storage>.size else { return nil }
+        let numbers = (0..<3).map { index in
+            bytes.withUnsafeBytes { Int32(littleEndian: $0.loadUnaligned(fromByteOffset: index * 4, as: Int32.self)) }
+        }
+        self.init(
+            protocolFamily: numbers[0], socketType: numbers[1], protocol: numbers[2], address: Array(bytes[12...]))
+    }
+
+    /// An internet address of the version 4, in host order.
+    static func ipv4(_ host: UInt32, port: UInt16) -> [UInt8] {
+        var address = sockaddr_in()
+        address.sin_family = sa_family_t(AF_INET)
+        address.sin_port = port.bigEndian
+        address.sin_addr.s_addr = host.bigEndian
+        return withUnsafeBytes(of: address) { Array($0) }
+    }
+
+    /// The same place for those who reach it as `local` reaches them: with its host, if it names none.
+    func reached(from local: [UInt8]) -> SocketSignature {
+        let size = MemoryLayout<sockaddr_in>.size
+        guard protocolFamily == AF_INET, address.count == size, local.count == size,
+            address[4..<8].allSatisfy({ $0 == 0 })
+        else { return self }
+        var address = address
+        address.replaceSubrange(4..<8, with: local[4..<8])
+        return SocketSignature(
+            protocolFamily: protocolFamily, socketType: socketType, protocol: `protocol`, address: address)
+    }
+}
+
+/// The system calls of the socket ports. Descriptors are close-on-exec and never block.
+enum SocketCalls {
+    static let stream = Int32(SOCK_STREAM.rawValue)
+
+    /// -1 if there is none to be had.
+    static func make(_ signature: SocketSignature) -> CInt {
+        let flags = Int32(SOCK_CLOEXEC.rawValue | SOCK_NONBLOCK.rawValue)
+        return socket(signature.protocolFamily, signature.socketType | flags, signature.protocol)
+    }
+
+    static func startListening(_ descriptor: CInt, at address: [UInt8]) -> Bool {
+        var yes: CInt = 1
+        setsockopt(descriptor, SOL_SOCKET, SO_REUSEADDR, &yes, socklen_t(MemoryLayout<CInt>.size))
+        return with(address) { bind(descriptor, $0, $1) } == 0 && listen(descriptor, SOMAXCONN) == 0
+    }
+
+    static func takeConnection(_ descriptor: CInt) -> CInt {
+        let taken = accept(descriptor, nil, nil)
+        guard taken >= 0 else { return taken }
+        _ = fcntl(taken, F_SETFD, FD_CLOEXEC)
+        _ = fcntl(taken, F_SETFL, O_NONBLOCK)
+        return taken
+    }
+
+    /// Whether the descriptor is connected before the time is over.
+    static func startConnection(_ descriptor: CInt, to address: [UInt8], until limit: ContinuousClock.Instant) -> Bool {
+        if with(address, { connect(descriptor, $0, $1) }) == 0 { return true }
+        // A local socket whose listener is busy says EAGAIN and cannot be waited for.
+        guard errno == EINPROGRESS || errno == EINTR, wait(descriptor, Int16(POLLOUT), until: limit) else { return false }
+        var error: CInt = 0
+        var size = socklen_t(MemoryLayout<CInt>.size)
+        return getsockopt(descriptor, SOL_SOCKET, SO_ERROR, &error, &size) == 0 && error == 0
+    }
+
+    /// Whether all of it was written before the time is over; at least one try is made.
+    static func write(_ bytes: [UInt8], to descriptor: CInt, until limit: ContinuousClock.Instant) -> Bool {
+        var written = 0
+        while written < bytes.count {
+            let count = bytes.withUnsafeBytes {
+                send(descriptor, $0.baseAddress! + written, bytes.count - written, Int32(MSG_NOSIGNAL))
+            }
+            if count > 0 {
+                written += count
+            } else if errno == EAGAIN {
+                if !wait(descriptor, Int16(POLLOUT), until: limit) { return false }
+            } else if errno != EINTR {
+                return false
+            }
+        }
+        return true
+    }
+
+    enum ReadResult {
+        case bytes(Int)
+        case nothing
+        case over
+    }
+
+    static func read(_ descriptor: CInt, into buffer: UnsafeMutableRawBufferPointer) -> ReadResult {
+        let count = recv(descriptor, buffer.baseAddress, buffer.count, 0)
+        if count > 0 { return .bytes(count) }
+        return count < 0 && (errno == EAGAIN || errno == EINTR) ? .nothing : .over
+    }
+
+    static func end(_ descriptor: CInt) { _ = close(descriptor) }
+
+    /// The address that the descriptor has on this side.
+    static func localAddress(_ descriptor: CInt) -> [UInt8] {
+        var storage = sockaddr_storage()
+        var size = socklen_t(MemoryLayout<sockaddr_storage>.size)
+        let status = withUnsafeMutableBytes(of: &storage) {
+            getsockname(descriptor, $0.baseAddress!.assumingMemoryBound(to: sockaddr.self), &size)
+        }
+        return status == 0 ? withUnsafeBytes(of: storage) { Array($0.prefix(Int(size))) } : []
+    }
+
+    /// The address of a host's TCP port, the first of version 4.
+    static func resolve(_ host: String, port: UInt16) -> [UInt8]? {
+        var hints = addrinfo()
+        hints.ai_family = AF_INET
+        hints.ai_socktype = stream
+        var list: UnsafeMutablePointer<addrinfo>?
+        guard getaddrinfo(host, "\(port)", &hints, &list) == 0, let first = list else { return nil }
+        defer { freeaddrinfo(list) }
+        return Array(UnsafeRawBufferPointer(start: first.pointee.ai_addr, count: Int(first.pointee.ai_addrlen)))
+    }
+
+    /// False if the time is over first.
+    private static func wait(_ descriptor: CInt, _ events: Int16, until limit: ContinuousClock.Instant) -> Bool {
+        while true {
+            let left = (limit - .now).inSeconds * 1000
+            let milliseconds = CInt(min(max(left.rounded(.up), 0), 86_400_000))
+            var entry = pollfd(fd: descriptor, events: events, revents: 0)
+            let count = poll(&entry, 1, milliseconds)
+            if count > 0 { return true }
+            if count < 0 && errno != EINTR { return false }
+            if limit <= .now { return false }
+        }
+    }
+
+    private static func with<Result>(
+        _ address: [UInt8], _ body: (UnsafePointer<sockaddr>, socklen_t) -> Result
+    ) -> Result {
+        // The bytes may lie anywhere; a sockaddr has to be aligned.
+        var storage = sockaddr_storage()
+        let count = min(address.count, MemoryLayout<sockaddr_storage>.size)
+        return withUnsafeMutableBytes(of: &storage) { buffer in
+            buffer.copyBytes(from: address.prefix(count))
+            return body(buffer.baseAddress!.assumingMemoryBound(to: sockaddr.self), socklen_t(count))
+        }
+    }
+}

@@ -1,0 +1,239 @@
+/// A port that is reached through a socket, also from other machines.
+///
+/// A local one listens and receives; a remote one connects when it first sends. All remote ports of one address are
+/// equal and share the connection (S-NSP-17). Only stream sockets are supported. Whoever can connect to a local port
+/// can send to it: a program that listens decides from whom it takes what.
+///
+/// - Threads: all members may be used from any thread; the delegate is called on the loop's.
+/// - Foundation: `SocketPort` (`NSSocketPort`).
+public final class SocketPort: Port, @unchecked Sendable {
+    // Sendable: both are constant, and have locks of their own.
+    private let signature: SocketSignature
+    private let end: End
+
+    private enum End {
+        case local(SocketListener)
+        case remote(SocketSender)
+    }
+
+    /// Makes a local TCP port at a number that the system chooses, on all addresses of the machine.
+    ///
+    /// It is invalid from the beginning if there is no descriptor to be had.
+    public override convenience init() { self.init(listeningAt: 0) }
+
+    /// Makes a local TCP port, on all addresses of the machine.
+    ///
+    /// - Parameter port: its number, 0 for one that the system chooses.
+    /// - Returns: nil if the number is taken or may not be used.
+    public convenience init?(tcpPort port: UInt16) {
+        self.init(listeningAt: port)
+        if !isValid { return nil }
+    }
+
+    /// Makes a local port at an address.
+    ///
+    /// - Parameters:
+    ///   - family: such as `AF_INET` or `AF_UNIX`.
+    ///   - type: `SOCK_STREAM`.
+    ///   - protocol: 0 for the usual one.
+    ///   - address: a `sockaddr` of the family, as the system has it.
+    /// - Returns: nil if the address is taken or cannot be used, or the type is another.
+    public convenience init?(
+        protocolFamily family: Int32, socketType type: Int32, protocol: Int32, address: some Sequence<UInt8>
+    ) {
+        guard type == SocketCalls.stream else { return nil }
+        self.init(
+            listening: SocketSignature(
+                protocolFamily: family, socketType: type, protocol: `protocol`, address: Array(address)))
+        if !isValid { return nil }
+    }
+
+    /// Makes a port that sends to a TCP port of a host.
+    ///
+    /// - Parameters:
+    ///   - port: the number.
+    ///   - hostName: a name or an address; nil is this machine. A name is looked up, which may block.
+    /// - Returns: nil if the host is not known.
+    public convenience init?(remoteWithTCPPort port: UInt16, host hostName: String?) {
+        let host = hostName.flatMap { $0.isEmpty ? nil : $0 } ?? "127.0.0.1"
+        guard let address = SocketCalls.resolve(host, port: port) else { return nil }
+        self.init(remote: .tcp(address))
+    }
+
+    /// Makes a port that sends to an address.
+    ///
+    /// - Parameters:
+    ///   - family: such as `AF_INET` or `AF_UNIX`.
+    ///   - type: `SOCK_STREAM`; another one makes a port that is never connected.
+    ///   - protocol: 0 for the usual one.
+    ///   - address: a `sockaddr` of the family, as the system has it.
+    public convenience init(
+        remoteWithProtocolFamily family: Int32, socketType type: Int32, protocol: Int32,
+        address: some Sequence<UInt8>
+    ) {
+        self.init(
+            remote: SocketSignature(
+                protocolFamily: family, socketType: type, protocol: `protocol`, address: Array(address)))
+    }
+
+    private convenience init(listeningAt port: UInt16) {
+        self.init(listening: .tcp(SocketSignature.ipv4(0, port: port)))
+    }
+
+    private init(listening signature: SocketSignature) {
+        let listener = SocketListener(signature)
+        self.signature = SocketSignature(
+            protocolFamily: signature.protocolFamily, socketType: signature.socketType,
+            protocol: signature.protocol, address: listener.address ?? signature.address)
+        end = .local(listener)
+        super.init()
+        listener.port = self
+    }
+
+    init(remote signature: SocketSignature) {
+        self.signature = signature
+        end = .remote(SocketSender.of(signature))
+        super.init()
+    }
+
+    deinit {
+        // Nobody receives for it any more.
+        if case .local(let listener) = end { listener.close() }
+    }
+
+    /// The family of the address, such as `AF_INET`.
+    public var protocolFamily: Int32 { signature.protocolFamily }
+    /// The type of the socket, `SOCK_STREAM`.
+    public var socketType: Int32 { signature.socketType }
+    /// The protocol of the socket, 0 for the usual one.
+    public var `protocol`: Int32 { signature.protocol }
+    /// The `sockaddr` of the port, as the system has it: for a local one where it listens.
+    @_disfavoredOverload
+    public var address: [UInt8] { signature.address }
+    /// ``address``, for the form of this class that gives Foundation's data.
+    package var addressBytes: [UInt8] { signature.address }
+
+    /// The descriptor that listens, -1 for a remote port and an invalid one; it stays the port's.
+    public var socket: CInt {
+        if case .local(let listener) = end { return listener.descriptor }
+        return -1
+    }
+
+    override var identity: ObjectIdentifier {
+        switch end {
+        case .local: ObjectIdentifier(self)
+        case .remote(let sender): ObjectIdentifier(sender)
+        }
+    }
+
+    /// Whether the port listens, or can be sent to.
+    public override var isValid: Bool {
+        switch end {
+        case .local(let listener): listener.isOpen
+        case .remote(let sender): sender.isValid
+        }
+    }
+
+    /// Makes the port invalid for good: its sockets are closed. ``Port/didBecomeInvalidNotification`` is posted for a
+    /// local port only; again: nothing (S-NSP-17).
+    public override func invalidate() {
+        switch end {
+        case .local(let listener): if listener.close() { postInvalidation() }
+        case .remote(let sender): sender.invalidate()
+        }
+    }
+
+    /// Called by a loop that the port is added to; a remote port receives nothing.
+    ///
+    /// - Parameters:
+    ///   - runLoop: the loop that is to receive.
+    ///   - mode: the mode in which it does.
+    public override func schedule(in runLoop: RunLoop, forMode mode: RunLoop.Mode) {
+        if case .local(let listener) = end { listener.schedule(in: runLoop, forMode: mode) }
+    }
+
+    /// Called by a loop that the port is removed from.
+    ///
+    /// - Parameters:
+    ///   - runLoop: the loop that is to receive no more.
+    ///   - mode: the mode in which it did.
+    public override func remove(from runLoop: RunLoop, forMode mode: RunLoop.Mode) {
+        if case .local(let listener) = end { listener.remove(from: runLoop, forMode: mode) }
+    }
+
+    /// Sends a message through the port's connection, which is made if there is none.
+    ///
+    /// - Parameters:
+    ///   - limitDate: how long to wait for the connection and for room in it; a date that is not in the future makes
+    ///     one try. A message of which only a part was written closes the connection.
+    ///   - msgID: the number that the receiver gets, of which 32 bits are carried.
+    ///   - components: sequences of bytes and socket ports; anything else is refused (S-NSP-19).
+    ///   - receivePort: where answers are to go; a socket port or nil.
+    ///   - headerSpaceReserved: ignored.
+    /// - Returns: whether it was handed to the system; false also for an invalid port (S-NSP-8).
+    @_disfavoredOverload
+    public override func send(
+        before limitDate: ContinuousClock.Instant, msgid msgID: Int, components: [Any]?, from receivePort: Port?,
+        reserved headerSpaceReserved: Int
+    ) -> Bool {
+        guard let components = PortComponent.list(components), isValid else { return false }
+        if receivePort != nil, !(receivePort is SocketPort) { return false }
+        for case .port(let port) in components where !(port is SocketPort) { return false }
+        let target: SocketSender
+        switch end {
+        case .remote(let sender): target = sender
+        case .local:
+            // One sends to a port of one's own through a connection, as everybody does.
+            target = SocketSender.of(signature.reached(from: SocketSignature.ipv4(0x7F00_0001, port: 0)))
+        }
+        return target.send(until: limitDate) { local in
+            func bytes(_ port: Port) -> [UInt8] { (port as! SocketPort).signature.reached(from: local).bytes }
+            let parts = components.map { component -> MessageCoding.Part in
+                switch component {
+                case .bytes(let bytes): .data(bytes)
+                case .port(let port): .port(name: bytes(port))
+                }
+            }
+            return SocketFrame.encode(
+                msgid: UInt32(truncatingIfNeeded: msgID), parts, reply: receivePort.map(bytes) ?? [])
+        }
+    }
+}
+
+extension SocketSignature {
+    fileprivate static func tcp(_ address: [UInt8]) -> SocketSignature {
+        // The address begins with its family.
+        let family = address.withUnsafeBytes { Int32($0.loadUnaligned(as: UInt16.self)) }
+        return SocketSignature(protocolFamily: family, socketType: SocketCalls.stream, protocol: 0, address: address)
+    }
+}
+
+/// A message as it travels through a connection: length and number, four bytes each, little endian, then what
+/// ``MessageCoding`` writes.
+enum SocketFrame {
+    static let headerLength = 8
+    /// A longer message is refused by both sides.
+    static let longest = 1 << 28
+
+    static func encode(msgid: UInt32, _ parts: [MessageCoding.Part], reply: [UInt8]) -> [UInt8]? {
+        guard let payload = MessageCoding.encode(parts, replyName: reply), payload.count <= longest else { return nil }
+        var bytes: [UInt8] = []
+        for number in [UInt32(payload.count), msgid] { withUnsafeBytes(of: number.littleEndian) { bytes += $0 } }
+        return bytes + payload
+    }
+
+    static func decode(msgid: UInt32, _ payload: [UInt8]) -> CarriedMessage? {
+        guard let message = payload.withUnsafeBytes({ MessageCoding.decode($0) }) else { return nil }
+        var components: [PortComponent] = []
+        for part in message.parts {
+            switch part {
+            case .data(let data): components.append(.bytes(data))
+            case .port(let name):
+                guard let signature = SocketSignature(bytes: name) else { return nil }
+                components.append(.port(SocketPort(remote: signature)))
+            }
+        }
+        let reply = SocketSignature(bytes: message.replyName).map { SocketPort(remote: $0) }
+        return CarriedMessage(msgid: msgid, components: components, replyPort: reply)
+    }
+}

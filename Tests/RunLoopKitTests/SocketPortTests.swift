@@ -1,0 +1,160 @@
+import RunLoopKit
+import Testing
+
+#if canImport(Glibc)
+import Glibc
+#elseif canImport(Musl)
+import Musl
+#endif
+
+private final class Receiver: PortDelegate {
+    private let body: (PortMessage) -> Void
+
+    init(_ body: @escaping (PortMessage) -> Void) { self.body = body }
+
+    func handle(_ message: PortMessage) { body(message) }
+}
+
+/// The number at which a local port listens.
+private func number(of port: SocketPort) -> UInt16 { UInt16(port.address[2]) << 8 | UInt16(port.address[3]) }
+
+/// Ports that are reached through sockets.
+@Suite struct SocketPortTests {
+    @Test("Messages and answers go between two threads through sockets, in order: S-NSP-1, S-NSP-5, S-NSP-9")
+    func messages() {
+        let ready = Promise<UInt16>()
+        let server = TestThread { () -> [String] in
+            nonisolated(unsafe) var received: [String] = []
+            let port = SocketPort()
+            let receiver = Receiver { message in
+                received.append("\(message.msgid) \(message.components!) \(message.receivePort === port)")
+                let answer = PortMessage(send: message.sendPort, receive: nil, components: [[9] as [UInt8]])
+                answer.msgid = message.msgid + 1
+                #expect(answer.send(before: .distantFuture))
+                if message.msgid == 12 { port.invalidate() }
+            }
+            port.setDelegate(receiver)
+            RunLoop.current.add(port, forMode: .default)
+            ready.fulfil(number(of: port))
+            RunLoop.current.run()
+            return withExtendedLifetime(receiver) { received }
+        }
+        let answers = onNewThread { () -> [String] in
+            nonisolated(unsafe) var answers: [String] = []
+            guard let remote = SocketPort(remoteWithTCPPort: ready.value, host: nil) else { return ["unknown host"] }
+            let own = SocketPort()
+            let receiver = Receiver { answers.append("\($0.msgid) \($0.components!)") }
+            own.setDelegate(receiver)
+            RunLoop.current.add(own, forMode: .default)
+            for number in [10, 11, 12] {
+                #expect(remote.send(
+                    before: .distantFuture, msgid: number, components: [[UInt8(number)], [] as [UInt8]], from: own,
+                    reserved: 0))
+            }
+            while answers.count < 3, RunLoop.current.run(mode: .default, before: .distantFuture) {}
+            own.invalidate()
+            return withExtendedLifetime(receiver) { answers }
+        }
+        #expect(server.join() == ["10 [[10], []] true", "11 [[11], []] true", "12 [[12], []] true"])
+        #expect(answers == ["11 [[9]]", "12 [[9]]", "13 [[9]]"])
+    }
+
+    @Test("Remote ports of one address are equal; only a local port's end is announced: S-NSP-17, S-NSP-10, S-NSP-8")
+    func identity() {
+        let trace = Trace()
+        let local = SocketPort()
+        #expect(local.isValid && local.socket >= 0)
+        let (one, two) = (
+            SocketPort(remoteWithTCPPort: number(of: local), host: "127.0.0.1")!,
+            SocketPort(remoteWithTCPPort: number(of: local), host: nil)!
+        )
+        let other = SocketPort(remoteWithTCPPort: 1, host: nil)!
+        let observations = [local, one, two].map { port in
+            NotificationCenter.default.addObserver(
+                forName: Port.didBecomeInvalidNotification, object: port, queue: nil
+            ) { note in trace.add((note.object as! SocketPort).socket == -1 ? "closed" : "open") }
+        }
+        #expect(one !== two && one == two && one.hashValue == two.hashValue)
+        #expect(one != other)
+        #expect(one != local)
+        #expect(Set<Port>([one, two, other, local]).count == 3)
+        #expect(one.address == two.address && one.protocolFamily == AF_INET)
+        one.invalidate()
+        #expect(!two.isValid)
+        #expect(!two.send(before: .now + .seconds(1), components: nil, from: nil, reserved: 0))
+        #expect(trace.all.isEmpty)
+        local.invalidate()
+        local.invalidate()
+        #expect(!local.isValid)
+        #expect(trace.all == ["closed"])
+        observations.forEach { NotificationCenter.default.removeObserver($0) }
+    }
+
+    @Test("A number is taken once; nobody listening, and other kinds of ports, refuse: S-NSP-7, S-NSP-8, S-NSP-19")
+    func refused() {
+        let local = SocketPort()
+        #expect(SocketPort(tcpPort: number(of: local)) == nil)
+        let remote = SocketPort(remoteWithTCPPort: number(of: local), host: nil)!
+        #expect(!remote.send(before: .distantFuture, components: [MachPort()], from: nil, reserved: 0))
+        #expect(!remote.send(before: .distantFuture, components: ["text"], from: nil, reserved: 0))
+        #expect(!remote.send(before: .distantFuture, components: nil, from: MachPort(), reserved: 0))
+        local.invalidate()
+        #expect(!remote.send(before: .distantFuture, components: nil, from: nil, reserved: 0))
+    }
+
+    @Test("A long message arrives whole and does not hold up the loop; socket ports travel: S-NSP-4, S-NSP-6")
+    func longMessage() {
+        let long = (0..<1_000_000).map { UInt8(truncatingIfNeeded: $0 &* 31) }
+        let ready = Promise<SocketPort>()
+        let receiver = TestThread { () -> Bool in
+            nonisolated(unsafe) var same = false
+            let port = SocketPort()
+            let receiver = Receiver { message in
+                same = message.components![0] as! [UInt8] == long && message.components![1] as? Port == message.sendPort
+                port.invalidate()
+            }
+            port.setDelegate(receiver)
+            RunLoop.current.add(port, forMode: .default)
+            ready.fulfil(port)
+            RunLoop.current.run()
+            return withExtendedLifetime(receiver) { same }
+        }
+        let own = SocketPort()
+        #expect(ready.value.send(before: .distantFuture, components: [long, own], from: own, reserved: 0))
+        #expect(receiver.join())
+        own.invalidate()
+        ready.forget()
+    }
+
+    @Test("Who writes something else is not listened to, and others still are: S-NSP-4")
+    func garbage() {
+        let count = onNewThread { () -> Int in
+            let trace = Trace()
+            let port = SocketPort()
+            let receiver = Receiver { _ in trace.add("message") }
+            port.setDelegate(receiver)
+            RunLoop.current.add(port, forMode: .default)
+            let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
+            let remote = SocketPort(remoteWithTCPPort: number(of: port), host: nil)!
+            let connected = remote.address.withUnsafeBytes { bytes in
+                connect(descriptor, bytes.baseAddress!.assumingMemoryBound(to: sockaddr.self), socklen_t(bytes.count))
+            }
+            #expect(connected == 0)
+            let garbage: [UInt8] = [4, 0, 0, 0, 0, 0, 0, 0, 1, 2, 3, 4]
+            #expect(write(descriptor, garbage, garbage.count) == garbage.count)
+            // The end of the connection tells when it was refused.
+            let closed = RunLoop.Source(descriptor: descriptor) { source in
+                source.invalidate()
+                trace.add("closed")
+            }
+            RunLoop.current.add(closed, forMode: .default)
+            while trace.count < 1, RunLoop.current.run(mode: .default, before: .distantFuture) {}
+            close(descriptor)
+            #expect(remote.send(before: .distantFuture, components: nil, from: nil, reserved: 0))
+            while trace.count < 2, RunLoop.current.run(mode: .default, before: .distantFuture) {}
+            port.invalidate()
+            return withExtendedLifetime(receiver) { trace.all == ["closed", "message"] ? trace.count : -1 }
+        }
+        #expect(count == 2)
+    }
+}
