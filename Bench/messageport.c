@@ -1,7 +1,7 @@
 /*
- * Round trips between two processes, in microseconds: a request and its echo by message ports, by a raw Unix stream socket with
- * blocking calls, and by libuv pipes. Three sizes; the best of five runs of each is printed, and all of it comes from one run of
- * this program.
+ * Round trips between two processes, in microseconds: a request and its echo by message ports, by a
+ * raw Unix stream socket with blocking calls, and by libuv pipes. Three sizes; the best of five
+ * runs of each is printed, and all of it comes from one run of this program.
  */
 #define _GNU_SOURCE
 #include <runloop/runloop.h>
@@ -60,7 +60,8 @@ static pid_t port_server(const char *name) {
 static RLMessagePortRef remote;
 static void port_trip(size_t size) {
     RLDataRef data = NULL;
-    if (RLMessagePortSendRequest(remote, 1, bytes, size, 60, 60, "reply", &data) != 0) fail("request");
+    int32_t code = RLMessagePortSendRequest(remote, 1, bytes, size, 60, 60, "reply", &data);
+    if (code != kRLMessagePortSuccess) fail("request");
     if (RLDataGetLength(data) != size) fail("echo");
     RLRelease(data);
 }

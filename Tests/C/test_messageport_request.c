@@ -429,7 +429,8 @@ static void *ask_and_end(void *remote) {
 }
 
 RL_TEST(a_thread_ends_while_it_waits, "S-LOOP-9 S-MSG-32 S-MSG-38",
-        "A thread that ends in a callback while it waits for a reply leaves the remote port to others") {
+        "A thread that ends in a callback while it waits for a reply leaves the remote port to "
+        "others") {
     static Service service = {.echoes = true};
     pthread_t thread;
     RLMessagePortRef port = add_service(&service, port_name("waiting"), "service");
