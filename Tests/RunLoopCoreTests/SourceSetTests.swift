@@ -10,7 +10,7 @@ import Testing
         functions.equal = { one, other in UInt(bitPattern: one) / 10 == UInt(bitPattern: other) / 10 }
         let source = SourcePointer.make(
             order: 0, info: UnsafeMutableRawPointer(bitPattern: info), functions: functions, isPort: false)
-        _ = source.hashValueOfInfo()
+        source.prepareHashCode()
         return source
     }
 

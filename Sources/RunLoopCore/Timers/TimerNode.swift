@@ -12,7 +12,7 @@ struct TimerNode {
     var mode: ModePointer?
     /// Order of insertion among equal instants, modulo 2^32 (S-TMR-21); in the due list the number of the batch.
     var sequence: UInt32
-    /// Bits 0 and 1: a `Place`. Bit 2: ghost. Bit 3: further node. Bit 4: away. From bit 5: index in the heap, or bucket of the wheel.
+    /// Bits 0 to 2: a `Place`. Bit 3: ghost. Bit 4: further node. Bit 5: away. From bit 6: index in the heap, or bucket of the wheel.
     private var bits: UInt32
 
     enum Place: UInt32 {
@@ -20,6 +20,7 @@ struct TimerNode {
         case heap = 1
         case wheel = 2
         case due = 3
+        case queue = 4
     }
 
     /// A node in no mode. For the first one of a timer, the timer is implied by where the node lies.
@@ -31,37 +32,37 @@ struct TimerNode {
     }
 
     var place: Place {
-        get { Place(rawValue: bits & 3).unsafelyUnwrapped }
-        set { bits = (bits & ~3) | newValue.rawValue }
+        get { Place(rawValue: bits & 7).unsafelyUnwrapped }
+        set { bits = (bits & ~7) | newValue.rawValue }
     }
 
     @inline(__always)
     mutating func setPlace(_ place: Place, index: Int) {
-        bits = (bits & 0b11100) | place.rawValue | UInt32(truncatingIfNeeded: index) << 5
+        bits = (bits & 0b111000) | place.rawValue | UInt32(truncatingIfNeeded: index) << 6
     }
 
     /// The timer was removed from the mode while its turn in a batch was still to come (S-TMR-25, S-TMR-26).
     var isGhost: Bool {
-        get { bits & 4 != 0 }
-        set { bits = newValue ? bits | 4 : bits & ~4 }
+        get { bits & 0b1000 != 0 }
+        set { bits = newValue ? bits | 0b1000 : bits & ~0b1000 }
     }
 
     /// A block of its own, not the one behind the timer.
     var isFurther: Bool {
-        get { bits & 8 != 0 }
-        set { bits = newValue ? bits | 8 : bits & ~8 }
+        get { bits & 0b1_0000 != 0 }
+        set { bits = newValue ? bits | 0b1_0000 : bits & ~0b1_0000 }
     }
 
     /// In no store because the timer's callback is on the stack, here or in another loop, but in the store's list of those.
     var isAway: Bool {
-        get { bits & 16 != 0 }
-        set { bits = newValue ? bits | 16 : bits & ~16 }
+        get { bits & 0b10_0000 != 0 }
+        set { bits = newValue ? bits | 0b10_0000 : bits & ~0b10_0000 }
     }
 
     /// Index in the heap, or bucket of the wheel.
     var index: Int {
-        get { Int(bits >> 5) }
-        set { bits = (bits & 31) | UInt32(truncatingIfNeeded: newValue) << 5 }
+        get { Int(bits >> 6) }
+        set { bits = (bits & 63) | UInt32(truncatingIfNeeded: newValue) << 6 }
     }
 }
 

@@ -1,16 +1,15 @@
-/// The timers of one mode: those due in this tick of the wheel in a heap, later ones in the wheel, and during a batch those
+/// The timers of one mode: the near ones, which are due in this tick of the wheel, later ones in the wheel, and during a batch those
 /// that are about to fire in a list. The loop's lock guards it. The zero value is empty.
 struct TimerStore {
-    private var heap = TimerHeap()
+    private var near = NearTimers()
     private var wheel = TimerWheel()
     /// Timers of the batches under way, in the order in which they fire.
-    private(set) var firstDue: TimerNodePointer?
-    private var lastDue: TimerNodePointer?
+    private var due = NodeList()
     private var nextSequence: UInt32 = 0
     /// Members whose callbacks are on the stack, so that a loop that is freed finds them too.
     private var firstAway: TimerNodePointer?
 
-    var isEmpty: Bool { heap.isEmpty && wheel.isEmpty && firstDue == nil }
+    var isEmpty: Bool { near.isEmpty && wheel.isEmpty && due.isEmpty }
 
     /// Adds a node that is in no store, behind those with the same instant.
     @inline(__always)
@@ -22,7 +21,7 @@ struct TimerStore {
         // The first timer tells the wheel what time it is.
         if !wheel.isSet { wheel.set(tick: TimerWheel.tick(of: Clock.now())) }
         if TimerWheel.tick(of: instant) <= wheel.tick {
-            heap.insert(node, instant: instant)
+            near.insert(node, instant: instant)
         } else {
             wheel.insert(node, instant: instant)
         }
@@ -38,9 +37,11 @@ struct TimerStore {
     private mutating func removeElsewhere(_ node: TimerNodePointer) {
         switch node.pointee.place {
         case .nowhere: if node.pointee.isAway { removeAway(node) }
-        case .heap: heap.remove(node)
+        case .heap, .queue: near.remove(node)
         case .wheel: wheel.remove(node)
-        case .due: removeDue(node)
+        case .due:
+            due.remove(node)
+            node.pointee.place = .nowhere
         }
     }
 
@@ -63,7 +64,7 @@ struct TimerStore {
     private mutating func advance(to now: Int64) {
         let tick = TimerWheel.tick(of: now)
         guard tick > wheel.tick else { return }
-        wheel.advance(to: tick) { heap.insert($0, instant: $0.instant) }
+        wheel.advance(to: tick) { near.insert($0, instant: $0.instant) }
     }
 
     /// Whether a timer is due.
@@ -71,18 +72,18 @@ struct TimerStore {
     mutating func hasDue(_ now: Int64) -> Bool {
         if isEmpty { return false }
         // In a nested run: what is left of the outer runs' batches.
-        if firstDue != nil && firstMemberDue != nil { return true }
+        if !due.isEmpty && firstMemberDue != nil { return true }
         advance(to: now)
-        return !heap.isEmpty && heap.first.instant <= now
+        guard let first = near.first else { return false }
+        return first.instant <= now
     }
 
     /// The instant to which a loop may sleep for these timers: the earliest one, later by what tolerances allow, or an instant
     /// before it at which to look again. The wheel was brought to the present by `hasDue`.
     mutating func nextWake() -> Int64 {
-        if !heap.isEmpty {
-            let first = heap.first
-            if first.node.timer.tolerance == 0 { return first.instant }
-            return wheel.latestWake(heap.latestWake(first.node.timer.latestInstant))
+        if let first = near.first {
+            if first.timer.tolerance == 0 { return first.instant }
+            return wheel.latestWake(near.latestWake(first.timer.latestInstant))
         }
         if wheel.isEmpty { return Clock.never }
         let earliest = wheel.nextInstant()
@@ -94,21 +95,21 @@ struct TimerStore {
     /// Moves what is due into the list, in firing order, as members of a batch.
     mutating func collectDue(_ now: Int64, batch: UInt32) {
         advance(to: now)
-        while !heap.isEmpty && heap.first.instant <= now {
-            let node = heap.removeFirst()
+        while let node = near.first, node.instant <= now {
+            near.remove(node)
             node.pointee.place = .due
             node.pointee.sequence = batch
             // Batches of nested runs come later and so, nearly always, do their timers: the walk is short.
-            var before = lastDue
+            var before = due.last
             while let current = before, node.instant < current.instant { before = current.pointee.links.previous }
-            insertDue(node, after: before)
+            due.insert(node, after: before)
         }
     }
 
     /// The first of the list that has its turn in this batch or, in a nested run, had it in an outer one. A timer that was removed
     /// from the mode since (a ghost) has it in the batch of which it was a member only.
     func nextDue(inBatch batch: UInt32) -> TimerNodePointer? {
-        var node = firstDue
+        var node = due.first
         while let current = node {
             let age = Int32(bitPattern: batch &- current.pointee.sequence)
             if age == 0 || (age > 0 && !current.pointee.isGhost) { return current }
@@ -119,28 +120,14 @@ struct TimerStore {
 
     /// The first of the list that is in the mode.
     private var firstMemberDue: TimerNodePointer? {
-        var node = firstDue
+        var node = due.first
         while let current = node, current.pointee.isGhost { node = current.pointee.links.next }
         return node
     }
 
-    private mutating func insertDue(_ node: TimerNodePointer, after before: TimerNodePointer?) {
-        let next = before == nil ? firstDue : before!.pointee.links.next
-        node.pointee.links.previous = before
-        node.pointee.links.next = next
-        if let before { before.pointee.links.next = node } else { firstDue = node }
-        if let next { next.pointee.links.previous = node } else { lastDue = node }
-    }
-
-    private mutating func removeDue(_ node: TimerNodePointer) {
-        if let previous = node.pointee.links.previous { previous.pointee.links.next = node.pointee.links.next } else { firstDue = node.pointee.links.next }
-        if let next = node.pointee.links.next { next.pointee.links.previous = node.pointee.links.previous } else { lastDue = node.pointee.links.previous }
-        node.pointee.place = .nowhere
-    }
-
     /// The timer with the earliest instant, nil if there is none. Ghosts are none.
     func earliest() -> TimerNodePointer? {
-        let later = !heap.isEmpty ? heap.first.node : wheel.isEmpty ? nil : wheel.first()
+        let later = near.first ?? (wheel.isEmpty ? nil : wheel.first())
         guard let due = firstMemberDue else { return later }
         guard let later else { return due }
         return later.instant < due.instant ? later : due
@@ -148,19 +135,17 @@ struct TimerStore {
 
     /// Any node that is in the store, nil if there is none.
     var anyNode: TimerNodePointer? {
-        if let firstDue { return firstDue }
-        if let firstAway { return firstAway }
-        if !heap.isEmpty { return heap.first.node }
+        if let first = due.first ?? firstAway ?? near.first { return first }
         return wheel.isEmpty ? nil : wheel.firstBucket().first
     }
 
     mutating func free() {
-        heap.free()
+        near.free()
         wheel.free()
     }
 
     /// For tests.
     func checkInvariants() -> Bool {
-        heap.checkInvariants() && wheel.checkInvariants()
+        near.checkInvariants() && wheel.checkInvariants()
     }
 }
