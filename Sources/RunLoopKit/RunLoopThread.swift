@@ -21,7 +21,16 @@ public final class RunLoopThread: @unchecked Sendable {
     ///
     /// Foundation: `QualityOfService`. The values become nice values of the thread.
     public enum QualityOfService: Int, Sendable, CaseIterable {
-        case background, utility, `default`, userInitiated, userInteractive
+        /// For work that nobody waits for.
+        case background
+        /// For long work whose progress somebody follows.
+        case utility
+        /// Like threads that are not told otherwise.
+        case `default`
+        /// For work that somebody asked for and waits for.
+        case userInitiated
+        /// For what somebody sees at once.
+        case userInteractive
 
         fileprivate var niceValue: CInt {
             switch self {
