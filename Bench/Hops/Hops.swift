@@ -9,13 +9,25 @@ actor OnLoop {
     private var count = 0
     init(_ loop: RunLoop) { executor = loop.executor }
     func visit() { count += 1 }
-    func visit(_ other: OnLoop, _ rounds: Int) async { for _ in 0..<rounds { await other.visit() } }
+    func visit(_ other: OnLoop, _ rounds: Int) async {
+        for _ in 0..<rounds {
+            await other.visit()
+            // Without something to do here the compiler leaves out the way back.
+            count += 1
+        }
+    }
 }
 
 actor OnDefault {
     private var count = 0
     func visit() { count += 1 }
-    func visit(_ other: OnDefault, _ rounds: Int) async { for _ in 0..<rounds { await other.visit() } }
+    func visit(_ other: OnDefault, _ rounds: Int) async {
+        for _ in 0..<rounds {
+            await other.visit()
+            // Without something to do here the compiler leaves out the way back.
+            count += 1
+        }
+    }
 }
 
 /// Two serial queues that send each other on.
