@@ -63,7 +63,8 @@ RL_TEST(enabling_inside_the_callback_continues, "S-FD-4",
 }
 
 RL_TEST(both_sides_in_one_call, "S-FD-5",
-        "Read and write that are both ready and enabled come in one call; alone each comes alone") {
+        "Read and write that are both ready and enabled come in one call; alone each comes "
+        "alone") {
     static Descriptor d = {.name = "d"};
     int ends[2];
     make_pair(ends);
@@ -106,8 +107,8 @@ static void disable_in_observer(RLObserverRef o, RLActivity activity, void *file
 }
 
 RL_TEST(disabling_takes_effect_at_once, "S-FD-7",
-        "A type that is disabled between the end of the wait and the callback is not reported, and "
-        "nothing counts as handled") {
+        "A type that is disabled between the end of the wait and the callback is not "
+        "reported, and nothing counts as handled") {
     static Descriptor d = {.name = "d"};
     int ends[2];
     make_pipe(ends);
@@ -241,7 +242,8 @@ RL_TEST(the_library_reads_and_writes_nothing, "S-FD-10",
 }
 
 RL_TEST(every_kind_of_descriptor_is_watched, "S-FD-16",
-        "epoll sets, timerfds, signalfds, inotify and pidfds are reported readable when they are") {
+        "epoll sets, timerfds, signalfds, inotify and pidfds are reported readable when they "
+        "are") {
     static Descriptor epoll = {.name = "epoll"}, timer = {.name = "timer"};
     static Descriptor signals = {.name = "signals"}, notify = {.name = "notify"};
     static Descriptor process = {.name = "process"};
@@ -322,8 +324,8 @@ RL_TEST(regular_files_are_always_ready, "S-FD-17 S-SOCK-50",
 }
 
 RL_TEST(always_ready_files_starve_nobody, "S-FD-17 S-PASS-13 S-PASS-14",
-        "Two files that are always enabled, a pipe that stays readable and a timer are all served, "
-        "the descriptors in turn") {
+        "Two files that are always enabled, a pipe that stays readable and a timer are all "
+        "served, the descriptors in turn") {
     static Descriptor a = {.name = "a"}, b = {.name = "b"}, pipe_end = {.name = "p"};
     static Probe timer = {.name = "t"};
     a.again = b.again = pipe_end.again = read_type;
@@ -367,7 +369,8 @@ RL_TEST(several_objects_on_one_descriptor, "S-SRC-44 S-PASS-8",
 }
 
 RL_TEST(who_drains_first_spares_the_others, "S-SRC-44 S-FD-3",
-        "Of two objects that wait for one byte the one that reads it is called, the other is not") {
+        "Of two objects that wait for one byte the one that reads it is called, the other is "
+        "not") {
     static Descriptor one = {.name = "1", .reads = true}, two = {.name = "2", .reads = true};
     int ends[2];
     make_pipe(ends);

@@ -1,4 +1,4 @@
-/* Descriptor objects: creation, sources, invalidation, and descriptors that go behind their back. */
+/* Descriptor objects: creation, sources, invalidation, and descriptors closed behind their back. */
 #define _GNU_SOURCE
 #include "support_descriptor.h"
 
@@ -151,8 +151,8 @@ RL_TEST(another_thread_invalidates_during_the_callback, "S-FD-11 S-THR-8 S-THR-6
 }
 
 RL_TEST(who_holds_whom, "S-FD-13",
-        "The source keeps its object alive; the object does not keep the source; the last release "
-        "invalidates, which closes") {
+        "The source keeps its object alive; the object does not keep the source; the last "
+        "release invalidates, which closes") {
     static Descriptor d = {.name = "d"};
     int ends[2];
     make_pair(ends);
@@ -219,8 +219,8 @@ static void expect_quiet(double seconds) {
 }
 
 RL_TEST(closed_while_open_under_another_number, "S-FD-15",
-        "A descriptor that was closed though a duplicate keeps its file open is not reported when "
-        "the file becomes readable, and the loop does not spin") {
+        "A descriptor that was closed though a duplicate keeps its file open is not reported "
+        "when the file becomes readable, and the loop does not spin") {
     static Descriptor d = {.name = "d"}, other = {.name = "other"};
     int ends[2], others[2];
     make_pipe(ends);
@@ -386,8 +386,8 @@ static int library_descriptors(const char *kind, int fds[8]) {
 }
 
 RL_TEST(a_lost_set_is_made_anew, "S-FD-18",
-        "The loop whose set was closed, or replaced by another file, goes on with one log line, no "
-        "spin, and the other file untouched") {
+        "The loop whose set was closed, or replaced by another file, goes on with one log "
+        "line, no spin, and the other file untouched") {
     for (int replaced = 0; replaced < 2; replaced++) {
         Descriptor *d = calloc(1, sizeof *d);
         d->name = "d";

@@ -19,8 +19,9 @@ static int option_of(int fd, int option) {
 }
 
 RL_TEST(socket_of_a_kind, "S-SOCK-6 S-LOOP-18",
-        "Family, type and protocol that are not positive stand for TCP or UDP over IPv4; other "
-        "families are as given; a socket that cannot be had is NULL; descriptors are close-on-exec") {
+        "Family, type and protocol that are not positive stand for TCP or UDP over IPv4; "
+        "other families are as given; a socket that cannot be had is NULL; descriptors are "
+        "close-on-exec") {
     RLSocketRef tcp = RLSocketCreate(0, 0, 0, 0, NULL, NULL);
     RLSocketRef udp = RLSocketCreate(PF_INET, SOCK_DGRAM, -1, 0, NULL, NULL);
     RLSocketRef six = RLSocketCreate(PF_INET6, SOCK_STREAM, 0, 0, NULL, NULL);
@@ -45,8 +46,8 @@ static void end(Socket *self) {
 }
 
 RL_TEST(types_and_flags_at_first, "S-SOCK-1 S-SOCK-4 S-SOCK-5",
-        "Bits that name no type are dropped; the flags are those that enable the reading type again "
-        "and CloseOnInvalidate; they can be replaced, also on an invalid socket") {
+        "Bits that name no type are dropped; the flags are those that enable the reading "
+        "type again and CloseOnInvalidate; they can be replaced, also on an invalid socket") {
     static const RLOptionFlags types[] = {0, 1, 2, 3, 4 | 8, 1 | 4 | 8, 3 | 0xff0};
     for (unsigned i = 0; i < sizeof types / sizeof *types; i++) {
         static Socket s;
@@ -84,8 +85,8 @@ RL_TEST(one_object_for_one_descriptor, "S-SOCK-2",
 }
 
 RL_TEST(a_number_with_another_file, "S-SOCK-2 S-SOCK-13",
-        "If the number names another file by now the old object becomes invalid, nothing is closed, "
-        "and a new one is made, which reports") {
+        "If the number names another file by now the old object becomes invalid, nothing is "
+        "closed, and a new one is made, which reports") {
     static Socket old = {.name = "old"}, new = {.name = "new"};
     int ends[2], others[2];
     make_sockets(SOCK_STREAM, ends);
@@ -108,8 +109,8 @@ RL_TEST(a_number_with_another_file, "S-SOCK-2 S-SOCK-13",
 }
 
 RL_TEST(anonymous_files_are_registered_anew, "S-SOCK-2",
-        "Where device and inode cannot tell, the object is the same, and reports for the file that "
-        "the number names now") {
+        "Where device and inode cannot tell, the object is the same, and reports for the "
+        "file that the number names now") {
     static Socket s = {.name = "s"};
     int fd = eventfd(0, EFD_CLOEXEC);
     socket_make(&s, fd, kRLSocketReadCallBack);
@@ -127,8 +128,8 @@ RL_TEST(anonymous_files_are_registered_anew, "S-SOCK-2",
 }
 
 RL_TEST(bad_descriptors, "S-SOCK-3 S-SOCK-2 S-SOCK-13",
-        "-1 gives an invalid object; another bad number is not noticed at creation but by the next "
-        "call, and a later creation makes a new object") {
+        "-1 gives an invalid object; another bad number is not noticed at creation but by "
+        "the next call, and a later creation makes a new object") {
     static Socket none = {.name = "none"}, bad = {.name = "bad"}, good = {.name = "good"};
     socket_make(&none, -1, kRLSocketReadCallBack);
     ck_assert(!RLSocketIsValid(none.socket));
@@ -151,7 +152,8 @@ RL_TEST(bad_descriptors, "S-SOCK-3 S-SOCK-2 S-SOCK-13",
 }
 
 RL_TEST(a_socket_lives_until_it_is_invalidated, "S-SOCK-8",
-        "Releasing the last reference neither invalidates nor closes; the object can be had again") {
+        "Releasing the last reference neither invalidates nor closes; the object can be had "
+        "again") {
     static Socket s = {.name = "s"};
     int ends[2];
     make_sockets(SOCK_STREAM, ends);
@@ -199,8 +201,8 @@ RL_TEST(invalidate_ends_everything, "S-SOCK-9 S-SOCK-11 S-RUN-7",
 }
 
 RL_TEST(closing_is_by_the_flag, "S-SOCK-10",
-        "Invalidate closes the descriptor exactly if CloseOnInvalidate is set, and takes it out of "
-        "the kernel's set first") {
+        "Invalidate closes the descriptor exactly if CloseOnInvalidate is set, and takes it "
+        "out of the kernel's set first") {
     static Socket keeps = {.name = "keeps"}, closes = {.name = "closes"}, next = {.name = "next"};
     int ends[2];
     make_sockets(SOCK_STREAM, ends);
@@ -263,8 +265,8 @@ RL_TEST(closed_behind_its_back, "S-SOCK-13",
     clock_gettime(CLOCK_THREAD_CPUTIME_ID, &before);
     expect_run(kRLDefaultMode, 0.2, true, TimedOut);
     clock_gettime(CLOCK_THREAD_CPUTIME_ID, &after);
-    ck_assert_int_lt((after.tv_sec - before.tv_sec) * 1000 + (after.tv_nsec - before.tv_nsec) / 1000000,
-                     100);
+    long used = (after.tv_sec - before.tv_sec) * 1000 + (after.tv_nsec - before.tv_nsec) / 1000000;
+    ck_assert_int_lt(used, 100);
     expect_trace("");
     ck_assert(!RLSocketIsValid(s.socket));
     ck_assert_int_eq(s.releases, 1);
@@ -274,8 +276,8 @@ RL_TEST(closed_behind_its_back, "S-SOCK-13",
 }
 
 RL_TEST(one_source, "S-SOCK-15 S-SOCK-16",
-        "The same source each time, with the order of the first call, even if nobody held it; a new "
-        "one after it was invalidated, which does not invalidate the socket") {
+        "The same source each time, with the order of the first call, even if nobody held "
+        "it; a new one after it was invalidated, which does not invalidate the socket") {
     static Socket s = {.name = "s"};
     int ends[2];
     make_sockets(SOCK_STREAM, ends);
@@ -363,7 +365,8 @@ RL_TEST(the_name_registry_is_empty, "S-SOCK-49",
     RLSocketSignature signature = {.protocolFamily = 1};
     RLDataRef value = (RLDataRef)(size_t)1, address = (RLDataRef)(size_t)1;
     ck_assert_int_eq(RLSocketRegisterValue(NULL, 0, "name", "x", 1), kRLSocketError);
-    ck_assert_int_eq(RLSocketCopyRegisteredValue(NULL, 0, "name", &value, &address), kRLSocketError);
+    ck_assert_int_eq(RLSocketCopyRegisteredValue(NULL, 0, "name", &value, &address),
+                     kRLSocketError);
     ck_assert_ptr_null(value);
     ck_assert_ptr_null(address);
     ck_assert_int_eq(RLSocketRegisterSocketSignature(NULL, 0, "name", &signature), kRLSocketError);

@@ -25,8 +25,9 @@ static void quiet(void) {
 }
 
 RL_TEST(nothing_before_it_is_in_a_mode, "S-SOCK-18 S-SOCK-35",
-        "Without its source in a mode nothing is read; what came before, and what comes while another "
-        "mode runs, is reported when its mode runs; enabling before that has no effect") {
+        "Without its source in a mode nothing is read; what came before, and what comes "
+        "while another mode runs, is reported when its mode runs; enabling before that has "
+        "no effect") {
     pair_of(kRLSocketDataCallBack);
     write_byte(ends[1]);
     RLSocketEnableCallBacks(s.socket, kRLSocketDataCallBack);
@@ -46,8 +47,8 @@ static void check_thread(Socket *self, RLSocketCallBackType type) {
 }
 
 RL_TEST(read_is_called_while_there_is_something, "S-SOCK-23 S-SOCK-21 S-SOCK-17",
-        "Read reads nothing and has neither address nor data; it comes in each pass while data are "
-        "left; it counts as a handled source, and runs on the loop's thread") {
+        "Read reads nothing and has neither address nor data; it comes in each pass while "
+        "data are left; it counts as a handled source, and runs on the loop's thread") {
     pthread_t self = pthread_self();
     pair_of(kRLSocketReadCallBack);
     s.action = check_thread;
@@ -61,7 +62,8 @@ RL_TEST(read_is_called_while_there_is_something, "S-SOCK-23 S-SOCK-21 S-SOCK-17"
     quiet();
 }
 
-RL_TEST(read_at_the_end, "S-SOCK-24", "The end of a stream is readable, and the socket stays valid") {
+RL_TEST(read_at_the_end, "S-SOCK-24",
+        "The end of a stream is readable, and the socket stays valid") {
     pair_of(kRLSocketReadCallBack);
     socket_add(&s);
     close(ends[1]);
@@ -77,8 +79,8 @@ RL_TEST(read_at_the_end, "S-SOCK-24", "The end of a stream is readable, and the 
 static char sent[100000];
 
 RL_TEST(data_come_in_chunks, "S-SOCK-25",
-        "Data are read by the library, at most 32768 bytes at a time, and none is lost; the address "
-        "is the peer's") {
+        "Data are read by the library, at most 32768 bytes at a time, and none is lost; the "
+        "address is the peer's") {
     for (size_t i = 0; i < sizeof sent; i++) sent[i] = (char)(i * 7);
     s.name = NULL;
     int listener = make_listener(), client = connect_to(port_of(listener));
@@ -136,8 +138,8 @@ RL_TEST(data_after_a_reset, "S-SOCK-26 S-SOCK-51",
 }
 
 RL_TEST(datagrams, "S-SOCK-25 S-SOCK-27",
-        "Each datagram comes whole, up to 65507 bytes, with its sender's address; an empty one has "
-        "length 0 and invalidates nothing") {
+        "Each datagram comes whole, up to 65507 bytes, with its sender's address; an empty "
+        "one has length 0 and invalidates nothing") {
     s.name = "s";
     socket_create(&s, PF_INET, SOCK_DGRAM, kRLSocketDataCallBack);
     struct sockaddr_in address = loopback(0);
@@ -160,8 +162,8 @@ RL_TEST(datagrams, "S-SOCK-25 S-SOCK-27",
 }
 
 RL_TEST(accept_takes_connections, "S-SOCK-28 S-LOOP-18 S-SOCK-38",
-        "One callback for each connection, with a descriptor that is the client's, close-on-exec and "
-        "blocking, and with the peer's address; IPv4, IPv6 and Unix") {
+        "One callback for each connection, with a descriptor that is the client's, "
+        "close-on-exec and blocking, and with the peer's address; IPv4, IPv6 and Unix") {
     static Socket six = {.name = "six"}, local = {.name = "local"};
     s.name = "four";
     struct sockaddr_in address = loopback(0);
@@ -205,8 +207,8 @@ RL_TEST(accept_takes_connections, "S-SOCK-28 S-LOOP-18 S-SOCK-38",
 }
 
 RL_TEST(accepting_before_listening, "S-SOCK-28 S-SOCK-51",
-        "An Accept socket that is in a loop before it has an address is quiet, and takes connections "
-        "once it listens") {
+        "An Accept socket that is in a loop before it has an address is quiet, and takes "
+        "connections once it listens") {
     s.name = "s";
     struct sockaddr_in address = loopback(0);
     socket_create(&s, PF_INET, SOCK_STREAM, kRLSocketAcceptCallBack);
@@ -228,8 +230,8 @@ static void count_pass(RLObserverRef o, RLActivity activity, void *info) {
 }
 
 RL_TEST(no_descriptor_for_a_connection, "S-SOCK-28 S-ARG-10",
-        "A connection for which there is no descriptor waits, with one log line and few passes, and is "
-        "taken when there is one") {
+        "A connection for which there is no descriptor waits, with one log line and few "
+        "passes, and is taken when there is one") {
     s.name = "s";
     struct sockaddr_in address = loopback(0);
     socket_create(&s, PF_INET, SOCK_STREAM, kRLSocketAcceptCallBack);
@@ -254,8 +256,8 @@ RL_TEST(no_descriptor_for_a_connection, "S-SOCK-28 S-ARG-10",
 }
 
 RL_TEST(write_comes_once, "S-SOCK-19 S-SOCK-29",
-        "A Write type is enabled when the source is added, comes once, and again for each Enable; "
-        "with its flag in every pass") {
+        "A Write type is enabled when the source is added, comes once, and again for each "
+        "Enable; with its flag in every pass") {
     pair_of(kRLSocketWriteCallBack);
     socket_add(&s);
     handled();
@@ -288,8 +290,8 @@ RL_TEST(adding_again_enables_again, "S-SOCK-19",
 }
 
 RL_TEST(order_in_one_perform, "S-SOCK-22 S-SOCK-30 S-SOCK-31",
-        "A socket that was connected before has one Connect callback, and it comes before Read, and "
-        "that before Write, in one perform") {
+        "A socket that was connected before has one Connect callback, and it comes before "
+        "Read, and that before Write, in one perform") {
     pair_of(kRLSocketConnectCallBack | kRLSocketReadCallBack | kRLSocketWriteCallBack);
     RLSocketSetSocketFlags(s.socket, 0);
     write_byte(ends[1]);
@@ -318,8 +320,8 @@ RL_TEST(no_callback_after_invalidation, "S-SOCK-22",
 }
 
 RL_TEST(without_automatic_reenabling, "S-SOCK-33 S-SOCK-36",
-        "With the flag off each type comes once; nothing is lost while it is off; Enable reports what "
-        "is there") {
+        "With the flag off each type comes once; nothing is lost while it is off; Enable "
+        "reports what is there") {
     pair_of(kRLSocketDataCallBack);
     RLSocketSetSocketFlags(s.socket, kRLSocketCloseOnInvalidate);
     socket_add(&s);
@@ -384,8 +386,8 @@ static void enable_read(void *socket) {
 }
 
 RL_TEST(disabling_loses_nothing, "S-SOCK-36",
-        "What arrives while a type is off is reported when it is on again, also from another thread "
-        "while the loop sleeps") {
+        "What arrives while a type is off is reported when it is on again, also from another "
+        "thread while the loop sleeps") {
     pair_of(kRLSocketReadCallBack);
     socket_add(&s);
     RLSocketDisableCallBacks(s.socket, kRLSocketReadCallBack);
@@ -431,8 +433,8 @@ RL_TEST(in_two_loops, "S-SOCK-20",
 }
 
 RL_TEST(any_descriptor_will_do, "S-SOCK-50 S-FD-17",
-        "Pipes and regular files serve Read and Write; calls that only sockets know are errors and "
-        "invalidate nothing") {
+        "Pipes and regular files serve Read and Write; calls that only sockets know are "
+        "errors and invalidate nothing") {
     static Socket file = {.name = "file"};
     int pipe_ends[2];
     make_pipe(pipe_ends);
@@ -529,8 +531,8 @@ RL_TEST(a_peer_that_sends_and_sends, "S-PASS-13 S-SOCK-25",
 }
 
 RL_TEST(a_peer_that_stops_reading, "S-SOCK-29 S-SOCK-45",
-        "With no room left Write is not called and a send with a limit is an error; as soon as the "
-        "peer reads again Write comes") {
+        "With no room left Write is not called and a send with a limit is an error; as soon "
+        "as the peer reads again Write comes") {
     pair_of(kRLSocketWriteCallBack);
     socket_add(&s);
     handled();

@@ -87,6 +87,35 @@ MISUSE(RLRemoveTimer, RLRemoveTimer(loop, AS_TIMER(observer), mode))
 MISUSE(RLDataGetBytePtr, GET(RLDataGetBytePtr(AS_DATA(timer))))
 MISUSE(RLDataGetLength, GET(RLDataGetLength(AS_DATA(source))))
 
+/* Descriptors and sockets */
+#define AS_FILE(object) ((RLFileDescriptorRef)(void *)(object))
+#define AS_SOCKET(object) ((RLSocketRef)(void *)(object))
+static RLFileDescriptorContext file_context;
+static RLSocketContext socket_context;
+static char address[16];
+MISUSE(RLFileDescriptorGetNativeDescriptor, GET(RLFileDescriptorGetNativeDescriptor(AS_FILE(timer))))
+MISUSE(RLFileDescriptorGetContext, RLFileDescriptorGetContext(AS_FILE(timer), &file_context))
+MISUSE(RLFileDescriptorEnableCallBacks, RLFileDescriptorEnableCallBacks(AS_FILE(source), 1))
+MISUSE(RLFileDescriptorDisableCallBacks, RLFileDescriptorDisableCallBacks(AS_FILE(source), 1))
+MISUSE(RLFileDescriptorInvalidate, RLFileDescriptorInvalidate(AS_FILE(timer)))
+MISUSE(RLFileDescriptorIsValid, GET(RLFileDescriptorIsValid(AS_FILE(timer))))
+MISUSE(RLFileDescriptorCreateRunLoopSource,
+       GET(RLFileDescriptorCreateRunLoopSource(AS_FILE(source), 0)))
+MISUSE(RLSocketSetAddress, GET(RLSocketSetAddress(AS_SOCKET(timer), address, 16)))
+MISUSE(RLSocketConnectToAddress, GET(RLSocketConnectToAddress(AS_SOCKET(timer), address, 16, 1)))
+MISUSE(RLSocketInvalidate, RLSocketInvalidate(AS_SOCKET(source)))
+MISUSE(RLSocketIsValid, GET(RLSocketIsValid(AS_SOCKET(timer))))
+MISUSE(RLSocketCopyAddress, GET(RLSocketCopyAddress(AS_SOCKET(timer))))
+MISUSE(RLSocketCopyPeerAddress, GET(RLSocketCopyPeerAddress(AS_SOCKET(timer))))
+MISUSE(RLSocketGetContext, RLSocketGetContext(AS_SOCKET(source), &socket_context))
+MISUSE(RLSocketGetNative, GET(RLSocketGetNative(AS_SOCKET(timer))))
+MISUSE(RLSocketCreateRunLoopSource, GET(RLSocketCreateRunLoopSource(AS_SOCKET(source), 0)))
+MISUSE(RLSocketGetSocketFlags, GET(RLSocketGetSocketFlags(AS_SOCKET(timer))))
+MISUSE(RLSocketSetSocketFlags, RLSocketSetSocketFlags(AS_SOCKET(timer), 1))
+MISUSE(RLSocketDisableCallBacks, RLSocketDisableCallBacks(AS_SOCKET(timer), 1))
+MISUSE(RLSocketEnableCallBacks, RLSocketEnableCallBacks(AS_SOCKET(timer), 1))
+MISUSE(RLSocketSendData, GET(RLSocketSendData(AS_SOCKET(timer), NULL, 0, "x", 1, 1)))
+
 /* The loop of Add, Contains and Remove: the name is that of the function with the wrong loop. */
 static void wrong_loop_RLAddSource(void) { RLAddSource(AS_LOOP(timer), source, mode); }
 static void wrong_loop_RLAddTimer(void) { RLAddTimer(AS_LOOP(source), timer, mode); }
@@ -155,6 +184,25 @@ RL_TEST(timer_calls_stop_at_other_types, "S-ARG-3",
                     M(RLTimerDoesRepeat), M(RLTimerGetOrder), M(RLTimerInvalidate),
                     M(RLTimerIsValid), M(RLTimerGetContext), M(RLTimerGetTolerance),
                     M(RLTimerSetTolerance), M(RLContainsTimer), M(RLAddTimer), M(RLRemoveTimer)};
+    CHECK_ALL(all);
+}
+RL_TEST(descriptor_calls_stop_at_other_types, "S-ARG-3",
+        "A descriptor function that gets another object traps with a message that names it") {
+    Misuse all[] = {M(RLFileDescriptorGetNativeDescriptor), M(RLFileDescriptorGetContext),
+                    M(RLFileDescriptorEnableCallBacks),     M(RLFileDescriptorDisableCallBacks),
+                    M(RLFileDescriptorInvalidate),          M(RLFileDescriptorIsValid),
+                    M(RLFileDescriptorCreateRunLoopSource)};
+    CHECK_ALL(all);
+}
+RL_TEST(socket_calls_stop_at_other_types, "S-ARG-3",
+        "A socket function that gets another object traps with a message that names it") {
+    Misuse all[] = {M(RLSocketSetAddress),       M(RLSocketConnectToAddress),
+                    M(RLSocketInvalidate),       M(RLSocketIsValid),
+                    M(RLSocketCopyAddress),      M(RLSocketCopyPeerAddress),
+                    M(RLSocketGetContext),       M(RLSocketGetNative),
+                    M(RLSocketCreateRunLoopSource), M(RLSocketGetSocketFlags),
+                    M(RLSocketSetSocketFlags),   M(RLSocketDisableCallBacks),
+                    M(RLSocketEnableCallBacks),  M(RLSocketSendData)};
     CHECK_ALL(all);
 }
 RL_TEST(data_calls_stop_at_other_types, "S-ARG-3",

@@ -78,7 +78,8 @@ private func makeSocket(
     let native = openSocket(signature.pointee.protocolFamily, signature.pointee.socketType, signature.pointee.protocol)
     guard native >= 0 else { return nil }
     let socket = makeSocket(native, types, callout, context)
-    if finish(socket, address.map { UnsafeRawPointer($0.bytes) }, address?.pointee.length ?? 0) == .success { return socket.handle }
+    let outcome = finish(socket, address.map { UnsafeRawPointer($0.bytes) }, address?.pointee.length ?? 0)
+    if outcome == .success { return socket.handle }
     socket.invalidate()
     socket.release()
     return nil

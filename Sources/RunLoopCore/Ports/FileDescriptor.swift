@@ -139,7 +139,9 @@ extension UnsafeMutablePointer where Pointee == FileDescriptor {
         repeat {
             if state & FileDescriptorState.invalid != 0 { return }
             desired = state & ~FileDescriptorState.enabled | FileDescriptorState.invalid
-            if (state & FileDescriptorState.uses) / FileDescriptorState.use > own { desired |= FileDescriptorState.releasePending }
+            if (state & FileDescriptorState.uses) / FileDescriptorState.use > own {
+                desired |= FileDescriptorState.releasePending
+            }
         } while !pointee.state.replace(&state, by: desired)
         retain()
         let source = pointee.source.copy()

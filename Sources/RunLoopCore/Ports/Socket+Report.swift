@@ -71,7 +71,9 @@ extension UnsafeMutablePointer where Pointee == Socket {
 
     /// Calls the client for what is ready and enabled: Connect, then the read kind, then Write (S-SOCK-22). Loop's thread.
     func report(_ ready: Readiness) -> Bool {
-        guard let claim = claim(ready), let loop = rl_thread_loop_get()?.assumingMemoryBound(to: RunLoop.self) else { return false }
+        guard let claim = claim(ready), let loop = rl_thread_loop_get()?.assumingMemoryBound(to: RunLoop.self) else {
+            return false
+        }
         let source = loop.pointee.watching[loop.pointee.watching.count - 1]
         // The bracket of S-SOCK-14. Without it the context's own reference serves, and an Invalidate elsewhere waits for it.
         let functions = pointee.callbacks.pointee.functions
@@ -83,6 +85,8 @@ extension UnsafeMutablePointer where Pointee == Socket {
         var isHandled = false
         var writes = claim.writes
         if claim.connects {
+            // From now on writable means what it says.
+            source.watch.pointee.flags.bitwiseAnd(~WatchFlags.connects, ordering: .relaxed)
             let failed = reportConnect(info)
             // S-SOCK-32: the failure was told, no Write follows.
             if failed { writes = false }

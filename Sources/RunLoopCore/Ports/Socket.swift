@@ -216,7 +216,7 @@ extension UnsafeMutablePointer where Pointee == Socket {
             cancel: { info, _, _ in UnsafeRawPointer(info!).asSocket.wasCancelled() })
         var options: UInt32 = 0
         if readKind == SocketType.accept { options |= WatchFlags.onlyInput }
-        if pointee.types & SocketType.connect != 0 { options |= WatchFlags.connects }
+        if pointee.state.load(ordering: .relaxed) & SocketState.connected == 0 { options |= WatchFlags.connects }
         return SourcePointer.makeWatch(
             descriptor: native, order: order, info: UnsafeMutableRawPointer(self), functions: functions, interest: [],
             word: withUnsafePointer(to: pointee.state) { $0 }, options: options

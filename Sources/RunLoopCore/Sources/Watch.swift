@@ -118,7 +118,8 @@ extension UnsafeMutablePointer where Pointee == Source {
     static func seen(_ events: UInt32, _ interest: Readiness, _ flags: UInt32, _ descriptor: Int32) -> Readiness {
         var ready = Readiness(events: events).intersection(interest)
         if flags & WatchFlags.onlyInput != 0 && events & EPOLLIN.rawValue == 0 { ready.remove(.read) }
-        if flags & WatchFlags.connects != 0 && ready.contains(.write) && events & (EPOLLHUP.rawValue | EPOLLERR.rawValue) == EPOLLHUP.rawValue
+        let ends = events & (EPOLLHUP.rawValue | EPOLLERR.rawValue)
+        if flags & WatchFlags.connects != 0 && ready.contains(.write) && ends == EPOLLHUP.rawValue
             && !rl_socket_has_peer(descriptor)
         {
             ready.remove(.write)
