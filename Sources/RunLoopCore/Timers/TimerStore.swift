@@ -9,6 +9,9 @@ struct TimerStore {
     /// Members whose callbacks are on the stack, so that a loop that is freed finds them too.
     private var firstAway: TimerNodePointer?
 
+    /// The first timer of the batches under way.
+    var firstDue: TimerNodePointer? { due.first }
+
     var isEmpty: Bool { near.isEmpty && wheel.isEmpty && due.isEmpty }
 
     /// Adds a node that is in no store, behind those with the same instant.
