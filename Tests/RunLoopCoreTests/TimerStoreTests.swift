@@ -45,13 +45,13 @@ import Testing
                 batch += 1
                 store.collectDue(now, batch: batch)
                 for entry in due {
-                    #expect(store.firstDue == entry.node)
+                    #expect(store.firstMemberDue == entry.node)
                     #expect(store.earliest() == entry.node)
                     #expect(entry.node.pointee.place == .due)
                     #expect(entry.node.pointee.sequence == batch)
                     store.remove(entry.node)
                 }
-                #expect(store.firstDue == nil)
+                #expect(store.firstMemberDue == nil)
                 model.removeAll { $0.instant <= now }
                 due.release()
             }
@@ -97,7 +97,7 @@ import Testing
         for timer in timers[2...3] { store.insert(timer.firstNode) }
         store.collectDue(now + 50, batch: 2)
         var order: [Int64] = []
-        while let node = store.firstDue {
+        while let node = store.firstMemberDue {
             order.append(node.instant - now)
             store.remove(node)
         }

@@ -122,7 +122,7 @@ struct TimerStore {
     }
 
     /// The first of the list that is in the mode.
-    private var firstMemberDue: TimerNodePointer? {
+    var firstMemberDue: TimerNodePointer? {
         var node = due.first
         while let current = node, current.pointee.isGhost { node = current.pointee.links.next }
         return node
