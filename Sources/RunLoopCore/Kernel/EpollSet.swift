@@ -129,10 +129,11 @@ struct EpollSet {
         var count: Int32
         if until == Clock.never {
             count = rl_epoll_wait(descriptor, nil, &token, &events)
-        } else {
-            var timeout = timespec()
-            if let until { timeout = timespec(nanoseconds: until - Clock.now()) }
+        } else if let until {
+            var timeout = timespec(nanoseconds: until - Clock.now())
             count = rl_epoll_wait(descriptor, &timeout, &token, &events)
+        } else {
+            count = rl_epoll_poll(descriptor, &token, &events)
         }
         // The number was closed, or names something else (S-FD-18).
         if count < 0 && (rl_errno() == EBADF || rl_errno() == EINVAL) { return .ready(token: EpollSet.lostToken, events: 0) }
