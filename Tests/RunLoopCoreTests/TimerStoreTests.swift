@@ -13,40 +13,78 @@ import Testing
         var now = Clock.now()
         var sequence: UInt32 = 0
         var batch: UInt32 = 0
-        for _ in 0..<300 {
-            switch generator.below(6) {
-            case 0, 1, 2:
-                let distance = Int64(1000) << Int64(generator.below(30))
-                // Half of them have one of a few instants, so that many are due at the same one.
-                let instant =
-                    generator.below(2) == 0
-                    ? now + Int64(generator.below(3)) * 500
-                    : now + Int64.random(in: -1000..<distance, using: &generator)
+        // Timers that left the mode and may come back.
+        var withdrawn: [TimerPointer] = []
+        let mode = makeRecord(Mode.self)
+        // Half of them have one of a few instants, so that many are due at the same one.
+        func anyInstant() -> Int64 {
+            let distance = Int64(1000) << Int64(generator.below(30))
+            return generator.below(2) == 0
+                ? now + Int64(generator.below(3)) * 500
+                : now + Int64.random(in: -1000..<distance, using: &generator)
+        }
+        for _ in 0..<600 {
+            switch generator.below(12) {
+            case 0, 1, 2, 3:
+                let instant = anyInstant()
                 let timer = makeTimer(instant: instant)
-                store.insert(timer.firstNode)
+                store.insert(timer.makeNode(for: mode))
                 model.append(ModelTimer(timer: timer, instant: instant, sequence: sequence))
                 sequence += 1
-            case 3:
+            case 4:
                 guard !model.isEmpty else { continue }
                 let entry = model.remove(at: generator.below(model.count))
                 store.remove(entry.node)
                 store.remove(entry.node)
                 #expect(entry.node.pointee.place == .nowhere)
                 entry.timer.release()
+            case 5, 6:
+                guard !model.isEmpty else { continue }
+                let entry = model.remove(at: generator.below(model.count))
+                store.withdraw(entry.node)
+                #expect(entry.node.pointee.mode == nil)
+                withdrawn.append(entry.timer)
+            case 7:
+                guard !withdrawn.isEmpty else { continue }
+                let timer = withdrawn.remove(at: generator.below(withdrawn.count))
+                switch generator.below(4) {
+                case 0:
+                    if timer.firstNode.pointee.isLeftover { timer.firstNode.unlinkLeftover() }
+                    #expect(timer.firstNode.pointee.isFree)
+                    timer.release()
+                    continue
+                case 1: timer.pointee.instant = anyInstant()
+                default: break
+                }
+                store.insert(timer.makeNode(for: mode))
+                #expect(timer.firstNode.pointee.isIn(mode))
+                model.append(ModelTimer(timer: timer, instant: timer.pointee.instant, sequence: sequence))
+                sequence += 1
+            case 8, 9:
+                guard !model.isEmpty else { continue }
+                let entry = model.remove(at: generator.below(model.count))
+                let instant = anyInstant()
+                entry.timer.pointee.instant = instant
+                store.move(entry.node)
+                model.append(ModelTimer(timer: entry.timer, instant: instant, sequence: sequence))
+                sequence += 1
             default:
                 now += Int64.random(in: 0..<(Int64(1000) << Int64(generator.below(25))), using: &generator)
                 let due = model.filter { $0.instant <= now }.inOrder
-                #expect(store.hasDue(now) == !due.isEmpty)
+                let hasDue = store.hasDue(now)
+                #expect(hasDue == !due.isEmpty)
                 if due.isEmpty, let least = model.inOrder.first {
                     // Without tolerance the loop may sleep to the earliest timer at the most.
-                    #expect(store.nextWake() <= least.instant)
-                    #expect(store.nextWake() > now - Int64(1 << TimerWheel.tickBits))
+                    let wake = store.nextWake()
+                    #expect(wake <= least.instant)
+                    #expect(wake > now - Int64(1 << TimerWheel.tickBits))
                 }
                 batch += 1
                 store.collectDue(now, batch: batch)
                 for entry in due {
                     #expect(store.firstMemberDue == entry.node)
-                    #expect(store.earliest() == entry.node)
+                    let earliest = store.earliest()
+                    #expect(earliest == entry.node)
                     #expect(entry.node.pointee.place == .due)
                     #expect(entry.node.pointee.sequence == batch)
                     store.remove(entry.node)
@@ -57,11 +95,55 @@ import Testing
             }
             #expect(store.checkInvariants())
             #expect(store.isEmpty == model.isEmpty)
-            #expect(store.earliest() == model.inOrder.first?.node)
-            #expect((store.anyNode == nil) == model.isEmpty)
+            let earliest = store.earliest()
+            #expect(earliest == model.inOrder.first?.node)
+            let any = store.anyNode()
+            #expect(any.map { node in model.contains { $0.node == node } } ?? model.isEmpty)
         }
+        for entry in model { store.remove(entry.node) }
         model.release()
         store.free()
+        // Who outlives the store is in none of its lists.
+        for timer in withdrawn {
+            #expect(timer.firstNode.pointee.isFree)
+            timer.release()
+        }
+        freeRecord(mode)
+    }
+
+    @Test("The loop does not wake for timers that were removed or put off: S-PASS-16, S-TMR-36", arguments: [1, 16, 17, 300])
+    func needlessWakes(count: Int) {
+        var store = TimerStore()
+        let mode = makeRecord(Mode.self)
+        let now = Clock.now()
+        let soon = now + 5_000_000_000
+        let late = now + 500_000_000_000
+        let timers = (0..<count).map { _ in makeTimer(instant: soon) }
+        for timer in timers { store.insert(timer.makeNode(for: mode)) }
+        let last = makeTimer(instant: late)
+        store.insert(last.makeNode(for: mode))
+        for (index, timer) in timers.enumerated() {
+            if index % 2 == 0 {
+                store.withdraw(timer.firstNode)
+            } else {
+                timer.pointee.instant = late * 1000
+                store.move(timer.firstNode)
+            }
+        }
+        let hasDue = store.hasDue(now)
+        #expect(!hasDue)
+        let wake = store.nextWake()
+        #expect(wake == late)
+        store.remove(last.firstNode)
+        last.release()
+        for (index, timer) in timers.enumerated() {
+            if index % 2 != 0 { store.remove(timer.firstNode) }
+            if timer.firstNode.pointee.isLeftover { timer.firstNode.unlinkLeftover() }
+            timer.release()
+        }
+        #expect(store.isEmpty)
+        store.free()
+        freeRecord(mode)
     }
 
     @Test("With tolerances the loop sleeps past no timer's last moment: S-TMR-53", arguments: 0..<200 as Range<UInt64>)
@@ -79,7 +161,8 @@ import Testing
             model.append(ModelTimer(timer: timer, instant: instant, sequence: UInt32(sequence)))
         }
         if !store.hasDue(now) {
-            #expect(store.nextWake() <= model.map(\.timer.latestInstant).min()!)
+            let wake = store.nextWake()
+            #expect(wake <= model.map(\.timer.latestInstant).min()!)
         }
         for entry in model { store.remove(entry.node) }
         #expect(store.isEmpty)

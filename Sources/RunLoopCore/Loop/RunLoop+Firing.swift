@@ -48,7 +48,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
                 mode.pointee.timers.remove(node)
                 timer.freeNode(node)
                 if timer.pointee.modeCount == 0 || !timer.isValid || timer.isFiring || timer.pointee.instant > now {
-                    guard timer.isAbandoned else { continue }
+                    guard timer.isAbandoned() else { continue }
                     unlock()
                     Timer.destroy(timer)
                     lock()
@@ -106,7 +106,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         // A one-shot with functions is valid here only if its callback ended the thread.
         let releasesInfo = old & TimerState.releasePending != 0
             || (old & TimerState.invalid == 0 && desired & TimerState.invalid != 0 && timer.details.pointee.callbacks != nil)
-        let isLast = timer.isAbandoned
+        let isLast = timer.isAbandoned()
         if owner == self && !isLast && !releasesInfo { return }
         let context = releasesInfo ? timer.context : ClientContext()
         timer.unlockTimer(owner)

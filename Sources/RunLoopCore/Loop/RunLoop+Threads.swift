@@ -159,7 +159,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
             mode.pointee.observers.free()
             while true {
                 lock()
-                guard let timer = mode.pointee.timers.anyNode?.timer else {
+                guard let timer = mode.pointee.timers.anyNode()?.timer else {
                     unlock()
                     break
                 }
@@ -191,7 +191,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
             }
             pointee.commonTimers.remove(timer)
             timer.pointee.isCommon = false
-            let isLast = timer.isAbandoned
+            let isLast = timer.isAbandoned()
             unlock()
             if isLast { Timer.destroy(timer) }
         }

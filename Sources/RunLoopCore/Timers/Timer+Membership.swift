@@ -33,7 +33,10 @@ extension UnsafeMutablePointer where Pointee == Timer {
         }
         if pointee.ghostCount > 0 && pointee.modeCount == 0 && !pointee.isCommon { removeAllNodes() }
         let isFree = !isInLoop
-        if isFree { pointee.loop.store(nil, ordering: .releasing) }
+        if isFree {
+            leaveList()
+            pointee.loop.store(nil, ordering: .releasing)
+        }
         owner.unlock()
         return isFree
     }
@@ -66,7 +69,7 @@ extension UnsafeMutablePointer where Pointee == Timer {
     func leaveLoop() -> Bool {
         let owner = lockTimer()
         leaveLocked(owner)
-        let isLast = isAbandoned
+        let isLast = isAbandoned()
         unlockTimer(owner)
         return isLast
     }
@@ -108,9 +111,7 @@ extension UnsafeMutablePointer where Pointee == Timer {
             forEachNode { node in
                 // A ghost, or a member whose turn in a batch is still to come, is looked at again before its turn (S-TMR-24).
                 if node.pointee.isGhost { return }
-                let mode = node.pointee.mode!
-                mode.pointee.timers.remove(node)
-                mode.pointee.timers.insert(node)
+                node.pointee.mode!.pointee.timers.move(node)
             }
         }
         unlockTimer(owner)

@@ -6,14 +6,14 @@ struct TimerLinks {
 
 /// A timer's place in the store of one mode. The loop's lock guards it.
 struct TimerNode {
-    /// First, so that the end of a bucket's list can pass for a node.
-    var links: TimerLinks
-    /// The mode; nil when the node is free.
-    var mode: ModePointer?
+    /// The address of the mode; 0 when the node is free; odd when the node left that mode but not yet the list of its bucket.
+    private var membership: UInt
     /// Order of insertion among equal instants, modulo 2^32 (S-TMR-21); in the due list the number of the batch.
     var sequence: UInt32
     /// Bits 0 to 2: a `Place`. Bit 3: ghost. Bit 4: further node. Bit 5: away. From bit 6: index in the heap, or bucket of the wheel.
     private var bits: UInt32
+    /// Last, so that the end of a bucket's list can pass for a node, and so that what is read before them is close to the timer.
+    var links: TimerLinks
 
     enum Place: UInt32 {
         case nowhere = 0
@@ -25,11 +25,33 @@ struct TimerNode {
 
     /// A node in no mode. For the first one of a timer, the timer is implied by where the node lies.
     init() {
-        links = TimerLinks()
-        mode = nil
+        membership = 0
         sequence = 0
         bits = 0
+        links = TimerLinks()
     }
+
+    /// The mode it is in; nil if it is in none.
+    var mode: ModePointer? {
+        @inline(__always) get { membership & 1 != 0 ? nil : ModePointer(bitPattern: membership) }
+        set { membership = UInt(bitPattern: newValue) }
+    }
+
+    @inline(__always)
+    func isIn(_ mode: ModePointer) -> Bool { membership == UInt(bitPattern: mode) }
+
+    /// In no mode and in no list.
+    var isFree: Bool { membership == 0 }
+
+    /// It left its mode, but stays in the list of its bucket of the wheel until the bucket is looked at, it comes back, or it
+    /// is needed elsewhere: coming back to the same bucket then touches nothing but the timer.
+    var isLeftover: Bool { membership & 1 != 0 }
+
+    @inline(__always)
+    func isLeftover(of mode: ModePointer) -> Bool { membership == UInt(bitPattern: mode) | 1 }
+
+    @inline(__always)
+    mutating func becomeLeftover() { membership |= 1 }
 
     var place: Place {
         get { Place(rawValue: bits & 7).unsafelyUnwrapped }
@@ -79,7 +101,22 @@ extension UnsafeMutablePointer where Pointee == TimerNode {
     /// The end of a bucket's list as a node of which only the links are there.
     @inline(__always)
     init(end: UnsafeMutablePointer<TimerLinks>) {
-        self = UnsafeMutableRawPointer(end).assumingMemoryBound(to: TimerNode.self)
+        let offset = MemoryLayout<TimerNode>.size - MemoryLayout<TimerLinks>.size
+        self = (UnsafeMutableRawPointer(end) - offset).assumingMemoryBound(to: TimerNode.self)
+    }
+
+    /// Takes a leftover out of the list of its bucket. The lock of the loop whose wheel it is must be held.
+    func unlinkLeftover() {
+        let links = pointee.links
+        links.next.unsafelyUnwrapped.pointee.links.previous = links.previous
+        links.previous.unsafelyUnwrapped.pointee.links.next = links.next
+        forgetList()
+    }
+
+    /// For a leftover whose list is gone, or forgets it.
+    func forgetList() {
+        pointee.mode = nil
+        pointee.place = .nowhere
     }
 
     @inline(__always)

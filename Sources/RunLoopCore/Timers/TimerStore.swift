@@ -14,13 +14,38 @@ struct TimerStore {
 
     var isEmpty: Bool { near.isEmpty && wheel.isEmpty && due.isEmpty }
 
-    /// Adds a node that is in no store, behind those with the same instant.
+    /// Adds a node that is in no store, or a leftover of this one's wheel that came back, behind those with the same instant.
     @inline(__always)
     mutating func insert(_ node: TimerNodePointer) {
         let instant = node.instant
         if node.pointee.isAway { removeAway(node) }
         node.pointee.sequence = nextSequence
         nextSequence &+= 1
+        if node.pointee.place == .wheel {
+            wheel.takeBack(node)
+            if TimerWheel.tick(of: instant) > wheel.tick && wheel.mayStay(node, until: instant) { return }
+            wheel.remove(node)
+        }
+        insertAnew(node, instant: instant)
+    }
+
+    /// Gives a node that is in the store, but not in the due list, the place of its new instant, behind those with the same.
+    @inline(__always)
+    mutating func move(_ node: TimerNodePointer) {
+        let instant = node.instant
+        if node.pointee.place == .wheel && TimerWheel.tick(of: instant) > wheel.tick && wheel.mayStay(node, until: instant) {
+            node.pointee.sequence = nextSequence
+            nextSequence &+= 1
+            return
+        }
+        remove(node)
+        node.pointee.sequence = nextSequence
+        nextSequence &+= 1
+        insertAnew(node, instant: instant)
+    }
+
+    @inline(__always)
+    private mutating func insertAnew(_ node: TimerNodePointer, instant: Int64) {
         // The first timer tells the wheel what time it is.
         if !wheel.isSet { wheel.set(tick: TimerWheel.tick(of: Clock.now())) }
         if TimerWheel.tick(of: instant) <= wheel.tick {
@@ -34,6 +59,18 @@ struct TimerStore {
     @inline(__always)
     mutating func remove(_ node: TimerNodePointer) {
         if node.pointee.place == .wheel { wheel.remove(node) } else { removeElsewhere(node) }
+    }
+
+    /// Takes the first node of a timer out because the timer left the mode, which gives the node back; one that is in the wheel stays
+    /// there as a leftover.
+    @inline(__always)
+    mutating func withdraw(_ node: TimerNodePointer) {
+        if node.pointee.place == .wheel {
+            wheel.leave(node)
+        } else {
+            removeElsewhere(node)
+            node.pointee.mode = nil
+        }
     }
 
     @inline(never)
@@ -50,6 +87,10 @@ struct TimerStore {
 
     /// Keeps a node in mind whose timer's callback is on the stack. It counts for nothing but `anyNode`.
     mutating func insertAway(_ node: TimerNodePointer) {
+        if node.pointee.place == .wheel {
+            wheel.takeBack(node)
+            wheel.remove(node)
+        }
         node.pointee.isAway = true
         node.pointee.links.previous = nil
         node.pointee.links.next = firstAway
@@ -89,10 +130,10 @@ struct TimerStore {
             return wheel.latestWake(near.latestWake(first.timer.latestInstant))
         }
         if wheel.isEmpty { return Clock.never }
-        let earliest = wheel.nextInstant()
+        let (instant, timer) = wheel.nextInstant()
         // Only a single look at the first bucket: in the common case of no tolerance nothing more is to be found.
-        if wheel.firstBucket().first.timer.tolerance == 0 { return earliest }
-        return max(earliest, wheel.latestWake(Clock.never))
+        if timer.tolerance == 0 { return instant }
+        return max(instant, wheel.latestWake(Clock.never))
     }
 
     /// Moves what is due into the list, in firing order, as members of a batch.
@@ -129,7 +170,7 @@ struct TimerStore {
     }
 
     /// The timer with the earliest instant, nil if there is none. Ghosts are none.
-    func earliest() -> TimerNodePointer? {
+    mutating func earliest() -> TimerNodePointer? {
         let later = near.first ?? (wheel.isEmpty ? nil : wheel.first())
         guard let due = firstMemberDue else { return later }
         guard let later else { return due }
@@ -137,9 +178,9 @@ struct TimerStore {
     }
 
     /// Any node that is in the store, nil if there is none.
-    var anyNode: TimerNodePointer? {
+    mutating func anyNode() -> TimerNodePointer? {
         if let first = due.first ?? firstAway ?? near.first { return first }
-        return wheel.isEmpty ? nil : wheel.firstBucket().first
+        return wheel.isEmpty ? nil : wheel.anyNode()
     }
 
     mutating func free() {

@@ -3,10 +3,13 @@ import CLinux
 /// A hierarchical wheel over the timers that are not due soon: adding and removing cost the same for ten and for a million.
 ///
 /// Time is cut into ticks of 2^20 ns (about a millisecond). Ten levels of 64 buckets; a timer whose tick differs from the
-/// wheel's in the highest group of six bits number l stands on level l, in the bucket that this group of its own tick names.
+/// wheel's in the highest group of six bits number l belongs on level l, in the bucket that this group of its own tick names.
 /// So all timers on a level come before all on the next, and on a level the buckets are in order of their number.
 /// When the wheel moves on, the buckets whose time has come are emptied: what is due in this tick goes out, the rest goes
 /// down to lower levels. A timer moves at most once per level.
+///
+/// Work that may turn out needless waits until its bucket is looked at: a timer that is put off may stay in its bucket, which is
+/// then too early for it, and one that is removed stays in the list as a leftover, for the case that it comes back.
 ///
 /// The loop's lock guards it. (Hashed and hierarchical timing wheels: Varghese and Lauck, 1987.)
 struct TimerWheel {
@@ -49,20 +52,25 @@ struct TimerWheel {
         return (63 - difference.leadingZeroBitCount) / TimerWheel.slotBits
     }
 
+    /// The bucket of a timer. Its tick must be later than the wheel's.
+    @inline(__always)
+    private func bucket(of instant: Int64) -> Int {
+        let timerTick = TimerWheel.tick(of: instant)
+        let level = min(level(of: timerTick), TimerWheel.levels - 1)
+        return level << TimerWheel.slotBits | Int(timerTick >> Int64(level * TimerWheel.slotBits)) & 63
+    }
+
     /// The timer's tick must be later than the wheel's.
     @inline(__always)
     mutating func insert(_ node: TimerNodePointer, instant: Int64) {
-        let timerTick = TimerWheel.tick(of: instant)
-        let level = min(level(of: timerTick), TimerWheel.levels - 1)
-        let slot = Int(timerTick >> Int64(level * TimerWheel.slotBits)) & 63
-        let index = level << TimerWheel.slotBits | slot
+        let index = bucket(of: instant)
         let end = TimerNodePointer(end: buckets! + index)
         let first = end.pointee.links.next!
         node.pointee.setPlace(.wheel, index: index)
         node.pointee.links = TimerLinks(next: first, previous: end)
         first.pointee.links.previous = node
         end.pointee.links.next = node
-        occupied![level] |= 1 << UInt64(slot)
+        occupied![index >> TimerWheel.slotBits] |= 1 << UInt64(index & 63)
         count &+= 1
     }
 
@@ -75,63 +83,80 @@ struct TimerWheel {
         count &-= 1
     }
 
-    /// The first bucket that is not empty, and the tick at which its time comes. The wheel must not be empty.
-    func firstBucket() -> (first: TimerNodePointer, index: Int, tick: Int64) {
-        var level = 0
-        while true {
-            guard occupied![level] != 0 else {
-                level += 1
-                continue
-            }
-            let slot = occupied![level].trailingZeroBitCount
-            let index = level << TimerWheel.slotBits | slot
-            guard let first = first(in: index) else {
+    /// The first node of a timer leaves its mode, but not its bucket's list.
+    @inline(__always)
+    mutating func leave(_ node: TimerNodePointer) {
+        node.pointee.becomeLeftover()
+        count &-= 1
+    }
+
+    /// A leftover of this wheel is in the mode again.
+    @inline(__always)
+    mutating func takeBack(_ node: TimerNodePointer) { count &+= 1 }
+
+    /// Whether a node that is in the wheel may stay in its bucket with a new instant, whose tick is later than the wheel's: buckets
+    /// are numbered in the order of their times, and one that stands too early is put right when its bucket is looked at.
+    @inline(__always)
+    func mayStay(_ node: TimerNodePointer, until instant: Int64) -> Bool { node.pointee.index <= bucket(of: instant) }
+
+    /// The number of the first bucket whose list is not empty, and the tick at which its time comes.
+    private mutating func firstBucket() -> (index: Int, tick: Int64)? {
+        for level in 0..<TimerWheel.levels {
+            while occupied![level] != 0 {
+                let slot = occupied![level].trailingZeroBitCount
+                let index = level << TimerWheel.slotBits | slot
+                let end = TimerNodePointer(end: buckets! + index)
+                if end.pointee.links.next != end {
+                    let shift = Int64(level * TimerWheel.slotBits)
+                    let above = (tick >> (shift + Int64(TimerWheel.slotBits))) << (shift + Int64(TimerWheel.slotBits))
+                    return (index, above | Int64(slot) << shift)
+                }
                 occupied![level] &= ~(1 << UInt64(slot))
-                continue
             }
-            let shift = Int64(level * TimerWheel.slotBits)
-            let above = (tick >> (shift + Int64(TimerWheel.slotBits))) << (shift + Int64(TimerWheel.slotBits))
-            return (first, index, above | Int64(slot) << shift)
         }
+        return nil
     }
 
-    private func first(in index: Int) -> TimerNodePointer? {
-        let end = TimerNodePointer(end: buckets! + index)
-        let first = end.pointee.links.next
-        return first == end ? nil : first
-    }
-
-    /// The next in the bucket, nil after the last.
-    private func next(after node: TimerNodePointer, in index: Int) -> TimerNodePointer? {
-        let next = node.pointee.links.next
-        return next == TimerNodePointer(end: buckets! + index) ? nil : next
+    /// Looks through the first bucket with a timer that stands where it belongs, until it has seen more than `limit` of those, for
+    /// the earliest of them. Leftovers on the way go, and timers that stand too early go to their buckets: each costs here what
+    /// it was spared when it left or was moved. The wheel is not empty.
+    private mutating func search(limit: Int) -> (earliest: TimerNodePointer, tick: Int64, isWhole: Bool) {
+        while true {
+            let bucket = firstBucket().unsafelyUnwrapped
+            let end = TimerNodePointer(end: buckets! + bucket.index)
+            var earliest: TimerNodePointer?
+            var seen = 0
+            var current = end.pointee.links.next.unsafelyUnwrapped
+            while current != end && seen <= limit {
+                let node = current
+                current = node.pointee.links.next.unsafelyUnwrapped
+                if node.pointee.isLeftover {
+                    node.unlinkLeftover()
+                } else if self.bucket(of: node.instant) != bucket.index {
+                    remove(node)
+                    insert(node, instant: node.instant)
+                } else {
+                    if earliest.map({ node.precedes($0) }) ?? true { earliest = node }
+                    seen += 1
+                }
+            }
+            if let earliest { return (earliest, bucket.tick, seen <= limit) }
+        }
     }
 
     /// The earliest instant in the wheel if few timers have to be looked at for it, else the instant at which the first bucket
-    /// begins: by then the loop wakes, the bucket is emptied, and the few that come first are known. The wheel is not empty.
-    func nextInstant() -> Int64 {
-        let bucket = firstBucket()
-        var earliest = bucket.first.instant
-        var node = next(after: bucket.first, in: bucket.index)
-        for _ in 0..<16 {
-            guard let current = node else { return earliest }
-            earliest = min(earliest, current.instant)
-            node = next(after: current, in: bucket.index)
-        }
-        return bucket.tick << Int64(TimerWheel.tickBits)
+    /// begins: by then the loop wakes, the bucket is emptied, and the few that come first are known. And the first timer that
+    /// was seen. The wheel is not empty.
+    mutating func nextInstant() -> (instant: Int64, timer: TimerPointer) {
+        let found = search(limit: 16)
+        return (found.isWhole ? found.earliest.instant : found.tick << Int64(TimerWheel.tickBits), found.earliest.timer)
     }
 
     /// The timer with the earliest instant. It may look at all timers of the first bucket. The wheel is not empty.
-    func first() -> TimerNodePointer {
-        let bucket = firstBucket()
-        var earliest = bucket.first
-        var node: TimerNodePointer? = earliest
-        while let current = node {
-            if current.precedes(earliest) { earliest = current }
-            node = next(after: current, in: bucket.index)
-        }
-        return earliest
-    }
+    mutating func first() -> TimerNodePointer { search(limit: .max).earliest }
+
+    /// Any timer. The wheel is not empty.
+    mutating func anyNode() -> TimerNodePointer { search(limit: 0).earliest }
 
     /// The latest instant, not after `limit`, to which a wait may go on without making a timer later than its tolerance
     /// allows. It looks at timers that come before the limit, which will all fire when it comes, and at no more than 64.
@@ -146,12 +171,13 @@ struct TimerWheel {
             slots &= slots - 1
             let begin = (base | Int64(slot)) << Int64(TimerWheel.tickBits)
             if begin >= limit { return limit }
-            var node = first(in: slot)
-            while let current = node {
+            let end = TimerNodePointer(end: buckets! + slot)
+            var node = end.pointee.links.next.unsafelyUnwrapped
+            while node != end {
                 if looks == 0 { return min(limit, begin) }
                 looks -= 1
-                limit = min(limit, current.timer.latestInstant)
-                node = next(after: current, in: slot)
+                if !node.pointee.isLeftover { limit = min(limit, node.timer.latestInstant) }
+                node = node.pointee.links.next.unsafelyUnwrapped
             }
         }
         for level in 1..<TimerWheel.levels where occupied![level] != 0 {
@@ -165,18 +191,21 @@ struct TimerWheel {
 
     /// Moves the wheel to a later tick. Timers of that tick and before are given to `due`, in no order.
     mutating func advance(to newTick: Int64, due: (TimerNodePointer) -> Void) {
-        while count > 0 {
-            let bucket = firstBucket()
-            guard bucket.tick <= newTick else { break }
+        guard isSet else { return }
+        while let bucket = firstBucket(), bucket.tick <= newTick {
             // The wheel stands at the bucket's beginning while the bucket is emptied: its timers fall to lower levels.
             tick = bucket.tick
             let end = TimerNodePointer(end: buckets! + bucket.index)
-            var current = bucket.first
+            var current = end.pointee.links.next.unsafelyUnwrapped
             occupied![bucket.index >> TimerWheel.slotBits] &= ~(1 << UInt64(bucket.index & 63))
             TimerWheel.empty(buckets! + bucket.index)
             while current != end {
                 let node = current
                 current = node.pointee.links.next.unsafelyUnwrapped
+                if node.pointee.isLeftover {
+                    node.forgetList()
+                    continue
+                }
                 count -= 1
                 if TimerWheel.tick(of: node.instant) <= newTick {
                     node.pointee.place = .nowhere
@@ -186,26 +215,26 @@ struct TimerWheel {
                 }
             }
         }
-        moveEmptyRange(to: newTick)
-    }
-
-    /// No bucket begins between the present tick and the new one, so every timer keeps its level and bucket.
-    private mutating func moveEmptyRange(to newTick: Int64) {
+        // No bucket begins between the present tick and the new one, so every timer keeps its level and bucket.
         if newTick > tick { tick = newTick }
     }
 
-    func forEach(_ body: (TimerNodePointer) -> Void) {
-        guard buckets != nil else { return }
+    private func forEachNode(_ body: (TimerNodePointer) -> Void) {
+        guard isSet else { return }
         for index in 0..<(TimerWheel.levels << TimerWheel.slotBits) {
-            var node = first(in: index)
-            while let current = node {
-                node = next(after: current, in: index)
-                body(current)
+            let end = TimerNodePointer(end: buckets! + index)
+            var current = end.pointee.links.next.unsafelyUnwrapped
+            while current != end {
+                let node = current
+                current = node.pointee.links.next.unsafelyUnwrapped
+                body(node)
             }
         }
     }
 
+    /// Nobody is in it any more but leftovers.
     mutating func free() {
+        forEachNode { $0.forgetList() }
         CLinux.free(buckets)
         CLinux.free(occupied)
         buckets = nil
@@ -213,18 +242,19 @@ struct TimerWheel {
         count = 0
     }
 
-    /// Whether every timer stands in the bucket that its tick and the wheel's say. For tests.
+    /// Whether every timer stands in the bucket that its tick and the wheel's say, or in an earlier one whose time is still to come.
+    /// For tests.
     func checkInvariants() -> Bool {
         var seen = 0
         var isRight = true
-        forEach { node in
+        forEachNode { node in
+            let level = node.pointee.index >> TimerWheel.slotBits
+            let present = Int(tick >> Int64(level * TimerWheel.slotBits)) & 63
+            if node.pointee.index & 63 <= present || node.pointee.place != .wheel { isRight = false }
+            if occupied![level] & 1 << UInt64(node.pointee.index & 63) == 0 { isRight = false }
+            if node.pointee.isLeftover { return }
             seen += 1
-            let timerTick = TimerWheel.tick(of: node.instant)
-            let level = level(of: timerTick)
-            let slot = Int(timerTick >> Int64(level * TimerWheel.slotBits)) & 63
-            if timerTick <= tick || node.pointee.index != level << TimerWheel.slotBits | slot || node.pointee.place != .wheel {
-                isRight = false
-            }
+            if TimerWheel.tick(of: node.instant) <= tick || !mayStay(node, until: node.instant) { isRight = false }
         }
         return isRight && seen == count
     }
