@@ -1,5 +1,5 @@
 // What it costs to go from one place of execution to another and back, in nanoseconds for one way.
-// usage: hops [ROUNDS]     the best of seven measurements is printed
+// usage: hops [ROUNDS [ONLY]]     the best of seven measurements is printed; ONLY is a part of the names of what is measured
 import Dispatch
 import RunLoopKit
 
@@ -40,7 +40,11 @@ func bounce(_ rounds: Int) async {
     await withCheckedContinuation { step(2 * rounds, $0) }
 }
 
-func measure(_ name: String, _ rounds: Int, _ body: @Sendable () async throws -> Void) async rethrows {
+func measure(
+    _ name: String, _ rounds: Int, ways: Int = 2, _ body: @escaping @Sendable () async throws -> Void
+) async throws {
+    let only = CommandLine.arguments.dropFirst(2).first
+    if let only, name.firstRange(of: only) == nil { return }
     var best = Duration.seconds(1000)
     for _ in 0..<7 {
         let clock = ContinuousClock()
@@ -48,7 +52,7 @@ func measure(_ name: String, _ rounds: Int, _ body: @Sendable () async throws ->
         try await body()
         best = min(best, clock.now - start)
     }
-    print("\(name): \(Int((best / .nanoseconds(2 * rounds)).rounded())) ns")
+    print("| \(name) | \(Int((best / .nanoseconds(ways * rounds)).rounded())) |")
 }
 
 @main
@@ -58,25 +62,33 @@ struct Hops {
         let threads = [RunLoopThread(name: "one"), RunLoopThread(name: "two")]
         for thread in threads { try thread.start() }
         let (one, two) = (threads[0].loop, threads[1].loop)
+        print("| one way | ns |\n| --- | ---: |")
 
-        try await measure("await loop.perform, between two loops", rounds) {
-            try await Task(executorPreference: one.executor) {
-                for _ in 0..<rounds { try await two.perform {} }
-            }.value
-        }
-        let (here, there) = (OnLoop(one), OnLoop(two))
-        await measure("actor to actor, on two loops", rounds) { await here.visit(there, rounds) }
-        let near = OnLoop(one)
-        await measure("actor to actor, on one loop", rounds) { await here.visit(near, rounds) }
+        let (here, near, there) = (OnLoop(one), OnLoop(one), OnLoop(two))
+        try await measure("actor to actor, on one loop", rounds) { await here.visit(near, rounds) }
         let (first, second) = (OnDefault(), OnDefault())
-        await measure("actor to actor, on the default executor", rounds) { await first.visit(second, rounds) }
-        await measure("DispatchQueue.async, between two serial queues", rounds) { await bounce(rounds) }
-        for loop in [one, two] { loop.setSpinLimit(.microseconds(50)) }
-        try await measure("await loop.perform, between two loops that spin for 50 µs", rounds) {
-            try await Task(executorPreference: one.executor) {
-                for _ in 0..<rounds { try await two.perform {} }
-            }.value
+        try await measure("actor to actor, on the default executor", rounds) { await first.visit(second, rounds) }
+        try await measure("a task that prefers a loop, to an actor on it", rounds) {
+            await Task(executorPreference: one.executor) { for _ in 0..<rounds { await near.visit() } }.value
         }
+        try await measure("`await loop.perform` on the loop's own thread", rounds) {
+            try await Task(executorPreference: one.executor) { for _ in 0..<rounds { try await one.perform {} } }.value
+        }
+        try await measure("`Task.yield` on a loop", rounds, ways: 1) {
+            await Task(executorPreference: one.executor) { for _ in 0..<rounds { await Task.yield() } }.value
+        }
+        try await measure("`Task.yield` on the default executor", rounds, ways: 1) {
+            await Task { for _ in 0..<rounds { await Task.yield() } }.value
+        }
+        try await measure("actor to actor, on two loops", rounds) { await here.visit(there, rounds) }
+        @Sendable func performThere() async throws {
+            try await Task(executorPreference: one.executor) { for _ in 0..<rounds { try await two.perform {} } }.value
+        }
+        try await measure("`await loop.perform`, between two loops", rounds, performThere)
+        for loop in [one, two] { loop.setSpinLimit(.microseconds(50)) }
+        try await measure("the same, the loops watching for 50 µs before they sleep", rounds, performThere)
+        for loop in [one, two] { loop.setSpinLimit(.zero) }
+        try await measure("`DispatchQueue.async`, between two serial queues", rounds) { await bounce(rounds) }
         for thread in threads { await thread.finish() }
     }
 }

@@ -74,7 +74,7 @@ final class ThreadKey<Object: AnyObject>: @unchecked Sendable {
         self.key = key
     }
 
-    func set(_ object: Object) { pthread_setspecific(key, Unmanaged.passUnretained(object).toOpaque()) }
+    func set(_ object: Object?) { pthread_setspecific(key, object.map { Unmanaged.passUnretained($0).toOpaque() }) }
 
     func get() -> Object? {
         pthread_getspecific(key).map { Unmanaged<Object>.fromOpaque($0).takeUnretainedValue() }

@@ -1,3 +1,5 @@
+internal import Synchronization
+
 extension RunLoop {
     /// The loop's thread has ended, so what was to be done there never will be.
     public struct ThreadEndedError: Error, Hashable, Sendable {}
@@ -22,8 +24,8 @@ extension RunLoop {
     ) async throws -> Value {
         let request = AwaitedClosure(body)
         return try await withTaskCancellationHandler {
-            try await withCheckedThrowingContinuation(isolation: isolation) { continuation in
-                if request.begin(continuation) { LoopQueue.of(self).append(.request(request)) }
+            try await withUnsafeThrowingContinuation(isolation: isolation) { continuation in
+                if request.begin(continuation) { executor.append(.request(request)) }
             }
         } onCancel: {
             request.cancel()
@@ -32,49 +34,46 @@ extension RunLoop {
 }
 
 /// A closure on its way to a loop, and who awaits it.
-private final class AwaitedClosure<Value: Sendable>: LoopRequest {
+// Sendable: whoever moves the state on to `over` owns body and continuation from then on.
+private final class AwaitedClosure<Value: Sendable>: LoopRequest, @unchecked Sendable {
     private enum State {
-        case new
-        case waiting(CheckedContinuation<Value, any Error>)
-        /// The closure runs, or the continuation was resumed; or, before it began to wait, the task was cancelled.
-        case over
+        /// The task has not suspended yet. It alone has the object, but for the cancellation.
+        static var new: UInt8 { 0 }
+        static var waiting: UInt8 { 1 }
+        /// The closure runs, or the continuation is resumed; or, before it began to wait, the task was cancelled.
+        static var over: UInt8 { 2 }
     }
 
-    private let body: Locked<(@Sendable () throws -> Value)?>
-    private let state = Locked(State.new)
+    private let state = Atomic(State.new)
+    private var body: (@Sendable () throws -> Value)?
+    /// Set before `waiting`.
+    private var continuation: UnsafeContinuation<Value, any Error>?
 
-    init(_ body: @escaping @Sendable () throws -> Value) { self.body = Locked(body) }
+    init(_ body: @escaping @Sendable () throws -> Value) { self.body = body }
 
     /// False if the task was cancelled before.
-    func begin(_ continuation: CheckedContinuation<Value, any Error>) -> Bool {
-        let isCancelled = state.withLock { state in
-            if case .over = state { return true }
-            state = .waiting(continuation)
-            return false
+    func begin(_ continuation: UnsafeContinuation<Value, any Error>) -> Bool {
+        self.continuation = continuation
+        let (begins, _) = state.compareExchange(
+            expected: State.new, desired: State.waiting, ordering: .acquiringAndReleasing)
+        if !begins {
+            body = nil
+            continuation.resume(throwing: CancellationError())
         }
-        if isCancelled { continuation.resume(throwing: CancellationError()) }
-        return !isCancelled
-    }
-
-    /// The continuation, for the first who asks.
-    private func take() -> CheckedContinuation<Value, any Error>? {
-        state.withLock { state in
-            defer { state = .over }
-            if case .waiting(let continuation) = state { return continuation }
-            return nil
-        }
-    }
-
-    private func takeBody() -> (@Sendable () throws -> Value)? {
-        body.withLock { body in
-            defer { body = nil }
-            return body
-        }
+        return begins
     }
 
     func run() {
-        guard let continuation = take(), let body = takeBody() else { return }
-        continuation.resume(with: Result(catching: body))
+        guard state.exchange(State.over, ordering: .acquiringAndReleasing) == State.waiting else { return }
+        // Two cases rather than a `Result`, whose metadata the runtime would look up each time.
+        do {
+            let value = try body!()
+            body = nil
+            continuation!.resume(returning: value)
+        } catch {
+            body = nil
+            continuation!.resume(throwing: error)
+        }
     }
 
     func cancel() { fail(CancellationError()) }
@@ -83,8 +82,8 @@ private final class AwaitedClosure<Value: Sendable>: LoopRequest {
 
     /// What the closure holds is let go of now, not when the loop comes to it.
     private func fail(_ error: any Error) {
-        guard let continuation = take() else { return }
-        _ = takeBody()
-        continuation.resume(throwing: error)
+        guard state.exchange(State.over, ordering: .acquiringAndReleasing) == State.waiting else { return }
+        body = nil
+        continuation!.resume(throwing: error)
     }
 }

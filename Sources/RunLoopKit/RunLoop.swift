@@ -3,6 +3,7 @@ internal import CRunLoopInstalled
 #else
 internal import CRunLoop
 #endif
+internal import Synchronization
 
 /// The run loop of a thread: it waits for timers, sources and wake-ups, and calls their closures.
 ///
@@ -25,6 +26,8 @@ public final class RunLoop: @unchecked Sendable {
     let reference: RLRunLoopRef
     /// The ports that were added through this object.
     let ports = LoopPorts()
+    /// The loop's executor, once somebody has asked for it.
+    let knownExecutor = AtomicLazyReference<RunLoopExecutor>()
 
     /// Takes a reference on the loop. Only the registry calls this, so that a loop has one wrapper.
     init(retaining reference: RLRunLoopRef) {

@@ -1,3 +1,11 @@
+internal import Synchronization
+
+#if InstalledLibrary
+internal import CRunLoopInstalled
+#else
+internal import CRunLoop
+#endif
+
 /// Runs actors and tasks on the thread of a run loop.
 ///
 /// An actor whose `unownedExecutor` is that of a ``RunLoop/executor`` lives on the loop's thread: its methods run
@@ -12,44 +20,203 @@
 ///
 /// Jobs run in the order in which they were enqueued, whatever their priority, in the loop's common modes, as queued
 /// closures do; they wake the loop. They do not keep a run going, nor do they end one. While one is on the stack, a
-/// nested run of the loop leaves the others waiting, because their actor is busy.
+/// nested run of the loop leaves the others waiting, because their actor is busy. Between two actors on one loop
+/// nothing is enqueued: the one calls the other.
 ///
 /// A loop that does not run does not run jobs either. When its thread ends, the jobs that were left and those that come
 /// later run one at a time on the global executor: no task is lost, and an actor stays exclusive, though it has no thread.
 ///
 /// - Threads: all members may be used from any thread.
 /// - Foundation, CF: no counterpart.
-public final class RunLoopExecutor: SerialExecutor, TaskExecutor {
+// There is one for each loop that was asked for one, kept by the table of RunLoopExecutor+End.swift until the loop's thread
+// ends, and by the loop's object. It has two lists of entries: those that the loop's own thread appends, which takes no lock,
+// and the mail of all others. One function posted to the common modes drains both, and is on its way, or drains, whenever
+// there are entries (`isScheduled`); so what is appended meanwhile is neither posted nor wakes anybody.
+// Sendable: what is not atomic, constant or behind the lock belongs to the loop's thread.
+public final class RunLoopExecutor: SerialExecutor, TaskExecutor, @unchecked Sendable {
+    /// This object owns one reference to the loop.
+    let reference: RLRunLoopRef
+    /// What the C library has of this object.
+    private let drainer = Drainer()
+    let mail = Locked(Mail())
+    /// Whether there is mail; changed under the lock.
+    private let hasMail = Atomic(false)
+    /// A function that drains is on its way to the loop, or drains now. Becomes false under the lock, on the loop's thread.
+    private let isScheduled = Atomic(false)
+    /// Appended and taken by the loop's thread.
+    private var own = LoopEntries()
+
+    /// What other threads appended, and the state in which everybody's entries go elsewhere.
+    struct Mail {
+        var entries = LoopEntries()
+        /// The loop's thread has ended; ``RunLoopExecutor/drainElsewhere()`` does what is in `entries` from then on.
+        var isEnded = false
+        var isDrainedElsewhere = false
+        /// Those who want to know of the end, by their numbers.
+        var endHandlers: [UInt: @Sendable () -> Void] = [:]
+        var lastHandler: UInt = 0
+    }
+
+    /// Keeps the executor until the loop's thread ends: a posted function that never runs is kept by the loop for longer,
+    /// and must not keep what keeps the loop.
+    private final class Drainer {
+        /// Loop's thread only, from the first post on.
+        var executor: RunLoopExecutor?
+    }
+
+    /// Kept by the thread as its own: set when an executor first drains there.
+    private static let currentKey = ThreadKey<RunLoopExecutor>()
+
+    init(_ reference: RLRunLoopRef) {
+        self.reference = reference
+        _ = RLRetain(RLTypeRef(reference))
+        drainer.executor = self
+    }
+
+    deinit {
+        forgetInTable()
+        RLRelease(RLTypeRef(reference))
+    }
+
     /// The loop on whose thread the jobs run.
-    public let loop: RunLoop
-    private let queue: LoopQueue
+    public var loop: RunLoop { LoopRegistry.wrapper(of: reference) }
 
-    init(_ loop: RunLoop, _ queue: LoopQueue) {
-        self.loop = loop
-        self.queue = queue
-    }
+    // MARK: - For the concurrency runtime
 
-    /// Called by the concurrency runtime.
-    public func enqueue(_ job: consuming ExecutorJob) {
-        queue.append(.job(UnownedJob(job), self))
-    }
+    /// Called by the concurrency runtime with jobs of actors.
+    public func enqueue(_ job: consuming ExecutorJob) { append(.actorJob(UnownedJob(job))) }
+
+    /// Called by the concurrency runtime with jobs of tasks that prefer this executor. They are isolated to nobody; running them
+    /// as the actors' jobs are run would send each to the executor a second time.
+    @_implements(TaskExecutor, enqueue(_:))
+    public func enqueueTask(_ job: consuming ExecutorJob) { append(.taskJob(UnownedJob(job))) }
 
     /// The executor as an actor's `unownedExecutor` returns it; the actor keeps this object.
     public func asUnownedSerialExecutor() -> UnownedSerialExecutor { UnownedSerialExecutor(ordinary: self) }
 
     /// Called by the concurrency runtime: stops the program if this is not the loop's thread.
     public func checkIsolated() {
-        precondition(queue.isOnThread, "RunLoopExecutor: not on the thread of the loop")
+        precondition(isOnThread, "RunLoopExecutor: not on the thread of the loop")
     }
 
-    /// Whether the calling code is on the loop's thread.
-    public func isIsolatingCurrentContext() -> Bool? { queue.isOnThread }
+    /// Whether the calling code is on the loop's thread, while that lives.
+    public func isIsolatingCurrentContext() -> Bool? { isOnThread }
+
+    private var isOnThread: Bool {
+        if RunLoopExecutor.currentKey.get() === self { return true }
+        return !hasEnded && RLGetCurrent() == reference
+    }
+
+    // MARK: - Appending
+
+    /// Puts something in and wakes the loop. After the loop's end a job goes elsewhere and a request is abandoned.
+    func append(_ entry: LoopEntry) {
+        guard RunLoopExecutor.currentKey.get() === self else { return send(entry) }
+        // What others sent before goes first.
+        takeMail()
+        own.append(entry)
+        // Once it is true only this thread makes it false.
+        if !isScheduled.load(ordering: .relaxed) && !isScheduled.exchange(true, ordering: .acquiringAndReleasing) { post() }
+    }
+
+    private func send(_ entry: LoopEntry) {
+        enum Then { case nothing, post, drainElsewhere, abandon }
+        let then: Then = mail.withLock { mail in
+            if mail.isEnded, case .request = entry { return .abandon }
+            mail.entries.append(entry)
+            if mail.isEnded {
+                defer { mail.isDrainedElsewhere = true }
+                return mail.isDrainedElsewhere ? .nothing : .drainElsewhere
+            }
+            hasMail.store(true, ordering: .relaxed)
+            return isScheduled.exchange(true, ordering: .acquiringAndReleasing) ? .nothing : .post
+        }
+        switch then {
+        case .nothing: break
+        case .post: post()
+        case .drainElsewhere: Task.detached { self.drainElsewhere() }
+        case .abandon: if case .request(let request) = entry { request.abandon() }
+        }
+    }
+
+    /// Loop's thread.
+    private func takeMail() {
+        guard hasMail.load(ordering: .relaxed) else { return }
+        mail.withLock { mail in
+            own.takeAll(of: &mail.entries)
+            hasMail.store(false, ordering: .relaxed)
+        }
+    }
+
+    // MARK: - On the loop
+
+    /// Refused after the end of the loop's thread, which has taken or will take the entries.
+    private func post() {
+        RLPerformFunction(
+            reference, kRLCommonModes,
+            { Unmanaged<Drainer>.fromOpaque($0!).takeUnretainedValue().executor?.drain() },
+            Unmanaged.passRetained(drainer).toOpaque(),
+            { Unmanaged<Drainer>.fromOpaque($0!).release() })
+        RLWakeUp(reference)
+    }
+
+    /// How many entries one drain runs, if there were not more from the beginning.
+    private static let turn = 64
+
+    /// Runs what is in the lists, and what it appends itself, for the length of a turn; the rest is posted for a later round, so
+    /// that the loop gets its turn. A nested run under an entry finds nothing posted.
+    private func drain() {
+        RunLoopExecutor.currentKey.set(self)
+        takeMail()
+        var left = max(own.count, RunLoopExecutor.turn)
+        while left > 0 {
+            if own.isEmpty { takeMail() }
+            guard let entry = own.takeFirst() else { break }
+            run(entry)
+            left -= 1
+        }
+        let isLeft = mail.withLock { mail in
+            if mail.isEnded { return false }
+            if !own.isEmpty || !mail.entries.isEmpty { return true }
+            isScheduled.store(false, ordering: .releasing)
+            return false
+        }
+        if isLeft { post() }
+    }
+
+    func run(_ entry: LoopEntry) {
+        switch entry {
+        case .actorJob(let job): job.runSynchronously(on: asUnownedSerialExecutor())
+        case .taskJob(let job): job.runSynchronously(on: asUnownedTaskExecutor())
+        case .request(let request): request.run()
+        }
+    }
+
+    // MARK: - The end of the loop's thread
+
+    /// From now on the thread's entries are like everybody's. Returns the entries that were left, nil if the end was known.
+    func close() -> (handlers: [@Sendable () -> Void], isLeft: Bool)? {
+        drainer.executor = nil
+        if RunLoopExecutor.currentKey.get() === self { RunLoopExecutor.currentKey.set(nil) }
+        return mail.withLock { mail in
+            if mail.isEnded { return nil }
+            mail.isEnded = true
+            own.takeAll(of: &mail.entries)
+            swap(&own, &mail.entries)
+            // An entry that ended the thread does not come back.
+            mail.isDrainedElsewhere = !mail.entries.isEmpty
+            defer { mail.endHandlers = [:] }
+            return (Array(mail.endHandlers.values), mail.isDrainedElsewhere)
+        }
+    }
 }
 
 extension RunLoop {
-    /// The executor that runs actors and tasks on this loop's thread: one object as long as anybody holds it.
+    /// The executor that runs actors and tasks on this loop's thread: one object for a loop.
     ///
     /// - Threads: any.
     /// - Foundation, CF: no counterpart; `MainActor` is the main thread's own.
-    public var executor: RunLoopExecutor { LoopQueue.of(self).executor(of: self) }
+    public var executor: RunLoopExecutor {
+        knownExecutor.load() ?? knownExecutor.storeIfNil(RunLoopExecutor.of(self))
+    }
 }

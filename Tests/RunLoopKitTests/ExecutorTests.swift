@@ -53,6 +53,14 @@ private actor Counter {
         runCurrentLoop()
         return count
     }
+
+    /// Does something under the actor's own job, and then goes to another actor.
+    func visit(_ other: Counter, after body: @Sendable () -> Void, then end: @Sendable () -> Void) async {
+        body()
+        _ = await other.increment()
+        count += 1
+        end()
+    }
 }
 
 /// A run is not for asynchronous code; this is a function that an actor calls without suspending.
@@ -102,13 +110,132 @@ private func threadOf(_ loop: RunLoop) async throws -> pthread_t { try await loo
         thread.end()
     }
 
-    @Test("A loop has one executor as long as it is held")
+    @Test("A loop has one executor, before and after its thread's end")
     func oneExecutor() {
         let thread = LoopThread()
-        let executor = thread.loop.executor
-        #expect(thread.loop.executor === executor)
-        #expect(executor.loop == thread.loop)
+        let loop = thread.loop
+        let executor = loop.executor
+        #expect(loop.executor === executor)
+        #expect(executor.loop === loop)
         thread.end()
+        #expect(loop.executor === executor)
+        #expect(executor.loop === loop)
+    }
+
+    @Test("An executor goes when its loop's thread has ended and nobody holds it, also with jobs that were posted and never ran")
+    func executorDies() async {
+        weak var executor: RunLoopExecutor?
+        do {
+            let held = Promise<RunLoop>()
+            let mayEnd = Promise<Void>()
+            // This thread never runs its loop.
+            let thread = TestThread {
+                held.fulfil(RunLoop.current)
+                mayEnd.value
+            }
+            executor = held.value.executor
+            #expect(executor != nil)
+            let task = Task(executorPreference: held.value.executor) {}
+            mayEnd.fulfil(())
+            thread.join()
+            await task.value
+            held.forget()
+        }
+        // Whoever did the job may not have let go of it yet.
+        while executor != nil { await Task.yield() }
+    }
+
+    @Test("Between actors on one loop nothing is enqueued: what was posted before waits until the job is done")
+    func sameLoop() async {
+        let thread = LoopThread()
+        let loop = thread.loop
+        let (one, other) = (Counter(on: loop), Counter(on: loop))
+        let trace = Trace()
+        let posted = Promise<Void>()
+        await one.visit(other) {
+            loop.perform(inModes: [.common]) {
+                trace.add("posted")
+                posted.fulfil(())
+            }
+            loop.wakeUp()
+        } then: {
+            trace.add("visited")
+        }
+        await Task.detached { posted.value }.value
+        #expect(trace.all == ["visited", "posted"])
+        #expect(await other.count == 1)
+        thread.end()
+    }
+
+    @Test("What the loop's thread enqueues itself comes behind what others enqueued before")
+    func order() async throws {
+        let thread = LoopThread()
+        let loop = thread.loop
+        let executor = loop.executor
+        let trace = Trace()
+        let isBusy = Promise<Void>()
+        let mayGoOn = Promise<Void>()
+        let done = Promise<Void>()
+        Task(executorPreference: executor) {
+            isBusy.fulfil(())
+            mayGoOn.value
+            // On the thread itself.
+            for number in 0..<3 { Task(executorPreference: executor) { trace.add("own \(number)") } }
+            Task(executorPreference: executor) { done.fulfil(()) }
+        }
+        await Task.detached {
+            isBusy.value
+            for number in 0..<3 { Task(executorPreference: executor) { trace.add("other \(number)") } }
+            mayGoOn.fulfil(())
+            done.value
+        }.value
+        #expect(trace.all == ["other 0", "other 1", "other 2", "own 0", "own 1", "own 2"])
+        thread.end()
+    }
+
+    @Test("More jobs than one turn of the loop takes are all run, in order")
+    func manyJobs() async {
+        let thread = LoopThread()
+        let executor = thread.loop.executor
+        let trace = Trace()
+        let done = Promise<Void>()
+        let count = 5000
+        await Task.detached {
+            Task(executorPreference: executor) {
+                for number in 0..<count { Task(executorPreference: executor) { trace.add("\(number)") } }
+                Task(executorPreference: executor) { done.fulfil(()) }
+            }
+            done.value
+        }.value
+        #expect(trace.all == (0..<count).map { "\($0)" })
+        thread.end()
+    }
+
+    @Test("assumeIsolated holds in a task that prefers the loop, and in closures of runs nested in its jobs and in actors' jobs")
+    func assumeIsolatedElsewhere() async {
+        let thread = LoopThread()
+        let loop = thread.loop
+        let counter = Counter(on: loop)
+        let increment: @Sendable () -> Void = { counter.assumeIsolated { _ = $0.increment() } }
+        await Task(executorPreference: loop.executor) {
+            #expect(counter.executor.isIsolatingCurrentContext() == true)
+            increment()
+            loop.perform(inModes: [.default], block: increment)
+            runCurrentLoop()
+        }.value
+        #expect(await counter.count == 2)
+        loop.perform(inModes: [.default], block: increment)
+        #expect(await counter.runNested() == 3)
+        thread.end()
+    }
+
+    @Test("assumeIsolated holds in the actor's own job when its loop's thread has ended, and not on a thread that has no job of it")
+    func assumeIsolatedAfterTheEnd() async {
+        let loop = onNewThread { RunLoop.current }
+        let counter = Counter(on: loop)
+        await counter.visit(counter, after: { counter.assumeIsolated { _ = $0.increment() } }, then: {})
+        #expect(await counter.count == 3)
+        #expect(counter.executor.isIsolatingCurrentContext() == false)
     }
 
     @Test("A task with the executor as its preference runs its own code there, and comes back there")

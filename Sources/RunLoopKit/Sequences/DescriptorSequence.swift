@@ -67,7 +67,7 @@ private final class DescriptorWatch: @unchecked Sendable {
     private let interest: RunLoop.Readiness
     private let object: RLFileDescriptorRef?
     private let source: RLSourceRef?
-    private let queue: LoopQueue
+    private let executor: RunLoopExecutor
     private let endHandler: UInt
 
     init(_ loop: RunLoop, _ descriptor: CInt, _ interest: RunLoop.Readiness, _ mode: RunLoop.Mode) {
@@ -83,14 +83,14 @@ private final class DescriptorWatch: @unchecked Sendable {
         let source = RLFileDescriptorCreateRunLoopSource(object, 0)
         self.source = source
         mode.rawValue.withCString { RLAddSource(loop.reference, source, $0) }
-        queue = LoopQueue.of(loop)
-        endHandler = queue.atEnd { waiter.end() }
+        executor = loop.executor
+        endHandler = executor.atEnd { waiter.end() }
         // A number that is no descriptor is never ready, and the sequence says so by being over.
         if object == nil { waiter.end() }
     }
 
     deinit {
-        queue.forget(handler: endHandler)
+        executor.forget(handler: endHandler)
         RLFileDescriptorInvalidate(object)
         RLRelease(source.map { RLTypeRef($0) })
         RLRelease(object.map { RLTypeRef($0) })

@@ -38,7 +38,7 @@ extension RunLoop {
             }
         }
         // The thread may have ended meanwhile: then what was added after that is taken back.
-        if LoopQueue.of(self).hasEnded {
+        if executor.hasEnded {
             continuation.finish()
             for (number, source) in sources { SignalHub.remove(source.reference, for: number) }
         }

@@ -26,10 +26,10 @@ extension RunLoop {
 
     /// Does something when a sequence is over, for which the end of the loop's thread is a reason.
     func stop<Element>(_ continuation: AsyncStream<Element>.Continuation, by stopping: @escaping @Sendable () -> Void) {
-        let queue = LoopQueue.of(self)
-        let handler = queue.atEnd { continuation.finish() }
+        let executor = executor
+        let handler = executor.atEnd { continuation.finish() }
         continuation.onTermination = { _ in
-            queue.forget(handler: handler)
+            executor.forget(handler: handler)
             stopping()
         }
     }

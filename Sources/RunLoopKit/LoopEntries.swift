@@ -1,0 +1,58 @@
+/// Something that a ``RunLoopExecutor`` does on its loop's thread.
+enum LoopEntry: Sendable {
+    /// Of an actor on the loop.
+    case actorJob(UnownedJob)
+    /// Of a task that prefers the loop, outside of all actors.
+    case taskJob(UnownedJob)
+    case request(any LoopRequest)
+}
+
+/// Something to do on a loop's thread that somebody awaits.
+protocol LoopRequest: AnyObject, Sendable {
+    /// Does it, on the loop's thread.
+    func run()
+    /// The loop's thread is gone.
+    func abandon()
+}
+
+/// Entries in the order in which they came. The memory is kept, so that a queue in use allocates nothing.
+struct LoopEntries {
+    private var entries: [LoopEntry] = []
+    /// Where the next entry is; what is before it was taken.
+    private var head = 0
+
+    /// How much memory is kept when the last entry was taken.
+    private static let keptCapacity = 1024
+
+    var isEmpty: Bool { head == entries.count }
+
+    var count: Int { entries.count - head }
+
+    mutating func append(_ entry: LoopEntry) { entries.append(entry) }
+
+    mutating func takeFirst() -> LoopEntry? {
+        guard head < entries.count else { return nil }
+        let entry = entries[head]
+        head += 1
+        if head == entries.count {
+            entries.removeAll(keepingCapacity: entries.capacity <= LoopEntries.keptCapacity)
+            head = 0
+        } else if head >= LoopEntries.keptCapacity && 2 * head >= entries.count {
+            // Never empty for long: what was taken goes when it is half of the whole.
+            entries.removeFirst(head)
+            head = 0
+        }
+        return entry
+    }
+
+    /// Takes over all of another list, behind its own.
+    mutating func takeAll(of other: inout LoopEntries) {
+        if isEmpty {
+            swap(&self, &other)
+        } else {
+            entries.append(contentsOf: other.entries[other.head...])
+            other.entries.removeAll(keepingCapacity: other.entries.capacity <= LoopEntries.keptCapacity)
+            other.head = 0
+        }
+    }
+}
