@@ -231,26 +231,37 @@ import Testing
 
     @Test("A repeating timer's dates lie on the grid that its first date begins: S-TMR-29, S-NSTM-3")
     func grid() {
-        let start = ContinuousClock.now + .milliseconds(5)
         let dates = onNewThread { () -> [Duration] in
-            let offsets = Promise<[Duration]>()
-            let seen = Trace()
-            let all = Grid()
-            let timer = Timer(fire: start, interval: .milliseconds(2), repeats: true) { timer in
-                all.add(timer.fireDate - start)
-                seen.add("fire")
-                if seen.count == 5 { timer.invalidate(); offsets.fulfil(all.all) }
-            }
+            let (timer, start, seen) = futureTimer()
             RunLoop.current.add(timer, forMode: .default)
             RunLoop.current.run()
-            return offsets.value
+            return seen.all.map { $0 - start }
         }
+        #expect(dates.count == 5)
         #expect(dates.first == .zero)
         for date in dates {
             // Dates have the precision of a double that counts from 2001, about a tenth of a microsecond.
             let steps = (date / .milliseconds(2)).rounded()
             let error = date - .milliseconds(2) * steps
             #expect(error < .microseconds(1) && error > .microseconds(-1))
+        }
+    }
+
+    /// A timer whose first date was still to come when it was made, that date, and the dates it then notes: five of a grid of
+    /// two milliseconds. A date that passed before would not begin the grid (S-TMR-31), and a thread may be interrupted
+    /// for any time.
+    private func futureTimer() -> (Timer, ContinuousClock.Instant, Grid) {
+        var delay = Duration.milliseconds(5)
+        while true {
+            let seen = Grid()
+            let start = ContinuousClock.now + delay
+            let timer = Timer(fire: start, interval: .milliseconds(2), repeats: true) { timer in
+                seen.add(timer.fireDate)
+                if seen.all.count == 5 { timer.invalidate() }
+            }
+            if ContinuousClock.now < start { return (timer, start, seen) }
+            timer.invalidate()
+            delay *= 2
         }
     }
 
@@ -306,11 +317,11 @@ import Testing
     }
 }
 
-/// Durations in order; any thread may add one.
+/// Instants in order; any thread may add one.
 private final class Grid: Sendable {
-    private let entries = Mutex<[Duration]>([])
+    private let entries = Mutex<[ContinuousClock.Instant]>([])
 
-    func add(_ entry: Duration) { entries.withLock { $0.append(entry) } }
+    func add(_ entry: ContinuousClock.Instant) { entries.withLock { $0.append(entry) } }
 
-    var all: [Duration] { entries.withLock { $0 } }
+    var all: [ContinuousClock.Instant] { entries.withLock { $0 } }
 }

@@ -127,7 +127,18 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         lock()
         while pointee.firing.count > 0 { finishFiringLocked(pointee.firing.pop()) }
         unlock()
+        // Those first whose sources the following let go.
+        while pointee.deliveries.count > 0 { pointee.deliveries.pop().finish(on: self) }
+        while pointee.socketReports.count > 0 {
+            var report = pointee.socketReports.pop()
+            report.finishData()
+            report.finish()
+        }
         while pointee.performing.count > 0 {
+            lock()
+            let source = pointee.performing.last
+            unlock()
+            if let abandoned = source.functions.abandoned { abandoned(source.pointee.info) }
             lock()
             let owed = pointee.performing.pop()
             unlock()
@@ -135,8 +146,12 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         }
         for index in 0..<pointee.batches.count { pointee.batches[index].release() }
         pointee.batches.truncate(to: 0)
-        for index in 0..<pointee.watching.count { pointee.watching[index].release() }
-        pointee.watching.truncate(to: 0)
+        while pointee.watching.count > 0 {
+            let source = pointee.watching[pointee.watching.count - 1]
+            if let abandoned = source.functions.abandoned { abandoned(source.pointee.info) }
+            pointee.watching.truncate(to: pointee.watching.count - 1)
+            source.release()
+        }
         abandonMessages()
     }
 }

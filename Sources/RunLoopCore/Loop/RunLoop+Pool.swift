@@ -77,6 +77,8 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         pointee.batches.free()
         pointee.performing.free()
         pointee.watching.free()
+        pointee.socketReports.free()
+        pointee.deliveries.free()
         pointee.firing.free()
         pointee.commonSources.free()
         pointee.commonTimers.removeAll()

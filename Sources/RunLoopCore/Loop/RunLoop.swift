@@ -93,6 +93,10 @@ struct RunLoop: ~Copyable {
     var batches: BatchStack
     /// Watches whose handlers are on the stack, innermost last, each with a reference. Loop's thread only.
     var watching: BatchStack
+    /// Reports of sockets that are under way. Loop's thread only.
+    var socketReports: DutyStack<SocketReport>
+    /// Messages of Mach ports whose callbacks run. Loop's thread only.
+    var deliveries: DutyStack<MachDelivery>
     /// Sources that perform. Guarded by `lock`.
     var performing: PerformingStack
     /// The thread's timer slack in nanoseconds, read when the loop first sleeps until an instant; negative before. Loop's thread only.

@@ -84,7 +84,8 @@ extension UnsafeMutablePointer where Pointee == FileDescriptor {
                 release: {
                     $0!.asFileDescriptor.pointee.source.forgetIfDead()
                     $0!.asFileDescriptor.release()
-                })
+                },
+                abandoned: { UnsafeRawPointer($0!).asFileDescriptor.endUse() })
             return SourcePointer.makeWatch(
                 descriptor: pointee.descriptor.load(ordering: .relaxed), order: order, info: UnsafeMutableRawPointer(self),
                 functions: functions, interest: [], word: withUnsafePointer(to: pointee.state) { $0 }

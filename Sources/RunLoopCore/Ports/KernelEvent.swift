@@ -85,6 +85,7 @@ extension KernelEvent {
         functions.release = { KernelEvent.free($0) }
         functions.copyDescription = { KernelEvent.describe($0) }
         functions.invalidated = { $0!.assumingMemoryBound(to: KernelEvent.self).closeEvent() }
+        functions.abandoned = { $0!.assumingMemoryBound(to: KernelEvent.self).endIfSpent() }
         if record.pointee.descriptor >= 0 {
             record.pointee.source = SourcePointer.makeWatch(
                 descriptor: record.pointee.descriptor, order: 0, info: record, functions: functions,
@@ -288,6 +289,12 @@ extension UnsafeMutablePointer where Pointee == KernelEvent {
         }
         if let callout = pointee.callout { callOutKernelEvent(callout, source.handle, &happened, pointee.context.info) }
         if isOneShot { source.invalidate() }
+    }
+
+    /// The callback ended its thread (S-KEV-8).
+    fileprivate func endIfSpent() {
+        guard pointee.state.load(ordering: .sequentiallyConsistent) & KernelEventState.spent != 0 else { return }
+        pointee.source?.invalidate()
     }
 
     /// What a descriptor that is ready tells; false if that interests nobody. Caller holds the lock.

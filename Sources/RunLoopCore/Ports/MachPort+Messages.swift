@@ -149,21 +149,26 @@ extension UnsafeMutablePointer where Pointee == MachPort {
                 recycleLocked(message)
                 pointee.lock.unlockWord()
                 if wakes { pointee.room.futexWakeOne() }
-                deliver(head, UnsafeRawPointer(copy.baseAddress!), loop, guardsInfo: guardsInfo)
+                deliver(head, UnsafeRawPointer(copy.baseAddress!), on: loop, guardsInfo: guardsInfo, freeing: nil)
             }
         } else {
             pointee.lock.unlockWord()
             if wakes { pointee.room.futexWakeOne() }
-            deliver(message.pointee, UnsafeRawPointer(message.bytes), loop, guardsInfo: guardsInfo)
-            CLinux.free(message)
+            deliver(message.pointee, UnsafeRawPointer(message.bytes), on: loop, guardsInfo: guardsInfo, freeing: message)
         }
     }
 
     /// Calls the client with a message, within the bracket of `retain` and `release` (S-PORT-7).
-    private func deliver(_ head: MachMessage, _ bytes: UnsafeRawPointer, _ loop: RunLoopPointer, guardsInfo: Bool) {
+    private func deliver(
+        _ head: MachMessage, _ bytes: UnsafeRawPointer, on loop: RunLoopPointer, guardsInfo: Bool, freeing message: MachMessagePointer?
+    ) {
         var info = pointee.context.info
+        loop.pointee.deliveries.push(MachDelivery(
+            port: self, info: info, guardsInfo: guardsInfo, replyPort: head.replyPort, message: message))
         if let retain = pointee.context.retain {
             info = UnsafeMutableRawPointer(mutating: callOutRetain(retain, info))
+            loop.pointee.deliveries.last.info = info
+            loop.pointee.deliveries.last.isBracketed = true
             if guardsInfo { endUseOfInfo(by: loop) }
         }
         if let callout = pointee.callout {
@@ -171,21 +176,41 @@ extension UnsafeMutablePointer where Pointee == MachPort {
                 msgid: head.msgid, bytes: head.length > 0 ? bytes : nil, length: head.length, replyPort: head.replyPort?.handle)
             callOutMachPort(callout, handle, &message, info)
         }
-        if pointee.context.retain == nil {
-            if guardsInfo { endUseOfInfo(by: loop) }
-        } else if let release = pointee.context.release {
-            callOutRelease(release, info)
-        }
-        head.replyPort?.release()
+        loop.pointee.deliveries.pop().finish(on: loop)
     }
 
     /// The loop's thread is done with the context's info; an Invalidate that came meanwhile left its release to the last one.
-    private func endUseOfInfo(by loop: RunLoopPointer) {
+    fileprivate func endUseOfInfo(by loop: RunLoopPointer) {
         pointee.lock.lockWord()
         pointee.users.remove(loop)
         let releases = pointee.users.count == 0 && pointee.state.load(ordering: .relaxed) & MachPortState.releasePending != 0
         if releases { pointee.state.bitwiseAnd(~MachPortState.releasePending, ordering: .relaxed) }
         pointee.lock.unlockWord()
         if releases { pointee.context.releaseInfo() }
+    }
+}
+
+/// A message whose callback runs, and what is owed for it. The source that is served keeps the port.
+struct MachDelivery {
+    let port: MachPortPointer
+    /// What the callback gets: the context's info, or what its `retain` returned.
+    var info: UnsafeMutableRawPointer?
+    /// The bracket is open: `release` is due, and not the end of the use.
+    var isBracketed = false
+    /// The port's `users` name the loop.
+    let guardsInfo: Bool
+    let replyPort: MachPortPointer?
+    /// Its bytes, if they are in memory of their own.
+    let message: MachMessagePointer?
+
+    /// After the callback, also one that ended its thread.
+    func finish(on loop: RunLoopPointer) {
+        if !isBracketed {
+            if guardsInfo { port.endUseOfInfo(by: loop) }
+        } else if let release = port.pointee.context.release {
+            callOutRelease(release, info)
+        }
+        replyPort?.release()
+        CLinux.free(message)
     }
 }

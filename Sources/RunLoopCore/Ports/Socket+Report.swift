@@ -62,24 +62,19 @@ extension UnsafeMutablePointer where Pointee == Socket {
 
     // MARK: Reporting
 
-    /// The types that one perform reports.
-    private struct Claim {
-        var connects = false
-        var reads = false
-        var writes = false
-    }
-
     /// Calls the client for what is ready and enabled: Connect, then the read kind, then Write (S-SOCK-22). Loop's thread.
     func report(_ ready: Readiness) -> Bool {
         guard let claim = claim(ready), let loop = rl_thread_loop_get()?.assumingMemoryBound(to: RunLoop.self) else {
             return false
         }
         let source = loop.pointee.watching[loop.pointee.watching.count - 1]
+        loop.pointee.socketReports.push(SocketReport(socket: self, source: source, claim: claim, info: pointee.info))
         // The bracket of S-SOCK-14. Without it the context's own reference serves, and an Invalidate elsewhere waits for it.
-        let functions = pointee.callbacks.pointee.functions
         var info = pointee.info
-        if let retain = functions.retain {
+        if let retain = pointee.callbacks.pointee.functions.retain {
             info = UnsafeMutableRawPointer(mutating: callOutRetain(retain, info))
+            loop.pointee.socketReports.last.info = info
+            loop.pointee.socketReports.last.isBracketed = true
             endUse()
         }
         var isHandled = false
@@ -92,29 +87,24 @@ extension UnsafeMutablePointer where Pointee == Socket {
             if failed { writes = false }
             isHandled = true
         }
-        if claim.reads && isValid && reportRead(info) { isHandled = true }
+        if claim.reads && isValid && reportRead(info, on: loop) { isHandled = true }
         if writes && isValid {
             call(SocketType.write, nil, nil, info)
             isHandled = true
         }
-        finish(claim, source)
-        if functions.retain != nil {
-            if let release = functions.release { callOutRelease(release, info) }
-        } else {
-            endUse()
-        }
+        loop.pointee.socketReports.pop().finish()
         return isHandled
     }
 
     /// Switches off what is to be reported, so that no nested run and no other loop reports it too. nil: nothing.
-    private func claim(_ ready: Readiness) -> Claim? {
+    private func claim(_ ready: Readiness) -> SocketReport.Claim? {
         var state = pointee.state.load(ordering: .relaxed)
         var desired: UInt32
-        var claim: Claim
+        var claim: SocketReport.Claim
         let isDecided = ready.contains(.write) && state & SocketState.connected == 0 ? isConnectDecided() : true
         repeat {
             if state & SocketState.invalid != 0 { return nil }
-            claim = Claim()
+            claim = SocketReport.Claim()
             desired = state
             if ready.contains(.write) && isDecided {
                 if state & (SocketState.connect | SocketState.connected) == SocketState.connect {
@@ -137,7 +127,7 @@ extension UnsafeMutablePointer where Pointee == Socket {
     }
 
     /// Switches on what the flags say, unless the callback switched it off (S-SOCK-34).
-    private func finish(_ claim: Claim, _ source: SourcePointer) {
+    fileprivate func finish(_ claim: SocketReport.Claim, _ source: SourcePointer) {
         let flags = pointee.flags.load(ordering: .relaxed)
         let types = pointee.types
         change(tellingSource: source) { state in
@@ -154,7 +144,7 @@ extension UnsafeMutablePointer where Pointee == Socket {
         }
     }
 
-    private func endUse() {
+    fileprivate func endUse() {
         let state = pointee.state.wrappingSubtract(SocketState.use, ordering: .sequentiallyConsistent).newValue
         if state & (SocketState.uses | SocketState.releasePending) == SocketState.releasePending { releaseInfo() }
     }
@@ -179,17 +169,17 @@ extension UnsafeMutablePointer where Pointee == Socket {
         return error != 0
     }
 
-    private func reportRead(_ info: UnsafeMutableRawPointer?) -> Bool {
+    private func reportRead(_ info: UnsafeMutableRawPointer?, on loop: RunLoopPointer) -> Bool {
         switch readKind {
-        case SocketType.accept: return reportAccept(info)
-        case SocketType.data: return reportData(info)
+        case SocketType.accept: return reportAccept(info, on: loop)
+        case SocketType.data: return reportData(info, on: loop)
         default:
             call(SocketType.read, nil, nil, info)
             return true
         }
     }
 
-    private func reportAccept(_ info: UnsafeMutableRawPointer?) -> Bool {
+    private func reportAccept(_ info: UnsafeMutableRawPointer?, on loop: RunLoopPointer) -> Bool {
         var storage = SocketAddress()
         var accepted = rl_accept(native, &storage.bytes, &storage.length)
         guard accepted >= 0 else {
@@ -206,13 +196,15 @@ extension UnsafeMutablePointer where Pointee == Socket {
             return true
         }
         let address = storage.copy()
+        loop.pointee.socketReports.last.address = address
         call(SocketType.accept, address, &accepted, info)
+        loop.pointee.socketReports.last.address = nil
         address.release()
         return true
     }
 
     /// Receives one chunk or one datagram (S-SOCK-25 to 27).
-    private func reportData(_ info: UnsafeMutableRawPointer?) -> Bool {
+    private func reportData(_ info: UnsafeMutableRawPointer?, on loop: RunLoopPointer) -> Bool {
         let size = pointee.isStream ? 32768 : 65535
         var storage = SocketAddress()
         guard var data = DataPointer.makeRoom(size) else { return false }
@@ -230,10 +222,52 @@ extension UnsafeMutablePointer where Pointee == Socket {
         }
         data = data.shrunk(to: count)
         let address = (pointee.isStream ? copyPeerAddress() : storage.copy()) ?? DataPointer.make(nil, 0)!
+        loop.pointee.socketReports.last.address = address
+        loop.pointee.socketReports.last.data = data
+        loop.pointee.socketReports.last.endsSocket = isOver
         call(SocketType.data, address, UnsafeRawPointer(data), info)
-        address.release()
-        data.release()
-        if isOver { invalidate() }
+        loop.pointee.socketReports.last.finishData()
         return true
+    }
+}
+
+/// A report that is under way, and what is owed for it.
+struct SocketReport {
+    let socket: SocketPointer
+    /// The one that is served, which keeps the socket.
+    let source: SourcePointer
+    let claim: Claim
+    /// What the callbacks get: the context's info, or what its `retain` returned.
+    var info: UnsafeMutableRawPointer?
+    /// The bracket is open: `release` is due, and not the end of the use.
+    var isBracketed = false
+    /// Of the callback on the stack.
+    var address: DataPointer?
+    var data: DataPointer?
+    /// The end of the stream is told: the socket becomes invalid by it (S-SOCK-26).
+    var endsSocket = false
+
+    /// The types that one perform reports.
+    struct Claim {
+        var connects = false
+        var reads = false
+        var writes = false
+    }
+
+    /// After a callback for reading, also one that ended its thread.
+    mutating func finishData() {
+        address?.release()
+        address = nil
+        data?.release()
+        data = nil
+        if endsSocket { socket.invalidate() }
+        endsSocket = false
+    }
+
+    /// After the last callback.
+    func finish() {
+        socket.finish(claim, source)
+        if !isBracketed { return socket.endUse() }
+        if let release = socket.pointee.callbacks.pointee.functions.release { callOutRelease(release, info) }
     }
 }

@@ -31,6 +31,9 @@ struct PerformingStack {
         return entry & PerformingStack.referenceBit == 0 ? nil : SourcePointer(bitPattern: entry & ~PerformingStack.referenceBit)
     }
 
+    /// The innermost one, which the loop keeps or, if it has left that, its entry.
+    var last: SourcePointer { SourcePointer(bitPattern: entries![count - 1] & ~PerformingStack.referenceBit)! }
+
     /// The loop's reference to the source is about to go.
     func keep(_ source: SourcePointer) {
         guard count > 0, let index = (0..<count).first(where: { entries![$0] == UInt(bitPattern: source) }) else { return }

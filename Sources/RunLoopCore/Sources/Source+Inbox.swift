@@ -89,16 +89,17 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         lock()
         while hasReadyInboxLocked(in: mode) {
             let source = pointee.inboxes.ready.first!.pointee.source
-            source.retain()
-            let isTaken = takeSignalLocked(of: source)
+            // If not, another loop took it in between.
+            guard takeSignalLocked(of: source) else { continue }
+            pointee.performing.push(source)
             unlock()
-            if isTaken, let perform = source.functions.perform {
-                pointee.calledOut = true
-                callOutPortSource(perform, source.pointee.info)
-            }
-            source.release()
-            if isTaken { return true }
-            lock()  // Another loop took it in between.
+            pointee.calledOut = true
+            if let perform = source.functions.perform { callOutPortSource(perform, source.pointee.info) }
+            lock()
+            let owed = pointee.performing.pop()
+            unlock()
+            owed?.release()
+            return true
         }
         unlock()
         return false
