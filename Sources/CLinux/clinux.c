@@ -137,6 +137,18 @@ int rl_watch_file(int inotify, int descriptor, const char *name, uint32_t mask) 
     return inotify_add_watch(inotify, path, mask);
 }
 
+bool rl_is_eventfd(int descriptor) {
+    static const char eventfd_name[] = "anon_inode:[eventfd]";
+    char path[32] = "/proc/self/fd/", name[sizeof eventfd_name], digits[12];
+    if (descriptor < 0) return false;
+    int count = 0, length = (int)strlen(path);
+    for (int rest = descriptor; count == 0 || rest > 0; rest /= 10) digits[count++] = (char)('0' + rest % 10);
+    while (count > 0) path[length++] = digits[--count];
+    path[length] = 0;
+    const ssize_t size = (ssize_t)sizeof name - 1;
+    return readlink(path, name, sizeof name) == size && memcmp(name, eventfd_name, (size_t)size) == 0;
+}
+
 int rl_child_status(int pidfd, int reap, int *status) {
     siginfo_t info;
     info.si_pid = 0;

@@ -430,6 +430,38 @@ static void lose_and_wake(void *loop) {
     RLStop(loop);
 }
 
+static int spare_file;
+static void lose_set_and_stop(void *loop) {
+    int fds[8], count = library_descriptors("anon_inode:[eventpoll]", fds);
+    ck_assert_int_eq(count, 1);
+    if (spare_file >= 0) {
+        ck_assert_int_eq(dup3(spare_file, fds[0], O_CLOEXEC), fds[0]);
+    } else {
+        close(fds[0]);
+    }
+    RLStop(loop);
+}
+
+RL_TEST(a_sleeper_in_a_lost_set, "S-FD-18 S-STOP-8",
+        "A loop that sleeps in a set whose number was closed, or given to another file, is told by "
+        "its wakers, and then has a new set") {
+    static Descriptor d = {.name = "d", .reads = true, .again = read_type};
+    int ends[2];
+    make_pipe(ends);
+    add_descriptor(&d, ends[0], read_type);
+    log_capture();
+    for (int i = 0; i < 4; i++) {
+        spare_file = i % 2 ? open("/dev/null", O_RDONLY | O_CLOEXEC) : -1;
+        Thread *thread = when_waiting(RLGetCurrent(), lose_set_and_stop, RLGetCurrent());
+        expect_run(kRLDefaultMode, 1e6, true, Stopped);
+        thread_join(thread);
+        write_byte(ends[1]);
+        expect_run(kRLDefaultMode, 1e6, true, HandledSource);
+        expect_trace("d:r");
+    }
+    ck_assert_int_eq(log_count(), 1);
+}
+
 RL_TEST(a_lost_wake_up_descriptor, "S-FD-18 S-STOP-8",
         "A loop that sleeps is told by its wakers though the descriptor for that was closed") {
     static Descriptor d = {.name = "d"};

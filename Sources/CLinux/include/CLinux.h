@@ -203,6 +203,9 @@ int rl_child_status(int pidfd, int reap, int *status) __attribute__((visibility(
 
 static inline bool rl_is_open(int descriptor) { return fcntl(descriptor, F_GETFD) >= 0; }
 
+/* Whether the number names an eventfd. Async-signal-safe. */
+bool rl_is_eventfd(int descriptor) __attribute__((visibility("hidden")));
+
 /* What file a number names. 0, or -1. */
 static inline int rl_identify(int descriptor, uint64_t *device, uint64_t *inode) {
     struct stat status;

@@ -165,15 +165,21 @@ struct EpollSet {
     static func rouse(_ epoll: Int32) {
         let wake = process.pointee.wakeDescriptor.load(ordering: .acquiring)
         if rl_epoll_ctl(epoll, EPOLL_CTL_MOD, wake, wakeEvents, wakeToken) == 0 { return }
-        // EINVAL: the set's number names something else.
-        if rl_errno() != EINVAL { rouse(epoll, withoutTrusting: wake) }
+        rouse(epoll, withoutTrusting: wake, isSet: rl_errno() != EINVAL)
     }
 
     /// The eventfd or the set was closed or replaced behind the library's back, or the set is gone, as it may be for who comes
-    /// late. If it is the eventfd, a new one takes its place (S-FD-18).
+    /// late. If it is the eventfd, a new one takes its place (S-FD-18). If it is the set, a loop may sleep in it all the same,
+    /// and nothing but the eventfd leads there: a write to it rouses the sleepers of all sets, of which the others sleep again.
     @inline(never)
-    private static func rouse(_ epoll: Int32, withoutTrusting known: Int32) {
+    private static func rouse(_ epoll: Int32, withoutTrusting known: Int32, isSet: Bool) {
         var wake = known
+        if rl_is_eventfd(wake) {
+            var one: UInt64 = 1
+            _ = write(wake, &one, 8)
+        }
+        // EINVAL: the set's number names something else.
+        guard isSet else { return }
         // Each turn but the first two needs another thread that lost it as well. A new one may have the number of the old.
         for turn in 0..<8 {
             guard wake >= 0, rl_is_open(epoll) else { return }

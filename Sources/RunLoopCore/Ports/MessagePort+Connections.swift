@@ -9,7 +9,7 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
         case nothing
         /// Of another user, who is told nothing.
         case refused(user: uid_t, process: pid_t)
-        /// There is no descriptor; the listener is paused.
+        /// There is no descriptor, or no room in the kernel; the listener is paused.
         case paused
     }
 
@@ -19,8 +19,7 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
             switch rl_errno() {
             case EMFILE, ENFILE, ENOMEM, ENOBUFS:
                 // The connection stays in the queue, and the set must not report it all the time.
-                _ = rl_epoll_ctl(pointee.local.epoll, EPOLL_CTL_DEL, pointee.local.claim.listener, 0, 0)
-                pointee.local.isListenerPaused = true
+                pauseListenerLocked()
                 return .paused
             default: return .nothing
             }
@@ -36,21 +35,32 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
         pointee.local.generation &+= 1
         pointee.local.connections![place] = MessageConnection(
             descriptor: connection, generation: pointee.local.generation, process: owner)
-        if rl_epoll_ctl(pointee.local.epoll, EPOLL_CTL_ADD, connection, EPOLLIN.rawValue, tokenLocked(place)) != 0 {
-            closeLocked(place)
-            return .nothing
-        }
-        return .accepted
+        if registerLocked(place) { return .accepted }
+        // The kernel has no room for one more. What the connection brought may not be lost: it takes the listener's place.
+        pauseListenerLocked()
+        if !registerLocked(place) { closeLocked(place) }
+        return .paused
     }
 
-    /// Puts a paused listener back into the set.
-    func resumeListener() {
+    private func registerLocked(_ place: Int) -> Bool {
+        let connection = pointee.local.connections![place].descriptor
+        return rl_epoll_ctl(pointee.local.epoll, EPOLL_CTL_ADD, connection, EPOLLIN.rawValue, tokenLocked(place)) == 0
+    }
+
+    private func pauseListenerLocked() {
+        _ = rl_epoll_ctl(pointee.local.epoll, EPOLL_CTL_DEL, pointee.local.claim.listener, 0, 0)
+        pointee.local.isListenerPaused = true
+    }
+
+    /// Puts a paused listener back into the set. False if there is no room for it.
+    @discardableResult
+    func resumeListener() -> Bool {
         lock()
         defer { unlock() }
-        guard isValid, pointee.local.isListenerPaused, pointee.local.claim.listener >= 0 else { return }
-        if MessagePortPointer.register(pointee.local.claim.listener, in: pointee.local.epoll) {
-            pointee.local.isListenerPaused = false
-        }
+        guard isValid, pointee.local.isListenerPaused, pointee.local.claim.listener >= 0 else { return true }
+        guard MessagePortPointer.register(pointee.local.claim.listener, in: pointee.local.epoll) else { return false }
+        pointee.local.isListenerPaused = false
+        return true
     }
 
     private func freePlaceLocked() -> Int {
