@@ -7,9 +7,9 @@ internal import Musl
 /// A value behind a lock. `Mutex` of the standard library does the same and is not seen by the thread sanitizer, which would
 /// report every access to what it guards.
 // Sendable: the value is touched under the lock only, and the pointer is constant.
-class Locked<Value>: @unchecked Sendable {
-    fileprivate let mutex: UnsafeMutablePointer<pthread_mutex_t>
-    fileprivate var value: Value
+final class Locked<Value>: @unchecked Sendable {
+    private let mutex: UnsafeMutablePointer<pthread_mutex_t>
+    private var value: Value
 
     init(_ value: sending Value) {
         self.value = value
@@ -23,42 +23,10 @@ class Locked<Value>: @unchecked Sendable {
     }
 
     @inline(__always)
-    final func withLock<Result>(_ body: (inout Value) throws -> Result) rethrows -> Result {
+    func withLock<Result>(_ body: (inout Value) throws -> Result) rethrows -> Result {
         pthread_mutex_lock(mutex)
-        defer {
-            changed()
-            pthread_mutex_unlock(mutex)
-        }
+        defer { pthread_mutex_unlock(mutex) }
         return try body(&value)
-    }
-
-    /// Called with the lock held after each access.
-    fileprivate func changed() {}
-}
-
-/// A value behind a lock whose changes a thread can wait for.
-final class LockedCondition<Value>: Locked<Value>, @unchecked Sendable {
-    // Sendable: the condition is constant and made for several threads.
-    private let condition: UnsafeMutablePointer<pthread_cond_t>
-
-    override init(_ value: sending Value) {
-        condition = .allocate(capacity: 1)
-        pthread_cond_init(condition, nil)
-        super.init(value)
-    }
-
-    deinit {
-        pthread_cond_destroy(condition)
-        condition.deallocate()
-    }
-
-    override fileprivate func changed() { pthread_cond_broadcast(condition) }
-
-    /// Returns as soon as the value is such.
-    func wait(until isSuch: (Value) -> Bool) {
-        pthread_mutex_lock(mutex)
-        while !isSuch(value) { pthread_cond_wait(condition, mutex) }
-        pthread_mutex_unlock(mutex)
     }
 }
 

@@ -1,7 +1,7 @@
-#if canImport(Glibc)
-internal import Glibc
-#elseif canImport(Musl)
-internal import Musl
+#if InstalledLibrary
+internal import CRunLoopInstalled
+#else
+internal import CRunLoop
 #endif
 
 /// A thread with a run loop, which is ready before ``start()`` returns, and with an orderly end.
@@ -15,7 +15,10 @@ internal import Musl
 ///
 /// - Threads: all members may be used from any thread but where they say otherwise.
 /// - Foundation: `Thread`, which has neither a ready loop nor a join.
-// Sendable: the constants are Sendable, the dictionary is the thread's own, everything else is behind the lock.
+// An `RLThreadRef` with a body of its own. What is added to that is the end without waiting for it, the runs of a body among it,
+// and the wait that blocks nobody.
+// Sendable: the reference is to an object of the C library whose functions may be called from any thread, the other constants are
+// Sendable, the dictionary is the thread's own, everything else is behind a lock.
 public final class RunLoopThread: @unchecked Sendable {
     /// How a thread shares the processor with others; a wish to the scheduler, which a system may not grant.
     ///
@@ -47,26 +50,22 @@ public final class RunLoopThread: @unchecked Sendable {
     public let name: String?
     /// The wish given to ``init(name:stackSize:qualityOfService:body:)``.
     public let qualityOfService: QualityOfService
-    private let stackSize: Int?
-    private let body: (@Sendable (RunLoopThread) -> Void)?
-
-    private enum Phase: Int, Comparable {
-        case new, executing, finished, joined
-        static func < (one: Phase, other: Phase) -> Bool { one.rawValue < other.rawValue }
-    }
+    /// This object owns one reference to it; the thread owns another while it executes.
+    private let thread: RLThreadRef
+    private let body: ThreadBody
+    /// The loop, once the thread was started; the lock is held during the start.
+    private let started = Locked<RunLoop?>(nil)
 
     private struct State {
-        var phase = Phase.new
-        var thread = pthread_t()
-        var loop: RunLoop?
-        var end: RunLoop.Source?
-        var isCancelled = false
         var isStopping = false
-        var isJoining = false
-        var finishers: [CheckedContinuation<Void, Never>] = []
+        /// The body is over, and what was to be performed after it.
+        var isOver = false
+        /// Stops the thread's runs. Nil before the thread has it in its loop, and at the end.
+        var end: RunLoop.Source?
+        var finishers: [UnsafeContinuation<Void, Never>] = []
     }
 
-    private let state = LockedCondition(State())
+    private let state = Locked(State())
     /// Thread's own.
     private var values: [AnyHashable: Any] = [:]
 
@@ -82,15 +81,32 @@ public final class RunLoopThread: @unchecked Sendable {
         body: (@Sendable (RunLoopThread) -> Void)? = nil
     ) {
         self.name = name
-        self.stackSize = stackSize
         self.qualityOfService = qualityOfService
-        self.body = body
+        self.body = ThreadBody(body)
+        let info = Unmanaged.passRetained(self.body).toOpaque()
+        thread = RLThreadCreate(
+            { _, info in Unmanaged<ThreadBody>.fromOpaque(info!).takeUnretainedValue().execute() }, info,
+            { Unmanaged<ThreadBody>.fromOpaque($0!).release() })!
+        RLThreadSetName(thread, name)
+        RLThreadSetStackSize(thread, max(stackSize ?? 0, 0))
+        RLThreadSetPriority(thread, qualityOfService.niceValue)
     }
 
-    deinit {
-        state.withLock { state in
-            if state.phase == .executing || state.phase == .finished { pthread_detach(state.thread) }
-        }
+    deinit { RLRelease(RLTypeRef(thread)) }
+}
+
+/// What the C library calls on the thread. It, and not the thread's object, is what the C library keeps from the beginning.
+// Sendable: who starts the thread sets `thread` before, and the thread alone has it then.
+private final class ThreadBody: @unchecked Sendable {
+    let body: (@Sendable (RunLoopThread) -> Void)?
+    /// Keeps the object while the thread executes.
+    var thread: RunLoopThread?
+
+    init(_ body: (@Sendable (RunLoopThread) -> Void)?) { self.body = body }
+
+    func execute() {
+        thread?.main()
+        thread = nil
     }
 }
 
@@ -98,47 +114,33 @@ public final class RunLoopThread: @unchecked Sendable {
 
 extension RunLoopThread {
     /// No thread could be made: the process or the system has too many.
-    public struct StartError: Error, Hashable, Sendable {
-        /// What `pthread_create` said.
-        public let errno: CInt
-    }
+    public struct StartError: Error, Hashable, Sendable {}
 
     /// Makes the thread and returns when its loop is ready, before the body runs; again: nothing.
     ///
     /// - Throws: ``StartError``, after which it may be tried again.
     public func start() throws {
-        let status: CInt = state.withLock { state in
-            guard state.phase == .new else { return 0 }
-            var attributes = pthread_attr_t()
-            pthread_attr_init(&attributes)
-            defer { pthread_attr_destroy(&attributes) }
-            if let stackSize {
-                let page = Int(sysconf(CInt(_SC_PAGESIZE)))
-                let size = max(stackSize, 65536)
-                pthread_attr_setstacksize(&attributes, (size + page - 1) / page * page)
+        let isStarted = started.withLock { started in
+            if started != nil { return true }
+            body.thread = self
+            guard RLThreadStart(thread), let loop = RLThreadGetRunLoop(thread) else {
+                body.thread = nil
+                return false
             }
-            let info = Unmanaged.passRetained(self)
-            let status = pthread_create(&state.thread, &attributes, runRunLoopThread, info.toOpaque())
-            if status != 0 { info.release() } else { state.phase = .executing }
-            return status
+            started = LoopRegistry.wrapper(of: loop)
+            return true
         }
-        if status != 0 { throw StartError(errno: status) }
-        state.wait(until: { $0.loop != nil })
+        if !isStarted { throw StartError() }
     }
 
     /// The thread's loop. The thread must have been started.
     public var loop: RunLoop {
-        guard let loop = state.withLock({ $0.loop }) else { preconditionFailure("RunLoopThread: not started") }
+        guard let loop = started.withLock({ $0 }) else { preconditionFailure("RunLoopThread: not started") }
         return loop
     }
 
     fileprivate func main() {
         RunLoopThread.currentKey.set(self)
-        if let name { setThreadName(name) }
-        // Refused without the right to do so, which is no reason not to run.
-        let ofThread = 0  // PRIO_PROCESS, whose type differs between C libraries; the second 0 is the calling thread.
-        if qualityOfService != .default { setpriority(.init(ofThread), 0, qualityOfService.niceValue) }
-
         let loop = RunLoop.current
         let end = RunLoop.Source { [weak self] source in
             guard let self, self.isEnding else { return }
@@ -147,12 +149,11 @@ extension RunLoopThread {
             source.signal()
         }
         loop.add(end, forMode: .common)
-        state.withLock { state in
-            state.end = end
-            state.loop = loop
-        }
+        state.withLock { $0.end = end }
+        // Whoever came before that found nothing to signal.
+        if isEnding { end.signal() }
 
-        if let body {
+        if let body = body.body {
             body(self)
         } else {
             while !isEnding { loop.run(mode: .default) }
@@ -161,7 +162,8 @@ extension RunLoopThread {
         if !isCancelled { loop.run(mode: .default, for: .zero) }
 
         let finishers = state.withLock { state in
-            state.phase = .finished
+            state.isOver = true
+            state.end = nil
             defer { state.finishers = [] }
             return state.finishers
         }
@@ -172,17 +174,17 @@ extension RunLoopThread {
 // MARK: - State
 
 extension RunLoopThread {
-    /// True from ``start()`` to the end of the body.
-    public var isExecuting: Bool { state.withLock { $0.phase == .executing } }
+    /// True from ``start()`` to the end of the thread's work.
+    public var isExecuting: Bool { RLThreadIsExecuting(thread) && !state.withLock { $0.isOver } }
 
-    /// True after the body has returned.
-    public var isFinished: Bool { state.withLock { $0.phase >= .finished } }
+    /// True after the body has returned, and what it left was performed.
+    public var isFinished: Bool { RLThreadIsFinished(thread) || state.withLock { $0.isOver } }
 
     /// Whether ``cancel()`` was called. A body looks at this from time to time.
-    public var isCancelled: Bool { state.withLock { $0.isCancelled } }
+    public var isCancelled: Bool { RLThreadIsCancelled(thread) }
 
     /// Whether ``stop()`` or ``cancel()`` was called. A body that runs the loop itself looks at this after each run.
-    public var isEnding: Bool { state.withLock { $0.isStopping || $0.isCancelled } }
+    public var isEnding: Bool { isCancelled || state.withLock { $0.isStopping } }
 
     /// The object of the calling thread, nil if it was not made by this class.
     @available(*, noasync, message: "an asynchronous function may change its thread at each await")
@@ -211,74 +213,51 @@ extension RunLoopThread {
     /// Ends the thread in order: what was queued by now is performed first. Returns at once.
     ///
     /// Runs of the loop in common modes are stopped, nested ones too. A thread that was not started is not affected.
-    public func stop() { end { $0.isStopping = true } }
+    public func stop() {
+        guard isStarted else { return }
+        state.withLock { $0.isStopping = true }
+        stopRuns()
+    }
 
     /// Ends the thread after the pass under way, without performing what is queued. Returns at once.
     ///
+    /// A thread that was not started ends as soon as it is.
+    ///
     /// Foundation: `cancel()`, which does no more than set ``isCancelled``.
-    public func cancel() { end { $0.isCancelled = true } }
+    public func cancel() {
+        RLThreadCancel(thread)
+        stopRuns()
+    }
 
-    private func end(_ change: (inout State) -> Void) {
-        let (end, loop) = state.withLock { state in
-            if state.phase != .new { change(&state) }
-            return (state.end, state.loop)
-        }
-        end?.signal()
-        loop?.wakeUp()
+    private var isStarted: Bool { started.withLock { $0 != nil } }
+
+    private func stopRuns() {
+        guard let end = state.withLock({ $0.end }) else { return }
+        end.signal()
+        loop.wakeUp()
     }
 
     /// Waits until the thread is gone, with all that the end of a thread does to its loop.
     ///
     /// It does not end the thread; call ``stop()`` before. On the thread itself, and if it was not started, it returns at once.
     @available(*, noasync, message: "waiting blocks the thread; use finish()")
-    public func join() { joinThread() }
+    public func join() { RLThreadJoin(thread) }
 
     /// Stops the thread and waits until it is gone, without holding up the caller's thread for its work.
     ///
     /// A job on the thread itself must not wait for its own end: there it returns when the thread was told to stop.
     public func finish() async {
         stop()
-        if state.withLock({ $0.phase == .executing && pthread_equal($0.thread, pthread_self()) != 0 }) { return }
-        await withCheckedContinuation { continuation in
+        if !isStarted || RLThreadGetCurrent() == thread { return }
+        await withUnsafeContinuation { continuation in
             let waits = state.withLock { state in
-                guard state.phase == .executing else { return false }
+                if state.isOver || RLThreadIsFinished(thread) { return false }
                 state.finishers.append(continuation)
                 return true
             }
             if !waits { continuation.resume() }
         }
         // What is left is the destructors of the thread.
-        joinThread()
+        RLThreadJoin(thread)
     }
-
-    private func joinThread() {
-        let thread: pthread_t? = state.withLock { state in
-            guard state.phase == .executing || state.phase == .finished, !state.isJoining,
-                pthread_equal(state.thread, pthread_self()) == 0
-            else { return nil }
-            state.isJoining = true
-            return state.thread
-        }
-        if let thread {
-            pthread_join(thread, nil)
-            state.withLock { $0.phase = .joined }
-        } else {
-            state.wait(until: { $0.phase == .joined || $0.phase == .new || pthread_equal($0.thread, pthread_self()) != 0 })
-        }
-    }
-}
-
-private func runRunLoopThread(_ info: UnsafeMutableRawPointer?) -> UnsafeMutableRawPointer? {
-    Unmanaged<RunLoopThread>.fromOpaque(info!).takeRetainedValue().main()
-    return nil
-}
-
-/// Sets the calling thread's name, of which the system keeps 15 bytes.
-private func setThreadName(_ name: String) {
-    // The declaration is not in the part of the C library that Swift sees.
-    typealias Function = @convention(c) (pthread_t, UnsafePointer<CChar>) -> CInt
-    guard let found = dlsym(nil, "pthread_setname_np") else { return }
-    var short = name
-    while short.utf8.count > 15 { short.removeLast() }
-    _ = short.withCString { unsafeBitCast(found, to: Function.self)(pthread_self(), $0) }
 }

@@ -95,6 +95,28 @@ import Glibc
         #expect(trace.all == ["cancelled"])
     }
 
+    @Test("A thread that is cancelled before its start ends as soon as it is started: S-THREAD-4; what waits for one not started returns")
+    func cancelledBefore() async throws {
+        let thread = RunLoopThread()
+        await thread.finish()
+        #expect(!thread.isEnding && !thread.isFinished)
+        thread.cancel()
+        try thread.start()
+        await thread.finish()
+        #expect(thread.isFinished && thread.isCancelled && !thread.isExecuting)
+    }
+
+    @Test("A stop that comes before the thread has come to its body is not lost")
+    func stopAtOnce() throws {
+        for _ in 0..<200 {
+            let thread = RunLoopThread()
+            try thread.start()
+            thread.stop()
+            thread.join()
+            #expect(thread.isFinished && !thread.isCancelled)
+        }
+    }
+
     @Test("A body takes the place of the runs, sees the cancellation, and has a dictionary of its own")
     func body() throws {
         let seen = Promise<Bool>()
