@@ -90,6 +90,9 @@ extension RunLoop {
             _ = RLRetain(RLTypeRef(reference))
         }
 
+        /// Takes over a reference that a function of the C library gave.
+        init(taking reference: RLSourceRef) { self.reference = reference }
+
         deinit { RLRelease(RLTypeRef(reference)) }
 
         /// The source as the C functions take it; valid as long as this object is.

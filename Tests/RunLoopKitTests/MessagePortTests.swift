@@ -1,6 +1,12 @@
 import RunLoopKit
 import Testing
 
+#if canImport(Glibc)
+import Glibc
+#elseif canImport(Musl)
+import Musl
+#endif
+
 private final class Receiver: PortDelegate {
     private let body: (PortMessage) -> Void
 
@@ -144,5 +150,111 @@ private func uniqueName() -> String { "RunLoopKitTests.\(UInt64.random(in: .min 
             return withExtendedLifetime(receiver) { same }
         }
         #expect(same)
+    }
+
+    @Test("A request from another thread gets its answer, also none and a long one: S-MSG-13, S-MSG-14, S-MSG-16, S-MSG-17, S-MSG-30")
+    func requests() {
+        let name = uniqueName()
+        let long = (0..<300_000).map { UInt8(truncatingIfNeeded: $0 &* 31) }
+        let ready = Promise<RunLoop>()
+        let server = TestThread { () -> [String] in
+            let trace = Trace()
+            let port = MessagePort()
+            port.setRequestHandler { port, request in
+                trace.add("\(request.msgid) \(request.bytes.count)")
+                switch request.msgid {
+                case 1: return request.bytes.map { $0 + 1 }
+                case 2: return nil
+                case 3: return long
+                default:
+                    port.invalidate()
+                    return []
+                }
+            }
+            RunLoop.current.add(port, forMode: .default)
+            #expect(MessagePortNameServer.sharedInstance().registerPort(port, name: name))
+            ready.fulfil(RunLoop.current)
+            RunLoop.current.run()
+            return trace.all
+        }
+        _ = ready.value
+        let remote = MessagePortNameServer.sharedInstance().port(forName: name) as! MessagePort
+        let answers = onNewThread { () -> [String] in
+            let isWhole = (try? remote.request(long, msgid: 3)) == long
+            return ["\(try! remote.request([1, 2], msgid: 1))", "\(try! remote.request(msgid: 2))", "\(isWhole)"]
+        }
+        #expect(answers == ["[2, 3]", "[]", "true"])
+        try? remote.post([1], msgid: 4)
+        #expect(server.join() == ["3 300000", "1 2", "2 0", "4 1"])
+        ready.forget()
+    }
+
+    @Test("Sender and receiver may be one thread; descriptors travel with the message: S-MSG-27, S-MSG-25, S-MSG-24")
+    func descriptors() {
+        let trace = onNewThread { () -> [String] in
+            let trace = Trace()
+            let mode = RunLoop.Mode("requests")
+            let pipe = Pipe()
+            let port = MessagePort()
+            let kept = Promise<MessagePort.Request.Box>()
+            port.setRequestHandler { _, request in
+                let taken = request.takeDescriptors()
+                trace.add("\(request.msgid) \(taken.count) \(request.takeDescriptors().count)")
+                kept.fulfil(MessagePort.Request.Box(request))
+                for descriptor in taken {
+                    #expect(fcntl(descriptor, F_GETFD) == FD_CLOEXEC)
+                    #expect(write(descriptor, "x", 1) == 1)
+                    close(descriptor)
+                }
+                return [UInt8(taken.count)]
+            }
+            RunLoop.current.add(port, forMode: mode)
+            trace.add("\(try! port.request(descriptors: [pipe.writeEnd, pipe.writeEnd], mode: mode))")
+            trace.add("read \(pipe.read(10))")
+            try! port.post(msgid: 9, descriptors: [pipe.writeEnd])
+            RunLoop.current.run(mode: mode, before: .distantFuture)
+            // After the handler there is nothing to take.
+            trace.add("\(kept.value.request.takeDescriptors().count)")
+            port.setRequestHandler(nil)
+            port.invalidate()
+            return trace.all
+        }
+        #expect(trace == ["0 2 0", "[2]", "read 2", "9 1 0", "0"])
+    }
+
+    @Test("Who gets no answer is told why: S-MSG-21, S-MSG-22, S-MSG-28, S-MSG-29")
+    func unanswered() {
+        let codes = onNewThread { () -> [MessagePort.RequestError?] in
+            func error(_ body: () throws(MessagePort.RequestError) -> Void) -> MessagePort.RequestError? {
+                do throws(MessagePort.RequestError) { try body() } catch { return error }
+                return nil
+            }
+            var codes: [MessagePort.RequestError?] = []
+            let mode = RunLoop.Mode("requests")
+            let port = MessagePort()
+            // Nobody serves it: the mode that runs does not have the port.
+            codes.append(error { () throws(MessagePort.RequestError) in
+                _ = try port.request(replyTimeout: .milliseconds(5), mode: mode)
+            })
+            codes.append(error { () throws(MessagePort.RequestError) in try port.post(descriptors: [-1]) })
+            port.setRequestHandler { port, _ in
+                port.invalidate()
+                return []
+            }
+            RunLoop.current.add(port, forMode: mode)
+            codes.append(error { () throws(MessagePort.RequestError) in _ = try port.request(mode: mode) })
+            codes.append(error { () throws(MessagePort.RequestError) in _ = try port.request(mode: mode) })
+            return codes
+        }
+        #expect(codes == [.receiveTimeout, .transportError, .becameInvalid, .isInvalid])
+    }
+}
+
+extension MessagePort.Request {
+    /// Carries a request to where it must not be used any more.
+    // Sendable: it does not leave the thread.
+    fileprivate final class Box: @unchecked Sendable {
+        let request: MessagePort.Request
+        init(_ request: MessagePort.Request) { self.request = request }
     }
 }

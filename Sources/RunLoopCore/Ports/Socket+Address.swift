@@ -56,10 +56,10 @@ extension UnsafeMutablePointer where Pointee == Socket {
         var result = SocketResult.success
         if error == EINPROGRESS || error == EALREADY {
             if waits && !rl_is_nonblocking(descriptor) {
-                result = finishConnect(descriptor, until: Clock.never)  // A signal ended the call, not the connect.
+                result = finishConnect(descriptor, until: Clock.never, &error)  // A signal ended the call, not the connect.
             } else if !waits && !(timeout < 0) {
                 let seconds = timeout < Clock.longestInterval ? timeout : Clock.longestInterval
-                result = finishConnect(descriptor, until: Clock.now() + Clock.nanoseconds(seconds))
+                result = finishConnect(descriptor, until: Clock.now() + Clock.nanoseconds(seconds), &error)
             }
         } else if error != 0 {
             result = .error
@@ -67,16 +67,25 @@ extension UnsafeMutablePointer where Pointee == Socket {
         if mode >= 0 { rl_restore_mode(descriptor, mode) }
         // Before there was a connect to wait for, the registration may have been set aside.
         tellSource()
+        // What was called since may have changed it.
+        if result == .error { rl_set_errno(error) }
         return result
     }
 
-    private func finishConnect(_ descriptor: Int32, until end: Int64) -> SocketResult {
+    /// Waits for a connect that goes on; `error` says why it failed.
+    private func finishConnect(_ descriptor: Int32, until end: Int64, _ error: inout Int32) -> SocketResult {
         while true {
             let now = Clock.now()
             let ready = rl_wait_writable(descriptor, end == Clock.never ? -1 : Swift.max(0, (end - now + 999_999) / 1_000_000))
-            if ready > 0 { return rl_socket_error(descriptor) == 0 ? .success : .error }
+            if ready > 0 {
+                error = rl_socket_error(descriptor)
+                return error == 0 ? .success : .error
+            }
             // Interrupted, or too long a time for one call: each turn waits for what is left.
-            if ready < 0 && rl_errno() != EINTR { return .error }
+            if ready < 0 && rl_errno() != EINTR {
+                error = rl_errno()
+                return .error
+            }
             if end != Clock.never && Clock.now() >= end { return .timeout }
         }
     }

@@ -11,13 +11,18 @@ internal import CRunLoop
 /// when the one it sends to is gone. An answer goes to the `sendPort` of a received message, which is another
 /// message port too: a port that is sent as the one to answer to gets a name of its own if it has none.
 ///
+/// ``request(_:msgid:descriptors:sendTimeout:replyTimeout:mode:)`` sends bytes and descriptors to whoever has set a
+/// ``setRequestHandler(_:)``, or to C code, and waits for the answer.
+///
 /// - Threads: all members may be used from any thread; the delegate is called on the loop's.
 /// - Foundation: `NSMessagePort`. CF: `CFMessagePortRef`, which ``getRLMessagePort()`` gives in its `RL` form.
 public final class MessagePort: Port, @unchecked Sendable {
     // Sendable: the reference is constant, its functions may be called from any thread, and the rest is locked.
-    private let reference: RLMessagePortRef
+    let reference: RLMessagePortRef
     /// Set by who posts the notification, so that it is posted once.
     private let isAnnounced = Locked(false)
+    /// Who answers in place of the delegate.
+    let requestHandler = Locked<(@Sendable (MessagePort, Request) -> [UInt8]?)?>(nil)
 
     /// The objects that stand for remote ports, by address.
     private static let remotes = Locked<[UInt: WeakPort]>([:])
@@ -147,15 +152,19 @@ public final class MessagePort: Port, @unchecked Sendable {
         guard let components = PortComponent.list(components), let bytes = encoded(components, receivePort) else {
             return false
         }
-        let isRemote = RLMessagePortIsRemote(reference)
         // One sends to a port of one's own by its name, as everybody does.
-        guard let target = isRemote ? self : name.flatMap({ MessagePort.remote(named: $0) }) else { return false }
+        guard let target else { return false }
         let seconds = max((limitDate - .now).inSeconds, 0)
         let result = bytes.withUnsafeBytes { buffer in
             RLMessagePortSendRequest(
                 target.reference, Int32(truncatingIfNeeded: msgID), buffer.baseAddress, buffer.count, seconds, 0, nil, nil)
         }
         return result == CInt(kRLMessagePortSuccess)
+    }
+
+    /// The port that sends to this one; nil for one that cannot have a name.
+    var target: MessagePort? {
+        RLMessagePortIsRemote(reference) ? self : name.flatMap { MessagePort.remote(named: $0) }
     }
 
     private func encoded(_ components: [PortComponent], _ receivePort: Port?) -> [UInt8]? {
@@ -265,6 +274,7 @@ private func receiveMessage(
     _ reference: RLMessagePortRef, _ msgid: Int32, _ data: RLDataRef, _ info: UnsafeMutableRawPointer?
 ) -> RLDataRef? {
     guard let info, let port = MessagePortInfo.unretained(info).port else { return nil }
+    if let answer = port.answer(reference, msgid, data) { return answer }
     let bytes = UnsafeRawBufferPointer(start: RLDataGetBytePtr(data), count: RLDataGetLength(data))
     port.deliver(MessagePort.decoded(msgid: msgid, bytes))
     return nil

@@ -79,12 +79,17 @@ enum SignalHub {
             state.lists[signal] = others + [subscriber]
             return true
         }
-        // A program may have been started with the signal blocked, as worker threads of libdispatch start them.
+        unblock(signal)
+        return isAdded
+    }
+
+    /// Unblocks the signal on this thread: a program may have been started with it blocked, as worker threads of
+    /// libdispatch are.
+    static func unblock(_ signal: CInt) {
         var set = sigset_t()
         sigemptyset(&set)
         sigaddset(&set, signal)
         pthread_sigmask(SIG_UNBLOCK, &set, nil)
-        return isAdded
     }
 
     /// The source is not touched any more when this returns. With the last one what the program had set comes back.

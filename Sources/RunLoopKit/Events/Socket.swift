@@ -1,0 +1,423 @@
+#if InstalledLibrary
+internal import CRunLoopInstalled
+#else
+internal import CRunLoop
+#endif
+
+#if canImport(Glibc)
+internal import Glibc
+#elseif canImport(Musl)
+internal import Musl
+#endif
+
+extension RunLoop {
+    /// Listens, connects, receives and sends, and calls a closure for what happens.
+    ///
+    /// A socket has up to three callback types, chosen when it is made: one of ``CallBackTypes/read``,
+    /// ``CallBackTypes/accept`` and ``CallBackTypes/data``, together with ``CallBackTypes/connect`` and
+    /// ``CallBackTypes/write`` or without. When a loop first has it all of them are enabled (S-SOCK-19). While the closure
+    /// runs for one, that one is off; afterwards it is on again if ``flags`` say so, as they do at first for the types
+    /// that read (S-SOCK-4).
+    ///
+    /// ```swift
+    /// let address = RunLoop.Socket.Address.ipv4("127.0.0.1", port: 8080)!
+    /// let listener = try RunLoop.Socket(listeningAt: address) { _, event in
+    ///     if case .accepted(let descriptor, let peer) = event { serve(descriptor, peer) }
+    /// }
+    /// RunLoop.current.add(listener, forMode: .default)
+    /// ```
+    ///
+    /// A socket lives until ``invalidate()``, also when nobody holds it (S-SOCK-8), and that closes its descriptor unless
+    /// the flags say otherwise (S-SOCK-10). Its closure is kept until then; it is given the socket and does not capture it.
+    ///
+    /// - Threads: all members may be used from any thread; the closure is called on the loop's.
+    /// - Foundation: none; ``SocketPort`` sends messages. CF: `CFSocketRef`, which ``getRLSocket()`` gives in its `RL` form.
+    // Sendable: the only stored property is a constant reference to an object of the C library, whose
+    // functions may be called from any thread (S-THR-1) and which this object keeps alive.
+    public final class Socket: @unchecked Sendable {
+        /// What a socket calls its closure for.
+        public struct CallBackTypes: OptionSet, Hashable, Sendable {
+            /// The bits of `RLSocketCallBackType`.
+            public let rawValue: UInt
+
+            /// A set of those bits; others are dropped (S-SOCK-1).
+            public init(rawValue: UInt) { self.rawValue = rawValue }
+
+            /// There is something to read, or the end; the closure reads it (S-SOCK-23).
+            public static let read = CallBackTypes(rawValue: 1)
+            /// The loop takes each connection and hands its descriptor over (S-SOCK-28).
+            public static let accept = CallBackTypes(rawValue: 2)
+            /// The loop reads, and hands over chunks or datagrams (S-SOCK-25).
+            public static let data = CallBackTypes(rawValue: 3)
+            /// A connect has ended, well or not; once in the life of a socket (S-SOCK-30).
+            public static let connect = CallBackTypes(rawValue: 4)
+            /// There is room to write; once, then again after ``enableCallBacks(_:)`` (S-SOCK-29).
+            public static let write = CallBackTypes(rawValue: 8)
+        }
+
+        /// How a socket goes on after its closure and at its end.
+        public struct Flags: OptionSet, Hashable, Sendable {
+            /// The bits of `RLSocketFlag`.
+            public let rawValue: UInt
+
+            /// A set of those bits.
+            public init(rawValue: UInt) { self.rawValue = rawValue }
+
+            /// Reading is on again after the closure was called for it.
+            public static let automaticallyReenablesRead = Flags(rawValue: 1)
+            /// Accepting is on again after the closure was called for it.
+            public static let automaticallyReenablesAccept = Flags(rawValue: 2)
+            /// Data are read again after the closure was called for them.
+            public static let automaticallyReenablesData = Flags(rawValue: 3)
+            /// Writing is on again after the closure was called for it.
+            public static let automaticallyReenablesWrite = Flags(rawValue: 8)
+            /// The error of a connect is left for the program to ask for (S-SOCK-30, S-SOCK-37).
+            public static let leavesErrors = Flags(rawValue: 64)
+            /// ``RunLoop/Socket/invalidate()`` closes the descriptor.
+            public static let closesOnInvalidate = Flags(rawValue: 128)
+        }
+
+        /// What happened.
+        public enum Event: Hashable, Sendable {
+            /// There is something to read, or the end of it.
+            case readable
+            /// A connection was taken. The descriptor is the closure's to close; it is close-on-exec.
+            case accepted(CInt, from: Address)
+            /// A chunk of a stream, of length 0 at its end, after which the socket is invalid (S-SOCK-26); or a datagram
+            /// with its sender. The address is nil where there is none.
+            case data([UInt8], from: Address?)
+            /// A connect has succeeded, or failed with this error.
+            case connected(SystemError?)
+            /// There is room to write.
+            case writable
+        }
+
+        /// What a socket carries.
+        public enum Kind: Hashable, Sendable {
+            /// A stream of bytes between two ends.
+            case stream
+            /// Datagrams, each for itself.
+            case datagram
+
+            fileprivate var type: CInt {
+                switch self {
+                case .stream: CInt(SOCK_STREAM.rawValue)
+                case .datagram: CInt(SOCK_DGRAM.rawValue)
+                }
+            }
+        }
+
+        /// The socket of the C library. This object owns one reference to it.
+        let reference: RLSocketRef
+
+        /// Makes a socket without an address, and a descriptor for it.
+        ///
+        /// - Parameters:
+        ///   - family: such as `AF_INET` or `AF_UNIX`.
+        ///   - kind: what it carries.
+        ///   - callBackTypes: what to call the closure for.
+        ///   - perform: called on the loop's thread with the socket and what happened. It may do everything with the
+        ///     socket and the loop.
+        /// - Throws: what the system says if there is no socket to be had.
+        /// - Threads: any.
+        /// - CF: `CFSocketCreate`.
+        public init(
+            family: CInt, kind: Kind = .stream, callBackTypes: CallBackTypes,
+            perform: @escaping @Sendable (Socket, Event) -> Void
+        ) throws(SystemError) {
+            let made = SocketClosure(perform).makeSocket { context in
+                RLSocketCreate(family, kind.type, 0, callBackTypes.rawValue, reportSocketEvent, context)
+            }
+            guard let made else { throw .last }
+            reference = made
+        }
+
+        /// Makes a socket of a descriptor, which need not be one of a socket for reading and writing (S-SOCK-50).
+        ///
+        /// A process has one socket for one descriptor: if there is one already this object stands for that, with the
+        /// types and the closure that it has (S-SOCK-2).
+        ///
+        /// - Parameters:
+        ///   - descriptor: is closed by ``invalidate()`` unless ``flags`` say otherwise. -1 gives an invalid socket.
+        ///   - callBackTypes: what to call the closure for.
+        ///   - perform: called on the loop's thread with the socket and what happened.
+        /// - Threads: any.
+        /// - CF: `CFSocketCreateWithNative`.
+        public init(
+            descriptor: CInt, callBackTypes: CallBackTypes, perform: @escaping @Sendable (Socket, Event) -> Void
+        ) {
+            let made = SocketClosure(perform).makeSocket { context in
+                RLSocketCreateWithNative(descriptor, callBackTypes.rawValue, reportSocketEvent, context)
+            }
+            guard let made else { fatalError("RunLoopKit: no memory for a socket") }
+            reference = made
+        }
+
+        /// Makes a socket that listens at an address, or, for datagrams, receives there.
+        ///
+        /// - Parameters:
+        ///   - address: with port 0 the system chooses one, which ``address`` tells.
+        ///   - kind: what it carries.
+        ///   - callBackTypes: what to call the closure for; nil takes connections of a stream and reads datagrams.
+        ///   - reusesAddress: whether the address may be taken while connections of an earlier socket linger there.
+        ///   - perform: called on the loop's thread with the socket and what happened.
+        /// - Throws: what the system says if the address cannot be had.
+        /// - Threads: any.
+        /// - CF: `CFSocketCreateWithSocketSignature`.
+        public convenience init(
+            listeningAt address: Address, kind: Kind = .stream, callBackTypes: CallBackTypes? = nil,
+            reusesAddress: Bool = false, perform: @escaping @Sendable (Socket, Event) -> Void
+        ) throws(SystemError) {
+            try self.init(
+                family: address.family, kind: kind, callBackTypes: callBackTypes ?? (kind == .stream ? .accept : .data),
+                perform: perform)
+            if reusesAddress, let descriptor = nativeDescriptor {
+                var yes: CInt = 1
+                setsockopt(descriptor, SOL_SOCKET, SO_REUSEADDR, &yes, socklen_t(MemoryLayout<CInt>.size))
+            }
+            do throws(SystemError) { try setAddress(address) } catch {
+                invalidate()
+                throw error
+            }
+        }
+
+        /// Makes a socket that connects to an address, at once or in the background.
+        ///
+        /// - Parameters:
+        ///   - address: of the other end.
+        ///   - kind: what it carries.
+        ///   - callBackTypes: what to call the closure for.
+        ///   - timeout: see ``connect(to:timeout:)``.
+        ///   - perform: called on the loop's thread with the socket and what happened.
+        /// - Throws: what the system says if there is no connection to be had; `ETIMEDOUT` after the time.
+        /// - Threads: any; the call may block if it is given a time.
+        /// - CF: `CFSocketCreateConnectedToSocketSignature`.
+        public convenience init(
+            connectingTo address: Address, kind: Kind = .stream, callBackTypes: CallBackTypes = [.data, .connect],
+            timeout: Duration? = nil, perform: @escaping @Sendable (Socket, Event) -> Void
+        ) throws(SystemError) {
+            try self.init(family: address.family, kind: kind, callBackTypes: callBackTypes, perform: perform)
+            do throws(SystemError) { try connect(to: address, timeout: timeout) } catch {
+                invalidate()
+                throw error
+            }
+        }
+
+        /// Stands for a socket that C code hands over, an `RLSocketRef`, and retains it.
+        public init(wrapping reference: OpaquePointer) {
+            self.reference = reference
+            _ = RLRetain(RLTypeRef(reference))
+        }
+
+        deinit { RLRelease(RLTypeRef(reference)) }
+
+        /// The socket as the C functions take it; valid as long as this object is.
+        public func getRLSocket() -> OpaquePointer { reference }
+    }
+}
+
+// MARK: - Operations
+
+extension RunLoop.Socket {
+    /// Takes an address and, if sockets of this kind do, listens there with a backlog of 256 (S-SOCK-38).
+    ///
+    /// - Parameter address: where.
+    /// - Throws: what the system says; an invalid socket and one that has an address are refused (S-SOCK-39).
+    /// - Threads: any.
+    /// - CF: `CFSocketSetAddress`.
+    public func setAddress(_ address: Address) throws(RunLoop.SystemError) {
+        guard isValid else { throw RunLoop.SystemError(code: EBADF) }
+        errno = 0
+        let result = address.bytes.withUnsafeBytes { RLSocketSetAddress(reference, $0.baseAddress, $0.count) }
+        try check(result)
+    }
+
+    /// Connects, at once or in the background.
+    ///
+    /// - Parameters:
+    ///   - address: of the other end.
+    ///   - timeout: how long to wait for the connection; nil only begins it, and ``CallBackTypes/connect`` tells how it
+    ///     ended (S-SOCK-43).
+    /// - Throws: what the system says; `ETIMEDOUT` after the time (S-SOCK-41).
+    /// - Threads: any; the call may block if it is given a time.
+    /// - CF: `CFSocketConnectToAddress`.
+    public func connect(to address: Address, timeout: Duration? = nil) throws(RunLoop.SystemError) {
+        guard isValid else { throw RunLoop.SystemError(code: EBADF) }
+        // Zero would mean no limit to the C function.
+        let seconds = timeout.map { max($0.inSeconds, .leastNormalMagnitude) } ?? -1
+        errno = 0
+        let result = address.bytes.withUnsafeBytes { RLSocketConnectToAddress(reference, $0.baseAddress, $0.count, seconds) }
+        try check(result)
+    }
+
+    /// Sends bytes with one system call; never raises `SIGPIPE` (S-SOCK-47).
+    ///
+    /// As long as the descriptor blocks, as it does at first, all bytes are taken or the call fails. Of one that was made
+    /// non-blocking, or within a time limit, a stream may take a part of them, and which is not told (S-SOCK-45): write to
+    /// ``nativeDescriptor`` then.
+    ///
+    /// - Parameters:
+    ///   - bytes: what to send. An empty datagram is one too (S-SOCK-46).
+    ///   - address: where to, for datagrams of a socket that is not connected.
+    ///   - timeout: how long to wait for room; nil for no limit.
+    /// - Throws: what the system says; `EAGAIN` after the time.
+    /// - Threads: any; the call may block.
+    /// - CF: `CFSocketSendData`.
+    public func send(
+        _ bytes: [UInt8], to address: Address? = nil, timeout: Duration? = nil
+    ) throws(RunLoop.SystemError) {
+        guard isValid else { throw RunLoop.SystemError(code: EBADF) }
+        let seconds = timeout.map { max($0.inSeconds, .leastNormalMagnitude) } ?? 0
+        let destination = address?.bytes ?? []
+        errno = 0
+        let result = bytes.withUnsafeBytes { bytes in
+            destination.withUnsafeBytes { destination in
+                RLSocketSendData(
+                    reference, destination.isEmpty ? nil : destination.baseAddress, destination.count, bytes.baseAddress,
+                    bytes.count, seconds)
+            }
+        }
+        try check(result)
+    }
+
+    private func check(_ result: RLSocketError) throws(RunLoop.SystemError) {
+        let error = RunLoop.SystemError.last
+        if result == .success { return }
+        if result == .timeout { throw RunLoop.SystemError(code: ETIMEDOUT) }
+        throw error.code == 0 ? RunLoop.SystemError(code: EINVAL) : error
+    }
+
+    /// Switches callbacks on; what is ready already is told in the next pass (S-SOCK-36).
+    ///
+    /// Nothing happens before a loop has the socket, which enables all of them (S-SOCK-35).
+    ///
+    /// - Parameter types: those that the socket does not have are ignored.
+    /// - Threads: any; a loop that waits takes notice.
+    /// - CF: `CFSocketEnableCallBacks`.
+    public func enableCallBacks(_ types: CallBackTypes) { RLSocketEnableCallBacks(reference, types.rawValue) }
+
+    /// Switches callbacks off; nothing that arrives is lost by it (S-SOCK-36).
+    ///
+    /// - Parameter types: those that the socket does not have are ignored.
+    /// - Threads: any; a closure that runs on another thread is not waited for.
+    /// - CF: `CFSocketDisableCallBacks`.
+    public func disableCallBacks(_ types: CallBackTypes) { RLSocketDisableCallBacks(reference, types.rawValue) }
+
+    /// How the socket goes on after its closure and at its end; a change counts from the end of the next call on (S-SOCK-5).
+    ///
+    /// CF: `CFSocketGetSocketFlags`, `CFSocketSetSocketFlags`.
+    public var flags: Flags {
+        get { Flags(rawValue: RLSocketGetSocketFlags(reference)) }
+        set { RLSocketSetSocketFlags(reference, newValue.rawValue) }
+    }
+
+    /// Whether the socket is of use; it looks at the descriptor (S-SOCK-13). CF: `CFSocketIsValid`.
+    public var isValid: Bool { RLSocketIsValid(reference) }
+
+    /// Ends the socket for good: no call begins any more, and the descriptor is closed if ``flags`` say so (S-SOCK-9,
+    /// S-SOCK-10); again: nothing.
+    ///
+    /// - Threads: any; a closure that runs on another thread is not waited for.
+    /// - CF: `CFSocketInvalidate`.
+    public func invalidate() { RLSocketInvalidate(reference) }
+
+    /// The number of the descriptor; nil for an invalid socket (S-SOCK-11). CF: `CFSocketGetNative`.
+    public var nativeDescriptor: CInt? {
+        let number = RLSocketGetNative(reference)
+        return number < 0 ? nil : number
+    }
+
+    /// The address on this side, as it was when it was first asked for (S-SOCK-48). CF: `CFSocketCopyAddress`.
+    public var address: Address? { Address(taking: RLSocketCopyAddress(reference)) }
+
+    /// The address of the other end, nil if there is none. CF: `CFSocketCopyPeerAddress`.
+    public var peerAddress: Address? { Address(taking: RLSocketCopyPeerAddress(reference)) }
+
+    /// The source by which loops have the socket, the same each time unless it was invalidated (S-SOCK-15).
+    ///
+    /// ``RunLoop/add(_:forMode:)-(RunLoop.Socket,_)`` adds it.
+    ///
+    /// - Parameter order: the order of the source, if it is made by this call.
+    /// - Returns: nil for an invalid socket.
+    /// - Threads: any.
+    /// - CF: `CFSocketCreateRunLoopSource`.
+    public func makeRunLoopSource(order: Int = 0) -> RunLoop.Source? {
+        RLSocketCreateRunLoopSource(reference, order).map { RunLoop.Source(taking: $0) }
+    }
+}
+
+extension RunLoop {
+    /// Adds a socket to a mode; one that is there already stays there once.
+    ///
+    /// - Parameters:
+    ///   - socket: the socket. An invalid one is not added.
+    ///   - mode: the mode; ``Mode/common`` stands for the common modes.
+    /// - Threads: any.
+    /// - CF: `CFRunLoopAddSource` with the socket's source.
+    public func add(_ socket: Socket, forMode mode: Mode) {
+        if let source = socket.makeRunLoopSource() { add(source, forMode: mode) }
+    }
+
+    /// Removes a socket from a mode; what arrives waits.
+    ///
+    /// - Parameters:
+    ///   - socket: the socket.
+    ///   - mode: the mode.
+    /// - Threads: any.
+    /// - CF: `CFRunLoopRemoveSource` with the socket's source.
+    public func remove(_ socket: Socket, forMode mode: Mode) {
+        if let source = socket.makeRunLoopSource() { remove(source, forMode: mode) }
+    }
+}
+
+extension RunLoop.Socket: Hashable, CustomStringConvertible {
+    /// Two objects are equal when they stand for the same socket.
+    public static func == (one: RunLoop.Socket, other: RunLoop.Socket) -> Bool { one.reference == other.reference }
+
+    /// Feeds the identity of the socket to `hasher`.
+    public func hash(into hasher: inout Hasher) { hasher.combine(reference) }
+
+    /// What the C library says of the socket, for debugging; the form may change.
+    public var description: String { describe(RLTypeRef(reference)) }
+}
+
+/// What the C library's socket holds on to. It does not know the Swift object, which the call-out makes anew.
+// Sendable: the only property is constant and Sendable; the base class has none.
+private final class SocketClosure: ContextInfo, @unchecked Sendable {
+    let perform: @Sendable (RunLoop.Socket, RunLoop.Socket.Event) -> Void
+
+    init(_ perform: @escaping @Sendable (RunLoop.Socket, RunLoop.Socket.Event) -> Void) { self.perform = perform }
+
+    /// Calls `make` with a context that has this object.
+    func makeSocket(_ make: (UnsafePointer<RLSocketContext>) -> RLSocketRef?) -> RLSocketRef? {
+        var context = RLSocketContext(
+            version: 0, info: Unmanaged.passUnretained(self).toOpaque(), retain: retainInfo, release: releaseInfo,
+            copyDescription: nil)
+        return make(&context)
+    }
+}
+
+private func reportSocketEvent(
+    _ reference: RLSocketRef?, _ type: RLSocketCallBackType, _ address: RLDataRef?, _ data: UnsafeRawPointer?,
+    _ info: UnsafeMutableRawPointer?
+) {
+    let closure = SocketClosure.unretained(info!)
+    let event: RunLoop.Socket.Event
+    switch type {
+    case .acceptCallBack:
+        event = .accepted(data!.load(as: CInt.self), from: RunLoop.Socket.Address(address) ?? .unknown)
+    case .dataCallBack:
+        event = .data(bytes(of: OpaquePointer(data)), from: RunLoop.Socket.Address(address))
+    case .connectCallBack:
+        event = .connected(data.map { RunLoop.SystemError(code: $0.load(as: Int32.self)) })
+    case .writeCallBack: event = .writable
+    default: event = .readable
+    }
+    closure.perform(RunLoop.Socket(wrapping: reference!), event)
+}
+
+/// A copy of the bytes; none for nil.
+func bytes(of data: RLDataRef?) -> [UInt8] {
+    let count = RLDataGetLength(data)
+    return count == 0 ? [] : [UInt8](UnsafeRawBufferPointer(start: RLDataGetBytePtr(data), count: count))
+}

@@ -1,0 +1,351 @@
+#if InstalledLibrary
+internal import CRunLoopInstalled
+#else
+internal import CRunLoop
+#endif
+
+// Sources for what the kernel tells: signals, the end of processes, changes of files, clocks; and for events of the
+// program's own. The kernel is asked from the initializer on; what happens before a loop has the source is reported then,
+// and what happens several times before it is reported counts once (S-KEV-1). Like other sources they keep their closure
+// for as long as they live (S-KEV-10).
+
+extension RunLoop.Source {
+    /// How a source of kernel events reports.
+    public struct EventOptions: OptionSet, Hashable, Sendable {
+        /// The bits of `RLKernelEventFlags`.
+        public let rawValue: UInt32
+
+        /// A set of those bits.
+        public init(rawValue: UInt32) { self.rawValue = rawValue }
+
+        /// Made switched off, until ``RunLoop/Source/setReportsEnabled(_:)``.
+        public static let disabled = EventOptions(rawValue: 0x0008)
+        /// Invalid after its first report.
+        public static let oneShot = EventOptions(rawValue: 0x0010)
+        /// Switched off by each report, before its closure is called.
+        public static let disabledByReport = EventOptions(rawValue: 0x0080)
+    }
+
+    /// What happens to files.
+    public struct FileChanges: OptionSet, Hashable, Sendable {
+        /// The bits of `RLKernelNotes` for files.
+        public let rawValue: UInt32
+
+        /// A set of those bits.
+        public init(rawValue: UInt32) { self.rawValue = rawValue }
+
+        /// The last name of the file was removed; of a path, its name was.
+        public static let deleted = FileChanges(rawValue: 0x0001)
+        /// Contents were written or cut; of a folder, its list of names.
+        public static let written = FileChanges(rawValue: 0x0002)
+        /// The file grew.
+        public static let extended = FileChanges(rawValue: 0x0004)
+        /// Mode, owner, times or the like were changed.
+        public static let attributes = FileChanges(rawValue: 0x0008)
+        /// The number of its names changed.
+        public static let linked = FileChanges(rawValue: 0x0010)
+        /// It was renamed.
+        public static let renamed = FileChanges(rawValue: 0x0020)
+        /// Its file system was unmounted.
+        public static let revoked = FileChanges(rawValue: 0x0040)
+        /// Somebody who could write it closed it.
+        public static let closedAfterWriting = FileChanges(rawValue: 0x0200)
+        /// The path names another file now, or one at last; for paths only.
+        public static let replaced = FileChanges(rawValue: 0x10000)
+    }
+
+    /// How a process ended.
+    public enum ProcessEnd: Hashable, Sendable {
+        /// It exited with this code.
+        case exited(CInt)
+        /// A signal ended it.
+        case signalled(CInt)
+        /// It is no child of this process, or somebody else has waited for it.
+        case unknown
+    }
+
+    /// By which clock a kernel timer counts.
+    public enum EventClock: Hashable, Sendable {
+        /// The clock of ``Timer``, which stands still while the system is suspended.
+        case uptime
+        /// Counts also while the system is suspended.
+        case boot
+    }
+
+    /// Makes a source that reports a signal of the process (S-KEV-2).
+    ///
+    /// While there is a valid one the signal does not do what it does by default, and a handler that the program had
+    /// installed is called as well (S-KEV-3). The signal is unblocked on the calling thread, as by
+    /// ``RunLoop/signals(_:forMode:)``, which asynchronous code has in its place.
+    ///
+    /// - Parameters:
+    ///   - signal: such as `SIGHUP`.
+    ///   - options: how to report.
+    ///   - perform: called on the loop's thread with the source and how often the signal came since the last report.
+    /// - Throws: what the system says; `EINVAL` for a signal that cannot be handled (S-KEV-9).
+    /// - Threads: any.
+    /// - CF: none. libdispatch: `DispatchSource.makeSignalSource`.
+    public convenience init(
+        onSignal signal: CInt, options: EventOptions = [],
+        perform: @escaping @Sendable (RunLoop.Source, Int) -> Void
+    ) throws(RunLoop.SystemError) {
+        try self.init(
+            kernelEvent(.signal, ident: signal, options: options)
+        ) { source, event in perform(source, Int(event.data)) }
+        SignalHub.unblock(signal)
+    }
+
+    /// Makes a source that reports the end of a process, once (S-KEV-4).
+    ///
+    /// - Parameters:
+    ///   - process: its id. No other process that gets the number later is ever meant.
+    ///   - reaps: whether the library waits for a child, so that the program need not.
+    ///   - options: how to report.
+    ///   - perform: called on the loop's thread with the source and how the process ended.
+    /// - Throws: what the system says; `ESRCH` if there is no such process.
+    /// - Threads: any.
+    /// - CF: none. libdispatch: `DispatchSource.makeProcessSource`.
+    public convenience init(
+        onExitOf process: CInt, reaps: Bool = false, options: EventOptions = [],
+        perform: @escaping @Sendable (RunLoop.Source, ProcessEnd) -> Void
+    ) throws(RunLoop.SystemError) {
+        let notes = RLKernelNotes.exit.rawValue | (reaps ? RLKernelNotes.reap.rawValue : 0)
+        try self.init(
+            kernelEvent(.process, ident: process, options: options, notes: notes)
+        ) { source, event in
+            let status = CInt(truncatingIfNeeded: event.data)
+            let end: ProcessEnd =
+                event.fflags & RLKernelNotes.exitStatus.rawValue == 0 ? .unknown
+                : status & 0x7F == 0 ? .exited(status >> 8 & 0xFF) : .signalled(status & 0x7F)
+            perform(source, end)
+        }
+    }
+
+    /// Makes a source that reports changes of an open file, whatever it is called later (S-KEV-13).
+    ///
+    /// - Parameters:
+    ///   - descriptor: of the file; it may be closed once the source is made.
+    ///   - changes: which of them to report.
+    ///   - options: how to report.
+    ///   - perform: called on the loop's thread with the source and what happened since the last report.
+    /// - Throws: what the system says.
+    /// - Threads: any.
+    /// - CF: none. libdispatch: `DispatchSource.makeFileSystemObjectSource`.
+    public convenience init(
+        watchingFile descriptor: CInt, for changes: FileChanges, options: EventOptions = [],
+        perform: @escaping @Sendable (RunLoop.Source, FileChanges) -> Void
+    ) throws(RunLoop.SystemError) {
+        // A negative number stays one that no descriptor has.
+        try self.init(
+            kernelEvent(.vnode, ident: descriptor, options: options, notes: changes.rawValue)
+        ) { source, event in perform(source, FileChanges(rawValue: event.fflags)) }
+    }
+
+    /// Makes a source that reports changes of the file that has a name, also when another file takes its place (S-KEV-14).
+    ///
+    /// - Parameters:
+    ///   - path: of the file, which may be missing; its folder may not.
+    ///   - changes: which of them to report; ``FileChanges/replaced`` tells of another file.
+    ///   - options: how to report.
+    ///   - perform: called on the loop's thread with the source and what happened since the last report.
+    /// - Throws: what the system says; `ENOENT` if there is no such folder.
+    /// - Threads: any.
+    /// - CF: none.
+    public convenience init(
+        watchingPath path: String, for changes: FileChanges, options: EventOptions = [],
+        perform: @escaping @Sendable (RunLoop.Source, FileChanges) -> Void
+    ) throws(RunLoop.SystemError) {
+        try self.init(
+            kernelEvent(.vnode, options: options, notes: changes.rawValue), path: path
+        ) { source, event in perform(source, FileChanges(rawValue: event.fflags)) }
+    }
+
+    /// Makes a source that reports that time has passed, by a timer of the kernel's (S-KEV-5).
+    ///
+    /// A ``Timer`` is cheaper; this one is a source, so it ends runs that return after one, and it can count while
+    /// the system is suspended.
+    ///
+    /// - Parameters:
+    ///   - interval: until the first report and between reports; positive.
+    ///   - clock: by which clock.
+    ///   - options: how to report.
+    ///   - perform: called on the loop's thread with the source and the number of intervals since the last report.
+    /// - Throws: what the system says; `EINVAL` for an interval that is not positive.
+    /// - Threads: any.
+    /// - CF: none. libdispatch: `DispatchSource.makeTimerSource`.
+    public convenience init(
+        every interval: Duration, by clock: EventClock = .uptime, options: EventOptions = [],
+        perform: @escaping @Sendable (RunLoop.Source, Int) -> Void
+    ) throws(RunLoop.SystemError) {
+        let notes = RLKernelNotes.nanoseconds.rawValue | (clock == .boot ? RLKernelNotes.boot.rawValue : 0)
+        try self.init(
+            kernelEvent(.timer, options: options, notes: notes, data: interval.inNanoseconds)
+        ) { source, event in perform(source, Int(event.data)) }
+    }
+
+    /// Makes a source that reports, once, that the wall clock shows a time; it moves with that clock (S-KEV-5).
+    ///
+    /// - Parameters:
+    ///   - time: since the beginning of 1970, UTC. One that is past is reported at once.
+    ///   - options: how to report.
+    ///   - perform: called on the loop's thread with the source.
+    /// - Throws: what the system says.
+    /// - Threads: any.
+    /// - CF: none. libdispatch: `DispatchSource.makeTimerSource` with a wall deadline.
+    public convenience init(
+        whenWallClockShows time: Duration, options: EventOptions = [],
+        perform: @escaping @Sendable (RunLoop.Source) -> Void
+    ) throws(RunLoop.SystemError) {
+        let notes = RLKernelNotes.nanoseconds.rawValue | RLKernelNotes.absolute.rawValue
+        try self.init(
+            kernelEvent(.timer, options: options, notes: notes, data: time.inNanoseconds)
+        ) { source, _ in perform(source) }
+    }
+
+    /// Makes a source that reports that somebody set the wall clock (S-KEV-6).
+    ///
+    /// - Parameters:
+    ///   - options: how to report.
+    ///   - perform: called on the loop's thread with the source.
+    /// - Returns: a source that is in no loop yet.
+    /// - Throws: what the system says.
+    /// - Threads: any.
+    /// - CF: none.
+    public static func whenClockIsSet(
+        options: EventOptions = [], perform: @escaping @Sendable (RunLoop.Source) -> Void
+    ) throws(RunLoop.SystemError) -> RunLoop.Source {
+        try RunLoop.Source(
+            kernelEvent(.timer, options: options, notes: RLKernelNotes.clockSet.rawValue)
+        ) { source, _ in perform(source) }
+    }
+
+    /// Makes a source that reports when ``trigger(bits:combining:data:)`` was called (S-KEV-7).
+    ///
+    /// Unlike ``signal()`` a trigger wakes the loop, and carries bits and a number.
+    ///
+    /// - Parameters:
+    ///   - options: how to report.
+    ///   - perform: called on the loop's thread with the source, the bits that have come together since the last report,
+    ///     and the number of the last trigger.
+    /// - Returns: a source that is in no loop yet.
+    /// - Throws: what the system says.
+    /// - Threads: any.
+    /// - CF: none. libdispatch: `DispatchSource.makeUserDataOrSource` and its like.
+    public static func whenTriggered(
+        options: EventOptions = [],
+        perform: @escaping @Sendable (RunLoop.Source, _ bits: UInt32, _ data: Int64) -> Void
+    ) throws(RunLoop.SystemError) -> RunLoop.Source {
+        try RunLoop.Source(kernelEvent(.user, options: options)) { source, event in
+            perform(source, event.fflags & RLKernelNotes.userMask.rawValue, event.data)
+        }
+    }
+
+    /// What a trigger does with the bits that are there.
+    public enum TriggerCombination: Hashable, Sendable {
+        /// Leaves them as they are.
+        case keep
+        /// Keeps those that it has too.
+        case and
+        /// Adds its own.
+        case or
+        /// Takes its own in their place.
+        case replace
+
+        fileprivate var note: UInt32 {
+            switch self {
+            case .keep: 0
+            case .and: RLKernelNotes.and.rawValue
+            case .or: RLKernelNotes.or.rawValue
+            case .replace: RLKernelNotes.copy.rawValue
+            }
+        }
+    }
+
+    /// Makes a source that waits for triggers report, and wakes its loop; other sources are left alone (S-KEV-7, S-KEV-12).
+    ///
+    /// - Parameters:
+    ///   - bits: 24 bits of the program's own.
+    ///   - combining: what to do with the bits of earlier triggers that were not reported yet.
+    ///   - data: handed to the report; the last one's counts.
+    /// - Threads: any. The C function `RLKernelEventSourceTrigger` may even be called by a signal handler.
+    public func trigger(bits: UInt32 = 0, combining: TriggerCombination = .or, data: Int64 = 0) {
+        let flags = RLKernelNotes.trigger.rawValue | combining.note | (bits & RLKernelNotes.userMask.rawValue)
+        RLKernelEventSourceTrigger(reference, flags, data)
+    }
+
+    /// Switches the reports of a source of kernel events on or off; what happens meanwhile is reported afterwards
+    /// (S-KEV-8). Other sources are left alone.
+    ///
+    /// - Parameter isEnabled: whether to report.
+    /// - Threads: any; a report that is under way is not taken back.
+    public func setReportsEnabled(_ isEnabled: Bool) { RLKernelEventSourceSetEnabled(reference, isEnabled) }
+
+    /// Whether this is a source of kernel events that reports; nil for other sources.
+    ///
+    /// - Threads: any.
+    public var areReportsEnabled: Bool? {
+        var event = RLKernelEvent()
+        guard RLKernelEventSourceGetEvent(reference, &event) else { return nil }
+        return event.flags & EventOptions.disabled.rawValue == 0
+    }
+
+    private convenience init(
+        _ event: RLKernelEvent, path: String? = nil,
+        perform: @escaping @Sendable (RunLoop.Source, borrowing RLKernelEvent) -> Void
+    ) throws(RunLoop.SystemError) {
+        let closure = KernelEventClosure(perform)
+        var event = event
+        var context = RLKernelEventContext(
+            version: 0, info: Unmanaged.passUnretained(closure).toOpaque(), retain: retainInfo, release: releaseInfo,
+            copyDescription: nil)
+        var error = RunLoop.SystemError(code: 0)
+        func make() -> RLSourceRef? {
+            let made = RLKernelEventSourceCreate(&event, reportKernelEvent, &context)
+            error = .last
+            return made
+        }
+        let made: RLSourceRef?
+        if let path {
+            made = path.withCString {
+                event.path = $0
+                return make()
+            }
+        } else {
+            made = make()
+        }
+        guard let made else { throw error }
+        self.init(taking: made)
+    }
+}
+
+/// An event to wait for.
+private func kernelEvent(
+    _ filter: RLKernelFilter, ident: CInt = 0, options: RunLoop.Source.EventOptions, notes: UInt32 = 0, data: Int64 = 0
+) -> RLKernelEvent {
+    RLKernelEvent(
+        ident: UInt(bitPattern: Int(ident)), filter: filter, flags: options.rawValue, fflags: notes, data: data, path: nil)
+}
+
+/// What the C library's source holds on to.
+// Sendable: the only property is constant and Sendable; the base class has none.
+private final class KernelEventClosure: ContextInfo, @unchecked Sendable {
+    let perform: @Sendable (RunLoop.Source, borrowing RLKernelEvent) -> Void
+
+    init(_ perform: @escaping @Sendable (RunLoop.Source, borrowing RLKernelEvent) -> Void) { self.perform = perform }
+}
+
+private func reportKernelEvent(
+    _ reference: RLSourceRef?, _ event: UnsafePointer<RLKernelEvent>, _ info: UnsafeMutableRawPointer?
+) {
+    KernelEventClosure.unretained(info!).perform(RunLoop.Source(wrapping: reference!), event.pointee)
+}
+
+extension Duration {
+    /// In nanoseconds, the nearest number that can be said.
+    fileprivate var inNanoseconds: Int64 {
+        let (seconds, attoseconds) = components
+        let (product, isTooMuch) = seconds.multipliedReportingOverflow(by: 1_000_000_000)
+        let (sum, isTooMuchNow) = product.addingReportingOverflow(attoseconds / 1_000_000_000)
+        return isTooMuch || isTooMuchNow ? (seconds < 0 ? .min : .max) : sum
+    }
+}

@@ -1,0 +1,73 @@
+import RunLoopKit
+import Testing
+
+#if canImport(Glibc)
+import Glibc
+#elseif canImport(Musl)
+import Musl
+#endif
+
+/// Whether the descriptor can be read, after a wait of so many milliseconds at most; -1 for no limit.
+private func canBeRead(_ descriptor: CInt, _ milliseconds: CInt = 0) -> Bool {
+    var entry = pollfd(fd: descriptor, events: Int16(POLLIN), revents: 0)
+    return poll(&entry, 1, milliseconds) == 1
+}
+
+/// Runs whose waits another loop makes; the other loop is poll(2) here.
+@Suite struct ForeignRunTests {
+    @Test("poll waits for a timer, a descriptor and a stop of the loop: S-FRN-1 to S-FRN-4, S-FRN-6")
+    func hostedByPoll() {
+        let trace = onNewThread { () -> [String] in
+            let trace = Trace()
+            let loop = RunLoop.current
+            let run = try! RunLoop.ForeignRun(mode: .default)
+            #expect(run.isValid && run.descriptor >= 0)
+            // Nothing is in the mode, so nothing is to be waited for.
+            trace.add("\(run.prepare() == nil) \(canBeRead(run.descriptor))")
+            loop.traceActivities(to: trace)
+            let pipe = Pipe()
+            let source = RunLoop.Source(descriptor: pipe.readEnd) { _ in trace.add("source \(pipe.read(1))") }
+            loop.add(source, forMode: .default)
+            pipe.write(1)
+            run.prepare()
+            #expect(canBeRead(run.descriptor, -1))
+            trace.add("\(run.dispatch() == nil)")
+            source.invalidate()
+            loop.add(Timer(timeInterval: .milliseconds(10), repeats: false) { _ in
+                trace.add("timer")
+                loop.stop()
+            }, forMode: .default)
+            var result: RunLoop.RunResult?
+            while result == nil {
+                if let time = run.prepare() { #expect(time <= .milliseconds(10)) }
+                #expect(canBeRead(run.descriptor, -1))
+                result = run.dispatch()
+            }
+            trace.add("\(result!)")
+            run.invalidate()
+            #expect(!run.isValid && run.descriptor == -1)
+            return trace.all.filter { !["BT", "BS", "BW", "AW"].contains($0) }
+        }
+        #expect(trace == ["true false", "E", "source 1", "true", "timer", "X", "stopped"])
+    }
+
+    @Test("A loop has one foreign run at a time; letting go of it ends it: S-FRN-10, S-FRN-12")
+    func one() {
+        let codes = onNewThread { () -> [CInt] in
+            func code(_ mode: RunLoop.Mode) -> CInt {
+                do throws(RunLoop.SystemError) { _ = try RunLoop.ForeignRun(mode: mode) } catch { return error.code }
+                return 0
+            }
+            var codes: [CInt] = []
+            do {
+                let run = try! RunLoop.ForeignRun()
+                codes.append(code(.default))
+                withExtendedLifetime(run) {}
+            }
+            codes.append(code(.default))
+            codes.append(code(.common))
+            return codes
+        }
+        #expect(codes == [EBUSY, 0, EINVAL])
+    }
+}
