@@ -6,9 +6,13 @@
 ///     each      1 byte kind (0 data, 1 port), 4 bytes length, then the data or the port's name
 ///
 /// Numbers are little endian. A message that does not begin so, or does not end where it says, is C code's, and is
-/// one component of data.
+/// one component of data. What comes from a peer is not trusted: nothing is reserved on the word of a number in it, and
+/// there are at most `portLimit` ports, since an object is made for each. This file calls nothing, so that the fuzzer in
+/// Tests/Fuzz runs it alone.
 enum MessageCoding {
     private static let mark = Array("RLKport1".utf8)
+    /// The most ports that a message carries.
+    static let portLimit = 1024
 
     enum Part: Equatable {
         case data([UInt8])
@@ -21,7 +25,9 @@ enum MessageCoding {
         append(UInt16(replyName.count), to: &bytes)
         bytes += replyName
         append(count, to: &bytes)
+        var ports = 0
         for part in parts {
+            if case .port = part { ports += 1 }
             let (kind, content): (UInt8, [UInt8]) =
                 switch part {
                 case .data(let data): (0, data)
@@ -32,7 +38,7 @@ enum MessageCoding {
             append(length, to: &bytes)
             bytes += content
         }
-        return bytes
+        return ports <= portLimit ? bytes : nil
     }
 
     /// Nil if the bytes are no such message.
@@ -44,12 +50,15 @@ enum MessageCoding {
             let count = number(UInt32.self, from: &rest)
         else { return nil }
         var parts: [Part] = []
+        var ports = 0
         // Each part takes some bytes, so that a wrong count ends the loop with them.
         for _ in 0..<count {
             guard let kind = number(UInt8.self, from: &rest), kind <= 1,
                 let length = number(UInt32.self, from: &rest),
                 let content = take(Int(length), from: &rest)
             else { return nil }
+            ports += Int(kind)
+            if ports > portLimit { return nil }
             parts.append(kind == 0 ? .data(Array(content)) : .port(name: Array(content)))
         }
         return rest.isEmpty ? (parts, Array(replyName)) : nil
