@@ -304,4 +304,24 @@ private final class CustomPort: Port, @unchecked Sendable {
         #expect(thread.join() == Array(0..<20))
         ready.forget()
     }
+
+    @Test("A number finds the port that has it, as the same object; another number makes an invalid one: S-PORT-1, S-PORT-3")
+    func byNumber() {
+        let trace = onNewThread { () -> [String] in
+            let trace = Trace()
+            let port = MachPort()
+            let receiver = Receiver { trace.add("\($0.msgid) \($0.components!.count)") }
+            port.setDelegate(receiver)
+            RunLoop.current.add(port, forMode: .default)
+            let found = MachPort(machPort: port.machPort)
+            trace.add("\(found === port) \(MachPort(machPort: port.machPort, options: .deallocateSendRight) === port)")
+            #expect(found.send(before: .now, msgid: 5, components: [[1] as [UInt8], [2] as [UInt8]], from: nil, reserved: 0))
+            RunLoop.current.run(mode: .default, before: .distantFuture)
+            let number = port.machPort
+            port.invalidate()
+            trace.add("\(MachPort(machPort: number).isValid) \(MachPort(machPort: -1).isValid)")
+            return withExtendedLifetime(receiver) { trace.all }
+        }
+        #expect(trace == ["true true", "5 2", "false false"])
+    }
 }

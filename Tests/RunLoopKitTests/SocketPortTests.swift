@@ -157,4 +157,60 @@ private func number(of port: SocketPort) -> UInt16 { UInt16(port.address[2]) << 
         }
         #expect(count == 2)
     }
+
+    @Test("Ports for datagrams: messages and answers, local ones by a path too; what is too long or garbage is not: S-NSP-4, S-NSP-5, S-NSP-17")
+    func datagrams() {
+        let path = "/tmp/runloopkit-\(getpid())-\(UInt32.random(in: .min ... .max))"
+        let local = RunLoop.Socket.Address.unix(path)!.bytes
+        let any = RunLoop.Socket.Address.ipv4(nil, port: 0)!.bytes
+        for (family, address) in [(AF_INET, any), (AF_UNIX, local)] {
+            let trace = onNewThread { () -> [String] in
+                let trace = Trace()
+                let datagram = Int32(SOCK_DGRAM.rawValue)
+                let port = SocketPort(protocolFamily: family, socketType: datagram, protocol: 0, address: address)!
+                let own = SocketPort(
+                    protocolFamily: AF_INET, socketType: datagram, protocol: 0,
+                    address: RunLoop.Socket.Address.ipv4("127.0.0.1", port: 0)!.bytes)!
+                #expect(port.isValid && port.socketType == datagram && port != own)
+                let receiver = Receiver { message in
+                    trace.add("\(message.msgid) \(message.components!)")
+                    let answer = PortMessage(send: message.sendPort, receive: nil, components: nil)
+                    answer.msgid = message.msgid + 1
+                    #expect(answer.send(before: .distantFuture))
+                }
+                port.setDelegate(receiver)
+                let answers = Receiver { trace.add("answer \($0.msgid)") }
+                own.setDelegate(answers)
+                RunLoop.current.add(port, forMode: .default)
+                RunLoop.current.add(own, forMode: .default)
+                var place = port.address
+                // All addresses of the machine are reached by one of them.
+                if family == AF_INET { place.replaceSubrange(4..<8, with: [127, 0, 0, 1]) }
+                let remote = SocketPort(
+                    remoteWithProtocolFamily: family, socketType: datagram, protocol: 0, address: place)
+                let tooLong = [UInt8](repeating: 1, count: 1 << 20)
+                #expect(!remote.send(before: .now, components: [tooLong], from: nil, reserved: 0))
+                // Bytes that are no message are dropped, and what follows is not.
+                let sender = try! RunLoop.Socket(
+                    family: family, kind: .datagram, callBackTypes: [], perform: { _, _ in })
+                try! sender.send([1, 2, 3], to: RunLoop.Socket.Address(bytes: place))
+                try! sender.send([9, 0, 0, 0, 1, 0, 0, 0, 5], to: RunLoop.Socket.Address(bytes: place))
+                for number in [10, 20] {
+                    #expect(remote.send(
+                        before: .distantFuture, msgid: number, components: [[UInt8(number)]], from: own, reserved: 0))
+                    while trace.count < number / 5, RunLoop.current.run(mode: .default, before: .distantFuture) {}
+                }
+                sender.invalidate()
+                port.invalidate()
+                own.invalidate()
+                return withExtendedLifetime((receiver, answers)) { trace.all }
+            }
+            #expect(trace == ["10 [[10]]", "answer 11", "20 [[20]]", "answer 21"])
+        }
+        unlink(path)
+        let packets = Int32(SOCK_SEQPACKET.rawValue)
+        #expect(SocketPort(protocolFamily: AF_UNIX, socketType: packets, protocol: 0, address: local) == nil)
+        let other = SocketPort(remoteWithProtocolFamily: AF_UNIX, socketType: packets, protocol: 0, address: local)
+        #expect(!other.send(before: .now, components: nil, from: nil, reserved: 0))
+    }
 }

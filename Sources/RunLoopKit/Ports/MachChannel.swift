@@ -83,6 +83,19 @@ final class MachChannel: @unchecked Sendable {
         }
     }
 
+    /// The object of the port that has the number; an invalid one if no port has it.
+    static func port(ofNumber number: CInt) -> MachPort {
+        guard let found = RLMachPortCreateWithPort(number, nil, nil, nil) else {
+            let port = MachPort()
+            port.invalidate()
+            return port
+        }
+        defer { RLRelease(RLTypeRef(found)) }
+        let port = object(of: found)
+        // A plain port is Mach-like and of another class: this one shares its channel.
+        return port as? MachPort ?? MachPort(channel: port.machChannel)
+    }
+
     var isValid: Bool { RLMachPortIsValid(reference) }
 
     func invalidate(_ port: Port) {

@@ -11,7 +11,28 @@ internal import CRunLoop
 ///
 /// - Threads: all members may be used from any thread; the delegate is called on the loop's.
 /// - Foundation: `NSMachPort`. CF: `CFMachPortRef`, which ``getRLMachPort()`` gives in its `RL` form.
-public final class MachPort: Port, @unchecked Sendable {
+public final class MachPort: Port, MachPortNumbered, @unchecked Sendable {
+    /// What happens to the rights of a port; there are none here, so they say nothing.
+    ///
+    /// Foundation: `NSMachPort.Options`.
+    public struct Options: OptionSet, Hashable, Sendable {
+        /// The bits of Foundation's options.
+        public let rawValue: UInt
+
+        /// A set of those bits.
+        public init(rawValue: UInt) { self.rawValue = rawValue }
+
+        /// The right to send is given back when the port becomes invalid.
+        public static let deallocateSendRight = Options(rawValue: 1 << 0)
+        /// The right to receive is given back when the port becomes invalid.
+        public static let deallocateReceiveRight = Options(rawValue: 1 << 1)
+    }
+
+    /// Makes a port of its own.
+    public override init() { super.init() }
+
+    override init(channel: MachChannel) { super.init(channel: channel) }
+
     /// The port of C code's that a reference names, made if there is none: one object for each port.
     ///
     /// A port that C code made keeps C's receiver, so that a delegate of the object gets nothing.
@@ -34,6 +55,35 @@ public final class MachPort: Port, @unchecked Sendable {
     /// - Parameter limit: the number, 5 at first.
     /// - Foundation: no counterpart.
     public func setQueueLimit(_ limit: Int) { RLMachPortSetQueueLimit(machChannel.reference, limit) }
+}
+
+/// What has a number by which other code of the process finds it.
+///
+/// An initializer of a class always makes a new object; that of a protocol may give the one that is there, as
+/// Foundation's does. ``MachPort`` alone conforms.
+public protocol MachPortNumbered {
+    /// The number: a descriptor that can be read while messages are queued.
+    var machPort: CInt { get }
+}
+
+extension MachPortNumbered where Self == MachPort {
+    /// The port of a number that ``MachPort/machPort`` or `RLMachPortGetPort` gave in this process: the same object for the
+    /// same port, as long as anybody holds it (S-PORT-3).
+    ///
+    /// A port that C code made keeps C's receiver, so that a delegate of the object gets nothing. A number that is no
+    /// port's, and that of an invalid port, make an object that is invalid.
+    ///
+    /// - Parameter machPort: the number.
+    /// - Foundation: `init(machPort:)`.
+    public init(machPort: CInt) { self = MachChannel.port(ofNumber: machPort) }
+
+    /// The port of a number, as ``init(machPort:)`` gives it.
+    ///
+    /// - Parameters:
+    ///   - machPort: the number.
+    ///   - options: say nothing here, where ports have no rights.
+    /// - Foundation: `init(machPort:options:)`.
+    public init(machPort: CInt, options: MachPort.Options) { self = MachChannel.port(ofNumber: machPort) }
 }
 
 /// Gets the messages of a Mach-like port as they travelled.

@@ -63,6 +63,7 @@ struct SocketSignature: Hashable {
 /// The system calls of the socket ports. Descriptors are close-on-exec and never block.
 enum SocketCalls {
     static let stream = Int32(SOCK_STREAM.rawValue)
+    static let datagram = Int32(SOCK_DGRAM.rawValue)
 
     /// -1 if there is none to be had.
     static func make(_ signature: SocketSignature) -> CInt {
@@ -70,10 +71,25 @@ enum SocketCalls {
         return socket(signature.protocolFamily, signature.socketType | flags, signature.protocol)
     }
 
-    static func startListening(_ descriptor: CInt, at address: [UInt8]) -> Bool {
+    static func startListening(_ descriptor: CInt, at signature: SocketSignature) -> Bool {
+        // Two sockets for datagrams that both say so would have the same address.
+        if signature.socketType == datagram { return with(signature.address) { bind(descriptor, $0, $1) } == 0 }
         var yes: CInt = 1
         setsockopt(descriptor, SOL_SOCKET, SO_REUSEADDR, &yes, socklen_t(MemoryLayout<CInt>.size))
-        return with(address) { bind(descriptor, $0, $1) } == 0 && listen(descriptor, SOMAXCONN) == 0
+        return with(signature.address) { bind(descriptor, $0, $1) } == 0 && listen(descriptor, SOMAXCONN) == 0
+    }
+
+    /// The next datagram, whole; nil if there is none.
+    static func readDatagram(_ descriptor: CInt) -> [UInt8]? {
+        // No protocol's datagrams are longer than what the kernel says of this one.
+        let length = recv(descriptor, nil, 0, Int32(MSG_PEEK) | Int32(MSG_TRUNC))
+        guard length >= 0 else { return nil }
+        var count = -1
+        let bytes = [UInt8](unsafeUninitializedCapacity: max(length, 1)) { buffer, initialized in
+            count = recv(descriptor, buffer.baseAddress, buffer.count, 0)
+            initialized = max(count, 0)
+        }
+        return count < 0 ? nil : bytes
     }
 
     static func takeConnection(_ descriptor: CInt) -> CInt {

@@ -37,6 +37,9 @@ final class SocketSender: @unchecked Sendable {
 
     var isValid: Bool { state.withLock { $0.isValid } }
 
+    /// Whether it is for a kind of socket that messages go through.
+    var canSend: Bool { signature.socketType == SocketCalls.stream || signature.socketType == SocketCalls.datagram }
+
     func invalidate() {
         state.withLock { state in
             if state.descriptor >= 0 { SocketCalls.end(state.descriptor) }
@@ -69,6 +72,8 @@ final class SocketSender: @unchecked Sendable {
             }
             guard let bytes = frame(SocketCalls.localAddress(state.descriptor)) else { return false }
             if SocketCalls.write(bytes, to: state.descriptor, until: limit) { return true }
+            // A datagram that is too long takes nothing from the next one.
+            if signature.socketType == SocketCalls.datagram { return false }
             SocketCalls.end(state.descriptor)
             state.descriptor = -1
             return false
@@ -120,14 +125,17 @@ final class SocketListener: @unchecked Sendable {
 
     init(_ signature: SocketSignature) {
         var descriptor = SocketCalls.make(signature)
-        if descriptor >= 0, !SocketCalls.startListening(descriptor, at: signature.address) {
+        if descriptor >= 0, !SocketCalls.startListening(descriptor, at: signature) {
             SocketCalls.end(descriptor)
             descriptor = -1
         }
         address = descriptor >= 0 ? SocketCalls.localAddress(descriptor) : nil
         state = Locked(State(descriptor: descriptor))
         guard descriptor >= 0 else { return }
-        let source = RunLoop.Source(descriptor: descriptor) { [weak self] _ in self?.accept() }
+        let isDatagram = signature.socketType == SocketCalls.datagram
+        let source = RunLoop.Source(descriptor: descriptor) { [weak self] _ in
+            if isDatagram { self?.receiveDatagram() } else { self?.accept() }
+        }
         state.withLock { $0.source = source }
     }
 
@@ -186,6 +194,18 @@ final class SocketListener: @unchecked Sendable {
         }
         guard let (source, places) = added else { return }
         for place in places { place.loop.add(source, forMode: place.mode) }
+    }
+
+    /// A datagram is a whole message; one that is none is dropped, since anybody can send one.
+    private func receiveDatagram() {
+        let frame = state.withLock { state in
+            state.descriptor >= 0 ? SocketCalls.readDatagram(state.descriptor) : nil
+        }
+        guard let frame, frame.count >= SocketFrame.headerLength,
+            Int(number(frame, 0)) == frame.count - SocketFrame.headerLength,
+            let message = SocketFrame.decode(msgid: number(frame, 4), Array(frame[SocketFrame.headerLength...]))
+        else { return }
+        port?.deliver(message)
     }
 
     private enum Outcome {

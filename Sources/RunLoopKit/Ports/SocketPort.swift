@@ -1,8 +1,11 @@
 /// A port that is reached through a socket, also from other machines.
 ///
 /// A local one listens and receives; a remote one connects when it first sends. All remote ports of one address are
-/// equal and share the connection (S-NSP-17). Only stream sockets are supported. Whoever can connect to a local port
-/// can send to it: a program that listens decides from whom it takes what.
+/// equal and share the connection (S-NSP-17). Whoever can connect to a local port can send to it: a program that listens
+/// decides from whom it takes what.
+///
+/// A port for datagrams, by ``init(protocolFamily:socketType:protocol:address:)``, needs no connection: each message is one
+/// datagram, which must not be too long for one, may be lost, and may come from anybody.
 ///
 /// - Threads: all members may be used from any thread; the delegate is called on the loop's.
 /// - Foundation: `SocketPort` (`NSSocketPort`).
@@ -34,14 +37,14 @@ public final class SocketPort: Port, @unchecked Sendable {
     ///
     /// - Parameters:
     ///   - family: such as `AF_INET` or `AF_UNIX`.
-    ///   - type: `SOCK_STREAM`.
+    ///   - type: `SOCK_STREAM` or `SOCK_DGRAM`.
     ///   - protocol: 0 for the usual one.
     ///   - address: a `sockaddr` of the family, as the system has it.
     /// - Returns: nil if the address is taken or cannot be used, or the type is another.
     public convenience init?(
         protocolFamily family: Int32, socketType type: Int32, protocol: Int32, address: some Sequence<UInt8>
     ) {
-        guard type == SocketCalls.stream else { return nil }
+        guard type == SocketCalls.stream || type == SocketCalls.datagram else { return nil }
         self.init(
             listening: SocketSignature(
                 protocolFamily: family, socketType: type, protocol: `protocol`, address: Array(address)))
@@ -64,7 +67,7 @@ public final class SocketPort: Port, @unchecked Sendable {
     ///
     /// - Parameters:
     ///   - family: such as `AF_INET` or `AF_UNIX`.
-    ///   - type: `SOCK_STREAM`; another one makes a port that is never connected.
+    ///   - type: `SOCK_STREAM` or `SOCK_DGRAM`; another one makes a port that nothing can be sent to.
     ///   - protocol: 0 for the usual one.
     ///   - address: a `sockaddr` of the family, as the system has it.
     public convenience init(
@@ -103,7 +106,7 @@ public final class SocketPort: Port, @unchecked Sendable {
 
     /// The family of the address, such as `AF_INET`.
     public var protocolFamily: Int32 { signature.protocolFamily }
-    /// The type of the socket, `SOCK_STREAM`.
+    /// The type of the socket, `SOCK_STREAM` or `SOCK_DGRAM`.
     public var socketType: Int32 { signature.socketType }
     /// The protocol of the socket, 0 for the usual one.
     public var `protocol`: Int32 { signature.protocol }
@@ -186,6 +189,7 @@ public final class SocketPort: Port, @unchecked Sendable {
             // One sends to a port of one's own through a connection, as everybody does.
             target = SocketSender.of(signature.reached(from: SocketSignature.ipv4(0x7F00_0001, port: 0)))
         }
+        guard target.canSend else { return false }
         return target.send(until: limitDate) { local in
             func bytes(_ port: Port) -> [UInt8] { (port as! SocketPort).signature.reached(from: local).bytes }
             let parts = components.map { component -> MessageCoding.Part in
