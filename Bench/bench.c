@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -59,6 +60,14 @@ int bench_idle_descriptor(void) {
     int descriptor = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
     bench_require(descriptor >= 0, "no descriptor");
     return descriptor;
+}
+
+void bench_allow_descriptors(long count) {
+    struct rlimit limit;
+    bench_require(getrlimit(RLIMIT_NOFILE, &limit) == 0, "no limit");
+    if (limit.rlim_cur >= (rlim_t)count + 64) return;
+    limit.rlim_cur = (rlim_t)count + 64;
+    bench_require(setrlimit(RLIMIT_NOFILE, &limit) == 0, "the hard limit of descriptors is too low");
 }
 
 void *bench_allocate(size_t size) {

@@ -35,6 +35,8 @@ int bench_idle_descriptor(void);
 double bench_resident(void);
 double bench_switches(int thread);
 void bench_sleep(long milliseconds);
+/* Lets the process have so many descriptors. */
+void bench_allow_descriptors(long count);
 /* A block, or the end of the program. */
 void *bench_allocate(size_t size);
 

@@ -36,6 +36,12 @@ class Row:
     only: Optional[list] = None
     # One run in place of rounds.
     once: bool = False
+    # The first part of the programs' names.
+    program: str = "bench"
+    # What the second raw program is called in the table.
+    other_raw: str = "wheel"
+    # The row whose figures stand for the others, who have one kind of what this row is about.
+    like: str = ""
     # Runs in a round: more where the machine's own wake-ups scatter most.
     times: int = 1
 
@@ -83,6 +89,12 @@ ROWS = [
 for n in (10, 100, 1000, 10**4, 10**5):
     ROWS.append(Row("idle_%d" % n, "pass, %s idle sources" % size(n), "pass_idle_sources", (n,)))
 ROWS[-1].goal = "≤ 1.1 × with 10"
+for n, active in ((1, 1), (1000, 1), (1000, 100), (10**4, 1), (10**4, 100)):
+    of = "one descriptor" if n == 1 else "%s descriptors, %d active" % (size(n), active)
+    key = "descriptors_%d_%d" % (n, active)
+    ROWS.append(Row(key, "event of " + of, "descriptors", (n, active)))
+    ROWS.append(Row(key + "_v1", "the same, version 1 sources", "descriptors", (n, active, 1), only=["runloop", "full"],
+                    like=key))
 for n in (10, 1000, 10**4, 10**5, 10**6):
     limit = below("libev", 150 if n == 10**6 else None)
     ROWS.append(Row("remove_add_%d" % n, "timer remove + add, %s live" % size(n), "timer_remove_add", (n,),
@@ -103,6 +115,14 @@ for n, tolerance in ((10**4, 0), (10**4, 1000), (10**5, 0), (1000, 1000)):
     ROWS.append(Row("spread_%d_%d" % (n, tolerance),
                     "fire %s one-shots over 50 ms%s, processor time of each" % (size(n), ", 1 ms tolerance" if tolerance else ""),
                     "fire_spread", (n, tolerance), operations=0, goal="≤ 1.1 raw", limit=of_raw(1.1)))
+for length in (0, 4096, 16 << 20):
+    of = "16 MiB, a core each" if length > 4096 else "4 KiB, one core" if length else "no bytes, one core"
+    ROWS.append(Row("request_%d" % length, "request and reply between processes, " + of, "request",
+                    (length, 2 if length > 4096 else 1),
+                    program="request", goal="≤ libuv", limit=below("libuv")))
+for n in (5, 64, 1024):
+    ROWS.append(Row("mach_port_%d" % n, "message to a loop of another thread, queue of %d" % n, "mach_port", (n,),
+                    program="machport", other_raw="lock-free"))
 ROWS += [
     Row("late_50", "lateness of a 1 ms timer, p50", "lateness", (1000,), operations=0, unit="µs",
         goal="≤ 1.05 raw", limit=of_raw(1.05)),
@@ -131,7 +151,7 @@ BY_KEY = {row.key: row for row in ROWS}
 BY_KEY["idle_%d" % 10**5].limit = lambda m: 1.1 * m["of:idle_10"]
 
 # These do a tenth of their operations first.
-WARM = ("post", "pass", "pass_idle_sources", "timer_remove_add", "timer_move", "timer_move_outside", "timer_life")
+WARM = ("post", "pass", "pass_idle_sources", "descriptors", "timer_remove_add", "timer_move", "timer_move_outside", "timer_life", "request")
 
 # System calls per operation: key of the row, what an operation is, fewer and more operations (None: the arguments
 # say it themselves), the goal.
@@ -143,6 +163,8 @@ CALLS = [
     ("pass", "pass", 200, 5200, "0"),
     ("pass_fd", "pass", 200, 5200, ""),
     ("idle_1000", "pass", 200, 1200, "0"),
+    ("descriptors_1000_100", "event", 1000, 6000, ""),
+    ("descriptors_1000_100_v1", "event", 1000, 6000, ""),
     ("remove_add_1000", "remove + add", 1000, 6000, "0"),
     ("move_1000", "reschedule", 1000, 6000, "0"),
     ("move_outside_1000", "reschedule", 1000, 6000, "0"),

@@ -62,6 +62,33 @@ void loop_watch(loop *l, int descriptor) {
     g_source_attach(s, l->context);
 }
 
+struct receiver {
+    GSource glib;
+    function call;
+    void *info;
+};
+
+static gboolean receive(GSource *s, GSourceFunc call, gpointer info) {
+    (void)call;
+    (void)info;
+    struct receiver *r = (struct receiver *)s;
+    r->call(r->info);
+    return G_SOURCE_CONTINUE;
+}
+
+/* Without functions that prepare and check the context looks at the descriptor alone. */
+static GSourceFuncs receiver_functions = {.dispatch = receive};
+
+bool loop_receive(loop *l, int descriptor, function call, void *info, bool other) {
+    if (other) bench_absent();
+    struct receiver *r = (struct receiver *)g_source_new(&receiver_functions, sizeof *r);
+    r->call = call;
+    r->info = info;
+    g_source_add_unix_fd(&r->glib, descriptor, G_IO_IN);
+    g_source_attach(&r->glib, l->context);
+    return false;
+}
+
 static gboolean prepare_observer(GSource *s, gint *timeout) {
     *timeout = -1;
     observe_function(((source *)s)->info);

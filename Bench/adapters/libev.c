@@ -65,6 +65,27 @@ void loop_watch(loop *l, int descriptor) {
     ev_io_start(l->ev, io);
 }
 
+struct receiver {
+    ev_io io;
+    function call;
+};
+
+static void receive(struct ev_loop *ev, ev_io *io, int events) {
+    (void)ev;
+    (void)events;
+    ((struct receiver *)io)->call(io->data);
+}
+
+bool loop_receive(loop *l, int descriptor, function call, void *info, bool other) {
+    if (other) bench_absent();
+    struct receiver *r = bench_allocate(sizeof *r);
+    r->call = call;
+    ev_io_init(&r->io, receive, descriptor, EV_READ);
+    r->io.data = info;
+    ev_io_start(l->ev, &r->io);
+    return false;
+}
+
 static void observe(struct ev_loop *ev, ev_prepare *prepare, int events) {
     (void)ev;
     (void)events;

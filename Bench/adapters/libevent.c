@@ -92,6 +92,29 @@ void loop_watch(loop *l, int descriptor) {
     event_add(event, NULL);
 }
 
+struct receiver {
+    struct event event;
+    function call;
+    void *info;
+};
+
+static void receive(evutil_socket_t descriptor, short what, void *receiver) {
+    (void)descriptor;
+    (void)what;
+    struct receiver *r = receiver;
+    r->call(r->info);
+}
+
+bool loop_receive(loop *l, int descriptor, function call, void *info, bool other) {
+    if (other) bench_absent();
+    struct receiver *r = bench_allocate(sizeof *r);
+    r->call = call;
+    r->info = info;
+    event_assign(&r->event, l->base, descriptor, EV_READ | EV_PERSIST, receive, r);
+    bench_require(event_add(&r->event, NULL) == 0, "no event");
+    return false;
+}
+
 static void observe(evutil_socket_t none, short what, void *info) {
     (void)none;
     (void)what;

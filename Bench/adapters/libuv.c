@@ -62,6 +62,27 @@ void loop_watch(loop *l, int descriptor) {
     uv_poll_start(poll, UV_READABLE, never);
 }
 
+struct receiver {
+    uv_poll_t poll;
+    function call;
+};
+
+static void receive(uv_poll_t *poll, int status, int events) {
+    (void)events;
+    bench_require(status == 0, "a descriptor has an error");
+    ((struct receiver *)poll)->call(poll->data);
+}
+
+bool loop_receive(loop *l, int descriptor, function call, void *info, bool other) {
+    if (other) bench_absent();
+    struct receiver *r = bench_allocate(sizeof *r);
+    r->call = call;
+    r->poll.data = info;
+    bench_require(uv_poll_init(&l->uv, &r->poll, descriptor) == 0, "no handle");
+    uv_poll_start(&r->poll, UV_READABLE, receive);
+    return false;
+}
+
 static void observe(uv_prepare_t *prepare) { observe_function(prepare->data); }
 
 void loop_observe(loop *l, function call, void *info) {

@@ -5,6 +5,7 @@
 #include <runloop/runloop.h>
 
 #ifdef OVER_COREFOUNDATION
+#include <CoreFoundation/CoreFoundation.h>
 const bool timers_are_slow = true;
 #else
 const bool timers_are_slow = false;
@@ -60,6 +61,69 @@ void loop_watch(loop *l, int descriptor) {
     RLSourceRef source = RLSourceCreate(0, (RLSourceContext *)&context);
     RLAddSource(l->rl, source, kRLDefaultMode);
 }
+
+struct receiver {
+    int descriptor;
+    function call;
+    void *info;
+};
+
+#ifdef OVER_COREFOUNDATION
+/* Its file descriptors are not there on Linux, and its version 1 sources are no client's. */
+static void receive(CFSocketRef socket, CFSocketCallBackType type, CFDataRef address,
+                    const void *data, void *info) {
+    (void)socket;
+    (void)type;
+    (void)address;
+    (void)data;
+    struct receiver *r = info;
+    r->call(r->info);
+}
+
+bool loop_receive(loop *l, int descriptor, function call, void *info, bool other) {
+    if (other) bench_absent();
+    struct receiver *r = bench_allocate(sizeof *r);
+    *r = (struct receiver){descriptor, call, info};
+    CFSocketContext context = {.info = r};
+    CFSocketRef s = CFSocketCreateWithNative(NULL, descriptor, kCFSocketReadCallBack, receive,
+                                             &context);
+    bench_require(s != NULL, "no socket");
+    CFRunLoopSourceRef source = CFSocketCreateRunLoopSource(NULL, s, 0);
+    CFRunLoopAddSource((CFRunLoopRef)l->rl, source, kCFRunLoopDefaultMode);
+    return false;
+}
+#else
+static RLPort port_of_receiver(void *info) { return ((struct receiver *)info)->descriptor; }
+
+static void receive_by_source(void *info) {
+    struct receiver *r = info;
+    r->call(r->info);
+}
+
+static void receive(RLFileDescriptorRef file, RLOptionFlags types, void *info) {
+    struct receiver *r = info;
+    r->call(r->info);
+    RLFileDescriptorEnableCallBacks(file, types);
+}
+
+bool loop_receive(loop *l, int descriptor, function call, void *info, bool other) {
+    struct receiver *r = bench_allocate(sizeof *r);
+    *r = (struct receiver){descriptor, call, info};
+    RLSourceRef s;
+    if (other) {
+        RLSourceContext1 context = {.version = 1, .info = r, .getPort = port_of_receiver,
+                                    .perform = receive_by_source};
+        s = RLSourceCreate(0, (RLSourceContext *)&context);
+    } else {
+        RLFileDescriptorContext context = {.info = r};
+        RLFileDescriptorRef file = RLFileDescriptorCreate(descriptor, false, receive, &context);
+        RLFileDescriptorEnableCallBacks(file, kRLFileDescriptorReadCallBack);
+        s = RLFileDescriptorCreateRunLoopSource(file, 0);
+    }
+    RLAddSource(l->rl, s, kRLDefaultMode);
+    return other;
+}
+#endif
 
 static function observe_function;
 

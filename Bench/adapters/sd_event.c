@@ -87,6 +87,28 @@ void loop_watch(loop *l, int descriptor) {
     sd_event_add_io(l->sd, NULL, descriptor, EPOLLIN, never, NULL);
 }
 
+struct receiver {
+    function call;
+    void *info;
+};
+
+static int receive(sd_event_source *io, int descriptor, uint32_t events, void *receiver) {
+    (void)io;
+    (void)descriptor;
+    (void)events;
+    struct receiver *r = receiver;
+    r->call(r->info);
+    return 0;
+}
+
+bool loop_receive(loop *l, int descriptor, function call, void *info, bool other) {
+    if (other) bench_absent();
+    struct receiver *r = bench_allocate(sizeof *r);
+    *r = (struct receiver){call, info};
+    bench_require(sd_event_add_io(l->sd, NULL, descriptor, EPOLLIN, receive, r) >= 0, "no source");
+    return false;
+}
+
 static int observe(sd_event_source *timer, void *info) {
     (void)timer;
     observe_function(info);

@@ -9,6 +9,7 @@ void ping_pong(void);
 void post(void);
 void pass(void);
 void pass_idle_sources(void);
+void descriptors(void);
 void timer_remove_add_inside(void);
 void timer_move_inside(void);
 void timer_move_outside(void);

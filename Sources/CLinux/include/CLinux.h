@@ -168,10 +168,10 @@ static inline int rl_epoll_wait(int epoll, const struct timespec *timeout, uint6
     return count;
 }
 
-/* One event that is there now; cheaper than the above without a time. */
-static inline int rl_epoll_poll(int epoll, uint64_t *token, uint32_t *events) {
+/* One event, waiting for ever or not at all; cheaper than the above without a time. */
+static inline int rl_epoll_plain_wait(int epoll, bool waits, uint64_t *token, uint32_t *events) {
     struct epoll_event event;
-    int count = epoll_wait(epoll, &event, 1, 0);
+    int count = epoll_wait(epoll, &event, 1, waits ? -1 : 0);
     if (count > 0) {
         *token = event.data.u64;
         *events = event.events;

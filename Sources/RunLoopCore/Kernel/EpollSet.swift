@@ -127,13 +127,11 @@ struct EpollSet {
         var token: UInt64 = 0
         var events: UInt32 = 0
         var count: Int32
-        if until == Clock.never {
-            count = rl_epoll_wait(descriptor, nil, &token, &events)
-        } else if let until {
+        if let until, until != Clock.never {
             var timeout = timespec(nanoseconds: until - Clock.now())
             count = rl_epoll_wait(descriptor, &timeout, &token, &events)
         } else {
-            count = rl_epoll_poll(descriptor, &token, &events)
+            count = rl_epoll_plain_wait(descriptor, until != nil, &token, &events)
         }
         // The number was closed, or names something else (S-FD-18).
         if count < 0 && (rl_errno() == EBADF || rl_errno() == EINVAL) { return .ready(token: EpollSet.lostToken, events: 0) }
