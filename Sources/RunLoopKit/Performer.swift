@@ -199,10 +199,10 @@ extension RunLoop {
         _ aSelector: Selector<Target>, target: Target, argument arg: (any Sendable)?
     ) {
         let like = OrderedRequest(aSelector, target, arg, loop: reference)
-        let matching = OrderedRequest.pending.withLock { pending in
-            pending.values.filter { $0.loop == like.loop && $0.isLike(like) }
-        }
-        for request in matching {
+        // Compared without the lock: the equality of the arguments is the client's code. The array keeps the requests, so none
+        // that was performed meanwhile has given its address to another.
+        let pending = OrderedRequest.pending.withLock { Array($0.values) }
+        for request in pending where request.loop == like.loop && request.isLike(like) {
             RLCancelPerformInOrder(
                 reference, address(of: target), performRequest, Unmanaged.passUnretained(request).toOpaque())
         }

@@ -63,6 +63,11 @@ private actor Counter {
     }
 }
 
+/// An actor that names no executor.
+private actor Free {
+    func thread() -> pthread_t { pthread_self() }
+}
+
 /// A run is not for asynchronous code; this is a function that an actor calls without suspending.
 private func runCurrentLoop() { RunLoop.current.run(mode: .default, for: .zero) }
 
@@ -209,6 +214,25 @@ private func threadOf(_ loop: RunLoop) async throws -> pthread_t { try await loo
         }.value
         #expect(trace.all == (0..<count).map { "\($0)" })
         thread.end()
+    }
+
+    @Test("In a task that prefers the loop, actors without an executor of their own run there too, and child tasks; other actors do not")
+    func preference() async throws {
+        let thread = LoopThread()
+        let expected = try await threadOf(thread.loop)
+        let other = LoopThread()
+        let elsewhere = Counter(on: other.loop)
+        let expectedElsewhere = try await threadOf(other.loop)
+        await Task(executorPreference: thread.loop.executor) {
+            let free = Free()
+            #expect(pthread_equal(await free.thread(), expected) != 0)
+            async let child = Free().thread()
+            #expect(pthread_equal(await child, expected) != 0)
+            #expect(pthread_equal(await elsewhere.increment(), expectedElsewhere) != 0)
+            #expect(pthread_equal(pthread_self(), expected) != 0)
+        }.value
+        thread.end()
+        other.end()
     }
 
     @Test("assumeIsolated holds in a task that prefers the loop, and in closures of runs nested in its jobs and in actors' jobs")

@@ -201,4 +201,32 @@ extension Selector<Recorder> {
         #expect(recorder.trace.all == ["b", "other a"])
         #expect(canary.deaths == 1)
     }
+
+    @Test("The equality of an argument may make and cancel ordered requests itself: S-PERF-26")
+    func equalityMakesRequests() {
+        let recorder = Recorder()
+        onNewThread {
+            let loop = RunLoop.current
+            loop.perform(Selector.note, target: recorder, argument: Meddler(recorder), order: 0, modes: [.default])
+            loop.perform(Selector.other, target: recorder, argument: "a", order: 1, modes: [.default])
+            loop.cancelPerform(Selector.note, target: recorder, argument: Meddler(recorder))
+            loop.run(mode: .default, for: .zero)
+        }
+        #expect(recorder.trace.all == ["made"])
+    }
+}
+
+/// An argument whose comparison uses the calling thread's loop.
+private struct Meddler: Hashable, Sendable {
+    private let recorder: Recorder
+
+    init(_ recorder: Recorder) { self.recorder = recorder }
+
+    static func == (one: Meddler, other: Meddler) -> Bool {
+        RunLoop.current.cancelPerform(Selector.other, target: one.recorder, argument: "a")
+        RunLoop.current.perform(Selector.note, target: one.recorder, argument: "made", order: 2, modes: [.default])
+        return true
+    }
+
+    func hash(into hasher: inout Hasher) {}
 }
