@@ -3,7 +3,6 @@ internal import CRunLoopInstalled
 #else
 internal import CRunLoop
 #endif
-internal import Synchronization
 
 #if canImport(Glibc)
 internal import Glibc
@@ -24,7 +23,7 @@ enum LoopRegistry {
     }
 
     /// By address, since a pointer may not cross into the lock's closure.
-    private static let table = Mutex<[UInt: Entry]>([:])
+    private static let table = Locked<[UInt: Entry]>([:])
 
     /// The key under which a thread keeps a reference to its own loop's object.
     private static let key: pthread_key_t = {
