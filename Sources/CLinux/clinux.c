@@ -72,20 +72,62 @@ ssize_t rl_read_nowait(int descriptor, void *bytes, size_t length) {
     return preadv2(descriptor, &part, 1, -1, RWF_NOWAIT);
 }
 
-/* What the program had installed for the signals that the library has taken. */
-static struct sigaction old_actions[65];
+/* The library's handler for a signal has layers. One that the program covered with a handler of its own cannot be taken away,
+ * because that handler may call it: what it is to call itself must stay as it is. So the next time the library takes the signal it
+ * installs another layer, over the program's handler. Only the newest layer tells the library. */
+enum { SIGNAL_LAYERS = 8 };
+
+/* What the program had installed when a layer was. */
+static struct sigaction old_actions[SIGNAL_LAYERS][65];
+/* The newest layer; those below it are covered. After the newest one was covered for good, the number of the next. */
+static int newest_layer[65];
 static rl_signal_function signal_function;
 
-static void on_signal(int signal, siginfo_t *info, void *context) {
+static void on_signal(int layer, int signal, siginfo_t *info, void *context) {
     int saved = errno;
-    signal_function(signal);
+    if (layer == __atomic_load_n(&newest_layer[signal], __ATOMIC_RELAXED)) signal_function(signal);
     errno = saved;
-    const struct sigaction *old = &old_actions[signal];
+    const struct sigaction *old = &old_actions[layer][signal];
     if (old->sa_flags & SA_SIGINFO) {
         old->sa_sigaction(signal, info, context);
     } else if (old->sa_handler != SIG_DFL && old->sa_handler != SIG_IGN) {
         old->sa_handler(signal);
     }
+}
+
+static void on_signal_0(int signal, siginfo_t *info, void *context) { on_signal(0, signal, info, context); }
+static void on_signal_1(int signal, siginfo_t *info, void *context) { on_signal(1, signal, info, context); }
+static void on_signal_2(int signal, siginfo_t *info, void *context) { on_signal(2, signal, info, context); }
+static void on_signal_3(int signal, siginfo_t *info, void *context) { on_signal(3, signal, info, context); }
+static void on_signal_4(int signal, siginfo_t *info, void *context) { on_signal(4, signal, info, context); }
+static void on_signal_5(int signal, siginfo_t *info, void *context) { on_signal(5, signal, info, context); }
+static void on_signal_6(int signal, siginfo_t *info, void *context) { on_signal(6, signal, info, context); }
+static void on_signal_7(int signal, siginfo_t *info, void *context) { on_signal(7, signal, info, context); }
+
+static void (*const layers[SIGNAL_LAYERS])(int, siginfo_t *, void *) = {
+    on_signal_0, on_signal_1, on_signal_2, on_signal_3, on_signal_4, on_signal_5, on_signal_6, on_signal_7,
+};
+
+/* Which layer an action is, -1 for none. */
+static int layer_of(const struct sigaction *action) {
+    if (!(action->sa_flags & SA_SIGINFO)) return -1;
+    for (int layer = 0; layer < SIGNAL_LAYERS; layer++)
+        if (action->sa_sigaction == layers[layer]) return layer;
+    return -1;
+}
+
+static bool is_same_handler(const struct sigaction *one, const struct sigaction *other) {
+    if ((one->sa_flags ^ other->sa_flags) & SA_SIGINFO) return false;
+    return one->sa_flags & SA_SIGINFO ? one->sa_sigaction == other->sa_sigaction : one->sa_handler == other->sa_handler;
+}
+
+/* The layer to install over an action of the program's, which calls none of those from it on. */
+static int layer_over(const struct sigaction *action, int signal) {
+    if (!(action->sa_flags & SA_SIGINFO) && (action->sa_handler == SIG_DFL || action->sa_handler == SIG_IGN)) return 0;
+    int layer = 0;
+    /* A handler that lies below a layer and is installed over it again calls nothing, or it would call itself. */
+    while (layer < newest_layer[signal] && !is_same_handler(action, &old_actions[layer][signal])) layer++;
+    return layer;
 }
 
 int rl_take_signal(int signal, rl_signal_function function) {
@@ -101,8 +143,20 @@ int rl_take_signal(int signal, rl_signal_function function) {
         errno = EINVAL;
         return -1;
     }
+    signal_function = function;
+    int layer = layer_of(&old);
+    if (layer >= 0) {
+        /* It was covered, and is not any more. */
+        __atomic_store_n(&newest_layer[signal], layer, __ATOMIC_RELAXED);
+        return 0;
+    }
+    layer = layer_over(&old, signal);
+    if (layer == SIGNAL_LAYERS) {
+        errno = EBUSY;
+        return -1;
+    }
     struct sigaction ours = {.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_RESTART};
-    ours.sa_sigaction = on_signal;
+    ours.sa_sigaction = layers[layer];
     if (old.sa_flags & SA_SIGINFO || (old.sa_handler != SIG_DFL && old.sa_handler != SIG_IGN)) {
         /* A handler of the program's is called as it asked for. */
         ours.sa_mask = old.sa_mask;
@@ -111,15 +165,20 @@ int rl_take_signal(int signal, rl_signal_function function) {
         /* Who ignores SIGCHLD wants no zombies. */
         ours.sa_flags |= SA_NOCLDWAIT;
     }
-    signal_function = function;
-    old_actions[signal] = old;
+    old_actions[layer][signal] = old;
+    __atomic_store_n(&newest_layer[signal], layer, __ATOMIC_RELAXED);
     return sigaction(signal, &ours, NULL);
 }
 
 void rl_give_back_signal(int signal) {
     struct sigaction now;
-    if (sigaction(signal, NULL, &now) == 0 && now.sa_flags & SA_SIGINFO && now.sa_sigaction == on_signal)
-        sigaction(signal, &old_actions[signal], NULL);
+    if (sigaction(signal, NULL, &now) != 0) return;
+    int layer = layer_of(&now);
+    if (layer >= 0)
+        sigaction(signal, &old_actions[layer][signal], NULL);
+    else
+        layer = newest_layer[signal] + 1;
+    __atomic_store_n(&newest_layer[signal], layer, __ATOMIC_RELAXED);
 }
 
 int rl_open_path_at(int folder, const char *path) { return openat(folder, path, O_PATH | O_CLOEXEC); }

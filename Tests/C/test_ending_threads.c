@@ -81,6 +81,83 @@ RL_TEST(ends_in_a_source, "S-LOOP-7 S-LOOP-8",
     for (int i = 0; i < 2; i++) RLRelease(sources[i].source);
 }
 
+static Probe batch[4] = {{.name = "1"}, {.name = "2"}, {.name = "3"}, {.name = "4"}};
+
+static void *end_in_a_batch(void *ending) {
+    for (int i = 0; i < 4; i++) {
+        batch[i].action = i == *(int *)ending ? end_thread : NULL;
+        probe_source(&batch[i], i);
+        RLAddSource(RLGetCurrent(), batch[i].source, kRLDefaultMode);
+        RLSourceSignal(batch[i].source);
+    }
+    RLRunInMode(kRLDefaultMode, 60, false);
+    return NULL;
+}
+
+RL_TEST(ends_in_the_middle_of_a_batch, "S-LOOP-7 S-LOOP-8 S-SRC-15",
+        "Whichever source of a batch ends the thread, the loop drops its references to all of them "
+        "once") {
+    for (int ending = 0; ending < 4; ending++) {
+        pthread_join(start(end_in_a_batch, &ending), NULL);
+        static const char *performed[] = {"1", "1 2", "1 2 3", "1 2 3 4"};
+        expect_trace(performed[ending]);
+        for (int i = 0; i < 4; i++) {
+            ck_assert_int_eq(RLGetRetainCount(batch[i].source), 1);
+            ck_assert_int_eq(RLSourceIsSignalled(batch[i].source), i > ending);
+            RLRelease(batch[i].source);
+        }
+    }
+}
+
+static Probe ending_port = {.name = "p", .action = end_thread};
+
+static void *end_in_a_port(void *ends) {
+    add_port(&ending_port, ((int *)ends)[0], kRLDefaultMode);
+    RLRetain(ending_port.source);
+    RLRunInMode(kRLDefaultMode, 60, false);
+    return NULL;
+}
+
+RL_TEST(ends_in_a_port, "S-LOOP-7 S-SRC-15",
+        "A version 1 source that ends its thread is left with the client's reference alone") {
+    int ends[2];
+    ck_assert_int_eq(pipe(ends), 0);
+    ck_assert_int_eq(write(ends[1], "x", 1), 1);
+    pthread_join(start(end_in_a_port, ends), NULL);
+    expect_trace("p");
+    ck_assert_int_eq(RLGetRetainCount(ending_port.source), 1);
+    RLRelease(ending_port.source);
+    close(ends[0]);
+    close(ends[1]);
+}
+
+static RLSourceRef triggered;
+
+static void end_in_the_report(RLSourceRef source, const RLKernelEvent *event, void *info) {
+    (void)source, (void)event, (void)info;
+    trace("k");
+    pthread_exit(NULL);
+}
+
+static void *end_in_an_inbox(void *unused) {
+    (void)unused;
+    RLKernelEvent event = {.filter = kRLKernelFilterUser};
+    triggered = RLKernelEventSourceCreate(&event, end_in_the_report, NULL);
+    RLAddSource(RLGetCurrent(), triggered, kRLDefaultMode);
+    RLKernelEventSourceTrigger(triggered, kRLNoteTrigger, 0);
+    RLRunInMode(kRLDefaultMode, 60, false);
+    return NULL;
+}
+
+RL_TEST(ends_in_an_inbox, "S-LOOP-7 S-SRC-15 S-KEV-7",
+        "A source made ready by a call that ends its thread is left with the client's reference "
+        "alone") {
+    pthread_join(start(end_in_an_inbox, NULL), NULL);
+    expect_trace("k");
+    ck_assert_int_eq(RLGetRetainCount(triggered), 1);
+    RLRelease(triggered);
+}
+
 static void *end_in_an_observer(void *probe) {
     probe_observer(probe, kRLBeforeTimers, true, 0);
     RLAddObserver(RLGetCurrent(), ((Probe *)probe)->observer, kRLDefaultMode);

@@ -594,6 +594,33 @@ RL_TEST(the_end_of_its_thread_ends_it, "S-FRN-11 S-LOOP-16",
     ck_assert_int_eq(count_descriptors(), before);
 }
 
+static RLForeignRunRef dropped;
+static Gate is_made, may_go;
+static void make_and_end(LoopThread *self) {
+    (void)self;
+    dropped = RLForeignRunCreate("mine");
+    gate_open(&is_made);
+    gate_wait(&may_go);
+}
+
+RL_TEST(dropped_while_its_thread_ends, "S-FRN-11 S-THR-1",
+        "Another thread may drop the last reference to a run at the moment at which its thread "
+        "ends") {
+    int before = count_descriptors();
+    for (int i = 0; i < 500; i++) {
+        is_made = may_go = (Gate)GATE_INITIALIZER;
+        LoopThread thread;
+        loop_thread_start(&thread, make_and_end, NULL);
+        gate_wait(&is_made);
+        gate_open(&may_go);
+        /* Sooner or later, so that the two meet. */
+        for (int turn = 0; turn < i % 8; turn++) sched_yield();
+        RLRelease(dropped);
+        thread_join(thread.thread);
+    }
+    ck_assert_int_eq(count_descriptors(), before);
+}
+
 RL_TEST(no_descriptors_no_run, "S-FRN-12 S-ARG-10",
         "Whatever number of descriptors is missing, create returns NULL and leaves none open") {
     RLGetCurrent();

@@ -153,6 +153,91 @@ RL_TEST(a_handler_installed_later_stays, "S-KEV-3",
     ck_assert(handler_is(SIGHUP, old_handler));
 }
 
+static struct sigaction below[12];
+static int chained;
+static void call_below(int place, int number, siginfo_t *info, void *context) {
+    chained++;
+    const struct sigaction *action = &below[place];
+    if (action->sa_flags & SA_SIGINFO)
+        action->sa_sigaction(number, info, context);
+    else if (action->sa_handler != SIG_DFL && action->sa_handler != SIG_IGN)
+        action->sa_handler(number);
+}
+#define CHAINING(place)                                                        \
+    static void chain_##place(int number, siginfo_t *info, void *context) {    \
+        call_below(place, number, info, context);                              \
+    }
+CHAINING(0) CHAINING(1) CHAINING(2) CHAINING(3) CHAINING(4) CHAINING(5)
+CHAINING(6) CHAINING(7) CHAINING(8) CHAINING(9)
+static void (*const chain[])(int, siginfo_t *, void *) = {
+    chain_0, chain_1, chain_2, chain_3, chain_4, chain_5, chain_6, chain_7, chain_8, chain_9};
+
+static void cover(int place) {
+    struct sigaction action = {.sa_flags = SA_SIGINFO};
+    action.sa_sigaction = chain[place];
+    sigaction(SIGHUP, &action, &below[place]);
+}
+
+RL_TEST(handlers_that_call_the_librarys, "S-KEV-3 S-KEV-9",
+        "A handler that calls the one it found, which was the library's, is called once for each "
+        "signal however often sources come and go, and so is the source; a limit is an error") {
+    int made = 0;
+    for (int i = 0; i < 10; i++) {
+        Report report = {NULL};
+        RLSourceRef source = make(&report, kRLKernelFilterSignal, SIGHUP, 0, 0, 0);
+        if (!source) {
+            ck_assert_int_eq(errno, EBUSY);
+            break;
+        }
+        made++;
+        RLAddSource(RLGetCurrent(), source, kRLDefaultMode);
+        for (int covered = 0; covered < 2; covered++) {
+            chained = 0;
+            raise(SIGHUP);
+            ck_assert_int_eq(chained, i + covered);
+            RLRunInMode(kRLDefaultMode, 0, true);
+            ck_assert_int_eq(report.total, covered + 1);
+            if (!covered) cover(i);
+        }
+        RLSourceInvalidate(source);
+        RLRelease(source);
+    }
+    ck_assert_int_ge(made, 4);
+    ck_assert_int_lt(made, 10);
+    /* With the program's handlers gone all is as at first. */
+    for (int i = made - 1; i >= 0; i--) sigaction(SIGHUP, &below[i], NULL);
+    for (int i = 0; i < 3; i++) {
+        Report report = {NULL};
+        RLSourceRef source = make(&report, kRLKernelFilterSignal, SIGHUP, 0, 0, 0);
+        RLAddSource(RLGetCurrent(), source, kRLDefaultMode);
+        raise(SIGHUP);
+        RLRunInMode(kRLDefaultMode, 0, true);
+        ck_assert_int_eq(report.total, 1);
+        RLRelease(source);
+        RLSourceInvalidate(source);
+    }
+    struct sigaction now;
+    sigaction(SIGHUP, NULL, &now);
+    ck_assert(!(now.sa_flags & SA_SIGINFO) && now.sa_handler == SIG_DFL);
+}
+
+RL_TEST(a_handler_that_calls_nobody_is_no_layer, "S-KEV-3 S-KEV-9",
+        "A handler that the program installs over and over, without calling what it finds, never "
+        "makes a source fail") {
+    for (int i = 0; i < 50; i++) {
+        Report report = {NULL};
+        RLSourceRef source = make(&report, kRLKernelFilterSignal, SIGHUP, 0, 0, 0);
+        ck_assert_ptr_nonnull(source);
+        RLAddSource(RLGetCurrent(), source, kRLDefaultMode);
+        raise(SIGHUP);
+        RLRunInMode(kRLDefaultMode, 0, true);
+        ck_assert_int_eq(report.total, 1);
+        signal(SIGHUP, old_handler);
+        RLSourceInvalidate(source);
+        RLRelease(source);
+    }
+}
+
 RL_TEST(what_comes_before_the_loop_runs_is_kept, "S-KEV-1 S-SRC-27",
         "A signal between the creation of the source and the run of its mode is reported then") {
     RLSourceRef source = make(&first, kRLKernelFilterSignal, SIGUSR1, 0, 0, 0);

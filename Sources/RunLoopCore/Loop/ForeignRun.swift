@@ -362,20 +362,29 @@ extension UnsafeMutablePointer where Pointee == ForeignRun {
 
 extension UnsafeMutablePointer where Pointee == RunLoop {
     /// Two would take the loop's one wake word from each other.
-    fileprivate var hasForeignRun: Bool { foreignRun != nil }
-
-    private var foreignRun: ForeignRunPointer? {
+    fileprivate var hasForeignRun: Bool {
         process.pointee.registryLock.lockWord()
         defer { process.pointee.registryLock.unlockWord() }
+        return foreignRunLocked { $0.isAlive } != nil
+    }
+
+    /// Its run, retained.
+    private func copyForeignRun() -> ForeignRunPointer? {
+        process.pointee.registryLock.lockWord()
+        defer { process.pointee.registryLock.unlockWord() }
+        return foreignRunLocked { $0.retainIfAlive() }
+    }
+
+    /// A run that another thread is destroying may still be in the list; that thread closes its descriptors.
+    private func foreignRunLocked(where isUsable: (ForeignRunPointer) -> Bool) -> ForeignRunPointer? {
         var run = process.pointee.foreignRuns
-        while let other = run, other.pointee.loop != self { run = other.pointee.nextRun }
+        while let other = run, other.pointee.loop != self || !isUsable(other) { run = other.pointee.nextRun }
         return run
     }
 
     /// The thread ends: nobody can make a wait for it any more.
     func endForeignRuns() {
-        while let run = foreignRun {
-            run.retain()
+        while let run = copyForeignRun() {
             if pointee.asleepOutside == run { leaveSleepOutside() }
             if run.pointee.phase != .idle {
                 pointee.stop.store(StopState.notRunning, ordering: .sequentiallyConsistent)

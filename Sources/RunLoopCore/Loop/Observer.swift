@@ -170,7 +170,7 @@ extension UnsafeMutablePointer where Pointee == Observer {
         guard exchanged else { return original == loop }
         if pointee.state.bitwiseOr(ObserverState.used, ordering: .acquiringAndReleasing).oldValue & ObserverState.used != 0 {
             pointee.state.bitwiseOr(ObserverState.shared, ordering: .sequentiallyConsistent)
-            _ = rl_membarrier()
+            fenceOtherThreads()
         }
         return true
     }
@@ -193,7 +193,7 @@ extension UnsafeMutablePointer where Pointee == Observer {
         } else {
             // From here on a thread that is not in the callback sees that the observer is invalid and does not begin.
             let isForThisThreadOnly = isOnLoopThread && state & ObserverState.shared == 0
-            if state & ObserverState.used != 0 && !isForThisThreadOnly { _ = rl_membarrier() }
+            if state & ObserverState.used != 0 && !isForThisThreadOnly { fenceOtherThreads() }
             releasePendingInfo()
         }
         release()

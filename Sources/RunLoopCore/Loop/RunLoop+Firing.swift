@@ -144,8 +144,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
             unlock()
             owed?.release()
         }
-        for index in 0..<pointee.batches.count { pointee.batches[index].release() }
-        pointee.batches.truncate(to: 0)
+        while pointee.batches.count > 0 { pointee.batches.removeLast()?.release() }
         while pointee.watching.count > 0 {
             let source = pointee.watching[pointee.watching.count - 1]
             if let abandoned = source.functions.abandoned { abandoned(source.pointee.info) }

@@ -3,13 +3,17 @@ import Synchronization
 
 /// `fork` (S-FORK-1): the child goes on with the loop of the thread that forked; other threads' loops do not exist there.
 ///
-/// The prepare handler takes the forking thread's own loop lock and then the process's locks, so that the child gets the
-/// structures they guard whole. Other loops' locks are not taken: their owners do not come along, and nothing in the
+/// The prepare handler takes the forking thread's own loop lock, those of its queues of requests, and then the process's locks, so
+/// that the child gets the structures they guard whole. Other loops' locks are not taken: their owners do not come along, and nothing in the
 /// child uses those loops but to take items out of them, for which their locks are made anew.
 enum Fork {
     static func prepare() {
         MessagePortTable.prepareFork()
-        if let loop = current { loop.lock() }
+        if let loop = current {
+            loop.lock()
+            loop.requests.pointee.lock.lockWord()
+            loop.orderedRequests.pointee.lock.lockWord()
+        }
         process.pointee.registryLock.lockWord()
         process.pointee.logLock.lockWord()
         MachPort.prepareForFork()
@@ -19,13 +23,17 @@ enum Fork {
         MachPort.resumeAfterFork()
         process.pointee.logLock.unlockWord()
         process.pointee.registryLock.unlockWord()
-        if let loop = current { loop.unlock() }
+        if let loop = current {
+            loop.orderedRequests.pointee.lock.unlockWord()
+            loop.requests.pointee.lock.unlockWord()
+            loop.unlock()
+        }
         MessagePortTable.forkedParent()
     }
 
     static func child() {
         process.pointee.forkGeneration.wrappingAdd(1, ordering: .relaxed)
-        process.pointee.canBias.store(rl_membarrier_register() == 0, ordering: .relaxed)
+        registerBarrier()
         process.pointee.logLock.resetInChild()
         process.pointee.registryLock.resetInChild()
         MainQueue.detachInChild()

@@ -69,18 +69,11 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         // Just one: nothing to collect and to sort.
         let source = only.pointee.source
         let performs = takeSignalLocked(of: source)
-        guard performs, let perform = source.functions.perform else {
+        guard performs else {
             unlock(owner: true)
-            return performs
+            return false
         }
-        pointee.performing.push(source)
-        unlock(owner: true)
-        pointee.calledOut = true
-        callOutSource(perform, source.pointee.info)
-        lock(owner: true)
-        let owed = pointee.performing.pop()
-        unlock(owner: true)
-        owed?.release()
+        performAlone(source) { callOutSource($0, $1) }
         return true
     }
 
@@ -115,6 +108,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
                     callOutSource(perform, source.pointee.info)
                 }
             }
+            pointee.batches.forget(index)
             source.release()
         }
         pointee.batches.truncate(to: start)
@@ -172,9 +166,9 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
             unlock()
             return false
         }
-        source.retain()
-        unlock()
         if let handler = source.pointee.callbacks.pointee.functions.watch {
+            source.retain()
+            unlock()
             pointee.calledOut = true
             pointee.watching.push(source)
             let isHandled = handler(source.pointee.info, ready.rawValue)
@@ -183,12 +177,22 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
             return isHandled
         }
         source.pointee.state.bitwiseAnd(~SourceState.flagged, ordering: .acquiringAndReleasing)
-        if let perform = source.functions.perform {
-            pointee.calledOut = true
-            callOutPortSource(perform, source.pointee.info)
-        }
-        source.release()
+        performAlone(source) { callOutPortSource($0, $1) }
         return true
+    }
+
+    /// Performs a source that is in the loop, which keeps it meanwhile. The lock is held at the call, not at the return.
+    @inline(__always)
+    func performAlone(_ source: SourcePointer, _ callOut: (PerformFunction, UnsafeMutableRawPointer?) -> Void) {
+        guard let perform = source.functions.perform else { return unlock(owner: true) }
+        pointee.performing.push(source)
+        unlock(owner: true)
+        pointee.calledOut = true
+        callOut(perform, source.pointee.info)
+        lock(owner: true)
+        let owed = pointee.performing.pop()
+        unlock(owner: true)
+        owed?.release()
     }
 }
 

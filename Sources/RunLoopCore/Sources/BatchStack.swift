@@ -21,6 +21,16 @@ struct BatchStack {
         count += 1
     }
 
+    /// Marks a member whose reference is gone: a callback may end its thread, and then the references of the others are dropped.
+    @inline(__always)
+    func forget(_ index: Int) { UnsafeMutableRawPointer(members! + index).storeBytes(of: 0, as: UInt.self) }
+
+    /// Takes the last member off; its reference, unless that is gone, is now the caller's.
+    mutating func removeLast() -> SourcePointer? {
+        count -= 1
+        return SourcePointer(bitPattern: UnsafeRawPointer(members! + count).load(as: UInt.self))
+    }
+
     mutating func truncate(to newCount: Int) { count = newCount }
 
     mutating func free() {

@@ -91,14 +91,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
             let source = pointee.inboxes.ready.first!.pointee.source
             // If not, another loop took it in between.
             guard takeSignalLocked(of: source) else { continue }
-            pointee.performing.push(source)
-            unlock()
-            pointee.calledOut = true
-            if let perform = source.functions.perform { callOutPortSource(perform, source.pointee.info) }
-            lock()
-            let owed = pointee.performing.pop()
-            unlock()
-            owed?.release()
+            performAlone(source) { callOutPortSource($0, $1) }
             return true
         }
         unlock()

@@ -6,7 +6,7 @@ import Synchronization
 private let loadConstructor: @convention(c) () -> Void = { load() }
 
 private func load() {
-    process.pointee.canBias.store(rl_membarrier_register() == 0, ordering: .relaxed)
+    registerBarrier()
     if pthread_key_create(&process.pointee.threadKey, { RunLoop.threadEnds($0!) }) != 0 {
         trap("RunLoop", "no thread-specific key")
     }

@@ -82,7 +82,7 @@ struct Lock: ~Copyable {
         calm.store(0, ordering: .relaxed)
         guard bias.load(ordering: .relaxed) == 1 else { return }
         bias.store(0, ordering: .sequentiallyConsistent)
-        _ = rl_membarrier()
+        fenceOtherThreads()
         while inside.load(ordering: .acquiring) == 1 {
             inside.futexWait(while: 1)
         }
@@ -116,4 +116,27 @@ struct Lock: ~Copyable {
     func expectOwner() {
         calm.store(Lock.calmLimit, ordering: .relaxed)
     }
+}
+
+/// Finds out whether there is membarrier(2).
+func registerBarrier() {
+    let isThere = rl_membarrier_register() == 0
+    if isThere { process.pointee.couldBias.store(true, ordering: .relaxed) }
+    process.pointee.canBias.store(isThere, ordering: .relaxed)
+}
+
+/// Puts a full fence into the instruction streams of all other threads of the process.
+func fenceOtherThreads() {
+    if rl_membarrier() != 0 { fenceOtherThreadsByWaiting() }
+}
+
+/// The kernel takes no membarrier(2): it never did, or a filter of system calls that came after the load forbids it. In the second
+/// case a thread may be in by its bias: what it has stored leaves its processor's buffer well within this sleep, and no thread gets
+/// a bias any more.
+@inline(never)
+private func fenceOtherThreadsByWaiting() {
+    guard process.pointee.couldBias.load(ordering: .relaxed) else { return }
+    process.pointee.canBias.store(false, ordering: .sequentiallyConsistent)
+    var time = timespec(tv_sec: 0, tv_nsec: 1_000_000)
+    nanosleep(&time, nil)
 }

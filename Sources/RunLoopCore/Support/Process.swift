@@ -16,6 +16,8 @@ struct Process: ~Copyable {
     let lastDueInstant: Atomic<Int64>
     /// Whether membarrier(2) is there, so that locks may be biased.
     let canBias: Atomic<Bool>
+    /// Whether it was there at load or after a fork. Goes to true once.
+    let couldBias: Atomic<Bool>
     /// Bits of `LoggedOnce`: lines that are logged once per process.
     let logged: Atomic<UInt32>
     /// The main thread's loop. Set once under `registryLock`, and anew in the child of `fork`; read without it.
