@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <string.h>
 #include <sys/timerfd.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -156,6 +157,58 @@ RL_TEST(ends_in_an_inbox, "S-LOOP-7 S-SRC-15 S-KEV-7",
     expect_trace("k");
     ck_assert_int_eq(RLGetRetainCount(triggered), 1);
     RLRelease(triggered);
+}
+
+/* Posts are numbers; `ending` is the one that ends the thread, `nesting` one that runs the loop. */
+
+enum { post_count = 200 };
+static int ending, nesting, ran, releases[post_count];
+
+static void count_release(void *info) { releases[(intptr_t)info]++; }
+
+static void run_post(void *info) {
+    int number = (int)(intptr_t)info;
+    ran++;
+    if (number == nesting) {
+        for (int i = 0; i < 3; i++) /* These are for the nested round. */
+            RLPerformFunction(RLGetCurrent(), kRLDefaultMode, run_post,
+                              (void *)(intptr_t)(post_count - 3 + i), count_release);
+        RLRunInMode(kRLDefaultMode, 0, false);
+    }
+    if (number == ending) pthread_exit(NULL);
+}
+
+static void *end_in_a_post(void *unused) {
+    (void)unused;
+    const RLMode both[] = {"other", kRLDefaultMode};
+    for (int i = 0; i < post_count - 3; i++) {
+        if (i % 3 == 2)
+            RLPerformFunctionInModes(RLGetCurrent(), both, 2, run_post, (void *)(intptr_t)i,
+                                     count_release);
+        else
+            RLPerformFunction(RLGetCurrent(), i % 3 ? "other" : kRLDefaultMode, run_post,
+                              (void *)(intptr_t)i, count_release);
+    }
+    RLRunInMode(kRLDefaultMode, 0, false);
+    RLRunInMode("other", 0, false);
+    return NULL;
+}
+
+RL_TEST(ends_in_a_performed_function, "S-BLK-18 S-LOOP-10",
+        "A performed function that ends its thread, also in a nested run or one that waited for its "
+        "mode, is released, and so is whatever was queued, each once") {
+    static const int endings[][2] = {{0, -1}, {3, -1}, {4, -1}, {2, -1}, {195, -1}, {196, -1},
+                                     {199, 3}, {197, 150}, {198, 4}, {-1, 6}};
+    for (size_t i = 0; i < sizeof endings / sizeof *endings; i++) {
+        ending = endings[i][0];
+        nesting = endings[i][1];
+        ran = 0;
+        memset(releases, 0, sizeof releases);
+        pthread_join(start(end_in_a_post, NULL), NULL);
+        ck_assert_int_eq(ran == post_count, ending < 0 && nesting >= 0);
+        for (int post = 0; post < post_count; post++)
+            ck_assert_int_eq(releases[post], post < post_count - 3 || nesting >= 0);
+    }
 }
 
 static void *end_in_an_observer(void *probe) {

@@ -11,23 +11,48 @@ import Testing
         let shared = SharedQueue(ordered ? loop.orderedRequests : loop.requests)
         let thread = CoreThread {
             shared.queue.pointee.lock.lockWord()
-            shared.isInside.store(true, ordering: .sequentiallyConsistent)
-            for _ in 0..<2000 { sched_yield() }
-            shared.isInside.store(false, ordering: .sequentiallyConsistent)
+            shared.hasEntered.store(true, ordering: .sequentiallyConsistent)
+            for _ in 0..<300 { sched_yield() }
+            shared.hasLeft.store(true, ordering: .sequentiallyConsistent)
             shared.queue.pointee.lock.unlockWord()
         }
-        while !shared.isInside.load(ordering: .sequentiallyConsistent) { sched_yield() }
+        while !shared.hasEntered.load(ordering: .sequentiallyConsistent) { sched_yield() }
         Fork.prepare()
-        let isInside = shared.isInside.load(ordering: .sequentiallyConsistent)
+        let hasLeft = shared.hasLeft.load(ordering: .sequentiallyConsistent)
         Fork.parent()
         thread.join()
-        #expect(!isInside)
+        #expect(hasLeft)
+    }
+
+    @Test("A fork in a performed function gives up the posts of that round whose producers do not exist in the child: S-FORK-1")
+    func abandonsClaimsOfTheRound() {
+        CoreThread {
+            let loop = RunLoop.current()
+            let mode = loop.pointee.defaultMode
+            func post(_ perform: @escaping PerformFunction) {
+                _ = loop.post(Post(perform: perform, release: nil, info: loop, modes: PostModes(mode: mode)))
+            }
+            post { info in
+                let loop = info!.assumingMemoryBound(to: RunLoop.self)
+                loop.pointee.posts.abandonClaims()
+                loop.abandonClaimsOfRounds()
+            }
+            // A producer that is between its claim and its post.
+            _ = loop.pointee.posts.word.wrappingAdd(1, ordering: .sequentiallyConsistent)
+            post { info in info!.assumingMemoryBound(to: RunLoop.self).pointee.timerSlack = 4711 }
+            loop.performPosts(in: mode)
+            #expect(loop.pointee.timerSlack == 4711)
+            #expect(loop.pointee.posts.holes.count == 0)
+            let hasNews = loop.pointee.posts.hasNews
+            #expect(!hasNews)
+        }.join()
     }
 }
 
 private final class SharedQueue: @unchecked Sendable {
     let queue: RequestQueuePointer
-    let isInside = Atomic(false)
+    let hasEntered = Atomic(false)
+    let hasLeft = Atomic(false)
 
     init(_ queue: RequestQueuePointer) { self.queue = queue }
 }

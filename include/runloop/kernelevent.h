@@ -176,7 +176,8 @@ typedef void (*RLKernelEventCallBack)(RLSourceRef RL_NULLABLE source, const RLKe
  *     handled. context: copied; NULL: info is NULL.
  * Returns: the source; NULL with errno if the kernel refuses: EINVAL for values that mean nothing
  *     here, ESRCH for no such process, ENOENT for no such folder, EBADF for no such descriptor,
- *     EMFILE or ENFILE for want of descriptors, ENOSPC for want of file watches.
+ *     EMFILE or ENFILE for want of descriptors, ENOSPC for want of file watches, EBUSY for a signal
+ *     over whose handlers the program installed its own eight times.
  * Threads: any. Ownership: the caller's to release; ident stays the caller's.
  * Reentrancy: call-outs too; calls retain. CF: none; kqueue's EV_ADD. Since 0.1.
  */

@@ -123,7 +123,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         pointee.frame = nil
         pointee.currentMode.store(nil, ordering: .releasing)
         pointee.notification = nil
-        pointee.postFloor = 0
+        abandonRounds()
         lock()
         while pointee.firing.count > 0 { finishFiringLocked(pointee.firing.pop()) }
         unlock()

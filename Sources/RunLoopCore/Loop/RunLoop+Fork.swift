@@ -46,6 +46,7 @@ enum Fork {
         ThreadPointer.renewInChild()
         own?.adoptUnfinishedSignals()
         own?.pointee.posts.abandonClaims()
+        own?.abandonClaimsOfRounds()
         own?.requests.resetInChild(isOwn: true)
         own?.orderedRequests.resetInChild(isOwn: true)
         // A loop that was the main one but not of this thread's is gone like the others (S-FORK-1).

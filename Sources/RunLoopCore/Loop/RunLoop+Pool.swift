@@ -91,6 +91,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         pointee.frame = nil
         pointee.asleepOutside = nil
         pointee.postFloor = 0
+        freeRounds()
         pointee.posts.reset()
         unlock()
 

@@ -38,41 +38,60 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     @inline(never)
     private func performRound(in mode: ModePointer) {
         // Nested rounds begin where this one ends, and do not see what waits from before.
-        var position = pointee.posts.cursor
+        let round = beginRound()
+        round.pointee.position = pointee.posts.cursor
         let end = pointee.posts.end()
+        round.pointee.end = end
         pointee.posts.cursor = end
         let outerFloor = pointee.postFloor
         pointee.postFloor = end.sequence
 
-        performWaiting(in: mode, from: outerFloor)
-        fillHoles(in: mode)
-        while let slot = PostQueue.advance(&position, to: end) {
-            switch slot.content {
-            case .post(let post): performOrKeep(post, from: slot, in: mode)
-            case .nothing:
-                slot.addHole(1)
-                pointee.posts.holes.append(slot)
-            case .abandoned: break
+        takeWaiting(into: round, in: mode, from: outerFloor)
+        if !pointee.posts.holes.isEmpty { fillHoles(into: round, in: mode) }
+        if !round.pointee.listed.isEmpty { performListed(of: round) }
+        while let chunk = round.pointee.position.chunk {
+            let limit = chunk == end.chunk ? end.index : Chunk.slotCount
+            var index = round.pointee.position.index
+            while index < limit {
+                let slot = chunk.slot(index)
+                index += 1
+                switch slot.content {
+                case .post(let post):
+                    if post.modes.permits(mode) {
+                        perform(post)
+                        round.pointee.position.index = index
+                        discard(post)
+                        continue
+                    }
+                    keep(post, sequence: slot.sequence)
+                case .nothing:
+                    slot.addHole(1)
+                    pointee.posts.holes.append(slot)
+                case .abandoned: break
+                }
+                round.pointee.position.index = index
             }
+            if chunk == end.chunk { break }
+            // A chunk before the last one has a successor: `word` moved on after it was set.
+            round.pointee.position = PostQueue.Position(chunk: chunk.pointee.next.load(ordering: .acquiring), index: 0)
         }
+        pointee.postRound = round.pointee.outer
         pointee.postFloor = outerFloor
         if outerFloor == 0 { pointee.posts.reclaim() }
     }
 
-    @inline(__always)
-    private func performOrKeep(_ post: Post, from slot: SlotPointer, in mode: ModePointer) {
-        if post.modes.permits(mode) {
-            perform(post)
-        } else if let only = post.modes.single {
-            only.pointee.posts.insert(post, sequence: slot.sequence)
+    /// Keeps a post that is not for the mode of the round.
+    private func keep(_ post: Post, sequence: UInt64) {
+        if let only = post.modes.single {
+            only.pointee.posts.insert(post, sequence: sequence)
         } else {
-            pointee.posts.waiting.insert(post, sequence: slot.sequence)
+            pointee.posts.waiting.insert(post, sequence: sequence)
             pointee.posts.checkedFor = nil
         }
     }
 
     /// Posts whose slots were not ready when a round passed them.
-    private func fillHoles(in mode: ModePointer) {
+    private func fillHoles(into round: PostRoundPointer, in mode: ModePointer) {
         var index = 0
         while index < pointee.posts.holes.count {
             let slot = pointee.posts.holes[index]
@@ -84,14 +103,29 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
                 pointee.posts.holes.remove(at: index)
             case .post(let post):
                 pointee.posts.holes.remove(at: index)
-                performOrKeep(post, from: slot, in: mode)
+                if post.modes.permits(mode) {
+                    round.pointee.listed.insert(post, sequence: slot.sequence)
+                } else {
+                    keep(post, sequence: slot.sequence)
+                }
             }
             slot.addHole(-1)
         }
     }
 
-    /// Performs what waited for this mode: its own list and the eligible ones of the loop's, in the order of posting.
-    private func performWaiting(in mode: ModePointer, from floor: UInt64) {
+    /// Performs the posts of the round's list. The one that is performed stays in it, so that it is found if it ends the thread.
+    private func performListed(of round: PostRoundPointer) {
+        while let node = round.pointee.listed.first {
+            perform(node.pointee.post)
+            _ = round.pointee.listed.removeFirst()
+            let post = node.pointee.post
+            CLinux.free(node)
+            discard(post)
+        }
+    }
+
+    /// Takes what waited for this mode: its own list and the eligible ones of the loop's, in the order of posting.
+    private func takeWaiting(into round: PostRoundPointer, in mode: ModePointer, from floor: UInt64) {
         if mode.pointee.posts.isEmpty && pointee.posts.waiting.isEmpty { return }
         var own = PostList()
         var several = PostList()
@@ -104,10 +138,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         }
         while !own.isEmpty || !several.isEmpty {
             let takesOwn = several.isEmpty || (!own.isEmpty && own.first!.pointee.sequence < several.first!.pointee.sequence)
-            let node = takesOwn ? own.removeFirst() : several.removeFirst()
-            let post = node.pointee.post
-            CLinux.free(node)
-            perform(post)
+            round.pointee.listed.append(takesOwn ? own.removeFirst() : several.removeFirst())
         }
     }
 
@@ -123,7 +154,6 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     private func perform(_ post: Post) {
         pointee.calledOut = true
         callOutPerformed(post.perform, post.info)
-        discard(post)
     }
 
     /// Releases what a post holds, with no lock held (S-BLK-17, S-BLK-18).
@@ -186,6 +216,81 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
             let post = node.pointee.post
             CLinux.free(node)
             discard(post)
+        }
+    }
+}
+
+/// One round: how far it is. Rounds are not frames of the stack, because a performed function may end its thread; the records of
+/// nested ones are kept and used again. Loop's thread only.
+struct PostRound {
+    /// The slot that is performed, or looked at next.
+    var position: PostQueue.Position
+    var end: PostQueue.Position
+    /// What waited from before; it is performed before the slots.
+    var listed: PostList
+    var outer: PostRoundPointer?
+    /// The record for a round nested in this one, which may not be under way.
+    var inner: PostRoundPointer?
+}
+
+typealias PostRoundPointer = UnsafeMutablePointer<PostRound>
+
+extension UnsafeMutablePointer where Pointee == RunLoop {
+    /// Makes the record of a new innermost round the loop's `postRound`.
+    @inline(__always)
+    private func beginRound() -> PostRoundPointer {
+        let outer = pointee.postRound
+        let round = (outer == nil ? pointee.firstPostRound : outer!.pointee.inner) ?? makeRound(in: outer)
+        pointee.postRound = round
+        return round
+    }
+
+    @inline(never)
+    private func makeRound(in outer: PostRoundPointer?) -> PostRoundPointer {
+        let round = makeRecord(PostRound.self)
+        round.pointee.outer = outer
+        if let outer { outer.pointee.inner = round } else { pointee.firstPostRound = round }
+        return round
+    }
+
+    /// The thread ended in a performed function: what is left of the rounds under way goes back, to be dropped when the queue is
+    /// (S-BLK-18). The function that ended it is dropped like the others.
+    func abandonRounds() {
+        pointee.postFloor = 0
+        guard let innermost = pointee.postRound else { return }
+        pointee.postRound = nil
+        var next = pointee.firstPostRound
+        while let round = next {
+            next = round == innermost ? nil : round.pointee.inner
+            while !round.pointee.listed.isEmpty { pointee.posts.waiting.append(round.pointee.listed.removeFirst()) }
+            while let slot = PostQueue.advance(&round.pointee.position, to: round.pointee.end) {
+                switch slot.content {
+                case .post(let post): pointee.posts.waiting.insert(post, sequence: slot.sequence)
+                case .nothing:
+                    slot.addHole(1)
+                    pointee.posts.holes.append(slot)
+                case .abandoned: break
+                }
+            }
+        }
+    }
+
+    /// In the child of `fork`: slots that a round under way has not come to, and whose producers do not exist here.
+    func abandonClaimsOfRounds() {
+        var next = pointee.postRound
+        while let round = next {
+            next = round.pointee.outer
+            var position = round.pointee.position
+            while let slot = PostQueue.advance(&position, to: round.pointee.end) {
+                if !slot.isFilled { slot.abandon() }
+            }
+        }
+    }
+
+    func freeRounds() {
+        while let round = pointee.firstPostRound {
+            pointee.firstPostRound = round.pointee.inner
+            CLinux.free(round)
         }
     }
 }

@@ -64,6 +64,8 @@ extension RunLoop {
         loop.pointee.destructorRuns += 1
         if loop.pointee.destructorRuns == 1 && !loop.pointee.isSuccessor {
             pthread_setspecific(process.pointee.threadKey, loop)
+            // Those destructors may run it, and the frames of what a callback left with `pthread_exit` are gone.
+            loop.abandonCallbacks()
             return
         }
         loop.threadEnded()

@@ -71,6 +71,9 @@ struct RunLoop: ~Copyable {
     /// While a round of posts is under way, the sequence number at which it ends: what was posted before is its own business.
     /// Loop's thread only.
     var postFloor: UInt64
+    /// The innermost round under way, and the record that every outermost one uses. Loop's thread only.
+    var postRound: PostRoundPointer?
+    var firstPostRound: PostRoundPointer?
 
     /// Functions that other threads ask the loop to perform, and ordered ones (section 21).
     var requests: RequestQueue
