@@ -341,3 +341,37 @@ RL_TEST(ends_in_a_kernel_event, "S-LOOP-19 S-KEV-8 S-KEV-10",
         ck_assert_int_eq(event_releases, 1);
     }
 }
+
+/* Threads with a loop */
+
+static int thread_releases;
+static void end_in_body(RLThreadRef thread, void *info) {
+    (void)thread, (void)info;
+    pthread_exit(NULL);
+}
+static void release_thread_info(void *info) {
+    (void)info;
+    thread_releases++;
+}
+static void end_in_request(void *info) {
+    (void)info;
+    pthread_exit(NULL);
+}
+
+RL_TEST(ends_in_a_thread_object, "S-LOOP-19 S-THREAD-3 S-THREAD-6",
+        "A thread whose body, or whose function, ends it is finished, has released its info once, and "
+        "leaves its object to whoever has it") {
+    for (int has_body = 0; has_body < 2; has_body++) {
+        thread_releases = 0;
+        RLThreadRef thread = RLThreadCreate(has_body ? end_in_body : NULL, NULL, release_thread_info);
+        ck_assert(RLThreadStart(thread));
+        if (!has_body) RLPerformOnLoop(RLThreadGetRunLoop(thread), kRLDefaultMode, end_in_request, NULL, NULL, false);
+        ck_assert(RLThreadJoin(thread));
+        ck_assert(RLThreadIsFinished(thread));
+        ck_assert(!RLThreadIsExecuting(thread));
+        ck_assert_int_eq(thread_releases, 1);
+        ck_assert_int_eq(RLGetRetainCount(thread), 1);
+        RLRelease(thread);
+        ck_assert_int_eq(thread_releases, 1);
+    }
+}

@@ -67,7 +67,8 @@ RL_EXPORT void RLThreadSetPriority(RLThreadRef RL_NULLABLE thread, int priority)
 /**
  * Gives the name that was set.
  *
- * Returns: the name, good as long as the caller holds the thread; NULL for none and for NULL.
+ * Returns: the name, good as long as the caller holds the thread and nobody sets another before the
+ * start; NULL for none and for NULL.
  * Threads: any. Reentrancy: call-outs too; calls nothing out.
  * CF: none. Since 0.1.
  */

@@ -20,19 +20,17 @@ public func RLThreadSetName(_ thread: OpaquePointer?, _ name: UnsafePointer<CCha
 
 @_cdecl("RLThreadSetStackSize") @implementation
 public func RLThreadSetStackSize(_ thread: OpaquePointer?, _ stackSize: Int) {
-    guard let thread = object(thread, as: Thread.self, "RLThreadSetStackSize"), thread.isNew else { return }
-    thread.pointee.stackSize = max(stackSize, 0)
+    object(thread, as: Thread.self, "RLThreadSetStackSize")?.setUp { $0.pointee.stackSize = max(stackSize, 0) }
 }
 
 @_cdecl("RLThreadSetPriority") @implementation
 public func RLThreadSetPriority(_ thread: OpaquePointer?, _ priority: Int32) {
-    guard let thread = object(thread, as: Thread.self, "RLThreadSetPriority"), thread.isNew else { return }
-    thread.pointee.priority = max(-20, min(priority, 19))
+    object(thread, as: Thread.self, "RLThreadSetPriority")?.setUp { $0.pointee.priority = max(-20, min(priority, 19)) }
 }
 
 @_cdecl("RLThreadGetName") @implementation
 public func RLThreadGetName(_ thread: OpaquePointer?) -> UnsafePointer<CChar>? {
-    UnsafePointer(object(thread, as: Thread.self, "RLThreadGetName")?.pointee.name)
+    UnsafePointer(object(thread, as: Thread.self, "RLThreadGetName")?.name)
 }
 
 @_cdecl("RLThreadStart") @implementation

@@ -78,6 +78,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     /// goes. Timers, observers and posts stay until the loop is freed (S-LOOP-9, S-LOOP-10).
     fileprivate func threadEnded() {
         abandonCallbacks()
+        ThreadPointer.current?.finish()
         endForeignRuns()
         pointee.posts.close()
         requests.closeQueue()

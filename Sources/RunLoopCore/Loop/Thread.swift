@@ -6,8 +6,8 @@ typealias ThreadFunction = @convention(c) (OpaquePointer, UnsafeMutableRawPointe
 
 /// A thread that lives in its loop: `RLThreadRef`.
 ///
-/// The thread holds a reference to its object while it executes, and the object one to the loop. What is set before the start is
-/// written by whoever owns the object then; what `start` publishes goes through `phase`.
+/// The thread holds a reference to its object while it executes, and the object one to the loop. What `start` publishes goes
+/// through `phase`, which leaves `created` under the registry's lock.
 struct Thread: ~Copyable {
     let header: ObjectHeader
     /// A `ThreadPhase`; who waits for a change sleeps on it.
@@ -25,7 +25,7 @@ struct Thread: ~Copyable {
     let info: UnsafeMutableRawPointer?
     /// Written by the thread before it executes.
     var handle: pthread_t
-    /// From malloc. Written before the start, like the next two.
+    /// From malloc. Written before the start under the registry's lock, like the next two.
     var name: UnsafeMutablePointer<CChar>?
     var stackSize: Int
     var priority: Int32
@@ -103,19 +103,35 @@ extension UnsafeMutablePointer where Pointee == Thread {
         current?.pointee.forkGeneration.store(process.pointee.forkGeneration.load(ordering: .relaxed), ordering: .relaxed)
     }
 
+    /// Calls the body unless the thread was started. Nobody else does, and nobody starts it meanwhile.
+    func setUp(_ body: (ThreadPointer) -> Void) {
+        process.pointee.registryLock.lockWord()
+        if isNew { body(self) }
+        process.pointee.registryLock.unlockWord()
+    }
+
     func setName(_ name: UnsafePointer<CChar>?) {
-        guard isNew else { return }
-        CLinux.free(pointee.name)
-        pointee.name = name.flatMap { strdup($0) }
+        var name = name.flatMap { strdup($0) }
+        setUp { swap(&$0.pointee.name, &name) }
+        CLinux.free(name)
+    }
+
+    var name: UnsafeMutablePointer<CChar>? {
+        process.pointee.registryLock.lockWord()
+        defer { process.pointee.registryLock.unlockWord() }
+        return pointee.name
     }
 
     // MARK: Start
 
     /// `RLThreadStart`.
     func start() -> Bool {
-        let (exchanged, _) = pointee.phase.compareExchange(
-            expected: ThreadPhase.created, desired: ThreadPhase.starting, ordering: .sequentiallyConsistent)
-        guard exchanged else { return false }
+        var isFirst = false
+        setUp {
+            $0.pointee.phase.store(ThreadPhase.starting, ordering: .sequentiallyConsistent)
+            isFirst = true
+        }
+        guard isFirst else { return false }
         pointee.forkGeneration.store(process.pointee.forkGeneration.load(ordering: .relaxed), ordering: .relaxed)
         var attributes = pthread_attr_t()
         pthread_attr_init(&attributes)
@@ -167,6 +183,11 @@ extension UnsafeMutablePointer where Pointee == Thread {
             live(in: loop)
         }
         if pointee.flags.load(ordering: .sequentiallyConsistent) & ThreadFlags.ending != 0 { drain(loop) }
+        finish()
+    }
+
+    /// The thread's last use of its object. Who ends the thread in a callback comes here by the loop's end (S-LOOP-19).
+    func finish() {
         if let release = pointee.release { callOutPerformedRelease(release, pointee.info) }
         pointee.phase.store(ThreadPhase.finished, ordering: .releasing)
         pointee.phase.futexWakeAll()
@@ -178,11 +199,12 @@ extension UnsafeMutablePointer where Pointee == Thread {
     private func live(in loop: RunLoopPointer) {
         let keep = SourcePointer.makeInbox(order: 0, info: nil, functions: SourceFunctions())
         loop.addSource(keep, to: .named(kRLDefaultMode))
+        // The loop has it, and ends it too if a callback ends the thread.
+        keep.release()
         while !isCancelled {
             _ = loop.run(in: .named(kRLDefaultMode), seconds: .infinity, returnsAfterSource: false)
         }
         keep.invalidate()
-        keep.release()
     }
 
     /// Performs what was queued before the marker of `end`, which is in the queue until it was performed.
