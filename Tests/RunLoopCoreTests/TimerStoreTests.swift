@@ -64,6 +64,7 @@ import Testing
                 guard !model.isEmpty else { continue }
                 let entry = model.remove(at: generator.below(model.count))
                 let instant = anyInstant()
+                store.beginMove(entry.node)
                 entry.timer.pointee.instant = instant
                 store.move(entry.node)
                 model.append(ModelTimer(timer: entry.timer, instant: instant, sequence: sequence))
@@ -126,6 +127,7 @@ import Testing
             if index % 2 == 0 {
                 store.withdraw(timer.firstNode)
             } else {
+                store.beginMove(timer.firstNode)
                 timer.pointee.instant = late * 1000
                 store.move(timer.firstNode)
             }
@@ -165,6 +167,38 @@ import Testing
             #expect(wake <= model.map(\.timer.latestInstant).min()!)
         }
         for entry in model { store.remove(entry.node) }
+        #expect(store.isEmpty)
+        model.release()
+        store.free()
+    }
+
+    @Test("A crowd that is due at once fires by instant, then by insertion, without those removed on the way: S-TMR-20, S-TMR-21",
+          arguments: [2, 32, 33, 500, 5000], [1, 3, 1 << 16, 1 << 22, 1 << 45] as [Int64])
+    func crowd(count: Int, range: Int64) {
+        var generator = SeededGenerator(seed: UInt64(count) &+ UInt64(range))
+        var store = TimerStore()
+        let now = Clock.now()
+        var model: [ModelTimer] = []
+        for sequence in 0..<count {
+            let timer = makeTimer(instant: now + 2_000_000 + Int64.random(in: 0..<range, using: &generator))
+            store.insert(timer.firstNode)
+            model.append(ModelTimer(timer: timer, instant: timer.pointee.instant, sequence: UInt32(sequence)))
+        }
+        let end = now + 2_000_000 + range
+        _ = store.hasDue(end)
+        for _ in 0..<count / 4 {
+            let entry = model.remove(at: generator.below(model.count))
+            store.remove(entry.node)
+            entry.timer.release()
+        }
+        let isRight = store.checkInvariants()
+        #expect(isRight)
+        store.collectDue(end, batch: 1)
+        for entry in model.inOrder {
+            let first = store.firstMemberDue
+            #expect(first == entry.node)
+            store.remove(entry.node)
+        }
         #expect(store.isEmpty)
         model.release()
         store.free()

@@ -102,6 +102,8 @@ static inline uint64_t rl_order_of_time(void) {
 #endif
 }
 
+static inline void rl_prefetch(const void *address) { __builtin_prefetch(address); }
+
 static inline void rl_pause(void) {
 #if defined(__x86_64__) || defined(__i386__)
     __builtin_ia32_pause();

@@ -42,6 +42,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         mode.pointee.timers.collectDue(now, batch: batch)
         while let node = mode.pointee.timers.nextDue(inBatch: batch) {
             let timer = node.timer
+            if let next = node.pointee.links.next { next.prefetch() }
             if node.pointee.isGhost {
                 node.pointee.isGhost = false
                 timer.pointee.ghostCount -= 1

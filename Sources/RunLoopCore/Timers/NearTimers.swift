@@ -1,60 +1,57 @@
-/// The timers that are due in the present tick of the wheel: in a queue where they come in the order of their instants, as those with
-/// past dates do, else in a heap. The loop's lock guards it. The zero value is empty.
+import CLinux
+
+/// The timers that are due in the present tick of the wheel or before: in a sorted array where they come in order, as those that the
+/// wheel gives out and those with past dates do, else in a heap. The loop's lock guards it. The zero value is empty.
 struct NearTimers {
-    private var queue = NodeList()
+    private var run = TimerRun()
     private var heap = TimerHeap()
 
-    var isEmpty: Bool { queue.isEmpty && heap.isEmpty }
+    var isEmpty: Bool { run.isEmpty && heap.isEmpty }
 
     mutating func insert(_ node: TimerNodePointer, instant: Int64) {
-        if let last = queue.last, node.precedes(last) {
-            heap.insert(node, instant: instant)
-        } else {
-            node.pointee.place = .queue
-            queue.insert(node, after: queue.last)
-        }
+        if !run.append(node, instant: instant) { heap.insert(node, instant: instant) }
     }
 
+    /// One of those that the wheel gives out when it moves on: all are later than those that are here. `sortPoured` ends it.
+    @inline(__always)
+    mutating func pour(_ node: TimerNodePointer, instant: Int64) { run.appendUnsorted(node, instant: instant) }
+
+    mutating func sortPoured() { run.sort() }
+
+    /// The timer's instant must be the one with which it was inserted.
     mutating func remove(_ node: TimerNodePointer) {
-        if node.pointee.place == .queue {
-            queue.remove(node)
-            node.pointee.place = .nowhere
-        } else {
-            heap.remove(node)
-        }
+        if node.pointee.place == .run { run.remove(node) } else { heap.remove(node) }
     }
 
     /// The one that fires first, nil if there is none.
+    @inline(__always)
     var first: TimerNodePointer? {
-        guard !heap.isEmpty else { return queue.first }
-        let top = heap.first.node
-        guard let queued = queue.first else { return top }
-        return queued.precedes(top) ? queued : top
+        if heap.isEmpty { return run.first?.node }
+        let top = heap.first
+        guard let first = run.first?.node, first.precedes(top.node) else { return top.node }
+        return first
+    }
+
+    /// Takes the one out that fires first if its instant has come.
+    @inline(__always)
+    mutating func removeFirst(notAfter now: Int64) -> TimerNodePointer? {
+        if heap.isEmpty { return run.removeFirst(notAfter: now) }
+        guard let node = first, node.instant <= now else { return nil }
+        remove(node)
+        return node
     }
 
     /// The latest instant, not after `limit`, to which a wait may go on without making a timer later than its tolerance
     /// allows. It looks at timers that come before the limit, which will all fire when it comes.
-    func latestWake(_ limit: Int64) -> Int64 {
-        var limit = heap.latestWake(limit)
-        var node = queue.first
-        while let current = node, current.instant < limit {
-            limit = min(limit, current.timer.latestInstant)
-            node = current.pointee.links.next
-        }
-        return limit
+    func latestWake(_ limit: Int64) -> Int64 { run.latestWake(heap.latestWake(limit)) }
+
+    mutating func free() {
+        run.free()
+        heap.free()
     }
 
-    mutating func free() { heap.free() }
-
-    /// Whether the heap is one and the queue in order. For tests.
-    func checkInvariants() -> Bool {
-        var node = queue.first
-        while let current = node {
-            node = current.pointee.links.next
-            if current.pointee.place != .queue || (node.map { !current.precedes($0) } ?? false) { return false }
-        }
-        return heap.checkInvariants()
-    }
+    /// Whether the heap is one and the array in order. For tests.
+    func checkInvariants() -> Bool { run.checkInvariants() && heap.checkInvariants() }
 }
 
 /// A list of nodes by their links. The zero value is empty.

@@ -103,13 +103,15 @@ extension UnsafeMutablePointer where Pointee == Timer {
         forgetVanishedLoop()
         let owner = lockTimer()
         guard isValid else { return unlockTimer(owner) }
-        setDate(date)
         let isInLoop = isInLoop
+        let isFiring = isFiring
+        // A ghost whose turn in a batch is still to come is looked at again before its turn (S-TMR-24).
+        if !isFiring { forEachNode { if !$0.pointee.isGhost { $0.pointee.mode!.pointee.timers.beginMove($0) } } }
+        setDate(date)
         if isFiring {
             pointee.state.bitwiseOr(TimerState.dateSet, ordering: .acquiringAndReleasing)
         } else {
             forEachNode { node in
-                // A ghost, or a member whose turn in a batch is still to come, is looked at again before its turn (S-TMR-24).
                 if node.pointee.isGhost { return }
                 node.pointee.mode!.pointee.timers.move(node)
             }

@@ -29,7 +29,13 @@ struct TimerStore {
         insertAnew(node, instant: instant)
     }
 
-    /// Gives a node that is in the store, but not in the due list, the place of its new instant, behind those with the same.
+    /// Before the instant of a node that is in the store is changed. `move` follows.
+    @inline(__always)
+    mutating func beginMove(_ node: TimerNodePointer) {
+        if node.pointee.place != .wheel { removeElsewhere(node) }
+    }
+
+    /// Gives a node the place of its new instant, behind those with the same.
     @inline(__always)
     mutating func move(_ node: TimerNodePointer) {
         let instant = node.instant
@@ -38,7 +44,7 @@ struct TimerStore {
             nextSequence &+= 1
             return
         }
-        remove(node)
+        if node.pointee.place == .wheel { wheel.remove(node) }
         node.pointee.sequence = nextSequence
         nextSequence &+= 1
         insertAnew(node, instant: instant)
@@ -77,7 +83,7 @@ struct TimerStore {
     private mutating func removeElsewhere(_ node: TimerNodePointer) {
         switch node.pointee.place {
         case .nowhere: if node.pointee.isAway { removeAway(node) }
-        case .heap, .queue: near.remove(node)
+        case .heap, .run: near.remove(node)
         case .wheel: wheel.remove(node)
         case .due:
             due.remove(node)
@@ -108,7 +114,8 @@ struct TimerStore {
     private mutating func advance(to now: Int64) {
         let tick = TimerWheel.tick(of: now)
         guard tick > wheel.tick else { return }
-        wheel.advance(to: tick) { near.insert($0, instant: $0.instant) }
+        wheel.advance(to: tick) { near.pour($0, instant: $0.instant) }
+        near.sortPoured()
     }
 
     /// Whether a timer is due.
@@ -139,8 +146,7 @@ struct TimerStore {
     /// Moves what is due into the list, in firing order, as members of a batch.
     mutating func collectDue(_ now: Int64, batch: UInt32) {
         advance(to: now)
-        while let node = near.first, node.instant <= now {
-            near.remove(node)
+        while let node = near.removeFirst(notAfter: now) {
             node.pointee.place = .due
             node.pointee.sequence = batch
             // Batches of nested runs come later and so, nearly always, do their timers: the walk is short.

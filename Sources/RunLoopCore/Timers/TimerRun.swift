@@ -1,0 +1,214 @@
+import CLinux
+
+/// A sorted array of timers that is consumed from its front. Where many timers are due at once, their memory is in no cache, so putting
+/// them in order looks at the entries of this array alone. The loop's lock guards it. The zero value is empty.
+struct TimerRun {
+    struct Entry {
+        var instant: Int64
+        /// nil after it was removed.
+        var node: TimerNodePointer?
+        var sequence: UInt32
+
+        /// Whether it fires before the other one: by instant, then by insertion.
+        @inline(__always)
+        func precedes(_ other: Entry) -> Bool {
+            if instant != other.instant { return instant < other.instant }
+            return Int32(bitPattern: sequence &- other.sequence) < 0
+        }
+    }
+
+    private var entries: UnsafeMutablePointer<Entry>?
+    private var capacity = 0
+    /// The first entry that counts, one that was not removed.
+    private var head = 0
+    private var end = 0
+    /// Where those begin that are to be sorted; the end if there are none.
+    private var sortedEnd = 0
+
+    var isEmpty: Bool { head == end }
+
+    var first: Entry? {
+        @inline(__always) get { head == end ? nil : entries![head] }
+    }
+
+    /// Appends a timer, unless it is to fire before the last one: then the result is false.
+    mutating func append(_ node: TimerNodePointer, instant: Int64) -> Bool {
+        let entry = Entry(instant: instant, node: node, sequence: node.pointee.sequence)
+        if head != end && entry.precedes(entries![end - 1]) { return false }
+        append(entry)
+        sortedEnd = end
+        return true
+    }
+
+    /// Appends a timer that is later than those before the last `sort`, which is still to come for it.
+    @inline(__always)
+    mutating func appendUnsorted(_ node: TimerNodePointer, instant: Int64) {
+        append(Entry(instant: instant, node: node, sequence: node.pointee.sequence))
+    }
+
+    @inline(__always)
+    private mutating func append(_ entry: Entry) {
+        if end == capacity { makeRoom() }
+        entry.node.unsafelyUnwrapped.pointee.place = .run
+        entries![end] = entry
+        end += 1
+    }
+
+    @inline(never)
+    private mutating func makeRoom() {
+        if head > capacity / 2 {
+            entries!.update(from: entries! + head, count: end - head)
+            end -= head
+            sortedEnd -= head
+            head = 0
+        } else {
+            capacity = max(16, capacity * 2)
+            entries = growArray(entries, count: capacity)
+        }
+    }
+
+    /// Takes the first one out if its instant has come.
+    @inline(__always)
+    mutating func removeFirst(notAfter now: Int64) -> TimerNodePointer? {
+        guard head != end, entries![head].instant <= now else { return nil }
+        let node = entries![head].node.unsafelyUnwrapped
+        // Where there are many, each comes from memory; so it is asked for in advance.
+        if head + 8 < end, let later = entries![head + 8].node { later.prefetch() }
+        head += 1
+        if head == end || entries![head].node == nil { skipRemoved() }
+        node.pointee.place = .nowhere
+        return node
+    }
+
+    /// The timer's instant must be the one with which it was inserted.
+    mutating func remove(_ node: TimerNodePointer) {
+        let entry = Entry(instant: node.instant, node: node, sequence: node.pointee.sequence)
+        var low = head
+        var high = end
+        while low < high {
+            let middle = low + (high - low) / 2
+            if entries![middle].precedes(entry) { low = middle + 1 } else { high = middle }
+        }
+        entries![low].node = nil
+        node.pointee.place = .nowhere
+        if low == head { skipRemoved() }
+    }
+
+    private mutating func skipRemoved() {
+        while head < end && entries![head].node == nil { head += 1 }
+        guard head == end else { return }
+        head = 0
+        end = 0
+        sortedEnd = 0
+        if capacity > TimerRun.keptCapacity { free() }
+    }
+
+    /// What an array that is empty may keep, so that no pass allocates.
+    private static var keptCapacity: Int { 4096 }
+
+    /// The latest instant, not after `limit`, to which a wait may go on without making a timer later than its tolerance
+    /// allows. It looks at timers that come before the limit, which will all fire when it comes.
+    func latestWake(_ limit: Int64) -> Int64 {
+        var limit = limit
+        var index = head
+        while index < end, entries![index].instant < limit {
+            if let node = entries![index].node { limit = min(limit, node.timer.latestInstant) }
+            index += 1
+        }
+        return limit
+    }
+
+    mutating func free() {
+        CLinux.free(entries)
+        entries = nil
+        capacity = 0
+    }
+
+    /// Whether all is in order. For tests.
+    func checkInvariants() -> Bool {
+        if sortedEnd != end || (head < end && entries![head].node == nil) { return false }
+        for index in head..<end {
+            let entry = entries![index]
+            if index > head && !entries![index - 1].precedes(entry) { return false }
+            guard let node = entry.node else { continue }
+            if node.pointee.place != .run || node.instant != entry.instant || node.pointee.sequence != entry.sequence { return false }
+        }
+        return true
+    }
+}
+
+/// Sorting.
+extension TimerRun {
+    /// Puts what was appended unsorted in order.
+    mutating func sort() {
+        let count = end - sortedEnd
+        if count > 1 { TimerRun.sort(entries! + sortedEnd, count) }
+        sortedEnd = end
+    }
+
+    private static func sort(_ entries: UnsafeMutablePointer<Entry>, _ count: Int) {
+        if count <= 32 { return sortFew(entries, count) }
+        let spare = makeArray(Entry.self, count: count)
+        let places = makeArray(Int.self, count: 256)
+        let base = entries[0].sequence &- 1 << 31
+        var isTied = false
+        // Equal instants are seldom; they are found when they are neighbours.
+        sortByDigits(entries, count, spare: spare, places: places) { UInt64(bitPattern: $0.instant) }
+        for index in 1..<count where entries[index].instant == entries[index - 1].instant { isTied = true }
+        if isTied {
+            sortByDigits(entries, count, spare: spare, places: places) { UInt64($0.sequence &- base) }
+            sortByDigits(entries, count, spare: spare, places: places) { UInt64(bitPattern: $0.instant) }
+        }
+        CLinux.free(places)
+        CLinux.free(spare)
+    }
+
+    /// By insertion.
+    private static func sortFew(_ entries: UnsafeMutablePointer<Entry>, _ count: Int) {
+        for index in 1..<count {
+            let entry = entries[index]
+            var place = index
+            while place > 0 && entry.precedes(entries[place - 1]) {
+                entries[place] = entries[place - 1]
+                place -= 1
+            }
+            entries[place] = entry
+        }
+    }
+
+    /// By the digits of a key, the lowest first, as far as the keys differ; equal ones keep their order. (LSD radix sort: Knuth, The
+    /// Art of Computer Programming, volume 3, section 5.2.5.) `places` has room for 256 digits.
+    @inline(__always)
+    private static func sortByDigits(
+        _ entries: UnsafeMutablePointer<Entry>, _ count: Int, spare: UnsafeMutablePointer<Entry>,
+        places: UnsafeMutablePointer<Int>, key: (Entry) -> UInt64
+    ) {
+        var least = UInt64.max
+        var greatest: UInt64 = 0
+        for index in 0..<count {
+            least = min(least, key(entries[index]))
+            greatest = max(greatest, key(entries[index]))
+        }
+        var from = entries
+        var to = spare
+        var shift: UInt64 = 0
+        while shift < 64 && (greatest - least) >> shift != 0 {
+            places.update(repeating: 0, count: 256)
+            for index in 0..<count { places[Int(((key(from[index]) &- least) >> shift) & 255)] += 1 }
+            var place = 0
+            for digit in 0..<256 {
+                let size = places[digit]
+                places[digit] = place
+                place += size
+            }
+            for index in 0..<count {
+                let digit = Int(((key(from[index]) &- least) >> shift) & 255)
+                to[places[digit]] = from[index]
+                places[digit] += 1
+            }
+            swap(&from, &to)
+            shift += 8
+        }
+        if from != entries { entries.update(from: from, count: count) }
+    }
+}
