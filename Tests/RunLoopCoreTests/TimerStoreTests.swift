@@ -13,9 +13,6 @@ import Testing
         var now = Clock.now()
         var sequence: UInt32 = 0
         var batch: UInt32 = 0
-        // Timers that left the mode and may come back.
-        var withdrawn: [TimerPointer] = []
-        let mode = makeRecord(Mode.self)
         // Half of them have one of a few instants, so that many are due at the same one.
         func anyInstant() -> Int64 {
             let distance = Int64(1000) << Int64(generator.below(30))
@@ -24,11 +21,11 @@ import Testing
                 : now + Int64.random(in: -1000..<distance, using: &generator)
         }
         for _ in 0..<600 {
-            switch generator.below(12) {
+            switch generator.below(10) {
             case 0, 1, 2, 3:
                 let instant = anyInstant()
                 let timer = makeTimer(instant: instant)
-                store.insert(timer.makeNode(for: mode))
+                store.insert(timer.firstNode)
                 model.append(ModelTimer(timer: timer, instant: instant, sequence: sequence))
                 sequence += 1
             case 4:
@@ -41,32 +38,10 @@ import Testing
             case 5, 6:
                 guard !model.isEmpty else { continue }
                 let entry = model.remove(at: generator.below(model.count))
-                store.withdraw(entry.node)
-                #expect(entry.node.pointee.mode == nil)
-                withdrawn.append(entry.timer)
-            case 7:
-                guard !withdrawn.isEmpty else { continue }
-                let timer = withdrawn.remove(at: generator.below(withdrawn.count))
-                switch generator.below(4) {
-                case 0:
-                    if timer.firstNode.pointee.isLeftover { timer.firstNode.unlinkLeftover() }
-                    #expect(timer.firstNode.pointee.isFree)
-                    timer.release()
-                    continue
-                case 1: timer.pointee.instant = anyInstant()
-                default: break
-                }
-                store.insert(timer.makeNode(for: mode))
-                #expect(timer.firstNode.pointee.isIn(mode))
-                model.append(ModelTimer(timer: timer, instant: timer.pointee.instant, sequence: sequence))
-                sequence += 1
-            case 8, 9:
-                guard !model.isEmpty else { continue }
-                let entry = model.remove(at: generator.below(model.count))
                 let instant = anyInstant()
-                store.beginMove(entry.node)
                 entry.timer.pointee.instant = instant
-                store.move(entry.node)
+                store.remove(entry.node, dueAt: entry.instant)
+                store.insert(entry.node)
                 model.append(ModelTimer(timer: entry.timer, instant: instant, sequence: sequence))
                 sequence += 1
             default:
@@ -104,33 +79,23 @@ import Testing
         for entry in model { store.remove(entry.node) }
         model.release()
         store.free()
-        // Who outlives the store is in none of its lists.
-        for timer in withdrawn {
-            #expect(timer.firstNode.pointee.isFree)
-            timer.release()
-        }
-        freeRecord(mode)
     }
 
     @Test("The loop does not wake for timers that were removed or put off: S-PASS-16, S-TMR-36", arguments: [1, 16, 17, 300])
     func needlessWakes(count: Int) {
         var store = TimerStore()
-        let mode = makeRecord(Mode.self)
         let now = Clock.now()
         let soon = now + 5_000_000_000
         let late = now + 500_000_000_000
         let timers = (0..<count).map { _ in makeTimer(instant: soon) }
-        for timer in timers { store.insert(timer.makeNode(for: mode)) }
+        for timer in timers { store.insert(timer.firstNode) }
         let last = makeTimer(instant: late)
-        store.insert(last.makeNode(for: mode))
+        store.insert(last.firstNode)
         for (index, timer) in timers.enumerated() {
-            if index % 2 == 0 {
-                store.withdraw(timer.firstNode)
-            } else {
-                store.beginMove(timer.firstNode)
-                timer.pointee.instant = late * 1000
-                store.move(timer.firstNode)
-            }
+            store.remove(timer.firstNode)
+            if index % 2 == 0 { continue }
+            timer.pointee.instant = late * 1000
+            store.insert(timer.firstNode)
         }
         let hasDue = store.hasDue(now)
         #expect(!hasDue)
@@ -138,14 +103,33 @@ import Testing
         #expect(wake == late)
         store.remove(last.firstNode)
         last.release()
-        for (index, timer) in timers.enumerated() {
-            if index % 2 != 0 { store.remove(timer.firstNode) }
-            if timer.firstNode.pointee.isLeftover { timer.firstNode.unlinkLeftover() }
+        for timer in timers {
+            store.remove(timer.firstNode)
             timer.release()
         }
         #expect(store.isEmpty)
         store.free()
-        freeRecord(mode)
+    }
+
+    @Test("Any number of timers is taken out one after the other: S-LOOP-14", arguments: [1, 5, 3000])
+    func takingAll(count: Int) {
+        var generator = SeededGenerator(seed: UInt64(count))
+        var store = TimerStore()
+        let now = Clock.now()
+        var timers = Set((0..<count).map { _ in makeTimer(instant: now + Int64(generator.below(1 << 40))) })
+        for timer in timers { store.insert(timer.firstNode) }
+        for timer in timers where generator.below(3) == 0 {
+            store.remove(timer.firstNode)
+            timers.remove(timer)
+            timer.release()
+        }
+        while let node = store.anyNode() {
+            store.remove(node)
+            #expect(timers.remove(node.timer) != nil)
+            node.timer.release()
+        }
+        #expect(timers.isEmpty && store.isEmpty)
+        store.free()
     }
 
     @Test("With tolerances the loop sleeps past no timer's last moment: S-TMR-53", arguments: 0..<200 as Range<UInt64>)

@@ -49,7 +49,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
                 mode.pointee.timers.remove(node)
                 timer.freeNode(node)
                 if timer.pointee.modeCount == 0 || !timer.isValid || timer.isFiring || timer.pointee.instant > now {
-                    guard timer.isAbandoned() else { continue }
+                    guard timer.isAbandoned else { continue }
                     unlock()
                     Timer.destroy(timer)
                     lock()
@@ -63,10 +63,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
 
     /// Calls one timer and gives it its next date. The lock is held at the call and at the return, not in between.
     private func fireLocked(_ timer: TimerPointer) {
-        timer.forEachNode { node in
-            node.pointee.mode!.pointee.timers.remove(node)
-            node.pointee.mode!.pointee.timers.insertAway(node)
-        }
+        timer.forEachNode { node in node.pointee.mode!.pointee.timers.remove(node) }
         pointee.firing.push(timer)
         let old = timer.pointee.state.bitwiseOr(
             TimerState.firing | TimerState.usingInfo, ordering: .acquiringAndReleasing).oldValue
@@ -107,7 +104,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         // A one-shot with functions is valid here only if its callback ended the thread.
         let releasesInfo = old & TimerState.releasePending != 0
             || (old & TimerState.invalid == 0 && desired & TimerState.invalid != 0 && timer.details.pointee.callbacks != nil)
-        let isLast = timer.isAbandoned()
+        let isLast = timer.isAbandoned
         if owner == self && !isLast && !releasesInfo { return }
         let context = releasesInfo ? timer.context : ClientContext()
         timer.unlockTimer(owner)

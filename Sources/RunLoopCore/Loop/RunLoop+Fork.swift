@@ -148,7 +148,7 @@ extension UnsafeMutablePointer where Pointee == Timer {
             $0.pointee.place = .nowhere
             $0.pointee.isAway = false
         }
-        if firstNode.pointee.mode != nil { freeNode(firstNode) } else { leaveList() }
+        if firstNode.pointee.mode != nil { freeNode(firstNode) }
         while let node = moreNodes { freeNode(node) }
         pointee.modeCount = 0
         pointee.ghostCount = 0

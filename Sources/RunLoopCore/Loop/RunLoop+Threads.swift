@@ -194,7 +194,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
             }
             pointee.commonTimers.remove(timer)
             timer.pointee.isCommon = false
-            let isLast = timer.isAbandoned()
+            let isLast = timer.isAbandoned
             unlock()
             if isLast { Timer.destroy(timer) }
         }

@@ -65,7 +65,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
             if mode.pointee.isCommon.load(ordering: .relaxed) { _ = removeLocked(timer, from: mode) }
         }
         timer.pointee.isCommon = false
-        return timer.isAbandoned()
+        return timer.isAbandoned
     }
 
     func containsTimer(_ timer: TimerPointer, in name: ModeName) -> Bool {
@@ -118,12 +118,8 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
             timer.pointee.ghostCount += 1
             return false
         }
-        if node == timer.firstNode {
-            mode.pointee.timers.withdraw(node)
-        } else {
-            mode.pointee.timers.remove(node)
-            timer.freeNode(node)
-        }
-        return timer.isAbandoned()
+        mode.pointee.timers.remove(node)
+        timer.freeNode(node)
+        return timer.isAbandoned
     }
 }

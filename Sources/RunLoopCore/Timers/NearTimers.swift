@@ -18,9 +18,9 @@ struct NearTimers {
 
     mutating func sortPoured() { run.sort() }
 
-    /// The timer's instant must be the one with which it was inserted.
-    mutating func remove(_ node: TimerNodePointer) {
-        if node.pointee.place == .run { run.remove(node) } else { heap.remove(node) }
+    /// The instant must be the one with which it was inserted.
+    mutating func remove(_ node: TimerNodePointer, instant: Int64) {
+        if node.pointee.place == .run { run.remove(node, instant: instant) } else { heap.remove(node) }
     }
 
     /// The one that fires first, nil if there is none.
@@ -37,7 +37,7 @@ struct NearTimers {
     mutating func removeFirst(notAfter now: Int64) -> TimerNodePointer? {
         if heap.isEmpty { return run.removeFirst(notAfter: now) }
         guard let node = first, node.instant <= now else { return nil }
-        remove(node)
+        remove(node, instant: node.instant)
         return node
     }
 

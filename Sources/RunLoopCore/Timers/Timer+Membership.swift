@@ -33,10 +33,7 @@ extension UnsafeMutablePointer where Pointee == Timer {
         }
         if pointee.ghostCount > 0 && pointee.modeCount == 0 && !pointee.isCommon { removeAllNodes() }
         let isFree = !isInLoop
-        if isFree {
-            leaveList()
-            pointee.loop.store(nil, ordering: .releasing)
-        }
+        if isFree { pointee.loop.store(nil, ordering: .releasing) }
         owner.unlock()
         return isFree
     }
@@ -69,7 +66,7 @@ extension UnsafeMutablePointer where Pointee == Timer {
     func leaveLoop() -> Bool {
         let owner = lockTimer()
         leaveLocked(owner)
-        let isLast = isAbandoned()
+        let isLast = isAbandoned
         unlockTimer(owner)
         return isLast
     }
@@ -104,16 +101,17 @@ extension UnsafeMutablePointer where Pointee == Timer {
         let owner = lockTimer()
         guard isValid else { return unlockTimer(owner) }
         let isInLoop = isInLoop
-        let isFiring = isFiring
-        // A ghost whose turn in a batch is still to come is looked at again before its turn (S-TMR-24).
-        if !isFiring { forEachNode { if !$0.pointee.isGhost { $0.pointee.mode!.pointee.timers.beginMove($0) } } }
+        let former = pointee.instant
         setDate(date)
         if isFiring {
             pointee.state.bitwiseOr(TimerState.dateSet, ordering: .acquiringAndReleasing)
         } else {
             forEachNode { node in
+                // A ghost, whose turn in a batch is still to come, is looked at again before its turn (S-TMR-24).
                 if node.pointee.isGhost { return }
-                node.pointee.mode!.pointee.timers.move(node)
+                let mode = node.pointee.mode!
+                mode.pointee.timers.remove(node, dueAt: former)
+                mode.pointee.timers.insert(node)
             }
         }
         unlockTimer(owner)

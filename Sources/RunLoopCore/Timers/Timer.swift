@@ -136,30 +136,12 @@ extension UnsafeMutablePointer where Pointee == Timer {
             let left = header.pointee.references.wrappingSubtract(1, ordering: .acquiringAndReleasing).newValue
             isLast = left == 0 && !isKept
         }
-        if isLast { leaveList() }
         unlockTimer(owner)
         if isLast { Timer.destroy(self) }
     }
 
-    /// Whether nobody needs it any more. The owner's lock is held; if so, it is in no list afterwards, and the caller destroys it
-    /// without the lock.
-    @inline(__always)
-    func isAbandoned() -> Bool {
-        if isKept || header.pointee.references.load(ordering: .acquiring) != 0 { return false }
-        leaveList()
-        return true
-    }
-
-    /// Takes it out of the list in which it is a leftover. The owner's lock is held.
-    func leaveList() {
-        guard firstNode.pointee.isLeftover else { return }
-        // The lists of a thread that did not come along into the child of `fork` may be in any state.
-        if pointee.loop.load(ordering: .relaxed)!.pointee.vanished.load(ordering: .relaxed) {
-            firstNode.forgetList()
-        } else {
-            firstNode.unlinkLeftover()
-        }
-    }
+    /// Whether nobody needs it any more. The owner's lock is held; if so, the caller destroys it without the lock.
+    var isAbandoned: Bool { !isKept && header.pointee.references.load(ordering: .acquiring) == 0 }
 
     private var isKept: Bool { isInLoop || isFiring }
 
@@ -280,7 +262,7 @@ extension UnsafeMutablePointer where Pointee == Timer {
     /// The node for a mode, nil if the timer is not in it. The owner's lock is held.
     @inline(__always)
     func node(in mode: ModePointer) -> TimerNodePointer? {
-        if firstNode.pointee.isIn(mode) { return firstNode }
+        if UInt(bitPattern: firstNode.pointee.mode) == UInt(bitPattern: mode) { return firstNode }
         // A look at the memory behind, spared if it can be.
         return pointee.modeCount == 0 && pointee.ghostCount == 0 ? nil : furtherNode(in: mode)
     }
@@ -295,15 +277,10 @@ extension UnsafeMutablePointer where Pointee == Timer {
         return nil
     }
 
-    /// A free node, made if need be, or the mode's leftover. The owner's lock is held.
+    /// A free node, made if need be. The owner's lock is held.
     @inline(__always)
     func makeNode(for mode: ModePointer) -> TimerNodePointer {
-        if firstNode.pointee.isFree || firstNode.pointee.isLeftover(of: mode) {
-            firstNode.pointee.mode = mode
-            return firstNode
-        }
-        if firstNode.pointee.isLeftover {
-            firstNode.unlinkLeftover()
+        if firstNode.pointee.mode == nil {
             firstNode.pointee.mode = mode
             return firstNode
         }

@@ -1,6 +1,6 @@
 import CLinux
 
-/// What ties a timer into a list: the circular one of a bucket of the wheel, or one of the store's.
+/// What ties a timer into a list of its store.
 struct TimerLinks {
     var next: TimerNodePointer?
     var previous: TimerNodePointer?
@@ -8,13 +8,12 @@ struct TimerLinks {
 
 /// A timer's place in the store of one mode. The loop's lock guards it.
 struct TimerNode {
-    /// The address of the mode; 0 when the node is free; odd when the node left that mode but not yet the list of its bucket.
-    private var membership: UInt
+    /// The mode; nil when the node is free.
+    var mode: ModePointer?
     /// Order of insertion among equal instants, modulo 2^32 (S-TMR-21); in the due list the number of the batch.
     var sequence: UInt32
     /// Bits 0 to 2: a `Place`. Bit 3: ghost. Bit 4: further node. Bit 5: away. From bit 6: index in the heap, or bucket of the wheel.
     private var bits: UInt32
-    /// Last, so that the end of a bucket's list can pass for a node, and so that what is read before them is close to the timer.
     var links: TimerLinks
 
     enum Place: UInt32 {
@@ -27,33 +26,17 @@ struct TimerNode {
 
     /// A node in no mode. For the first one of a timer, the timer is implied by where the node lies.
     init() {
-        membership = 0
+        mode = nil
         sequence = 0
         bits = 0
         links = TimerLinks()
     }
 
-    /// The mode it is in; nil if it is in none.
-    var mode: ModePointer? {
-        @inline(__always) get { membership & 1 != 0 ? nil : ModePointer(bitPattern: membership) }
-        set { membership = UInt(bitPattern: newValue) }
+    /// Where in the bucket of the wheel it is. It has no links there.
+    var position: UInt32 {
+        @inline(__always) get { UInt32(truncatingIfNeeded: UInt(bitPattern: links.next)) }
+        set { links.next = TimerNodePointer(bitPattern: UInt(newValue)) }
     }
-
-    @inline(__always)
-    func isIn(_ mode: ModePointer) -> Bool { membership == UInt(bitPattern: mode) }
-
-    /// In no mode and in no list.
-    var isFree: Bool { membership == 0 }
-
-    /// It left its mode, but stays in the list of its bucket of the wheel until the bucket is looked at, it comes back, or it
-    /// is needed elsewhere: coming back to the same bucket then touches nothing but the timer.
-    var isLeftover: Bool { membership & 1 != 0 }
-
-    @inline(__always)
-    func isLeftover(of mode: ModePointer) -> Bool { membership == UInt(bitPattern: mode) | 1 }
-
-    @inline(__always)
-    mutating func becomeLeftover() { membership |= 1 }
 
     var place: Place {
         get { Place(rawValue: bits & 7).unsafelyUnwrapped }
@@ -100,32 +83,11 @@ struct FurtherNode {
 }
 
 extension UnsafeMutablePointer where Pointee == TimerNode {
-    /// The end of a bucket's list as a node of which only the links are there.
-    @inline(__always)
-    init(end: UnsafeMutablePointer<TimerLinks>) {
-        let offset = MemoryLayout<TimerNode>.size - MemoryLayout<TimerLinks>.size
-        self = (UnsafeMutableRawPointer(end) - offset).assumingMemoryBound(to: TimerNode.self)
-    }
-
-    /// Takes a leftover out of the list of its bucket. The lock of the loop whose wheel it is must be held.
-    func unlinkLeftover() {
-        let links = pointee.links
-        links.next.unsafelyUnwrapped.pointee.links.previous = links.previous
-        links.previous.unsafelyUnwrapped.pointee.links.next = links.next
-        forgetList()
-    }
-
     /// Asks for the timer's memory, which is in two cache lines.
     @inline(__always)
     func prefetch() {
         rl_prefetch(self)
         rl_prefetch(UnsafeMutableRawPointer(self) + 64)
-    }
-
-    /// For a leftover whose list is gone, or forgets it.
-    func forgetList() {
-        pointee.mode = nil
-        pointee.place = .nowhere
     }
 
     @inline(__always)

@@ -80,9 +80,9 @@ struct TimerRun {
         return node
     }
 
-    /// The timer's instant must be the one with which it was inserted.
-    mutating func remove(_ node: TimerNodePointer) {
-        let entry = Entry(instant: node.instant, node: node, sequence: node.pointee.sequence)
+    /// The instant must be the one with which it was inserted.
+    mutating func remove(_ node: TimerNodePointer, instant: Int64) {
+        let entry = Entry(instant: instant, node: node, sequence: node.pointee.sequence)
         var low = head
         var high = end
         while low < high {
@@ -149,15 +149,15 @@ extension TimerRun {
     private static func sort(_ entries: UnsafeMutablePointer<Entry>, _ count: Int) {
         if count <= 32 { return sortFew(entries, count) }
         let spare = makeArray(Entry.self, count: count)
-        let places = makeArray(Int.self, count: 256)
+        let places = makeArray(UInt32.self, count: 8 * 256)
         let base = entries[0].sequence &- 1 << 31
         var isTied = false
         // Equal instants are seldom; they are found when they are neighbours.
-        sortByDigits(entries, count, spare: spare, places: places) { UInt64(bitPattern: $0.instant) }
+        sortByBytes(entries, count, spare: spare, places: places) { UInt64(bitPattern: $0.instant) }
         for index in 1..<count where entries[index].instant == entries[index - 1].instant { isTied = true }
         if isTied {
-            sortByDigits(entries, count, spare: spare, places: places) { UInt64($0.sequence &- base) }
-            sortByDigits(entries, count, spare: spare, places: places) { UInt64(bitPattern: $0.instant) }
+            sortByBytes(entries, count, spare: spare, places: places) { UInt64($0.sequence &- base) }
+            sortByBytes(entries, count, spare: spare, places: places) { UInt64(bitPattern: $0.instant) }
         }
         CLinux.free(places)
         CLinux.free(spare)
@@ -176,38 +176,41 @@ extension TimerRun {
         }
     }
 
-    /// By the digits of a key, the lowest first, as far as the keys differ; equal ones keep their order. (LSD radix sort: Knuth, The
-    /// Art of Computer Programming, volume 3, section 5.2.5.) `places` has room for 256 digits.
+    /// By the bytes of a key, the lowest first, as far as the keys differ; equal ones keep their order. (LSD radix sort: Knuth, The
+    /// Art of Computer Programming, volume 3, section 5.2.5.) `places` has room for eight times 256 counts.
     @inline(__always)
-    private static func sortByDigits(
+    private static func sortByBytes(
         _ entries: UnsafeMutablePointer<Entry>, _ count: Int, spare: UnsafeMutablePointer<Entry>,
-        places: UnsafeMutablePointer<Int>, key: (Entry) -> UInt64
+        places: UnsafeMutablePointer<UInt32>, key: (Entry) -> UInt64
     ) {
-        var least = UInt64.max
-        var greatest: UInt64 = 0
+        let first = key(entries[0])
+        var differences: UInt64 = 0
+        for index in 1..<count { differences |= key(entries[index]) ^ first }
+        let bytes = (64 - differences.leadingZeroBitCount + 7) / 8
+        places.update(repeating: 0, count: bytes * 256)
         for index in 0..<count {
-            least = min(least, key(entries[index]))
-            greatest = max(greatest, key(entries[index]))
+            var rest = key(entries[index])
+            for byte in 0..<bytes {
+                places[byte << 8 | Int(truncatingIfNeeded: rest & 255)] &+= 1
+                rest >>= 8
+            }
         }
         var from = entries
         var to = spare
-        var shift: UInt64 = 0
-        while shift < 64 && (greatest - least) >> shift != 0 {
-            places.update(repeating: 0, count: 256)
-            for index in 0..<count { places[Int(((key(from[index]) &- least) >> shift) & 255)] += 1 }
-            var place = 0
-            for digit in 0..<256 {
-                let size = places[digit]
-                places[digit] = place
-                place += size
+        for byte in 0..<bytes where (differences >> UInt64(byte * 8)) & 255 != 0 {
+            let places = places + byte * 256
+            var place: UInt32 = 0
+            for value in 0..<256 {
+                let size = places[value]
+                places[value] = place
+                place &+= size
             }
             for index in 0..<count {
-                let digit = Int(((key(from[index]) &- least) >> shift) & 255)
-                to[places[digit]] = from[index]
-                places[digit] += 1
+                let value = Int(truncatingIfNeeded: (key(from[index]) >> UInt64(byte * 8)) & 255)
+                to[Int(places[value])] = from[index]
+                places[value] &+= 1
             }
             swap(&from, &to)
-            shift += 8
         }
         if from != entries { entries.update(from: from, count: count) }
     }

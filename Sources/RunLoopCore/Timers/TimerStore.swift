@@ -6,7 +6,8 @@ struct TimerStore {
     /// Timers of the batches under way, in the order in which they fire.
     private var due = NodeList()
     private var nextSequence: UInt32 = 0
-    /// Members whose callbacks are on the stack, so that a loop that is freed finds them too.
+    /// Members that were added while their callbacks were on the stack, here or in another loop, so that a loop that is freed finds
+    /// them too.
     private var firstAway: TimerNodePointer?
 
     /// The first timer of the batches under way.
@@ -14,44 +15,13 @@ struct TimerStore {
 
     var isEmpty: Bool { near.isEmpty && wheel.isEmpty && due.isEmpty }
 
-    /// Adds a node that is in no store, or a leftover of this one's wheel that came back, behind those with the same instant.
+    /// Adds a node that is in no store, behind those with the same instant.
     @inline(__always)
     mutating func insert(_ node: TimerNodePointer) {
         let instant = node.instant
         if node.pointee.isAway { removeAway(node) }
         node.pointee.sequence = nextSequence
         nextSequence &+= 1
-        if node.pointee.place == .wheel {
-            wheel.takeBack(node)
-            if TimerWheel.tick(of: instant) > wheel.tick && wheel.mayStay(node, until: instant) { return }
-            wheel.remove(node)
-        }
-        insertAnew(node, instant: instant)
-    }
-
-    /// Before the instant of a node that is in the store is changed. `move` follows.
-    @inline(__always)
-    mutating func beginMove(_ node: TimerNodePointer) {
-        if node.pointee.place != .wheel { removeElsewhere(node) }
-    }
-
-    /// Gives a node the place of its new instant, behind those with the same.
-    @inline(__always)
-    mutating func move(_ node: TimerNodePointer) {
-        let instant = node.instant
-        if node.pointee.place == .wheel && TimerWheel.tick(of: instant) > wheel.tick && wheel.mayStay(node, until: instant) {
-            node.pointee.sequence = nextSequence
-            nextSequence &+= 1
-            return
-        }
-        if node.pointee.place == .wheel { wheel.remove(node) }
-        node.pointee.sequence = nextSequence
-        nextSequence &+= 1
-        insertAnew(node, instant: instant)
-    }
-
-    @inline(__always)
-    private mutating func insertAnew(_ node: TimerNodePointer, instant: Int64) {
         // The first timer tells the wheel what time it is.
         if !wheel.isSet { wheel.set(tick: TimerWheel.tick(of: Clock.now())) }
         if TimerWheel.tick(of: instant) <= wheel.tick {
@@ -63,27 +33,19 @@ struct TimerStore {
 
     /// Takes a node out, wherever it is; nothing if it is in no store.
     @inline(__always)
-    mutating func remove(_ node: TimerNodePointer) {
-        if node.pointee.place == .wheel { wheel.remove(node) } else { removeElsewhere(node) }
-    }
+    mutating func remove(_ node: TimerNodePointer) { remove(node, dueAt: node.instant) }
 
-    /// Takes the first node of a timer out because the timer left the mode, which gives the node back; one that is in the wheel stays
-    /// there as a leftover.
+    /// The same for a node that was inserted with an instant that its timer has no more.
     @inline(__always)
-    mutating func withdraw(_ node: TimerNodePointer) {
-        if node.pointee.place == .wheel {
-            wheel.leave(node)
-        } else {
-            removeElsewhere(node)
-            node.pointee.mode = nil
-        }
+    mutating func remove(_ node: TimerNodePointer, dueAt instant: Int64) {
+        if node.pointee.place == .wheel { wheel.remove(node) } else { removeElsewhere(node, instant) }
     }
 
     @inline(never)
-    private mutating func removeElsewhere(_ node: TimerNodePointer) {
+    private mutating func removeElsewhere(_ node: TimerNodePointer, _ instant: Int64) {
         switch node.pointee.place {
         case .nowhere: if node.pointee.isAway { removeAway(node) }
-        case .heap, .run: near.remove(node)
+        case .heap, .run: near.remove(node, instant: instant)
         case .wheel: wheel.remove(node)
         case .due:
             due.remove(node)
@@ -93,10 +55,6 @@ struct TimerStore {
 
     /// Keeps a node in mind whose timer's callback is on the stack. It counts for nothing but `anyNode`.
     mutating func insertAway(_ node: TimerNodePointer) {
-        if node.pointee.place == .wheel {
-            wheel.takeBack(node)
-            wheel.remove(node)
-        }
         node.pointee.isAway = true
         node.pointee.links.previous = nil
         node.pointee.links.next = firstAway
@@ -138,8 +96,8 @@ struct TimerStore {
         }
         if wheel.isEmpty { return Clock.never }
         let (instant, timer) = wheel.nextInstant()
-        // Only a single look at the first bucket: in the common case of no tolerance nothing more is to be found.
-        if timer.tolerance == 0 { return instant }
+        // In the common case of no tolerance nothing more is to be found.
+        if let timer, timer.tolerance == 0 { return instant }
         return max(instant, wheel.latestWake(Clock.never))
     }
 
