@@ -64,8 +64,12 @@ enum LoopRegistry {
     /// Drops the entry of an object that is dying, unless a newer object has taken it over.
     static func forget(_ reference: RLRunLoopRef) {
         let address = UInt(bitPattern: reference)
-        table.withLock { table in
-            if let entry = table[address], entry.loop == nil { table[address] = nil }
+        let newer = table.withLock { table in
+            let newer = table[address]?.loop
+            if newer == nil { table[address] = nil }
+            return newer
         }
+        // Perhaps the last reference by now, whose end comes here again and must not find the lock taken.
+        withExtendedLifetime(newer) {}
     }
 }

@@ -26,29 +26,37 @@ extension RunLoopExecutor {
     /// The one executor of a loop.
     static func of(_ loop: RunLoop) -> RunLoopExecutor {
         let address = UInt(bitPattern: loop.reference)
-        let (executor, isNew) = table.withLock { table in
-            if let known = table[address]?.executor { return (known, false) }
-            let made = RunLoopExecutor(loop.reference)
-            table[address] = Known(executor: made, kept: made)
-            return (made, true)
+        return table.withLock { table in
+            if let known = table[address]?.executor { return known }
+            let made = RunLoopExecutor(RLRunLoopRef(bitPattern: address)!)
+            // Before anybody else sees it, so nothing was put in when the thread turns out to be gone. Its end, which may come
+            // meanwhile, waits for the table.
+            let end = RunLoop.Source(cancel: { _, _ in made.end() }, perform: { _ in })
+            endMode.rawValue.withCString { RLAddSource(made.reference, end.reference, $0) }
+            if made.isLoopGone {
+                _ = made.close()
+                // Nobody cancels it any more, and it keeps the executor.
+                end.invalidate()
+            }
+            let lives = !made.hasEnded
+            table[address] = Known(executor: made, kept: lives ? made : nil)
+            return made
         }
-        if isNew {
-            let end = RunLoop.Source(cancel: { _, _ in executor.end() }, perform: { _ in })
-            loop.add(end, forMode: endMode)
-            executor.probe()
-        }
-        return executor
     }
 
     /// For the deinitializer, unless a newer executor has taken the place over.
     func forgetInTable() {
-        RunLoopExecutor.table.withLock { table in
-            if let known = table[address], known.executor == nil { table[address] = nil }
+        let newer = RunLoopExecutor.table.withLock { table in
+            let newer = table[address]?.executor
+            if newer == nil { table[address] = nil }
+            return newer
         }
+        // Perhaps the last reference by now, which must not go under the lock.
+        withExtendedLifetime(newer) {}
     }
 
     /// A thread that is gone already tells nobody of its end, but a function that is posted to it is released at once.
-    private func probe() {
+    private var isLoopGone: Bool {
         let isGone = Locked(false)
         RunLoopExecutor.endMode.rawValue.withCString { mode in
             RLPerformFunction(
@@ -58,7 +66,7 @@ extension RunLoopExecutor {
                     isGone.withLock { $0 = true }
                 })
         }
-        if isGone.withLock({ $0 }) { end() }
+        return isGone.withLock { $0 }
     }
 
     // MARK: - Who wants to know

@@ -194,13 +194,15 @@ public final class RunLoopExecutor: SerialExecutor, TaskExecutor, @unchecked Sen
 
     // MARK: - The end of the loop's thread
 
-    /// From now on the thread's entries are like everybody's. Returns the entries that were left, nil if the end was known.
+    /// From now on the thread's entries are like everybody's. Loop's thread, or nobody has seen the executor yet.
+    ///
+    /// - Returns: nil if the end was known; whether there are entries, which the caller has to see to, and whom to tell.
     func close() -> (handlers: [@Sendable () -> Void], isLeft: Bool)? {
-        drainer.executor = nil
         if RunLoopExecutor.currentKey.get() === self { RunLoopExecutor.currentKey.set(nil) }
         return mail.withLock { mail in
             if mail.isEnded { return nil }
             mail.isEnded = true
+            drainer.executor = nil
             own.takeAll(of: &mail.entries)
             swap(&own, &mail.entries)
             // An entry that ended the thread does not come back.

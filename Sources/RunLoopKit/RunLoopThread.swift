@@ -62,7 +62,7 @@ public final class RunLoopThread: @unchecked Sendable {
         var isOver = false
         /// Stops the thread's runs. Nil before the thread has it in its loop, and at the end.
         var end: RunLoop.Source?
-        var finishers: [UnsafeContinuation<Void, Never>] = []
+        var finishers: [CheckedContinuation<Void, Never>] = []
     }
 
     private let state = Locked(State())
@@ -249,7 +249,7 @@ extension RunLoopThread {
     public func finish() async {
         stop()
         if !isStarted || RLThreadGetCurrent() == thread { return }
-        await withUnsafeContinuation { continuation in
+        await withCheckedContinuation { continuation in
             let waits = state.withLock { state in
                 if state.isOver || RLThreadIsFinished(thread) { return false }
                 state.finishers.append(continuation)

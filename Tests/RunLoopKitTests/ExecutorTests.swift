@@ -148,6 +148,9 @@ private func threadOf(_ loop: RunLoop) async throws -> pthread_t { try await loo
         }
         // Whoever did the job may not have let go of it yet.
         while executor != nil { await Task.yield() }
+        weak var late: RunLoopExecutor?
+        do { late = onNewThread { RunLoop.current }.executor }
+        #expect(late == nil)
     }
 
     @Test("Between actors on one loop nothing is enqueued: what was posted before waits until the job is done")
