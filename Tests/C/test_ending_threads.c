@@ -273,6 +273,57 @@ RL_TEST(moves_to_a_loop_that_ends, "S-LOOP-9 S-TMR-26",
     RLRelease(probe.timer);
 }
 
+/* A timer whose callback is on this stack is in another loop's modes by now. */
+
+static RLRunLoopRef away_loop;
+static bool is_over;
+
+static void ask_for_dates(void *unused) {
+    (void)unused;
+    while (!__atomic_load_n(&is_over, __ATOMIC_SEQ_CST))
+        ck_assert_double_eq(RLGetNextTimerFireDate(old_loop, "second"), 0);
+}
+
+static void change_modes(Probe *self) {
+    RLRemoveTimer(old_loop, self->timer, kRLDefaultMode);
+    RLAddTimer(away_loop, self->timer, "first");
+    Thread *asking = thread_start(ask_for_dates, NULL);
+    static const RLMode modes[] = {"second", "third", "fourth"};
+    for (int i = 0; i < 20000; i++) {
+        for (int mode = 0; mode < 3; mode++) RLAddTimer(away_loop, self->timer, modes[mode]);
+        for (int mode = 0; mode < 3; mode++) RLRemoveTimer(away_loop, self->timer, modes[mode]);
+    }
+    __atomic_store_n(&is_over, true, __ATOMIC_SEQ_CST);
+    thread_join(asking);
+    RLStop(old_loop);
+}
+
+static void lend_loop(LoopThread *self) {
+    away_loop = self->loop;
+    gate_open(&have_new_loop);
+    gate_wait(&may_end);
+}
+
+RL_TEST(dates_of_a_timer_that_moved, "S-TMR-55 S-THR-1",
+        "The earliest date of a loop's mode is asked for while a timer that this loop calls comes to "
+        "and leaves modes of another") {
+    static Probe probe = {.name = "t", .action = change_modes};
+    LoopThread lender;
+    old_loop = RLGetCurrent();
+    keep_alive(old_loop, "second");
+    have_new_loop = may_end = (Gate)GATE_INITIALIZER;
+    loop_thread_start(&lender, lend_loop, NULL);
+    gate_wait(&have_new_loop);
+    probe_timer(&probe, date_in(-1), 10);
+    RLAddTimer(old_loop, probe.timer, kRLDefaultMode);
+    RLRunInMode(kRLDefaultMode, 60, false);
+    expect_trace("t");
+    RLTimerInvalidate(probe.timer);
+    RLRelease(probe.timer);
+    gate_open(&may_end);
+    thread_join(lender.thread);
+}
+
 /* A kernel that cannot read a timerfd without waiting, as before Linux 6.10. */
 
 static bool refuses_nowait;

@@ -196,6 +196,30 @@ RL_MAIN_TEST(main_thread, "S-THREAD-7 S-LOOP-4", "The initial thread is the main
     ck_assert_ptr_eq(RLGetMain(), RLGetCurrent());
 }
 
+static void exit_in_body(RLThreadRef thread, void *counter) {
+    (void)thread, (void)counter;
+    pthread_exit(NULL);
+}
+static void exit_in_function(void *unused) {
+    (void)unused;
+    pthread_exit(NULL);
+}
+
+RL_TEST(ends_by_pthread_exit, "S-THREAD-3 S-THREAD-6", "A thread that ends by pthread_exit, in its body or in a callback, is finished, and its release has run once") {
+    for (int has_body = 0; has_body < 2; has_body++) {
+        int releases = 0;
+        RLThreadRef thread = RLThreadCreate(has_body ? exit_in_body : NULL, &releases, count_up);
+        ck_assert(RLThreadStart(thread));
+        if (!has_body) RLPerformFunction(RLThreadGetRunLoop(thread), kRLDefaultMode, exit_in_function, NULL, NULL);
+        if (!has_body) RLWakeUp(RLThreadGetRunLoop(thread));
+        ck_assert(RLThreadJoin(thread));
+        ck_assert(RLThreadIsFinished(thread) && !RLThreadIsExecuting(thread));
+        ck_assert_int_eq(releases, 1);
+        ck_assert_int_eq(RLGetRetainCount(thread), 1);
+        RLRelease(thread);
+    }
+}
+
 static void fork_and_check(RLThreadRef thread, void *other) {
     pid_t child = fork();
     if (child == 0) {

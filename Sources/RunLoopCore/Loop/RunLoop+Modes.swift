@@ -84,7 +84,10 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         var earliest = mode.pointee.timers.earliest()?.timer
         for index in 0..<pointee.firing.count {
             let timer = pointee.firing[index]
-            if let node = timer.node(in: mode), !node.pointee.isGhost, timer.pointee.instant < earliest?.pointee.instant ?? Clock.never {
+            // One that moved to another loop in its callback is that one's business.
+            if timer.isGuarded(by: self), let node = timer.node(in: mode), !node.pointee.isGhost,
+                timer.pointee.instant < earliest?.pointee.instant ?? Clock.never
+            {
                 earliest = timer
             }
         }

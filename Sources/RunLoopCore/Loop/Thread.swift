@@ -46,6 +46,8 @@ enum ThreadFlags {
     static var ending: UInt32 { 1 << 1 }
     /// A marker was performed, and all that was queued before it.
     static var drained: UInt32 { 1 << 2 }
+    /// `release` was called, or is being called: it may end the thread.
+    static var released: UInt32 { 1 << 3 }
 }
 
 enum ThreadJoin {
@@ -188,7 +190,8 @@ extension UnsafeMutablePointer where Pointee == Thread {
 
     /// The thread's last use of its object. Who ends the thread in a callback comes here by the loop's end (S-LOOP-19).
     func finish() {
-        if let release = pointee.release { callOutPerformedRelease(release, pointee.info) }
+        let isReleased = pointee.flags.bitwiseOr(ThreadFlags.released, ordering: .relaxed).oldValue & ThreadFlags.released != 0
+        if !isReleased, let release = pointee.release { callOutPerformedRelease(release, pointee.info) }
         pointee.phase.store(ThreadPhase.finished, ordering: .releasing)
         pointee.phase.futexWakeAll()
         rl_thread_object_set(nil)

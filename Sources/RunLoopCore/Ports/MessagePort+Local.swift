@@ -5,7 +5,7 @@ import Synchronization
 struct LocalEnd {
     var callout: MessageFunction?
     var context = ClientContext()
-    /// The context is not released yet.
+    /// The context was retained and is not released yet.
     var ownsContext = false
     /// Message callbacks between the decision to call them and the moment from which the context may be released (S-THR-8).
     var contextUsers = 0
@@ -84,17 +84,20 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
         let port = make(isRemote: false, name: name)
         port.pointee.local.callout = callout
         port.pointee.local.context = context
-        port.pointee.local.ownsContext = true
         port.pointee.local.claim = claim
         port.pointee.local.epoll = epoll
         MessagePortTable.insertLocked(port)
         MessagePortTable.unlock()
-        // The client's function runs without a lock, so another thread that makes a port of this name may be ahead of it.
+        // The client's function runs without a lock, so another thread that makes a port of this name may be ahead of it; but an
+        // invalidation has nothing to release before that.
         var adopted = context
         adopted.adopt()
         port.lock()
         port.pointee.local.context = adopted
+        port.pointee.local.ownsContext = true
+        let isLate = !port.isValid
         port.unlock()
+        if isLate { port.releaseContext() }
         return (port, true)
     }
 
