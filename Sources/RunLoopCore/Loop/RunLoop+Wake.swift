@@ -31,6 +31,12 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         rouse(from: pointee.wake.exchange(WakeState.wakeUp, ordering: .sequentiallyConsistent))
     }
 
+    /// The same for who has just changed something under the loop's lock. Where a wake-up is pending, the loop has not taken it yet;
+    /// it looks at the change, under the lock, only after it did, and a mere look at the word leaves that word where it is.
+    func wakeUpUnlessPending() {
+        if pointee.wake.load(ordering: .sequentiallyConsistent) != WakeState.wakeUp { wakeUp() }
+    }
+
     /// Makes the loop look at stop word, timers and ports anew, without ending its wait.
     func lookAgain() {
         var state = pointee.wake.load(ordering: .sequentiallyConsistent)

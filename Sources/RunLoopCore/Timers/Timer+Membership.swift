@@ -116,6 +116,6 @@ extension UnsafeMutablePointer where Pointee == Timer {
         }
         unlockTimer(owner)
         // Takes effect at once and wakes the loop (S-WAKE-14).
-        if let owner, isInLoop, owner.mustBeTold { owner.wakeUp() }
+        if let owner, isInLoop, owner.mustBeTold { owner.wakeUpUnlessPending() }
     }
 }
