@@ -154,7 +154,8 @@ RL_TEST(a_handler_installed_later_stays, "S-KEV-3",
 }
 
 static struct sigaction below[12];
-static int chained;
+/* Not to be kept in a register while a signal is raised. */
+static volatile sig_atomic_t chained;
 static void call_below(int place, int number, siginfo_t *info, void *context) {
     chained++;
     const struct sigaction *action = &below[place];
