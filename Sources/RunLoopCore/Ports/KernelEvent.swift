@@ -131,7 +131,7 @@ extension KernelEvent {
         text.append(", info = ")
         let context = record.pointee.context
         if let copy = context.copyDescription, let words = callOutCopyDescription(copy, context.info) {
-            text.append(words)
+            text.append(cString: words)
             CLinux.free(words)
         } else {
             text.append(address: context.info)

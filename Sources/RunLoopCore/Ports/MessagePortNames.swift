@@ -164,7 +164,7 @@ enum RuntimeDirectory {
         if let runtime = rl_environment("XDG_RUNTIME_DIR"), runtime[0] == 0x2f, strlen(runtime) <= 48,
             isOwn(runtime, closed: 0o022)
         {
-            path.append(runtime)
+            path.append(cString: runtime)
             path.append("/runloop")
         } else {
             path.append("/tmp/runloop-")

@@ -207,7 +207,7 @@ enum Description {
     ) {
         text.append(", info = ")
         if let copyDescription, let words = callOutCopyDescription(copyDescription, info) {
-            text.append(words)
+            text.append(cString: words)
             CLinux.free(words)
         } else {
             text.append(address: info)

@@ -21,7 +21,7 @@ struct TextBuffer {
     }
 
     /// Text that is known to be printable, or that the client gave for this purpose.
-    mutating func append(_ text: UnsafePointer<CChar>) {
+    mutating func append(cString text: UnsafePointer<CChar>) {
         append(bytes: text, count: strlen(text))
     }
 
