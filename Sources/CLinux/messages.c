@@ -108,6 +108,22 @@ void *rl_map_file(int file, size_t length) {
     return pages == MAP_FAILED ? NULL : pages;
 }
 
+void *rl_map_kept(int file, size_t length) {
+    if (ftruncate(file, (off_t)length) != 0) return NULL;
+    if (fcntl(file, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) return NULL;
+    void *pages = mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    return pages == MAP_FAILED ? NULL : pages;
+}
+
+bool rl_is_memory(int file) { return fcntl(file, F_GET_SEALS) >= 0; }
+
+void *rl_map_room(size_t length) {
+    void *pages = mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (pages == MAP_FAILED) return NULL;
+    madvise(pages, length, MADV_HUGEPAGE);
+    return pages;
+}
+
 int rl_lock_file(const char *path) {
     return flopen(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW, 0600);
 }

@@ -300,7 +300,7 @@ typedef struct Header {
 } Header;
 
 static Header header_of(uint8_t kind, uint32_t id, uint64_t length) {
-    Header header = {.magic = "RLMP", .version = 1, .kind = kind, .id = id, .length = length};
+    Header header = {.magic = "RLMP", .version = 2, .kind = kind, .id = id, .length = length};
     if (kind == 2 && id) header.flags = 2;
     return header;
 }
@@ -370,7 +370,7 @@ RL_TEST(garbage_is_dropped, "S-MSG-18 S-ARG-9",
     Header bad[12];
     for (int i = 0; i < 12; i++) bad[i] = header_of(2, 1, 3);
     bad[0].magic[0] = 'X';
-    bad[1].version = 2;
+    bad[1].version = 1;
     bad[2].kind = 9;
     bad[3].kind = 3;
     bad[4].flags = 0x82;
@@ -449,6 +449,92 @@ RL_TEST(memory_that_can_change_is_refused, "S-MSG-18",
         }
         close(memory), close(fd), close(ends[0]), close(ends[1]);
         expect_run("m", 0, true, TimedOut);
+        ck_assert_int_eq(count_descriptors(), before);
+    }
+    RLRelease(port);
+    remove_own_directory();
+}
+
+static const size_t place_size = 512 << 10;
+
+/* A memory file laid out as kept memory, with a text in a place. */
+static int kept_memory(off_t size, int place, const char *text) {
+    uint32_t taken = 1;
+    int memory = memfd_create("test", 0);
+    ck_assert_int_eq(ftruncate(memory, size), 0);
+    ck_assert_int_eq(pwrite(memory, &taken, sizeof taken, 64 * place), sizeof taken);
+    ck_assert_int_gt(pwrite(memory, text, strlen(text), 4096 + (off_t)place * (off_t)place_size), 0);
+    ck_assert_int_eq(ftruncate(memory, size), 0);
+    return memory;
+}
+
+static Header part_of(uint8_t flags, int32_t place, uint64_t length) {
+    Header header = header_of(4, 0, length);
+    header.flags = flags;
+    header.number = place;
+    return header;
+}
+
+static void begin_parts(int fd, uint64_t length) {
+    Header header = header_of(2, 5, length);
+    header.flags = 2 | 4;
+    send_raw(fd, header, "");
+}
+
+RL_TEST(parts_make_a_message, "S-MSG-13 S-MSG-14 S-MSG-18",
+        "A message that comes in parts as Docs/wire-format.md says is served once it is whole, its "
+        "places are given back, and one that was begun and given up is forgotten") {
+    static Service service;
+    use_own_directory();
+    RLMessagePortRef port = add_service(&service, "parts", "m");
+    expect_run("m", 0, true, TimedOut);
+    int before = count_descriptors();
+    int fd = greet_raw("parts"), memory = kept_memory(4096 + 8 * 512 * 1024, 7, "abc");
+    int rest = memfd_create("rest", MFD_ALLOW_SEALING);
+    ck_assert_int_eq(write(rest, "de", 2), 2);
+    begin_parts(fd, 100);
+    send_memory(fd, part_of(8, 7, 3), memory);
+    begin_parts(fd, 5);
+    send_memory(fd, part_of(8, 7, 3), memory);
+    expect_nothing_served(&service);
+    send_raw(fd, header_of(2, 0, 2), "hi"); /* a message of another thread */
+    expect_run("m", 60, true, HandledSource);
+    ck_assert_str_eq(service.text, "hi");
+    send_memory(fd, part_of(1, 0, 2), rest);
+    expect_run("m", 60, true, HandledSource);
+    ck_assert_str_eq(service.text, "abcde");
+    ck_assert_uint_eq(service.length, 5);
+    uint32_t taken = 1;
+    ck_assert_int_eq(pread(memory, &taken, sizeof taken, 64 * 7), sizeof taken);
+    ck_assert_uint_eq(taken, 0);
+    begin_parts(fd, 1000000000); /* the end of the connection is the end of it */
+    close(fd), close(memory), close(rest);
+    expect_run("m", 0, true, TimedOut);
+    ck_assert_int_eq(count_descriptors(), before);
+    RLRelease(port);
+    remove_own_directory();
+}
+
+RL_TEST(wrong_parts_are_refused, "S-MSG-18 S-ARG-9",
+        "Parts of nothing, of more than is left, of no such place, in memory that is too short or in "
+        "no memory are refused with a log line, and no descriptor is left") {
+    static Service service;
+    use_own_directory();
+    RLMessagePortRef port = add_service(&service, "wrong", "m");
+    expect_run("m", 0, true, TimedOut);
+    log_capture();
+    int before = count_descriptors();
+    for (int kind = 0; kind < 6; kind++) {
+        int fd = greet_raw("wrong"), ends[2];
+        int memory = kept_memory(kind == 4 ? 4096 : 4096 + 8 * 512 * 1024, 0, "abc");
+        make_pipe(ends);
+        if (kind > 0) begin_parts(fd, 3);
+        Header part = part_of(kind == 5 ? 9 : 8, kind == 2 ? 8 : 0, kind == 1 ? 4 : 3);
+        send_memory(fd, part, kind == 3 ? ends[0] : memory);
+        expect_nothing_served(&service);
+        ck_assert_int_eq(log_count(), kind + 1);
+        ck_assert(is_closed(fd));
+        close(fd), close(memory), close(ends[0]), close(ends[1]);
         ck_assert_int_eq(count_descriptors(), before);
     }
     RLRelease(port);

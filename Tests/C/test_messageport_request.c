@@ -300,13 +300,16 @@ static char *pattern(size_t length) {
 }
 
 RL_TEST(messages_of_all_sizes, "S-MSG-1 S-MSG-15 S-MSG-30",
-        "Messages and replies from 0 bytes to 64 MiB arrive whole, and no descriptor is left") {
+        "Messages and replies from 0 bytes to 64 MiB arrive whole, and no descriptor is left but those "
+        "of the memory that each end keeps") {
     static Worker worker = {.service = {.echoes = true}};
     static const size_t sizes[] = {0, 1, 31, 4096, 32768, 32769, 65536, 1 << 20, (1 << 20) + 1,
                                    64 << 20};
     worker_start(&worker, port_name("sizes"));
     RLMessagePortRef remote = RLMessagePortCreateRemote(worker.name);
-    ck_assert_str_eq(ask_text(remote, 1, "x", "m"), "x");
+    char *first = pattern(40000);
+    ck_assert_int_eq(RLMessagePortSendRequest(remote, 1, first, 40000, 60, 60, "m", NULL), kRLMessagePortSuccess);
+    free(first);
     int before = count_descriptors();
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         char *bytes = pattern(sizes[i]);
@@ -322,6 +325,35 @@ RL_TEST(messages_of_all_sizes, "S-MSG-1 S-MSG-15 S-MSG-30",
     ck_assert_int_eq(count_descriptors(), before);
     RLRelease(remote);
     worker_stop(&worker);
+}
+
+RL_TEST(long_messages_need_nobody_who_takes_them, "S-MSG-24 S-MSG-27",
+        "A message longer than the memory for parts is queued while nobody runs the loop, also by "
+        "the thread whose loop is to serve it, and arrives whole; so does one behind it") {
+    static Service service = {.echoes = true};
+    size_t length = 9 << 20;
+    RLMessagePortRef port = add_service(&service, port_name("alone"), "m");
+    RLMessagePortRef remote = RLMessagePortCreateRemote(port_name("alone"));
+    char *bytes = pattern(length);
+    RLDataRef data = NULL;
+    ck_assert_int_eq(RLMessagePortSendRequest(remote, 1, bytes, length, 60, 60, "m", &data),
+                     kRLMessagePortSuccess);
+    ck_assert_uint_eq(RLDataGetLength(data), length);
+    ck_assert_int_eq(memcmp(RLDataGetBytePtr(data), bytes, length), 0);
+    RLRelease(data);
+    for (int i = 2; i <= 3; i++) {
+        ck_assert_int_eq(RLMessagePortSendRequest(remote, i, bytes, length - (size_t)i, 0, 0, NULL, NULL),
+                         kRLMessagePortSuccess);
+    }
+    for (int i = 2; i <= 3; i++) {
+        expect_run("m", 60, true, HandledSource);
+        ck_assert_int_eq(service.msgid, i);
+        ck_assert_uint_eq(service.length, length - (size_t)i);
+        ck_assert_int_eq(memcmp(service.text, bytes, sizeof service.text - 1), 0);
+    }
+    free(bytes);
+    RLRelease(remote);
+    RLRelease(port);
 }
 
 static int taken[8];
@@ -340,6 +372,10 @@ RL_TEST(descriptors_travel, "S-MSG-13 S-MSG-15",
     RLMessagePortRef remote = RLMessagePortCreateRemote(port_name("travel"));
     ck_assert_str_eq(ask_text(remote, 1, "x", "m"), "ok");
     ck_assert_int_eq(offered_count, 0);
+    /* The first long message makes the memory that the remote port keeps. */
+    char *first = pattern(100000);
+    ck_assert_int_eq(RLMessagePortSendRequest(remote, 1, first, 100000, 1, 60, "m", NULL), kRLMessagePortSuccess);
+    free(first);
     int ends[2], third[2];
     make_pipe(ends);
     make_pipe(third);

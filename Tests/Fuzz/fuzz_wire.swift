@@ -36,13 +36,21 @@ private func check(
 ) {
     precondition(header.length <= UInt64(WireHeader.lengthLimit))
     precondition(header.descriptors <= UInt32(WireHeader.descriptorLimit))
-    let inMemory = header.flags & WireHeader.inMemory != 0
-    precondition(count == WireHeader.size + (inMemory ? 0 : Int(header.length)))
+    let inMemory = header.flags & (WireHeader.inMemory | WireHeader.inKeptMemory) != 0
+    let isElsewhere = inMemory || header.flags & WireHeader.inParts != 0
+    precondition(count == WireHeader.size + (isElsewhere ? 0 : Int(header.length)))
+    precondition(!isElsewhere || header.length > 0)
     precondition(descriptors.map { $0 == Int(header.descriptors) + (inMemory ? 1 : 0) } ?? true)
     switch receiver {
     case .awaitingHello: precondition(header.kind == .hello && header.length <= 128)
-    case .serving: precondition(header.kind == .request)
-    case .requester: precondition(header.kind == .reply && header.id != 0)
+    case .serving: precondition(header.kind == .request || header.kind == .part)
+    case .requester: precondition(header.kind == .reply && header.id != 0 || header.kind == .part)
+    }
+    // What is read out of kept memory lies within it.
+    if header.flags & WireHeader.inKeptMemory != 0 {
+        precondition(header.kind == .part && header.number >= 0)
+        precondition(WireHeader.offset(ofPlace: Int(header.number)) + Int(header.length) <= WireHeader.keptSize)
+        precondition(WireHeader.offsetOfWord(Int(header.number)) + 4 <= WireHeader.placesOffset)
     }
     withUnsafeTemporaryAllocation(of: UInt8.self, capacity: WireHeader.size) { written in
         header.encode(written.baseAddress!)

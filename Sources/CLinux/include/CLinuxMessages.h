@@ -58,6 +58,13 @@ bool rl_memory_is_sealed(int file) __attribute__((visibility("hidden")));
 /* Maps a file's first bytes for reading; NULL without room for them. */
 void *rl_map_file(int file, size_t length) __attribute__((visibility("hidden")));
 
+/* Gives a memory file its length for ever and maps it for reading and writing; NULL without room. */
+void *rl_map_kept(int file, size_t length) __attribute__((visibility("hidden")));
+/* Whether it is a memory file, which can be read without waiting. */
+bool rl_is_memory(int file) __attribute__((visibility("hidden")));
+/* Zeroed pages, large ones where possible; NULL without room. */
+void *rl_map_room(size_t length) __attribute__((visibility("hidden")));
+
 /* Opens, makes and locks a lock file; flopen(3bsd). -1 with EWOULDBLOCK if another holds it. */
 int rl_lock_file(const char *path) __attribute__((visibility("hidden")));
 

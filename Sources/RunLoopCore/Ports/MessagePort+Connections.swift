@@ -92,7 +92,18 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
         _ = rl_epoll_ctl(pointee.local.epoll, EPOLL_CTL_DEL, connection.descriptor, 0, 0)
         close(connection.descriptor)
         forgetRepliesLocked(place)
+        dropTransfersLocked(of: place)
         pointee.local.connections![place] = MessageConnection()
+    }
+
+    /// Forgets what was under way in parts on a connection that is closed.
+    func dropTransfersLocked(of place: Int) {
+        pointee.local.connections![place].partial.discard()
+        guard let kept = pointee.local.connections![place].kept else { return }
+        // In the child of `fork` whoever was sending is not there.
+        let isInUse = kept.pointee.isBusy && pointee.state.load(ordering: .relaxed) & MessagePortState.lostInFork == 0
+        if isInUse { kept.pointee.isOrphan = true } else { kept.free() }
+        pointee.local.connections![place].kept = nil
     }
 
     // MARK: Replies
@@ -105,9 +116,72 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
         if error == EAGAIN { return keepLocked(place, message, data) }
         message.finish()
         guard error != 0 else { return }
+        // The rest of a reply that was begun.
+        if message.header.kind == .part { return closeLocked(place) }
         // No room in the kernel, or the other end is gone. Who waits learns of it either way.
         var failure = OutgoingMessage(message.header.failed, bytes: nil)
         if failure.send(to: pointee.local.connections![place].descriptor) != 0 { closeLocked(place) }
+    }
+
+    /// Sends a long reply in parts. False if it has to go another way; nothing of it was sent then.
+    func replyInParts(_ header: WireHeader, _ token: UInt64, _ data: DataPointer) -> Bool {
+        var header = header
+        header.flags |= WireHeader.inParts
+        var first = OutgoingMessage(header, bytes: nil)
+        lock()
+        guard isValid, let place = placeLocked(token: token), pointee.local.connections![place].replies == nil else {
+            unlock()
+            return false
+        }
+        if pointee.local.connections![place].kept == nil { pointee.local.connections![place].kept = KeptMemoryPointer.make() }
+        guard let kept = pointee.local.connections![place].kept, !kept.pointee.isBusy, kept.isEmpty,
+            first.send(to: pointee.local.connections![place].descriptor) == 0
+        else {
+            unlock()
+            return false
+        }
+        kept.pointee.isBusy = true
+        unlock()
+        sendParts(token, kept, data)
+        lock()
+        kept.pointee.isBusy = false
+        if kept.pointee.isOrphan { kept.free() }
+        unlock()
+        return true
+    }
+
+    private func sendParts(_ token: UInt64, _ kept: KeptMemoryPointer, _ data: DataPointer) {
+        let bytes = UnsafeRawPointer(data.bytes)
+        let length = data.pointee.length
+        var done = 0
+        var number = 0
+        while done < length {
+            guard var part = kept.fill(number, bytes + done, length - done) else { break }
+            lock()
+            var error = ECONNRESET
+            if isValid, let place = placeLocked(token: token) {
+                error = part.send(to: pointee.local.connections![place].descriptor)
+            }
+            unlock()
+            if error != 0 {
+                kept.takeBack(part)
+                if error != EAGAIN { return }
+                break
+            }
+            done += Int(part.header.length)
+            number += 1
+        }
+        guard done < length else { return }
+        let rest = OutgoingMessage.rest(bytes + done, length - done)
+        lock()
+        if isValid, let place = placeLocked(token: token) {
+            // Without memory for the rest the other end cannot have its reply: it is told by the end of the connection.
+            if let rest { replyLocked(place, rest, data) } else { closeLocked(place) }
+        } else {
+            var rest = rest
+            rest?.finish()
+        }
+        unlock()
     }
 
     private func keepLocked(_ place: Int, _ message: OutgoingMessage, _ data: DataPointer?) {

@@ -12,6 +12,7 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
         pointee.source?.invalidate()
         if pointee.remote.connection >= 0 { close(pointee.remote.connection) }
         pointee.remote.connection = -1
+        dropTransfersLocked()
         closeSetLocked()
     }
 
@@ -36,6 +37,7 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
         for place in 0..<pointee.local.connectionCapacity where pointee.local.connections![place].descriptor >= 0 {
             close(pointee.local.connections![place].descriptor)
             forgetRepliesLocked(place)
+            dropTransfersLocked(of: place)
             pointee.local.connections![place] = MessageConnection()
         }
         pointee.local.contextUsers = 0

@@ -31,6 +31,10 @@ struct MessageConnection {
     /// Replies that found no room, oldest first. While there are some no message is taken from the connection: who does not
     /// read gets no service, and costs at most a reply for each callback that runs.
     var replies: UnsafeMutablePointer<WaitingReply>?
+    /// A request that is arriving in parts.
+    var partial = PartialMessage()
+    /// Memory for long replies, made by the first.
+    var kept: KeptMemoryPointer?
 }
 
 struct WaitingReply {

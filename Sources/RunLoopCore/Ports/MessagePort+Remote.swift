@@ -5,6 +5,10 @@ import Synchronization
 struct RemoteEnd {
     /// The connection, or -1.
     var connection: Int32 = -1
+    /// A reply that is arriving in parts.
+    var partial = PartialMessage()
+    /// Memory for long requests, made by the first.
+    var kept: KeptMemoryPointer?
     /// Threads that use the connection without the lock; it is closed after the last.
     var users = 0
     /// The monitor's set has the connection. Guarded by the table's lock as well.
@@ -140,6 +144,15 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
         guard !isInUse, pointee.remote.connection >= 0 else { return }
         close(pointee.remote.connection)
         pointee.remote.connection = -1
+        dropTransfersLocked()
+    }
+
+    /// Forgets what was under way on a connection that is closed.
+    func dropTransfersLocked() {
+        pointee.remote.partial.discard()
+        // Nobody sends: who does uses the connection.
+        pointee.remote.kept?.free()
+        pointee.remote.kept = nil
     }
 
     /// The other end is gone: replies that came before are still given out.
@@ -160,7 +173,9 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
                 unlock()
                 return true
             }
-            let incoming = IncomingMessage.receive(from: pointee.remote.connection, by: .requester, scratch: scratchLocked())
+            let scratch = scratchLocked()
+            let incoming = IncomingMessage.receive(
+                from: pointee.remote.connection, by: .requester, scratch: scratch, partial: &pointee.remote.partial)
             var unwanted: DataPointer?
             if case .message(let message) = incoming { unwanted = handOverLocked(message, inRunOf: frame) }
             unlock()
@@ -171,7 +186,7 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
             case .refused(let error):
                 MessagePortPointer.logProblem("RLMessagePort: dropped a reply", error.words, pointee.name)
                 return false
-            case .message: break
+            case .part, .message: break
             }
         }
         return true

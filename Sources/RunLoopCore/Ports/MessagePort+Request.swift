@@ -63,6 +63,7 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
         let header = WireHeader(
             kind: .request, flags: id != 0 ? WireHeader.wantsReply : 0, id: id, number: request.msgid,
             length: UInt64(request.bytes == nil ? 0 : request.length), descriptors: UInt32(request.descriptorCount))
+        if header.length >= UInt64(KeptMemoryPointer.worthwhile), let code = transmitInParts(request, header) { return code }
         var message = OutgoingMessage(header, bytes: request.bytes, descriptors: request.descriptors)
         guard message.prepare() else { return MessagePortCode.transportError }
         defer { message.finish() }
@@ -71,6 +72,10 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
         let isFirst = error != EAGAIN
         if error == EAGAIN { error = sendWhenThereIsRoom(&message, connection, SendDeadline(request.sendTimeout)) }
         endUse()
+        return code(of: error, isFirst: isFirst)
+    }
+
+    private func code(of error: Int32, isFirst: Bool) -> Int32 {
         switch error {
         case 0: return MessagePortCode.success
         case EAGAIN: return MessagePortCode.sendTimeout
@@ -79,6 +84,56 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
             return isFirst ? MessagePortCode.isInvalid : MessagePortCode.transportError
         default: return MessagePortCode.transportError
         }
+    }
+
+    /// Sends a long request in parts. nil if it has to go another way; nothing of it was sent then.
+    private func transmitInParts(_ request: MessageRequest, _ header: WireHeader) -> Int32? {
+        lock()
+        if pointee.remote.kept == nil, isValid, pointee.remote.connection >= 0 { pointee.remote.kept = KeptMemoryPointer.make() }
+        guard isValid, pointee.remote.connection >= 0, let kept = pointee.remote.kept, !kept.pointee.isBusy, kept.isEmpty else {
+            unlock()
+            return nil
+        }
+        kept.pointee.isBusy = true
+        // As `beginUse` does: the memory lives as long as the connection is in use.
+        pointee.remote.users += 1
+        let connection = pointee.remote.connection
+        unlock()
+        var header = header
+        header.flags |= WireHeader.inParts
+        var first = OutgoingMessage(header, bytes: nil, descriptors: request.descriptors)
+        let deadline = SendDeadline(request.sendTimeout)
+        var error = first.send(to: connection)
+        let isFirst = error != EAGAIN
+        if error == EAGAIN { error = sendWhenThereIsRoom(&first, connection, deadline) }
+        if error == 0 { error = sendParts(request, connection, kept, deadline) }
+        lock()
+        kept.pointee.isBusy = false
+        unlock()
+        endUse()
+        return code(of: error, isFirst: isFirst)
+    }
+
+    private func sendParts(
+        _ request: MessageRequest, _ connection: Int32, _ kept: KeptMemoryPointer, _ deadline: SendDeadline
+    ) -> Int32 {
+        var done = 0
+        var number = 0
+        while done < request.length {
+            let left = request.length - done
+            guard var part = kept.fill(number, request.bytes! + done, left) ?? OutgoingMessage.rest(request.bytes! + done, left)
+            else { return ENOMEM }
+            defer { part.finish() }
+            var error = part.send(to: connection)
+            if error == EAGAIN { error = sendWhenThereIsRoom(&part, connection, deadline) }
+            if error != 0 {
+                if part.header.flags & WireHeader.inKeptMemory != 0 { kept.takeBack(part) }
+                return error
+            }
+            done += Int(part.header.length)
+            number += 1
+        }
+        return 0
     }
 
     /// The queue was full: waits for room, and takes replies meanwhile, because a peer that cannot send them takes no messages.

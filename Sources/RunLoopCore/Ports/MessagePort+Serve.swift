@@ -79,8 +79,11 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
     private func receiveLocked(_ place: Int, _ token: UInt64) -> Step {
         let connection = pointee.local.connections![place]
         let receiver: WireReceiver = connection.isServing ? .serving : .awaitingHello
-        switch IncomingMessage.receive(from: connection.descriptor, by: receiver, scratch: scratchLocked()) {
-        case .nothing: return .progress
+        let scratch = scratchLocked()
+        switch IncomingMessage.receive(
+            from: connection.descriptor, by: receiver, scratch: scratch, partial: &pointee.local.connections![place].partial)
+        {
+        case .nothing, .part: return .progress
         case .ended:
             closeLocked(place)
             return .progress
@@ -140,6 +143,7 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
             kind: .reply, flags: 0, id: request.id,
             number: isFailure || isTooLong ? WireHeader.failed : WireHeader.succeeded, length: isTooLong ? 0 : UInt64(length),
             descriptors: 0)
+        if let data, header.length >= UInt64(KeptMemoryPointer.worthwhile), replyInParts(header, token, data) { return }
         var outgoing = OutgoingMessage(header, bytes: data.map { UnsafeRawPointer($0.bytes) })
         // Before the lock is taken: it may be long.
         if !outgoing.prepare() { outgoing = OutgoingMessage(header.failed, bytes: nil) }

@@ -1,12 +1,19 @@
 import CLinux
 
-/// A datagram that is being sent. Long data lie in sealed memory, which the receiver maps: one copy in all.
+/// A datagram that is being sent. Long data lie in sealed memory, which the receiver maps, or come in parts (`MessageParts.swift`).
 struct OutgoingMessage {
     var header: WireHeader
     var bytes: UnsafeRawPointer?
     /// The memory file with the data, or -1.
     private var memory: Int32 = -1
     private var descriptors: UnsafePointer<Int32>?
+
+    /// A part that lies in a place of kept memory.
+    init(part length: Int, place: Int, of kept: KeptMemoryPointer) {
+        header = WireHeader(
+            kind: .part, flags: WireHeader.inKeptMemory, id: 0, number: Int32(place), length: UInt64(length), descriptors: 0)
+        memory = kept.pointee.file
+    }
 
     init(_ header: WireHeader, bytes: UnsafeRawPointer?, descriptors: UnsafePointer<Int32>? = nil) {
         self.header = header
@@ -19,7 +26,7 @@ struct OutgoingMessage {
         Int(header.length) <= WireHeader.inlineLimit || moveToMemory()
     }
 
-    private mutating func moveToMemory() -> Bool {
+    mutating func moveToMemory() -> Bool {
         let file = rl_memory_file()
         guard file >= 0 else { return false }
         var done = 0
@@ -47,7 +54,7 @@ struct OutgoingMessage {
     mutating func send(to socket: Int32) -> Int32 {
         let error = sendOnce(to: socket)
         // A socket with an uncommonly small buffer.
-        guard error == EMSGSIZE && memory < 0 && header.length > 0 else { return error }
+        guard error == EMSGSIZE && bytes != nil && header.length > 0 else { return error }
         return moveToMemory() ? sendOnce(to: socket) : EMSGSIZE
     }
 
@@ -56,8 +63,8 @@ struct OutgoingMessage {
             header.encode(head.baseAddress!)
             let count = Int(header.descriptors)
             guard memory >= 0 else {
-                return rl_message_send(
-                    socket, head.baseAddress!, WireHeader.size, bytes, Int(header.length), descriptors, Int32(count))
+                let length = bytes == nil ? 0 : Int(header.length)
+                return rl_message_send(socket, head.baseAddress!, WireHeader.size, bytes, length, descriptors, Int32(count))
             }
             return withUnsafeTemporaryAllocation(of: Int32.self, capacity: count + 1) { all in
                 all[0] = memory
@@ -68,7 +75,7 @@ struct OutgoingMessage {
     }
 
     mutating func finish() {
-        if memory >= 0 { close(memory) }
+        if memory >= 0 && header.flags & WireHeader.inKeptMemory == 0 { close(memory) }
         memory = -1
     }
 }
@@ -80,6 +87,8 @@ enum Incoming {
     /// The other end is gone.
     case ended
     case refused(WireError)
+    /// A message was begun, or went on.
+    case part
     case message(IncomingMessage)
 }
 
@@ -101,8 +110,10 @@ struct IncomingMessage {
         descriptors = nil
     }
 
-    /// Takes one datagram from a socket. `scratch` has room for the longest.
-    static func receive(from socket: Int32, by receiver: WireReceiver, scratch: UnsafeMutablePointer<UInt8>) -> Incoming {
+    /// Takes one datagram from a socket. `scratch` has room for the longest; `partial` is the connection's.
+    static func receive(
+        from socket: Int32, by receiver: WireReceiver, scratch: UnsafeMutablePointer<UInt8>, partial: inout PartialMessage
+    ) -> Incoming {
         withUnsafeTemporaryAllocation(of: Int32.self, capacity: Int(RL_MAX_DESCRIPTORS)) { room in
             let descriptors = room.baseAddress!
             var datagram = rl_message_receive(socket, scratch, WireHeader.size + WireHeader.inlineLimit, descriptors)
@@ -115,13 +126,13 @@ struct IncomingMessage {
                 return isPassing ? .nothing : .ended
             }
             if datagram.length == 0 && datagram.descriptors == 0 { return .ended }
-            return decode(datagram, scratch, descriptors, by: receiver)
+            return decode(datagram, scratch, descriptors, by: receiver, &partial)
         }
     }
 
     private static func decode(
         _ datagram: rl_datagram, _ bytes: UnsafeMutablePointer<UInt8>, _ descriptors: UnsafeMutablePointer<Int32>,
-        by receiver: WireReceiver
+        by receiver: WireReceiver, _ partial: inout PartialMessage
     ) -> Incoming {
         let count = Int(datagram.descriptors)
         var result = WireResult.refused(.tooLong)
@@ -134,10 +145,12 @@ struct IncomingMessage {
             for index in 0..<count { close(descriptors[index]) }
             return .refused(error)
         case .accepted(let header):
+            if header.kind == .part { return partial.append(header, datagram.lost_descriptors ? -1 : descriptors[0]) }
             var message = IncomingMessage(header: header)
+            let inParts = header.flags & WireHeader.inParts != 0
             if datagram.lost_descriptors {
                 for index in 0..<count { close(descriptors[index]) }
-                return .message(message)
+                return inParts ? partial.begin(message) : .message(message)
             }
             let inMemory = header.flags & WireHeader.inMemory != 0
             if inMemory {
@@ -147,6 +160,8 @@ struct IncomingMessage {
                     return .refused(.length)
                 }
                 message.data = DataPointer.map(descriptors[0], Int(header.length))
+            } else if inParts {
+                message.data = DataPointer.makePages(Int(header.length))
             } else {
                 message.data = DataPointer.make(bytes + WireHeader.size, Int(header.length))
             }
@@ -156,7 +171,7 @@ struct IncomingMessage {
                 for index in first..<count { message.descriptors![index - first] = descriptors[index] }
                 message.descriptorCount = count - first
             }
-            return .message(message)
+            return inParts ? partial.begin(message) : .message(message)
         }
     }
 

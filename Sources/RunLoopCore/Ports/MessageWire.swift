@@ -1,4 +1,4 @@
-/// The format of what travels between message ports: Docs/wire-format.md, version 1.
+/// The format of what travels between message ports: Docs/wire-format.md, version 2.
 ///
 /// A connection carries datagrams, each a header of 32 bytes and perhaps a payload. This file writes and reads them and knows in
 /// which order they may come; it calls nothing, allocates nothing and reads no byte beyond the count it is given, so that it is
@@ -17,12 +17,25 @@ struct WireHeader {
 
     static var size: Int { 32 }
     /// The version, and the first four bytes of every datagram, "RLMP".
-    static var version: UInt16 { 1 }
+    static var version: UInt16 { 2 }
     static var magic: UInt32 { 0x504d_4c52 }
     /// The payload is not in the datagram but in sealed memory, whose descriptor is the first that comes with it.
     static var inMemory: UInt8 { 1 << 0 }
     /// The sender waits for a reply.
     static var wantsReply: UInt8 { 1 << 1 }
+
+    /// The payload comes in parts, which are the datagrams of kind `part` that follow on the connection.
+    static var inParts: UInt8 { 1 << 2 }
+    /// The part lies in the sender's kept memory, whose descriptor comes with it, in the place that `number` tells.
+    static var inKeptMemory: UInt8 { 1 << 3 }
+
+    /// Kept memory is a page with a word for each place, not 0 while a part lies in it, and then the places.
+    static var places: Int { 8 }
+    static var placeSize: Int { 512 << 10 }
+    static var placesOffset: Int { 4096 }
+    static func offsetOfWord(_ place: Int) -> Int { place * 64 }
+    static func offset(ofPlace place: Int) -> Int { placesOffset + place * placeSize }
+    static var keptSize: Int { offset(ofPlace: places) }
 
     /// The longest payload within a datagram; the longest at all (S-MSG-22); the longest name; the most client's descriptors.
     static var inlineLimit: Int { 32768 }
@@ -42,6 +55,8 @@ enum WireKind: UInt8 {
     case request = 2
     /// From who accepted: the answer to a request that wants one.
     case reply = 3
+    /// From both: the next part of the message that was begun last.
+    case part = 4
 }
 
 /// Why a datagram is refused.
@@ -117,7 +132,7 @@ extension WireHeader {
 
     private func checkOrder(_ receiver: WireReceiver) -> WireError? {
         switch (receiver, kind) {
-        case (.awaitingHello, .hello), (.serving, .request), (.requester, .reply): nil
+        case (.awaitingHello, .hello), (.serving, .request), (.serving, .part), (.requester, .reply), (.requester, .part): nil
         default: .order
         }
     }
@@ -125,7 +140,11 @@ extension WireHeader {
     private func checkPayload(count: Int, descriptors received: Int?) -> WireError? {
         guard length <= UInt64(WireHeader.lengthLimit) else { return .length }
         guard descriptors <= UInt32(WireHeader.descriptorLimit) else { return .descriptors }
-        if flags & WireHeader.inMemory != 0 {
+        if flags & WireHeader.inParts != 0 {
+            guard length > 0, count == WireHeader.size else { return .length }
+            return received == nil || received == Int(descriptors) ? nil : .descriptors
+        }
+        if flags & (WireHeader.inMemory | WireHeader.inKeptMemory) != 0 {
             guard length > 0, count == WireHeader.size else { return .length }
             return received == nil || received == Int(descriptors) + 1 ? nil : .descriptors
         }
@@ -141,16 +160,26 @@ extension WireHeader {
             guard length <= UInt64(WireHeader.nameLimit) else { return .length }
             return descriptors == 0 ? nil : .descriptors
         case .request:
-            guard flags & ~(WireHeader.inMemory | WireHeader.wantsReply) == 0 else { return .flags }
+            guard hasOnePayload, flags & ~(WireHeader.inMemory | WireHeader.wantsReply | WireHeader.inParts) == 0
+            else { return .flags }
             return (flags & WireHeader.wantsReply != 0) == (id != 0) ? nil : .identity
         case .reply:
-            guard flags & ~WireHeader.inMemory == 0 else { return .flags }
+            guard hasOnePayload, flags & ~(WireHeader.inMemory | WireHeader.inParts) == 0 else { return .flags }
             guard id != 0 else { return .identity }
             guard descriptors == 0 else { return .descriptors }
             guard number == WireHeader.succeeded || number == WireHeader.failed else { return .status }
             return number == WireHeader.succeeded || length == 0 ? nil : .length
+        case .part:
+            guard flags == WireHeader.inMemory || flags == WireHeader.inKeptMemory else { return .flags }
+            guard id == 0 else { return .identity }
+            guard descriptors == 0 else { return .descriptors }
+            if flags == WireHeader.inMemory { return number == 0 ? nil : .identity }
+            guard number >= 0, number < Int32(WireHeader.places) else { return .identity }
+            return length <= UInt64(WireHeader.placeSize) ? nil : .length
         }
     }
+
+    private var hasOnePayload: Bool { flags & (WireHeader.inMemory | WireHeader.inParts) != WireHeader.inMemory | WireHeader.inParts }
 
     /// Writes the header's 32 bytes.
     func encode(_ bytes: UnsafeMutablePointer<UInt8>) {

@@ -37,7 +37,10 @@ extension UnsafeMutablePointer where Pointee == Data {
 
     /// The first `length` bytes, at least one, of a file that nobody can change any more. nil without room for them.
     static func map(_ file: Int32, _ length: Int) -> DataPointer? {
-        guard let pages = rl_map_file(file, length) else { return nil }
+        rl_map_file(file, length).map { make(mapping: $0, length) }
+    }
+
+    private static func make(mapping pages: UnsafeMutableRawPointer, _ length: Int) -> DataPointer {
         let data = makeRecord(Data.self)
         data.initialize(to: Data(header: ObjectHeader(type: Atomic(0), references: Atomic(0)), length: length, mapping: pages))
         data.initializeHeader()
@@ -51,6 +54,11 @@ extension UnsafeMutablePointer where Pointee == Data {
         data.initialize(to: Data(header: ObjectHeader(type: Atomic(0), references: Atomic(0)), length: length, mapping: nil))
         data.initializeHeader()
         return data
+    }
+
+    /// The same; much room is pages of its own, large ones if the kernel has them.
+    static func makePages(_ length: Int) -> DataPointer? {
+        length < 2 << 20 ? makeRoom(length) : rl_map_room(length).map { make(mapping: $0, length) }
     }
 
     /// The same data, which nobody has seen yet, with fewer bytes.
