@@ -9,7 +9,9 @@
  * the calling thread's loop in that mode until the reply is there.
  *
  * A message has a number, 0 to 0x60000000 bytes and, beyond CoreFoundation, up to 128 descriptors.
- * Up to 32 KiB are copied through a socket; more lie in sealed memory which the receiver maps.
+ * Up to 32 KiB are copied through a socket; more through 4 MiB of memory which each end of a
+ * connection makes for its first long message and keeps, or lie in sealed memory which the receiver
+ * maps.
  * About 200 messages of a sender, or about 200 KiB, are queued; then it waits for sendTimeout.
  *
  * A port becomes invalid by RLMessagePortInvalidate, with its last reference, and a remote port also

@@ -70,12 +70,12 @@ extension UnsafeMutablePointer where Pointee == KeptMemory {
     /// The receiver gives places back without a call to wake by: they are looked for, ever more seldom.
     private func waitFor(_ place: Int, _ patience: Int64) -> Bool {
         let end = Clock.now() + patience
-        var pause = 5_000
+        var pause = 20_000
         repeat {
             var time = timespec(tv_sec: 0, tv_nsec: pause)
             nanosleep(&time, nil)
             if isFree(place) { return true }
-            pause = Swift.min(pause * 2, 100_000)
+            pause = Swift.min(pause * 2, 160_000)
         } while Clock.now() < end
         return isFree(place)
     }
@@ -113,7 +113,8 @@ struct PartialMessage {
         got = 0
     }
 
-    /// Takes a part out of the memory, which is closed; -1: its descriptor was lost, and the message with it.
+    /// Takes a part out of the memory, which is closed; -1: its descriptor was lost, and the message with it. Its place stays taken
+    /// then, and the sender takes the other way from then on.
     mutating func append(_ header: WireHeader, _ memory: Int32) -> Incoming {
         defer { if memory >= 0 { close(memory) } }
         let count = Int(header.length)

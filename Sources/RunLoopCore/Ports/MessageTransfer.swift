@@ -145,7 +145,10 @@ struct IncomingMessage {
             for index in 0..<count { close(descriptors[index]) }
             return .refused(error)
         case .accepted(let header):
-            if header.kind == .part { return partial.append(header, datagram.lost_descriptors ? -1 : descriptors[0]) }
+            if header.kind == .part {
+                if datagram.lost_descriptors { for index in 0..<count { close(descriptors[index]) } }
+                return partial.append(header, datagram.lost_descriptors ? -1 : descriptors[0])
+            }
             var message = IncomingMessage(header: header)
             let inParts = header.flags & WireHeader.inParts != 0
             if datagram.lost_descriptors {
