@@ -1,6 +1,6 @@
 /*
  * Messages of 32 bytes from a thread that sends all the time to one that is called for each, in
- * nanoseconds: by Mach-like ports, by the queues that one would write by hand, and by CoreFoundation.
+ * nanoseconds: by Mach-like ports, by queues as one would write them by hand, by CoreFoundation.
  * All queues are bounded: the sender sleeps while one is full, the receiver while it is empty.
  *
  * arguments: messages; the queue's limit; raw only: 1 for the lock-free ring

@@ -151,7 +151,8 @@ BY_KEY = {row.key: row for row in ROWS}
 BY_KEY["idle_%d" % 10**5].limit = lambda m: 1.1 * m["of:idle_10"]
 
 # These do a tenth of their operations first.
-WARM = ("post", "pass", "pass_idle_sources", "descriptors", "timer_remove_add", "timer_move", "timer_move_outside", "timer_life", "request")
+WARM = ("post", "pass", "pass_idle_sources", "descriptors", "timer_remove_add", "timer_move", "timer_move_outside", "timer_life",
+        "request")
 
 # System calls per operation: key of the row, what an operation is, fewer and more operations (None: the arguments
 # say it themselves), the goal.
