@@ -27,8 +27,8 @@ void loop_rebase(loop *l);
 void loop_spin(loop *l, double seconds);
 /* Adds a descriptor that never becomes ready. */
 void loop_watch(loop *l, int descriptor);
-/* Calls a function whenever a descriptor, an eventfd, is readable, for ever; other: by the other kind
-   of source, where the library has two. True if the library reads the count itself. */
+/* Calls a function whenever a descriptor, an eventfd, is readable, for ever; other: by the other
+   kind of source, where the library has two. True if the library reads the count itself. */
 bool loop_receive(loop *l, int descriptor, function call, void *info, bool other);
 /* Calls a function once in each pass. */
 void loop_observe(loop *l, function call, void *info);

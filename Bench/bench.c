@@ -67,7 +67,7 @@ void bench_allow_descriptors(long count) {
     bench_require(getrlimit(RLIMIT_NOFILE, &limit) == 0, "no limit");
     if (limit.rlim_cur >= (rlim_t)count + 64) return;
     limit.rlim_cur = (rlim_t)count + 64;
-    bench_require(setrlimit(RLIMIT_NOFILE, &limit) == 0, "the hard limit of descriptors is too low");
+    bench_require(setrlimit(RLIMIT_NOFILE, &limit) == 0, "the limit of descriptors is too low");
 }
 
 void *bench_allocate(size_t size) {

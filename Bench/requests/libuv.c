@@ -29,7 +29,8 @@ static void send_message(const char *bytes) {
                         uv_buf_init((char *)bytes, length)};
     got = 0;
     /* A reply may come before libuv says that the request was written. */
-    uv_write(bench_allocate(sizeof(uv_write_t)), (uv_stream_t *)&peer, parts, length > 0 ? 2 : 1, after_write);
+    uv_write(bench_allocate(sizeof(uv_write_t)), (uv_stream_t *)&peer, parts, length > 0 ? 2 : 1,
+             after_write);
 }
 
 static void receive(uv_stream_t *stream, ssize_t count, const uv_buf_t *buffer) {

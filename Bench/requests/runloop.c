@@ -26,8 +26,8 @@ void open_requests(int socket, const char *name) {
 
 bool make_request(const char *bytes, size_t length) {
     RLDataRef data = NULL;
-    if (RLMessagePortSendRequest(remote, 1, bytes, length, 60, 60, "reply", &data) != kRLMessagePortSuccess)
-        return false;
+    int32_t code = RLMessagePortSendRequest(remote, 1, bytes, length, 60, 60, "reply", &data);
+    if (code != kRLMessagePortSuccess) return false;
     const char *got = RLDataGetBytePtr(data);
     bool is_right = RLDataGetLength(data) == length &&
                     (length == 0 || (got[0] == bytes[0] && got[length - 1] == bytes[length - 1]));

@@ -39,7 +39,8 @@ static void begin(int socket, bool serves) {
 void serve_requests(int socket, int ready, const char *name) {
     (void)name;
     begin(socket, true);
-    bench_require(sd_bus_add_filter(bus, NULL, echo, NULL) >= 0 && write(ready, "", 1) == 1, "no filter");
+    bench_require(sd_bus_add_filter(bus, NULL, echo, NULL) >= 0 && write(ready, "", 1) == 1,
+                  "no filter");
     for (;;) {
         int done = sd_bus_process(bus, NULL);
         if (done < 0) return;
@@ -56,10 +57,11 @@ bool make_request(const char *bytes, size_t length) {
     sd_bus_message *call = NULL, *reply = NULL;
     const char *got;
     size_t count;
-    bool is_right = sd_bus_message_new_method_call(bus, &call, NULL, "/bench", "bench.Echo", "Echo") >= 0 &&
-                    sd_bus_message_append_array(call, 'y', bytes, length) >= 0 &&
+    sd_bus_message_new_method_call(bus, &call, NULL, "/bench", "bench.Echo", "Echo");
+    bool is_right = call && sd_bus_message_append_array(call, 'y', bytes, length) >= 0 &&
                     sd_bus_call(bus, call, 60000000, NULL, &reply) >= 0 &&
-                    sd_bus_message_read_array(reply, 'y', (const void **)&got, &count) >= 0 && count == length &&
+                    sd_bus_message_read_array(reply, 'y', (const void **)&got, &count) >= 0 &&
+                    count == length &&
                     (length == 0 || (got[0] == bytes[0] && got[length - 1] == bytes[length - 1]));
     sd_bus_message_unref(call);
     sd_bus_message_unref(reply);

@@ -463,7 +463,8 @@ static int kept_memory(off_t size, int place, const char *text) {
     int memory = memfd_create("test", 0);
     ck_assert_int_eq(ftruncate(memory, size), 0);
     ck_assert_int_eq(pwrite(memory, &taken, sizeof taken, 64 * place), sizeof taken);
-    ck_assert_int_gt(pwrite(memory, text, strlen(text), 4096 + (off_t)place * (off_t)place_size), 0);
+    off_t offset = 4096 + (off_t)place * (off_t)place_size;
+    ck_assert_int_gt(pwrite(memory, text, strlen(text), offset), 0);
     ck_assert_int_eq(ftruncate(memory, size), 0);
     return memory;
 }
@@ -516,8 +517,8 @@ RL_TEST(parts_make_a_message, "S-MSG-13 S-MSG-14 S-MSG-18",
 }
 
 RL_TEST(wrong_parts_are_refused, "S-MSG-18 S-ARG-9",
-        "Parts of nothing, of more than is left, of no such place, in memory that is too short or in "
-        "no memory are refused with a log line, and no descriptor is left") {
+        "Parts of nothing, of more than is left, of no such place, in memory that is too short or "
+        "in no memory are refused with a log line, and no descriptor is left") {
     static Service service;
     use_own_directory();
     RLMessagePortRef port = add_service(&service, "wrong", "m");
