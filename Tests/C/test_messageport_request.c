@@ -299,17 +299,23 @@ static char *pattern(size_t length) {
     return bytes;
 }
 
+/* Asks with so many bytes, and wants the reply but not its data. */
+static int32_t ask_long(RLMessagePortRef remote, size_t length) {
+    char *bytes = pattern(length);
+    int32_t code = RLMessagePortSendRequest(remote, 1, bytes, length, 60, 60, "m", NULL);
+    free(bytes);
+    return code;
+}
+
 RL_TEST(messages_of_all_sizes, "S-MSG-1 S-MSG-15 S-MSG-30",
-        "Messages and replies from 0 bytes to 64 MiB arrive whole, and no descriptor is left but those "
-        "of the memory that each end keeps") {
+        "Messages and replies from 0 bytes to 64 MiB arrive whole, and no descriptor is left but "
+        "those of the memory that each end keeps") {
     static Worker worker = {.service = {.echoes = true}};
     static const size_t sizes[] = {0, 1, 31, 4096, 32768, 32769, 65536, 1 << 20, (1 << 20) + 1,
                                    64 << 20};
     worker_start(&worker, port_name("sizes"));
     RLMessagePortRef remote = RLMessagePortCreateRemote(worker.name);
-    char *first = pattern(40000);
-    ck_assert_int_eq(RLMessagePortSendRequest(remote, 1, first, 40000, 60, 60, "m", NULL), kRLMessagePortSuccess);
-    free(first);
+    ck_assert_int_eq(ask_long(remote, 40000), kRLMessagePortSuccess);
     int before = count_descriptors();
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         char *bytes = pattern(sizes[i]);
@@ -342,7 +348,8 @@ RL_TEST(long_messages_need_nobody_who_takes_them, "S-MSG-24 S-MSG-27",
     ck_assert_int_eq(memcmp(RLDataGetBytePtr(data), bytes, length), 0);
     RLRelease(data);
     for (int i = 2; i <= 3; i++) {
-        ck_assert_int_eq(RLMessagePortSendRequest(remote, i, bytes, length - (size_t)i, 0, 0, NULL, NULL),
+        size_t less = length - (size_t)i;
+        ck_assert_int_eq(RLMessagePortSendRequest(remote, i, bytes, less, 0, 0, NULL, NULL),
                          kRLMessagePortSuccess);
     }
     for (int i = 2; i <= 3; i++) {
@@ -373,9 +380,7 @@ RL_TEST(descriptors_travel, "S-MSG-13 S-MSG-15",
     ck_assert_str_eq(ask_text(remote, 1, "x", "m"), "ok");
     ck_assert_int_eq(offered_count, 0);
     /* The first long message makes the memory that the remote port keeps. */
-    char *first = pattern(100000);
-    ck_assert_int_eq(RLMessagePortSendRequest(remote, 1, first, 100000, 1, 60, "m", NULL), kRLMessagePortSuccess);
-    free(first);
+    ck_assert_int_eq(ask_long(remote, 100000), kRLMessagePortSuccess);
     int ends[2], third[2];
     make_pipe(ends);
     make_pipe(third);
