@@ -42,7 +42,7 @@ static inline const char *rl_version(void) { return "0.1.0"; }
 /* The run loop of the calling thread. Initial-exec: one load, no call, usable in a signal handler. */
 extern __thread void *rl_thread_loop __attribute__((tls_model("initial-exec"), visibility("hidden")));
 
-static inline void *rl_thread_loop_get(void) { return rl_thread_loop; }
+static inline __attribute__((always_inline)) void *rl_thread_loop_get(void) { return rl_thread_loop; }
 static inline void rl_thread_loop_set(void *loop) { rl_thread_loop = loop; }
 
 /* Whether the thread has had a loop before. */
@@ -84,7 +84,7 @@ static inline int rl_errno(void) { return errno; }
 static inline void rl_set_errno(int value) { errno = value; }
 
 /* Keeps the compiler from moving memory accesses across; the processor is held by membarrier(2). */
-static inline void rl_compiler_barrier(void) { __asm__ volatile("" ::: "memory"); }
+static inline __attribute__((always_inline)) void rl_compiler_barrier(void) { __asm__ volatile("" ::: "memory"); }
 
 /* A number that grows with time, alike on all processors; only its order counts. The processor's counter where there is one
  * that a program may read, because signals are too frequent for a clock. */
@@ -111,6 +111,9 @@ static inline void rl_pause(void) {
     __asm__ volatile("yield");
 #endif
 }
+
+/* Brings a line of memory that is going to be read nearer. */
+static inline void rl_prefetch(const void *address) { __builtin_prefetch(address); }
 
 /* Waits while *word == value, until an absolute CLOCK_MONOTONIC time if one is given. 0, or an errno. */
 static inline int rl_futex_wait(const void *word, uint32_t value, const struct timespec *until) {

@@ -15,8 +15,11 @@ import Synchronization
 /// A slot that is claimed and not ready yet is a hole. A round passes over it and remembers it; the post is seen by
 /// the first round after it became ready, that is at the latest in the pass that its own wake-up causes.
 struct PostQueue: ~Copyable {
+    /// Room that keeps `word` on a cache line that nothing else is written on, wherever the queue lies.
+    let before: (UInt64, UInt64, UInt64, UInt64, UInt64, UInt64, UInt64)
     /// The chunk's address without its low 12 bits, which are 0, above 28 bits of claims; 0: closed. Acquire and release.
     let word: Atomic<UInt64>
+    let after: (UInt64, UInt64, UInt64, UInt64, UInt64, UInt64, UInt64)
     /// What `word` was when a round last looked; if it is the same, nothing was posted since. Consumer only.
     var seen: UInt64
     /// The oldest chunk in use. Consumer only.
@@ -60,7 +63,7 @@ struct Chunk: ~Copyable {
 
     static var size: Int { 4096 }
     /// Chunks that are kept to be used again.
-    static var spareLimit: UInt64 { 32 }
+    static var spareLimit: UInt64 { 128 }
     /// The slots begin on a cache line of their own, away from what latecomers write.
     static var headerSize: Int { 64 }
     static var slotCount: Int { (size - headerSize) / MemoryLayout<Slot>.stride }

@@ -48,6 +48,9 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         pointee.isSuccessor = false
         pointee.vanished.store(false, ordering: .relaxed)
         pointee.calledOut = true
+        pointee.takenPosts = 0
+        pointee.crowd = 0
+        pointee.isAttending = false
         pointee.posts.open()
         requests.openQueue()
         orderedRequests.openQueue()

@@ -45,6 +45,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         pointee.posts.cursor = end
         let outerFloor = pointee.postFloor
         pointee.postFloor = end.sequence
+        pointee.takenPosts &+= UInt32(truncatingIfNeeded: end.sequence &- round.pointee.position.sequence)
 
         takeWaiting(into: round, in: mode, from: outerFloor)
         if !pointee.posts.holes.isEmpty { fillHoles(into: round, in: mode) }
@@ -54,6 +55,8 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
             var index = round.pointee.position.index
             while index < limit {
                 let slot = chunk.slot(index)
+                // Beyond the chunk's end it hints at nothing.
+                rl_prefetch(slot + 8)
                 index += 1
                 switch slot.content {
                 case .post(let post):

@@ -48,10 +48,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         let half = passToWait(frame, isFirst: isFirst)
         let polls = half.handledSource || frame.pointee.polls  // P7
         var event = Event.mainQueue
-        if !half.skipsWait {
-            pointee.waiting.store(true, ordering: .releasing)
-            event = wait(frame, polls: polls)  // P10
-        }
+        if !half.skipsWait { event = wait(frame, polls: polls) }  // P10
         return passFromWait(frame, event, half, polls: polls)
     }
 
@@ -90,7 +87,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         var handledSource = half.handledSource
         var isOld = false
         if !half.skipsWait {
-            pointee.waiting.store(false, ordering: .releasing)  // P11
+            if pointee.waiting.load(ordering: .relaxed) { pointee.waiting.store(false, ordering: .releasing) }  // P11
             frame.pointee.hasWaited = true
             isOld = !polls && isObserved(.afterWaiting, in: mode)
             if !polls { notify(.afterWaiting, in: mode) }  // P12
@@ -118,12 +115,12 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         return nil
     }
 
-    /// S-RUN-2, S-GCD-3.
+    /// S-RUN-2, S-GCD-3. Loop's thread.
     @inline(__always)
     func isEmpty(_ mode: ModePointer) -> Bool {
-        lock()
+        lock(owner: true)
         let hasNoItems = mode.hasNoItems
-        unlock()
+        unlock(owner: true)
         return hasNoItems && !hasPosts(for: mode) && !hasRequests(for: mode) && !servesMainQueue(in: mode)
     }
 
@@ -132,6 +129,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
             wakeFromOutside()
             pointee.waiting.store(false, ordering: .releasing)
         }
+        endAttention(handingTo: frame.pointee.outer)
         consumeWakeUp(handingTo: frame.pointee.outer)
         if pointee.stop.exchange(StopState.running, ordering: .sequentiallyConsistent) == StopState.stopRequested {
             frame.pointee.outer?.pointee.stopRequested = true
@@ -142,6 +140,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
 
     func endRun(_ frame: RunFramePointer) {
         let outer = frame.pointee.outer
+        endAttention(handingTo: outer)
         pointee.currentMode.store(outer?.pointee.mode, ordering: .releasing)
         pointee.frame = outer
         // The callback that ran this goes on: what the outer run knows of the time is stale.

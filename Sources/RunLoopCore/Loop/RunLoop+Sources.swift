@@ -50,8 +50,8 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     /// Whether links were left in the lists. They are changed by other threads only together with a stack or an Add, which
     /// is seen in the next pass, so the unlocked look of a foreign change is not needed: the lock is taken for it.
     private var hasListedLinks: Bool {
-        lock()
-        defer { unlock() }
+        lock(owner: true)
+        defer { unlock(owner: true) }
         return !pointee.pending.isEmpty || !pointee.parked.isEmpty
     }
 

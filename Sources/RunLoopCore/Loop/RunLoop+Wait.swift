@@ -10,12 +10,10 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         let mode = frame.pointee.mode
         // A poll in a mode with neither timers nor ports nor inboxes has nothing to look at.
         if polls {
-            let servesMainQueue = servesMainQueue(in: mode)
-            lock()
+            lock(owner: true)
             let isBare = mode.pointee.timers.isEmpty && !mode.pointee.ports.needsKernel && mode.pointee.inboxCount == 0
-                && !servesMainQueue
-            unlock()
-            if isBare { return takeWakeUp(frame) }
+            unlock(owner: true)
+            if isBare && !servesMainQueue(in: mode) { return takeWakeUp(frame) }
         }
         return waitForEvent(frame, polls: polls)
     }
@@ -31,11 +29,16 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
                 _ = pointee.wake.compareExchange(
                     expected: word, desired: WakeState.awake, ordering: .sequentiallyConsistent)
             }
-            let isWoken = word == WakeState.wakeUp || frame.pointee.wokenByInner || isStopRequested(frame)
+            let isAttending = pointee.isAttending
+            if isAttending && !goesOnAttending(frame) {
+                endAttention(handingTo: frame.pointee.outer)
+                frame.pointee.wokenByInner = true
+            }
+            let isWoken = word == WakeState.wakeUp || isAttending || frame.pointee.wokenByInner || isStopRequested(frame)
 
             // Timers that are due, alternating with ports that are ready (S-PASS-10).
             let servesMainQueue = servesMainQueue(in: mode)
-            lock()
+            lock(owner: true)
             mode.pointee.ports.watchMainQueue(servesMainQueue)
             let hasTimers = !mode.pointee.timers.isEmpty
             let hasPorts = mode.pointee.ports.needsKernel
@@ -52,7 +55,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
             let prefersSteady = hasSteady && mode.pointee.ports.prefersSteady
             let hasInboxes = mode.pointee.inboxCount > 0
             let inboxReady = hasInboxes && hasReadyInboxLocked(in: mode)
-            unlock()
+            unlock(owner: true)
             if process.pointee.lostDescriptor.load(ordering: .relaxed) {
                 Log.once(.lostDescriptor, "RunLoop", ": a descriptor of the library was closed or replaced; made anew")
             }
@@ -83,6 +86,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
                 if servesMainQueue && !epoll.isOpen && MainQueue.isReady { return serveMainQueue(frame) }
                 until = Swift.min(until, readClock(frame) + 100_000_000)
             }
+            pointee.waiting.store(true, ordering: .releasing)
             if spin(frame, until: until, watchesStack: hasInboxes) { continue }
             let inEpoll = hasPorts && epoll.isOpen
             if inEpoll { pointee.sleepingEpoll.store(epoll.descriptor, ordering: .releasing) }
@@ -127,23 +131,23 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
 
     /// The event for what the kernel reported, nil if that interests nobody.
     private func servePort(_ token: UInt64, _ events: UInt32, _ frame: RunFramePointer) -> Event? {
-        lock()
+        lock(owner: true)
         if token == EpollSet.mainQueueToken {
             frame.pointee.mode.pointee.ports.acceptMainQueue()
-            unlock()
+            unlock(owner: true)
             return serveMainQueue(frame)
         }
         let ready = frame.pointee.mode.pointee.ports.accept(token: token, events: events)
-        unlock()
+        unlock(owner: true)
         guard let ready else { return nil }
         return servePort(token, ready, frame)
     }
 
     /// The event of a descriptor that is always ready, nil if there is none of interest.
     private func serveSteady(_ frame: RunFramePointer) -> Event? {
-        lock()
+        lock(owner: true)
         let steady = frame.pointee.mode.pointee.ports.takeSteady()
-        unlock()
+        unlock(owner: true)
         guard let steady else { return nil }
         return servePort(steady.token, steady.ready, frame)
     }
@@ -171,7 +175,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
 
     /// Uses up the wake-ups that ended this wait, or would have (S-WAKE-2).
     private func takeWakeUp(_ frame: RunFramePointer) -> Event {
-        let wasWoken = consumeWakeUp(handingTo: frame.pointee.outer)
+        let wasWoken = takeWakeUpOrAttend(frame)
         frame.pointee.wasWoken = wasWoken || frame.pointee.wokenByInner
         frame.pointee.wokenByInner = false
         return .none

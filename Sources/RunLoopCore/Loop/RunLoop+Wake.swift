@@ -9,10 +9,13 @@ enum WakeState {
     static var lookAgain: UInt32 { 1 }
     /// A wake-up: the wait ends. It is never overwritten by `lookAgain`.
     static var wakeUp: UInt32 { 2 }
+    /// Wake-ups come faster than the loop makes passes: it takes each of its waits for woken, and looks once more, behind a barrier
+    /// in every thread, before it leaves this state. So a wake-up has nothing to write.
+    static var attended: UInt32 { 3 }
     /// The loop sleeps on the futex of this word.
-    static var asleepInFutex: UInt32 { 3 }
+    static var asleepInFutex: UInt32 { 4 }
     /// The loop sleeps in epoll.
-    static var asleepInEpoll: UInt32 { 4 }
+    static var asleepInEpoll: UInt32 { 5 }
 }
 
 /// What `RunLoop.stop` says of the innermost run.
@@ -25,8 +28,12 @@ enum StopState {
 /// Wake-up and stop: callable from anywhere, also from signal handlers (S-WAKE-12).
 extension UnsafeMutablePointer where Pointee == RunLoop {
     /// Ends the wait of the loop, this one or the coming one (S-WAKE-1 to 5). A system call only if the loop sleeps.
+    @inline(__always)
     func wakeUp() {
-        // Always an exchange, also where a wake-up is pending already. A mere look at it could come before a store that is on
+        // A look will do here, although the processor may make it before what the caller stored becomes visible: the loop leaves
+        // this state by a barrier in every thread, and looks at everything after it (`leaveAttention`).
+        if pointee.wake.load(ordering: .sequentiallyConsistent) == WakeState.attended { return }
+        // Otherwise an exchange, also where a wake-up is pending already. A mere look at it could come before a store that is on
         // its way, such as the one that makes a post ready; the loop would take the pending wake-up, not see the store, and sleep.
         rouse(from: pointee.wake.exchange(WakeState.wakeUp, ordering: .sequentiallyConsistent))
     }
@@ -40,7 +47,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     /// Makes the loop look at stop word, timers and ports anew, without ending its wait.
     func lookAgain() {
         var state = pointee.wake.load(ordering: .sequentiallyConsistent)
-        while state != WakeState.wakeUp && state != WakeState.lookAgain {
+        while state != WakeState.wakeUp && state != WakeState.lookAgain && state != WakeState.attended {
             let (exchanged, original) = pointee.wake.compareExchange(
                 expected: state, desired: WakeState.lookAgain, ordering: .sequentiallyConsistent)
             if exchanged { return rouse(from: state) }
@@ -69,8 +76,13 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     @inline(__always)
     var mustBeTold: Bool { !isCurrent || pointee.asleepOutside != nil }
 
+    @inline(__always)
     private func rouse(from state: UInt32) {
-        guard state >= WakeState.asleepInFutex else { return }
+        if state >= WakeState.asleepInFutex { rouseSleeper(state) }
+    }
+
+    @inline(never)
+    private func rouseSleeper(_ state: UInt32) {
         let savedErrno = rl_errno()
         if state == WakeState.asleepInFutex {
             pointee.wake.futexWakeOne()
@@ -98,9 +110,14 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     }
 
     @inline(never)
-    private func takeWakeUp(handingTo outer: RunFramePointer?) {
+    func takeWakeUp(handingTo outer: RunFramePointer?) {
         // An exchange, so that what was written before the wake-ups it takes is seen after it.
         _ = pointee.wake.exchange(WakeState.awake, ordering: .sequentiallyConsistent)
+        hand(to: outer)
+    }
+
+    /// A wake-up that a run takes is also for those of the outer runs that have not waited in their passes (S-WAKE-9).
+    func hand(to outer: RunFramePointer?) {
         var outer = outer
         while let frame = outer {
             if !frame.pointee.hasWaited { frame.pointee.wokenByInner = true }

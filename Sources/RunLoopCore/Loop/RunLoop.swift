@@ -14,42 +14,51 @@ import Synchronization
 struct RunLoop: ~Copyable {
     let header: ObjectHeader
 
-    // The mailbox: all that RLSourceSignal, RLWakeUp and RLStop touch. Atomics only: they are async-signal-safe.
+    // The mailbox: all that RLSourceSignal, RLWakeUp and RLStop touch. Atomics only: they are async-signal-safe. It fills the
+    // first cache line together with what a post reads; the loop writes nothing of it while it makes passes.
 
     /// A `WakeState`: whether the loop is awake, asleep and how, or has been told to wake up.
     let wake: Atomic<UInt32>
     /// A `StopState` of the innermost run.
     let stop: Atomic<UInt32>
-    /// The epoll set in which the loop sleeps. Written by the loop's thread before it says so in `wake`.
-    let sleepingEpoll: Atomic<Int32>
     /// Stack of the links of sources that were signalled, newest first. Pushed with release, taken whole with acquire.
     let signalled: Atomic<SourceLinkPointer?>
-
-    /// True from after the BeforeWaiting observers to before the AfterWaiting observers. For `RLIsWaiting`.
-    let waiting: Atomic<Bool>
+    /// The epoll set in which the loop sleeps. Written by the loop's thread before it says so in `wake`.
+    let sleepingEpoll: Atomic<Int32>
+    /// References that clients hold beyond those they release. Traps when it would become negative (S-LOOP-15).
+    let clientReferences: Atomic<Int32>
+    /// All modes, newest first; the list only grows while the loop lives, so it is read without the lock.
+    let modes: Atomic<ModePointer?>
+    /// The mode that every loop has from the start. Written at creation.
+    var defaultMode: ModePointer
+    /// How many modes are in the common set. Changed under the lock.
+    let commonModeCount: Atomic<UInt32>
     /// False once the thread has ended.
     let threadAlive: Atomic<Bool>
     /// Set while the loop is being freed: nothing can be added any more (S-LOOP-14).
     let closing: Atomic<Bool>
     /// In the child of `fork`: the loop belonged to a thread that does not exist here.
     let vanished: Atomic<Bool>
-    /// References that clients hold beyond those they release. Traps when it would become negative (S-LOOP-15).
-    let clientReferences: Atomic<Int32>
-    /// How long to watch the wake word before sleeping, in nanoseconds.
-    let spinLimit: Atomic<Int64>
+    /// The end of the first cache line.
+    let mailboxEnd: UInt64
 
     /// Guards the modes' contents, the common items, the memberships of all items in this loop and their fields that say
     /// so. Biased to the loop's thread. Taken before the registry's lock; never two loops' locks at once.
     let lock: Lock
-
-    /// All modes, newest first; the list only grows while the loop lives, so it is read without the lock.
-    let modes: Atomic<ModePointer?>
+    /// True from after the BeforeWaiting observers to before the AfterWaiting observers, in a wait that sleeps. For `RLIsWaiting`.
+    let waiting: Atomic<Bool>
+    /// Set by every call of client code; a clock reading from before it is stale. Loop's thread only.
+    var calledOut: Bool
+    /// The loop attends to wake-ups (`RunLoop+Attention.swift`). Loop's thread only, as the next two fields.
+    var isAttending: Bool
+    /// How many posts rounds have taken since the last wait ended.
+    var takenPosts: UInt32
+    /// How many they have taken of late.
+    var crowd: UInt32
+    /// How long to watch the wake word before sleeping, in nanoseconds.
+    let spinLimit: Atomic<Int64>
     /// The mode of the innermost run, nil when not running. Written by the loop's thread.
     let currentMode: Atomic<ModePointer?>
-    /// How many modes are in the common set. Changed under the lock.
-    let commonModeCount: Atomic<UInt32>
-    /// The mode that every loop has from the start. Written at creation.
-    var defaultMode: ModePointer
 
     /// Sources that were signalled and taken off the stack. Guarded by `lock`.
     var pending: LinkList
@@ -106,8 +115,6 @@ struct RunLoop: ~Copyable {
     var timerSlack: Int64
     /// Messages that are served and replies that are waited for on this stack. Loop's thread only.
     var messages: MessageDuties
-    /// Set by every call of client code; a clock reading from before it is stale. Loop's thread only.
-    var calledOut: Bool
 
     /// Made in the place of another loop that this thread had and that was torn down.
     var isSuccessor: Bool
@@ -119,6 +126,7 @@ struct RunLoop: ~Copyable {
 }
 
 typealias RunLoopPointer = UnsafeMutablePointer<RunLoop>
+
 
 extension RunLoop: Object {
     static var type: ObjectType { .runLoop }

@@ -160,7 +160,8 @@ enum Description {
 
     private static func describe(_ port: MessagePortPointer, _ text: inout TextBuffer) {
         begin("RLMessagePort", port, &text)
-        text.append(port.pointee.isRemote ? "remote" : "local")
+        let kind: StaticString = port.pointee.isRemote ? "remote" : "local"
+        text.append(kind)
         text.append(", name = ")
         MessagePortTable.lock()
         if let name = port.pointee.name { text.appendPrintable(name.bytes) } else { text.append("(none)") }

@@ -52,9 +52,12 @@ struct Lock: ~Copyable {
         if owner && inside.load(ordering: .relaxed) == 1 {
             leave()
         } else {
-            unlockWord()
+            unlockShared()
         }
     }
+
+    @inline(never)
+    private func unlockShared() { unlockWord() }
 
     @inline(__always)
     private func leave() {

@@ -56,7 +56,11 @@ struct TextBuffer {
         append(UInt(bitPattern: pointer), radix: 16)
     }
 
-    mutating func append(_ value: Bool) { append(value ? "Yes" : "No") }
+    mutating func append(_ value: Bool) {
+        // Without its type a choice of two literals is a `String`, which brings the whole of its machinery along.
+        let word: StaticString = value ? "Yes" : "No"
+        append(word)
+    }
 
     mutating func append(_ value: Double) {
         reserve(400)
