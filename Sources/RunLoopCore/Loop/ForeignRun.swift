@@ -280,7 +280,8 @@ extension UnsafeMutablePointer where Pointee == ForeignRun {
         if !half.skipsWait {
             let isOver = half.handledSource || loop.isStopRequested(frame)
             loop.pointee.waiting.store(true, ordering: .releasing)
-            event = loop.wait(frame, polls: true)
+            var polls = true
+            event = loop.wait(frame, polls: &polls)
             if case .none = event, !isOver, !frame.pointee.wasWoken {
                 _ = sleep()
                 return nil

@@ -28,7 +28,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
 
     /// Whether a round might find something for the mode. Posts that wait for other modes do not count.
     @inline(__always)
-    private func mayHavePosts(for mode: ModePointer) -> Bool {
+    func mayHavePosts(for mode: ModePointer) -> Bool {
         pointee.posts.hasNews || !mode.pointee.posts.isEmpty
             || (!pointee.posts.waiting.isEmpty && !pointee.posts.wasWaitingChecked(for: mode, commonModes: commonModeCount))
     }

@@ -46,9 +46,9 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     @inline(__always)
     private func pass(_ frame: RunFramePointer, isFirst: Bool) -> RunResult? {
         let half = passToWait(frame, isFirst: isFirst)
-        let polls = half.handledSource || frame.pointee.polls  // P7
+        var polls = half.handledSource || frame.pointee.polls  // P7
         var event = Event.mainQueue
-        if !half.skipsWait { event = wait(frame, polls: polls) }  // P10
+        if !half.skipsWait { event = wait(frame, polls: &polls) }  // P10
         return passFromWait(frame, event, half, polls: polls)
     }
 

@@ -42,10 +42,13 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     /// was handled (S-PASS-15).
     @inline(__always)
     func performSources(in mode: ModePointer, onlyFirst: Bool) -> Bool {
-        // Nothing signalled: no lock. A signal that comes right now is for the next pass, like one right after.
-        if pointee.signalled.load(ordering: .sequentiallyConsistent) == nil && !hasListedLinks { return false }
-        return performSignalled(in: mode, onlyFirst: onlyFirst)
+        hasSignalledSources ? performSignalled(in: mode, onlyFirst: onlyFirst) : false
     }
+
+    /// Whether something was signalled, or is left of that for other modes. A signal that comes right now is for the next pass, like
+    /// one right after.
+    @inline(__always)
+    var hasSignalledSources: Bool { pointee.signalled.load(ordering: .sequentiallyConsistent) != nil || hasListedLinks }
 
     /// Whether links were left in the lists. They are changed by other threads only together with a stack or an Add, which
     /// is seen in the next pass, so the unlocked look of a foreign change is not needed: the lock is taken for it.

@@ -3,19 +3,37 @@ import Synchronization
 
 /// Step P10: waiting for one event, in the futex of the wake word, or in epoll if the mode has ports.
 extension UnsafeMutablePointer where Pointee == RunLoop {
-    /// The event to serve; with `polls` without waiting for it. The wait ends by a ready port, a due timer, a wake-up, a stop or
+    /// The event to serve; with `polls` without waiting for it, unless that becomes false. The wait ends by a ready port, a due timer, a wake-up, a stop or
     /// the deadline, and by nothing else (S-PASS-16): whatever merely ends a sleep leads to another look and another sleep.
     @inline(__always)
-    func wait(_ frame: RunFramePointer, polls: Bool) -> Event {
+    func wait(_ frame: RunFramePointer, polls: inout Bool) -> Event {
         let mode = frame.pointee.mode
         // A poll in a mode with neither timers nor ports nor inboxes has nothing to look at.
         if polls {
             lock(owner: true)
-            let isBare = mode.pointee.timers.isEmpty && !mode.pointee.ports.needsKernel && mode.pointee.inboxCount == 0
+            let needsKernel = mode.pointee.ports.needsKernel
+            let isBare = !needsKernel && mode.pointee.timers.isEmpty && mode.pointee.inboxCount == 0
             unlock(owner: true)
             if isBare && !servesMainQueue(in: mode) { return takeWakeUp(frame) }
+            if needsKernel && isWaitNext(frame) { polls = false }
         }
         return waitForEvent(frame, polls: polls)
+    }
+
+    /// Whether the poll of a pass that handled a source is followed by the next pass's wait, with nothing to call between them: then
+    /// that wait serves for both, which saves asking the kernel twice.
+    ///
+    /// It stands for all from the poll, which found nothing, to the wait of the next pass. There P14, P1 and P4 to P8 have nothing to
+    /// do, as this look finds, after which no code of the client runs on this thread; what other threads bring from now on could as
+    /// well have come a little later. No observer tells the two passes from one. P15 would have gone on: a port is in the mode,
+    /// and a stop and the deadline end the wait as they end the poll.
+    @inline(never)
+    private func isWaitNext(_ frame: RunFramePointer) -> Bool {
+        let mode = frame.pointee.mode
+        if frame.pointee.polls || frame.pointee.returnsAfterSource || frame.pointee.hasReply || frame.pointee.foreign != nil { return false }
+        if hasSignalledSources || mayHavePosts(for: mode) { return false }
+        if mode.pointee.observedActivities.load(ordering: .relaxed) != 0 || servesMainQueue(in: mode) { return false }
+        return requests.pointee.count.load(ordering: .relaxed) == 0 && orderedRequests.pointee.count.load(ordering: .relaxed) == 0
     }
 
     @inline(never)
@@ -23,6 +41,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         let mode = frame.pointee.mode
         // A callback ran a foreign loop, which left this one asleep.
         if pointee.asleepOutside != nil { wakeFromOutside() }
+        var wasRoused = false
         while true {
             let word = pointee.wake.load(ordering: .sequentiallyConsistent)
             if word == WakeState.lookAgain {
@@ -65,6 +84,8 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
             if inboxReady && !(mode.pointee.servedInbox && hasPorts) { return serveInbox(frame) }
             let isOver = polls || isWoken || timersDue || inboxReady
                 || (frame.pointee.deadline != Clock.never && readClock(frame) >= frame.pointee.deadline)
+            // The set gave its events in the order in which they came, and the last was the rousing: there was no other before it.
+            if wasRoused && isWoken && !timersDue && !inboxReady && !hasSteady { return takeWakeUp(frame) }
             if isOver || hasSteady {
                 if prefersSteady, let event = serveSteady(frame) { return event }
                 if hasPorts && epoll.isOpen, case .ready(let token, let events) = epoll.poll() {
@@ -98,10 +119,15 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
             // Who makes an inbox ready pushes it and then tells a loop that sleeps; so one of the two sees the other.
             let isStale = hasInboxes && pointee.signalled.load(ordering: .sequentiallyConsistent) != nil
             var ready: (token: UInt64, events: UInt32)?
+            wasRoused = false
             if isStale {
                 // No sleep: the next look takes the stack, so this comes once for each push.
             } else if inEpoll {
-                if case .ready(let token, let events) = epoll.wait(until: until) { ready = (token, events) }
+                switch epoll.wait(until: until) {
+                case .ready(let token, let events): ready = (token, events)
+                case .roused: wasRoused = true
+                case .none: break
+                }
             } else {
                 pointee.wake.futexWait(while: asleep, until: until)
             }
