@@ -89,6 +89,12 @@ int epoll_pwait2(int epfd, struct epoll_event *events, int capacity, const struc
     return -1;
 }
 
+/* What the library calls for a wait without an end, and for none. */
+int epoll_wait(int epfd, struct epoll_event *events, int capacity, int milliseconds) {
+    struct timespec timeout = {milliseconds / 1000, milliseconds % 1000 * 1000000L};
+    return epoll_pwait2(epfd, events, capacity, milliseconds < 0 ? NULL : &timeout, NULL);
+}
+
 static long wait_on_futex(const uint32_t *word, uint32_t value, const struct timespec *timeout) {
     count_call();
     if (__atomic_load_n(word, __ATOMIC_SEQ_CST) != value) {
