@@ -112,9 +112,6 @@ static inline void rl_pause(void) {
 #endif
 }
 
-/* Brings a line of memory that is going to be read nearer. */
-static inline void rl_prefetch(const void *address) { __builtin_prefetch(address); }
-
 /* Waits while *word == value, until an absolute CLOCK_MONOTONIC time if one is given. 0, or an errno. */
 static inline int rl_futex_wait(const void *word, uint32_t value, const struct timespec *until) {
     if (syscall(SYS_futex, word, FUTEX_WAIT_BITSET | FUTEX_PRIVATE_FLAG, value, until, NULL, FUTEX_BITSET_MATCH_ANY) == 0)
