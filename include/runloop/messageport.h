@@ -50,7 +50,7 @@ typedef struct RLMessagePortContext {
 } RLMessagePortContext;
 
 /**
- * Serves one message, on the loop's thread. data is good during the call, and empty if none was sent.
+ * Serves one message, on the thread of the loop or queue. data is good during the call, and empty if none was sent.
  * What it returns is the reply, a reference that the library releases; NULL replies with empty data.
  * CF: CFMessagePortCallBack. Since 0.1.
  */
@@ -245,12 +245,26 @@ RL_EXPORT RLIndex RLMessagePortTakeDescriptors(RLMessagePortRef RL_NULLABLE loca
  *
  * order: has no effect on the order of service. Name the port before it is put to use: one without a
  *     name receives nothing. Returns: the same source, with one more reference, while that is valid.
- * Errors: NULL for a remote or invalid port and NULL.
+ * Errors: NULL for a remote or invalid port, one that a dispatch queue serves, and NULL.
  * Threads: any. Ownership: the caller's to release; it does not keep the port.
  * Reentrancy: call-outs too; calls nothing out. CF: CFMessagePortCreateRunLoopSource. Since 0.1.
  */
 RL_EXPORT RLSourceRef RL_NULLABLE RLMessagePortCreateRunLoopSource(RLMessagePortRef RL_NULLABLE local,
                                                                    RLIndex order) RL_WARN_UNUSED_RESULT;
+
+/**
+ * Has a dispatch queue serve a local port's messages in place of a run loop.
+ *
+ * local: NULL does nothing. A remote or invalid port and one that has a source are refused, with a
+ *     log line, and so is every port in a process without libdispatch; it is found there by name.
+ * queue: a dispatch_queue_t, which the library retains; on a concurrent one too the port's messages
+ *     are served one after the other. Another queue takes the place of the one before. NULL
+ *     detaches: messages wait for a source or for another queue.
+ * Threads: any. A message callback that runs, or is about to, is not waited for.
+ * Ownership: the queue stays the caller's. Reentrancy: call-outs too; calls nothing out.
+ * CF: CFMessagePortSetDispatchQueue. Since 0.1.
+ */
+RL_EXPORT void RLMessagePortSetDispatchQueue(RLMessagePortRef RL_NULLABLE local, void *RL_NULLABLE queue);
 
 RL_HEADER_END
 

@@ -120,3 +120,8 @@ public func RLMessagePortTakeDescriptors(
 public func RLMessagePortCreateRunLoopSource(_ local: OpaquePointer?, _ order: Int) -> OpaquePointer? {
     object(local, as: MessagePort.self, "RLMessagePortCreateRunLoopSource")?.makeSource(order: order)?.handle
 }
+
+@_cdecl("RLMessagePortSetDispatchQueue") @implementation
+public func RLMessagePortSetDispatchQueue(_ local: OpaquePointer?, _ queue: UnsafeMutableRawPointer?) {
+    object(local, as: MessagePort.self, "RLMessagePortSetDispatchQueue")?.setDispatchQueue(queue)
+}

@@ -14,6 +14,7 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
         pointee.remote.connection = -1
         dropTransfersLocked()
         closeSetLocked()
+        loseDispatchQueue()
     }
 
     private func loseConnection() {

@@ -17,6 +17,8 @@ struct LocalEnd {
     var connectionCapacity = 0
     /// Counts connections, so that a late reply is told from one for a later connection at the same place.
     var generation: UInt32 = 0
+    /// What serves the port on a dispatch queue in place of a source; a reference.
+    var dispatch: DispatchServingPointer?
     /// The listener is out of the set, because a connection found no descriptor; a timer puts it back.
     var isListenerPaused = false
 }
@@ -197,13 +199,14 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
             unlock()
             return source
         }
-        let epoll = isValid ? pointee.local.epoll : -1
+        // A port that a dispatch queue serves has no source.
+        let epoll = isValid && pointee.local.dispatch == nil ? pointee.local.epoll : -1
         unlock()
         guard epoll >= 0 else { return nil }
         let made = makeWatch(descriptor: epoll, order: order) { info, _ in MessagePortPointer.from(info).serve() }
         lock()
         // Another thread may have been here, and an invalidation that came meanwhile does not know of this source.
-        if isValid, pointee.source.map({ !$0.isValid }) ?? true {
+        if isValid, pointee.local.dispatch == nil, pointee.source.map({ !$0.isValid }) ?? true {
             let old = pointee.source
             pointee.source = made
             made.retain()

@@ -1,7 +1,7 @@
 import CLinux
 import Synchronization
 
-/// Serving a local port on the loop's thread: one message per pass (S-MSG-13).
+/// Serving a local port on the loop's thread, or on a queue's: one message per pass (S-MSG-13).
 extension UnsafeMutablePointer where Pointee == MessagePort {
     /// What one look at the set came to.
     private enum Step {
@@ -15,7 +15,7 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
         case paused
     }
 
-    /// Serves one message, if there is one: the watch's handler.
+    /// Serves one message, if there is one: the watch's handler, and that of the queue's source.
     func serve() -> Bool {
         guard tryRetain() else { return false }
         guard let frame = nextMessage() else {
@@ -168,8 +168,9 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
 
     // MARK: No descriptor
 
-    /// Looks at the listener again in a tenth of a second, on this loop (S-ARG-10).
+    /// Looks at the listener again in a tenth of a second, on this loop or by the port's queue (S-ARG-10).
     private func resumeLater() {
+        if resumeByQueue() { return }
         let context = ClientContext(
             info: self,
             retain: { info in

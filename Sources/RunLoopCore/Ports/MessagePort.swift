@@ -143,6 +143,7 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
             source.invalidate()
             source.release()
         }
+        if !pointee.isRemote { leaveDispatchQueue() }
         // Now that no loop waits for them the numbers may go to others.
         lock()
         if pointee.isRemote { closeConnectionLocked() } else { closeSetLocked() }

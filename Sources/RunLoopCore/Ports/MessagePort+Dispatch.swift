@@ -1,0 +1,190 @@
+import CLinux
+
+/// Serving a local port on a dispatch queue (S-MSG-12).
+///
+/// The port's epoll set can be read when there is something to do, so a read source of libdispatch on it takes the place of the
+/// run loop source: each call of its handler serves one message, as a pass does, and the source comes again while the set is
+/// ready. The functions are found by name, as for the main queue (`MainQueue`); the library links to nothing for it.
+///
+/// The record belongs to libdispatch's source, which frees it in its cancel handler: after that nobody looks at the descriptor,
+/// a duplicate of the set's. The port has one reference to the source, from which it parts by `cancel`.
+struct DispatchServing {
+    let port: MessagePortPointer
+    let descriptor: Int32
+    let source: UnsafeMutableRawPointer
+    let functions: DispatchFunctions
+}
+
+typealias DispatchServingPointer = UnsafeMutablePointer<DispatchServing>
+
+/// What is needed of libdispatch.
+struct DispatchFunctions {
+    typealias Work = @convention(c) (UnsafeMutableRawPointer?) -> Void
+    typealias Act = @convention(c) (UnsafeMutableRawPointer) -> Void
+    typealias SetPointer = @convention(c) (UnsafeMutableRawPointer, UnsafeMutableRawPointer?) -> Void
+    typealias SetWork = @convention(c) (UnsafeMutableRawPointer, Work) -> Void
+    typealias Create =
+        @convention(c) (UnsafeMutableRawPointer, UInt, UInt, UnsafeMutableRawPointer) -> UnsafeMutableRawPointer?
+    typealias Time = @convention(c) (UInt64, Int64) -> UInt64
+    typealias GlobalQueue = @convention(c) (Int, UInt) -> UnsafeMutableRawPointer?
+    typealias After = @convention(c) (UInt64, UnsafeMutableRawPointer?, UnsafeMutableRawPointer?, Work) -> Void
+
+    let readType: UnsafeMutableRawPointer
+    let create: Create
+    let setContext: SetPointer
+    let setEventHandler: SetWork
+    let setCancelHandler: SetWork
+    let resume: Act
+    let retain: Act
+    let release: Act
+    let cancel: Act
+    let time: Time
+    let globalQueue: GlobalQueue
+    let after: After
+
+    /// Nil if the process has no libdispatch.
+    init?() {
+        guard let readType = rl_dispatch_function("_dispatch_source_type_read"),
+            let create = rl_dispatch_function("dispatch_source_create"),
+            let setContext = rl_dispatch_function("dispatch_set_context"),
+            let setEventHandler = rl_dispatch_function("dispatch_source_set_event_handler_f"),
+            let setCancelHandler = rl_dispatch_function("dispatch_source_set_cancel_handler_f"),
+            let resume = rl_dispatch_function("dispatch_resume"), let retain = rl_dispatch_function("dispatch_retain"),
+            let release = rl_dispatch_function("dispatch_release"),
+            let cancel = rl_dispatch_function("dispatch_source_cancel"), let time = rl_dispatch_function("dispatch_time"),
+            let globalQueue = rl_dispatch_function("dispatch_get_global_queue"),
+            let after = rl_dispatch_function("dispatch_after_f")
+        else { return nil }
+        self.readType = readType
+        self.create = unsafeBitCast(create, to: Create.self)
+        self.setContext = unsafeBitCast(setContext, to: SetPointer.self)
+        self.setEventHandler = unsafeBitCast(setEventHandler, to: SetWork.self)
+        self.setCancelHandler = unsafeBitCast(setCancelHandler, to: SetWork.self)
+        self.resume = unsafeBitCast(resume, to: Act.self)
+        self.retain = unsafeBitCast(retain, to: Act.self)
+        self.release = unsafeBitCast(release, to: Act.self)
+        self.cancel = unsafeBitCast(cancel, to: Act.self)
+        self.time = unsafeBitCast(time, to: Time.self)
+        self.globalQueue = unsafeBitCast(globalQueue, to: GlobalQueue.self)
+        self.after = unsafeBitCast(after, to: After.self)
+    }
+}
+
+extension UnsafeMutablePointer where Pointee == DispatchServing {
+    /// Lets the source begin, whether or not somebody has cancelled it meanwhile, and gives back the starter's reference.
+    fileprivate func start() {
+        let (source, functions) = (pointee.source, pointee.functions)
+        functions.resume(source)
+        functions.release(source)
+    }
+
+    /// No handler begins any more; the record is libdispatch's from here on. The caller gives up the port's reference.
+    func cancel() {
+        let (source, functions) = (pointee.source, pointee.functions)
+        functions.cancel(source)
+        functions.release(source)
+    }
+
+    /// The event handler: serves one message, unless the port has been given something else to serve it.
+    fileprivate func serve() {
+        let port = pointee.port
+        port.lock()
+        let isInUse = port.pointee.local.dispatch == self
+        port.unlock()
+        if isInUse { _ = port.serve() }
+    }
+
+    /// The cancel handler: the last call for the source.
+    fileprivate func end() {
+        close(pointee.descriptor)
+        pointee.port.releaseMemory()
+        CLinux.free(self)
+    }
+}
+
+extension UnsafeMutablePointer where Pointee == MessagePort {
+    /// `RLMessagePortSetDispatchQueue`. libdispatch is called without the port's lock.
+    func setDispatchQueue(_ queue: UnsafeMutableRawPointer?) {
+        var problem: StaticString?
+        var made: DispatchServingPointer?
+        if pointee.isRemote {
+            problem = "the port is a remote one"
+        } else if let queue {
+            (made, problem) = makeServing(on: queue)
+        }
+        var old: DispatchServingPointer?
+        if problem == nil {
+            lock()
+            if !isValid {
+                problem = "the port is invalid"
+            } else if pointee.source?.isValid == true {
+                problem = "the port has a source"
+            } else {
+                old = pointee.local.dispatch
+                pointee.local.dispatch = made
+            }
+            unlock()
+            // What is refused has to begin before it can end: libdispatch frees no source that was never started.
+            if problem != nil { old = made }
+        }
+        if let made {
+            // The port's reference is not enough: another thread may take it away as soon as the port has it.
+            made.start()
+        }
+        old?.cancel()
+        if let problem { MessagePortPointer.logProblem("RLMessagePortSetDispatchQueue", problem, nil) }
+    }
+
+    /// A source that has not begun, with two references: one for the port, one for who starts it.
+    private func makeServing(on queue: UnsafeMutableRawPointer) -> (DispatchServingPointer?, StaticString?) {
+        guard let functions = DispatchFunctions() else { return (nil, "the process has no libdispatch") }
+        lock()
+        // The number is open as long as the lock is held.
+        let isOpen = isValid && pointee.local.epoll >= 0
+        let descriptor = isOpen ? rl_dup_above(pointee.local.epoll, 64) : -1
+        unlock()
+        guard isOpen else { return (nil, "the port is invalid") }
+        guard descriptor >= 0 else { return (nil, "no descriptor") }
+        guard let source = functions.create(functions.readType, UInt(descriptor), 0, queue) else {
+            close(descriptor)
+            return (nil, "libdispatch has no source for it")
+        }
+        functions.retain(source)
+        holdMemory()
+        let serving = makeArray(DispatchServing.self, count: 1)
+        serving.initialize(to: DispatchServing(port: self, descriptor: descriptor, source: source, functions: functions))
+        functions.setContext(source, serving)
+        functions.setEventHandler(source) { context in context!.assumingMemoryBound(to: DispatchServing.self).serve() }
+        functions.setCancelHandler(source) { context in context!.assumingMemoryBound(to: DispatchServing.self).end() }
+        return (serving, nil)
+    }
+
+    /// Takes the port from its queue: it is invalid.
+    func leaveDispatchQueue() {
+        lock()
+        let serving = pointee.local.dispatch
+        pointee.local.dispatch = nil
+        unlock()
+        serving?.cancel()
+    }
+
+    /// Looks at the listener again in a tenth of a second, if the port is served by a queue.
+    func resumeByQueue() -> Bool {
+        lock()
+        let functions = pointee.local.dispatch?.pointee.functions
+        unlock()
+        guard let functions else { return false }
+        holdMemory()
+        functions.after(functions.time(0, 100_000_000), functions.globalQueue(0, 0), self) { port in
+            MessagePortPointer.from(port).resumeListener()
+            MessagePortPointer.from(port).releaseMemory()
+        }
+        return true
+    }
+
+    /// In the child of `fork`, which has nothing of its parent's queues: the number is closed, the record is left alone.
+    func loseDispatchQueue() {
+        if let serving = pointee.local.dispatch { close(serving.pointee.descriptor) }
+        pointee.local.dispatch = nil
+    }
+}
