@@ -67,6 +67,20 @@ void *rl_dispatch_function(const char *name) {
     return library ? dlsym(library, name) : NULL;
 }
 
+bool rl_load_dispatch(struct rl_dispatch *functions) {
+    static const char names[] =
+        "_dispatch_source_type_read\0dispatch_source_create\0dispatch_set_context\0"
+        "dispatch_source_set_event_handler_f\0dispatch_source_set_cancel_handler_f\0dispatch_resume\0"
+        "dispatch_retain\0dispatch_release\0dispatch_source_cancel\0dispatch_time\0"
+        "dispatch_get_global_queue\0dispatch_after_f";
+    void **slot = (void **)functions;
+    for (const char *name = names; name < names + sizeof names; name += strlen(name) + 1) {
+        *slot = rl_dispatch_function(name);
+        if (!*slot++) return false;
+    }
+    return true;
+}
+
 ssize_t rl_read_nowait(int descriptor, void *bytes, size_t length) {
     struct iovec part = {bytes, length};
     return preadv2(descriptor, &part, 1, -1, RWF_NOWAIT);

@@ -80,6 +80,24 @@ bool rl_core_claimed_elsewhere(void) __attribute__((visibility("hidden")));
 /* A function of libdispatch, NULL if the process has no libdispatch. */
 void *rl_dispatch_function(const char *name) __attribute__((visibility("hidden")));
 
+/* What serves a descriptor on a dispatch queue, in the order of the names in clinux.c. */
+struct rl_dispatch {
+    void *read_type;
+    void *(*create)(void *type, uintptr_t handle, uintptr_t mask, void *queue);
+    void (*set_context)(void *source, void *context);
+    void (*set_event_handler)(void *source, void (*work)(void *context));
+    void (*set_cancel_handler)(void *source, void (*work)(void *context));
+    void (*resume)(void *source);
+    void (*retain)(void *source);
+    void (*release)(void *source);
+    void (*cancel)(void *source);
+    uint64_t (*time)(uint64_t when, int64_t nanoseconds);
+    void *(*global_queue)(intptr_t priority, uintptr_t flags);
+    void (*after)(uint64_t when, void *queue, void *context, void (*work)(void *context));
+};
+/* False if the process has no libdispatch. */
+bool rl_load_dispatch(struct rl_dispatch *functions) __attribute__((visibility("hidden")));
+
 static inline int rl_errno(void) { return errno; }
 static inline void rl_set_errno(int value) { errno = value; }
 

@@ -12,77 +12,24 @@ struct DispatchServing {
     let port: MessagePortPointer
     let descriptor: Int32
     let source: UnsafeMutableRawPointer
-    let functions: DispatchFunctions
+    let functions: rl_dispatch
 }
 
 typealias DispatchServingPointer = UnsafeMutablePointer<DispatchServing>
-
-/// What is needed of libdispatch.
-struct DispatchFunctions {
-    typealias Work = @convention(c) (UnsafeMutableRawPointer?) -> Void
-    typealias Act = @convention(c) (UnsafeMutableRawPointer) -> Void
-    typealias SetPointer = @convention(c) (UnsafeMutableRawPointer, UnsafeMutableRawPointer?) -> Void
-    typealias SetWork = @convention(c) (UnsafeMutableRawPointer, Work) -> Void
-    typealias Create =
-        @convention(c) (UnsafeMutableRawPointer, UInt, UInt, UnsafeMutableRawPointer) -> UnsafeMutableRawPointer?
-    typealias Time = @convention(c) (UInt64, Int64) -> UInt64
-    typealias GlobalQueue = @convention(c) (Int, UInt) -> UnsafeMutableRawPointer?
-    typealias After = @convention(c) (UInt64, UnsafeMutableRawPointer?, UnsafeMutableRawPointer?, Work) -> Void
-
-    let readType: UnsafeMutableRawPointer
-    let create: Create
-    let setContext: SetPointer
-    let setEventHandler: SetWork
-    let setCancelHandler: SetWork
-    let resume: Act
-    let retain: Act
-    let release: Act
-    let cancel: Act
-    let time: Time
-    let globalQueue: GlobalQueue
-    let after: After
-
-    /// Nil if the process has no libdispatch.
-    init?() {
-        guard let readType = rl_dispatch_function("_dispatch_source_type_read"),
-            let create = rl_dispatch_function("dispatch_source_create"),
-            let setContext = rl_dispatch_function("dispatch_set_context"),
-            let setEventHandler = rl_dispatch_function("dispatch_source_set_event_handler_f"),
-            let setCancelHandler = rl_dispatch_function("dispatch_source_set_cancel_handler_f"),
-            let resume = rl_dispatch_function("dispatch_resume"), let retain = rl_dispatch_function("dispatch_retain"),
-            let release = rl_dispatch_function("dispatch_release"),
-            let cancel = rl_dispatch_function("dispatch_source_cancel"), let time = rl_dispatch_function("dispatch_time"),
-            let globalQueue = rl_dispatch_function("dispatch_get_global_queue"),
-            let after = rl_dispatch_function("dispatch_after_f")
-        else { return nil }
-        self.readType = readType
-        self.create = unsafeBitCast(create, to: Create.self)
-        self.setContext = unsafeBitCast(setContext, to: SetPointer.self)
-        self.setEventHandler = unsafeBitCast(setEventHandler, to: SetWork.self)
-        self.setCancelHandler = unsafeBitCast(setCancelHandler, to: SetWork.self)
-        self.resume = unsafeBitCast(resume, to: Act.self)
-        self.retain = unsafeBitCast(retain, to: Act.self)
-        self.release = unsafeBitCast(release, to: Act.self)
-        self.cancel = unsafeBitCast(cancel, to: Act.self)
-        self.time = unsafeBitCast(time, to: Time.self)
-        self.globalQueue = unsafeBitCast(globalQueue, to: GlobalQueue.self)
-        self.after = unsafeBitCast(after, to: After.self)
-    }
-}
 
 extension UnsafeMutablePointer where Pointee == DispatchServing {
     /// Lets the source begin, whether or not somebody has cancelled it meanwhile, and gives back the starter's reference.
     fileprivate func start() {
         let (source, functions) = (pointee.source, pointee.functions)
-        functions.resume(source)
-        functions.release(source)
+        functions.resume!(source)
+        functions.release!(source)
     }
 
     /// No handler begins any more; the record is libdispatch's from here on. The caller gives up the port's reference.
     func cancel() {
         let (source, functions) = (pointee.source, pointee.functions)
-        functions.cancel(source)
-        functions.release(source)
+        functions.cancel!(source)
+        functions.release!(source)
     }
 
     /// The event handler: serves one message, unless the port has been given something else to serve it.
@@ -137,7 +84,8 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
 
     /// A source that has not begun, with two references: one for the port, one for who starts it.
     private func makeServing(on queue: UnsafeMutableRawPointer) -> (DispatchServingPointer?, StaticString?) {
-        guard let functions = DispatchFunctions() else { return (nil, "the process has no libdispatch") }
+        var functions = rl_dispatch()
+        guard rl_load_dispatch(&functions) else { return (nil, "the process has no libdispatch") }
         lock()
         // The number is open as long as the lock is held.
         let isOpen = isValid && pointee.local.epoll >= 0
@@ -145,17 +93,17 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
         unlock()
         guard isOpen else { return (nil, "the port is invalid") }
         guard descriptor >= 0 else { return (nil, "no descriptor") }
-        guard let source = functions.create(functions.readType, UInt(descriptor), 0, queue) else {
+        guard let source = functions.create!(functions.read_type, UInt(descriptor), 0, queue) else {
             close(descriptor)
             return (nil, "libdispatch has no source for it")
         }
-        functions.retain(source)
+        functions.retain!(source)
         holdMemory()
         let serving = makeArray(DispatchServing.self, count: 1)
         serving.initialize(to: DispatchServing(port: self, descriptor: descriptor, source: source, functions: functions))
-        functions.setContext(source, serving)
-        functions.setEventHandler(source) { context in context!.assumingMemoryBound(to: DispatchServing.self).serve() }
-        functions.setCancelHandler(source) { context in context!.assumingMemoryBound(to: DispatchServing.self).end() }
+        functions.set_context!(source, serving)
+        functions.set_event_handler!(source) { context in context!.assumingMemoryBound(to: DispatchServing.self).serve() }
+        functions.set_cancel_handler!(source) { context in context!.assumingMemoryBound(to: DispatchServing.self).end() }
         return (serving, nil)
     }
 
@@ -175,7 +123,7 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
         unlock()
         guard let functions else { return false }
         holdMemory()
-        functions.after(functions.time(0, 100_000_000), functions.globalQueue(0, 0), self) { port in
+        functions.after!(functions.time!(0, 100_000_000), functions.global_queue!(0, 0), self) { port in
             MessagePortPointer.from(port).resumeListener()
             MessagePortPointer.from(port).releaseMemory()
         }

@@ -76,7 +76,10 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
 
     var isValid: Bool { pointee.state.load(ordering: .acquiring) & MessagePortState.invalid == 0 }
 
+    // Not inlined, and neither are those of the table: a message takes system calls anyway, and the code is smaller.
+    @inline(never)
     func lock() { pointee.lock.lockWord() }
+    @inline(never)
     func unlock() { pointee.lock.unlockWord() }
 
     /// A reference for somebody who has none, such as the table or a source that performs. False if the last one is gone.

@@ -4,7 +4,9 @@ import Synchronization
 /// The valid message ports of the process. Its lock also guards the ports' names, and is held while a name is claimed, so that
 /// two threads cannot claim one at once; it comes before a port's lock.
 enum MessagePortTable {
+    @inline(never)
     static func lock() { process.pointee.messagePortLock.lockWord() }
+    @inline(never)
     static func unlock() { process.pointee.messagePortLock.unlockWord() }
 
     /// The port of a name and kind. The caller holds the lock.

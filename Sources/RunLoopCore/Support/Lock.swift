@@ -94,6 +94,12 @@ struct Lock: ~Copyable {
     /// The plain mutex, for locks that have no owner.
     func lockWord() {
         if word.compareExchange(expected: 0, desired: 1, ordering: .acquiring).exchanged { return }
+        waitForWord()
+    }
+
+    // Not inlined: each of the many places that take a lock would have it.
+    @inline(never)
+    private func waitForWord() {
         for _ in 0..<40 {
             rl_pause()
             if word.compareExchange(expected: 0, desired: 1, ordering: .acquiring).exchanged { return }
