@@ -234,6 +234,73 @@ RL_TEST(ends_in_an_observer, "S-LOOP-9",
     RLRelease(probe.observer);
 }
 
+static int observer_releases;
+static Gate in_observer, may_leave;
+static __thread bool is_to_end;
+static void count_observer_release(const void *info) {
+    (void)info;
+    observer_releases++;
+}
+static void leave_by_exit(RLObserverRef observer, RLActivity activity, void *is_slow) {
+    (void)observer, (void)activity;
+    trace("o");
+    if (is_slow) {
+        gate_open(&in_observer);
+        gate_wait(&may_leave);
+    }
+    if (is_to_end) pthread_exit(NULL);
+}
+static void run_nested(Probe *self) {
+    (void)self;
+    RLRunInMode("inner", 0, false);
+}
+
+static void *end_in_observers(void *observer) {
+    static Probe outer = {.name = "outer", .action = run_nested};
+    is_to_end = true;
+    probe_observer(&outer, kRLBeforeTimers, true, 0);
+    RLAddObserver(RLGetCurrent(), outer.observer, kRLDefaultMode);
+    RLAddObserver(RLGetCurrent(), observer, "inner");
+    keep_alive(RLGetCurrent(), kRLDefaultMode);
+    keep_alive(RLGetCurrent(), "inner");
+    RLRelease(outer.observer);
+    RLRunInMode(kRLDefaultMode, 60, false);
+    return NULL;
+}
+
+RL_TEST(observers_are_free_after_the_end, "S-LOOP-19 S-THR-8 S-OBS-6",
+        "An observer that ended its thread, also in a nested run, is called by its next loop; a "
+        "one-shot is invalid by it; an Invalidate that met the callback has the context released") {
+    for (int kind = 0; kind < 3; kind++) { /* Repeating; one-shot; invalidated in its callback. */
+        bool is_slow = kind == 2;
+        RLObserverContext context = {.info = is_slow ? &is_slow : NULL,
+                                     .release = count_observer_release};
+        RLObserverRef observer = RLObserverCreate(kRLBeforeTimers, kind != 1, 0, leave_by_exit,
+                                                  &context);
+        observer_releases = 0;
+        in_observer = may_leave = (Gate)GATE_INITIALIZER;
+        pthread_t thread = start(end_in_observers, observer);
+        if (is_slow) {
+            gate_wait(&in_observer);
+            RLObserverInvalidate(observer);
+            ck_assert_int_eq(observer_releases, 0);
+            gate_open(&may_leave);
+        }
+        pthread_join(thread, NULL);
+        expect_trace("outer o");
+        ck_assert_int_eq(RLObserverIsValid(observer), kind == 0);
+        ck_assert_int_eq(observer_releases, kind != 0);
+        ck_assert_int_eq(RLGetRetainCount(observer), 1);
+        RLAddObserver(RLGetCurrent(), observer, "next");
+        keep_alive(RLGetCurrent(), "next");
+        RLRunInMode("next", 0, false);
+        expect_trace(kind == 0 ? "o" : "");
+        RLObserverInvalidate(observer);
+        ck_assert_int_eq(observer_releases, 1);
+        RLRelease(observer);
+    }
+}
+
 /* The loop M to which a timer moves in its callback ends before the callback returns. */
 
 static RLRunLoopRef old_loop, new_loop;

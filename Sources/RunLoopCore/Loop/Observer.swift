@@ -111,7 +111,7 @@ extension UnsafeMutablePointer where Pointee == Observer {
     /// and makes this one's processor see it with membarrier(2), as in `Lock`. After that `firing` says it, by
     /// read-modify-write.
     @inline(__always)
-    func notify(_ activity: Activity, canUsePlainStores: Bool) {
+    func notify(_ activity: Activity, canUsePlainStores: Bool, _ notification: NotificationPointer) {
         if pointee.state.load(ordering: .acquiring) == ObserverState.used && canUsePlainStores {
             if pointee.inCallout.load(ordering: .relaxed) != 0 { return }
             pointee.inCallout.store(1, ordering: .relaxed)
@@ -125,17 +125,23 @@ extension UnsafeMutablePointer where Pointee == Observer {
             }
             pointee.inCallout.store(0, ordering: .releasing)
         }
-        notifyShared(activity)
+        notifyShared(activity, notification)
     }
 
     @inline(never)
-    private func notifyShared(_ activity: Activity) {
+    private func notifyShared(_ activity: Activity, _ notification: NotificationPointer) {
+        notification.pointee.call = .none
+        defer { notification.pointee.call = .inCallout }
         var state = pointee.state.load(ordering: .relaxed)
         repeat {
             if state & (ObserverState.invalid | ObserverState.firing) != 0 { return releasePendingInfo() }
         } while !pointee.state.replace(&state, by: state | ObserverState.firing)
         // The thread of the first loop may have begun before this one made the observer shared.
-        if pointee.inCallout.load(ordering: .acquiring) == 0 { call(activity) }
+        if pointee.inCallout.load(ordering: .acquiring) == 0 {
+            notification.pointee.call = .firing
+            call(activity)
+            notification.pointee.call = .none
+        }
         pointee.state.bitwiseAnd(~ObserverState.firing, ordering: .acquiringAndReleasing)
         releasePendingInfo()
     }
@@ -146,6 +152,18 @@ extension UnsafeMutablePointer where Pointee == Observer {
             callOutObserver(callout, handle, RLActivity(rawValue: activity.bit), pointee.context.info)
         }
         if !pointee.repeats { invalidate() }
+    }
+
+    /// The end of a callback that ended its thread. Whoever is notified has a reference.
+    func abandonCallout(_ call: Notification.Call) {
+        switch call {
+        case .none: return
+        case .inCallout:
+            if pointee.inCallout.exchange(0, ordering: .releasing) == 0 { return }
+        case .firing: pointee.state.bitwiseAnd(~ObserverState.firing, ordering: .acquiringAndReleasing)
+        }
+        if !pointee.repeats { invalidate() }
+        releasePendingInfo()
     }
 
     private var isInCallout: Bool {

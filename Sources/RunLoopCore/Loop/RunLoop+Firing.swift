@@ -120,7 +120,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     func abandonCallbacks() {
         pointee.frame = nil
         pointee.currentMode.store(nil, ordering: .releasing)
-        pointee.notification = nil
+        abandonNotifications()
         abandonRounds()
         lock()
         while pointee.firing.count > 0 { finishFiringLocked(pointee.firing.pop()) }

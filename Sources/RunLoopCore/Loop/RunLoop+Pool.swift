@@ -95,6 +95,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         pointee.asleepOutside = nil
         pointee.postFloor = 0
         freeRounds()
+        freeNotifications()
         pointee.posts.reset()
         unlock()
 

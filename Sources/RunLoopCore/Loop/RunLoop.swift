@@ -97,8 +97,9 @@ struct RunLoop: ~Copyable {
     var asleepOutside: ForeignRunPointer?
     /// Timers whose callbacks are on the stack. Guarded by `lock`.
     var firing: FiringStack
-    /// Notifications under way, innermost first. Loop's thread only.
+    /// The innermost notification under way, and the record that every outermost one uses. Loop's thread only.
     var notification: NotificationPointer?
+    var firstNotification: NotificationPointer?
     /// Numbers the batches of timers. Guarded by `lock`.
     var timerBatch: UInt32
     /// Pointers to the members of the batches of sources that are being performed. Loop's thread only.
