@@ -24,8 +24,8 @@ extension RunLoop {
     ) async throws -> Value {
         let request = AwaitedClosure(body)
         return try await withTaskCancellationHandler {
-            // The unsafe kind spares an allocation, and is resumed by code in this module, of which the thread sanitizer sees no order
-            // with what the task does next.
+            // The unsafe kind spares an allocation, but is resumed by code in this module, of which the thread sanitizer sees no
+            // order with what the task does next.
             try await withCheckedThrowingContinuation(isolation: isolation) { continuation in
                 if request.begin(continuation) { executor.append(.request(request)) }
             }

@@ -86,7 +86,7 @@ public final class RunLoopThread: @unchecked Sendable {
         let info = Unmanaged.passRetained(self.body).toOpaque()
         thread = RLThreadCreate(
             { _, info in Unmanaged<ThreadBody>.fromOpaque(info!).takeUnretainedValue().execute() }, info,
-            { Unmanaged<ThreadBody>.fromOpaque($0!).release() })!
+            { Unmanaged<ThreadBody>.fromOpaque($0!).takeRetainedValue().end() })!
         RLThreadSetName(thread, name)
         RLThreadSetStackSize(thread, max(stackSize ?? 0, 0))
         RLThreadSetPriority(thread, qualityOfService.niceValue)
@@ -104,8 +104,11 @@ private final class ThreadBody: @unchecked Sendable {
 
     init(_ body: (@Sendable (RunLoopThread) -> Void)?) { self.body = body }
 
-    func execute() {
-        thread?.main()
+    func execute() { thread?.main() }
+
+    /// On the thread, after all its work, also if a callback ended it; or when a thread that was never started is let go of.
+    func end() {
+        thread?.over()
         thread = nil
     }
 }
@@ -160,13 +163,18 @@ extension RunLoopThread {
         }
         end.invalidate()
         if !isCancelled { loop.run(mode: .default, for: .zero) }
+    }
 
-        let finishers = state.withLock { state in
+    fileprivate func over() {
+        let (end, finishers) = state.withLock { state in
             state.isOver = true
-            state.end = nil
-            defer { state.finishers = [] }
-            return state.finishers
+            defer {
+                state.end = nil
+                state.finishers = []
+            }
+            return (state.end, state.finishers)
         }
+        withExtendedLifetime(end) {}
         for finisher in finishers { finisher.resume() }
     }
 }
