@@ -45,6 +45,8 @@ import Testing
             let source = RunLoop.Source { _ in trace.add("source") }
             RunLoop.current.add(source, forMode: .default)
             Timer.scheduledTimer(withTimeInterval: .milliseconds(1), repeats: true) { timer in
+                // The pass that handles the source serves a timer that is due by then as well (S-RUN-14).
+                if trace.count >= 3 { return }
                 trace.add("timer")
                 if trace.count == 3 { source.signal(); RunLoop.current.wakeUp() }
             }
