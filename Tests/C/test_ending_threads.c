@@ -211,6 +211,47 @@ RL_TEST(ends_in_a_performed_function, "S-BLK-18 S-LOOP-10",
     }
 }
 
+static void *end_in_a_counted_timer(void *probe) {
+    probe_timer(probe, date_in(-1), ((Probe *)probe)->value);
+    RLAddTimer(RLGetCurrent(), ((Probe *)probe)->timer, kRLDefaultMode);
+    RLRunInMode(kRLDefaultMode, 60, false);
+    return NULL;
+}
+
+RL_TEST(closes_a_timers_bracket, "S-LOOP-19 S-TMR-44",
+        "A timer whose callback ended its thread has its bracket closed; a one-shot is invalid and has "
+        "released its context") {
+    for (int repeats = 0; repeats < 2; repeats++) {
+        Probe probe = {.name = "t", .action = end_thread, .counted = true, .value = 100 * repeats};
+        pthread_join(start(end_in_a_counted_timer, &probe), NULL);
+        expect_trace("t");
+        ck_assert_int_eq(RLTimerIsValid(probe.timer), repeats);
+        ck_assert_int_eq(probe.retains, 2);
+        ck_assert_int_eq(probe.releases, repeats ? 1 : 2);
+        RLRelease(probe.timer);
+        ck_assert_int_eq(probe.releases, 2);
+    }
+}
+
+static void *end_in_a_one_shot_observer(void *probe) {
+    probe_observer(probe, kRLBeforeTimers, false, 0);
+    RLAddObserver(RLGetCurrent(), ((Probe *)probe)->observer, kRLDefaultMode);
+    keep_alive(RLGetCurrent(), kRLDefaultMode);
+    RLRunInMode(kRLDefaultMode, 60, false);
+    return NULL;
+}
+
+RL_TEST(ends_in_a_one_shot_observer, "S-LOOP-19 S-OBS-16",
+        "A one-shot observer whose callback ended its thread is invalid and has released its context") {
+    Probe probe = {.name = "o", .action = end_thread, .counted = true};
+    pthread_join(start(end_in_a_one_shot_observer, &probe), NULL);
+    expect_trace("o");
+    ck_assert(!RLObserverIsValid(probe.observer));
+    ck_assert_int_eq(probe.releases, probe.retains);
+    ck_assert_int_eq(RLGetRetainCount(probe.observer), 1);
+    RLRelease(probe.observer);
+}
+
 static void *end_in_an_observer(void *probe) {
     probe_observer(probe, kRLBeforeTimers, true, 0);
     RLAddObserver(RLGetCurrent(), ((Probe *)probe)->observer, kRLDefaultMode);
@@ -227,6 +268,12 @@ RL_TEST(ends_in_an_observer, "S-LOOP-9",
     expect_trace("o");
     ck_assert(RLObserverIsValid(probe.observer));
     ck_assert_int_eq(RLGetRetainCount(probe.observer), 1);
+    /* Its callback is not under way any more: elsewhere it is called. */
+    probe.action = NULL;
+    RLAddObserver(RLGetCurrent(), probe.observer, "elsewhere");
+    keep_alive(RLGetCurrent(), "elsewhere");
+    expect_run("elsewhere", 0, false, TimedOut);
+    expect_trace("o");
     observe(RLGetCurrent(), kRLDefaultMode);
     keep_alive(RLGetCurrent(), kRLDefaultMode);
     expect_run(kRLDefaultMode, 0, false, TimedOut);

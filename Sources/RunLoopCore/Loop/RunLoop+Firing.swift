@@ -32,6 +32,16 @@ struct FiringStack {
     }
 }
 
+/// What `retain` returned for a timer's callback, and what gives it back.
+struct TimerBracket {
+    let release: ReleaseFunction?
+    let info: UnsafeMutableRawPointer?
+
+    func close() {
+        if let release { callOutRelease(release, info) }
+    }
+}
+
 /// Firing.
 extension UnsafeMutablePointer where Pointee == RunLoop {
     /// Fires what is due in the mode: the timer event of P13. Every timer of the batch is looked at again just before its turn.
@@ -69,7 +79,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
             TimerState.firing | TimerState.usingInfo, ordering: .acquiringAndReleasing).oldValue
         unlock()
         pointee.calledOut = true
-        if old & TimerState.invalid == 0 { timer.callOut() }
+        if old & TimerState.invalid == 0 { timer.callOut(on: self) }
         lock()
         _ = pointee.firing.pop()
         finishFiringLocked(timer)
@@ -125,6 +135,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         lock()
         while pointee.firing.count > 0 { finishFiringLocked(pointee.firing.pop()) }
         unlock()
+        while pointee.brackets.count > 0 { pointee.brackets.pop().close() }
         // Those first whose sources the following let go.
         while pointee.deliveries.count > 0 { pointee.deliveries.pop().finish(on: self) }
         while pointee.socketReports.count > 0 {
@@ -156,26 +167,27 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
 extension UnsafeMutablePointer where Pointee == Timer {
     /// The callback within its bracket of `retain` and `release` (S-TMR-44). `usingInfo` is set.
     @inline(__always)
-    fileprivate func callOut() {
+    fileprivate func callOut(on loop: RunLoopPointer) {
         guard details.pointee.callbacks != nil else {
             if let callout = details.pointee.callout { callOutTimer(callout, handle, details.pointee.info) }
             return
         }
-        callOutInBracket()
+        callOutInBracket(on: loop)
     }
 
     @inline(never)
-    private func callOutInBracket() {
+    private func callOutInBracket(on loop: RunLoopPointer) {
         let context = context
         var info = context.info
         if let retain = context.retain {
             info = UnsafeMutableRawPointer(mutating: callOutRetain(retain, info))
+            loop.pointee.brackets.push(TimerBracket(release: context.release, info: info))
             endUseOfInfo()
         }
         if let callout = details.pointee.callout { callOutTimer(callout, handle, info) }
         // S-TMR-28, S-TMR-44: the one-shot's context goes before the bracket's reference.
         if !repeats { invalidate() }
-        if context.retain != nil, let release = context.release { callOutRelease(release, info) }
+        if context.retain != nil { loop.pointee.brackets.pop().close() }
     }
 
     /// The loop's thread is done with the context's info; an Invalidate that came meanwhile left its release to it.

@@ -80,6 +80,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         pointee.batches.free()
         pointee.performing.free()
         pointee.watching.free()
+        pointee.brackets.free()
         pointee.socketReports.free()
         pointee.deliveries.free()
         pointee.firing.free()

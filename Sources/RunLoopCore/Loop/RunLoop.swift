@@ -100,6 +100,8 @@ struct RunLoop: ~Copyable {
     /// The innermost notification under way, and the record that every outermost one uses. Loop's thread only.
     var notification: NotificationPointer?
     var firstNotification: NotificationPointer?
+    /// Brackets of timers' contexts that are open (S-TMR-44). Loop's thread only.
+    var brackets: DutyStack<TimerBracket>
     /// Numbers the batches of timers. Guarded by `lock`.
     var timerBatch: UInt32
     /// Pointers to the members of the batches of sources that are being performed. Loop's thread only.
