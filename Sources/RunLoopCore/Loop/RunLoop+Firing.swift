@@ -10,18 +10,23 @@ struct FiringStack {
 
     subscript(index: Int) -> TimerPointer { members![index] }
 
+    @inline(__always)
     mutating func push(_ timer: TimerPointer) {
-        if count == capacity {
-            capacity = max(4, capacity * 2)
-            members = growArray(members, count: capacity)
-        }
-        members![count] = timer
-        count += 1
+        if count == capacity { grow() }
+        members.unsafelyUnwrapped[count] = timer
+        count &+= 1
     }
 
+    @inline(never)
+    private mutating func grow() {
+        capacity = max(4, capacity * 2)
+        members = growArray(members, count: capacity)
+    }
+
+    @inline(__always)
     mutating func pop() -> TimerPointer {
-        count -= 1
-        return members![count]
+        count &-= 1
+        return members.unsafelyUnwrapped[count]
     }
 
     mutating func free() {
@@ -53,6 +58,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         while let node = mode.pointee.timers.nextDue(inBatch: batch) {
             let timer = node.timer
             if let next = node.pointee.links.next { next.prefetch() }
+            var isOut = false
             if node.pointee.isGhost {
                 node.pointee.isGhost = false
                 timer.pointee.ghostCount -= 1
@@ -65,15 +71,20 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
                     lock()
                     continue
                 }
+            } else {
+                mode.pointee.timers.removeDue(node)
+                isOut = timer.pointee.modeCount == 1 && timer.pointee.ghostCount == 0
             }
-            fireLocked(timer)
+            fireLocked(timer, isOut: isOut)
         }
         unlock()
     }
 
-    /// Calls one timer and gives it its next date. The lock is held at the call and at the return, not in between.
-    private func fireLocked(_ timer: TimerPointer) {
-        timer.forEachNode { node in node.pointee.mode!.pointee.timers.remove(node) }
+    /// Calls one timer and gives it its next date; `isOut` tells that it is in no store. The lock is held at the call and at the return,
+    /// not in between.
+    @inline(__always)
+    private func fireLocked(_ timer: TimerPointer, isOut: Bool) {
+        if !isOut { timer.forEachNode { node in node.pointee.mode!.pointee.timers.remove(node) } }
         pointee.firing.push(timer)
         let old = timer.pointee.state.bitwiseOr(
             TimerState.firing | TimerState.usingInfo, ordering: .acquiringAndReleasing).oldValue

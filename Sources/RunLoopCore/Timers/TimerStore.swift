@@ -47,10 +47,15 @@ struct TimerStore {
         case .nowhere: if node.pointee.isAway { removeAway(node) }
         case .heap, .run: near.remove(node, instant: instant)
         case .wheel: wheel.remove(node)
-        case .due:
-            due.remove(node)
-            node.pointee.place = .nowhere
+        case .due: removeDue(node)
         }
+    }
+
+    /// Takes a node out that is in the due list.
+    @inline(__always)
+    mutating func removeDue(_ node: TimerNodePointer) {
+        due.remove(node)
+        node.pointee.place = .nowhere
     }
 
     /// Keeps a node in mind whose timer's callback is on the stack. It counts for nothing but `anyNode`.
