@@ -30,7 +30,7 @@ docs:
 	scripts/install-deps build
 	scripts/docs
 
-# Figures of the library, in both builds, and of its peers, in one run: about ten minutes. With
+# Figures of the library, in both builds, and of its peers, in one run: about twelve minutes. With
 # BENCH_FLAGS=--quick two rough ones.
 bench:
 	scripts/install-deps bench

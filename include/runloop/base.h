@@ -1,18 +1,20 @@
 /*
  * Types, macros and calls that every other header of RunLoop builds on, and the words they use.
  *
- * References. Loops, sources, timers, observers and data are reference counted. What a function
- * with Create or Copy in its name returns is the caller's to release: objects with RLRelease, a
- * char * or char ** with free. What a Get function returns is borrowed. The library retains what it
- * needs: an item may be released as soon as it was added. Contexts are copied, their info retained.
- * NULL. A NULL object is allowed everywhere: actions do nothing, getters return 0, false or NULL.
+ * References. All objects are reference counted. What a function with Create or Copy in its name
+ * returns is the caller's to release: objects with RLRelease, a char * or char ** with free. What a
+ * Get function returns is borrowed. The library retains what it needs: an item may be released as
+ * soon as it was added. Contexts are copied, their info retained.
+ * NULL. A NULL object is allowed everywhere: actions do nothing, getters return 0, false or NULL,
+ * and -1 for a descriptor; calls that return a code return the one for an error.
  * A reference of the wrong type is a mistake in the program: it traps, which is a line on standard
  * error and abort. So does running out of memory.
  * Names. Modes are UTF-8 strings compared by content; the library copies them.
  * Time. Dates are seconds since 2001-01-01 00:00 UTC on the wall clock, intervals are seconds.
- * Threads. "Any" is the rule. Only RLSourceSignal, RLWakeUp and RLStop are async-signal-safe; they
- * need at most 4 KiB of stack, and in a program that is bound lazily (no -z now) as much again at
- * their first call, for the dynamic linker.
+ * Threads. "Any" is the rule. RLSourceSignal, RLWakeUp and RLStop are async-signal-safe; they need
+ * at most 4 KiB of stack, and in a program that is bound lazily (no -z now) as much again at their
+ * first call, for the dynamic linker. RLKernelEventSourceTrigger is async-signal-safe as well, and
+ * no other function is.
  * Call-outs are the program's functions that the library calls: perform, timer, observer and queued
  * functions on the loop's thread, the others of contexts on the thread whose call causes them. No
  * lock of the library is held in any of them, so every call is allowed there, which "Reentrancy:
@@ -197,8 +199,8 @@ RL_EXPORT RLHashCode RLHash(RLTypeRef RL_NULLABLE obj);
 /**
  * Tells the type of an object.
  *
- * Returns: the value of RLGetTypeID, RLSourceGetTypeID, RLTimerGetTypeID, RLObserverGetTypeID or
- * RLDataGetTypeID; 0 for NULL, which is the id of no type.
+ * Returns: what the type's own function gives: RLGetTypeID for a loop, RLSourceGetTypeID for a
+ * source, and so on; 0 for NULL, which is the id of no type.
  * Threads: any. Reentrancy: call-outs too; calls nothing out.
  * CF: CFGetTypeID; the name is longer because RLGetTypeID is CFRunLoopGetTypeID. Since 0.1.
  */

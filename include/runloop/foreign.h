@@ -27,6 +27,7 @@
  * loop's descriptor is a port (source.h); Examples/Foreign has GLib and libuv both ways.
  * fork: in the child the run goes on with the same descriptor number, which is no longer shared
  * with the parent; a host's own epoll set has to be made anew as that host says.
+ * Rules: Docs/semantics.md, section 26.
  */
 #ifndef RUNLOOP_FOREIGN_H
 #define RUNLOOP_FOREIGN_H

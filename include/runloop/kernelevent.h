@@ -151,6 +151,7 @@ typedef struct RLKernelEvent {
  * version: 0. info: handed to the callback, after retain, if there is one, has exchanged it.
  * retain: once, when the source is made. release: once, when the source dies.
  * copyDescription: on RLCopyDescription only; returns a malloc'ed string, freed by the library.
+ * CF: none. Since 0.1.
  */
 typedef struct RLKernelEventContext {
     RLIndex version;
@@ -165,6 +166,7 @@ typedef struct RLKernelEventContext {
  *
  * source: alive during the call; a one-shot is still valid and does not report again in it.
  * event: what happened, good during the call only; ident, filter and path are as at creation.
+ * info: that of its context. CF: none. Since 0.1.
  */
 typedef void (*RLKernelEventCallBack)(RLSourceRef RL_NULLABLE source, const RLKernelEvent *RL_NONNULL event,
                                       void *RL_NULLABLE info);

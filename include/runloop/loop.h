@@ -84,8 +84,9 @@ RL_EXPORT RLTypeID RLGetTypeID(void);
  * Returns: the same reference for the whole life of the thread; never NULL.
  * Errors: traps if the process has a second copy of the library that runs loops of its own.
  * Threads: any. Ownership: borrowed; another thread that keeps it must RLRetain it before this
- * thread ends. At thread exit v0 sources get cancel, on this thread, and queued functions their
- * release; timers, observers and sources stay valid and may join another loop.
+ * thread ends. At thread exit v0 sources get cancel, on this thread. The loop is freed then or,
+ * if it is retained, with its last release; that calls the release of queued functions. Items stay
+ * valid and may join another loop: sources at once, timers and observers when the loop is freed.
  * Reentrancy: call-outs too; calls nothing out.
  * CF: CFRunLoopGetCurrent. Since 0.1.
  */

@@ -50,8 +50,9 @@ typedef struct RLMessagePortContext {
 } RLMessagePortContext;
 
 /**
- * Serves one message, on the thread of the loop or queue. data is good during the call, and empty if none was sent.
- * What it returns is the reply, a reference that the library releases; NULL replies with empty data.
+ * Serves one message, on the thread of the loop or queue. data is good during the call, and empty
+ * if none was sent. What it returns is the reply, a reference that the library releases; NULL
+ * replies with empty data.
  * CF: CFMessagePortCallBack. Since 0.1.
  */
 typedef RLDataRef RL_NULLABLE (*RLMessagePortCallBack)(RLMessagePortRef RL_NONNULL local, int32_t msgid,

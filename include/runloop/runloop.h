@@ -16,10 +16,11 @@
  *   thread.h    threads that live in their loops
  *   data.h      bytes with a reference count
  *   messageport.h  named ports, between threads and between processes
+ *   portcodes.h  what sending to a port can end with
  *
  * A program compiles and links with what `pkg-config --cflags --libs runloop` says.
- * Rules: Docs/semantics.md, sections 0 to 16, number every behaviour; Docs/porting.md leads from
- * CoreFoundation to here, and Docs/deviations.md lists where the two differ.
+ * Rules: Docs/semantics.md numbers every behaviour; Docs/porting.md leads from CoreFoundation to
+ * here, and Docs/deviations.md lists where the two differ.
  */
 #ifndef RUNLOOP_RUNLOOP_H
 #define RUNLOOP_RUNLOOP_H

@@ -39,8 +39,8 @@ RL_EXPORT RLTypeID RLThreadGetTypeID(void);
  *
  * body: what the thread does; NULL: it runs the default mode of its loop until it is cancelled or
  *     ended. info: handed to body and release; may be NULL.
- * release: called once: on the thread, after body, or when an object that was never started dies; NULL:
- *     none.
+ * release: called once: on the thread, after body, also one that ends by pthread_exit, or when an
+ *     object that was never started dies; NULL: none.
  * Returns: the thread; never NULL.
  * Threads: any. Ownership: the caller's to release, also while the thread executes.
  * Reentrancy: call-outs too; calls nothing out.
@@ -55,8 +55,9 @@ RL_EXPORT RLThreadRef RL_NULLABLE RLThreadCreate(RLThreadCallBack RL_NULLABLE bo
  *
  * name: UTF-8, copied; the kernel shows the first 15 bytes of it. NULL: none.
  * stackSize: bytes, rounded up to what the system needs; 0: the system's own.
- * priority: a nice value, -20 (first) to 19 (last), 0 is usual; what the system refuses is left as it is.
- * Once the thread was started all three do nothing.
+ * priority: a nice value, -20 (first) to 19 (last), 0 is usual; what the system refuses is left as
+ *     it is.
+ * thread: NULL, and one that was started already: all three do nothing.
  * Threads: any. Reentrancy: call-outs too; calls nothing out.
  * CF: none; NSThread's name, stackSize and threadPriority in Cocoa. Since 0.1.
  */
@@ -151,9 +152,9 @@ RL_EXPORT bool RLThreadJoin(RLThreadRef RL_NULLABLE thread);
  * Ends a thread in good order: performs what was queued for its loop, stops it, and waits for its end.
  *
  * Functions of RLPerformFunction for the default or the common modes and requests of RLPerformOnLoop
- * that were queued before this call are performed first, if the thread runs its loop in a common mode;
- * what comes later is dropped, and released. The thread is cancelled by that, and its innermost run
- * stopped; its body has to return then.
+ * that were queued before this call are performed first, by a run in a common mode or, if the body
+ * makes none, after it returned; what comes later is dropped, and released. The thread is cancelled
+ * by that, and its runs are stopped; its body has to return then.
  * Returns: as RLThreadJoin; on the thread itself false, after it was cancelled and its run stopped.
  * Threads: any. Reentrancy: call-outs too; calls nothing out on this thread.
  * CF: none. Since 0.1.

@@ -65,8 +65,8 @@ RL_EXPORT RLTypeID RLTimerGetTypeID(void);
  *
  * fireDate: the first date. Past or -infinity: due at once. Above 4039289856 (also +infinity):
  *     stored as that. NaN: never fires.
- * interval: seconds between fires; 0 or less: a one-shot. Below 1 ns it counts as 1 ns; NaN is an
- *     error. flags, order: no effect; pass 0.
+ * interval: seconds between fires; 0 or less: a one-shot. Below 1 ns it counts as 1 ns, above
+ *     504911232 (16 years) as that; NaN is an error. flags, order: no effect; pass 0.
  * callout: NULL: fires with no other effect than its own state. context: copied; NULL: info NULL.
  * Returns: the timer; NULL if interval is NaN.
  * Threads: any. Ownership: the caller's to release; when release runs: RLTimerContext.
