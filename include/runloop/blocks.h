@@ -6,8 +6,8 @@
  * that calls them links one: -lBlocksRuntime, or libdispatch's.
  * Each copies its block, so that one made on the stack may be passed. The copy is released when the
  * function form calls release: for a performed block right after it ran, for a timer or an observer
- * when it becomes invalid. The helper keeps the block alive during each of its calls, so a block
- * may invalidate its own timer or observer.
+ * when it becomes invalid. A block is kept alive during each of its calls, so it may invalidate its
+ * own timer or observer.
  * What the arguments mean, and which threads may call, is as for the function form.
  * Functions whose names end in an underscore are parts of these and no interface.
  * Rules: Docs/semantics.md, section 7.

@@ -215,6 +215,7 @@ RL_EXPORT int32_t RLMessagePortSendRequest(RLMessagePortRef RL_NULLABLE remote, 
  * Does what RLMessagePortSendRequest does, and sends descriptors with the message.
  *
  * descriptors, count: open descriptors, 0 to 128 of them; the receiver gets duplicates.
+ * The rest: as for RLMessagePortSendRequest.
  * Returns: as RLMessagePortSendRequest; kRLMessagePortTransportError also for a bad descriptor, a
  * count out of range, and a receiver that has no room for the descriptors, if it was to reply.
  * Threads, Reentrancy: as RLMessagePortSendRequest. Ownership: the descriptors stay the caller's.
