@@ -185,7 +185,8 @@ RL_EXPORT RLSourceRef RL_NULLABLE RLMachPortCreateRunLoopSource(RLMachPortRef RL
 /**
  * Sets how many messages the queue holds before senders wait; 5 at first.
  *
- * port: NULL does nothing. limit: less than 1 counts as 1. What is queued already stays; waiting senders notice a change.
+ * port: NULL does nothing. limit: less than 1 counts as 1. What is queued already stays; waiting
+ *     senders notice a change.
  * Threads: any. Reentrancy: call-outs too; calls nothing out.
  * CF: none; mach_port_set_attributes on macOS. Since 0.1.
  */
