@@ -144,25 +144,29 @@ extension RunLoopThread {
 
     fileprivate func main() {
         RunLoopThread.currentKey.set(self)
-        let loop = RunLoop.current
+        addEnd()
+        if let body = body.body {
+            body(self)
+        } else {
+            while !isEnding { RunLoop.current.run(mode: .default) }
+        }
+        state.withLock { $0.end }?.invalidate()
+        if !isCancelled { RunLoop.current.run(mode: .default, for: .zero) }
+    }
+
+    /// Puts what stops the thread's runs into its loop. Not a variable of `main`: the body may end the thread, which releases none.
+    @inline(never)
+    private func addEnd() {
         let end = RunLoop.Source { [weak self] source in
             guard let self, self.isEnding else { return }
             RunLoop.current.stop()
             // A stop ends the innermost run; the runs around it are told in their next passes.
             source.signal()
         }
-        loop.add(end, forMode: .common)
+        RunLoop.current.add(end, forMode: .common)
         state.withLock { $0.end = end }
         // Whoever came before that found nothing to signal.
         if isEnding { end.signal() }
-
-        if let body = body.body {
-            body(self)
-        } else {
-            while !isEnding { loop.run(mode: .default) }
-        }
-        end.invalidate()
-        if !isCancelled { loop.run(mode: .default, for: .zero) }
     }
 
     fileprivate func over() {

@@ -80,6 +80,10 @@ enum Clock {
         max(now, process.pointee.lastDueInstant.load(ordering: .relaxed))
     }
 
+    /// Whether an instant is one that `dueNow` gave, or an earlier one; false says nothing.
+    @inline(__always)
+    static func hasCome(_ instant: Int64) -> Bool { instant <= process.pointee.lastDueInstant.load(ordering: .relaxed) }
+
     /// An instant that has come, later than every one this returned before: timers made due fire in the order in which
     /// they were made due, however coarse the clock is (S-TMR-22).
     static func dueNow(_ monotonic: Int64 = now()) -> Int64 {

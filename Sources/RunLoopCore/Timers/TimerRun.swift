@@ -19,6 +19,8 @@ struct TimerRun {
 
     private var entries: UnsafeMutablePointer<Entry>?
     private var capacity = 0
+    /// For sorting: as many entries, then the counts. nil until many are sorted.
+    private var spare: UnsafeMutablePointer<Entry>?
     /// The first entry that counts, one that was not removed.
     private var head = 0
     private var end = 0
@@ -64,6 +66,8 @@ struct TimerRun {
         } else {
             capacity = max(16, capacity * 2)
             entries = growArray(entries, count: capacity)
+            CLinux.free(spare)
+            spare = nil
         }
     }
 
@@ -104,7 +108,7 @@ struct TimerRun {
     }
 
     /// What an array that is empty may keep, so that no pass allocates.
-    private static var keptCapacity: Int { 4096 }
+    private static var keptCapacity: Int { 1024 }
 
     /// The latest instant, not after `limit`, to which a wait may go on without making a timer later than its tolerance
     /// allows. It looks at timers that come before the limit, which will all fire when it comes.
@@ -120,7 +124,9 @@ struct TimerRun {
 
     mutating func free() {
         CLinux.free(entries)
+        CLinux.free(spare)
         entries = nil
+        spare = nil
         capacity = 0
     }
 
@@ -142,25 +148,31 @@ extension TimerRun {
     /// Puts what was appended unsorted in order.
     mutating func sort() {
         let count = end - sortedEnd
-        if count > 1 { TimerRun.sort(entries! + sortedEnd, count) }
+        if count > 32 {
+            sortMany(entries! + sortedEnd, count)
+        } else if count > 1 {
+            TimerRun.sortFew(entries! + sortedEnd, count)
+        }
         sortedEnd = end
     }
 
-    private static func sort(_ entries: UnsafeMutablePointer<Entry>, _ count: Int) {
-        if count <= 32 { return sortFew(entries, count) }
-        let spare = makeArray(Entry.self, count: count)
-        let places = makeArray(UInt32.self, count: 8 * 256)
+    private mutating func sortMany(_ entries: UnsafeMutablePointer<Entry>, _ count: Int) {
+        let size = capacity * MemoryLayout<Entry>.stride
+        if spare == nil {
+            let bytes = growArray(nil as UnsafeMutablePointer<UInt8>?, count: size + 8 * 256 * MemoryLayout<UInt32>.stride)
+            spare = UnsafeMutableRawPointer(bytes).assumingMemoryBound(to: Entry.self)
+        }
+        let spare = spare!
+        let places = (UnsafeMutableRawPointer(spare) + size).assumingMemoryBound(to: UInt32.self)
         let base = entries[0].sequence &- 1 << 31
         var isTied = false
         // Equal instants are seldom; they are found when they are neighbours.
-        sortByBytes(entries, count, spare: spare, places: places) { UInt64(bitPattern: $0.instant) }
+        TimerRun.sortByBytes(entries, count, spare: spare, places: places) { UInt64(bitPattern: $0.instant) }
         for index in 1..<count where entries[index].instant == entries[index - 1].instant { isTied = true }
         if isTied {
-            sortByBytes(entries, count, spare: spare, places: places) { UInt64($0.sequence &- base) }
-            sortByBytes(entries, count, spare: spare, places: places) { UInt64(bitPattern: $0.instant) }
+            TimerRun.sortByBytes(entries, count, spare: spare, places: places) { UInt64($0.sequence &- base) }
+            TimerRun.sortByBytes(entries, count, spare: spare, places: places) { UInt64(bitPattern: $0.instant) }
         }
-        CLinux.free(places)
-        CLinux.free(spare)
     }
 
     /// By insertion.

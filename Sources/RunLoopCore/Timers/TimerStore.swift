@@ -24,11 +24,11 @@ struct TimerStore {
         nextSequence &+= 1
         // The first timer tells the wheel what time it is.
         if !wheel.isSet { wheel.set(tick: TimerWheel.tick(of: Clock.now())) }
-        if TimerWheel.tick(of: instant) <= wheel.tick {
-            near.insert(node, instant: instant)
-        } else {
-            wheel.insert(node, instant: instant)
+        if TimerWheel.tick(of: instant) > wheel.tick {
+            if !Clock.hasCome(instant) { return wheel.insert(node, instant: instant) }
+            advance(to: instant)
         }
+        near.insert(node, instant: instant)
     }
 
     /// Takes a node out, wherever it is; nothing if it is in no store.
@@ -73,7 +73,8 @@ struct TimerStore {
         node.pointee.links.next?.pointee.links.previous = node.pointee.links.previous
     }
 
-    /// Brings the wheel to the present.
+    /// Brings the wheel to the present, or to an instant that has come.
+    @inline(never)
     private mutating func advance(to now: Int64) {
         let tick = TimerWheel.tick(of: now)
         guard tick > wheel.tick else { return }
