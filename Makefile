@@ -56,4 +56,4 @@ install:
 
 clean:
 	rm -rf build build-full build-thread build-address build-install build-clients \
-		.build .build-thread .build-address
+		build-docs build-swift-size .build .build-thread .build-address

@@ -95,8 +95,8 @@ extension RunLoop {
 extension RunLoop {
     /// Sets a timer on the calling thread's loop that calls a closure once.
     ///
-    /// A delay of zero or less is due at the next service of timers and never inside this call (S-PERF-17). Requests with the same
-    /// delay are called in the order made (S-PERF-18). Being timers they do not count as handled sources (S-PERF-19).
+    /// A delay of zero or less is due at the next service of timers and never inside this call (S-PERF-17). Requests with the
+    /// same delay are called in the order made (S-PERF-18). Being timers they do not count as handled sources (S-PERF-19).
     ///
     /// - Parameters:
     ///   - delay: on the clock that `ContinuousClock` shows.

@@ -154,7 +154,8 @@ extension RunLoopThread {
         if !isCancelled { RunLoop.current.run(mode: .default, for: .zero) }
     }
 
-    /// Puts what stops the thread's runs into its loop. Not a variable of `main`: the body may end the thread, which releases none.
+    /// Puts what stops the thread's runs into its loop. Not a variable of `main`: the body may end the thread, which releases
+    /// none.
     @inline(never)
     private func addEnd() {
         let end = RunLoop.Source { [weak self] source in

@@ -11,8 +11,8 @@ internal import CRunLoop
 /// grid: dates that were missed are dropped (S-TMR-29, S-TMR-30). It keeps its closure until it
 /// becomes invalid.
 ///
-/// Dates are instants of the continuous clock. The time that the machine is suspended is not waited for:
-/// a timer whose date passed meanwhile may fire that much later (S-TMR-9).
+/// Dates are instants of the continuous clock. While the machine is suspended a timer's time stands still:
+/// one whose date passed meanwhile may fire that much later (S-TMR-9).
 ///
 /// - Threads: all members may be used from any thread; the closure is called on the loop's.
 /// - Foundation: `Timer` (`NSTimer`). The product RunLoopKitFoundation adds the forms that take a `Date`

@@ -6,8 +6,8 @@
  * One report for one RLFileDescriptorEnableCallBacks: a type switches itself off before it is
  * reported and has to be enabled again, in the callback or later; if the condition still holds it
  * is reported again. What was ready before it was enabled is reported too.
- * Readiness is that of select(2): end of file, hang-up and errors count as readable, errors as
- * writable. Any descriptor will do: pipes, sockets, terminals, eventfds, timerfds, signalfds,
+ * Readiness is that of select(2): end of file, hang-up and errors count as readable, so reading is
+ * not enabled again after them, and errors as writable. Any descriptor will do: pipes, sockets, terminals, eventfds, timerfds, signalfds,
  * inotify, pidfds and epoll sets; regular files and /dev/null are always ready. The library never
  * reads from a descriptor and never writes to it.
  * Several objects may watch one descriptor; each has its own types and reports, one in a pass.

@@ -9,6 +9,7 @@
  * the calling thread's loop in that mode until the reply is there.
  *
  * A message has a number, 0 to 0x60000000 bytes and, beyond CoreFoundation, up to 128 descriptors.
+ * A reply has bytes alone.
  * Up to 32 KiB are copied through a socket; more through 4 MiB of memory which each end of a
  * connection makes for its first long message and keeps, or lie in sealed memory which the receiver
  * maps.

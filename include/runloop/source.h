@@ -60,7 +60,8 @@ typedef struct RLSourceContext {
  * info, retain, release, copyDescription, equal, hash: as in RLSourceContext.
  * getPort: called by RLAddSource and RLRemoveSource; always gives the same descriptor, which stays
  *     the program's: close it after the source was removed or invalidated. -1, a closed descriptor
- *     and one that cannot be waited for (a regular file) never perform but count as a member.
+ *     and one that cannot be waited for (a regular file) never perform but count as a member. Of
+ *     two sources with the same descriptor in one mode the one that was added last performs.
  * perform: on the loop's thread, once per event. The 8-byte counter of an eventfd or timerfd has
  *     been read by then; from any other descriptor nothing was read, and perform is called in
  *     later passes for as long as it can be read.

@@ -3,7 +3,8 @@
  *
  * A timer has a date and, to repeat, an interval. The date is turned into an instant of the
  * monotonic clock when the timer is made or its date is set, so that setting the system's clock
- * later moves nothing. A past date means now.
+ * later moves nothing; that clock stands still while the system is suspended. A past date means
+ * now.
  * Never early: a timer fires at its instant or as soon after it as its loop runs one of its modes
  * and is free. All timers that are due fire in one pass, by instant. The wait ends by itself.
  * The grid: a repeating timer fires at start + k * interval. What the loop was too busy for is

@@ -73,8 +73,8 @@ enum Clock {
         return Int64(time.tv_sec) * 1_000_000_000 + Int64(time.tv_nsec)
     }
 
-    /// The time against which timers are due. On a clock too coarse to tell apart the instants that `dueNow` gave, those are due all
-    /// the same.
+    /// The time against which timers are due. On a clock too coarse to tell apart the instants that `dueNow` gave, those are due
+    /// all the same.
     @inline(__always)
     static func dueLimit(_ now: Int64) -> Int64 {
         max(now, process.pointee.lastDueInstant.load(ordering: .relaxed))

@@ -66,8 +66,8 @@ struct EpollSet {
         EpollSet.releaseWakeDescriptor()
     }
 
-    /// In the child of `fork`: a set of its own under the same number, which others may have been told. Where there is no room for
-    /// a second descriptor beside it, the number may become another.
+    /// In the child of `fork`: a set of its own under the same number, which others may have been told. Where there is no room
+    /// for a second descriptor beside it, the number may become another.
     mutating func renewInChild() {
         guard isOpen else { return }
         var fresh = EpollSet()

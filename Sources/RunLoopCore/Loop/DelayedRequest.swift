@@ -1,9 +1,9 @@
 import CLinux
 import Synchronization
 
-/// A function that the current thread's loop performs after a delay: `RLPerformAfterDelay` (S-PERF-16 to 23). A record that is the info
-/// of a one-shot timer, whose only reference is its loop's; it goes when the timer is invalidated. The loop's thread alone touches it,
-/// or whoever frees the loop.
+/// A function that the current thread's loop performs after a delay: `RLPerformAfterDelay` (S-PERF-16 to 23). A record that is
+/// the info of a one-shot timer, whose only reference is its loop's; it goes when the timer is invalidated. The loop's thread
+/// alone touches it, or whoever frees the loop.
 struct DelayedRequest {
     var perform: PerformFunction
     var release: PerformFunction?
@@ -64,7 +64,8 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
             date: -.infinity, interval: 0, order: 0,
             callout: { _, info in info!.assumingMemoryBound(to: DelayedRequest.self).fire() }, context: context)
         if delay > 0 {
-            // The monotonic clock, so that requests with the same delay keep their order whatever is done to the wall clock (S-PERF-18).
+            // The monotonic clock, so that requests with the same delay keep their order whatever is done to the wall clock
+            // (S-PERF-18).
             timer.details.pointee.fireDate = Double(Clock.wallNow()) / 1e9 + delay
             timer.pointee.instant = Clock.now() + Clock.nanoseconds(Swift.min(delay, Clock.longestInterval))
         }
@@ -77,8 +78,8 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         timer.release()
     }
 
-    /// Cancels the delayed requests to a target; of these, if a function is given, those of the function whose info is the same, or
-    /// equal to it. The loop is the caller's.
+    /// Cancels the delayed requests to a target; of these, if a function is given, those of the function whose info is the same,
+    /// or equal to it. The loop is the caller's.
     func cancelDelayed(
         target: UnsafeRawPointer?, perform: PerformFunction?, info: UnsafeMutableRawPointer?, equal: EqualFunction?
     ) {

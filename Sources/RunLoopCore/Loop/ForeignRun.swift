@@ -58,8 +58,8 @@ typealias ForeignRunPointer = UnsafeMutablePointer<ForeignRun>
 extension ForeignRun: Object {
     static var type: ObjectType { .foreignRun }
 
-    /// A run of a mode of the calling thread's loop; nil with errno where the loop has one already, and where the kernel has no room
-    /// for its descriptors.
+    /// A run of a mode of the calling thread's loop; nil with errno where the loop has one already, and where the kernel has no
+    /// room for its descriptors.
     static func make(_ name: UnsafePointer<CChar>) -> ForeignRunPointer? {
         let loop = RunLoop.current()
         guard !loop.hasForeignRun else {
@@ -139,8 +139,8 @@ extension UnsafeMutablePointer where Pointee == ForeignRun {
         if pointee.set.isOpen { EpollSet.rouse(pointee.set.descriptor) }
     }
 
-    /// The thread is in the middle of a callback of its loop, which runs the host: this run cannot go on before that returns, but the
-    /// mode can be served by runs nested in the callback.
+    /// The thread is in the middle of a callback of its loop, which runs the host: this run cannot go on before that returns, but
+    /// the mode can be served by runs nested in the callback.
     var isNested: Bool {
         pointee.isBusy || pointee.loop.pointee.frame != (pointee.phase == .idle ? nil : pointee.frame)
     }

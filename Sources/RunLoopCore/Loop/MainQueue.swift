@@ -93,7 +93,8 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         return mayPeek && servesMainQueue(in: frame.pointee.mode) && MainQueue.isReady
     }
 
-    /// Runs what is in the queue (S-GCD-4). False if somebody else did so since the event, or the queue is not for this mode any more.
+    /// Runs what is in the queue (S-GCD-4). False if somebody else did so since the event, or the queue is not for this mode any
+    /// more.
     @inline(never)
     func drainMainQueue(_ frame: RunFramePointer) -> Bool {
         // The count is taken first: what is queued during the drain makes the eventfd ready again.

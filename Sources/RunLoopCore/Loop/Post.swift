@@ -9,8 +9,8 @@ struct Post {
     var modes: PostModes
 }
 
-/// The modes of a post, in one word whose bits 0 and 2 are clear: one mode, 0 for the pseudo-mode, or, with bit 1 set, a list from
-/// malloc in which nil stands for the pseudo-mode and which begins with its length.
+/// The modes of a post, in one word whose bits 0 and 2 are clear: one mode, 0 for the pseudo-mode, or, with bit 1 set, a list
+/// from malloc in which nil stands for the pseudo-mode and which begins with its length.
 struct PostModes {
     let bits: UInt
 
@@ -90,7 +90,8 @@ struct HoleList {
     }
 }
 
-/// Posts that were taken off the queue and wait for another mode, in the order in which they were posted. The zero value is empty. Consumer only.
+/// Posts that were taken off the queue and wait for another mode, in the order in which they were posted. The zero value is
+/// empty. Consumer only.
 struct PostList {
     struct Node {
         var post: Post

@@ -82,9 +82,9 @@ struct RequestList {
 /// The requests of a loop. Any thread adds; the loop's thread takes those that the running mode permits as a batch and performs
 /// them. The lock is held for a few instructions, and no other is taken under it.
 ///
-/// The members of a batch stay in `running` until they were performed, so that a cancellation finds them before their turns, and the
-/// end of the thread finds them all, also that which ended it. A nested run has a batch of its own in front and does not see the outer
-/// one's.
+/// The members of a batch stay in `running` until they were performed, so that a cancellation finds them before their turns, and
+/// the end of the thread finds them all, also that which ended it. A nested run has a batch of its own in front and does not see
+/// the outer one's.
 struct RequestQueue: ~Copyable {
     let lock: Lock
     /// Requests in `queued`. Changed under `lock`, read without it.
@@ -209,7 +209,8 @@ extension UnsafeMutablePointer where Pointee == RequestQueue {
         pointee.lock.unlockWord()
     }
 
-    /// In the child of `fork`. Senders that waited were other threads: they are not there, and what they waited with is their own.
+    /// In the child of `fork`. Senders that waited were other threads: they are not there, and what they waited with is their
+    /// own.
     func resetInChild(isOwn: Bool) {
         pointee.lock.resetInChild()
         if !isOwn {

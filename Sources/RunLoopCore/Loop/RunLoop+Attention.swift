@@ -3,14 +3,15 @@ import Synchronization
 
 /// Attention: what a loop does while posts come faster than it makes passes.
 ///
-/// A wake-up has to write, or a store that its caller made just before could stay unseen (`wakeUp`); and it is a write to a line that
-/// the loop reads and writes in each pass. So a crowd of posts has the loop say in the wake word that it attends: it takes each
-/// of its waits for woken, which nobody can tell from wake-ups that come all the time where nothing observes the passes. Who wakes it
-/// then only looks. To leave the state the loop first writes the word and then makes every thread's processor see that, with
-/// membarrier(2): whoever looked before it has its stores seen in the pass that the loop makes now, whoever looks after it finds
-/// another state.
+/// A wake-up has to write, or a store that its caller made just before could stay unseen (`wakeUp`); and it is a write to a line
+/// that the loop reads and writes in each pass. So a crowd of posts has the loop say in the wake word that it attends: it takes
+/// each of its waits for woken, which nobody can tell from wake-ups that come all the time where nothing observes the passes. Who
+/// wakes it then only looks. To leave the state the loop first writes the word and then makes every thread's processor see that,
+/// with membarrier(2): whoever looked before it has its stores seen in the pass that the loop makes now, whoever looks after it
+/// finds another state.
 ///
-/// `isAttending` is the loop's own knowledge of it, because a wake-up that had looked before the state began may write over the word.
+/// `isAttending` is the loop's own knowledge of it, because a wake-up that had looked before the state began may write over the
+/// word.
 extension UnsafeMutablePointer where Pointee == RunLoop {
     /// Takes the wake-up that ended a wait, or attends to those that come. Whether the wait is to be taken for woken.
     @inline(__always)
@@ -46,8 +47,9 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
 
     /// Whether a loop that attends goes on with it, at its wait: as long as it finds posts, and as it may.
     ///
-    /// Where it found few, it first offers its processor once. Producers that wait for it use it for more posts, which is cheaper for
-    /// both sides than a sleep and a wake-up for each few; producers elsewhere get on meanwhile, undisturbed by looks at the queue.
+    /// Where it found few, it first offers its processor once. Producers that wait for it use it for more posts, which is cheaper
+    /// for both sides than a sleep and a wake-up for each few; producers elsewhere get on meanwhile, undisturbed by looks at the
+    /// queue.
     func goesOnAttending(_ frame: RunFramePointer) -> Bool {
         guard mayAttend(frame) else { return false }
         if pointee.takenPosts >= RunLoop.crowdLimit { return true }

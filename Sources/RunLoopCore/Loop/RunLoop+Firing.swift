@@ -1,8 +1,8 @@
 import CLinux
 import Synchronization
 
-/// Timers whose callbacks are on the stack, innermost last; their state says `firing`, which keeps them. Not in frames of the stack: a callback may end
-/// its thread. The loop's lock guards changes. The zero value is empty.
+/// Timers whose callbacks are on the stack, innermost last; their state says `firing`, which keeps them. Not in frames of the
+/// stack: a callback may end its thread. The loop's lock guards changes. The zero value is empty.
 struct FiringStack {
     private var members: UnsafeMutablePointer<TimerPointer>?
     private var capacity = 0
@@ -80,8 +80,8 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         unlock()
     }
 
-    /// Calls one timer and gives it its next date; `isOut` tells that it is in no store. The lock is held at the call and at the return,
-    /// not in between.
+    /// Calls one timer and gives it its next date; `isOut` tells that it is in no store. The lock is held at the call and at the
+    /// return, not in between.
     @inline(__always)
     private func fireLocked(_ timer: TimerPointer, isOut: Bool) {
         if !isOut { timer.forEachNode { node in node.pointee.mode!.pointee.timers.remove(node) } }

@@ -3,9 +3,9 @@ import Synchronization
 
 /// `fork` (S-FORK-1): the child goes on with the loop of the thread that forked; other threads' loops do not exist there.
 ///
-/// The prepare handler takes the forking thread's own loop lock, those of its queues of requests, and then the process's locks, so
-/// that the child gets the structures they guard whole. Other loops' locks are not taken: their owners do not come along, and nothing in the
-/// child uses those loops but to take items out of them, for which their locks are made anew.
+/// The prepare handler takes the forking thread's own loop lock, those of its queues of requests, and then the process's locks,
+/// so that the child gets the structures they guard whole. Other loops' locks are not taken: their owners do not come along, and
+/// nothing in the child uses those loops but to take items out of them, for which their locks are made anew.
 enum Fork {
     static func prepare() {
         MessagePortTable.prepareFork()

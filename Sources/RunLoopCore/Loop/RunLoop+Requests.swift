@@ -33,7 +33,8 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         _ = add(post, to: orderedRequests, target: target, order: order, wait: nil)
     }
 
-    /// Cancels the ordered requests to a target; of these, if a function is given, those of the function and the info. Any thread.
+    /// Cancels the ordered requests to a target; of these, if a function is given, those of the function and the info. Any
+    /// thread.
     func cancelOrdered(target: UnsafeRawPointer?, perform: PerformFunction?, info: UnsafeMutableRawPointer?) {
         RequestQueue.drop(orderedRequests.take { request in
             guard request.pointee.target == target else { return false }

@@ -45,8 +45,8 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         hasSignalledSources ? performSignalled(in: mode, onlyFirst: onlyFirst) : false
     }
 
-    /// Whether something was signalled, or is left of that for other modes. A signal that comes right now is for the next pass, like
-    /// one right after.
+    /// Whether something was signalled, or is left of that for other modes. A signal that comes right now is for the next pass,
+    /// like one right after.
     @inline(__always)
     var hasSignalledSources: Bool { pointee.signalled.load(ordering: .sequentiallyConsistent) != nil || hasListedLinks }
 

@@ -3,8 +3,9 @@ import Synchronization
 
 /// Step P10: waiting for one event, in the futex of the wake word, or in epoll if the mode has ports.
 extension UnsafeMutablePointer where Pointee == RunLoop {
-    /// The event to serve; with `polls` without waiting for it, unless that becomes false. The wait ends by a ready port, a due timer, a wake-up, a stop or
-    /// the deadline, and by nothing else (S-PASS-16): whatever merely ends a sleep leads to another look and another sleep.
+    /// The event to serve; with `polls` without waiting for it, unless that becomes false. The wait ends by a ready port, a due
+    /// timer, a wake-up, a stop or the deadline, and by nothing else (S-PASS-16): whatever merely ends a sleep leads to another
+    /// look and another sleep.
     @inline(__always)
     func wait(_ frame: RunFramePointer, polls: inout Bool) -> Event {
         let mode = frame.pointee.mode
@@ -20,13 +21,13 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         return waitForEvent(frame, polls: polls)
     }
 
-    /// Whether the poll of a pass that handled a source is followed by the next pass's wait, with nothing to call between them: then
-    /// that wait serves for both, which saves asking the kernel twice.
+    /// Whether the poll of a pass that handled a source is followed by the next pass's wait, with nothing to call between them:
+    /// then that wait serves for both, which saves asking the kernel twice.
     ///
-    /// It stands for all from the poll, which found nothing, to the wait of the next pass. There P14, P1 and P4 to P8 have nothing to
-    /// do, as this look finds, after which no code of the client runs on this thread; what other threads bring from now on could as
-    /// well have come a little later. No observer tells the two passes from one. P15 would have gone on: a port is in the mode,
-    /// and a stop and the deadline end the wait as they end the poll.
+    /// It stands for all from the poll, which found nothing, to the wait of the next pass. There P14, P1 and P4 to P8 have
+    /// nothing to do, as this look finds, after which no code of the client runs on this thread; what other threads bring from
+    /// now on could as well have come a little later. No observer tells the two passes from one. P15 would have gone on: a port
+    /// is in the mode, and a stop and the deadline end the wait as they end the poll.
     @inline(never)
     private func isWaitNext(_ frame: RunFramePointer) -> Bool {
         let mode = frame.pointee.mode
@@ -84,7 +85,8 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
             if inboxReady && !(mode.pointee.servedInbox && hasPorts) { return serveInbox(frame) }
             let isOver = polls || isWoken || timersDue || inboxReady
                 || (frame.pointee.deadline != Clock.never && readClock(frame) >= frame.pointee.deadline)
-            // The set gave its events in the order in which they came, and the last was the rousing: there was no other before it.
+            // The set gave its events in the order in which they came, and the last was the rousing: there was no other before
+            // it.
             if wasRoused && isWoken && !timersDue && !inboxReady && !hasSteady { return takeWakeUp(frame) }
             if isOver || hasSteady {
                 if prefersSteady, let event = serveSteady(frame) { return event }

@@ -9,8 +9,8 @@ enum WakeState {
     static var lookAgain: UInt32 { 1 }
     /// A wake-up: the wait ends. It is never overwritten by `lookAgain`.
     static var wakeUp: UInt32 { 2 }
-    /// Wake-ups come faster than the loop makes passes: it takes each of its waits for woken, and looks once more, behind a barrier
-    /// in every thread, before it leaves this state. So a wake-up has nothing to write.
+    /// Wake-ups come faster than the loop makes passes: it takes each of its waits for woken, and looks once more, behind a
+    /// barrier in every thread, before it leaves this state. So a wake-up has nothing to write.
     static var attended: UInt32 { 3 }
     /// The loop sleeps on the futex of this word.
     static var asleepInFutex: UInt32 { 4 }
@@ -34,12 +34,13 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         // this state by a barrier in every thread, and looks at everything after it (`leaveAttention`).
         if pointee.wake.load(ordering: .sequentiallyConsistent) == WakeState.attended { return }
         // Otherwise an exchange, also where a wake-up is pending already. A mere look at it could come before a store that is on
-        // its way, such as the one that makes a post ready; the loop would take the pending wake-up, not see the store, and sleep.
+        // its way, such as the one that makes a post ready; the loop would take the pending wake-up, not see the store, and
+        // sleep.
         rouse(from: pointee.wake.exchange(WakeState.wakeUp, ordering: .sequentiallyConsistent))
     }
 
-    /// The same for who has just changed something under the loop's lock. Where a wake-up is pending, the loop has not taken it yet;
-    /// it looks at the change, under the lock, only after it did, and a mere look at the word leaves that word where it is.
+    /// The same for who has just changed something under the loop's lock. Where a wake-up is pending, the loop has not taken it
+    /// yet; it looks at the change, under the lock, only after it did, and a mere look at the word leaves that word where it is.
     func wakeUpUnlessPending() {
         if pointee.wake.load(ordering: .sequentiallyConsistent) != WakeState.wakeUp { wakeUp() }
     }
@@ -55,7 +56,8 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         }
     }
 
-    /// Makes a sleeping loop look for what was just pushed on its stack. An awake one looks there after it has said that it sleeps.
+    /// Makes a sleeping loop look for what was just pushed on its stack. An awake one looks there after it has said that it
+    /// sleeps.
     func lookAgainIfAsleep() {
         var state = pointee.wake.load(ordering: .sequentiallyConsistent)
         while state >= WakeState.asleepInFutex {

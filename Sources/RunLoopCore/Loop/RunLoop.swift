@@ -45,7 +45,8 @@ struct RunLoop: ~Copyable {
     /// Guards the modes' contents, the common items, the memberships of all items in this loop and their fields that say
     /// so. Biased to the loop's thread. Taken before the registry's lock; never two loops' locks at once.
     let lock: Lock
-    /// True from after the BeforeWaiting observers to before the AfterWaiting observers, in a wait that sleeps. For `RLIsWaiting`.
+    /// True from after the BeforeWaiting observers to before the AfterWaiting observers, in a wait that sleeps. For
+    /// `RLIsWaiting`.
     let waiting: Atomic<Bool>
     /// Set by every call of client code; a clock reading from before it is stale. Loop's thread only.
     var calledOut: Bool
@@ -114,7 +115,8 @@ struct RunLoop: ~Copyable {
     var deliveries: DutyStack<MachDelivery>
     /// Sources that perform. Guarded by `lock`.
     var performing: PerformingStack
-    /// The thread's timer slack in nanoseconds, read when the loop first sleeps until an instant; negative before. Loop's thread only.
+    /// The thread's timer slack in nanoseconds, read when the loop first sleeps until an instant; negative before. Loop's thread
+    /// only.
     var timerSlack: Int64
     /// Messages that are served and replies that are waited for on this stack. Loop's thread only.
     var messages: MessageDuties

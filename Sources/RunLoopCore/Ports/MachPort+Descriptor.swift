@@ -28,8 +28,8 @@ extension UnsafeMutablePointer where Pointee == MachPort {
         eventfd(pointee.count > 0 ? 1 : 0, Int32(EFD_CLOEXEC | EFD_NONBLOCK))
     }
 
-    /// Makes the descriptor readable, or not readable any more, if there is one. Caller holds the lock, so that the descriptor says of
-    /// the queue what is true.
+    /// Makes the descriptor readable, or not readable any more, if there is one. Caller holds the lock, so that the descriptor
+    /// says of the queue what is true.
     @inline(__always)
     func setReadableLocked(_ readable: Bool) {
         let descriptor = pointee.descriptor.load(ordering: .relaxed)

@@ -100,8 +100,8 @@ extension UnsafeMutablePointer where Pointee == MachPort {
             pointee.room.futexWait(while: turn, until: until)
             isOver = until != Clock.never && Clock.now() >= until
             pointee.lock.lockWord()
-            // If the word is the same nobody woke this one, and it still counts; else it was taken off the count, or another one was
-            // for it, which costs a wake-up of nobody later on.
+            // If the word is the same nobody woke this one, and it still counts; else it was taken off the count, or another one
+            // was for it, which costs a wake-up of nobody later on.
             if pointee.room.load(ordering: .relaxed) == turn { pointee.sleepers -= 1 }
         }
     }

@@ -1,8 +1,8 @@
 import CLinux
 import Synchronization
 
-/// Long messages in parts: the sender copies a part into a place of memory that it keeps for the connection, the receiver copies it
-/// out and gives the place back, and both do so at the same time. There are never more copies of a message's bytes than the
+/// Long messages in parts: the sender copies a part into a place of memory that it keeps for the connection, the receiver copies
+/// it out and gives the place back, and both do so at the same time. There are never more copies of a message's bytes than the
 /// places hold, and no pages are made for a message but those it ends in.
 ///
 /// A sender never depends on the receiver's going on: if no place becomes free for a moment, because the receiver's loop is
@@ -113,8 +113,8 @@ struct PartialMessage {
         got = 0
     }
 
-    /// Takes a part out of the memory, which is closed; -1: its descriptor was lost, and the message with it. Its place stays taken
-    /// then, and the sender takes the other way from then on.
+    /// Takes a part out of the memory, which is closed; -1: its descriptor was lost, and the message with it. Its place stays
+    /// taken then, and the sender takes the other way from then on.
     mutating func append(_ header: WireHeader, _ memory: Int32) -> Incoming {
         defer { if memory >= 0 { close(memory) } }
         let count = Int(header.length)

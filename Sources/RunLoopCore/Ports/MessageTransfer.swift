@@ -1,6 +1,7 @@
 import CLinux
 
-/// A datagram that is being sent. Long data lie in sealed memory, which the receiver maps, or come in parts (`MessageParts.swift`).
+/// A datagram that is being sent. Long data lie in sealed memory, which the receiver maps, or come in parts
+/// (`MessageParts.swift`).
 struct OutgoingMessage {
     var header: WireHeader
     var bytes: UnsafeRawPointer?

@@ -14,7 +14,8 @@ struct SourceFunctions {
     var watch: WatchHandler?
     /// After the source became invalid and left its loops; for sources of the library's own.
     var invalidated: PerformFunction?
-    /// After a callback that ended its thread in the middle of a perform, or of a watch's handler; for sources of the library's own.
+    /// After a callback that ended its thread in the middle of a perform, or of a watch's handler; for sources of the library's
+    /// own.
     var abandoned: PerformFunction?
 
     /// A number made of the functions' addresses.

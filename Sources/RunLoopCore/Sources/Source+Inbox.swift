@@ -13,8 +13,8 @@ import Synchronization
 /// it or by an earlier one. So nothing is lost if everyone marks after putting something in, or, where the owner has a lock,
 /// whoever finds the inbox empty, under that lock. An inbox in several loops performs in one of them for each mark.
 ///
-/// Nothing here takes a lock, allocates, or calls the kernel while the loop is awake: async-signal-safe. A sleeping loop is made to
-/// look again; that the inbox is ready then ends its wait, which is no wake-up.
+/// Nothing here takes a lock, allocates, or calls the kernel while the loop is awake: async-signal-safe. A sleeping loop is made
+/// to look again; that the inbox is ready then ends its wait, which is no wake-up.
 extension UnsafeMutablePointer where Pointee == Source {
     var isInbox: Bool { pointee.state.load(ordering: .relaxed) & SourceState.inbox != 0 }
 

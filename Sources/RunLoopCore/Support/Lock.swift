@@ -139,9 +139,9 @@ func fenceOtherThreads() {
     if rl_membarrier() != 0 { fenceOtherThreadsByWaiting() }
 }
 
-/// The kernel takes no membarrier(2): it never did, or a filter of system calls that came after the load forbids it. In the second
-/// case a thread may be in by its bias: what it has stored leaves its processor's buffer well within this sleep, and no thread gets
-/// a bias any more.
+/// The kernel takes no membarrier(2): it never did, or a filter of system calls that came after the load forbids it. In the
+/// second case a thread may be in by its bias: what it has stored leaves its processor's buffer well within this sleep, and no
+/// thread gets a bias any more.
 @inline(never)
 private func fenceOtherThreadsByWaiting() {
     guard process.pointee.couldBias.load(ordering: .relaxed) else { return }

@@ -13,8 +13,8 @@ extension UnsafeMutablePointer where Pointee == Timer {
     /// Whether anything ties it to its loop, which then keeps it. The owner's lock is held.
     var isInLoop: Bool { pointee.modeCount > 0 || pointee.ghostCount > 0 || pointee.isCommon }
 
-    /// Before an Add to another loop than the last: makes a timer that is in no loop any more, or only waiting for its turn in a batch
-    /// there, free for it. False if it belongs to its loop (S-TMR-13).
+    /// Before an Add to another loop than the last: makes a timer that is in no loop any more, or only waiting for its turn in a
+    /// batch there, free for it. False if it belongs to its loop (S-TMR-13).
     @inline(__always)
     func leaveFormerLoop(for loop: RunLoopPointer) -> Bool {
         let former = UInt(bitPattern: pointee.loop.load(ordering: .acquiring))

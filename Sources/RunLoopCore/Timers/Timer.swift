@@ -3,8 +3,9 @@ import Synchronization
 
 typealias TimerFunction = @convention(c) (OpaquePointer?, UnsafeMutableRawPointer?) -> Void
 
-/// A timer. In memory the record is followed by its first `TimerNode`, so that all that adding, removing and rescheduling touch is
-/// 64 bytes in a row, then by its `TimerDetails` and, if it repeats, its `TimerGrid`. In further modes it has nodes of their own.
+/// A timer. In memory the record is followed by its first `TimerNode`, so that all that adding, removing and rescheduling touch
+/// is 64 bytes in a row, then by its `TimerDetails` and, if it repeats, its `TimerGrid`. In further modes it has nodes of their
+/// own.
 ///
 /// Fields marked "owner" are guarded by the lock of the loop that `loop` names, or, before the timer was in any, by the claim
 /// that `lockTimer` puts there.
@@ -19,8 +20,8 @@ struct Timer: ~Copyable {
     var ghostCount: UInt8
     /// Whether it is a common item of its loop. Owner.
     var isCommon: Bool
-    /// The loop it belongs to (S-TMR-13) if it is in one (`isInLoop`), else the last one it was in, whose memory and lock serve even
-    /// when that loop is gone; nil before the first, or a claim for a moment.
+    /// The loop it belongs to (S-TMR-13) if it is in one (`isInLoop`), else the last one it was in, whose memory and lock serve
+    /// even when that loop is gone; nil before the first, or a claim for a moment.
     let loop: Atomic<RunLoopPointer?>
     /// The monotonic instant it is due. Owner.
     var instant: Int64
@@ -190,8 +191,8 @@ extension UnsafeMutablePointer where Pointee == Timer {
 
     func isClaim(_ loop: RunLoopPointer) -> Bool { UInt(bitPattern: loop) & 63 == 8 }
 
-    /// Gives the caller the timer's fields: takes the lock of the loop that guards them, which is returned, or claims a timer that
-    /// was in none. The timer need not be in that loop.
+    /// Gives the caller the timer's fields: takes the lock of the loop that guards them, which is returned, or claims a timer
+    /// that was in none. The timer need not be in that loop.
     @inline(__always)
     func lockTimer() -> RunLoopPointer? {
         if let loop = pointee.loop.load(ordering: .acquiring), !isClaim(loop) {
@@ -343,8 +344,8 @@ extension UnsafeMutablePointer where Pointee == Timer {
         }
     }
 
-    /// Moves a repeating timer to the first instant of the grid that is later than `now`, in one step however late it is (S-TMR-29,
-    /// S-TMR-32). The owner's lock is held.
+    /// Moves a repeating timer to the first instant of the grid that is later than `now`, in one step however late it is
+    /// (S-TMR-29, S-TMR-32). The owner's lock is held.
     func advance(past now: Int64) {
         if pointee.instant == Clock.never { return }
         let step = Swift.min(Swift.max(grid.pointee.interval * 1e9, 1), Clock.longestInterval * 1e9)

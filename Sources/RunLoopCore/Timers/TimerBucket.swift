@@ -1,7 +1,7 @@
 import CLinux
 
-/// The timers of one bucket of the wheel, in an array in which a removal leaves a hole for the next one to come. A node knows its place,
-/// so adding and removing touch no other timer: with many of them, which are in no cache, that is nearly all that counts.
+/// The timers of one bucket of the wheel, in an array in which a removal leaves a hole for the next one to come. A node knows its
+/// place, so adding and removing touch no other timer: with many of them, which are in no cache, that is nearly all that counts.
 /// The loop's lock guards it. The zero value is empty.
 struct TimerBucket {
     /// The address of a node, or, odd, a hole: twice what `hole` was when it was made, and one.
@@ -41,8 +41,8 @@ struct TimerBucket {
         entries = growArray(entries, count: Int(capacity))
     }
 
-    /// Moves the nodes together if more than half of the places are holes, so that a look through them costs no more than they are
-    /// worth. Each removal pays for it once.
+    /// Moves the nodes together if more than half of the places are holes, so that a look through them costs no more than they
+    /// are worth. Each removal pays for it once.
     @inline(__always)
     mutating func closeHoles() {
         if end > 2 * count + 8 { compact() }

@@ -12,7 +12,8 @@ struct TimerNode {
     var mode: ModePointer?
     /// Order of insertion among equal instants, modulo 2^32 (S-TMR-21); in the due list the number of the batch.
     var sequence: UInt32
-    /// Bits 0 to 2: a `Place`. Bit 3: ghost. Bit 4: further node. Bit 5: away. From bit 6: index in the heap, or bucket of the wheel.
+    /// Bits 0 to 2: a `Place`. Bit 3: ghost. Bit 4: further node. Bit 5: away. From bit 6: index in the heap, or bucket of the
+    /// wheel.
     private var bits: UInt32
     var links: TimerLinks
 

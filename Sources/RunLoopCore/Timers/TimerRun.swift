@@ -1,7 +1,7 @@
 import CLinux
 
-/// A sorted array of timers that is consumed from its front. Where many timers are due at once, their memory is in no cache, so putting
-/// them in order looks at the entries of this array alone. The loop's lock guards it. The zero value is empty.
+/// A sorted array of timers that is consumed from its front. Where many timers are due at once, their memory is in no cache, so
+/// putting them in order looks at the entries of this array alone. The loop's lock guards it. The zero value is empty.
 struct TimerRun {
     struct Entry {
         var instant: Int64
@@ -188,8 +188,8 @@ extension TimerRun {
         }
     }
 
-    /// By the bytes of a key, the lowest first, as far as the keys differ; equal ones keep their order. (LSD radix sort: Knuth, The
-    /// Art of Computer Programming, volume 3, section 5.2.5.) `places` has room for eight times 256 counts.
+    /// By the bytes of a key, the lowest first, as far as the keys differ; equal ones keep their order. (LSD radix sort: Knuth,
+    /// The Art of Computer Programming, volume 3, section 5.2.5.) `places` has room for eight times 256 counts.
     @inline(__always)
     private static func sortByBytes(
         _ entries: UnsafeMutablePointer<Entry>, _ count: Int, spare: UnsafeMutablePointer<Entry>,

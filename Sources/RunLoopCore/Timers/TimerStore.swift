@@ -1,13 +1,13 @@
-/// The timers of one mode: the near ones, which are due in this tick of the wheel, later ones in the wheel, and during a batch those
-/// that are about to fire in a list. The loop's lock guards it. The zero value is empty.
+/// The timers of one mode: the near ones, which are due in this tick of the wheel, later ones in the wheel, and during a batch
+/// those that are about to fire in a list. The loop's lock guards it. The zero value is empty.
 struct TimerStore {
     private var near = NearTimers()
     private var wheel = TimerWheel()
     /// Timers of the batches under way, in the order in which they fire.
     private var due = NodeList()
     private var nextSequence: UInt32 = 0
-    /// Members that were added while their callbacks were on the stack, here or in another loop, so that a loop that is freed finds
-    /// them too.
+    /// Members that were added while their callbacks were on the stack, here or in another loop, so that a loop that is freed
+    /// finds them too.
     private var firstAway: TimerNodePointer?
 
     /// The first timer of the batches under way.
@@ -120,8 +120,8 @@ struct TimerStore {
         }
     }
 
-    /// The first of the list that has its turn in this batch or, in a nested run, had it in an outer one. A timer that was removed
-    /// from the mode since (a ghost) has it in the batch of which it was a member only.
+    /// The first of the list that has its turn in this batch or, in a nested run, had it in an outer one. A timer that was
+    /// removed from the mode since (a ghost) has it in the batch of which it was a member only.
     func nextDue(inBatch batch: UInt32) -> TimerNodePointer? {
         var node = due.first
         while let current = node {

@@ -93,8 +93,9 @@ struct TimerWheel {
         return above | Int64(slot) << shift
     }
 
-    /// The earliest instant in the wheel, and its timer, if few timers have to be looked at for that; else the instant at which the first
-    /// bucket begins: by then the loop wakes, the bucket is emptied, and the few that come first are known. The wheel is not empty.
+    /// The earliest instant in the wheel, and its timer, if few timers have to be looked at for that; else the instant at which
+    /// the first bucket begins: by then the loop wakes, the bucket is emptied, and the few that come first are known. The wheel
+    /// is not empty.
     mutating func nextInstant() -> (instant: Int64, timer: TimerPointer?) {
         let bucket = firstBucket()
         buckets![bucket.index].closeHoles()

@@ -13,8 +13,7 @@ extension RunLoop {
     ///
     /// ```swift
     /// let input = RunLoop.FileDescriptor(0) { input, _ in
-    ///     readSome()
-    ///     input.enableCallBacks(.read)
+    ///     if readSome() { input.enableCallBacks(.read) } else { input.invalidate() }
     /// }
     /// input?.enableCallBacks(.read)
     /// input.map { RunLoop.current.add($0, forMode: .default) }

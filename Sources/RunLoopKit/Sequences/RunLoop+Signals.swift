@@ -2,8 +2,8 @@ extension RunLoop {
     /// The signals that the process is sent, as a sequence of their numbers.
     ///
     /// While it exists, these signals do not do what they do by default, such as end the process; what the program had set
-    /// for them comes back with the end of the last sequence that wants them. Signals of one kind that come close together are one,
-    /// as everywhere. Several sequences may want the same signal, on one loop or on several, and each gets it.
+    /// for them comes back with the end of the last sequence that wants them. Signals of one kind that come close together are
+    /// one, as everywhere. Several sequences may want the same signal, on one loop or on several, and each gets it.
     ///
     /// The signals are unblocked on the calling thread: a program that was started with them blocked would not get them.
     ///
