@@ -66,3 +66,11 @@ import Testing
         heap.free()
     }
 }
+
+extension TimerHeap {
+    fileprivate mutating func removeFirst() -> TimerNodePointer {
+        let node = first.node
+        remove(node)
+        return node
+    }
+}

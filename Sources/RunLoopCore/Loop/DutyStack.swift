@@ -2,11 +2,13 @@ import CLinux
 
 /// What a loop's thread owes for callbacks that are on its stack, innermost last: references to be dropped and states to be put
 /// right after them. Not in frames of the stack: a callback may end its thread, and what it leaves is then found here
-/// (`abandonCallbacks`). Loop's thread only. The zero value is empty.
+/// (`abandonCallbacks`). Loop's thread only, under the lock where others look too. The zero value is empty.
 struct DutyStack<Duty> {
     private var members: UnsafeMutablePointer<Duty>?
     private var capacity = 0
     private(set) var count = 0
+
+    subscript(index: Int) -> Duty { members.unsafelyUnwrapped[index] }
 
     /// The innermost one. A pointer to it would not survive a nested call.
     var last: Duty {

@@ -1,42 +1,6 @@
 import CLinux
 import Synchronization
 
-/// Timers whose callbacks are on the stack, innermost last; their state says `firing`, which keeps them. Not in frames of the
-/// stack: a callback may end its thread. The loop's lock guards changes. The zero value is empty.
-struct FiringStack {
-    private var members: UnsafeMutablePointer<TimerPointer>?
-    private var capacity = 0
-    private(set) var count = 0
-
-    subscript(index: Int) -> TimerPointer { members![index] }
-
-    @inline(__always)
-    mutating func push(_ timer: TimerPointer) {
-        if count == capacity { grow() }
-        members.unsafelyUnwrapped[count] = timer
-        count &+= 1
-    }
-
-    @inline(never)
-    private mutating func grow() {
-        capacity = max(4, capacity * 2)
-        members = growArray(members, count: capacity)
-    }
-
-    @inline(__always)
-    mutating func pop() -> TimerPointer {
-        count &-= 1
-        return members.unsafelyUnwrapped[count]
-    }
-
-    mutating func free() {
-        CLinux.free(members)
-        members = nil
-        capacity = 0
-        count = 0
-    }
-}
-
 /// What `retain` returned for a timer's callback, and what gives it back.
 struct TimerBracket {
     let release: ReleaseFunction?

@@ -96,8 +96,8 @@ struct RunLoop: ~Copyable {
     /// The run of a foreign loop in whose epoll set the loop sleeps: `wake` says "asleep in epoll" although the thread goes on.
     /// Loop's thread only.
     var asleepOutside: ForeignRunPointer?
-    /// Timers whose callbacks are on the stack. Guarded by `lock`.
-    var firing: FiringStack
+    /// Timers whose callbacks are on the stack, kept by their states. Guarded by `lock`.
+    var firing: DutyStack<TimerPointer>
     /// The innermost notification under way, and the record that every outermost one uses. Loop's thread only.
     var notification: NotificationPointer?
     var firstNotification: NotificationPointer?

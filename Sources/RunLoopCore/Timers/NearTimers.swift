@@ -1,5 +1,3 @@
-import CLinux
-
 /// The timers that are due in the present tick of the wheel or before: in a sorted array where they come in order, as those that
 /// the wheel gives out and those with past dates do, else in a heap. The loop's lock guards it. The zero value is empty.
 struct NearTimers {
@@ -52,26 +50,4 @@ struct NearTimers {
 
     /// Whether the heap is one and the array in order. For tests.
     func checkInvariants() -> Bool { run.checkInvariants() && heap.checkInvariants() }
-}
-
-/// A list of nodes by their links. The zero value is empty.
-struct NodeList {
-    private(set) var first: TimerNodePointer?
-    private(set) var last: TimerNodePointer?
-
-    var isEmpty: Bool { first == nil }
-
-    /// Puts a node behind another one, or first.
-    mutating func insert(_ node: TimerNodePointer, after before: TimerNodePointer?) {
-        let next = before == nil ? first : before!.pointee.links.next
-        node.pointee.links = TimerLinks(next: next, previous: before)
-        if let before { before.pointee.links.next = node } else { first = node }
-        if let next { next.pointee.links.previous = node } else { last = node }
-    }
-
-    mutating func remove(_ node: TimerNodePointer) {
-        let links = node.pointee.links
-        if let previous = links.previous { previous.pointee.links.next = links.next } else { first = links.next }
-        if let next = links.next { next.pointee.links.previous = links.previous } else { last = links.previous }
-    }
 }

@@ -40,13 +40,6 @@ extension UnsafeMutablePointer where Pointee == Timer {
 
     /// Takes the timer out of all modes. The lock of its loop is held.
     private func removeAllNodes() {
-        if pointee.modeCount == 1 && pointee.ghostCount == 0, let mode = firstNode.pointee.mode {
-            mode.pointee.timers.remove(firstNode)
-            mode.pointee.timerCount &-= 1
-            firstNode.pointee.mode = nil
-            pointee.modeCount = 0
-            return
-        }
         forEachNode { node in
             let mode = node.pointee.mode!
             mode.pointee.timers.remove(node)

@@ -48,12 +48,6 @@ struct TimerHeap {
         }
     }
 
-    mutating func removeFirst() -> TimerNodePointer {
-        let node = entries![0].node
-        remove(node)
-        return node
-    }
-
     @inline(__always)
     private func put(_ entry: Entry, at index: Int) {
         entries![index] = entry

@@ -121,3 +121,25 @@ extension TimerNodePointer {
         return Int32(bitPattern: pointee.sequence &- other.pointee.sequence) < 0
     }
 }
+
+/// A list of nodes by their links. The zero value is empty.
+struct NodeList {
+    private(set) var first: TimerNodePointer?
+    private(set) var last: TimerNodePointer?
+
+    var isEmpty: Bool { first == nil }
+
+    /// Puts a node behind another one, or first.
+    mutating func insert(_ node: TimerNodePointer, after before: TimerNodePointer?) {
+        let next = before == nil ? first : before!.pointee.links.next
+        node.pointee.links = TimerLinks(next: next, previous: before)
+        if let before { before.pointee.links.next = node } else { first = node }
+        if let next { next.pointee.links.previous = node } else { last = node }
+    }
+
+    mutating func remove(_ node: TimerNodePointer) {
+        let links = node.pointee.links
+        if let previous = links.previous { previous.pointee.links.next = links.next } else { first = links.next }
+        if let next = links.next { next.pointee.links.previous = links.previous } else { last = links.previous }
+    }
+}
