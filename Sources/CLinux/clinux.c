@@ -83,7 +83,7 @@ bool rl_load_dispatch(struct rl_dispatch *functions) {
 
 ssize_t rl_read_nowait(int descriptor, void *bytes, size_t length) {
     struct iovec part = {bytes, length};
-    return preadv2(descriptor, &part, 1, -1, RWF_NOWAIT);
+    return rl_sys_preadv2(descriptor, &part, 1, RWF_NOWAIT);
 }
 
 /* The library's handler for a signal has layers. One that the program covered with a handler of its own cannot be taken away,
@@ -195,13 +195,13 @@ void rl_give_back_signal(int signal) {
     __atomic_store_n(&newest_layer[signal], layer, __ATOMIC_RELAXED);
 }
 
-int rl_open_path_at(int folder, const char *path) { return openat(folder, path, O_PATH | O_CLOEXEC); }
+int rl_open_path_at(int folder, const char *path) { return rl_sys_openat(folder, path, O_PATH | O_CLOEXEC, 0); }
 
 int rl_open_path_of(int descriptor) {
     char path[32];
     if (fcntl(descriptor, F_GETFD) < 0) return -1;
     snprintf(path, sizeof path, "/proc/self/fd/%d", descriptor);
-    return open(path, O_PATH | O_CLOEXEC);
+    return rl_sys_openat(AT_FDCWD, path, O_PATH | O_CLOEXEC, 0);
 }
 
 int rl_watch_file(int inotify, int descriptor, const char *name, uint32_t mask) {
@@ -226,7 +226,8 @@ int rl_child_status(int pidfd, int reap, int *status) {
     siginfo_t info;
     info.si_pid = 0;
     int options = WEXITED | WNOHANG | (reap ? 0 : WNOWAIT);
-    if (waitid((idtype_t)3 /* P_PIDFD */, (id_t)pidfd, &info, options) != 0) return -1;
+    /* waitid(2) is a cancellation point in libc, and this call never waits. */
+    if (syscall(SYS_waitid, 3 /* P_PIDFD */, pidfd, &info, options, NULL) != 0) return -1;
     if (info.si_pid == 0) return 0;
     *status = info.si_code == CLD_EXITED ? (info.si_status & 0xff) << 8
                                          : info.si_status | (info.si_code == CLD_DUMPED ? 0x80 : 0);
@@ -235,10 +236,7 @@ int rl_child_status(int pidfd, int reap, int *status) {
 
 int rl_accept(int descriptor, struct sockaddr_storage *address, socklen_t *length) {
     int mode = rl_set_nonblocking(descriptor);
-    int accepted;
-    do {
-        accepted = accept4(descriptor, (struct sockaddr *)address, length, SOCK_CLOEXEC);
-    } while (accepted < 0 && errno == EINTR);
+    int accepted = rl_sys_accept4(descriptor, (struct sockaddr *)address, length, SOCK_CLOEXEC);
     int error = errno;
     if (mode >= 0) rl_restore_mode(descriptor, mode);
     errno = error;

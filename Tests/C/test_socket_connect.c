@@ -1,6 +1,7 @@
 /* Socket operations: addresses, connecting, and sending. */
 #define _GNU_SOURCE
 #include "support_socket.h"
+#include "system_calls.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -178,19 +179,16 @@ RL_TEST(connect_and_wait, "S-SOCK-41 S-SOCK-42 S-SOCK-44 S-SOCK-31",
 
 /* A connect that nobody answers, for as long as a test says so. */
 static int hold_connects_of = -1;
-static struct sockaddr_un full_address;
-int connect(int fd, const struct sockaddr *address, socklen_t length) {
-    if (fd == hold_connects_of) {
-        errno = EINPROGRESS;
-        return -1;
-    }
-    return (int)syscall(SYS_connect, fd, address, length);
+static bool hold_connects(long number, const long argument[6], long *result) {
+    if (number != SYS_connect || (int)argument[0] != hold_connects_of) return false;
+    errno = EINPROGRESS;
+    *result = -1;
+    return true;
 }
 
 RL_TEST(connect_takes_too_long, "S-SOCK-41 S-SOCK-44",
         "A connect that is not answered is Timeout after the time, not before, and leaves "
         "the mode") {
-    (void)full_address;
     struct sockaddr_in address = loopback(9);
     socket_create(&s, PF_INET, SOCK_STREAM, 0);
     int fd = RLSocketGetNative(s.socket);
@@ -200,12 +198,13 @@ RL_TEST(connect_takes_too_long, "S-SOCK-41 S-SOCK-44",
     Socket stuck = {.name = "stuck"};
     socket_make(&stuck, ends[0], kRLSocketReadCallBack);
     hold_connects_of = ends[0];
+    system_call_hook = hold_connects;
     double start = monotonic_now();
     ck_assert_int_eq(RLSocketConnectToAddress(stuck.socket, &address, sizeof address, 0.05),
                      kRLSocketTimeout);
     ck_assert_double_ge(monotonic_now() - start, 0.049);
     ck_assert(is_blocking(stuck.socket));
-    hold_connects_of = -1;
+    system_call_hook = NULL;
     ck_assert_int_ge(fd, 0);
     RLSocketInvalidate(stuck.socket);
     RLRelease(stuck.socket);
@@ -313,14 +312,13 @@ RL_TEST(a_nonblocking_descriptor, "S-SOCK-42",
 /* Sending */
 
 static int interruptions;
-ssize_t sendto(int fd, const void *bytes, size_t length, int flags, const struct sockaddr *address,
-               socklen_t size) {
-    if (interruptions > 0) {
-        interruptions--;
-        errno = EINTR;
-        return -1;
-    }
-    return syscall(SYS_sendto, fd, bytes, length, flags, address, size);
+static bool interrupt_sends(long number, const long argument[6], long *result) {
+    (void)argument;
+    if (number != SYS_sendto || interruptions == 0) return false;
+    interruptions--;
+    errno = EINTR;
+    *result = -1;
+    return true;
 }
 
 RL_TEST(sending, "S-SOCK-45 S-SOCK-47",
@@ -332,6 +330,7 @@ RL_TEST(sending, "S-SOCK-45 S-SOCK-47",
     s.name = "s";
     socket_make(&s, ends[0], 0);
     interruptions = 3;
+    system_call_hook = interrupt_sends;
     ck_assert_int_eq(RLSocketSendData(s.socket, NULL, 0, "hello", 5, 1), kRLSocketSuccess);
     ck_assert_int_eq(interruptions, 0);
     ck_assert_int_eq(recv(ends[1], text, sizeof text, 0), 5);

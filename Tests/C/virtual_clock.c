@@ -5,7 +5,6 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <linux/futex.h>
-#include <signal.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -91,6 +90,19 @@ static long futex_wait(uint32_t *word, uint32_t expected, const struct timespec 
     return -1;
 }
 
+/* A sleep on descriptors: for so long. */
+static long epoll_sleep(const long *a) {
+    static const struct timespec none;
+    const struct timespec *length = (const struct timespec *)a[3];
+    bool is_look = length && length->tv_sec == 0 && length->tv_nsec == 0;
+    long ready = system_call()(SYS_epoll_pwait2, a[0], a[1], a[2], &none, a[4], a[5]);
+    if (is_look || ready != 0) return ready;
+    if (!length) abort();
+    sleep_until(monotonic + length->tv_sec * SECOND + length->tv_nsec);
+    return 0;
+}
+
+/* The library makes its calls by this. */
 long syscall(long number, ...) {
     va_list list;
     long a[6];
@@ -99,18 +111,6 @@ long syscall(long number, ...) {
     va_end(list);
     if (running && number == SYS_futex && (a[1] & FUTEX_CMD_MASK) == FUTEX_WAIT_BITSET)
         return futex_wait((uint32_t *)a[0], (uint32_t)a[2], (const struct timespec *)a[3]);
+    if (running && number == SYS_epoll_pwait2) return epoll_sleep(a);
     return system_call()(number, a[0], a[1], a[2], a[3], a[4], a[5]);
-}
-
-/* A sleep on descriptors: for so long. */
-int epoll_pwait2(int set, struct epoll_event *events, int count, const struct timespec *length,
-                 const sigset_t *mask) {
-    struct timespec none = {0, 0};
-    bool sleeps_now = running && !(length && length->tv_sec == 0 && length->tv_nsec == 0);
-    int ready = (int)system_call()(SYS_epoll_pwait2, set, events, count,
-                                   sleeps_now ? &none : length, mask, sizeof(uint64_t));
-    if (!sleeps_now || ready != 0) return ready;
-    if (!length) abort();
-    sleep_until(monotonic + length->tv_sec * SECOND + length->tv_nsec);
-    return 0;
 }

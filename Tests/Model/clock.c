@@ -73,26 +73,28 @@ int clock_gettime(clockid_t clock, struct timespec *time) {
     return 0;
 }
 
-int epoll_pwait2(int epfd, struct epoll_event *events, int capacity, const struct timespec *timeout,
-                 const sigset_t *mask) {
-    static int (*real)(int, struct epoll_event *, int, const struct timespec *, const sigset_t *);
+/* Calls the function of that name that comes after this program's. */
+static long real_syscall(long number, const long argument[6]) {
+    static long (*real)(long, ...);
+    if (!real) real = (__typeof__(real))next_symbol("syscall");
+    return real(number, argument[0], argument[1], argument[2], argument[3], argument[4], argument[5]);
+}
+
+/* A wait of that length, TIME_NEVER for one without an end. */
+static long wait_in_epoll(const long argument[6], int64_t length) {
     static const struct timespec zero;
-    if (!real) real = (__typeof__(real))next_symbol("epoll_pwait2");
-    if (!joined) return real(epfd, events, capacity, timeout, mask);
+    const long look[6] = {argument[0], argument[1], argument[2], (long)&zero, argument[4], argument[5]};
     count_call();
-    int ready = real(epfd, events, capacity, &zero, mask);
-    if (ready != 0 || (timeout && timeout->tv_sec == 0 && timeout->tv_nsec == 0)) return ready;
-    int64_t deadline = timeout ? now + timeout->tv_sec * INT64_C(1000000000) + timeout->tv_nsec : TIME_NEVER;
-    if (clock_block(&now, deadline)) return 0;
+    long ready = real_syscall(SYS_epoll_pwait2, look);
+    if (ready != 0 || length == 0) return ready;
+    if (clock_block(&now, length == TIME_NEVER ? TIME_NEVER : now + length)) return 0;
     /* What happened was done by a signal handler, as far as the library can tell. */
     errno = EINTR;
     return -1;
 }
 
-/* What the library calls for a wait without an end, and for none. */
-int epoll_wait(int epfd, struct epoll_event *events, int capacity, int milliseconds) {
-    struct timespec timeout = {milliseconds / 1000, milliseconds % 1000 * 1000000L};
-    return epoll_pwait2(epfd, events, capacity, milliseconds < 0 ? NULL : &timeout, NULL);
+static int64_t length_of(const struct timespec *time) {
+    return time ? time->tv_sec * INT64_C(1000000000) + time->tv_nsec : TIME_NEVER;
 }
 
 static long wait_on_futex(const uint32_t *word, uint32_t value, const struct timespec *timeout) {
@@ -111,8 +113,8 @@ static long wait_on_futex(const uint32_t *word, uint32_t value, const struct tim
     return -1;
 }
 
+/* The library makes its calls by this. */
 long syscall(long number, ...) {
-    static long (*real)(long, ...);
     long argument[6];
     va_list list;
     va_start(list, number);
@@ -121,6 +123,12 @@ long syscall(long number, ...) {
     if (joined && number == SYS_futex && ((int)argument[1] & FUTEX_CMD_MASK) == FUTEX_WAIT_BITSET)
         return wait_on_futex((const uint32_t *)argument[0], (uint32_t)argument[2],
                              (const struct timespec *)argument[3]);
-    if (!real) real = (__typeof__(real))next_symbol("syscall");
-    return real(number, argument[0], argument[1], argument[2], argument[3], argument[4], argument[5]);
+    if (joined && number == SYS_epoll_pwait2)
+        return wait_in_epoll(argument, length_of((const struct timespec *)argument[3]));
+    /* What the library calls for a wait without an end, and for none. */
+    if (joined && number == SYS_epoll_pwait) {
+        const int milliseconds = (int)argument[3];
+        return wait_in_epoll(argument, milliseconds < 0 ? TIME_NEVER : milliseconds * INT64_C(1000000));
+    }
+    return real_syscall(number, argument);
 }

@@ -19,6 +19,11 @@
  * functions on the loop's thread, the others of contexts on the thread whose call causes them. No
  * lock of the library is held in any of them, so every call is allowed there, which "Reentrancy:
  * call-outs too" repeats; what follows says which of them the call itself may call.
+ * pthread_cancel: no function of the library is a cancellation point, also not one that waits: what
+ * is asked for acts at the first cancellation point in the program's own code, a call-out for
+ * instance, and ends the thread there as pthread_exit does. To end a thread that waits in its loop,
+ * cancel it and call RLStop. A thread whose cancellation type is asynchronous must not call the
+ * library.
  * fork: the child may go on using the loop of the thread that forked; the parent never notices.
  * Rules: Docs/semantics.md, sections 0, 12 and 13.
  */

@@ -34,6 +34,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "CLinuxCalls.h"
 #include "CLinuxMessages.h"
 
 /* The version of the library as text that lives for ever. */
@@ -180,7 +181,7 @@ static inline int rl_epoll_ctl(int epoll, int operation, int descriptor, uint32_
 /* One event, with its token and bits. The count, or -1. */
 static inline int rl_epoll_wait(int epoll, const struct timespec *timeout, uint64_t *token, uint32_t *events) {
     struct epoll_event event;
-    int count = epoll_pwait2(epoll, &event, 1, timeout, NULL);
+    int count = rl_sys_epoll_pwait2(epoll, &event, 1, timeout);
     if (count > 0) {
         *token = event.data.u64;
         *events = event.events;
@@ -191,7 +192,7 @@ static inline int rl_epoll_wait(int epoll, const struct timespec *timeout, uint6
 /* One event, waiting for ever or not at all; cheaper than the above without a time. */
 static inline int rl_epoll_plain_wait(int epoll, bool waits, uint64_t *token, uint32_t *events) {
     struct epoll_event event;
-    int count = epoll_wait(epoll, &event, 1, waits ? -1 : 0);
+    int count = rl_sys_epoll_wait(epoll, &event, 1, waits ? -1 : 0);
     if (count > 0) {
         *token = event.data.u64;
         *events = event.events;
@@ -268,7 +269,7 @@ static inline bool rl_socket_has_peer(int descriptor) {
 /* Whether nobody has begun to connect it: hung up, without an error, and without a peer. */
 static inline bool rl_socket_is_unconnected(int descriptor) {
     struct pollfd request = {descriptor, POLLOUT, 0};
-    if (poll(&request, 1, 0) <= 0) return true;
+    if (rl_sys_poll(&request, 1, 0) <= 0) return true;
     return (request.revents & (POLLHUP | POLLERR)) == POLLHUP && !rl_socket_has_peer(descriptor);
 }
 
@@ -278,7 +279,7 @@ static inline int rl_bind(int descriptor, const void *address, size_t length) {
 
 /* 0, or an errno. */
 static inline int rl_connect(int descriptor, const void *address, size_t length) {
-    return connect(descriptor, (const struct sockaddr *)address, (socklen_t)length) == 0 ? 0 : errno;
+    return rl_sys_connect(descriptor, (const struct sockaddr *)address, (socklen_t)length) == 0 ? 0 : errno;
 }
 
 static inline bool rl_is_nonblocking(int descriptor) {
@@ -301,20 +302,13 @@ int rl_accept(int descriptor, struct sockaddr_storage *address, socklen_t *lengt
 
 /* What is there already. */
 static inline ssize_t rl_receive(int descriptor, void *bytes, size_t size, struct sockaddr_storage *address, socklen_t *length) {
-    ssize_t count;
-    do {
-        count = recvfrom(descriptor, bytes, size, MSG_DONTWAIT, (struct sockaddr *)address, length);
-    } while (count < 0 && errno == EINTR);
-    return count;
+    return rl_sys_recvfrom(descriptor, bytes, size, MSG_DONTWAIT, (struct sockaddr *)address, length);
 }
 
 /* One send, without SIGPIPE; address may be NULL. */
 static inline ssize_t rl_send(int descriptor, const void *bytes, size_t length, const void *address, size_t address_length) {
-    ssize_t count;
-    do {
-        count = sendto(descriptor, bytes, length, MSG_NOSIGNAL, (const struct sockaddr *)address, (socklen_t)address_length);
-    } while (count < 0 && errno == EINTR);
-    return count;
+    return rl_sys_sendto(
+        descriptor, bytes, length, MSG_NOSIGNAL, (const struct sockaddr *)address, (socklen_t)address_length);
 }
 
 static inline int rl_restore_send_timeout(int descriptor, const struct timeval *time) {
@@ -337,7 +331,7 @@ static inline int rl_set_send_timeout(int descriptor, double seconds, struct tim
 /* As poll(2); milliseconds beyond its range are cut. */
 static inline int rl_wait_writable(int descriptor, int64_t milliseconds) {
     struct pollfd request = {descriptor, POLLOUT, 0};
-    return poll(&request, 1, milliseconds > 1000000000 ? 1000000000 : (int)milliseconds);
+    return rl_sys_poll(&request, 1, milliseconds > 1000000000 ? 1000000000 : (int)milliseconds);
 }
 
 static inline int rl_format_double(char *text, size_t size, double value) { return snprintf(text, size, "%.6f", value); }

@@ -6,7 +6,7 @@ func highNumber(_ descriptor: Int32) -> Int32 {
     guard descriptor >= 0 && descriptor < 64 else { return descriptor }
     let high = rl_dup_above(descriptor, 64)
     guard high >= 0 else { return descriptor }
-    close(descriptor)
+    rl_sys_close(descriptor)
     return high
 }
 
@@ -32,7 +32,7 @@ func readiness(of descriptor: Int32, _ wanted: Readiness) -> Readiness {
 /// The same as bits of epoll(7), with hang-up and error; nil if the kernel does not tell, as with a limit of no descriptors.
 func eventsNow(of descriptor: Int32, _ wanted: Readiness) -> UInt32? {
     var request = pollfd(fd: descriptor, events: Int16(wanted.events), revents: 0)
-    let count = poll(&request, 1, 0)
+    let count = rl_sys_poll(&request, 1, 0)
     if count < 0 { return nil }
     guard count > 0, Int32(request.revents) & POLLNVAL == 0 else { return 0 }
     return UInt32(UInt16(bitPattern: request.revents))
@@ -45,5 +45,5 @@ func takeCount(_ descriptor: Int32) -> Bool {
     guard rl_errno() == EOPNOTSUPP || rl_errno() == EINVAL || rl_errno() == ESPIPE else { return false }
     // A kernel that cannot read these without waiting (timerfd before Linux 6.10): the descriptor was ready when its event was
     // fetched, but an observer or another loop may have drained it since.
-    return !readiness(of: descriptor, .read).isEmpty && read(descriptor, &count, 8) == 8
+    return !readiness(of: descriptor, .read).isEmpty && rl_sys_read(descriptor, &count, 8) == 8
 }

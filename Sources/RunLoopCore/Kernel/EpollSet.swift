@@ -42,7 +42,7 @@ struct EpollSet {
         if !isCounter(wake), let made = EpollSet.replaceWakeDescriptor(wake) { wake = made }
         let epoll = epoll_create1(Int32(EPOLL_CLOEXEC))
         guard epoll >= 0, rl_epoll_ctl(epoll, EPOLL_CTL_ADD, wake, EpollSet.wakeEvents, EpollSet.wakeToken) == 0 else {
-            if epoll >= 0 { CLinux.close(epoll) }
+            if epoll >= 0 { rl_sys_close(epoll) }
             EpollSet.releaseWakeDescriptor()
             return false
         }
@@ -54,7 +54,7 @@ struct EpollSet {
 
     mutating func close() {
         guard isOpen else { return }
-        CLinux.close(descriptor)
+        rl_sys_close(descriptor)
         descriptor = -1
         EpollSet.releaseWakeDescriptor()
     }
@@ -174,7 +174,7 @@ struct EpollSet {
         var wake = known
         if rl_is_eventfd(wake) {
             var one: UInt64 = 1
-            _ = write(wake, &one, 8)
+            _ = rl_sys_write(wake, &one, 8)
         }
         // EINVAL: the set's number names something else.
         guard isSet else { return }
@@ -198,7 +198,7 @@ struct EpollSet {
         guard made >= 0 else { return nil }
         let (exchanged, current) = process.pointee.wakeDescriptor.compareExchange(
             expected: lost, desired: made, ordering: .acquiringAndReleasing)
-        if !exchanged { CLinux.close(made) }
+        if !exchanged { rl_sys_close(made) }
         process.pointee.lostDescriptor.store(true, ordering: .relaxed)
         return exchanged ? made : current
     }
@@ -223,6 +223,6 @@ struct EpollSet {
         guard process.pointee.wakeDescriptorUsers == 0 else { return }
         let wake = process.pointee.wakeDescriptor.exchange(-1, ordering: .relaxed)
         // A number that was lost may be somebody else's by now.
-        if isCounter(wake) { CLinux.close(wake) }
+        if isCounter(wake) { rl_sys_close(wake) }
     }
 }

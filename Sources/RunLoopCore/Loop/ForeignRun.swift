@@ -96,7 +96,7 @@ extension ForeignRun: Object {
         let timer = highNumber(timerfd_create(CLOCK_MONOTONIC, Int32(TFD_CLOEXEC | TFD_NONBLOCK)))
         guard timer >= 0 else { return -1 }
         if case .added = set.register(timer, events: EPOLLIN.rawValue, token: timerToken) { return timer }
-        close(timer)
+        rl_sys_close(timer)
         return -1
     }
 
@@ -114,7 +114,7 @@ extension ForeignRun: Object {
         var next = process.pointee.foreignRuns
         while let run = next {
             next = run.pointee.nextRun
-            if run.pointee.timer >= 0 { close(run.pointee.timer) }
+            if run.pointee.timer >= 0 { rl_sys_close(run.pointee.timer) }
             run.pointee.timer = -1
             run.pointee.armedFor = Clock.never
             run.pointee.watchedSerial = 0
@@ -338,7 +338,7 @@ extension UnsafeMutablePointer where Pointee == ForeignRun {
 
     fileprivate func closeDescriptors() {
         pointee.set.close()
-        if pointee.timer >= 0 { CLinux.close(pointee.timer) }
+        if pointee.timer >= 0 { rl_sys_close(pointee.timer) }
         pointee.timer = -1
         process.pointee.registryLock.lockWord()
         defer { process.pointee.registryLock.unlockWord() }

@@ -60,7 +60,7 @@ extension MainQueue {
     private static func canOpenDescriptor() -> Bool {
         let probe = eventfd(0, Int32(EFD_CLOEXEC))
         guard probe >= 0 else { return false }
-        close(probe)
+        rl_sys_close(probe)
         return true
     }
 

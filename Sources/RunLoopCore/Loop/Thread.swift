@@ -273,7 +273,9 @@ extension UnsafeMutablePointer where Pointee == Thread {
         let (exchanged, _) = pointee.joining.compareExchange(
             expected: ThreadJoin.none, desired: ThreadJoin.underWay, ordering: .sequentiallyConsistent)
         if exchanged {
+            let state = rl_disable_cancellation()
             pthread_join(pointee.handle, nil)
+            rl_restore_cancellation(state)
             pointee.joining.store(ThreadJoin.done, ordering: .releasing)
             pointee.joining.futexWakeAll()
         } else {

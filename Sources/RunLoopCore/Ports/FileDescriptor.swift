@@ -161,7 +161,7 @@ extension UnsafeMutablePointer where Pointee == FileDescriptor {
 
     fileprivate func closeIfOwned(_ state: UInt32) {
         let number = pointee.descriptor.exchange(-1, ordering: .relaxed)
-        if state & FileDescriptorState.closesOnInvalidate != 0 { close(number) }
+        if state & FileDescriptorState.closesOnInvalidate != 0 { rl_sys_close(number) }
     }
 
     fileprivate func releaseInfo() {

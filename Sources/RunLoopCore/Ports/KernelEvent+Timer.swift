@@ -73,7 +73,7 @@ extension UnsafeMutablePointer where Pointee == KernelEvent {
     /// Caller holds the lock.
     func readTimer(_ happened: inout RLKernelEvent) -> Bool {
         var count: UInt64 = 0
-        if read(pointee.descriptor, &count, 8) == 8 {
+        if rl_sys_read(pointee.descriptor, &count, 8) == 8 {
             happened.data = Int64(clamping: count)
             return true
         }
@@ -104,17 +104,17 @@ extension UnsafeMutablePointer where Pointee == KernelEvent {
         var fresh = make()
         if fresh < 0 {
             // No room for two: the old one first. It was the parent's anyway.
-            CLinux.close(number)
+            rl_sys_close(number)
             fresh = make()
         }
         if fresh == number { return true }
         guard fresh >= 0, rl_replace(number, fresh) >= 0 else {
-            if fresh >= 0 { CLinux.close(fresh) }
-            CLinux.close(number)
+            if fresh >= 0 { rl_sys_close(fresh) }
+            rl_sys_close(number)
             pointee.descriptor = -1
             return false
         }
-        CLinux.close(fresh)
+        rl_sys_close(fresh)
         return true
     }
 }

@@ -112,7 +112,7 @@ extension UnsafeMutablePointer where Pointee == KernelEvent {
         // As many events as fit; what is left keeps the descriptor ready.
         withUnsafeTemporaryAllocation(byteCount: 4096, alignment: 8) { buffer in
             let start = buffer.baseAddress!
-            let count = read(pointee.descriptor, start, 4096)
+            let count = rl_sys_read(pointee.descriptor, start, 4096)
             var offset = 0
             while offset + MemoryLayout<inotify_event>.size <= count {
                 let event = start + offset

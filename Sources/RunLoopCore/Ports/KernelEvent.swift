@@ -338,7 +338,7 @@ extension UnsafeMutablePointer where Pointee == KernelEvent {
     }
 
     func closeOne(_ descriptor: inout Int32) {
-        if descriptor >= 0 { CLinux.close(descriptor) }
+        if descriptor >= 0 { rl_sys_close(descriptor) }
         descriptor = -1
     }
 

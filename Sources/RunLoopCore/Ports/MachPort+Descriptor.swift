@@ -40,7 +40,7 @@ extension UnsafeMutablePointer where Pointee == MachPort {
     private func setReadableLocked(_ readable: Bool, _ descriptor: Int32) {
         if pointee.state.load(ordering: .relaxed) & MachPortState.sharedDescriptor != 0 { return replaceDescriptorLocked() }
         var count: UInt64 = 1
-        if readable { _ = write(descriptor, &count, 8) } else { _ = read(descriptor, &count, 8) }
+        if readable { _ = rl_sys_write(descriptor, &count, 8) } else { _ = rl_sys_read(descriptor, &count, 8) }
     }
 
     /// In the child of `fork`: puts an eventfd of the child's own under the number, which is the parent's until then.
@@ -52,7 +52,7 @@ extension UnsafeMutablePointer where Pointee == MachPort {
         } else {
             pointee.state.bitwiseOr(MachPortState.sharedDescriptor, ordering: .relaxed)
         }
-        if made >= 0 { CLinux.close(made) }
+        if made >= 0 { rl_sys_close(made) }
     }
 
     /// The valid port with this descriptor, with one more reference; nil if there is none (S-PORT-3).

@@ -190,7 +190,7 @@ extension UnsafeMutablePointer where Pointee == MachPort {
         pointee.next?.pointee.previous = pointee.previous
         if descriptor >= 0 { process.pointee.machPortTable.remove(self, descriptor) }
         process.pointee.registryLock.unlockWord()
-        if descriptor >= 0 { CLinux.close(descriptor) }
+        if descriptor >= 0 { rl_sys_close(descriptor) }
     }
 
     /// Frees a port that nobody can reach any more.

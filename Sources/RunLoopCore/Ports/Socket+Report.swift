@@ -192,7 +192,7 @@ extension UnsafeMutablePointer where Pointee == Socket {
             return false
         }
         guard pointee.callout != nil else {
-            close(accepted)
+            rl_sys_close(accepted)
             return true
         }
         let address = storage.copy()

@@ -251,7 +251,7 @@ extension UnsafeMutablePointer where Pointee == Socket {
         let wasInTable = SocketTable.remove(self, at: number)
         dropSource()
         pointee.descriptor.store(-1, ordering: .relaxed)
-        if closes && pointee.flags.load(ordering: .relaxed) & SocketFlags.closeOnInvalidate != 0 { close(number) }
+        if closes && pointee.flags.load(ordering: .relaxed) & SocketFlags.closeOnInvalidate != 0 { rl_sys_close(number) }
         if desired & SocketState.releasePending == 0 { releaseInfo() }
         if wasInTable { release() }
         release()

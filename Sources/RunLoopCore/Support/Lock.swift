@@ -147,5 +147,5 @@ private func fenceOtherThreadsByWaiting() {
     guard process.pointee.couldBias.load(ordering: .relaxed) else { return }
     process.pointee.canBias.store(false, ordering: .sequentiallyConsistent)
     var time = timespec(tv_sec: 0, tv_nsec: 1_000_000)
-    nanosleep(&time, nil)
+    _ = rl_sys_nanosleep(&time)
 }

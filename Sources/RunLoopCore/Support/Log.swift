@@ -41,7 +41,7 @@ enum Log {
         } else {
             text.append("\n")
             // One write per line: lines of several threads and processes do not mix.
-            _ = write(STDERR_FILENO, text.bytes, text.count)
+            _ = rl_sys_write(STDERR_FILENO, text.bytes, text.count)
         }
     }
 

@@ -13,5 +13,5 @@ func trap(_ function: StaticString, _ message: StaticString) -> Never {
 }
 
 private func writeToStandardError(_ text: StaticString) {
-    _ = write(STDERR_FILENO, text.utf8Start, text.utf8CodeUnitCount)
+    _ = rl_sys_write(STDERR_FILENO, text.utf8Start, text.utf8CodeUnitCount)
 }

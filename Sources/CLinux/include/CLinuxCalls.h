@@ -1,0 +1,118 @@
+/* System calls that are no cancellation points (S-LOOP-20). Those of libc are, see pthreads(7): a thread that was cancelled in one
+ * would end with locks of the library taken and records half written. syscall(2) makes the plain call, which also costs least:
+ * nothing is announced before it and looked up after it. The core makes none of these calls by libc's functions; a test looks.
+ *
+ * Each takes and returns what the function of its name in section 2 of the manual does. EINTR is absorbed here where a call that
+ * was interrupted has done nothing: a signal is no concern of the caller's. Waits return it, because what they wait for may have
+ * changed. */
+#ifndef CLINUX_CALLS_H
+#define CLINUX_CALLS_H
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdint.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/types.h>
+#include <sys/uio.h>
+#include <time.h>
+#include <unistd.h>
+
+/* Makes a call again for as long as signals interrupt it. */
+#define RL_UNINTERRUPTED(type, ...)                          \
+    type result;                                             \
+    do {                                                     \
+        result = (type)syscall(__VA_ARGS__);                 \
+    } while (result < 0 && errno == EINTR);                  \
+    return result
+
+/* The number is free after it, whatever it returns; so it is never made again. */
+static inline int rl_sys_close(int descriptor) { return (int)syscall(SYS_close, descriptor); }
+
+static inline ssize_t rl_sys_read(int descriptor, void *bytes, size_t length) {
+    RL_UNINTERRUPTED(ssize_t, SYS_read, descriptor, bytes, length);
+}
+
+static inline ssize_t rl_sys_write(int descriptor, const void *bytes, size_t length) {
+    RL_UNINTERRUPTED(ssize_t, SYS_write, descriptor, bytes, length);
+}
+
+static inline ssize_t rl_sys_pread(int descriptor, void *bytes, size_t length, off_t offset) {
+    RL_UNINTERRUPTED(ssize_t, SYS_pread64, descriptor, bytes, length, offset);
+}
+
+static inline ssize_t rl_sys_pwrite(int descriptor, const void *bytes, size_t length, off_t offset) {
+    RL_UNINTERRUPTED(ssize_t, SYS_pwrite64, descriptor, bytes, length, offset);
+}
+
+/* At the file's own position. */
+static inline ssize_t rl_sys_preadv2(int descriptor, const struct iovec *parts, int count, int flags) {
+    RL_UNINTERRUPTED(ssize_t, SYS_preadv2, descriptor, parts, count, -1L, -1L, flags);
+}
+
+static inline int rl_sys_openat(int folder, const char *path, int flags, mode_t mode) {
+    RL_UNINTERRUPTED(int, SYS_openat, folder, path, flags, mode);
+}
+
+static inline ssize_t rl_sys_sendmsg(int socket, const struct msghdr *message, int flags) {
+    RL_UNINTERRUPTED(ssize_t, SYS_sendmsg, socket, message, flags);
+}
+
+static inline ssize_t rl_sys_recvmsg(int socket, struct msghdr *message, int flags) {
+    RL_UNINTERRUPTED(ssize_t, SYS_recvmsg, socket, message, flags);
+}
+
+static inline ssize_t rl_sys_sendto(int socket, const void *bytes, size_t length, int flags,
+                                    const struct sockaddr *address, socklen_t size) {
+    RL_UNINTERRUPTED(ssize_t, SYS_sendto, socket, bytes, length, flags, address, size);
+}
+
+static inline ssize_t rl_sys_recvfrom(int socket, void *bytes, size_t length, int flags,
+                                      struct sockaddr *address, socklen_t *size) {
+    RL_UNINTERRUPTED(ssize_t, SYS_recvfrom, socket, bytes, length, flags, address, size);
+}
+
+static inline int rl_sys_accept4(int socket, struct sockaddr *address, socklen_t *size, int flags) {
+    RL_UNINTERRUPTED(int, SYS_accept4, socket, address, size, flags);
+}
+
+/* EINTR: the connect goes on, or, of a local socket, was not begun. */
+static inline int rl_sys_connect(int socket, const struct sockaddr *address, socklen_t size) {
+    return (int)syscall(SYS_connect, socket, address, size);
+}
+
+/* Milliseconds as for poll(2), negative for no end. A mere look, with 0, is not interrupted: the kernel would report a signal even
+ * of that. */
+static inline int rl_sys_poll(struct pollfd *entries, nfds_t count, int milliseconds) {
+    int result;
+    do {
+        struct timespec time = {milliseconds / 1000, milliseconds % 1000 * 1000000L};
+        result = (int)syscall(SYS_ppoll, entries, count, milliseconds < 0 ? NULL : &time, NULL, (size_t)0);
+    } while (result < 0 && errno == EINTR && milliseconds == 0);
+    return result;
+}
+
+static inline int rl_sys_epoll_wait(int epoll, struct epoll_event *events, int room, int milliseconds) {
+    return (int)syscall(SYS_epoll_pwait, epoll, events, room, milliseconds, NULL, (size_t)0);
+}
+
+/* NULL for no end. */
+static inline int rl_sys_epoll_pwait2(int epoll, struct epoll_event *events, int room, const struct timespec *timeout) {
+    return (int)syscall(SYS_epoll_pwait2, epoll, events, room, timeout, NULL, (size_t)0);
+}
+
+static inline int rl_sys_nanosleep(const struct timespec *time) { return (int)syscall(SYS_nanosleep, time, NULL); }
+
+/* For functions of other libraries that have cancellation points in them: between these two the calling thread has none. */
+static inline int rl_disable_cancellation(void) {
+    int state;
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
+    return state;
+}
+
+static inline void rl_restore_cancellation(int state) { pthread_setcancelstate(state, NULL); }
+
+#endif

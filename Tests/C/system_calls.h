@@ -1,0 +1,17 @@
+/*
+ * For programs that stand between the library and the kernel: the library makes its calls by syscall(2), which system_calls.c
+ * defines. A program that links it may set a hook, which sees each of them, on whatever thread.
+ */
+#ifndef RUNLOOP_TESTS_SYSTEM_CALLS_H
+#define RUNLOOP_TESTS_SYSTEM_CALLS_H
+
+#include <stdbool.h>
+
+/* True: the call is answered, by *result, or by errno with -1 in it. False: the kernel answers it. */
+typedef bool SystemCallHook(long number, const long argument[6], long *result);
+extern SystemCallHook *system_call_hook;
+
+/* Asks the kernel, without the hook. */
+long system_call(long number, const long argument[6]);
+
+#endif
