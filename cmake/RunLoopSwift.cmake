@@ -44,6 +44,9 @@ function(rl_swift_object variable)
     if(RUNLOOP_SANITIZE)
         list(APPEND flags -sanitize=${RUNLOOP_SANITIZE})
     endif()
+    if(RUNLOOP_EXPLORE)
+        list(APPEND flags -I ${PROJECT_SOURCE_DIR}/Tests/Explore/hooks -Xcc -DRL_EXPLORE=1)
+    endif()
     add_custom_command(OUTPUT ${object}
         COMMAND ${RUNLOOP_SWIFTC} ${flags} ${RUNLOOP_SWIFT_FLAGS} -c ${arg_SOURCES} -o ${object}
         DEPENDS ${arg_SOURCES} ${arg_DEPENDS}
