@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/personality.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -95,6 +96,11 @@ static bool explore(const struct scenario *scenario) {
 }
 
 int main(int count, char **arguments) {
+    /* Addresses are to be the same in each run: order and place of some things depend on them. */
+    if (!(personality(0xffffffff) & ADDR_NO_RANDOMIZE)) {
+        personality(ADDR_NO_RANDOMIZE);
+        execv("/proc/self/exe", arguments);
+    }
     bool lists = false;
     int first = count;
     for (int i = 1; i < count; i++) {

@@ -33,7 +33,10 @@ static void call_back(struct item *item) {
     item->perform_begun = ++sequence;
     item->performed++;
     if (run.concurrent) note_step(ACCESS_NOTE, 0, 0, 0, (uint64_t)item->performed, 0, "callback", 0);
-    perform_block(item->block);
+    if (item->performed == 1) perform_block(item->block);
+    /* What a callback is given lives as long as the callback. */
+    if (item->kind != KIND_POST && item->kind != KIND_THREAD && item->releases >= item->retains)
+        fail("the info of %s is released while its callback runs", item->name);
     struct actor *actor = acting();
     if (actor && actor->awaited == item && item->performed >= actor->awaited_count) RLStop(RLGetCurrent());
 }
@@ -212,7 +215,7 @@ static bool is_in_loop(struct item *item) {
 
 void check_item(struct item *item) {
     if (!item->object) {
-        if (item->posted != item->performed && !item->forgiven)
+        if (item->kind == KIND_POST && item->posted != item->performed && !item->forgiven)
             fail("%s was posted %d times and performed %d times", item->name, item->posted, item->performed);
         return;
     }
@@ -258,7 +261,8 @@ static RLMode mode_of(struct call *call) { return call->mode ? call->mode : kRLD
 
 static RLRunLoopRef loop_of(struct call *call) {
     struct actor *actor = call->actor ? call->actor : acting();
-    if (!actor->loop && actor == acting()) actor->loop = RLGetCurrent();
+    /* Other threads may use it as long as somebody has a reference. */
+    if (!actor->loop && actor == acting()) actor->loop = (RLRunLoopRef)(uintptr_t)RLRetain(RLGetCurrent());
     return actor->loop;
 }
 

@@ -269,6 +269,7 @@ void execute(const struct scenario *scenario) {
     for (int i = 0; i < item_count; i++) drop_item(&items[i]);
     for (int i = 0; i < actor_count; i++)
         if (!actors[i].ends) run_alone(actors[i].thread);
+    for (int i = 0; i < actor_count; i++) RLRelease(actors[i].loop);
     for (int i = 0; i < item_count; i++) check_item_at_end(&items[i]);
     run_join_all();
 }

@@ -224,6 +224,8 @@ void point(enum access kind, uintptr_t address, bool writes, const char *file, u
     struct option options[MAX_THREADS + 2];
     int count = 0;
     options[count++] = (struct option){(uint16_t)(CHOICE_THREAD + me->number), 0};
+    /* A given schedule is followed wherever it leads. */
+    if (replayed) conflicts = ~0u;
     if (conflicts) {
         for (int i = 1; i < MAX_THREADS; i++) {
             struct thread *thread = &threads[(me->number + i) % MAX_THREADS];
