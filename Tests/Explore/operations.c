@@ -433,6 +433,11 @@ static void do_post(struct call *call) {
     RLPerformFunction(loop_of(call), mode_of(call), perform_post, call->item[0], release_post);
 }
 
+/* So many at once. */
+static void do_fill(struct call *call) {
+    for (int i = 0; i < (int)call->number; i++) do_post(call);
+}
+
 static void do_post_in(struct call *call) {
     RLMode list[2] = {kRLDefaultMode, mode_of(call)};
     call->item[0]->posted++;
@@ -539,6 +544,7 @@ const struct operation operations[] = {
     {"run", "RLRunInMode", do_run},
     {"until", "RLRunInMode RLStop", do_until},
     {"post", "RLPerformFunction", do_post},
+    {"fill", "RLPerformFunction", do_fill},
     {"postin", "RLPerformFunctionInModes", do_post_in},
     {"onloop", "RLPerformOnLoop", do_on_loop},
     {"after", "RLPerformAfterDelay", do_after},

@@ -4,11 +4,12 @@
 const struct scenario source_scenarios[] = {
     {"source.signal_meets_run", "S-SRC-25 S-WAKE-1", "A=source", "L: add A / until A | T: signal A; wake L"},
     {"source.signal_meets_signal", "S-SRC-26 S-WAKE-1", "A=source", "L: add A / until A | T: signal A; wake L | U: signal A; wake L"},
+    {"source.signal_and_wake_meet_signal", "S-SRC-26 S-WAKE-1", "A=source", "L: add A / until A | T: signal A | U: signal A; wake L"},
     {"source.signal_in_callback_meets_signal", "S-SRC-26", "A=source{signal A}", "L: add A / signal A; once; once | T: signal A; wake L"},
     {"source.signal_meets_add", "S-SRC-27 S-WAKE-15", "A=source", "L: keep / until A | T: add A L | U: signal A; wake L"},
     {"source.signal_meets_remove", "S-SRC-33", "A=source", "L: add A / once | T: signal A | U: remove A L"},
     {"source.signal_meets_invalidate", "S-SRC-34", "A=source", "L: add A / once | T: signal A | U: invalidate A"},
-    {"source.remove_meets_add_elsewhere", "S-SRC-27 S-SRC-30", "A=source",
+    {"source.remove_meets_add_elsewhere", "!S-SRC-27 S-SRC-30", "A=source",
      "L: loop; add A; signal A / remove A | M: loop / add A; once | T: signal A; wake M"},
     {"source.remove_meets_add_and_signal", "S-SRC-27 S-SRC-30", "A=source",
      "L: loop; add A / remove A | M: keep / until A | T: add A M; signal A; wake M"},
