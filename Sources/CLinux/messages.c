@@ -1,16 +1,22 @@
-/* For message ports: the macros of ancillary data, and calls that are declared with _GNU_SOURCE only. */
+/* For message ports: every system call that they make and that a signal or a limit can end. Interrupted calls are made again here
+ * or in CLinuxCalls.h, so no other file of theirs knows EINTR. */
 #define _GNU_SOURCE
 #include <bsd/libutil.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/sockios.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "CLinuxCalls.h"
 #include "CLinuxMessages.h"
 
 /* Room for the descriptors of one datagram, aligned as the kernel wants it. */
@@ -41,8 +47,7 @@ int rl_message_send(int socket, const void *head, size_t head_length, const void
         part->cmsg_len = CMSG_LEN((size_t)count * sizeof(int));
         memcpy(CMSG_DATA(part), descriptors, (size_t)count * sizeof(int));
     }
-    /* A signal can only interrupt a send that blocks. */
-    return sendmsg(socket, &message, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0 ? 0 : errno;
+    return rl_sys_sendmsg(socket, &message, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0 ? 0 : errno;
 }
 
 rl_datagram rl_message_receive(int socket, void *bytes, size_t capacity, int *descriptors) {
@@ -54,7 +59,7 @@ rl_datagram rl_message_receive(int socket, void *bytes, size_t capacity, int *de
     message.msg_iovlen = 1;
     message.msg_control = control.bytes;
     message.msg_controllen = sizeof control.bytes;
-    result.length = recvmsg(socket, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+    result.length = rl_sys_recvmsg(socket, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
     if (result.length < 0) return result;
     result.is_cut = (message.msg_flags & MSG_TRUNC) != 0;
     result.lost_descriptors = (message.msg_flags & MSG_CTRUNC) != 0;
@@ -67,14 +72,14 @@ rl_datagram rl_message_receive(int socket, void *bytes, size_t capacity, int *de
             if (result.descriptors < RL_MAX_DESCRIPTORS)
                 descriptors[result.descriptors++] = descriptor;
             else
-                close(descriptor);
+                rl_sys_close(descriptor);
         }
     }
     return result;
 }
 
 int rl_message_accept(int listener) {
-    return accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    return rl_sys_accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 }
 
 bool rl_peer(int socket, uid_t *user, pid_t *process) {
@@ -89,47 +94,171 @@ bool rl_peer(int socket, uid_t *user, pid_t *process) {
 
 bool rl_has_ended(int socket) {
     struct pollfd entry = {socket, POLLRDHUP, 0};
-    return poll(&entry, 1, 0) > 0;
+    return rl_sys_poll(&entry, 1, 0) > 0;
 }
 
-int rl_memory_file(void) { return memfd_create("RLMessagePort", MFD_CLOEXEC | MFD_ALLOW_SEALING); }
+bool rl_is_readable(int socket) {
+    struct pollfd entry = {socket, POLLIN, 0};
+    return rl_sys_poll(&entry, 1, 0) > 0;
+}
+
+bool rl_is_all_taken(int socket) {
+    int bytes;
+    return ioctl(socket, SIOCOUTQ, &bytes) == 0 && bytes == 0;
+}
+
+long rl_most_connections(void) {
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur > 1 << 30) return 1 << 30;
+    return limit.rlim_cur < 4 ? 2 : (long)limit.rlim_cur / 2;
+}
+
+/* Files that grow.
+ *
+ * A call that would make a file longer than RLIMIT_FSIZE allows raises SIGXFSZ in the calling thread, which ends a process without
+ * a handler for it; a memory file is a file in this. The limit may change at any time, so looking at it before the call helps
+ * nothing. The signal is therefore blocked during the call and taken back if the call raised it: all that is left is EFBIG. */
+typedef struct size_limit {
+    sigset_t signal, before;
+    bool was_pending;
+} size_limit;
+
+__attribute__((noinline)) static void size_limit_begin(size_limit *limit) {
+    sigemptyset(&limit->signal);
+    sigaddset(&limit->signal, SIGXFSZ);
+    pthread_sigmask(SIG_BLOCK, &limit->signal, &limit->before);
+    limit->was_pending = false;
+    /* One that the program itself blocks and waits for is not taken from it. */
+    if (sigismember(&limit->before, SIGXFSZ)) {
+        sigset_t pending;
+        sigpending(&pending);
+        limit->was_pending = sigismember(&pending, SIGXFSZ);
+    }
+}
+
+__attribute__((noinline)) static void size_limit_end(size_limit *limit, bool failed) {
+    int error = errno;
+    if (failed && error == EFBIG && !limit->was_pending) {
+        static const struct timespec no_time;
+        syscall(SYS_rt_sigtimedwait, &limit->signal, NULL, &no_time, (size_t)8);
+    }
+    pthread_sigmask(SIG_SETMASK, &limit->before, NULL);
+    errno = error;
+}
+
+static bool set_length(int file, size_t length) {
+    int result;
+    size_limit limit;
+    size_limit_begin(&limit);
+    do {
+        result = ftruncate(file, (off_t)length);
+    } while (result != 0 && errno == EINTR);
+    size_limit_end(&limit, result != 0);
+    return result == 0;
+}
+
+static bool write_all(int file, const char *bytes, size_t length) {
+    ssize_t count = 1;
+    size_limit limit;
+    size_limit_begin(&limit);
+    for (size_t done = 0; done < length && count > 0; done += (size_t)count)
+        count = rl_sys_pwrite(file, bytes + done, length - done, (off_t)done);
+    size_limit_end(&limit, count < 0);
+    return count > 0;
+}
+
+bool rl_write_file(int file, const char *bytes, size_t length) { return set_length(file, 0) && write_all(file, bytes, length); }
+
+static int memory_file(void) { return memfd_create("RLMessagePort", MFD_CLOEXEC | MFD_ALLOW_SEALING); }
 
 static const int all_seals = F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
 
-int rl_memory_seal(int file) { return fcntl(file, F_ADD_SEALS, all_seals); }
+int rl_sealed_memory(const void *bytes, size_t length) {
+    int file = memory_file();
+    if (file < 0) return -1;
+    if (write_all(file, bytes, length) && fcntl(file, F_ADD_SEALS, all_seals) == 0) return file;
+    rl_sys_close(file);
+    return -1;
+}
 
-bool rl_memory_is_sealed(int file) {
+int rl_kept_memory(size_t length) {
+    int file = memory_file();
+    if (file < 0) return -1;
+    if (set_length(file, length) && fcntl(file, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0) return file;
+    rl_sys_close(file);
+    return -1;
+}
+
+/* The kernel gives up whenever a signal comes, and begins anew then; a storm of signals ends the attempts. */
+bool rl_take_room(int file, size_t offset, size_t length) {
+    for (int attempt = 0; attempt < 100; attempt++) {
+        if (fallocate(file, 0, (off_t)offset, (off_t)length) == 0) return true;
+        if (errno != EINTR) return false;
+    }
+    return false;
+}
+
+void rl_write_word(int file, uint32_t word, size_t offset) {
+    size_limit limit;
+    size_limit_begin(&limit);
+    ssize_t count = rl_sys_pwrite(file, &word, sizeof word, (off_t)offset);
+    size_limit_end(&limit, count < 0);
+}
+
+/* Reading a hole takes memory that its sender has not paid for; as much as a datagram brings anyway is let pass. */
+enum { FREE_HOLES = 32768 };
+
+/* The seals are asked for first: only a memory file has some, and any other file may make its asker wait. */
+bool rl_holds(int file, size_t length, bool is_sealed) {
+    struct stat status;
     int seals = fcntl(file, F_GET_SEALS);
-    return seals >= 0 && (seals & (F_SEAL_WRITE | F_SEAL_SHRINK)) == (F_SEAL_WRITE | F_SEAL_SHRINK);
-}
-
-void *rl_map_file(int file, size_t length) {
-    void *pages = mmap(NULL, length, PROT_READ, MAP_PRIVATE | MAP_POPULATE, file, 0);
-    return pages == MAP_FAILED ? NULL : pages;
-}
-
-void *rl_map_kept(int file, size_t length) {
-    if (ftruncate(file, (off_t)length) != 0) return NULL;
-    if (fcntl(file, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) return NULL;
-    void *pages = mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
-    return pages == MAP_FAILED ? NULL : pages;
+    if (seals < 0 || fstat(file, &status) != 0) return false;
+    if (is_sealed && ((seals & F_SEAL_WRITE) == 0 || (seals & F_SEAL_SHRINK) == 0 || status.st_size != (off_t)length))
+        return false;
+    return status.st_size >= (off_t)length && (uint64_t)status.st_blocks * 512 + FREE_HOLES >= length;
 }
 
 bool rl_is_memory(int file) { return fcntl(file, F_GET_SEALS) >= 0; }
 
-void *rl_map_room(size_t length) {
-    void *pages = mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+/* What is longer is mapped as it is read: the datagram that brings a gigabyte is 32 bytes and may come again and again. */
+enum { POPULATED = 64 << 20 };
+
+void *rl_map_file(int file, size_t length) {
+    int populates = length <= POPULATED ? MAP_POPULATE : 0;
+    void *pages = mmap(NULL, length, PROT_READ, MAP_PRIVATE | populates, file, 0);
+    return pages == MAP_FAILED ? NULL : pages;
+}
+
+void *rl_map_kept(int file, size_t length) {
+    void *pages = mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    return pages == MAP_FAILED ? NULL : pages;
+}
+
+void *rl_map_addresses(size_t length) {
+    void *pages = mmap(NULL, length, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (pages == MAP_FAILED) return NULL;
     madvise(pages, length, MADV_HUGEPAGE);
     return pages;
 }
 
+bool rl_open_addresses(void *pages, size_t length) { return mprotect(pages, length, PROT_READ | PROT_WRITE) == 0; }
+
 int rl_lock_file(const char *path) {
-    return flopen(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW, 0600);
+    int state = rl_disable_cancellation(), file;
+    do {
+        file = flopen(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW, 0600);
+    } while (file < 0 && errno == EINTR);
+    rl_restore_cancellation(state);
+    return file;
+}
+
+bool rl_is_path_of(int file, const char *path) {
+    struct stat own, named;
+    return fstat(file, &own) == 0 && lstat(path, &named) == 0 && own.st_dev == named.st_dev && own.st_ino == named.st_ino;
 }
 
 int rl_open_read(const char *path) {
-    return open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    return rl_sys_openat(AT_FDCWD, path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0);
 }
 
 const char *rl_environment(const char *name) { return secure_getenv(name); }
@@ -172,8 +301,12 @@ static int with_address(int socket, const char *path, address_call *call) {
     address.sun_family = AF_UNIX;
     if (strlen(path) >= sizeof address.sun_path) return ENAMETOOLONG;
     memcpy(address.sun_path, path, strlen(path));
-    return call(socket, (const struct sockaddr *)&address, sizeof address) == 0 ? 0 : errno;
+    int result;
+    do {
+        result = call(socket, (const struct sockaddr *)&address, sizeof address);
+    } while (result != 0 && errno == EINTR);
+    return result == 0 ? 0 : errno;
 }
 
 int rl_unix_bind(int socket, const char *path) { return with_address(socket, path, bind); }
-int rl_unix_connect(int socket, const char *path) { return with_address(socket, path, connect); }
+int rl_unix_connect(int socket, const char *path) { return with_address(socket, path, rl_sys_connect); }

@@ -3,7 +3,7 @@
  * run out.
  */
 #define _GNU_SOURCE
-#include "messageport_support.h"
+#include "messageport_raw.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -95,6 +95,36 @@ RL_TEST(a_dead_owners_remotes_learn_of_it, "S-MSG-36 S-MSG-35",
     wait_until_count(&invalidations, 1);
     RLRelease(remote);
     ck_assert_int_eq(count_of(&invalidations), 1);
+}
+
+static int lowest_descriptor;
+static int limit_descriptors(int more) {
+    struct rlimit limit;
+    getrlimit(RLIMIT_NOFILE, &limit);
+    limit.rlim_cur = (rlim_t)more;
+    ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
+    return 0;
+}
+
+RL_TEST(a_remote_is_watched_without_descriptors, "S-MSG-46 S-MSG-36",
+        "A remote port whose owner is killed calls its invalidation callback by itself though there was no descriptor to watch "
+        "it by") {
+    for (int left = 0; left < 3; left++) {
+        invalidations = 0;
+        Server server = server_start(port_name("unwatched"), "x", NULL);
+        RLMessagePortRef remote = RLMessagePortCreateRemote(port_name("unwatched"));
+        struct rlimit old;
+        getrlimit(RLIMIT_NOFILE, &old);
+        lowest_descriptor = dup(0);
+        close(lowest_descriptor);
+        limit_descriptors(lowest_descriptor + left);
+        RLMessagePortSetInvalidationCallBack(remote, note_invalidation);
+        setrlimit(RLIMIT_NOFILE, &old);
+        server_kill(&server);
+        wait_until_count(&invalidations, 1);
+        RLRelease(remote);
+        ck_assert_int_eq(count_of(&invalidations), 1);
+    }
 }
 
 static void kill_self(Service *self, RLMessagePortRef port) {
@@ -256,74 +286,7 @@ RL_TEST(a_child_made_while_a_message_is_served, "S-FORK-1 S-MSG-13",
     RLRelease(port);
 }
 
-/* Peers that are not this library: the socket of the only port in a directory of the test's own. */
-
-static char directory[64];
-static void use_own_directory(void) {
-    snprintf(directory, sizeof directory, "/tmp/rlmp-%d", (int)getpid());
-    ck_assert_int_eq(mkdir(directory, 0700), 0);
-    setenv("XDG_RUNTIME_DIR", directory, 1);
-}
-static void remove_own_directory(void) {
-    char inner[96];
-    snprintf(inner, sizeof inner, "%s/runloop", directory);
-    ck_assert_int_eq(rmdir(inner), 0);
-    ck_assert_int_eq(rmdir(directory), 0);
-}
-
-/* The FNV-1a hash of 128 bits, as Docs/wire-format.md has it. */
-static void path_of(const char *name, const char *ending, char *path, size_t size) {
-    unsigned __int128 prime = ((unsigned __int128)1 << 88) + 0x13b;
-    unsigned __int128 hash = ((unsigned __int128)0x6c62272e07bb0142 << 64) + 0x62b821756295c58d;
-    for (const char *at = name; *at; at++) hash = (hash ^ (unsigned char)*at) * prime;
-    snprintf(path, size, "%.40s/runloop/%016llx%016llx%.5s", directory,
-             (unsigned long long)(hash >> 64),
-             (unsigned long long)hash, ending);
-}
-
-static int connect_raw(const char *name) {
-    struct sockaddr_un address = {.sun_family = AF_UNIX};
-    path_of(name, ".port", address.sun_path, sizeof address.sun_path);
-    int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-    ck_assert_int_eq(connect(fd, (struct sockaddr *)&address, sizeof address), 0);
-    return fd;
-}
-
-typedef struct Header {
-    char magic[4];
-    uint16_t version;
-    uint8_t kind, flags;
-    uint32_t id;
-    int32_t number;
-    uint64_t length;
-    uint32_t descriptors, reserved;
-} Header;
-
-static Header header_of(uint8_t kind, uint32_t id, uint64_t length) {
-    Header header = {.magic = "RLMP", .version = 2, .kind = kind, .id = id, .length = length};
-    if (kind == 2 && id) header.flags = 2;
-    return header;
-}
-
-static void send_raw(int fd, Header header, const char *payload) {
-    char bytes[4096];
-    memcpy(bytes, &header, sizeof header);
-    strcpy(bytes + sizeof header, payload);
-    ck_assert_int_gt(send(fd, bytes, sizeof header + strlen(payload), MSG_NOSIGNAL), 0);
-}
-
-static int greet_raw(const char *name) {
-    int fd = connect_raw(name);
-    send_raw(fd, header_of(1, 0, strlen(name)), name);
-    return fd;
-}
-
-/* Whether the other end closed the connection. */
-static bool is_closed(int fd) {
-    char byte;
-    ssize_t count = recv(fd, &byte, 1, MSG_DONTWAIT);
-    return count == 0 || (count < 0 && errno == ECONNRESET);
-}
+/* Peers that are not this library. */
 
 static void expect_nothing_served(Service *service) {
     int calls = service->calls;
@@ -409,19 +372,6 @@ RL_TEST(garbage_is_dropped, "S-MSG-18 S-ARG-9",
     remove_own_directory();
 }
 
-static void send_memory(int fd, Header header, int memory) {
-    char control[CMSG_SPACE(sizeof(int))] = {0};
-    struct iovec part = {&header, sizeof header};
-    struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1, .msg_control = control,
-                             .msg_controllen = sizeof control};
-    struct cmsghdr *item = CMSG_FIRSTHDR(&message);
-    item->cmsg_level = SOL_SOCKET;
-    item->cmsg_type = SCM_RIGHTS;
-    item->cmsg_len = CMSG_LEN(sizeof(int));
-    memcpy(CMSG_DATA(item), &memory, sizeof memory);
-    ck_assert_int_gt(sendmsg(fd, &message, MSG_NOSIGNAL), 0);
-}
-
 RL_TEST(memory_that_can_change_is_refused, "S-MSG-18",
         "Memory that is not sealed, or not of the length told, is refused, and no descriptor is "
         "left") {
@@ -453,33 +403,6 @@ RL_TEST(memory_that_can_change_is_refused, "S-MSG-18",
     }
     RLRelease(port);
     remove_own_directory();
-}
-
-static const size_t place_size = 512 << 10;
-
-/* A memory file laid out as kept memory, with a text in a place. */
-static int kept_memory(off_t size, int place, const char *text) {
-    uint32_t taken = 1;
-    int memory = memfd_create("test", 0);
-    ck_assert_int_eq(ftruncate(memory, size), 0);
-    ck_assert_int_eq(pwrite(memory, &taken, sizeof taken, 64 * place), sizeof taken);
-    off_t offset = 4096 + (off_t)place * (off_t)place_size;
-    ck_assert_int_gt(pwrite(memory, text, strlen(text), offset), 0);
-    ck_assert_int_eq(ftruncate(memory, size), 0);
-    return memory;
-}
-
-static Header part_of(uint8_t flags, int32_t place, uint64_t length) {
-    Header header = header_of(4, 0, length);
-    header.flags = flags;
-    header.number = place;
-    return header;
-}
-
-static void begin_parts(int fd, uint64_t length) {
-    Header header = header_of(2, 5, length);
-    header.flags = 2 | 4;
-    send_raw(fd, header, "");
 }
 
 RL_TEST(parts_make_a_message, "S-MSG-13 S-MSG-14 S-MSG-18",
@@ -636,15 +559,6 @@ RL_TEST(a_name_with_the_same_digest_is_not_meant, "S-MSG-5",
 }
 
 /* Exhaustion */
-
-static int lowest_descriptor;
-static int limit_descriptors(int more) {
-    struct rlimit limit;
-    getrlimit(RLIMIT_NOFILE, &limit);
-    limit.rlim_cur = (rlim_t)more;
-    ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
-    return 0;
-}
 
 RL_TEST(every_creation_without_descriptors, "S-ARG-10 S-MSG-6 S-MSG-3",
         "With 0, 1, 2 and more descriptors left, a port or remote port is made whole or not at "

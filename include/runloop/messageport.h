@@ -14,6 +14,8 @@
  * connection makes for its first long message and keeps, or lie in sealed memory which the receiver
  * maps.
  * About 200 messages of a sender, or about 200 KiB, are queued; then it waits for sendTimeout.
+ * Messages that are arriving in parts take 256 MiB and 256 descriptors of a port, connections half
+ * of the descriptors that the process may have; what finds no room fails, and the port goes on.
  *
  * A port becomes invalid by RLMessagePortInvalidate, with its last reference, and a remote port also
  * when the local one does, frees its name or dies. A name is free again as soon as its owner is
@@ -36,8 +38,9 @@ typedef struct RLMessagePort *RLMessagePortRef;
 /**
  * The info of a local port and the functions that care for it; copied. Functions may be NULL.
  *
- * retain and release: once when the port is made and when it is invalidated; with retain also around
- *     each message callback: retain(info), the callback with what that returned, release of it.
+ * retain and release: once when the port is made and when it is invalidated, after the last function
+ *     that gets info has returned, on that function's thread; with retain also around each message
+ *     callback: retain(info), the callback with what that returned, release of it.
  * copyDescription: on RLCopyDescription only; a malloc'ed string, which the library frees.
  * CF: CFMessagePortContext. Since 0.1.
  */
@@ -153,9 +156,10 @@ RL_EXPORT void RLMessagePortGetContext(RLMessagePortRef RL_NULLABLE ms, RLMessag
  * peers learn of it; the invalidation callback runs; the context is released; the source is
  * invalidated. Requests that wait for a reply on a remote port end with
  * kRLMessagePortBecameInvalidError.
- * Threads: any. A message callback that runs on another thread is not waited for; the context is
- * then released after it, if the context has no retain. Reentrancy: call-outs too; calls the
- * invalidation callback and release. CF: CFMessagePortInvalidate. Since 0.1.
+ * Threads: any. A message callback that runs, on another thread or around this call, is not waited
+ * for; the context is then released after it, if the context has no retain. Reentrancy: call-outs
+ * too, the port's own among them; calls the invalidation callback and release.
+ * CF: CFMessagePortInvalidate. Since 0.1.
  */
 RL_EXPORT void RLMessagePortInvalidate(RLMessagePortRef RL_NULLABLE ms);
 
@@ -183,7 +187,8 @@ RLMessagePortGetInvalidationCallBack(RLMessagePortRef RL_NULLABLE ms);
  *
  * callout: NULL takes it away. On an invalid port it is called at once, with info NULL, and not
  *     kept. On a remote port it is also called, by a thread of the library's, if the local port
- *     goes while nobody here uses the remote one.
+ *     goes while nobody here uses the remote one; if no such thread can be made, which is logged
+ *     once, it is called when the port is used next.
  * Threads: any. Reentrancy: call-outs too; may call callout.
  * CF: CFMessagePortSetInvalidationCallBack. Since 0.1.
  */

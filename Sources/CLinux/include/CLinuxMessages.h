@@ -1,5 +1,5 @@
 /* What message ports need of the kernel and of libbsd and Swift cannot import: ancillary data,
- * sealed memory files, peer credentials and lock files. */
+ * sealed memory files, peer credentials and lock files. Nothing here is a cancellation point, returns EINTR or raises SIGXFSZ. */
 #ifndef CLINUX_MESSAGES_H
 #define CLINUX_MESSAGES_H
 
@@ -48,25 +48,45 @@ bool rl_peer(int socket, uid_t *user, pid_t *process) __attribute__((visibility(
 /* Whether the other end of a connection was closed. */
 bool rl_has_ended(int socket) __attribute__((visibility("hidden")));
 
-/* A file without a name in memory, close-on-exec. */
-int rl_memory_file(void) __attribute__((visibility("hidden")));
-/* Makes that file's bytes and length unchangeable for everybody. */
-int rl_memory_seal(int file) __attribute__((visibility("hidden")));
-/* Whether they are. */
-bool rl_memory_is_sealed(int file) __attribute__((visibility("hidden")));
+/* Whether something can be read. */
+bool rl_is_readable(int socket) __attribute__((visibility("hidden")));
+/* Whether the other end has taken everything that was sent. */
+bool rl_is_all_taken(int socket) __attribute__((visibility("hidden")));
+/* How many connections a port takes: half of the numbers that the process may have. */
+long rl_most_connections(void) __attribute__((visibility("hidden")));
+
+/* Makes the bytes all that is in the file. */
+bool rl_write_file(int file, const char *bytes, size_t length) __attribute__((visibility("hidden")));
+
+/* A file without a name in memory, close-on-exec, that holds the bytes unchangeable for everybody; or -1. */
+int rl_sealed_memory(const void *bytes, size_t length) __attribute__((visibility("hidden")));
+/* One of a length that nobody can change, without memory yet; or -1. */
+int rl_kept_memory(size_t length) __attribute__((visibility("hidden")));
+/* Takes memory for a range of it; without that a store to the range could end the process by SIGBUS. */
+bool rl_take_room(int file, size_t offset, size_t length) __attribute__((visibility("hidden")));
+void rl_write_word(int file, uint32_t word, size_t offset) __attribute__((visibility("hidden")));
+
+/* Whether it is a memory file with so many bytes and, but for 32768 bytes, with memory for them; a sealed one has these alone,
+ * and they cannot change. */
+bool rl_holds(int file, size_t length, bool is_sealed) __attribute__((visibility("hidden")));
+/* Whether it is a memory file, which can be read without waiting. */
+bool rl_is_memory(int file) __attribute__((visibility("hidden")));
 
 /* Maps a file's first bytes for reading; NULL without room for them. */
 void *rl_map_file(int file, size_t length) __attribute__((visibility("hidden")));
-
-/* Gives a memory file its length for ever and maps it for reading and writing; NULL without room. */
+/* The same for reading and writing. */
 void *rl_map_kept(int file, size_t length) __attribute__((visibility("hidden")));
-/* Whether it is a memory file, which can be read without waiting. */
-bool rl_is_memory(int file) __attribute__((visibility("hidden")));
-/* Zeroed pages, large ones where possible; NULL without room. */
-void *rl_map_room(size_t length) __attribute__((visibility("hidden")));
+
+/* Addresses without memory; NULL without room. */
+void *rl_map_addresses(size_t length) __attribute__((visibility("hidden")));
+/* Lets the first of them have memory, zeroed, as they are touched, in large pages where possible. */
+bool rl_open_addresses(void *pages, size_t length) __attribute__((visibility("hidden")));
 
 /* Opens, makes and locks a lock file; flopen(3bsd). -1 with EWOULDBLOCK if another holds it. */
 int rl_lock_file(const char *path) __attribute__((visibility("hidden")));
+
+/* Whether the path names the file. */
+bool rl_is_path_of(int file, const char *path) __attribute__((visibility("hidden")));
 
 /* Opens a file that is no link for reading, close-on-exec; or -1. */
 int rl_open_read(const char *path) __attribute__((visibility("hidden")));

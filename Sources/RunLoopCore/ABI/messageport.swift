@@ -52,7 +52,7 @@ public func RLMessagePortGetContext(_ ms: OpaquePointer?, _ context: UnsafeMutab
     let own = port.pointee.local.context
     port.unlock()
     context.pointee = RLMessagePortContext(
-        version: 0, info: own.info, retain: own.retain, release: own.release, copyDescription: own.copyDescription)
+        version: 0, info: port.isValid ? own.info : nil, retain: own.retain, release: own.release, copyDescription: own.copyDescription)
 }
 
 @_cdecl("RLMessagePortInvalidate") @implementation

@@ -5,11 +5,14 @@ import Synchronization
 /// it out and gives the place back, and both do so at the same time. There are never more copies of a message's bytes than the
 /// places hold, and no pages are made for a message but those it ends in.
 ///
-/// A sender never depends on the receiver's going on: if no place becomes free for a moment, because the receiver's loop is
-/// busy or is run by the thread that sends, all the rest is the last part and lies in sealed memory of its own.
+/// A sender never depends on the receiver's going on: if places do not become free, because the receiver's loop is busy or is run
+/// by the thread that sends, all the rest is the last part and lies in sealed memory of its own. For the waits of a whole message
+/// there is one amount of time (`PartsPatience`).
 struct KeptMemory: ~Copyable {
     let file: Int32
     let pages: UnsafeMutableRawPointer
+    /// A bit for each place that has its memory. Used by the thread that sends.
+    var taken: UInt32
     /// A message is being sent by it. Guarded by the port's lock, as is `isOrphan`.
     var isBusy: Bool
     /// The connection is gone: whoever sends by it frees it.
@@ -19,29 +22,27 @@ struct KeptMemory: ~Copyable {
 typealias KeptMemoryPointer = UnsafeMutablePointer<KeptMemory>
 
 extension UnsafeMutablePointer where Pointee == KeptMemory {
-    /// Shorter messages stand in their datagrams.
-    static var worthwhile: Int { WireHeader.inlineLimit + 1 }
-
-    /// How long a place is waited for, in nanoseconds: about as long as the other way would take for what is left.
-    private static func patience(_ left: Int) -> Int64 { Int64(Swift.min(Swift.max(left, 1_000_000), 20_000_000)) }
+    /// Shorter messages stand in their datagrams; longer ones lie in sealed memory, which the receiver does not pay for.
+    static func isWorthwhile(_ length: UInt64) -> Bool { length > UInt64(WireHeader.inlineLimit) && length <= 64 << 20 }
 
     /// nil if there is no memory or no descriptor.
     static func make() -> KeptMemoryPointer? {
-        let file = highNumber(rl_memory_file())
-        guard file >= 0 else { return nil }
         // The receiver must not make it shorter under the sender's hands.
-        guard let pages = rl_map_kept(file, WireHeader.keptSize) else {
-            close(file)
+        let file = highNumber(rl_kept_memory(WireHeader.keptSize))
+        guard file >= 0 else { return nil }
+        guard rl_take_room(file, 0, WireHeader.placesOffset), let pages = rl_map_kept(file, WireHeader.keptSize) else {
+            rl_sys_close(file)
             return nil
         }
         let kept = makeRecord(KeptMemory.self)
-        kept.initialize(to: KeptMemory(file: file, pages: pages, isBusy: false, isOrphan: false))
+        kept.initialize(to: KeptMemory(file: file, pages: pages, taken: 0, isBusy: false, isOrphan: false))
         return kept
     }
 
+    @inline(never)
     func free() {
         munmap(pointee.pages, WireHeader.keptSize)
-        close(pointee.file)
+        rl_sys_close(pointee.file)
         CLinux.free(self)
     }
 
@@ -57,26 +58,35 @@ extension UnsafeMutablePointer where Pointee == KeptMemory {
         return true
     }
 
-    /// Copies the next part into the next place in turn. nil if that stays taken for too long.
-    func fill(_ number: Int, _ bytes: UnsafeRawPointer, _ left: Int) -> OutgoingMessage? {
+    /// Copies the next part into the next place in turn. nil if that stays taken for too long or there is no memory for it.
+    func fill(_ number: Int, _ bytes: UnsafeRawPointer, _ left: Int, _ patience: inout PartsPatience) -> OutgoingMessage? {
         let place = number % WireHeader.places
-        if !isFree(place) && !waitFor(place, KeptMemoryPointer.patience(left)) { return nil }
+        let offset = WireHeader.offset(ofPlace: place)
+        if !isFree(place) && !waitFor(place, left, &patience) { return nil }
+        // A store to a page that the kernel has no memory for would end the process.
+        if pointee.taken & 1 << UInt32(place) == 0 {
+            guard rl_take_room(pointee.file, offset, WireHeader.placeSize) else { return nil }
+            pointee.taken |= 1 << UInt32(place)
+        }
         let count = Swift.min(left, WireHeader.placeSize)
-        memcpy(pointee.pages + WireHeader.offset(ofPlace: place), bytes, count)
+        memcpy(pointee.pages + offset, bytes, count)
         word(place).pointee.store(1, ordering: .releasing)
         return OutgoingMessage(part: count, place: place, of: self)
     }
 
     /// The receiver gives places back without a call to wake by: they are looked for, ever more seldom.
-    private func waitFor(_ place: Int, _ patience: Int64) -> Bool {
-        let end = Clock.now() + patience
+    private func waitFor(_ place: Int, _ left: Int, _ patience: inout PartsPatience) -> Bool {
+        let start = Clock.now()
+        let end = start + Swift.min(patience.left, Int64(Swift.min(Swift.max(left, 1_000_000), 20_000_000)))
+        var now = start
         var pause = 20_000
-        repeat {
+        while now < end && !isFree(place) {
             var time = timespec(tv_sec: 0, tv_nsec: pause)
-            nanosleep(&time, nil)
-            if isFree(place) { return true }
+            rl_sys_nanosleep(&time)
             pause = Swift.min(pause * 2, 160_000)
-        } while Clock.now() < end
+            now = Clock.now()
+        }
+        patience.left -= now - start
         return isFree(place)
     }
 
@@ -93,65 +103,141 @@ extension OutgoingMessage {
     }
 }
 
+/// How long the sender of a message waits for places in all, in nanoseconds; for one it waits about as long as the other way
+/// would take for what is left. So a receiver that gives places back slowly does not hold the sender again and again.
+struct PartsPatience {
+    var left: Int64
+
+    /// `limit`: what the message's own time leaves.
+    init(_ length: Int, limit: Int64 = .max) { left = Swift.min(20_000_000 + Int64(length), limit) }
+}
+
+/// What the messages that were begun in parts hold in a port, all its connections together. The port's lock guards it.
+struct HeldByParts {
+    var memory = 0
+    var descriptors = 0
+
+    static var memoryLimit: Int { 256 << 20 }
+    static var descriptorLimit: Int { 256 }
+
+    /// So much that messages which do not go on have to make room.
+    var isMuch: Bool { memory > HeldByParts.memoryLimit / 2 || descriptors > HeldByParts.descriptorLimit / 2 }
+}
+
 /// A message that is arriving in parts. The zero value is none.
 struct PartialMessage {
+    /// Has data from the first part on; the memory is taken as parts come, never for what a header tells of.
     private var message: IncomingMessage?
     private var got = 0
+    /// What the message has of the port's `HeldByParts`.
+    private var room = 0
+    private var descriptors = 0
+    /// There was no descriptor or no room for something of it. Its parts are taken all the same, and it is answered with a
+    /// failure.
+    private var isLost = false
+    /// When its last datagram came.
+    private(set) var time: Int64 = 0
 
     init() {}
 
+    var isBegun: Bool { message != nil }
+
     /// A message that was begun before is one whose sender gave up.
-    mutating func begin(_ new: IncomingMessage) -> Incoming {
-        discard()
+    mutating func begin(_ new: IncomingMessage, isLost lost: Bool, _ held: inout HeldByParts) -> Incoming {
+        discard(&held)
         message = new
-        return .part
+        isLost = lost
+        if held.descriptors + new.descriptorCount > HeldByParts.descriptorLimit {
+            message!.discard()
+            isLost = true
+        }
+        descriptors = message!.descriptorCount
+        held.descriptors += descriptors
+        time = Clock.now()
+        return .part(0)
     }
 
-    mutating func discard() {
+    @inline(never)
+    mutating func discard(_ held: inout HeldByParts) {
         message?.discard()
-        message = nil
-        got = 0
+        forget(&held)
+    }
+
+    private mutating func forget(_ held: inout HeldByParts) {
+        held.memory -= room
+        held.descriptors -= descriptors
+        self = PartialMessage()
     }
 
     /// Takes a part out of the memory, which is closed; -1: its descriptor was lost, and the message with it. Its place stays
     /// taken then, and the sender takes the other way from then on.
-    mutating func append(_ header: WireHeader, _ memory: Int32) -> Incoming {
-        defer { if memory >= 0 { close(memory) } }
+    mutating func append(_ header: WireHeader, _ memory: Int32, _ held: inout HeldByParts) -> Incoming {
+        defer { if memory >= 0 { rl_sys_close(memory) } }
         let count = Int(header.length)
-        guard let total = message?.header.length, got + count <= Int(total) else {
-            discard()
+        guard let total = message.map({ Int($0.header.length) }), count <= total - got else {
+            defer { discard(&held) }
             return .refused(message == nil ? .order : .length)
         }
         if memory < 0 {
-            message!.data?.release()
-            message!.data = nil
+            isLost = true
+        } else if !isReadable(header, memory, count) {
+            discard(&held)
+            return .refused(.memory)
+        }
+        if !isLost && !takeRoom(count, of: total, &held) { isLost = true }
+        if isLost {
+            dropData(&held)
         } else if !read(header, memory, count) {
-            discard()
-            return .refused(.length)
+            discard(&held)
+            return .refused(.memory)
+        }
+        // Without room for the data the place is given back all the same.
+        if memory >= 0 && header.flags & WireHeader.inKeptMemory != 0 {
+            rl_write_word(memory, 0, WireHeader.offsetOfWord(Int(header.number)))
         }
         got += count
-        guard got == Int(total) else { return .part }
+        guard got == total else {
+            time = Clock.now()
+            return .part(count)
+        }
         let complete = message!
         message = nil
-        got = 0
+        forget(&held)
         return .message(complete)
     }
 
+    private mutating func dropData(_ held: inout HeldByParts) {
+        message!.data?.release()
+        message!.data = nil
+        held.memory -= room
+        room = 0
+    }
+
+    /// Reading anything but memory might wait; and a part in memory of its own is paid for by its sender.
+    private func isReadable(_ header: WireHeader, _ memory: Int32, _ count: Int) -> Bool {
+        header.flags & WireHeader.inKeptMemory != 0 ? rl_is_memory(memory) : rl_holds(memory, count, false)
+    }
+
+    private mutating func takeRoom(_ count: Int, of total: Int, _ held: inout HeldByParts) -> Bool {
+        let needed = got + count
+        guard needed > room else { return true }
+        guard held.memory - room + Swift.min(total, needed * 4) <= HeldByParts.memoryLimit else { return false }
+        let grown = message!.data.map { $0.grown(total, for: needed) } ?? DataPointer.growing(total, for: needed)
+        guard let grown else { return false }
+        message!.data = grown.data
+        held.memory += grown.room - room
+        room = grown.room
+        return true
+    }
+
     private func read(_ header: WireHeader, _ memory: Int32, _ count: Int) -> Bool {
-        // Reading anything else might wait.
-        guard rl_is_memory(memory) else { return false }
         let isKept = header.flags & WireHeader.inKeptMemory != 0
         let offset = isKept ? WireHeader.offset(ofPlace: Int(header.number)) : 0
         var done = 0
-        // Without room for the data the place is given back all the same.
-        while let data = message!.data, done < count {
-            let taken = pread(memory, data.bytes + got + done, count - done, off_t(offset + done))
+        while done < count {
+            let taken = rl_sys_pread(memory, message!.data!.bytes + got + done, count - done, off_t(offset + done))
             guard taken > 0 else { return false }
             done += taken
-        }
-        if isKept {
-            var free: UInt32 = 0
-            _ = pwrite(memory, &free, 4, off_t(WireHeader.offsetOfWord(Int(header.number))))
         }
         return true
     }

@@ -11,6 +11,8 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
         case refused(user: uid_t, process: pid_t)
         /// There is no descriptor, or no room in the kernel; the listener is paused.
         case paused
+        /// There are as many connections as the port takes; this one is closed.
+        case crowded
     }
 
     func acceptLocked() -> Acceptance {
@@ -28,11 +30,17 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
         var user: uid_t = 0
         var owner: pid_t = 0
         guard rl_peer(connection, &user, &owner), user == geteuid() else {
-            close(connection)
+            rl_sys_close(connection)
             return .refused(user: user, process: owner)
+        }
+        // What the process needs its other descriptors for goes on, however many peers there are.
+        guard pointee.local.connectionCount < rl_most_connections() else {
+            rl_sys_close(connection)
+            return .crowded
         }
         let place = freePlaceLocked()
         pointee.local.generation &+= 1
+        pointee.local.connectionCount += 1
         pointee.local.connections![place] = MessageConnection(
             descriptor: connection, generation: pointee.local.generation, process: owner)
         if registerLocked(place) { return .accepted }
@@ -85,20 +93,23 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
         return place
     }
 
+    @inline(never)
     func closeLocked(_ place: Int) {
         let connection = pointee.local.connections![place]
         guard connection.descriptor >= 0 else { return }
         // First out of the set: another process may have the file too, and then closing would leave it there.
         _ = rl_epoll_ctl(pointee.local.epoll, EPOLL_CTL_DEL, connection.descriptor, 0, 0)
-        close(connection.descriptor)
+        rl_sys_close(connection.descriptor)
+        pointee.local.connectionCount -= 1
         forgetRepliesLocked(place)
         dropTransfersLocked(of: place)
         pointee.local.connections![place] = MessageConnection()
     }
 
     /// Forgets what was under way in parts on a connection that is closed.
+    @inline(never)
     func dropTransfersLocked(of place: Int) {
-        pointee.local.connections![place].partial.discard()
+        pointee.local.connections![place].partial.discard(&pointee.held)
         guard let kept = pointee.local.connections![place].kept else { return }
         // In the child of `fork` whoever was sending is not there.
         let isInUse = kept.pointee.isBusy && pointee.state.load(ordering: .relaxed) & MessagePortState.lostInFork == 0
@@ -106,13 +117,46 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
         pointee.local.connections![place].kept = nil
     }
 
+    /// What begun messages hold is much: those whose senders have sent nothing for two seconds, though nothing waits to be taken,
+    /// go with their connections, so that they do not keep the room from others.
+    func closeStalledLocked() {
+        let now = Clock.now()
+        for place in 0..<pointee.local.connectionCapacity {
+            let isBegun = pointee.local.connections![place].partial.isBegun
+            guard isBegun, now - pointee.local.connections![place].partial.time > 2_000_000_000,
+                !rl_is_readable(pointee.local.connections![place].descriptor)
+            else { continue }
+            closeLocked(place)
+        }
+    }
+
     // MARK: Replies
+
+    /// Sends a reply. In sealed memory a connection has no more unread than the longest message: a peer that asks and does not
+    /// take what it gets would hold ever more of this process's memory.
+    @inline(never)
+    private func sendLocked(_ place: Int, _ message: inout OutgoingMessage) -> Int32 {
+        let descriptor = pointee.local.connections![place].descriptor
+        let length = message.sealedLength
+        guard length > 0 else { return message.send(to: descriptor) }
+        if rl_is_all_taken(descriptor) { pointee.local.connections![place].unread = 0 }
+        let unread = pointee.local.connections![place].unread
+        guard unread == 0 || unread + length <= WireHeader.lengthLimit else {
+            guard message.header.kind == .reply else { return ENOBUFS }
+            message.finish()
+            message = OutgoingMessage(message.header.failed, bytes: nil)
+            return message.send(to: descriptor)
+        }
+        let error = message.send(to: descriptor)
+        if error == 0 { pointee.local.connections![place].unread += length }
+        return error
+    }
 
     /// Sends a prepared reply, or keeps it until there is room. The data stay the caller's.
     func replyLocked(_ place: Int, _ message: OutgoingMessage, _ data: DataPointer?) {
         guard pointee.local.connections![place].replies == nil else { return keepLocked(place, message, data) }
         var message = message
-        let error = message.send(to: pointee.local.connections![place].descriptor)
+        let error = sendLocked(place, &message)
         if error == EAGAIN { return keepLocked(place, message, data) }
         message.finish()
         guard error != 0 else { return }
@@ -155,8 +199,9 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
         let length = data.pointee.length
         var done = 0
         var number = 0
+        var patience = PartsPatience(length)
         while done < length {
-            guard var part = kept.fill(number, bytes + done, length - done) else { break }
+            guard var part = kept.fill(number, bytes + done, length - done, &patience) else { break }
             lock()
             var error = ECONNRESET
             if isValid, let place = placeLocked(token: token) {
@@ -205,7 +250,7 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
     /// Sends replies that are kept, as far as there is room.
     func flushLocked(_ place: Int) {
         while let reply = pointee.local.connections![place].replies {
-            let error = reply.pointee.message.send(to: pointee.local.connections![place].descriptor)
+            let error = sendLocked(place, &reply.pointee.message)
             if error == EAGAIN { return }
             dropReplyLocked(place)
             if error != 0 { return closeLocked(place) }
@@ -213,6 +258,7 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
         watchLocked(place, EPOLLIN.rawValue)
     }
 
+    @inline(never)
     private func dropReplyLocked(_ place: Int) {
         guard let reply = pointee.local.connections![place].replies else { return }
         pointee.local.connections![place].replies = reply.pointee.next

@@ -43,7 +43,7 @@ extension UnsafeMutablePointer where Pointee == DispatchServing {
 
     /// The cancel handler: the last call for the source.
     fileprivate func end() {
-        close(pointee.descriptor)
+        rl_sys_close(pointee.descriptor)
         pointee.port.releaseMemory()
         CLinux.free(self)
     }
@@ -94,7 +94,7 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
         guard isOpen else { return (nil, "the port is invalid") }
         guard descriptor >= 0 else { return (nil, "no descriptor") }
         guard let source = functions.create!(functions.read_type, UInt(descriptor), 0, queue) else {
-            close(descriptor)
+            rl_sys_close(descriptor)
             return (nil, "libdispatch has no source for it")
         }
         functions.retain!(source)
@@ -132,7 +132,7 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
 
     /// In the child of `fork`, which has nothing of its parent's queues: the number is closed, the record is left alone.
     func loseDispatchQueue() {
-        if let serving = pointee.local.dispatch { close(serving.pointee.descriptor) }
+        if let serving = pointee.local.dispatch { rl_sys_close(serving.pointee.descriptor) }
         pointee.local.dispatch = nil
     }
 }

@@ -10,7 +10,7 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
         if pointee.isRemote { loseConnection() } else { loseName() }
         // No loop of the child is to wait for a number that is somebody else's soon.
         pointee.source?.invalidate()
-        if pointee.remote.connection >= 0 { close(pointee.remote.connection) }
+        if pointee.remote.connection >= 0 { rl_sys_close(pointee.remote.connection) }
         pointee.remote.connection = -1
         dropTransfersLocked()
         closeSetLocked()
@@ -36,11 +36,11 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
     private func loseName() {
         pointee.local.claim.forget()
         for place in 0..<pointee.local.connectionCapacity where pointee.local.connections![place].descriptor >= 0 {
-            close(pointee.local.connections![place].descriptor)
+            rl_sys_close(pointee.local.connections![place].descriptor)
             forgetRepliesLocked(place)
             dropTransfersLocked(of: place)
             pointee.local.connections![place] = MessageConnection()
         }
-        pointee.local.contextUsers = 0
+        pointee.local.connectionCount = 0
     }
 }

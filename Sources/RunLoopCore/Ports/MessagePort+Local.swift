@@ -5,16 +5,17 @@ import Synchronization
 struct LocalEnd {
     var callout: MessageFunction?
     var context = ClientContext()
-    /// The context was retained and is not released yet.
-    var ownsContext = false
-    /// Message callbacks between the decision to call them and the moment from which the context may be released (S-THR-8).
-    var contextUsers = 0
+    /// What needs the context: the port until its invalidation callback has returned (S-MSG-34), its maker until the info is
+    /// retained, each message callback until it has a hold of its own on the info, or is over (S-THR-8). The last use releases
+    /// it (S-MSG-41).
+    var contextUsers = 2
     var claim = MessagePortClaim()
     /// The epoll set with the listener and the connections.
     var epoll: Int32 = -1
     /// The connections of remotes; a place is free if its descriptor is negative.
     var connections: UnsafeMutablePointer<MessageConnection>?
     var connectionCapacity = 0
+    var connectionCount = 0
     /// Counts connections, so that a late reply is told from one for a later connection at the same place.
     var generation: UInt32 = 0
     /// What serves the port on a dispatch queue in place of a source; a reference.
@@ -37,6 +38,8 @@ struct MessageConnection {
     var partial = PartialMessage()
     /// Memory for long replies, made by the first.
     var kept: KeptMemoryPointer?
+    /// Bytes of sealed memory that were sent since the peer had last taken everything.
+    var unread = 0
 }
 
 struct WaitingReply {
@@ -78,11 +81,11 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
         }
         if problem == nil && claim.listener >= 0 && !register(claim.listener, in: epoll) {
             problem = "the kernel has no room"
-            claim.release(name!)
+            claim.release()
         }
         if problem != nil || isTaken {
             MessagePortTable.unlock()
-            if epoll >= 0 { close(epoll) }
+            if epoll >= 0 { rl_sys_close(epoll) }
             if let problem { logProblem("RLMessagePortCreateLocal", problem, name) }
             name?.free()
             return (nil, false)
@@ -100,10 +103,8 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
         adopted.adopt()
         port.lock()
         port.pointee.local.context = adopted
-        port.pointee.local.ownsContext = true
-        let isLate = !port.isValid
         port.unlock()
-        if isLate { port.releaseContext() }
+        port.endUseOfContext()
         return (port, true)
     }
 
@@ -160,7 +161,7 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
                 problem = ""
             }
             unlock()
-            if problem != nil { claim.release(name) }
+            if problem != nil { claim.release() }
         }
         guard let problem else {
             MessagePortTable.unlock()
@@ -178,13 +179,13 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
         if pointee.local.claim.listener >= 0 {
             _ = rl_epoll_ctl(pointee.local.epoll, EPOLL_CTL_DEL, pointee.local.claim.listener, 0, 0)
         }
-        if let name = pointee.name { pointee.local.claim.release(name) }
+        pointee.local.claim.release()
         for place in 0..<pointee.local.connectionCapacity { closeLocked(place) }
     }
 
     func closeSetLocked() {
         guard pointee.local.epoll >= 0 else { return }
-        close(pointee.local.epoll)
+        rl_sys_close(pointee.local.epoll)
         pointee.local.epoll = -1
     }
 
@@ -221,14 +222,33 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
 
     // MARK: Context
 
-    /// Gives the context back, once, as soon as no callback is about to use it.
-    func releaseContext() {
+    /// The valid port's context, with one user more.
+    @inline(never)
+    func beginUseOfContext() -> ClientContext? {
         lock()
-        let isDue = pointee.local.ownsContext && pointee.local.contextUsers == 0
+        defer { unlock() }
+        guard !pointee.isRemote, isValid else { return nil }
+        // Invalidation takes the lock before it ends the port's own use.
+        pointee.local.contextUsers += 1
+        return pointee.local.context
+    }
+
+    /// One user less. The last gives the context back.
+    @inline(never)
+    func endUseOfContext() {
+        lock()
+        pointee.local.contextUsers -= 1
+        let isLast = pointee.local.contextUsers == 0
         let context = pointee.local.context
-        if isDue { pointee.local.ownsContext = false }
-        if !isValid { pointee.local.context.info = nil }
         unlock()
-        if isDue { context.releaseInfo() }
+        if isLast { context.releaseInfo() }
+    }
+
+    /// In the child of `fork` the parent's other threads do not end their uses, and nobody invalidates the port. The object is
+    /// dying.
+    func releaseLostContext() {
+        guard pointee.local.contextUsers > 0, !pointee.isRemote else { return }
+        pointee.local.contextUsers = 1
+        endUseOfContext()
     }
 }

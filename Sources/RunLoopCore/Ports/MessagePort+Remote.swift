@@ -11,8 +11,9 @@ struct RemoteEnd {
     var kept: KeptMemoryPointer?
     /// Threads that use the connection without the lock; it is closed after the last.
     var users = 0
-    /// The monitor's set has the connection. Guarded by the table's lock as well.
+    /// The monitor watches the connection; it does so by looking at it. Guarded by the table's lock as well.
     var isWatched = false
+    var isPolled = false
     /// The id of the last request that wanted a reply.
     var lastID: UInt32 = 0
     /// Requests that wait for their replies, newest first.
@@ -59,7 +60,7 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
         }
         let connection = name.connect()
         guard connection >= 0, greet(connection, name) else {
-            if connection >= 0 { close(connection) }
+            if connection >= 0 { rl_sys_close(connection) }
             name.free()
             return nil
         }
@@ -67,7 +68,7 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
         if let existing = MessagePortTable.findLocked(name, isRemote: true), existing.tryRetain() {
             // Another thread was quicker.
             MessagePortTable.unlock()
-            close(connection)
+            rl_sys_close(connection)
             name.free()
             return existing
         }
@@ -142,14 +143,14 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
     func closeConnectionLocked() {
         let isInUse = pointee.remote.users > 0 || pointee.source.map { $0.isValid } ?? false
         guard !isInUse, pointee.remote.connection >= 0 else { return }
-        close(pointee.remote.connection)
+        rl_sys_close(pointee.remote.connection)
         pointee.remote.connection = -1
         dropTransfersLocked()
     }
 
     /// Forgets what was under way on a connection that is closed.
     func dropTransfersLocked() {
-        pointee.remote.partial.discard()
+        pointee.remote.partial.discard(&pointee.held)
         // Nobody sends: who does uses the connection.
         pointee.remote.kept?.free()
         pointee.remote.kept = nil
@@ -167,7 +168,9 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
     /// caller invalidates the port.
     func takeReplies(inRunOf frame: RunFramePointer?) -> Bool {
         // So many that a peer which sends without end cannot keep the thread here.
-        for _ in 0..<64 {
+        var left = 64
+        while left > 0 {
+            left -= 1
             lock()
             guard isValid, pointee.remote.connection >= 0 else {
                 unlock()
@@ -175,7 +178,8 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
             }
             let scratch = scratchLocked()
             let incoming = IncomingMessage.receive(
-                from: pointee.remote.connection, by: .requester, scratch: scratch, partial: &pointee.remote.partial)
+                from: pointee.remote.connection, by: .requester, scratch: scratch, partial: &pointee.remote.partial,
+                held: &pointee.held)
             var unwanted: DataPointer?
             if case .message(let message) = incoming { unwanted = handOverLocked(message, inRunOf: frame) }
             unlock()
@@ -186,7 +190,8 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
             case .refused(let error):
                 MessagePortPointer.logProblem("RLMessagePort: dropped a reply", error.words, pointee.name)
                 return false
-            case .part, .message: break
+            case .part(let count): left -= count / WireHeader.placeSize
+            case .message: break
             }
         }
         return true

@@ -6,6 +6,7 @@ import Synchronization
 struct MessageRequest {
     var msgid: Int32
     var bytes: UnsafeRawPointer?
+    /// The client's size_t: negative from the half of all memory on.
     var length: Int
     var descriptors: UnsafePointer<Int32>?
     var descriptorCount: Int
@@ -31,7 +32,7 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
     func send(_ request: MessageRequest) -> (code: Int32, data: DataPointer?) {
         guard pointee.isRemote, isValid else { return (MessagePortCode.isInvalid, nil) }
         let count = request.descriptorCount
-        guard request.length <= WireHeader.lengthLimit, count >= 0, count <= WireHeader.descriptorLimit,
+        guard UInt(bitPattern: request.length) <= UInt(WireHeader.lengthLimit), count >= 0, count <= WireHeader.descriptorLimit,
             count == 0 || request.descriptors != nil
         else { return (MessagePortCode.transportError, nil) }
         retain()
@@ -63,7 +64,7 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
         let header = WireHeader(
             kind: .request, flags: id != 0 ? WireHeader.wantsReply : 0, id: id, number: request.msgid,
             length: UInt64(request.bytes == nil ? 0 : request.length), descriptors: UInt32(request.descriptorCount))
-        if header.length >= UInt64(KeptMemoryPointer.worthwhile), let code = transmitInParts(request, header) { return code }
+        if KeptMemoryPointer.isWorthwhile(header.length), let code = transmitInParts(request, header) { return code }
         var message = OutgoingMessage(header, bytes: request.bytes, descriptors: request.descriptors)
         guard message.prepare() else { return MessagePortCode.transportError }
         defer { message.finish() }
@@ -119,9 +120,11 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
     ) -> Int32 {
         var done = 0
         var number = 0
+        var patience = PartsPatience(request.length, limit: deadline.nanosecondsLeft)
         while done < request.length {
             let left = request.length - done
-            guard var part = kept.fill(number, request.bytes! + done, left) ?? OutgoingMessage.rest(request.bytes! + done, left)
+            let bytes = request.bytes! + done
+            guard var part = kept.fill(number, bytes, left, &patience) ?? OutgoingMessage.rest(bytes, left)
             else { return ENOMEM }
             defer { part.finish() }
             var error = part.send(to: connection)
@@ -140,7 +143,7 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
     private func sendWhenThereIsRoom(_ message: inout OutgoingMessage, _ connection: Int32, _ deadline: SendDeadline) -> Int32 {
         while let milliseconds = deadline.left {
             var entry = pollfd(fd: connection, events: Int16(POLLOUT | POLLIN), revents: 0)
-            let count = poll(&entry, 1, milliseconds)
+            let count = rl_sys_poll(&entry, 1, milliseconds)
             if count > 0 && entry.revents & Int16(POLLIN) != 0 && !takeReplies(inRunOf: nil) { return EPIPE }
             if count > 0 {
                 let error = message.send(to: connection)
@@ -271,7 +274,7 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
     private func waitWithoutLoop(_ seconds: Double) {
         guard let connection = beginUse() else { return }
         var entry = pollfd(fd: connection, events: Int16(POLLIN), revents: 0)
-        let count = poll(&entry, 1, seconds > 0 ? Int32(Swift.min(seconds * 1000, 9)) + 1 : 0)
+        let count = rl_sys_poll(&entry, 1, seconds > 0 ? Int32(Swift.min(seconds * 1000, 9)) + 1 : 0)
         endUse()
         if count > 0 && !takeReplies(inRunOf: nil) { connectionEnded() }
     }
@@ -302,6 +305,12 @@ private struct SendDeadline {
         } else {
             end = Clock.now() + Int64(milliseconds) * 1_000_000
         }
+    }
+
+    /// What other waits of the same call may take, all together.
+    var nanosecondsLeft: Int64 {
+        if end == Clock.never { return .max }
+        return end == 0 ? 0 : Swift.max(0, end - Clock.now())
     }
 
     /// Milliseconds for poll(2), at least one, -1 for no end; nil if the time is over.

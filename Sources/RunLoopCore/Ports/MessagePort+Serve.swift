@@ -6,13 +6,14 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
     /// What one look at the set came to.
     private enum Step {
         case idle
-        /// A connection came, left or said hello: look on.
-        case progress
+        /// A connection came, left or said hello, or so many bytes of a message came: look on.
+        case progress(Int)
         case message(IncomingMessage, token: UInt64)
         /// A datagram was refused, and its connection closed.
         case malformed(WireError, process: pid_t)
         case stranger(user: uid_t, process: pid_t)
         case paused
+        case crowded
     }
 
     /// Serves one message, if there is one: the watch's handler, and that of the queue's source.
@@ -27,15 +28,18 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
     }
 
     /// Takes connections, greetings and ends as they come, until there is a message to serve. What is left stays ready and is for
-    /// the next pass, so that a crowd of connections cannot keep the loop here. The frame takes over the caller's reference.
+    /// the next pass, so that a crowd of connections, or of parts, cannot keep the loop here. The frame takes over the caller's
+    /// reference.
     private func nextMessage() -> MessageFramePointer? {
-        for _ in 0..<64 {
+        var left = 64
+        while left > 0 {
+            left -= 1
             lock()
             let step = stepLocked()
             unlock()
             switch step {
             case .idle: return nil
-            case .progress: break
+            case .progress(let bytes): left -= bytes / WireHeader.placeSize
             case .message(let message, let token):
                 if let frame = frame(for: message, token) { return frame }
             case .malformed(let error, let process):
@@ -46,6 +50,7 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
                 Log.once(.noDescriptor, "RLMessagePort", ": no descriptor for a connection; trying again")
                 resumeLater()
                 return nil
+            case .crowded: Log.once(.messagePortCrowded, "RLMessagePort", ": connections above half of the descriptors; closed")
             }
         }
         return nil
@@ -56,22 +61,25 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
         var token: UInt64 = 0
         // The set is of the valid port alone; see `closeSetLocked`.
         var noTime = timespec()
-        guard isValid, rl_epoll_wait(pointee.local.epoll, &noTime, &token, &events) > 0 else { return .idle }
+        guard isValid else { return .idle }
+        let count = rl_epoll_wait(pointee.local.epoll, &noTime, &token, &events)
+        guard count > 0 else { return count < 0 && rl_errno() == EINTR ? .progress(0) : .idle }
         if token == MessagePortPointer.listenerToken {
             switch acceptLocked() {
-            case .accepted, .nothing: return .progress
+            case .accepted, .nothing: return .progress(0)
+            case .crowded: return .crowded
             case .refused(let user, let process): return .stranger(user: user, process: process)
             case .paused: return .paused
             }
         }
-        guard let place = placeLocked(token: token) else { return .progress }
+        guard let place = placeLocked(token: token) else { return .progress(0) }
         if pointee.local.connections![place].replies != nil {
             if events & (EPOLLHUP.rawValue | EPOLLERR.rawValue) != 0 {
                 closeLocked(place)
             } else {
                 flushLocked(place)
             }
-            return .progress
+            return .progress(0)
         }
         return receiveLocked(place, token)
     }
@@ -80,13 +88,16 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
         let connection = pointee.local.connections![place]
         let receiver: WireReceiver = connection.isServing ? .serving : .awaitingHello
         let scratch = scratchLocked()
+        if pointee.held.isMuch { closeStalledLocked() }
         switch IncomingMessage.receive(
-            from: connection.descriptor, by: receiver, scratch: scratch, partial: &pointee.local.connections![place].partial)
+            from: connection.descriptor, by: receiver, scratch: scratch, partial: &pointee.local.connections![place].partial,
+            held: &pointee.held)
         {
-        case .nothing, .part: return .progress
+        case .nothing: return .progress(0)
+        case .part(let count): return .progress(count)
         case .ended:
             closeLocked(place)
-            return .progress
+            return .progress(0)
         case .refused(let error):
             closeLocked(place)
             return .malformed(error, process: connection.process)
@@ -96,7 +107,7 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
             message.discard()
             if isForUs {
                 pointee.local.connections![place].isServing = true
-                return .progress
+                return .progress(0)
             }
             closeLocked(place)
             return .malformed(.name, process: connection.process)
@@ -120,15 +131,11 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
             answer(message.header, token, nil, isFailure: true)
             return nil
         }
-        lock()
-        defer { unlock() }
-        guard isValid else {
+        guard let context = beginUseOfContext() else {
             message.discard()
             return nil
         }
-        pointee.local.contextUsers += 1
         let frame = makeArray(MessageFrame.self, count: 1)
-        let context = pointee.local.context
         frame.initialize(to: MessageFrame(
             port: self, message: message, token: token, callout: pointee.local.callout, context: context, info: context.info))
         return frame
@@ -143,7 +150,7 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
             kind: .reply, flags: 0, id: request.id,
             number: isFailure || isTooLong ? WireHeader.failed : WireHeader.succeeded, length: isTooLong ? 0 : UInt64(length),
             descriptors: 0)
-        if let data, header.length >= UInt64(KeptMemoryPointer.worthwhile), replyInParts(header, token, data) { return }
+        if let data, KeptMemoryPointer.isWorthwhile(header.length), replyInParts(header, token, data) { return }
         var outgoing = OutgoingMessage(header, bytes: data.map { UnsafeRawPointer($0.bytes) })
         // Before the lock is taken: it may be long.
         if !outgoing.prepare() { outgoing = OutgoingMessage(header.failed, bytes: nil) }
@@ -154,16 +161,6 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
             outgoing.finish()
         }
         unlock()
-    }
-
-    /// The callback has its own hold on the info, or is over: an invalidation that came meanwhile left the context to this.
-    func endUseOfContext() {
-        lock()
-        // In the child of `fork` the count began anew.
-        if pointee.local.contextUsers > 0 { pointee.local.contextUsers -= 1 }
-        let isDue = !isValid && pointee.state.load(ordering: .relaxed) & MessagePortState.lostInFork == 0
-        unlock()
-        if isDue { releaseContext() }
     }
 
     // MARK: No descriptor

@@ -9,7 +9,8 @@ import Synchronization
 /// replies find whoever waits (`MessagePort+Request.swift`).
 ///
 /// `lock` guards what the comments say; no client code and no other lock but the log's comes under it. The table of the process
-/// (`MessagePortTable`) knows the valid ports, without references. The memory outlives the object while a source has it as info.
+/// (`MessagePortTable`) knows all ports, without references, so that `fork` finds the lock of each that can still be called. The
+/// memory outlives the object while a source has it as info.
 struct MessagePort: ~Copyable {
     let header: ObjectHeader
     /// Bits of `MessagePortState`.
@@ -29,6 +30,8 @@ struct MessagePort: ~Copyable {
     var source: SourcePointer?
     /// Where a datagram is received; nil until the first. Guarded by `lock`.
     var scratch: UnsafeMutablePointer<UInt8>?
+    /// Guarded by `lock`.
+    var held = HeldByParts()
     var local: LocalEnd
     var remote: RemoteEnd
 }
@@ -55,7 +58,8 @@ extension MessagePort: Object {
             return port.release()
         }
         port.header.pointee.type.store(ObjectType.freed.rawValue, ordering: .relaxed)
-        port.releaseContext()
+        MessagePortTable.remove(port)
+        port.releaseLostContext()
         port.forgetSource()
         port.freeIdleWaiter()
         port.pointee.name?.free()
@@ -128,16 +132,18 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
         return old & MessagePortState.invalid == 0
     }
 
-    /// The rest, in the order of S-MSG-34.
+    /// The rest, in the order of S-MSG-34. The valid port's use of the context is this function's now.
     fileprivate func finishInvalidation() {
-        MessagePortTable.remove(self)
+        // The name is changed under the table's lock.
+        MessagePortTable.lock()
         lock()
         if pointee.isRemote { disconnectLocked() } else { closeNameLocked() }
         let info = pointee.local.context.info
         unlock()
+        MessagePortTable.unlock()
         MessagePortMonitor.forget(self)
         if let function = storedInvalidationCallBack { callOutInvalidation(function, handle, info) }
-        releaseContext()
+        if !pointee.isRemote { endUseOfContext() }
         lock()
         let source = pointee.source
         source?.retain()

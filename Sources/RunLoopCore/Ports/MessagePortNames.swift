@@ -50,10 +50,15 @@ struct MessagePortName {
     }
 }
 
-/// A name that this process owns: its lock and its listening socket.
+/// A name that this process owns: its lock and its listening socket, and where they are. What `XDG_RUNTIME_DIR` says may change
+/// while the name is owned.
 struct MessagePortClaim {
     var lock: Int32 = -1
     var listener: Int32 = -1
+    /// In memory from malloc; its last four bytes are one ending or the other.
+    private var path: UnsafeMutablePointer<CChar>?
+
+    init() {}
 
     enum Outcome {
         case claimed
@@ -66,58 +71,57 @@ struct MessagePortClaim {
     /// Takes the name. Descriptors are left open only if it is claimed.
     mutating func take(_ name: MessagePortName) -> Outcome {
         var problem: StaticString?
-        guard var lockPath = name.path(".lock", makesDirectory: true, &problem),
-            var socketPath = name.path(".port", makesDirectory: true, &problem)
-        else { return .failed(problem ?? "no directory") }
-        defer {
-            lockPath.free()
-            socketPath.free()
+        guard var text = name.path(".lock", makesDirectory: true, &problem) else { return .failed(problem ?? "no directory") }
+        path = text.terminated()
+        lock = highNumber(rl_lock_file(path!))
+        guard lock >= 0 else {
+            let outcome = rl_errno() == EWOULDBLOCK ? Outcome.taken : .failed("the lock file cannot be made")
+            forget()
+            return outcome
         }
-        lock = highNumber(rl_lock_file(lockPath.terminated()))
-        guard lock >= 0 else { return rl_errno() == EWOULDBLOCK ? .taken : .failed("the lock file cannot be made") }
-        let outcome = listen(name, at: socketPath.terminated())
+        let outcome = listen(name)
         if case .claimed = outcome { return outcome }
-        unlink(lockPath.terminated())
-        forget()
+        release()
         return outcome
     }
 
-    private mutating func listen(_ name: MessagePortName, at path: UnsafePointer<CChar>) -> Outcome {
-        let length = strlen(name.bytes)
-        guard ftruncate(lock, 0) == 0, pwrite(lock, name.bytes, length, 0) == length else {
-            return .failed("there is no room for the lock file")
-        }
+    /// The path with an ending, good until the next call.
+    @inline(never)
+    private func file(_ ending: StaticString) -> UnsafeMutablePointer<CChar> {
+        memcpy(path! + strlen(path!) - 4, ending.utf8Start, 4)
+        return path!
+    }
+
+    private mutating func listen(_ name: MessagePortName) -> Outcome {
+        guard rl_write_file(lock, name.bytes, strlen(name.bytes)) else { return .failed("there is no room for the lock file") }
         listener = highNumber(rl_message_socket())
         guard listener >= 0 else { return .failed("no descriptor") }
         // The lock is ours: a socket that is here belonged to an owner that died.
-        unlink(path)
-        guard rl_unix_bind(listener, path) == 0, CLinux.listen(listener, 4096) == 0 else {
-            unlink(path)
+        unlink(file("port"))
+        guard rl_unix_bind(listener, file("port")) == 0, CLinux.listen(listener, 4096) == 0 else {
             return .failed("the socket cannot be made")
         }
         return .claimed
     }
 
-    /// Gives the name back.
-    mutating func release(_ name: MessagePortName) {
-        guard lock >= 0 else { return }
-        var problem: StaticString?
-        if var path = name.path(".port", makesDirectory: false, &problem) {
-            unlink(path.terminated())
-            path.free()
-        }
-        // A waiting flopen(3bsd) notices that the file it locks is no longer the one of this path.
-        if var path = name.path(".lock", makesDirectory: false, &problem) {
-            unlink(path.terminated())
-            path.free()
+    /// Gives the name back. If the path names another lock file by now, the directory was emptied or replaced, and what is there
+    /// belongs to another owner.
+    @inline(never)
+    mutating func release() {
+        if lock >= 0 && rl_is_path_of(lock, file("lock")) {
+            unlink(file("port"))
+            // A waiting flopen(3bsd) notices that the file it locks is no longer the one of this path.
+            unlink(file("lock"))
         }
         forget()
     }
 
     /// Closes the numbers and leaves the name to whom else has them: in the child of `fork`, and after a failure.
+    @inline(never)
     mutating func forget() {
-        if listener >= 0 { close(listener) }
-        if lock >= 0 { close(lock) }
+        if listener >= 0 { rl_sys_close(listener) }
+        if lock >= 0 { rl_sys_close(lock) }
+        CLinux.free(path)
         self = MessagePortClaim()
     }
 }
@@ -137,7 +141,7 @@ extension MessagePortName {
         var owner: pid_t = 0
         guard rl_unix_connect(connection, socketPath.terminated()) == 0, rl_peer(connection, &user, &owner), user == geteuid()
         else {
-            close(connection)
+            rl_sys_close(connection)
             return -1
         }
         return connection
@@ -147,10 +151,10 @@ extension MessagePortName {
     private func isName(inFile path: UnsafePointer<CChar>) -> Bool {
         let file = rl_open_read(path)
         guard file >= 0 else { return false }
-        defer { close(file) }
+        defer { rl_sys_close(file) }
         let capacity = WireHeader.nameLimit + 1
         return withUnsafeTemporaryAllocation(of: CChar.self, capacity: capacity) { buffer in
-            let length = read(file, buffer.baseAddress!, capacity)
+            let length = rl_sys_read(file, buffer.baseAddress!, capacity)
             return length == strlen(bytes) && memcmp(buffer.baseAddress!, bytes, length) == 0
         }
     }

@@ -1,8 +1,9 @@
 import CLinux
 import Synchronization
 
-/// The valid message ports of the process. Its lock also guards the ports' names, and is held while a name is claimed, so that
-/// two threads cannot claim one at once; it comes before a port's lock.
+/// The message ports of the process, each from its creation to the end of its object: so the child of `fork` finds the lock of each
+/// port that it can still be asked for. The table's lock also guards the ports' names, and is held while a name is claimed or given
+/// back, so that two threads cannot claim one at once and a name that is free can be had; it comes before a port's lock.
 enum MessagePortTable {
     @inline(never)
     static func lock() { process.pointee.messagePortLock.lockWord() }
@@ -68,10 +69,7 @@ enum MessagePortTable {
     static func forkedChild() {
         process.pointee.messagePortLock.resetInChild()
         MessagePortMonitor.abandonInChild()
-        while let port = process.pointee.messagePorts {
-            process.pointee.messagePorts = port.pointee.next
-            port.pointee.next = nil
-            port.pointee.previous = nil
+        forEach { port in
             port.pointee.lock.resetInChild()
             port.loseInChild()
         }

@@ -27,29 +27,17 @@ struct OutgoingMessage {
         Int(header.length) <= WireHeader.inlineLimit || moveToMemory()
     }
 
+    @inline(never)
     mutating func moveToMemory() -> Bool {
-        let file = rl_memory_file()
-        guard file >= 0 else { return false }
-        var done = 0
-        let length = Int(header.length)
-        while done < length {
-            let count = write(file, bytes! + done, length - done)
-            if count < 0 && rl_errno() == EINTR { continue }
-            guard count > 0 else {
-                close(file)
-                return false
-            }
-            done += count
-        }
-        guard rl_memory_seal(file) == 0 else {
-            close(file)
-            return false
-        }
-        memory = file
+        memory = rl_sealed_memory(bytes!, Int(header.length))
+        guard memory >= 0 else { return false }
         header.flags |= WireHeader.inMemory
         bytes = nil
         return true
     }
+
+    /// The bytes of memory that the message keeps until it is taken.
+    var sealedLength: Int { memory >= 0 && header.flags & WireHeader.inKeptMemory == 0 ? Int(header.length) : 0 }
 
     /// Sends it if there is room: 0, or an errno; EAGAIN without room.
     mutating func send(to socket: Int32) -> Int32 {
@@ -75,8 +63,9 @@ struct OutgoingMessage {
         }
     }
 
+    @inline(never)
     mutating func finish() {
-        if memory >= 0 && header.flags & WireHeader.inKeptMemory == 0 { close(memory) }
+        if memory >= 0 && header.flags & WireHeader.inKeptMemory == 0 { rl_sys_close(memory) }
         memory = -1
     }
 }
@@ -88,8 +77,8 @@ enum Incoming {
     /// The other end is gone.
     case ended
     case refused(WireError)
-    /// A message was begun, or went on.
-    case part
+    /// A message was begun, or went on by so many bytes.
+    case part(Int)
     case message(IncomingMessage)
 }
 
@@ -102,18 +91,20 @@ struct IncomingMessage {
     var descriptorCount = 0
 
     /// Drops the data and closes the descriptors.
+    @inline(never)
     mutating func discard() {
         data?.release()
         data = nil
-        for index in 0..<descriptorCount where descriptors![index] >= 0 { close(descriptors![index]) }
+        for index in 0..<descriptorCount where descriptors![index] >= 0 { rl_sys_close(descriptors![index]) }
         descriptorCount = 0
         CLinux.free(descriptors)
         descriptors = nil
     }
 
-    /// Takes one datagram from a socket. `scratch` has room for the longest; `partial` is the connection's.
+    /// Takes one datagram from a socket. `scratch` has room for the longest; `partial` is the connection's, `held` the port's.
     static func receive(
-        from socket: Int32, by receiver: WireReceiver, scratch: UnsafeMutablePointer<UInt8>, partial: inout PartialMessage
+        from socket: Int32, by receiver: WireReceiver, scratch: UnsafeMutablePointer<UInt8>, partial: inout PartialMessage,
+        held: inout HeldByParts
     ) -> Incoming {
         withUnsafeTemporaryAllocation(of: Int32.self, capacity: Int(RL_MAX_DESCRIPTORS)) { room in
             let descriptors = room.baseAddress!
@@ -122,66 +113,58 @@ struct IncomingMessage {
             if datagram.length < 0 && rl_errno() == ECONNRESET {
                 datagram = rl_message_receive(socket, scratch, WireHeader.size + WireHeader.inlineLimit, descriptors)
             }
-            if datagram.length < 0 {
-                let isPassing = rl_errno() == EAGAIN || rl_errno() == EINTR || rl_errno() == ENOMEM
-                return isPassing ? .nothing : .ended
-            }
+            if datagram.length < 0 { return rl_errno() == EAGAIN || rl_errno() == ENOMEM ? .nothing : .ended }
             if datagram.length == 0 && datagram.descriptors == 0 { return .ended }
-            return decode(datagram, scratch, descriptors, by: receiver, &partial)
+            return decode(datagram, scratch, descriptors, by: receiver, &partial, &held)
         }
     }
 
     private static func decode(
         _ datagram: rl_datagram, _ bytes: UnsafeMutablePointer<UInt8>, _ descriptors: UnsafeMutablePointer<Int32>,
-        by receiver: WireReceiver, _ partial: inout PartialMessage
+        by receiver: WireReceiver, _ partial: inout PartialMessage, _ held: inout HeldByParts
     ) -> Incoming {
-        let count = Int(datagram.descriptors)
+        var count = Int(datagram.descriptors)
         var result = WireResult.refused(.tooLong)
         if !datagram.is_cut {
             result = WireHeader.decode(
                 bytes, count: Int(datagram.length), descriptors: datagram.lost_descriptors ? nil : count, by: receiver)
         }
+        let header: WireHeader
         switch result {
         case .refused(let error):
-            for index in 0..<count { close(descriptors[index]) }
+            close(descriptors, from: 0, count)
             return .refused(error)
-        case .accepted(let header):
-            if header.kind == .part {
-                if datagram.lost_descriptors { for index in 0..<count { close(descriptors[index]) } }
-                return partial.append(header, datagram.lost_descriptors ? -1 : descriptors[0])
-            }
-            var message = IncomingMessage(header: header)
-            let inParts = header.flags & WireHeader.inParts != 0
-            if datagram.lost_descriptors {
-                for index in 0..<count { close(descriptors[index]) }
-                return inParts ? partial.begin(message) : .message(message)
-            }
-            let inMemory = header.flags & WireHeader.inMemory != 0
-            if inMemory {
-                defer { close(descriptors[0]) }
-                guard holds(descriptors[0], header.length) else {
-                    for index in 1..<count { close(descriptors[index]) }
-                    return .refused(.length)
-                }
-                message.data = DataPointer.map(descriptors[0], Int(header.length))
-            } else if inParts {
-                message.data = DataPointer.makePages(Int(header.length))
-            } else {
-                message.data = DataPointer.make(bytes + WireHeader.size, Int(header.length))
-            }
-            let first = inMemory ? 1 : 0
-            if count > first {
-                message.descriptors = makeArray(Int32.self, count: count - first)
-                for index in first..<count { message.descriptors![index - first] = descriptors[index] }
-                message.descriptorCount = count - first
-            }
-            return inParts ? partial.begin(message) : .message(message)
+        case .accepted(let accepted): header = accepted
         }
+        let isLost = datagram.lost_descriptors
+        if isLost {
+            close(descriptors, from: 0, count)
+            count = 0
+        }
+        if header.kind == .part { return partial.append(header, isLost ? -1 : descriptors[0], &held) }
+        var message = IncomingMessage(header: header)
+        var first = 0
+        if header.flags & WireHeader.inMemory != 0 && !isLost {
+            first = 1
+            defer { rl_sys_close(descriptors[0]) }
+            guard rl_holds(descriptors[0], Int(header.length), true) else {
+                close(descriptors, from: 1, count)
+                return .refused(.memory)
+            }
+            message.data = DataPointer.map(descriptors[0], Int(header.length))
+        }
+        if count > first {
+            message.descriptors = makeArray(Int32.self, count: count - first)
+            for index in first..<count { message.descriptors![index - first] = descriptors[index] }
+            message.descriptorCount = count - first
+        }
+        if header.flags & WireHeader.inParts != 0 { return partial.begin(message, isLost: isLost, &held) }
+        if first == 0 && !isLost { message.data = DataPointer.make(bytes + WireHeader.size, Int(header.length)) }
+        return .message(message)
     }
 
-    /// Whether the memory has the length that the header tells and nobody can change either any more.
-    private static func holds(_ file: Int32, _ length: UInt64) -> Bool {
-        var status = stat()
-        return fstat(file, &status) == 0 && status.st_size == off_t(length) && rl_memory_is_sealed(file)
+    @inline(never)
+    private static func close(_ descriptors: UnsafeMutablePointer<Int32>, from first: Int, _ count: Int) {
+        for index in first..<Swift.max(first, count) { rl_sys_close(descriptors[index]) }
     }
 }

@@ -74,6 +74,7 @@ enum WireError {
     case status
     case order
     case name
+    case memory
 
     /// The reason for a log line.
     var words: StaticString {
@@ -91,6 +92,7 @@ enum WireError {
         case .status: "with an unknown status"
         case .order: "out of order"
         case .name: "for another name"
+        case .memory: "in memory that does not hold it"
         }
     }
 }

@@ -14,6 +14,13 @@ struct SocketAddress {
         }
     }
 
+    /// Whether an address can have this length. The client's is a size_t, and socklen_t would cut a longer one to one that can be.
+    static func isPossible(_ length: Int) -> Bool {
+        if length > 0 && length <= MemoryLayout<sockaddr_storage>.size { return true }
+        rl_set_errno(EINVAL)
+        return false
+    }
+
     /// The length of an address without what follows the path of a Unix one. Names in the abstract space have no such end.
     static func trimmed(_ address: UnsafeRawPointer, _ length: Int) -> Int {
         let start = MemoryLayout<sa_family_t>.size
@@ -35,7 +42,7 @@ enum SocketResult: Int {
 extension UnsafeMutablePointer where Pointee == Socket {
     /// `RLSocketSetAddress`: bind, and listen if that goes (S-SOCK-38).
     func setAddress(_ address: UnsafeRawPointer?, _ length: Int) -> SocketResult {
-        guard let address, length > 0, isStillOpen() else { return .error }
+        guard let address, SocketAddress.isPossible(length), isStillOpen() else { return .error }
         guard rl_bind(native, address, SocketAddress.trimmed(address, length)) == 0 else { return .error }
         _ = listen(native, 256)
         tellSource()
@@ -44,7 +51,7 @@ extension UnsafeMutablePointer where Pointee == Socket {
 
     /// `RLSocketConnectToAddress` (S-SOCK-41 to 44).
     func connect(_ address: UnsafeRawPointer?, _ length: Int, timeout: Double) -> SocketResult {
-        guard let address, length > 0, isStillOpen() else { return .error }
+        guard let address, SocketAddress.isPossible(length), isStillOpen() else { return .error }
         let descriptor = native
         let length = SocketAddress.trimmed(address, length)
         // NaN waits like a long time.
@@ -94,7 +101,7 @@ extension UnsafeMutablePointer where Pointee == Socket {
     func send(
         to address: UnsafeRawPointer?, _ addressLength: Int, _ bytes: UnsafeRawPointer?, _ length: Int, timeout: Double
     ) -> SocketResult {
-        guard isStillOpen() else { return .error }
+        guard address == nil || SocketAddress.isPossible(addressLength), isStillOpen() else { return .error }
         let descriptor = native
         let length = bytes == nil ? 0 : length
         let addressLength = address.map { SocketAddress.trimmed($0, addressLength) } ?? 0

@@ -56,9 +56,31 @@ extension UnsafeMutablePointer where Pointee == Data {
         return data
     }
 
-    /// The same; much room is pages of its own, large ones if the kernel has them.
-    static func makePages(_ length: Int) -> DataPointer? {
-        length < 2 << 20 ? makeRoom(length) : rl_map_room(length).map { make(mapping: $0, length) }
+    // MARK: Bytes that come one after the other
+
+    /// Data for `length` bytes of which the first `count` come now, with room for no more than four times these.
+    static func growing(_ length: Int, for count: Int) -> (data: DataPointer, room: Int)? {
+        let room = Swift.min(length, count * 4)
+        guard room >= largePage else { return makeRoom(room).map { ($0, room) } }
+        // Addresses for all, so that large pages need not move; memory for what comes.
+        guard let addresses = rl_map_addresses(length) else { return nil }
+        let data = make(mapping: addresses, length)
+        if let grown = data.grown(length, for: count) { return grown }
+        data.release()
+        return nil
+    }
+
+    /// The same data with room for the first `count` bytes. nil without it; the data are what they were then.
+    func grown(_ length: Int, for count: Int) -> (data: DataPointer, room: Int)? {
+        var room = Swift.min(length, count * 4)
+        if let mapping = pointee.mapping {
+            room = Swift.min(length, (room + largePage - 1) & -largePage)
+            return rl_open_addresses(mapping, room) ? (self, room) : nil
+        }
+        guard let memory = realloc(UnsafeMutableRawPointer(self), MemoryLayout<Data>.stride + room) else { return nil }
+        let data = memory.assumingMemoryBound(to: Data.self)
+        data.pointee.length = room
+        return (data, room)
     }
 
     /// The same data, which nobody has seen yet, with fewer bytes.
@@ -76,3 +98,5 @@ extension UnsafeMutablePointer where Pointee == Data {
 
     func hashOfBytes() -> UInt { digest(bytes.assumingMemoryBound(to: UInt8.self), count: pointee.length) }
 }
+
+private var largePage: Int { 2 << 20 }

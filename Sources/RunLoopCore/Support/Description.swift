@@ -166,13 +166,11 @@ enum Description {
         MessagePortTable.lock()
         if let name = port.pointee.name { text.appendPrintable(name.bytes) } else { text.append("(none)") }
         MessagePortTable.unlock()
-        let isValid = port.isValid
         text.append(", valid = ")
-        text.append(isValid)
-        port.lock()
-        let context = port.pointee.local.context
-        port.unlock()
-        describeInfo(isValid ? context.info : nil, isValid ? context.copyDescription : nil, &text)
+        text.append(port.isValid)
+        let context = port.beginUseOfContext()
+        describeInfo(context?.info, context?.copyDescription, &text)
+        if context != nil { port.endUseOfContext() }
     }
 
     private static func describe(_ socket: SocketPointer, _ text: inout TextBuffer) {

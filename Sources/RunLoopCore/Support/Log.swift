@@ -15,6 +15,8 @@ enum LoggedOnce: UInt32 {
     case foreignRunOfPseudoMode = 6
     case foreignRunOnOtherThread = 7
     case invalidationCallBackOfDeadPort = 12
+    case messagePortCrowded = 20
+    case noMessagePortMonitor = 21
 }
 
 /// Lines for the person who runs the program (S-ARG-9). They go to the client's handler or to standard error.

@@ -1,0 +1,387 @@
+/*
+ * Peers of the same user that mean harm: what they make a port pay is bounded by what they pay
+ * themselves, or by a number (Docs/wire-format.md).
+ */
+#define _GNU_SOURCE
+#include "messageport_raw.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define MIB ((size_t)1 << 20)
+
+/* What this process has of memory that is nobody else's, in MiB. */
+static long own_memory(void) {
+    char line[160];
+    long kib = 0;
+    FILE *status = fopen("/proc/self/status", "r");
+    while (fgets(line, sizeof line, status)) sscanf(line, "RssAnon: %ld", &kib);
+    fclose(status);
+    return kib / 1024;
+}
+
+/* Memory of a length that nobody has paid for. */
+static int hollow_memory(size_t length) {
+    int memory = memfd_create("hollow", MFD_ALLOW_SEALING | MFD_CLOEXEC);
+    ck_assert_int_eq(ftruncate(memory, (off_t)length), 0);
+    fcntl(memory, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW);
+    return memory;
+}
+static long paid(int memory) {
+    struct stat status;
+    fstat(memory, &status);
+    return (long)(status.st_blocks / 2 / 1024);
+}
+
+/* Until the port has taken all that was sent to it; a pass takes so much and no more, and tells of messages alone. */
+static void serve_all(void) {
+    for (int idle = 0; idle < 32;) idle = RLRunInMode("m", 0, true) == kRLRunHandledSource ? 0 : idle + 1;
+}
+
+static RLDataRef sum_bytes(RLMessagePortRef port, int32_t msgid, RLDataRef data, void *info) {
+    (void)port, (void)msgid;
+    unsigned sum = 0;
+    for (size_t at = 0; at < RLDataGetLength(data); at += 4096) sum += ((const unsigned char *)RLDataGetBytePtr(data))[at];
+    ++*(int *)info;
+    return RLDataCreate(&sum, sizeof sum);
+}
+
+static int summed;
+static RLMessagePortRef add_summing_port(const char *name) {
+    RLMessagePortContext context = {.info = &summed};
+    RLMessagePortRef port = RLMessagePortCreateLocal(name, sum_bytes, &context, NULL);
+    RLSourceRef source = RLMessagePortCreateRunLoopSource(port, 0);
+    RLAddSource(RLGetCurrent(), source, "m");
+    RLRelease(source);
+    return port;
+}
+
+RL_TEST(hollow_memory_costs_nothing, "S-MSG-42 S-MSG-18",
+        "A message in sealed memory for which its sender has no pages is refused, and no page is made for it; so is a part") {
+    use_own_directory();
+    RLMessagePortRef port = add_summing_port("hollow");
+    log_capture();
+    int memory = hollow_memory(512 * MIB);
+    int fd = greet_raw("hollow");
+    Header header = header_of(2, 1, 512 * MIB);
+    header.flags = 3;
+    send_memory(fd, header, memory);
+    serve_all();
+    ck_assert_int_eq(summed, 0);
+    ck_assert_int_eq(paid(memory), 0);
+    ck_assert(is_closed(fd));
+    close(fd);
+    fd = greet_raw("hollow");
+    begin_parts(fd, 1024 * MIB);
+    send_memory(fd, part_of(1, 0, 512 * MIB), memory);
+    long before = own_memory();
+    serve_all();
+    ck_assert_int_eq(paid(memory), 0);
+    ck_assert_int_lt(own_memory(), before + 16);
+    ck_assert(is_closed(fd));
+    ck_assert_int_eq(log_count(), 2);
+    close(fd);
+    close(memory);
+    RLRelease(port);
+    remove_own_directory();
+}
+
+static bool send_part_if_room(int fd, int memory) {
+    Header header = part_of(8, 0, place_size);
+    char control[CMSG_SPACE(sizeof(int))] = {0};
+    struct iovec part = {&header, sizeof header};
+    struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control};
+    struct cmsghdr *item = CMSG_FIRSTHDR(&message);
+    item->cmsg_level = SOL_SOCKET;
+    item->cmsg_type = SCM_RIGHTS;
+    item->cmsg_len = CMSG_LEN(sizeof(int));
+    memcpy(CMSG_DATA(item), &memory, sizeof memory);
+    return sendmsg(fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT) > 0;
+}
+
+RL_TEST(begun_messages_hold_so_much_and_no_more, "S-MSG-42",
+        "However many peers begin messages in parts and however often they send the same place, a port takes 256 MiB for them; "
+        "those who stop give it up to the one who goes on") {
+    enum { PEERS = 8 };
+    use_own_directory();
+    RLMessagePortRef port = add_summing_port("begun");
+    int memory = kept_memory(4096 + 8 * 512 * 1024, 0, "x"), fds[PEERS];
+    serve_all();
+    log_capture();
+    long before = own_memory();
+    for (int i = 0; i < PEERS; i++) {
+        fds[i] = greet_raw("begun");
+        begin_parts(fds[i], 0x60000000);
+        for (int part = 0; part < 128; part++) {
+            while (!send_part_if_room(fds[i], memory)) serve_all();
+        }
+        serve_all();
+        ck_assert_int_lt(own_memory(), before + 256 + 32);
+    }
+    /* What the header of a begun message says costs nothing. */
+    int more[40];
+    long now = own_memory();
+    for (int i = 0; i < 40; i++) {
+        more[i] = greet_raw("begun");
+        begin_parts(more[i], 0x60000000);
+    }
+    serve_all();
+    ck_assert_int_lt(own_memory(), now + 16);
+    for (int i = 0; i < 40; i++) close(more[i]);
+    /* A peer that behaves is served as soon as the others have been still for a while. */
+    RLMessagePortRef remote = RLMessagePortCreateRemote("begun");
+    char *bytes = calloc(1, 32 * MIB);
+    bytes[0] = 9;
+    int32_t code;
+    do {
+        code = RLMessagePortSendRequest(remote, 1, bytes, 32 * MIB, 60, 60, "m", NULL);
+    } while (code == kRLMessagePortTransportError);
+    ck_assert_int_eq(code, kRLMessagePortSuccess);
+    for (int i = 0; i < PEERS; i++) close(fds[i]);
+    serve_all();
+    ck_assert_int_lt(own_memory(), before + 64);
+    free(bytes);
+    close(memory);
+    RLRelease(remote);
+    RLRelease(port);
+    remove_own_directory();
+}
+
+static void begin_with_descriptors(int fd, int descriptor, int count) {
+    Header header = header_of(2, 5, 1000);
+    header.flags = 2 | 4;
+    header.descriptors = (uint32_t)count;
+    char control[CMSG_SPACE(128 * sizeof(int))] = {0};
+    struct iovec part = {&header, sizeof header};
+    struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1, .msg_control = control,
+                             .msg_controllen = CMSG_SPACE((size_t)count * sizeof(int))};
+    struct cmsghdr *item = CMSG_FIRSTHDR(&message);
+    item->cmsg_level = SOL_SOCKET;
+    item->cmsg_type = SCM_RIGHTS;
+    item->cmsg_len = CMSG_LEN((size_t)count * sizeof(int));
+    for (int i = 0; i < count; i++) memcpy(CMSG_DATA(item) + (size_t)i * sizeof(int), &descriptor, sizeof descriptor);
+    ck_assert_int_gt(sendmsg(fd, &message, MSG_NOSIGNAL), 0);
+}
+
+RL_TEST(begun_messages_hold_so_many_descriptors, "S-MSG-42",
+        "Messages that were begun with descriptors hold 256 of them in a port; one that finds no room fails, and its peer "
+        "goes on") {
+    enum { PEERS = 9 };
+    static const uint32_t bytes = 0;
+    use_own_directory();
+    RLMessagePortRef port = add_summing_port("held");
+    serve_all();
+    log_capture();
+    int before = count_descriptors(), fds[PEERS];
+    int memory = kept_memory(4096 + 8 * 512 * 1024, 0, "x");
+    for (int i = 0; i < PEERS; i++) {
+        fds[i] = greet_raw("held");
+        begin_with_descriptors(fds[i], memory, 101);
+    }
+    serve_all();
+    ck_assert_int_le(count_descriptors(), before + 1 + 2 * PEERS + 256);
+    /* The last one is answered with a failure when it is whole. */
+    send_memory(fds[PEERS - 1], part_of(8, 0, 1000), memory);
+    serve_all();
+    Header reply;
+    int none;
+    ck_assert_int_eq(receive_raw(fds[PEERS - 1], &reply, &none), sizeof reply);
+    ck_assert_int_eq(reply.kind, 3);
+    ck_assert_int_eq(reply.number, 1);
+    send_raw(fds[PEERS - 1], header_of(2, 6, 0), "");
+    serve_all();
+    ck_assert_int_eq(receive_raw(fds[PEERS - 1], &reply, &none), sizeof reply + sizeof bytes);
+    ck_assert_int_eq(reply.number, 0);
+    for (int i = 0; i < PEERS; i++) close(fds[i]);
+    close(memory);
+    serve_all();
+    ck_assert_int_eq(count_descriptors(), before);
+    RLRelease(port);
+    remove_own_directory();
+}
+
+RL_TEST(connections_leave_descriptors_over, "S-MSG-42 S-ARG-10",
+        "A crowd of connections gets half of the descriptors that the process may have; who was there before is served") {
+    static Service service = {.reply = "yes"};
+    use_own_directory();
+    RLMessagePortRef port = add_service(&service, "crowd", "m");
+    RLMessagePortRef remote = RLMessagePortCreateRemote("crowd");
+    ck_assert_str_eq(ask_text(remote, 1, "x", "m"), "yes");
+    int before = count_descriptors(), ready[2];
+    make_pipe(ready);
+    pid_t crowd = fork();
+    if (crowd == 0) {
+        for (int i = 0; i < 250; i++) connect_raw("crowd");
+        write_byte(ready[1]);
+        for (;;) pause();
+    }
+    read_byte(ready[0]);
+    close(ready[0]), close(ready[1]);
+    struct rlimit old, limit;
+    getrlimit(RLIMIT_NOFILE, &old);
+    limit = old;
+    limit.rlim_cur = 300;
+    setrlimit(RLIMIT_NOFILE, &limit);
+    log_capture();
+    serve_all();
+    ck_assert_int_eq(count_descriptors(), before + 149);
+    ck_assert_int_eq(log_count(), 1);
+    ck_assert_str_eq(ask_text(remote, 1, "x", "m"), "yes");
+    kill(crowd, SIGKILL);
+    ck_assert_int_eq(waitpid(crowd, NULL, 0), crowd);
+    serve_all();
+    ck_assert_int_eq(count_descriptors(), before);
+    setrlimit(RLIMIT_NOFILE, &old);
+    RLRelease(remote);
+    RLRelease(port);
+    remove_own_directory();
+}
+
+/* Slow peers: how many parts came by places is counted, for the clock of a busy machine proves nothing. */
+
+typedef struct SlowPeer {
+    int fd;
+    double pause;
+    int parts, rests;
+    uint64_t length, got;
+} SlowPeer;
+/* Takes one message in parts and gives each place back after a pause. */
+static void take_slowly(void *argument) {
+    SlowPeer *self = argument;
+    do {
+        Header header;
+        int memory;
+        if (receive_raw(self->fd, &header, &memory) <= 0) return;
+        if (header.kind != 4) {
+            self->length = header.length;
+            continue;
+        }
+        self->got += header.length;
+        if (header.flags == 8) {
+            self->parts++;
+            take_time(self->pause);
+            give_back_raw(memory, header.number);
+        } else {
+            self->rests++;
+        }
+        close(memory);
+    } while (self->got < self->length);
+}
+
+static RLDataRef reply_long(RLMessagePortRef port, int32_t msgid, RLDataRef data, void *info) {
+    (void)port, (void)data, (void)info;
+    size_t length = (size_t)msgid * MIB;
+    char *bytes = calloc(1, length);
+    RLDataRef reply = RLDataCreate(bytes, length);
+    free(bytes);
+    return reply;
+}
+
+RL_TEST(a_slow_taker_holds_no_server, "S-MSG-42",
+        "A peer that gives places back slowly gets the rest of a long reply at once, in memory of its own") {
+    use_own_directory();
+    RLMessagePortRef port = RLMessagePortCreateLocal("slow", reply_long, NULL, NULL);
+    RLSourceRef source = RLMessagePortCreateRunLoopSource(port, 0);
+    RLAddSource(RLGetCurrent(), source, "m");
+    SlowPeer peer = {.fd = greet_raw("slow"), .pause = 0.012};
+    Header request = header_of(2, 1, 0);
+    request.number = 64;
+    send_raw(peer.fd, request, "");
+    Thread *thread = thread_start(take_slowly, &peer);
+    expect_run("m", 60, true, HandledSource);
+    thread_join(thread);
+    ck_assert_uint_eq(peer.got, 64 * MIB);
+    ck_assert_int_eq(peer.rests, 1);
+    ck_assert_int_lt(peer.parts, 40);
+    /* What is longer lies in memory that the receiver need not copy. */
+    request.number = 65;
+    send_raw(peer.fd, request, "");
+    expect_run("m", 60, true, HandledSource);
+    Header reply;
+    int memory;
+    ck_assert_int_eq(receive_raw(peer.fd, &reply, &memory), sizeof reply);
+    ck_assert_int_eq(reply.flags, 1);
+    ck_assert_uint_eq(reply.length, 65 * MIB);
+    close(memory);
+    close(peer.fd);
+    RLRelease(source);
+    RLRelease(port);
+    remove_own_directory();
+}
+
+static void accept_and_take(void *argument) {
+    SlowPeer *self = argument;
+    int listener = self->fd;
+    self->fd = accept(listener, NULL, NULL);
+    Header hello;
+    int none;
+    receive_raw(self->fd, &hello, &none);
+    take_slowly(self);
+}
+
+RL_TEST(the_send_timeout_is_for_all_waits, "S-MSG-23 S-MSG-42",
+        "With no send timeout a long request waits for no place, however soon the peer would give it back") {
+    static const double timeouts[] = {0, 0.02};
+    for (int i = 0; i < 2; i++) {
+        use_own_directory();
+        SlowPeer peer = {.fd = listen_raw("peer"), .pause = 0.004};
+        int listener = peer.fd;
+        Thread *thread = thread_start(accept_and_take, &peer);
+        RLMessagePortRef remote = RLMessagePortCreateRemote("peer");
+        ck_assert_ptr_nonnull(remote);
+        char *bytes = calloc(1, 32 * MIB);
+        ck_assert_int_eq(RLMessagePortSendRequest(remote, 1, bytes, 32 * MIB, timeouts[i], 0, NULL, NULL), kRLMessagePortSuccess);
+        free(bytes);
+        thread_join(thread);
+        ck_assert_uint_eq(peer.got, 32 * MIB);
+        ck_assert_int_eq(peer.rests, 1);
+        ck_assert_int_lt(peer.parts, i == 0 ? 30 : 50);
+        RLRelease(remote);
+        close(peer.fd);
+        unlisten_raw(listener, "peer");
+        remove_own_directory();
+    }
+}
+
+static void reply_hollow(void *argument) {
+    SlowPeer *self = argument;
+    int listener = self->fd, none, memory = hollow_memory(512 * MIB);
+    self->fd = accept(listener, NULL, NULL);
+    Header header;
+    receive_raw(self->fd, &header, &none);
+    receive_raw(self->fd, &header, &none);
+    Header reply = header_of(3, header.id, 512 * MIB);
+    reply.flags = 1;
+    send_memory(self->fd, reply, memory);
+    self->parts = (int)paid(memory);
+    close(memory);
+}
+
+RL_TEST(a_hostile_server_is_left, "S-MSG-42 S-MSG-29 S-MSG-18",
+        "A reply in memory that does not hold it ends the connection, and the request with an error") {
+    use_own_directory();
+    SlowPeer peer = {.fd = listen_raw("peer")};
+    int listener = peer.fd;
+    log_capture();
+    Thread *thread = thread_start(reply_hollow, &peer);
+    RLMessagePortRef remote = RLMessagePortCreateRemote("peer");
+    long before = own_memory();
+    ck_assert_int_eq(RLMessagePortSendRequest(remote, 1, "x", 1, 60, 60, "m", NULL), kRLMessagePortBecameInvalidError);
+    ck_assert_int_lt(own_memory(), before + 16);
+    thread_join(thread);
+    ck_assert_int_eq(log_count(), 1);
+    RLRelease(remote);
+    close(peer.fd);
+    unlisten_raw(listener, "peer");
+    remove_own_directory();
+}
