@@ -1,12 +1,14 @@
 # Every target installs what is missing first (scripts/install-deps). Variables: PREFIX for install,
-# FILE for demo, JOBS for the number of compilers at once, BENCH_FLAGS for Bench/run.
+# FILE for demo, JOBS for the number of compilers at once, BENCH_FLAGS for Bench/run,
+# EXPLORE_SECONDS for explore.
 PREFIX ?= /usr/local
 FILE ?= Docs/semantics.md
 JOBS ?= 2
 BENCH_FLAGS ?=
+EXPLORE_SECONDS ?= 20
 export JOBS
 
-.PHONY: all demo check sanitize bench docs fuzz install clean
+.PHONY: all demo check explore sanitize bench docs fuzz install clean
 
 all:
 	scripts/install-deps build
@@ -20,6 +22,14 @@ demo:
 check:
 	scripts/install-deps
 	scripts/check
+
+# Interleavings of the core, EXPLORE_SECONDS for each scenario, and every planted fault.
+explore:
+	scripts/install-deps
+	cmake -S . -B build-explore -G Ninja -DRUNLOOP_EXPLORE=ON
+	ninja -C build-explore -j $(JOBS)
+	build-explore/Tests/Explore/explore --seconds $(EXPLORE_SECONDS)
+	ctest --test-dir build-explore -L plant --output-on-failure
 
 sanitize:
 	scripts/install-deps
@@ -56,4 +66,4 @@ install:
 
 clean:
 	rm -rf build build-full build-thread build-address build-install build-clients \
-		build-docs build-swift-size .build .build-thread .build-address
+		build-docs build-explore build-swift-size .build .build-thread .build-address

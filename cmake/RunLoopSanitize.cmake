@@ -18,7 +18,9 @@ add_compile_options(${rl_sanitize_flags} -g -O1 -fno-omit-frame-pointer)
 add_link_options(${rl_sanitize_flags} -fuse-ld=lld)
 # Directory options do not reach targets that exist already.
 target_compile_options(runloop_c PRIVATE ${rl_sanitize_flags} -g)
-target_link_options(runloop PRIVATE ${rl_sanitize_flags} -fuse-ld=lld)
+if(TARGET runloop)
+    target_link_options(runloop PRIVATE ${rl_sanitize_flags} -fuse-ld=lld)
+endif()
 
 if(RUNLOOP_SANITIZE STREQUAL "thread")
     # The version script keeps these definitions inside the library, where they come before the runtime's.

@@ -23,10 +23,13 @@ get_filename_component(rl_bin ${RUNLOOP_SWIFT_RESOURCES}/../../bin ABSOLUTE)
 find_program(RUNLOOP_CLANG clang HINTS ${rl_bin} NO_DEFAULT_PATH)
 find_program(RUNLOOP_CLANGXX clang++ HINTS ${rl_bin} NO_DEFAULT_PATH)
 
-# rl_swift_object(<variable> SOURCES <files> DEPENDS <files>) sets the variable to the object's path.
+# rl_swift_object(<variable> [NAME <name>] SOURCES <files> DEPENDS <files>) sets the variable to the object's path.
 function(rl_swift_object variable)
-    cmake_parse_arguments(arg "" "" "SOURCES;DEPENDS" ${ARGN})
-    set(object ${CMAKE_CURRENT_BINARY_DIR}/RunLoopCore.o)
+    cmake_parse_arguments(arg "" "NAME" "SOURCES;DEPENDS" ${ARGN})
+    if(NOT arg_NAME)
+        set(arg_NAME RunLoopCore)
+    endif()
+    set(object ${CMAKE_CURRENT_BINARY_DIR}/${arg_NAME}.o)
     set(flags -parse-as-library -wmo -swift-version 6 -module-name RunLoopCore
         -I ${PROJECT_SOURCE_DIR}/include -I ${PROJECT_SOURCE_DIR}/Sources/CLinux/include)
     if(RUNLOOP_CORE STREQUAL "embedded")
@@ -43,6 +46,9 @@ function(rl_swift_object variable)
     endif()
     if(RUNLOOP_SANITIZE)
         list(APPEND flags -sanitize=${RUNLOOP_SANITIZE})
+    endif()
+    if(RUNLOOP_EXPLORE)
+        list(APPEND flags -I ${PROJECT_SOURCE_DIR}/Tests/Explore/hooks -Xcc -DRL_EXPLORE=1)
     endif()
     add_custom_command(OUTPUT ${object}
         COMMAND ${RUNLOOP_SWIFTC} ${flags} ${RUNLOOP_SWIFT_FLAGS} -c ${arg_SOURCES} -o ${object}

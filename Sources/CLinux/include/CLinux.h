@@ -108,9 +108,9 @@ static inline __attribute__((always_inline)) void rl_compiler_barrier(void) { __
 /* A number that grows with time, alike on all processors; only its order counts. The processor's counter where there is one
  * that a program may read, because signals are too frequent for a clock. */
 static inline uint64_t rl_order_of_time(void) {
-#if defined(__x86_64__) || defined(__i386__)
+#if !RL_EXPLORE && (defined(__x86_64__) || defined(__i386__))
     return __builtin_ia32_rdtsc();
-#elif defined(__aarch64__)
+#elif !RL_EXPLORE && defined(__aarch64__)
     uint64_t count;
     __asm__ volatile("mrs %0, cntvct_el0" : "=r"(count));
     return count;
@@ -123,8 +123,15 @@ static inline uint64_t rl_order_of_time(void) {
 
 static inline void rl_prefetch(const void *address) { __builtin_prefetch(address); }
 
+#if RL_EXPLORE
+/* The explorer's (Tests/Explore): it lets another thread go on. */
+void rlx_pause(void);
+#endif
+
 static inline void rl_pause(void) {
-#if defined(__x86_64__) || defined(__i386__)
+#if RL_EXPLORE
+    rlx_pause();
+#elif defined(__x86_64__) || defined(__i386__)
     __builtin_ia32_pause();
 #elif defined(__aarch64__)
     __asm__ volatile("yield");

@@ -1,0 +1,228 @@
+/* Calls of the kernel and of libc, put in place of the real ones by the linker (--wrap). A call that would sleep is a state of
+ * the scheduler; the clock stands still but for a nanosecond per reading, and jumps to the next deadline when all sleep. */
+#define _GNU_SOURCE
+#include "explore.h"
+
+#include <errno.h>
+#include <linux/futex.h>
+#include <linux/membarrier.h>
+#include <poll.h>
+#include <stdarg.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { KERNEL = 16 }; /* the location that stands for the kernel's own state */
+
+long __real_syscall(long number, ...);
+int __real_epoll_wait(int, struct epoll_event *, int, int);
+int __real_epoll_ctl(int, int, int, struct epoll_event *);
+int __real_poll(struct pollfd *, nfds_t, int);
+int __real_close(int);
+ssize_t __real_write(int, const void *, size_t);
+ssize_t __real_read(int, void *, size_t);
+int __real_eventfd(unsigned, int);
+int __real_clock_gettime(clockid_t, struct timespec *);
+pid_t __real_fork(void);
+
+static bool is_explored(void) { return self && run.scheduled; }
+
+int64_t real_nanoseconds(void) {
+    struct timespec time;
+    __real_clock_gettime(CLOCK_MONOTONIC, &time);
+    return (int64_t)time.tv_sec * 1000000000 + time.tv_nsec;
+}
+
+static int64_t nanoseconds(const struct timespec *time) { return (int64_t)time->tv_sec * 1000000000 + time->tv_nsec; }
+
+bool sleeper_is_ready(struct thread *thread) {
+    if (thread->state == THREAD_POLL) return __real_poll(thread->polled, thread->polled_count, 0) != 0;
+    struct pollfd request = {thread->descriptor, POLLIN, 0};
+    return __real_poll(&request, 1, 0) != 0;
+}
+
+/* ---- futex, membarrier */
+
+static int wait_in_futex(uintptr_t address, uint32_t value, const struct timespec *until) {
+    point(ACCESS_FUTEX_WAIT, address + 1, false, "futex wait", 0);
+    fence_clocks();
+    note_step(ACCESS_FUTEX_WAIT, 0, address, 0, value, 0, "futex wait", 0);
+    if (__atomic_load_n((const uint32_t *)address, __ATOMIC_SEQ_CST) != value) return EAGAIN;
+    if (until && nanoseconds(until) <= run.now) return ETIMEDOUT;
+    self->address = address;
+    sleep_in(THREAD_FUTEX, until ? nanoseconds(until) : INT64_MAX);
+    fence_clocks();
+    if (self->interrupted) return EINTR;
+    return self->timed_out ? ETIMEDOUT : 0;
+}
+
+static void everybody_knows(void) {
+    for (int turn = 0; turn < 2; turn++) {
+        struct thread *me = self;
+        for (int i = 0; i < MAX_THREADS; i++) {
+            self = &threads[i];
+            fence_clocks();
+        }
+        self = me;
+    }
+}
+
+long __wrap_syscall(long number, long a, long b, long c, long d, long e, long f) {
+    if (is_explored() && number == SYS_futex) {
+        int operation = (int)b & FUTEX_CMD_MASK;
+        if (operation == FUTEX_WAIT_BITSET) {
+            int error = wait_in_futex((uintptr_t)a, (uint32_t)c, (const struct timespec *)d);
+            if (error) errno = error;
+            return error ? -1 : 0;
+        }
+        if (operation == FUTEX_WAKE) {
+            point(ACCESS_FUTEX_WAKE, (uintptr_t)a + 1, true, "futex wake", 0);
+            fence_clocks();
+            int woken = futex_wake((uintptr_t)a, (int)c);
+            note_step(ACCESS_FUTEX_WAKE, 0, (uintptr_t)a, 0, (uint64_t)woken, 0, "futex wake", 0);
+            return woken;
+        }
+        fail("an unknown futex operation: %d", operation);
+    }
+    if (is_explored() && number == SYS_membarrier && a == MEMBARRIER_CMD_PRIVATE_EXPEDITED) {
+        point(ACCESS_BARRIER, KERNEL, true, "membarrier", 0);
+        everybody_knows();
+        note_step(ACCESS_BARRIER, 0, 0, 0, 0, 0, "membarrier", 0);
+        return 0;
+    }
+    return __real_syscall(number, a, b, c, d, e, f);
+}
+
+/* ---- clocks */
+
+int __wrap_clock_gettime(clockid_t clock, struct timespec *time) {
+    if (!is_explored()) return __real_clock_gettime(clock, time);
+    bool coarse = clock == CLOCK_MONOTONIC_COARSE || clock == CLOCK_REALTIME_COARSE;
+    if (!coarse) run.now++;
+    int64_t now = run.now;
+    if (clock == CLOCK_REALTIME || clock == CLOCK_REALTIME_COARSE) now += 1700000000000000000;
+    *time = (struct timespec){now / 1000000000, now % 1000000000};
+    return 0;
+}
+
+int __wrap_nanosleep(const struct timespec *time, struct timespec *rest) {
+    (void)rest;
+    if (!is_explored()) return (int)__real_syscall(SYS_nanosleep, time, rest);
+    point(ACCESS_PAUSE, KERNEL, true, "nanosleep", 0);
+    static uint32_t nobody;
+    self->address = (uintptr_t)&nobody;
+    sleep_in(THREAD_FUTEX, run.now + nanoseconds(time));
+    return 0;
+}
+
+int __wrap_sched_yield(void) {
+    rlx_pause();
+    return 0;
+}
+
+/* ---- descriptors */
+
+static void before_call(bool writes, const char *name) {
+    point(writes ? ACCESS_KERNEL_WRITE : ACCESS_KERNEL_READ, KERNEL, writes, name, 0);
+    fence_clocks();
+    note_step(writes ? ACCESS_KERNEL_WRITE : ACCESS_KERNEL_READ, 0, 0, 0, 0, 0, name, 0);
+}
+
+static int wait_in_epoll(int epoll, struct epoll_event *events, int capacity, int64_t timeout) {
+    before_call(false, "epoll_wait");
+    int64_t deadline = timeout < 0 ? INT64_MAX : run.now + timeout;
+    for (;;) {
+        int count = __real_epoll_wait(epoll, events, capacity, 0);
+        if (count != 0 || timeout == 0) return count;
+        self->descriptor = epoll;
+        sleep_in(THREAD_EPOLL, deadline);
+        fence_clocks();
+        if (self->interrupted) {
+            errno = EINTR;
+            return -1;
+        }
+        if (self->timed_out) return 0;
+    }
+}
+
+int __wrap_epoll_wait(int epoll, struct epoll_event *events, int capacity, int milliseconds) {
+    if (!is_explored()) return __real_epoll_wait(epoll, events, capacity, milliseconds);
+    return wait_in_epoll(epoll, events, capacity, milliseconds < 0 ? -1 : (int64_t)milliseconds * 1000000);
+}
+
+int __wrap_epoll_pwait2(int epoll, struct epoll_event *events, int capacity, const struct timespec *timeout, const void *mask) {
+    (void)mask;
+    if (!is_explored()) fail("epoll_pwait2 outside of a scenario");
+    return wait_in_epoll(epoll, events, capacity, timeout ? nanoseconds(timeout) : -1);
+}
+
+int __wrap_poll(struct pollfd *list, nfds_t count, int milliseconds) {
+    if (!is_explored()) return __real_poll(list, count, milliseconds);
+    before_call(false, "poll");
+    int64_t deadline = milliseconds < 0 ? INT64_MAX : run.now + (int64_t)milliseconds * 1000000;
+    for (;;) {
+        int ready = __real_poll(list, count, 0);
+        if (ready != 0 || milliseconds == 0) return ready;
+        self->polled = list;
+        self->polled_count = count;
+        sleep_in(THREAD_POLL, deadline);
+        fence_clocks();
+        if (self->interrupted) {
+            errno = EINTR;
+            return -1;
+        }
+        if (self->timed_out) return 0;
+    }
+}
+
+int __wrap_epoll_ctl(int epoll, int operation, int descriptor, struct epoll_event *event) {
+    if (is_explored()) before_call(true, "epoll_ctl");
+    return __real_epoll_ctl(epoll, operation, descriptor, event);
+}
+
+int __wrap_close(int descriptor) {
+    if (is_explored()) before_call(true, "close");
+    return __real_close(descriptor);
+}
+
+ssize_t __wrap_write(int descriptor, const void *bytes, size_t length) {
+    if (is_explored()) before_call(true, "write");
+    return __real_write(descriptor, bytes, length);
+}
+
+ssize_t __wrap_read(int descriptor, void *bytes, size_t length) {
+    if (is_explored()) before_call(true, "read");
+    return __real_read(descriptor, bytes, length);
+}
+
+int __wrap_eventfd(unsigned value, int flags) {
+    if (is_explored()) before_call(true, "eventfd");
+    return __real_eventfd(value, flags);
+}
+
+/* ---- fork */
+
+pid_t __wrap_fork(void) {
+    if (!is_explored()) return __real_fork();
+    before_call(true, "fork");
+    pid_t child = __real_fork();
+    return child;
+}
+
+/* The first that runs in the child: this thread is alone from now on. */
+static void be_the_child(void) {
+    if (!self || !run.scheduled) return;
+    run.child = true;
+    run.handlers_left = 0;
+    run.steps = 0;
+    for (int i = 0; i < MAX_THREADS; i++)
+        if (&threads[i] != self) threads[i].state = THREAD_NONE;
+}
+
+void kernel_begin(void) {}
+
+/* Before the library's own handlers are registered, by its constructor: handlers of the child run in this order. */
+__attribute__((constructor(101))) static void register_child(void) { pthread_atfork(NULL, NULL, be_the_child); }

@@ -1,0 +1,162 @@
+/* explore [options] [name ...]: runs the scenarios whose names begin with one of those given, each in a process of its own.
+ *
+ *   --seconds N    time for each scenario (1)           --bound N     most preemptions tried (3)
+ *   --seed N       where the random schedules begin     --no-random   the systematic part only
+ *   --strong       loads see the newest value           --plant NAME  with a fault of plants/ (explore-planted)
+ *   --schedule S   runs one schedule, as a failure prints it
+ *   --whole        prints every step of a failure       --list        prints names, rules and texts
+ *   --expect-failure   succeeds if a scenario fails */
+#define _GNU_SOURCE
+#include "program.h"
+#include "report.h"
+
+#include <inttypes.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/personality.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+pid_t __real_fork(void);
+
+struct shared *shared;
+static struct limits limits = {.seconds = 1, .bound = 3, .random = true, .seed = 1};
+static struct schedule given;
+static bool whole, expects_failure;
+static const char *planted;
+static uint64_t all_executions;
+
+/* Leaks are counted by the scenarios; memory is not to come back within an execution. */
+const char *__asan_default_options(void);
+const char *__asan_default_options(void) {
+    return "detect_leaks=0:detect_stack_use_after_return=0:quarantine_size_mb=8:exitcode=99:handle_abort=1";
+}
+
+bool rlx_planted(const char *name) { return planted && strcmp(planted, name) == 0; }
+
+static void work(const struct scenario *scenario) {
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET((unsigned)sched_getcpu(), &one);
+    sched_setaffinity(0, sizeof one, &one);
+    search(scenario, &limits);
+}
+
+static void print_failure(const struct scenario *scenario, int status) {
+    const char *names[MAX_THREADS] = {"main", "t1", "t2", "t3", "t4", "t5", "t6", "t7"};
+    memset(&actors, 0, sizeof actors);
+    parse(scenario);
+    for (int i = 0; i < actor_count; i++) names[i + 1] = actors[i].name;
+    printf("FAILED %s: ", scenario->name);
+    if (shared->failed)
+        printf("%s\n", shared->message);
+    else if (WIFSIGNALED(status))
+        printf("signal %d\n", WTERMSIG(status));
+    else
+        printf("exit %d\n", WEXITSTATUS(status));
+    printf("    items: %s\n    threads: %s\n", scenario->items, scenario->threads);
+    print_trace(names, whole, stdout);
+    printf("    after %" PRIu64 " executions; again: explore --schedule ", shared->executions);
+    print_schedule(&shared->schedule, stdout);
+    printf(" %s\n", scenario->name);
+}
+
+/* Whether all went well. */
+static bool explore(const struct scenario *scenario) {
+    memset(shared, 0, offsetof(struct shared, trace));
+    fflush(stdout);
+    int64_t start = real_nanoseconds();
+    pid_t worker = __real_fork();
+    if (worker < 0) abort();
+    if (worker == 0) {
+        work(scenario);
+        _exit(0);
+    }
+    int status;
+    if (waitpid(worker, &status, 0) != worker) abort();
+    double seconds = (double)(real_nanoseconds() - start) / 1e9;
+    all_executions += shared->executions;
+    bool is_known = scenario->rules[0] == '!' && !planted && !replayed;
+    if (status != 0 && is_known && !whole) {
+        printf("known to fail: %s: %s\n", scenario->name, shared->failed ? shared->message : "crash");
+        return true;
+    }
+    if (status != 0) {
+        print_failure(scenario, status);
+        return false;
+    }
+    if (is_known) printf("the mark of a known failure may go: ");
+    printf("ok %s: %" PRIu64 " schedules, %.1f s, bound %d%s", scenario->name, shared->executions, seconds, shared->bound_reached,
+           shared->exhausted ? " all" : "");
+    if (shared->divergences) printf(", %" PRIu64 " diverged", shared->divergences);
+    if (shared->dropped) printf(", %" PRIu64 " dropped", shared->dropped);
+    putchar('\n');
+    if (replayed && whole) {
+        const char *names[MAX_THREADS] = {"main", "t1", "t2", "t3", "t4", "t5", "t6", "t7"};
+        print_trace(names, true, stdout);
+    }
+    return true;
+}
+
+int main(int count, char **arguments) {
+    /* Addresses are to be the same in each run: order and place of some things depend on them. */
+    if (!(personality(0xffffffff) & ADDR_NO_RANDOMIZE)) {
+        personality(ADDR_NO_RANDOMIZE);
+        execv("/proc/self/exe", arguments);
+    }
+    bool lists = false;
+    int first = count;
+    for (int i = 1; i < count; i++) {
+        const char *option = arguments[i], *value = i + 1 < count ? arguments[i + 1] : "";
+        if (strncmp(option, "--", 2) != 0) {
+            first = i;
+            break;
+        }
+        if (strcmp(option, "--seconds") == 0) limits.seconds = atof(value), i++;
+        else if (strcmp(option, "--bound") == 0) limits.bound = atoi(value), i++;
+        else if (strcmp(option, "--seed") == 0) limits.seed = strtoull(value, NULL, 0), i++;
+        else if (strcmp(option, "--plant") == 0) planted = value, i++;
+        else if (strcmp(option, "--no-random") == 0) limits.random = false;
+        else if (strcmp(option, "--strong") == 0) weak_memory = false;
+        else if (strcmp(option, "--whole") == 0) whole = true;
+        else if (strcmp(option, "--list") == 0) lists = true;
+        else if (strcmp(option, "--expect-failure") == 0) expects_failure = true;
+        else if (strcmp(option, "--schedule") == 0) {
+            if (!read_schedule(value, &given)) return fprintf(stderr, "not a schedule: %s\n", value), 2;
+            replayed = &given;
+            i++;
+        } else return fprintf(stderr, "unknown option %s\n", option), 2;
+    }
+    shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (shared == MAP_FAILED) abort();
+
+    int passed = 0, failed = 0;
+    int64_t start = real_nanoseconds();
+    for (const struct scenario *const *group = all_scenarios; *group; group++) {
+        for (const struct scenario *scenario = *group; scenario->name; scenario++) {
+            bool wanted = first == count;
+            for (int i = first; i < count; i++)
+                if (strncmp(scenario->name, arguments[i], strlen(arguments[i])) == 0) wanted = true;
+            if (!wanted) continue;
+            if (lists) {
+                printf("%s\t%s\t%s\t%s\n", scenario->name, scenario->rules, scenario->items, scenario->threads);
+                continue;
+            }
+            if (explore(scenario)) {
+                passed++;
+            } else {
+                failed++;
+                if (expects_failure) break;
+            }
+        }
+        if (failed && expects_failure) break;
+    }
+    if (lists) return 0;
+    double seconds = (double)(real_nanoseconds() - start) / 1e9;
+    printf("%d scenarios passed, %d failed; %" PRIu64 " schedules in %.1f s\n", passed, failed, all_executions, seconds);
+    if (expects_failure) return failed == 0;
+    return failed != 0 || passed == 0;
+}

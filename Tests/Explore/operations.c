@@ -1,0 +1,563 @@
+/* What the calls of a scenario's text do, and what has to hold of each item at the end. */
+#define _GNU_SOURCE
+#include "program.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+pid_t __real_fork(void);
+
+/* ---- callbacks */
+
+static const void *retain_info(const void *info) {
+    struct item *item = (struct item *)(uintptr_t)info;
+    item->retains++;
+    return info;
+}
+
+static void release_info(const void *info) {
+    struct item *item = (struct item *)(uintptr_t)info;
+    if (!item) fail("NULL is released in place of an info");
+    if (++item->releases > item->retains) fail("the info of %s is released too often", item->name);
+}
+
+static void check_alive(struct item *item) {
+    if (!item) fail("a callback with NULL in place of its info");
+    if (item->releases >= item->retains) fail("a callback of %s after the release of its info", item->name);
+}
+
+/* A callback counts, makes its calls, and ends the run of a thread that waited for it. */
+static void call_back(struct item *item) {
+    item->perform_begun = ++sequence;
+    item->performed++;
+    if (run.concurrent) note_step(ACCESS_NOTE, 0, 0, 0, (uint64_t)item->performed, 0, "callback", 0);
+    if (item->performed == 1) perform_block(item->block);
+    /* What a callback is given lives as long as the callback. */
+    if (item->kind != KIND_POST && item->kind != KIND_THREAD && item->releases >= item->retains)
+        fail("the info of %s is released while its callback runs", item->name);
+    struct actor *actor = acting();
+    if (actor && actor->awaited == item && item->performed >= actor->awaited_count) RLStop(RLGetCurrent());
+}
+
+static void perform_source(void *info) {
+    check_alive(info);
+    call_back(info);
+}
+
+static void schedule_source(void *info, RLRunLoopRef loop, RLMode mode) {
+    (void)loop;
+    (void)mode;
+    check_alive(info);
+    ((struct item *)info)->scheduled++;
+}
+
+static void cancel_source(void *info, RLRunLoopRef loop, RLMode mode) {
+    (void)loop;
+    (void)mode;
+    check_alive(info);
+    ((struct item *)info)->cancelled++;
+}
+
+static void perform_port(void *info) {
+    struct item *item = info;
+    check_alive(item);
+    char bytes[16];
+    if (read(item->descriptors[0], bytes, sizeof bytes) < 0) return;
+    call_back(item);
+}
+
+static RLPort port_of(void *info) { return ((struct item *)info)->descriptors[0]; }
+
+static void fire(RLTimerRef timer, void *info) {
+    (void)timer;
+    check_alive(info);
+    call_back(info);
+}
+
+static void observe(RLObserverRef observer, RLActivity activity, void *info) {
+    (void)observer;
+    (void)activity;
+    check_alive(info);
+    call_back(info);
+}
+
+static void perform_post(void *info) {
+    struct item *item = info;
+    if (item->freed >= item->posted) fail("%s is called after its release", item->name);
+    call_back(item);
+}
+
+static void release_post(void *info) {
+    struct item *item = info;
+    if (++item->freed > item->posted) fail("%s is released too often", item->name);
+}
+
+static void receive(RLMachPortRef port, const RLMachMessage *message, void *info) {
+    (void)port;
+    (void)message;
+    check_alive(info);
+    call_back(info);
+}
+
+static void port_is_invalid(RLMachPortRef port, void *info) {
+    (void)port;
+    struct item *item = info;
+    check_alive(item);
+    item->invalidations++;
+}
+
+static void report_user(RLSourceRef source, const RLKernelEvent *event, void *info) {
+    (void)source;
+    (void)event;
+    check_alive(info);
+    call_back(info);
+}
+
+static void be_ready(RLFileDescriptorRef file, RLOptionFlags types, void *info) {
+    (void)file;
+    (void)types;
+    struct item *item = info;
+    check_alive(item);
+    char bytes[16];
+    if (read(item->descriptors[0], bytes, sizeof bytes) < 0) return;
+    call_back(item);
+}
+
+static void thread_body(RLThreadRef thread, void *info) {
+    (void)thread;
+    call_back(info);
+}
+
+/* ---- items */
+
+static void make_pipe(struct item *item) {
+    if (pipe2(item->descriptors, 04000 /* O_NONBLOCK */) != 0) fail("no pipe");
+}
+
+void make_item(struct item *item) {
+    item->retains = item->releases = item->performed = item->scheduled = item->cancelled = item->invalidations = 0;
+    item->posted = item->dropped = item->freed = 0;
+    item->signal_begun = item->perform_begun = 0;
+    item->forgiven = false;
+    item->object = NULL;
+    item->source = NULL;
+    item->descriptors[0] = item->descriptors[1] = -1;
+    switch (item->kind) {
+    case KIND_SOURCE: {
+        RLSourceContext context = {.info = item, .retain = retain_info, .release = release_info, .schedule = schedule_source,
+                                   .cancel = cancel_source, .perform = perform_source};
+        item->object = item->source = RLSourceCreate((RLIndex)item->number, &context);
+        break;
+    }
+    case KIND_INBOX: {
+        RLMachPortContext context = {0, item, retain_info, release_info, NULL};
+        RLMachPortRef port = RLMachPortCreate(receive, &context, NULL);
+        item->object = port;
+        RLMachPortSetInvalidationCallBack(port, port_is_invalid);
+        item->source = RLMachPortCreateRunLoopSource(port, 0);
+        break;
+    }
+    case KIND_PORT: {
+        make_pipe(item);
+        RLSourceContext1 context = {.version = 1, .info = item, .retain = retain_info, .release = release_info,
+                                    .getPort = port_of, .perform = perform_port};
+        item->object = item->source = RLSourceCreate(0, (RLSourceContext *)&context);
+        break;
+    }
+    case KIND_TIMER: {
+        RLTimerContext context = {0, item, retain_info, release_info, NULL};
+        item->object = RLTimerCreate(RLAbsoluteTimeGetCurrent() + item->number, item->repeats ? 1 : 0, 0, 0, fire, &context);
+        break;
+    }
+    case KIND_OBSERVER: {
+        RLObserverContext context = {0, item, retain_info, release_info, NULL};
+        item->object = RLObserverCreate(item->number ? (RLOptionFlags)item->number : (RLOptionFlags)kRLBeforeSources,
+                                        item->repeats, 0, observe, &context);
+        break;
+    }
+    case KIND_DESCRIPTOR: {
+        make_pipe(item);
+        RLFileDescriptorContext context = {0, item, (void *(*)(void *))retain_info, (void (*)(void *))release_info, NULL};
+        RLFileDescriptorRef file = RLFileDescriptorCreate(item->descriptors[0], false, be_ready, &context);
+        RLFileDescriptorEnableCallBacks(file, kRLFileDescriptorReadCallBack);
+        item->object = file;
+        item->source = RLFileDescriptorCreateRunLoopSource(file, 0);
+        break;
+    }
+    case KIND_USER: {
+        RLKernelEventContext context = {0, item, retain_info, release_info, NULL};
+        RLKernelEvent event = {.filter = kRLKernelFilterUser};
+        item->object = item->source = RLKernelEventSourceCreate(&event, report_user, &context);
+        break;
+    }
+    case KIND_THREAD:
+        item->posted = 1;
+        item->object = RLThreadCreate(thread_body, item, release_post);
+        break;
+    case KIND_POST: return;
+    default: fail("%s is of no kind", item->name);
+    }
+    if (!item->object) fail("%s cannot be made", item->name);
+}
+
+static bool has_source_beside(struct item *item) { return item->source && item->source != item->object; }
+
+static bool is_in_loop(struct item *item) {
+    for (int i = 0; i < actor_count; i++) {
+        if (!actors[i].loop || actors[i].has_ended) continue;
+        if (item->kind == KIND_TIMER && RLContainsTimer(actors[i].loop, (RLTimerRef)item->object, kRLDefaultMode)) return true;
+        if (item->source && RLContainsSource(actors[i].loop, item->source, kRLDefaultMode)) return true;
+    }
+    return false;
+}
+
+void check_item(struct item *item) {
+    if (!item->object) {
+        if (item->kind == KIND_POST && item->posted != item->performed && !item->forgiven)
+            fail("%s was posted %d times and performed %d times", item->name, item->posted, item->performed);
+        return;
+    }
+    if (item->source && RLSourceIsValid(item->source) && is_in_loop(item) && item->signal_begun > item->perform_begun)
+        fail("a signal of %s is lost: it is in a loop, which ran and did not perform it", item->name);
+    if (item->kind == KIND_TIMER && !item->repeats && RLTimerIsValid((RLTimerRef)item->object) && is_in_loop(item) &&
+        item->number < 500)
+        fail("%s is in a loop, which ran past its time and did not fire it", item->name);
+}
+
+void drop_item(struct item *item) {
+    if (has_source_beside(item)) {
+        RLSourceInvalidate(item->source);
+        RLRelease(item->source);
+    }
+    if (!item->object) return;
+    switch (item->kind) {
+    case KIND_SOURCE:
+    case KIND_PORT:
+    case KIND_USER: RLSourceInvalidate((RLSourceRef)item->object); break;
+    case KIND_TIMER: RLTimerInvalidate((RLTimerRef)item->object); break;
+    case KIND_OBSERVER: RLObserverInvalidate((RLObserverRef)item->object); break;
+    case KIND_INBOX: RLMachPortInvalidate((RLMachPortRef)item->object); break;
+    case KIND_DESCRIPTOR: RLFileDescriptorInvalidate((RLFileDescriptorRef)item->object); break;
+    default: break;
+    }
+    RLRelease(item->object);
+    for (int i = 0; i < 2; i++)
+        if (item->descriptors[i] >= 0) close(item->descriptors[i]);
+}
+
+void check_item_at_end(struct item *item) {
+    if (item->retains != item->releases)
+        fail("the info of %s was retained %d times and released %d times", item->name, item->retains, item->releases);
+    if (item->scheduled != item->cancelled)
+        fail("%s was scheduled %d times and cancelled %d times", item->name, item->scheduled, item->cancelled);
+    if (item->posted != item->freed) fail("%s was posted %d times and released %d times", item->name, item->posted, item->freed);
+}
+
+/* ---- operations */
+
+static RLMode mode_of(struct call *call) { return call->mode ? call->mode : kRLDefaultMode; }
+
+static RLRunLoopRef loop_of(struct call *call) {
+    struct actor *actor = call->actor ? call->actor : acting();
+    /* Other threads may use it as long as somebody has a reference. */
+    if (!actor->loop && actor == acting()) actor->loop = (RLRunLoopRef)(uintptr_t)RLRetain(RLGetCurrent());
+    return actor->loop;
+}
+
+static const void *object_of(struct call *call) { return call->item[0]->object; }
+
+static void do_loop(struct call *call) { loop_of(call); }
+
+static void do_keep(struct call *call) {
+    RLSourceContext context = {0};
+    RLSourceRef source = RLSourceCreate(0, &context);
+    RLAddSource(loop_of(call), source, mode_of(call));
+    RLRelease(source);
+}
+
+static void do_add(struct call *call) {
+    struct item *item = call->item[0];
+    if (item->kind == KIND_TIMER)
+        RLAddTimer(loop_of(call), (RLTimerRef)item->object, mode_of(call));
+    else if (item->kind == KIND_OBSERVER)
+        RLAddObserver(loop_of(call), (RLObserverRef)item->object, mode_of(call));
+    else
+        RLAddSource(loop_of(call), item->source, mode_of(call));
+}
+
+static void do_remove(struct call *call) {
+    struct item *item = call->item[0];
+    if (item->kind == KIND_TIMER)
+        RLRemoveTimer(loop_of(call), (RLTimerRef)item->object, mode_of(call));
+    else if (item->kind == KIND_OBSERVER)
+        RLRemoveObserver(loop_of(call), (RLObserverRef)item->object, mode_of(call));
+    else
+        RLRemoveSource(loop_of(call), item->source, mode_of(call));
+}
+
+static void do_contains(struct call *call) {
+    struct item *item = call->item[0];
+    if (item->kind == KIND_TIMER)
+        (void)RLContainsTimer(loop_of(call), (RLTimerRef)item->object, mode_of(call));
+    else if (item->kind == KIND_OBSERVER)
+        (void)RLContainsObserver(loop_of(call), (RLObserverRef)item->object, mode_of(call));
+    else
+        (void)RLContainsSource(loop_of(call), item->source, mode_of(call));
+}
+
+/* What makes a source's callback run: a signal, a message, bytes, a trigger. */
+static void do_signal(struct call *call) {
+    struct item *item = call->item[0];
+    item->signal_begun = ++sequence;
+    switch (item->kind) {
+    case KIND_INBOX:
+        if (RLMachPortSend((RLMachPortRef)item->object, 1, "x", 1, NULL, call->has_number ? call->number : 0) != 0)
+            item->signal_begun = 0;
+        break;
+    case KIND_PORT:
+    case KIND_DESCRIPTOR:
+        if (write(item->descriptors[1], "x", 1) != 1) fail("write");
+        break;
+    case KIND_USER: RLKernelEventSourceTrigger(item->source, kRLNoteTrigger, 0); break;
+    default: RLSourceSignal(item->source);
+    }
+}
+
+static void do_invalidate(struct call *call) {
+    struct item *item = call->item[0];
+    switch (item->kind) {
+    case KIND_TIMER: RLTimerInvalidate((RLTimerRef)item->object); break;
+    case KIND_OBSERVER: RLObserverInvalidate((RLObserverRef)item->object); break;
+    case KIND_INBOX: RLMachPortInvalidate((RLMachPortRef)item->object); break;
+    case KIND_DESCRIPTOR: RLFileDescriptorInvalidate((RLFileDescriptorRef)item->object); break;
+    default: RLSourceInvalidate(item->source);
+    }
+}
+
+static void do_invalidate_source(struct call *call) { RLSourceInvalidate(call->item[0]->source); }
+
+static void do_valid(struct call *call) {
+    struct item *item = call->item[0];
+    switch (item->kind) {
+    case KIND_TIMER: (void)RLTimerIsValid((RLTimerRef)item->object); break;
+    case KIND_OBSERVER: (void)RLObserverIsValid((RLObserverRef)item->object); break;
+    case KIND_INBOX: (void)RLMachPortIsValid((RLMachPortRef)item->object); break;
+    case KIND_DESCRIPTOR: (void)RLFileDescriptorIsValid((RLFileDescriptorRef)item->object); break;
+    default: (void)RLSourceIsValid(item->source);
+    }
+}
+
+static void do_signalled(struct call *call) { (void)RLSourceIsSignalled(call->item[0]->source); }
+
+static void do_describe(struct call *call) { free(RLCopyDescription(call->item[0] ? call->item[0]->object : loop_of(call))); }
+
+/* Another reference, for `release`. */
+static void do_retain(struct call *call) { RLRetain(object_of(call)); }
+
+/* The creator's reference: nothing else may follow on the item. */
+static void do_release(struct call *call) {
+    struct item *item = call->item[0];
+    const void *object = item->object;
+    if (!has_source_beside(item)) item->source = NULL;
+    item->object = NULL;
+    RLRelease(object);
+}
+
+static void do_release_retained(struct call *call) { RLRelease(object_of(call)); }
+
+static void do_date(struct call *call) {
+    RLTimerSetNextFireDate((RLTimerRef)object_of(call), RLAbsoluteTimeGetCurrent() + call->number);
+    call->item[0]->number = call->number;
+}
+
+static void do_tolerance(struct call *call) { RLTimerSetTolerance((RLTimerRef)object_of(call), call->number); }
+static void do_fire_date(struct call *call) { (void)RLTimerGetNextFireDate((RLTimerRef)object_of(call)); }
+static void do_next_fire(struct call *call) { (void)RLGetNextTimerFireDate(loop_of(call), mode_of(call)); }
+
+static void do_enable(struct call *call) {
+    if (call->item[0]->kind == KIND_DESCRIPTOR)
+        RLFileDescriptorEnableCallBacks((RLFileDescriptorRef)object_of(call), kRLFileDescriptorReadCallBack);
+    else
+        RLKernelEventSourceSetEnabled(call->item[0]->source, true);
+}
+
+static void do_disable(struct call *call) {
+    call->item[0]->forgiven = true;
+    if (call->item[0]->kind == KIND_DESCRIPTOR)
+        RLFileDescriptorDisableCallBacks((RLFileDescriptorRef)object_of(call), kRLFileDescriptorReadCallBack);
+    else
+        RLKernelEventSourceSetEnabled(call->item[0]->source, false);
+}
+
+static void do_limit(struct call *call) { RLMachPortSetQueueLimit((RLMachPortRef)object_of(call), (RLIndex)call->number); }
+
+static void do_wake(struct call *call) { RLWakeUp(loop_of(call)); }
+static void do_stop(struct call *call) { RLStop(loop_of(call)); }
+static void do_waiting(struct call *call) { (void)RLIsWaiting(loop_of(call)); }
+static void do_common(struct call *call) { RLAddCommonMode(loop_of(call), mode_of(call)); }
+static void do_modes(struct call *call) { free(RLCopyAllModes(loop_of(call), NULL)); }
+static void do_mode(struct call *call) { free(RLCopyCurrentMode(loop_of(call))); }
+static void do_empty(struct call *call) { (void)RLIsModeEmpty(mode_of(call)); }
+static void do_spin(struct call *call) { RLSetSpinLimit(loop_of(call), call->number); }
+
+/* The loop does not become empty, or else it would come back at once. */
+static const double for_ever = 1e10;
+
+static void do_once(struct call *call) {
+    loop_of(call);
+    RLRunInMode(mode_of(call), 0, false);
+}
+
+static void do_run(struct call *call) {
+    loop_of(call);
+    RLRunInMode(mode_of(call), call->has_number ? call->number : for_ever, false);
+}
+
+/* Runs until the callback was called so many times; a loss is a sleep without an end. */
+static void do_until(struct call *call) {
+    struct actor *actor = acting();
+    loop_of(call);
+    actor->awaited = call->item[0];
+    actor->awaited_count = call->has_number ? (int)call->number : 1;
+    while (call->item[0]->performed < actor->awaited_count)
+        if (RLRunInMode(mode_of(call), for_ever, false) == kRLRunFinished) break;
+    actor->awaited = NULL;
+}
+
+/* ---- functions for a loop */
+
+static void do_post(struct call *call) {
+    call->item[0]->posted++;
+    RLPerformFunction(loop_of(call), mode_of(call), perform_post, call->item[0], release_post);
+}
+
+/* So many at once. */
+static void do_fill(struct call *call) {
+    for (int i = 0; i < (int)call->number; i++) do_post(call);
+}
+
+static void do_post_in(struct call *call) {
+    RLMode list[2] = {kRLDefaultMode, mode_of(call)};
+    call->item[0]->posted++;
+    RLPerformFunctionInModes(loop_of(call), list, 2, perform_post, call->item[0], release_post);
+}
+
+static void do_on_loop(struct call *call) {
+    struct item *item = call->item[0];
+    item->posted++;
+    bool done = RLPerformOnLoop(loop_of(call), mode_of(call), perform_post, item, release_post, call->number != 0);
+    if (!done) item->forgiven = true;
+    else if (call->number != 0 && item->performed == 0) fail("%s is not performed and was waited for", item->name);
+}
+
+static void do_after(struct call *call) {
+    call->item[0]->posted++;
+    RLPerformAfterDelay(mode_of(call), call->number, call->item[0], perform_post, call->item[0], release_post);
+}
+
+static void do_cancel_after(struct call *call) {
+    call->item[0]->forgiven = true;
+    RLCancelPerformAfterDelay(call->item[0], perform_post, call->item[0], NULL);
+}
+
+static void do_order(struct call *call) {
+    RLMode list[1] = {mode_of(call)};
+    call->item[0]->posted++;
+    RLPerformInOrder(loop_of(call), list, 1, (RLIndex)call->number, call->item[0], perform_post, call->item[0], release_post);
+}
+
+static void do_cancel_order(struct call *call) {
+    call->item[0]->forgiven = true;
+    RLCancelPerformInOrder(loop_of(call), call->item[0], perform_post, call->item[0]);
+}
+
+/* ---- threads and processes */
+
+static void do_end(struct call *call) { (void)call; }
+
+static void do_start(struct call *call) { (void)RLThreadStart((RLThreadRef)object_of(call)); }
+static void do_join(struct call *call) { (void)RLThreadJoin((RLThreadRef)object_of(call)); }
+static void do_cancel(struct call *call) { RLThreadCancel((RLThreadRef)object_of(call)); }
+static void do_end_thread(struct call *call) { (void)RLThreadEnd((RLThreadRef)object_of(call)); }
+static void do_thread_loop(struct call *call) { (void)RLThreadGetRunLoop((RLThreadRef)object_of(call)); }
+
+pid_t __wrap_fork(void);
+
+/* The child makes its calls and one run; what it finds is its exit code. */
+static void do_fork(struct call *call) {
+    pid_t child = __wrap_fork();
+    if (child < 0) fail("fork");
+    if (child == 0) {
+        perform_block(call->block);
+        loop_of(call);
+        for (int i = 0; i < 2; i++) RLRunInMode(kRLDefaultMode, 0, false);
+        _exit(0);
+    }
+    int status;
+    if (waitpid(child, &status, 0) != child) fail("waitpid");
+    if (status != 0 && shared->failed) {
+        char text[512];
+        strncpy(text, shared->message, sizeof text - 1);
+        text[sizeof text - 1] = 0;
+        fail("in the child: %s", text);
+    }
+    if (status != 0) fail("the child ended with status 0x%x", status);
+}
+
+/* In a child: what was posted or signalled in the parent stays there. */
+static void do_forgive(struct call *call) { call->item[0]->forgiven = true; }
+
+const struct operation operations[] = {
+    {"loop", "RLGetCurrent", do_loop},
+    {"keep", "RLAddSource", do_keep},
+    {"add", "RLAddSource RLAddTimer RLAddObserver", do_add},
+    {"remove", "RLRemoveSource RLRemoveTimer RLRemoveObserver", do_remove},
+    {"contains", "RLContainsSource RLContainsTimer RLContainsObserver", do_contains},
+    {"signal", "RLSourceSignal RLMachPortSend RLKernelEventSourceTrigger", do_signal},
+    {"invalidate", "RLSourceInvalidate RLTimerInvalidate RLObserverInvalidate RLMachPortInvalidate RLFileDescriptorInvalidate",
+     do_invalidate},
+    {"endsource", "RLSourceInvalidate", do_invalidate_source},
+    {"valid", "RLSourceIsValid RLTimerIsValid RLObserverIsValid RLMachPortIsValid RLFileDescriptorIsValid", do_valid},
+    {"signalled", "RLSourceIsSignalled", do_signalled},
+    {"describe", "RLCopyDescription", do_describe},
+    {"retain", "RLRetain", do_retain},
+    {"release", "RLRelease", do_release},
+    {"drop", "RLRelease", do_release_retained},
+    {"date", "RLTimerSetNextFireDate", do_date},
+    {"tolerance", "RLTimerSetTolerance", do_tolerance},
+    {"firedate", "RLTimerGetNextFireDate", do_fire_date},
+    {"nextfire", "RLGetNextTimerFireDate", do_next_fire},
+    {"enable", "RLFileDescriptorEnableCallBacks RLKernelEventSourceSetEnabled", do_enable},
+    {"disable", "RLFileDescriptorDisableCallBacks RLKernelEventSourceSetEnabled", do_disable},
+    {"limit", "RLMachPortSetQueueLimit", do_limit},
+    {"wake", "RLWakeUp", do_wake},
+    {"stop", "RLStop", do_stop},
+    {"waiting", "RLIsWaiting", do_waiting},
+    {"common", "RLAddCommonMode", do_common},
+    {"modes", "RLCopyAllModes", do_modes},
+    {"mode", "RLCopyCurrentMode", do_mode},
+    {"empty", "RLIsModeEmpty", do_empty},
+    {"spin", "RLSetSpinLimit", do_spin},
+    {"once", "RLRunInMode", do_once},
+    {"run", "RLRunInMode", do_run},
+    {"until", "RLRunInMode RLStop", do_until},
+    {"post", "RLPerformFunction", do_post},
+    {"fill", "RLPerformFunction", do_fill},
+    {"postin", "RLPerformFunctionInModes", do_post_in},
+    {"onloop", "RLPerformOnLoop", do_on_loop},
+    {"after", "RLPerformAfterDelay", do_after},
+    {"cancelafter", "RLCancelPerformAfterDelay", do_cancel_after},
+    {"order", "RLPerformInOrder", do_order},
+    {"cancelorder", "RLCancelPerformInOrder", do_cancel_order},
+    {"end", "pthread_exit", do_end},
+    {"start", "RLThreadStart", do_start},
+    {"join", "RLThreadJoin", do_join},
+    {"cancel", "RLThreadCancel", do_cancel},
+    {"endthread", "RLThreadEnd", do_end_thread},
+    {"threadloop", "RLThreadGetRunLoop", do_thread_loop},
+    {"fork", "fork", do_fork},
+    {"forgive", "", do_forgive},
+    {NULL, NULL, NULL},
+};

@@ -1,0 +1,87 @@
+/* A scenario is a line of text per thing: items, and what each thread does. Docs/explorer.md explains the language. */
+#ifndef PROGRAM_H
+#define PROGRAM_H
+
+#include "explore.h"
+
+#include <runloop/runloop.h>
+
+struct scenario {
+    const char *name;  /* group.what_meets_what */
+    const char *rules; /* of Docs/semantics.md; with a ! before them it is known to fail until the core is mended */
+    const char *items; /* NAME=kind:number{calls of its callback} ... */
+    const char *threads; /* NAME: calls before / calls explored / calls after | NAME: ... */
+};
+extern const struct scenario *const all_scenarios[];
+
+enum { MAX_ITEMS = 10, MAX_CALLS = 12 };
+
+struct item;
+struct block;
+
+struct call {
+    const struct operation *operation;
+    struct item *item[2];
+    struct actor *actor;
+    const char *mode;
+    double number;
+    bool has_number;
+    struct block *block;
+};
+
+struct block {
+    int count;
+    struct call calls[MAX_CALLS];
+};
+
+enum kind { KIND_SOURCE, KIND_INBOX, KIND_PORT, KIND_TIMER, KIND_OBSERVER, KIND_POST, KIND_MACH_PORT, KIND_DESCRIPTOR, KIND_USER, KIND_THREAD };
+
+/* An object of the library's, or a function for it, and what became of it. */
+struct item {
+    char name[12];
+    enum kind kind;
+    double number;
+    bool repeats;
+    struct block *block; /* of its callback */
+    const void *object;
+    RLSourceRef source; /* of a port */
+    int descriptors[2];
+    int retains, releases; /* of its info */
+    int performed, scheduled, cancelled, invalidations;
+    int posted, dropped, freed; /* of a post: calls, releases without a call, releases */
+    bool forgiven;              /* it was cancelled, or its loop ended: it need not be performed */
+    uint64_t signal_begun, perform_begun;
+};
+
+struct actor {
+    char name[12];
+    struct block *before, *body, *after;
+    struct thread *thread;
+    RLRunLoopRef loop;
+    bool ends; /* it does not wait for the others' bodies before it ends */
+    bool has_ended;
+    struct item *awaited;
+    int awaited_count;
+};
+
+struct operation {
+    const char *name, *functions; /* of the library, that it calls */
+    void (*perform)(struct call *call);
+};
+extern const struct operation operations[];
+
+extern struct item items[MAX_ITEMS];
+extern int item_count;
+extern struct actor actors[MAX_THREADS];
+extern int actor_count;
+extern struct actor *acting(void);
+extern uint64_t sequence;
+
+void parse(const struct scenario *scenario);
+void perform_block(struct block *block);
+void make_item(struct item *item);
+void drop_item(struct item *item);
+void check_item(struct item *item);       /* after the last runs, when the threads still are */
+void check_item_at_end(struct item *item); /* after everything */
+
+#endif
