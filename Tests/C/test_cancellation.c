@@ -243,7 +243,6 @@ static void use_foreign_run(void) {
 /* Each gives a line on standard error. */
 static void use_log(void) {
     CANCELLABLE((void)RLRunInMode(kRLCommonModes, 1, true));
-    expect_trace("");
 }
 
 RL_TEST(ports_threads_and_lines, "S-LOOP-20",

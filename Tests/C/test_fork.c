@@ -241,6 +241,69 @@ RL_TEST(a_callback_may_fork, "S-FORK-1 S-FORK-2",
     expect_trace("s");
 }
 
+static void go_on_after_the_callback(void *argument) {
+    (void)argument;
+    expect_run("other", 0.01, false, TimedOut);
+}
+static pid_t the_child = -1;
+static void fork_and_return(Probe *self) {
+    (void)self;
+    if (the_child >= 0) return;
+    ck_assert_int_ge(the_child = fork(), 0);
+    if (the_child == 0) go_on_after_the_callback(NULL);
+}
+static void request(void *probe) {
+    Probe *self = probe;
+    self->calls++;
+    self->action(self);
+}
+/* The child returns from the callback, too, and ends the run that it did not begin. */
+static void fork_in(Probe *probe) {
+    int status;
+    the_child = -1;
+    probe->calls = 0;
+    for (int i = 0; i < 20 && probe->calls == 0; i++) RLRunInMode(kRLDefaultMode, 0, false);
+    ck_assert_int_eq(probe->calls, 1);
+    RLSourceInvalidate(probe->source);
+    RLTimerInvalidate(probe->timer);
+    RLObserverInvalidate(probe->observer);
+    if (the_child == 0) {
+        Probe fresh = {.name = NULL};
+        RLSourceSignal(add_source(&fresh, kRLDefaultMode));
+        while (fresh.calls == 0) RLRunInMode(kRLDefaultMode, 0, true);
+        _exit(0);
+    }
+    ck_assert_int_eq(waitpid(the_child, &status, 0), the_child);
+    ck_assert_int_eq(status, 0);
+}
+
+RL_TEST(every_callback_may_fork, "S-FORK-4 S-FORK-1",
+        "The child returns from the callback of a source, a port, a timer, an observer, a function or a request and goes on") {
+    static Probe in_source, in_port, once, again, seen, queued, asked;
+    Probe *const all[] = {&in_source, &in_port, &once, &again, &seen, &queued, &asked};
+    for (int i = 0; i < 7; i++) *all[i] = (Probe){.action = fork_and_return};
+    keep_alive(RLGetCurrent(), kRLDefaultMode);
+    keep_alive(RLGetCurrent(), "other");
+    RLRetain(add_source(&in_source, kRLDefaultMode));
+    RLSourceSignal(in_source.source);
+    fork_in(&in_source);
+    make_pipe(pipe_ends);
+    write_byte(pipe_ends[1]);
+    RLRetain(add_port(&in_port, pipe_ends[0], kRLDefaultMode));
+    fork_in(&in_port);
+    RLRetain(add_timer(&once, date_in(-1), 0, kRLDefaultMode));
+    fork_in(&once);
+    RLRetain(add_timer(&again, date_in(-1), 1000, kRLDefaultMode));
+    fork_in(&again);
+    RLRetain(add_observer(&seen, kRLBeforeSources, kRLDefaultMode));
+    fork_in(&seen);
+    probe_perform(&queued, RLGetCurrent(), kRLDefaultMode);
+    fork_in(&queued);
+    RLMode mode = kRLDefaultMode;
+    RLPerformInOrder(RLGetCurrent(), &mode, 1, 0, NULL, request, &asked, NULL);
+    fork_in(&asked);
+}
+
 static int generation;
 static void fork_again(void *argument) {
     RLSourceSignal(source.source);

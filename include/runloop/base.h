@@ -24,7 +24,10 @@
  * instance, and ends the thread there as pthread_exit does. To end a thread that waits in its loop,
  * cancel it and call RLStop. A thread whose cancellation type is asynchronous must not call the
  * library.
- * fork: the child may go on using the loop of the thread that forked; the parent never notices.
+ * fork: the child may go on using the loop of the thread that forked; the parent never notices. Other
+ * threads' loops are empty there and take nothing in, and what was in them may be used elsewhere. Not
+ * in a signal handler, which may have interrupted the library; the child of _Fork or vfork may only
+ * exec.
  * Rules: Docs/semantics.md, sections 0, 12 and 13.
  */
 #ifndef RUNLOOP_BASE_H

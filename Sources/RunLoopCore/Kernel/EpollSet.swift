@@ -54,8 +54,12 @@ struct EpollSet {
 
     mutating func close() {
         guard isOpen else { return }
-        rl_sys_close(descriptor)
+        // In this order: the child of a fork by another thread closes what it finds here, and by then the number may be another
+        // file's.
+        let closing = descriptor
         descriptor = -1
+        rl_compiler_barrier()
+        rl_sys_close(closing)
         EpollSet.releaseWakeDescriptor()
     }
 

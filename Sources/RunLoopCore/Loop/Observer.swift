@@ -218,7 +218,7 @@ extension UnsafeMutablePointer where Pointee == Observer {
     }
 
     /// Whether the caller is inside this observer's callback, which may have taken it out of its loop.
-    private var isFiringOnThisThread: Bool {
+    var isFiringOnThisThread: Bool {
         guard let loop = rl_thread_loop_get()?.assumingMemoryBound(to: RunLoop.self) else { return false }
         var notification = loop.pointee.notification
         while let current = notification {

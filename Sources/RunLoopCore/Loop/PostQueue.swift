@@ -60,6 +60,8 @@ struct Chunk: ~Copyable {
     var phase: UInt
     /// Slots that a round has passed over and no round has taken yet. Consumer only.
     var holes: Int
+    /// Not from malloc but from mmap(2). Written before the chunk is published.
+    var isMapped: Bool
 
     static var size: Int { 4096 }
     /// Chunks that are kept to be used again.
@@ -131,11 +133,32 @@ extension UnsafeMutablePointer where Pointee == Slot {
 
 extension UnsafeMutablePointer where Pointee == Chunk {
     static func make() -> ChunkPointer {
-        guard let memory = aligned_alloc(Chunk.size, Chunk.size) else { trap("RLPerformFunction", "out of memory") }
-        memset(memory, 0, Chunk.size)
+        if let memory = aligned_alloc(Chunk.size, Chunk.size) {
+            let chunk = memory.assumingMemoryBound(to: Chunk.self)
+            if PostQueue.canPack(chunk) {
+                memset(memory, 0, Chunk.size)
+                chunk.pointee.phase = 1
+                return chunk
+            }
+            CLinux.free(memory)
+        }
+        return map()
+    }
+
+    /// An allocator may mark its pointers in their upper bits (MTE of ARM64, LAM of x86). The kernel marks none, and gives no
+    /// address above 2^47 that it was not asked for.
+    @inline(never)
+    private static func map() -> ChunkPointer {
+        guard let memory = rl_map_room(Chunk.size) else { trap("RLPerformFunction", "out of memory") }
         let chunk = memory.assumingMemoryBound(to: Chunk.self)
+        guard PostQueue.canPack(chunk) else { trap("RLPerformFunction", "no memory below 2^48") }
         chunk.pointee.phase = 1
+        chunk.pointee.isMapped = true
         return chunk
+    }
+
+    func free() {
+        if pointee.isMapped { munmap(self, Chunk.size) } else { CLinux.free(self) }
     }
 
     @inline(__always)
@@ -150,6 +173,9 @@ extension PostQueue {
     private static func pack(_ chunk: ChunkPointer, _ claims: UInt64) -> UInt64 {
         (UInt64(UInt(bitPattern: chunk)) >> 12) << claimBits | claims
     }
+
+    /// Whether the word has room for the chunk's address.
+    fileprivate static func canPack(_ chunk: ChunkPointer) -> Bool { PostQueue.chunk(pack(chunk, 0)) == chunk }
 
     private static func chunk(_ word: UInt64) -> ChunkPointer? {
         ChunkPointer(bitPattern: UInt((word >> claimBits) << 12))
@@ -207,7 +233,7 @@ extension PostQueue {
                 next = made
             } else {
                 next = original
-                CLinux.free(made)
+                made.free()
             }
         }
         var current = word.load(ordering: .relaxed)
@@ -275,7 +301,7 @@ extension PostQueue {
     private mutating func useAgain(_ chunk: ChunkPointer) {
         // Producers may have added chunks of their own.
         while let next = last!.pointee.next.load(ordering: .acquiring) { last = next }
-        if last!.pointee.base > cursor.chunk!.pointee.base + Chunk.spareLimit * UInt64(Chunk.slotCount) { return CLinux.free(chunk) }
+        if last!.pointee.base > cursor.chunk!.pointee.base + Chunk.spareLimit * UInt64(Chunk.slotCount) { return chunk.free() }
         chunk.pointee.phase ^= 1
         chunk.pointee.next.store(nil, ordering: .relaxed)
         chunk.pointee.latecomers.store(0, ordering: .relaxed)
@@ -297,7 +323,7 @@ extension PostQueue {
     mutating func free() {
         while let chunk = first {
             first = chunk.pointee.next.load(ordering: .acquiring)
-            CLinux.free(chunk)
+            chunk.free()
         }
         last = nil
         holes.free()
@@ -327,11 +353,12 @@ extension PostQueue {
         }
         // A hole that was filled between the last round and the fork is a post like any other.
         for index in 0..<holes.count where !holes[index].isFilled { holes[index].abandon() }
+        // The chunks before the word's are full, and their latecomers, if they were noted yet, are gone. Those behind it have none.
         var chunk = first
-        while let current = chunk {
+        while let current = chunk, current != PostQueue.chunk(last) {
             chunk = current.pointee.next.load(ordering: .relaxed)
-            let latecomers = current.pointee.latecomers.load(ordering: .relaxed)
-            if latecomers > 0 { current.pointee.latecomersDone.store(latecomers - 1, ordering: .relaxed) }
+            current.pointee.latecomers.store(1, ordering: .relaxed)
+            current.pointee.latecomersDone.store(0, ordering: .relaxed)
         }
     }
 }

@@ -211,12 +211,8 @@ extension UnsafeMutablePointer where Pointee == RequestQueue {
 
     /// In the child of `fork`. Senders that waited were other threads: they are not there, and what they waited with is their
     /// own.
-    func resetInChild(isOwn: Bool) {
+    func resetInChild() {
         pointee.lock.resetInChild()
-        if !isOwn {
-            pointee.isClosed = true
-            return
-        }
         var abandoned = RequestList()
         pointee.running.move(to: &abandoned) { $0.pointee.wait != nil && !$0.pointee.isPerforming }
         var request = pointee.running.first

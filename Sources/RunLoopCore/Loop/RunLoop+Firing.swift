@@ -67,6 +67,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         var owner: RunLoopPointer? = self
         if timer.pointee.loop.load(ordering: .relaxed) != self {
             unlock()
+            timer.forgetLoopIfVanished(isFiring: true)
             owner = timer.lockTimer()
         }
         var old = timer.pointee.state.load(ordering: .relaxed)

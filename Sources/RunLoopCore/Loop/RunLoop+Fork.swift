@@ -1,13 +1,30 @@
 import CLinux
+import CRunLoop
 import Synchronization
 
 /// `fork` (S-FORK-1): the child goes on with the loop of the thread that forked; other threads' loops do not exist there.
 ///
 /// The prepare handler takes the forking thread's own loop lock, those of its queues of requests, and then the process's locks,
 /// so that the child gets the structures they guard whole. Other loops' locks are not taken: their owners do not come along, and
-/// nothing in the child uses those loops but to take items out of them, for which their locks are made anew.
+/// their threads may have been stopped anywhere, a list half linked, a table half moved. So in the child a vanished loop is
+/// forgotten and never looked into: its record is made anew as that of an empty loop whose thread has ended and which takes
+/// nothing in, for good. What its structures held is left where it lies, with the references they had.
+///
+/// Items keep fields of their own that say they are in such a loop:
+/// - A source has a link for each loop. One that names a vanished loop is dead: nobody asks it for modes, takes it out or uses it
+///   for another loop. A signaller may still push it on that loop's stack, which nobody takes anything from.
+/// - A link that names no loop but counts as queued may be in the hands of a thread that vanished, or of one that is here. It is
+///   not used for another loop either: the source gets a further link (`claimLink`).
+/// - A timer or an observer has one loop. It forgets a vanished one, under the lock of the new record, at the first call that
+///   concerns it, by resetting its own fields.
 enum Fork {
     static func prepare() {
+        // Others may have filled the main thread's loop before that thread used it itself.
+        if current == nil, RunLoop.isMainThread, let main = process.pointee.mainLoop.load(ordering: .acquiring),
+            main.pointee.threadAlive.load(ordering: .acquiring)
+        {
+            _ = RunLoop.current()
+        }
         MessagePortTable.prepareFork()
         if let loop = current {
             loop.lock()
@@ -41,37 +58,40 @@ enum Fork {
         own?.pointee.lock.resetInChild()
         // The kernel's sets are the parent's too: the child closes its numbers, and makes sets of its own at first use.
         own?.forEachModeRecord { $0.pointee.ports.closeKernelSet() }
+        forgetOtherLoops(than: own)
         // Now, while there is no other thread: later one could be in the middle of a signal or a post.
         MachPort.childOfFork(own)
         ThreadPointer.renewInChild()
         own?.adoptUnfinishedSignals()
         own?.pointee.posts.abandonClaims()
         own?.abandonClaimsOfRounds()
-        own?.requests.resetInChild(isOwn: true)
-        own?.orderedRequests.resetInChild(isOwn: true)
+        own?.requests.resetInChild()
+        own?.orderedRequests.resetInChild()
         // A loop that was the main one but not of this thread's is gone like the others (S-FORK-1).
         if let own, own != process.pointee.mainLoop.load(ordering: .relaxed) { own.retain() }
         process.pointee.mainLoop.store(own, ordering: .relaxed)
         ForeignRun.renewInChild(own)
         KernelEvent.renewInChild()
-        var loop = process.pointee.loops
-        while let other = loop {
-            loop = other.pointee.nextLoop
-            if other == own { continue }
-            other.pointee.lock.resetInChild()
-            other.pointee.vanished.store(true, ordering: .relaxed)
-            other.pointee.threadAlive.store(false, ordering: .relaxed)
-            other.pointee.posts.close()
-            other.requests.resetInChild(isOwn: false)
-            other.orderedRequests.resetInChild(isOwn: false)
-            other.forEachModeRecord { $0.pointee.ports.epoll.close() }
-        }
         MessagePortTable.forkedChild()
-        // The lock of a loop that was freed may still guard timers that were in it last.
-        loop = process.pointee.freeLoops
-        while let free = loop {
-            loop = free.pointee.nextLoop
-            free.pointee.lock.resetInChild()
+    }
+
+    private static func forgetOtherLoops(than own: RunLoopPointer?) {
+        // Pooled loops are whole, but threads that came late to one may have vanished with its lock, or left a link on its stack.
+        var loop = process.pointee.freeLoops
+        while let pooled = loop {
+            loop = pooled.pointee.nextLoop
+            pooled.pointee.lock.resetInChild()
+            pooled.pointee.signalled.store(nil, ordering: .relaxed)
+            pooled.pointee.isPooled = true
+        }
+        process.pointee.loops = own
+        own?.pointee.nextLoop = nil
+        own?.pointee.previousLoop = nil
+        loop = process.pointee.loopRecords
+        while let record = loop {
+            loop = record.pointee.olderRecord
+            if record != own && !record.pointee.isPooled { record.vanish() }
+            record.pointee.isPooled = false
         }
     }
 
@@ -81,8 +101,35 @@ enum Fork {
 }
 
 extension UnsafeMutablePointer where Pointee == RunLoop {
-    /// In the child of `fork`: a source whose signaller did not get to its push is signalled and on no stack. The only
-    /// thread calls it; a signal handler may signal meanwhile.
+    /// In the child of `fork`: makes an empty loop, which takes nothing in and which nobody frees, of the record of a loop whose
+    /// thread is not here.
+    fileprivate func vanish() {
+        // The list of modes is whole at any time while the thread lives. Its end closes the sets before the modes are freed.
+        if pointee.threadAlive.load(ordering: .relaxed) { forEachModeRecord { $0.pointee.ports.epoll.close() } }
+        let references = header.pointee.references.load(ordering: .relaxed)
+        let clientReferences = pointee.clientReferences.load(ordering: .relaxed)
+        let olderRecord = pointee.olderRecord
+        memset(self, 0, MemoryLayout<RunLoop>.size)
+        initializeHeader()
+        header.pointee.references.store(references, ordering: .relaxed)
+        retain()
+        pointee.clientReferences.store(clientReferences, ordering: .relaxed)
+        pointee.olderRecord = olderRecord
+        pointee.closing.store(true, ordering: .relaxed)
+        pointee.vanished.store(true, ordering: .relaxed)
+        pointee.requests.isClosed = true
+        pointee.orderedRequests.isClosed = true
+        let mode = process.pointee.vanishedMode ?? newModeRecordLocked(kRLDefaultMode)
+        process.pointee.vanishedMode = mode
+        mode.pointee.exists.store(true, ordering: .relaxed)
+        mode.pointee.isCommon.store(true, ordering: .relaxed)
+        pointee.modes.store(mode, ordering: .relaxed)
+        pointee.defaultMode = mode
+        pointee.commonModeCount.store(1, ordering: .relaxed)
+    }
+
+    /// In the child of `fork`: links of its own sources that threads which vanished were about to push, or had pushed elsewhere.
+    /// The only thread calls it; a signal handler may signal meanwhile.
     fileprivate func adoptUnfinishedSignals() {
         lock()
         drainLocked()
@@ -90,48 +137,63 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         pointee.inboxes.parkedFor = nil
         forEachModeRecord { mode in
             mode.pointee.sources.forEach { source in
-                guard source.isSignalled, let link = source.link(in: self), link.pointee.list == 0 else { return }
-                // A handler's signal is on the stack by now, and from now on a handler finds the flag set.
-                drainLocked()
-                guard link.pointee.list == 0 else { return }
-                _ = link.tryQueue()
-                enlist(link)
+                guard let link = source.link(in: self), link.pointee.list == 0 else { return }
+                if link.isQueued {
+                    // A handler's signal is on the stack by now. Whatever else is queued and in no list is nobody's.
+                    drainLocked()
+                    if link.pointee.list == 0 { giveBackLocked(link) }
+                } else if source.isSignalled && link.tryQueue() {
+                    enlist(link)
+                }
             }
         }
         unlock()
     }
 }
 
-/// In a child of `fork` an item may still say that it is in the loop of a thread that does not exist here. Before such an item
-/// is added anywhere or invalidated it forgets that loop, whose own structures nobody looks at any more.
+/// Items in vanished loops.
 extension UnsafeMutablePointer where Pointee == RunLoop {
+    /// Whether this process came out of a fork, so that there may be items in vanished loops.
     @inline(__always)
-    fileprivate static var anyVanished: Bool { process.pointee.forkGeneration.load(ordering: .relaxed) != 0 }
-}
+    static var anyVanished: Bool { process.pointee.forkGeneration.load(ordering: .relaxed) != 0 }
 
-extension UnsafeMutablePointer where Pointee == Source {
-    func forgetVanishedLoops() {
-        guard RunLoopPointer.anyVanished else { return }
-        forEachLink { link in
-            guard let loop = link.pointee.loop.load(ordering: .relaxed), loop.pointee.vanished.load(ordering: .relaxed) else { return }
-            // Several threads of the child may come to this.
-            loop.lock()
-            defer { loop.unlock() }
-            guard link.pointee.loop.load(ordering: .relaxed) == loop else { return }
-            link.pointee.modes.removeAll()
-            link.pointee.isCommon = false
-            link.pointee.list = 0
-            link.pointee.loop.store(nil, ordering: .sequentiallyConsistent)
-            if link.isFirst {
-                pointee.state.bitwiseAnd(~SourceState.queued, ordering: .sequentiallyConsistent)
-            } else if link.pointee.isQueued.exchange(false, ordering: .sequentiallyConsistent) {
-                releaseMemory()
-            }
-        }
-    }
+    @inline(__always)
+    var isVanished: Bool { pointee.vanished.load(ordering: .relaxed) }
 }
 
 extension UnsafeMutablePointer where Pointee == Timer {
+    @inline(__always)
+    func forgetVanishedLoop() {
+        if RunLoopPointer.anyVanished { forgetLoopIfVanished(isFiring: isFiringOnForkedThread) }
+    }
+
+    /// Whether its callback is on the stack of the thread that forked, which may have put it into a loop that vanished.
+    private var isFiringOnForkedThread: Bool {
+        guard isFiring, let loop = process.pointee.mainLoop.load(ordering: .relaxed) else { return false }
+        loop.lock()
+        defer { loop.unlock() }
+        for index in 0..<loop.pointee.firing.count where loop.pointee.firing[index] == self { return true }
+        return false
+    }
+
+    @inline(never)
+    func forgetLoopIfVanished(isFiring: Bool) {
+        guard let loop = pointee.loop.load(ordering: .relaxed), !isClaim(loop), loop.isVanished else { return }
+        // Several threads of the child may come to this.
+        loop.lock()
+        defer { loop.unlock() }
+        guard pointee.loop.load(ordering: .relaxed) == loop else { return }
+        firstNode.initialize(to: TimerNode())
+        while let node = moreNodes { freeNode(node) }
+        pointee.modeCount = 0
+        pointee.ghostCount = 0
+        pointee.isCommon = false
+        if !isFiring { pointee.state.bitwiseAnd(TimerState.invalid | TimerState.repeats, ordering: .relaxed) }
+        pointee.loop.store(nil, ordering: .relaxed)
+    }
+}
+
+extension UnsafeMutablePointer where Pointee == Observer {
     @inline(__always)
     func forgetVanishedLoop() {
         if RunLoopPointer.anyVanished { forgetLoopIfVanished() }
@@ -139,37 +201,18 @@ extension UnsafeMutablePointer where Pointee == Timer {
 
     @inline(never)
     private func forgetLoopIfVanished() {
-        guard let loop = pointee.loop.load(ordering: .relaxed) else { return }
-        guard !isClaim(loop), loop.pointee.vanished.load(ordering: .relaxed) else { return }
+        guard let loop = pointee.loop.load(ordering: .relaxed), loop.isVanished else { return }
+        let isFiring = isFiringOnThisThread
         loop.lock()
         defer { loop.unlock() }
         guard pointee.loop.load(ordering: .relaxed) == loop else { return }
-        forEachNode {
-            $0.pointee.place = .nowhere
-            $0.pointee.isAway = false
+        // Its memory may be half moved.
+        pointee.modes = SmallSet()
+        pointee.isCommon = false
+        if !isFiring {
+            pointee.state.bitwiseAnd(ObserverState.invalid, ordering: .relaxed)
+            pointee.inCallout.store(0, ordering: .relaxed)
         }
-        if firstNode.pointee.mode != nil { freeNode(firstNode) }
-        while let node = moreNodes { freeNode(node) }
-        pointee.modeCount = 0
-        pointee.ghostCount = 0
-        pointee.isCommon = false
-        pointee.state.bitwiseAnd(TimerState.invalid | TimerState.repeats, ordering: .relaxed)
-        pointee.loop.store(nil, ordering: .relaxed)
-    }
-}
-
-extension UnsafeMutablePointer where Pointee == Observer {
-    func forgetVanishedLoop() {
-        guard RunLoopPointer.anyVanished, let loop = pointee.loop.load(ordering: .relaxed),
-            loop.pointee.vanished.load(ordering: .relaxed)
-        else { return }
-        loop.lock()
-        defer { loop.unlock() }
-        guard pointee.loop.load(ordering: .relaxed) == loop else { return }
-        pointee.modes.removeAll()
-        pointee.isCommon = false
-        pointee.state.bitwiseAnd(ObserverState.invalid, ordering: .relaxed)
-        pointee.inCallout.store(0, ordering: .relaxed)
         pointee.loop.store(nil, ordering: .relaxed)
     }
 }

@@ -30,6 +30,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     }
 
     func removeObserver(_ observer: ObserverPointer, from name: ModeName) {
+        observer.forgetVanishedLoop()
         var references = 0
         lock()
         if observer.pointee.loop.load(ordering: .relaxed) == self {
@@ -55,6 +56,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     }
 
     func containsObserver(_ observer: ObserverPointer, in name: ModeName) -> Bool {
+        observer.forgetVanishedLoop()
         lock()
         defer { unlock() }
         guard observer.pointee.loop.load(ordering: .relaxed) == self else { return false }

@@ -28,7 +28,12 @@ extension RunLoop {
         let size = (MemoryLayout<RunLoop>.stride + 63) & ~63
         guard let memory = aligned_alloc(64, size) else { trap("RLGetCurrent", "out of memory") }
         memset(memory, 0, size)
-        return memory.assumingMemoryBound(to: RunLoop.self)
+        let loop = memory.assumingMemoryBound(to: RunLoop.self)
+        process.pointee.registryLock.lockWord()
+        loop.pointee.olderRecord = process.pointee.loopRecords
+        process.pointee.loopRecords = loop
+        process.pointee.registryLock.unlockWord()
+        return loop
     }
 }
 
@@ -46,7 +51,6 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         pointee.timerSlack = -1
         pointee.destructorRuns = 0
         pointee.isSuccessor = false
-        pointee.vanished.store(false, ordering: .relaxed)
         pointee.calledOut = true
         pointee.takenPosts = 0
         pointee.crowd = 0

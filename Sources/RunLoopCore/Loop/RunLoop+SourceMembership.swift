@@ -7,7 +7,6 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
 
     func addSource(_ source: SourcePointer, to name: ModeName) {
         guard source.isValid, acceptsItems("RLAddSource", .addSourceToEndedMain) else { return }
-        source.forgetVanishedLoops()
         source.prepareHashCode()
         switch name {
         case .none: return

@@ -155,7 +155,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         giveBackLocked(link)
     }
 
-    private func giveBackLocked(_ link: SourceLinkPointer) {
+    func giveBackLocked(_ link: SourceLinkPointer) {
         link.unqueue()
         if link.pointee.source.isSignalled && link.tryQueue() { enlist(link) }
     }

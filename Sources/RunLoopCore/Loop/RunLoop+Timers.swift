@@ -57,6 +57,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
 
     @inline(never)
     private func removeFromCommonModes(_ timer: TimerPointer) -> Bool {
+        timer.forgetVanishedLoop()
         lock()
         defer { unlock() }
         guard timer.pointee.isCommonIn(self) else { return false }
@@ -69,6 +70,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     }
 
     func containsTimer(_ timer: TimerPointer, in name: ModeName) -> Bool {
+        timer.forgetVanishedLoop()
         lock()
         defer { unlock() }
         guard timer.pointee.loop.load(ordering: .relaxed) == self else { return false }

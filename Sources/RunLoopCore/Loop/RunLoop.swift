@@ -37,7 +37,7 @@ struct RunLoop: ~Copyable {
     let threadAlive: Atomic<Bool>
     /// Set while the loop is being freed: nothing can be added any more (S-LOOP-14).
     let closing: Atomic<Bool>
-    /// In the child of `fork`: the loop belonged to a thread that does not exist here.
+    /// In the child of `fork`: the loop belonged to a thread that does not exist here (`RunLoop+Fork.swift`).
     let vanished: Atomic<Bool>
     /// The end of the first cache line.
     let mailboxEnd: UInt64
@@ -128,6 +128,10 @@ struct RunLoop: ~Copyable {
     /// The list of loops in use, or the pool. Guarded by the registry's lock.
     var nextLoop: RunLoopPointer?
     var previousLoop: RunLoopPointer?
+    /// In the pool. Only for the child handler of `fork`.
+    var isPooled: Bool
+    /// The record that was allocated before this one. Written once, under the registry's lock.
+    var olderRecord: RunLoopPointer?
 }
 
 typealias RunLoopPointer = UnsafeMutablePointer<RunLoop>

@@ -146,10 +146,7 @@ extension UnsafeMutablePointer where Pointee == FileDescriptor {
         } while !pointee.state.replace(&state, by: desired)
         retain()
         let source = pointee.source.copy()
-        if let source {
-            source.forgetVanishedLoops()
-            source.leaveAllLoops()
-        }
+        source?.leaveAllLoops()
         closeIfOwned(state)
         if let source {
             source.invalidate()

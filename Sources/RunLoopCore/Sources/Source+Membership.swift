@@ -32,7 +32,9 @@ extension UnsafeMutablePointer where Pointee == Source {
     /// Ties a free link, or a new one, to a loop whose lock the caller holds.
     func claimLink(for loop: RunLoopPointer) -> SourceLinkPointer {
         func claim(_ link: SourceLinkPointer) -> Bool {
-            link.pointee.loop.compareExchange(expected: nil, desired: loop, ordering: .sequentiallyConsistent).exchanged
+            // Who queued it may have vanished in a fork, and would never see the loop.
+            if RunLoopPointer.anyVanished && link.isQueued { return false }
+            return link.pointee.loop.compareExchange(expected: nil, desired: loop, ordering: .sequentiallyConsistent).exchanged
         }
         if claim(firstLink) { return firstLink }
         if let free = furtherLink(where: claim) { return free }
@@ -58,7 +60,7 @@ extension UnsafeMutablePointer where Pointee == Source {
     /// Asks a version 1 source for its port when it is about to be added and in no loop (S-SRC-39).
     func askPort() {
         guard isPort, !isWatch, !isInbox,
-            firstLink.pointee.loop.load(ordering: .acquiring) == nil || pointee.port.load(ordering: .relaxed) < 0
+            firstLink.pointee.loop.load(ordering: .acquiring)?.isVanished ?? true || pointee.port.load(ordering: .relaxed) < 0
         else {
             return
         }
@@ -69,7 +71,6 @@ extension UnsafeMutablePointer where Pointee == Source {
     /// `RLSourceInvalidate`: invalid at once, no signal, and out of every mode of every loop; with `wakingLoops` those loops
     /// get a wake-up (S-SOCK-9).
     func invalidate(wakingLoops: Bool = false) {
-        forgetVanishedLoops()
         var state = pointee.state.load(ordering: .relaxed)
         repeat {
             if state & SourceState.invalid != 0 { return }
@@ -87,7 +88,7 @@ extension UnsafeMutablePointer where Pointee == Source {
     }
 
     private func leaveLoop(of link: SourceLinkPointer, wakingLoop: Bool) {
-        while let loop = link.pointee.loop.load(ordering: .acquiring) {
+        while let loop = link.pointee.loop.load(ordering: .acquiring), !loop.isVanished {
             // The loop may be gone by now; its memory and lock are not, and the second look tells.
             loop.lock()
             guard link.pointee.loop.load(ordering: .relaxed) == loop else {

@@ -31,6 +31,12 @@ typealias SourceLinkPointer = UnsafeMutablePointer<SourceLink>
 extension UnsafeMutablePointer where Pointee == SourceLink {
     var isFirst: Bool { self == pointee.source.firstLink }
 
+    /// Whether somebody has that right and duty, or the link is on a stack or in a list.
+    var isQueued: Bool {
+        isFirst ? pointee.source.pointee.state.load(ordering: .sequentiallyConsistent) & SourceState.queued != 0
+            : pointee.isQueued.load(ordering: .sequentiallyConsistent)
+    }
+
     /// Takes the right and the duty to put the link on a stack. False: somebody else has it.
     func tryQueue() -> Bool {
         let source = pointee.source

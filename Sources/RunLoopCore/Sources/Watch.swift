@@ -142,7 +142,7 @@ extension UnsafeMutablePointer where Pointee == Source {
     private func forEachModeOfLoops(_ body: (ModePointer) -> Bool) {
         forEachLink { link in
             // The loop may be gone by now; its memory and lock are not, and the second look tells.
-            guard let loop = link.pointee.loop.load(ordering: .acquiring) else { return }
+            guard let loop = link.pointee.loop.load(ordering: .acquiring), !loop.isVanished else { return }
             loop.lock()
             guard link.pointee.loop.load(ordering: .relaxed) == loop else { return loop.unlock() }
             var unseen = false

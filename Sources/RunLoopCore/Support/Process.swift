@@ -36,6 +36,11 @@ struct Process: ~Copyable {
     var loops: RunLoopPointer?
     /// Loops that were freed; their memory is never unmapped. Guarded by `registryLock`.
     var freeLoops: RunLoopPointer?
+    /// All records of loops that were ever allocated, linked by `olderRecord`: those in use, those in the pool, and those on their
+    /// way between. Guarded by `registryLock`.
+    var loopRecords: RunLoopPointer?
+    /// The one mode of all vanished loops, which never has anything in it. Written in the child of `fork` while it has one thread.
+    var vanishedMode: ModePointer?
     /// All runs of foreign loops that have a descriptor. Guarded by `registryLock`.
     var foreignRuns: ForeignRunPointer?
     /// The kernel event sources that have a descriptor. Guarded by `registryLock`.

@@ -130,6 +130,7 @@ extension UnsafeMutablePointer where Pointee == Timer {
         while count > 1 {
             if header.pointee.references.replace(&count, by: count - 1) { return }
         }
+        forgetVanishedLoop()
         let owner = lockTimer()
         // Its callback may retain it meanwhile, or, if several references are dropped at once, another thread be here too.
         var isLast = !isKept && header.pointee.references.load(ordering: .acquiring) == 1
@@ -148,6 +149,7 @@ extension UnsafeMutablePointer where Pointee == Timer {
 
     /// What `RLGetRetainCount` says: the clients' references and the loop's.
     var retainCount: Int {
+        forgetVanishedLoop()
         let owner = lockTimer()
         defer { unlockTimer(owner) }
         return Int(header.pointee.references.load(ordering: .relaxed)) + (isInLoop ? 1 : 0)
