@@ -176,6 +176,12 @@ static inline int rl_timerfd_arm(int descriptor, int flags, const struct timespe
 
 enum { RL_TFD_TIMER_ABSTIME = TFD_TIMER_ABSTIME, RL_TFD_TIMER_CANCEL_ON_SET = TFD_TIMER_CANCEL_ON_SET };
 
+/* Zeroed pages from the kernel; NULL without room. */
+static inline void *rl_map_memory(size_t length) {
+    void *pages = mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    return pages == MAP_FAILED ? NULL : pages;
+}
+
 static inline pid_t rl_gettid(void) { return (pid_t)syscall(SYS_gettid); }
 
 static inline int rl_epoll_ctl(int epoll, int operation, int descriptor, uint32_t events, uint64_t token) {

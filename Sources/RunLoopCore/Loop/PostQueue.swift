@@ -149,7 +149,7 @@ extension UnsafeMutablePointer where Pointee == Chunk {
     /// address above 2^47 that it was not asked for.
     @inline(never)
     private static func map() -> ChunkPointer {
-        guard let memory = rl_map_room(Chunk.size) else { trap("RLPerformFunction", "out of memory") }
+        guard let memory = rl_map_memory(Chunk.size) else { trap("RLPerformFunction", "out of memory") }
         let chunk = memory.assumingMemoryBound(to: Chunk.self)
         guard PostQueue.canPack(chunk) else { trap("RLPerformFunction", "no memory below 2^48") }
         chunk.pointee.phase = 1
