@@ -41,8 +41,11 @@ enum Dates {
             wall = RLAbsoluteTimeGetCurrent()
         }
         // The sum and the reading of the clock may each have been rounded down by half a unit.
-        return (wall + (instant - before).inSeconds).nextUp.nextUp
+        return (wall + instant.away(from: before).inSeconds).nextUp.nextUp
     }
+
+    /// The instant so far from now, at most a distant one.
+    static func instant(after duration: Duration) -> ContinuousClock.Instant { .now + duration.clamped }
 
     /// The instant of a date.
     static func instant(of seconds: Double) -> ContinuousClock.Instant {
@@ -69,8 +72,28 @@ enum Dates {
     private static let longestPause = Duration.microseconds(20)
 }
 
+// The standard library stops the program when a sum or a difference does not fit. Every duration and every instant that a program
+// gives goes through one of these first.
+
+extension ContinuousClock.Instant {
+    /// How long after another, which is a reading of the clock, this one is; at most as long as a distant one.
+    func away(from reading: ContinuousClock.Instant) -> Duration {
+        // The distant ones are that far from readings at the program's beginning, and clocks run for less than such a distance.
+        if self >= .distantFuture { return .seconds(Dates.distance) }
+        if self <= .distantPast { return .seconds(-Dates.distance) }
+        return self - reading
+    }
+
+    /// How long it is until this one, in seconds.
+    var secondsFromNow: RLTimeInterval { away(from: .now).inSeconds }
+}
+
 extension Duration {
-    /// The duration as the C library takes it, rounded to the nearest double.
+    /// The duration, or the longest one that a date can be away.
+    var clamped: Duration { Swift.min(Swift.max(self, .seconds(-Dates.distance)), .seconds(Dates.distance)) }
+
+    /// The duration as the C library takes it, rounded to the nearest double; one that is too long for a date is infinite for the
+    /// library too.
     var inSeconds: RLTimeInterval { self / .seconds(1) }
 
     /// So many seconds, or the longest duration that a date can be away.

@@ -41,7 +41,7 @@ public final class Timer: @unchecked Sendable {
         timeInterval interval: Duration, repeats: Bool, block: @escaping @Sendable (Timer) -> Void
     ) {
         let interval = repeats && interval <= .zero ? Timer.shortestInterval : interval
-        self.init(fire: .now + interval, interval: interval, repeats: repeats, block: block)
+        self.init(fire: Dates.instant(after: interval), interval: interval, repeats: repeats, block: block)
     }
 
     /// Makes a timer that is in no loop yet and fires first at a date (S-NSTM-3).

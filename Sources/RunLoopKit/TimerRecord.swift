@@ -38,21 +38,31 @@ final class TimerRecord: Sendable {
 
     /// The instant of a date of this timer.
     func instant(of seconds: Double) -> ContinuousClock.Instant {
-        state.withLock { state in
-            guard let anchor = state.anchor else {
-                let instant = Dates.instant(of: seconds)
-                if seconds.isFinite { state.anchor = (instant, seconds) }
-                return instant
-            }
-            return Dates.instant(anchor.instant, plus: seconds - anchor.seconds)
+        if let anchor = state.withLock({ $0.anchor }) { return TimerRecord.instant(of: seconds, from: anchor) }
+        let instant = Dates.instant(of: seconds)
+        guard seconds.isFinite else { return instant }
+        let anchor = state.withLock { state in
+            if state.anchor == nil { state.anchor = (instant, seconds) }
+            return state.anchor!
         }
+        return TimerRecord.instant(of: seconds, from: anchor)
+    }
+
+    private static func instant(
+        of seconds: Double, from anchor: (instant: ContinuousClock.Instant, seconds: Double)
+    ) -> ContinuousClock.Instant {
+        if seconds == anchor.seconds { return anchor.instant }
+        // A distant instant became a date that is less far away.
+        if anchor.instant <= .distantPast || anchor.instant >= .distantFuture { return Dates.instant(of: seconds) }
+        return Dates.instant(anchor.instant, plus: seconds - anchor.seconds)
     }
 
     /// The object that stands for the timer; `make` makes one if nobody has it any more.
     func object(or make: () -> Timer) -> Timer {
-        state.withLock { state in
+        if let object = state.withLock({ $0.object }) { return object }
+        let made = make()
+        return state.withLock { state in
             if let object = state.object { return object }
-            let made = make()
             state.object = made
             return made
         }

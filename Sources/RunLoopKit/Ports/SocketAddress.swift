@@ -166,7 +166,7 @@ enum SocketCalls {
     /// False if the time is over first.
     private static func wait(_ descriptor: CInt, _ events: Int16, until limit: ContinuousClock.Instant) -> Bool {
         while true {
-            let left = (limit - .now).inSeconds * 1000
+            let left = limit.secondsFromNow * 1000
             let milliseconds = CInt(min(max(left.rounded(.up), 0), 86_400_000))
             var entry = pollfd(fd: descriptor, events: events, revents: 0)
             let count = poll(&entry, 1, milliseconds)

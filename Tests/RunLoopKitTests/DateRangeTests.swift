@@ -1,0 +1,80 @@
+import RunLoopKit
+import Testing
+
+/// Durations and instants that no clock shows.
+@Suite(.timeLimit(.minutes(1))) struct DateRangeTests {
+    /// Beyond what a number of seconds can say, and at its edges.
+    static let durations: [Duration] = [
+        Duration(attoseconds: .max), Duration(attoseconds: .min), .seconds(Int64.max), .seconds(Int64.min),
+        .seconds(Int64.max) + .seconds(1), .seconds(64_000_000_001), .zero - .seconds(64_000_000_001),
+    ]
+
+    @Test("A timer takes any interval and any tolerance: S-TMR-6", arguments: durations)
+    func timers(_ duration: Duration) {
+        for repeats in [false, true] {
+            let timer = Timer(timeInterval: duration, repeats: repeats) { _ in }
+            #expect(timer.isValid)
+            timer.tolerance = duration
+            _ = (timer.tolerance, timer.timeInterval, timer.fireDate)
+            #expect(duration < .zero || timer.fireDate > .now + .seconds(1_000_000))
+        }
+    }
+
+    /// The instants nearest to the ends of what an instant can be.
+    static var instants: [ContinuousClock.Instant] {
+        let now = ContinuousClock.now
+        let sinceStart = Duration(attoseconds: (now - now).attoseconds)
+        let distance = Duration(attoseconds: .max)
+        return [
+            now - distance + sinceStart, .distantPast, .distantFuture, .distantFuture + .seconds(Int64.max),
+            .distantPast - .seconds(Int64.max),
+        ]
+    }
+
+    @Test("A timer takes any date: S-TMR-6", arguments: instants)
+    func dates(_ date: ContinuousClock.Instant) {
+        let timer = Timer(fire: date, interval: .seconds(1), repeats: true) { _ in }
+        timer.fireDate = date
+        #expect(timer.isValid)
+        _ = timer.fireDate
+        #expect(timer.fireDate > .now || date < .now)
+    }
+
+    @Test("Runs, requests and sequences take any date and any time: S-RUN-17", arguments: durations)
+    func runs(_ duration: Duration) {
+        let instants = DateRangeTests.instants
+        onNewThread {
+            let loop = RunLoop.current
+            loop.perform { loop.stop() }
+            loop.keepAlive()
+            loop.run(mode: .default, for: duration)
+            for instant in instants {
+                loop.perform { loop.stop() }
+                loop.run(mode: .default, before: instant, stoppedBy: loop)
+            }
+            let request = RunLoop.perform(afterDelay: duration) {}
+            request.cancel()
+            _ = loop.ticks(every: duration, tolerance: duration)
+            loop.setSpinLimit(duration)
+            loop.setSpinLimit(.zero)
+            let port = Port()
+            for instant in instants where instant < .now {
+                #expect(port.send(before: instant, components: nil, from: nil, reserved: 0))
+            }
+            port.invalidate()
+            _ = try? RunLoop.Source(every: duration) { _, _ in }
+            _ = try? RunLoop.Source(whenWallClockShows: duration) { _ in }
+        }
+    }
+}
+
+extension RunLoop {
+    /// A run that a source ends at once, whatever its date.
+    fileprivate func run(mode: Mode, before instant: ContinuousClock.Instant, stoppedBy loop: RunLoop) {
+        let source = Source { _ in }
+        add(source, forMode: mode)
+        source.signal()
+        run(mode: mode, before: instant)
+        source.invalidate()
+    }
+}
