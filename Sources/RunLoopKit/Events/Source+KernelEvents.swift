@@ -4,6 +4,12 @@ internal import CRunLoopInstalled
 internal import CRunLoop
 #endif
 
+#if canImport(Glibc)
+internal import Glibc
+#elseif canImport(Musl)
+internal import Musl
+#endif
+
 // Sources for what the kernel tells: signals, the end of processes, changes of files, clocks; and for events of the
 // program's own. The kernel is asked from the initializer on; what happens before a loop has the source is reported then,
 // and what happens several times before it is reported counts once (S-KEV-1). Like other sources they keep their closure
@@ -92,7 +98,7 @@ extension RunLoop.Source {
         try self.init(
             kernelEvent(.signal, ident: signal, options: options)
         ) { source, event in perform(source, Int(event.data)) }
-        SignalHub.unblock(signal)
+        unblock(signal)
     }
 
     /// Makes a source that reports the end of a process, once (S-KEV-4).
@@ -318,6 +324,14 @@ extension RunLoop.Source {
     }
 }
 
+/// Unblocks a signal on this thread: a program may have been started with it blocked, as worker threads of libdispatch are.
+private func unblock(_ signal: CInt) {
+    var set = sigset_t()
+    sigemptyset(&set)
+    sigaddset(&set, signal)
+    pthread_sigmask(SIG_UNBLOCK, &set, nil)
+}
+
 /// An event to wait for.
 private func kernelEvent(
     _ filter: RLKernelFilter, ident: CInt = 0, options: RunLoop.Source.EventOptions, notes: UInt32 = 0, data: Int64 = 0
@@ -343,7 +357,7 @@ private func reportKernelEvent(
 extension Duration {
     /// In nanoseconds, the nearest number that can be said.
     fileprivate var inNanoseconds: Int64 {
-        let (seconds, attoseconds) = components
+        let (seconds, attoseconds) = clamped.components
         let (product, isTooMuch) = seconds.multipliedReportingOverflow(by: 1_000_000_000)
         let (sum, isTooMuchNow) = product.addingReportingOverflow(attoseconds / 1_000_000_000)
         return isTooMuch || isTooMuchNow ? (seconds < 0 ? .min : .max) : sum

@@ -24,13 +24,16 @@ extension RunLoop {
         return stream
     }
 
-    /// Does something when a sequence is over, for which the end of the loop's thread is a reason.
+    /// Does something when a sequence is over, for which the end of the loop's thread is a reason. Nobody has the sequence yet.
     func stop<Element>(_ continuation: AsyncStream<Element>.Continuation, by stopping: @escaping @Sendable () -> Void) {
         let executor = executor
-        let handler = executor.atEnd { continuation.finish() }
+        let handler = Locked<UInt>(0)
         continuation.onTermination = { _ in
-            executor.forget(handler: handler)
+            executor.forget(handler: handler.withLock { $0 })
             stopping()
         }
+        // Only the end of the thread can be earlier than the next line, and that forgets its handlers by itself.
+        let number = executor.atEnd { continuation.finish() }
+        handler.withLock { $0 = number }
     }
 }
