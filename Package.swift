@@ -19,6 +19,7 @@ let package = Package(
         .executable(name: "actor-on-loop", targets: ["ActorOnLoop"]),
         .executable(name: "exit-now", targets: ["ExitNow"]),
         .executable(name: "main-queue", targets: ["MainQueue"]),
+        .executable(name: "forks", targets: ["Forks"]),
         .executable(name: "hops", targets: ["Hops"]),
     ],
     traits: [
@@ -101,7 +102,8 @@ let package = Package(
         .executableTarget(name: "ExitNow", dependencies: ["RunLoopKit"], path: "Examples/ExitNow"),
         .executableTarget(name: "Hops", dependencies: ["RunLoopKit"], path: "Bench/Hops"),
         .executableTarget(name: "MainQueue", dependencies: ["RunLoopKit"], path: "Tests/Programs/MainQueue"),
-        .testTarget(name: "ExampleTests", dependencies: ["App", "ActorOnLoop", "ExitNow", "MainQueue"]),
+        .executableTarget(name: "Forks", dependencies: ["RunLoopKit"], path: "Tests/Programs/Forks"),
+        .testTarget(name: "ExampleTests", dependencies: ["App", "ActorOnLoop", "ExitNow", "MainQueue", "Forks"]),
     ],
     swiftLanguageModes: [.v6]
 )

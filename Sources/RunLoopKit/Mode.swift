@@ -72,7 +72,9 @@ extension RunLoop {
         var count: RLIndex = 0
         guard let names = RLCopyAllModes(reference, &count) else { return [] }
         defer { release(block: names) }
-        return (0..<count).compactMap { index in names[index].map { Mode(String(cString: $0)) } }
+        let all = (0..<count).compactMap { index in names[index].map { Mode(String(cString: $0)) } }
+        // The library's own, in which nothing is ever run.
+        return all.filter { $0 != RunLoopExecutor.endMode }
     }
 
     /// Makes a mode a common one, for good: items added under ``Mode/common`` are added to it, those

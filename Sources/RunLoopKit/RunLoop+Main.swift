@@ -11,17 +11,20 @@ internal import Musl
 #endif
 
 extension RunLoop {
-    /// The object of the main loop, which serves the main dispatch queue from the time anybody has asked for it (S-GCD-1).
-    static func attachedMain() -> RunLoop {
-        _ = RLAttachMainQueue()
-        return LoopRegistry.wrapper(of: RLGetMain())
+    /// The calling thread, by which two threads that live at one time are told apart.
+    static var callingThread: UInt {
+        #if canImport(Glibc)
+        UInt(pthread_self())
+        #else
+        UInt(bitPattern: pthread_self())
+        #endif
     }
 
     /// Whether the calling thread is the process's initial one, whose loop is ``main``.
     ///
     /// - Threads: any.
     /// - Foundation: `Thread.isMainThread`.
-    public static var isMainThread: Bool { RLGetCurrent() == RLGetMain() }
+    public static var isMainThread: Bool { RLThreadIsMain() }
 
     /// Makes the main loop run the main thread of a program whose `main` is asynchronous.
     ///

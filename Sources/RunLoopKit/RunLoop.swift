@@ -26,6 +26,8 @@ public final class RunLoop: @unchecked Sendable {
     let reference: RLRunLoopRef
     /// The ports that were added through this object.
     let ports = LoopPorts()
+    /// The loop's thread as `pthread_self` gives it, once it is known; 0 before.
+    private let thread = Atomic<UInt>(0)
     /// The loop's executor, once somebody has asked for it.
     let knownExecutor = AtomicLazyReference<RunLoopExecutor>()
 
@@ -36,7 +38,7 @@ public final class RunLoop: @unchecked Sendable {
     }
 
     deinit {
-        LoopRegistry.forget(reference)
+        LoopRegistry.forget(self)
         RLRelease(RLTypeRef(reference))
     }
 
@@ -53,9 +55,11 @@ public final class RunLoop: @unchecked Sendable {
     /// of it ends by ``stop()`` or its time (S-GCD-1, S-GCD-3). Foundation's main loop in the same program serves the same
     /// queue while it runs; neither takes anything from the other.
     ///
+    /// In the child of `fork` it is the loop of the thread that forked (S-FORK-1).
+    ///
     /// - Threads: any.
     /// - Foundation: `RunLoop.main`. CF: `CFRunLoopGetMain`.
-    public static let main = attachedMain()
+    public static var main: RunLoop { LoopRegistry.main() }
 
     /// The loop as the C functions take it, an `RLRunLoopRef`.
     ///
@@ -73,6 +77,19 @@ public final class RunLoop: @unchecked Sendable {
     /// - Threads: any.
     public static func wrapping(_ reference: OpaquePointer) -> RunLoop {
         LoopRegistry.wrapper(of: reference)
+    }
+}
+
+// MARK: - The thread
+
+extension RunLoop {
+    /// The calling thread is the loop's.
+    func noteThread() { thread.store(RunLoop.callingThread, ordering: .relaxed) }
+
+    /// Whether the calling thread is the loop's, which has to live; nil if nobody knows the loop's thread yet.
+    var isOfKnownThread: Bool? {
+        let thread = thread.load(ordering: .relaxed)
+        return thread == 0 ? nil : thread == RunLoop.callingThread
     }
 }
 
@@ -127,5 +144,12 @@ extension RunLoop: Hashable, CustomStringConvertible {
     public func hash(into hasher: inout Hasher) { hasher.combine(reference) }
 
     /// What the C library says of the loop, for debugging; the form may change.
-    public var description: String { describe(RLTypeRef(reference)) }
+    public var description: String {
+        // Without the library's own mode.
+        let text = describe(RLTypeRef(reference))
+        guard let name = text.firstRange(of: " \(RunLoopExecutor.endMode.rawValue):"),
+            let end = text[name.upperBound...].firstIndex(of: ";")
+        else { return text }
+        return String(text[..<name.lowerBound]) + text[text.index(after: end)...]
+    }
 }

@@ -83,4 +83,19 @@ private func run(_ name: String, interruptAt line: String? = nil) throws -> (lin
         #expect(status == 0)
         #expect(lines == ["told to exit after 3 portions", "the thread has ended"])
     }
+
+    @Test(
+        """
+        A child of fork finds the objects of loops and ports while other threads change them, is told of loops that vanished, and has \
+        its own loop as the main one; a thread that only asks gets no loop: S-FORK-1
+        """)
+    func forks() throws {
+        let (lines, status) = try run("forks")
+        #expect(status == 0)
+        let expected = [
+            "tables: exit 0", "a loop that vanished: exit 0", "a call that waits: exit 0", "the main loop: exit 0",
+            "a foreign thread: not isolated, no loop",
+        ]
+        #expect(lines == expected)
+    }
 }

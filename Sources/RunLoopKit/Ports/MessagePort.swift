@@ -25,11 +25,7 @@ public final class MessagePort: Port, @unchecked Sendable {
     let requestHandler = Locked<(@Sendable (MessagePort, Request) -> [UInt8]?)?>(nil)
 
     /// The objects that stand for remote ports, by address.
-    private static let remotes = Locked<[UInt: WeakPort]>([:])
-
-    private struct WeakPort {
-        weak var port: MessagePort?
-    }
+    private static let remotes = WeakTable<UInt, MessagePort>()
 
     /// Makes a port that receives, without a name.
     public override convenience init() {
@@ -53,10 +49,7 @@ public final class MessagePort: Port, @unchecked Sendable {
     }
 
     deinit {
-        let address = UInt(bitPattern: reference)
-        MessagePort.remotes.withLock { remotes in
-            if let entry = remotes[address], entry.port == nil { remotes[address] = nil }
-        }
+        MessagePort.remotes.forget(UInt(bitPattern: reference), of: self)
         RLRelease(RLTypeRef(reference))
     }
 
@@ -65,20 +58,13 @@ public final class MessagePort: Port, @unchecked Sendable {
         guard !name.isEmpty else { return nil }
         let made = name.withCString { RLMessagePortCreateRemote($0) }
         guard let made else { return nil }
-        let address = UInt(bitPattern: made)
-        let (port, isNew) = remotes.withLock { remotes -> (MessagePort, Bool) in
-            if let known = remotes[address]?.port { return (known, false) }
-            let port = MessagePort(taking: RLMessagePortRef(bitPattern: address)!)
-            remotes[address] = WeakPort(port: port)
-            return (port, true)
-        }
+        // An object takes over the reference, also one that another thread's comes before.
+        let (port, isNew) = remotes.object(of: UInt(bitPattern: made)) { MessagePort(taking: RLRetain(RLTypeRef(made)).map { RLMessagePortRef($0) }!) }
+        RLRelease(RLTypeRef(made))
         if isNew {
             RLMessagePortSetInvalidationCallBack(made) { reference, _ in
-                let address = UInt(bitPattern: reference)
-                MessagePort.remotes.withLock { $0[address]?.port }?.announce()
+                MessagePort.remotes.find(UInt(bitPattern: reference))?.announce()
             }
-        } else {
-            RLRelease(RLTypeRef(made))
         }
         return port
     }
@@ -154,7 +140,7 @@ public final class MessagePort: Port, @unchecked Sendable {
         }
         // One sends to a port of one's own by its name, as everybody does.
         guard let target else { return false }
-        let seconds = max((limitDate - .now).inSeconds, 0)
+        let seconds = max(limitDate.secondsFromNow, 0)
         let result = bytes.withUnsafeBytes { buffer in
             RLMessagePortSendRequest(
                 target.reference, Int32(truncatingIfNeeded: msgID), buffer.baseAddress, buffer.count, seconds, 0, nil, nil)

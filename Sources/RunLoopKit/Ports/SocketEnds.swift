@@ -1,83 +1,68 @@
+internal import Synchronization
+
 /// The connection to a remote socket port: one for all objects of that address.
 // Sendable: the signature is constant and the rest is locked.
 final class SocketSender: @unchecked Sendable {
-    private struct State {
-        var descriptor: CInt = -1
-        var isValid = true
-    }
-
     private let signature: SocketSignature
-    /// Held while a message is written, so that messages do not mix.
-    private let state = Locked(State())
+    /// Held while a message is written, so that messages do not mix; guards the descriptor.
+    private let writing = LongLock()
+    private var descriptor: CInt = -1
+    private let isInvalidated = Atomic(false)
 
-    private struct Weak {
-        weak var sender: SocketSender?
-    }
-    private static let all = Locked<[SocketSignature: Weak]>([:])
+    private static let all = WeakTable<SocketSignature, SocketSender>()
 
     /// The one sender of an address.
     static func of(_ signature: SocketSignature) -> SocketSender {
-        all.withLock { all in
-            if let known = all[signature]?.sender { return known }
-            let made = SocketSender(signature)
-            all[signature] = Weak(sender: made)
-            return made
-        }
+        all.object(of: signature) { SocketSender(signature) }.object
     }
 
     private init(_ signature: SocketSignature) { self.signature = signature }
 
     deinit {
-        let signature = signature
-        SocketSender.all.withLock { all in
-            if let entry = all[signature], entry.sender == nil { all[signature] = nil }
-        }
-        state.withLock { if $0.descriptor >= 0 { SocketCalls.end($0.descriptor) } }
+        SocketSender.all.forget(signature, of: self)
+        if descriptor >= 0 { SocketCalls.end(descriptor) }
     }
 
-    var isValid: Bool { state.withLock { $0.isValid } }
+    var isValid: Bool { !isInvalidated.load(ordering: .acquiring) }
 
     /// Whether it is for a kind of socket that messages go through.
     var canSend: Bool { signature.socketType == SocketCalls.stream || signature.socketType == SocketCalls.datagram }
 
+    /// A message that is being written goes on.
     func invalidate() {
-        state.withLock { state in
-            if state.descriptor >= 0 { SocketCalls.end(state.descriptor) }
-            state = State(descriptor: -1, isValid: false)
-        }
         // Who asks for the address from now on gets a new one.
-        let signature = signature
-        SocketSender.all.withLock { all in
-            if let known = all[signature]?.sender, known === self { all[signature] = nil }
-        }
+        SocketSender.all.forget(signature, of: self)
+        isInvalidated.store(true, ordering: .releasing)
+        writing.withLock { _ in end() }
     }
 
     /// Writes what `frame` gives for the address that the connection has on this side.
     func send(until limit: ContinuousClock.Instant, _ frame: ([UInt8]) -> [UInt8]?) -> Bool {
-        state.withLock { state in
-            guard state.isValid else { return false }
-            // The other end may have closed the connection since it was used: then a new one is made.
-            if state.descriptor >= 0, isOver(state.descriptor) {
-                SocketCalls.end(state.descriptor)
-                state.descriptor = -1
-            }
-            if state.descriptor < 0 {
-                let descriptor = SocketCalls.make(signature)
-                guard descriptor >= 0 else { return false }
-                guard SocketCalls.startConnection(descriptor, to: signature.address, until: limit) else {
-                    SocketCalls.end(descriptor)
+        writing.withLock { isForked in
+            guard isValid else { return false }
+            // The other end may have closed the connection since it was used, and in a child of `fork` it is the parent's: then a
+            // new one is made.
+            if descriptor >= 0, isForked || isOver(descriptor) { end() }
+            if descriptor < 0 {
+                let made = SocketCalls.make(signature)
+                guard made >= 0 else { return false }
+                guard SocketCalls.startConnection(made, to: signature.address, until: limit) else {
+                    SocketCalls.end(made)
                     return false
                 }
-                state.descriptor = descriptor
+                descriptor = made
             }
-            guard let bytes = frame(SocketCalls.localAddress(state.descriptor)) else { return false }
-            if SocketCalls.write(bytes, to: state.descriptor, until: limit) { return true }
+            guard let bytes = frame(SocketCalls.localAddress(descriptor)) else { return false }
+            if SocketCalls.write(bytes, to: descriptor, until: limit) { return true }
             // A datagram that is too long takes nothing from the next one.
-            if signature.socketType == SocketCalls.datagram { return false }
-            SocketCalls.end(state.descriptor)
-            state.descriptor = -1
+            if signature.socketType == SocketCalls.stream { end() }
             return false
         }
+    }
+
+    private func end() {
+        if descriptor >= 0 { SocketCalls.end(descriptor) }
+        descriptor = -1
     }
 
     /// The receiver never writes, so there is something to read only at the end.
@@ -101,107 +86,114 @@ final class SocketListener: @unchecked Sendable {
         let mode: RunLoop.Mode
     }
 
-    private final class Connection {
+    /// A descriptor, closed with the last who uses it.
+    private final class Handle: Sendable {
         let descriptor: CInt
-        var source: RunLoop.Source?
+
+        init(_ descriptor: CInt) { self.descriptor = descriptor }
+
+        deinit { SocketCalls.end(descriptor) }
+    }
+
+    private final class Connection {
+        let handle: Handle
+        let source: RunLoop.Source
+        /// Somebody reads, and owns what follows; changed under the listener's lock.
+        var isBeingRead = false
         /// Of the message that is being read: first the header, then the payload too.
         var bytes: [UInt8] = []
 
-        init(_ descriptor: CInt) { self.descriptor = descriptor }
+        init(_ handle: Handle, _ source: RunLoop.Source) {
+            self.handle = handle
+            self.source = source
+        }
     }
 
     private struct State {
-        var descriptor: CInt
+        /// Nil if the port is closed.
+        var handle: Handle?
         var source: RunLoop.Source?
         var places: Set<Place> = []
         var connections: [CInt: Connection] = [:]
+
+        var sources: [RunLoop.Source] { (source.map { [$0] } ?? []) + connections.values.map(\.source) }
     }
 
-    private let state: Locked<State>
+    private let state = Locked(State())
     /// Where it really listens; nil if it does not.
     let address: [UInt8]?
     /// Set once, before anybody else has the port.
     weak var port: SocketPort?
 
     init(_ signature: SocketSignature) {
-        var descriptor = SocketCalls.make(signature)
-        if descriptor >= 0, !SocketCalls.startListening(descriptor, at: signature) {
-            SocketCalls.end(descriptor)
-            descriptor = -1
+        let descriptor = SocketCalls.make(signature)
+        let handle = descriptor >= 0 ? Handle(descriptor) : nil
+        guard let handle, SocketCalls.startListening(descriptor, at: signature) else {
+            address = nil
+            return
         }
-        address = descriptor >= 0 ? SocketCalls.localAddress(descriptor) : nil
-        state = Locked(State(descriptor: descriptor))
-        guard descriptor >= 0 else { return }
+        address = SocketCalls.localAddress(descriptor)
         let isDatagram = signature.socketType == SocketCalls.datagram
         let source = RunLoop.Source(descriptor: descriptor) { [weak self] _ in
             if isDatagram { self?.receiveDatagram() } else { self?.accept() }
         }
-        state.withLock { $0.source = source }
+        state.withLock { $0 = State(handle: handle, source: source) }
     }
 
-    var isOpen: Bool { descriptor >= 0 }
+    var isOpen: Bool { state.withLock { $0.handle != nil } }
 
-    var descriptor: CInt { state.withLock { $0.descriptor } }
+    var descriptor: CInt { state.withLock { $0.handle?.descriptor ?? -1 } }
 
     /// Closes everything; false if it was closed before.
     @discardableResult
     func close() -> Bool {
         let old = state.withLock { state in
             let old = state
-            state = State(descriptor: -1)
+            state = State()
             return old
         }
-        guard old.descriptor >= 0 else { return false }
         // A source is out of its loops before its descriptor is closed.
         old.source?.invalidate()
-        SocketCalls.end(old.descriptor)
-        for connection in old.connections.values {
-            connection.source?.invalidate()
-            SocketCalls.end(connection.descriptor)
-        }
-        return true
+        for connection in old.connections.values { connection.source.invalidate() }
+        return old.handle != nil
     }
 
     func schedule(in loop: RunLoop, forMode mode: RunLoop.Mode) {
-        for source in sources(changing: { $0.places.insert(Place(loop: loop, mode: mode)) }) {
-            loop.add(source, forMode: mode)
+        let sources = state.withLock { state in
+            if state.handle != nil { state.places.insert(Place(loop: loop, mode: mode)) }
+            return state.sources
         }
+        for source in sources { loop.add(source, forMode: mode) }
     }
 
     func remove(from loop: RunLoop, forMode mode: RunLoop.Mode) {
-        for source in sources(changing: { $0.places.remove(Place(loop: loop, mode: mode)) }) {
-            loop.remove(source, forMode: mode)
+        // The place may hold the last reference to the loop's object, which goes after the lock.
+        let (sources, place) = state.withLock { state in
+            let place = state.places.remove(Place(loop: loop, mode: mode))
+            return (state.sources, place)
         }
-    }
-
-    private func sources(changing change: (inout State) -> Void) -> [RunLoop.Source] {
-        state.withLock { state in
-            change(&state)
-            return ([state.source] + state.connections.values.map(\.source)).compactMap { $0 }
-        }
+        for source in sources { loop.remove(source, forMode: mode) }
+        withExtendedLifetime(place) {}
     }
 
     private func accept() {
-        let added: (RunLoop.Source, Set<Place>)? = state.withLock { state in
-            guard state.descriptor >= 0 else { return nil }
-            let descriptor = SocketCalls.takeConnection(state.descriptor)
-            guard descriptor >= 0 else { return nil }
-            let connection = Connection(descriptor)
-            let source = RunLoop.Source(descriptor: descriptor) { [weak self] _ in self?.receive(descriptor) }
-            connection.source = source
+        guard let listener = state.withLock({ $0.handle }) else { return }
+        let descriptor = SocketCalls.takeConnection(listener.descriptor)
+        guard descriptor >= 0 else { return }
+        let source = RunLoop.Source(descriptor: descriptor) { [weak self] _ in self?.receive(descriptor) }
+        let connection = Connection(Handle(descriptor), source)
+        let places: Set<Place> = state.withLock { state in
+            guard state.handle != nil else { return [] }
             state.connections[descriptor] = connection
-            return (source, state.places)
+            return state.places
         }
-        guard let (source, places) = added else { return }
         for place in places { place.loop.add(source, forMode: place.mode) }
     }
 
     /// A datagram is a whole message; one that is none is dropped, since anybody can send one.
     private func receiveDatagram() {
-        let frame = state.withLock { state in
-            state.descriptor >= 0 ? SocketCalls.readDatagram(state.descriptor) : nil
-        }
-        guard let frame, frame.count >= SocketFrame.headerLength,
+        guard let listener = state.withLock({ $0.handle }),
+            let frame = SocketCalls.readDatagram(listener.descriptor), frame.count >= SocketFrame.headerLength,
             Int(number(frame, 0)) == frame.count - SocketFrame.headerLength,
             let message = SocketFrame.decode(msgid: number(frame, 4), Array(frame[SocketFrame.headerLength...]))
         else { return }
@@ -211,23 +203,25 @@ final class SocketListener: @unchecked Sendable {
     private enum Outcome {
         case nothing
         case message(CarriedMessage)
-        case over(Connection)
+        case over
     }
 
     private func receive(_ descriptor: CInt) {
-        let outcome = state.withLock { state -> Outcome in
-            guard let connection = state.connections[descriptor] else { return .nothing }
-            let outcome = read(connection)
-            if case .over = outcome { state.connections[descriptor] = nil }
-            return outcome
+        // Of several loops one reads; the others look again while there is something left.
+        let claimed = state.withLock { state -> Connection? in
+            guard let connection = state.connections[descriptor], !connection.isBeingRead else { return nil }
+            connection.isBeingRead = true
+            return connection
         }
-        switch outcome {
-        case .nothing: break
-        case .message(let message): port?.deliver(message)
-        case .over(let connection):
-            connection.source?.invalidate()
-            SocketCalls.end(descriptor)
+        guard let connection = claimed else { return }
+        let outcome = read(connection)
+        let isOver = if case .over = outcome { true } else { false }
+        state.withLock { state in
+            connection.isBeingRead = false
+            if isOver, state.connections[descriptor] === connection { state.connections[descriptor] = nil }
         }
+        if case .message(let message) = outcome { port?.deliver(message) }
+        if isOver { connection.source.invalidate() }
     }
 
     /// Reads on, at most to the end of the message.
@@ -237,27 +231,27 @@ final class SocketListener: @unchecked Sendable {
             var total = SocketFrame.headerLength
             if have >= total {
                 total += Int(number(connection.bytes, 0))
-                if total - SocketFrame.headerLength > SocketFrame.longest { return .over(connection) }
+                if total - SocketFrame.headerLength > SocketFrame.longest { return .over }
             }
             if have >= SocketFrame.headerLength, have == total {
                 let payload = Array(connection.bytes[SocketFrame.headerLength...])
                 let msgid = number(connection.bytes, 4)
                 connection.bytes = []
                 // Who writes something else is not listened to any longer.
-                guard let message = SocketFrame.decode(msgid: msgid, payload) else { return .over(connection) }
+                guard let message = SocketFrame.decode(msgid: msgid, payload) else { return .over }
                 return .message(message)
             }
             // Room is made for what has come, not for what the header says.
             let room = min(total - have, 65536)
             var result = SocketCalls.ReadResult.nothing
             let portion = [UInt8](unsafeUninitializedCapacity: room) { buffer, count in
-                result = SocketCalls.read(connection.descriptor, into: UnsafeMutableRawBufferPointer(buffer))
+                result = SocketCalls.read(connection.handle.descriptor, into: UnsafeMutableRawBufferPointer(buffer))
                 if case .bytes(let read) = result { count = read }
             }
             switch result {
             case .bytes: connection.bytes += portion
             case .nothing: return .nothing
-            case .over: return .over(connection)
+            case .over: return .over
             }
         }
     }

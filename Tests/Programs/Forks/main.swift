@@ -1,0 +1,190 @@
+// What needs a process of its own: the children of `fork`, and threads that must not get a loop. Prints a line for each scenario; the
+// test knows what has to be printed.
+import Glibc
+import RunLoopKit
+import Synchronization
+
+@_silgen_name("fork") func makeChild() -> pid_t
+
+/// How a child ended that does this, and then 0; a child that hangs ends by SIGALRM.
+func inChild(_ body: () -> CInt) -> String {
+    let child = makeChild()
+    if child == 0 {
+        alarm(20)
+        _exit(body())
+    }
+    var status: CInt = 0
+    waitpid(child, &status, 0)
+    return status & 0x7F == 0 ? "exit \(status >> 8 & 0xFF)" : "signal \(status & 0x7F)"
+}
+
+func onThread(_ body: @escaping @Sendable () -> Void) -> RunLoopThread {
+    let thread = RunLoopThread { _ in body() }
+    try! thread.start()
+    return thread
+}
+
+/// A thread whose loop does not run before it may end.
+final class IdleThread: Sendable {
+    private let mayEnd = Atomic(false)
+    let thread: RunLoopThread
+
+    init() {
+        thread = RunLoopThread()
+        try! thread.start()
+        let loop = thread.loop
+        loop.perform { [self] in while !mayEnd.load(ordering: .acquiring) { usleep(1000) } }
+        loop.wakeUp()
+    }
+
+    func end() {
+        mayEnd.store(true, ordering: .releasing)
+        thread.stop()
+        thread.join()
+    }
+}
+
+
+
+/// The tables, while other threads change them.
+func tables() -> String {
+    let isOver = Flag()
+    let workers = (0..<2).map { _ in
+        onThread {
+            while !isOver.isSet {
+                // Made and dropped, or found.
+                _ = RunLoop.wrapping(RunLoop.current.getRLRunLoop()).executor
+                NotificationCenter.default.post(name: .init("Forks"), object: nil)
+                SocketPort(remoteWithProtocolFamily: 2, socketType: 1, protocol: 0, address: [1, 2, 3]).invalidate()
+                let port = MachPort()
+                _ = MachPort.wrapping(port.getRLMachPort()).isValid
+                Timer(timeInterval: .seconds(1), repeats: false) { _ in }.invalidate()
+            }
+        }
+    }
+    var ends: Set<String> = []
+    for _ in 0..<60 {
+        ends.insert(
+            inChild {
+                let loop = RunLoop.current
+                guard RunLoop.wrapping(loop.getRLRunLoop()) === loop else { return 1 }
+                NotificationCenter.default.post(name: .init("Forks"), object: nil)
+                let port = MachPort()
+                guard MachPort.wrapping(port.getRLMachPort()) === port else { return 2 }
+                SocketPort(remoteWithProtocolFamily: 2, socketType: 1, protocol: 0, address: [1, 2, 3]).invalidate()
+                for _ in 0..<100 where RunLoop.wrapping(loop.getRLRunLoop()).executor !== loop.executor { return 3 }
+                return 0
+            })
+    }
+    isOver.set()
+    for worker in workers { worker.join() }
+    return ends.sorted().joined(separator: ", ")
+}
+
+final class Flag: Sendable {
+    private let value = Atomic(false)
+    var isSet: Bool { value.load(ordering: .acquiring) }
+    func set() { value.store(true, ordering: .releasing) }
+}
+
+/// Calls that are made in the child to a loop that vanished.
+func vanishedLoop() -> String {
+    let idle = IdleThread()
+    let loop = idle.thread.loop
+    _ = loop.executor
+    let end = inChild {
+        Task(executorPreference: RunLoop.main.executor) {
+            do {
+                try await loop.perform {}
+                _exit(1)
+            } catch is RunLoop.ThreadEndedError {
+                for await _ in loop.ticks(every: .seconds(1000)) { _exit(2) }
+                // A job of the loop is done here.
+                await Task(executorPreference: loop.executor) {}.value
+                _exit(0)
+            } catch { _exit(3) }
+        }
+        RunLoop.main.run(mode: .default, for: .seconds(15))
+        return 4
+    }
+    idle.end()
+    return end
+}
+
+/// Calls that a task of this loop waits for when it forks.
+func waitingCall() -> String {
+    let idle = IdleThread()
+    let loop = idle.thread.loop
+    let isWaiting = Flag()
+    let isChild = Flag()
+    Task(executorPreference: RunLoop.main.executor) {
+        isWaiting.set()
+        do { try await loop.perform {} } catch { if isChild.isSet { _exit(error is RunLoop.ThreadEndedError ? 0 : 2) } }
+    }
+    while !isWaiting.isSet { RunLoop.main.run(mode: .default, for: .milliseconds(1)) }
+    let end = inChild {
+        isChild.set()
+        RunLoop.main.run(mode: .default, for: .seconds(15))
+        return 1
+    }
+    idle.end()
+    RunLoop.main.run(mode: .default, for: .zero)
+    return end
+}
+
+/// The main loop of a child is that of the thread that forked.
+func mainLoop() -> String {
+    let former = RunLoop.main
+    let result = Mutex("")
+    let thread = onThread {
+        let own = RunLoop.current
+        let end = inChild {
+            if RunLoop.main !== own || RunLoop.main == former { return 1 }
+            if !RunLoop.isMainThread { return 2 }
+            if RunLoop.current !== own { return 3 }
+            own.perform { own.stop() }
+            return RunLoop.main.run(mode: .default) == .stopped ? 0 : 4
+        }
+        result.withLock { $0 = end }
+    }
+    thread.join()
+    return result.withLock { $0 }
+}
+
+/// A thread that asks whether it is a loop's has no loop by that: the memory of the loop that ended last goes to the next one.
+func foreignThread() -> String {
+    let thread = RunLoopThread()
+    try! thread.start()
+    let executor = thread.loop.executor
+    let address: @Sendable () -> UInt = { UInt(bitPattern: RunLoop.current.getRLRunLoop()) }
+    let first = onPlainThread(address)
+    let isIsolated = Flag()
+    let next = onPlainThread {
+        if executor.isIsolatingCurrentContext() != false { isIsolated.set() }
+        return onPlainThread(address)
+    }
+    thread.stop()
+    thread.join()
+    return "\(isIsolated.isSet ? "isolated" : "not isolated"), \(next == first ? "no loop" : "a loop")"
+}
+
+/// Waits for a thread that does this.
+func onPlainThread(_ body: @escaping @Sendable () -> UInt) -> UInt {
+    final class Body: Sendable {
+        let body: @Sendable () -> UInt
+        init(_ body: @escaping @Sendable () -> UInt) { self.body = body }
+    }
+    var thread = pthread_t()
+    pthread_create(
+        &thread, nil, { UnsafeMutableRawPointer(bitPattern: Unmanaged<Body>.fromOpaque($0!).takeRetainedValue().body()) },
+        Unmanaged.passRetained(Body(body)).toOpaque())
+    var result: UnsafeMutableRawPointer?
+    pthread_join(thread, &result)
+    return UInt(bitPattern: result)
+}
+
+print("tables: \(tables())")
+print("a loop that vanished: \(vanishedLoop())")
+print("a call that waits: \(waitingCall())")
+print("the main loop: \(mainLoop())")
+print("a foreign thread: \(foreignThread())")
