@@ -11,7 +11,7 @@ enum LoopEntry: Sendable {
 protocol LoopRequest: AnyObject, Sendable {
     /// Does it, on the loop's thread.
     func run()
-    /// The loop's thread is gone.
+    /// The loop's thread is gone, before or while the request ran.
     func abandon()
 }
 

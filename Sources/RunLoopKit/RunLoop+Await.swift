@@ -36,14 +36,16 @@ extension RunLoop {
 }
 
 /// A closure on its way to a loop, and who awaits it.
-// Sendable: whoever moves the state on to `over` owns body and continuation from then on.
+// Sendable: the body is taken under the claim `running`; whoever moves the state on to `over` owns the continuation.
 private final class AwaitedClosure<Value: Sendable>: LoopRequest, @unchecked Sendable {
     private enum State {
         /// The task has not suspended yet. It alone has the object, but for the cancellation.
         static var new: UInt8 { 0 }
         static var waiting: UInt8 { 1 }
-        /// The closure runs, or the continuation is resumed; or, before it began to wait, the task was cancelled.
-        static var over: UInt8 { 2 }
+        /// The loop's thread calls the closure and owns it.
+        static var running: UInt8 { 2 }
+        /// The continuation is resumed; or, before it began to wait, the task was cancelled.
+        static var over: UInt8 { 3 }
     }
 
     private let state = Atomic(State.new)
@@ -53,11 +55,14 @@ private final class AwaitedClosure<Value: Sendable>: LoopRequest, @unchecked Sen
 
     init(_ body: @escaping @Sendable () throws -> Value) { self.body = body }
 
+    private func move(from old: UInt8, to new: UInt8) -> Bool {
+        state.compareExchange(expected: old, desired: new, ordering: .acquiringAndReleasing).exchanged
+    }
+
     /// False if the task was cancelled before.
     func begin(_ continuation: CheckedContinuation<Value, any Error>) -> Bool {
         self.continuation = continuation
-        let (begins, _) = state.compareExchange(
-            expected: State.new, desired: State.waiting, ordering: .acquiringAndReleasing)
+        let begins = move(from: State.new, to: State.waiting)
         if !begins {
             body = nil
             continuation.resume(throwing: CancellationError())
@@ -66,26 +71,34 @@ private final class AwaitedClosure<Value: Sendable>: LoopRequest, @unchecked Sen
     }
 
     func run() {
-        guard state.exchange(State.over, ordering: .acquiringAndReleasing) == State.waiting else { return }
+        guard move(from: State.waiting, to: State.running) else { return }
         // Two cases rather than a `Result`, whose metadata the runtime would look up each time.
         do {
             let value = try body!()
             body = nil
-            continuation!.resume(returning: value)
+            if move(from: State.running, to: State.over) { continuation!.resume(returning: value) }
         } catch {
             body = nil
-            continuation!.resume(throwing: error)
+            if move(from: State.running, to: State.over) { continuation!.resume(throwing: error) }
         }
     }
 
-    func cancel() { fail(CancellationError()) }
-
-    func abandon() { fail(RunLoop.ThreadEndedError()) }
-
     /// What the closure holds is let go of now, not when the loop comes to it.
-    private func fail(_ error: any Error) {
-        guard state.exchange(State.over, ordering: .acquiringAndReleasing) == State.waiting else { return }
+    func cancel() {
+        // Either is the caller's: a task that has not begun to wait sees it when it does.
+        if move(from: State.new, to: State.over) { return }
+        guard move(from: State.waiting, to: State.over) else { return }
         body = nil
-        continuation!.resume(throwing: error)
+        continuation!.resume(throwing: CancellationError())
+    }
+
+    func abandon() {
+        if move(from: State.waiting, to: State.over) {
+            body = nil
+        } else if !move(from: State.running, to: State.over) {
+            // The closure that ended the thread is the frame's that nobody comes back to.
+            return
+        }
+        continuation!.resume(throwing: RunLoop.ThreadEndedError())
     }
 }

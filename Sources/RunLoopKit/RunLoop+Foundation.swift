@@ -50,7 +50,7 @@ extension RunLoop {
     @_disfavoredOverload
     @discardableResult
     public func run(mode: Mode, before limitDate: ContinuousClock.Instant) -> Bool {
-        runOnce(mode: mode) { (limitDate - .now).inSeconds }
+        runOnce(mode: mode) { limitDate.secondsFromNow }
     }
 
     /// Runs one mode until a source was handled or a date has passed, like ``run(mode:before:)``, and
@@ -92,7 +92,7 @@ extension RunLoop {
         guard isOfCallingThread else { return false }
         return mode.rawValue.withCString { name in
             if RLIsModeEmpty(name) { return false }
-            _ = RLRunInMode(name, remaining(), true)
+            RunLoopExecutor.runningNested { _ = RLRunInMode(name, remaining(), true) }
             return true
         }
     }
@@ -102,7 +102,7 @@ extension RunLoop {
     package func limitSeconds(forMode mode: Mode) -> Double? {
         guard isOfCallingThread else { return nil }
         return mode.rawValue.withCString { name -> Double? in
-            _ = RLRunInMode(name, 0, true)
+            RunLoopExecutor.runningNested { _ = RLRunInMode(name, 0, true) }
             if RLIsModeEmpty(name) { return nil }
             let seconds = RLGetNextTimerFireDate(reference, name)
             return seconds == 0 ? .infinity : seconds

@@ -46,7 +46,9 @@ extension RunLoop {
     ) -> RunResult {
         guard isOfCallingThread else { return .finished }
         let seconds = time?.inSeconds ?? .infinity
-        let result = mode.rawValue.withCString { RLRunInMode($0, seconds, returnAfterSourceHandled) }
+        let result = mode.rawValue.withCString { name in
+            RunLoopExecutor.runningNested { RLRunInMode(name, seconds, returnAfterSourceHandled) }
+        }
         return RunResult(result)
     }
 

@@ -4,55 +4,73 @@ internal import CRunLoopInstalled
 internal import CRunLoop
 #endif
 
+#if canImport(Glibc)
+internal import Glibc
+#elseif canImport(Musl)
+internal import Musl
+#endif
+
 // Where executors come from, and what becomes of them and their entries when the loop's thread ends.
 //
-// The end is told by a source in a mode of the executor's own, which nobody runs: it is cancelled at thread exit. From then on
-// awaited closures fail, and jobs run one at a time on the global executor: a task whose loop is gone goes on and finishes.
+// The end is told by a source in a mode of the executor's own, which nobody runs: it is cancelled at thread exit, among all other
+// sources of the loop. Their cancel closures are still on the thread, isolated to its actors. So the executor ends after them, when
+// the thread's own values are destroyed. From then on awaited closures fail, and jobs run one at a time on the global
+// executor: a task whose loop is gone goes on and finishes.
 
 extension RunLoopExecutor {
-    private struct Known {
-        weak var executor: RunLoopExecutor?
-        /// The same, as long as the loop's thread lives.
-        var kept: RunLoopExecutor?
-    }
+    static let endMode = RunLoop.Mode("RunLoopKit.threadEnd")
 
-    /// The executors by the addresses of their loops. One keeps its loop, so an address never names another, newer loop.
-    private static let table = Locked<[UInt: Known]>([:])
-
-    private static let endMode = RunLoop.Mode("RunLoopKit.threadEnd")
-
-    private var address: UInt { UInt(bitPattern: reference) }
+    static var all: [RunLoopExecutor] { table.all }
 
     /// The one executor of a loop.
     static func of(_ loop: RunLoop) -> RunLoopExecutor {
-        let address = UInt(bitPattern: loop.reference)
-        return table.withLock { table in
-            if let known = table[address]?.executor { return known }
-            let made = RunLoopExecutor(RLRunLoopRef(bitPattern: address)!)
-            // Before anybody else sees it, so nothing was put in when the thread turns out to be gone. Its end, which may come
-            // meanwhile, waits for the table.
-            let end = RunLoop.Source(cancel: { _, _ in made.end() }, perform: { _ in })
-            endMode.rawValue.withCString { RLAddSource(made.reference, end.reference, $0) }
-            if made.isLoopGone {
-                _ = made.close()
-                // Nobody cancels it any more, and it keeps the executor.
-                end.invalidate()
-            }
-            let lives = !made.hasEnded
-            table[address] = Known(executor: made, kept: lives ? made : nil)
-            return made
+        var made: RunLoopExecutor?
+        let (executor, isNew) = table.object(of: UInt(bitPattern: loop.reference)) {
+            let new = RunLoopExecutor(loop.reference)
+            new.watchEnd()
+            made = new
+            return new
         }
+        if !isNew { made?.discard() }
+        return executor
     }
 
-    /// For the deinitializer, unless a newer executor has taken the place over.
-    func forgetInTable() {
-        let newer = RunLoopExecutor.table.withLock { table in
-            let newer = table[address]?.executor
-            if newer == nil { table[address] = nil }
-            return newer
+    /// Has ``end()`` called at the end of the thread, or ends now if that is gone. Nobody else has this object yet.
+    private func watchEnd() {
+        let end = RunLoop.Source(cancel: { [self] _, _ in endWithThread() }, perform: { _ in })
+        RunLoopExecutor.endMode.rawValue.withCString { RLAddSource(reference, end.reference, $0) }
+        endSource.withLock { $0 = end }
+        if isLoopGone { discard() }
+    }
+
+    /// Nothing was put in.
+    private func discard() {
+        guard let end = endSource.withLock({ $0 }) else { return }
+        _ = close()
+        // Its cancel closure finds the end known.
+        end.invalidate()
+    }
+
+    /// The key's destructor comes when the C library, whose key is the older one, has cancelled all sources of the loop.
+    private static let endingKey: pthread_key_t = {
+        var key = pthread_key_t()
+        let status = pthread_key_create(&key) { Unmanaged<RunLoopExecutor>.fromOpaque($0!).takeRetainedValue().end() }
+        precondition(status == 0, "RunLoopKit: no thread-specific key is left in this process")
+        return key
+    }()
+
+    /// On the loop's thread, at its end, with other sources still to be cancelled.
+    private func endWithThread() {
+        if hasEnded { return }
+        thread.store(RunLoop.callingThread, ordering: .relaxed)
+        let key = RunLoopExecutor.endingKey
+        if let earlier = pthread_getspecific(key) {
+            // Of a loop that the thread had before.
+            pthread_setspecific(key, nil)
+            Unmanaged<RunLoopExecutor>.fromOpaque(earlier).takeRetainedValue().end()
         }
-        // Perhaps the last reference by now, which must not go under the lock.
-        withExtendedLifetime(newer) {}
+        let kept = Unmanaged.passRetained(self)
+        if pthread_setspecific(key, kept.toOpaque()) != 0 { kept.takeRetainedValue().end() }
     }
 
     /// A thread that is gone already tells nobody of its end, but a function that is posted to it is released at once.
@@ -94,15 +112,11 @@ extension RunLoopExecutor {
 
     // MARK: - After the end
 
-    private func end() {
-        guard let (handlers, isLeft) = close() else { return }
-        let kept = RunLoopExecutor.table.withLock { table in
-            defer { table[address]?.kept = nil }
-            return table[address]?.kept
-        }
-        for handler in handlers { handler() }
-        if isLeft { Task.detached { self.drainElsewhere() } }
-        withExtendedLifetime(kept) {}
+    func end() {
+        guard let close = close() else { return }
+        for handler in close.handlers { handler() }
+        for request in close.unfinished { request.abandon() }
+        if close.isLeft { ForkedChild.runElsewhere { self.drainElsewhere() } }
     }
 
     /// Does the jobs of a loop that has ended, one at a time, and abandons the requests.
@@ -116,7 +130,7 @@ extension RunLoopExecutor {
             switch entry {
             case nil: return
             case .request(let request)?: request.abandon()
-            case .actorJob?, .taskJob?: run(entry!)
+            case .actorJob?, .taskJob?: runJob(entry!)
             }
         }
     }

@@ -20,16 +20,15 @@ internal import CRunLoop
 ///
 /// Jobs run in the order in which they were enqueued, whatever their priority, in the loop's common modes, as queued
 /// closures do; they wake the loop. They do not keep a run going, nor do they end one. While one is on the stack, a
-/// nested run of the loop leaves the others waiting, because their actor is busy. Between two actors on one loop
-/// nothing is enqueued: the one calls the other.
+/// nested run of the loop leaves the others waiting, because their actor is busy; a run in a closure of
+/// ``RunLoop/perform(isolation:_:)`` serves them. Between two actors on one loop nothing is enqueued: the one calls the other.
 ///
 /// A loop that does not run does not run jobs either. When its thread ends, the jobs that were left and those that come
 /// later run one at a time on the global executor: no task is lost, and an actor stays exclusive, though it has no thread.
 ///
 /// - Threads: all members may be used from any thread.
 /// - Foundation, CF: no counterpart.
-// There is one for each loop that was asked for one, kept by the table of RunLoopExecutor+End.swift until the loop's thread
-// ends, and by the loop's object. It has two lists of entries: those that the loop's own thread appends, which takes no lock,
+// There is one for each loop that was asked for one, kept by its `drainer` until the loop's thread ends, and by the loop's object. It has two lists of entries: those that the loop's own thread appends, which takes no lock,
 // and the mail of all others. One function posted to the common modes drains both, and is on its way, or drains, whenever
 // there are entries (`isScheduled`); so what is appended meanwhile is neither posted nor wakes anybody.
 // Sendable: what is not atomic, constant or behind the lock belongs to the loop's thread.
@@ -45,6 +44,17 @@ public final class RunLoopExecutor: SerialExecutor, TaskExecutor, @unchecked Sen
     private let isScheduled = Atomic(false)
     /// Appended and taken by the loop's thread.
     private var own = LoopEntries()
+    /// Loop's thread only. What is on its stack: awaited closures, and whether a job is among it.
+    private var running: [any LoopRequest] = []
+    private var jobs = 0
+    /// Loop's thread only: how many entries were taken and are done, with those that were left to run in nested runs.
+    private var done = 0
+    /// Loop's thread only. The innermost drain goes on with the entries when its present one is done.
+    private var isDraining = false
+    /// The loop's thread, once it is known; 0 before.
+    let thread = Atomic<UInt>(0)
+    /// Tells of the end. Set before anybody else has this object; cleared with the end, because it keeps this object.
+    let endSource = Locked<RunLoop.Source?>(nil)
 
     /// What other threads appended, and the state in which everybody's entries go elsewhere.
     struct Mail {
@@ -56,6 +66,9 @@ public final class RunLoopExecutor: SerialExecutor, TaskExecutor, @unchecked Sen
         var endHandlers: [UInt: @Sendable () -> Void] = [:]
         var lastHandler: UInt = 0
     }
+
+    /// The executors by the addresses of their loops. One keeps its loop, so an address never names another, newer loop.
+    static let table = WeakTable<UInt, RunLoopExecutor>()
 
     /// Keeps the executor until the loop's thread ends: a posted function that never runs is kept by the loop for longer,
     /// and must not keep what keeps the loop.
@@ -74,7 +87,7 @@ public final class RunLoopExecutor: SerialExecutor, TaskExecutor, @unchecked Sen
     }
 
     deinit {
-        forgetInTable()
+        RunLoopExecutor.table.forget(UInt(bitPattern: reference), of: self)
         RLRelease(RLTypeRef(reference))
     }
 
@@ -102,9 +115,21 @@ public final class RunLoopExecutor: SerialExecutor, TaskExecutor, @unchecked Sen
     /// Whether the calling code is on the loop's thread, while that lives.
     public func isIsolatingCurrentContext() -> Bool? { isOnThread }
 
+    /// Asks the C library for the calling thread's loop, which makes one, only if nothing else tells the thread.
     private var isOnThread: Bool {
         if RunLoopExecutor.currentKey.get() === self { return true }
-        return !hasEnded && RLGetCurrent() == reference
+        if hasEnded { return false }
+        if let known = LoopRegistry.known { return known.reference == reference }
+        let caller = RunLoop.callingThread
+        let thread = thread.load(ordering: .relaxed)
+        if thread != 0 { return thread == caller }
+        if let isOwn = LoopRegistry.object(of: reference)?.isOfKnownThread { return isOwn }
+        // Code of a loop that does not run is not called by it, and would have asked for the loop before.
+        guard let mode = RLCopyCurrentMode(reference) else { return false }
+        release(block: mode)
+        guard RLGetCurrent() == reference else { return false }
+        self.thread.store(caller, ordering: .relaxed)
+        return true
     }
 
     // MARK: - Appending
@@ -134,7 +159,7 @@ public final class RunLoopExecutor: SerialExecutor, TaskExecutor, @unchecked Sen
         switch then {
         case .nothing: break
         case .post: post()
-        case .drainElsewhere: Task.detached { self.drainElsewhere() }
+        case .drainElsewhere: ForkedChild.runElsewhere { self.drainElsewhere() }
         case .abandon: if case .request(let request) = entry { request.abandon() }
         }
     }
@@ -160,21 +185,32 @@ public final class RunLoopExecutor: SerialExecutor, TaskExecutor, @unchecked Sen
         RLWakeUp(reference)
     }
 
-    /// How many entries one drain runs, if there were not more from the beginning.
+    /// How many entries one drain runs. More than that are for a later round, however long they have been waiting: what else the
+    /// loop has to do is late by no more than so many.
     private static let turn = 64
 
-    /// Runs what is in the lists, and what it appends itself, for the length of a turn; the rest is posted for a later round, so
-    /// that the loop gets its turn. A nested run under an entry finds nothing posted.
+    /// Runs what is in the lists, and what it appends itself, for the length of a turn.
     private func drain() {
-        RunLoopExecutor.currentKey.set(self)
+        if RunLoopExecutor.currentKey.get() !== self {
+            RunLoopExecutor.currentKey.set(self)
+            thread.store(RunLoop.callingThread, ordering: .relaxed)
+        }
+        isDraining = true
         takeMail()
-        var left = max(own.count, RunLoopExecutor.turn)
-        while left > 0 {
+        for _ in 0..<RunLoopExecutor.turn {
             if own.isEmpty { takeMail() }
             guard let entry = own.takeFirst() else { break }
             run(entry)
-            left -= 1
+            done += 1
+            // A run in it has left the entries to another drain.
+            if !isDraining { return }
         }
+        rest()
+    }
+
+    /// Ends a drain: what is left is posted.
+    private func rest() {
+        isDraining = false
         let isLeft = mail.withLock { mail in
             if mail.isEnded { return false }
             if !own.isEmpty || !mail.entries.isEmpty { return true }
@@ -184,32 +220,105 @@ public final class RunLoopExecutor: SerialExecutor, TaskExecutor, @unchecked Sen
         if isLeft { post() }
     }
 
-    func run(_ entry: LoopEntry) {
+    /// How many entries are done, and how many will be when those that are there now are. Nil while the loop serves none, because
+    /// one is on the stack. Loop's thread.
+    var progress: (done: Int, last: Int)? {
+        if isDraining { return nil }
+        return (done, done + own.count + mail.withLock { $0.isEnded ? 0 : $0.entries.count })
+    }
+
+    /// Calls the body, which runs the calling thread's loop. If an awaited closure calls it, and no job is on the stack, the run serves the
+    /// entries as any other does; the drain that called the closure goes on afterwards, or leaves the rest to one that is on its
+    /// way.
+    static func runningNested<Result>(_ body: () -> Result) -> Result {
+        guard let executor = currentKey.get(), executor.isDraining, executor.jobs == 0 else { return body() }
+        executor.rest()
+        let result = body()
+        executor.isDraining = !executor.isScheduled.exchange(true, ordering: .acquiringAndReleasing)
+        return result
+    }
+
+    /// Loop's thread.
+    private func run(_ entry: LoopEntry) {
+        guard case .request(let request) = entry else {
+            jobs += 1
+            runJob(entry)
+            jobs -= 1
+            return
+        }
+        running.append(request)
+        request.run()
+        running.removeLast()
+    }
+
+    /// Any thread.
+    func runJob(_ entry: LoopEntry) {
         switch entry {
         case .actorJob(let job): job.runSynchronously(on: asUnownedSerialExecutor())
         case .taskJob(let job): job.runSynchronously(on: asUnownedTaskExecutor())
-        case .request(let request): request.run()
+        case .request: preconditionFailure("a request is no job")
         }
     }
 
     // MARK: - The end of the loop's thread
 
-    /// From now on the thread's entries are like everybody's. Loop's thread, or nobody has seen the executor yet.
+    /// What is to be done about the end of an executor.
+    struct Close {
+        /// Whom to tell.
+        let handlers: [@Sendable () -> Void]
+        /// Awaited closures that ended the thread: nobody comes back from them.
+        let unfinished: [any LoopRequest]
+        /// Whether there are entries, which the caller has to see to.
+        let isLeft: Bool
+    }
+
+    /// From now on the thread's entries are like everybody's. On the loop's thread, or when that is gone.
     ///
-    /// - Returns: nil if the end was known; whether there are entries, which the caller has to see to, and whom to tell.
-    func close() -> (handlers: [@Sendable () -> Void], isLeft: Bool)? {
+    /// - Returns: nil if the end was known.
+    func close() -> Close? {
         if RunLoopExecutor.currentKey.get() === self { RunLoopExecutor.currentKey.set(nil) }
-        return mail.withLock { mail in
+        let close: Close? = mail.withLock { mail in
             if mail.isEnded { return nil }
             mail.isEnded = true
-            drainer.executor = nil
             own.takeAll(of: &mail.entries)
             swap(&own, &mail.entries)
             // An entry that ended the thread does not come back.
             mail.isDrainedElsewhere = !mail.entries.isEmpty
-            defer { mail.endHandlers = [:] }
-            return (Array(mail.endHandlers.values), mail.isDrainedElsewhere)
+            let handlers = Array(mail.endHandlers.values)
+            mail.endHandlers = [:]
+            return Close(handlers: handlers, unfinished: running, isLeft: mail.isDrainedElsewhere)
         }
+        guard close != nil else { return nil }
+        running = []
+        let source = endSource.withLock { source in
+            defer { source = nil }
+            return source
+        }
+        withExtendedLifetime(source) {}
+        // The last that keeps this object may be the drainer.
+        withExtendedLifetime(self) { drainer.executor = nil }
+        return close
+    }
+
+    /// In a child of `fork`, of a loop whose thread does not exist there. Its structures are whole: `fork` holds all locks, but for
+    /// those that only its thread touched.
+    ///
+    /// - Returns: whom to tell, when the child runs its loop.
+    func vanish() -> [@Sendable () -> Void] {
+        let (handlers, entries) = mail.withLock { mail in
+            let entries = mail.isEnded ? LoopEntries() : mail.entries
+            let handlers = Array(mail.endHandlers.values)
+            if !mail.isEnded { mail.entries = LoopEntries() }
+            mail.isEnded = true
+            mail.endHandlers = [:]
+            return (handlers, entries)
+        }
+        var calls = handlers
+        var left = entries
+        while let entry = left.takeFirst() {
+            if case .request(let request) = entry { calls.append { request.abandon() } }
+        }
+        return calls
     }
 }
 

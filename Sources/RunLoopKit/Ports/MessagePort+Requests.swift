@@ -125,9 +125,11 @@ extension MessagePort {
         guard let target = target else { throw .isInvalid }
         let result = bytes.withUnsafeBytes { bytes in
             descriptors.withUnsafeBufferPointer { descriptors in
-                RLMessagePortSendRequestWithDescriptors(
-                    target.reference, msgid, bytes.baseAddress, bytes.count, descriptors.baseAddress, descriptors.count,
-                    sendTimeout?.inSeconds ?? .infinity, replyTimeout?.inSeconds ?? .infinity, mode, &answer)
+                RunLoopExecutor.runningNested {
+                    RLMessagePortSendRequestWithDescriptors(
+                        target.reference, msgid, bytes.baseAddress, bytes.count, descriptors.baseAddress, descriptors.count,
+                        sendTimeout?.inSeconds ?? .infinity, replyTimeout?.inSeconds ?? .infinity, mode, &answer)
+                }
             }
         }
         if let error = RequestError(rawValue: result) { throw error }

@@ -1,0 +1,161 @@
+import RunLoopKit
+import Synchronization
+import Testing
+
+#if canImport(Glibc)
+import Glibc
+#endif
+
+/// An actor on a loop's thread.
+private actor Log {
+    nonisolated let executor: RunLoopExecutor
+    private(set) var entries: [String] = []
+    nonisolated var unownedExecutor: UnownedSerialExecutor { executor.asUnownedSerialExecutor() }
+
+    init(on loop: RunLoop) { executor = loop.executor }
+
+    func add(_ entry: String) { entries.append(entry) }
+}
+
+private final class Tally: Sendable {
+    private let value = Atomic(0)
+    var count: Int { value.load(ordering: .relaxed) }
+    func add() { value.add(1, ordering: .relaxed) }
+}
+
+/// What the executor does when closures end threads, cancel sources at the end, or run the loop themselves.
+@Suite(.timeLimit(.minutes(1))) struct ExecutorEndTests {
+    @Test("assumeIsolated holds in the cancel closures of all sources at the end of the thread, whatever their modes: S-LOOP-7")
+    func cancelAtEnd() async {
+        let thread = RunLoopThread()
+        #expect((try? thread.start()) != nil)
+        let loop = thread.loop
+        let log = Log(on: loop)
+        let add: @Sendable (String) -> RunLoop.Source = { name in
+            RunLoop.Source(
+                cancel: { loop, mode in
+                    log.assumeIsolated { $0.add("\(name) in \(mode.rawValue)") }
+                    // What a cancel closure adds is cancelled too.
+                    if name == "default" {
+                        loop.add(
+                            RunLoop.Source(cancel: { _, _ in log.assumeIsolated { $0.add("late") } }, perform: { _ in }),
+                            forMode: .init("ExecutorEndTests.late"))
+                    }
+                }, perform: { _ in })
+        }
+        loop.add(add("default"), forMode: .default)
+        loop.add(add("common"), forMode: .common)
+        loop.add(add("own"), forMode: .init("ExecutorEndTests"))
+        await thread.finish()
+        let mode = RunLoop.Mode.default.rawValue
+        let expected = ["common in \(mode)", "default in \(mode)", "late", "own in ExecutorEndTests"]
+        #expect(await log.entries.sorted() == expected)
+    }
+
+    @Test("An awaited closure that ends its thread fails with ThreadEndedError: S-LOOP-19, S-BLK-18")
+    func closureEndsThread() async throws {
+        for _ in 0..<20 {
+            let thread = RunLoopThread()
+            try thread.start()
+            let loop = thread.loop
+            await #expect(throws: RunLoop.ThreadEndedError.self) { try await loop.perform { pthread_exit(nil) } }
+            await thread.finish()
+            #expect(thread.isFinished)
+        }
+    }
+
+    @Test("Many jobs that were queued before leave the loop its turns: a timer that is due fires among them")
+    func budget() async {
+        let thread = LoopThread()
+        let loop = thread.loop
+        let executor = loop.executor
+        let isBusy = Promise<Void>()
+        let mayGoOn = Promise<Void>()
+        let run = Tally()
+        let runAtFire = Promise<Int>()
+        let jobs = 20_000
+        let timer = Timer(timeInterval: .seconds(1000), repeats: false) { _ in
+            runAtFire.fulfil(run.count)
+        }
+        loop.add(timer, forMode: .default)
+        let done = Promise<Void>()
+        loop.perform(inModes: [.common]) {
+            isBusy.fulfil(())
+            mayGoOn.value
+            timer.fireDate = .now
+        }
+        loop.wakeUp()
+        await Task.detached {
+            isBusy.value
+            for _ in 0..<jobs { Task(executorPreference: executor) { run.add() } }
+            Task(executorPreference: executor) { done.fulfil(()) }
+            mayGoOn.fulfil(())
+            done.value
+        }.value
+        #expect(run.count == jobs)
+        // A few turns at most, and not the whole crowd.
+        #expect(runAtFire.value < jobs / 4)
+        thread.end()
+    }
+
+    @Test("A run of the loop in an awaited closure serves the executor: actors, tasks and other awaited closures")
+    func nestedRun() async throws {
+        let thread = LoopThread()
+        let loop = thread.loop
+        let log = Log(on: loop)
+        let trace = Trace()
+        let began = Promise<Void>()
+        let mayEnd = Promise<Void>()
+        let outer = Task {
+            try await loop.perform {
+                began.fulfil(())
+                // Ends when what is awaited below was done inside this run.
+                RunLoop.current.run(mode: .default)
+                trace.add("outer")
+                mayEnd.fulfil(())
+            }
+        }
+        await Task.detached { began.value }.value
+        await log.add("nested")
+        let value = try await loop.perform { 7 }
+        #expect(value == 7)
+        await Task(executorPreference: loop.executor) { trace.add("task") }.value
+        #expect(trace.all == ["task"])
+        _ = try await loop.perform { RunLoop.current.stop() }
+        try await outer.value
+        #expect(trace.all == ["task", "outer"])
+        // The outer drain goes on.
+        #expect(try await loop.perform { 8 } == 8)
+        #expect(await log.entries == ["nested"])
+        mayEnd.value
+        thread.end()
+    }
+
+    @Test("Entries that were queued behind an awaited closure are served by the run in it, in order")
+    func nestedRunServesWhatWaits() async throws {
+        let thread = LoopThread()
+        let loop = thread.loop
+        let executor = loop.executor
+        let trace = Trace()
+        let began = Promise<Void>()
+        let mayRun = Promise<Void>()
+        let outer = Task {
+            try await loop.perform {
+                began.fulfil(())
+                mayRun.value
+                for _ in 0..<3 { RunLoop.current.run(mode: .default, for: .zero) }
+                trace.add("end of outer")
+            }
+        }
+        await Task.detached { began.value }.value
+        for number in 0..<5 { Task(executorPreference: executor) { trace.add("\(number)") } }
+        let last = Task { try await loop.perform { trace.add("last") } }
+        mayRun.fulfil(())
+        try await outer.value
+        try await last.value
+        try await loop.perform {}
+        #expect(trace.all.prefix(5) == ["0", "1", "2", "3", "4"])
+        #expect(trace.all.contains("end of outer"))
+        thread.end()
+    }
+}
