@@ -4,13 +4,15 @@ internal import CRunLoopInstalled
 internal import CRunLoop
 #endif
 
+internal import Synchronization
+
 /// A thread with a run loop, which is ready before ``start()`` returns, and with an orderly end.
 ///
 /// Without a body of its own the thread runs its loop in the default mode until it is told to end; the loop is kept from being
 /// empty meanwhile. A body replaces that and runs ``loop`` itself.
 ///
-/// ``stop()`` ends it in order: the pass under way is completed, one more pass performs what was queued until then, and
-/// the thread ends. ``cancel()`` leaves that pass out. ``join()`` and ``finish()`` wait for the end, after which the thread's
+/// ``stop()`` ends it in order: what was queued until then is performed, the run ends, and so does the thread. ``cancel()`` leaves
+/// out what was queued. ``join()`` and ``finish()`` wait for the end, after which the thread's
 /// sources were cancelled and what was queued later was dropped.
 ///
 /// - Threads: all members may be used from any thread but where they say otherwise.
@@ -53,8 +55,10 @@ public final class RunLoopThread: @unchecked Sendable {
     /// This object owns one reference to it; the thread owns another while it executes.
     private let thread: RLThreadRef
     private let body: ThreadBody
-    /// The loop, once the thread was started; the lock is held during the start.
-    private let started = Locked<RunLoop?>(nil)
+    /// Held during the start.
+    private let starting = LongLock()
+    /// The loop, once somebody has asked for it.
+    private let knownLoop = AtomicLazyReference<RunLoop>()
 
     private struct State {
         var isStopping = false
@@ -66,6 +70,9 @@ public final class RunLoopThread: @unchecked Sendable {
     }
 
     private let state = Locked(State())
+    /// Thread's own: whether its runs are stopped, and which entry of the executor was the last when it was told to stop.
+    private var isTold = false
+    private var lastEntry: Int?
     /// Thread's own.
     private var values: [AnyHashable: Any] = [:]
 
@@ -123,23 +130,21 @@ extension RunLoopThread {
     ///
     /// - Throws: ``StartError``, after which it may be tried again.
     public func start() throws {
-        let isStarted = started.withLock { started in
-            if started != nil { return true }
+        let isStarted = starting.withLock { _ in
+            if self.isStarted { return true }
             body.thread = self
-            guard RLThreadStart(thread), let loop = RLThreadGetRunLoop(thread) else {
-                body.thread = nil
-                return false
-            }
-            started = LoopRegistry.wrapper(of: loop)
-            return true
+            if RLThreadStart(thread) { return true }
+            body.thread = nil
+            return false
         }
         if !isStarted { throw StartError() }
     }
 
     /// The thread's loop. The thread must have been started.
     public var loop: RunLoop {
-        guard let loop = started.withLock({ $0 }) else { preconditionFailure("RunLoopThread: not started") }
-        return loop
+        if let known = knownLoop.load() { return known }
+        guard let reference = RLThreadGetRunLoop(thread) else { preconditionFailure("RunLoopThread: not started") }
+        return knownLoop.storeIfNil(LoopRegistry.wrapper(of: reference))
     }
 
     fileprivate func main() {
@@ -147,12 +152,20 @@ extension RunLoopThread {
         addEnd()
         if let body = body.body {
             body(self)
+            endLater()?.invalidate()
+            // What the body left.
+            while !isCancelled {
+                RunLoop.current.run(mode: .default, for: .zero)
+                if hasPerformedWhatWasQueued { break }
+            }
         } else {
-            while !isEnding { RunLoop.current.run(mode: .default) }
+            // Somebody else may stop the run.
+            while !isTold && !isCancelled { RunLoop.current.run(mode: .default) }
+            endLater()?.invalidate()
         }
-        state.withLock { $0.end }?.invalidate()
-        if !isCancelled { RunLoop.current.run(mode: .default, for: .zero) }
     }
+
+    private func endLater() -> RunLoop.Source? { state.withLock { $0.end } }
 
     /// Puts what stops the thread's runs into its loop. Not a variable of `main`: the body may end the thread, which releases
     /// none.
@@ -160,14 +173,25 @@ extension RunLoopThread {
     private func addEnd() {
         let end = RunLoop.Source { [weak self] source in
             guard let self, self.isEnding else { return }
-            RunLoop.current.stop()
-            // A stop ends the innermost run; the runs around it are told in their next passes.
+            // A stop ends the innermost run; the runs around it are told in their next passes, as this one is again if there is
+            // something left to perform.
             source.signal()
+            if !self.isCancelled && !self.hasPerformedWhatWasQueued { return RunLoop.current.wakeUp() }
+            self.isTold = true
+            RunLoop.current.stop()
         }
         RunLoop.current.add(end, forMode: .common)
         state.withLock { $0.end = end }
         // Whoever came before that found nothing to signal.
         if isEnding { end.signal() }
+    }
+
+    /// Functions that were queued are performed by now, because a pass does so before its sources; the executor takes a few
+    /// entries at a time. Thread's own.
+    private var hasPerformedWhatWasQueued: Bool {
+        guard let executor = RunLoop.current.knownExecutor.load(), let progress = executor.progress else { return true }
+        if lastEntry == nil { lastEntry = progress.last }
+        return progress.done >= lastEntry!
     }
 
     fileprivate func over() {
@@ -242,7 +266,7 @@ extension RunLoopThread {
         stopRuns()
     }
 
-    private var isStarted: Bool { started.withLock { $0 != nil } }
+    private var isStarted: Bool { RLThreadGetRunLoop(thread) != nil }
 
     private func stopRuns() {
         guard let end = state.withLock({ $0.end }) else { return }
@@ -260,8 +284,10 @@ extension RunLoopThread {
     ///
     /// A job on the thread itself must not wait for its own end: there it returns when the thread was told to stop.
     public func finish() async {
+        // Once: a start that comes meanwhile is later than this.
+        guard isStarted else { return }
         stop()
-        if !isStarted || RLThreadGetCurrent() == thread { return }
+        if RLThreadGetCurrent() == thread { return }
         await withCheckedContinuation { continuation in
             let waits = state.withLock { state in
                 if state.isOver || RLThreadIsFinished(thread) { return false }

@@ -182,3 +182,36 @@ import Glibc
         #expect(sum == 1225)
     }
 }
+
+@Suite(.timeLimit(.minutes(1))) struct ThreadRaceTests {
+    @Test("Finish and stop that race with start come back: before it they do nothing, after it they end the thread: S-THREAD-4")
+    func finishRacesStart() async throws {
+        for round in 0..<300 {
+            let thread = RunLoopThread()
+            async let started: Void = Task.detached { try thread.start() }.value
+            async let finished: Void = Task.detached {
+                if round % 2 == 0 { await Task.yield() }
+                await thread.finish()
+            }.value
+            try await started
+            await finished
+            await thread.finish()
+            #expect(thread.isFinished)
+        }
+    }
+
+    @Test("An observer of exit is called once when a thread finishes")
+    func exitOnce() async throws {
+        for _ in 0..<20 {
+            let thread = RunLoopThread()
+            try thread.start()
+            let trace = Trace()
+            let loop = thread.loop
+            loop.keepAlive()
+            loop.add(RunLoop.Observer(activities: .exit) { _, _ in trace.add("exit") }, forMode: .common)
+            try await loop.perform {}
+            await thread.finish()
+            #expect(trace.all == ["exit"])
+        }
+    }
+}
