@@ -140,23 +140,36 @@ private func address(of object: AnyObject) -> UnsafeRawPointer {
 
 /// A request for the start of a pass, which can be cancelled as long as the table knows it.
 private final class OrderedRequest: PerformRequest {
-    let loop: UInt
+    /// Requests that one cancellation may mean; ``isLike(_:)`` decides.
+    struct Place: Hashable {
+        let loop: UInt
+        let target: ObjectIdentifier
+        let name: String
+        let argument: SenderKey
+    }
+
+    let place: Place
 
     init<Target: AnyObject & Sendable>(
         _ selector: Selector<Target>, _ target: Target, _ argument: (any Sendable)?, loop: RLRunLoopRef
     ) {
-        self.loop = UInt(bitPattern: loop)
+        place = Place(
+            loop: UInt(bitPattern: loop), target: ObjectIdentifier(target), name: selector.name, argument: SenderKey(argument))
         super.init(selector, target, argument)
     }
 
     /// All that the C library has.
-    static let pending = Locked<[ObjectIdentifier: OrderedRequest]>([:])
+    static let pending = Locked<[Place: [ObjectIdentifier: OrderedRequest]]>([:])
 }
 
 private func releaseOrdered(_ info: UnsafeMutableRawPointer?) {
-    let request = PerformRequest.of(info!)
+    let request = unsafeDowncast(PerformRequest.of(info!), to: OrderedRequest.self)
     // What it keeps goes after the lock.
-    let known = OrderedRequest.pending.withLock { $0.removeValue(forKey: ObjectIdentifier(request)) }
+    let known = OrderedRequest.pending.withLock { pending in
+        let known = pending[request.place]?.removeValue(forKey: ObjectIdentifier(request))
+        if pending[request.place]?.isEmpty == true { pending[request.place] = nil }
+        return known
+    }
     releaseRequest(info)
     withExtendedLifetime(known) {}
 }
@@ -179,7 +192,7 @@ extension RunLoop {
         _ aSelector: Selector<Target>, target: Target, argument arg: (any Sendable)?, order: Int, modes: [Mode]
     ) {
         let request = OrderedRequest(aSelector, target, arg, loop: reference)
-        OrderedRequest.pending.withLock { $0[ObjectIdentifier(request)] = request }
+        OrderedRequest.pending.withLock { $0[request.place, default: [:]][ObjectIdentifier(request)] = request }
         withNames(of: modes) { names in
             RLPerformInOrder(
                 reference, names.baseAddress, names.count, order, address(of: target), performRequest,
@@ -201,8 +214,8 @@ extension RunLoop {
         let like = OrderedRequest(aSelector, target, arg, loop: reference)
         // Compared without the lock: the equality of the arguments is the client's code. The array keeps the requests, so none
         // that was performed meanwhile has given its address to another.
-        let pending = OrderedRequest.pending.withLock { Array($0.values) }
-        for request in pending where request.loop == like.loop && request.isLike(like) {
+        let pending = OrderedRequest.pending.withLock { Array(($0[like.place] ?? [:]).values) }
+        for request in pending where request.isLike(like) {
             RLCancelPerformInOrder(
                 reference, address(of: target), performRequest, Unmanaged.passUnretained(request).toOpaque())
         }

@@ -24,12 +24,12 @@ public final class CancellablePerform: Sendable {
     /// - Threads: an ordered request: any. A delayed one: the thread that made it; on others nothing happens (S-PERF-23).
     /// - Foundation: `NSObject.cancelPreviousPerformRequests(withTarget:selector:object:)`.
     public func cancel() {
-        // This object keeps the closure, so no other request has its address.
+        // This object keeps the closure, so no other request has its address, which is the request's target besides.
         let info = Unmanaged.passUnretained(closure).toOpaque()
         if let loop {
-            RLCancelPerformInOrder(loop.reference, nil, performRequested, info)
+            RLCancelPerformInOrder(loop.reference, info, performRequested, info)
         } else {
-            RLCancelPerformAfterDelay(nil, performRequested, info, nil)
+            RLCancelPerformAfterDelay(info, performRequested, info, nil)
         }
     }
 }
@@ -112,10 +112,10 @@ extension RunLoop {
         block: @escaping @Sendable () -> Void
     ) -> CancellablePerform {
         let closure = RequestedClosure(block)
+        let info = closure.retained
         withNames(of: modes) { names in
             RLPerformAfterDelayInModes(
-                names.baseAddress, names.count, delay.inSeconds, nil, performRequested,
-                closure.retained, releaseRequested)
+                names.baseAddress, names.count, delay.inSeconds, info, performRequested, info, releaseRequested)
         }
         return CancellablePerform(closure)
     }
@@ -139,10 +139,10 @@ extension RunLoop {
     ) -> CancellablePerform {
         let closure = RequestedClosure(block)
         let request = CancellablePerform(closure, on: self)
+        let info = closure.retained
         withNames(of: modes) { names in
             RLPerformInOrder(
-                reference, names.baseAddress, names.count, order, nil, performRequested,
-                closure.retained, releaseRequested)
+                reference, names.baseAddress, names.count, order, info, performRequested, info, releaseRequested)
         }
         return request
     }

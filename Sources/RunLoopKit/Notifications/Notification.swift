@@ -51,3 +51,27 @@ package func isSameSender(_ one: Any?, _ other: Any?) -> Bool {
     default: return false
     }
 }
+
+/// By what senders are looked up: those that are the same have equal keys. Of those with equal keys ``isSameSender(_:_:)`` decides,
+/// since a key keeps no object alive and has only the hash of a value.
+package enum SenderKey: Hashable, Sendable {
+    case none
+    case object(ObjectIdentifier)
+    case value(Int)
+    /// A value that cannot be compared, and is the same as none.
+    case unlike
+
+    package init(_ sender: Any?) {
+        guard let sender else {
+            self = .none
+            return
+        }
+        if type(of: sender) is AnyClass {
+            self = .object(ObjectIdentifier(sender as AnyObject))
+        } else if let value = sender as? AnyHashable {
+            self = .value(value.hashValue)
+        } else {
+            self = .unlike
+        }
+    }
+}

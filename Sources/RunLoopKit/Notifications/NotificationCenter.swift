@@ -7,9 +7,11 @@ internal import Synchronization
 /// - Foundation: `NotificationCenter`, which programs that use Foundation have instead (S-NQ-16).
 public final class NotificationCenter: Sendable {
     /// Stands for one addition of an observer; ``NotificationCenter/removeObserver(_:)`` takes it.
-    // Sendable: the sender is only compared, and the rest is constant and Sendable.
+    // Sendable: the sender is only compared, and the rest is constant and Sendable, or atomic.
     public final class Observation: @unchecked Sendable {
-        fileprivate let name: Notification.Name?
+        fileprivate let place: Place
+        /// Ascends in the order of addition.
+        fileprivate let number: UInt64
         fileprivate let queue: RunLoop?
         fileprivate let block: @Sendable (Notification) -> Void
         fileprivate let isRemoved = Atomic(false)
@@ -20,10 +22,10 @@ public final class NotificationCenter: Sendable {
         private let senderValue: Any?
 
         fileprivate init(
-            name: Notification.Name?, object: Any?, queue: RunLoop?,
-            block: @escaping @Sendable (Notification) -> Void
+            _ place: Place, number: UInt64, object: Any?, queue: RunLoop?, block: @escaping @Sendable (Notification) -> Void
         ) {
-            self.name = name
+            self.place = place
+            self.number = number
             self.queue = queue
             self.block = block
             hasSender = object != nil
@@ -36,19 +38,30 @@ public final class NotificationCenter: Sendable {
             }
         }
 
+        /// Whether it wants what comes from a sender with the key of its own.
         fileprivate func wants(_ notification: Notification) -> Bool {
-            if let name, name != notification.name { return false }
             if !hasSender { return true }
             guard let sender = senderObject ?? senderValue else { return false }
             return isSameSender(sender, notification.object)
         }
     }
 
+    /// Where an observer is found: by name, nil for all, and sender, none for all.
+    fileprivate struct Place: Hashable {
+        let name: String?
+        let sender: SenderKey
+    }
+
+    private struct State {
+        /// By their numbers.
+        var observations: [Place: [UInt64: Observation]] = [:]
+        var lastNumber: UInt64 = 0
+    }
+
     /// The centre that everybody uses who does not say otherwise.
     public static let `default` = NotificationCenter()
 
-    /// In the order of addition.
-    private let observations = Locked<[Observation]>([])
+    private let state = Locked(State())
 
     /// Makes a centre with no observers.
     public init() {}
@@ -67,8 +80,13 @@ public final class NotificationCenter: Sendable {
         forName name: Notification.Name?, object: Any?, queue: RunLoop?,
         using block: @escaping @Sendable (Notification) -> Void
     ) -> Observation {
-        let observation = Observation(name: name, object: object, queue: queue, block: block)
-        observations.withLock { $0.append(observation) }
+        let place = Place(name: name?.rawValue, sender: SenderKey(object))
+        let number = state.withLock { state in
+            state.lastNumber += 1
+            return state.lastNumber
+        }
+        let observation = Observation(place, number: number, object: object, queue: queue, block: block)
+        state.withLock { $0.observations[place, default: [:]][number] = observation }
         return observation
     }
 
@@ -78,11 +96,21 @@ public final class NotificationCenter: Sendable {
     public func removeObserver(_ observer: Any) {
         guard let observation = observer as? Observation else { return }
         // The closure may lead to objects whose end calls in here: it goes after the lock.
-        let removed: Observation? = observations.withLock { observations in
-            guard let index = observations.firstIndex(where: { $0 === observation }) else { return nil }
-            return observations.remove(at: index)
+        let removed = state.withLock { state in
+            let removed = state.observations[observation.place]?.removeValue(forKey: observation.number)
+            if state.observations[observation.place]?.isEmpty == true { state.observations[observation.place] = nil }
+            return removed
         }
         removed?.isRemoved.store(true, ordering: .releasing)
+    }
+
+    /// Those who may want the notification, in the order of addition; others cost nothing.
+    private func observations(for notification: Notification) -> [Observation] {
+        let (name, sender) = (notification.name.rawValue, SenderKey(notification.object))
+        var places = [Place(name: name, sender: .none), Place(name: nil, sender: .none)]
+        if sender != .none { places += [Place(name: name, sender: sender), Place(name: nil, sender: sender)] }
+        let found = state.withLock { state in places.compactMap { state.observations[$0] } }
+        return found.flatMap(\.values).sorted { $0.number < $1.number }
     }
 
     /// Calls the closures of all who want the notification, in the order in which they were added.
@@ -91,7 +119,7 @@ public final class NotificationCenter: Sendable {
     ///
     /// - Parameter notification: what to tell.
     public func post(_ notification: Notification) {
-        for observation in observations.withLock({ $0 }) where observation.wants(notification) {
+        for observation in observations(for: notification) where observation.wants(notification) {
             if observation.isRemoved.load(ordering: .acquiring) { continue }
             guard let queue = observation.queue else {
                 observation.block(notification)

@@ -3,20 +3,43 @@
 /// One observer of the loop posts. It is in the modes that any notification was enqueued for. Everything
 /// happens on one thread.
 package final class PendingNotifications<Note> {
-    private struct Entry {
+    private final class Entry {
         let note: Note
-        let style: NotificationQueue.PostingStyle
-        let modes: [RunLoop.Mode]
+        let group: Group
+        let places: [Place]
         /// Ascends in the order of enqueueing.
         let sequence: UInt64
+        /// False once it was posted or taken back.
+        var isQueued = true
+
+        init(_ note: Note, _ group: Group, _ places: [Place], _ sequence: UInt64) {
+            self.note = note
+            self.group = group
+            self.places = places
+            self.sequence = sequence
+        }
+    }
+
+    /// Entries that may be posted at the same times.
+    private struct Group: Hashable {
+        let style: NotificationQueue.PostingStyle
+        let modes: [RunLoop.Mode]
+    }
+
+    /// What new notifications may replace entries by: the name, the sender, or both.
+    private enum Place: Hashable {
+        case name(String)
+        case sender(SenderKey)
+        case both(String, SenderKey)
     }
 
     private let name: (Note) -> String
     private let sender: (Note) -> Any?
     private let post: (Note) -> Void
 
-    /// In the order of enqueueing, both styles.
-    private var entries: [Entry] = []
+    /// All that wait, by their sequence numbers, in two ways: those of other modes and other names cost nothing.
+    private var groups: [Group: [UInt64: Entry]] = [:]
+    private var places: [Place: [UInt64: Entry]] = [:]
     private var nextSequence: UInt64 = 0
 
     private var loop: RunLoop?
@@ -53,17 +76,37 @@ package final class PendingNotifications<Note> {
         // pass before it waits (S-NQ-4). While it does not run, this is forgotten.
         observe(modes)
         if isTooLateInPass, style == .asap { loop?.wakeUp() }
-        entries.append(Entry(note: note, style: style, modes: modes, sequence: nextSequence))
+        let (name, key) = (name(note), SenderKey(sender(note)))
+        let entry = Entry(
+            note, Group(style: style, modes: modes), [.name(name), .sender(key), .both(name, key)], nextSequence)
         nextSequence += 1
+        groups[entry.group, default: [:]][entry.sequence] = entry
+        for place in entry.places { places[place, default: [:]][entry.sequence] = entry }
+    }
+
+    /// False if it is gone already.
+    private func take(_ entry: Entry) -> Bool {
+        guard entry.isQueued else { return false }
+        entry.isQueued = false
+        groups[entry.group]?[entry.sequence] = nil
+        if groups[entry.group]?.isEmpty == true { groups[entry.group] = nil }
+        for place in entry.places {
+            places[place]?[entry.sequence] = nil
+            if places[place]?.isEmpty == true { places[place] = nil }
+        }
+        return true
     }
 
     package func dequeue(matching note: Note, coalescing: NotificationQueue.NotificationCoalescing) {
         if coalescing.isDisjoint(with: [.onName, .onSender]) { return }
         let (name, sender) = (name(note), sender(note))
-        entries.removeAll { entry in
-            if coalescing.contains(.onName), self.name(entry.note) != name { return false }
-            if coalescing.contains(.onSender), !isSameSender(self.sender(entry.note), sender) { return false }
-            return true
+        let key = SenderKey(sender)
+        let place: Place =
+            !coalescing.contains(.onSender) ? .name(name) : coalescing.contains(.onName) ? .both(name, key) : .sender(key)
+        // Comparing senders calls the client, who may come back here.
+        for entry in Array((places[place] ?? [:]).values) {
+            if coalescing.contains(.onSender), !isSameSender(self.sender(entry.note), sender) { continue }
+            _ = take(entry)
         }
     }
 
@@ -103,26 +146,25 @@ package final class PendingNotifications<Note> {
     private func serve(_ activity: RunLoop.Activities) {
         isTooLateInPass = activity == .beforeWaiting
         if activity == .afterWaiting { return }
-        guard !entries.isEmpty, let loop, let mode = loop.currentMode else { return }
+        guard !groups.isEmpty, let loop, let mode = loop.currentMode else { return }
         let isCommon = loop.contains(commonModesProbe!, forMode: mode)
-        func isPermitted(_ entry: Entry) -> Bool {
-            entry.modes.contains(mode) || isCommon && entry.modes.contains(.common)
+        func isPermitted(_ group: Group) -> Bool {
+            group.modes.contains(mode) || isCommon && group.modes.contains(.common)
         }
+        func isUrgent() -> Bool { groups.keys.contains { $0.style == .asap && isPermitted($0) } }
         postRound { $0.style == .asap && isPermitted($0) }
         guard activity == .beforeWaiting else { return }
         // What was enqueued while posting is for a later round (S-NQ-13). If it is urgent the loop makes another
         // pass before it waits (S-NQ-4), and what is for an idle loop comes after it (S-NQ-5).
-        if entries.contains(where: { $0.style == .asap && isPermitted($0) }) { return loop.wakeUp() }
+        if isUrgent() { return loop.wakeUp() }
         postRound { $0.style == .whenIdle && isPermitted($0) }
-        if entries.contains(where: { $0.style == .asap && isPermitted($0) }) { loop.wakeUp() }
+        if isUrgent() { loop.wakeUp() }
     }
 
     /// Posts what is eligible now, in the order of enqueueing. An observer may enqueue, take back, or run the
     /// loop: what is posted is taken out before, one by one.
-    private func postRound(_ isEligible: (Entry) -> Bool) {
-        let end = nextSequence
-        while let index = entries.firstIndex(where: { $0.sequence < end && isEligible($0) }) {
-            post(entries.remove(at: index).note)
-        }
+    private func postRound(_ isEligible: (Group) -> Bool) {
+        let round = groups.filter { isEligible($0.key) }.flatMap(\.value.values).sorted { $0.sequence < $1.sequence }
+        for entry in round where take(entry) { post(entry.note) }
     }
 }

@@ -13,13 +13,47 @@ final class MachChannel: @unchecked Sendable {
     let reference: RLMachPortRef
 
     private struct State {
+        /// Whose delegate gets the messages.
+        weak var port: Port?
         /// Messages that are queued, by the key that travels for them.
-        var kept: [Key: CarriedMessage] = [:]
+        var kept: [Key: KeptMessage] = [:]
         var nextKey: UInt64 = 0
         /// Set by who posts the notification, so that it is posted once.
         var isAnnounced = false
     }
     private let state: Locked<State>
+    /// The port is C code's, with a receiver of its own.
+    private let isWrapped: Bool
+
+    /// A message whose places for the port that it is queued at are empty: it would keep that port, which keeps its queue.
+    private struct KeptMessage {
+        var message: CarriedMessage
+        var ownComponents: [Int] = []
+        var isOwnReply = false
+
+        init(_ message: CarriedMessage, isOwn: (Port) -> Bool) {
+            self.message = message
+            for (index, component) in message.components.enumerated() {
+                if case .port(let port) = component, isOwn(port) {
+                    ownComponents.append(index)
+                    self.message.components[index] = .bytes([])
+                }
+            }
+            if let reply = message.replyPort, isOwn(reply) {
+                isOwnReply = true
+                self.message.replyPort = nil
+            }
+        }
+
+        func received(by port: Port) -> CarriedMessage {
+            var message = message
+            for index in ownComponents { message.components[index] = .port(port) }
+            if isOwnReply { message.replyPort = port }
+            return message
+        }
+    }
+
+    private func isOwn(_ port: Port) -> Bool { type(of: port).isMachLike && port.machChannelIfMade === self }
 
     /// What travels in place of a message that is kept here.
     struct Key: Hashable {
@@ -30,17 +64,16 @@ final class MachChannel: @unchecked Sendable {
         static let mark = UInt64.random(in: .min ... .max)
     }
 
-    /// The objects that stand for ports of the C library.
-    private static let objects = Locked<[UInt: WeakPort]>([:])
+    /// The channels by the addresses of their C ports.
+    private static let channels = WeakTable<UInt, MachChannel>()
 
-    private struct WeakPort {
-        weak var port: Port?
-    }
+    private var address: UInt { UInt(bitPattern: reference) }
 
-    /// Makes a C port whose messages go to the object.
-    init(port: Port) {
+    /// Makes a C port, whose messages go to an object once ``serve(_:)`` was called.
+    init() {
         state = Locked(State())
-        let info = MachPortInfo(port)
+        isWrapped = false
+        let info = MachPortInfo()
         var context = RLMachPortContext(
             version: 0, info: Unmanaged.passUnretained(info).toOpaque(),
             retain: retainInfo, release: releaseInfo, copyDescription: nil)
@@ -48,12 +81,16 @@ final class MachChannel: @unchecked Sendable {
             fatalError("RunLoopKit: no memory for a port")
         }
         reference = made
-        let address = UInt(bitPattern: made)
-        MachChannel.objects.withLock { $0[address] = WeakPort(port: port) }
-        RLMachPortSetInvalidationCallBack(made) { _, info in
-            guard let info else { return }
-            guard let port = MachPortInfo.unretained(info).port else { return }
-            port.machChannelIfMade?.announce(port)
+        info.channel = self
+    }
+
+    /// This is the channel of the port from now on.
+    func serve(_ port: Port) {
+        state.withLock { $0.port = port }
+        MachChannel.channels.note(self, for: address)
+        RLMachPortSetInvalidationCallBack(reference) { _, info in
+            guard let info, let channel = MachPortInfo.unretained(info).channel, let port = channel.port else { return }
+            channel.announce(port)
         }
     }
 
@@ -61,25 +98,27 @@ final class MachChannel: @unchecked Sendable {
     private init(wrapping reference: RLMachPortRef) {
         self.reference = reference
         state = Locked(State())
+        isWrapped = true
         _ = RLRetain(RLTypeRef(reference))
     }
 
     deinit {
-        let address = UInt(bitPattern: reference)
-        MachChannel.objects.withLock { objects in
-            if let entry = objects[address], entry.port == nil { objects[address] = nil }
-        }
+        MachChannel.channels.forget(address, of: self)
         RLRelease(RLTypeRef(reference))
     }
 
+    /// Whose delegate gets the messages, as long as it lives.
+    fileprivate var port: Port? { state.withLock { $0.port } }
+
     /// The one object of a port of the C library, made if there is none.
     static func object(of reference: RLMachPortRef) -> Port {
-        let address = UInt(bitPattern: reference)
-        return objects.withLock { objects in
-            if let port = objects[address]?.port { return port }
-            let port = MachPort(channel: MachChannel(wrapping: RLMachPortRef(bitPattern: address)!))
-            objects[address] = WeakPort(port: port)
-            return port
+        let channel = channels.object(of: UInt(bitPattern: reference)) { MachChannel(wrapping: reference) }.object
+        if let known = channel.port { return known }
+        let made = MachPort(channel: channel)
+        return channel.state.withLock { state in
+            if let known = state.port { return known }
+            state.port = made
+            return made
         }
     }
 
@@ -146,7 +185,9 @@ final class MachChannel: @unchecked Sendable {
 
     func send(_ message: CarriedMessage, timeout: Double) -> Bool {
         // A reply port of another kind is carried beside the message, not by the C library.
-        let reply = message.replyPort.flatMap { type(of: $0).isMachLike ? $0.machChannel : nil }
+        var reply = message.replyPort.flatMap { type(of: $0).isMachLike ? $0.machChannel : nil }
+        // The C library's queue would keep its port.
+        if reply === self && !isWrapped { reply = nil }
         let seconds = max(timeout, 0)
         if message.replyPort == nil || reply != nil, message.components.count <= 1 {
             switch message.components.first {
@@ -156,10 +197,11 @@ final class MachChannel: @unchecked Sendable {
             default: break
             }
         }
+        let kept = KeptMessage(message, isOwn: isOwn)
         let key = state.withLock { state in
             let key = Key(mark: Key.mark, number: state.nextKey)
             state.nextKey += 1
-            state.kept[key] = message
+            state.kept[key] = kept
             return key
         }
         let isQueued = withUnsafeBytes(of: key) { send(message.msgid, Array($0), reply, seconds) }
@@ -175,13 +217,13 @@ final class MachChannel: @unchecked Sendable {
         }
     }
 
-    private func take(_ key: Key) -> CarriedMessage? { state.withLock { $0.kept.removeValue(forKey: key) } }
+    private func take(_ key: Key) -> KeptMessage? { state.withLock { $0.kept.removeValue(forKey: key) } }
 
     /// The message that came as this.
-    fileprivate func received(_ raw: MachMessage, _ reply: RLMachPortRef?) -> CarriedMessage {
+    fileprivate func received(_ raw: MachMessage, _ reply: RLMachPortRef?, by port: Port) -> CarriedMessage {
         if raw.bytes.count == MemoryLayout<Key>.size {
             let key = raw.bytes.withUnsafeBytes { $0.loadUnaligned(as: Key.self) }
-            if let kept = take(key) { return kept }
+            if let kept = take(key) { return kept.received(by: port) }
         }
         return CarriedMessage(
             msgid: raw.msgid, components: raw.bytes.isEmpty ? [] : [.bytes(raw.bytes)],
@@ -191,18 +233,19 @@ final class MachChannel: @unchecked Sendable {
 
 /// What the C library's port holds on to; it does not keep the object alive.
 private final class MachPortInfo: ContextInfo {
-    weak let port: Port?
-
-    init(_ port: Port) { self.port = port }
+    /// Written once, before anybody else has the port.
+    weak var channel: MachChannel?
 }
 
 private func receiveMachMessage(
     _ reference: RLMachPortRef, _ message: UnsafePointer<RLMachMessage>, _ info: UnsafeMutableRawPointer?
 ) {
-    guard let info, let port = MachPortInfo.unretained(info).port, let channel = port.machChannelIfMade else { return }
+    guard let info, let channel = MachPortInfo.unretained(info).channel, let port = channel.port else { return }
     let length = message.pointee.length
     let bytes = length == 0 ? [] : [UInt8](UnsafeRawBufferPointer(start: message.pointee.bytes, count: length))
     let raw = MachMessage(msgid: UInt32(bitPattern: message.pointee.msgid), bytes: bytes)
+    // Taken in either case: what is kept here goes with the message that stands for it.
+    let received = channel.received(raw, message.pointee.replyPort, by: port)
     if let delegate = port.delegate() as? any MachPortDelegate { return delegate.handleMachMessage(raw) }
-    port.deliver(channel.received(raw, message.pointee.replyPort))
+    port.deliver(received)
 }

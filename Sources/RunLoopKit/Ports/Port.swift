@@ -33,12 +33,18 @@ open class Port: @unchecked Sendable {
 
     /// The Mach-like channel, made if there is none yet.
     final var machChannel: MachChannel {
-        channel.withLock { channel in
+        if let known = machChannelIfMade { return known }
+        let made = MachChannel()
+        let known: MachChannel? = channel.withLock { channel in
             if let channel { return channel }
-            let made = MachChannel(port: self)
             channel = made
+            return nil
+        }
+        guard let known else {
+            made.serve(self)
             return made
         }
+        return known
     }
 
     /// The Mach-like channel, if anybody has used it.
@@ -119,7 +125,7 @@ open class Port: @unchecked Sendable {
         guard let components = PortComponent.list(components) else { return false }
         let message = CarriedMessage(
             msgid: UInt32(truncatingIfNeeded: msgID), components: components, replyPort: receivePort)
-        return machChannel.send(message, timeout: (limitDate - .now).inSeconds)
+        return machChannel.send(message, timeout: limitDate.secondsFromNow)
     }
 
     /// What makes this port the same as another.
@@ -150,6 +156,6 @@ extension Port: Hashable {
 /// A message on its way, whatever carries it.
 struct CarriedMessage {
     let msgid: UInt32
-    let components: [PortComponent]
-    let replyPort: Port?
+    var components: [PortComponent]
+    var replyPort: Port?
 }

@@ -11,7 +11,11 @@ extension RunLoop {
     /// - Foundation: `add(_:forMode:)`.
     @_disfavoredOverload
     public func add(_ port: Port, forMode mode: Mode) {
-        if ports.insert(port, mode, loop: self) { port.schedule(in: self, forMode: mode) }
+        guard ports.insert(port, mode, loop: self) else { return }
+        port.schedule(in: self, forMode: mode)
+        // Whoever ended the thread or the port meanwhile may have come too early to find it.
+        if !port.isValid { ports.forget(ObjectIdentifier(port)) }
+        if executor.hasEnded { ports.forgetAll() }
     }
 
     /// Removes a port from a mode; what is sent to it waits in its queue.
@@ -28,7 +32,7 @@ extension RunLoop {
 }
 
 /// Which ports a loop has in which modes. It keeps the ports and, as long as it has any, the loop's object: the
-/// table has to be the same for whoever asks for the loop.
+/// table has to be the same for whoever asks for the loop. The end of the thread empties it.
 // Sendable: the table is locked.
 final class LoopPorts: @unchecked Sendable {
     private struct Entry {
@@ -39,6 +43,16 @@ final class LoopPorts: @unchecked Sendable {
     }
 
     private let entries = Locked<[ObjectIdentifier: Entry]>([:])
+    /// The end of the loop's thread is watched.
+    private let isWatched = Locked(false)
+
+    private func watchEnd(of loop: RunLoop) {
+        let isNew = isWatched.withLock { isWatched in
+            defer { isWatched = true }
+            return !isWatched
+        }
+        if isNew { _ = loop.executor.atEnd { [weak self] in self?.forgetAll() } }
+    }
 
     /// Notes that the loop has the port in the mode; false if it had it.
     func insert(_ port: Port, _ mode: RunLoop.Mode, loop: RunLoop) -> Bool {
@@ -48,6 +62,7 @@ final class LoopPorts: @unchecked Sendable {
             return !entries[id]!.modes.insert(mode).inserted
         }
         if let isKnown { return !isKnown }
+        watchEnd(of: loop)
         // The centre has a lock of its own, and an observer of the port may be on the stack.
         let observation = NotificationCenter.default.addObserver(
             forName: Port.didBecomeInvalidNotification, object: port, queue: nil
@@ -78,7 +93,7 @@ final class LoopPorts: @unchecked Sendable {
     }
 
     /// The port has become invalid.
-    package func forget(_ id: ObjectIdentifier) {
+    func forget(_ id: ObjectIdentifier) {
         let entry = entries.withLock { $0.removeValue(forKey: id) }
         if let entry { NotificationCenter.default.removeObserver(entry.observation) }
     }
@@ -90,6 +105,9 @@ final class LoopPorts: @unchecked Sendable {
             entries = [:]
             return all
         }
-        for entry in all { NotificationCenter.default.removeObserver(entry.observation) }
+        for entry in all {
+            NotificationCenter.default.removeObserver(entry.observation)
+            for mode in entry.modes { entry.port.remove(from: entry.loop, forMode: mode) }
+        }
     }
 }
