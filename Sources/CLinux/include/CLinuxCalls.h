@@ -48,9 +48,14 @@ static inline ssize_t rl_sys_pwrite(int descriptor, const void *bytes, size_t le
     RL_UNINTERRUPTED(ssize_t, SYS_pwrite64, descriptor, bytes, length, offset);
 }
 
-/* At the file's own position. */
+/* At the file's own position. Where the call is not to be had, as with epoll_pwait2 below, that is EOPNOTSUPP, as libc makes it. */
 static inline ssize_t rl_sys_preadv2(int descriptor, const struct iovec *parts, int count, int flags) {
-    RL_UNINTERRUPTED(ssize_t, SYS_preadv2, descriptor, parts, count, -1L, -1L, flags);
+    ssize_t result;
+    do {
+        result = (ssize_t)syscall(SYS_preadv2, descriptor, parts, count, -1L, -1L, flags);
+    } while (result < 0 && errno == EINTR);
+    if (result < 0 && (errno == ENOSYS || errno == EPERM)) errno = EOPNOTSUPP;
+    return result;
 }
 
 static inline int rl_sys_openat(int folder, const char *path, int flags, mode_t mode) {
@@ -99,9 +104,18 @@ static inline int rl_sys_epoll_wait(int epoll, struct epoll_event *events, int r
     return (int)syscall(SYS_epoll_pwait, epoll, events, room, milliseconds, NULL, (size_t)0);
 }
 
-/* NULL for no end. */
+/* NULL for no end. Where the call is not to be had, which an emulator, an old kernel, or a filter says by ENOSYS, and some
+ * filters by EPERM, which the kernel never does: the older one, with the time rounded up to milliseconds, late and never early. */
 static inline int rl_sys_epoll_pwait2(int epoll, struct epoll_event *events, int room, const struct timespec *timeout) {
-    return (int)syscall(SYS_epoll_pwait2, epoll, events, room, timeout, NULL, (size_t)0);
+    int count = (int)syscall(SYS_epoll_pwait2, epoll, events, room, timeout, NULL, (size_t)0);
+    if (count >= 0 || (errno != ENOSYS && errno != EPERM)) return count;
+    int milliseconds = -1;
+    /* A longer time is cut; the caller looks at the clock and waits again. */
+    if (timeout && timeout->tv_sec > 1000000)
+        milliseconds = 1000000000;
+    else if (timeout)
+        milliseconds = (int)(timeout->tv_sec * 1000 + (timeout->tv_nsec + 999999) / 1000000);
+    return rl_sys_epoll_wait(epoll, events, room, milliseconds);
 }
 
 static inline int rl_sys_nanosleep(const struct timespec *time) { return (int)syscall(SYS_nanosleep, time, NULL); }
