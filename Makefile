@@ -8,7 +8,7 @@ BENCH_FLAGS ?=
 EXPLORE_SECONDS ?= 20
 export JOBS
 
-.PHONY: all demo check explore sanitize bench docs fuzz install clean
+.PHONY: all demo check check-arm64 explore sanitize bench docs fuzz install clean
 
 all:
 	scripts/install-deps build
@@ -30,6 +30,11 @@ explore:
 	ninja -C build-explore -j $(JOBS)
 	build-explore/Tests/Explore/explore --seconds $(EXPLORE_SECONDS)
 	ctest --test-dir build-explore -L plant --output-on-failure
+
+# The C tests for ARM64: in an emulator on another machine.
+check-arm64:
+	scripts/install-deps arm64
+	scripts/check-arm64
 
 sanitize:
 	scripts/install-deps
@@ -65,5 +70,5 @@ install:
 	cmake --install build-install --prefix "$(PREFIX)"
 
 clean:
-	rm -rf build build-full build-thread build-address build-install build-clients \
+	rm -rf build build-full build-arm64 build-thread build-address build-install build-clients \
 		build-docs build-explore build-swift-size .build .build-thread .build-address

@@ -30,7 +30,7 @@ function(rl_swift_object variable)
         set(arg_NAME RunLoopCore)
     endif()
     set(object ${CMAKE_CURRENT_BINARY_DIR}/${arg_NAME}.o)
-    set(flags -parse-as-library -wmo -swift-version 6 -module-name RunLoopCore
+    set(flags ${RUNLOOP_SWIFT_TARGET} -parse-as-library -wmo -swift-version 6 -module-name RunLoopCore
         -I ${PROJECT_SOURCE_DIR}/include -I ${PROJECT_SOURCE_DIR}/Sources/CLinux/include)
     if(RUNLOOP_CORE STREQUAL "embedded")
         # One section per function lets the linker drop what nothing calls.

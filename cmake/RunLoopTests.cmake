@@ -112,6 +112,8 @@ function(rl_add_test)
         endif()
         set(program $<TARGET_FILE:${arg_NAME}>)
     endif()
+    # Programs of another machine need what runs them here.
+    list(PREPEND program ${CMAKE_CROSSCOMPILING_EMULATOR})
     if(arg_PASS)
         set(program ${PROJECT_SOURCE_DIR}/scripts/expect-output ${arg_PASS} -- ${program})
     endif()

@@ -451,7 +451,7 @@ static bool cancel_reads(long number, const long argument[6], long *result) {
 
 RL_TEST(a_clock_that_is_set_is_reported, "S-KEV-6",
         "That the wall clock was set is reported, and the timer goes on by the new time") {
-    add(&first, kRLKernelFilterTimer, 1, 0, kRLNoteClockSet, 20);
+    add(&first, kRLKernelFilterTimer, 1, 0, kRLNoteClockSet, 200);
     reads_to_cancel = 1;
     system_call_hook = cancel_reads;
     expect_run(kRLDefaultMode, 60, true, HandledSource);
@@ -460,7 +460,7 @@ RL_TEST(a_clock_that_is_set_is_reported, "S-KEV-6",
     ck_assert_int_eq(first.last.data, 0);
     double start = monotonic_now();
     expect_run(kRLDefaultMode, 60, true, HandledSource);
-    ck_assert_double_ge(monotonic_now() - start, 0.015);
+    ck_assert_double_ge(monotonic_now() - start, 0.1);
     ck_assert_uint_eq(first.last.fflags, 0);
     ck_assert_int_ge(first.last.data, 1);
 }

@@ -178,7 +178,7 @@ RL_TEST(next_pass, "S-PERF-24", "A request made by one comes in the next pass; o
     keep_alive(loop, kRLDefaultMode);
     observe(loop, kRLDefaultMode);
     RLPerformInOrder(loop, modes, 1, 5, NULL, one_more, "a", NULL);
-    expect_run(kRLDefaultMode, 0.001, false, TimedOut);
+    expect_run(kRLDefaultMode, 0.1, false, TimedOut);
     const char *text = trace_take();
     ck_assert_msg(strncmp(text, "E a BT BS BW AW more -more BT", 29) == 0, "%s", text);
 }

@@ -77,7 +77,7 @@ RL_TEST(next_pass, "S-PERF-12", "A request that a request makes is performed in 
     observe(loop, kRLDefaultMode);
     RLPerformOnLoop(loop, kRLDefaultMode, request_again, &count, NULL, false);
     RLPerformOnLoop(loop, kRLDefaultMode, record, "b", NULL, false);
-    expect_run(kRLDefaultMode, 0.001, false, TimedOut);
+    expect_run(kRLDefaultMode, 0.1, false, TimedOut);
     const char *trace_text = trace_take();
     ck_assert_msg(strncmp(trace_text, "E BT BS r b BT BS r BT BS r BT", 30) == 0, "%s", trace_text);
 }

@@ -526,8 +526,7 @@ RL_TEST(a_peer_that_sends_and_sends, "S-PASS-13 S-SOCK-25",
     do {
         while (write(ends[1], sent, sizeof sent) > 0) continue;
         handled();
-    } while (count_of(&timer.calls) == 0 || count_of(&t.calls) == 0);
-    ck_assert_int_ge(s.calls, 1);
+    } while (count_of(&timer.calls) == 0 || count_of(&t.calls) == 0 || s.calls == 0);
 }
 
 RL_TEST(a_peer_that_stops_reading, "S-SOCK-29 S-SOCK-45",

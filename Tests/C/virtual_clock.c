@@ -92,10 +92,10 @@ static long futex_wait(uint32_t *word, uint32_t expected, const struct timespec 
 
 /* A sleep on descriptors: for so long. */
 static long epoll_sleep(const long *a) {
-    static const struct timespec none;
     const struct timespec *length = (const struct timespec *)a[3];
     bool is_look = length && length->tv_sec == 0 && length->tv_nsec == 0;
-    long ready = system_call()(SYS_epoll_pwait2, a[0], a[1], a[2], &none, a[4], a[5]);
+    /* A look needs no fine time: the call that emulators have, too. */
+    long ready = system_call()(SYS_epoll_pwait, a[0], a[1], a[2], 0, a[4], a[5]);
     if (is_look || ready != 0) return ready;
     if (!length) abort();
     sleep_until(monotonic + length->tv_sec * SECOND + length->tv_nsec);

@@ -82,10 +82,10 @@ static long real_syscall(long number, const long argument[6]) {
 
 /* A wait of that length, TIME_NEVER for one without an end. */
 static long wait_in_epoll(const long argument[6], int64_t length) {
-    static const struct timespec zero;
-    const long look[6] = {argument[0], argument[1], argument[2], (long)&zero, argument[4], argument[5]};
+    /* Emulators have this one, too. */
+    const long look[6] = {argument[0], argument[1], argument[2], 0, argument[4], argument[5]};
     count_call();
-    long ready = real_syscall(SYS_epoll_pwait2, look);
+    long ready = real_syscall(SYS_epoll_pwait, look);
     if (ready != 0 || length == 0) return ready;
     if (clock_block(&now, length == TIME_NEVER ? TIME_NEVER : now + length)) return 0;
     /* What happened was done by a signal handler, as far as the library can tell. */
