@@ -55,8 +55,9 @@ enum Signals {
         }
         process.pointee.registryLock.unlockWord()
         guard isFound else { return }
-        // A handler is in there for well under a microsecond, and calls nobody. A look that finds one at work needs a signal to
-        // arrive in just that time, so looks that do not end would need signals without end.
+        // A handler is in there for well under a microsecond, calls nobody and, with all signals blocked, is interrupted by nobody
+        // that would not come back. A look that finds one at work needs a signal to arrive in just that time, so looks that do
+        // not end would need signals without end.
         while process.pointee.signalHandlers.load(ordering: .sequentiallyConsistent) != 0 { sched_yield() }
     }
 

@@ -1,0 +1,298 @@
+/*
+ * Signal sources against what a program does with the same signal at the same time: sigaction(2) in
+ * another thread, handlers that interrupt the library's and leave it by siglongjmp(3), fork.
+ */
+#define _GNU_SOURCE
+#include "support.h"
+
+#include <errno.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+static void note(RLSourceRef source, const RLKernelEvent *event, void *info) {
+    (void)source;
+    __atomic_add_fetch((int *)info, (int)event->data, __ATOMIC_SEQ_CST);
+}
+
+static RLSourceRef make(int number, int *total) {
+    RLKernelEvent event = {(uintptr_t)number, kRLKernelFilterSignal, 0, 0, 0, NULL};
+    RLKernelEventContext context = {.info = total};
+    return RLKernelEventSourceCreate(&event, note, &context);
+}
+
+static bool is_over;
+static bool goes_on(void) { return !__atomic_load_n(&is_over, __ATOMIC_SEQ_CST); }
+
+static double seconds_now(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+}
+
+/* The program's handlers */
+
+static int called, called_once;
+static void plain(int number) {
+    (void)number;
+    __atomic_add_fetch(&called, 1, __ATOMIC_RELAXED);
+}
+static void with_info(int number, siginfo_t *info, void *context) {
+    (void)context;
+    if (info->si_signo == number) __atomic_add_fetch(&called, 1, __ATOMIC_RELAXED);
+}
+static void once(int number) {
+    (void)number;
+    __atomic_add_fetch(&called_once, 1, __ATOMIC_SEQ_CST);
+}
+
+static void install(int number, int kind) {
+    struct sigaction action = {.sa_flags = 0};
+    switch (kind) {
+    case 0: action.sa_handler = plain; break;
+    case 1:
+        action.sa_flags = SA_SIGINFO | SA_RESTART;
+        action.sa_sigaction = with_info;
+        break;
+    case 2: action.sa_handler = SIG_IGN; break;
+    case 3:
+        action.sa_flags = SA_SIGINFO; /* the kernel takes no notice of the flag here */
+        action.sa_handler = SIG_DFL;
+        break;
+    default:
+        action.sa_flags = (int)SA_RESETHAND;
+        action.sa_handler = once;
+    }
+    ck_assert_int_eq(sigaction(number, &action, NULL), 0);
+}
+
+static void storm(void *unused) {
+    (void)unused;
+    while (goes_on()) {
+        for (int i = 0; i < 64; i++) pthread_kill(pthread_self(), SIGWINCH);
+        sched_yield();
+    }
+}
+
+RL_TEST(actions_come_and_go_under_signals, "S-KEV-3",
+        "The program installs actions of every kind for a signal, between sources of it that come "
+        "and go, while the signal keeps coming to another thread: each delivery calls one of them, "
+        "whole") {
+    Thread *other = thread_start(storm, NULL);
+    double end = seconds_now() + 4;
+    for (unsigned i = 0; seconds_now() < end; i++) {
+        int total = 0;
+        RLSourceRef source = make(SIGWINCH, &total);
+        ck_assert_ptr_nonnull(source);
+        if (i % 8 == 7) sched_yield();
+        RLSourceInvalidate(source);
+        RLRelease(source);
+        install(SIGWINCH, (int)(i % 4));
+    }
+    __atomic_store_n(&is_over, true, __ATOMIC_SEQ_CST);
+    thread_join(other);
+}
+
+static void make_and_end(void *unused) {
+    (void)unused;
+    while (goes_on()) {
+        int total = 0;
+        RLSourceRef source = make(SIGWINCH, &total);
+        ck_assert_ptr_nonnull(source);
+        RLSourceInvalidate(source);
+        RLRelease(source);
+    }
+}
+
+RL_TEST(an_action_installed_meanwhile_is_not_lost, "S-KEV-3",
+        "What the program installs at the moment when another thread makes or ends the only source "
+        "of the signal is there afterwards, and is called") {
+    Thread *other = thread_start(make_and_end, NULL);
+    double end = seconds_now() + 2;
+    while (seconds_now() < end) {
+        for (int kind = 0; kind < 2; kind++) {
+            install(SIGWINCH, kind);
+            int before = __atomic_load_n(&called, __ATOMIC_RELAXED);
+            for (int i = 0; i < 4; i++) {
+                raise(SIGWINCH);
+                ck_assert_int_eq(__atomic_load_n(&called, __ATOMIC_RELAXED), before + i + 1);
+            }
+        }
+    }
+    __atomic_store_n(&is_over, true, __ATOMIC_SEQ_CST);
+    thread_join(other);
+}
+
+RL_TEST(a_handler_to_be_called_once_is, "S-KEV-3",
+        "A handler of the program's with SA_RESETHAND is called for one delivery, and what is put "
+        "back after that is the default action") {
+    install(SIGWINCH, 4);
+    int total = 0;
+    RLSourceRef source = make(SIGWINCH, &total);
+    RLAddSource(RLGetCurrent(), source, kRLDefaultMode);
+    for (int i = 0; i < 3; i++) raise(SIGWINCH);
+    ck_assert_int_eq(called_once, 1);
+    expect_run(kRLDefaultMode, 0, true, HandledSource);
+    ck_assert_int_eq(total, 3);
+    RLSourceInvalidate(source);
+    RLRelease(source);
+    struct sigaction now;
+    sigaction(SIGWINCH, NULL, &now);
+    ck_assert(now.sa_handler == SIG_DFL);
+    /* One that was not called meanwhile is put back as it was. */
+    install(SIGWINCH, 4);
+    source = make(SIGWINCH, &total);
+    RLRelease(source);
+    for (int i = 0; i < 3; i++) raise(SIGWINCH);
+    ck_assert_int_eq(called_once, 2);
+}
+
+static void (*of_default)(int);
+RL_TEST(a_default_action_with_siginfo_is_no_function, "S-KEV-3",
+        "SA_SIGINFO beside SIG_DFL or SIG_IGN is not a handler to call") {
+    for (int i = 0; i < 2; i++) {
+        of_default = i ? SIG_IGN : SIG_DFL;
+        struct sigaction action = {.sa_flags = SA_SIGINFO};
+        action.sa_handler = of_default;
+        ck_assert_int_eq(sigaction(SIGHUP, &action, NULL), 0);
+        int total = 0;
+        RLSourceRef source = make(SIGHUP, &total);
+        RLAddSource(RLGetCurrent(), source, kRLDefaultMode);
+        raise(SIGHUP);
+        expect_run(kRLDefaultMode, 0, true, HandledSource);
+        ck_assert_int_eq(total, 1);
+        RLSourceInvalidate(source);
+        RLRelease(source);
+    }
+}
+
+/* Leaving the library's handler */
+
+static sigjmp_buf back;
+static volatile sig_atomic_t may_jump;
+static pthread_t jumper;
+static void jump(int number) {
+    (void)number;
+    if (may_jump && pthread_equal(pthread_self(), jumper)) siglongjmp(back, 1);
+}
+
+static void interrupt_jumper(void *unused) {
+    (void)unused;
+    while (goes_on()) {
+        pthread_kill(jumper, SIGUSR2);
+        sched_yield();
+    }
+}
+
+/* Signals itself; now and then a handler of another signal interrupts that and jumps out of it. */
+static void jump_until_over(void *unused) {
+    (void)unused;
+    double end = seconds_now() + 3;
+    volatile int jumps = 0;
+    if (sigsetjmp(back, 1)) jumps++;
+    may_jump = true;
+    while (seconds_now() < end)
+        for (int i = 0; i < 100; i++) pthread_kill(pthread_self(), SIGUSR1);
+    may_jump = false;
+    ck_assert_int_gt(jumps, 0);
+}
+
+RL_TEST(a_handler_that_jumps_holds_nothing_up, "S-KEV-3 S-KEV-15",
+        "A handler of another signal that interrupts the library's and leaves by siglongjmp "
+        "neither holds up the end of a source nor loses a report") {
+    struct sigaction action = {.sa_handler = jump};
+    sigaction(SIGUSR2, &action, NULL);
+    int total = 0;
+    RLSourceRef source = make(SIGUSR1, &total), other = make(SIGUSR1, &total);
+    RLAddSource(RLGetCurrent(), source, kRLDefaultMode);
+    jumper = pthread_self();
+    Thread *thread = thread_start(interrupt_jumper, NULL);
+    jump_until_over(NULL);
+    __atomic_store_n(&is_over, true, __ATOMIC_SEQ_CST);
+    thread_join(thread);
+    RLSourceInvalidate(other);
+    RLRelease(other);
+    while (RLRunInMode(kRLDefaultMode, 0, true) == kRLRunHandledSource) continue;
+    total = 0;
+    raise(SIGUSR1);
+    expect_run(kRLDefaultMode, 0, true, HandledSource);
+    ck_assert_int_eq(total, 1);
+    RLSourceInvalidate(source);
+    RLRelease(source);
+}
+
+/* The program's own handler, which the library's calls, may jump too. */
+RL_TEST(the_programs_handler_may_jump, "S-KEV-3 S-KEV-15",
+        "A handler of the program's that the library's calls may leave by siglongjmp: the signal is "
+        "reported, and the source ends as ever") {
+    struct sigaction action = {.sa_handler = jump};
+    sigaction(SIGUSR1, &action, NULL);
+    int total = 0;
+    RLSourceRef source = make(SIGUSR1, &total);
+    RLAddSource(RLGetCurrent(), source, kRLDefaultMode);
+    jumper = pthread_self();
+    volatile int rounds = 0;
+    sigsetjmp(back, 1);
+    may_jump = true;
+    while (rounds < 1000) {
+        rounds++;
+        raise(SIGUSR1);
+        ck_abort_msg("the handler came back");
+    }
+    may_jump = false;
+    expect_run(kRLDefaultMode, 0, true, HandledSource);
+    ck_assert_int_eq(total, 1000);
+    RLSourceInvalidate(source);
+    RLRelease(source);
+}
+
+static void fork_in_handler(int number) {
+    (void)number;
+    int saved = errno;
+    pid_t child = fork();
+    if (child == 0) {
+        /* Back out of the interrupted handler, and then to the end of the child below. */
+        __atomic_store_n(&called, -1, __ATOMIC_SEQ_CST);
+    } else if (child > 0) {
+        int status;
+        while (waitpid(child, &status, 0) < 0 && errno == EINTR) continue;
+        if (status != 0) __atomic_add_fetch(&called_once, 1, __ATOMIC_SEQ_CST);
+    }
+    errno = saved;
+}
+
+static void interrupt_slowly(void *unused) {
+    (void)unused;
+    while (goes_on()) {
+        pthread_kill(jumper, SIGUSR2);
+        struct timespec pause = {0, 100000};
+        nanosleep(&pause, NULL);
+    }
+}
+
+RL_TEST(a_handler_that_forks_holds_nothing_up, "S-KEV-11 S-KEV-15",
+        "In the child of a fork by a handler that interrupts the library's, a source of the signal "
+        "can be ended") {
+    struct sigaction action = {.sa_handler = fork_in_handler};
+    sigaction(SIGUSR2, &action, NULL);
+    int total = 0;
+    RLSourceRef source = make(SIGUSR1, &total);
+    jumper = pthread_self();
+    Thread *thread = thread_start(interrupt_slowly, NULL);
+    double end = seconds_now() + 3;
+    while (seconds_now() < end && __atomic_load_n(&called, __ATOMIC_SEQ_CST) >= 0)
+        for (int i = 0; i < 20; i++) pthread_kill(pthread_self(), SIGUSR1);
+    if (__atomic_load_n(&called, __ATOMIC_SEQ_CST) < 0) {
+        alarm(20);
+        RLSourceInvalidate(source);
+        _exit(0);
+    }
+    __atomic_store_n(&is_over, true, __ATOMIC_SEQ_CST);
+    thread_join(thread);
+    ck_assert_int_eq(called_once, 0);
+    RLSourceInvalidate(source);
+    RLRelease(source);
+}
