@@ -127,7 +127,7 @@ static void tell_library(int signal) {
     if (is_blocked) syscall(SYS_rt_sigprocmask, SIG_SETMASK, &mask, NULL, sizeof mask);
 }
 
-static void on_signal(int layer, int signal, siginfo_t *info, void *context) {
+__attribute__((noinline)) static void on_signal(int layer, int signal, siginfo_t *info, void *context) {
     int saved = errno;
     if (layer == __atomic_load_n(&newest_layer[signal], __ATOMIC_RELAXED)) tell_library(signal);
     errno = saved;

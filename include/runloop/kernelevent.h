@@ -21,7 +21,11 @@
  *
  * Where this differs from kqueue: Docs/deviations.md.
  * fork: the child's sources have kernel objects of their own; files and timers that were about to
- * be reported when it forked are reported in the parent alone.
+ * be reported when it forked are reported in the parent alone. A source for which the child gets
+ * none is invalid there.
+ * Files: sources share one inotify instance, so the limits are the kernel's max_user_watches and
+ * the descriptors: one for each file that is meant by descriptor and each folder. After more than
+ * max_queued_events that no loop took, a source reports all that may have happened (S-KEV-17).
  * Rules: Docs/semantics.md, section 27.
  */
 #ifndef RUNLOOP_KERNELEVENT_H

@@ -30,6 +30,9 @@ struct EpollSet {
     /// The token of the main dispatch queue's eventfd.
     static var mainQueueToken: UInt64 { .max - 1 }
 
+    /// The token of the notifier of files. No token of a port is as large.
+    static var notifierToken: UInt64 { .max - 2 }
+
     /// The token of an event that says that the set was lost.
     static var lostToken: UInt64 { .max - 8 }
 

@@ -33,11 +33,13 @@ enum Fork {
         }
         process.pointee.registryLock.lockWord()
         process.pointee.logLock.lockWord()
+        Notifier.shared.pointee.lock.lockWord()
         MachPort.prepareForFork()
     }
 
     static func parent() {
         MachPort.resumeAfterFork()
+        Notifier.shared.pointee.lock.unlockWord()
         process.pointee.logLock.unlockWord()
         process.pointee.registryLock.unlockWord()
         if let loop = current {
@@ -73,6 +75,7 @@ enum Fork {
         ForeignRun.renewInChild(own)
         KernelEvent.renewInChild()
         MessagePortTable.forkedChild()
+        KernelEvent.endLostInChild()
     }
 
     private static func forgetOtherLoops(than own: RunLoopPointer?) {

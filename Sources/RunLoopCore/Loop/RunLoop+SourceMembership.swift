@@ -90,6 +90,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         mode.pointee.sources.insert(source)
         if source.isInbox {
             mode.pointee.inboxCount += 1
+            if source.isNotified { mode.pointee.ports.joinNotifier(in: mode) }
             takeSignalOfNewMemberLocked(link)
         } else if source.isPort {
             mode.pointee.ports.insert(source, in: mode)
@@ -127,6 +128,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         mode.pointee.sources.remove(source)
         if source.isInbox {
             mode.pointee.inboxCount -= 1
+            if source.isNotified { mode.pointee.ports.leaveNotifier() }
         } else if source.isPort {
             mode.pointee.ports.remove(source, in: mode)
         }

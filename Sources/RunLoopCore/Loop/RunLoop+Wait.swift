@@ -43,6 +43,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         // A callback ran a foreign loop, which left this one asleep.
         if pointee.asleepOutside != nil { wakeFromOutside() }
         var wasRoused = false
+        var hasNotified = false
         while true {
             let word = pointee.wake.load(ordering: .sequentiallyConsistent)
             if word == WakeState.lookAgain {
@@ -76,9 +77,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
             let hasInboxes = mode.pointee.inboxCount > 0
             let inboxReady = hasInboxes && hasReadyInboxLocked(in: mode)
             unlock(owner: true)
-            if process.pointee.lostDescriptor.load(ordering: .relaxed) {
-                Log.once(.lostDescriptor, "RunLoop", ": a descriptor of the library was closed or replaced; made anew")
-            }
+            if process.pointee.lostDescriptor.load(ordering: .relaxed) { tellLosses() }
             if !allPortsTold { Log.once(.noDescriptor, "RunLoop", ": no descriptor for a port source; trying again") }
 
             if timersDue && !(mode.pointee.servedTimers && (hasPorts || inboxReady)) { return serveTimers(frame) }
@@ -90,8 +89,12 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
             if wasRoused && isWoken && !timersDue && !inboxReady && !hasSteady { return takeWakeUp(frame) }
             if isOver || hasSteady {
                 if prefersSteady, let event = serveSteady(frame) { return event }
-                if hasPorts && epoll.isOpen, case .ready(let token, let events) = epoll.poll() {
+                // The notifier of files that is ready a second time had all others before it: what comes on and on holds up no end.
+                if hasPorts && epoll.isOpen, case .ready(let token, let events) = epoll.poll(),
+                    !(hasNotified && token == EpollSet.notifierToken)
+                {
                     if let event = servePort(token, events, frame) { return event }
+                    if token == EpollSet.notifierToken { hasNotified = true }
                     continue
                 }
                 if hasSteady, let event = serveSteady(frame) { return event }
@@ -151,6 +154,16 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         return distance > liberty ? until - liberty : until
     }
 
+    @inline(never)
+    private func tellLosses() {
+        if KernelEvent.tellLost() {
+            // The wait's own look comes again if a descriptor was lost besides.
+            process.pointee.lostDescriptor.store(false, ordering: .relaxed)
+        } else {
+            Log.once(.lostDescriptor, "RunLoop", ": a descriptor of the library was closed or replaced; made anew")
+        }
+    }
+
     private func serveTimers(_ frame: RunFramePointer) -> Event {
         frame.pointee.mode.pointee.servedTimers = true
         _ = takeWakeUp(frame)
@@ -160,10 +173,14 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     /// The event for what the kernel reported, nil if that interests nobody.
     private func servePort(_ token: UInt64, _ events: UInt32, _ frame: RunFramePointer) -> Event? {
         lock(owner: true)
-        if token == EpollSet.mainQueueToken {
-            frame.pointee.mode.pointee.ports.acceptMainQueue()
+        if token >= EpollSet.notifierToken {
+            frame.pointee.mode.pointee.ports.acceptExtra()
             unlock(owner: true)
-            return serveMainQueue(frame)
+            if token == EpollSet.mainQueueToken { return serveMainQueue(frame) }
+            // The inboxes of this mode that are ready by that are served first, and of the notifier nothing is.
+            frame.pointee.mode.pointee.servedInbox = false
+            Notifier.shared.readEvents()
+            return nil
         }
         let ready = frame.pointee.mode.pointee.ports.accept(token: token, events: events)
         unlock(owner: true)

@@ -89,7 +89,7 @@ extension UnsafeMutablePointer where Pointee == KernelEvent {
         guard pointee.descriptor >= 0 else { return }
         var left = itimerspec()
         let isRead = timerfd_gettime(pointee.descriptor, &left) == 0
-        guard renewDescriptor({ makeTimer() }) else { return }
+        guard renewDescriptor(&pointee.descriptor, { makeTimer() }) else { return }
         if isAbsolute || tellsClockSet {
             _ = arm(pointee.descriptor)
         } else if isRead {
@@ -97,24 +97,24 @@ extension UnsafeMutablePointer where Pointee == KernelEvent {
             _ = timerfd_settime(pointee.descriptor, 0, &left, nil)
         }
     }
+}
 
-    /// In the child of `fork`: another kernel object under the same number, for which loops will register it.
-    func renewDescriptor(_ make: () -> Int32) -> Bool {
-        let number = pointee.descriptor
-        var fresh = make()
-        if fresh < 0 {
-            // No room for two: the old one first. It was the parent's anyway.
-            rl_sys_close(number)
-            fresh = make()
-        }
-        if fresh == number { return true }
-        guard fresh >= 0, rl_replace(number, fresh) >= 0 else {
-            if fresh >= 0 { rl_sys_close(fresh) }
-            rl_sys_close(number)
-            pointee.descriptor = -1
-            return false
-        }
-        rl_sys_close(fresh)
-        return true
+/// In the child of `fork`: another kernel object under the same number, for which loops will register it. False: none is to be
+/// had, and the number is -1.
+func renewDescriptor(_ number: inout Int32, _ make: () -> Int32) -> Bool {
+    var fresh = make()
+    if fresh < 0 {
+        // No room for two: the old one first. It was the parent's anyway.
+        rl_sys_close(number)
+        fresh = make()
     }
+    if fresh == number { return true }
+    guard fresh >= 0, rl_replace(number, fresh) >= 0 else {
+        if fresh >= 0 { rl_sys_close(fresh) }
+        rl_sys_close(number)
+        number = -1
+        return false
+    }
+    rl_sys_close(fresh)
+    return true
 }

@@ -1,164 +1,306 @@
 import CLinux
 import CRunLoop
 
-/// What a Vnode source remembers of its file.
-struct VnodeState {
-    /// Without a path: a descriptor that only names the file. While it is there the kernel never tells of the file's own end:
-    /// that is seen by its count of names.
-    var file: Int32 = -1
-    /// With a path: a descriptor that names the folder, where the name begins in the path, and whether it stands for a file.
-    var folder: Int32 = -1
-    var name = 0
-    var exists = false
-    /// inotify's numbers for the two.
-    var fileWatch: Int32 = -1
-    var folderWatch: Int32 = -1
-    /// As it was at the last look.
-    var status = stat()
+/// What a Vnode source knows of its file. The notifier's lock guards it, but for what is fixed at creation.
+///
+/// The source is an inbox; whichever thread reads the notifier finds out what the source has to report and marks it. With a path
+/// the folder is watched for the name too. An event about the name only leads to a look at what the name stands for now, so that
+/// it does not matter how often it changed before the look. A look needs no descriptor, so it is always possible.
+struct Vnode {
+    /// In the notifier's table, by folder and name; for a source with a path.
+    var node: WatchNode
+    /// The source's record, which has this one.
+    var event: KernelEventPointer
+    /// Without a path: its descriptor names the file, and while it is there the kernel never tells of the file's own end:
+    /// that is seen by its count of names. With a path: nil if the name stands for no file, or the kernel has no room.
+    var file: FileWatchPointer?
+    /// With a path: it has a descriptor that names the folder. `nameOffset` is where the name begins in the path.
+    var folder: FileWatchPointer?
+    var nameOffset: Int
+    /// What of the file's events is this source's.
+    var mask: UInt32
+    /// With a path: whether the name stands for a file.
+    var exists: Bool
+    /// In the child of `fork`: it could not be watched anew.
+    var isLost: Bool
+    /// The file as it was at the last look, and the second of that look by the wall clock.
+    var status: stat
+    var second: Int
+
+    /// The sources for which `file` is the file.
+    var nextOfFile: VnodePointer?
+    var previousOfFile: VnodePointer?
+    /// All of the notifier's sources.
+    var next: VnodePointer?
+    var previous: VnodePointer?
+    /// While events are brought: bits of inotify(7) and those below. Not 0: it is in the notifier's list `touched`.
+    var happened: UInt32
+    var nextTouched: VnodePointer?
 
     /// Events of a folder by which its list of names changes.
     static var changesOfList: UInt32 { UInt32(IN_CREATE | IN_DELETE | IN_MOVED_FROM | IN_MOVED_TO) }
+    /// The name was touched; the last time by moving its file away.
+    static var nameTouched: UInt32 { 1 << 17 }
+    static var nameMoved: UInt32 { 1 << 18 }
 }
 
-/// The Vnode filter: an inotify descriptor for each source.
-///
-/// With a path the folder is watched for the name too. An event about the name only leads to a look at what the name stands for
-/// now, so that it does not matter how often it changed before the look. A look needs no descriptor, so it is always possible.
-/// The file's inode may be used anew for the next file of the name; but the end of a file ends its watch first.
-extension UnsafeMutablePointer where Pointee == KernelEvent {
-    private var wants: UInt32 { pointee.fflags }
+typealias VnodePointer = UnsafeMutablePointer<Vnode>
 
+extension UnsafeMutablePointer where Pointee == KernelEvent {
     func openVnode() -> Bool {
         let known: UInt32 = 0x7f | Note.closeWrite.rawValue | (pointee.path != nil ? Note.replace.rawValue : 0)
-        guard wants != 0, wants & ~known == 0 else { return refuse() }
-        pointee.descriptor = makeNotifier()
-        guard pointee.descriptor >= 0 else { return false }
-        if pointee.path == nil {
-            guard let descriptor = Int32(exactly: pointee.ident), descriptor >= 0 else {
+        guard pointee.fflags != 0, pointee.fflags & ~known == 0 else { return refuse() }
+        let vnode = makeRecord(Vnode.self)
+        vnode.pointee.event = self
+        pointee.vnode = vnode
+        let notifier = Notifier.shared
+        notifier.pointee.lock.lockWord()
+        guard notifier.retainLocked() else {
+            notifier.pointee.lock.unlockWord()
+            CLinux.free(vnode)
+            pointee.vnode = nil
+            return false
+        }
+        // What a file that is watched already did before is not for this source.
+        notifier.readLocked()
+        vnode.enlist()
+        let isOpen = vnode.open()
+        notifier.pointee.lock.unlockWord()
+        return isOpen
+    }
+
+    /// Gives the source of a file to its record, after which events are reported, those that came by now too.
+    func beginVnode(_ source: SourcePointer) {
+        let notifier = Notifier.shared
+        notifier.pointee.lock.lockWord()
+        pointee.source = source
+        notifier.pointee.lock.unlockWord()
+        if mayReport && hasPending { source.markReady() }
+    }
+
+    @inline(never)
+    func closeVnode() {
+        guard let vnode = pointee.vnode else { return }
+        let notifier = Notifier.shared
+        notifier.pointee.lock.lockWord()
+        // Of invalidation and death one is first.
+        let isOpen = pointee.vnode == vnode
+        pointee.vnode = nil
+        if isOpen {
+            vnode.close()
+            vnode.delist()
+            notifier.releaseLocked()
+        }
+        notifier.pointee.lock.unlockWord()
+        if isOpen { CLinux.free(vnode) }
+    }
+}
+
+/// Caller holds the notifier's lock.
+extension UnsafeMutablePointer where Pointee == Vnode {
+    private var notifier: UnsafeMutablePointer<Notifier> { Notifier.shared }
+    private var node: WatchNodePointer { UnsafeMutableRawPointer(self).assumingMemoryBound(to: WatchNode.self) }
+    private var wants: UInt32 { pointee.event.pointee.fflags }
+    private var hasPath: Bool { pointee.event.pointee.path != nil }
+    /// Only with a path.
+    var name: UnsafeMutablePointer<CChar> { pointee.event.pointee.path! + pointee.nameOffset }
+
+    // MARK: Watching
+
+    fileprivate func open() -> Bool {
+        let event = pointee.event
+        guard hasPath else {
+            guard let descriptor = Int32(exactly: event.pointee.ident), descriptor >= 0 else {
                 rl_set_errno(EBADF)
                 return false
             }
-            pointee.vnode.file = highNumber(rl_open_path_of(descriptor))
-            return pointee.vnode.file >= 0 && watchFile()
+            let file = highNumber(rl_open_path_of(descriptor))
+            var status = stat()
+            guard file >= 0, fstat(file, &status) == 0 else { return false }
+            remember(status)
+            guard let watch = notifier.watch(file, "", maskOfFile(status)) else {
+                closeKeepingError(file)
+                return false
+            }
+            adopt(file, for: watch)
+            join(watch, mask: maskOfFile(status))
+            return true
         }
         guard openFolder() else { return false }
-        pointee.vnode.exists = lookUp(&pointee.vnode.status)
-        if !pointee.vnode.exists { return rl_errno() == ENOENT && wants & Note.replace.rawValue != 0 }
-        return watchFile()
+        var status = stat()
+        guard lookUp(&status) else { return rl_errno() == ENOENT && wants & Note.replace.rawValue != 0 }
+        pointee.exists = true
+        remember(status)
+        _ = watchFile()
+        return pointee.file != nil
     }
-
-    /// What the name stands for now; false with errno if that is nothing.
-    private func lookUp(_ status: inout stat) -> Bool {
-        fstatat(pointee.vnode.folder, pointee.path! + pointee.vnode.name, &status, 0) == 0
-    }
-
-    private func makeNotifier() -> Int32 { highNumber(inotify_init1(Int32(IN_CLOEXEC | IN_NONBLOCK))) }
 
     private func openFolder() -> Bool {
-        let path = pointee.path!
+        let path = pointee.event.pointee.path!
         var slash = -1
         var length = 0
         while path[length] != 0 {
             if path[length] == 0x2f { slash = length }
             length += 1
         }
-        pointee.vnode.name = slash + 1
+        pointee.nameOffset = slash + 1
         // The name of a file in the folder, and not the folder itself.
-        let name = path + slash + 1
-        guard slash + 1 < length, strcmp(name, ".") != 0, strcmp(name, "..") != 0 else { return refuse() }
+        guard slash + 1 < length, strcmp(name, ".") != 0, strcmp(name, "..") != 0 else { return pointee.event.refuse() }
+        var folder: Int32
         if slash < 0 {
-            pointee.vnode.folder = highNumber(rl_open_path_at(AT_FDCWD, "."))
+            folder = rl_open_path_at(AT_FDCWD, ".")
         } else if slash == 0 {
-            pointee.vnode.folder = highNumber(rl_open_path_at(AT_FDCWD, "/"))
+            folder = rl_open_path_at(AT_FDCWD, "/")
         } else {
             path[slash] = 0
-            pointee.vnode.folder = highNumber(rl_open_path_at(AT_FDCWD, path))
+            folder = rl_open_path_at(AT_FDCWD, path)
             path[slash] = 0x2f
         }
-        return pointee.vnode.folder >= 0 && watchFolder()
+        folder = highNumber(folder)
+        guard folder >= 0 else { return false }
+        guard let watch = notifier.watch(folder, "", Vnode.changesOfList | UInt32(IN_ONLYDIR)) else {
+            closeKeepingError(folder)
+            return false
+        }
+        adopt(folder, for: watch)
+        watch.pointee.members += 1
+        pointee.folder = watch
+        notifier.pointee.table.insert(node, WatchTable.key(watch.pointee.number, name))
+        return true
     }
 
-    private func watchFolder() -> Bool {
-        let mask = VnodeState.changesOfList | UInt32(IN_ONLYDIR)
-        pointee.vnode.folderWatch = rl_watch_file(pointee.descriptor, pointee.vnode.folder, "", mask)
-        return pointee.vnode.folderWatch >= 0
+    private func closeKeepingError(_ descriptor: Int32) {
+        let error = rl_errno()
+        rl_sys_close(descriptor)
+        rl_set_errno(error)
     }
 
-    private func watchFile() -> Bool {
-        if pointee.vnode.file >= 0 { fstat(pointee.vnode.file, &pointee.vnode.status) }
+    /// One descriptor serves all members of a watch.
+    private func adopt(_ descriptor: Int32, for watch: FileWatchPointer) {
+        watch.pointee.descriptorUsers += 1
+        if watch.pointee.descriptor < 0 { watch.pointee.descriptor = descriptor } else { rl_sys_close(descriptor) }
+    }
+
+    private func maskOfFile(_ status: stat) -> UInt32 {
         var mask = UInt32(IN_ATTRIB | IN_MOVE_SELF)
         if wants & (Note.write.rawValue | Note.extend.rawValue) != 0 {
-            mask |= isFolder ? VnodeState.changesOfList : UInt32(IN_MODIFY)
+            mask |= status.st_mode & 0o170000 == 0o040000 ? Vnode.changesOfList : UInt32(IN_MODIFY)
         }
         if wants & Note.closeWrite.rawValue != 0 { mask |= UInt32(IN_CLOSE_WRITE) }
-        if pointee.path == nil {
-            pointee.vnode.fileWatch = rl_watch_file(pointee.descriptor, pointee.vnode.file, "", mask)
-        } else {
-            let name = pointee.path! + pointee.vnode.name
-            pointee.vnode.fileWatch = rl_watch_file(pointee.descriptor, pointee.vnode.folder, name, mask)
-        }
-        return pointee.vnode.fileWatch >= 0
+        return mask
     }
 
-    private var isFolder: Bool { pointee.vnode.status.st_mode & 0o170000 == 0o040000 }
+    private func join(_ watch: FileWatchPointer, mask: UInt32) {
+        watch.pointee.members += 1
+        pointee.file = watch
+        pointee.mask = mask
+        pointee.previousOfFile = nil
+        pointee.nextOfFile = watch.pointee.files
+        watch.pointee.files?.pointee.previousOfFile = self
+        watch.pointee.files = self
+    }
 
-    // MARK: Events
+    @inline(never)
+    private func leaveFile() {
+        guard let watch = pointee.file else { return }
+        if let previous = pointee.previousOfFile {
+            previous.pointee.nextOfFile = pointee.nextOfFile
+        } else {
+            watch.pointee.files = pointee.nextOfFile
+        }
+        pointee.nextOfFile?.pointee.previousOfFile = pointee.previousOfFile
+        pointee.file = nil
+        notifier.leave(watch, descriptor: !hasPath)
+    }
 
-    /// Caller holds the lock.
-    func readVnode(_ happened: inout RLKernelEvent) -> Bool {
+    /// Watches the file that the name stands for now, whose status was just remembered. True if it is the one watched before:
+    /// the kernel's number tells, and not the inode's, which may be another file's by now.
+    @inline(never)
+    private func watchFile() -> Bool {
+        let mask = maskOfFile(pointee.status)
+        let watch = notifier.watch(pointee.folder!.pointee.descriptor, name, mask)
+        if let watch, watch == pointee.file {
+            pointee.mask = mask
+            return true
+        }
+        leaveFile()
+        // Where the kernel has no room for a watch the next look finds the file without one, and tries again.
+        if let watch { join(watch, mask: mask) }
+        return false
+    }
+
+    fileprivate func close() {
+        leaveFile()
+        guard let folder = pointee.folder else { return }
+        notifier.pointee.table.remove(node)
+        pointee.folder = nil
+        notifier.leave(folder, descriptor: true)
+    }
+
+    fileprivate func enlist() {
+        pointee.next = notifier.pointee.sources
+        pointee.next?.pointee.previous = self
+        notifier.pointee.sources = self
+    }
+
+    fileprivate func delist() {
+        if let previous = pointee.previous {
+            previous.pointee.next = pointee.next
+        } else {
+            notifier.pointee.sources = pointee.next
+        }
+        pointee.next?.pointee.previous = pointee.previous
+    }
+
+    // MARK: Looking
+
+    /// What the name stands for now; false with errno if that is nothing.
+    @inline(never)
+    private func lookUp(_ status: inout stat) -> Bool { fstatat(pointee.folder!.pointee.descriptor, name, &status, 0) == 0 }
+
+    @inline(never)
+    private func remember(_ status: stat) {
+        var now = timespec()
+        clock_gettime(CLOCK_REALTIME, &now)
+        pointee.status = status
+        pointee.second = now.tv_sec
+    }
+
+    private func isSame(_ first: stat, _ second: stat) -> Bool { first.st_ino == second.st_ino && first.st_dev == second.st_dev }
+
+    /// Finds out what of that which happened is of interest, and marks the inbox if anything is.
+    func tellWhatHappened() {
+        let happened = pointee.happened
+        pointee.happened = 0
         var notes: UInt32 = 0
-        var isNameTouched = false
-        var isNameMoved = false
-        // As many events as fit; what is left keeps the descriptor ready.
-        withUnsafeTemporaryAllocation(byteCount: 4096, alignment: 8) { buffer in
-            let start = buffer.baseAddress!
-            let count = rl_sys_read(pointee.descriptor, start, 4096)
-            var offset = 0
-            while offset + MemoryLayout<inotify_event>.size <= count {
-                let event = start + offset
-                let header = event.loadUnaligned(as: inotify_event.self)
-                offset += MemoryLayout<inotify_event>.size + Int(header.len)
-                if header.mask & UInt32(IN_Q_OVERFLOW) != 0 {
-                    // The kernel forgot some: anything may have happened.
-                    notes |= wants & (Note.write.rawValue | Note.extend.rawValue | Note.attrib.rawValue)
-                    isNameTouched = pointee.path != nil
-                }
-                if header.wd == pointee.vnode.folderWatch && header.len > 0 {
-                    let name = (event + MemoryLayout<inotify_event>.size).assumingMemoryBound(to: CChar.self)
-                    if strcmp(name, pointee.path! + pointee.vnode.name) == 0 {
-                        isNameTouched = true
-                        isNameMoved = header.mask & UInt32(IN_MOVED_FROM) != 0
-                    }
-                }
-                if header.wd == pointee.vnode.fileWatch {
-                    // What happens to the files in a folder, which a watch of it tells too, is not its own matter.
-                    notes |= notesOfFile(header.len > 0 ? header.mask & VnodeState.changesOfList : header.mask)
-                    if header.mask & UInt32(IN_IGNORED) != 0 {
-                        // The file is gone, and its watch with it. The name may be another file's already.
-                        pointee.vnode.fileWatch = -1
-                        isNameTouched = pointee.path != nil
-                    }
-                }
+        if happened & UInt32(IN_Q_OVERFLOW) != 0 {
+            notes = lookAnew()
+        } else {
+            if happened & 0xffff != 0 { notes = notesOfFile(happened) }
+            var isNameTouched = happened & Vnode.nameTouched != 0
+            if hasPath && happened & UInt32(IN_IGNORED) != 0 {
+                // The file is gone, and its watch with it. The name may be another file's already.
+                leaveFile()
+                isNameTouched = true
+            }
+            if isNameTouched {
+                let wasMoved = happened & Vnode.nameMoved != 0
+                notes |= lookAtName(missing: wasMoved ? Note.rename.rawValue : Note.delete.rawValue)
             }
         }
-        if isNameTouched { notes |= lookAtName(wasMoved: isNameMoved) }
-        happened.fflags = notes & wants
-        return happened.fflags != 0
+        if notes & wants != 0 { pointee.event.tell(notes & wants) }
     }
 
     private func notesOfFile(_ mask: UInt32) -> UInt32 {
+        guard let file = pointee.file else { return 0 }
         var notes: UInt32 = 0
-        let old = pointee.vnode.status
+        let old = pointee.status
         var new = old
-        if pointee.path == nil { fstat(pointee.vnode.file, &new) } else if !lookUp(&new) || !isSame(new, old) { new = old }
-        pointee.vnode.status = new
-        if mask & (UInt32(IN_MODIFY) | VnodeState.changesOfList) != 0 { notes |= Note.write.rawValue }
+        if !hasPath { fstat(file.pointee.descriptor, &new) } else if !lookUp(&new) || !isSame(new, old) { new = old }
+        remember(new)
+        if mask & (UInt32(IN_MODIFY) | Vnode.changesOfList) != 0 { notes |= Note.write.rawValue }
         if new.st_size > old.st_size && mask & UInt32(IN_MODIFY) != 0 { notes |= Note.extend.rawValue }
-        if new.st_nlink != old.st_nlink {
-            // With a path the name counts, and the folder tells of that.
-            notes |= Note.link.rawValue
-            if new.st_nlink == 0 && pointee.path == nil { notes |= Note.delete.rawValue }
-        }
+        notes |= notesOfNames(old, new)
         if mask & UInt32(IN_ATTRIB) != 0 {
             let hasSameOwner = new.st_mode == old.st_mode && new.st_uid == old.st_uid && new.st_gid == old.st_gid
             if !hasSameOwner || new.st_nlink == old.st_nlink { notes |= Note.attrib.rawValue }
@@ -169,30 +311,77 @@ extension UnsafeMutablePointer where Pointee == KernelEvent {
         return notes
     }
 
-    private func isSame(_ first: stat, _ second: stat) -> Bool { first.st_ino == second.st_ino && first.st_dev == second.st_dev }
-
-    /// The name was touched: what does it stand for now?
-    private func lookAtName(wasMoved: Bool) -> UInt32 {
-        var status = stat()
-        let existed = pointee.vnode.exists
-        let exists = lookUp(&status)
-        if existed && exists && pointee.vnode.fileWatch >= 0 && isSame(status, pointee.vnode.status) { return 0 }
-        if pointee.vnode.fileWatch >= 0 { inotify_rm_watch(pointee.descriptor, pointee.vnode.fileWatch) }
-        pointee.vnode.fileWatch = -1
-        pointee.vnode.exists = exists
-        if exists {
-            pointee.vnode.status = status
-            // Where the kernel has no room for a watch the next look finds the file without one, and tries again.
-            _ = watchFile()
-            return Note.replace.rawValue
-        }
-        return existed ? (wasMoved ? Note.rename.rawValue : Note.delete.rawValue) : 0
+    private func notesOfNames(_ old: stat, _ new: stat) -> UInt32 {
+        if new.st_nlink == old.st_nlink { return 0 }
+        // With a path the name counts, and the folder tells of that.
+        return new.st_nlink == 0 && !hasPath ? Note.link.rawValue | Note.delete.rawValue : Note.link.rawValue
     }
 
-    /// In the child of `fork`: a notifier of its own, since what one process reads the other does not get.
-    func renewVnode() {
-        guard pointee.descriptor >= 0, renewDescriptor({ makeNotifier() }) else { return }
-        if pointee.vnode.folder >= 0 { _ = watchFolder() }
-        if pointee.vnode.file >= 0 || pointee.vnode.exists { _ = watchFile() }
+    /// The name was touched: what does it stand for now? `missing`: what to report if that is nothing, and was a file before.
+    @inline(never)
+    private func lookAtName(missing: UInt32) -> UInt32 {
+        var status = stat()
+        let existed = pointee.exists
+        pointee.exists = lookUp(&status)
+        guard pointee.exists else {
+            leaveFile()
+            return existed ? missing : 0
+        }
+        let old = (status: pointee.status, second: pointee.second)
+        remember(status)
+        guard watchFile() else { return Note.replace.rawValue }
+        // What happened to the file itself since the last look is still to be told.
+        if isSame(status, old.status) { (pointee.status, pointee.second) = old }
+        return 0
+    }
+
+    /// The kernel forgot events: whatever may have happened is reported. A time of change that is the same, and was old at the
+    /// last look, says that nothing did but the closing of a file that nobody wrote.
+    private func lookAnew() -> UInt32 {
+        let unseen = Note.write.rawValue | Note.extend.rawValue | Note.attrib.rawValue
+        let existed = pointee.exists
+        if hasPath {
+            let notes = lookAtName(missing: Note.delete.rawValue | Note.rename.rawValue)
+            // Of what was done to a former file nothing is known.
+            if notes != 0 { return existed ? notes | unseen | Note.link.rawValue | Note.closeWrite.rawValue : notes }
+            if !existed { return 0 }
+        }
+        let old = pointee.status
+        let second = pointee.second
+        var new = old
+        if hasPath { _ = lookUp(&new) } else if let file = pointee.file { fstat(file.pointee.descriptor, &new) }
+        remember(new)
+        var notes = Note.closeWrite.rawValue | notesOfNames(old, new)
+        let isUntouched = new.st_ctim.tv_sec == old.st_ctim.tv_sec && new.st_ctim.tv_nsec == old.st_ctim.tv_nsec
+            && second - old.st_ctim.tv_sec >= 2
+        if !isUntouched { notes |= unseen | (hasPath ? 0 : Note.rename.rawValue) }
+        return notes
+    }
+
+    // MARK: fork
+
+    func forEachWatch(_ body: (FileWatchPointer) -> Void) {
+        if let folder = pointee.folder { body(folder) }
+        if let file = pointee.file { body(file) }
+    }
+
+    /// In the child of `fork`, after what is known by a descriptor is watched anew: the rest, and as things are now. What happened
+    /// before is the parent's to report.
+    func renewInChild() {
+        pointee.event.forgetReports()
+        if hasPath {
+            let number = pointee.folder!.pointee.number
+            if let file = pointee.file, file.pointee.number < 0 { leaveFile() }
+            if number >= 0 {
+                notifier.pointee.table.insert(node, WatchTable.key(number, name))
+                _ = lookAtName(missing: 0)
+                if pointee.exists, lookUp(&pointee.status) { remember(pointee.status) }
+            }
+            pointee.isLost = number < 0 || (pointee.exists && pointee.file == nil)
+        } else {
+            if let file = pointee.file { fstat(file.pointee.descriptor, &pointee.status) }
+            remember(pointee.status)
+            pointee.isLost = pointee.file!.pointee.number < 0
+        }
     }
 }

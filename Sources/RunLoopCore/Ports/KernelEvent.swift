@@ -4,11 +4,11 @@ import Synchronization
 
 /// What stands behind a kernel event source: the info of the source, which owns it.
 ///
-/// Processes, files and timers have a descriptor that a watch waits for; it is read when it is ready. Signals and the program's
-/// own events have an inbox, which the signal handler and `RLKernelEventSourceTrigger` mark: both only touch atomics. What
+/// Processes and timers have a descriptor that a watch waits for; it is read when it is ready. Signals, files and the program's
+/// own events have an inbox, which the signal handler, whoever reads the notifier, and `RLKernelEventSourceTrigger` mark. What
 /// is not reported yet stays in the kernel, or in `count`, `userFlags` and `data`, whether or not the source is enabled.
 struct KernelEvent: ~Copyable {
-    /// Guards the descriptors and what is remembered of files. No client code and no other lock is taken under it.
+    /// Guards the descriptor. No client code and no other lock is taken under it.
     let lock: Lock
     /// `KernelEventState`.
     let state: Atomic<UInt32>
@@ -22,23 +22,24 @@ struct KernelEvent: ~Copyable {
     var path: UnsafeMutablePointer<CChar>?
     var callout: KernelEventFunction?
     var context: ClientContext
-    /// Not retained: the source has this record.
+    /// Not retained: the source has this record. Written before anybody else knows the record, for a file under the notifier's
+    /// lock.
     var source: SourcePointer?
 
-    /// What the watch waits for: a pidfd, a timerfd or an inotify descriptor. -1: none, or invalid. Guarded by `lock`.
+    /// What the watch waits for: a pidfd or a timerfd. -1: none, or invalid. Guarded by `lock`.
     var descriptor: Int32
-    /// Guarded by `lock`.
-    var vnode: VnodeState
+    /// What a source of a file knows of it; nil: invalid. Guarded by the notifier's lock.
+    var vnode: VnodePointer?
 
     /// Signals since the last report.
     let count: Atomic<UInt64>
-    /// The program's bits of a User source, and `kRLNoteTrigger` if it is to report.
+    /// The program's bits of a User source, or what happened to a file, and `kRLNoteTrigger` if it is to report.
     let userFlags: Atomic<UInt32>
     let data: Atomic<Int64>
 
     /// The next source of the same signal. Changed under the registry's lock, read by the handler.
     let nextOfSignal: Atomic<KernelEventPointer?>
-    /// All records with a descriptor. Guarded by the registry's lock.
+    /// All records with a descriptor, or those that ended in the child of `fork`. Guarded by the registry's lock.
     var next: KernelEventPointer?
     var previous: KernelEventPointer?
 }
@@ -58,7 +59,6 @@ extension KernelEvent {
     static func make(_ event: RLKernelEvent, callout: KernelEventFunction?, context: ClientContext) -> SourcePointer? {
         let record = makeRecord(KernelEvent.self)
         record.pointee.descriptor = -1
-        record.pointee.vnode = VnodeState()
         record.pointee.ident = event.ident
         record.pointee.filter = event.filter
         record.pointee.flags = event.flags
@@ -73,7 +73,7 @@ extension KernelEvent {
         }
         guard record.openEvent() else {
             let error = rl_errno()
-            record.closeDescriptors()
+            record.closeKernelObjects()
             CLinux.free(record.pointee.path)
             CLinux.free(record)
             rl_set_errno(error)
@@ -94,8 +94,14 @@ extension KernelEvent {
             record.enlist()
         } else {
             functions.perform = { $0!.assumingMemoryBound(to: KernelEvent.self).reportMark() }
-            record.pointee.source = SourcePointer.makeInbox(order: 0, info: record, functions: functions)
-            if record.pointee.filter == .signal { Signals.add(record) }
+            let source = SourcePointer.makeInbox(order: 0, info: record, functions: functions)
+            if record.pointee.filter == .vnode {
+                source.pointee.state.bitwiseOr(SourceState.notified, ordering: .relaxed)
+                record.beginVnode(source)
+            } else {
+                record.pointee.source = source
+                if record.pointee.filter == .signal { Signals.add(record) }
+            }
         }
         record.pointee.source?.pointee.state.bitwiseOr(SourceState.kernelEvent, ordering: .relaxed)
         return record.pointee.source
@@ -148,12 +154,40 @@ extension KernelEvent {
         while let record = next {
             next = record.pointee.next
             record.pointee.lock.resetInChild()
-            switch record.pointee.filter {
-            case .timer: record.renewTimer()
-            case .vnode: record.renewVnode()
-            default: break
-            }
+            if record.pointee.filter == .timer { record.renewTimer() }
         }
+        Notifier.shared.renewInChild()
+    }
+
+    /// The last step in the child of `fork`: sources for which the kernel had nothing are invalid (S-KEV-11). Nothing of the
+    /// client's is called here, where its locks may be held for ever: a loop drops the references later and logs.
+    static func endLostInChild() {
+        var next = process.pointee.kernelEvents
+        while let record = next {
+            next = record.pointee.next
+            if record.pointee.filter == .timer && record.pointee.descriptor < 0 { record.lose() }
+        }
+        var vnode = Notifier.shared.pointee.sources
+        while let current = vnode {
+            vnode = current.pointee.next
+            if current.pointee.isLost { current.pointee.event.lose() }
+        }
+    }
+
+    /// Called by a loop that finds that something was lost; true if it was sources.
+    static func tellLost() -> Bool {
+        process.pointee.registryLock.lockWord()
+        var lost = process.pointee.lostEvents
+        process.pointee.lostEvents = nil
+        process.pointee.registryLock.unlockWord()
+        guard lost != nil else { return false }
+        while let record = lost {
+            lost = record.pointee.next
+            record.pointee.next = nil
+            record.pointee.source?.release()
+        }
+        Log.write("RunLoop", ": the child of fork got no kernel object for some sources of files or timers: they are invalid")
+        return true
     }
 }
 
@@ -228,6 +262,29 @@ extension UnsafeMutablePointer where Pointee == KernelEvent {
         if triggers != 0 && mayReport { pointee.source?.markReady() }
     }
 
+    /// What happened to a file; any thread that holds the notifier's lock.
+    func tell(_ notes: UInt32) {
+        pointee.userFlags.bitwiseOr(notes | Note.trigger.rawValue, ordering: .sequentiallyConsistent)
+        if mayReport { pointee.source?.markReady() }
+    }
+
+    /// In the child of `fork`: what happened to a file and was not reported is reported by the parent.
+    func forgetReports() {
+        pointee.userFlags.store(0, ordering: .relaxed)
+        pointee.source?.pointee.state.bitwiseAnd(
+            ~(SourceState.signalled | SourceState.marked | SourceState.flagged), ordering: .sequentiallyConsistent)
+    }
+
+    @inline(never)
+    fileprivate func lose() {
+        guard let source = pointee.source else { return }
+        source.retain()
+        source.invalidate()
+        pointee.next = process.pointee.lostEvents
+        process.pointee.lostEvents = self
+        process.pointee.lostDescriptor.store(true, ordering: .relaxed)
+    }
+
     /// The handler of the watch.
     fileprivate func reportReadiness() -> Bool {
         pointee.lock.lockWord()
@@ -255,8 +312,8 @@ extension UnsafeMutablePointer where Pointee == KernelEvent {
         report(&happened)
     }
 
-    /// Whether a signal, or a trigger, is to be reported.
-    private var hasPending: Bool {
+    /// Whether a signal, a change of a file, or a trigger is to be reported.
+    var hasPending: Bool {
         pointee.count.load(ordering: .sequentiallyConsistent) != 0
             || pointee.userFlags.load(ordering: .sequentiallyConsistent) & Note.trigger.rawValue != 0
     }
@@ -301,7 +358,6 @@ extension UnsafeMutablePointer where Pointee == KernelEvent {
     private func readDescriptor(_ happened: inout RLKernelEvent) -> Bool {
         switch pointee.filter {
         case .timer: return readTimer(&happened)
-        case .vnode: return readVnode(&happened)
         default: return readProcess(&happened)
         }
     }
@@ -326,20 +382,15 @@ extension UnsafeMutablePointer where Pointee == KernelEvent {
     func closeEvent() {
         delist()
         if pointee.filter == .signal { Signals.remove(self) }
+        closeKernelObjects()
+    }
+
+    fileprivate func closeKernelObjects() {
+        if pointee.filter == .vnode { return closeVnode() }
         pointee.lock.lockWord()
-        closeDescriptors()
+        if pointee.descriptor >= 0 { rl_sys_close(pointee.descriptor) }
+        pointee.descriptor = -1
         pointee.lock.unlockWord()
-    }
-
-    fileprivate func closeDescriptors() {
-        closeOne(&pointee.descriptor)
-        closeOne(&pointee.vnode.file)
-        closeOne(&pointee.vnode.folder)
-    }
-
-    func closeOne(_ descriptor: inout Int32) {
-        if descriptor >= 0 { rl_sys_close(descriptor) }
-        descriptor = -1
     }
 
     fileprivate func enlist() {

@@ -11,7 +11,7 @@ import Synchronization
 /// Registrations are taken back lazily: less interest changes nothing until an event arrives that interests nobody.
 struct PortSet {
     var epoll: EpollSet
-    /// Sources in the set, those with unwatchable ports included.
+    /// Sources in the set, those with unwatchable ports included, and one more if there are sources of files.
     private(set) var count: Int
     /// Slots that wait for room in the kernel, or for the epoll set itself.
     private var unregistered: Int
@@ -25,6 +25,10 @@ struct PortSet {
     private var deferredUntil: Int64
     /// The main dispatch queue's eventfd, while the mode serves that queue.
     private var mainQueue: State
+    /// Inboxes that are marked by whoever reads the notifier of files.
+    private var notified: Int
+    /// The notifier that is registered for them. 0: none is yet, and `unregistered` counts that.
+    private var notifierSerial: UInt32
 
     struct Slot {
         /// In the order of their turns; the order among version 1 sources is that of their addition.
@@ -206,6 +210,7 @@ struct PortSet {
         guard epoll.open() else { return false }
         for index in 0..<capacity where slots![index].state == .waiting { _ = register(index) }
         registerMainQueue()
+        if notifierSerial == 0 { registerNotifier() }
         return unregistered == 0
     }
 
@@ -242,8 +247,8 @@ struct PortSet {
         }
     }
 
-    /// The kernel reported the queue: those that are always ready have the next turn.
-    mutating func acceptMainQueue() { servedSteady = false }
+    /// The kernel reported the queue or the notifier: those that are always ready have the next turn.
+    mutating func acceptExtra() { servedSteady = false }
 
     private mutating func registerMainQueue() {
         guard mainQueue == .waiting, epoll.open() else { return }
@@ -252,6 +257,49 @@ struct PortSet {
         if case .later = result { return }
         mainQueue = .registered
         unregistered -= 1
+    }
+
+    // MARK: The notifier of files
+
+    /// One more source of a file is in the mode.
+    @inline(never)
+    mutating func joinNotifier(in mode: ModePointer) {
+        notified += 1
+        if notified == 1 {
+            count += 1
+            unregistered += 1
+        }
+        guard mode.pointee.loop.pointee.threadAlive.load(ordering: .relaxed) else { return }
+        registerNotifier()
+    }
+
+    @inline(never)
+    mutating func leaveNotifier() {
+        notified -= 1
+        guard notified == 0 else { return }
+        count -= 1
+        if notifierSerial == 0 { unregistered -= 1 }
+        let notifier = Notifier.shared
+        notifier.pointee.lock.lockWord()
+        // Of one that was closed the kernel has forgotten the number, which may be anybody's.
+        if notifier.pointee.users > 0 && notifier.pointee.serial == notifierSerial { epoll.unregister(notifier.pointee.descriptor) }
+        notifier.pointee.lock.unlockWord()
+        notifierSerial = 0
+    }
+
+    @inline(never)
+    private mutating func registerNotifier() {
+        guard notified > 0, epoll.open() else { return }
+        let notifier = Notifier.shared
+        notifier.pointee.lock.lockWord()
+        defer { notifier.pointee.lock.unlockWord() }
+        // Without one the sources are just about to leave.
+        guard notifier.pointee.users > 0, notifier.pointee.serial != notifierSerial else { return }
+        let result = epoll.register(
+            notifier.pointee.descriptor, events: Readiness.read.events, token: EpollSet.notifierToken)
+        if case .later = result { return }
+        if notifierSerial == 0 { unregistered -= 1 }
+        notifierSerial = notifier.pointee.serial
     }
 
     /// Gives the descriptor back; everything registered is registered anew when a set is made again.
@@ -263,6 +311,10 @@ struct PortSet {
         }
         if mainQueue == .registered {
             mainQueue = .waiting
+            unregistered += 1
+        }
+        if notifierSerial != 0 {
+            notifierSerial = 0
             unregistered += 1
         }
     }

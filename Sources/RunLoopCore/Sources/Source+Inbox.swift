@@ -18,6 +18,9 @@ import Synchronization
 extension UnsafeMutablePointer where Pointee == Source {
     var isInbox: Bool { pointee.state.load(ordering: .relaxed) & SourceState.inbox != 0 }
 
+    /// Its modes watch the notifier of files.
+    var isNotified: Bool { pointee.state.load(ordering: .relaxed) & SourceState.notified != 0 }
+
     /// An inbox with one reference, in no loop and not ready. Of the functions `schedule`, `cancel` and `getPort` are not called.
     static func makeInbox(order: Int, info: UnsafeMutableRawPointer?, functions: SourceFunctions) -> SourcePointer {
         make(order: order, info: info, functions: functions, isPort: true, isInbox: true)

@@ -47,6 +47,8 @@ enum SourceState {
     static var flagged: UInt64 { 1 << 9 }
     /// A source of `KernelEvent`. Set at creation.
     static var kernelEvent: UInt64 { 1 << 10 }
+    /// An inbox that is marked by whoever reads the notifier of files. Fixed before anybody else knows the source.
+    static var notified: UInt64 { 1 << 11 }
     /// A count: further links that are queued, and code that touches the source without a reference.
     static var hold: UInt64 { 1 << 12 }
     static var holds: UInt64 { 0xf_ffff << 12 }

@@ -25,6 +25,10 @@ enum Log {
     static func once(_ once: LoggedOnce, _ function: StaticString, _ message: StaticString) {
         let bit: UInt32 = 1 << once.rawValue
         if process.pointee.logged.bitwiseOr(bit, ordering: .relaxed).oldValue & bit != 0 { return }
+        write(function, message)
+    }
+
+    static func write(_ function: StaticString, _ message: StaticString) {
         var text = TextBuffer()
         text.append(function)
         text.append(message)

@@ -45,6 +45,10 @@ struct Process: ~Copyable {
     var foreignRuns: ForeignRunPointer?
     /// The kernel event sources that have a descriptor. Guarded by `registryLock`.
     var kernelEvents: KernelEventPointer?
+    /// Those that became invalid in the child of `fork`, each with a reference to its source. Guarded by `registryLock`.
+    var lostEvents: KernelEventPointer?
+    /// inotify, for the sources of files.
+    var notifier: Notifier
     /// For each signal the sources that hear it; made by the first, and never given back. See `Signals`.
     var signals: UnsafeMutablePointer<SignalList>?
     /// Numbers the epoll sets. See `EpollSet.serial`.

@@ -1,0 +1,619 @@
+/*
+ * The one inotify instance behind all sources of files: many sources, sources that share a file,
+ * loops that share the instance, what the kernel forgets, and the child of fork.
+ */
+#define _GNU_SOURCE
+#include "support.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/inotify.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+/* The library's calls of inotify_add_watch, of which those from a number on can be refused. */
+static int watches_left = -1;
+int inotify_add_watch(int fd, const char *path, uint32_t mask) {
+    if (watches_left == 0) {
+        errno = ENOSPC;
+        return -1;
+    }
+    if (watches_left > 0) watches_left--;
+    return (int)syscall(SYS_inotify_add_watch, fd, path, mask);
+}
+
+static char folder[64];
+/* A name in the folder. Each thread keeps its own. */
+static const char *in_folder(const char *name) {
+    static __thread char kept[8][128];
+    char text[128];
+    snprintf(text, sizeof text, "%s/%s", folder, name);
+    int place = 0;
+    while (kept[place][0] && strcmp(kept[place], text) != 0) place++;
+    ck_assert_int_lt(place, 8);
+    return strcpy(kept[place], text);
+}
+static const char *numbered(int number) {
+    static __thread char text[128];
+    snprintf(text, sizeof text, "%s/f%d", folder, number);
+    return text;
+}
+static void make_folder(void) {
+    strcpy(folder, "/tmp/runloop-watches-XXXXXX");
+    ck_assert_ptr_nonnull(mkdtemp(folder));
+}
+static void remove_folder(void) {
+    DIR *directory = opendir(folder);
+    struct dirent *entry;
+    while ((entry = readdir(directory))) unlinkat(dirfd(directory), entry->d_name, 0);
+    closedir(directory);
+    ck_assert_int_eq(rmdir(folder), 0);
+}
+static void write_file(const char *name, const char *text, int flags) {
+    int fd = open(name, O_WRONLY | O_CLOEXEC | flags, 0600);
+    ck_assert_int_ge(fd, 0);
+    ck_assert_int_eq(write(fd, text, strlen(text)), (ssize_t)strlen(text));
+    close(fd);
+}
+static void make_file(const char *name) { write_file(name, "x", O_CREAT); }
+static void append(const char *name) { write_file(name, "x", O_APPEND); }
+
+typedef struct File {
+    uint32_t seen;
+    int reports;
+    RLSourceRef source;
+} File;
+
+static void note(RLSourceRef source, const RLKernelEvent *event, void *info) {
+    (void)source;
+    File *file = info;
+    __atomic_or_fetch(&file->seen, event->fflags, __ATOMIC_SEQ_CST);
+    __atomic_add_fetch(&file->reports, 1, __ATOMIC_SEQ_CST);
+}
+/* By its path, or by a descriptor that is closed again. */
+static RLSourceRef try_watch(File *file, const char *name, bool by_path, uint32_t fflags) {
+    int fd = by_path ? 0 : open(name, O_RDONLY | O_CLOEXEC);
+    ck_assert_int_ge(fd, 0);
+    RLKernelEvent event = {(uintptr_t)fd, kRLKernelFilterVnode, 0, fflags, 0, by_path ? name : NULL};
+    RLKernelEventContext context = {.info = file};
+    file->source = RLKernelEventSourceCreate(&event, note, &context);
+    if (!by_path) close(fd);
+    return file->source;
+}
+/* The loop has the only reference. */
+static RLSourceRef watch_in(const char *mode, File *file, const char *name, bool by_path, uint32_t fflags) {
+    ck_assert_msg(try_watch(file, name, by_path, fflags) != NULL, "%s: errno %d", name, errno);
+    RLAddSource(RLGetCurrent(), file->source, mode);
+    RLRelease(file->source);
+    return file->source;
+}
+static RLSourceRef watch(File *file, const char *name, bool by_path, uint32_t fflags) {
+    return watch_in(kRLDefaultMode, file, name, by_path, fflags);
+}
+static void run_all(const char *mode) {
+    while (RLRunInMode(mode, 0, true) == kRLRunHandledSource) continue;
+}
+static uint32_t seen_by(File *file) {
+    run_all(kRLDefaultMode);
+    return __atomic_exchange_n(&file->seen, 0, __ATOMIC_SEQ_CST);
+}
+#define expect_seen(file, notes) ck_assert_uint_eq(seen_by(file), (uint32_t)(notes))
+
+static File file, second, third;
+
+/* Sharing */
+
+RL_TEST(sources_of_one_file_hear_their_own, "S-KEV-13 S-KEV-16",
+        "Several sources of one file report what each asked for, from when it was made, and go on "
+        "when others end") {
+    make_folder();
+    const char *name = in_folder("a");
+    make_file(name);
+    watch(&file, name, false, kRLNoteDelete);
+    watch(&second, name, true, kRLNoteWrite | kRLNoteDelete);
+    append(name);
+    watch(&third, name, false, kRLNoteWrite | kRLNoteCloseWrite | kRLNoteAttrib);
+    run_all(kRLDefaultMode);
+    expect_seen(&file, 0);
+    expect_seen(&second, kRLNoteWrite);
+    expect_seen(&third, 0);
+    append(name);
+    chmod(name, 0640);
+    expect_seen(&file, 0);
+    expect_seen(&second, kRLNoteWrite);
+    expect_seen(&third, kRLNoteWrite | kRLNoteCloseWrite | kRLNoteAttrib);
+    RLSourceInvalidate(second.source);
+    append(name);
+    expect_seen(&file, 0);
+    expect_seen(&third, kRLNoteWrite | kRLNoteCloseWrite);
+    RLSourceInvalidate(file.source);
+    append(name);
+    expect_seen(&third, kRLNoteWrite | kRLNoteCloseWrite);
+    watch(&file, name, true, kRLNoteWrite);
+    RLSourceInvalidate(third.source);
+    append(name);
+    expect_seen(&file, kRLNoteWrite);
+    expect_seen(&third, 0);
+    remove_folder();
+}
+
+RL_TEST(a_link_to_its_own_folder, "S-KEV-14",
+        "A name that is a symbolic link to the folder it is in: changes of the folder are writes, "
+        "and when the name means another file the folder is still watched for the name") {
+    make_folder();
+    const char *name = in_folder("self");
+    ck_assert_int_eq(symlink(".", name), 0);
+    watch(&file, name, true, kRLNoteWrite | kRLNoteReplace | kRLNoteDelete);
+    make_file(in_folder("other"));
+    expect_seen(&file, kRLNoteWrite);
+    for (int i = 0; i < 3; i++) {
+        ck_assert_int_eq(unlink(name), 0);
+        ck_assert(seen_by(&file) & kRLNoteDelete);
+        make_file(name);
+        ck_assert(seen_by(&file) & kRLNoteReplace);
+        append(name);
+        expect_seen(&file, kRLNoteWrite);
+        ck_assert_int_eq(unlink(name), 0);
+        expect_seen(&file, kRLNoteDelete);
+        ck_assert_int_eq(symlink(".", name), 0);
+        ck_assert(seen_by(&file) & kRLNoteReplace);
+        unlink(in_folder("other"));
+        make_file(in_folder("other"));
+        expect_seen(&file, kRLNoteWrite);
+    }
+    remove_folder();
+}
+
+/* Loops */
+
+static int others_ready;
+static void listen_elsewhere(LoopThread *self) {
+    File *own = self->data;
+    watch(own, in_folder("a"), true, kRLNoteWrite);
+    /* In a mode that does not run: nothing of it ends this wait. */
+    static File idle;
+    watch_in("idle", &idle, in_folder("a"), false, kRLNoteWrite);
+    __atomic_add_fetch(&others_ready, 1, __ATOMIC_SEQ_CST);
+    expect_run(kRLDefaultMode, 60, true, HandledSource);
+    expect_run("idle", 60, true, HandledSource);
+    ck_assert_int_ge(idle.reports, 1);
+    ck_assert_int_eq(own->reports, 1);
+}
+
+static void append_when_waiting(void *unused) {
+    (void)unused;
+    append(in_folder("a"));
+}
+
+RL_TEST(loops_share_the_instance, "S-KEV-16",
+        "Loops that sleep are all told of a change, and so are sources in modes that run later, "
+        "whichever loop read the kernel's events; a loop in another mode sleeps on") {
+    static LoopThread threads[2];
+    static File files[2];
+    make_folder();
+    make_file(in_folder("a"));
+    for (int i = 0; i < 2; i++) loop_thread_start(&threads[i], listen_elsewhere, &files[i]);
+    wait_until_count(&others_ready, 2);
+    for (int i = 0; i < 2; i++) wait_until_waiting(threads[i].loop);
+    watch(&file, in_folder("a"), false, kRLNoteWrite);
+    watch_in("mine", &second, in_folder("a"), true, kRLNoteWrite);
+    keep_alive(RLGetCurrent(), "other");
+    Thread *thread = when_waiting(RLGetCurrent(), append_when_waiting, NULL);
+    expect_run("other", 0.2, true, TimedOut);
+    thread_join(thread);
+    for (int i = 0; i < 2; i++) thread_join(threads[i].thread);
+    expect_run("mine", 60, true, HandledSource);
+    expect_run(kRLDefaultMode, 60, true, HandledSource);
+    ck_assert_int_eq(file.reports, 1);
+    ck_assert_int_eq(second.reports, 1);
+    remove_folder();
+}
+
+RL_TEST(what_interests_nobody_is_no_pass, "S-KEV-13 S-PASS-16",
+        "A change that no source of the mode asked for wakes no observer") {
+    make_folder();
+    make_file(in_folder("a"));
+    watch(&file, in_folder("a"), true, kRLNoteDelete);
+    observe(RLGetCurrent(), kRLDefaultMode);
+    Thread *thread = when_waiting(RLGetCurrent(), append_when_waiting, NULL);
+    expect_run(kRLDefaultMode, 0.2, true, TimedOut);
+    thread_join(thread);
+    expect_trace("E BT BS BW AW X");
+    remove_folder();
+}
+
+static bool is_over;
+static void churn(LoopThread *self) {
+    (void)self;
+    for (int i = 0; i < 300; i++) {
+        File own = {0};
+        bool by_path = i % 2;
+        RLSourceRef source = watch(&own, in_folder("a"), by_path, kRLNoteWrite | kRLNoteAttrib);
+        RLRetain(source);
+        if (i % 3 == 0) RLRunInMode(kRLDefaultMode, 0.001, true);
+        if (i % 5) RLSourceInvalidate(source);
+        else RLRemoveSource(RLGetCurrent(), source, kRLDefaultMode);
+        RLRelease(source);
+    }
+}
+static void keep_writing(void *unused) {
+    (void)unused;
+    while (!__atomic_load_n(&is_over, __ATOMIC_SEQ_CST)) {
+        append(in_folder("a"));
+        chmod(in_folder("a"), 0600);
+        sched_yield();
+    }
+}
+
+RL_TEST(sources_come_and_go_in_many_loops, "S-KEV-16",
+        "Loops make, run and end sources of one file while it keeps changing; one that stays is told "
+        "in the end") {
+    static LoopThread threads[3];
+    make_folder();
+    make_file(in_folder("a"));
+    Thread *writer = thread_start(keep_writing, NULL);
+    watch(&file, in_folder("a"), true, kRLNoteWrite);
+    for (int i = 0; i < 3; i++) loop_thread_start(&threads[i], churn, NULL);
+    for (int i = 0; i < 3; i++) thread_join(threads[i].thread);
+    __atomic_store_n(&is_over, true, __ATOMIC_SEQ_CST);
+    thread_join(writer);
+    run_all(kRLDefaultMode);
+    file.seen = 0;
+    append(in_folder("a"));
+    expect_seen(&file, kRLNoteWrite);
+    remove_folder();
+}
+
+/* What the kernel forgets */
+
+static int event_limit(void) {
+    static int limit = 0;
+    FILE *setting = limit ? NULL : fopen("/proc/sys/fs/inotify/max_queued_events", "r");
+    if (setting) {
+        ck_assert_int_eq(fscanf(setting, "%d", &limit), 1);
+        fclose(setting);
+    }
+    return limit;
+}
+/* More events than the kernel keeps, that it cannot merge. */
+static void overflow(void) {
+    char names[2][128];
+    for (int i = 0; i < 2; i++) strcpy(names[i], in_folder(i ? "noise" : "more noise"));
+    make_file(names[0]);
+    /* Two events each. */
+    for (int i = 0; i < event_limit() / 2 + 1; i++)
+        ck_assert_int_eq(rename(names[i % 2], names[(i + 1) % 2]), 0);
+    unlink(names[0]);
+    unlink(names[1]);
+}
+
+RL_TEST(a_name_is_followed_after_an_overflow, "S-KEV-14 S-KEV-17",
+        "After the kernel forgot events, a file that took the place of another, though it has its "
+        "inode, is reported, and watched from then on") {
+    make_folder();
+    const char *name = in_folder("a");
+    make_file(name);
+    watch(&file, name, true, kRLNoteWrite | kRLNoteReplace | kRLNoteDelete | kRLNoteRename);
+    for (int i = 0; i < 2; i++) {
+        struct stat old, new = {0};
+        ck_assert_int_eq(stat(name, &old), 0);
+        overflow();
+        /* Most file systems give the inode to the next file; it is the hard case, not the only one. */
+        for (int tries = 0; tries < 50 && new.st_ino != old.st_ino; tries++) {
+            unlink(name);
+            make_file(name);
+            ck_assert_int_eq(stat(name, &new), 0);
+        }
+        ck_assert(seen_by(&file) & kRLNoteReplace);
+        append(name);
+        expect_seen(&file, kRLNoteWrite);
+    }
+    overflow();
+    ck_assert_int_eq(rename(name, in_folder("elsewhere")), 0);
+    ck_assert(seen_by(&file) & kRLNoteRename);
+    append(in_folder("elsewhere"));
+    expect_seen(&file, 0);
+    remove_folder();
+}
+
+RL_TEST(an_overflow_loses_nothing, "S-KEV-13 S-KEV-17",
+        "After the kernel forgot events a source reports each happening it asked for that may have "
+        "been; one whose file nobody touched reports at most that it may have been closed") {
+    make_folder();
+    const char *name = in_folder("a"), *still = in_folder("b");
+    make_file(name);
+    make_file(still);
+    const struct timespec old[2] = {{1000, 0}, {1000, 0}};
+    utimensat(AT_FDCWD, still, old, 0);
+    File noise = {0};
+    watch(&noise, folder, false, kRLNoteWrite);
+    watch(&file, name, false,
+          kRLNoteWrite | kRLNoteCloseWrite | kRLNoteRename | kRLNoteDelete | kRLNoteLink);
+    /* Its time of change becomes old, and then it is looked at. */
+    struct timespec pause = {3, 100000000};
+    nanosleep(&pause, NULL);
+    watch(&second, still, false, kRLNoteWrite | kRLNoteAttrib | kRLNoteRename | kRLNoteLink);
+    overflow();
+    append(name);
+    ck_assert_int_eq(rename(name, in_folder("c")), 0);
+    uint32_t notes = seen_by(&file);
+    ck_assert_uint_eq(notes & (kRLNoteWrite | kRLNoteCloseWrite | kRLNoteRename),
+                      (uint32_t)(kRLNoteWrite | kRLNoteCloseWrite | kRLNoteRename));
+    ck_assert_uint_eq(notes & (kRLNoteDelete | kRLNoteLink), 0);
+    expect_seen(&second, 0);
+    overflow();
+    unlink(in_folder("c"));
+    ck_assert(seen_by(&file) & kRLNoteDelete);
+    expect_seen(&second, 0);
+    append(still);
+    expect_seen(&second, kRLNoteWrite);
+    remove_folder();
+}
+
+RL_TEST(an_overflow_by_the_file_itself, "S-KEV-13 S-KEV-17",
+        "A renaming and a closing after more events of the file itself than the kernel keeps are "
+        "reported") {
+    make_folder();
+    const char *name = in_folder("a");
+    make_file(name);
+    watch(&file, name, false, kRLNoteWrite | kRLNoteCloseWrite | kRLNoteRename);
+    int fd = open(name, O_WRONLY | O_CLOEXEC);
+    for (int i = 0; i < event_limit(); i++) {
+        ck_assert_int_eq(write(fd, "x", 1), 1);
+        ck_assert_int_eq(fchmod(fd, 0600), 0);
+    }
+    close(fd);
+    ck_assert_int_eq(rename(name, in_folder("b")), 0);
+    expect_seen(&file, kRLNoteWrite | kRLNoteCloseWrite | kRLNoteRename);
+    append(in_folder("b"));
+    expect_seen(&file, kRLNoteWrite | kRLNoteCloseWrite);
+    remove_folder();
+}
+
+/* Many */
+
+static int make_sources(File *files, int count, bool by_path) {
+    for (int i = 0; i < count; i++) {
+        make_file(numbered(i));
+        watch(&files[i], numbered(i), by_path, kRLNoteWrite);
+    }
+    return count;
+}
+static int heard(const File *files, int count) {
+    int sum = 0;
+    for (int i = 0; i < count; i++) sum += files[i].reports > 0;
+    return sum;
+}
+
+RL_TEST(many_sources_have_one_instance, "S-KEV-16 S-KEV-10",
+        "Hundreds of sources need one descriptor of inotify, beside one for each folder or file "
+        "that is meant by descriptor, and give all back") {
+    static File files[300];
+    make_folder();
+    RLGetCurrent();
+    watch(&file, folder, true, kRLNoteWrite);
+    RLSourceInvalidate(file.source);
+    int before = count_descriptors();
+    make_sources(files, 300, true);
+    ck_assert_int_le(count_descriptors(), before + 3);
+    for (int i = 0; i < 300; i++) append(numbered(i));
+    run_all(kRLDefaultMode);
+    ck_assert_int_eq(heard(files, 300), 300);
+    for (int i = 0; i < 300; i++) RLSourceInvalidate(files[i].source);
+    ck_assert_int_le(count_descriptors(), before + 1);
+    remove_folder();
+}
+
+static double seconds_used(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+}
+
+/* Seconds to make, tell and end sources, each of its own file or all of one, but not for the files. */
+static double cost(int count, int files_count, bool by_path) {
+    File *files = calloc((size_t)count, sizeof *files);
+    double start = seconds_used();
+    for (int i = 0; i < count; i++) watch(&files[i], numbered(i % files_count), by_path, kRLNoteWrite);
+    for (int i = 0; i < files_count; i++) append(numbered(i));
+    run_all(kRLDefaultMode);
+    ck_assert_int_eq(heard(files, count), count);
+    for (int i = 0; i < count; i++) RLSourceInvalidate(files[i].source);
+    double used = seconds_used() - start;
+    free(files);
+    return used;
+}
+static void expect_linear(int count, bool of_one, bool by_path) {
+    double small = 1e9, large = 1e9;
+    for (int i = 0; i < 2; i++) {
+        double used = cost(count, of_one ? 1 : count, by_path);
+        if (used < small) small = used;
+        used = cost(2 * count, of_one ? 1 : 2 * count, by_path);
+        if (used < large) large = used;
+    }
+    /* Twice for what is linear, four times for what is quadratic. */
+    ck_assert_msg(large < 3.2 * small, "%d sources took %g s, %d %g s", count, small, 2 * count, large);
+}
+static void allow_descriptors(rlim_t count) {
+    struct rlimit limit;
+    ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &limit), 0);
+    if (limit.rlim_cur < count) limit.rlim_cur = limit.rlim_max < count ? limit.rlim_max : count;
+    ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
+}
+
+RL_TEST(ten_thousand_sources, "S-KEV-16",
+        "Twice as many sources, up to ten thousand, cost twice as much to make, tell and end: by "
+        "path, by descriptor, and all of one file") {
+    make_folder();
+    allow_descriptors(12000);
+    for (int i = 0; i < 10000; i++) make_file(numbered(i));
+    expect_linear(5000, false, true);
+    expect_linear(1000, false, false);
+    expect_linear(1000, true, true);
+    expect_linear(1000, true, false);
+    remove_folder();
+}
+
+/* fork */
+
+static File family[1000];
+static int family_count;
+static void all_hear(void *unused) {
+    (void)unused;
+    for (int i = 0; i < family_count; i++) append(numbered(i));
+    run_all(kRLDefaultMode);
+    ck_assert_int_eq(heard(family, family_count), family_count);
+    for (int i = 0; i < family_count; i++) ck_assert(RLSourceIsValid(family[i].source));
+}
+
+static void all_hear_in_both(int count) {
+    make_folder();
+    allow_descriptors(4096);
+    family_count = count;
+    for (int i = 0; i < count; i++) {
+        make_file(numbered(i));
+        watch(&family[i], numbered(i), i % 2, kRLNoteWrite | (i % 2 ? kRLNoteReplace : 0));
+    }
+    ChildResult result = run_child(all_hear, NULL);
+    ck_assert_msg(result.status == 0, "the child ended with %#x: %s", result.status, result.output);
+    all_hear(NULL);
+    remove_folder();
+}
+
+RL_TEST(all_sources_go_on_in_the_child, "S-KEV-11",
+        "Ninety sources of files all report in the child of fork, and in the parent") {
+    all_hear_in_both(90);
+}
+
+RL_TEST(a_thousand_sources_go_on_in_the_child, "S-KEV-11",
+        "A thousand sources of files all report in the child of fork, and in the parent") {
+    all_hear_in_both(1000);
+}
+
+static void nothing_of_before(void *unused) {
+    (void)unused;
+    expect_run(kRLDefaultMode, 0, true, TimedOut);
+    append(in_folder("a"));
+    expect_seen(&file, kRLNoteWrite);
+}
+
+RL_TEST(what_was_before_the_fork_is_the_parents, "S-KEV-11",
+        "What happened and was not reported at the fork is reported in the parent alone, also where "
+        "another loop had read it from the kernel") {
+    make_folder();
+    make_file(in_folder("a"));
+    watch(&file, in_folder("a"), true, kRLNoteWrite | kRLNoteReplace);
+    watch_in("other", &second, in_folder("a"), false, kRLNoteWrite);
+    append(in_folder("a"));
+    expect_run("other", 0, true, HandledSource);
+    unlink(in_folder("a"));
+    make_file(in_folder("a"));
+    ChildResult result = run_child(nothing_of_before, NULL);
+    ck_assert_msg(result.status == 0, "the child ended with %#x: %s", result.status, result.output);
+    ck_assert_uint_eq(seen_by(&file) & kRLNoteReplace, kRLNoteReplace);
+    remove_folder();
+}
+
+/* Around the library's own handlers: prepare runs in reverse order of registration, child in order. */
+static struct rlimit limit_before;
+static bool takes_descriptors;
+static int watches_in_child = -1;
+static void before_fork(void) {
+    getrlimit(RLIMIT_NOFILE, &limit_before);
+    if (takes_descriptors) {
+        struct rlimit none = {1, limit_before.rlim_max};
+        setrlimit(RLIMIT_NOFILE, &none);
+    }
+    watches_left = watches_in_child;
+}
+static void after_fork(void) {
+    setrlimit(RLIMIT_NOFILE, &limit_before);
+    watches_left = -1;
+}
+
+static RLSourceRef kept[4];
+static void invalid_in_child(void *expected) {
+    int valid = 0;
+    for (int i = 0; i < 4; i++) valid += RLSourceIsValid(kept[i]);
+    ck_assert_int_eq(valid, *(int *)expected);
+    keep_alive(RLGetCurrent(), kRLDefaultMode);
+    expect_run(kRLDefaultMode, 0.01, true, TimedOut);
+    /* What can be had again works. */
+    File again = {0};
+    watch(&again, in_folder("a"), true, kRLNoteWrite);
+    append(in_folder("a"));
+    run_all(kRLDefaultMode);
+    ck_assert_uint_eq(again.seen, kRLNoteWrite);
+}
+
+static int lines_in(const char *text, const char *words) {
+    int count = 0;
+    while ((text = strstr(text, words))) {
+        count++;
+        text++;
+    }
+    return count;
+}
+
+static void expect_lost(int valid) {
+    static File files[3];
+    make_folder();
+    make_file(in_folder("a"));
+    watch(&files[0], in_folder("a"), true, kRLNoteWrite);
+    watch(&files[1], in_folder("a"), false, kRLNoteWrite);
+    watch(&files[2], in_folder("b"), true, kRLNoteReplace);
+    RLKernelEvent event = {7, kRLKernelFilterTimer, 0, 0, 1000000, NULL};
+    kept[3] = RLKernelEventSourceCreate(&event, NULL, NULL);
+    for (int i = 0; i < 3; i++) RLRetain(kept[i] = files[i].source);
+    pthread_atfork(before_fork, after_fork, after_fork);
+    ChildResult result = run_child(invalid_in_child, &valid);
+    ck_assert_msg(result.status == 0, "the child ended with %#x: %s", result.status, result.output);
+    ck_assert_msg(lines_in(result.output, "invalid") == 1, "%s", result.output);
+    for (int i = 0; i < 4; i++) ck_assert(RLSourceIsValid(kept[i]));
+    append(in_folder("a"));
+    run_all(kRLDefaultMode);
+    ck_assert_uint_eq(files[0].seen, kRLNoteWrite);
+    ck_assert_uint_eq(files[1].seen, kRLNoteWrite);
+    remove_folder();
+}
+
+RL_TEST(without_descriptors_the_child_has_invalid_sources, "S-KEV-11",
+        "A source of a file or timer for which the child of fork gets no kernel object is invalid "
+        "there, which is logged when a loop runs") {
+    takes_descriptors = true;
+    expect_lost(0);
+}
+
+RL_TEST(without_watches_the_child_has_invalid_sources, "S-KEV-11",
+        "A source of a file for which the child of fork gets no watch is invalid there") {
+    watches_in_child = 0;
+    expect_lost(1);
+}
+
+RL_TEST(without_a_watch_no_source, "S-KEV-9",
+        "A source for which the kernel has no room is refused with ENOSPC, and leaves nothing behind") {
+    make_folder();
+    make_file(in_folder("a"));
+    RLGetCurrent();
+    int before = count_descriptors();
+    for (int i = 0; i < 3; i++) {
+        bool by_path = i > 0;
+        watches_left = i == 2;
+        errno = 0;
+        ck_assert_ptr_null(try_watch(&file, in_folder("a"), by_path, kRLNoteWrite));
+        ck_assert_int_eq(errno, ENOSPC);
+        watches_left = -1;
+        ck_assert_int_eq(count_descriptors(), before);
+    }
+    watch(&file, in_folder("a"), true, kRLNoteWrite);
+    append(in_folder("a"));
+    expect_seen(&file, kRLNoteWrite);
+    remove_folder();
+}
