@@ -247,6 +247,7 @@ RL_TEST(calls_on_a_dead_threads_loop, "S-LOOP-12",
 /* The main thread leaves; its process goes on. */
 
 static Probe main_source = {.name = "m"};
+static void count_up(void *counter) { ++*(int *)counter; }
 
 /* Whether the initial thread has ended; the sanitizers do not know how to join it. */
 static bool main_thread_is_gone(void) {
@@ -301,6 +302,42 @@ RL_MAIN_TEST(main_thread_leaves_by_pthread_exit, "S-LOOP-13 S-BLK-18",
     ChildResult result = run_child(leave_the_main_thread, NULL);
     ck_assert_msg(WIFEXITED(result.status) && WEXITSTATUS(result.status) == 42,
                   "status %#x, and it said: %s", result.status, result.output);
+}
+
+/* A main thread that never used its loop, which another one asks for later. */
+
+static void use_the_main_loop(void *unused) {
+    static Probe function = {0}, source = {0};
+    int counter = 0;
+    (void)unused;
+    while (!main_thread_is_gone()) take_time(0.001);
+    log_capture();
+    probe_source(&source, 0);
+    probe_perform(&function, RLGetMain(), kRLDefaultMode);
+    ck_assert_int_eq(function.releases, 1);
+    ck_assert(!RLPerformOnLoop(RLGetMain(), kRLCommonModes, count_up, &counter, NULL, true));
+    RLAddSource(RLGetMain(), source.source, kRLDefaultMode);
+    ck_assert(!RLContainsSource(RLGetMain(), source.source, kRLDefaultMode));
+    ck_assert_int_eq(counter, 0);
+    _Exit(42);
+}
+static void leave_without_a_loop(void *unused) {
+    thread_start(use_the_main_loop, unused);
+    pthread_exit(NULL);
+}
+static void leave_with_a_loop_of_others(void *unused) {
+    ck_assert_ptr_nonnull(RLGetMain());
+    leave_without_a_loop(unused);
+}
+
+RL_MAIN_TEST(main_thread_leaves_without_a_loop, "S-LOOP-13 S-PERF-11",
+             "A main loop that is asked for after its thread has ended, or that only others used, takes nothing in, and nobody waits for it") {
+    ChildResult result = run_child(leave_without_a_loop, NULL);
+    ck_assert_msg(WIFEXITED(result.status) && WEXITSTATUS(result.status) == 42, "status %#x, and it said: %s", result.status,
+                  result.output);
+    result = run_child(leave_with_a_loop_of_others, NULL);
+    ck_assert_msg(WIFEXITED(result.status) && WEXITSTATUS(result.status) == 42, "status %#x, and it said: %s", result.status,
+                  result.output);
 }
 
 /* While a loop is being freed */

@@ -12,6 +12,7 @@
 #include <poll.h>
 #include <sys/epoll.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 static int epoll_refusal; /* an errno that refuses new epoll sets */
@@ -227,4 +228,41 @@ RL_MAIN_TEST(another_loop_may_serve_it, "S-GCD-5",
     expect_run(kRLDefaultMode, 0.02, true, TimedOut);
     expect_trace("E BT BS BW a AW BT BS BW AW X");
     RLRelease(observer);
+}
+
+/* dispatch_main ends the main thread and keeps it: of its destructors only those of the first round run. */
+
+static Probe of_main = {.name = "m"};
+static Gate is_waited_for = GATE_INITIALIZER;
+static void never(void *info) { (void)info; }
+static void outlive_main(void *unused) {
+    static Probe late = {0};
+    (void)unused;
+    gate_open(&is_waited_for);
+    /* Asked for before or after the end, it is refused or dropped. */
+    ck_assert(!RLPerformOnLoop(RLGetMain(), kRLDefaultMode, never, NULL, NULL, true));
+    wait_until_count(&of_main.cancels, 1);
+    probe_perform(&late, RLGetMain(), kRLDefaultMode);
+    ck_assert_int_eq(late.releases, 1);
+    _Exit(42);
+}
+static void become_dispatch_main(void *uses_loop) {
+    void (*dispatch_main)(void);
+    *(void **)&dispatch_main = dlsym(RTLD_DEFAULT, "dispatch_main");
+    ck_assert(dispatch_main != NULL);
+    if (uses_loop) ck_assert_ptr_eq(RLGetCurrent(), RLGetMain());
+    RLAddSource(RLGetMain(), probe_source(&of_main, 0), kRLDefaultMode);
+    thread_start(outlive_main, NULL);
+    gate_wait(&is_waited_for);
+    dispatch_main();
+}
+
+RL_MAIN_TEST(dispatch_main_ends_the_main_loop, "S-LOOP-13 S-PERF-11",
+             "When dispatch_main has taken the main thread, sources of the main loop are cancelled and nobody waits for it any more") {
+    load_dispatch(RTLD_GLOBAL);
+    for (int uses_loop = 0; uses_loop < 2; uses_loop++) {
+        ChildResult result = run_child(become_dispatch_main, uses_loop ? &of_main : NULL);
+        ck_assert_msg(WIFEXITED(result.status) && WEXITSTATUS(result.status) == 42, "status %#x, and it said: %s", result.status,
+                      result.output);
+    }
 }

@@ -72,6 +72,8 @@ enum Fork {
         // A loop that was the main one but not of this thread's is gone like the others (S-FORK-1).
         if let own, own != process.pointee.mainLoop.load(ordering: .relaxed) { own.retain() }
         process.pointee.mainLoop.store(own, ordering: .relaxed)
+        process.pointee.mainThreadHasEnded = false
+        if own == nil { pthread_setspecific(process.pointee.threadKey, rl_process()) }
         ForeignRun.renewInChild(own)
         KernelEvent.renewInChild()
         MessagePortTable.forkedChild()

@@ -15,14 +15,25 @@ extension RunLoop {
         if let loop = process.pointee.mainLoop.load(ordering: .acquiring) { return loop }
         OneCore.claim()
         let made = make()
-        let (exchanged, original) = process.pointee.mainLoop.compareExchange(
-            expected: nil, desired: made, ordering: .acquiringAndReleasing)
-        if exchanged {
-            made.retain()  // The process's reference: the main loop outlives its thread (S-LOOP-13).
-            return made
+        var isOfEndedThread = false
+        while true {
+            process.pointee.registryLock.lockWord()
+            let other = process.pointee.mainLoop.load(ordering: .relaxed)
+            let mustEnd = process.pointee.mainThreadHasEnded && !isOfEndedThread
+            if other == nil && !mustEnd {
+                made.retain()  // The process's reference: the main loop outlives its thread (S-LOOP-13).
+                process.pointee.mainLoop.store(made, ordering: .releasing)
+            }
+            process.pointee.registryLock.unlockWord()
+            if let other {
+                made.release()
+                return other
+            }
+            if !mustEnd { return made }
+            // Nobody has seen it: once more, as a loop that takes nothing in.
+            made.refuseEverything()
+            isOfEndedThread = true
         }
-        made.release()
-        return original!
     }
 
     /// Whether the caller is the process's initial thread (S-LOOP-4); in the child of `fork`, the thread that forked.
@@ -48,13 +59,17 @@ extension RunLoop {
 
     /// The destructor of the thread's key. Its first run only asks for another one, so that the loop outlives the destructors
     /// of other libraries, which may still use it (S-LOOP-11); the second tears it down. A loop that such a destructor makes
-    /// after that goes at its own first run: there may be no other.
+    /// after that goes at its own first run: there may be no other. So does the main loop: `dispatch_main` ends the main thread
+    /// by a destructor that never returns, and its waiting callers would never be told.
     static func threadEnds(_ value: UnsafeMutableRawPointer) {
         guard let loop = rl_thread_loop_get()?.assumingMemoryBound(to: RunLoop.self) else {
             // The main thread's key is set at load, so that this is called also if others alone used its loop.
-            if isMainThread, let main = process.pointee.mainLoop.load(ordering: .acquiring),
-                main.pointee.threadAlive.load(ordering: .acquiring)
-            {
+            guard isMainThread else { return }
+            process.pointee.registryLock.lockWord()
+            process.pointee.mainThreadHasEnded = true
+            let main = process.pointee.mainLoop.load(ordering: .relaxed)
+            process.pointee.registryLock.unlockWord()
+            if let main, main.pointee.threadAlive.load(ordering: .acquiring) {
                 rl_thread_loop_set(main)
                 main.threadEnded()
                 rl_thread_loop_set(nil)
@@ -62,7 +77,8 @@ extension RunLoop {
             return
         }
         loop.pointee.destructorRuns += 1
-        if loop.pointee.destructorRuns == 1 && !loop.pointee.isSuccessor {
+        let isMain = loop == process.pointee.mainLoop.load(ordering: .relaxed)
+        if loop.pointee.destructorRuns == 1 && !loop.pointee.isSuccessor && !isMain {
             pthread_setspecific(process.pointee.threadKey, loop)
             // Those destructors may run it, and the frames of what a callback left with `pthread_exit` are gone.
             loop.abandonCallbacks()
@@ -80,9 +96,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         abandonCallbacks()
         ThreadPointer.current?.finish()
         endForeignRuns()
-        pointee.posts.close()
-        requests.closeQueue()
-        orderedRequests.closeQueue()
+        closeQueues()
         // A `cancel` may add a source to a mode that was seen to already, or to a new one. One that does so for ever is left
         // with its sources in the dead loop after as many sweeps as POSIX gives destructors.
         for _ in 0..<PTHREAD_DESTRUCTOR_ITERATIONS where !removeSources() { break }
@@ -91,6 +105,18 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         forEachModeRecord { $0.pointee.ports.closeKernelSet() }
         unlock()
         release()
+    }
+
+    private func closeQueues() {
+        pointee.posts.close()
+        requests.closeQueue()
+        orderedRequests.closeQueue()
+    }
+
+    /// Makes a new loop, which nobody has seen, one whose thread has ended.
+    fileprivate func refuseEverything() {
+        closeQueues()
+        pointee.threadAlive.store(false, ordering: .releasing)
     }
 
     /// Takes out all sources that it finds. False if there were none.

@@ -22,6 +22,9 @@ struct Process: ~Copyable {
     let logged: Atomic<UInt32>
     /// The main thread's loop. Set once under `registryLock`, and anew in the child of `fork`; read without it.
     let mainLoop: Atomic<RunLoopPointer?>
+    /// The main thread has ended without a loop: one that is made for it later is that of an ended thread. Guarded by
+    /// `registryLock`.
+    var mainThreadHasEnded: Bool
     /// The eventfd, always readable, that wakes loops which sleep in epoll; a loop that sleeps there keeps it. Written under
     /// `registryLock`, read without it by whoever wakes. See `EpollSet`.
     let wakeDescriptor: Atomic<Int32>
