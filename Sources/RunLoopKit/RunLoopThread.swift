@@ -93,7 +93,7 @@ public final class RunLoopThread: @unchecked Sendable {
         let info = Unmanaged.passRetained(self.body).toOpaque()
         thread = RLThreadCreate(
             { _, info in Unmanaged<ThreadBody>.fromOpaque(info!).takeUnretainedValue().execute() }, info,
-            { Unmanaged<ThreadBody>.fromOpaque($0!).takeRetainedValue().end() })!
+            { Unmanaged<ThreadBody>.fromOpaque($0!).takeRetainedValue().end() })
         RLThreadSetName(thread, name)
         RLThreadSetStackSize(thread, max(stackSize ?? 0, 0))
         RLThreadSetPriority(thread, qualityOfService.niceValue)

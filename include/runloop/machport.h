@@ -84,9 +84,9 @@ RL_EXPORT RLTypeID RLMachPortGetTypeID(void);
  * Reentrancy: call-outs too; calls retain.
  * CF: CFMachPortCreate without the allocator. Since 0.1.
  */
-RL_EXPORT RLMachPortRef RL_NULLABLE RLMachPortCreate(RLMachPortCallBack RL_NULLABLE callout,
-                                                     RLMachPortContext *RL_NULLABLE context,
-                                                     bool *RL_NULLABLE shouldFreeInfo) RL_WARN_UNUSED_RESULT;
+RL_EXPORT RLMachPortRef RL_NONNULL RLMachPortCreate(RLMachPortCallBack RL_NULLABLE callout,
+                                                    RLMachPortContext *RL_NULLABLE context,
+                                                    bool *RL_NULLABLE shouldFreeInfo) RL_WARN_UNUSED_RESULT;
 
 /**
  * Finds the port whose descriptor RLMachPortGetPort gave in this process.

@@ -46,8 +46,8 @@ RL_EXPORT RLTypeID RLThreadGetTypeID(void);
  * Reentrancy: call-outs too; calls nothing out.
  * CF: none; NSThread's initWithTarget:selector:object: in Cocoa. Since 0.1.
  */
-RL_EXPORT RLThreadRef RL_NULLABLE RLThreadCreate(RLThreadCallBack RL_NULLABLE body, void *RL_NULLABLE info,
-                                                 void (*RL_NULLABLE release)(void *RL_NULLABLE info))
+RL_EXPORT RLThreadRef RL_NONNULL RLThreadCreate(RLThreadCallBack RL_NULLABLE body, void *RL_NULLABLE info,
+                                                void (*RL_NULLABLE release)(void *RL_NULLABLE info))
     RL_WARN_UNUSED_RESULT;
 
 /**

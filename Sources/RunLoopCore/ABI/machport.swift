@@ -9,7 +9,7 @@ public func RLMachPortGetTypeID() -> UInt { UInt(ObjectType.machPort.rawValue) }
 @_cdecl("RLMachPortCreate") @implementation
 public func RLMachPortCreate(
     _ callout: RLMachPortCallBack?, _ context: UnsafeMutablePointer<RLMachPortContext>?, _ shouldFreeInfo: UnsafeMutablePointer<Bool>?
-) -> OpaquePointer? {
+) -> OpaquePointer {
     let given = context.map {
         ClientContext(
             info: $0.pointee.info, retain: $0.pointee.retain, release: $0.pointee.release,

@@ -9,7 +9,7 @@ public func RLThreadGetTypeID() -> UInt { UInt(ObjectType.thread.rawValue) }
 @_cdecl("RLThreadCreate") @implementation
 public func RLThreadCreate(
     _ body: RLThreadCallBack?, _ info: UnsafeMutableRawPointer?, _ release: PerformFunction?
-) -> OpaquePointer? {
+) -> OpaquePointer {
     ThreadPointer.make(body, info, release).handle
 }
 

@@ -77,9 +77,7 @@ final class MachChannel: @unchecked Sendable {
         var context = RLMachPortContext(
             version: 0, info: Unmanaged.passUnretained(info).toOpaque(),
             retain: retainInfo, release: releaseInfo, copyDescription: nil)
-        guard let made = RLMachPortCreate(receiveMachMessage, &context, nil) else {
-            fatalError("RunLoopKit: no memory for a port")
-        }
+        let made = RLMachPortCreate(receiveMachMessage, &context, nil)
         reference = made
         info.channel = self
     }
