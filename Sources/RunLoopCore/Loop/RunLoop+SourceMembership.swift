@@ -99,12 +99,13 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         }
         unlock()
         if source.isPort { lookAgainIfForeign() }
+        // Whoever made the membership calls this, whoever ends it calls `cancel`, whatever comes in between (S-SRC-18).
+        if let schedule = source.functions.schedule { callOutSchedule(schedule, source.pointee.info, self, mode) }
         if !source.isValid {
             // Invalidated between the check and the membership: its Invalidate may have looked before (S-SRC-9).
             source.leaveAllLoops()
             return false
         }
-        if let schedule = source.functions.schedule { callOutSchedule(schedule, source.pointee.info, self, mode) }
         return true
     }
 
@@ -139,14 +140,18 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     /// Takes the source out of the loop if it is in no mode and no common item any more.
     func leaveLocked(_ link: SourceLinkPointer) -> Bool {
         guard link.pointee.modes.isEmpty && !link.pointee.isCommon else { return false }
-        link.pointee.loop.store(nil, ordering: .sequentiallyConsistent)
         pointee.performing.keep(link.pointee.source)
+        // The link comes off this loop's stack and out of its lists while it is still this loop's: from the moment its `loop` is
+        // nil, an Add in another thread may take it for another loop.
         drainLocked()
-        if link.pointee.list != 0 {
-            unlist(link)
-            // The caller has a reference: the memory stays.
-            link.unqueue()
-        }
+        let isInHand = link.pointee.list != 0
+        if isInHand { unlist(link) }
+        link.pointee.loop.store(nil, ordering: .sequentiallyConsistent)
+        // A signaller that saw the loop before that may have pushed the link since the first look.
+        drainLocked()
+        // What an Add finds queued it leaves to whoever queued it, which is this thread. The caller has a reference: the memory
+        // stays.
+        if isInHand { SourceLink.forward(link, graveyard: nil) }
         return true
     }
 
@@ -165,11 +170,16 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     }
 
     /// A signal that came before the source was in this loop (S-SRC-27): the link goes to the end of the pending ones.
-    /// If it is queued already, whoever queued it sees the loop and pushes it.
+    /// If it is queued already, whoever queued it sees the loop and pushes it; a mark makes a signaller wake the loop after its
+    /// push, because the wake-up of the Add may come before that. Who makes an inbox ready tells the loop in any case.
     private func takeSignalOfNewMemberLocked(_ link: SourceLinkPointer) {
         if link.pointee.isInbox { pointee.inboxes.parkedFor = nil } else { pointee.parkedFor = nil }
-        guard link.pointee.list == 0, link.pointee.source.isSignalled, link.tryQueue() else { return }
-        enlist(link)
+        guard link.pointee.list == 0, link.pointee.source.isSignalled else { return }
+        if link.tryQueue() {
+            enlist(link)
+        } else if !link.pointee.isInbox {
+            link.pointee.source.pointee.state.bitwiseOr(SourceState.marked, ordering: .sequentiallyConsistent)
+        }
     }
 
     /// A source added by another thread wakes the loop, so that one which is signalled performs at once (S-WAKE-15).

@@ -73,7 +73,7 @@ extension UnsafeMutablePointer where Pointee == MachPort {
         // The lock keeps the source's memory: its last release takes the lock before the memory goes.
         guard let source = pointee.source else { return nil }
         if wasEmpty { _ = source.setReady() }
-        if source.pointee.moreLinks.load(ordering: .relaxed) != nil { source.tellLoops() }
+        if source.pointee.moreLinks.load(ordering: .sequentiallyConsistent) != nil { source.tellLoops() }
         return source.firstLink.pointee.loop.load(ordering: .sequentiallyConsistent)
     }
 
@@ -135,8 +135,8 @@ extension UnsafeMutablePointer where Pointee == MachPort {
         if pointee.count == 0 {
             setReadableLocked(false)
         } else if let source = pointee.source {
-            // This loop is awake; others may sleep.
-            if source.setReady() && source.pointee.moreLinks.load(ordering: .relaxed) != nil { source.tellLoops() }
+            // This loop is awake; others, and one to which another thread has moved the port meanwhile, may sleep.
+            if source.setReady() { source.tellLoops() }
         }
         let loop = RunLoop.current()
         let guardsInfo = pointee.context.release != nil

@@ -32,7 +32,7 @@ extension UnsafeMutablePointer where Pointee == Source {
     }
 
     /// Makes the inbox ready without telling sleeping loops: `tellLoops`, or `lookAgainIfAsleep` on the loop of each link, has
-    /// to follow. True if it was not ready before.
+    /// to follow. False if that is not needed, because whoever made it ready or brought its link to a loop does so.
     func setReady() -> Bool {
         // Always an exchange, also where the mark is there: what was put in before is then seen after the mark is taken.
         var old = pointee.state.load(ordering: .relaxed)
@@ -40,9 +40,11 @@ extension UnsafeMutablePointer where Pointee == Source {
             if old & SourceState.invalid != 0 { return false }
             // Retried only when another thread changed the state in between, which is progress of that thread.
         } while !pointee.state.replace(&old, by: old | SourceState.signalled | SourceState.queued)
-        if old & SourceState.queued == 0 { firstLink.deliver() }
-        if old & SourceState.signalled != 0 { return false }
-        var link = pointee.moreLinks.load(ordering: .acquiring)
+        let delivers = old & SourceState.queued == 0
+        if delivers { firstLink.deliver() }
+        // It may have been ready in no loop until an Add found the link in this thread's hands.
+        if old & SourceState.signalled != 0 { return delivers }
+        var link = pointee.moreLinks.load(ordering: .sequentiallyConsistent)
         while let current = link {
             if current.pointee.loop.load(ordering: .sequentiallyConsistent) != nil && current.tryQueue() { current.deliver() }
             link = current.pointee.nextOfSource.load(ordering: .acquiring)

@@ -10,7 +10,7 @@ extension UnsafeMutablePointer where Pointee == Source {
 
     /// The first of the further links for which the body is true.
     private func furtherLink(where matches: (SourceLinkPointer) -> Bool) -> SourceLinkPointer? {
-        var link = pointee.moreLinks.load(ordering: .acquiring)
+        var link = pointee.moreLinks.load(ordering: .sequentiallyConsistent)
         while let current = link {
             if matches(current) { return current }
             link = current.pointee.nextOfSource.load(ordering: .acquiring)
@@ -22,7 +22,7 @@ extension UnsafeMutablePointer where Pointee == Source {
     @inline(__always)
     func forEachLink(_ body: (SourceLinkPointer) -> Void) {
         body(firstLink)
-        var link = pointee.moreLinks.load(ordering: .acquiring)
+        var link = pointee.moreLinks.load(ordering: .sequentiallyConsistent)
         while let current = link {
             link = current.pointee.nextOfSource.load(ordering: .acquiring)
             body(current)
@@ -88,7 +88,7 @@ extension UnsafeMutablePointer where Pointee == Source {
     }
 
     private func leaveLoop(of link: SourceLinkPointer, wakingLoop: Bool) {
-        while let loop = link.pointee.loop.load(ordering: .acquiring), !loop.isVanished {
+        while let loop = link.pointee.loop.load(ordering: .sequentiallyConsistent), !loop.isVanished {
             // The loop may be gone by now; its memory and lock are not, and the second look tells.
             loop.lock()
             guard link.pointee.loop.load(ordering: .relaxed) == loop else {

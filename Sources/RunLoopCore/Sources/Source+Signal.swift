@@ -7,10 +7,15 @@ import Synchronization
 /// loop takes the whole stack once per pass. Three races have their answers here:
 /// - Two signallers. Between the first one's flag and its push the second finds the flag set, does nothing, and its wake-up
 ///   may be spent on an empty stack. So it marks the state, and the first one, seeing the mark after its push, wakes the loop.
-/// - A signaller and an Add. Flag and loop are both sequentially consistent; whoever comes second sees the other and pushes.
+/// - A signaller and an Add. Flag and loop are both sequentially consistent; whoever comes second sees the other and pushes. An
+///   Add that finds the link queued marks the state like a second signaller.
 /// - A signaller and a Remove. After its push the signaller looks at the link's loop again. If it changed, the link may lie on
 ///   the stack of a loop that is not its own any more: `redistribute` takes that whole stack and pushes each link where it
 ///   belongs now. Remove looks through the stack after it has cleared the loop, so one of the two finds the link.
+/// - A Remove and an Add to another loop. Remove takes the link off stack and lists before it clears the loop. A link that it
+///   took off is still queued, in its hands; it brings it to the loop that the link belongs to by then (`leaveLocked`).
+///
+/// `Tests/Spin/link.pml` is a model of this.
 extension UnsafeMutablePointer where Pointee == Source {
     func signal() {
         var state = pointee.state.load(ordering: .sequentiallyConsistent)
@@ -32,7 +37,7 @@ extension UnsafeMutablePointer where Pointee == Source {
         if desired & (SourceState.marked | SourceState.versionOne) != 0 { return }
 
         if state & SourceState.queued == 0 { firstLink.deliver() }
-        var link = pointee.moreLinks.load(ordering: .acquiring)
+        var link = pointee.moreLinks.load(ordering: .sequentiallyConsistent)
         while let current = link {
             if current.pointee.loop.load(ordering: .sequentiallyConsistent) != nil && current.tryQueue() { current.deliver() }
             link = current.pointee.nextOfSource.load(ordering: .acquiring)
@@ -46,7 +51,7 @@ extension UnsafeMutablePointer where Pointee == Source {
     }
 
     private func wakeLoops() {
-        forEachLink { $0.pointee.loop.load(ordering: .acquiring)?.wakeUp() }
+        forEachLink { $0.pointee.loop.load(ordering: .sequentiallyConsistent)?.wakeUp() }
     }
 }
 

@@ -20,7 +20,8 @@ struct Source: ~Copyable {
     let info: UnsafeMutableRawPointer?
     /// Shared by all sources with the same functions.
     let callbacks: CallbacksPointer
-    /// The second and further links, linked by `nextOfSource`; the list only grows while the source lives.
+    /// The second and further links, linked by `nextOfSource`; the list only grows while the source lives. Sequentially
+    /// consistent with `state`, like the links' `loop`.
     let moreLinks: Atomic<SourceLinkPointer?>
 }
 
@@ -97,8 +98,9 @@ extension UnsafeMutablePointer where Pointee == Source {
         (UnsafeMutableRawPointer(self) + MemoryLayout<Source>.stride).assumingMemoryBound(to: SourceLink.self)
     }
 
-    var isValid: Bool { pointee.state.load(ordering: .acquiring) & SourceState.invalid == 0 }
-    /// Sequentially consistent: an Add sets the link's loop and then looks here.
+    /// Sequentially consistent, as the next: an Add sets the link's loop and then looks here; Invalidate and signallers change the
+    /// state and then look at the loop.
+    var isValid: Bool { pointee.state.load(ordering: .sequentiallyConsistent) & SourceState.invalid == 0 }
     var isSignalled: Bool { pointee.state.load(ordering: .sequentiallyConsistent) & SourceState.signalled != 0 }
     /// What `RLSourceIsSignalled` tells (S-SRC-38).
     var isFlagged: Bool {
