@@ -288,16 +288,45 @@ int rl_watch_file(int inotify, int descriptor, const char *name, uint32_t mask) 
     return inotify_add_watch(inotify, path, mask);
 }
 
-bool rl_is_eventfd(int descriptor) {
-    static const char eventfd_name[] = "anon_inode:[eventfd]";
-    char path[32] = "/proc/self/fd/", name[sizeof eventfd_name], digits[12];
+bool rl_has_mark(int descriptor, uint64_t mark) {
+    static const char line[] = "eventfd-count:";
+    char path[48] = "/proc/self/fdinfo/", text[512], digits[12];
     if (descriptor < 0) return false;
     int count = 0, length = (int)strlen(path);
     for (int rest = descriptor; count == 0 || rest > 0; rest /= 10) digits[count++] = (char)('0' + rest % 10);
     while (count > 0) path[length++] = digits[--count];
     path[length] = 0;
-    const ssize_t size = (ssize_t)sizeof name - 1;
-    return readlink(path, name, sizeof name) == size && memcmp(name, eventfd_name, (size_t)size) == 0;
+    int file = rl_sys_openat(AT_FDCWD, path, O_RDONLY | O_CLOEXEC, 0);
+    if (file < 0) return false;
+    ssize_t size = rl_sys_read(file, text, sizeof text - 1);
+    rl_sys_close(file);
+    if (size <= 0) return false;
+    text[size] = 0;
+    const char *cursor = strstr(text, line);
+    if (!cursor) return false;
+    uint64_t value = 0;
+    for (cursor += sizeof line - 1; *cursor == ' ' || *cursor == '\t'; cursor++) {}
+    for (; *cursor && *cursor != '\n'; cursor++)
+        value = value << 4 | (uint64_t)(*cursor <= '9' ? *cursor - '0' : (*cursor | 32) - 'a' + 10);
+    return value >> RL_MARK_SHIFT == mark >> RL_MARK_SHIFT;
+}
+
+bool rl_raise_marked(int descriptor, uint64_t mark) {
+    static const uint64_t one = 1;
+    /* The second number keeps the file that is looked at, whatever becomes of the first. */
+    int held = rl_dup_above(descriptor, 64);
+    if (held < 0) held = rl_dup_above(descriptor, 0);
+    if (held < 0) return false;
+    bool isOurs = rl_has_mark(held, mark);
+    if (isOurs) rl_sys_write(held, &one, sizeof one);
+    rl_sys_close(held);
+    return isOurs;
+}
+
+int rl_marked_eventfd(uint64_t mark) {
+    int made = eventfd(1, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (made >= 0) rl_sys_write(made, &mark, sizeof mark);
+    return made;
 }
 
 int rl_child_status(int pidfd, int reap, int *status) {

@@ -1,6 +1,9 @@
 /* Descriptor objects: creation, sources, invalidation, and descriptors closed behind their back. */
 #define _GNU_SOURCE
 #include "support_descriptor.h"
+
+#include <errno.h>
+#include <sys/eventfd.h>
 #include "system_calls.h"
 
 #include <errno.h>
@@ -481,4 +484,32 @@ RL_TEST(a_lost_wake_up_descriptor, "S-FD-18 S-STOP-8",
     write_byte(ends[1]);
     expect_run(kRLDefaultMode, 60, true, HandledSource);
     expect_trace("d:r");
+}
+
+static int foreign_counter;
+static void replace_and_wake(void *loop) {
+    int fds[8], count = library_descriptors("anon_inode:[eventfd]", fds);
+    ck_assert_int_eq(count, 1);
+    ck_assert_int_eq(dup3(foreign_counter, fds[0], O_CLOEXEC), fds[0]);
+    RLStop(loop);
+    close(fds[0]);
+}
+
+RL_TEST(the_wake_up_descriptor_replaced_by_a_counter, "S-FD-18 S-STOP-8",
+        "A loop that sleeps is told though an eventfd of the program's has the number of the library's, and nothing is written "
+        "to that; it stays open") {
+    static Descriptor d = {.name = "d"};
+    int ends[2];
+    uint64_t value;
+    make_pipe(ends);
+    foreign_counter = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    ck_assert_int_ge(foreign_counter, 0);
+    ck_assert_int_lt(foreign_counter, 64);
+    add_descriptor(&d, ends[0], read_type);
+    Thread *thread = when_waiting(RLGetCurrent(), replace_and_wake, RLGetCurrent());
+    expect_run(kRLDefaultMode, 60, true, Stopped);
+    thread_join(thread);
+    ck_assert_int_eq(read(foreign_counter, &value, sizeof value), -1);
+    ck_assert_int_eq(errno, EAGAIN);
+    close(foreign_counter);
 }

@@ -166,6 +166,47 @@ static void run_trigger_beside_add(enum stress_sleep sleep) {
 START_TEST(an_inbox_that_is_made_ready_while_it_is_added_is_served) { run_trigger_beside_add(SLEEP_ON_FUTEX); }
 END_TEST
 
+/* An Invalidate beside an Add: S-SRC-18, S-SRC-19. */
+
+static atomic_ulong scheduled, cancelled;
+
+static void be_scheduled(void *info, RLRunLoopRef loop, RLMode mode) {
+    (void)info;
+    (void)loop;
+    (void)mode;
+    atomic_fetch_add(&scheduled, 1);
+}
+
+static void be_cancelled(void *info, RLRunLoopRef loop, RLMode mode) {
+    (void)info;
+    (void)loop;
+    (void)mode;
+    atomic_fetch_add(&cancelled, 1);
+}
+
+static void invalidate(void) { RLSourceInvalidate(source); }
+
+START_TEST(an_invalidation_beside_an_addition_balances_schedule_and_cancel) {
+    unsigned long trials = stress_count(60000);
+    RLSourceContext context = {.perform = perform, .schedule = be_scheduled, .cancel = be_cancelled};
+    calls[0] = invalidate;
+    calls[1] = add;
+    stress_loop_start(&loops[1], SLEEP_ON_FUTEX);
+    crossing_start();
+    for (unsigned long number = 1; number <= trials; number++) {
+        source = RLSourceCreate(0, &context);
+        crossing_call(number);
+        MUST_BE(atomic_load(&scheduled), ==, atomic_load(&cancelled));
+        MUST(!RLContainsSource(loops[1].loop, source, kRLDefaultMode));
+        stress_progress();
+        RLRelease(source);
+    }
+    crossing_end();
+    RLStop(loops[1].loop);
+    stress_loop_join(&loops[1]);
+}
+END_TEST
+
 int main(void) {
     Suite *suite = suite_create("crossing_source");
     TCase *tests = tcase_create("calls_on_one_source_from_two_threads");
@@ -174,6 +215,7 @@ int main(void) {
     tcase_add_test(tests, a_link_in_a_list_of_the_first_loop_arrives_in_the_second);
     tcase_add_test(tests, a_link_on_the_stack_of_the_first_loop_arrives_in_the_second);
     tcase_add_test(tests, an_inbox_that_is_made_ready_while_it_is_added_is_served);
+    tcase_add_test(tests, an_invalidation_beside_an_addition_balances_schedule_and_cancel);
     suite_add_tcase(suite, tests);
     srunner_run_all(runner, CK_NORMAL);
     int failed = srunner_ntests_failed(runner);

@@ -13,7 +13,9 @@ import Synchronization
 ///    refused with EBADF. Such a port of a version 1 source never reports (S-SRC-43).
 /// e. A level-triggered event moves to the end of the ready list when it was reported, so service rotates (S-PASS-14).
 /// f. MOD of an entry that is ready reports it anew. That wakes a sleeper without a write: one eventfd for the whole
-///    process, never read, stands in every set.
+///    process, never read, stands in every set. It stays for as long as the process: a waker that comes late finds sets that
+///    are gone, but never its number on a file of the client's that a set of the client's may watch. Its count has a mark in it,
+///    so that the library knows it again where its number may have been lost.
 /// g. MOD of a number that was closed, or closed and used again, fails with EBADF or ENOENT: so it tells whether the number
 ///    still names the file that was registered.
 /// h. Hang-up and error are reported whatever was asked for. `PortSet` makes such a registration edge triggered.
@@ -41,12 +43,11 @@ struct EpollSet {
     /// Makes the descriptor. False if none can be had.
     mutating func open() -> Bool {
         if isOpen { return true }
-        guard var wake = EpollSet.retainWakeDescriptor() else { return false }
-        if !isCounter(wake), let made = EpollSet.replaceWakeDescriptor(wake) { wake = made }
+        guard var wake = EpollSet.wakeDescriptor() else { return false }
+        if !EpollSet.isOurs(wake), let made = EpollSet.replaceWakeDescriptor(wake) { wake = made }
         let epoll = epoll_create1(Int32(EPOLL_CLOEXEC))
         guard epoll >= 0, rl_epoll_ctl(epoll, EPOLL_CTL_ADD, wake, EpollSet.wakeEvents, EpollSet.wakeToken) == 0 else {
             if epoll >= 0 { rl_sys_close(epoll) }
-            EpollSet.releaseWakeDescriptor()
             return false
         }
         descriptor = highNumber(epoll)
@@ -63,14 +64,11 @@ struct EpollSet {
         descriptor = -1
         rl_compiler_barrier()
         rl_sys_close(closing)
-        EpollSet.releaseWakeDescriptor()
     }
 
     /// Forgets a number that is not the set's any more (S-FD-18).
     mutating func forget() {
-        guard isOpen else { return }
         descriptor = -1
-        EpollSet.releaseWakeDescriptor()
     }
 
     /// In the child of `fork`: a set of its own under the same number, which others may have been told. Where there is no room
@@ -175,14 +173,12 @@ struct EpollSet {
 
     /// The eventfd or the set was closed or replaced behind the library's back, or the set is gone, as it may be for who comes
     /// late. If it is the eventfd, a new one takes its place (S-FD-18). If it is the set, a loop may sleep in it all the same,
-    /// and nothing but the eventfd leads there: a write to it rouses the sleepers of all sets, of which the others sleep again.
+    /// and nothing but the eventfd leads there: a write to it, and to nothing that took its number, rouses the sleepers of all
+    /// sets, of which the others sleep again.
     @inline(never)
     private static func rouse(_ epoll: Int32, withoutTrusting known: Int32, isSet: Bool) {
         var wake = known
-        if rl_is_eventfd(wake) {
-            var one: UInt64 = 1
-            _ = rl_sys_write(wake, &one, 8)
-        }
+        _ = rl_raise_marked(wake, process.pointee.wakeMark)
         // EINVAL: the set's number names something else.
         guard isSet else { return }
         // Each turn but the first two needs another thread that lost it as well. A new one may have the number of the old.
@@ -201,7 +197,7 @@ struct EpollSet {
     /// A new eventfd in the place of one that was lost, whose number is left alone; nil if there is none to be had. Any thread,
     /// also in a signal handler.
     private static func replaceWakeDescriptor(_ lost: Int32) -> Int32? {
-        let made = highNumber(eventfd(1, Int32(EFD_CLOEXEC | EFD_NONBLOCK)))
+        let made = highNumber(rl_marked_eventfd(process.pointee.wakeMark))
         guard made >= 0 else { return nil }
         let (exchanged, current) = process.pointee.wakeDescriptor.compareExchange(
             expected: lost, desired: made, ordering: .acquiringAndReleasing)
@@ -210,26 +206,28 @@ struct EpollSet {
         return exchanged ? made : current
     }
 
-    /// The process's always readable eventfd, which lives as long as there are sets. nil if none can be had.
-    private static func retainWakeDescriptor() -> Int32? {
+    /// The process's always readable eventfd, made by the first set. nil if none can be had.
+    private static func wakeDescriptor() -> Int32? {
         process.pointee.registryLock.lockWord()
         defer { process.pointee.registryLock.unlockWord() }
-        if process.pointee.wakeDescriptorUsers == 0 {
-            let made = highNumber(eventfd(1, Int32(EFD_CLOEXEC | EFD_NONBLOCK)))
-            guard made >= 0 else { return nil }
-            process.pointee.wakeDescriptor.store(made, ordering: .releasing)
+        let known = process.pointee.wakeDescriptor.load(ordering: .acquiring)
+        if process.pointee.wakeMark != 0 && known >= 0 { return known }
+        // Alike in no two processes, and in no eventfd of the client's.
+        if process.pointee.wakeMark == 0 {
+            let random = rl_order_of_time() &* 0x9e37_79b9_7f4a_7c15
+            process.pointee.wakeMark = (random >> 2 | 1 << 61) & ~((1 << UInt64(RL_MARK_SHIFT)) - 1)
         }
-        process.pointee.wakeDescriptorUsers += 1
-        return process.pointee.wakeDescriptor.load(ordering: .relaxed)
+        let made = highNumber(rl_marked_eventfd(process.pointee.wakeMark))
+        guard made >= 0 else { return nil }
+        process.pointee.wakeDescriptor.store(made, ordering: .releasing)
+        return made
     }
 
-    private static func releaseWakeDescriptor() {
-        process.pointee.registryLock.lockWord()
-        defer { process.pointee.registryLock.unlockWord() }
-        process.pointee.wakeDescriptorUsers -= 1
-        guard process.pointee.wakeDescriptorUsers == 0 else { return }
+    private static func isOurs(_ wake: Int32) -> Bool { rl_has_mark(wake, process.pointee.wakeMark) }
+
+    /// The child of `fork` has an eventfd of its own.
+    static func renewWakeDescriptorInChild() {
         let wake = process.pointee.wakeDescriptor.exchange(-1, ordering: .relaxed)
-        // A number that was lost may be somebody else's by now.
-        if isCounter(wake) { rl_sys_close(wake) }
+        if process.pointee.wakeMark != 0 && isOurs(wake) { rl_sys_close(wake) }
     }
 }

@@ -8,7 +8,9 @@ import Synchronization
 /// watched by the epoll set of whichever mode serves the queue (`PortSet`). Its count belongs to everybody who serves the queue:
 /// CoreFoundation's loop on the same thread reads it too, and who comes second finds nothing to do.
 struct MainQueue: ~Copyable {
-    /// A `MainQueueState`. Written under the registry's lock; the next two fields are written before it says attached.
+    /// A `MainQueueState`. Written under the registry's lock; the next two fields are written before it says attached. Sequentially
+    /// consistent with `mainLoop` and `wake`: who attaches stores it and then tells the main loop, if there is one; a main loop
+    /// that is made, or goes to sleep, looks here after that.
     let state: Atomic<UInt32>
     var handle: Int32
     var drain: DrainFunction?
@@ -52,7 +54,7 @@ extension MainQueue {
         }
         process.pointee.registryLock.unlockWord()
         // A main loop that sleeps in such a mode sleeps on, but listens to the queue from now on.
-        process.pointee.mainLoop.load(ordering: .acquiring)?.lookAgainIfForeign()
+        process.pointee.mainLoop.load(ordering: .sequentiallyConsistent)?.lookAgainIfForeign()
         return true
     }
 

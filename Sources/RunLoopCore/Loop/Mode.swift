@@ -15,11 +15,13 @@ struct Mode: ~Copyable {
     var nameHash: UInt
     var loop: RunLoopPointer
 
-    /// Whether the mode came into being (S-MODE-2). Goes to true once, under the loop's lock.
+    /// Whether the mode came into being (S-MODE-2). Goes to true once. Released and acquired: what was known before it is known to
+    /// who sees it; whoever has the lock reads it relaxed.
     let exists: Atomic<Bool>
-    /// Whether it is in the common set. Goes to true once, under the loop's lock.
+    /// Whether it is in the common set. Goes to true once, under the loop's lock, before `commonModeCount` counts it.
     let isCommon: Atomic<Bool>
-    /// Union of the activities of its observers; read without the lock by the loop's thread.
+    /// Union of the activities of its observers; read without the lock by the loop's thread, relaxed: the lists themselves are read
+    /// under the lock, and an observer that another thread adds now may as well come a little later.
     let observedActivities: Atomic<UInt>
 
     var sources: SourceSet

@@ -102,7 +102,7 @@ extension UnsafeMutablePointer where Pointee == Observer {
         return observer
     }
 
-    var isValid: Bool { pointee.state.load(ordering: .acquiring) & ObserverState.invalid == 0 }
+    var isValid: Bool { pointee.state.load(ordering: .sequentiallyConsistent) & ObserverState.invalid == 0 }
 
     /// Calls the observer, unless it is invalid or on the stack already (S-OBS-6, S-OBS-8). Loop's thread.
     ///
@@ -184,7 +184,7 @@ extension UnsafeMutablePointer where Pointee == Observer {
     /// Makes the observer belong to a loop whose lock the caller holds. False if it belongs to another one.
     func enter(_ loop: RunLoopPointer) -> Bool {
         let (exchanged, original) = pointee.loop.compareExchange(
-            expected: nil, desired: loop, ordering: .acquiringAndReleasing)
+            expected: nil, desired: loop, ordering: .sequentiallyConsistent)
         guard exchanged else { return original == loop }
         if pointee.state.bitwiseOr(ObserverState.used, ordering: .acquiringAndReleasing).oldValue & ObserverState.used != 0 {
             pointee.state.bitwiseOr(ObserverState.shared, ordering: .sequentiallyConsistent)
@@ -230,7 +230,7 @@ extension UnsafeMutablePointer where Pointee == Observer {
 
     /// Takes the observer out of its loop altogether.
     func leaveLoop() {
-        while let loop = pointee.loop.load(ordering: .acquiring) {
+        while let loop = pointee.loop.load(ordering: .sequentiallyConsistent) {
             loop.lock()
             guard pointee.loop.load(ordering: .relaxed) == loop else {
                 loop.unlock()

@@ -84,7 +84,8 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         // Where it fails, a wake-up is pending besides.
         _ = pointee.wake.compareExchange(
             expected: WakeState.attended, desired: WakeState.awake, ordering: .sequentiallyConsistent)
-        _ = rl_membarrier()
+        // A kernel that refuses it all at once costs a wait, and no loop attends after that (`fenceOtherThreads`).
+        fenceOtherThreads()
         hand(to: outer)
     }
 }

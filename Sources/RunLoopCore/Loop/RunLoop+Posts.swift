@@ -33,7 +33,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
             || (!pointee.posts.waiting.isEmpty && !pointee.posts.wasWaitingChecked(for: mode, commonModes: commonModeCount))
     }
 
-    private var commonModeCount: UInt32 { pointee.commonModeCount.load(ordering: .relaxed) }
+    private var commonModeCount: UInt32 { pointee.commonModeCount.load(ordering: .acquiring) }
 
     @inline(never)
     private func performRound(in mode: ModePointer) {

@@ -68,7 +68,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
 
     @inline(never)
     private func performBatch(of queue: RequestQueuePointer, in mode: ModePointer) -> Bool {
-        let commonModes = pointee.commonModeCount.load(ordering: .relaxed)
+        let commonModes = pointee.commonModeCount.load(ordering: .acquiring)
         guard queue.mayHaveRequests(for: mode, commonModes: commonModes) else { return false }
         let batch = queue.takeBatch(in: mode, commonModes: commonModes)
         guard batch != 0 else { return false }

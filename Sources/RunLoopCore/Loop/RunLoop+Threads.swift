@@ -22,7 +22,7 @@ extension RunLoop {
             let mustEnd = process.pointee.mainThreadHasEnded && !isOfEndedThread
             if other == nil && !mustEnd {
                 made.retain()  // The process's reference: the main loop outlives its thread (S-LOOP-13).
-                process.pointee.mainLoop.store(made, ordering: .releasing)
+                process.pointee.mainLoop.store(made, ordering: .sequentiallyConsistent)
             }
             process.pointee.registryLock.unlockWord()
             if let other {

@@ -17,25 +17,32 @@ struct RunLoop: ~Copyable {
     // The mailbox: all that RLSourceSignal, RLWakeUp and RLStop touch. Atomics only: they are async-signal-safe. It fills the
     // first cache line together with what a post reads; the loop writes nothing of it while it makes passes.
 
-    /// A `WakeState`: whether the loop is awake, asleep and how, or has been told to wake up.
+    /// A `WakeState`: whether the loop is awake, asleep and how, or has been told to wake up. Sequentially consistent: whoever wakes
+    /// stores something and then looks here, the loop writes here and then looks at everything.
     let wake: Atomic<UInt32>
-    /// A `StopState` of the innermost run.
+    /// A `StopState` of the innermost run. Sequentially consistent with `wake`.
     let stop: Atomic<UInt32>
-    /// Stack of the links of sources that were signalled, newest first. Pushed with release, taken whole with acquire.
+    /// Stack of the links of sources that were signalled, newest first; taken whole. Sequentially consistent with the links' `loop`
+    /// (see `Source+Signal.swift`) and with `wake`: who makes an inbox ready pushes and then looks whether the loop sleeps, the
+    /// loop says that it sleeps and then looks here.
     let signalled: Atomic<SourceLinkPointer?>
-    /// The epoll set in which the loop sleeps. Written by the loop's thread before it says so in `wake`.
+    /// The epoll set in which the loop sleeps. Written by the loop's thread before it says so in `wake`, which orders it.
     let sleepingEpoll: Atomic<Int32>
     /// References that clients hold beyond those they release. Traps when it would become negative (S-LOOP-15).
     let clientReferences: Atomic<Int32>
-    /// All modes, newest first; the list only grows while the loop lives, so it is read without the lock.
+    /// All modes, newest first; the list only grows while the loop lives, so it is read without the lock. Released and acquired:
+    /// what is published are the records.
     let modes: Atomic<ModePointer?>
     /// The mode that every loop has from the start. Written at creation.
     var defaultMode: ModePointer
-    /// How many modes are in the common set. Changed under the lock.
+    /// How many modes are in the common set. Changed under the lock, after the mode says that it is common. The loop's thread reads
+    /// it without the lock, before it asks modes whether they are common, and remembers both together: released and acquired, so
+    /// that who sees a number sees all the modes that it counts.
     let commonModeCount: Atomic<UInt32>
-    /// False once the thread has ended.
+    /// False once the thread has ended. Released under the lock; whoever reads it without the lock may be late.
     let threadAlive: Atomic<Bool>
-    /// Set while the loop is being freed: nothing can be added any more (S-LOOP-14).
+    /// Set while the loop is being freed: nothing can be added any more (S-LOOP-14). The last reference is gone then: only
+    /// callbacks of the thread that frees it can still ask.
     let closing: Atomic<Bool>
     /// In the child of `fork`: the loop belonged to a thread that does not exist here (`RunLoop+Fork.swift`).
     let vanished: Atomic<Bool>
@@ -56,9 +63,9 @@ struct RunLoop: ~Copyable {
     var takenPosts: UInt32
     /// How many they have taken of late.
     var crowd: UInt32
-    /// How long to watch the wake word before sleeping, in nanoseconds.
+    /// How long to watch the wake word before sleeping, in nanoseconds. Relaxed: a number that orders nothing.
     let spinLimit: Atomic<Int64>
-    /// The mode of the innermost run, nil when not running. Written by the loop's thread.
+    /// The mode of the innermost run, nil when not running. Written by the loop's thread, released and acquired for the record.
     let currentMode: Atomic<ModePointer?>
 
     /// Sources that were signalled and taken off the stack. Guarded by `lock`.

@@ -70,7 +70,7 @@ extension UnsafeMutablePointer where Pointee == FileDescriptor {
         return file
     }
 
-    var isValid: Bool { pointee.state.load(ordering: .acquiring) & FileDescriptorState.invalid == 0 }
+    var isValid: Bool { pointee.state.load(ordering: .sequentiallyConsistent) & FileDescriptorState.invalid == 0 }
 
     /// The source, retained; nil once the object is invalid (S-FD-14).
     func copySource(order: Int) -> SourcePointer? {

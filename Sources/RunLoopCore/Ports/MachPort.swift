@@ -176,7 +176,7 @@ extension UnsafeMutablePointer where Pointee == MachPort {
         return port
     }
 
-    var isValid: Bool { pointee.state.load(ordering: .acquiring) & MachPortState.invalid == 0 }
+    var isValid: Bool { pointee.state.load(ordering: .sequentiallyConsistent) & MachPortState.invalid == 0 }
 
     /// Takes the port out of what the process knows of its ports, and closes the descriptor.
     fileprivate func leaveProcess() {

@@ -78,7 +78,7 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
         return port
     }
 
-    var isValid: Bool { pointee.state.load(ordering: .acquiring) & MessagePortState.invalid == 0 }
+    var isValid: Bool { pointee.state.load(ordering: .sequentiallyConsistent) & MessagePortState.invalid == 0 }
 
     // Not inlined, and neither are those of the table: a message takes system calls anyway, and the code is smaller.
     @inline(never)

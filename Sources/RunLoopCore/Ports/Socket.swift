@@ -162,7 +162,7 @@ extension UnsafeMutablePointer where Pointee == Socket {
         return false
     }
 
-    var isValid: Bool { pointee.state.load(ordering: .acquiring) & SocketState.invalid == 0 }
+    var isValid: Bool { pointee.state.load(ordering: .sequentiallyConsistent) & SocketState.invalid == 0 }
     var readKind: UInt { pointee.types & SocketType.readKinds }
     var native: Int32 { pointee.descriptor.load(ordering: .relaxed) }
 

@@ -7,13 +7,16 @@ import Synchronization
 /// their own. Who touches what: `state` anybody, without a lock; the links' `loop` likewise; all else is fixed at creation.
 struct Source: ~Copyable {
     let header: ObjectHeader
-    /// The port of a version 1 source, as `getPort` gave it when the source was last added while in no loop.
+    /// The port of a version 1 source, as `getPort` gave it when the source was last added while in no loop. Relaxed: the thread that
+    /// wrote it adds the source under the loop's lock.
     let port: Atomic<Int32>
     /// The hash folded to half its size, for sets; valid once `SourceState.hashed` is set.
     let hashCode: Atomic<UInt32>
-    /// Signal flag, validity and what keeps the memory: see `SourceState`.
+    /// Signal flag, validity and what keeps the memory: see `SourceState`. Sequentially consistent with the links' `loop` and `isQueued`
+    /// and with `moreLinks`. Read relaxed where a bit is asked for that is set at creation, and before an exchange. What keeps the
+    /// memory is released by each holder and acquired by the last.
     let state: Atomic<UInt64>
-    /// When the flag was set, as `rl_order_of_time` tells it. Written by the signaller before it sets the flag.
+    /// When the flag was set, as `rl_order_of_time` tells it. Written by the signaller before it sets the flag, which orders it.
     let signalTime: Atomic<UInt64>
     let order: Int
     /// What `retain` gave for the context's info.

@@ -7,14 +7,14 @@ struct SourceLink: ~Copyable {
     /// anybody. Sequentially consistent with `Source.state`: a signaller sets the flag and then looks at the loop, an Add sets
     /// the loop and then looks at the flag, and one of them sees the other.
     let loop: Atomic<RunLoopPointer?>
-    /// The next of the source's further links. Set once, before the link is published.
+    /// The next of the source's further links. Set once, before the link is published, which orders it.
     let nextOfSource: Atomic<SourceLinkPointer?>
     /// The source; written before the link is published.
     var source: SourcePointer
     /// Next on the stack (owned by who pushes, then by who takes the stack) or in a list (guarded by the loop's lock).
     var next: SourceLinkPointer?
     var previous: SourceLinkPointer?
-    /// For further links, what `SourceState.queued` is for the first.
+    /// For further links, what `SourceState.queued` is for the first; sequentially consistent with `loop` and `Source.state`.
     let isQueued: Atomic<Bool>
     /// The list that holds the link, by its mark; 0: none. Guarded by the loop's lock.
     var list: UInt8

@@ -132,7 +132,8 @@ extension UnsafeMutablePointer where Pointee == Source {
         forEachModeOfLoops { $0.pointee.ports.registerAnew(self, in: $0) }
     }
 
-    /// Tells the modes that hold the watch. A loop that takes bits of a registration back reads the interest under its lock, and
+    /// Tells the modes that hold the watch. An Add claims the link and then reads the interest, this looks at the link after the
+    /// interest has changed, both sequentially consistent. A loop that takes bits of a registration back reads the interest under its lock, and
     /// this takes that lock after the interest has changed: one of the two arms the registration.
     func interestGrew() {
         forEachModeOfLoops { $0.pointee.ports.interestGrew(of: self, in: $0) }
@@ -142,7 +143,7 @@ extension UnsafeMutablePointer where Pointee == Source {
     private func forEachModeOfLoops(_ body: (ModePointer) -> Bool) {
         forEachLink { link in
             // The loop may be gone by now; its memory and lock are not, and the second look tells.
-            guard let loop = link.pointee.loop.load(ordering: .acquiring), !loop.isVanished else { return }
+            guard let loop = link.pointee.loop.load(ordering: .sequentiallyConsistent), !loop.isVanished else { return }
             loop.lock()
             guard link.pointee.loop.load(ordering: .relaxed) == loop else { return loop.unlock() }
             var unseen = false

@@ -20,9 +20,9 @@ enum ObjectType: UInt32 {
 
 /// The first bytes of every object that clients hold. Handles are pointers to it.
 struct ObjectHeader: ~Copyable {
-    /// An `ObjectType`. Written at creation and at death.
+    /// An `ObjectType`. Written at creation and at death. Relaxed: it finds mistakes of the client, whose own order brought the handle.
     let type: Atomic<UInt32>
-    /// References, the library's and the clients' together.
+    /// References, the library's and the clients' together. A drop releases, the last one acquires; a further one orders nothing.
     let references: Atomic<UInt32>
 }
 

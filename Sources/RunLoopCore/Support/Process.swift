@@ -14,25 +14,27 @@ struct Process: ~Copyable {
 
     /// The newest instant given to a timer that was made due. See `Clock.dueNow`.
     let lastDueInstant: Atomic<Int64>
-    /// Whether membarrier(2) is there, so that locks may be biased.
+    /// Whether membarrier(2) is there, so that locks may be biased. Relaxed: who sees it late finds out by the barrier that fails.
     let canBias: Atomic<Bool>
     /// Whether it was there at load or after a fork. Goes to true once.
     let couldBias: Atomic<Bool>
-    /// Bits of `LoggedOnce`: lines that are logged once per process.
+    /// Bits of `LoggedOnce`: lines that are logged once per process. Relaxed: bits that order nothing.
     let logged: Atomic<UInt32>
-    /// The main thread's loop. Set once under `registryLock`, and anew in the child of `fork`; read without it.
+    /// The main thread's loop. Set once, and anew in the child of `fork`. Released and acquired for the record; sequentially consistent
+    /// with `mainQueue.state`.
     let mainLoop: Atomic<RunLoopPointer?>
     /// The main thread has ended without a loop: one that is made for it later is that of an ended thread. Guarded by
     /// `registryLock`.
     var mainThreadHasEnded: Bool
-    /// The eventfd, always readable, that wakes loops which sleep in epoll; a loop that sleeps there keeps it. Written under
-    /// `registryLock`, read without it by whoever wakes. See `EpollSet`.
+    /// The eventfd, always readable, that wakes loops which sleep in epoll. Made under `registryLock` and released, so that who
+    /// loads it acquires `wakeMark`; replaced without the lock by who finds it lost. See `EpollSet`.
     let wakeDescriptor: Atomic<Int32>
-    /// The wake-up descriptor was lost and made anew; a loop logs that (S-FD-18).
+    /// The wake-up descriptor was lost and made anew; a loop logs that (S-FD-18). Relaxed, as the next: they order nothing.
     let lostDescriptor: Atomic<Bool>
     /// How many times this process came out of `fork` as the child.
     let forkGeneration: Atomic<UInt32>
-    /// Set by the first use of a loop in this core, after a look for other cores.
+    /// Set by the first use of a loop in this core, after a look for other cores. Released and acquired: each thread that goes on
+    /// knows that the look was made.
     let claimed: Atomic<Bool>
 
     /// All loops that are in use, linked by `nextLoop`. Guarded by `registryLock`.
@@ -58,8 +60,9 @@ struct Process: ~Copyable {
     let epollSerial: Atomic<UInt32>
     /// How many threads are in the library's signal handler.
     let signalHandlers: Atomic<Int>
-    /// How many epoll sets there are. Guarded by `registryLock`.
-    var wakeDescriptorUsers: Int
+    /// What tells the wake-up descriptor from other eventfds; 0: there was none yet. Written once under `registryLock`, before
+    /// `wakeDescriptor`.
+    var wakeMark: UInt64
     /// The shared sets of source callbacks. Guarded by `registryLock`.
     var callbackTable: CallbackTable
     /// All Mach-like ports, and those that have a descriptor. Guarded by `registryLock`.
