@@ -288,22 +288,37 @@ int rl_watch_file(int inotify, int descriptor, const char *name, uint32_t mask) 
     return inotify_add_watch(inotify, path, mask);
 }
 
-bool rl_has_mark(int descriptor, uint64_t mark) {
-    static const char line[] = "eventfd-count:";
-    char path[48] = "/proc/self/fdinfo/", text[512], digits[12];
-    if (descriptor < 0) return false;
-    int count = 0, length = (int)strlen(path);
+/* The path of a number in a folder of /proc. Async-signal-safe, unlike snprintf. */
+static void proc_path(char *path, const char *folder, int descriptor) {
+    char digits[12];
+    int count = 0;
+    while (*folder) *path++ = *folder++;
     for (int rest = descriptor; count == 0 || rest > 0; rest /= 10) digits[count++] = (char)('0' + rest % 10);
-    while (count > 0) path[length++] = digits[--count];
-    path[length] = 0;
+    while (count > 0) *path++ = digits[--count];
+    *path = 0;
+}
+
+static bool is_eventfd(int descriptor) {
+    static const char eventfd_name[] = "anon_inode:[eventfd]";
+    char path[48], name[sizeof eventfd_name];
+    proc_path(path, "/proc/self/fd/", descriptor);
+    const ssize_t size = (ssize_t)sizeof name - 1;
+    return readlink(path, name, sizeof name) == size && memcmp(name, eventfd_name, (size_t)size) == 0;
+}
+
+/* 1: the eventfd has the mark; 0: it is something else; -1: no descriptor is to be had. */
+static int look_for_mark(int descriptor, uint64_t mark) {
+    static const char line[] = "eventfd-count:";
+    char path[48], text[512];
+    if (descriptor < 0) return 0;
+    proc_path(path, "/proc/self/fdinfo/", descriptor);
     int file = rl_sys_openat(AT_FDCWD, path, O_RDONLY | O_CLOEXEC, 0);
-    if (file < 0) return false;
+    if (file < 0) return errno == EMFILE || errno == ENFILE ? -1 : 0;
     ssize_t size = rl_sys_read(file, text, sizeof text - 1);
     rl_sys_close(file);
-    if (size <= 0) return false;
-    text[size] = 0;
+    text[size > 0 ? size : 0] = 0;
     const char *cursor = strstr(text, line);
-    if (!cursor) return false;
+    if (!cursor) return 0;
     uint64_t value = 0;
     for (cursor += sizeof line - 1; *cursor == ' ' || *cursor == '\t'; cursor++) {}
     for (; *cursor && *cursor != '\n'; cursor++)
@@ -311,13 +326,17 @@ bool rl_has_mark(int descriptor, uint64_t mark) {
     return value >> RL_MARK_SHIFT == mark >> RL_MARK_SHIFT;
 }
 
+bool rl_has_mark(int descriptor, uint64_t mark) {
+    int found = look_for_mark(descriptor, mark);
+    return found < 0 ? is_eventfd(descriptor) : found != 0;
+}
+
 bool rl_raise_marked(int descriptor, uint64_t mark) {
     static const uint64_t one = 1;
     /* The second number keeps the file that is looked at, whatever becomes of the first. */
     int held = rl_dup_above(descriptor, 64);
-    if (held < 0) held = rl_dup_above(descriptor, 0);
     if (held < 0) return false;
-    bool isOurs = rl_has_mark(held, mark);
+    bool isOurs = look_for_mark(held, mark) == 1;
     if (isOurs) rl_sys_write(held, &one, sizeof one);
     rl_sys_close(held);
     return isOurs;

@@ -7,47 +7,17 @@
 
 #include <errno.h>
 #include <sys/syscall.h>
-#include <unistd.h>
 
-static int refused_call, refusal, refused, calls, waits;
+static int refused_call, refusal, refused, waits;
 
 static bool refuse(long number, const long argument[6], long *result) {
     (void)argument;
-    __atomic_add_fetch(&calls, 1, __ATOMIC_SEQ_CST);
     if (number == SYS_nanosleep) __atomic_add_fetch(&waits, 1, __ATOMIC_SEQ_CST);
     if (number != refused_call) return false;
     __atomic_add_fetch(&refused, 1, __ATOMIC_SEQ_CST);
     errno = refusal;
     *result = -1;
     return true;
-}
-
-RL_TEST(timed_waits_without_epoll_pwait2, "S-PASS-16 S-RUN-18 S-SRC-41",
-        "Where a filter refuses epoll_pwait2 a mode with a descriptor sleeps until its deadline, does not spin, and notices "
-        "its descriptor and wake-ups") {
-    static const int refusals[] = {ENOSYS, EPERM};
-    static Probe port = {.name = "p", .traced = true};
-    int fd = make_eventfd();
-    add_port(&port, fd, kRLDefaultMode);
-    refused_call = SYS_epoll_pwait2;
-    for (int i = 0; i < 2; i++) {
-        refusal = refusals[i];
-        calls = refused = 0;
-        system_call_hook = refuse;
-        double begin = monotonic_now();
-        expect_run(kRLDefaultMode, 0.05, true, TimedOut);
-        ck_assert_double_ge(monotonic_now() - begin, 0.05);
-        ck_assert_int_ge(refused, 1);
-        ck_assert_int_le(calls, 100);
-        Thread *thread = when_waiting(port.loop, call_stop, port.loop);
-        expect_run(kRLDefaultMode, 1e6, true, Stopped);
-        thread_join(thread);
-        eventfd_signal(fd);
-        expect_run(kRLDefaultMode, 1e6, true, HandledSource);
-        expect_trace("p");
-        system_call_hook = NULL;
-    }
-    close(fd);
 }
 
 /* Posts of another thread, faster than the loop makes passes. */

@@ -191,19 +191,10 @@ static inline int rl_epoll_ctl(int epoll, int operation, int descriptor, uint32_
     return epoll_ctl(epoll, operation, descriptor, &event);
 }
 
-/* For a filter of system calls that knows no epoll_pwait2, which is newer than the others: ENOSYS, or EPERM. The set itself is
- * waited for, as exactly, and then looked into. */
-static inline int rl_epoll_wait_by_poll(int epoll, struct epoll_event *event, const struct timespec *timeout) {
-    struct pollfd set = {epoll, POLLIN, 0};
-    int count = (int)syscall(SYS_ppoll, &set, (nfds_t)1, timeout, NULL, (size_t)0);
-    return count > 0 ? rl_sys_epoll_wait(epoll, event, 1, 0) : count;
-}
-
 /* One event, with its token and bits. The count, or -1. */
 static inline int rl_epoll_wait(int epoll, const struct timespec *timeout, uint64_t *token, uint32_t *events) {
     struct epoll_event event;
     int count = rl_sys_epoll_pwait2(epoll, &event, 1, timeout);
-    if (count < 0 && (errno == ENOSYS || errno == EPERM)) count = rl_epoll_wait_by_poll(epoll, &event, timeout);
     if (count > 0) {
         *token = event.data.u64;
         *events = event.events;
@@ -247,9 +238,10 @@ int rl_child_status(int pidfd, int reap, int *status) __attribute__((visibility(
 static inline bool rl_is_open(int descriptor) { return fcntl(descriptor, F_GETFD) >= 0; }
 
 /* Eventfds that are told from all others by their count, which nobody reads: its upper part is a mark, the rest has room for what
- * is added. What a number names is looked up in /proc; where that cannot be read no eventfd has the mark. Async-signal-safe. */
+ * is added. The count is looked up in /proc. Async-signal-safe. */
 enum { RL_MARK_SHIFT = 24 };
 int rl_marked_eventfd(uint64_t mark) __attribute__((visibility("hidden")));
+/* Where no descriptor is to be had, with which alone the count can be read, any eventfd is taken for it. */
 bool rl_has_mark(int descriptor, uint64_t mark) __attribute__((visibility("hidden")));
 /* Adds 1 to the count, which makes its sets look. False if the number names something else: nothing is written then. */
 bool rl_raise_marked(int descriptor, uint64_t mark) __attribute__((visibility("hidden")));

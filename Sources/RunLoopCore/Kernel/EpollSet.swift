@@ -13,9 +13,9 @@ import Synchronization
 ///    refused with EBADF. Such a port of a version 1 source never reports (S-SRC-43).
 /// e. A level-triggered event moves to the end of the ready list when it was reported, so service rotates (S-PASS-14).
 /// f. MOD of an entry that is ready reports it anew. That wakes a sleeper without a write: one eventfd for the whole
-///    process, never read, stands in every set. It stays for as long as the process: a waker that comes late finds sets that
-///    are gone, but never its number on a file of the client's that a set of the client's may watch. Its count has a mark in it,
-///    so that the library knows it again where its number may have been lost.
+///    process, never read, stands in every set. Its count has a mark in it, by which the library knows it again where its number
+///    may have been lost. A waker that comes so late that the set is gone finds no entry; were set and eventfd both gone and
+///    both numbers, from 64 up, a set and a member of it of the client's by then, that one entry would be asked for anew.
 /// g. MOD of a number that was closed, or closed and used again, fails with EBADF or ENOENT: so it tells whether the number
 ///    still names the file that was registered.
 /// h. Hang-up and error are reported whatever was asked for. `PortSet` makes such a registration edge triggered.
@@ -43,11 +43,12 @@ struct EpollSet {
     /// Makes the descriptor. False if none can be had.
     mutating func open() -> Bool {
         if isOpen { return true }
-        guard var wake = EpollSet.wakeDescriptor() else { return false }
+        guard var wake = EpollSet.retainWakeDescriptor() else { return false }
         if !EpollSet.isOurs(wake), let made = EpollSet.replaceWakeDescriptor(wake) { wake = made }
         let epoll = epoll_create1(Int32(EPOLL_CLOEXEC))
         guard epoll >= 0, rl_epoll_ctl(epoll, EPOLL_CTL_ADD, wake, EpollSet.wakeEvents, EpollSet.wakeToken) == 0 else {
             if epoll >= 0 { rl_sys_close(epoll) }
+            EpollSet.releaseWakeDescriptor()
             return false
         }
         descriptor = highNumber(epoll)
@@ -64,11 +65,14 @@ struct EpollSet {
         descriptor = -1
         rl_compiler_barrier()
         rl_sys_close(closing)
+        EpollSet.releaseWakeDescriptor()
     }
 
     /// Forgets a number that is not the set's any more (S-FD-18).
     mutating func forget() {
+        guard isOpen else { return }
         descriptor = -1
+        EpollSet.releaseWakeDescriptor()
     }
 
     /// In the child of `fork`: a set of its own under the same number, which others may have been told. Where there is no room
@@ -206,28 +210,33 @@ struct EpollSet {
         return exchanged ? made : current
     }
 
-    /// The process's always readable eventfd, made by the first set. nil if none can be had.
-    private static func wakeDescriptor() -> Int32? {
+    /// The process's always readable eventfd, which lives as long as there are sets. nil if none can be had.
+    private static func retainWakeDescriptor() -> Int32? {
         process.pointee.registryLock.lockWord()
         defer { process.pointee.registryLock.unlockWord() }
-        let known = process.pointee.wakeDescriptor.load(ordering: .acquiring)
-        if process.pointee.wakeMark != 0 && known >= 0 { return known }
-        // Alike in no two processes, and in no eventfd of the client's.
-        if process.pointee.wakeMark == 0 {
-            let random = rl_order_of_time() &* 0x9e37_79b9_7f4a_7c15
-            process.pointee.wakeMark = (random >> 2 | 1 << 61) & ~((1 << UInt64(RL_MARK_SHIFT)) - 1)
+        if process.pointee.wakeDescriptorUsers == 0 {
+            // No eventfd of the client's, or of another program, counts alike.
+            if process.pointee.wakeMark == 0 {
+                let random = rl_order_of_time() &* 0x9e37_79b9_7f4a_7c15
+                process.pointee.wakeMark = (random >> 2 | 1 << 61) & ~((1 << UInt64(RL_MARK_SHIFT)) - 1)
+            }
+            let made = highNumber(rl_marked_eventfd(process.pointee.wakeMark))
+            guard made >= 0 else { return nil }
+            process.pointee.wakeDescriptor.store(made, ordering: .releasing)
         }
-        let made = highNumber(rl_marked_eventfd(process.pointee.wakeMark))
-        guard made >= 0 else { return nil }
-        process.pointee.wakeDescriptor.store(made, ordering: .releasing)
-        return made
+        process.pointee.wakeDescriptorUsers += 1
+        return process.pointee.wakeDescriptor.load(ordering: .relaxed)
+    }
+
+    private static func releaseWakeDescriptor() {
+        process.pointee.registryLock.lockWord()
+        defer { process.pointee.registryLock.unlockWord() }
+        process.pointee.wakeDescriptorUsers -= 1
+        guard process.pointee.wakeDescriptorUsers == 0 else { return }
+        let wake = process.pointee.wakeDescriptor.exchange(-1, ordering: .relaxed)
+        // A number that was lost may be somebody else's by now.
+        if isOurs(wake) { rl_sys_close(wake) }
     }
 
     private static func isOurs(_ wake: Int32) -> Bool { rl_has_mark(wake, process.pointee.wakeMark) }
-
-    /// The child of `fork` has an eventfd of its own.
-    static func renewWakeDescriptorInChild() {
-        let wake = process.pointee.wakeDescriptor.exchange(-1, ordering: .relaxed)
-        if process.pointee.wakeMark != 0 && isOurs(wake) { rl_sys_close(wake) }
-    }
 }

@@ -56,7 +56,6 @@ enum Fork {
         process.pointee.logLock.resetInChild()
         process.pointee.registryLock.resetInChild()
         MainQueue.detachInChild()
-        EpollSet.renewWakeDescriptorInChild()
         let own = current
         own?.pointee.lock.resetInChild()
         // The kernel's sets are the parent's too: the child closes its numbers, and makes sets of its own at first use.

@@ -63,6 +63,8 @@ struct Process: ~Copyable {
     /// What tells the wake-up descriptor from other eventfds; 0: there was none yet. Written once under `registryLock`, before
     /// `wakeDescriptor`.
     var wakeMark: UInt64
+    /// How many epoll sets there are. Guarded by `registryLock`.
+    var wakeDescriptorUsers: Int
     /// The shared sets of source callbacks. Guarded by `registryLock`.
     var callbackTable: CallbackTable
     /// All Mach-like ports, and those that have a descriptor. Guarded by `registryLock`.
