@@ -192,7 +192,7 @@ int rl_kept_memory(size_t length) {
 /* The kernel gives up whenever a signal comes, and begins anew then; a storm of signals ends the attempts. */
 bool rl_take_room(int file, size_t offset, size_t length) {
     for (int attempt = 0; attempt < 100; attempt++) {
-        if (fallocate(file, 0, (off_t)offset, (off_t)length) == 0) return true;
+        if (syscall(SYS_fallocate, file, 0, (off_t)offset, (off_t)length) == 0) return true;
         if (errno != EINTR) return false;
     }
     return false;
