@@ -6,6 +6,8 @@ import Synchronization
 private let loadConstructor: @convention(c) () -> Void = { load() }
 
 private func load() {
+    // Known when it is compiled.
+    if MemoryLayout<Process>.size > RL_PROCESS_SIZE { trap("RunLoop", "RL_PROCESS_SIZE is too small") }
     registerBarrier()
     if pthread_key_create(&process.pointee.threadKey, { RunLoop.threadEnds($0!) }) != 0 {
         trap("RunLoop", "no thread-specific key")
