@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include "program.h"
 
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -189,6 +190,7 @@ void make_item(struct item *item) {
     case KIND_USER: {
         RLKernelEventContext context = {0, item, retain_info, release_info, NULL};
         RLKernelEvent event = {.filter = kRLKernelFilterUser};
+        if (item->number != 0) event = (RLKernelEvent){.filter = kRLKernelFilterSignal, .ident = (uintptr_t)item->number};
         item->object = item->source = RLKernelEventSourceCreate(&event, report_user, &context);
         break;
     }
@@ -320,7 +322,10 @@ static void do_signal(struct call *call) {
     case KIND_DESCRIPTOR:
         if (write(item->descriptors[1], "x", 1) != 1) fail("write");
         break;
-    case KIND_USER: RLKernelEventSourceTrigger(item->source, kRLNoteTrigger, 0); break;
+    case KIND_USER:
+        if (item->number != 0) raise((int)item->number);
+        else RLKernelEventSourceTrigger(item->source, kRLNoteTrigger, 0);
+        break;
     default: RLSourceSignal(item->source);
     }
 }
