@@ -178,7 +178,7 @@ static void listen_elsewhere(LoopThread *self) {
     File *own = self->data;
     watch(own, in_folder("a"), true, kRLNoteWrite);
     /* In a mode that does not run: nothing of it ends this wait. */
-    static File idle;
+    static __thread File idle;
     watch_in("idle", &idle, in_folder("a"), false, kRLNoteWrite);
     __atomic_add_fetch(&others_ready, 1, __ATOMIC_SEQ_CST);
     expect_run(kRLDefaultMode, 60, true, HandledSource);
