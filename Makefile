@@ -56,7 +56,8 @@ bench:
 	Bench/run $(BENCH_FLAGS) --full build-full --out build/bench.json build/Bench/programs
 	Bench/report build/bench.json Docs/performance.md
 
-# The decoders of what travels between message ports against a coverage-guided fuzzer, for ten minutes.
+# The decoders of what travels between message ports, and a hostile peer of live ones, against a coverage-guided fuzzer: fifteen
+# minutes.
 fuzz:
 	scripts/install-deps
 	cmake -S . -B build -G Ninja
