@@ -90,13 +90,13 @@ RL_TEST(the_limit_of_file_sizes_ends_no_receiver, "S-MSG-43",
 
 /* Memory that the kernel does not have. */
 
-static int rooms, rooms_until_failure = INT32_MAX;
-int fallocate(int file, int mode, off_t offset, off_t length) {
-    if (++rooms > rooms_until_failure) {
-        errno = ENOSPC;
-        return -1;
-    }
-    return (int)syscall(SYS_fallocate, file, mode, offset, length);
+static int rooms, rooms_until_failure;
+static bool refuse_room(long number, const long argument[6], long *result) {
+    (void)argument;
+    if (number != SYS_fallocate || ++rooms <= rooms_until_failure) return false;
+    errno = ENOSPC;
+    *result = -1;
+    return true;
 }
 
 RL_TEST(memory_is_taken_before_it_is_written_to, "S-MSG-43",
@@ -109,6 +109,7 @@ RL_TEST(memory_is_taken_before_it_is_written_to, "S-MSG-43",
         RLMessagePortRef remote = RLMessagePortCreateRemote(port_name("pages"));
         rooms = 0;
         rooms_until_failure = allowed;
+        system_call_hook = refuse_room;
         memset(bytes, allowed + 1, length);
         RLDataRef data = NULL;
         ck_assert_int_eq(RLMessagePortSendRequest(remote, 1, bytes, length, 60, 60, "m", &data), kRLMessagePortSuccess);
@@ -119,7 +120,7 @@ RL_TEST(memory_is_taken_before_it_is_written_to, "S-MSG-43",
         RLRelease(remote);
         RLRunInMode("m", 0, true);
     }
-    rooms_until_failure = INT32_MAX;
+    system_call_hook = NULL;
     free(bytes);
     RLRelease(port);
 }
