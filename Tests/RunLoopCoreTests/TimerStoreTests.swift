@@ -58,14 +58,16 @@ import Testing
                 batch += 1
                 store.collectDue(now, batch: batch)
                 for entry in due {
-                    #expect(store.firstMemberDue == entry.node)
+                    let first = store.firstMemberDue
+                    #expect(first == entry.node)
                     let earliest = store.earliest()
                     #expect(earliest == entry.node)
                     #expect(entry.node.pointee.place == .due)
                     #expect(entry.node.pointee.sequence == batch)
                     store.remove(entry.node)
                 }
-                #expect(store.firstMemberDue == nil)
+                let left = store.firstMemberDue
+                #expect(left == nil)
                 model.removeAll { $0.instant <= now }
                 due.release()
             }

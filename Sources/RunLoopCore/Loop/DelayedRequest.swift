@@ -5,43 +5,37 @@ import Synchronization
 /// the info of a one-shot timer, whose only reference is its loop's; it goes when the timer is invalidated. The loop's thread
 /// alone touches it, or whoever frees the loop.
 struct DelayedRequest {
-    var perform: PerformFunction
-    var release: PerformFunction?
-    var info: UnsafeMutableRawPointer?
+    var post: Post
     var target: UnsafeRawPointer?
     var loop: RunLoopPointer
     var timer: TimerPointer?
-    /// In the loop's list until it is performed or cancelled.
+    /// In the loop's index until it is performed or cancelled.
     var isListed: Bool
-    var next: DelayedRequestPointer?
-    var previous: DelayedRequestPointer?
+    var links: CancelLinks
 }
 
 typealias DelayedRequestPointer = UnsafeMutablePointer<DelayedRequest>
 
 extension UnsafeMutablePointer where Pointee == DelayedRequest {
-    /// Takes it out of the loop's list: nothing can be cancelled any more.
+    fileprivate var links: CancelLinksPointer { withUnsafeMutablePointer(to: &pointee.links) { $0 } }
+
+    /// Takes it out of the loop's index: nothing can be cancelled any more.
     fileprivate func unlist() {
         guard pointee.isListed else { return }
         pointee.isListed = false
-        if let previous = pointee.previous {
-            previous.pointee.next = pointee.next
-        } else {
-            pointee.loop.pointee.delayedRequests = pointee.next
-        }
-        pointee.next?.pointee.previous = pointee.previous
+        pointee.loop.pointee.delayedRequests.remove(links)
     }
 
     /// The timer's callback.
     fileprivate func fire() {
         unlist()
-        callOutPerformed(pointee.perform, pointee.info)
+        callOutPerformed(pointee.post.perform, pointee.post.info)
     }
 
     /// The timer was invalidated, after its callback or without one.
     fileprivate func finish() {
         unlist()
-        let (release, info) = (pointee.release, pointee.info)
+        let (release, info) = (pointee.post.release, pointee.post.info)
         CLinux.free(self)
         if let release { callOutPerformedRelease(release, info) }
     }
@@ -52,10 +46,9 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     func performDelayed(_ post: Post, target: UnsafeRawPointer?, delay: Double) {
         let request = makeRecord(DelayedRequest.self)
         request.initialize(to: DelayedRequest(
-            perform: post.perform, release: post.release, info: post.info, target: target, loop: self, timer: nil, isListed: true,
-            next: pointee.delayedRequests, previous: nil))
-        pointee.delayedRequests?.pointee.previous = request
-        pointee.delayedRequests = request
+            post: post, target: target, loop: self, timer: nil, isListed: true, links: CancelLinks()))
+        pointee.delayedRequests.insert(
+            request.links, CancelKey(target: target, perform: post.perform, info: post.info), record: request)
 
         var context = ClientContext()
         context.info = UnsafeMutableRawPointer(request)
@@ -85,20 +78,19 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     ) {
         // Timers, each with a reference: comparing and releasing call the client, after which a request may be gone.
         var timers = TimerList()
-        var request = pointee.delayedRequests
-        while let current = request {
-            request = current.pointee.next
-            guard current.pointee.target == target else { continue }
-            if let perform {
-                guard unsafeBitCast(perform, to: UInt.self) == unsafeBitCast(current.pointee.perform, to: UInt.self) else { continue }
-                if equal == nil && current.pointee.info != info { continue }
-            }
-            timers.append(current.pointee.timer!)
+        let key = CancelKey(target: target, perform: perform, info: info)
+        // Where the client says what is equal, all requests to the target have to be looked at.
+        let isExact = perform != nil && equal == nil
+        pointee.delayedRequests.forEach(isExact ? key : CancelKey(target: target, perform: nil, info: nil)) { record in
+            let request = record.assumingMemoryBound(to: DelayedRequest.self)
+            var post = request.pointee.post
+            if !isExact { post.info = info }
+            if key.isEqual(target: request.pointee.target, post) { timers.append(request.pointee.timer!) }
         }
         for index in 0..<timers.count {
             let timer = timers[index]
             if timer.isValid, let request = timer.delayedRequest, request.pointee.isListed {
-                let isMatch = perform == nil || equal == nil || callOutEqual(equal!, request.pointee.info, info)
+                let isMatch = perform == nil || equal == nil || callOutEqual(equal!, request.pointee.post.info, info)
                 if isMatch && timer.isValid && request.pointee.isListed {
                     request.unlist()
                     timer.invalidate()

@@ -10,6 +10,12 @@ import Synchronization
 struct Mode: ~Copyable {
     /// The next older mode of the loop. Written before the mode is published.
     var next: ModePointer?
+    /// The modes below it in the tree in which modes are found by name: bit n of a name's hash says which way goes on from the
+    /// n-th mode of a search. Set once, under the loop's lock, releasing; read acquiring, by anybody.
+    let left: Atomic<ModePointer?>
+    let right: Atomic<ModePointer?>
+    /// The next older mode of the common set. Written before this one is put into it.
+    var nextCommon: ModePointer?
     /// A copy of the name, NUL terminated.
     var name: UnsafeMutablePointer<CChar>
     var nameHash: UInt
@@ -18,7 +24,7 @@ struct Mode: ~Copyable {
     /// Whether the mode came into being (S-MODE-2). Goes to true once. Released and acquired: what was known before it is known to
     /// who sees it; whoever has the lock reads it relaxed.
     let exists: Atomic<Bool>
-    /// Whether it is in the common set. Goes to true once, under the loop's lock, before `commonModeCount` counts it.
+    /// Whether it is in the common set. Goes to true once, under the loop's lock, released before `commonModes` has it.
     let isCommon: Atomic<Bool>
     /// Union of the activities of its observers; read without the lock by the loop's thread, relaxed: the lists themselves are read
     /// under the lock, and an observer that another thread adds now may as well come a little later.
@@ -39,8 +45,8 @@ struct Mode: ~Copyable {
     var timerCount: Int
     /// One list for each activity.
     var observers: ObserverLists
-    /// Functions that wait for this mode alone. Loop's thread only.
-    var posts: PostList
+    /// Functions and requests that wait for this mode. See `WaitingKind`.
+    var waiting: WaitingLists
 }
 
 typealias ModePointer = UnsafeMutablePointer<Mode>
@@ -81,13 +87,22 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
 
     @inline(never)
     private func findModeRecord(_ name: UnsafePointer<CChar>) -> ModePointer? {
-        let hash = hashOfName(name)
-        var mode = pointee.modes.load(ordering: .acquiring)
-        while let candidate = mode {
-            if candidate.pointee.nameHash == hash && strcmp(candidate.pointee.name, name) == 0 { return candidate }
-            mode = candidate.pointee.next
+        search(name, hashOfName(name)).mode
+    }
+
+    /// The record of a name in the tree; if there is none, above which place it belongs. There are as many steps as names'
+    /// hashes begin alike.
+    private func search(_ name: UnsafePointer<CChar>, _ hash: UInt) -> (mode: ModePointer?, above: ModePointer, isRight: Bool) {
+        var mode = pointee.defaultMode
+        var bits = hash
+        while true {
+            if mode.pointee.nameHash == hash && strcmp(mode.pointee.name, name) == 0 { return (mode, mode, false) }
+            let isRight = bits & 1 != 0
+            guard let next = (isRight ? mode.pointee.right.load(ordering: .acquiring) : mode.pointee.left.load(ordering: .acquiring))
+            else { return (nil, mode, isRight) }
+            mode = next
+            bits = bits >> 1 | bits << UInt(UInt.bitWidth - 1)
         }
-        return nil
     }
 
     /// The mode of a name, nil if it does not exist.
@@ -115,7 +130,36 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     }
 
     /// A record for a name that has none yet.
-    func newModeRecordLocked(_ name: UnsafePointer<CChar>) -> ModePointer {
+    private func newModeRecordLocked(_ name: UnsafePointer<CChar>) -> ModePointer {
+        let mode = makeModeRecord(named: name)
+        let place = search(name, mode.pointee.nameHash)
+        if place.isRight {
+            place.above.pointee.right.store(mode, ordering: .releasing)
+        } else {
+            place.above.pointee.left.store(mode, ordering: .releasing)
+        }
+        return mode
+    }
+
+    /// The default mode, of a record that was made or a new one, of a loop that has no mode. The lock is held.
+    @discardableResult
+    func makeDefaultModeLocked(_ made: ModePointer? = nil) -> ModePointer {
+        let mode = made ?? makeModeRecord(named: kRLDefaultMode)
+        mode.pointee.exists.store(true, ordering: .relaxed)
+        pointee.modes.store(mode, ordering: .releasing)
+        pointee.defaultMode = mode
+        makeCommonLocked(mode)
+        return mode
+    }
+
+    /// Puts a mode into the common set.
+    func makeCommonLocked(_ mode: ModePointer) {
+        mode.pointee.nextCommon = pointee.commonModes.load(ordering: .relaxed)
+        mode.pointee.isCommon.store(true, ordering: .releasing)
+        pointee.commonModes.store(mode, ordering: .releasing)
+    }
+
+    private func makeModeRecord(named name: UnsafePointer<CChar>) -> ModePointer {
         let mode = makeRecord(Mode.self)
         guard let copy = strdup(name) else { trap("RunLoop", "out of memory") }
         mode.pointee.name = copy
@@ -145,6 +189,16 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         }
     }
 
+    /// Calls the body with each mode of the common set.
+    @inline(__always)
+    func forEachCommonMode(_ body: (ModePointer) -> Void) {
+        var mode = pointee.commonModes.load(ordering: .acquiring)
+        while let current = mode {
+            mode = current.pointee.nextCommon
+            body(current)
+        }
+    }
+
     func freeModes() {
         forEachModeRecord { mode in
             mode.pointee.sources.free()
@@ -154,6 +208,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
             CLinux.free(mode)
         }
         pointee.modes.store(nil, ordering: .relaxed)
+        pointee.commonModes.store(nil, ordering: .relaxed)
     }
 }
 

@@ -20,8 +20,8 @@ struct Observer: ~Copyable {
     let context: ClientContext
     /// Whether it is a common item of its loop. Guarded by the loop's lock.
     var isCommon: Bool
-    /// The modes it is in. Guarded by the loop's lock.
-    var modes: SmallSet<Mode>
+    /// The modes it is in, by memberships. Guarded by the loop's lock.
+    var memberships: WordSet
 }
 
 typealias ObserverPointer = UnsafeMutablePointer<Observer>
@@ -97,7 +97,7 @@ extension UnsafeMutablePointer where Pointee == Observer {
         observer.initialize(to: Observer(
             header: ObjectHeader(type: Atomic(0), references: Atomic(0)), state: Atomic(0), inCallout: Atomic(0), loop: Atomic(nil),
             activities: activities, order: order, repeats: repeats, callout: callout, context: context,
-            isCommon: false, modes: SmallSet()))
+            isCommon: false, memberships: WordSet()))
         observer.initializeHeader()
         return observer
     }
@@ -228,6 +228,23 @@ extension UnsafeMutablePointer where Pointee == Observer {
         return false
     }
 
+    /// The membership in a mode, nil if it is not in it. The loop's lock is held, as for the next three.
+    func membership(in mode: ModePointer) -> ObserverMembershipPointer? {
+        ObserverMembershipPointer(bitPattern: pointee.memberships.find(UInt(bitPattern: mode), isKeyed: true))
+    }
+
+    var anyMembership: ObserverMembershipPointer? { ObserverMembershipPointer(bitPattern: pointee.memberships.last) }
+
+    func addMembership(in mode: ModePointer) {
+        let membership = makeRecord(ObserverMembership.self)
+        membership.pointee.mode = mode
+        pointee.memberships.insert(UInt(bitPattern: membership), isKeyed: true)
+    }
+
+    func removeMembership(in mode: ModePointer) {
+        CLinux.free(UnsafeMutableRawPointer(bitPattern: pointee.memberships.remove(UInt(bitPattern: mode), isKeyed: true)))
+    }
+
     /// Takes the observer out of its loop altogether.
     func leaveLoop() {
         while let loop = pointee.loop.load(ordering: .sequentiallyConsistent) {
@@ -242,7 +259,7 @@ extension UnsafeMutablePointer where Pointee == Observer {
                 pointee.isCommon = false
                 references += 1
             }
-            while let mode = pointee.modes.last { references += loop.removeLocked(self, from: mode) }
+            while let membership = anyMembership { references += loop.removeLocked(self, from: membership.pointee.mode) }
             loop.unlock()
             for _ in 0..<references { release() }
             return

@@ -1,20 +1,50 @@
 import CLinux
 import Synchronization
 
-/// The observers of one activity in one mode, sorted by order, then by addition (S-OBS-2). Each has a reference.
+/// The observers of one activity in one mode, sorted by order, then by addition (S-OBS-2), once `tidy` put them so. Each has a
+/// reference.
 ///
-/// While a notification goes through a list (`readers` > 0) it does not change: a change makes a new list and retires this
-/// one, which its last reader frees. So a notification needs neither a copy nor a reference per observer.
+/// Adding puts an observer at the end, removing leaves a hole where it stood, which its membership knows: neither looks at the
+/// others. A notification, which calls them all anyway, first closes the holes and sorts. While it goes through a list (`readers` >
+/// 0) the list does not change: a change makes a new list and retires this one, which its last reader frees. So a notification needs
+/// neither a copy nor a reference per observer.
 struct ObserverList {
+    /// Places in use, holes among them; the last one is none.
     var count: Int
     var capacity: Int
-    /// Notifications that are going through it. Guarded by the loop's lock.
-    var readers: Int
+    var holes: Int
+    /// It has holes or is not sorted.
+    var isUntidy: Bool
     /// No longer the list of its mode. Guarded by the loop's lock.
     var isRetired: Bool
+    /// Notifications that are going through it. Guarded by the loop's lock.
+    var readers: Int
 }
 
 typealias ObserverListPointer = UnsafeMutablePointer<ObserverList>
+
+/// An observer is in a mode. A record from malloc, guarded by the loop's lock.
+struct ObserverMembership {
+    /// The first word: memberships of an observer are found by it.
+    var mode: ModePointer
+    /// Where the observer stands on the lists of the mode, for each activity.
+    private var places: (UInt32, UInt32, UInt32, UInt32, UInt32, UInt32, UInt32) = (0, 0, 0, 0, 0, 0, 0)
+
+    init(mode: ModePointer) { self.mode = mode }
+}
+
+typealias ObserverMembershipPointer = UnsafeMutablePointer<ObserverMembership>
+
+extension UnsafeMutablePointer where Pointee == ObserverMembership {
+    subscript(activity: Activity) -> Int {
+        get { Int(places[activity.rawValue]) }
+        nonmutating set { places[activity.rawValue] = UInt32(truncatingIfNeeded: newValue) }
+    }
+
+    private var places: UnsafeMutablePointer<UInt32> {
+        (UnsafeMutableRawPointer(self) + MemoryLayout<ModePointer>.stride).assumingMemoryBound(to: UInt32.self)
+    }
+}
 
 extension UnsafeMutablePointer where Pointee == ObserverList {
     static func make(capacity: Int) -> ObserverListPointer {
@@ -23,13 +53,16 @@ extension UnsafeMutablePointer where Pointee == ObserverList {
         return list
     }
 
-    var members: UnsafeMutablePointer<ObserverPointer> {
-        (UnsafeMutableRawPointer(self) + MemoryLayout<ObserverList>.stride).assumingMemoryBound(to: ObserverPointer.self)
+    /// nil in a hole.
+    var members: UnsafeMutablePointer<ObserverPointer?> {
+        (UnsafeMutableRawPointer(self) + MemoryLayout<ObserverList>.stride).assumingMemoryBound(to: ObserverPointer?.self)
     }
+
+    var isEmpty: Bool { pointee.count == 0 }
 
     /// Drops the members' references and the list. No lock is held.
     func free() {
-        for index in 0..<pointee.count { members[index].release() }
+        for index in 0..<pointee.count { members[index]?.release() }
         CLinux.free(self)
     }
 }
@@ -46,55 +79,93 @@ struct ObserverLists {
         }
     }
 
-    /// Puts an observer, with a new reference, behind those of its order and before those of higher ones.
-    mutating func insert(_ observer: ObserverPointer, _ activity: Activity) {
-        let old = self[activity]
-        let count = old?.pointee.count ?? 0
-        var list = old
-        if let old, old.pointee.readers == 0, count < old.pointee.capacity {
-        } else {
-            let new = ObserverListPointer.make(capacity: Swift.max(4, 2 * count))
-            if let old { copy(old, to: new) }
-            self[activity] = new
-            list = new
-        }
-        let members = list!.members
-        var place = count
-        while place > 0 && members[place - 1].pointee.order > observer.pointee.order {
-            members[place] = members[place - 1]
-            place -= 1
-        }
+    /// Puts an observer, with a new reference, behind the others; `tidy` brings it to where it belongs. Its memberships of lists that
+    /// are made anew are in the mode `mode`.
+    mutating func insert(_ observer: ObserverPointer, _ activity: Activity, in mode: ModePointer) {
+        var list = self[activity]
+        if list == nil || list!.pointee.readers > 0 || list!.pointee.count == list!.pointee.capacity { list = renew(activity, mode) }
+        let place = list!.pointee.count
+        if place > 0 && list!.members[place - 1]!.pointee.order > observer.pointee.order { list!.pointee.isUntidy = true }
         observer.retain()
-        members[place] = observer
-        list!.pointee.count = count + 1
+        list!.members[place] = observer
+        observer.membership(in: mode)![activity] = place
+        list!.pointee.count = place + 1
     }
 
-    /// Takes an observer out. True if the list's reference to it is now the caller's to drop.
-    mutating func remove(_ observer: ObserverPointer, _ activity: Activity) -> Bool {
-        guard let old = self[activity], let place = (0..<old.pointee.count).first(where: { old.members[$0] == observer }) else {
-            return false
+    /// Takes an observer of the mode out. The list's reference to it is now the caller's to drop.
+    mutating func remove(_ observer: ObserverPointer, _ activity: Activity, in mode: ModePointer) {
+        var list = self[activity]!
+        if list.pointee.readers > 0 { list = renew(activity, mode) }
+        list.members[observer.membership(in: mode)![activity]] = nil
+        list.pointee.holes += 1
+        while list.pointee.count > 0 && list.members[list.pointee.count - 1] == nil {
+            list.pointee.count -= 1
+            list.pointee.holes -= 1
         }
-        var list = old
-        if old.pointee.readers > 0 {
-            list = ObserverListPointer.make(capacity: old.pointee.capacity)
-            copy(old, to: list)
-            self[activity] = list
-        }
-        for later in place..<(list.pointee.count - 1) { list.members[later] = list.members[later + 1] }
-        list.pointee.count -= 1
-        return true
+        if list.pointee.holes > 0 { list.pointee.isUntidy = true }
     }
 
-    /// Copies the members, each with a new reference, and retires the old list; or moves them if nobody reads it.
-    private func copy(_ old: ObserverListPointer, to new: ObserverListPointer) {
-        new.pointee.count = old.pointee.count
-        memcpy(new.members, old.members, old.pointee.count * MemoryLayout<ObserverPointer>.stride)
-        if old.pointee.readers > 0 {
-            for index in 0..<old.pointee.count { old.members[index].retain() }
+    /// The list for a notification: without holes and sorted.
+    mutating func tidied(_ activity: Activity, in mode: ModePointer) -> ObserverListPointer? {
+        guard let list = self[activity] else { return nil }
+        // One that has readers is tidy: it was when they came, and has not changed.
+        if list.pointee.isUntidy { tidy(list, activity, mode) }
+        return list
+    }
+
+    @inline(never)
+    private func tidy(_ list: ObserverListPointer, _ activity: Activity, _ mode: ModePointer) {
+        close(list, into: list)
+        sortStably(UnsafeMutableRawPointer(list.members).assumingMemoryBound(to: UInt.self), list.pointee.count) {
+            ObserverPointer(bitPattern: $0)!.pointee.order < ObserverPointer(bitPattern: $1)!.pointee.order
+        }
+        list.pointee.isUntidy = false
+        note(list, activity, mode)
+    }
+
+    /// A list with room for one more in the place of one that is full or has readers.
+    private mutating func renew(_ activity: Activity, _ mode: ModePointer) -> ObserverListPointer {
+        guard let old = self[activity] else {
+            let new = ObserverListPointer.make(capacity: 4)
+            self[activity] = new
+            return new
+        }
+        let isRead = old.pointee.readers > 0
+        let count = old.pointee.count - old.pointee.holes
+        if !isRead && old.pointee.holes > count {
+            close(old, into: old)
+            note(old, activity, mode)
+            return old
+        }
+        let new = ObserverListPointer.make(capacity: Swift.max(4, 2 * count))
+        close(old, into: new)
+        new.pointee.isUntidy = old.pointee.isUntidy
+        note(new, activity, mode)
+        if isRead {
+            for index in 0..<count { new.members[index]!.retain() }
             old.pointee.isRetired = true
         } else {
             CLinux.free(old)
         }
+        self[activity] = new
+        return new
+    }
+
+    /// Moves or copies the members without holes.
+    private func close(_ old: ObserverListPointer, into new: ObserverListPointer) {
+        var place = 0
+        for index in 0..<old.pointee.count {
+            guard let member = old.members[index] else { continue }
+            new.members[place] = member
+            place += 1
+        }
+        new.pointee.count = place
+        new.pointee.holes = 0
+    }
+
+    /// Tells the memberships where their observers stand.
+    private func note(_ list: ObserverListPointer, _ activity: Activity, _ mode: ModePointer) {
+        for index in 0..<list.pointee.count { list.members[index]!.membership(in: mode)![activity] = index }
     }
 
     func free() { CLinux.free(lists) }

@@ -53,6 +53,9 @@ struct PostModes {
         for index in 1...Int(list[0]) { body(ModePointer(bitPattern: list[index])) }
     }
 
+    /// How many modes `forEach` gives.
+    var count: Int { list.map { Int($0[0]) } ?? 1 }
+
     func free() {
         if let list { CLinux.free(list) }
     }
@@ -87,49 +90,5 @@ struct HoleList {
         slots = nil
         capacity = 0
         count = 0
-    }
-}
-
-/// Posts that were taken off the queue and wait for another mode, in the order in which they were posted. The zero value is
-/// empty. Consumer only.
-struct PostList {
-    struct Node {
-        var post: Post
-        var sequence: UInt64
-        var next: UnsafeMutablePointer<Node>?
-    }
-
-    private(set) var first: UnsafeMutablePointer<Node>?
-    private var last: UnsafeMutablePointer<Node>?
-
-    var isEmpty: Bool { first == nil }
-
-    mutating func insert(_ post: Post, sequence: UInt64) {
-        let node = makeRecord(Node.self)
-        node.initialize(to: Node(post: post, sequence: sequence, next: nil))
-        guard let last, last.pointee.sequence > sequence else { return append(node) }
-        // A nested round keeps later posts before the outer one comes to this.
-        guard let first, first.pointee.sequence < sequence else {
-            node.pointee.next = first
-            first = node
-            return
-        }
-        var before = first
-        while let next = before.pointee.next, next.pointee.sequence < sequence { before = next }
-        node.pointee.next = before.pointee.next
-        before.pointee.next = node
-    }
-
-    mutating func append(_ node: UnsafeMutablePointer<Node>) {
-        node.pointee.next = nil
-        if let last { last.pointee.next = node } else { first = node }
-        last = node
-    }
-
-    mutating func removeFirst() -> UnsafeMutablePointer<Node> {
-        let node = first!
-        first = node.pointee.next
-        if first == nil { last = nil }
-        return node
     }
 }

@@ -30,11 +30,6 @@ struct PostQueue: ~Copyable {
     var cursor: Position
     /// Claimed slots that were not ready when a round passed over them. Consumer only.
     var holes: HoleList
-    /// Posts for several modes, for the pseudo-mode while it did not apply, in order. Consumer only.
-    var waiting: PostList
-    /// The mode for which `waiting` was looked through in vain, and how many common modes there were. Consumer only.
-    var checkedFor: ModePointer?
-    var checkedCommonModes: UInt32
 
     /// A place in the queue.
     struct Position {
@@ -255,10 +250,6 @@ extension PostQueue {
     @inline(__always)
     var hasNews: Bool { word.load(ordering: .relaxed) != seen || !holes.isEmpty }
 
-    func wasWaitingChecked(for mode: ModePointer, commonModes: UInt32) -> Bool {
-        checkedFor == mode && checkedCommonModes == commonModes
-    }
-
     /// The end of what was posted so far.
     mutating func end() -> Position {
         seen = word.load(ordering: .acquiring)
@@ -331,11 +322,7 @@ extension PostQueue {
     }
 
     /// The state before `open`, but for `word`, which stays closed.
-    mutating func reset() {
-        seen = 0
-        checkedFor = nil
-        checkedCommonModes = 0
-    }
+    mutating func reset() { seen = 0 }
 
     /// In the child of `fork`: producers that were filling a slot do not exist here; their slots are abandoned.
     mutating func abandonClaims() {

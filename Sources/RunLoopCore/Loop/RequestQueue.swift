@@ -1,20 +1,22 @@
 import CLinux
 import Synchronization
 
-/// A function that a loop is asked to perform, by `RLPerformOnLoop` or `RLPerformInOrder` (section 21). A record from malloc.
+/// A function that a loop is asked to perform, by `RLPerformOnLoop` or `RLPerformInOrder` (section 21). A record from malloc, behind
+/// which are its places on lists: one for each mode, and one for the queue's own.
 struct Request {
-    var post: Post
-    /// What it can be cancelled by.
+    /// First, so that a pointer to it is one to the request.
+    var waiting: Waiting
+    /// What it can be cancelled by, if it is an ordered one.
     var target: UnsafeRawPointer?
+    var links: CancelLinks
     /// Lower ones first.
     var order: Int
-    /// The batch that has it, while it is in `running`.
+    /// The batch that has it, while it is in `running`; 0 before.
     var batch: UInt32
     /// Its turn has come: it is not cancelled any more.
     var isPerforming: Bool
     /// Where its sender waits for the end.
     var wait: UnsafeMutablePointer<RequestWait>?
-    var next: RequestPointer?
 }
 
 typealias RequestPointer = UnsafeMutablePointer<Request>
@@ -28,133 +30,94 @@ struct RequestWait: ~Copyable {
     static var dropped: UInt32 { 2 }
 }
 
-/// Requests in the order in which they are performed. The zero value is empty.
-struct RequestList {
-    private(set) var first: RequestPointer?
-    private var last: RequestPointer?
-
-    /// Puts a request behind those of its own order and lower ones.
-    mutating func insert(_ request: RequestPointer) {
-        guard let last, last.pointee.order > request.pointee.order else { return append(request) }
-        var place: RequestPointer?
-        var next = first
-        while let current = next, current.pointee.order <= request.pointee.order {
-            place = current
-            next = current.pointee.next
-        }
-        request.pointee.next = next
-        if let place { place.pointee.next = request } else { first = request }
-    }
-
-    mutating func append(_ request: RequestPointer) {
-        request.pointee.next = nil
-        if let last { last.pointee.next = request } else { first = request }
-        last = request
-    }
-
-    /// Puts all of `other` before what is here.
-    mutating func prepend(_ other: inout RequestList) {
-        guard let otherLast = other.last else { return }
-        otherLast.pointee.next = first
-        if first == nil { last = otherLast }
-        first = other.first
-        other = RequestList()
-    }
-
-    mutating func removeFirst() -> RequestPointer {
-        let request = first!
-        first = request.pointee.next
-        if first == nil { last = nil }
-        return request
-    }
-
-    /// Moves those for which the body is true to the end of `other`.
-    mutating func move(to other: inout RequestList, where matches: (RequestPointer) -> Bool) {
-        var kept = RequestList()
-        while first != nil {
-            let request = removeFirst()
-            if matches(request) { other.append(request) } else { kept.append(request) }
-        }
-        self = kept
-    }
-}
-
 /// The requests of a loop. Any thread adds; the loop's thread takes those that the running mode permits as a batch and performs
-/// them. The lock is held for a few instructions, and no other is taken under it.
+/// them. The lock is held for a few instructions, or to take a batch, and no other is taken under it.
 ///
-/// The members of a batch stay in `running` until they were performed, so that a cancellation finds them before their turns, and
-/// the end of the thread finds them all, also that which ended it. A nested run has a batch of its own in front and does not see
-/// the outer one's.
+/// A request stands on the lists of its modes (`Waiting`), whose kind is the queue's and which the queue's lock guards. The members
+/// of a batch stay in `running` until they were performed, so that a cancellation finds them before their turns, and the end of the
+/// thread finds them all, also that which ended it. A nested run has a batch of its own on top and does not see the outer one's.
 struct RequestQueue: ~Copyable {
     let lock: Lock
     /// Requests in `queued`. Changed under `lock`, read without it.
     let count: Atomic<Int>
-    /// Counts additions. Changed under `lock`, read without it.
-    let version: Atomic<UInt32>
-    /// Guarded by `lock`, as the next three.
-    var queued: RequestList
-    var running: RequestList
+    /// Guarded by `lock`, as all that follow. All requests that are in no batch, in order of arrival.
+    var queued: WaitingList
+    /// The batches under way. The last is the next to perform.
+    var running: WaitingList
+    /// The ordered requests that can be cancelled.
+    var index: CancelIndex
+    var nextSequence: UInt64
     /// The thread has ended: nothing is taken in any more.
     var isClosed: Bool
     var lastBatch: UInt32
-    /// The version, mode and number of common modes at which nothing was eligible. Loop's thread only.
-    var checkedVersion: UInt32
-    var checkedFor: ModePointer?
-    var checkedCommonModes: UInt32
+    /// Written when the loop is made.
+    var kind: WaitingKind
 }
 
 typealias RequestQueuePointer = UnsafeMutablePointer<RequestQueue>
 
 extension UnsafeMutablePointer where Pointee == RequestQueue {
-    /// Adds a request. False if the queue is closed.
-    func add(_ request: RequestPointer) -> Bool {
+    private var queued: UnsafeMutablePointer<WaitingList> { withUnsafeMutablePointer(to: &pointee.queued) { $0 } }
+    private var running: UnsafeMutablePointer<WaitingList> { withUnsafeMutablePointer(to: &pointee.running) { $0 } }
+
+    /// Adds a request to the loop whose queue it is. False if the queue is closed.
+    func add(_ request: RequestPointer, in loop: RunLoopPointer) -> Bool {
         pointee.lock.lockWord()
         defer { pointee.lock.unlockWord() }
         if pointee.isClosed { return false }
-        pointee.queued.insert(request)
+        let waiting = request.waiting
+        waiting.pointee.sequence = pointee.nextSequence
+        pointee.nextSequence += 1
+        waiting.enlist(pointee.kind, in: loop)
+        put(waiting.pointee.places + waiting.pointee.placeCount - 1, on: queued)
+        if pointee.kind == .orderedRequests { pointee.index.insert(request.links, request.key, record: request) }
         pointee.count.wrappingAdd(1, ordering: .relaxed)
-        pointee.version.wrappingAdd(1, ordering: .releasing)
         return true
     }
 
-    /// Whether anything is queued that was not found out to be for other modes. No lock.
-    @inline(__always)
-    func mayHaveRequests(for mode: ModePointer, commonModes: UInt32) -> Bool {
-        pointee.count.load(ordering: .relaxed) != 0
-            && !(pointee.checkedVersion == pointee.version.load(ordering: .acquiring) && pointee.checkedFor == mode
-                && pointee.checkedCommonModes == commonModes)
+    private func put(_ place: WaitingPlacePointer, on list: UnsafeMutablePointer<WaitingList>) {
+        place.pointee.list = list
+        list.pointee.append(place)
     }
 
     /// Whether a request is eligible in the mode. Loop's thread.
     func hasEligible(in mode: ModePointer) -> Bool {
         pointee.lock.lockWord()
         defer { pointee.lock.unlockWord() }
-        var request = pointee.queued.first
-        while let current = request {
-            if current.pointee.post.modes.permits(mode) { return true }
-            request = current.pointee.next
-        }
-        return false
+        return !mode.pointee.waiting[pointee.kind].pointee.isEmpty
+            || (mode.pointee.isCommon.load(ordering: .relaxed)
+                && !mode.pointee.loop.pointee.commonWaiting[pointee.kind].pointee.isEmpty)
     }
 
     /// Makes a batch of what is eligible in the mode. Its number; 0 if there is nothing. Loop's thread.
-    func takeBatch(in mode: ModePointer, commonModes: UInt32) -> UInt32 {
+    func takeBatch(in mode: ModePointer) -> UInt32 {
         pointee.lock.lockWord()
         defer { pointee.lock.unlockWord() }
-        var batch = RequestList()
-        pointee.queued.move(to: &batch) { $0.pointee.post.modes.permits(mode) }
-        pointee.checkedVersion = pointee.version.load(ordering: .relaxed)
-        pointee.checkedFor = mode
-        pointee.checkedCommonModes = commonModes
-        guard batch.first != nil else { return 0 }
-        pointee.lastBatch = pointee.lastBatch == .max ? 1 : pointee.lastBatch + 1
-        var request = batch.first
-        while let current = request {
-            current.pointee.batch = pointee.lastBatch
-            pointee.count.wrappingSubtract(1, ordering: .relaxed)
-            request = current.pointee.next
+        let own = mode.pointee.waiting[pointee.kind].takeAll(from: 0)
+        let common = mode.pointee.isCommon.load(ordering: .relaxed)
+            ? mode.pointee.loop.pointee.commonWaiting[pointee.kind].takeAll(from: 0) : nil
+        if own == nil && common == nil { return 0 }
+        var chain = WaitingChain()
+        chain.append(own, common)
+        var count = 0
+        var waiting = chain.first
+        while let current = waiting {
+            count += 1
+            waiting = current.pointee.next
         }
-        pointee.running.prepend(&batch)
+        pointee.lastBatch = pointee.lastBatch == .max ? 1 : pointee.lastBatch + 1
+        pointee.count.wrappingSubtract(count, ordering: .relaxed)
+        let members = makeArray(UInt.self, count: count)
+        for index in 0..<count { members[index] = UInt(bitPattern: chain.removeFirst()) }
+        if pointee.kind == .orderedRequests {
+            sortStably(members, count) { RequestPointer(bitPattern: $0)!.pointee.order < RequestPointer(bitPattern: $1)!.pointee.order }
+        }
+        for index in 1...count {
+            let request = RequestPointer(bitPattern: members[count - index])!
+            request.pointee.batch = pointee.lastBatch
+            put(request.pointee.waiting.places, on: running)
+        }
+        CLinux.free(members)
         return pointee.lastBatch
     }
 
@@ -162,50 +125,67 @@ extension UnsafeMutablePointer where Pointee == RequestQueue {
     func next(ofBatch batch: UInt32) -> RequestPointer? {
         pointee.lock.lockWord()
         defer { pointee.lock.unlockWord() }
-        guard let first = pointee.running.first, first.pointee.batch == batch else { return nil }
-        first.pointee.isPerforming = true
-        return first
+        guard let next = pointee.running.last?.pointee.waiting.request, next.pointee.batch == batch else { return nil }
+        next.pointee.isPerforming = true
+        pointee.index.remove(next.links)
+        return next
     }
 
     /// Takes out a request that was performed. Whatever stood before it in `running` is done with.
     func removePerformed(_ request: RequestPointer) {
         pointee.lock.lockWord()
-        while pointee.running.removeFirst() != request {}
+        var waiting: WaitingPointer
+        repeat {
+            waiting = pointee.running.last!.pointee.waiting
+            waiting.unlist()
+        } while waiting != request.waiting
         pointee.lock.unlockWord()
     }
 
-    /// Takes out the requests that match, queued or in a batch whose turn has not come.
-    func take(where matches: (RequestPointer) -> Bool) -> RequestList {
-        var removed = RequestList()
+    /// Takes out the requests that have the key, queued or in a batch whose turn has not come, and drops them. No lock is held.
+    func cancel(_ key: CancelKey) {
+        var cancelled: WaitingPointer?
         pointee.lock.lockWord()
-        pointee.running.move(to: &removed) { !$0.pointee.isPerforming && matches($0) }
-        pointee.queued.move(to: &removed) { request in
-            let isMatch = matches(request)
-            if isMatch { pointee.count.wrappingSubtract(1, ordering: .relaxed) }
-            return isMatch
+        pointee.index.forEach(key) { record in
+            let request = record.assumingMemoryBound(to: Request.self)
+            guard key.isEqual(target: request.pointee.target, request.pointee.waiting.post) else { return }
+            if request.pointee.batch == 0 { pointee.count.wrappingSubtract(1, ordering: .relaxed) }
+            request.waiting.unlist()
+            request.pointee.waiting.next = cancelled
+            cancelled = request.waiting
+        }
+        var waiting = cancelled
+        while let current = waiting {
+            waiting = current.pointee.next
+            pointee.index.remove(current.request.links)
         }
         pointee.lock.unlockWord()
-        return removed
+        RequestQueue.drop(cancelled)
     }
 
     /// Closes the queue and drops what is in it; waiting senders are told (S-PERF-11). No lock is held.
     func closeQueue() {
         pointee.lock.lockWord()
         pointee.isClosed = true
-        var request = pointee.running.first
-        while let current = request {
-            current.pointee.isPerforming = false
-            request = current.pointee.next
+        // Those of the batches are on no other list, and their places' order is not that of their sequences.
+        var running = WaitingChain()
+        while let last = pointee.running.last?.pointee.waiting {
+            last.unlist()
+            running.append(last)
         }
+        let waiting = queued.takeAll(from: 0)
+        pointee.index.free()
+        pointee.count.store(0, ordering: .relaxed)
         pointee.lock.unlockWord()
-        RequestQueue.drop(take { _ in true })
+        RequestQueue.drop(running.first)
+        RequestQueue.drop(waiting)
     }
 
     /// A new loop's.
-    func openQueue() {
+    func openQueue(_ kind: WaitingKind) {
         pointee.lock.lockWord()
         pointee.isClosed = false
-        pointee.checkedFor = nil
+        pointee.kind = kind
         pointee.lock.unlockWord()
     }
 
@@ -213,35 +193,67 @@ extension UnsafeMutablePointer where Pointee == RequestQueue {
     /// own.
     func resetInChild() {
         pointee.lock.resetInChild()
-        var abandoned = RequestList()
-        pointee.running.move(to: &abandoned) { $0.pointee.wait != nil && !$0.pointee.isPerforming }
-        var request = pointee.running.first
-        while let current = request {
-            current.pointee.wait = nil
-            request = current.pointee.next
+        forgetSenders(running)
+        forgetSenders(queued)
+    }
+
+    /// Frees requests whose senders waited, but not those that are performing.
+    private func forgetSenders(_ list: UnsafeMutablePointer<WaitingList>) {
+        var place = list.pointee.last
+        while let current = place {
+            place = current.pointee.previous
+            let request = current.pointee.waiting.request
+            if request.pointee.wait == nil { continue }
+            if request.pointee.isPerforming {
+                request.pointee.wait = nil
+                continue
+            }
+            if request.pointee.batch == 0 { pointee.count.wrappingSubtract(1, ordering: .relaxed) }
+            request.waiting.unlist()
+            CLinux.free(request)
         }
-        pointee.queued.move(to: &abandoned) { request in
-            let isAbandoned = request.pointee.wait != nil
-            if isAbandoned { pointee.count.wrappingSubtract(1, ordering: .relaxed) }
-            return isAbandoned
-        }
-        while abandoned.first != nil { CLinux.free(abandoned.removeFirst()) }
     }
 }
 
 extension RequestQueue {
     /// Releases requests that are not performed.
-    static func drop(_ list: RequestList) {
-        var list = list
-        while list.first != nil { list.removeFirst().finish(RequestWait.dropped) }
+    static func drop(_ chain: WaitingPointer?) {
+        var chain = chain
+        while let waiting = chain {
+            chain = waiting.pointee.next
+            waiting.request.finish(RequestWait.dropped)
+        }
     }
 }
 
+extension UnsafeMutablePointer where Pointee == Waiting {
+    /// The request it is the beginning of.
+    var request: RequestPointer { UnsafeMutableRawPointer(self).assumingMemoryBound(to: Request.self) }
+}
+
 extension UnsafeMutablePointer where Pointee == Request {
+    static func make(_ post: Post, target: UnsafeRawPointer?, order: Int, wait: UnsafeMutablePointer<RequestWait>?) -> RequestPointer {
+        let places = post.modes.count + 1
+        let request = makeRecord(Request.self, tail: places * MemoryLayout<WaitingPlace>.stride)
+        request.pointee.target = target
+        request.pointee.order = order
+        request.pointee.wait = wait
+        request.waiting.initialize(
+            post, sequence: 0, places: UnsafeMutableRawPointer(request + 1).assumingMemoryBound(to: WaitingPlace.self), count: places)
+        return request
+    }
+
+    var waiting: WaitingPointer { UnsafeMutableRawPointer(self).assumingMemoryBound(to: Waiting.self) }
+    var links: CancelLinksPointer { withUnsafeMutablePointer(to: &pointee.links) { $0 } }
+
+    var key: CancelKey {
+        CancelKey(target: pointee.target, perform: pointee.waiting.post.perform, info: pointee.waiting.post.info)
+    }
+
     /// Releases what the request holds, tells its sender, and frees it.
     func finish(_ outcome: UInt32) {
         let wait = pointee.wait
-        let post = pointee.post
+        let post = pointee.waiting.post
         CLinux.free(self)
         post.modes.free()
         if let release = post.release { callOutPerformedRelease(release, post.info) }

@@ -25,7 +25,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
             var isOut = false
             if node.pointee.isGhost {
                 node.pointee.isGhost = false
-                timer.pointee.ghostCount -= 1
+                timer.addGhosts(-1)
                 mode.pointee.timers.remove(node)
                 timer.freeNode(node)
                 if timer.pointee.modeCount == 0 || !timer.isValid || timer.isFiring || timer.pointee.instant > now {
@@ -37,7 +37,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
                 }
             } else {
                 mode.pointee.timers.removeDue(node)
-                isOut = timer.pointee.modeCount == 1 && timer.pointee.ghostCount == 0
+                isOut = timer.pointee.isInOneMode
             }
             fireLocked(timer, isOut: isOut)
         }

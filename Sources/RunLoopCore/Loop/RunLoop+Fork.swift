@@ -124,13 +124,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         pointee.vanished.store(true, ordering: .relaxed)
         pointee.requests.isClosed = true
         pointee.orderedRequests.isClosed = true
-        let mode = process.pointee.vanishedMode ?? newModeRecordLocked(kRLDefaultMode)
-        process.pointee.vanishedMode = mode
-        mode.pointee.exists.store(true, ordering: .relaxed)
-        mode.pointee.isCommon.store(true, ordering: .relaxed)
-        pointee.modes.store(mode, ordering: .relaxed)
-        pointee.defaultMode = mode
-        pointee.commonModeCount.store(1, ordering: .relaxed)
+        process.pointee.vanishedMode = makeDefaultModeLocked(process.pointee.vanishedMode)
     }
 
     /// In the child of `fork`: links of its own sources that threads which vanished were about to push, or had pushed elsewhere.
@@ -189,10 +183,10 @@ extension UnsafeMutablePointer where Pointee == Timer {
         defer { loop.unlock() }
         guard pointee.loop.load(ordering: .relaxed) == loop else { return }
         firstNode.initialize(to: TimerNode())
-        while let node = moreNodes { freeNode(node) }
-        pointee.modeCount = 0
-        pointee.ghostCount = 0
-        pointee.isCommon = false
+        // The memory of the further ones may be half moved.
+        details.pointee.rare?.pointee.moreNodes = WordSet()
+        details.pointee.rare?.pointee.ghostCount = 0
+        pointee.leaveAll()
         if !isFiring { pointee.state.bitwiseAnd(TimerState.invalid | TimerState.repeats, ordering: .relaxed) }
         pointee.loop.store(nil, ordering: .relaxed)
     }
@@ -212,7 +206,7 @@ extension UnsafeMutablePointer where Pointee == Observer {
         defer { loop.unlock() }
         guard pointee.loop.load(ordering: .relaxed) == loop else { return }
         // Its memory may be half moved.
-        pointee.modes = SmallSet()
+        pointee.memberships = WordSet()
         pointee.isCommon = false
         if !isFiring {
             pointee.state.bitwiseAnd(ObserverState.invalid, ordering: .relaxed)

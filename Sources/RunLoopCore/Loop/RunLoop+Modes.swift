@@ -9,8 +9,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         lock()
         let mode = makeModeRecordLocked(name)
         if mode.pointee.isCommon.load(ordering: .relaxed) { return unlock() }
-        mode.pointee.isCommon.store(true, ordering: .releasing)
-        pointee.commonModeCount.wrappingAdd(1, ordering: .releasing)
+        makeCommonLocked(mode)
 
         let sourceCount = pointee.commonSources.count
         if sourceCount + pointee.commonTimers.count + pointee.commonObservers.count > 0 {

@@ -20,9 +20,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
                 observer.pointee.isCommon = true
                 pointee.commonObservers.insert(observer)
             }
-            forEachModeRecord { mode in
-                if mode.pointee.isCommon.load(ordering: .relaxed) { addLocked(observer, to: mode) }
-            }
+            forEachCommonMode { addLocked(observer, to: $0) }
         }
         unlock()
         // Invalidated between the check and the membership: its Invalidate may have looked before.
@@ -37,18 +35,16 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
             switch name {
             case .none: break
             case .named(let name):
-                if let mode = mode(name), observer.pointee.modes.contains(mode) { references += removeLocked(observer, from: mode) }
+                if let mode = mode(name), observer.membership(in: mode) != nil { references += removeLocked(observer, from: mode) }
             case .common:
                 guard observer.pointee.isCommon else { break }
-                forEachModeRecord { mode in
-                    if mode.pointee.isCommon.load(ordering: .relaxed) && observer.pointee.modes.contains(mode) {
-                        references += removeLocked(observer, from: mode)
-                    }
+                forEachCommonMode { mode in
+                    if observer.membership(in: mode) != nil { references += removeLocked(observer, from: mode) }
                 }
                 pointee.commonObservers.remove(observer)
                 observer.pointee.isCommon = false
                 references += 1
-                if observer.pointee.modes.isEmpty { observer.pointee.loop.store(nil, ordering: .releasing) }
+                if observer.pointee.memberships.isEmpty { observer.pointee.loop.store(nil, ordering: .releasing) }
             }
         }
         unlock()
@@ -65,7 +61,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         case .common: return observer.pointee.isCommon
         case .named(let name):
             guard let mode = mode(name) else { return false }
-            return observer.pointee.modes.contains(mode)
+            return observer.membership(in: mode) != nil
         }
     }
 
@@ -73,13 +69,13 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     /// reference to it.
     func addLocked(_ observer: ObserverPointer, to mode: ModePointer) {
         guard observer.isValid, !pointee.closing.load(ordering: .relaxed), observer.enter(self),
-            !observer.pointee.modes.contains(mode)
+            observer.membership(in: mode) == nil
         else { return }
         mode.pointee.exists.store(true, ordering: .releasing)
-        observer.pointee.modes.insert(mode)
+        observer.addMembership(in: mode)
         observer.retain()
         for index in 0..<Activity.count where Activity.at(index).isIn(observer.pointee.activities) {
-            mode.pointee.observers.insert(observer, Activity.at(index))
+            mode.pointee.observers.insert(observer, Activity.at(index), in: mode)
         }
         let observed = mode.pointee.observedActivities.load(ordering: .relaxed)
         mode.pointee.observedActivities.store(observed | observer.pointee.activities, ordering: .releasing)
@@ -89,14 +85,15 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     func removeLocked(_ observer: ObserverPointer, from mode: ModePointer) -> Int {
         var references = 1
         for index in 0..<Activity.count where Activity.at(index).isIn(observer.pointee.activities) {
-            if mode.pointee.observers.remove(observer, Activity.at(index)) { references += 1 }
-            if mode.pointee.observers[Activity.at(index)]?.pointee.count == 0 {
+            mode.pointee.observers.remove(observer, Activity.at(index), in: mode)
+            references += 1
+            if mode.pointee.observers[Activity.at(index)]!.isEmpty {
                 let observed = mode.pointee.observedActivities.load(ordering: .relaxed)
                 mode.pointee.observedActivities.store(observed & ~Activity.at(index).bit, ordering: .releasing)
             }
         }
-        observer.pointee.modes.remove(mode)
-        if observer.pointee.modes.isEmpty && !observer.pointee.isCommon {
+        observer.removeMembership(in: mode)
+        if observer.pointee.memberships.isEmpty && !observer.pointee.isCommon {
             observer.pointee.loop.store(nil, ordering: .releasing)
         }
         return references
@@ -116,7 +113,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     @inline(never)
     private func notifyObservers(_ activity: Activity, in mode: ModePointer) {
         lock()
-        guard let list = mode.pointee.observers[activity] else { return unlock() }
+        guard let list = mode.pointee.observers.tidied(activity, in: mode) else { return unlock() }
         list.pointee.readers += 1
         let count = list.pointee.count
         unlock()
@@ -125,8 +122,9 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         let notification = beginNotification()
         notification.pointee.list = list
         for index in 0..<count {
-            notification.pointee.observer = list.members[index]
-            list.members[index].notify(activity, canUsePlainStores: canUsePlainStores, notification)
+            let observer = list.members[index].unsafelyUnwrapped
+            notification.pointee.observer = observer
+            observer.notify(activity, canUsePlainStores: canUsePlainStores, notification)
         }
         pointee.notification = notification.pointee.outer
         endReading(list)

@@ -56,13 +56,9 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         pointee.crowd = 0
         pointee.isAttending = false
         pointee.posts.open()
-        requests.openQueue()
-        orderedRequests.openQueue()
-        let mode = newModeRecordLocked(kRLDefaultMode)
-        mode.pointee.exists.store(true, ordering: .relaxed)
-        mode.pointee.isCommon.store(true, ordering: .relaxed)
-        pointee.defaultMode = mode
-        pointee.commonModeCount.store(1, ordering: .relaxed)
+        requests.openQueue(.requests)
+        orderedRequests.openQueue(.orderedRequests)
+        makeDefaultModeLocked()
         pointee.lock.expectOwner()
         unlock()
         // What latecomers pushed since the last life goes where it belongs.

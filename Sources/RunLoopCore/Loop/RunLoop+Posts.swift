@@ -4,9 +4,9 @@ import Synchronization
 
 /// Performed functions: `RLPerformFunction` and the rounds A, B and C of the pass (section 7).
 ///
-/// The round takes what was posted before it began. What is for another mode goes to that mode's list, or, if it is for
-/// several or for the pseudo-mode, to the loop's list, so that no later round has to look at it in vain. Whatever was posted
-/// before a round began is invisible to nested runs until the round is over (S-BLK-15).
+/// The round takes what was posted before it began. What is for other modes goes to the lists of those, so that no later round
+/// has to look at it in vain, when the round is over: whatever was posted before a round began is invisible to nested runs until
+/// then (S-BLK-15).
 extension UnsafeMutablePointer where Pointee == RunLoop {
     /// Queues a function. False if it can never run: the caller then releases it.
     @inline(__always)
@@ -29,11 +29,9 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     /// Whether a round might find something for the mode. Posts that wait for other modes do not count.
     @inline(__always)
     func mayHavePosts(for mode: ModePointer) -> Bool {
-        pointee.posts.hasNews || !mode.pointee.posts.isEmpty
-            || (!pointee.posts.waiting.isEmpty && !pointee.posts.wasWaitingChecked(for: mode, commonModes: commonModeCount))
+        pointee.posts.hasNews || !mode.pointee.waiting[.posts].pointee.isEmpty
+            || (!pointee.commonWaiting[.posts].pointee.isEmpty && mode.pointee.isCommon.load(ordering: .relaxed))
     }
-
-    private var commonModeCount: UInt32 { pointee.commonModeCount.load(ordering: .acquiring) }
 
     @inline(never)
     private func performRound(in mode: ModePointer) {
@@ -49,7 +47,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
 
         takeWaiting(into: round, in: mode, from: outerFloor)
         if !pointee.posts.holes.isEmpty { fillHoles(into: round, in: mode) }
-        if !round.pointee.listed.isEmpty { performListed(of: round) }
+        if round.pointee.listed.first != nil { performListed(of: round) }
         while let chunk = round.pointee.position.chunk {
             let limit = chunk == end.chunk ? end.index : Chunk.slotCount
             var index = round.pointee.position.index
@@ -66,7 +64,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
                         discard(post)
                         continue
                     }
-                    keep(post, sequence: slot.sequence)
+                    round.pointee.kept.append(.make(post, sequence: slot.sequence))
                 case .nothing:
                     slot.addHole(1)
                     pointee.posts.holes.append(slot)
@@ -80,17 +78,13 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         }
         pointee.postRound = round.pointee.outer
         pointee.postFloor = outerFloor
+        enlist(&round.pointee.kept)
         if outerFloor == 0 { pointee.posts.reclaim() }
     }
 
-    /// Keeps a post that is not for the mode of the round.
-    private func keep(_ post: Post, sequence: UInt64) {
-        if let only = post.modes.single {
-            only.pointee.posts.insert(post, sequence: sequence)
-        } else {
-            pointee.posts.waiting.insert(post, sequence: sequence)
-            pointee.posts.checkedFor = nil
-        }
+    /// Puts the posts of a chain on the lists of their modes.
+    private func enlist(_ chain: inout WaitingChain) {
+        while chain.first != nil { chain.removeFirst().enlist(.posts, in: self) }
     }
 
     /// Posts whose slots were not ready when a round passed them.
@@ -106,11 +100,8 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
                 pointee.posts.holes.remove(at: index)
             case .post(let post):
                 pointee.posts.holes.remove(at: index)
-                if post.modes.permits(mode) {
-                    round.pointee.listed.insert(post, sequence: slot.sequence)
-                } else {
-                    keep(post, sequence: slot.sequence)
-                }
+                let waiting = WaitingPointer.make(post, sequence: slot.sequence)
+                if post.modes.permits(mode) { round.pointee.listed.insert(waiting) } else { round.pointee.kept.append(waiting) }
             }
             slot.addHole(-1)
         }
@@ -127,31 +118,12 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         }
     }
 
-    /// Takes what waited for this mode: its own list and the eligible ones of the loop's, in the order of posting.
+    /// Takes what waited for this mode, in the order of posting.
     private func takeWaiting(into round: PostRoundPointer, in mode: ModePointer, from floor: UInt64) {
-        if mode.pointee.posts.isEmpty && pointee.posts.waiting.isEmpty { return }
-        var own = PostList()
-        var several = PostList()
-        move(&mode.pointee.posts, to: &own) { $0.pointee.sequence >= floor }
-        let commonModes = commonModeCount
-        move(&pointee.posts.waiting, to: &several) { $0.pointee.sequence >= floor && $0.pointee.post.modes.permits(mode) }
-        if floor == 0 {
-            pointee.posts.checkedFor = mode
-            pointee.posts.checkedCommonModes = commonModes
-        }
-        while !own.isEmpty || !several.isEmpty {
-            let takesOwn = several.isEmpty || (!own.isEmpty && own.first!.pointee.sequence < several.first!.pointee.sequence)
-            round.pointee.listed.append(takesOwn ? own.removeFirst() : several.removeFirst())
-        }
-    }
-
-    private func move(_ from: inout PostList, to: inout PostList, where matches: (UnsafeMutablePointer<PostList.Node>) -> Bool) {
-        var kept = PostList()
-        while !from.isEmpty {
-            let node = from.removeFirst()
-            if matches(node) { to.append(node) } else { kept.append(node) }
-        }
-        from = kept
+        let own = mode.pointee.waiting[.posts].takeAll(from: floor)
+        let isCommon = mode.pointee.isCommon.load(ordering: .relaxed)
+        let common = isCommon ? pointee.commonWaiting[.posts].takeAll(from: floor) : nil
+        round.pointee.listed.append(own, common)
     }
 
     private func perform(_ post: Post) {
@@ -174,26 +146,35 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     @inline(never)
     private func findPost(for mode: ModePointer) -> Bool {
         let floor = pointee.postFloor
-        var node = mode.pointee.posts.first
-        while let current = node {
-            if current.pointee.sequence >= floor { return true }
-            node = current.pointee.next
-        }
-        node = pointee.posts.waiting.first
-        while let current = node {
-            if current.pointee.sequence >= floor && current.pointee.post.modes.permits(mode) { return true }
-            node = current.pointee.next
+        if let last = mode.pointee.waiting[.posts].pointee.last, last.pointee.waiting.pointee.sequence >= floor { return true }
+        if mode.pointee.isCommon.load(ordering: .relaxed), let last = pointee.commonWaiting[.posts].pointee.last,
+            last.pointee.waiting.pointee.sequence >= floor
+        {
+            return true
         }
         for index in 0..<pointee.posts.holes.count {
             if case .post(let post) = pointee.posts.holes[index].content, post.modes.permits(mode) { return true }
         }
+        // What is for other modes goes to their lists, so that the next look does not pass it.
         let seen = pointee.posts.seen
-        var position = pointee.posts.cursor
         let end = pointee.posts.end()
-        pointee.posts.seen = seen  // Only a round takes what it has seen.
+        var position = pointee.posts.cursor
         while let slot = PostQueue.advance(&position, to: end) {
-            if case .post(let post) = slot.content, post.modes.permits(mode) { return true }
+            switch slot.content {
+            case .post(let post):
+                if post.modes.permits(mode) {
+                    pointee.posts.seen = seen  // There is something to take for a round.
+                    return true
+                }
+                WaitingPointer.make(post, sequence: slot.sequence).enlist(.posts, in: self)
+            case .nothing:
+                slot.addHole(1)
+                pointee.posts.holes.append(slot)
+            case .abandoned: break
+            }
+            pointee.posts.cursor = position
         }
+        if floor == 0 { pointee.posts.reclaim() }
         return false
     }
 
@@ -208,16 +189,17 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         for index in 0..<pointee.posts.holes.count {
             if case .post(let post) = pointee.posts.holes[index].content { discard(post) }
         }
-        discard(&pointee.posts.waiting)
-        forEachModeRecord { discard(&$0.pointee.posts) }
+        discard(pointee.commonWaiting[.posts])
+        forEachModeRecord { discard($0.pointee.waiting[.posts]) }
         pointee.posts.free()
     }
 
-    private func discard(_ list: inout PostList) {
-        while !list.isEmpty {
-            let node = list.removeFirst()
-            let post = node.pointee.post
-            CLinux.free(node)
+    private func discard(_ list: UnsafeMutablePointer<WaitingList>) {
+        var chain = list.takeAll(from: 0)
+        while let waiting = chain {
+            chain = waiting.pointee.next
+            let post = waiting.pointee.post
+            CLinux.free(waiting)
             discard(post)
         }
     }
@@ -230,7 +212,9 @@ struct PostRound {
     var position: PostQueue.Position
     var end: PostQueue.Position
     /// What waited from before; it is performed before the slots.
-    var listed: PostList
+    var listed: WaitingChain
+    /// What was for other modes, to be put on their lists when the round is over.
+    var kept: WaitingChain
     var outer: PostRoundPointer?
     /// The record for a round nested in this one, which may not be under way.
     var inner: PostRoundPointer?
@@ -265,10 +249,11 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         var next = pointee.firstPostRound
         while let round = next {
             next = round == innermost ? nil : round.pointee.inner
-            while !round.pointee.listed.isEmpty { pointee.posts.waiting.append(round.pointee.listed.removeFirst()) }
+            enlist(&round.pointee.listed)
+            enlist(&round.pointee.kept)
             while let slot = PostQueue.advance(&round.pointee.position, to: round.pointee.end) {
                 switch slot.content {
-                case .post(let post): pointee.posts.waiting.insert(post, sequence: slot.sequence)
+                case .post(let post): WaitingPointer.make(post, sequence: slot.sequence).enlist(.posts, in: self)
                 case .nothing:
                     slot.addHole(1)
                     pointee.posts.holes.append(slot)

@@ -36,21 +36,15 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     /// Cancels the ordered requests to a target; of these, if a function is given, those of the function and the info. Any
     /// thread.
     func cancelOrdered(target: UnsafeRawPointer?, perform: PerformFunction?, info: UnsafeMutableRawPointer?) {
-        RequestQueue.drop(orderedRequests.take { request in
-            guard request.pointee.target == target else { return false }
-            guard let perform else { return true }
-            return unsafeBitCast(perform, to: UInt.self) == unsafeBitCast(request.pointee.post.perform, to: UInt.self)
-                && request.pointee.post.info == info
-        })
+        orderedRequests.cancel(CancelKey(target: target, perform: perform, info: info))
     }
 
     private func add(
         _ post: Post, to queue: RequestQueuePointer, target: UnsafeRawPointer?, order: Int,
         wait: UnsafeMutablePointer<RequestWait>?
     ) -> Bool {
-        let request = makeRecord(Request.self)
-        request.initialize(to: Request(post: post, target: target, order: order, batch: 0, isPerforming: false, wait: wait, next: nil))
-        guard queue.add(request) else {
+        let request = RequestPointer.make(post, target: target, order: order, wait: wait)
+        guard queue.add(request, in: self) else {
             request.pointee.wait = nil
             request.finish(RequestWait.dropped)
             return false
@@ -68,13 +62,11 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
 
     @inline(never)
     private func performBatch(of queue: RequestQueuePointer, in mode: ModePointer) -> Bool {
-        let commonModes = pointee.commonModeCount.load(ordering: .acquiring)
-        guard queue.mayHaveRequests(for: mode, commonModes: commonModes) else { return false }
-        let batch = queue.takeBatch(in: mode, commonModes: commonModes)
+        let batch = queue.takeBatch(in: mode)
         guard batch != 0 else { return false }
         while let request = queue.next(ofBatch: batch) {
             pointee.calledOut = true
-            let post = request.pointee.post
+            let post = request.pointee.waiting.post
             callOutPerformed(post.perform, post.info)
             queue.removePerformed(request)
             request.finish(RequestWait.performed)

@@ -25,11 +25,9 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
                 if !source.isValid { return source.leaveAllLoops() }
             }
             var added = false
-            forEachModeRecord { mode in
-                if mode.pointee.isCommon.load(ordering: .acquiring) {
-                    mode.pointee.exists.store(true, ordering: .releasing)
-                    if add(source, to: mode) { added = true }
-                }
+            forEachCommonMode { mode in
+                mode.pointee.exists.store(true, ordering: .releasing)
+                if add(source, to: mode) { added = true }
             }
             if added { wakeForNewSource(source) }
         }
@@ -48,9 +46,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
             pointee.commonSources.remove(member)
             member.link(in: self)!.pointee.isCommon = false
             unlock()
-            forEachModeRecord { mode in
-                if mode.pointee.isCommon.load(ordering: .acquiring) { remove(member, from: mode) }
-            }
+            forEachCommonMode { remove(member, from: $0) }
             lock()
             let left = member.link(in: self).map { leaveLocked($0) } ?? false
             unlock()

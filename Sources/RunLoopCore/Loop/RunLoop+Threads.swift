@@ -177,7 +177,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
                         break
                     }
                     list.pointee.readers = 0  // Not 0 if a callback ended the thread.
-                    let observer = list.members[list.pointee.count - 1]
+                    let observer = list.members[list.pointee.count - 1]!
                     observer.retain()
                     let references = removeLocked(observer, from: mode)
                     unlock()
@@ -193,11 +193,11 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
                     break
                 }
                 // A batch that a callback's pthread_exit cut short: nobody's turn comes any more.
-                if let node = timer.node(in: mode), node.pointee.place == .due {
+                if let node = timer.node(in: mode), node.pointee.isInBatch {
                     mode.pointee.timers.remove(node)
                     if node.pointee.isGhost {
                         node.pointee.isGhost = false
-                        timer.pointee.ghostCount -= 1
+                        timer.addGhosts(-1)
                         timer.pointee.modeCount += 1
                         mode.pointee.timerCount += 1
                     }
@@ -214,7 +214,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     private func destroyCommonItems() {
         while true {
             lock()
-            guard let timer = pointee.commonTimers.first else {
+            guard let timer = pointee.commonTimers.last else {
                 unlock()
                 break
             }
@@ -226,13 +226,13 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         }
         while true {
             lock()
-            guard let observer = pointee.commonObservers.first else {
+            guard let observer = pointee.commonObservers.last else {
                 unlock()
                 break
             }
             pointee.commonObservers.remove(observer)
             observer.pointee.isCommon = false
-            if observer.pointee.modes.isEmpty { observer.pointee.loop.store(nil, ordering: .releasing) }
+            if observer.pointee.memberships.isEmpty { observer.pointee.loop.store(nil, ordering: .releasing) }
             unlock()
             observer.release()
         }

@@ -32,9 +32,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
             timer.pointee.isCommon = true
             pointee.commonTimers.insert(timer)
         }
-        forEachModeRecord { mode in
-            if mode.pointee.isCommon.load(ordering: .relaxed) { addLocked(timer, to: mode) }
-        }
+        forEachCommonMode { addLocked(timer, to: $0) }
         unlock()
     }
 
@@ -62,9 +60,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         defer { unlock() }
         guard timer.pointee.isCommonIn(self) else { return false }
         pointee.commonTimers.remove(timer)
-        forEachModeRecord { mode in
-            if mode.pointee.isCommon.load(ordering: .relaxed) { _ = removeLocked(timer, from: mode) }
-        }
+        forEachCommonMode { _ = removeLocked(timer, from: $0) }
         timer.pointee.isCommon = false
         return timer.isAbandoned
     }
@@ -88,7 +84,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     func addLocked(_ timer: TimerPointer, to mode: ModePointer) {
         guard timer.isValid, !pointee.closing.load(ordering: .relaxed), timer.enter(self) else { return }
         if !mode.pointee.exists.load(ordering: .relaxed) { mode.pointee.exists.store(true, ordering: .releasing) }
-        if timer.pointee.modeCount != 0 || timer.pointee.ghostCount != 0, let node = timer.node(in: mode) {
+        if timer.pointee.memberships & ~1 != 0, let node = timer.node(in: mode) {
             return bringBackLocked(node, of: timer, to: mode)
         }
         timer.pointee.modeCount &+= 1
@@ -103,7 +99,8 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     private func bringBackLocked(_ node: TimerNodePointer, of timer: TimerPointer, to mode: ModePointer) {
         guard node.pointee.isGhost else { return }
         node.pointee.isGhost = false
-        timer.pointee.ghostCount -= 1
+        mode.pointee.timers.bringBack(node)
+        timer.addGhosts(-1)
         timer.pointee.modeCount += 1
         mode.pointee.timerCount += 1
     }
@@ -117,7 +114,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         if node.pointee.place == .due {
             // Its turn in a batch is still to come, and comes if it is in another mode then (S-TMR-25).
             node.pointee.isGhost = true
-            timer.pointee.ghostCount += 1
+            timer.addGhosts(1)
             return false
         }
         mode.pointee.timers.remove(node)

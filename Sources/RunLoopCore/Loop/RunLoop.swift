@@ -33,12 +33,8 @@ struct RunLoop: ~Copyable {
     /// All modes, newest first; the list only grows while the loop lives, so it is read without the lock. Released and acquired:
     /// what is published are the records.
     let modes: Atomic<ModePointer?>
-    /// The mode that every loop has from the start. Written at creation.
+    /// The mode that every loop has from the start, and the root of the tree in which modes are found by name. Written at creation.
     var defaultMode: ModePointer
-    /// How many modes are in the common set. Changed under the lock, after the mode says that it is common. The loop's thread reads
-    /// it without the lock, before it asks modes whether they are common, and remembers both together: released and acquired, so
-    /// that who sees a number sees all the modes that it counts.
-    let commonModeCount: Atomic<UInt32>
     /// False once the thread has ended. Released under the lock; whoever reads it without the lock may be late.
     let threadAlive: Atomic<Bool>
     /// Set while the loop is being freed: nothing can be added any more (S-LOOP-14). The last reference is gone then: only
@@ -77,11 +73,15 @@ struct RunLoop: ~Copyable {
     /// Inboxes that are ready. Guarded by `lock`.
     var inboxes: InboxList
 
+    /// The modes of the common set, newest first; like `modes` the list only grows, and is read without the lock.
+    let commonModes: Atomic<ModePointer?>
     /// Common items. Guarded by `lock`.
     var commonSources: SourceSet
-    var commonTimers: PointerSet<Timer>
-    var commonObservers: PointerSet<Observer>
+    var commonTimers: SmallSet<Timer>
+    var commonObservers: SmallSet<Observer>
 
+    /// Functions and requests that wait for a common mode. See `WaitingKind`.
+    var commonWaiting: WaitingLists
     /// Functions to perform: posted by anyone, taken by the loop's thread.
     var posts: PostQueue
 
@@ -95,8 +95,8 @@ struct RunLoop: ~Copyable {
     /// Functions that other threads ask the loop to perform, and ordered ones (section 21).
     var requests: RequestQueue
     var orderedRequests: RequestQueue
-    /// Functions to be performed after a delay, newest first. Loop's thread only.
-    var delayedRequests: DelayedRequestPointer?
+    /// Functions to be performed after a delay. Loop's thread only.
+    var delayedRequests: CancelIndex
 
     /// The innermost run. Loop's thread only.
     var frame: RunFramePointer?

@@ -40,61 +40,16 @@ struct BatchStack {
         count = 0
     }
 
-    /// Sorts the members from `start` on into the order in which they perform. Merge sort above an insertion sort; the
-    /// second half of the work happens in room behind the members.
+    /// Sorts the members from `start` on into the order in which they perform, with the help of room behind them.
     mutating func sort(from start: Int) {
         let length = count - start
-        var width = 16
-        var low = 0
-        while low < length {
-            insertionSort(start + low, start + min(low + width, length))
-            low += width
-        }
-        guard width < length else { return }
-        if count + length > capacity {
+        if length > 16 && count + length > capacity {
             capacity = nextPowerOfTwo(count + length)
             members = growArray(members, count: capacity)
         }
-        let scratch = members! + count
-        let base = members! + start
-        while width < length {
-            var from = 0
-            while from + width < length {
-                merge(base + from, width, min(2 * width, length - from), scratch)
-                from += 2 * width
-            }
-            width *= 2
-        }
-    }
-
-    private func insertionSort(_ low: Int, _ high: Int) {
-        guard low + 1 < high else { return }
-        for index in (low + 1)..<high {
-            let member = members![index]
-            var place = index
-            while place > low && member.performsBefore(members![place - 1]) {
-                members![place] = members![place - 1]
-                place -= 1
-            }
-            members![place] = member
-        }
-    }
-
-    private func merge(_ base: UnsafeMutablePointer<SourcePointer>, _ middle: Int, _ end: Int, _ scratch: UnsafeMutablePointer<SourcePointer>) {
-        if !base[middle].performsBefore(base[middle - 1]) { return }
-        memcpy(scratch, base, middle * MemoryLayout<SourcePointer>.stride)
-        var left = 0
-        var right = middle
-        var out = 0
-        while left < middle {
-            if right < end && base[right].performsBefore(scratch[left]) {
-                base[out] = base[right]
-                right += 1
-            } else {
-                base[out] = scratch[left]
-                left += 1
-            }
-            out += 1
+        let words = UnsafeMutableRawPointer(members!).assumingMemoryBound(to: UInt.self)
+        sortStably(words + start, length, room: words + count) {
+            SourcePointer(bitPattern: $0).unsafelyUnwrapped.performsBefore(SourcePointer(bitPattern: $1).unsafelyUnwrapped)
         }
     }
 }

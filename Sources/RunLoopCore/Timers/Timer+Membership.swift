@@ -11,7 +11,7 @@ extension Timer {
 
 extension UnsafeMutablePointer where Pointee == Timer {
     /// Whether anything ties it to its loop, which then keeps it. The owner's lock is held.
-    var isInLoop: Bool { pointee.modeCount > 0 || pointee.ghostCount > 0 || pointee.isCommon }
+    var isInLoop: Bool { pointee.memberships != 0 }
 
     /// Before an Add to another loop than the last: makes a timer that is in no loop any more, or only waiting for its turn in a
     /// batch there, free for it. False if it belongs to its loop (S-TMR-13).
@@ -31,7 +31,7 @@ extension UnsafeMutablePointer where Pointee == Timer {
             unlockTimer(owner)
             return true
         }
-        if pointee.ghostCount > 0 && pointee.modeCount == 0 && !pointee.isCommon { removeAllNodes() }
+        if pointee.hasGhosts && pointee.modeCount == 0 && !pointee.isCommon { removeAllNodes() }
         let isFree = !isInLoop
         if isFree { pointee.loop.store(nil, ordering: .releasing) }
         owner.unlock()
@@ -46,10 +46,7 @@ extension UnsafeMutablePointer where Pointee == Timer {
             if !node.pointee.isGhost { mode.pointee.timerCount -= 1 }
             node.pointee.isGhost = false
         }
-        if firstNode.pointee.mode != nil { freeNode(firstNode) }
-        while let node = moreNodes { freeNode(node) }
-        pointee.modeCount = 0
-        pointee.ghostCount = 0
+        freeAllNodes()
     }
 
     /// Takes the timer out of the loop it is in. The owner's lock is held.

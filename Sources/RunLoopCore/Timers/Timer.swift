@@ -14,12 +14,8 @@ struct Timer: ~Copyable {
     let header: ObjectHeader
     /// Bits of `TimerState`.
     let state: Atomic<UInt32>
-    /// Modes it is in. Owner.
-    var modeCount: UInt16
-    /// Nodes that are ghosts: it left their modes, but its turn in a batch is still to come. Owner.
-    var ghostCount: UInt8
-    /// Whether it is a common item of its loop. Owner.
-    var isCommon: Bool
+    /// Bit 0: it is a common item of its loop. Bit 1: it has ghosts. From bit 2: how many modes it is in. Owner.
+    fileprivate(set) var memberships: UInt32
     /// The loop it belongs to (S-TMR-13) if it is in one (`isInLoop`), else the last one it was in, whose memory and lock serve
     /// even when that loop is gone; nil before the first, or a claim for a moment.
     let loop: Atomic<RunLoopPointer?>
@@ -28,6 +24,32 @@ struct Timer: ~Copyable {
 }
 
 typealias TimerPointer = UnsafeMutablePointer<Timer>
+
+extension Timer {
+    /// Whether it is a common item of its loop. Owner.
+    var isCommon: Bool {
+        get { memberships & 1 != 0 }
+        set { memberships = newValue ? memberships | 1 : memberships & ~1 }
+    }
+
+    /// Whether nodes are ghosts: it left their modes, but its turn in a batch is still to come. Owner.
+    var hasGhosts: Bool {
+        get { memberships & 2 != 0 }
+        set { memberships = newValue ? memberships | 2 : memberships & ~2 }
+    }
+
+    /// Modes it is in. Owner.
+    var modeCount: Int {
+        @inline(__always) get { Int(memberships >> 2) }
+        @inline(__always) set { memberships = UInt32(truncatingIfNeeded: newValue) << 2 | memberships & 3 }
+    }
+
+    /// It is in no mode and no common item, and waits for no turn.
+    mutating func leaveAll() { memberships = 0 }
+
+    /// It is in one mode and waits for no turn in another.
+    var isInOneMode: Bool { memberships & ~1 == 4 }
+}
 
 /// What a timer's calls and queries need.
 struct TimerDetails {
@@ -55,8 +77,10 @@ struct TimerGrid {
 struct TimerRarities {
     var order: Int
     var tolerance: Double
-    /// The nodes of the further modes, linked by `nextOfTimer`.
-    var moreNodes: TimerNodePointer?
+    /// How many nodes are ghosts.
+    var ghostCount: Int
+    /// The nodes of the further modes, found by their modes.
+    var moreNodes: WordSet
 }
 
 /// The bits of `Timer.state`. Changed by read-modify-write, read by anybody.
@@ -96,8 +120,8 @@ extension UnsafeMutablePointer where Pointee == Timer {
         guard let memory = malloc(detailsOffset + detailsSize) else { trap("RLTimerCreate", "out of memory") }
         let timer = memory.assumingMemoryBound(to: Timer.self)
         timer.initialize(to: Timer(
-            header: ObjectHeader(type: Atomic(0), references: Atomic(0)), state: Atomic(repeats ? TimerState.repeats : 0), modeCount: 0,
-            ghostCount: 0, isCommon: false, loop: Atomic(nil), instant: 0))
+            header: ObjectHeader(type: Atomic(0), references: Atomic(0)), state: Atomic(repeats ? TimerState.repeats : 0),
+            memberships: 0, loop: Atomic(nil), instant: 0))
         timer.firstNode.initialize(to: TimerNode())
         timer.details.initialize(to: TimerDetails(
             fireDate: 0, callout: callout, info: context.info, callbacks: context.sharedFunctions(), rare: nil))
@@ -171,7 +195,17 @@ extension UnsafeMutablePointer where Pointee == Timer {
 
     var order: Int { details.pointee.rare?.pointee.order ?? 0 }
     var tolerance: Double { details.pointee.rare?.pointee.tolerance ?? 0 }
-    var moreNodes: TimerNodePointer? { details.pointee.rare?.pointee.moreNodes }
+    /// The node of a further mode, nil if there is none.
+    var anyFurtherNode: TimerNodePointer? {
+        details.pointee.rare.flatMap { TimerNodePointer(bitPattern: $0.pointee.moreNodes.last) }
+    }
+
+    /// Counts the nodes that are ghosts. The owner's lock is held.
+    func addGhosts(_ difference: Int) {
+        let rare = makeRarities()
+        rare.pointee.ghostCount += difference
+        pointee.hasGhosts = rare.pointee.ghostCount > 0
+    }
 
     var isValid: Bool { pointee.state.load(ordering: .acquiring) & TimerState.invalid == 0 }
     var isFiring: Bool { pointee.state.load(ordering: .acquiring) & TimerState.firing != 0 }
@@ -267,17 +301,13 @@ extension UnsafeMutablePointer where Pointee == Timer {
     func node(in mode: ModePointer) -> TimerNodePointer? {
         if UInt(bitPattern: firstNode.pointee.mode) == UInt(bitPattern: mode) { return firstNode }
         // A look at the memory behind, spared if it can be.
-        return pointee.modeCount == 0 && pointee.ghostCount == 0 ? nil : furtherNode(in: mode)
+        return pointee.memberships & ~1 == 0 ? nil : furtherNode(in: mode)
     }
 
     @inline(never)
     private func furtherNode(in mode: ModePointer) -> TimerNodePointer? {
-        var node = moreNodes
-        while let current = node {
-            if current.pointee.mode == mode { return current }
-            node = current.nextOfTimer
-        }
-        return nil
+        guard let rare = details.pointee.rare else { return nil }
+        return TimerNodePointer(bitPattern: rare.pointee.moreNodes.find(UInt(bitPattern: mode), isKeyed: true))
     }
 
     /// A free node, made if need be. The owner's lock is held.
@@ -294,30 +324,23 @@ extension UnsafeMutablePointer where Pointee == Timer {
     private func makeFurtherNode(for mode: ModePointer) -> TimerNodePointer {
         let rare = makeRarities()
         let node = makeRecord(FurtherNode.self)
-        node.initialize(to: FurtherNode(node: TimerNode(), timer: self, next: rare.pointee.moreNodes))
+        node.initialize(to: FurtherNode(node: TimerNode(), timer: self))
         let made = UnsafeMutableRawPointer(node).assumingMemoryBound(to: TimerNode.self)
         made.pointee.mode = mode
         made.pointee.isFurther = true
-        rare.pointee.moreNodes = made
+        rare.pointee.moreNodes.insert(UInt(bitPattern: made), isKeyed: true)
         return made
     }
 
     /// Gives a node back that is in no store. The owner's lock is held.
     @inline(__always)
     func freeNode(_ node: TimerNodePointer) {
-        node.pointee.mode = nil
-        if node != firstNode { freeFurtherNode(node) }
+        if node == firstNode { node.pointee.mode = nil } else { freeFurtherNode(node) }
     }
 
     @inline(never)
     private func freeFurtherNode(_ node: TimerNodePointer) {
-        var place = moreNodes
-        var previous: TimerNodePointer?
-        while let current = place, current != node {
-            previous = current
-            place = current.nextOfTimer
-        }
-        if let previous { previous.nextOfTimer = node.nextOfTimer } else { details.pointee.rare!.pointee.moreNodes = node.nextOfTimer }
+        _ = details.pointee.rare!.pointee.moreNodes.remove(UInt(bitPattern: node.pointee.mode), isKeyed: true)
         CLinux.free(node)
     }
 
@@ -326,12 +349,22 @@ extension UnsafeMutablePointer where Pointee == Timer {
     func forEachNode(_ body: (TimerNodePointer) -> Void) {
         let isFirstIn = firstNode.pointee.mode != nil
         if isFirstIn { body(firstNode) }
-        if isFirstIn && pointee.modeCount + UInt16(pointee.ghostCount) == 1 { return }
-        var node = moreNodes
-        while let current = node {
-            node = current.nextOfTimer
-            body(current)
-        }
+        if isFirstIn && pointee.isInOneMode { return }
+        forEachFurtherNode(body)
+    }
+
+    @inline(never)
+    private func forEachFurtherNode(_ body: (TimerNodePointer) -> Void) {
+        details.pointee.rare?.pointee.moreNodes.forEach { body(TimerNodePointer(bitPattern: $0)!) }
+    }
+
+    /// Gives all nodes back, which are in no store. The owner's lock is held.
+    func freeAllNodes() {
+        if firstNode.pointee.mode != nil { freeNode(firstNode) }
+        while let node = anyFurtherNode { freeNode(node) }
+        details.pointee.rare?.pointee.ghostCount = 0
+        pointee.modeCount = 0
+        pointee.hasGhosts = false
     }
 
     /// Sets the date and the instant it stands for (S-TMR-6 to 9). The owner's lock is held.

@@ -8,12 +8,12 @@ struct TimerLinks {
 
 /// A timer's place in the store of one mode. The loop's lock guards it.
 struct TimerNode {
-    /// The mode; nil when the node is free.
+    /// The mode; nil when the node is free. The first word: further nodes are found by it.
     var mode: ModePointer?
     /// Order of insertion among equal instants, modulo 2^32 (S-TMR-21); in the due list the number of the batch.
     var sequence: UInt32
-    /// Bits 0 to 2: a `Place`. Bit 3: ghost. Bit 4: further node. Bit 5: away. From bit 6: index in the heap, or bucket of the
-    /// wheel.
+    /// Bits 0 to 2: a `Place`. Bit 3: ghost. Bit 4: further node. Bit 5: away. From bit 6: index in the heap, bucket of the
+    /// wheel, or rank in a batch.
     private var bits: UInt32
     var links: TimerLinks
 
@@ -23,6 +23,8 @@ struct TimerNode {
         case wheel = 2
         case due = 3
         case run = 4
+        /// Among the ghosts of a batch that were passed over: see `TimerStore`.
+        case passed = 5
     }
 
     /// A node in no mode. For the first one of a timer, the timer is implied by where the node lies.
@@ -43,6 +45,9 @@ struct TimerNode {
         get { Place(rawValue: bits & 7).unsafelyUnwrapped }
         set { bits = (bits & ~7) | newValue.rawValue }
     }
+
+    /// It waits for its turn in a batch.
+    var isInBatch: Bool { place == .due || place == .passed }
 
     @inline(__always)
     mutating func setPlace(_ place: Place, index: Int) {
@@ -67,7 +72,10 @@ struct TimerNode {
         set { bits = newValue ? bits | 0b10_0000 : bits & ~0b10_0000 }
     }
 
-    /// Index in the heap, or bucket of the wheel.
+    /// Whether its turn is before the other one's, which is in the same batch: the last 26 bits of their ranks.
+    func hasTurn(before other: TimerNode) -> Bool { Int32(bitPattern: (bits & ~63) &- (other.bits & ~63)) < 0 }
+
+    /// Index in the heap, bucket of the wheel, or rank in a batch.
     var index: Int {
         get { Int(bits >> 6) }
         set { bits = (bits & 63) | UInt32(truncatingIfNeeded: newValue) << 6 }
@@ -80,7 +88,6 @@ typealias TimerNodePointer = UnsafeMutablePointer<TimerNode>
 struct FurtherNode {
     var node: TimerNode
     var timer: TimerPointer
-    var next: TimerNodePointer?
 }
 
 extension UnsafeMutablePointer where Pointee == TimerNode {
@@ -95,12 +102,6 @@ extension UnsafeMutablePointer where Pointee == TimerNode {
     var timer: TimerPointer {
         if pointee.isFurther { return further.pointee.timer }
         return (UnsafeMutableRawPointer(self) - MemoryLayout<Timer>.stride).assumingMemoryBound(to: Timer.self)
-    }
-
-    /// The next of the timer's further nodes; only further nodes have one.
-    var nextOfTimer: TimerNodePointer? {
-        get { further.pointee.next }
-        nonmutating set { further.pointee.next = newValue }
     }
 
     private var further: UnsafeMutablePointer<FurtherNode> {

@@ -26,6 +26,8 @@ struct TimerRun {
     private var end = 0
     /// Where those begin that are to be sorted; the end if there are none.
     private var sortedEnd = 0
+    /// Removed entries behind the head.
+    private var holes = 0
 
     var isEmpty: Bool { head == end }
 
@@ -95,11 +97,27 @@ struct TimerRun {
         }
         entries![low].node = nil
         node.pointee.place = .nowhere
-        if low == head { skipRemoved() }
+        holes += 1
+        if low == head { skipRemoved() } else if holes > (end - head) / 2 + 8 { closeHoles() }
+    }
+
+    /// Moves the entries together where more than half of them are holes. Each removal pays for it once.
+    private mutating func closeHoles() {
+        var place = head
+        for index in head..<end where entries![index].node != nil {
+            entries![place] = entries![index]
+            place += 1
+        }
+        end = place
+        sortedEnd = place
+        holes = 0
     }
 
     private mutating func skipRemoved() {
-        while head < end && entries![head].node == nil { head += 1 }
+        while head < end && entries![head].node == nil {
+            head += 1
+            holes -= 1
+        }
         guard head == end else { return }
         head = 0
         end = 0
@@ -133,6 +151,7 @@ struct TimerRun {
     /// Whether all is in order. For tests.
     func checkInvariants() -> Bool {
         if sortedEnd != end || (head < end && entries![head].node == nil) { return false }
+        if holes != (head..<end).filter({ entries![$0].node == nil }).count || holes > (end - head) / 2 + 8 { return false }
         for index in head..<end {
             let entry = entries![index]
             if index > head && !entries![index - 1].precedes(entry) { return false }

@@ -1,3 +1,5 @@
+import CLinux
+
 /// The timers of one mode: the near ones, which are due in this tick of the wheel, later ones in the wheel, and during a batch
 /// those that are about to fire in a list. The loop's lock guards it. The zero value is empty.
 struct TimerStore {
@@ -5,6 +7,11 @@ struct TimerStore {
     private var wheel = TimerWheel()
     /// Timers of the batches under way, in the order in which they fire.
     private var due = NodeList()
+    /// Ghosts that nested runs found at the beginning of `due`, for which they do not count: put here, they are found once and not
+    /// by every pass. A record for each batch under way that has any, the innermost first.
+    private var passed: PassedGhostsPointer?
+    /// Numbers the members of batches in the order of their turns.
+    private var nextRank: UInt32 = 0
     private var nextSequence: UInt32 = 0
     /// Members that were added while their callbacks were on the stack, here or in another loop, so that a loop that is freed
     /// finds them too.
@@ -13,7 +20,7 @@ struct TimerStore {
     /// The first timer of the batches under way.
     var firstDue: TimerNodePointer? { due.first }
 
-    var isEmpty: Bool { near.isEmpty && wheel.isEmpty && due.isEmpty }
+    var isEmpty: Bool { near.isEmpty && wheel.isEmpty && due.isEmpty && passed == nil }
 
     /// Adds a node that is in no store, behind those with the same instant.
     @inline(__always)
@@ -48,6 +55,7 @@ struct TimerStore {
         case .heap, .run: near.remove(node, instant: instant)
         case .wheel: wheel.remove(node)
         case .due: removeDue(node)
+        case .passed: removePassed(node)
         }
     }
 
@@ -110,33 +118,81 @@ struct TimerStore {
     /// Moves what is due into the list, in firing order, as members of a batch.
     mutating func collectDue(_ now: Int64, batch: UInt32) {
         advance(to: now)
+        var next = firstMemberDue
         while let node = near.removeFirst(notAfter: now) {
-            node.pointee.place = .due
+            node.pointee.setPlace(.due, index: Int(nextRank))
+            nextRank &+= 1
             node.pointee.sequence = batch
-            // Batches of nested runs come later and so, nearly always, do their timers: the walk is short.
-            var before = due.last
-            while let current = before, node.instant < current.instant { before = current.pointee.links.previous }
-            due.insert(node, after: before)
+            // What outer batches left fires in this one, so the walk through it costs no more than that.
+            while let current = next, current.instant <= node.instant { next = current.pointee.links.next }
+            due.insert(node, after: next == nil ? due.last : next!.pointee.links.previous)
         }
     }
 
     /// The first of the list that has its turn in this batch or, in a nested run, had it in an outer one. A timer that was
     /// removed from the mode since (a ghost) has it in the batch of which it was a member only.
-    func nextDue(inBatch batch: UInt32) -> TimerNodePointer? {
-        var node = due.first
-        while let current = node {
-            let age = Int32(bitPattern: batch &- current.pointee.sequence)
-            if age == 0 || (age > 0 && !current.pointee.isGhost) { return current }
-            node = current.pointee.links.next
+    mutating func nextDue(inBatch batch: UInt32) -> TimerNodePointer? {
+        while let first = due.first, first.pointee.isGhost, first.pointee.sequence != batch { pass(first) }
+        guard let record = passed, record.pointee.batch == batch else { return due.first }
+        guard let ghost = record.pointee.ghosts.first else {
+            passed = record.pointee.next
+            CLinux.free(record)
+            return due.first
         }
-        return nil
+        if let first = due.first, first.pointee.sequence == batch, first.pointee.hasTurn(before: ghost.pointee) { return first }
+        return ghost
     }
 
-    /// The first of the list that is in the mode.
+    /// The first of the list that is in the mode. Ghosts before it are passed over for good.
     var firstMemberDue: TimerNodePointer? {
-        var node = due.first
-        while let current = node, current.pointee.isGhost { node = current.pointee.links.next }
-        return node
+        mutating get {
+            while let first = due.first, first.pointee.isGhost { pass(first) }
+            return due.first
+        }
+    }
+
+    /// Puts a ghost at the beginning of the list to those of its batch, all of which had their turns before its own.
+    @inline(never)
+    private mutating func pass(_ ghost: TimerNodePointer) {
+        removeDue(ghost)
+        ghost.pointee.place = .passed
+        let record = passedGhosts(ofBatch: ghost.pointee.sequence)
+        record.pointee.ghosts.insert(ghost, after: record.pointee.ghosts.last)
+    }
+
+    private mutating func removePassed(_ node: TimerNodePointer) {
+        passedGhosts(ofBatch: node.pointee.sequence).pointee.ghosts.remove(node)
+        node.pointee.place = .nowhere
+    }
+
+    /// The record of a batch, made if need be. There are not more than there are runs on the stack.
+    private mutating func passedGhosts(ofBatch batch: UInt32) -> PassedGhostsPointer {
+        var before: PassedGhostsPointer?
+        var next = passed
+        while let current = next, current.pointee.batch != batch, Int32(bitPattern: current.pointee.batch &- batch) > 0 {
+            before = current
+            next = current.pointee.next
+        }
+        if let next, next.pointee.batch == batch { return next }
+        let record = makeRecord(PassedGhosts.self)
+        record.pointee.batch = batch
+        record.pointee.next = next
+        if let before { before.pointee.next = record } else { passed = record }
+        return record
+    }
+
+    /// A ghost that is in the mode again: one that was passed over goes back to the beginning of the list, to where its turn is.
+    mutating func bringBack(_ node: TimerNodePointer) {
+        guard node.pointee.place == .passed else { return }
+        removePassed(node)
+        node.pointee.place = .due
+        var before: TimerNodePointer?
+        var next = due.first
+        while let current = next, current.pointee.sequence == node.pointee.sequence, current.pointee.hasTurn(before: node.pointee) {
+            before = current
+            next = current.pointee.links.next
+        }
+        due.insert(node, after: before)
     }
 
     /// The timer with the earliest instant, nil if there is none. Ghosts are none.
@@ -149,11 +205,15 @@ struct TimerStore {
 
     /// Any node that is in the store, nil if there is none.
     mutating func anyNode() -> TimerNodePointer? {
-        if let first = due.first ?? firstAway ?? near.first { return first }
+        if let first = due.first ?? passed?.pointee.ghosts.first ?? firstAway ?? near.first { return first }
         return wheel.isEmpty ? nil : wheel.anyNode()
     }
 
     mutating func free() {
+        while let record = passed {
+            passed = record.pointee.next
+            CLinux.free(record)
+        }
         near.free()
         wheel.free()
     }
@@ -163,3 +223,12 @@ struct TimerStore {
         near.checkInvariants() && wheel.checkInvariants()
     }
 }
+
+/// Ghosts of a batch that were passed over, in the order of their turns.
+struct PassedGhosts {
+    var batch: UInt32
+    var ghosts: NodeList
+    var next: PassedGhostsPointer?
+}
+
+typealias PassedGhostsPointer = UnsafeMutablePointer<PassedGhosts>

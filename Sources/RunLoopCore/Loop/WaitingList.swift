@@ -1,0 +1,184 @@
+import CLinux
+
+/// Something that is to be performed and waits for one of its modes: a post that was taken off the queue, or a request. It stands
+/// on a list of each of its modes, and on one of the loop for the pseudo-mode, so that a round or a batch finds what is for its mode
+/// and looks at nothing else. Places on lists lie behind the record, whatever it is the beginning of.
+struct Waiting {
+    var post: Post
+    /// Its place in the order in which they came.
+    var sequence: UInt64
+    /// The next one of a chain, when it is on no list any more.
+    var next: WaitingPointer?
+    /// The first of the places, and how many there are.
+    var places: WaitingPlacePointer
+    var placeCount: Int
+}
+
+typealias WaitingPointer = UnsafeMutablePointer<Waiting>
+
+struct WaitingPlace {
+    var waiting: WaitingPointer
+    /// nil: on no list.
+    var list: UnsafeMutablePointer<WaitingList>?
+    var next: WaitingPlacePointer?
+    var previous: WaitingPlacePointer?
+}
+
+typealias WaitingPlacePointer = UnsafeMutablePointer<WaitingPlace>
+
+/// What the lists of a mode hold: those of the posts belong to the loop's thread, those of the requests to their queue's lock.
+enum WaitingKind: Int {
+    case posts = 0
+    case requests = 1
+    case orderedRequests = 2
+}
+
+/// The lists of a mode, or those of a loop for the pseudo-mode. The zero value is empty.
+struct WaitingLists {
+    private var lists = (WaitingList(), WaitingList(), WaitingList())
+
+    subscript(kind: WaitingKind) -> UnsafeMutablePointer<WaitingList> {
+        @inline(__always) mutating get {
+            withUnsafeMutablePointer(to: &self) {
+                UnsafeMutableRawPointer($0).assumingMemoryBound(to: WaitingList.self) + kind.rawValue
+            }
+        }
+    }
+}
+
+/// Places in the order of their sequences. The zero value is empty.
+struct WaitingList {
+    private(set) var last: WaitingPlacePointer?
+    /// The one that was inserted last: the next one mostly belongs behind it.
+    private var newest: WaitingPlacePointer?
+
+    var isEmpty: Bool { last == nil }
+
+    /// Nearly always at the end. What rounds kept while rounds nested in them kept what came later belongs before that: the first
+    /// of it is searched for from the end, past what nested rounds kept, and those that follow are put behind it.
+    mutating func insert(_ place: WaitingPlacePointer) {
+        let sequence = place.pointee.waiting.pointee.sequence
+        var before = last
+        if let newest, newest.pointee.waiting.pointee.sequence <= sequence,
+            newest.pointee.next.map({ $0.pointee.waiting.pointee.sequence > sequence }) ?? true
+        {
+            before = newest
+        }
+        while let current = before, current.pointee.waiting.pointee.sequence > sequence { before = current.pointee.previous }
+        place.pointee.previous = before
+        place.pointee.next = before == nil ? first : before!.pointee.next
+        if let before { before.pointee.next = place } else { first = place }
+        if let next = place.pointee.next { next.pointee.previous = place } else { last = place }
+        newest = place
+    }
+
+    private var first: WaitingPlacePointer?
+
+    mutating func append(_ place: WaitingPlacePointer) {
+        place.pointee.previous = last
+        place.pointee.next = nil
+        if let last { last.pointee.next = place } else { first = place }
+        last = place
+        newest = place
+    }
+
+    mutating func remove(_ place: WaitingPlacePointer) {
+        if newest == place { newest = place.pointee.previous }
+        if let previous = place.pointee.previous { previous.pointee.next = place.pointee.next } else { first = place.pointee.next }
+        if let next = place.pointee.next { next.pointee.previous = place.pointee.previous } else { last = place.pointee.previous }
+    }
+}
+
+extension UnsafeMutablePointer where Pointee == WaitingList {
+    /// Takes those that came at `floor` or later off all their lists, of which this is one, and makes a chain of them, the first one
+    /// first.
+    func takeAll(from floor: UInt64) -> WaitingPointer? {
+        var chain: WaitingPointer?
+        while let waiting = pointee.last?.pointee.waiting, waiting.pointee.sequence >= floor {
+            waiting.unlist()
+            waiting.pointee.next = chain
+            chain = waiting
+        }
+        return chain
+    }
+}
+
+/// A queue of what is on no list, linked by `next`. The zero value is empty.
+struct WaitingChain {
+    private(set) var first: WaitingPointer?
+    private var last: WaitingPointer?
+
+    mutating func append(_ waiting: WaitingPointer) {
+        waiting.pointee.next = nil
+        if let last { last.pointee.next = waiting } else { first = waiting }
+        last = waiting
+    }
+
+    mutating func removeFirst() -> WaitingPointer {
+        let waiting = first!
+        first = waiting.pointee.next
+        if first == nil { last = nil }
+        return waiting
+    }
+
+    /// Puts one into its place in the order.
+    mutating func insert(_ waiting: WaitingPointer) {
+        guard let last, last.pointee.sequence > waiting.pointee.sequence else { return append(waiting) }
+        var before: WaitingPointer?
+        var next = first
+        while let current = next, current.pointee.sequence < waiting.pointee.sequence {
+            before = current
+            next = current.pointee.next
+        }
+        waiting.pointee.next = next
+        if let before { before.pointee.next = waiting } else { first = waiting }
+    }
+
+    /// Appends two chains, both in order, as one.
+    mutating func append(_ one: WaitingPointer?, _ other: WaitingPointer?) {
+        var one = one
+        var other = other
+        while one != nil || other != nil {
+            let takesOne = other == nil || (one != nil && one!.pointee.sequence < other!.pointee.sequence)
+            let waiting = takesOne ? one! : other!
+            if takesOne { one = waiting.pointee.next } else { other = waiting.pointee.next }
+            append(waiting)
+        }
+    }
+}
+
+extension UnsafeMutablePointer where Pointee == Waiting {
+    /// A post that waits.
+    static func make(_ post: Post, sequence: UInt64) -> WaitingPointer {
+        let count = post.modes.count
+        let waiting = makeRecord(Waiting.self, tail: count * MemoryLayout<WaitingPlace>.stride)
+        waiting.initialize(
+            post, sequence: sequence,
+            places: UnsafeMutableRawPointer(waiting + 1).assumingMemoryBound(to: WaitingPlace.self), count: count)
+        return waiting
+    }
+
+    func initialize(_ post: Post, sequence: UInt64, places: WaitingPlacePointer, count: Int) {
+        initialize(to: Waiting(post: post, sequence: sequence, next: nil, places: places, placeCount: count))
+        for index in 0..<count { places[index].waiting = self }
+    }
+
+    /// Puts it on the lists of a kind of all its modes.
+    func enlist(_ kind: WaitingKind, in loop: RunLoopPointer) {
+        var place = pointee.places
+        pointee.post.modes.forEach { mode in
+            place.pointee.list = mode == nil ? loop.pointee.commonWaiting[kind] : mode!.pointee.waiting[kind]
+            place.pointee.list!.pointee.insert(place)
+            place += 1
+        }
+    }
+
+    /// Takes it off all lists.
+    func unlist() {
+        for index in 0..<pointee.placeCount {
+            let place = pointee.places + index
+            place.pointee.list?.pointee.remove(place)
+            place.pointee.list = nil
+        }
+    }
+}

@@ -1,0 +1,185 @@
+/* What has descriptors: fewer of them, because a process may have few. */
+#include "growth.h"
+
+#include <stdint.h>
+#include <stdio.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define DEAR 40
+
+static int ends[KEPT][2];
+
+static void open_ends(long n) {
+    for (long i = 0; i < n; i++) require(socketpair(AF_UNIX, SOCK_STREAM, 0, ends[i]) == 0, "a pair of sockets");
+}
+
+static void close_ends(long n) {
+    for (long i = 0; i < n; i++) {
+        close(ends[i][0]);
+        close(ends[i][1]);
+    }
+}
+
+static void descriptor_ready(RLFileDescriptorRef descriptor, RLOptionFlags types, void *info) {
+    (void)types;
+    (void)info;
+    char byte;
+    require(read(RLFileDescriptorGetNativeDescriptor(descriptor), &byte, 1) == 1, "a byte");
+    calls++;
+}
+
+EACH_OF_FEW(descriptor_life, DEAR) {
+    open_ends(n);
+    counted();
+    for (long i = 0; i < n; i++) {
+        RLFileDescriptorRef descriptor = RLFileDescriptorCreate(ends[i][0], false, descriptor_ready, NULL);
+        kept[i] = descriptor;
+        RLFileDescriptorEnableCallBacks(descriptor, kRLFileDescriptorReadCallBack);
+        RLSourceRef source = RLFileDescriptorCreateRunLoopSource(descriptor, 0);
+        RLAddSource(own, source, kRLCommonModes);
+        RLRelease(source);
+    }
+    for (long i = 0; i < n; i++) {
+        require(write(ends[i][1], "x", 1) == 1, "a byte");
+        RLRunInMode(kRLDefaultMode, 0, true);
+    }
+    require(calls == n, "reports");
+    for (long i = 0; i < n; i++) RLFileDescriptorInvalidate((RLFileDescriptorRef)kept[i]);
+    counted_end();
+    release_kept(n);
+    close_ends(n);
+}
+
+static void socket_ready(RLSocketRef s, RLSocketCallBackType type, RLDataRef address, const void *data, void *info) {
+    (void)s;
+    (void)type;
+    (void)address;
+    (void)data;
+    (void)info;
+    calls++;
+}
+
+EACH_OF_FEW(socket_life, DEAR) {
+    open_ends(n);
+    counted();
+    for (long i = 0; i < n; i++) {
+        RLSocketRef s = RLSocketCreateWithNative(ends[i][0], kRLSocketDataCallBack, socket_ready, NULL);
+        kept[i] = s;
+        RLSourceRef source = RLSocketCreateRunLoopSource(s, 0);
+        RLAddSource(own, source, kRLDefaultMode);
+        RLRelease(source);
+    }
+    for (long i = 0; i < n; i++) {
+        require(write(ends[i][1], "x", 1) == 1, "a byte");
+        RLRunInMode(kRLDefaultMode, 0, true);
+    }
+    require(calls == n, "reports");
+    for (long i = 0; i < n; i++) RLSocketInvalidate((RLSocketRef)kept[i]);
+    counted_end();
+    release_kept(n);
+    for (long i = 0; i < n; i++) close(ends[i][1]);
+}
+
+static void message(RLMachPortRef port, const RLMachMessage *msg, void *info) {
+    (void)port;
+    (void)msg;
+    (void)info;
+    calls++;
+}
+
+EACH_OF(mach_port_life) {
+    counted();
+    for (long i = 0; i < n; i++) {
+        RLMachPortRef port = RLMachPortCreate(message, NULL, NULL);
+        kept[i] = port;
+        RLSourceRef source = RLMachPortCreateRunLoopSource(port, 0);
+        RLAddSource(own, source, kRLCommonModes);
+        RLRelease(source);
+    }
+    for (long i = 0; i < n; i++) RLMachPortSend((RLMachPortRef)kept[i * 7919 % n], 1, NULL, 0, NULL, 0);
+    while (calls < n) RLRunInMode(kRLDefaultMode, 0, true);
+    for (long i = 0; i < n; i++) RLMachPortInvalidate((RLMachPortRef)kept[i]);
+    counted_end();
+    release_kept(n);
+}
+
+EACH_OF(mach_port_queue) {
+    RLMachPortRef port = RLMachPortCreate(message, NULL, NULL);
+    RLMachPortSetQueueLimit(port, n);
+    RLSourceRef source = RLMachPortCreateRunLoopSource(port, 0);
+    RLAddSource(own, source, kRLDefaultMode);
+    counted();
+    for (long i = 0; i < n; i++) require(RLMachPortSend(port, 1, "text", 4, NULL, 0) == 0, "room");
+    while (calls < n) RLRunInMode(kRLDefaultMode, 0, true);
+    counted_end();
+    RLMachPortInvalidate(port);
+    RLRelease(source);
+    RLRelease(port);
+}
+
+static RLDataRef reply(RLMessagePortRef local, int32_t msgid, RLDataRef data, void *info) {
+    (void)local;
+    (void)msgid;
+    (void)data;
+    (void)info;
+    calls++;
+    return NULL;
+}
+
+EACH_OF_FEW(message_port_life, 80) {
+    char name[64];
+    counted();
+    for (long i = 0; i < n; i++) {
+        snprintf(name, sizeof name, "growth.%d.%ld", (int)getpid(), i);
+        RLMessagePortRef local = RLMessagePortCreateLocal(name, reply, NULL, NULL);
+        require(local != NULL, "a port");
+        kept[i] = local;
+        RLSourceRef source = RLMessagePortCreateRunLoopSource(local, 0);
+        RLAddSource(own, source, kRLDefaultMode);
+        RLRelease(source);
+    }
+    for (long i = 0; i < n; i++) {
+        snprintf(name, sizeof name, "growth.%d.%ld", (int)getpid(), i);
+        RLMessagePortRef remote = RLMessagePortCreateRemote(name);
+        require(remote != NULL, "a remote port");
+        RLMessagePortSendRequest(remote, 1, NULL, 0, 10, 0, NULL, NULL);
+        RLRunInMode(kRLDefaultMode, 0, true);
+        RLRelease(remote);
+    }
+    while (calls < n) RLRunInMode(kRLDefaultMode, 1, true);
+    for (long i = 0; i < n; i++) RLMessagePortInvalidate((RLMessagePortRef)kept[i]);
+    counted_end();
+    release_kept(n);
+}
+
+static void event(RLSourceRef source, const RLKernelEvent *report, void *info) {
+    (void)source;
+    (void)report;
+    (void)info;
+    calls++;
+}
+
+static void event_life(long n, RLKernelFilter filter, uint32_t flags, int64_t data, const char *path) {
+    counted();
+    for (long i = 0; i < n; i++) {
+        RLKernelEvent what = {.ident = filter == kRLKernelFilterSignal ? 28 : (uintptr_t)i, .filter = filter, .flags = flags,
+                              .fflags = path != NULL ? kRLNoteWrite : 0, .data = data, .path = path};
+        RLSourceRef source = RLKernelEventSourceCreate(&what, event, NULL);
+        require(source != NULL, "a source");
+        kept[i] = source;
+        RLAddSource(own, source, kRLDefaultMode);
+    }
+    for (long i = 0; i < n; i++)
+        if (filter == kRLKernelFilterUser) RLKernelEventSourceTrigger((RLSourceRef)kept[i], kRLNoteTrigger, 0);
+    if (filter == kRLKernelFilterUser)
+        while (calls < n) RLRunInMode(kRLDefaultMode, 0, true);
+    for (long i = 0; i < n; i++) RLSourceInvalidate((RLSourceRef)kept[i]);
+    counted_end();
+    release_kept(n);
+}
+
+EACH_OF(event_user_life) { event_life(n, kRLKernelFilterUser, 0, 0, NULL); }
+EACH_OF(event_signal_life) { event_life(n, kRLKernelFilterSignal, 0, 0, NULL); }
+EACH_OF_FEW(event_timer_life, DEAR) { event_life(n, kRLKernelFilterTimer, 0, 1000000, NULL); }
+EACH_OF_FEW(event_file_life, 200) { event_life(n, kRLKernelFilterVnode, 0, 0, "/tmp"); }
