@@ -20,7 +20,7 @@ struct TimerStore {
     /// The first timer of the batches under way.
     var firstDue: TimerNodePointer? { due.first }
 
-    var isEmpty: Bool { near.isEmpty && wheel.isEmpty && due.isEmpty && passed == nil }
+    var isEmpty: Bool { near.isEmpty && wheel.isEmpty && due.isEmpty }
 
     /// Adds a node that is in no store, behind those with the same instant.
     @inline(__always)
@@ -131,7 +131,17 @@ struct TimerStore {
 
     /// The first of the list that has its turn in this batch or, in a nested run, had it in an outer one. A timer that was
     /// removed from the mode since (a ghost) has it in the batch of which it was a member only.
+    @inline(__always)
     mutating func nextDue(inBatch batch: UInt32) -> TimerNodePointer? {
+        if passed == nil {
+            guard let first = due.first else { return nil }
+            if !first.pointee.isGhost { return first }
+        }
+        return nextDueAmongGhosts(batch)
+    }
+
+    @inline(never)
+    private mutating func nextDueAmongGhosts(_ batch: UInt32) -> TimerNodePointer? {
         while let first = due.first, first.pointee.isGhost, first.pointee.sequence != batch { pass(first) }
         guard let record = passed, record.pointee.batch == batch else { return due.first }
         guard let ghost = record.pointee.ghosts.first else {
