@@ -1,37 +1,53 @@
 @testable import RunLoopCore
 import Testing
 
-/// The sets of pointers: a hash set for any number, and one that is small for few.
+/// The sets of pointers.
 @Suite struct PointerSetTests {
     /// Pointers that stand for elements; nothing lies behind them.
     private static func element(_ number: Int) -> UnsafeMutablePointer<Int> {
         UnsafeMutablePointer(bitPattern: (number + 1) * 16)!
     }
 
-    @Test("A pointer set holds what was inserted and not removed: S-MODE-15", arguments: 0..<50 as Range<UInt64>)
-    func pointerSet(seed: UInt64) {
+    /// A record whose first word is its key.
+    private struct Keyed {
+        var key: UInt
+    }
+
+    @Test("A keyed set finds its records by their first words, in order of insertion: S-MODE-15, S-MODE-25", arguments: 0..<50 as Range<UInt64>)
+    func keyedSet(seed: UInt64) {
         var generator = SeededGenerator(seed: seed)
-        var set = PointerSet<Int>()
-        var model: Set<UnsafeMutablePointer<Int>> = []
+        var set = WordSet()
+        var model: [UInt] = []
         let range = 1 << generator.below(8)
         for _ in 0..<500 {
-            let element = PointerSetTests.element(generator.below(range))
-            #expect(set.contains(element) == model.contains(element))
-            if model.contains(element) {
-                set.remove(element)
-                model.remove(element)
+            let key = UInt(generator.below(range) + 1)
+            let found = set.find(key, isKeyed: true)
+            let index = model.firstIndex(of: found)
+            if let index {
+                #expect(UnsafePointer<Keyed>(bitPattern: found)!.pointee.key == key)
+                let removed = set.remove(key, isKeyed: true)
+                #expect(removed == found)
+                model.remove(at: index)
+                freeRecord(UnsafeMutablePointer<Keyed>(bitPattern: found)!)
             } else {
-                set.insert(element)
-                model.insert(element)
+                #expect(found == 0)
+                let removed = set.remove(key, isKeyed: true)
+                #expect(removed == 0)
+                let record = makeRecord(Keyed.self)
+                record.pointee.key = key
+                set.insert(UInt(bitPattern: record), isKeyed: true)
+                model.append(UInt(bitPattern: record))
             }
-            #expect(set.count == model.count)
-            var seen: Set<UnsafeMutablePointer<Int>> = []
-            set.forEach { #expect(seen.insert($0).inserted) }
+            var seen: [UInt] = []
+            set.forEach { seen.append($0) }
             #expect(seen == model)
-            #expect(set.first.map(model.contains) ?? model.isEmpty)
+            #expect(set.count == model.count && set.last == model.last ?? 0)
         }
-        set.removeAll()
-        #expect(set.count == 0 && set.first == nil)
+        for word in model {
+            _ = set.remove(UnsafePointer<Keyed>(bitPattern: word)!.pointee.key, isKeyed: true)
+            freeRecord(UnsafeMutablePointer<Keyed>(bitPattern: word)!)
+        }
+        #expect(set.isEmpty)
     }
 
     @Test("A small set keeps the order of insertion: S-MODE-21, S-MODE-22", arguments: 0..<50 as Range<UInt64>)
@@ -39,8 +55,13 @@ import Testing
         var generator = SeededGenerator(seed: seed)
         var set = SmallSet<Int>()
         var model: [UnsafeMutablePointer<Int>] = []
-        let range = 1 << generator.below(5)
+        let range = 1 << generator.below(8)
         for _ in 0..<500 {
+            if generator.below(8) == 0, set.count > 0 {
+                let index = generator.below(set.count)
+                set.moveToEnd(index)
+                model.append(model.remove(at: index))
+            }
             let element = PointerSetTests.element(generator.below(range))
             #expect(set.contains(element) == model.contains(element))
             if let index = model.firstIndex(of: element) {
@@ -68,8 +89,5 @@ import Testing
         set.remove(PointerSetTests.element(1))
         #expect((0..<set.count).map { set[$0] } == [PointerSetTests.element(2), PointerSetTests.element(3)])
         set.removeAll()
-        var large = PointerSet<Int>()
-        large.remove(PointerSetTests.element(1))
-        #expect(large.count == 0)
     }
 }

@@ -104,29 +104,58 @@ import Testing
         }
     }
 
-    @Test("A list of waiting posts is in the order of posting, however they got there: S-BLK-3, S-BLK-16",
+    @Test("Posts wait on the lists of all their modes in the order of posting, however they got there: S-BLK-3, S-BLK-5, S-BLK-16",
           arguments: 0..<50 as Range<UInt64>)
-    func list(seed: UInt64) {
+    func lists(seed: UInt64) {
         var generator = SeededGenerator(seed: seed)
-        var list = PostList()
-        var model: [Int] = []
-        for number in Array(1...60).shuffled(using: &generator) {
-            list.insert(PostQueueTests.post(number), sequence: UInt64(number))
-            model.append(number)
-            model.sort()
-            while generator.below(4) == 0, !model.isEmpty {
-                let node = list.removeFirst()
-                #expect(PostQueueTests.number(node.pointee.post) == model.removeFirst())
-                freeRecord(node)
+        let lists = makeArray(WaitingList.self, count: 3)
+        var model: [(number: Int, modes: [Int])] = []
+        func expectLists() {
+            for index in 0..<3 {
+                var place = lists[index].last
+                var numbers: [Int] = []
+                while let current = place {
+                    numbers.append(Int(current.pointee.waiting.pointee.sequence))
+                    place = current.pointee.previous
+                }
+                #expect(numbers == model.filter { $0.modes.contains(index) }.map(\.number).sorted(by: >))
             }
-            #expect(list.isEmpty == model.isEmpty)
         }
-        for number in model {
-            let node = list.removeFirst()
-            #expect(node.pointee.sequence == UInt64(number))
-            freeRecord(node)
+        for number in Array(1...60).shuffled(using: &generator) {
+            let modes = (0..<3).filter { _ in generator.below(2) == 0 }
+            let waiting = makeRecord(Waiting.self, tail: 3 * MemoryLayout<WaitingPlace>.stride)
+            waiting.initialize(
+                PostQueueTests.post(number), sequence: UInt64(number),
+                places: UnsafeMutableRawPointer(waiting + 1).assumingMemoryBound(to: WaitingPlace.self), count: modes.count)
+            for (index, mode) in modes.enumerated() {
+                waiting.pointee.places[index].list = lists + mode
+                lists[mode].insert(waiting.pointee.places + index)
+            }
+            if modes.isEmpty { freeRecord(waiting) } else { model.append((number, modes)) }
+            expectLists()
+            if generator.below(8) == 0 {
+                let list = generator.below(3)
+                let floor = generator.below(60)
+                var chain = (lists + list).takeAll(from: UInt64(floor))
+                for taken in model.filter({ $0.modes.contains(list) && $0.number >= floor }).map(\.number).sorted() {
+                    #expect(chain.map { PostQueueTests.number($0.pointee.post) } == taken)
+                    let next = chain?.pointee.next
+                    if let chain { freeRecord(chain) }
+                    chain = next
+                }
+                #expect(chain == nil)
+                model.removeAll { $0.modes.contains(list) && $0.number >= floor }
+                expectLists()
+            }
         }
-        #expect(list.isEmpty)
+        for list in 0..<3 {
+            var chain = (lists + list).takeAll(from: 0)
+            while let waiting = chain {
+                chain = waiting.pointee.next
+                freeRecord(waiting)
+            }
+        }
+        freeRecord(lists)
     }
 
     @Test("A list of holes forgets what was filled and keeps the order of the rest: S-BLK-3", arguments: 0..<20 as Range<UInt64>)

@@ -1,0 +1,104 @@
+/* What no number may break: counts that overflow, memory that grows with what comes and goes. What operations cost with many
+   objects is counted by Tests/Growth. */
+#include "support.h"
+
+#include <malloc.h>
+#include <stdio.h>
+
+static RLMode mode_of(int index) {
+    static char name[32];
+    snprintf(name, sizeof name, "mode %d", index);
+    return name;
+}
+
+RL_TEST(timer_in_many_modes, "S-MODE-25 S-TMR-14", "A timer in 70,000 modes belongs to its loop until it is out of the last") {
+    enum { MODES = 70000 };
+    Probe probe = {.name = "t"};
+    RLTimerRef timer = probe_timer(&probe, RLAbsoluteTimeGetCurrent() + 1000, 0);
+    for (int i = 0; i < MODES; i++) RLAddTimer(RLGetCurrent(), timer, mode_of(i));
+    for (int i = MODES - 1; i > 0; i--) RLRemoveTimer(RLGetCurrent(), timer, mode_of(i));
+    ck_assert(RLContainsTimer(RLGetCurrent(), timer, mode_of(0)));
+    ck_assert(!RLContainsTimer(RLGetCurrent(), timer, mode_of(1)));
+    ck_assert_int_eq(RLGetRetainCount(timer), 2);
+    RLTimerSetNextFireDate(timer, 0);
+    expect_run(mode_of(0), 0, false, Finished);
+    expect_trace("t");
+    RLRelease(timer);
+}
+
+static RLTimerRef ghost;
+static int depth;
+
+/* Each level runs nested in a further mode, in whose batch the timer is due behind the one that calls this. */
+static void go_deeper(RLTimerRef timer, void *info) {
+    (void)timer;
+    (void)info;
+    if (++depth == 300) {
+        for (int i = 0; i < 300; i++) RLRemoveTimer(RLGetCurrent(), ghost, mode_of(i));
+        return;
+    }
+    RLRunInMode(mode_of(depth), 0, false);
+}
+
+RL_TEST(ghosts_in_many_modes, "S-TMR-25", "A timer removed from 300 modes in whose batches it waits for its turn does not fire in any of them") {
+    Probe probe = {.name = "t"};
+    ghost = probe_timer(&probe, 2, 0);
+    for (int i = 0; i < 300; i++) {
+        RLTimerRef timer = RLTimerCreate(1, 0, 0, 0, go_deeper, NULL);
+        RLAddTimer(RLGetCurrent(), timer, mode_of(i));
+        RLAddTimer(RLGetCurrent(), ghost, mode_of(i));
+        RLRelease(timer);
+    }
+    depth = 0;
+    expect_run(mode_of(0), 0, false, Finished);
+    ck_assert_int_eq(depth, 300);
+    expect_trace("");
+    ck_assert_int_eq(RLGetRetainCount(ghost), 1);
+    RLRelease(ghost);
+}
+
+RL_TEST(overdue_timers_take_no_memory, "S-THR-9",
+        "An overdue timer in a mode that does not run, behind which another is put off and put back: memory stays") {
+    Probe first = {.name = "a"}, second = {.name = "b"};
+    RLTimerRef stays = probe_timer(&first, 1, 0), moves = probe_timer(&second, 2, 0);
+    RLAddTimer(RLGetCurrent(), stays, kRLDefaultMode);
+    RLAddTimer(RLGetCurrent(), moves, kRLDefaultMode);
+    for (int i = 0; i < 1000; i++) RLTimerSetNextFireDate(moves, 3);
+    size_t before = mallinfo2().uordblks + mallinfo2().hblkhd;
+    for (int i = 0; i < 500000; i++) RLTimerSetNextFireDate(moves, 3);
+    size_t after = mallinfo2().uordblks + mallinfo2().hblkhd;
+    ck_assert_uint_le(after, before + 4096);
+    expect_run(kRLDefaultMode, 0, false, Finished);
+    expect_trace("a b");
+    RLRelease(stays);
+    RLRelease(moves);
+}
+
+static void perform_word(void *word) { trace("%s", (const char *)word); }
+
+static void perform_nested(void *word) {
+    trace("<");
+    RLPerformFunction(RLGetCurrent(), "other", perform_word, word, NULL);
+    RLPerformFunction(RLGetCurrent(), "nested", perform_word, "n", NULL);
+    RLRunInMode("nested", 0, false);
+    trace(">");
+}
+
+RL_TEST(order_of_what_two_rounds_kept, "S-BLK-3 S-BLK-15",
+        "Functions for another mode that a round and rounds nested in it passed over run there in the order in which they were posted") {
+    RLRunLoopRef loop = RLGetCurrent();
+    RLMode both[] = {"other", kRLCommonModes, "third"};
+    RLPerformFunction(loop, "other", perform_word, "1", NULL);
+    RLPerformFunction(loop, kRLDefaultMode, perform_nested, "5", NULL);
+    RLPerformFunction(loop, "other", perform_word, "2", NULL);
+    RLPerformFunction(loop, "other", perform_word, "3", NULL);
+    RLPerformFunction(loop, kRLDefaultMode, perform_nested, "6", NULL);
+    RLPerformFunctionInModes(loop, both, 3, perform_word, "c", NULL);
+    RLPerformFunction(loop, "other", perform_word, "4", NULL);
+    RLRunInMode(kRLDefaultMode, 0, false);
+    expect_trace("< n > < n > c");
+    RLRunInMode("third", 0, false);
+    expect_trace("");
+    expect_run("other", 0, false, Finished);
+    expect_trace("1 2 3 4 5 6");
+}
