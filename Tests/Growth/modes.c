@@ -85,6 +85,7 @@ EACH_OF(mode_list_of_post) {
 /* Common items come and go beside modes that are not common. */
 BESIDE_IDLE(mode_idle) {
     for (long i = 0; i < n; i++) RLPerformFunction(own, mode_name(i), count_call, NULL, NULL);
+    passes(kRLDefaultMode, 2, NULL);
     counted();
     for (int i = 0; i < 100; i++) {
         RLSourceRef source = make_source(count_call, NULL);

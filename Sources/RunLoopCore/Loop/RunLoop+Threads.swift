@@ -145,9 +145,9 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     /// Sources that are common items and in no mode any more.
     private func removeCommonSources() -> Bool {
         var found = false
+        var hint = 0
         while true {
             lock()
-            var hint = 0
             guard let source = pointee.commonSources.any(from: &hint), let link = source.link(in: self) else {
                 unlock()
                 return found

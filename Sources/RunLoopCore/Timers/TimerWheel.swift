@@ -20,6 +20,8 @@ struct TimerWheel {
     /// The present tick. Timers of this tick and earlier ones are not in the wheel.
     private(set) var tick: Int64 = 0
     private(set) var count = 0
+    /// The timer with the earliest instant of all, if that is known.
+    private var earliest: TimerNodePointer?
 
     var isEmpty: Bool { count == 0 }
 
@@ -58,6 +60,7 @@ struct TimerWheel {
         buckets.unsafelyUnwrapped[index].insert(node)
         occupied.unsafelyUnwrapped[index >> TimerWheel.slotBits] |= 1 << UInt64(index & 63)
         count &+= 1
+        if let known = earliest, instant < known.instant { earliest = node }
     }
 
     @inline(__always)
@@ -65,6 +68,7 @@ struct TimerWheel {
         buckets.unsafelyUnwrapped[node.pointee.index].remove(node)
         node.pointee.place = .nowhere
         count &-= 1
+        if node == earliest { earliest = nil }
     }
 
     /// The number of the first bucket that is not empty, and the tick at which its time comes. The wheel is not empty.
@@ -104,8 +108,14 @@ struct TimerWheel {
         return (earliest.instant, earliest.timer)
     }
 
-    /// The timer with the earliest instant. It may look at all timers of the first bucket. The wheel is not empty.
-    mutating func first() -> TimerNodePointer { earliest(in: firstBucket().index) }
+    /// The timer with the earliest instant. It may look at all timers of the first bucket, if that one was taken out since they
+    /// were looked at. The wheel is not empty.
+    mutating func first() -> TimerNodePointer {
+        if let earliest { return earliest }
+        let first = earliest(in: firstBucket().index)
+        earliest = first
+        return first
+    }
 
     private func earliest(in index: Int) -> TimerNodePointer {
         var earliest: TimerNodePointer?
@@ -159,6 +169,7 @@ struct TimerWheel {
             guard bucket.tick <= newTick else { break }
             // The wheel stands at the bucket's beginning while the bucket is emptied: its timers fall to lower levels.
             tick = bucket.tick
+            earliest = nil
             occupied![bucket.index >> TimerWheel.slotBits] &= ~(1 << UInt64(bucket.index & 63))
             count -= Int(buckets![bucket.index].count)
             buckets![bucket.index].forEach { node in
@@ -182,6 +193,7 @@ struct TimerWheel {
         buckets = nil
         occupied = nil
         count = 0
+        earliest = nil
     }
 
     /// Whether every timer stands in the bucket that its tick and the wheel's say. For tests.
