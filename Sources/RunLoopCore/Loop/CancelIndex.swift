@@ -10,6 +10,7 @@ struct CancelIndex {
     /// Where a list of `lists` is.
     private func place(_ hash: UInt) -> Int { Int(truncatingIfNeeded: hash >> 20) & (capacity - 1) }
 
+    @inline(never)
     static func hash(_ key: CancelKey) -> UInt {
         let factor: UInt = 0x9e37_79b9_7f4a_7c15
         var hash = UInt(bitPattern: key.target) &* factor
@@ -21,6 +22,7 @@ struct CancelIndex {
     }
 
     /// Puts a record in, whose links are its own.
+    @inline(never)
     mutating func insert(_ links: CancelLinksPointer, _ key: CancelKey, record: UnsafeMutableRawPointer) {
         if count >= capacity { grow() }
         var target = key
@@ -36,6 +38,7 @@ struct CancelIndex {
         count += 1
     }
 
+    @inline(never)
     private func put(_ link: CancelLinkPointer) {
         let place = place(link.pointee.hash)
         let next = lists![place]
@@ -63,12 +66,14 @@ struct CancelIndex {
     }
 
     /// Takes a record out; nothing if it is not in.
+    @inline(never)
     mutating func remove(_ links: CancelLinksPointer) {
         remove(links.byTarget)
         remove(links.byAll)
         if count == 0 { free() }
     }
 
+    @inline(never)
     private mutating func remove(_ link: CancelLinkPointer) {
         guard link.pointee.record != nil else { return }
         link.pointee.record = nil

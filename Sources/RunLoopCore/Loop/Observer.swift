@@ -229,6 +229,7 @@ extension UnsafeMutablePointer where Pointee == Observer {
     }
 
     /// The membership in a mode, nil if it is not in it. The loop's lock is held, as for the next three.
+    @inline(never)
     func membership(in mode: ModePointer) -> ObserverMembershipPointer? {
         ObserverMembershipPointer(bitPattern: pointee.memberships.find(UInt(bitPattern: mode), isKeyed: true))
     }

@@ -124,6 +124,7 @@ struct ObserverLists {
     }
 
     /// A list with room for one more in the place of one that is full or has readers.
+    @inline(never)
     private mutating func renew(_ activity: Activity, _ mode: ModePointer) -> ObserverListPointer {
         guard let old = self[activity] else {
             let new = ObserverListPointer.make(capacity: 4)
@@ -152,6 +153,7 @@ struct ObserverLists {
     }
 
     /// Moves or copies the members without holes.
+    @inline(never)
     private func close(_ old: ObserverListPointer, into new: ObserverListPointer) {
         var place = 0
         for index in 0..<old.pointee.count {
@@ -164,6 +166,7 @@ struct ObserverLists {
     }
 
     /// Tells the memberships where their observers stand.
+    @inline(never)
     private func note(_ list: ObserverListPointer, _ activity: Activity, _ mode: ModePointer) {
         for index in 0..<list.pointee.count { list.members[index]!.membership(in: mode)![activity] = index }
     }

@@ -75,6 +75,7 @@ extension UnsafeMutablePointer where Pointee == RequestQueue {
         return true
     }
 
+    @inline(never)
     private func put(_ place: WaitingPlacePointer, on list: UnsafeMutablePointer<WaitingList>) {
         place.pointee.list = list
         list.pointee.append(place)
@@ -217,6 +218,7 @@ extension UnsafeMutablePointer where Pointee == RequestQueue {
 
 extension RequestQueue {
     /// Releases requests that are not performed.
+    @inline(never)
     static func drop(_ chain: WaitingPointer?) {
         var chain = chain
         while let waiting = chain {
@@ -232,6 +234,7 @@ extension UnsafeMutablePointer where Pointee == Waiting {
 }
 
 extension UnsafeMutablePointer where Pointee == Request {
+    @inline(never)
     static func make(_ post: Post, target: UnsafeRawPointer?, order: Int, wait: UnsafeMutablePointer<RequestWait>?) -> RequestPointer {
         let places = post.modes.count + 1
         let request = makeRecord(Request.self, tail: places * MemoryLayout<WaitingPlace>.stride)

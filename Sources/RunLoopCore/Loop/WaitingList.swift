@@ -56,6 +56,7 @@ struct WaitingList {
 
     /// Nearly always at the end. What rounds kept while rounds nested in them kept what came later belongs before that: the first
     /// of it is searched for from the end, past what nested rounds kept, and those that follow are put behind it.
+    @inline(never)
     mutating func insert(_ place: WaitingPlacePointer) {
         let sequence = place.pointee.waiting.pointee.sequence
         var before = last
@@ -82,6 +83,7 @@ struct WaitingList {
         newest = place
     }
 
+    @inline(never)
     mutating func remove(_ place: WaitingPlacePointer) {
         if newest == place { newest = place.pointee.previous }
         if let previous = place.pointee.previous { previous.pointee.next = place.pointee.next } else { first = place.pointee.next }
@@ -92,6 +94,7 @@ struct WaitingList {
 extension UnsafeMutablePointer where Pointee == WaitingList {
     /// Takes those that came at `floor` or later off all their lists, of which this is one, and makes a chain of them, the first one
     /// first.
+    @inline(never)
     func takeAll(from floor: UInt64) -> WaitingPointer? {
         var chain: WaitingPointer?
         while let waiting = pointee.last?.pointee.waiting, waiting.pointee.sequence >= floor {
@@ -135,6 +138,7 @@ struct WaitingChain {
     }
 
     /// Appends two chains, both in order, as one.
+    @inline(never)
     mutating func append(_ one: WaitingPointer?, _ other: WaitingPointer?) {
         var one = one
         var other = other
@@ -149,6 +153,7 @@ struct WaitingChain {
 
 extension UnsafeMutablePointer where Pointee == Waiting {
     /// A post that waits.
+    @inline(never)
     static func make(_ post: Post, sequence: UInt64) -> WaitingPointer {
         let count = post.modes.count
         let waiting = makeRecord(Waiting.self, tail: count * MemoryLayout<WaitingPlace>.stride)
@@ -158,12 +163,14 @@ extension UnsafeMutablePointer where Pointee == Waiting {
         return waiting
     }
 
+    @inline(never)
     func initialize(_ post: Post, sequence: UInt64, places: WaitingPlacePointer, count: Int) {
         initialize(to: Waiting(post: post, sequence: sequence, next: nil, places: places, placeCount: count))
         for index in 0..<count { places[index].waiting = self }
     }
 
     /// Puts it on the lists of a kind of all its modes.
+    @inline(never)
     func enlist(_ kind: WaitingKind, in loop: RunLoopPointer) {
         var place = pointee.places
         pointee.post.modes.forEach { mode in
@@ -174,6 +181,7 @@ extension UnsafeMutablePointer where Pointee == Waiting {
     }
 
     /// Takes it off all lists.
+    @inline(never)
     func unlist() {
         for index in 0..<pointee.placeCount {
             let place = pointee.places + index

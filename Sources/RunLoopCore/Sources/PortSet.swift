@@ -156,6 +156,7 @@ struct PortSet {
     }
 
     /// A watch of this set has become interested in more. True if the loop cannot learn of it from the kernel.
+    @inline(never)
     mutating func interestGrew(of source: SourcePointer, in mode: ModePointer) -> Bool {
         let index = Int(source.pointee.port.load(ordering: .relaxed))
         guard index >= 0 && index < capacity && slots![index].members.contains(source) else { return false }
@@ -185,6 +186,7 @@ struct PortSet {
     private func token(_ index: Int) -> UInt64 { UInt64(slots![index].generation) << 32 | UInt64(index) }
 
     /// Registers a slot that waits for it. nil if there is no room.
+    @inline(never)
     private mutating func register(_ index: Int) -> EpollSet.Registration? {
         guard slots![index].state == .waiting, epoll.open() else { return nil }
         let wanted = wanted(index)
@@ -402,6 +404,7 @@ struct PortSet {
     }
 
     /// Forgets what the kernel was told of a number and tells it again.
+    @inline(never)
     mutating func registerAnew(_ source: SourcePointer, in mode: ModePointer) -> Bool {
         let index = Int(source.pointee.port.load(ordering: .relaxed))
         guard index >= 0 && index < capacity && slots![index].members.contains(source) else { return false }

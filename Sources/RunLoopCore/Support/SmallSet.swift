@@ -56,20 +56,48 @@ struct WordSet {
 
     /// The newest word, 0 if there is none.
     var last: UInt {
-        guard let block else { return bits }
-        return WordSet.words(block)[Int(block.pointee.end) - 1]
+        @inline(never) get {
+            guard let block else { return bits }
+            return WordSet.words(block)[Int(block.pointee.end) - 1]
+        }
     }
 
     /// The word at a place in the order of insertion, in a set that is not keyed.
     subscript(index: Int) -> UInt {
-        guard let block else { return bits }
+        @inline(__always) get { bits & 1 == 1 ? wordInBlock(index) : bits }
+    }
+
+    @inline(never)
+    private func wordInBlock(_ index: Int) -> UInt {
+        let block = block.unsafelyUnwrapped
         if block.pointee.end != block.pointee.count { WordSet.pack(block) }
         return WordSet.words(block)[index]
     }
 
+    /// Calls the body with each word. The body may not change the set.
+    @inline(__always)
     func forEach(_ body: (UInt) -> Void) {
-        guard let block else { return bits == 0 ? () : body(bits) }
-        for index in 0..<Int(block.pointee.end) where WordSet.words(block)[index] != 0 { body(WordSet.words(block)[index]) }
+        var index = 0
+        while true {
+            let word = word(from: &index)
+            if word == 0 { return }
+            body(word)
+        }
+    }
+
+    /// The word at a place, holes counted, or the next one behind it; 0 at the end. The place moves on behind it.
+    @inline(never)
+    private func word(from index: inout Int) -> UInt {
+        guard let block else {
+            index += 1
+            return index == 1 ? bits : 0
+        }
+        while index < Int(block.pointee.end) {
+            index += 1
+            let word = WordSet.words(block)[index - 1]
+            if word != 0 { return word }
+        }
+        return 0
     }
 
     /// The word with that key, 0 if there is none.
@@ -87,6 +115,7 @@ struct WordSet {
     }
 
     /// Place and slot of a key; the place is -1 if there is none, the slot where there is no table.
+    @inline(never)
     private static func place(of key: UInt, _ isKeyed: Bool, _ block: BlockPointer) -> (place: Int, slot: Int) {
         let words = words(block)
         if block.pointee.slots == 0 {
@@ -119,6 +148,7 @@ struct WordSet {
         if block.pointee.slots > 0 { WordSet.enter(place, isKeyed, block) }
     }
 
+    @inline(never)
     private static func enter(_ place: Int, _ isKeyed: Bool, _ block: BlockPointer) {
         let slot = WordSet.place(of: key(words(block)[place], isKeyed), isKeyed, block).slot
         table(block)[slot] = UInt32(place + 1)
@@ -143,6 +173,7 @@ struct WordSet {
     }
 
     /// Moves the words of a block together whose words are their keys.
+    @inline(never)
     private static func pack(_ block: BlockPointer) {
         let words = words(block)
         memset(table(block), 0, Int(block.pointee.slots) * MemoryLayout<UInt32>.stride)

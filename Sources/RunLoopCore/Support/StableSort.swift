@@ -4,7 +4,7 @@ import CLinux
 /// allocated if need be. What is in order already costs one look at each word.
 @inline(never)
 func sortStably(
-    _ words: UnsafeMutablePointer<UInt>, _ count: Int, room: UnsafeMutablePointer<UInt>? = nil, precedes: (UInt, UInt) -> Bool
+    _ words: UnsafeMutablePointer<UInt>, _ count: Int, room: UnsafeMutablePointer<UInt>? = nil, precedes: @convention(c) (UInt, UInt) -> Bool
 ) {
     var width = 16
     var low = 0
@@ -36,7 +36,7 @@ func sortStably(
 
 private func merge(
     _ base: UnsafeMutablePointer<UInt>, _ middle: Int, _ end: Int, _ scratch: UnsafeMutablePointer<UInt>,
-    _ precedes: (UInt, UInt) -> Bool
+    _ precedes: @convention(c) (UInt, UInt) -> Bool
 ) {
     if !precedes(base[middle], base[middle - 1]) { return }
     memcpy(scratch, base, middle * MemoryLayout<UInt>.stride)

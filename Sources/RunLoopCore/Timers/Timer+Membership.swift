@@ -39,6 +39,7 @@ extension UnsafeMutablePointer where Pointee == Timer {
     }
 
     /// Takes the timer out of all modes. The lock of its loop is held.
+    @inline(never)
     private func removeAllNodes() {
         forEachNode { node in
             let mode = node.pointee.mode!

@@ -353,7 +353,7 @@ extension UnsafeMutablePointer where Pointee == Timer {
         forEachFurtherNode(body)
     }
 
-    @inline(never)
+    @inline(__always)
     private func forEachFurtherNode(_ body: (TimerNodePointer) -> Void) {
         details.pointee.rare?.pointee.moreNodes.forEach { body(TimerNodePointer(bitPattern: $0)!) }
     }

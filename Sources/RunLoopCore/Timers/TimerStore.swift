@@ -176,6 +176,7 @@ struct TimerStore {
     }
 
     /// The record of a batch, made if need be. There are not more than there are runs on the stack.
+    @inline(never)
     private mutating func passedGhosts(ofBatch batch: UInt32) -> PassedGhostsPointer {
         var before: PassedGhostsPointer?
         var next = passed
