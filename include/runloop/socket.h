@@ -10,6 +10,10 @@
  * at first for Read, Accept and Data and not for Write. Others wait for RLSocketEnableCallBacks.
  * Connect comes once in the life of a socket. In one pass the order is Connect, then the one that
  * reads, then Write.
+ * The source is a version 0 one, as CFSocket's is: being ready signals it, and all sockets that are
+ * ready perform in one pass, among the signalled sources of the mode, by order and then the longest
+ * ready first. So a callback may be told of what another callback of the same pass has just read or
+ * written: use calls that do not block. Accept and Data come only with something.
  * Any descriptor will do for Read and Write, not sockets alone. Readiness is that of select(2): end
  * of file, hang-up and errors count as readable, errors as writable.
  * A process has one object for one descriptor: making another gives the one that is there.

@@ -213,6 +213,15 @@ static inline int rl_epoll_plain_wait(int epoll, bool waits, uint64_t *token, ui
     return count;
 }
 
+/* The events that one call brings, RL_EVENTS at most. Returns their number, or -1. A NULL time waits for ever. */
+struct rl_event {
+    uint64_t token;
+    uint32_t events;
+};
+enum { RL_EVENTS = 64 };
+int rl_epoll_wait_all(int epoll, const struct timespec *timeout, struct rl_event *events)
+    __attribute__((visibility("hidden")));
+
 /* Reads what is there already; -1 with EAGAIN if that is nothing. */
 ssize_t rl_read_nowait(int descriptor, void *bytes, size_t length) __attribute__((visibility("hidden")));
 

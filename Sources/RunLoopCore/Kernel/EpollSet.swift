@@ -148,6 +148,22 @@ struct EpollSet {
         return token == EpollSet.wakeToken ? .roused : .ready(token: token, events: events)
     }
 
+    /// All events that one call brings; `until` as above. Nothing that was lost is told but by one event with `lostToken`.
+    func waitForAll(until: Int64?, _ events: UnsafeMutablePointer<rl_event>) -> Int {
+        var count: Int32
+        if until == Clock.never {
+            count = rl_epoll_wait_all(descriptor, nil, events)
+        } else {
+            var timeout = until.map { timespec(nanoseconds: $0 - Clock.now()) } ?? timespec()
+            count = rl_epoll_wait_all(descriptor, &timeout, events)
+        }
+        if count < 0 && (rl_errno() == EBADF || rl_errno() == EINVAL) {
+            events.pointee = rl_event(token: EpollSet.lostToken, events: 0)
+            count = 1
+        }
+        return Int(Swift.max(count, 0))
+    }
+
     /// One event that is there now. The event of an old rousing is passed over: it is edge triggered, so it comes once, and
     /// nobody rouses a loop that is awake.
     func poll() -> Event {

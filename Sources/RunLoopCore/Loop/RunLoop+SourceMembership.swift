@@ -88,13 +88,12 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
             mode.pointee.inboxCount += 1
             if source.isNotified { mode.pointee.ports.joinNotifier(in: mode) }
             takeSignalOfNewMemberLocked(link)
-        } else if source.isPort {
-            mode.pointee.ports.insert(source, in: mode)
         } else {
-            takeSignalOfNewMemberLocked(link)
+            if source.hasDescriptor { mode.pointee.ports.insert(source, in: mode) }
+            if !source.isPort { takeSignalOfNewMemberLocked(link) }
         }
         unlock()
-        if source.isPort { lookAgainIfForeign() }
+        if source.isPort || source.isWatch { lookAgainIfForeign() }
         // Whoever made the membership calls this, whoever ends it calls `cancel`, whatever comes in between (S-SRC-18).
         if let schedule = source.functions.schedule { callOutSchedule(schedule, source.pointee.info, self, mode) }
         if !source.isValid {
@@ -126,7 +125,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         if source.isInbox {
             mode.pointee.inboxCount -= 1
             if source.isNotified { mode.pointee.ports.leaveNotifier() }
-        } else if source.isPort {
+        } else if source.hasDescriptor {
             mode.pointee.ports.remove(source, in: mode)
         }
         link.pointee.modes.remove(mode)

@@ -76,6 +76,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
             unlock(owner: true)
             return false
         }
+        if source.isWatch { return performSignalledWatch(source) }
         performAlone(source) { callOutSource($0, $1) }
         return true
     }
@@ -105,10 +106,15 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         for index in start..<end {
             let source = pointee.batches[index]
             if !(handled && onlyFirst) && takeSignal(of: source) {
-                handled = true
-                if let perform = source.functions.perform {
-                    pointee.calledOut = true
-                    callOutSource(perform, source.pointee.info)
+                if source.isWatch {
+                    lock(owner: true)
+                    if performSignalledWatch(source) { handled = true }
+                } else {
+                    handled = true
+                    if let perform = source.functions.perform {
+                        pointee.calledOut = true
+                        callOutSource(perform, source.pointee.info)
+                    }
                 }
             }
             pointee.batches.forget(index)
@@ -169,19 +175,56 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
             unlock()
             return false
         }
-        if let handler = source.pointee.callbacks.pointee.functions.watch {
-            source.retain()
-            unlock()
-            pointee.calledOut = true
-            pointee.watching.push(source)
-            let isHandled = handler(source.pointee.info, ready.rawValue)
-            pointee.watching.truncate(to: pointee.watching.count - 1)
-            source.release()
-            return isHandled
-        }
+        if source.isWatch { return performWatch(source, ready) }
         source.pointee.state.bitwiseAnd(~SourceState.flagged, ordering: .acquiringAndReleasing)
         performAlone(source) { callOutPortSource($0, $1) }
         return true
+    }
+
+    /// Calls the handler of a watch. True if it handled something. The lock is held at the call, not at the return.
+    private func performWatch(_ source: SourcePointer, _ ready: Readiness) -> Bool {
+        source.retain()
+        unlock()
+        guard let handler = source.functions.watch else { return false }
+        pointee.calledOut = true
+        pointee.watching.push(source)
+        let isHandled = handler(source.pointee.info, ready.rawValue)
+        pointee.watching.truncate(to: pointee.watching.count - 1)
+        source.release()
+        return isHandled
+    }
+
+    /// Performs a watch that was signalled. What an earlier run found may be old: the kernel is asked once more (S-SOCK-55).
+    /// True if it told something, or was signalled by hand. The lock is held at the call, not at the return.
+    private func performSignalledWatch(_ source: SourcePointer) -> Bool {
+        let (found, round) = source.takeFound()
+        guard !found.isEmpty else {
+            _ = performWatch(source, [])
+            return true
+        }
+        var ready = found
+        if round != pointee.runs & WatchFlags.rounds {
+            ready = found.intersection(readiness(of: source.pointee.port.load(ordering: .relaxed), found))
+        }
+        if ready.isEmpty {
+            unlock()
+            return false
+        }
+        return performWatch(source, ready)
+    }
+
+    /// Signals a watch of the loop's that was found ready (S-SOCK-52). No one is told: the loop's thread calls it, before a
+    /// pass. The lock is held.
+    func signalLocked(_ source: SourcePointer) {
+        var state = source.pointee.state.load(ordering: .sequentiallyConsistent)
+        while state & (SourceState.signalled | SourceState.invalid) == 0 {
+            source.pointee.signalTime.store(rl_order_of_time(), ordering: .relaxed)
+            let desired = ((state &+ SourceState.generation) & ~SourceState.marked) | SourceState.signalled
+            // Retried only when another thread changed the state in between, which is progress of that thread.
+            if source.pointee.state.replace(&state, by: desired) { break }
+        }
+        // Another loop of the source's, or a client, may have signalled it: this loop performs it all the same if it is first.
+        if let link = source.link(in: self), link.pointee.list == 0, link.tryQueue() { enlist(link) }
     }
 
     /// Performs a source that is in the loop, which keeps it meanwhile. The lock is held at the call, not at the return.

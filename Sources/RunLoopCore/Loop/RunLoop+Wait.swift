@@ -72,6 +72,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
             let allPortsTold = !hasPorts || mode.pointee.ports.retry()
             let nextDeferred = hasPorts ? mode.pointee.ports.nextDeferred { readClock(frame) } : Clock.never
             let epoll = mode.pointee.ports.epoll
+            let hasSockets = mode.pointee.ports.signalling > 0
             let hasSteady = hasPorts && mode.pointee.ports.hasSteady
             let prefersSteady = hasSteady && mode.pointee.ports.prefersSteady
             let hasInboxes = mode.pointee.inboxCount > 0
@@ -88,16 +89,26 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
             // it.
             if wasRoused && isWoken && !timersDue && !inboxReady && !hasSteady { return takeWakeUp(frame) }
             if isOver || hasSteady {
-                if prefersSteady, let event = serveSteady(frame) { return event }
+                var signalled = false
+                if prefersSteady, let event = serveSteady(frame, &signalled) { return event }
                 // The notifier of files that is ready a second time had all others before it: what comes on and on holds up no end.
-                if hasPorts && epoll.isOpen, case .ready(let token, let events) = epoll.poll(),
+                if hasSockets && epoll.isOpen {
+                    let chosen = fetchAll(frame, epoll, until: nil, &signalled, passesNotifierOver: hasNotified).chosen
+                    if signalled && !polls { return serveSignals(frame) }
+                    if let chosen {
+                        if let event = serve(chosen, frame) { return event }
+                        hasNotified = true
+                        continue
+                    }
+                } else if hasPorts && epoll.isOpen, case .ready(let token, let events) = epoll.poll(),
                     !(hasNotified && token == EpollSet.notifierToken)
                 {
-                    if let event = servePort(token, events, frame) { return event }
+                    if let event = servePort(token, events, frame, &signalled) { return event }
                     if token == EpollSet.notifierToken { hasNotified = true }
                     continue
                 }
-                if hasSteady, let event = serveSteady(frame) { return event }
+                if hasSteady, let event = serveSteady(frame, &signalled) { return event }
+                if signalled && !polls { return serveSignals(frame) }
                 if inboxReady { return serveInbox(frame) }
                 // Nobody was interested in those that are always ready, and they are not there any more.
                 if !isOver { continue }
@@ -124,9 +135,13 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
             // Who makes an inbox ready pushes it and then tells a loop that sleeps; so one of the two sees the other.
             let isStale = hasInboxes && pointee.signalled.load(ordering: .sequentiallyConsistent) != nil
             var ready: (token: UInt64, events: UInt32)?
+            var chosen: rl_event?
+            var signalled = false
             wasRoused = false
             if isStale {
                 // No sleep: the next look takes the stack, so this comes once for each push.
+            } else if inEpoll && hasSockets {
+                (chosen, wasRoused) = fetchAll(frame, epoll, until: until, &signalled)
             } else if inEpoll {
                 switch epoll.wait(until: until) {
                 case .ready(let token, let events): ready = (token, events)
@@ -140,7 +155,9 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
             // Awake again, unless somebody said so first; what they said stays for the next look.
             _ = pointee.wake.compareExchange(
                 expected: asleep, desired: WakeState.awake, ordering: .sequentiallyConsistent)
-            if let ready, let event = servePort(ready.token, ready.events, frame) { return event }
+            if signalled { return serveSignals(frame) }
+            if let chosen, let event = serve(chosen, frame) { return event }
+            if let ready, let event = servePort(ready.token, ready.events, frame, &signalled) { return event }
         }
     }
 
@@ -171,30 +188,103 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     }
 
     /// The event for what the kernel reported, nil if that interests nobody.
-    private func servePort(_ token: UInt64, _ events: UInt32, _ frame: RunFramePointer) -> Event? {
+    private func servePort(_ token: UInt64, _ events: UInt32, _ frame: RunFramePointer, _ signalled: inout Bool) -> Event? {
+        let mode = frame.pointee.mode
         lock(owner: true)
         if token >= EpollSet.notifierToken {
-            frame.pointee.mode.pointee.ports.acceptExtra()
+            mode.pointee.ports.acceptExtra()
             unlock(owner: true)
             if token == EpollSet.mainQueueToken { return serveMainQueue(frame) }
             // The inboxes of this mode that are ready by that are served first, and of the notifier nothing is.
-            frame.pointee.mode.pointee.servedInbox = false
+            mode.pointee.servedInbox = false
             Notifier.shared.readEvents()
             return nil
         }
-        let ready = frame.pointee.mode.pointee.ports.accept(token: token, events: events)
+        let ready = mode.pointee.ports.accept(token: token, events: events, in: mode, signalled: &signalled)
         unlock(owner: true)
         guard let ready else { return nil }
         return servePort(token, ready, frame)
     }
 
     /// The event of a descriptor that is always ready, nil if there is none of interest.
-    private func serveSteady(_ frame: RunFramePointer) -> Event? {
+    private func serveSteady(_ frame: RunFramePointer, _ signalled: inout Bool) -> Event? {
+        let mode = frame.pointee.mode
         lock(owner: true)
-        let steady = frame.pointee.mode.pointee.ports.takeSteady()
+        let steady = mode.pointee.ports.takeSteady(in: mode, signalled: &signalled)
         unlock(owner: true)
         guard let steady else { return nil }
         return servePort(steady.token, steady.ready, frame)
+    }
+
+    /// Signals all sockets that are ready (S-SOCK-53), and chooses one of the other events, each in its turn. For a mode with
+    /// sockets.
+    ///
+    /// The other events are level triggered and come again. All that one call brings are moved to the end of the kernel's list
+    /// together, which does not rotate them; a count does.
+    @inline(never)
+    private func fetchAll(
+        _ frame: RunFramePointer, _ epoll: EpollSet, until: Int64?, _ signalled: inout Bool, passesNotifierOver: Bool = false
+    ) -> (chosen: rl_event?, wasRoused: Bool) {
+        let mode = frame.pointee.mode
+        let room = Int(RL_EVENTS)
+        return withUnsafeTemporaryAllocation(of: rl_event.self, capacity: room) { buffer in
+            let events = buffer.baseAddress!
+            var until = until
+            // Further calls where one may not bring all: what a call brings moves behind the rest.
+            var furtherCalls = mode.pointee.ports.signalling / room
+            while true {
+                let count = epoll.waitForAll(until: until, events)
+                var others = 0
+                var wasRoused = false
+                lock(owner: true)
+                for place in 0..<count {
+                    var event = events[place]
+                    if event.token == EpollSet.wakeToken {
+                        wasRoused = true
+                        continue
+                    }
+                    if passesNotifierOver && event.token == EpollSet.notifierToken { continue }
+                    if event.token < EpollSet.notifierToken {
+                        let ready = mode.pointee.ports.accept(
+                            token: event.token, events: event.events, in: mode, signalled: &signalled)
+                        guard let ready else { continue }
+                        event.events = ready.rawValue
+                    }
+                    events[others] = event
+                    others += 1
+                }
+                let chosen = others > 0 ? events[mode.pointee.ports.takeTurn(of: others)] : nil
+                unlock(owner: true)
+                if count < room || furtherCalls == 0 { return (chosen, wasRoused && count == 1) }
+                furtherCalls -= 1
+                until = nil
+            }
+        }
+    }
+
+    /// The event that `fetchAll` chose; nil if it was the notifier of files.
+    private func serve(_ chosen: rl_event, _ frame: RunFramePointer) -> Event? {
+        if chosen.token < EpollSet.notifierToken { return servePort(chosen.token, Readiness(rawValue: chosen.events), frame) }
+        var signalled = false
+        return servePort(chosen.token, chosen.events, frame, &signalled)
+    }
+
+    /// Signals the sockets that were ready before a run, for its first pass (S-SOCK-53).
+    func signalReadySockets(_ frame: RunFramePointer) {
+        let mode = frame.pointee.mode
+        let epoll = mode.pointee.ports.epoll
+        var signalled = false
+        if epoll.isOpen { _ = fetchAll(frame, epoll, until: nil, &signalled) }
+        lock(owner: true)
+        _ = mode.pointee.ports.takeSteady(in: mode, signalled: &signalled)
+        unlock(owner: true)
+    }
+
+    /// Sockets were signalled: as by a wake-up the next pass follows, which performs them (S-SOCK-54).
+    private func serveSignals(_ frame: RunFramePointer) -> Event {
+        frame.pointee.mode.pointee.servedTimers = false
+        frame.pointee.mode.pointee.servedInbox = false
+        return takeWakeUp(frame)
     }
 
     private func servePort(_ token: UInt64, _ ready: Readiness, _ frame: RunFramePointer) -> Event {

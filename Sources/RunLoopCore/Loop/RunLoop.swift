@@ -100,6 +100,8 @@ struct RunLoop: ~Copyable {
 
     /// The innermost run. Loop's thread only.
     var frame: RunFramePointer?
+    /// Counts the runs. Loop's thread only.
+    var runs: UInt32
     /// The run of a foreign loop in whose epoll set the loop sleeps: `wake` says "asleep in epoll" although the thread goes on.
     /// Loop's thread only.
     var asleepOutside: ForeignRunPointer?
@@ -154,10 +156,10 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     @inline(__always)
     var isCurrent: Bool { UInt(bitPattern: rl_thread_loop_get()) == UInt(bitPattern: self) }
 
-    @inline(__always)
+    @inline(never)
     func lock() { lock(owner: isCurrent) }
 
-    @inline(__always)
+    @inline(never)
     func unlock() { unlock(owner: isCurrent) }
 
     /// The same for a caller that knows whether it is the loop's thread.

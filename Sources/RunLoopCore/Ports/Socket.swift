@@ -214,7 +214,7 @@ extension UnsafeMutablePointer where Pointee == Socket {
             release: { $0!.asSocket.release() },
             schedule: { info, _, _ in UnsafeRawPointer(info!).asSocket.wasScheduled() },
             cancel: { info, _, _ in UnsafeRawPointer(info!).asSocket.wasCancelled() })
-        var options: UInt32 = 0
+        var options = WatchFlags.signals
         if readKind == SocketType.accept { options |= WatchFlags.onlyInput }
         if pointee.state.load(ordering: .relaxed) & SocketState.connected == 0 { options |= WatchFlags.connects }
         return SourcePointer.makeWatch(

@@ -6,13 +6,19 @@ import Synchronization
 /// Slots are found by descriptor number. Each has a generation, which stands in the kernel's event beside the number: an event
 /// of a registration that was replaced is dropped. All members of a slot share one registration for the union of what
 /// interests them. Of version 1 sources on one number the last one gets the events (S-SRC-44); each watch gets its own, one
-/// member per pass, in turn. A mode without ports has no descriptor and sleeps on the futex.
+/// member per pass, in turn; those that signal are all signalled. A mode without ports has no descriptor and sleeps on the futex.
 ///
 /// Registrations are taken back lazily: less interest changes nothing until an event arrives that interests nobody.
 struct PortSet {
     var epoll: EpollSet
     /// Sources in the set, those with unwatchable ports included, and one more if there are sources of files.
     private(set) var count: Int
+    /// Those of them that signal (S-SOCK-52).
+    private(set) var signalling: Int
+    /// Counts the events of watches that signal: with every sixteenth the number is looked at.
+    private var looks: UInt8
+    /// Counts the batches of events, so that each of those that are ready has its turn.
+    private var turn: UInt32
     /// Slots that wait for room in the kernel, or for the epoll set itself.
     private var unregistered: Int
     private var slots: UnsafeMutablePointer<Slot>?
@@ -81,6 +87,7 @@ struct PortSet {
 
     mutating func insert(_ source: SourcePointer, in mode: ModePointer) {
         count += 1
+        if source.isSignallingWatch { signalling += 1 }
         let port = source.pointee.port.load(ordering: .relaxed)
         guard port >= 0 else { return }
         let index = Int(port)
@@ -111,6 +118,7 @@ struct PortSet {
 
     mutating func remove(_ source: SourcePointer, in mode: ModePointer) {
         count -= 1
+        if source.isSignallingWatch { signalling -= 1 }
         let index = Int(source.pointee.port.load(ordering: .relaxed))
         guard index >= 0 && index < capacity && slots![index].members.contains(source) else { return }
         slots![index].members.remove(source)
@@ -333,8 +341,9 @@ struct PortSet {
 
     // MARK: Events
 
-    /// What of an event of the kernel interests somebody. nil: nothing, or its registration is gone, and the wait goes on.
-    mutating func accept(token: UInt64, events: UInt32) -> Readiness? {
+    /// What of an event of the kernel interests somebody. nil: nothing, or its registration is gone, and the wait goes on. Watches
+    /// that signal are signalled by it.
+    mutating func accept(token: UInt64, events: UInt32, in mode: ModePointer, signalled: inout Bool) -> Readiness? {
         if token == EpollSet.lostToken {
             process.pointee.lostDescriptor.store(true, ordering: .relaxed)
             epoll.forget()
@@ -367,7 +376,31 @@ struct PortSet {
             }
         }
         if slots![index].marks.contains(.edge) { arm(index, wanted) }
-        return useful
+        return signalling > 0 ? signalMembers(index, useful, in: mode, &signalled) : useful
+    }
+
+    /// Signals those members of a slot that signal. What the others are waiting for, nil if that is nothing.
+    private func signalMembers(_ index: Int, _ ready: Readiness, in mode: ModePointer, _ signalled: inout Bool) -> Readiness? {
+        var others: Readiness = []
+        for place in 0..<slots![index].members.count {
+            let member = slots![index].members[place]
+            let found = interest(of: member, index).intersection(ready)
+            if found.isEmpty { continue }
+            if member.isSignallingWatch {
+                member.noteFound(found, run: mode.pointee.loop.pointee.runs)
+                mode.pointee.loop.signalLocked(member)
+                signalled = true
+            } else {
+                others.formUnion(found)
+            }
+        }
+        return others.isEmpty ? nil : others
+    }
+
+    /// Which of so many that are ready together has its turn.
+    mutating func takeTurn(of count: Int) -> Int {
+        turn &+= 1
+        return Int(turn) % count
     }
 
     /// What of the kernel's bits somebody is waiting for.
@@ -436,18 +469,28 @@ struct PortSet {
         slots![index].members.count == 1 && !slots![index].members[0].isWatch
     }
 
-    /// Whether the client may have closed the number of a watch, which the kernel does not tell if the file is open elsewhere.
-    private func mustLook(_ index: Int) -> Bool {
+    /// Whether to look if the client closed the number of a watch, which the kernel does not tell if the file is open elsewhere.
+    /// A report of a watch that signals may be old anyway (S-SOCK-55), so that is looked at now and then, lest it spin.
+    private mutating func mustLook(_ index: Int) -> Bool {
         for place in 0..<slots![index].members.count {
             let member = slots![index].members[place]
-            if member.isWatch && member.watch.pointee.flags.load(ordering: .relaxed) & WatchFlags.owned == 0 { return true }
+            guard member.isWatch else { continue }
+            let flags = member.watch.pointee.flags.load(ordering: .relaxed)
+            if flags & WatchFlags.signals != 0 {
+                looks &+= 1
+                if looks & 15 == 0 { return true }
+            } else if flags & WatchFlags.owned == 0 {
+                return true
+            }
         }
         return false
     }
 
-    /// The next turn of those that are always ready.
-    mutating func takeSteady() -> (token: UInt64, ready: Readiness)? {
-        while let index = steady.first {
+    /// The next turn of those that are always ready. Watches that signal are signalled on the way.
+    mutating func takeSteady(in mode: ModePointer, signalled: inout Bool) -> (token: UInt64, ready: Readiness)? {
+        // Those that signal stay in the queue: each is met once.
+        for _ in 0..<steady.count {
+            guard let index = steady.first else { return nil }
             steady.removeFirst()
             slots![index].marks.remove(.queued)
             guard slots![index].state == .steady else { continue }
@@ -459,6 +502,7 @@ struct PortSet {
                 continue
             }
             _ = enqueueSteady(index)
+            guard let ready = signalling > 0 ? signalMembers(index, ready, in: mode, &signalled) : ready else { continue }
             servedSteady = true
             return (token(index), ready)
         }
@@ -487,7 +531,7 @@ struct PortSet {
         for place in 0..<count {
             let member = members[place]
             let reported = interest(of: member, index).intersection(ready)
-            if reported.isEmpty { continue }
+            if reported.isEmpty || member.isSignallingWatch { continue }
             if !member.isWatch {
                 if isFollowedByPort(members, place) { continue }
                 if slots![index].isCounter && !takeCount(Int32(index)) {

@@ -43,7 +43,7 @@ enum SourceState {
     static var invalid: UInt64 { 1 << 4 }
     static var hashed: UInt64 { 1 << 5 }
     static var versionOne: UInt64 { 1 << 6 }
-    /// A watch: `versionOne` is set too.
+    /// A watch; `versionOne` is set too, unless it signals.
     static var watch: UInt64 { 1 << 7 }
     /// A version 1 source that is made ready by a call and not by a descriptor. Set at creation, with `versionOne`.
     static var inbox: UInt64 { 1 << 8 }

@@ -12,6 +12,8 @@ import Synchronization
 /// - The handler runs on the loop's thread, without a lock, once per pass as long as the descriptor is ready for something of
 ///   interest, in turn with everything else that is ready. It gets the bits that are ready and of interest, and says whether
 ///   that counts as a handled source.
+/// - A watch that signals is a version 0 source: what a wait or a poll finds ready signals it, and its handler runs where signalled
+///   sources perform, with what was found (S-SOCK-52).
 /// - A file that epoll refuses though it is open (regular files, /dev/null) is always ready. A number that is closed, or
 ///   names another file than when the watch was added, is never ready.
 ///
@@ -37,6 +39,15 @@ enum WatchFlags {
     /// Writable means that a connect is over: a socket that nobody has begun to connect, which is writable and hung up, is not
     /// ready (S-SOCK-30).
     static var connects: UInt32 { 1 << 3 }
+    /// Version 0. Set at creation.
+    static var signals: UInt32 { 1 << 4 }
+    /// What a watch that signals was found ready for and not told yet: two bits of a `Readiness`. Set under a loop's lock,
+    /// taken by the perform.
+    static var found: UInt32 { 3 << 8 }
+    static var foundShift: UInt32 { 8 }
+    /// In which run of the loop, by the end of its number.
+    static var rounds: UInt32 { 0xffff }
+    static var roundShift: UInt32 { 16 }
 }
 
 /// What a descriptor is ready for, as select sees it (S-SOCK-51).
@@ -78,7 +89,9 @@ extension UnsafeMutablePointer where Pointee == Source {
     ) -> SourcePointer {
         var functions = functions
         functions.watch = handler
-        let source = make(order: order, info: info, functions: functions, isPort: true, tail: MemoryLayout<Watch>.stride)
+        let source = make(
+            order: order, info: info, functions: functions, isPort: options & WatchFlags.signals == 0,
+            tail: MemoryLayout<Watch>.stride)
         source.pointee.port.store(descriptor, ordering: .relaxed)
         source.pointee.state.bitwiseOr(SourceState.watch, ordering: .relaxed)
         let watch = source.watch
@@ -89,6 +102,34 @@ extension UnsafeMutablePointer where Pointee == Source {
     }
 
     var isWatch: Bool { pointee.state.load(ordering: .relaxed) & SourceState.watch != 0 }
+
+    /// Whether its modes ask the kernel about it.
+    var hasDescriptor: Bool {
+        let kind = pointee.state.load(ordering: .relaxed)
+        return kind & (SourceState.versionOne | SourceState.watch) != 0 && kind & SourceState.inbox == 0
+    }
+
+    /// A watch that is a version 0 source.
+    var isSignallingWatch: Bool {
+        pointee.state.load(ordering: .relaxed) & (SourceState.versionOne | SourceState.watch) == SourceState.watch
+    }
+
+    /// Adds to what a watch that signals was found ready for, in the run of that number.
+    func noteFound(_ ready: Readiness, run: UInt32) {
+        var flags = watch.pointee.flags.load(ordering: .relaxed)
+        var desired: UInt32
+        repeat {
+            desired = flags & ~(WatchFlags.rounds << WatchFlags.roundShift) | ready.rawValue << WatchFlags.foundShift
+            desired |= (run & WatchFlags.rounds) << WatchFlags.roundShift
+            // Retried only when another thread changed the flags in between, which is progress of that thread.
+        } while !watch.pointee.flags.replace(&flags, by: desired)
+    }
+
+    /// Takes that away.
+    func takeFound() -> (ready: Readiness, run: UInt32) {
+        let old = watch.pointee.flags.bitwiseAnd(~WatchFlags.found, ordering: .relaxed).oldValue
+        return (Readiness(rawValue: (old & WatchFlags.found) >> WatchFlags.foundShift), old >> WatchFlags.roundShift)
+    }
 
     /// Only for a watch.
     var watch: WatchPointer { UnsafeMutableRawPointer(firstLink + 1).assumingMemoryBound(to: Watch.self) }
