@@ -85,8 +85,8 @@ int rl_epoll_wait_all(int epoll, const struct timespec *timeout, struct rl_event
     struct epoll_event fetched[RL_EVENTS];
     /* The plain call is cheaper where there is no time to be told. */
     const bool polls = timeout && timeout->tv_sec == 0 && timeout->tv_nsec == 0;
-    int count = timeout && !polls ? epoll_pwait2(epoll, fetched, RL_EVENTS, timeout, NULL)
-                                  : epoll_wait(epoll, fetched, RL_EVENTS, polls ? 0 : -1);
+    int count = timeout && !polls ? rl_sys_epoll_pwait2(epoll, fetched, RL_EVENTS, timeout)
+                                  : rl_sys_epoll_wait(epoll, fetched, RL_EVENTS, polls ? 0 : -1);
     for (int i = 0; i < count; i++) events[i] = (struct rl_event){fetched[i].data.u64, fetched[i].events};
     return count;
 }

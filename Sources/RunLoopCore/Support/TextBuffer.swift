@@ -16,6 +16,7 @@ struct TextBuffer {
         bytes = growArray(bytes, count: capacity)
     }
 
+    @inline(never)
     mutating func append(_ text: StaticString) {
         append(bytes: UnsafeRawPointer(text.utf8Start).assumingMemoryBound(to: CChar.self), count: text.utf8CodeUnitCount)
     }
@@ -25,6 +26,7 @@ struct TextBuffer {
         append(bytes: text, count: strlen(text))
     }
 
+    @inline(never)
     private mutating func append(bytes source: UnsafePointer<CChar>, count length: Int) {
         reserve(length)
         memcpy(bytes + count, source, length)
