@@ -174,7 +174,6 @@ extern const struct schedule *replayed; /* not NULL: this one only */
 
 /* ---- kernel.c */
 
-void kernel_begin(void);
 bool sleeper_is_ready(struct thread *thread);
 int64_t real_nanoseconds(void);
 

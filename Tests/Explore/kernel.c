@@ -1,4 +1,4 @@
-/* Calls of the kernel and of libc, put in place of the real ones by the linker (--wrap). A call that would sleep is a state of
+/* Calls of the kernel, most of which the core makes by syscall(2), and of libc, put in place of the real ones by the linker (--wrap). A call that would sleep is a state of
  * the scheduler; the clock stands still but for a nanosecond per reading, and jumps to the next deadline when all sleep. */
 #define _GNU_SOURCE
 #include "explore.h"
@@ -59,6 +59,20 @@ static int wait_in_futex(uintptr_t address, uint32_t value, const struct timespe
     return self->timed_out ? ETIMEDOUT : 0;
 }
 
+static long call_futex(uintptr_t address, int operation, uint32_t value, const struct timespec *until) {
+    if (operation == FUTEX_WAIT_BITSET) {
+        int error = wait_in_futex(address, value, until);
+        if (error) errno = error;
+        return error ? -1 : 0;
+    }
+    if (operation != FUTEX_WAKE) fail("an unknown futex operation: %d", operation);
+    point(ACCESS_FUTEX_WAKE, address + 1, true, "futex wake", 0);
+    fence_clocks();
+    int woken = futex_wake(address, (int)value);
+    note_step(ACCESS_FUTEX_WAKE, 0, address, 0, (uint64_t)woken, 0, "futex wake", 0);
+    return woken;
+}
+
 static void everybody_knows(void) {
     for (int turn = 0; turn < 2; turn++) {
         struct thread *me = self;
@@ -70,32 +84,6 @@ static void everybody_knows(void) {
     }
 }
 
-long __wrap_syscall(long number, long a, long b, long c, long d, long e, long f) {
-    if (is_explored() && number == SYS_futex) {
-        int operation = (int)b & FUTEX_CMD_MASK;
-        if (operation == FUTEX_WAIT_BITSET) {
-            int error = wait_in_futex((uintptr_t)a, (uint32_t)c, (const struct timespec *)d);
-            if (error) errno = error;
-            return error ? -1 : 0;
-        }
-        if (operation == FUTEX_WAKE) {
-            point(ACCESS_FUTEX_WAKE, (uintptr_t)a + 1, true, "futex wake", 0);
-            fence_clocks();
-            int woken = futex_wake((uintptr_t)a, (int)c);
-            note_step(ACCESS_FUTEX_WAKE, 0, (uintptr_t)a, 0, (uint64_t)woken, 0, "futex wake", 0);
-            return woken;
-        }
-        fail("an unknown futex operation: %d", operation);
-    }
-    if (is_explored() && number == SYS_membarrier && a == MEMBARRIER_CMD_PRIVATE_EXPEDITED) {
-        point(ACCESS_BARRIER, KERNEL, true, "membarrier", 0);
-        everybody_knows();
-        note_step(ACCESS_BARRIER, 0, 0, 0, 0, 0, "membarrier", 0);
-        return 0;
-    }
-    return __real_syscall(number, a, b, c, d, e, f);
-}
-
 /* ---- clocks */
 
 int __wrap_clock_gettime(clockid_t clock, struct timespec *time) {
@@ -105,16 +93,6 @@ int __wrap_clock_gettime(clockid_t clock, struct timespec *time) {
     int64_t now = run.now;
     if (clock == CLOCK_REALTIME || clock == CLOCK_REALTIME_COARSE) now += 1700000000000000000;
     *time = (struct timespec){now / 1000000000, now % 1000000000};
-    return 0;
-}
-
-int __wrap_nanosleep(const struct timespec *time, struct timespec *rest) {
-    (void)rest;
-    if (!is_explored()) return (int)__real_syscall(SYS_nanosleep, time, rest);
-    point(ACCESS_PAUSE, KERNEL, true, "nanosleep", 0);
-    static uint32_t nobody;
-    self->address = (uintptr_t)&nobody;
-    sleep_in(THREAD_FUTEX, run.now + nanoseconds(time));
     return 0;
 }
 
@@ -148,24 +126,12 @@ static int wait_in_epoll(int epoll, struct epoll_event *events, int capacity, in
     }
 }
 
-int __wrap_epoll_wait(int epoll, struct epoll_event *events, int capacity, int milliseconds) {
-    if (!is_explored()) return __real_epoll_wait(epoll, events, capacity, milliseconds);
-    return wait_in_epoll(epoll, events, capacity, milliseconds < 0 ? -1 : (int64_t)milliseconds * 1000000);
-}
-
-int __wrap_epoll_pwait2(int epoll, struct epoll_event *events, int capacity, const struct timespec *timeout, const void *mask) {
-    (void)mask;
-    if (!is_explored()) fail("epoll_pwait2 outside of a scenario");
-    return wait_in_epoll(epoll, events, capacity, timeout ? nanoseconds(timeout) : -1);
-}
-
-int __wrap_poll(struct pollfd *list, nfds_t count, int milliseconds) {
-    if (!is_explored()) return __real_poll(list, count, milliseconds);
+static int wait_in_poll(struct pollfd *list, nfds_t count, int64_t timeout) {
     before_call(false, "poll");
-    int64_t deadline = milliseconds < 0 ? INT64_MAX : run.now + (int64_t)milliseconds * 1000000;
+    int64_t deadline = timeout < 0 ? INT64_MAX : run.now + timeout;
     for (;;) {
         int ready = __real_poll(list, count, 0);
-        if (ready != 0 || milliseconds == 0) return ready;
+        if (ready != 0 || timeout == 0) return ready;
         self->polled = list;
         self->polled_count = count;
         sleep_in(THREAD_POLL, deadline);
@@ -176,6 +142,58 @@ int __wrap_poll(struct pollfd *list, nfds_t count, int milliseconds) {
         }
         if (self->timed_out) return 0;
     }
+}
+
+static int wait_for_time(const struct timespec *time) {
+    static uint32_t nobody;
+    before_call(true, "nanosleep");
+    self->address = (uintptr_t)&nobody;
+    sleep_in(THREAD_FUTEX, run.now + nanoseconds(time));
+    if (self->interrupted) errno = EINTR;
+    return self->interrupted ? -1 : 0;
+}
+
+int __wrap_nanosleep(const struct timespec *time, struct timespec *rest) {
+    return is_explored() ? wait_for_time(time) : (int)__real_syscall(SYS_nanosleep, time, rest);
+}
+
+static const char *name_of_call(long number) {
+    switch (number) {
+    case SYS_close: return "close";
+    case SYS_read: return "read";
+    case SYS_write: return "write";
+    case SYS_preadv2: return "preadv2";
+    case SYS_sendmsg: return "sendmsg";
+    case SYS_recvmsg: return "recvmsg";
+    case SYS_connect: return "connect";
+    case SYS_accept4: return "accept4";
+    case SYS_dup3: return "dup3";
+    case SYS_flock: return "flock";
+    default: return "system call";
+    }
+}
+
+long __wrap_syscall(long number, long a, long b, long c, long d, long e, long f) {
+    if (!is_explored()) return __real_syscall(number, a, b, c, d, e, f);
+    switch (number) {
+    case SYS_futex: return call_futex((uintptr_t)a, (int)b & FUTEX_CMD_MASK, (uint32_t)c, (const struct timespec *)d);
+    case SYS_membarrier:
+        if (a != MEMBARRIER_CMD_PRIVATE_EXPEDITED) break;
+        point(ACCESS_BARRIER, KERNEL, true, "membarrier", 0);
+        everybody_knows();
+        note_step(ACCESS_BARRIER, 0, 0, 0, 0, 0, "membarrier", 0);
+        return 0;
+    case SYS_epoll_pwait:
+        return wait_in_epoll((int)a, (struct epoll_event *)b, (int)c, (int)d < 0 ? -1 : (int64_t)(int)d * 1000000);
+    case SYS_epoll_pwait2:
+        return wait_in_epoll((int)a, (struct epoll_event *)b, (int)c, d ? nanoseconds((const struct timespec *)d) : -1);
+    case SYS_ppoll:
+        return wait_in_poll((struct pollfd *)a, (nfds_t)b, c ? nanoseconds((const struct timespec *)c) : -1);
+    case SYS_nanosleep: return wait_for_time((const struct timespec *)a);
+    case SYS_gettid: break;
+    default: before_call(true, name_of_call(number));
+    }
+    return __real_syscall(number, a, b, c, d, e, f);
 }
 
 int __wrap_epoll_ctl(int epoll, int operation, int descriptor, struct epoll_event *event) {
@@ -221,8 +239,6 @@ static void be_the_child(void) {
     for (int i = 0; i < MAX_THREADS; i++)
         if (&threads[i] != self) threads[i].state = THREAD_NONE;
 }
-
-void kernel_begin(void) {}
 
 /* Before the library's own handlers are registered, by its constructor: handlers of the child run in this order. */
 __attribute__((constructor(101))) static void register_child(void) { pthread_atfork(NULL, NULL, be_the_child); }
