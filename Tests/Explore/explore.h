@@ -120,7 +120,7 @@ extern struct run {
 } run;
 
 void run_begin(void);
-struct thread *thread_add(const char *name, void (*body)(void *), void *argument);
+struct thread *thread_add(const char *name, void (*body)(void *), void *argument, bool stays);
 /* The controller gives the baton to one thread and waits until that parks itself or ends; no choices are made. */
 void run_alone(struct thread *thread);
 /* The controller lets all parked threads run with choices, until each is parked again or has ended. */

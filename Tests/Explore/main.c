@@ -32,7 +32,8 @@ static uint64_t all_executions;
 /* Leaks are counted by the scenarios; memory is not to come back within an execution. */
 const char *__asan_default_options(void);
 const char *__asan_default_options(void) {
-    return "detect_leaks=0:detect_stack_use_after_return=0:quarantine_size_mb=8:exitcode=99:handle_abort=1";
+    return "detect_leaks=0:detect_stack_use_after_return=0:quarantine_size_mb=8:exitcode=99:handle_abort=1:"
+           "allocator_release_to_os_interval_ms=-1:thread_local_quarantine_size_kb=64";
 }
 
 bool rlx_planted(const char *name) { return planted && strcmp(planted, name) == 0; }

@@ -224,19 +224,32 @@ static void handle_signal(void *unused) {
 
 static void act(void *argument) {
     struct actor *actor = argument;
-    perform_block(actor->before);
-    park();
+    if (actor->before) {
+        perform_block(actor->before);
+        park();
+    }
     perform_block(actor->body);
     if (actor->ends) {
         actor->has_ended = true;
         return;
     }
     park();
+    if (!actor->after && !actor->has_loop) return;
     perform_block(actor->after);
     if (actor->loop) {
         for (int i = 0; i < 3; i++) RLRunInMode(kRLDefaultMode, 0, false);
     }
     park();
+}
+
+/* Whether an actor's calls need a loop of its own. */
+static bool needs_loop(struct block *block) {
+    for (int i = 0; block && i < block->count; i++) {
+        struct call *call = &block->calls[i];
+        if (!call->actor && call->operation->on_loop) return true;
+        if (needs_loop(call->block)) return true;
+    }
+    return false;
 }
 
 void execute(const struct scenario *scenario) {
@@ -252,10 +265,12 @@ void execute(const struct scenario *scenario) {
         actor->loop = NULL;
         actor->has_ended = false;
         actor->awaited = NULL;
-        actor->thread = thread_add(actor->name, act, actor);
+        actor->has_loop = actor->ends || needs_loop(actor->before) || needs_loop(actor->body) || needs_loop(actor->after);
+        actor->thread = thread_add(actor->name, act, actor, !actor->has_loop);
     }
     /* A scenario may name the loop of a thread that comes later. */
-    for (int i = 0; i < actor_count; i++) run_alone(actors[i].thread);
+    for (int i = 0; i < actor_count; i++)
+        if (actors[i].before) run_alone(actors[i].thread);
     if (handler_block) {
         run.handler_thread = handler_actor->thread;
         run.handlers_left = 1;
@@ -268,7 +283,7 @@ void execute(const struct scenario *scenario) {
     for (int i = 0; i < item_count; i++) check_item(&items[i]);
     for (int i = 0; i < item_count; i++) drop_item(&items[i]);
     for (int i = 0; i < actor_count; i++)
-        if (!actors[i].ends) run_alone(actors[i].thread);
+        if (actors[i].thread->state == THREAD_PARKED) run_alone(actors[i].thread);
     for (int i = 0; i < actor_count; i++) RLRelease(actors[i].loop);
     for (int i = 0; i < item_count; i++) check_item_at_end(&items[i]);
     run_join_all();

@@ -58,6 +58,7 @@ struct actor {
     struct block *before, *body, *after;
     struct thread *thread;
     RLRunLoopRef loop;
+    bool has_loop; /* it makes calls on its own loop */
     bool ends; /* it does not wait for the others' bodies before it ends */
     bool has_ended;
     struct item *awaited;
@@ -67,6 +68,7 @@ struct actor {
 struct operation {
     const char *name, *functions; /* of the library, that it calls */
     void (*perform)(struct call *call);
+    bool on_loop; /* without a loop's name it is about the own one */
 };
 extern const struct operation operations[];
 

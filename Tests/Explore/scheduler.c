@@ -317,15 +317,32 @@ static struct thread *new_thread(const char *name) {
     return thread;
 }
 
-struct thread *thread_add(const char *name, void (*body)(void *), void *argument) {
+/* A thread that the library does not know, because it makes no loop, serves all executions of its process: to make one takes longer
+ * than most executions. */
+static bool is_host[MAX_THREADS];
+
+static void *host(void *argument) {
+    self = argument;
+    for (;;) {
+        await_baton();
+        self->body(self->argument);
+        self->state = THREAD_DONE;
+        hand_to(next_thread(true));
+    }
+    return NULL;
+}
+
+struct thread *thread_add(const char *name, void (*body)(void *), void *argument, bool stays) {
     struct thread *thread = new_thread(name);
     thread->state = THREAD_PARKED;
     thread->body = body;
     thread->argument = argument;
+    if (is_host[thread->number]) return thread;
+    is_host[thread->number] = stays;
     pthread_attr_t attributes;
     pthread_attr_init(&attributes);
     pthread_attr_setstacksize(&attributes, 256 * 1024);
-    int error = __real_pthread_create(&thread->handle, &attributes, trampoline, thread);
+    int error = __real_pthread_create(&thread->handle, &attributes, stays ? host : trampoline, thread);
     pthread_attr_destroy(&attributes);
     if (error) fail("pthread_create: %s", strerror(error));
     return thread;
@@ -411,7 +428,7 @@ void run_together(void) {
 
 void run_join_all(void) {
     for (int i = 1; i < thread_count; i++)
-        if (!threads[i].start && threads[i].state == THREAD_DONE) __real_pthread_join(threads[i].handle, NULL);
+        if (!threads[i].start && !is_host[i] && threads[i].state == THREAD_DONE) __real_pthread_join(threads[i].handle, NULL);
     run.scheduled = false;
     self = NULL;
 }
