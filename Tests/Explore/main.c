@@ -138,8 +138,9 @@ int main(int count, char **arguments) {
 
     int passed = 0, failed = 0;
     int64_t start = real_nanoseconds();
-    for (const struct scenario *const *group = all_scenarios; *group; group++) {
-        for (const struct scenario *scenario = *group; scenario->name; scenario++) {
+    const struct scenario *group;
+    for (int g = 0; (group = scenario_group(g)) != NULL; g++) {
+        for (const struct scenario *scenario = group; scenario->name; scenario++) {
             bool wanted = first == count;
             for (int i = first; i < count; i++)
                 if (strncmp(scenario->name, arguments[i], strlen(arguments[i])) == 0) wanted = true;

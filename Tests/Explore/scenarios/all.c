@@ -1,5 +1,14 @@
 #include "../program.h"
 
 extern const struct scenario source_scenarios[], other_scenarios[], fork_scenarios[];
+const struct scenario *family_scenarios(void);
 
-const struct scenario *const all_scenarios[] = {source_scenarios, other_scenarios, fork_scenarios, NULL};
+const struct scenario *scenario_group(int index) {
+    switch (index) {
+    case 0: return source_scenarios;
+    case 1: return other_scenarios;
+    case 2: return fork_scenarios;
+    case 3: return family_scenarios();
+    default: return NULL;
+    }
+}

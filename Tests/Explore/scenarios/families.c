@@ -1,0 +1,177 @@
+/* Every pair of calls that can meet on one thing, made from a list of calls for each kind of thing.
+ *
+ * For each family: every two calls, on two threads, while the loop runs; every call in a callback against every call of another
+ * thread; what is async-signal-safe in a signal handler on the loop's thread, against the loop's own calls; every call against the
+ * end of the loop's thread; every call against a fork, whose child makes each call that changes something. */
+#define _GNU_SOURCE
+#include "../program.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    OTHER = 1,    /* another thread may make it */
+    CALLBACK = 2, /* so may a callback of the loop */
+    HANDLER = 4,  /* and a signal handler */
+    CHANGES = 8,  /* the child of a fork makes it as well */
+    END = 16      /* it may meet the end of the loop's thread */
+};
+
+struct made_call {
+    const char *name, *text;
+    int where;
+};
+
+struct family {
+    const char *name, *rules;
+    /* %s: what the callback does. */
+    const char *items, *items_with_callback;
+    const char *before, *body; /* of the loop's thread */
+    const char *rest;          /* more threads */
+    struct made_call calls[12];
+};
+
+enum { EVERYWHERE = OTHER | CALLBACK | CHANGES | END };
+
+static const struct family families[] = {
+    {"source", "S-SRC-18 S-SRC-25 S-SRC-27 S-THR-1", "A=source", "A=source{%s}", "keep; add A; signal A", "run 50", "M: loop / once",
+     {{"signal", "signal A; wake L", EVERYWHERE | HANDLER},
+      {"add", "add A L", EVERYWHERE},
+      {"remove", "remove A L", EVERYWHERE},
+      {"addmode", "add A L m", EVERYWHERE},
+      {"addcommon", "add A L common", EVERYWHERE},
+      {"removecommon", "remove A L common", OTHER | END},
+      {"addloop", "add A M; wake M", OTHER | END},
+      {"invalidate", "invalidate A", EVERYWHERE},
+      {"look", "contains A L; signalled A; valid A; describe A", OTHER}}},
+    {"inbox", "S-PORT-13 S-SRC-41 S-THR-1", "A=inbox", "A=inbox{%s}", "keep; add A; signal A", "run 50", "M: loop / once",
+     {{"send", "signal A", EVERYWHERE},
+      {"sendwait", "limit A 1; signal A 5", OTHER},
+      {"add", "add A L", EVERYWHERE},
+      {"remove", "remove A L", EVERYWHERE},
+      {"addloop", "add A M; wake M", OTHER | END},
+      {"endsource", "endsource A", OTHER | CALLBACK},
+      {"invalidate", "invalidate A", EVERYWHERE},
+      {"limit", "limit A 9", OTHER},
+      {"look", "contains A L; valid A; describe A", OTHER}}},
+    {"user", "S-KEV-7 S-KEV-8 S-THR-1", "A=user", "A=user{%s}", "keep; add A; signal A", "run 50", "M: loop / once",
+     {{"trigger", "signal A", EVERYWHERE},
+      {"add", "add A L", EVERYWHERE},
+      {"remove", "remove A L", EVERYWHERE},
+      {"addloop", "add A M; wake M", OTHER | END},
+      {"invalidate", "invalidate A", EVERYWHERE},
+      {"disable", "disable A", OTHER | CALLBACK},
+      {"enable", "enable A", OTHER}}},
+    {"port", "S-SRC-41 S-SRC-47 S-THR-1", "A=port", "A=port{%s}", "keep; add A; signal A", "run 50", "M: loop / once",
+     {{"bytes", "signal A", OTHER | END},
+      {"add", "add A L", EVERYWHERE},
+      {"remove", "remove A L", EVERYWHERE},
+      {"addmode", "add A L m", OTHER},
+      {"addloop", "add A M", OTHER | END},
+      {"invalidate", "invalidate A", EVERYWHERE},
+      {"wake", "wake L", OTHER | HANDLER}}},
+    {"descriptor", "S-FD-3 S-FD-7 S-FD-11 S-THR-1", "A=descriptor", "A=descriptor{%s}", "keep; add A; signal A", "run 50", "",
+     {{"enable", "enable A", OTHER | CALLBACK},
+      {"disable", "disable A", OTHER | CALLBACK},
+      {"bytes", "signal A", OTHER | END},
+      {"remove", "remove A L", OTHER | CALLBACK | END},
+      {"invalidate", "invalidate A", EVERYWHERE},
+      {"endsource", "endsource A", OTHER}}},
+    {"timer", "S-TMR-13 S-TMR-41 S-TMR-46 S-THR-1", "t=timer:3", "t=timer:3{%s}", "keep; add t", "run 50", "M: loop / once",
+     {{"add", "add t L", EVERYWHERE},
+      {"remove", "remove t L", EVERYWHERE},
+      {"addmode", "add t L m", EVERYWHERE},
+      {"addcommon", "add t L common", OTHER | END},
+      {"removecommon", "remove t L common", OTHER},
+      {"addloop", "add t M", OTHER | END},
+      {"date", "date t 1", EVERYWHERE},
+      {"later", "date t 9", OTHER | CALLBACK},
+      {"invalidate", "invalidate t", EVERYWHERE},
+      {"look", "tolerance t 0.1; firedate t; nextfire L; contains t L", OTHER | END}}},
+    {"repeating", "S-TMR-29 S-TMR-38 S-TMR-41 S-THR-1", "t=timer:3+", "t=timer:3+{%s}", "keep; add t", "run 5", "",
+     {{"remove", "remove t L", EVERYWHERE},
+      {"date", "date t 1", EVERYWHERE},
+      {"tolerance", "tolerance t 0.5", OTHER | CALLBACK},
+      {"invalidate", "invalidate t", EVERYWHERE},
+      {"look", "firedate t; nextfire L", OTHER | CALLBACK}}},
+    {"observer", "S-OBS-10 S-OBS-16 S-THR-8", "o=observer:4+", "o=observer:4+{%s}", "keep; add o", "once", "M: loop / once",
+     {{"add", "add o L", EVERYWHERE},
+      {"remove", "remove o L", EVERYWHERE},
+      {"addmode", "add o L m", EVERYWHERE},
+      {"addcommon", "add o L common", OTHER | END},
+      {"addloop", "add o M", OTHER | END},
+      {"invalidate", "invalidate o", EVERYWHERE},
+      {"look", "contains o L; valid o; describe o", OTHER}}},
+    {"once", "S-OBS-7 S-OBS-16 S-THR-8", "o=observer:4", "o=observer:4{%s}", "keep; add o", "once", "",
+     {{"remove", "remove o L", EVERYWHERE}, {"add", "add o L", EVERYWHERE}, {"invalidate", "invalidate o", EVERYWHERE}}},
+    {"post", "S-BLK-3 S-BLK-18 S-PERF-1 S-PERF-6 S-THR-1", "p=post q=post", "p=post{%s} q=post", "keep; post p", "run 50", "",
+     {{"post", "post q L; wake L", EVERYWHERE},
+      {"postcommon", "post q L common; wake L", OTHER | END},
+      {"postlist", "postin q L m; wake L", OTHER | CALLBACK},
+      {"onloop", "onloop q L", EVERYWHERE},
+      {"wait", "onloop q L 1", OTHER | END},
+      {"order", "order q L 1", EVERYWHERE},
+      {"cancelorder", "cancelorder q L", OTHER | CALLBACK}}},
+    {"loop", "S-WAKE-1 S-STOP-8 S-MODE-12 S-LOOP-12 S-THR-1", "t=timer:3 A=source", "t=timer:3{%s} A=source", "add A common; add t", "run 50", "",
+     {{"wake", "wake L", EVERYWHERE | HANDLER},
+      {"stop", "stop L", EVERYWHERE | HANDLER},
+      {"common", "common L m", EVERYWHERE},
+      {"look", "waiting L; modes L; mode L", OTHER | CALLBACK | END},
+      {"spin", "spin L 0.00002", OTHER},
+      {"describe", "describe", CALLBACK},
+      {"empty", "empty", CALLBACK},
+      {"nested", "once", CALLBACK},
+      {"other", "once m", CALLBACK}}},
+};
+
+enum { MOST = 1200 };
+static struct scenario made[MOST + 1];
+static int made_count;
+
+static void make(const struct family *family, const char *role, const char *one, const char *other, const char *items,
+                 const char *threads) {
+    if (made_count == MOST) abort();
+    char *name = NULL;
+    if (asprintf(&name, "%s.%s%s%s_x_%s", family->name, role, *role ? "_" : "", one, other) < 0) abort();
+    made[made_count++] = (struct scenario){name, family->rules, strdup(items), strdup(threads)};
+}
+
+static void make_pairs(const struct family *family) {
+    char items[200], threads[600];
+    const char *bar = *family->rest ? " | " : "";
+    for (const struct made_call *one = family->calls; one->name; one++) {
+        for (const struct made_call *other = family->calls; other->name; other++) {
+            if (one->where & OTHER && other->where & OTHER && other >= one) {
+                snprintf(threads, sizeof threads, "L: %s / %s%s%s | T: %s | U: %s", family->before, family->body, bar, family->rest,
+                         one->text, other->text);
+                make(family, "", one->name, other->name, family->items, threads);
+            }
+            if (one->where & CALLBACK && other->where & OTHER) {
+                snprintf(items, sizeof items, family->items_with_callback, one->text);
+                snprintf(threads, sizeof threads, "L: %s / %s%s%s | T: %s", family->before, family->body, bar, family->rest, other->text);
+                make(family, "in_callback", one->name, other->name, items, threads);
+            }
+            if (one->where & HANDLER && other->where & (OTHER | CALLBACK)) {
+                snprintf(threads, sizeof threads, "L: %s / %s; %s%s%s | L!: %s", family->before, other->text, family->body, bar,
+                         family->rest, one->text);
+                make(family, "in_handler", one->name, other->name, family->items, threads);
+            }
+            if (one->where & CHANGES && other->where & CHANGES) {
+                snprintf(threads, sizeof threads, "L: %s / fork{%s}; %s%s%s | T: %s", family->before, one->text, family->body, bar,
+                         family->rest, other->text);
+                make(family, "in_child", one->name, other->name, family->items, threads);
+            }
+        }
+        if (one->where & END) {
+            snprintf(threads, sizeof threads, "L: %s / end%s%s | T: %s", family->before, bar, family->rest, one->text);
+            make(family, "", one->name, "end", family->items, threads);
+        }
+    }
+}
+
+const struct scenario *family_scenarios(void) {
+    if (made_count == 0)
+        for (size_t i = 0; i < sizeof families / sizeof *families; i++) make_pairs(&families[i]);
+    return made;
+}
