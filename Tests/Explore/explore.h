@@ -10,7 +10,7 @@
 
 #include "explore_hooks.h"
 
-enum { MAX_THREADS = 8, MAX_DEVIATIONS = 256, MAX_TRACE = 1 << 16, STEP_LIMIT = 40000 };
+enum { MAX_THREADS = 8, MAX_DEVIATIONS = 256, MAX_TRACE = 1 << 16, STEP_LIMIT = 40000, LONGEST_STREAK = 1000 };
 
 /* Kinds of access, beside the operations on words. */
 enum access {
@@ -94,7 +94,9 @@ struct thread {
     int64_t deadline;
     bool timed_out, interrupted, roused;
     uint64_t order; /* of falling asleep */
+    uint64_t turn;  /* when it got the baton last */
     int hurry;
+    int streak; /* points since it got the baton */
     int rounds;
     bool in_handler, yielded;
     struct clocks clocks;

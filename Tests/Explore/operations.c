@@ -34,9 +34,13 @@ static void call_back(struct item *item) {
     item->perform_begun = ++sequence;
     item->performed++;
     if (run.concurrent) note_step(ACCESS_NOTE, 0, 0, 0, (uint64_t)item->performed, 0, "callback", 0);
-    if (item->performed == 1) perform_block(item->block);
+    if (item->performed == 1) {
+        item->calling = self;
+        perform_block(item->block);
+        item->calling = NULL;
+    }
     /* What a callback is given lives as long as the callback. */
-    if (item->kind != KIND_POST && item->kind != KIND_THREAD && item->releases >= item->retains)
+    if (item->kind != KIND_POST && item->kind != KIND_THREAD && !item->ended_inside && item->releases >= item->retains)
         fail("the info of %s is released while its callback runs", item->name);
     struct actor *actor = acting();
     if (actor && actor->awaited == item && item->performed >= actor->awaited_count) RLStop(RLGetCurrent());
@@ -141,7 +145,8 @@ void make_item(struct item *item) {
     item->retains = item->releases = item->performed = item->scheduled = item->cancelled = item->invalidations = 0;
     item->posted = item->dropped = item->freed = 0;
     item->signal_begun = item->perform_begun = 0;
-    item->forgiven = false;
+    item->forgiven = item->ended_inside = false;
+    item->calling = NULL;
     item->object = NULL;
     item->source = NULL;
     item->descriptors[0] = item->descriptors[1] = -1;
@@ -216,12 +221,15 @@ static bool is_in_loop(struct item *item) {
 }
 
 void check_item(struct item *item) {
+    for (int i = 0; i < actor_count; i++)
+        if (actors[i].has_ended && item->kind == KIND_POST) return;
     if (!item->object) {
         if (item->kind == KIND_POST && item->posted != item->performed && !item->forgiven)
             fail("%s was posted %d times and performed %d times", item->name, item->posted, item->performed);
         return;
     }
-    if (item->source && RLSourceIsValid(item->source) && is_in_loop(item) && item->signal_begun > item->perform_begun)
+    if (item->source && RLSourceIsValid(item->source) && is_in_loop(item) && item->signal_begun > item->perform_begun &&
+        item->kind != KIND_DESCRIPTOR && !item->forgiven)
         fail("a signal of %s is lost: it is in a loop, which ran and did not perform it", item->name);
     if (item->kind == KIND_TIMER && !item->repeats && RLTimerIsValid((RLTimerRef)item->object) && is_in_loop(item) &&
         item->number < 500)
@@ -332,6 +340,7 @@ static void do_signal(struct call *call) {
 
 static void do_invalidate(struct call *call) {
     struct item *item = call->item[0];
+    if (item->calling == self) item->ended_inside = true;
     switch (item->kind) {
     case KIND_TIMER: RLTimerInvalidate((RLTimerRef)item->object); break;
     case KIND_OBSERVER: RLObserverInvalidate((RLObserverRef)item->object); break;

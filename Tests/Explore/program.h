@@ -50,6 +50,8 @@ struct item {
     int retains, releases; /* of its info */
     int performed, scheduled, cancelled, invalidations;
     int posted, dropped, freed; /* of a post: calls, releases without a call, releases */
+    struct thread *calling;     /* the thread that its callback runs on */
+    bool ended_inside;          /* it was invalidated in its own callback, which may release its info */
     bool forgiven;              /* it was cancelled, or its loop ended: it need not be performed */
     uint64_t signal_begun, perform_begun;
 };

@@ -18,7 +18,7 @@ __thread struct thread *self;
 struct thread threads[MAX_THREADS];
 struct run run;
 static int thread_count;
-static uint64_t sleep_order;
+static uint64_t sleep_order, turns;
 static struct clocks fence;
 static pthread_key_t end_key;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -44,6 +44,8 @@ static void await_baton(void) {
 static void switch_to(struct thread *next) {
     if (next == self) return;
     int saved = errno;
+    next->streak = 0;
+    next->turn = ++turns;
     hand_to(next);
     await_baton();
     errno = saved;
@@ -104,11 +106,15 @@ static bool is_enabled(struct thread *thread) {
     }
 }
 
+/* The one that has waited longest for a turn comes first. */
 static int enabled_others(struct thread **list) {
     int count = 0;
-    for (int i = 1; i <= MAX_THREADS; i++) {
-        struct thread *thread = &threads[(self->number + i) % MAX_THREADS];
-        if (thread != self && is_enabled(thread)) list[count++] = thread;
+    for (int i = 0; i < MAX_THREADS; i++) {
+        struct thread *thread = &threads[i];
+        if (thread == self || !is_enabled(thread)) continue;
+        int place = count++;
+        for (; place > 0 && list[place - 1]->turn > thread->turn; place--) list[place] = list[place - 1];
+        list[place] = thread;
     }
     return count;
 }
@@ -221,6 +227,12 @@ void point(enum access kind, uintptr_t address, bool writes, const char *file, u
     if (me->in_handler || run.child) return;
 
     unsigned conflicts = place_conflicts(place, writes) & ~(1u << me->number);
+    /* A thread may look again and again for what another is about to do: that one gets a turn. */
+    struct thread *list[MAX_THREADS];
+    if (++me->streak > LONGEST_STREAK && enabled_others(list) > 0) {
+        me->streak = 0;
+        switch_to(list[0]);
+    }
     struct option options[MAX_THREADS + 2];
     int count = 0;
     options[count++] = (struct option){(uint16_t)(CHOICE_THREAD + me->number), 0};
@@ -383,7 +395,7 @@ void run_begin(void) {
     memset(&fence, 0, sizeof fence);
     for (int i = 0; i < MAX_THREADS; i++) threads[i].state = THREAD_NONE;
     thread_count = 0;
-    sleep_order = 0;
+    sleep_order = turns = 0;
     self = new_thread("main");
     run.now = 1000000000000;
     run.scheduled = true;
