@@ -63,8 +63,8 @@ struct shared {
     bool failed;
     char message[1024];
     uint64_t executions, decisions, divergences, dropped;
-    int bound_reached; /* all schedules with so many preemptions were run; -1: not even those without */
-    bool exhausted;
+    int depth_reached; /* all schedules with so many deviations were run; -1: not even the one without */
+    bool exhausted;    /* and all up to the bound */
     uint64_t random_seed;
     uint32_t trace_count;
     struct step trace[MAX_TRACE];

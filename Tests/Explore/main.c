@@ -1,7 +1,9 @@
-/* explore [options] [name ...]: runs the scenarios whose names begin with one of those given, each in a process of its own.
+/* explore [options] [name ...]: runs the scenarios whose names begin with one of those given, each in a process of its own;
+ * @written names those that are written out, @pairs those that are made of every two calls.
  *
  *   --seconds N    time for each scenario (1)           --bound N     most preemptions tried (3)
  *   --seed N       where the random schedules begin     --no-random   the systematic part only
+ *   --shard I/N    of the scenarios every N-th, from the I-th on; EXPLORE_SCALE in the environment multiplies the seconds
  *   --strong       loads see the newest value           --plant NAME  with a fault of plants/ (explore-planted)
  *   --schedule S   runs one schedule, as a failure prints it
  *   --whole        prints every step of a failure       --list        prints names, rules and texts
@@ -92,8 +94,8 @@ static bool explore(const struct scenario *scenario) {
         return false;
     }
     if (is_known) printf("the mark of a known failure may go: ");
-    printf("ok %s: %" PRIu64 " schedules, %.1f s, bound %d%s", scenario->name, shared->executions, seconds, shared->bound_reached,
-           shared->exhausted ? " all" : "");
+    printf("ok %s: %" PRIu64 " schedules, %.1f s, depth %d%s", scenario->name, shared->executions, seconds, shared->depth_reached,
+           shared->exhausted ? ", all" : "");
     if (shared->divergences) printf(", %" PRIu64 " diverged", shared->divergences);
     if (shared->dropped) printf(", %" PRIu64 " dropped", shared->dropped);
     putchar('\n');
@@ -111,6 +113,7 @@ int main(int count, char **arguments) {
         execv("/proc/self/exe", arguments);
     }
     bool lists = false;
+    int shard = 0, shards = 1, number = 0;
     int first = count;
     for (int i = 1; i < count; i++) {
         const char *option = arguments[i], *value = i + 1 < count ? arguments[i + 1] : "";
@@ -121,6 +124,10 @@ int main(int count, char **arguments) {
         if (strcmp(option, "--seconds") == 0) limits.seconds = atof(value), i++;
         else if (strcmp(option, "--bound") == 0) limits.bound = atoi(value), i++;
         else if (strcmp(option, "--seed") == 0) limits.seed = strtoull(value, NULL, 0), i++;
+        else if (strcmp(option, "--shard") == 0) {
+            if (sscanf(value, "%d/%d", &shard, &shards) != 2 || shards < 1) return fprintf(stderr, "not a shard: %s\n", value), 2;
+            i++;
+        }
         else if (strcmp(option, "--plant") == 0) planted = value, i++;
         else if (strcmp(option, "--no-random") == 0) limits.random = false;
         else if (strcmp(option, "--strong") == 0) weak_memory = false;
@@ -133,6 +140,7 @@ int main(int count, char **arguments) {
             i++;
         } else return fprintf(stderr, "unknown option %s\n", option), 2;
     }
+    if (getenv("EXPLORE_SCALE")) limits.seconds *= atof(getenv("EXPLORE_SCALE"));
     shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (shared == MAP_FAILED) abort();
 
@@ -143,8 +151,10 @@ int main(int count, char **arguments) {
         for (const struct scenario *scenario = group; scenario->name; scenario++) {
             bool wanted = first == count;
             for (int i = first; i < count; i++)
-                if (strncmp(scenario->name, arguments[i], strlen(arguments[i])) == 0) wanted = true;
-            if (!wanted) continue;
+                if (strncmp(scenario->name, arguments[i], strlen(arguments[i])) == 0 ||
+                    strcmp(arguments[i], scenario_group(g + 1) ? "@written" : "@pairs") == 0)
+                    wanted = true;
+            if (!wanted || number++ % shards != shard) continue;
             if (lists) {
                 printf("%s\t%s\t%s\t%s\n", scenario->name, scenario->rules, scenario->items, scenario->threads);
                 continue;

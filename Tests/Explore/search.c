@@ -1,7 +1,7 @@
 /* Which schedules are run. A schedule is a short list of deviations from the default, in which a thread runs until it blocks and
  * loads see the newest value. Running one tells where it could deviate further; each deviation costs nothing (another thread goes
- * on where one blocked) or one (a preemption, an older value, a signal). The search runs all schedules of cost 0, then 1, 2, ...;
- * what time is left is spent on random schedules. */
+ * on where one blocked) or one (a preemption, an older value, a signal). The search runs the schedules up to a cost, those with fewer
+ * deviations first; what time is left is spent on random schedules. */
 #define _GNU_SOURCE
 #include "explore.h"
 
@@ -9,17 +9,17 @@
 #include <string.h>
 #include <sys/mman.h>
 
-enum { LONGEST = 12, QUEUE = 1 << 20, CANDIDATES = 1 << 16 };
+enum { LONGEST = 12, QUEUE = 1 << 20 };
 
 struct short_schedule {
-    uint32_t count;
+    uint32_t count, cost;
     struct deviation deviations[LONGEST];
 };
 
 static struct queue {
     struct short_schedule *list;
     uint32_t count;
-} queues[8];
+} queues[LONGEST + 1];
 
 static enum { REPLAY, DEPTH, RANDOM } mode;
 static uint32_t next_deviation;
@@ -45,7 +45,7 @@ static uint64_t random_number(void) {
 static void add_candidate(uint32_t decision, uint16_t check, const struct option *option) {
     int cost = cost_so_far + option->cost;
     if (cost > bound || shared->schedule.count >= LONGEST) return;
-    struct queue *queue = &queues[cost];
+    struct queue *queue = &queues[shared->schedule.count + 1];
     if (queue->count == QUEUE) {
         shared->dropped++;
         return;
@@ -53,6 +53,7 @@ static void add_candidate(uint32_t decision, uint16_t check, const struct option
     struct short_schedule *made = &queue->list[queue->count++];
     made->count = shared->schedule.count;
     memcpy(made->deviations, shared->schedule.deviations, made->count * sizeof *made->deviations);
+    made->cost = (uint32_t)cost;
     made->deviations[made->count++] = (struct deviation){decision, option->choice, check};
 }
 
@@ -131,7 +132,7 @@ static void run_random(const struct scenario *scenario, uint64_t with) {
 }
 
 static void make_queues(void) {
-    for (int i = 0; i < 8; i++) {
+    for (int i = 0; i <= LONGEST; i++) {
         queues[i].list = mmap(NULL, QUEUE * sizeof(struct short_schedule), PROT_READ | PROT_WRITE,
                               MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
         if (queues[i].list == MAP_FAILED) abort();
@@ -139,8 +140,8 @@ static void make_queues(void) {
 }
 
 void search(const struct scenario *scenario, const struct limits *limits) {
-    int64_t end = real_nanoseconds() + (int64_t)(limits->seconds * 1e9);
-    shared->bound_reached = -1;
+    int64_t start = real_nanoseconds(), end = start + (int64_t)(limits->seconds * 1e9);
+    shared->depth_reached = -1;
     if (replayed) {
         mode = DEPTH;
         /* What is made once per process is made. */
@@ -167,15 +168,15 @@ void search(const struct scenario *scenario, const struct limits *limits) {
         collects = false;
         run_one(scenario);
     }
-    for (uint64_t i = 1; i <= 20; i++) run_random(scenario, i);
+    for (uint64_t i = 1; i <= 20 && real_nanoseconds() < start + (int64_t)(limits->seconds * 0.2e9); i++) run_random(scenario, i);
     mode = DEPTH;
     bound = limits->bound;
     if (bound >= 0) queues[0].list[queues[0].count++].count = 0;
     /* Random schedules get a third of the time at the least. */
     int64_t search_end = limits->random ? end - (int64_t)(limits->seconds * 0.33e9) : end;
     bool in_time = true;
-    for (int cost = 0; cost <= bound && in_time; cost++) {
-        struct queue *queue = &queues[cost];
+    for (int depth = 0; depth <= LONGEST && in_time; depth++) {
+        struct queue *queue = &queues[depth];
         while (queue->count > 0) {
             if (real_nanoseconds() > search_end) {
                 in_time = false;
@@ -187,7 +188,7 @@ void search(const struct scenario *scenario, const struct limits *limits) {
             queue->list[pick] = queue->list[--queue->count];
             shared->schedule.count = chosen.count;
             memcpy(shared->schedule.deviations, chosen.deviations, chosen.count * sizeof *chosen.deviations);
-            cost_so_far = cost;
+            cost_so_far = (int)chosen.cost;
             /* Where the library hashes addresses, which differ, an execution may be a step longer than it was: it is tried again. */
             int tries = 0;
             do {
@@ -197,7 +198,7 @@ void search(const struct scenario *scenario, const struct limits *limits) {
             } while (has_diverged && ++tries < 4);
             if (has_diverged) shared->divergences++;
         }
-        if (in_time) shared->bound_reached = cost;
+        if (in_time) shared->depth_reached = depth;
     }
     shared->exhausted = in_time && shared->dropped == 0;
     if (limits->random)

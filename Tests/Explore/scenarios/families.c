@@ -132,39 +132,41 @@ static int made_count;
 static void make(const struct family *family, const char *role, const char *one, const char *other, const char *items,
                  const char *threads) {
     if (made_count == MOST) abort();
-    char *name = NULL;
+    char *name = NULL, text[700];
+    /* A second loop only where it is named. */
+    bool needs_rest = strstr(threads, " M") != NULL && *family->rest;
+    snprintf(text, sizeof text, "%s%s%s", threads, needs_rest ? " | " : "", needs_rest ? family->rest : "");
     if (asprintf(&name, "%s.%s%s%s_x_%s", family->name, role, *role ? "_" : "", one, other) < 0) abort();
-    made[made_count++] = (struct scenario){name, family->rules, strdup(items), strdup(threads)};
+    made[made_count++] = (struct scenario){name, family->rules, strdup(items), strdup(text)};
 }
 
 static void make_pairs(const struct family *family) {
     char items[200], threads[600];
-    const char *bar = *family->rest ? " | " : "";
     for (const struct made_call *one = family->calls; one->name; one++) {
         for (const struct made_call *other = family->calls; other->name; other++) {
             if (one->where & OTHER && other->where & OTHER && other >= one) {
-                snprintf(threads, sizeof threads, "L: %s / %s%s%s | T: %s | U: %s", family->before, family->body, bar, family->rest,
+                snprintf(threads, sizeof threads, "L: %s / %s | T: %s | U: %s", family->before, family->body,
                          one->text, other->text);
                 make(family, "", one->name, other->name, family->items, threads);
             }
             if (one->where & CALLBACK && other->where & OTHER) {
                 snprintf(items, sizeof items, family->items_with_callback, one->text);
-                snprintf(threads, sizeof threads, "L: %s / %s%s%s | T: %s", family->before, family->body, bar, family->rest, other->text);
+                snprintf(threads, sizeof threads, "L: %s / %s | T: %s", family->before, family->body, other->text);
                 make(family, "in_callback", one->name, other->name, items, threads);
             }
             if (one->where & HANDLER && other->where & (OTHER | CALLBACK)) {
-                snprintf(threads, sizeof threads, "L: %s / %s; %s%s%s | L!: %s", family->before, other->text, family->body, bar,
-                         family->rest, one->text);
+                snprintf(threads, sizeof threads, "L: %s / %s; %s | L!: %s", family->before, other->text, family->body,
+                         one->text);
                 make(family, "in_handler", one->name, other->name, family->items, threads);
             }
             if (one->where & CHANGES && other->where & CHANGES) {
-                snprintf(threads, sizeof threads, "L: %s / fork{%s}; %s%s%s | T: %s", family->before, one->text, family->body, bar,
-                         family->rest, other->text);
+                snprintf(threads, sizeof threads, "L: %s / fork{%s}; %s | T: %s", family->before, one->text, family->body,
+                         other->text);
                 make(family, "in_child", one->name, other->name, family->items, threads);
             }
         }
         if (one->where & END) {
-            snprintf(threads, sizeof threads, "L: %s / end%s%s | T: %s", family->before, bar, family->rest, one->text);
+            snprintf(threads, sizeof threads, "L: %s / end | T: %s", family->before, one->text);
             make(family, "", one->name, "end", family->items, threads);
         }
     }
