@@ -18,7 +18,6 @@
 enum { KERNEL = 16 }; /* the location that stands for the kernel's own state */
 
 long __real_syscall(long number, ...);
-int __real_epoll_wait(int, struct epoll_event *, int, int);
 int __real_epoll_ctl(int, int, int, struct epoll_event *);
 int __real_poll(struct pollfd *, nfds_t, int);
 int __real_close(int);
@@ -113,7 +112,7 @@ static int wait_in_epoll(int epoll, struct epoll_event *events, int capacity, in
     before_call(false, "epoll_wait");
     int64_t deadline = timeout < 0 ? INT64_MAX : run.now + timeout;
     for (;;) {
-        int count = __real_epoll_wait(epoll, events, capacity, 0);
+        int count = epoll_wait(epoll, events, capacity, 0);
         if (count != 0 || timeout == 0) return count;
         self->descriptor = epoll;
         sleep_in(THREAD_EPOLL, deadline);
@@ -142,6 +141,11 @@ static int wait_in_poll(struct pollfd *list, nfds_t count, int64_t timeout) {
         }
         if (self->timed_out) return 0;
     }
+}
+
+int __wrap_poll(struct pollfd *list, nfds_t count, int milliseconds) {
+    if (!is_explored()) return __real_poll(list, count, milliseconds);
+    return wait_in_poll(list, count, milliseconds < 0 ? -1 : (int64_t)milliseconds * 1000000);
 }
 
 static int wait_for_time(const struct timespec *time) {

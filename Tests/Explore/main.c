@@ -14,6 +14,7 @@
 
 #include <inttypes.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -45,6 +46,7 @@ static void work(const struct scenario *scenario) {
     CPU_ZERO(&one);
     CPU_SET((unsigned)sched_getcpu(), &one);
     sched_setaffinity(0, sizeof one, &one);
+    signal(SIGPIPE, SIG_IGN);
     /* A call that sleeps in the kernel after all, or a loop without an access in it, ends here. */
     alarm(60 + 4 * (unsigned)limits.seconds);
     search(scenario, &limits);
@@ -141,6 +143,10 @@ int main(int count, char **arguments) {
         } else return fprintf(stderr, "unknown option %s\n", option), 2;
     }
     if (getenv("EXPLORE_SCALE")) limits.seconds *= atof(getenv("EXPLORE_SCALE"));
+    /* Names of message ports are files there. */
+    char folder[] = "/tmp/explore.XXXXXX";
+    if (!mkdtemp(folder)) abort();
+    setenv("XDG_RUNTIME_DIR", folder, 1);
     shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (shared == MAP_FAILED) abort();
 
@@ -168,6 +174,9 @@ int main(int count, char **arguments) {
         }
         if (failed && expects_failure) break;
     }
+    char command[80];
+    snprintf(command, sizeof command, "rm -rf %s", folder);
+    if (system(command) != 0) fprintf(stderr, "%s is left\n", folder);
     if (lists) return 0;
     double seconds = (double)(real_nanoseconds() - start) / 1e9;
     printf("%d scenarios passed, %d failed; %" PRIu64 " schedules in %.1f s\n", passed, failed, all_executions, seconds);

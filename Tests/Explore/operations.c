@@ -5,7 +5,11 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
+#include <poll.h>
 #include <unistd.h>
 
 pid_t __real_fork(void);
@@ -120,6 +124,32 @@ static void report_user(RLSourceRef source, const RLKernelEvent *event, void *in
     call_back(info);
 }
 
+static RLDataRef answer(RLMessagePortRef port, int32_t msgid, RLDataRef data, void *info) {
+    (void)port;
+    (void)msgid;
+    check_alive(info);
+    call_back(info);
+    return data ? RLDataCreate("y", 1) : NULL;
+}
+
+static void message_port_is_invalid(RLMessagePortRef port, void *info) {
+    (void)port;
+    check_alive(info);
+    ((struct item *)info)->invalidations++;
+}
+
+static void receive_data(RLSocketRef socket, RLSocketCallBackType type, RLDataRef address, const void *data, void *info) {
+    (void)socket;
+    (void)type;
+    (void)address;
+    (void)data;
+    struct item *item = info;
+    check_alive(item);
+    char bytes[16];
+    if (read(item->descriptors[0], bytes, sizeof bytes) < 0) return;
+    call_back(item);
+}
+
 static void be_ready(RLFileDescriptorRef file, RLOptionFlags types, void *info) {
     (void)file;
     (void)types;
@@ -149,6 +179,7 @@ void make_item(struct item *item) {
     item->calling = NULL;
     item->object = NULL;
     item->source = NULL;
+    item->remote = NULL;
     item->descriptors[0] = item->descriptors[1] = -1;
     switch (item->kind) {
     case KIND_SOURCE: {
@@ -199,6 +230,34 @@ void make_item(struct item *item) {
         item->object = item->source = RLKernelEventSourceCreate(&event, report_user, &context);
         break;
     }
+    case KIND_MESSAGE: {
+        static int number;
+        snprintf(item->path, sizeof item->path, "explore.%d.%d", (int)getpid(), number++ % 100);
+        RLMessagePortContext context = {0, item, retain_info, release_info, NULL};
+        RLMessagePortRef port = RLMessagePortCreateLocal(item->path, answer, &context, NULL);
+        if (!port) fail("no local message port");
+        item->object = port;
+        RLMessagePortSetInvalidationCallBack(port, message_port_is_invalid);
+        item->source = RLMessagePortCreateRunLoopSource(port, 0);
+        item->remote = RLMessagePortCreateRemote(item->path);
+        break;
+    }
+    case KIND_SOCKET: {
+        if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, item->descriptors) != 0) fail("no sockets");
+        RLSocketContext context = {0, item, retain_info, release_info, NULL};
+        RLSocketRef socket = RLSocketCreateWithNative(item->descriptors[0], kRLSocketReadCallBack, receive_data, &context);
+        item->object = socket;
+        item->source = RLSocketCreateRunLoopSource(socket, 0);
+        break;
+    }
+    case KIND_VNODE: {
+        snprintf(item->path, sizeof item->path, "/tmp/explore.%d", (int)getpid());
+        item->descriptors[1] = open(item->path, O_RDWR | O_CREAT, 0600);
+        RLKernelEventContext context = {0, item, retain_info, release_info, NULL};
+        RLKernelEvent event = {.filter = kRLKernelFilterVnode, .ident = (uintptr_t)item->descriptors[1], .fflags = kRLNoteWrite};
+        item->object = item->source = RLKernelEventSourceCreate(&event, report_user, &context);
+        break;
+    }
     case KIND_THREAD:
         item->posted = 1;
         item->object = RLThreadCreate(thread_body, item, release_post);
@@ -245,14 +304,22 @@ void drop_item(struct item *item) {
     switch (item->kind) {
     case KIND_SOURCE:
     case KIND_PORT:
+    case KIND_VNODE:
     case KIND_USER: RLSourceInvalidate((RLSourceRef)item->object); break;
     case KIND_TIMER: RLTimerInvalidate((RLTimerRef)item->object); break;
     case KIND_OBSERVER: RLObserverInvalidate((RLObserverRef)item->object); break;
     case KIND_INBOX: RLMachPortInvalidate((RLMachPortRef)item->object); break;
+    case KIND_MESSAGE: RLMessagePortInvalidate((RLMessagePortRef)item->object); break;
+    case KIND_SOCKET:
+        RLSocketInvalidate((RLSocketRef)item->object);
+        item->descriptors[0] = -1;
+        break;
     case KIND_DESCRIPTOR: RLFileDescriptorInvalidate((RLFileDescriptorRef)item->object); break;
     default: break;
     }
     RLRelease(item->object);
+    RLRelease(item->remote);
+    if (item->kind == KIND_VNODE) unlink(item->path);
     for (int i = 0; i < 2; i++)
         if (item->descriptors[i] >= 0) close(item->descriptors[i]);
 }
@@ -330,6 +397,17 @@ static void do_signal(struct call *call) {
     case KIND_DESCRIPTOR:
         if (write(item->descriptors[1], "x", 1) != 1) fail("write");
         break;
+    case KIND_SOCKET:
+        if (write(item->descriptors[1], "x", 1) != 1) item->signal_begun = 0; /* the other end may be closed */
+        item->forgiven = true;
+        break;
+    case KIND_VNODE:
+        if (write(item->descriptors[1], "x", 1) != 1) fail("write to a file");
+        break;
+    case KIND_MESSAGE:
+        if (RLMessagePortSendRequest((RLMessagePortRef)item->remote, 1, "x", 1, call->has_number ? call->number : 0, 0, NULL, NULL))
+            item->signal_begun = 0;
+        break;
     case KIND_USER:
         if (item->number != 0) raise((int)item->number);
         else RLKernelEventSourceTrigger(item->source, kRLNoteTrigger, 0);
@@ -346,6 +424,8 @@ static void do_invalidate(struct call *call) {
     case KIND_OBSERVER: RLObserverInvalidate((RLObserverRef)item->object); break;
     case KIND_INBOX: RLMachPortInvalidate((RLMachPortRef)item->object); break;
     case KIND_DESCRIPTOR: RLFileDescriptorInvalidate((RLFileDescriptorRef)item->object); break;
+    case KIND_MESSAGE: RLMessagePortInvalidate((RLMessagePortRef)item->object); break;
+    case KIND_SOCKET: RLSocketInvalidate((RLSocketRef)item->object); break;
     default: RLSourceInvalidate(item->source);
     }
 }
@@ -358,6 +438,8 @@ static void do_valid(struct call *call) {
     case KIND_TIMER: (void)RLTimerIsValid((RLTimerRef)item->object); break;
     case KIND_OBSERVER: (void)RLObserverIsValid((RLObserverRef)item->object); break;
     case KIND_INBOX: (void)RLMachPortIsValid((RLMachPortRef)item->object); break;
+    case KIND_MESSAGE: (void)RLMessagePortIsValid((RLMessagePortRef)item->object); break;
+    case KIND_SOCKET: (void)RLSocketIsValid((RLSocketRef)item->object); break;
     case KIND_DESCRIPTOR: (void)RLFileDescriptorIsValid((RLFileDescriptorRef)item->object); break;
     default: (void)RLSourceIsValid(item->source);
     }
@@ -391,6 +473,10 @@ static void do_fire_date(struct call *call) { (void)RLTimerGetNextFireDate((RLTi
 static void do_next_fire(struct call *call) { (void)RLGetNextTimerFireDate(loop_of(call), mode_of(call)); }
 
 static void do_enable(struct call *call) {
+    if (call->item[0]->kind == KIND_SOCKET) {
+        RLSocketEnableCallBacks((RLSocketRef)object_of(call), kRLSocketReadCallBack);
+        return;
+    }
     if (call->item[0]->kind == KIND_DESCRIPTOR)
         RLFileDescriptorEnableCallBacks((RLFileDescriptorRef)object_of(call), kRLFileDescriptorReadCallBack);
     else
@@ -399,6 +485,10 @@ static void do_enable(struct call *call) {
 
 static void do_disable(struct call *call) {
     call->item[0]->forgiven = true;
+    if (call->item[0]->kind == KIND_SOCKET) {
+        RLSocketDisableCallBacks((RLSocketRef)object_of(call), kRLSocketReadCallBack);
+        return;
+    }
     if (call->item[0]->kind == KIND_DESCRIPTOR)
         RLFileDescriptorDisableCallBacks((RLFileDescriptorRef)object_of(call), kRLFileDescriptorReadCallBack);
     else
@@ -406,6 +496,44 @@ static void do_disable(struct call *call) {
 }
 
 static void do_limit(struct call *call) { RLMachPortSetQueueLimit((RLMachPortRef)object_of(call), (RLIndex)call->number); }
+
+/* A request that waits for its answer; on the loop that serves it too (S-MSG-27). */
+static void do_ask(struct call *call) {
+    RLDataRef data = NULL;
+    (void)RLMessagePortSendRequest((RLMessagePortRef)call->item[0]->remote, 1, "x", 1, 5, 5, mode_of(call), &data);
+    RLRelease(data);
+}
+
+static void do_end_remote(struct call *call) { RLMessagePortInvalidate((RLMessagePortRef)call->item[0]->remote); }
+
+static void do_rename(struct call *call) {
+    char name[80];
+    call->item[0]->forgiven = true; /* what was on its way goes with the name */
+    snprintf(name, sizeof name, "%s.x", call->item[0]->path);
+    (void)RLMessagePortSetName((RLMessagePortRef)object_of(call), name);
+}
+
+static void do_new_remote(struct call *call) { RLRelease(RLMessagePortCreateRemote(call->item[0]->path)); }
+
+static void do_context(struct call *call) {
+    struct item *item = call->item[0];
+    if (item->kind == KIND_MESSAGE) {
+        RLMessagePortContext context = {0};
+        RLMessagePortGetContext((RLMessagePortRef)item->object, &context);
+    } else if (item->kind == KIND_INBOX) {
+        RLMachPortContext context = {0};
+        RLMachPortGetContext((RLMachPortRef)item->object, &context);
+    }
+}
+
+/* Another source for the same file, made and ended. */
+static void do_twin(struct call *call) {
+    RLKernelEventContext context = {0};
+    RLKernelEvent event = {.filter = kRLKernelFilterVnode, .ident = (uintptr_t)call->item[0]->descriptors[1], .fflags = kRLNoteWrite};
+    RLSourceRef source = RLKernelEventSourceCreate(&event, report_user, &context);
+    RLSourceInvalidate(source);
+    RLRelease(source);
+}
 
 static void do_wake(struct call *call) { RLWakeUp(loop_of(call)); }
 static void do_stop(struct call *call) { RLStop(loop_of(call)); }
@@ -438,6 +566,23 @@ static void do_until(struct call *call) {
     while (call->item[0]->performed < actor->awaited_count)
         if (RLRunInMode(mode_of(call), for_ever, false) == kRLRunFinished) break;
     actor->awaited = NULL;
+}
+
+/* The loop under a host that polls its descriptor, until the callback was called. */
+static void do_foreign(struct call *call) {
+    struct item *item = call->item[0];
+    loop_of(call);
+    RLForeignRunRef foreign = RLForeignRunCreate(mode_of(call));
+    if (!foreign) fail("no foreign run");
+    struct pollfd request = {RLForeignRunGetDescriptor(foreign), POLLIN, 0};
+    for (int turn = 0; item->performed < (call->has_number ? (int)call->number : 1); turn++) {
+        double seconds = RLForeignRunPrepare(foreign);
+        if (poll(&request, 1, seconds > 1e6 ? -1 : (int)(seconds * 1000) + 1) < 0) continue;
+        RLForeignRunDispatch(foreign);
+        if (turn > 100) fail("a host's loop turns in vain");
+    }
+    RLForeignRunInvalidate(foreign);
+    RLRelease(foreign);
 }
 
 /* ---- functions for a loop */
@@ -545,6 +690,13 @@ const struct operation operations[] = {
     {"nextfire", "RLGetNextTimerFireDate", do_next_fire, true},
     {"enable", "RLFileDescriptorEnableCallBacks RLKernelEventSourceSetEnabled", do_enable, false},
     {"disable", "RLFileDescriptorDisableCallBacks RLKernelEventSourceSetEnabled", do_disable, false},
+    {"ask", "RLMessagePortSendRequest", do_ask, true},
+    {"endremote", "RLMessagePortInvalidate", do_end_remote, false},
+    {"rename", "RLMessagePortSetName", do_rename, false},
+    {"newremote", "RLMessagePortCreateRemote", do_new_remote, false},
+    {"context", "RLMessagePortGetContext RLMachPortGetContext", do_context, false},
+    {"twin", "RLKernelEventSourceCreate", do_twin, false},
+    {"foreign", "RLForeignRunPrepare RLForeignRunDispatch", do_foreign, true},
     {"limit", "RLMachPortSetQueueLimit", do_limit, false},
     {"wake", "RLWakeUp", do_wake, true},
     {"stop", "RLStop", do_stop, true},

@@ -110,7 +110,8 @@ static struct block *read_block(void) {
 /* Names first, so that calls may name what comes later. */
 static void read_item(bool names_only) {
     static const char *const kinds[] = {"source", "inbox",    "port",       "timer", "observer",
-                                        "post",   "machport", "descriptor", "user",  "thread"};
+                                        "post",   "mach",     "descriptor", "user",  "thread",
+                                        "message", "socket",  "vnode"};
     static int index;
     char text[32];
     if (names_only && item_count == 0) index = 0;

@@ -35,7 +35,7 @@ struct block {
     struct call calls[MAX_CALLS];
 };
 
-enum kind { KIND_SOURCE, KIND_INBOX, KIND_PORT, KIND_TIMER, KIND_OBSERVER, KIND_POST, KIND_MACH_PORT, KIND_DESCRIPTOR, KIND_USER, KIND_THREAD };
+enum kind { KIND_SOURCE, KIND_INBOX, KIND_PORT, KIND_TIMER, KIND_OBSERVER, KIND_POST, KIND_MACH_PORT, KIND_DESCRIPTOR, KIND_USER, KIND_THREAD, KIND_MESSAGE, KIND_SOCKET, KIND_VNODE };
 
 /* An object of the library's, or a function for it, and what became of it. */
 struct item {
@@ -46,6 +46,8 @@ struct item {
     struct block *block; /* of its callback */
     const void *object;
     RLSourceRef source; /* of a port */
+    const void *remote; /* of a message port */
+    char path[64];      /* of a file, or a message port's name */
     int descriptors[2];
     int retains, releases; /* of its info */
     int performed, scheduled, cancelled, invalidations;

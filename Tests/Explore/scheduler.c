@@ -397,7 +397,7 @@ void run_begin(void) {
     thread_count = 0;
     sleep_order = turns = 0;
     self = new_thread("main");
-    run.now = 1000000000000;
+    run.now = 100000000000000000; /* later than the real clock, so that timers of the kernel never fire */
     run.scheduled = true;
     memory_begin();
 }
@@ -439,6 +439,9 @@ void run_together(void) {
 }
 
 void run_join_all(void) {
+    for (int i = 1; i < thread_count; i++)
+        if (threads[i].start && threads[i].state != THREAD_DONE && threads[i].state != THREAD_NONE)
+            fail("a thread that the library made is still there at the end");
     for (int i = 1; i < thread_count; i++)
         if (!threads[i].start && !is_host[i] && threads[i].state == THREAD_DONE) __real_pthread_join(threads[i].handle, NULL);
     run.scheduled = false;
