@@ -3,7 +3,7 @@
 
 const struct scenario other_scenarios[] = {
     {"inbox.message_meets_add", "S-MACH-1 S-SRC-27", "I=inbox", "L: keep / until I | T: add I L | U: signal I"},
-    {"inbox.trigger_meets_add", "!S-KEV-1 S-SRC-27", "I=user", "L: keep; signal I / until I | T: add I L | U: signal I"},
+    {"inbox.trigger_meets_add", "S-KEV-1 S-SRC-27", "I=user", "L: keep; signal I / until I | T: add I L | U: signal I"},
     {"inbox.kernel_signal_meets_run", "S-KEV-2 S-KEV-15", "I=user:28", "L: keep; add I / until I | T: signal I"},
     {"inbox.kernel_signal_meets_end", "S-KEV-3 S-KEV-15", "I=user:28 J=user:28", "L: add J / release I; once | T: signal J"},
     {"inbox.kernel_signal_meets_make_and_end", "S-KEV-3 S-KEV-15", "I=user:28", "L: add I / invalidate I | T: signal I | U: signal I"},
@@ -12,7 +12,7 @@ const struct scenario other_scenarios[] = {
     {"port.bytes_meet_add", "S-SRC-40", "P=port", "L: keep / until P | T: add P L | U: signal P"},
     {"port.wake_meets_run", "S-SRC-40", "P=port", "L: add P / run 100 | T: wake L; stop L"},
     {"port.descriptor_meets_run", "S-SRC-40", "P=descriptor", "L: keep; add P / until P | T: signal P"},
-    {"modes.common_mode_meets_common_post", "!S-MODE-12 S-BLK-3", "p=post",
+    {"modes.common_mode_meets_common_post", "S-MODE-12 S-BLK-3", "p=post",
      "L: keep m; post p common; once m / wake L; until p m | T: common L m; wake L"},
     {"post.post_meets_run", "S-BLK-1", "p=post", "L: keep / until p | T: post p L; wake L"},
     {"post.post_meets_post", "S-BLK-1", "p=post", "L: keep / until p 2 | T: post p L; wake L | U: post p L; wake L"},
