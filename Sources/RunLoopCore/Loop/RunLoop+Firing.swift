@@ -15,7 +15,7 @@ struct TimerBracket {
 extension UnsafeMutablePointer where Pointee == RunLoop {
     /// Fires what is due in the mode: the timer event of P13. Every timer of the batch is looked at again just before its turn.
     func fireTimers(in mode: ModePointer, now: Int64) {
-        lock()
+        lock(owner: true)
         pointee.timerBatch &+= 1
         let batch = pointee.timerBatch
         mode.pointee.timers.collectDue(now, batch: batch)
@@ -30,9 +30,9 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
                 timer.freeNode(node)
                 if timer.pointee.modeCount == 0 || !timer.isValid || timer.isFiring || timer.pointee.instant > now {
                     guard timer.isAbandoned else { continue }
-                    unlock()
+                    unlock(owner: true)
                     Timer.destroy(timer)
-                    lock()
+                    lock(owner: true)
                     continue
                 }
             } else {
@@ -41,7 +41,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
             }
             fireLocked(timer, isOut: isOut)
         }
-        unlock()
+        unlock(owner: true)
     }
 
     /// Calls one timer and gives it its next date; `isOut` tells that it is in no store. The lock is held at the call and at the
@@ -52,10 +52,10 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         pointee.firing.push(timer)
         let old = timer.pointee.state.bitwiseOr(
             TimerState.firing | TimerState.usingInfo, ordering: .acquiringAndReleasing).oldValue
-        unlock()
+        unlock(owner: true)
         pointee.calledOut = true
         if old & TimerState.invalid == 0 { timer.callOut(on: self) }
-        lock()
+        lock(owner: true)
         _ = pointee.firing.pop()
         finishFiringLocked(timer)
     }
@@ -66,7 +66,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         // It may have moved to another loop during its callback.
         var owner: RunLoopPointer? = self
         if timer.pointee.loop.load(ordering: .relaxed) != self {
-            unlock()
+            unlock(owner: true)
             timer.forgetLoopIfVanished(isFiring: true)
             owner = timer.lockTimer()
         }
@@ -98,7 +98,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         if wasInserted, let owner { owner.lookAgainIfForeign() }
         if isLast { Timer.destroy(timer) }
         context.releaseInfo()
-        lock()
+        lock(owner: true)
     }
 
     /// What callbacks that ended the thread left: timers in mid-fire and in mid-batch, sources of batches. Loop's thread, which

@@ -156,6 +156,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     @inline(__always)
     var isCurrent: Bool { UInt(bitPattern: rl_thread_loop_get()) == UInt(bitPattern: self) }
 
+    /// Not in place, for the many callers that are in no hurry; the next two are.
     @inline(never)
     func lock() { lock(owner: isCurrent) }
 

@@ -232,7 +232,7 @@ extension UnsafeMutablePointer where Pointee == Timer {
     @inline(__always)
     func lockTimer() -> RunLoopPointer? {
         if let loop = pointee.loop.load(ordering: .acquiring), !isClaim(loop) {
-            loop.lock()
+            loop.lock(owner: loop.isCurrent)
             if pointee.loop.load(ordering: .relaxed) == loop { return loop }
             loop.unlock()
         }
@@ -265,7 +265,7 @@ extension UnsafeMutablePointer where Pointee == Timer {
 
     @inline(__always)
     func unlockTimer(_ loop: RunLoopPointer?) {
-        if let loop { loop.unlock() } else { pointee.loop.store(nil, ordering: .releasing) }
+        if let loop { loop.unlock(owner: loop.isCurrent) } else { pointee.loop.store(nil, ordering: .releasing) }
     }
 
     /// Whether the loop's lock, which the caller holds, guards the timer.
