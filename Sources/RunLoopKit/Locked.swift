@@ -101,17 +101,11 @@ enum LockStripes {
 @section(".init_array") @used
 private let loadConstructor: @convention(c) () -> Void = { LockStripes.surviveFork() }
 
-/// An object that may die, and who it was.
-private struct WeakEntry {
-    private weak var object: AnyObject?
+/// An object that may die, and who it was. An object itself: the compiler copies a weak property of a structure that a dictionary
+/// gives out wrongly, where the dictionary's type is generic.
+private final class WeakEntry {
+    private(set) weak var object: AnyObject?
     let id: ObjectIdentifier
-
-    /// The object, if it lives. A function, because the optimiser makes wrong code of a weak property behind a `?` of a dictionary
-    /// with a generic key.
-    static func object(of entry: WeakEntry?) -> AnyObject? {
-        guard let entry else { return nil }
-        return entry.object
-    }
 
     init(_ object: AnyObject) {
         self.object = object
@@ -128,7 +122,7 @@ final class WeakTable<Key: Hashable & Sendable, Object: AnyObject & Sendable>: S
 
     /// The object of the key, if there is one.
     func find(_ key: Key) -> Object? {
-        entries.withLock { WeakEntry.object(of: $0[key]) }.map { unsafeDowncast($0, to: Object.self) }
+        entries.withLock { $0[key]?.object }.map { unsafeDowncast($0, to: Object.self) }
     }
 
     /// The object of the key. If there is none `make` is called without the lock: of two threads that make one the first to come
@@ -139,7 +133,7 @@ final class WeakTable<Key: Hashable & Sendable, Object: AnyObject & Sendable>: S
         if let known = find(key) { return (known, false) }
         let made = make()
         let known: AnyObject? = entries.withLock { entries in
-            if let known = WeakEntry.object(of: entries[key]) { return known }
+            if let known = entries[key]?.object { return known }
             entries[key] = WeakEntry(made)
             return nil
         }
@@ -161,7 +155,7 @@ final class WeakTable<Key: Hashable & Sendable, Object: AnyObject & Sendable>: S
 
     /// All that are alive.
     var all: [Object] {
-        entries.withLock { $0.values.compactMap { WeakEntry.object(of: $0) } }.map { unsafeDowncast($0, to: Object.self) }
+        entries.withLock { $0.values.compactMap(\.object) }.map { unsafeDowncast($0, to: Object.self) }
     }
 }
 
