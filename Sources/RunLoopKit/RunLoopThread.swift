@@ -74,7 +74,7 @@ public final class RunLoopThread: @unchecked Sendable {
     private var isTold = false
     private var lastEntry: Int?
     /// Thread's own.
-    private var values: [AnyHashable: Any] = [:]
+    private var values = ThreadDictionary()
 
     /// Describes a thread; ``start()`` makes it.
     ///
@@ -229,10 +229,11 @@ extension RunLoopThread {
 
     fileprivate static let currentKey = ThreadKey<RunLoopThread>()
 
-    /// Values that belong to the thread and are let go of with this object. Of this thread only.
+    /// Values that belong to the thread and are let go of with this object. Of this thread only. They are `Sendable`, because
+    /// what the dictionary gives out may go anywhere.
     ///
     /// Foundation: `threadDictionary`.
-    public var threadDictionary: [AnyHashable: Any] {
+    public var threadDictionary: ThreadDictionary {
         get {
             precondition(RunLoopThread.currentKey.get() === self, "RunLoopThread: another thread's dictionary")
             return values

@@ -94,8 +94,50 @@ private func run(_ name: String, interruptAt line: String? = nil) throws -> (lin
         #expect(status == 0)
         let expected = [
             "tables: exit 0", "a loop that vanished: exit 0", "a call that waits: exit 0", "the main loop: exit 0",
-            "a foreign thread: not isolated, no loop",
+            "a foreign thread: not isolated, no loop", "a value at top level: 7",
         ]
         #expect(lines == expected)
+    }
+}
+
+/// Programs for the compiler alone, each with a first line that says what it has to say of them.
+@Suite struct RaceTests {
+    private static let root = URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
+        .deletingLastPathComponent()
+
+    static var programs: [String] {
+        let folder = root.appendingPathComponent("Tests/Clients/Races")
+        let names = (try? FileManager.default.contentsOfDirectory(atPath: folder.path)) ?? []
+        return names.filter { $0.hasSuffix(".swift") }.sorted()
+    }
+
+    @Test("What would be a data race does not compile, and what only looks like one does", arguments: programs)
+    func compile(_ name: String) throws {
+        let file = RaceTests.root.appendingPathComponent("Tests/Clients/Races/\(name)")
+        let first = try String(contentsOf: file, encoding: .utf8).split(separator: "\n")[0]
+        let expected = first.replacingOccurrences(of: "// error: ", with: "")
+        let bundle = CommandLine.arguments.first { $0.contains(".xctest") } ?? CommandLine.arguments[0]
+        let modules = URL(fileURLWithPath: bundle).deletingLastPathComponent().appendingPathComponent("Modules")
+        let include = RaceTests.root.appendingPathComponent("include").path
+        let process = Process()
+        process.executableURL = URL(fileURLWithPath: "/usr/bin/env")
+        // The analysis of regions comes after the types.
+        process.arguments = [
+            "swiftc", "-emit-sil", "-o", "/dev/null", "-parse-as-library", "-module-name", "Client", "-swift-version", "6",
+            "-warnings-as-errors", "-I", modules.path, "-Xcc", "-fmodule-map-file=\(include)/module.modulemap", "-Xcc",
+            "-I\(include)", file.path,
+        ]
+        let pipe = Pipe()
+        process.standardError = pipe
+        process.standardOutput = pipe
+        try process.run()
+        let text = String(decoding: pipe.fileHandleForReading.readDataToEndOfFile(), as: UTF8.self)
+        process.waitUntilExit()
+        if expected == "none" {
+            #expect(process.terminationStatus == 0, "\(text)")
+        } else {
+            #expect(process.terminationStatus != 0)
+            #expect(text.split(separator: "\n").contains { $0.contains("error:") && $0.contains(expected) }, "\(text)")
+        }
     }
 }

@@ -166,7 +166,7 @@ extension Seeded {
     }
 }
 
-private final class Receiver: PortDelegate {
+private final class Receiver: PortDelegate, @unchecked Sendable {
     private let body: (PortMessage) -> Void
 
     init(_ body: @escaping (PortMessage) -> Void) { self.body = body }

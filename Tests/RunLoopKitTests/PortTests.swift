@@ -3,7 +3,7 @@ import Synchronization
 import Testing
 
 /// A delegate that hands its messages to a closure.
-private final class Receiver: PortDelegate {
+private final class Receiver: PortDelegate, @unchecked Sendable {
     private let body: (PortMessage) -> Void
 
     init(_ body: @escaping (PortMessage) -> Void) { self.body = body }
@@ -12,7 +12,7 @@ private final class Receiver: PortDelegate {
 }
 
 /// A delegate that wants messages as they travelled.
-private final class RawReceiver: MachPortDelegate {
+private final class RawReceiver: MachPortDelegate, @unchecked Sendable {
     let trace: Trace
 
     init(_ trace: Trace) { self.trace = trace }

@@ -7,7 +7,7 @@ import Glibc
 import Musl
 #endif
 
-private final class Receiver: PortDelegate {
+private final class Receiver: PortDelegate, @unchecked Sendable {
     private let body: (PortMessage) -> Void
 
     init(_ body: @escaping (PortMessage) -> Void) { self.body = body }

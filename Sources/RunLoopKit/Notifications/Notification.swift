@@ -20,9 +20,14 @@ public struct Notification {
     /// What kind of notification it is.
     public var name: Name
     /// Who says it, often the object that something happened to.
-    public var object: Any?
+    public var object: Any? { didSet { isSenderSendable = object == nil } }
     /// What else there is to know.
-    public var userInfo: [AnyHashable: Any]?
+    public var userInfo: [AnyHashable: Any]? { didSet { isInfoSendable = userInfo == nil } }
+
+    /// Whether the compiler has seen that the sender, and the rest, may go to another thread.
+    private var isSenderSendable: Bool
+    private var isInfoSendable: Bool
+    var isSendable: Bool { isSenderSendable && isInfoSendable }
 
     /// Makes a notification; nobody is told yet.
     ///
@@ -30,10 +35,27 @@ public struct Notification {
     ///   - name: what kind it is.
     ///   - object: who says it.
     ///   - userInfo: what else there is to know.
+    @_disfavoredOverload
     public init(name: Name, object: Any? = nil, userInfo: [AnyHashable: Any]? = nil) {
         self.name = name
         self.object = object
         self.userInfo = userInfo
+        isSenderSendable = object == nil
+        isInfoSendable = userInfo == nil
+    }
+
+    /// Makes a notification that observers on other threads can have too; nobody is told yet.
+    ///
+    /// - Parameters:
+    ///   - name: what kind it is.
+    ///   - object: who says it.
+    ///   - userInfo: what else there is to know.
+    public init(name: Name, object: (any Sendable)? = nil, userInfo: [String: any Sendable]? = nil) {
+        self.name = name
+        self.object = object
+        self.userInfo = userInfo
+        isSenderSendable = true
+        isInfoSendable = true
     }
 }
 

@@ -72,7 +72,8 @@ public final class NotificationCenter: Sendable {
     ///   - name: the kind; nil for all.
     ///   - object: the sender, which is not kept alive; nil for all.
     ///   - queue: the loop that calls the closure, in its common modes, some time after the posting; with nil
-    ///     the posting thread calls it before the posting returns.
+    ///     the posting thread calls it before the posting returns. A sender or an information that is not `Sendable`
+    ///     stops the program when it is posted on another thread than the loop's.
     ///   - block: is given the notification. It is kept until the observer is removed.
     /// - Returns: what ``removeObserver(_:)`` takes; the centre keeps it too.
     /// - Foundation: `addObserver(forName:object:queue:using:)`, where the queue is an operation queue.
@@ -125,7 +126,10 @@ public final class NotificationCenter: Sendable {
                 observation.block(notification)
                 continue
             }
-            // Its sender answers for handing it to another thread when it posts to observers of all threads.
+            // One that may not leave the thread is only for loops of the thread.
+            precondition(
+                notification.isSendable || queue.isOfKnownThread == true,
+                "NotificationCenter: what is not Sendable was posted to an observer of another thread's loop")
             nonisolated(unsafe) let notification = notification
             queue.perform(inModes: [.common]) {
                 if !observation.isRemoved.load(ordering: .acquiring) { observation.block(notification) }
@@ -140,7 +144,18 @@ public final class NotificationCenter: Sendable {
     ///   - name: what kind it is.
     ///   - object: who says it.
     ///   - userInfo: what else there is to know.
+    @_disfavoredOverload
     public func post(name: Notification.Name, object: Any?, userInfo: [AnyHashable: Any]? = nil) {
+        post(Notification(name: name, object: object, userInfo: userInfo))
+    }
+
+    /// Makes a notification that observers on other threads can have too, and posts it.
+    ///
+    /// - Parameters:
+    ///   - name: what kind it is.
+    ///   - object: who says it.
+    ///   - userInfo: what else there is to know.
+    public func post(name: Notification.Name, object: (any Sendable)?, userInfo: [String: any Sendable]? = nil) {
         post(Notification(name: name, object: object, userInfo: userInfo))
     }
 }

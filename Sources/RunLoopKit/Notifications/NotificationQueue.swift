@@ -1,7 +1,7 @@
 /// Posts notifications later: when the callback in progress is over, or when the loop has nothing to do.
 ///
-/// A queue belongs to the thread that uses it: its notifications are posted on that thread, by observers of
-/// its loop (S-NQ-14). Notifications of one style are posted in the order in which they were enqueued
+/// A queue belongs to the thread that uses it first: its notifications are posted on that thread, by observers of
+/// its loop (S-NQ-14). Using it on another one stops the program. Notifications of one style are posted in the order in which they were enqueued
 /// (S-NQ-2). Those that wait do not keep a run going and do not wake the loop (S-NQ-15); they go with the queue.
 ///
 /// - Threads: one.

@@ -1,3 +1,5 @@
+internal import Synchronization
+
 /// What a notification queue does, for any kind of notification: RunLoopKit's own and Foundation's.
 ///
 /// One observer of the loop posts. It is in the modes that any notification was enqueued for. Everything
@@ -42,6 +44,8 @@ package final class PendingNotifications<Note> {
     private var places: [Place: [UInt64: Entry]] = [:]
     private var nextSequence: UInt64 = 0
 
+    /// The thread that used it first; 0 before.
+    private let owner = Atomic<UInt>(0)
     private var loop: RunLoop?
     private var observer: RunLoop.Observer?
     /// In the common modes and in no other: it tells which modes are common, and is never called.
@@ -61,10 +65,19 @@ package final class PendingNotifications<Note> {
 
     deinit { detach() }
 
+    /// Stops the program on any thread but the first: a queue that was sent to another task would be changed there while its
+    /// observer posts here.
+    private func checkThread() {
+        let caller = RunLoop.callingThread
+        let (isFirst, owner) = owner.compareExchange(expected: 0, desired: caller, ordering: .relaxed)
+        precondition(isFirst || owner == caller, "NotificationQueue: used on another thread than the one that used it first")
+    }
+
     package func enqueue(
         _ note: Note, style: NotificationQueue.PostingStyle,
         coalescing: NotificationQueue.NotificationCoalescing, modes: [RunLoop.Mode]?
     ) {
+        checkThread()
         let modes = modes ?? [.default]
         dequeue(matching: note, coalescing: coalescing)
         if style == .now {
@@ -98,6 +111,7 @@ package final class PendingNotifications<Note> {
     }
 
     package func dequeue(matching note: Note, coalescing: NotificationQueue.NotificationCoalescing) {
+        checkThread()
         if coalescing.isDisjoint(with: [.onName, .onSender]) { return }
         let (name, sender) = (name(note), sender(note))
         let key = SenderKey(sender)

@@ -50,8 +50,10 @@ extension PortMessage: Sendable {}
 
 /// Gets the messages of a port, on the thread of the loop that received them.
 ///
+/// A delegate is `Sendable`, because whoever has the port reaches it from any thread.
+///
 /// Foundation: `PortDelegate`.
-public protocol PortDelegate: AnyObject {
+public protocol PortDelegate: AnyObject, Sendable {
     /// Gets one message.
     ///
     /// - Parameter message: its `sendPort` is where an answer goes.

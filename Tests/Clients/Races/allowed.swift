@@ -1,0 +1,18 @@
+// error: none
+// What looks like the others and is allowed.
+import RunLoopKit
+import Synchronization
+
+final class Delegate: PortDelegate {
+    let count = Atomic(0)
+    func handle(_ message: PortMessage) { count.add(1, ordering: .relaxed) }
+}
+
+func use(_ loop: RunLoop, _ port: Port, _ delegate: Delegate, _ thread: RunLoopThread) async throws -> Int {
+    port.setDelegate(delegate)
+    thread.threadDictionary["count"] = 1
+    NotificationCenter.default.post(name: .init("n"), object: port)
+    loop.perform(inModes: [.common]) { delegate.count.add(1, ordering: .relaxed) }
+    Task.detached { loop.wakeUp() }
+    return try await loop.call { delegate.count.load(ordering: .relaxed) }
+}

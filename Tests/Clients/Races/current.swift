@@ -1,0 +1,5 @@
+// error: unavailable from asynchronous contexts
+// An asynchronous function has no thread of its own.
+import RunLoopKit
+
+func loop() async -> RunLoop { RunLoop.current }

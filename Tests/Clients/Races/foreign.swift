@@ -1,0 +1,7 @@
+// error: risks causing data races
+// A foreign run belongs to its thread.
+import RunLoopKit
+
+func send(_ run: RunLoop.ForeignRun) {
+    Task.detached { run.invalidate() }
+}

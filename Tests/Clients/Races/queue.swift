@@ -1,0 +1,7 @@
+// error: risks causing data races
+// A notification queue is its thread's.
+import RunLoopKit
+
+func send(_ queue: NotificationQueue) {
+    Task.detached { queue.dequeueNotifications(matching: Notification(name: .init("n")), coalesceMask: .onName) }
+}
