@@ -13,6 +13,7 @@ let package = Package(
     products: [
         .library(name: "RunLoopKit", targets: ["RunLoopKit"]),
         .library(name: "RunLoopKitFoundation", targets: ["RunLoopKitFoundation"]),
+        .library(name: "RunLoopKitXCTest", targets: ["RunLoopKitXCTest"]),
         .executable(name: "demo", targets: ["Demo"]),
         .executable(name: "mixed", targets: ["Mixed"]),
         .executable(name: "app", targets: ["App"]),
@@ -66,6 +67,12 @@ let package = Package(
         // What takes Foundation's dates, for source files written for Foundation's run loop.
         .target(name: "RunLoopKitFoundation", dependencies: ["RunLoopKit"]),
 
+        // The same for test files that import XCTest, which brings Foundation along.
+        .target(name: "RunLoopKitXCTest", dependencies: ["RunLoopKitFoundation"]),
+
+        .testTarget(
+            name: "RunLoopKitXCTestTests", dependencies: ["RunLoopKitXCTest"],
+            swiftSettings: [.swiftLanguageMode(.v5)]),
         .testTarget(name: "RunLoopKitTests", dependencies: ["RunLoopKit"]),
         .testTarget(name: "RunLoopKitFoundationTests", dependencies: ["RunLoopKitFoundation"]),
         .testTarget(name: "RunLoopCoreTests", dependencies: ["CRunLoop", "RunLoopCore"]),

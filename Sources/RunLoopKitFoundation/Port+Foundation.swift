@@ -19,14 +19,11 @@ public typealias PortDelegate = RunLoopKit.PortDelegate
 extension Port {
     /// Posted to Foundation's default centre when a port has become invalid, with the port as its object (S-NSP-10).
     ///
-    /// A subclass that overrides `invalidate()` posts it there by itself (S-NSP-18).
-    public static let didBecomeInvalidNotification: Foundation.Notification.Name = {
-        let name = Foundation.Notification.Name("NSPortDidBecomeInvalidNotification")
-        InvalidationBridge.install(name)
-        return name
-    }()
+    /// A subclass that overrides `invalidate()` posts it by itself (S-NSP-18). Observers of RunLoopKit's default centre hear what
+    /// is posted to Foundation's, and the other way round.
+    public static let didBecomeInvalidNotification = Foundation.Notification.Name("NSPortDidBecomeInvalidNotification")
 
-    /// Queues a message at this port.
+    /// Queues a message at this port. It leads to the form that takes an instant and an array, which a subclass may override.
     ///
     /// - Parameters:
     ///   - limitDate: how long to wait while the queue is full; a date that is not in the future makes one try.
@@ -39,10 +36,11 @@ extension Port {
         before limitDate: Date, components: NSMutableArray?, from receivePort: Port?, reserved headerSpaceReserved: Int
     ) -> Bool {
         send(
-            before: limitDate, msgid: 0, components: components, from: receivePort, reserved: headerSpaceReserved)
+            before: limitDate.instant, components: components?.map { $0 }, from: receivePort, reserved: headerSpaceReserved)
     }
 
-    /// Queues a message with a number at this port.
+    /// Queues a message with a number at this port. It leads to the form that takes an instant and an array, which a subclass may
+    /// override.
     ///
     /// - Parameters:
     ///   - limitDate: how long to wait while the queue is full; a date that is not in the future makes one try.
@@ -94,20 +92,24 @@ extension Date {
     }
 }
 
+@section(".init_array") @used
+private let loadConstructor: @convention(c) () -> Void = { PortBridge.install = { InvalidationBridge.install() } }
+
 /// Tells each of the two default centres of the invalidations that were posted to the other.
 private enum InvalidationBridge {
     /// In the information of what was posted by this bridge.
     static let mark = "RunLoopKitFoundation.InvalidationBridge"
 
-    static func install(_ name: Foundation.Notification.Name) {
+    static func install() {
+        let name = Foundation.Notification.Name("NSPortDidBecomeInvalidNotification")
         let own = RunLoopKit.Notification.Name(name.rawValue)
         _ = RunLoopKit.NotificationCenter.default.addObserver(forName: own, object: nil, queue: nil) { note in
             if note.userInfo?[mark] != nil { return }
             Foundation.NotificationCenter.default.post(name: name, object: note.object, userInfo: [mark: true])
         }
         _ = Foundation.NotificationCenter.default.addObserver(forName: name, object: nil, queue: nil) { note in
-            if note.userInfo?[mark] != nil { return }
-            RunLoopKit.NotificationCenter.default.post(name: own, object: note.object, userInfo: [mark: true])
+            guard note.userInfo?[mark] == nil, let port = note.object as? Port else { return }
+            RunLoopKit.NotificationCenter.default.post(name: own, object: port, userInfo: [mark: true])
         }
     }
 }

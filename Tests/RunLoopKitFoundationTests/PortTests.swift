@@ -1,7 +1,7 @@
 import RunLoopKitFoundation
 import Testing
 
-private final class Receiver: PortDelegate {
+private final class Receiver: PortDelegate, @unchecked Sendable {
     var received: [PortMessage] = []
 
     func handle(_ message: PortMessage) { received.append(message) }
@@ -65,5 +65,58 @@ private final class CustomPort: Port, @unchecked Sendable {
         port.invalidate()
         RunLoop.current.remove(port, forMode: mode)
         #expect(port.removed == 0)
+    }
+}
+
+/// A port that has its own way of sending, under the form that both of Foundation's lead to.
+private final class SendingPort: Port, @unchecked Sendable {
+    private(set) var sent: [Int] = []
+
+    override func send(
+        before limitDate: ContinuousClock.Instant, components: [Any]?, from receivePort: Port?, reserved headerSpaceReserved: Int
+    ) -> Bool {
+        sent.append(-1)
+        return true
+    }
+
+    override func send(
+        before limitDate: ContinuousClock.Instant, msgid msgID: Int, components: [Any]?, from receivePort: Port?,
+        reserved headerSpaceReserved: Int
+    ) -> Bool {
+        sent.append(msgID)
+        return true
+    }
+}
+
+@Suite struct PortSubclassTests {
+    @Test("Both of Foundation's forms of sending reach a subclass that overrides those with instants: S-NSP-18")
+    func overriding() {
+        let port = SendingPort()
+        #expect(port.send(before: Date(), components: NSMutableArray(), from: nil, reserved: 0))
+        #expect(port.send(before: Date(), msgid: 7, components: nil, from: nil, reserved: 0))
+        #expect(port.sent == [-1, 7])
+    }
+
+    @Test("The end of a port is heard in both default centres, whichever it is posted to: S-NSP-10, S-NSP-18")
+    func bothCentres() {
+        let raw = "NSPortDidBecomeInvalidNotification"
+        for isOwn in [false, true] {
+            let port = Port()
+            nonisolated(unsafe) var heard: [String] = []
+            let one = Foundation.NotificationCenter.default.addObserver(forName: .init(raw), object: port, queue: nil) { _ in
+                heard.append("Foundation's")
+            }
+            let two = RunLoopKit.NotificationCenter.default.addObserver(forName: .init(raw), object: port, queue: nil) { _ in
+                heard.append("RunLoopKit's")
+            }
+            if isOwn {
+                RunLoopKit.NotificationCenter.default.post(name: .init(raw), object: port)
+            } else {
+                Foundation.NotificationCenter.default.post(name: .init(raw), object: port)
+            }
+            #expect(heard.sorted() == ["Foundation's", "RunLoopKit's"])
+            Foundation.NotificationCenter.default.removeObserver(one)
+            RunLoopKit.NotificationCenter.default.removeObserver(two)
+        }
     }
 }

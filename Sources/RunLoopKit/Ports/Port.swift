@@ -26,10 +26,16 @@ open class Port: @unchecked Sendable {
     private let channel: Locked<MachChannel?>
 
     /// Makes a Mach-like port, or the base of a subclass.
-    public init() { channel = Locked(nil) }
+    public init() {
+        channel = Locked(nil)
+        PortBridge.begin
+    }
 
     /// Makes a port over a channel that exists.
-    init(channel: MachChannel) { self.channel = Locked(channel) }
+    init(channel: MachChannel) {
+        self.channel = Locked(channel)
+        PortBridge.begin
+    }
 
     /// The Mach-like channel, made if there is none yet.
     final var machChannel: MachChannel {
@@ -143,6 +149,14 @@ open class Port: @unchecked Sendable {
     final func postInvalidation() {
         NotificationCenter.default.post(name: Port.didBecomeInvalidNotification, object: self)
     }
+}
+
+/// What the module for Foundation's programs does before there is the first port.
+package enum PortBridge {
+    // Sendable: set when the program is loaded, before it has another thread.
+    nonisolated(unsafe) package static var install: (@convention(c) () -> Void)?
+
+    fileprivate static let begin: Void = install?() ?? ()
 }
 
 extension Port: Hashable {
