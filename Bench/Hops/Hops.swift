@@ -71,8 +71,8 @@ struct Hops {
         try await measure("a task that prefers a loop, to an actor on it", rounds) {
             await Task(executorPreference: one.executor) { for _ in 0..<rounds { await near.visit() } }.value
         }
-        try await measure("`await loop.perform` on the loop's own thread", rounds) {
-            try await Task(executorPreference: one.executor) { for _ in 0..<rounds { try await one.perform {} } }.value
+        try await measure("`await loop.call` on the loop's own thread", rounds) {
+            try await Task(executorPreference: one.executor) { for _ in 0..<rounds { try await one.call {} } }.value
         }
         try await measure("`Task.yield` on a loop", rounds, ways: 1) {
             await Task(executorPreference: one.executor) { for _ in 0..<rounds { await Task.yield() } }.value
@@ -82,9 +82,9 @@ struct Hops {
         }
         try await measure("actor to actor, on two loops", rounds) { await here.visit(there, rounds) }
         @Sendable func performThere() async throws {
-            try await Task(executorPreference: one.executor) { for _ in 0..<rounds { try await two.perform {} } }.value
+            try await Task(executorPreference: one.executor) { for _ in 0..<rounds { try await two.call {} } }.value
         }
-        try await measure("`await loop.perform`, between two loops", rounds, performThere)
+        try await measure("`await loop.call`, between two loops", rounds, performThere)
         for loop in [one, two] { loop.setSpinLimit(.microseconds(50)) }
         try await measure("the same, the loops watching for 50 µs before they sleep", rounds, performThere)
         for loop in [one, two] { loop.setSpinLimit(.zero) }

@@ -28,9 +28,9 @@ extension Performer {
     ///     is (S-PERF-7).
     /// - Returns: true if the request is queued, or has been performed; false if it never will be, because the loop's
     ///   thread has ended or ends before it (S-PERF-11).
-    /// - Threads: any. An asynchronous function does not wait so; it awaits ``RunLoop/perform(isolation:_:)``.
+    /// - Threads: any. An asynchronous function does not wait so; it awaits ``RunLoop/call(isolation:_:)``.
     /// - Foundation: `perform(_:on:with:waitUntilDone:modes:)`, which takes a thread.
-    @available(*, noasync, message: "it may block its thread; await RunLoop.perform(_:)")
+    @available(*, noasync, message: "it may block its thread; await RunLoop.call(_:)")
     @discardableResult
     public func perform(
         _ aSelector: Selector<Self>, on loop: RunLoop, with arg: (any Sendable)?, waitUntilDone wait: Bool,
@@ -52,7 +52,7 @@ extension Performer {
     ///   - modes: the modes in which it may be performed, the common ones if left out.
     /// - Returns: true if the request is queued, or has been performed.
     /// - Foundation: `performSelector(onMainThread:with:waitUntilDone:modes:)`.
-    @available(*, noasync, message: "it may block its thread; await RunLoop.main.perform(_:)")
+    @available(*, noasync, message: "it may block its thread; await RunLoop.main.call(_:)")
     @discardableResult
     public func performSelector(
         onMainThread aSelector: Selector<Self>, with arg: (any Sendable)?, waitUntilDone wait: Bool,

@@ -6,9 +6,10 @@ extension RunLoop {
 
     /// Calls a closure on the loop's thread and waits for its value, without holding up the caller's thread.
     ///
+    ///     let sum = try await loop.call { table.sum() }
+    ///
     /// The closure is queued for the common modes, behind what is queued already, and the loop is woken. It does not
-    /// count as a handled source, and is never called before this call suspends. In asynchronous code a plain `perform` means
-    /// this one; ``perform(inModes:block:)`` queues a closure there and goes on.
+    /// count as a handled source, and is never called before this call suspends. ``perform(_:)`` queues a closure and goes on.
     ///
     /// - Parameters:
     ///   - isolation: the caller's actor, which goes on where it was; leave it out.
@@ -19,7 +20,7 @@ extension RunLoop {
     ///   disturbed by a cancellation, and may look at `Task.isCancelled` of nobody: it runs outside of the task.
     /// - Threads: any; the loop has to be run by its thread.
     /// - Foundation, CF: no counterpart.
-    public func perform<Value: Sendable>(
+    public func call<Value: Sendable>(
         isolation: isolated (any Actor)? = #isolation, _ body: @escaping @Sendable () throws -> Value
     ) async throws -> Value {
         let request = AwaitedClosure(body)
@@ -32,6 +33,23 @@ extension RunLoop {
         } onCancel: {
             request.cancel()
         }
+    }
+}
+
+extension RunLoop {
+    /// ``call(isolation:_:)`` by a name that it shares with ``perform(_:)``, which is preferred where both are possible.
+    ///
+    /// - Parameters:
+    ///   - isolation: the caller's actor; leave it out.
+    ///   - body: called once on the loop's thread, or not at all.
+    /// - Returns: what the closure returned.
+    /// - Throws: as ``call(isolation:_:)`` does.
+    @_disfavoredOverload
+    @available(*, deprecated, renamed: "call(isolation:_:)", message: "where its value is not used, perform means another function")
+    public func perform<Value: Sendable>(
+        isolation: isolated (any Actor)? = #isolation, _ body: @escaping @Sendable () throws -> Value
+    ) async throws -> Value {
+        try await call(isolation: isolation, body)
     }
 }
 

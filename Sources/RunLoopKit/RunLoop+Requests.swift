@@ -67,7 +67,7 @@ extension RunLoop {
     /// - Returns: false if it was not called and never will be: no mode, or the loop's thread has ended (S-PERF-11).
     /// - Threads: any.
     /// - Foundation: `NSObject.perform(_:on:with:waitUntilDone:modes:)`; for ``main``: `performSelector(onMainThread:…)`.
-    @available(*, noasync, message: "await the asynchronous perform instead of blocking a thread")
+    @available(*, noasync, message: "await call(_:) instead of blocking a thread")
     @discardableResult
     public func perform(
         waitUntilDone waits: Bool, inModes modes: [Mode] = [.common], block: @escaping @Sendable () -> Void

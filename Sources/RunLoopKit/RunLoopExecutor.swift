@@ -21,7 +21,7 @@ internal import CRunLoop
 /// Jobs run in the order in which they were enqueued, whatever their priority, in the loop's common modes, as queued
 /// closures do; they wake the loop. They do not keep a run going, nor do they end one. While one is on the stack, a
 /// nested run of the loop leaves the others waiting, because their actor is busy; a run in a closure of
-/// ``RunLoop/perform(isolation:_:)`` serves them. Between two actors on one loop nothing is enqueued: the one calls the other.
+/// ``RunLoop/call(isolation:_:)`` serves them. Between two actors on one loop nothing is enqueued: the one calls the other.
 ///
 /// A loop that does not run does not run jobs either. When its thread ends, the jobs that were left and those that come
 /// later run one at a time on the global executor: no task is lost, and an actor stays exclusive, though it has no thread.

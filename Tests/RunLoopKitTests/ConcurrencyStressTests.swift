@@ -94,7 +94,7 @@ private actor Resident {
             let preference: RunLoopExecutor? = round.isMultiple(of: 3) ? loops.randomElement()!.executor : nil
             let task = Task(executorPreference: preference) { [captured = canary.capture()] in
                 await dawdle()
-                return try await loop.perform {
+                return try await loop.call {
                     captured.touch()
                     ran.add()
                     return round
@@ -109,7 +109,7 @@ private actor Resident {
         }
         #expect(answers.values == ran.value)
         #expect(answers.values + answers.cancellations == rounds)
-        for loop in loops { try await loop.perform {} }
+        for loop in loops { try await loop.call {} }
         // What a closure holds is let go of whether it ran or not.
         while canary.deaths < rounds { await Task.yield() }
         for thread in threads { await thread.finish() }
@@ -130,7 +130,7 @@ private actor Resident {
                     group.addTask {
                         let task = Task {
                             await dawdle()
-                            return try await loop.perform { ran.add() }
+                            return try await loop.call { ran.add() }
                         }
                         if number.isMultiple(of: 4) {
                             await dawdle()

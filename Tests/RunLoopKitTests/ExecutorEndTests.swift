@@ -58,7 +58,7 @@ private final class Tally: Sendable {
             let thread = RunLoopThread()
             try thread.start()
             let loop = thread.loop
-            await #expect(throws: RunLoop.ThreadEndedError.self) { try await loop.perform { pthread_exit(nil) } }
+            await #expect(throws: RunLoop.ThreadEndedError.self) { try await loop.call { pthread_exit(nil) } }
             await thread.finish()
             #expect(thread.isFinished)
         }
@@ -107,7 +107,7 @@ private final class Tally: Sendable {
         let began = Promise<Void>()
         let mayEnd = Promise<Void>()
         let outer = Task {
-            try await loop.perform {
+            try await loop.call {
                 began.fulfil(())
                 // Ends when what is awaited below was done inside this run.
                 RunLoop.current.run(mode: .default)
@@ -117,15 +117,15 @@ private final class Tally: Sendable {
         }
         await Task.detached { began.value }.value
         await log.add("nested")
-        let value = try await loop.perform { 7 }
+        let value = try await loop.call { 7 }
         #expect(value == 7)
         await Task(executorPreference: loop.executor) { trace.add("task") }.value
         #expect(trace.all == ["task"])
-        _ = try await loop.perform { RunLoop.current.stop() }
+        _ = try await loop.call { RunLoop.current.stop() }
         try await outer.value
         #expect(trace.all == ["task", "outer"])
         // The outer drain goes on.
-        #expect(try await loop.perform { 8 } == 8)
+        #expect(try await loop.call { 8 } == 8)
         #expect(await log.entries == ["nested"])
         mayEnd.value
         thread.end()
@@ -140,7 +140,7 @@ private final class Tally: Sendable {
         let began = Promise<Void>()
         let mayRun = Promise<Void>()
         let outer = Task {
-            try await loop.perform {
+            try await loop.call {
                 began.fulfil(())
                 mayRun.value
                 for _ in 0..<3 { RunLoop.current.run(mode: .default, for: .zero) }
@@ -149,11 +149,11 @@ private final class Tally: Sendable {
         }
         await Task.detached { began.value }.value
         for number in 0..<5 { Task(executorPreference: executor) { trace.add("\(number)") } }
-        let last = Task { try await loop.perform { trace.add("last") } }
+        let last = Task { try await loop.call { trace.add("last") } }
         mayRun.fulfil(())
         try await outer.value
         try await last.value
-        try await loop.perform {}
+        try await loop.call {}
         #expect(trace.all.prefix(5) == ["0", "1", "2", "3", "4"])
         #expect(trace.all.contains("end of outer"))
         thread.end()

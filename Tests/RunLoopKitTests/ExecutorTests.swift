@@ -71,7 +71,7 @@ private actor Free {
 /// A run is not for asynchronous code; this is a function that an actor calls without suspending.
 private func runCurrentLoop() { RunLoop.current.run(mode: .default, for: .zero) }
 
-private func threadOf(_ loop: RunLoop) async throws -> pthread_t { try await loop.perform { pthread_self() } }
+private func threadOf(_ loop: RunLoop) async throws -> pthread_t { try await loop.call { pthread_self() } }
 
 /// Actors and tasks on a loop's thread, and awaited closures.
 @Suite struct ExecutorTests {
@@ -99,7 +99,7 @@ private func threadOf(_ loop: RunLoop) async throws -> pthread_t { try await loo
             thread.loop.add(timer, forMode: .default)
         }
         #expect(counts == 1)
-        #expect(try await thread.loop.perform { counter.executor.isIsolatingCurrentContext() } == true)
+        #expect(try await thread.loop.call { counter.executor.isIsolatingCurrentContext() } == true)
         #expect(counter.executor.isIsolatingCurrentContext() == false)
         thread.end()
     }
@@ -377,12 +377,12 @@ private func threadOf(_ loop: RunLoop) async throws -> pthread_t { try await loo
         }
         let loop = held.value
         let canary = Canary()
-        let waiting = Task { [captured = canary.capture()] in try await loop.perform { captured.touch() } }
+        let waiting = Task { [captured = canary.capture()] in try await loop.call { captured.touch() } }
         try await Task.sleep(for: .milliseconds(5))
         mayEnd.fulfil(())
         await #expect(throws: RunLoop.ThreadEndedError.self) { try await waiting.value }
         thread.join()
-        await #expect(throws: RunLoop.ThreadEndedError.self) { try await loop.perform {} }
+        await #expect(throws: RunLoop.ThreadEndedError.self) { try await loop.call {} }
     }
 }
 
@@ -391,9 +391,9 @@ private func threadOf(_ loop: RunLoop) async throws -> pthread_t { try await loo
     func values() async throws {
         struct Failure: Error {}
         let thread = LoopThread()
-        let isThere = try await thread.loop.perform { RunLoop.current == thread.loop }
+        let isThere = try await thread.loop.call { RunLoop.current == thread.loop }
         #expect(isThere)
-        await #expect(throws: Failure.self) { try await thread.loop.perform { throw Failure() } }
+        await #expect(throws: Failure.self) { try await thread.loop.call { throw Failure() } }
         thread.end()
     }
 
@@ -411,7 +411,7 @@ private func threadOf(_ loop: RunLoop) async throws -> pthread_t { try await loo
         let canary = Canary()
         let trace = Trace()
         let task = Task { [captured = canary.capture()] in
-            try await loop.perform {
+            try await loop.call {
                 captured.touch()
                 trace.add("ran")
             }
@@ -421,7 +421,7 @@ private func threadOf(_ loop: RunLoop) async throws -> pthread_t { try await loo
         await #expect(throws: CancellationError.self) { try await task.value }
         let early = Task {
             withUnsafeCurrentTask { $0?.cancel() }
-            try await loop.perform { trace.add("early") }
+            try await loop.call { trace.add("early") }
         }
         await #expect(throws: CancellationError.self) { try await early.value }
         mayEnd.fulfil(())
@@ -435,7 +435,7 @@ private func threadOf(_ loop: RunLoop) async throws -> pthread_t { try await loo
         let began = Promise<Void>()
         let gate = Promise<Void>()
         let task = Task {
-            try await thread.loop.perform {
+            try await thread.loop.call {
                 began.fulfil(())
                 gate.value
                 return 7
@@ -454,12 +454,12 @@ private func threadOf(_ loop: RunLoop) async throws -> pthread_t { try await loo
         let ran = Trace()
         var values = 0
         for _ in 0..<300 {
-            let task = Task { try await thread.loop.perform { ran.add("ran") } }
+            let task = Task { try await thread.loop.call { ran.add("ran") } }
             if Bool.random() { await Task.yield() }
             task.cancel()
             if (try? await task.value) != nil { values += 1 }
         }
-        try await thread.loop.perform {}
+        try await thread.loop.call {}
         #expect(ran.count == values)
         thread.end()
     }
@@ -467,9 +467,25 @@ private func threadOf(_ loop: RunLoop) async throws -> pthread_t { try await loo
     @Test("The caller goes on with its own actor")
     @MainActor func isolation() async throws {
         let thread = LoopThread()
-        let isMain = try await thread.loop.perform { RunLoop.isMainThread }
+        let isMain = try await thread.loop.call { RunLoop.isMainThread }
         MainActor.assertIsolated()
         #expect(!isMain)
+        thread.end()
+    }
+
+    @Test("An awaited closure gives its value in functions, closures and tasks, and one without a value is waited for")
+    func everywhere() async throws {
+        let thread = LoopThread()
+        let loop = thread.loop
+        func inFunction() async throws -> Int { try await loop.call { 1 } }
+        let inClosure: () async throws -> Int = { try await loop.call { 2 } }
+        let inTask = Task { try await loop.call { 3 } }
+        var sum = try await inFunction() + inClosure()
+        sum += try await inTask.value
+        #expect(sum == 6)
+        let trace = Trace()
+        try await loop.call { trace.add("called") }
+        #expect(trace.all == ["called"])
         thread.end()
     }
 }

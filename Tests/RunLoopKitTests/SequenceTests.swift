@@ -8,7 +8,7 @@ import Glibc
 
 /// How many items keep the default mode of a loop going: its run ends at once if there are none.
 private func isEmpty(_ loop: RunLoop) async throws -> Bool {
-    try await loop.perform { loop.nextTimerFireDate(forMode: .default) == nil }
+    try await loop.call { loop.nextTimerFireDate(forMode: .default) == nil }
 }
 
 /// Timers as sequences.

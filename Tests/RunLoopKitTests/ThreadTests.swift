@@ -16,8 +16,8 @@ import Glibc
         try thread.start()
         #expect(thread.isExecuting)
         let loop = thread.loop
-        #expect(try await loop.perform { RunLoop.current === loop && RunLoopThread.current === thread })
-        #expect(try await loop.perform { RunLoop.isMainThread } == false)
+        #expect(try await loop.call { RunLoop.current === loop && RunLoopThread.current === thread })
+        #expect(try await loop.call { RunLoop.isMainThread } == false)
         await thread.finish()
         #expect(thread.isFinished && !thread.isExecuting && !thread.isCancelled)
     }
@@ -26,7 +26,7 @@ import Glibc
     func attributes() async throws {
         let thread = RunLoopThread(name: "a rather long name", stackSize: 3 << 20, qualityOfService: .background)
         try thread.start()
-        let (name, nice, depth) = try await thread.loop.perform {
+        let (name, nice, depth) = try await thread.loop.call {
             var name = [UInt8](repeating: 0, count: 64)
             let file = open("/proc/thread-self/comm", O_RDONLY)
             let count = read(file, &name, name.count)
@@ -209,7 +209,7 @@ import Glibc
             let loop = thread.loop
             loop.keepAlive()
             loop.add(RunLoop.Observer(activities: .exit) { _, _ in trace.add("exit") }, forMode: .common)
-            try await loop.perform {}
+            try await loop.call {}
             await thread.finish()
             #expect(trace.all == ["exit"])
         }

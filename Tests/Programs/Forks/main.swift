@@ -95,7 +95,7 @@ func vanishedLoop() -> String {
     let end = inChild {
         Task(executorPreference: RunLoop.main.executor) {
             do {
-                try await loop.perform {}
+                try await loop.call {}
                 _exit(1)
             } catch is RunLoop.ThreadEndedError {
                 for await _ in loop.ticks(every: .seconds(1000)) { _exit(2) }
@@ -119,7 +119,7 @@ func waitingCall() -> String {
     let isChild = Flag()
     Task(executorPreference: RunLoop.main.executor) {
         isWaiting.set()
-        do { try await loop.perform {} } catch { if isChild.isSet { _exit(error is RunLoop.ThreadEndedError ? 0 : 2) } }
+        do { try await loop.call {} } catch { if isChild.isSet { _exit(error is RunLoop.ThreadEndedError ? 0 : 2) } }
     }
     while !isWaiting.isSet { RunLoop.main.run(mode: .default, for: .milliseconds(1)) }
     let end = inChild {
@@ -188,3 +188,9 @@ print("a loop that vanished: \(vanishedLoop())")
 print("a call that waits: \(waitingCall())")
 print("the main loop: \(mainLoop())")
 print("a foreign thread: \(foreignThread())")
+
+let worker = RunLoopThread()
+try worker.start()
+let sum = try await worker.loop.call { 3 + 4 }
+print("a value at top level: \(sum)")
+await worker.finish()
