@@ -9,7 +9,7 @@ class TestWithOneLine: XCTestCase {
             if fires == 3 { timer.invalidate() }
         }
         let end = Date(timeIntervalSinceNow: 10)
-        while timer.isValid && Date() < end { RunLoop.current.run(mode: .default, before: end) }
+        while timer.isValid && Date() < end { RunLoop.current.run(mode: .default, before: Date(timeIntervalSinceNow: 0.01)) }
         XCTAssertEqual(fires, 3)
         XCTAssertFalse(timer.isValid)
     }
