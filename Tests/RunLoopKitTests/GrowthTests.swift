@@ -41,9 +41,7 @@ extension Selector<Target> { fileprivate static let work = Selector("work") { _,
         #expect(growth < limit)
     }
 
-    @Test(
-        "Requests are cancelled in a time that does not depend on how many there are: S-PERF-20, S-PERF-26",
-        .disabled("the core goes through all requests of a loop to find the one"))
+    @Test("Requests are cancelled in a time that does not depend on how many there are: S-PERF-20, S-PERF-26")
     func requests() {
         let ordered = growth(500) { count in
             let requests = (0..<count).map { RunLoop.current.perform(order: $0) {} }
