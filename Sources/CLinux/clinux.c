@@ -119,7 +119,9 @@ static struct program_action *actions_below[SIGNAL_LAYERS][65];
 /* The newest layer; those below it are covered. After the newest one was covered for good, the number of the next. Relaxed:
  * a layer that was newest a moment ago tells the library of a signal of a moment ago. */
 static int newest_layer[65];
-static rl_signal_function signal_function; /* Written once before the first layer is installed. */
+/* The same for all signals. Written before a layer is installed, which orders it before the handler; relaxed, because a handler of
+ * another signal may read it meanwhile. */
+static rl_signal_function signal_function;
 
 /* Whether it is a function; SA_SIGINFO may stand beside SIG_DFL and SIG_IGN too. */
 static bool is_called(const struct sigaction *action) {
@@ -133,7 +135,7 @@ static void tell_library(int signal) {
     const uint64_t all = ~(uint64_t)0;
     uint64_t mask;
     bool is_blocked = syscall(SYS_rt_sigprocmask, SIG_SETMASK, &all, &mask, sizeof mask) == 0;
-    signal_function(signal);
+    __atomic_load_n(&signal_function, __ATOMIC_RELAXED)(signal);
     if (is_blocked) syscall(SYS_rt_sigprocmask, SIG_SETMASK, &mask, NULL, sizeof mask);
 }
 
@@ -232,7 +234,7 @@ int rl_take_signal(int signal, rl_signal_function function) {
         errno = EINVAL;
         return -1;
     }
-    signal_function = function;
+    __atomic_store_n(&signal_function, function, __ATOMIC_RELAXED);
     /* A layer knows what it is to call before it can be called. What it replaced may be another action, which the program
      * installed since the look: then that one is what lies below. A further turn needs a further such call of the program's. */
     for (bool is_first = true;; is_first = false) {

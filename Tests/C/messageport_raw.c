@@ -15,8 +15,8 @@
 
 char directory[64];
 void use_own_directory(void) {
-    snprintf(directory, sizeof directory, "/tmp/rlmp-%d", (int)getpid());
-    ck_assert_int_eq(mkdir(directory, 0700), 0);
+    snprintf(directory, sizeof directory, "/tmp/rlmp-XXXXXX");
+    ck_assert_ptr_nonnull(mkdtemp(directory));
     setenv("XDG_RUNTIME_DIR", directory, 1);
 }
 void remove_own_directory(void) {

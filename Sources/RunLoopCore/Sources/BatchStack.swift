@@ -43,6 +43,7 @@ struct BatchStack {
     /// Sorts the members from `start` on into the order in which they perform, with the help of room behind them.
     mutating func sort(from start: Int) {
         let length = count - start
+        if length < 2 { return }
         if length > 16 && count + length > capacity {
             capacity = nextPowerOfTwo(count + length)
             members = growArray(members, count: capacity)
