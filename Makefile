@@ -6,9 +6,10 @@ FILE ?= Docs/semantics.md
 JOBS ?= 2
 BENCH_FLAGS ?=
 EXPLORE_SCALE ?= 20
-export JOBS
+SOAK_SCALE ?= 1
+export JOBS SOAK_SCALE
 
-.PHONY: all demo check check-arm64 explore sanitize bench docs fuzz install clean
+.PHONY: all demo check check-arm64 explore sanitize bench docs fuzz soak install clean
 
 all:
 	scripts/install-deps build
@@ -56,6 +57,13 @@ fuzz:
 	scripts/install-deps
 	cmake -S . -B build -G Ninja
 	ninja -C build fuzz
+
+# What is promised, done very often: about an hour on two cores, times SOAK_SCALE.
+soak:
+	scripts/install-deps
+	cmake -S . -B build -G Ninja
+	ninja -C build -j $(JOBS)
+	scripts/soak build; result=$$?; scripts/reliability build/soak.json Docs/reliability.md; exit $$result
 
 # The library alone: neither tests nor examples are built.
 install:

@@ -315,20 +315,24 @@ static bool is_eventfd(int descriptor) {
     char path[48], name[sizeof eventfd_name];
     proc_path(path, "/proc/self/fd/", descriptor);
     const ssize_t size = (ssize_t)sizeof name - 1;
-    return readlink(path, name, sizeof name) == size && memcmp(name, eventfd_name, (size_t)size) == 0;
+    const ssize_t found = readlink(path, name, sizeof name);
+    /* Where there is no /proc, what is open is taken for what it was. */
+    if (found < 0) return rl_is_open(descriptor);
+    return found == size && memcmp(name, eventfd_name, (size_t)size) == 0;
 }
 
-/* 1: the eventfd has the mark; 0: it is something else; -1: no descriptor is to be had. */
+/* 1: the eventfd has the mark; 0: it is something else; -1: that cannot be told, without /proc or a descriptor to look with. */
 static int look_for_mark(int descriptor, uint64_t mark) {
     static const char line[] = "eventfd-count:";
     char path[48], text[512];
     if (descriptor < 0) return 0;
     proc_path(path, "/proc/self/fdinfo/", descriptor);
     int file = rl_sys_openat(AT_FDCWD, path, O_RDONLY | O_CLOEXEC, 0);
-    if (file < 0) return errno == EMFILE || errno == ENFILE ? -1 : 0;
+    if (file < 0) return rl_is_open(descriptor) ? -1 : 0;
     ssize_t size = rl_sys_read(file, text, sizeof text - 1);
     rl_sys_close(file);
-    text[size > 0 ? size : 0] = 0;
+    if (size < 0) return -1;
+    text[size] = 0;
     const char *cursor = strstr(text, line);
     if (!cursor) return 0;
     uint64_t value = 0;
@@ -356,8 +360,9 @@ bool rl_raise_marked(int descriptor, uint64_t mark) {
 
 int rl_marked_eventfd(uint64_t mark) {
     int made = eventfd(1, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (made >= 0) rl_sys_write(made, &mark, sizeof mark);
-    return made;
+    if (made < 0 || rl_sys_write(made, &mark, sizeof mark) == (ssize_t)sizeof mark) return made;
+    rl_sys_close(made);
+    return -1;
 }
 
 int rl_child_status(int pidfd, int reap, int *status) {

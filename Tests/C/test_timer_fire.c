@@ -145,6 +145,53 @@ RL_TEST(a_timer_removed_from_the_running_mode_alone_fires, "S-TMR-25",
     expect_trace("a b");
 }
 
+static void remove_other_and_run_its_other_mode(Probe *self) {
+    remove_other(self);
+    if (self->calls == 1) expect_run("other", 0, false, TimedOut);
+}
+
+static void two_modes_and_a_nested_run(LoopThread *self) {
+    static Probe first = {.name = "a", .action = remove_other_and_run_its_other_mode}, second = {.name = "b"};
+    (void)self;
+    other_probe = &second;
+    add_due(&first);
+    add_timer(&second, 0, 1000, kRLDefaultMode);
+    RLAddTimer(second.loop, second.timer, "other");
+    keep_alive(second.loop, kRLDefaultMode);
+    expect_run(kRLDefaultMode, 0, false, TimedOut);
+    expect_trace("a b");
+    ck_assert(!RLContainsTimer(second.loop, second.timer, kRLDefaultMode));
+    ck_assert(RLContainsTimer(second.loop, second.timer, "other"));
+}
+
+RL_TEST(a_removed_timer_that_fires_in_a_nested_run_is_left_nowhere, "S-TMR-25 S-LOOP-16",
+        "A timer removed from the running mode in the batch, which then fires in a nested run of another mode, has had its turn, and the "
+        "end of the thread takes it out of all modes") {
+    LoopThread thread;
+    loop_thread_start(&thread, two_modes_and_a_nested_run, NULL);
+    thread_join(thread.thread);
+}
+
+static void postpone_and_add_back(Probe *self) {
+    remove_other(self);
+    postpone_other(self);
+    RLAddTimer(self->loop, other_probe->timer, kRLDefaultMode);
+}
+
+RL_TEST(a_timer_that_was_postponed_and_added_back_does_not_fire, "S-TMR-20 S-TMR-26",
+        "A due timer removed, postponed and added back inside the batch fires at its new date only") {
+    static Probe first = {.name = "a", .action = postpone_and_add_back}, second = {.name = "b"};
+    other_probe = &second;
+    add_due(&first);
+    add_due(&second);
+    RLAddTimer(second.loop, second.timer, "other");
+    expect_run(kRLDefaultMode, 0.02, false, TimedOut);
+    expect_trace("a");
+    RLTimerSetNextFireDate(second.timer, -1);
+    expect_run(kRLDefaultMode, 60, false, Finished);
+    expect_trace("b");
+}
+
 static void add_other(Probe *self) {
     (void)self;
     add_due(other_probe);

@@ -5,7 +5,7 @@
 
 #include <stdbool.h>
 
-enum { MAX_CHOICES = 400 };
+enum { MAX_CHOICES = 4000 };
 
 struct choices {
     int count;  /* asked so far in this run of the model */

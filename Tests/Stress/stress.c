@@ -29,13 +29,14 @@ void stress_fail(const char *file, int line, const char *format, ...) {
 }
 
 unsigned long stress_count_at_least(unsigned long full, unsigned long least) {
-    const char *text = getenv("RL_STRESS_SCALE");
+    const char *text = getenv("RL_STRESS_SCALE"), *times = getenv("RL_STRESS_TIMES");
 #ifdef STRESS_SANITIZED
     unsigned long scale = 20;
 #else
     unsigned long scale = 1;
 #endif
     if (text != NULL && strtoul(text, NULL, 10) > 0) scale = strtoul(text, NULL, 10);
+    if (times != NULL && strtoul(times, NULL, 10) > 0) full *= strtoul(times, NULL, 10);
     return full / scale > least ? full / scale : least;
 }
 
@@ -120,6 +121,7 @@ static void *loop_body(void *info) {
     loop->keep = stress_source(0, NULL, NULL);
     RLAddSource(loop->loop, loop->keep, kRLDefaultMode);
     loop->idle_port = NULL;
+    if (loop->sleep == SLEEP_SPINNING) RLSetSpinLimit(loop->loop, 0.0002);
     if (loop->sleep == SLEEP_IN_EPOLL) {
         loop->idle_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
         MUST_BE(loop->idle_fd, >=, 0);

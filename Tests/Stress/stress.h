@@ -49,8 +49,8 @@
 
 __attribute__((noreturn, format(printf, 3, 4))) void stress_fail(const char *file, int line, const char *format, ...);
 
-/* `full` divided by RL_STRESS_SCALE (1 unless set; 20 in a sanitized program), but at least
-   `least`. */
+/* `full`, times RL_STRESS_TIMES and divided by RL_STRESS_SCALE (1 unless set; 20 in a sanitized
+   program), but at least `least`. */
 unsigned long stress_count_at_least(unsigned long full, unsigned long least);
 unsigned long stress_count(unsigned long full);
 
@@ -86,8 +86,8 @@ static inline void answer_give(struct answer *answer, unsigned long seen) {
 }
 
 /* What a loop has to sleep on: with nothing registered in the kernel it waits on a futex, with a
-   port source in epoll. */
-enum stress_sleep { SLEEP_ON_FUTEX, SLEEP_IN_EPOLL };
+   port source in epoll; with a spin limit it looks for a while before it waits. */
+enum stress_sleep { SLEEP_ON_FUTEX, SLEEP_IN_EPOLL, SLEEP_SPINNING };
 
 /* A thread that runs the default mode of its loop until somebody stops it. The loop is retained
    until stress_loop_join, so that late calls meet a loop whose thread is gone (S-LOOP-12). */

@@ -48,7 +48,8 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     /// return, not in between.
     @inline(__always)
     private func fireLocked(_ timer: TimerPointer, isOut: Bool) {
-        if !isOut { timer.forEachNode { node in node.pointee.mode!.pointee.timers.remove(node) } }
+        // A ghost stays in its batch until its own turn: whoever has left a mode is in none of its stores.
+        if !isOut { timer.forEachNode { node in if !node.pointee.isGhost { node.pointee.mode!.pointee.timers.remove(node) } } }
         pointee.firing.push(timer)
         let old = timer.pointee.state.bitwiseOr(
             TimerState.firing | TimerState.usingInfo, ordering: .acquiringAndReleasing).oldValue

@@ -94,12 +94,19 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         if timer.isFiring { mode.pointee.timers.insertAway(node) } else { mode.pointee.timers.insert(node) }
     }
 
-    /// Added back before its turn in the batch came: it keeps its turn (S-TMR-26).
+    /// Added back before its turn in the batch came: it keeps its turn (S-TMR-26), unless it has a later one by now, or its callback
+    /// is on the stack (S-TMR-20, S-TMR-27).
     @inline(never)
     private func bringBackLocked(_ node: TimerNodePointer, of timer: TimerPointer, to mode: ModePointer) {
         guard node.pointee.isGhost else { return }
         node.pointee.isGhost = false
-        mode.pointee.timers.bringBack(node)
+        let isFiring = timer.isFiring
+        if isFiring || timer.pointee.instant > Clock.dueLimit(Clock.now()) {
+            mode.pointee.timers.remove(node)
+            if isFiring { mode.pointee.timers.insertAway(node) } else { mode.pointee.timers.insert(node) }
+        } else {
+            mode.pointee.timers.bringBack(node)
+        }
         timer.addGhosts(-1)
         timer.pointee.modeCount += 1
         mode.pointee.timerCount += 1

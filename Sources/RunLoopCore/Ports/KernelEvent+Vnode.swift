@@ -116,7 +116,11 @@ extension UnsafeMutablePointer where Pointee == Vnode {
             }
             let file = highNumber(rl_open_path_of(descriptor))
             var status = stat()
-            guard file >= 0, fstat(file, &status) == 0 else { return false }
+            guard file >= 0 else { return false }
+            guard fstat(file, &status) == 0 else {
+                closeKeepingError(file)
+                return false
+            }
             remember(status)
             guard let watch = notifier.watch(file, "", maskOfFile(status)) else {
                 closeKeepingError(file)
@@ -256,7 +260,12 @@ extension UnsafeMutablePointer where Pointee == Vnode {
 
     /// What the name stands for now; false with errno if that is nothing.
     @inline(never)
-    private func lookUp(_ status: inout stat) -> Bool { fstatat(pointee.folder!.pointee.descriptor, name, &status, 0) == 0 }
+    private func lookUp(_ status: inout stat) -> Bool {
+        let folder = pointee.folder!.pointee.descriptor
+        if fstatat(folder, name, &status, 0) == 0 { return true }
+        // For want of memory, say: that says nothing of the name, so one failure is not believed.
+        return rl_errno() != ENOENT && rl_errno() != ENOTDIR && fstatat(folder, name, &status, 0) == 0
+    }
 
     @inline(never)
     private func remember(_ status: stat) {

@@ -96,6 +96,7 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
         let header = WireHeader(
             kind: .hello, flags: 0, id: 0, number: 0, length: UInt64(strlen(name.bytes)), descriptors: 0)
         var message = OutgoingMessage(header, bytes: name.bytes)
+        defer { message.finish() }
         return message.send(to: connection) == 0
     }
 

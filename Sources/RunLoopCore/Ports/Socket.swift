@@ -101,12 +101,21 @@ struct FileIdentity {
     private var device: UInt64 = 0
     private var inode: UInt64 = 0
     private var isOpen = false
+    /// The kernel did not say which file it is, for want of memory.
+    private var isUnknown = false
 
-    init(_ descriptor: Int32) { isOpen = rl_identify(descriptor, &device, &inode) == 0 }
+    init(_ descriptor: Int32) {
+        isOpen = rl_identify(descriptor, &device, &inode) == 0
+        if !isOpen && rl_errno() != EBADF {
+            isOpen = true
+            isUnknown = true
+        }
+    }
 
-    /// False if either is not open.
+    /// False if either is not open. True if that cannot be told (S-SOCK-2).
     func isSame(as other: FileIdentity) -> Bool {
-        isOpen && other.isOpen && device == other.device && inode == other.inode
+        guard isOpen && other.isOpen else { return false }
+        return isUnknown || other.isUnknown || (device == other.device && inode == other.inode)
     }
 }
 
