@@ -113,37 +113,43 @@ long rl_most_connections(void) {
     return limit.rlim_cur < 4 ? 2 : (long)limit.rlim_cur / 2;
 }
 
-/* Files that grow.
+/* Files that grow, and lines for a standard error of any kind.
  *
  * A call that would make a file longer than RLIMIT_FSIZE allows raises SIGXFSZ in the calling thread, which ends a process without
- * a handler for it; a memory file is a file in this. The limit may change at any time, so looking at it before the call helps
- * nothing. The signal is therefore blocked during the call and taken back if the call raised it: all that is left is EFBIG. */
+ * a handler for it; a memory file is a file in this. A write to a pipe that nobody reads raises SIGPIPE alike. The limit may
+ * change at any time, so looking at it before the call helps nothing. The signals are therefore blocked during the call and one
+ * that the call raised is taken back: all that is left is EFBIG or EPIPE. */
 typedef struct size_limit {
-    sigset_t signal, before;
-    bool was_pending;
+    sigset_t before, pending;
 } size_limit;
 
 __attribute__((noinline)) static void size_limit_begin(size_limit *limit) {
-    sigemptyset(&limit->signal);
-    sigaddset(&limit->signal, SIGXFSZ);
-    pthread_sigmask(SIG_BLOCK, &limit->signal, &limit->before);
-    limit->was_pending = false;
+    sigset_t signals;
+    sigemptyset(&signals);
+    sigemptyset(&limit->pending);
+    sigaddset(&signals, SIGXFSZ);
+    sigaddset(&signals, SIGPIPE);
+    pthread_sigmask(SIG_BLOCK, &signals, &limit->before);
     /* One that the program itself blocks and waits for is not taken from it. */
-    if (sigismember(&limit->before, SIGXFSZ)) {
-        sigset_t pending;
-        sigpending(&pending);
-        limit->was_pending = sigismember(&pending, SIGXFSZ);
-    }
+    if (sigismember(&limit->before, SIGXFSZ) || sigismember(&limit->before, SIGPIPE)) sigpending(&limit->pending);
 }
 
 __attribute__((noinline)) static void size_limit_end(size_limit *limit, bool failed) {
     int error = errno;
-    if (failed && error == EFBIG && !limit->was_pending) {
+    int raised = error == EFBIG ? SIGXFSZ : SIGPIPE;
+    if (failed && (error == EFBIG || error == EPIPE) && !sigismember(&limit->pending, raised)) {
         static const struct timespec no_time;
-        syscall(SYS_rt_sigtimedwait, &limit->signal, NULL, &no_time, (size_t)8);
+        const uint64_t signal = (uint64_t)1 << (raised - 1);
+        syscall(SYS_rt_sigtimedwait, &signal, NULL, &no_time, sizeof signal);
     }
     pthread_sigmask(SIG_SETMASK, &limit->before, NULL);
     errno = error;
+}
+
+void rl_write_line(int file, const void *bytes, size_t length) {
+    size_limit limit;
+    size_limit_begin(&limit);
+    size_limit_end(&limit, rl_sys_write(file, bytes, length) < 0);
 }
 
 static bool set_length(int file, size_t length) {

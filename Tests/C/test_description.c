@@ -2,8 +2,11 @@
 #define _GNU_SOURCE
 #include "support.h"
 
+#include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -181,6 +184,39 @@ RL_TEST(without_a_handler_lines_go_to_standard_error, "S-ARG-9",
     result = run_child(run_without_handler, NULL);
     ck_assert_int_eq(result.status, 0);
     ck_assert_uint_gt(strlen(result.output), 1);
+}
+
+/* Without the asserts, which write to a file of their own. */
+static void log_and_expect_no_signal(int number) {
+    RLRunInMode(kRLCommonModes, 0, false);
+    sigset_t pending;
+    sigpending(&pending);
+    if (sigismember(&pending, number)) _exit(1);
+}
+
+static void log_to_a_file_at_its_limit(void *unused) {
+    (void)unused;
+    struct rlimit none = {0, RLIM_INFINITY};
+    FILE *file = tmpfile();
+    dup2(fileno(file), STDERR_FILENO);
+    setrlimit(RLIMIT_FSIZE, &none);
+    log_and_expect_no_signal(SIGXFSZ);
+}
+
+static void log_to_nobody(void *unused) {
+    (void)unused;
+    int ends[2];
+    if (pipe(ends) != 0) _exit(2);
+    dup2(ends[1], STDERR_FILENO);
+    close(ends[0]);
+    signal(SIGPIPE, SIG_DFL);
+    log_and_expect_no_signal(SIGPIPE);
+}
+
+RL_TEST(no_line_ends_the_program, "S-ARG-9",
+        "A line for a standard error that takes nothing, a file at the limit of sizes or a pipe without a reader, raises no signal") {
+    ck_assert_int_eq(run_child(log_to_a_file_at_its_limit, NULL).status, 0);
+    ck_assert_int_eq(run_child(log_to_nobody, NULL).status, 0);
 }
 
 RL_TEST(a_line_is_one_write, "S-ARG-9", "The default handler writes a line with one write") {

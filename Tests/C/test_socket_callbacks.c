@@ -546,3 +546,63 @@ RL_TEST(a_peer_that_stops_reading, "S-SOCK-29 S-SOCK-45",
     handled();
     expect_trace("s:write");
 }
+
+static int shared_ends[2];
+static Gate is_reporting = GATE_INITIALIZER, may_return = GATE_INITIALIZER;
+
+static void read_it(Socket *self, RLSocketCallBackType type) {
+    (void)self, (void)type;
+    read_byte(shared_ends[0]);
+}
+
+static void report_for_long(Socket *self, RLSocketCallBackType type) {
+    gate_open(&is_reporting);
+    gate_wait(&may_return);
+    read_it(self, type);
+}
+
+static void report_once(void *socket) {
+    RLSourceRef source = RLSocketCreateRunLoopSource(((Socket *)socket)->socket, 0);
+    RLAddSource(RLGetCurrent(), source, kRLDefaultMode);
+    expect_run(kRLDefaultMode, 60, true, HandledSource);
+    RLRemoveSource(RLGetCurrent(), source, kRLDefaultMode);
+    RLRelease(source);
+}
+
+static void report_in_thread(LoopThread *self) { report_once(self->data); }
+
+static void report_in_child(void *argument) {
+    Socket *socket = argument;
+    socket->action = read_it;
+    int calls = count_of(&socket->calls);
+    report_once(socket);
+    ck_assert_int_eq(count_of(&socket->calls), calls + 1);
+    /* That was the only loop it was in: nothing is enabled any more. */
+    RLSocketEnableCallBacks(socket->socket, kRLSocketReadCallBack);
+    write_byte(shared_ends[1]);
+    report_once(socket);
+    ck_assert_int_eq(count_of(&socket->calls), calls + 2);
+    int releases = count_of(&socket->releases);
+    RLSocketInvalidate(socket->socket);
+    ck_assert_int_eq(count_of(&socket->releases), releases + 1);
+}
+
+RL_TEST(a_socket_of_a_vanished_loop, "S-FORK-3 S-SOCK-19",
+        "In the child of fork a socket whose callback ran in another thread reports in any loop that it is put in") {
+    static Socket socket = {.name = "s", .action = report_for_long};
+    make_sockets(SOCK_STREAM, shared_ends);
+    RLSocketRef made = socket_make(&socket, shared_ends[0], kRLSocketReadCallBack);
+    write_byte(shared_ends[1]);
+    LoopThread other = {0};
+    loop_thread_start(&other, report_in_thread, &socket);
+    gate_wait(&is_reporting);
+    RLGetCurrent();
+    ChildResult result = run_child(report_in_child, &socket);
+    ck_assert_msg(result.status == 0, "status %#x, wrote: %s", result.status, result.output);
+    /* The bytes are both processes'. */
+    write_byte(shared_ends[1]);
+    gate_open(&may_return);
+    thread_join(other.thread);
+    RLSocketInvalidate(made);
+    RLRelease(made);
+}

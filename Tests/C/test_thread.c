@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include "support.h"
 
+#include <stdint.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -11,6 +12,7 @@
 static void record(void *word) { trace("%s", (const char *)word); }
 static void record_release(void *word) { trace("-%s", (const char *)word); }
 static void count_up(void *counter) { ++*(int *)counter; }
+static void return_at_once(RLThreadRef thread, void *info) { (void)thread, (void)info; }
 
 RL_TEST(loop_is_ready, "S-THREAD-1 S-THREAD-2 S-LOOP-6",
         "Start returns when the loop is there: a request to it runs at once; a thread without a body lives though its loop is empty; "
@@ -246,6 +248,56 @@ RL_TEST(fork_child, "S-THREAD-8 S-FORK-1", "In the child of fork other threads c
     ck_assert(RLThreadEnd(other));
     RLRelease(forks);
     RLRelease(other);
+}
+
+enum { STARTED = 4000, FORKS = 100 };
+static RLThreadRef started[STARTED];
+static int start_count, stop_starting;
+
+static void start_and_join(void *unused) {
+    (void)unused;
+    for (int i = 0; i < STARTED && !count_of(&stop_starting); i++) {
+        started[i] = RLThreadCreate(return_at_once, NULL, NULL);
+        __atomic_store_n(&start_count, i + 1, __ATOMIC_RELEASE);
+        RLThreadStart(started[i]);
+        RLThreadJoin(started[i]);
+    }
+}
+
+RL_TEST(fork_while_a_thread_starts, "S-THREAD-8", "In the child of fork joining a thread that was about to start returns at once") {
+    RLThreadRef starter = RLThreadCreate(NULL, NULL, NULL);
+    RLThreadStart(starter);
+    RLPerformOnLoop(RLThreadGetRunLoop(starter), NULL, start_and_join, NULL, NULL, false);
+    for (int i = 0; i < FORKS; i++) {
+        pid_t child = fork();
+        if (child == 0) {
+            alarm(60);
+            int count = count_of(&start_count);
+            if (count > 0 && RLThreadIsFinished(started[count - 1]) && !RLThreadJoin(started[count - 1])) _exit(1);
+            if (count > 0) RLThreadEnd(started[count - 1]);
+            _exit(0);
+        }
+        int status = -1;
+        ck_assert_int_eq(waitpid(child, &status, 0), child);
+        ck_assert_int_eq(status, 0);
+    }
+    __atomic_store_n(&stop_starting, 1, __ATOMIC_RELEASE);
+    ck_assert(RLThreadEnd(starter));
+    RLRelease(starter);
+    for (int i = 0; i < start_count; i++) RLRelease(started[i]);
+}
+
+RL_TEST(a_stack_that_is_too_large, "S-THREAD-3", "A thread whose stack is larger than the system has does not start, however large it is") {
+    const size_t sizes[] = {SIZE_MAX / 4, SIZE_MAX / 2, SIZE_MAX / 2 + 1, SIZE_MAX};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        RLThreadRef thread = RLThreadCreate(return_at_once, NULL, NULL);
+        RLThreadSetStackSize(thread, sizes[i]);
+        ck_assert(!RLThreadStart(thread));
+        RLThreadSetStackSize(thread, 0);
+        ck_assert(RLThreadStart(thread));
+        ck_assert(RLThreadJoin(thread));
+        RLRelease(thread);
+    }
 }
 
 RL_TEST(null_thread, "S-ARG-1", "Calls on NULL do nothing and give false or NULL") {

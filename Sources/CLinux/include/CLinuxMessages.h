@@ -55,6 +55,8 @@ bool rl_is_all_taken(int socket) __attribute__((visibility("hidden")));
 /* How many connections a port takes: half of the numbers that the process may have. */
 long rl_most_connections(void) __attribute__((visibility("hidden")));
 
+/* One write, of a line for a person who may be gone: it raises no SIGPIPE either. */
+void rl_write_line(int file, const void *bytes, size_t length) __attribute__((visibility("hidden")));
 /* Makes the bytes all that is in the file. */
 bool rl_write_file(int file, const char *bytes, size_t length) __attribute__((visibility("hidden")));
 

@@ -20,7 +20,8 @@ public func RLThreadSetName(_ thread: OpaquePointer?, _ name: UnsafePointer<CCha
 
 @_cdecl("RLThreadSetStackSize") @implementation
 public func RLThreadSetStackSize(_ thread: OpaquePointer?, _ stackSize: Int) {
-    object(thread, as: Thread.self, "RLThreadSetStackSize")?.setUp { $0.pointee.stackSize = max(stackSize, 0) }
+    // A size_t: what is negative here is more than there is.
+    object(thread, as: Thread.self, "RLThreadSetStackSize")?.setUp { $0.pointee.stackSize = stackSize < 0 ? .max : stackSize }
 }
 
 @_cdecl("RLThreadSetPriority") @implementation

@@ -75,6 +75,7 @@ enum Fork {
         process.pointee.mainThreadHasEnded = false
         if own == nil { pthread_setspecific(process.pointee.threadKey, rl_process()) }
         ForeignRun.renewInChild(own)
+        SocketTable.forEach { $0.renewInChild(own) }
         KernelEvent.renewInChild()
         MessagePortTable.forkedChild()
         KernelEvent.endLostInChild()

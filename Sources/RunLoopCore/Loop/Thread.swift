@@ -130,11 +130,12 @@ extension UnsafeMutablePointer where Pointee == Thread {
     func start() -> Bool {
         var isFirst = false
         setUp {
+            // First the generation: whoever sees the phase sees it.
+            $0.pointee.forkGeneration.store(process.pointee.forkGeneration.load(ordering: .relaxed), ordering: .relaxed)
             $0.pointee.phase.store(ThreadPhase.starting, ordering: .sequentiallyConsistent)
             isFirst = true
         }
         guard isFirst else { return false }
-        pointee.forkGeneration.store(process.pointee.forkGeneration.load(ordering: .relaxed), ordering: .relaxed)
         var attributes = pthread_attr_t()
         pthread_attr_init(&attributes)
         if pointee.stackSize > 0 {
@@ -161,8 +162,9 @@ extension UnsafeMutablePointer where Pointee == Thread {
         return true
     }
 
+    /// Returns at once for a thread that was starting when the process was forked: it is not here.
     private func waitForStart() {
-        while pointee.phase.load(ordering: .acquiring) == ThreadPhase.starting {
+        while pointee.phase.load(ordering: .acquiring) == ThreadPhase.starting, !isVanished {
             pointee.phase.futexWait(while: ThreadPhase.starting)
         }
     }

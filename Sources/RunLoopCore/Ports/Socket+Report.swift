@@ -60,6 +60,29 @@ extension UnsafeMutablePointer where Pointee == Socket {
         change(tellingSource: nil) { $0 & ~all }
     }
 
+    /// In the child of `fork`: it is in no loop but the forking thread's, and no thread but that one reports (S-FORK-3). What a
+    /// thread that vanished was reporting is over.
+    func renewInChild(_ own: RunLoopPointer?) {
+        var uses: UInt32 = 0
+        var isReporting = false
+        if let own {
+            for index in 0..<own.pointee.socketReports.count where own.pointee.socketReports[index].socket == self {
+                isReporting = true
+                if !own.pointee.socketReports[index].isBracketed { uses += SocketState.use }
+            }
+        }
+        let link = own.flatMap { pointee.source?.link(in: $0) }
+        let count = Int32(link?.pointee.modes.count ?? 0)
+        let former = pointee.scheduled.exchange(count, ordering: .relaxed)
+        let enabled = stateBits(.max)
+        change(tellingSource: nil) { state in
+            var state = state & ~SocketState.uses | uses
+            if !isReporting { state = finished(state, SocketReport.Claim(reads: true, writes: true)) }
+            if count == 0 { state &= ~(SocketState.read | SocketState.write | SocketState.connect) }
+            return count > 0 && former == 0 ? state | enabled : state
+        }
+    }
+
     // MARK: Reporting
 
     /// Calls the client for what is ready and enabled: Connect, then the read kind, then Write (S-SOCK-22). Loop's thread.
@@ -128,20 +151,21 @@ extension UnsafeMutablePointer where Pointee == Socket {
 
     /// Switches on what the flags say, unless the callback switched it off (S-SOCK-34).
     fileprivate func finish(_ claim: SocketReport.Claim, _ source: SourcePointer) {
+        change(tellingSource: source) { finished($0, claim) }
+    }
+
+    private func finished(_ state: UInt32, _ claim: SocketReport.Claim) -> UInt32 {
         let flags = pointee.flags.load(ordering: .relaxed)
-        let types = pointee.types
-        change(tellingSource: source) { state in
-            var state = state
-            if claim.reads {
-                if state & SocketState.readAgain != 0 && flags & types & SocketType.readKinds != 0 { state |= SocketState.read }
-                state &= ~SocketState.readAgain
-            }
-            if claim.writes {
-                if state & SocketState.writeAgain != 0 && flags & SocketType.write != 0 { state |= SocketState.write }
-                state &= ~SocketState.writeAgain
-            }
-            return state
+        var state = state
+        if claim.reads {
+            if state & SocketState.readAgain != 0 && flags & pointee.types & SocketType.readKinds != 0 { state |= SocketState.read }
+            state &= ~SocketState.readAgain
         }
+        if claim.writes {
+            if state & SocketState.writeAgain != 0 && flags & SocketType.write != 0 { state |= SocketState.write }
+            state &= ~SocketState.writeAgain
+        }
+        return state
     }
 
     fileprivate func endUse() {

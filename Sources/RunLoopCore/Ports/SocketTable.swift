@@ -43,6 +43,11 @@ struct SocketTable {
         return true
     }
 
+    /// In the child of `fork`, where nobody else is.
+    static func forEach(_ body: (SocketPointer) -> Void) {
+        for number in 0..<process.pointee.sockets.capacity { process.pointee.sockets.sockets![number].map(body) }
+    }
+
     private mutating func grow(past index: Int) {
         guard index >= capacity else { return }
         let larger = nextPowerOfTwo(max(64, index + 1))

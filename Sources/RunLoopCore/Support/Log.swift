@@ -47,7 +47,7 @@ enum Log {
         } else {
             text.append("\n")
             // One write per line: lines of several threads and processes do not mix.
-            _ = rl_sys_write(STDERR_FILENO, text.bytes, text.count)
+            rl_write_line(STDERR_FILENO, text.bytes, text.count)
         }
     }
 
