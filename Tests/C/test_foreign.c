@@ -3,7 +3,7 @@
  * what is left in a loop outlives the case that put it there.
  */
 #define _GNU_SOURCE
-#include "support.h"
+#include "support_socket.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <sys/epoll.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 static Probe source = {.name = "s"}, timer = {.name = "t"}, function = {.name = "f"};
@@ -136,6 +137,40 @@ RL_TEST(a_ready_port_makes_the_descriptor_readable, "S-FRN-3 S-PASS-8",
     expect_quiet(run);
     expect_trace("E BT BS BW AW p BT BS BW AW p BT BS BW");
     end_run(run);
+}
+
+static Socket stream = {.name = "s"};
+static void receive_one(Socket *self, RLSocketCallBackType type) {
+    (void)type;
+    read_byte(RLSocketGetNative(self->socket));
+}
+
+RL_TEST(a_ready_socket_ends_the_wait, "S-FRN-3 S-FRN-5 S-SOCK-54",
+        "A socket that becomes ready makes the descriptor readable and ends the wait of the host, and performs in the next pass") {
+    ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
+    socket_make(&stream, ends[0], kRLSocketReadCallBack);
+    stream.action = receive_one;
+    RLForeignRunRef run = observed_run();
+    socket_add(&stream);
+    ck_assert(isinf(RLForeignRunPrepare(run)));
+    expect_trace("E BT BS BW");
+    expect_quiet(run);
+    for (int i = 0; i < 2; i++) {
+        write_byte(ends[1]);
+        expect_ready(run);
+        expect_dispatch(run, GoesOn);
+        expect_trace("AW");
+        ck_assert(RLForeignRunPrepare(run) == 0);
+        expect_trace("BT BS s:read");
+        expect_ready(run);
+        expect_dispatch(run, GoesOn);
+        ck_assert(isinf(RLForeignRunPrepare(run)));
+        expect_trace("BT BS BW");
+        expect_quiet(run);
+    }
+    end_run(run);
+    RLSocketInvalidate(stream.socket);
+    RLRelease(stream.socket);
 }
 
 RL_TEST(a_due_timer_makes_the_descriptor_readable, "S-FRN-3 S-FRN-4 S-TMR-20",

@@ -374,15 +374,26 @@ static void do_remove(struct call *call) {
         RLRemoveSource(loop_of(call), item->source, mode_of(call));
 }
 
-static void do_contains(struct call *call) {
+static bool is_member(struct call *call, RLMode mode) {
     struct item *item = call->item[0];
-    if (item->kind == KIND_TIMER)
-        (void)RLContainsTimer(loop_of(call), (RLTimerRef)item->object, mode_of(call));
-    else if (item->kind == KIND_OBSERVER)
-        (void)RLContainsObserver(loop_of(call), (RLObserverRef)item->object, mode_of(call));
-    else
-        (void)RLContainsSource(loop_of(call), item->source, mode_of(call));
+    if (item->kind == KIND_TIMER) return RLContainsTimer(loop_of(call), (RLTimerRef)item->object, mode);
+    if (item->kind == KIND_OBSERVER) return RLContainsObserver(loop_of(call), (RLObserverRef)item->object, mode);
+    return RLContainsSource(loop_of(call), item->source, mode);
 }
+
+/* A common item is in the modes of the common set, and what was added in no other way is in them no more once it is none. */
+static void do_agree(struct call *call) {
+    bool is_common = is_member(call, kRLCommonModes), is_in_mode = is_member(call, mode_of(call));
+    if (is_common != is_in_mode)
+        fail("%s is %sa common item and %sin a common mode", call->item[0]->name, is_common ? "" : "not ", is_in_mode ? "" : "not ");
+}
+
+/* What was added and not removed is in its mode. */
+static void do_member(struct call *call) {
+    if (!is_member(call, mode_of(call))) fail("%s is not in the mode that it was added to", call->item[0]->name);
+}
+
+static void do_contains(struct call *call) { (void)is_member(call, mode_of(call)); }
 
 /* What makes a source's callback run: a signal, a message, bytes, a trigger. */
 static void do_signal(struct call *call) {
@@ -399,7 +410,6 @@ static void do_signal(struct call *call) {
         break;
     case KIND_SOCKET:
         if (write(item->descriptors[1], "x", 1) != 1) item->signal_begun = 0; /* the other end may be closed */
-        item->forgiven = true;
         break;
     case KIND_VNODE:
         if (write(item->descriptors[1], "x", 1) != 1) fail("write to a file");
@@ -674,6 +684,8 @@ const struct operation operations[] = {
     {"add", "RLAddSource RLAddTimer RLAddObserver", do_add, true},
     {"remove", "RLRemoveSource RLRemoveTimer RLRemoveObserver", do_remove, true},
     {"contains", "RLContainsSource RLContainsTimer RLContainsObserver", do_contains, true},
+    {"agree", "RLContainsSource RLContainsTimer RLContainsObserver", do_agree, true},
+    {"member", "RLContainsSource RLContainsTimer RLContainsObserver", do_member, true},
     {"signal", "RLSourceSignal RLMachPortSend RLKernelEventSourceTrigger", do_signal, false},
     {"invalidate", "RLSourceInvalidate RLTimerInvalidate RLObserverInvalidate RLMachPortInvalidate RLFileDescriptorInvalidate",
      do_invalidate, false},

@@ -33,6 +33,9 @@ struct Mode: ~Copyable {
     var sources: SourceSet
     /// Version 1 sources and what the kernel knows of them.
     var ports: PortSet
+    /// Sockets among them: watches that signal (S-SOCK-52). Changed under the lock; read without it by the loop's thread, relaxed: one
+    /// that another thread adds now may as well be found by the next wait.
+    let sockets: Atomic<Int>
     /// Inboxes among the sources.
     var inboxCount: Int
     var timers: TimerStore
@@ -213,6 +216,14 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
 }
 
 extension UnsafeMutablePointer where Pointee == Mode {
+    @inline(__always)
+    var hasSockets: Bool { pointee.sockets.load(ordering: .relaxed) > 0 }
+
+    /// Caller holds the lock.
+    func countSocket(_ difference: Int) {
+        pointee.sockets.store(pointee.sockets.load(ordering: .relaxed) + difference, ordering: .relaxed)
+    }
+
     /// Whether there is nothing in the mode that could make a run useful, but for functions to perform (S-RUN-2).
     /// Caller holds the lock.
     @inline(__always)

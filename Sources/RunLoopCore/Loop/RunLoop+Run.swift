@@ -66,7 +66,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         notify(.beforeSources, in: mode)  // P3
         performPosts(in: mode)  // P4: round A
         var handledSource = performRequests(of: requests, in: mode)  // S-PERF-2
-        if isFirst && mode.pointee.ports.signalling > 0 { signalReadySockets(frame) }  // S-SOCK-53
+        if isFirst && mode.hasSockets { signalReadySockets(frame) }  // S-SOCK-53
         if performSources(in: mode, onlyFirst: frame.pointee.returnsAfterSource) { handledSource = true }  // P5
         if handledSource { performPosts(in: mode) }  // P6: round B
 

@@ -27,7 +27,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
             var added = false
             forEachCommonMode { mode in
                 mode.pointee.exists.store(true, ordering: .releasing)
-                if add(source, to: mode) { added = true }
+                if add(source, to: mode, asCommon: true) { added = true }
             }
             if added { wakeForNewSource(source) }
         }
@@ -46,7 +46,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
             pointee.commonSources.remove(member)
             member.link(in: self)!.pointee.isCommon = false
             unlock()
-            forEachCommonMode { remove(member, from: $0) }
+            forEachCommonMode { remove(member, from: $0, asCommon: true) }
             lock()
             let left = member.link(in: self).map { leaveLocked($0) } ?? false
             unlock()
@@ -71,12 +71,16 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     // MARK: One mode
 
     /// Adds the source to one mode and calls `schedule`. False if it or an equal one was there (S-SRC-7).
+    ///
+    /// `asCommon`: only while it is a common item, as `remove` then does its part only while it is none. So of an addition to the
+    /// pseudo-mode and a removal on two threads the one that was later in the set has its way in every mode.
     @discardableResult
-    func add(_ source: SourcePointer, to mode: ModePointer) -> Bool {
+    func add(_ source: SourcePointer, to mode: ModePointer, asCommon: Bool = false) -> Bool {
         source.askPort()
         lock()
         if findEqualLocked(source, in: { _ in mode.pointee.sources }) != nil
             || !source.isValid || pointee.closing.load(ordering: .relaxed)
+            || (asCommon && source.link(in: self)?.pointee.isCommon != true)
         {
             unlock()
             return false
@@ -105,9 +109,11 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     }
 
     /// Removes the member that is the source or equal to it from one mode and calls `cancel` (S-SRC-8).
-    func remove(_ source: SourcePointer, from mode: ModePointer) {
+    func remove(_ source: SourcePointer, from mode: ModePointer, asCommon: Bool = false) {
         lock()
-        guard let member = findEqualLocked(source, in: { _ in mode.pointee.sources }), let link = member.link(in: self) else {
+        guard let member = findEqualLocked(source, in: { _ in mode.pointee.sources }), let link = member.link(in: self),
+            !(asCommon && link.pointee.isCommon)
+        else {
             return unlock()
         }
         member.retain()

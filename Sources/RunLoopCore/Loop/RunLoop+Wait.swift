@@ -72,7 +72,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
             let allPortsTold = !hasPorts || mode.pointee.ports.retry()
             let nextDeferred = hasPorts ? mode.pointee.ports.nextDeferred { readClock(frame) } : Clock.never
             let epoll = mode.pointee.ports.epoll
-            let hasSockets = mode.pointee.ports.signalling > 0
+            let hasSockets = mode.hasSockets
             let hasSteady = hasPorts && mode.pointee.ports.hasSteady
             let prefersSteady = hasSteady && mode.pointee.ports.prefersSteady
             let hasInboxes = mode.pointee.inboxCount > 0
@@ -94,7 +94,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
                 // The notifier of files that is ready a second time had all others before it: what comes on and on holds up no end.
                 if hasSockets && epoll.isOpen {
                     let chosen = fetchAll(frame, epoll, until: nil, &signalled, passesNotifierOver: hasNotified).chosen
-                    if signalled && !polls { return serveSignals(frame) }
+                    if signalled && (!polls || frame.pointee.foreign != nil) { return serveSignals(frame) }
                     if let chosen {
                         if let event = serve(chosen, frame) { return event }
                         hasNotified = true
@@ -108,7 +108,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
                     continue
                 }
                 if hasSteady, let event = serveSteady(frame, &signalled) { return event }
-                if signalled && !polls { return serveSignals(frame) }
+                if signalled && (!polls || frame.pointee.foreign != nil) { return serveSignals(frame) }
                 if inboxReady { return serveInbox(frame) }
                 // Nobody was interested in those that are always ready, and they are not there any more.
                 if !isOver { continue }
@@ -231,7 +231,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
             let events = buffer.baseAddress!
             var until = until
             // Further calls where one may not bring all: what a call brings moves behind the rest.
-            var furtherCalls = mode.pointee.ports.signalling / room
+            var furtherCalls = mode.pointee.sockets.load(ordering: .relaxed) / room
             while true {
                 let count = epoll.waitForAll(until: until, events)
                 var others = 0
@@ -272,7 +272,9 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     /// Signals the sockets that were ready before a run, for its first pass (S-SOCK-53).
     func signalReadySockets(_ frame: RunFramePointer) {
         let mode = frame.pointee.mode
+        lock(owner: true)
         let epoll = mode.pointee.ports.epoll
+        unlock(owner: true)
         var signalled = false
         if epoll.isOpen { _ = fetchAll(frame, epoll, until: nil, &signalled) }
         lock(owner: true)
@@ -284,7 +286,10 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     private func serveSignals(_ frame: RunFramePointer) -> Event {
         frame.pointee.mode.pointee.servedTimers = false
         frame.pointee.mode.pointee.servedInbox = false
-        return takeWakeUp(frame)
+        let event = takeWakeUp(frame)
+        // The wait that a host makes is a poll here, and over by this.
+        if frame.pointee.foreign != nil { frame.pointee.wasWoken = true }
+        return event
     }
 
     private func servePort(_ token: UInt64, _ ready: Readiness, _ frame: RunFramePointer) -> Event {

@@ -31,15 +31,20 @@ extension UnsafeMutablePointer where Pointee == Socket {
 
     /// Changes the state of a valid socket; if it is interested in more by that, its source learns of it.
     private func change(tellingSource known: SourcePointer?, _ body: (UInt32) -> UInt32) {
+        guard replaceState(body) else { return }
+        if let known { return known.interestGrew() }
+        tellSource()
+    }
+
+    /// Changes the state of a valid socket. True if it is interested in more by that.
+    private func replaceState(_ body: (UInt32) -> UInt32) -> Bool {
         var state = pointee.state.load(ordering: .relaxed)
         var desired: UInt32
         repeat {
-            if state & SocketState.invalid != 0 { return }
+            if state & SocketState.invalid != 0 { return false }
             desired = SocketState.aligned(body(state))
         } while !pointee.state.replace(&state, by: desired)
-        guard desired & ~state & SocketState.interest != 0 else { return }
-        if let known { return known.interestGrew() }
-        tellSource()
+        return desired & ~state & SocketState.interest != 0
     }
 
     /// Makes the kernel look anew.
@@ -51,13 +56,21 @@ extension UnsafeMutablePointer where Pointee == Socket {
 
     /// The source came into a mode: the first one enables everything (S-SOCK-19).
     func wasScheduled() {
-        if pointee.scheduled.wrappingAdd(1, ordering: .sequentiallyConsistent).oldValue == 0 { enable(.max) }
+        let bits = stateBits(.max)
+        if schedule(1, { count, state in count == 1 ? state | bits : state }) { tellSource() }
     }
 
     func wasCancelled() {
-        guard pointee.scheduled.wrappingSubtract(1, ordering: .sequentiallyConsistent).newValue == 0 else { return }
         let all = SocketState.read | SocketState.write | SocketState.connect | SocketState.readAgain | SocketState.writeAgain
-        change(tellingSource: nil) { $0 & ~all }
+        _ = schedule(-1) { count, state in count == 0 ? state & ~all : state }
+    }
+
+    /// Count and state change together: one thread may take the source out of its last mode while another one adds it elsewhere.
+    private func schedule(_ difference: Int32, _ body: (Int32, UInt32) -> UInt32) -> Bool {
+        process.pointee.registryLock.lockWord()
+        defer { process.pointee.registryLock.unlockWord() }
+        let count = pointee.scheduled.wrappingAdd(difference, ordering: .sequentiallyConsistent).newValue
+        return replaceState { body(count, $0) }
     }
 
     /// In the child of `fork`: it is in no loop but the forking thread's, and no thread but that one reports (S-FORK-3). What a

@@ -19,7 +19,7 @@ struct Socket: ~Copyable {
     let descriptor: Atomic<Int32>
     /// `RLSocketSetSocketFlags`.
     let flags: Atomic<UInt>
-    /// Modes of loops that its source is in.
+    /// Modes of loops that its source is in. Changed under the registry's lock, together with what that enables or disables.
     let scheduled: Atomic<Int32>
     /// The callback types: one for reading, Connect, Write.
     let types: UInt

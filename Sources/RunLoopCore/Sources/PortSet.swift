@@ -13,8 +13,6 @@ struct PortSet {
     var epoll: EpollSet
     /// Sources in the set, those with unwatchable ports included, and one more if there are sources of files.
     private(set) var count: Int
-    /// Those of them that signal (S-SOCK-52).
-    private(set) var signalling: Int
     /// Counts the events of watches that signal: with every sixteenth the number is looked at.
     private var looks: UInt8
     /// Counts the batches of events, so that each of those that are ready has its turn.
@@ -87,7 +85,7 @@ struct PortSet {
 
     mutating func insert(_ source: SourcePointer, in mode: ModePointer) {
         count += 1
-        if source.isSignallingWatch { signalling += 1 }
+        if source.isSignallingWatch { mode.countSocket(1) }
         let port = source.pointee.port.load(ordering: .relaxed)
         guard port >= 0 else { return }
         let index = Int(port)
@@ -118,7 +116,7 @@ struct PortSet {
 
     mutating func remove(_ source: SourcePointer, in mode: ModePointer) {
         count -= 1
-        if source.isSignallingWatch { signalling -= 1 }
+        if source.isSignallingWatch { mode.countSocket(-1) }
         let index = Int(source.pointee.port.load(ordering: .relaxed))
         guard index >= 0 && index < capacity && slots![index].members.contains(source) else { return }
         slots![index].members.remove(source)
@@ -376,7 +374,7 @@ struct PortSet {
             }
         }
         if slots![index].marks.contains(.edge) { arm(index, wanted) }
-        return signalling > 0 ? signalMembers(index, useful, in: mode, &signalled) : useful
+        return mode.hasSockets ? signalMembers(index, useful, in: mode, &signalled) : useful
     }
 
     /// Signals those members of a slot that signal. What the others are waiting for, nil if that is nothing.
@@ -502,7 +500,7 @@ struct PortSet {
                 continue
             }
             _ = enqueueSteady(index)
-            guard let ready = signalling > 0 ? signalMembers(index, ready, in: mode, &signalled) : ready else { continue }
+            guard let ready = mode.hasSockets ? signalMembers(index, ready, in: mode, &signalled) : ready else { continue }
             servedSteady = true
             return (token(index), ready)
         }

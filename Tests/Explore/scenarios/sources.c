@@ -23,5 +23,13 @@ const struct scenario source_scenarios[] = {
     {"source.signal_meets_end_of_thread", "S-LOOP-9", "A=source", "L: loop; add A / end | T: signal A; wake L"},
     {"source.remove_meets_end_of_thread", "S-LOOP-9", "A=source", "L: loop; add A / end | T: remove A L"},
     {"source.fork_meets_signal", "S-FORK-1", "A=source", "L: add A / fork{signal A} | T: signal A; wake L"},
+    {"source.add_common_meets_remove_common", "S-MODE-11 S-SRC-8", "A=source",
+     "L: loop; common L m / once / agree A; agree A m | T: add A L common | U: remove A L common"},
+    {"source.remove_common_meets_add_common", "S-MODE-11 S-SRC-8", "A=source",
+     "L: loop; common L m; add A common / once / agree A; agree A m | T: add A L common | U: remove A L common"},
+    {"source.remove_common_meets_common_mode", "S-MODE-12 S-SRC-8", "A=source",
+     "L: loop; add A common / once / agree A; agree A m | T: common L m | U: remove A L common"},
+    {"source.add_common_meets_common_mode", "S-MODE-12 S-SRC-8", "A=source",
+     "L: loop / once / agree A; agree A m | T: common L m | U: add A L common"},
     {NULL, NULL, NULL, NULL},
 };
