@@ -29,6 +29,7 @@ struct model_item {
     long common_since[LOOPS];
     long put[LOOPS][MODES]; /* when it was put in the mode, as a serial number */
     int pins;               /* batches that hold it */
+    int turns; /* batches of signalled sources in which its turn is still to come */
     int firing;             /* timers and observers: callbacks on the stack */
     int firing_thread;
     bool release_waits; /* for the end of the callback: another thread invalidated it meanwhile */

@@ -65,7 +65,7 @@ void model_drop_if_unreferenced(struct model *model, int index) {
         /* A batch has to keep a source or an observer that it may still call (S-SRC-33, S-OBS-5);
            whether it keeps one that it will not call is not said. */
         if (!is_source(item) && item->definition->kind != ITEM_TIMER) return;
-        if (is_source(item) && item->valid && item->signalled) return;
+        if (is_source(item) && item->valid && item->signalled && item->turns > 0) return;
         if (model_choose(model, 2) == 0) return;
     }
     die(model, index);

@@ -134,9 +134,13 @@ static bool perform_signalled(struct model *model, int loop, const struct model_
         batch[at] = i;
     }
     turns = run->returns_handled && count > 1 ? 1 : count; /* S-RUN-13 */
-    for (int i = 0; i < count; i++) model_pin(model, batch[i]);
+    for (int i = 0; i < count; i++) {
+        model_pin(model, batch[i]);
+        if (i < turns) model->item[batch[i]].turns++;
+    }
     for (int i = 0; i < turns; i++) {
         struct model_item *item = &model->item[batch[i]];
+        item->turns--;
         /* S-SRC-33: removed or not; S-SRC-34: not an invalid one; S-SRC-35: not without its flag.
            */
         if (item->alive && item->valid && item->signalled) {
