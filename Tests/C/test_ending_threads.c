@@ -474,7 +474,7 @@ RL_TEST(drained_by_an_observer, "S-SRC-46 S-PASS-8",
     observer.fd = fd;
     add_observer(&observer, kRLAfterWaiting, kRLDefaultMode);
     expire_soon(fd);
-    expect_run(kRLDefaultMode, 0.05, true, TimedOut);
+    expect_run(kRLDefaultMode, 0.3, true, TimedOut);
     expect_trace("");
     ck_assert_int_ge(observer.value, 2);
     close(fd);

@@ -68,7 +68,7 @@ RL_TEST(a_past_date_fires_in_the_next_pass, "S-TMR-38",
     static Probe probe = {.name = "t", .action = set_own_date, .data = &past, .value = 2};
     observe(RLGetCurrent(), kRLDefaultMode);
     add_timer(&probe, 0, 1000, kRLDefaultMode);
-    expect_run(kRLDefaultMode, 0.02, false, TimedOut);
+    expect_run(kRLDefaultMode, 0.2, false, TimedOut);
     expect_trace("E BT BS BW AW t BT BS BW AW t BT BS BW AW t BT BS BW AW X");
 }
 
