@@ -365,6 +365,25 @@ int rl_marked_eventfd(uint64_t mark) {
     return -1;
 }
 
+bool rl_is_kind(int descriptor, enum rl_kind kind) {
+    int error = errno;
+    struct itimerspec left;
+    bool is_refused = false;
+    switch (kind) {
+    /* The kernel looks at the number before it looks for the path. */
+    case RL_INOTIFY: is_refused = syscall(SYS_inotify_add_watch, descriptor, NULL, IN_ATTRIB) < 0; break;
+    case RL_TIMER: is_refused = timerfd_gettime(descriptor, &left) < 0; break;
+    case RL_PROCESS: is_refused = syscall(SYS_pidfd_send_signal, descriptor, 0, NULL, 0) < 0; break;
+    case RL_PATH:
+        errno = EINVAL;
+        int flags = fcntl(descriptor, F_GETFL);
+        is_refused = flags < 0 || !(flags & O_PATH);
+    }
+    bool is_kind = !is_refused || (errno != EBADF && errno != EINVAL);
+    errno = error;
+    return is_kind;
+}
+
 int rl_child_status(int pidfd, int reap, int *status) {
     siginfo_t info;
     info.si_pid = 0;

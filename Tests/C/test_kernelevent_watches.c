@@ -8,11 +8,13 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/inotify.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -616,4 +618,53 @@ RL_TEST(without_a_watch_no_source, "S-KEV-9",
     append(in_folder("a"));
     expect_seen(&file, kRLNoteWrite);
     remove_folder();
+}
+
+static void never_report(RLSourceRef source, const RLKernelEvent *event, void *info) {
+    (void)source, (void)event, (void)info;
+    _exit(1);
+}
+
+/* What the client opens then has the numbers that the library had, and something to be read. */
+static void lose_all_descriptors(void *argument) {
+    enum { PAIRS = 60, FIRST = 3 };
+    RLKernelEvent *event = argument;
+    pid_t child = fork();
+    if (child == 0) {
+        pause();
+        _exit(0);
+    }
+    if (event->filter == kRLKernelFilterProcess) event->ident = (uintptr_t)child;
+    RLSourceRef source = RLKernelEventSourceCreate(event, never_report, NULL);
+    if (!source) _exit(2);
+    RLAddSource(RLGetCurrent(), source, kRLDefaultMode);
+    syscall(SYS_close_range, FIRST, ~0U, 0);
+    struct stat before[PAIRS * 2], now;
+    for (int i = 0, ends[2]; i < PAIRS; i++)
+        if (socketpair(AF_UNIX, SOCK_STREAM, 0, ends) != 0 || write(ends[0], "word", 4) != 4 || write(ends[1], "word", 4) != 4) _exit(3);
+    for (int i = 0; i < PAIRS * 2; i++) fstat(FIRST + i, &before[i]);
+    for (int turn = 0; turn < 3; turn++) RLRunInMode(kRLDefaultMode, 0.01, false);
+    RLSourceInvalidate(source);
+    RLRelease(source);
+    kill(child, SIGKILL);
+    for (int i = 0; i < PAIRS * 2; i++) {
+        char word[8];
+        if (fstat(FIRST + i, &now) != 0 || now.st_ino != before[i].st_ino) _exit(4);
+        if (recv(FIRST + i, word, sizeof word, MSG_DONTWAIT) != 4) _exit(5);
+    }
+    _exit(0);
+}
+
+RL_TEST(a_number_that_was_lost_is_the_client_s, "S-FD-18 S-KEV-10",
+        "Nothing is read from what has taken the number of a kernel event source, nothing reported of it, and it is not closed") {
+    RLKernelEvent events[] = {
+        {.filter = kRLKernelFilterTimer, .ident = 1, .data = 1},
+        {.filter = kRLKernelFilterProcess, .fflags = kRLNoteExit},
+        {.filter = kRLKernelFilterVnode, .ident = STDERR_FILENO, .fflags = kRLNoteWrite},
+        {.filter = kRLKernelFilterVnode, .path = "/dev/null", .fflags = kRLNoteAttrib},
+    };
+    for (size_t i = 0; i < sizeof events / sizeof *events; i++) {
+        ChildResult result = run_child(lose_all_descriptors, &events[i]);
+        ck_assert_msg(result.status == 0, "source %zu: status %#x, wrote: %s", i, result.status, result.output);
+    }
 }

@@ -244,6 +244,11 @@ static inline int rl_pidfd_open(pid_t process) { return (int)syscall(SYS_pidfd_o
 /* The status of an ended child, as wait(2) gives it: 1 and the status, 0 if it has not ended, -1 if there is none. */
 int rl_child_status(int pidfd, int reap, int *status) __attribute__((visibility("hidden")));
 
+/* Whether a number names a kernel object of the kind that the library made under it: who closed it behind the library's back may
+ * have given it to another file (S-FD-18). It changes nothing, not errno
+ * either, and needs no /proc. What a filter of system calls forbids to ask counts as the library's. */
+enum rl_kind { RL_INOTIFY, RL_TIMER, RL_PROCESS, RL_PATH };
+bool rl_is_kind(int descriptor, enum rl_kind kind) __attribute__((visibility("hidden")));
 static inline bool rl_is_open(int descriptor) { return fcntl(descriptor, F_GETFD) >= 0; }
 
 /* Eventfds that are told from all others by their count, which nobody reads: its upper part is a mark, the rest has room for what

@@ -10,6 +10,12 @@ func highNumber(_ descriptor: Int32) -> Int32 {
     return high
 }
 
+/// Closes a descriptor of the library's own, but not what somebody else has under its number by now (S-FD-18).
+@inline(never)
+func closeOwn(_ descriptor: Int32, _ kind: rl_kind) {
+    if rl_is_kind(descriptor, kind) { rl_sys_close(descriptor) }
+}
+
 /// Tells what a descriptor counts, if it is an eventfd or a timerfd (S-SRC-46), from its name under /proc/self/fd.
 func isCounter(_ descriptor: Int32) -> Bool {
     var path = TextBuffer()

@@ -338,7 +338,7 @@ extension UnsafeMutablePointer where Pointee == ForeignRun {
 
     fileprivate func closeDescriptors() {
         pointee.set.close()
-        if pointee.timer >= 0 { rl_sys_close(pointee.timer) }
+        if pointee.timer >= 0 { closeOwn(pointee.timer, RL_TIMER) }
         pointee.timer = -1
         process.pointee.registryLock.lockWord()
         defer { process.pointee.registryLock.unlockWord() }

@@ -67,7 +67,7 @@ extension UnsafeMutablePointer where Pointee == Notifier {
     func releaseLocked() {
         pointee.users -= 1
         guard pointee.users == 0 else { return }
-        if pointee.descriptor >= 0 { rl_sys_close(pointee.descriptor) }
+        if pointee.descriptor >= 0 { closeOwn(pointee.descriptor, RL_INOTIFY) }
         pointee.table.free()
     }
 
@@ -100,7 +100,7 @@ extension UnsafeMutablePointer where Pointee == Notifier {
         if descriptor {
             watch.pointee.descriptorUsers -= 1
             if watch.pointee.descriptorUsers == 0 {
-                rl_sys_close(watch.pointee.descriptor)
+                closeOwn(watch.pointee.descriptor, RL_PATH)
                 watch.pointee.descriptor = -1
             }
         }
@@ -125,6 +125,8 @@ extension UnsafeMutablePointer where Pointee == Notifier {
     /// What the sources make of it is found out at the end: an event that is still in the kernel must not be taken for one of
     /// a file that a source watches only now. The kernel's queue is bounded, and so are the turns, if others fill it as fast.
     func readLocked() {
+        // Bytes of a file of the client's are the client's (S-FD-18).
+        guard rl_is_kind(pointee.descriptor, RL_INOTIFY) else { return }
         withUnsafeTemporaryAllocation(byteCount: 4096, alignment: 8) { buffer in
             let start = buffer.baseAddress!
             for _ in 0..<256 {

@@ -289,8 +289,14 @@ extension UnsafeMutablePointer where Pointee == KernelEvent {
     fileprivate func reportReadiness() -> Bool {
         pointee.lock.lockWord()
         var happened = blankEvent
+        let isLost = pointee.descriptor >= 0 && !rl_is_kind(pointee.descriptor, kind)
+        if isLost { pointee.descriptor = -1 }
         let isReport = mayReport && pointee.descriptor >= 0 && readDescriptor(&happened)
         pointee.lock.unlockWord()
+        if isLost {
+            Log.write("RunLoop", ": the descriptor of a kernel event source was closed or replaced: it is invalid")
+            pointee.source?.invalidate()
+        }
         if isReport { report(&happened) }
         return isReport
     }
@@ -388,10 +394,13 @@ extension UnsafeMutablePointer where Pointee == KernelEvent {
     fileprivate func closeKernelObjects() {
         if pointee.filter == .vnode { return closeVnode() }
         pointee.lock.lockWord()
-        if pointee.descriptor >= 0 { rl_sys_close(pointee.descriptor) }
+        if pointee.descriptor >= 0 { closeOwn(pointee.descriptor, kind) }
         pointee.descriptor = -1
         pointee.lock.unlockWord()
     }
+
+    /// Of its descriptor.
+    private var kind: rl_kind { pointee.filter == .timer ? RL_TIMER : RL_PROCESS }
 
     fileprivate func enlist() {
         process.pointee.registryLock.lockWord()

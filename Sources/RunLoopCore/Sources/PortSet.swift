@@ -303,9 +303,12 @@ struct PortSet {
         defer { notifier.pointee.lock.unlockWord() }
         // Without one the sources are just about to leave.
         guard notifier.pointee.users > 0, notifier.pointee.serial != notifierSerial else { return }
-        let result = epoll.register(
-            notifier.pointee.descriptor, events: Readiness.read.events, token: EpollSet.notifierToken)
-        if case .later = result { return }
+        // One that was lost is not there to be registered, and what has its number is not to be (S-FD-18).
+        if rl_is_kind(notifier.pointee.descriptor, RL_INOTIFY) {
+            let result = epoll.register(
+                notifier.pointee.descriptor, events: Readiness.read.events, token: EpollSet.notifierToken)
+            if case .later = result { return }
+        }
         if notifierSerial == 0 { unregistered -= 1 }
         notifierSerial = notifier.pointee.serial
     }
