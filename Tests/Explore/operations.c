@@ -525,6 +525,15 @@ static void do_rename(struct call *call) {
 
 static void do_new_remote(struct call *call) { RLRelease(RLMessagePortCreateRemote(call->item[0]->path)); }
 
+/* A port of the name: the one that somebody has, or a new one; valid, as nobody ends it. */
+static void do_new_local(struct call *call) {
+    RLMessagePortContext context = {0};
+    RLMessagePortRef port = RLMessagePortCreateLocal(call->item[0]->path, answer, &context, NULL);
+    if (!port) fail("the name of %s is neither there nor free", call->item[0]->name);
+    if (!RLMessagePortIsValid(port)) fail("a port that was just made is invalid");
+    RLRelease(port);
+}
+
 static void do_context(struct call *call) {
     struct item *item = call->item[0];
     if (item->kind == KIND_MESSAGE) {
@@ -706,6 +715,7 @@ const struct operation operations[] = {
     {"endremote", "RLMessagePortInvalidate", do_end_remote, false},
     {"rename", "RLMessagePortSetName", do_rename, false},
     {"newremote", "RLMessagePortCreateRemote", do_new_remote, false},
+    {"newlocal", "RLMessagePortCreateLocal", do_new_local, false},
     {"context", "RLMessagePortGetContext RLMachPortGetContext", do_context, false},
     {"twin", "RLKernelEventSourceCreate", do_twin, false},
     {"foreign", "RLForeignRunPrepare RLForeignRunDispatch", do_foreign, true},

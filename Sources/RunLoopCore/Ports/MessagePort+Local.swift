@@ -63,10 +63,13 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
         var problem: StaticString?
         MessagePortTable.lock()
         if let name, let existing = MessagePortTable.findLocked(name, isRemote: false) {
-            let port = existing.tryRetain() ? existing : nil
-            MessagePortTable.unlock()
-            name.free()
-            return (port, false)
+            if existing.tryRetain() {
+                MessagePortTable.unlock()
+                name.free()
+                return (existing, false)
+            }
+            // Its last reference is gone, and its thread is about to give the name back.
+            existing.giveNameBack()
         }
         var claim = MessagePortClaim()
         let epoll = highNumber(epoll_create1(Int32(EPOLL_CLOEXEC)))

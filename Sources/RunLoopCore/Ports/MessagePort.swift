@@ -126,21 +126,30 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
         release()
     }
 
-    /// Makes the port invalid. True for the one caller who has to do the rest.
+    /// Makes the port invalid and gives its name back. True for the one caller who has to do the rest. One step for who has the table's
+    /// lock: whoever looks for a port of the name finds a valid one or a free name.
     fileprivate func beginInvalidation() -> Bool {
+        guard isValid else { return false }
+        MessagePortTable.lock()
+        defer { MessagePortTable.unlock() }
         let old = pointee.state.bitwiseOr(MessagePortState.invalid, ordering: .acquiringAndReleasing).oldValue
-        return old & MessagePortState.invalid == 0
+        guard old & MessagePortState.invalid == 0 else { return false }
+        giveNameBack()
+        return true
+    }
+
+    /// Caller holds the table's lock, under which the name is changed.
+    func giveNameBack() {
+        lock()
+        if pointee.isRemote { disconnectLocked() } else { closeNameLocked() }
+        unlock()
     }
 
     /// The rest, in the order of S-MSG-34. The valid port's use of the context is this function's now.
     fileprivate func finishInvalidation() {
-        // The name is changed under the table's lock.
-        MessagePortTable.lock()
         lock()
-        if pointee.isRemote { disconnectLocked() } else { closeNameLocked() }
         let info = pointee.local.context.info
         unlock()
-        MessagePortTable.unlock()
         MessagePortMonitor.forget(self)
         if let function = storedInvalidationCallBack { callOutInvalidation(function, handle, info) }
         if !pointee.isRemote { endUseOfContext() }
