@@ -2,12 +2,12 @@
 #include "../program.h"
 
 const struct scenario other_scenarios[] = {
-    {"inbox.message_meets_add", "S-MACH-1 S-SRC-27", "I=inbox", "L: keep / until I | T: add I L | U: signal I"},
+    {"inbox.message_meets_add", "S-PORT-5 S-SRC-27", "I=inbox", "L: keep / until I | T: add I L | U: signal I"},
     {"inbox.trigger_meets_add", "S-KEV-1 S-SRC-27", "I=user", "L: keep; signal I / until I | T: add I L | U: signal I"},
     {"inbox.kernel_signal_meets_run", "S-KEV-2 S-KEV-15", "I=user:28", "L: keep; add I / until I | T: signal I"},
     {"inbox.kernel_signal_meets_end", "S-KEV-3 S-KEV-15", "I=user:28 J=user:28", "L: add J / release I; once | T: signal J"},
     {"inbox.kernel_signal_meets_make_and_end", "S-KEV-3 S-KEV-15", "I=user:28", "L: add I / invalidate I | T: signal I | U: signal I"},
-    {"inbox.message_meets_run", "S-MACH-1", "I=inbox", "L: keep; add I / until I | T: signal I"},
+    {"inbox.message_meets_run", "S-PORT-5", "I=inbox", "L: keep; add I / until I | T: signal I"},
     {"port.bytes_meet_run", "S-SRC-40", "P=port", "L: add P / until P | T: signal P"},
     {"port.bytes_meet_add", "S-SRC-40", "P=port", "L: keep / until P | T: add P L | U: signal P"},
     {"port.wake_meets_run", "S-SRC-40", "P=port", "L: add P / run 100 | T: wake L; stop L"},
