@@ -76,8 +76,8 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
             unlock(owner: true)
             return false
         }
-        if source.isWatch { return performSignalledWatch(source) }
-        performAlone(source) { callOutSource($0, $1) }
+        guard let perform = source.functions.perform else { return performWithoutFunction(source) }
+        performAlone(source) { callOutSource(perform, $0) }
         return true
     }
 
@@ -106,15 +106,15 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         for index in start..<end {
             let source = pointee.batches[index]
             if !(handled && onlyFirst) && takeSignal(of: source) {
-                if source.isWatch {
-                    lock(owner: true)
+                if let perform = source.functions.perform {
+                    handled = true
+                    pointee.calledOut = true
+                    callOutSource(perform, source.pointee.info)
+                } else if source.isWatch {
+                    source.retain()
                     if performSignalledWatch(source) { handled = true }
                 } else {
                     handled = true
-                    if let perform = source.functions.perform {
-                        pointee.calledOut = true
-                        callOutSource(perform, source.pointee.info)
-                    }
                 }
             }
             pointee.batches.forget(index)
@@ -175,27 +175,42 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
             unlock()
             return false
         }
-        if source.isWatch { return performWatch(source, ready) }
+        if source.isWatch {
+            source.retain()
+            unlock()
+            return performWatch(source, ready)
+        }
         source.pointee.state.bitwiseAnd(~SourceState.flagged, ordering: .acquiringAndReleasing)
-        performAlone(source) { callOutPortSource($0, $1) }
+        guard let perform = source.functions.perform else {
+            unlock(owner: true)
+            return true
+        }
+        performAlone(source) { callOutPortSource(perform, $0) }
         return true
     }
 
-    /// Calls the handler of a watch. True if it handled something. The lock is held at the call, not at the return.
+    /// Performs a signalled source whose context has no function: a watch, or one that does nothing. The lock is held at the call, not
+    /// at the return.
+    @inline(never)
+    private func performWithoutFunction(_ source: SourcePointer) -> Bool {
+        let isWatch = source.isWatch
+        if isWatch { source.retain() }
+        unlock(owner: true)
+        return !isWatch || performSignalledWatch(source)
+    }
+
+    /// Calls the handler of a watch, with a reference that the caller gives away. True if it handled something.
     private func performWatch(_ source: SourcePointer, _ ready: Readiness) -> Bool {
-        source.retain()
-        unlock()
-        guard let handler = source.functions.watch else { return false }
         pointee.calledOut = true
         pointee.watching.push(source)
-        let isHandled = handler(source.pointee.info, ready.rawValue)
+        let isHandled = source.functions.watch!(source.pointee.info, ready.rawValue)
         pointee.watching.truncate(to: pointee.watching.count - 1)
         source.release()
         return isHandled
     }
 
     /// Performs a watch that was signalled. What an earlier run found may be old: the kernel is asked once more (S-SOCK-55).
-    /// True if it told something, or was signalled by hand. The lock is held at the call, not at the return.
+    /// The caller gives a reference away. True if it told something, or was signalled by hand.
     private func performSignalledWatch(_ source: SourcePointer) -> Bool {
         let (found, round) = source.takeFound()
         guard !found.isEmpty else {
@@ -207,7 +222,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
             ready = found.intersection(readiness(of: source.pointee.port.load(ordering: .relaxed), found))
         }
         if ready.isEmpty {
-            unlock()
+            source.release()
             return false
         }
         return performWatch(source, ready)
@@ -229,12 +244,11 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
 
     /// Performs a source that is in the loop, which keeps it meanwhile. The lock is held at the call, not at the return.
     @inline(__always)
-    func performAlone(_ source: SourcePointer, _ callOut: (PerformFunction, UnsafeMutableRawPointer?) -> Void) {
-        guard let perform = source.functions.perform else { return unlock(owner: true) }
+    func performAlone(_ source: SourcePointer, _ callOut: (UnsafeMutableRawPointer?) -> Void) {
         pointee.performing.push(source)
         unlock(owner: true)
         pointee.calledOut = true
-        callOut(perform, source.pointee.info)
+        callOut(source.pointee.info)
         lock(owner: true)
         let owed = pointee.performing.pop()
         unlock(owner: true)

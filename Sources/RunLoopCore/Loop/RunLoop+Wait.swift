@@ -90,11 +90,13 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
             if wasRoused && isWoken && !timersDue && !inboxReady && !hasSteady { return takeWakeUp(frame) }
             if isOver || hasSteady {
                 var signalled = false
+                // A poll goes on to other events; that of a host's run is its wait.
+                let endsBySignal = !polls || frame.pointee.foreign != nil
                 if prefersSteady, let event = serveSteady(frame, &signalled) { return event }
                 // The notifier of files that is ready a second time had all others before it: what comes on and on holds up no end.
                 if hasSockets && epoll.isOpen {
                     let chosen = fetchAll(frame, epoll, until: nil, &signalled, passesNotifierOver: hasNotified).chosen
-                    if signalled && (!polls || frame.pointee.foreign != nil) { return serveSignals(frame) }
+                    if signalled && endsBySignal { return serveSignals(frame) }
                     if let chosen {
                         if let event = serve(chosen, frame) { return event }
                         hasNotified = true
@@ -108,7 +110,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
                     continue
                 }
                 if hasSteady, let event = serveSteady(frame, &signalled) { return event }
-                if signalled && (!polls || frame.pointee.foreign != nil) { return serveSignals(frame) }
+                if signalled && endsBySignal { return serveSignals(frame) }
                 if inboxReady { return serveInbox(frame) }
                 // Nobody was interested in those that are always ready, and they are not there any more.
                 if !isOver { continue }

@@ -96,7 +96,8 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
             let source = pointee.inboxes.ready.first!.pointee.source
             // If not, another loop took it in between.
             guard takeSignalLocked(of: source) else { continue }
-            performAlone(source) { callOutPortSource($0, $1) }
+            let perform = source.functions.perform!
+            performAlone(source) { callOutPortSource(perform, $0) }
             return true
         }
         unlock()
