@@ -1,4 +1,4 @@
-// The fuzzer's entry: Sources/RunLoopCore/Ports/MessageWire.swift, alone, against bytes that a coverage-guided fuzzer makes.
+// The fuzzer's entry: Sources/RunLoopCore/Ports/Message/MessageWire.swift, alone, against bytes that a coverage-guided fuzzer makes.
 //
 // The input is a connection: byte 0 says who receives (0: accepted it, 1: made it), then come datagrams, each a length of two
 // bytes, the number of descriptors that came with it (255: some were lost), and the bytes. Every datagram lies in memory of
