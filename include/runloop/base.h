@@ -7,27 +7,28 @@
  * soon as it was added. Contexts are copied, their info retained.
  * NULL. A NULL object is allowed everywhere: actions do nothing, getters return 0, false or NULL,
  * and -1 for a descriptor; calls that return a code return the one for an error.
- * A reference of the wrong type is a mistake in the program: it traps, which is a line on standard
- * error and abort. So does running out of memory.
+ * A reference of the wrong type is a programming error and traps: the call writes a line to
+ * standard error and aborts. Running out of memory traps too.
  * Names. Modes are UTF-8 strings compared by content; the library copies them.
  * Time. Dates are seconds since 2001-01-01 00:00 UTC on the wall clock, intervals are seconds.
- * Threads. "Any" is the rule. RLSourceSignal, RLWakeUp and RLStop are async-signal-safe; they need
- * at most 4 KiB of stack, and in a program that is bound lazily (no -z now) as much again at their
- * first call, for the dynamic linker. RLKernelEventSourceTrigger is async-signal-safe as well, and
- * no other function is.
- * Call-outs are the program's functions that the library calls: perform, timer, observer and queued
- * functions on the loop's thread, the others of contexts on the thread whose call causes them. No
- * lock of the library is held in any of them, so every call is allowed there, which "Reentrancy:
- * call-outs too" repeats; what follows says which of them the call itself may call.
- * pthread_cancel: no function of the library is a cancellation point, also not one that waits: what
- * is asked for acts at the first cancellation point in the program's own code, a call-out for
- * instance, and ends the thread there as pthread_exit does. To end a thread that waits in its loop,
+ * Threads. Most functions may be called on any thread ("Threads: any"). RLSourceSignal, RLWakeUp,
+ * RLStop and RLKernelEventSourceTrigger are async-signal-safe, and no other function is. The first
+ * three need at most 4 KiB of stack; in a program with lazy binding (no -z now) the first call of
+ * each needs as much again for the dynamic linker.
+ * Call-outs are functions of the program that the library calls. Perform, timer, observer and
+ * queued functions run on the loop's thread; the other functions of a context run on the thread
+ * whose call causes them. The library holds no lock while a call-out runs, so a call-out may call
+ * every function. "Reentrancy: call-outs too" repeats that, and then names the call-outs that the
+ * function itself may call.
+ * pthread_cancel: no function of the library is a cancellation point, not even one that waits. A
+ * cancellation takes effect at the next cancellation point in the program's own code, such as a
+ * call-out, and ends the thread there as pthread_exit does. To end a thread that waits in its loop,
  * cancel it and call RLStop. A thread whose cancellation type is asynchronous must not call the
  * library.
- * fork: the child may go on using the loop of the thread that forked; the parent never notices. Other
- * threads' loops are empty there and take nothing in, and what was in them may be used elsewhere. Not
- * in a signal handler, which may have interrupted the library; the child of _Fork or vfork may only
- * exec.
+ * fork: in the child, the loop of the thread that forked goes on working; the parent is not
+ * affected. The loops of all other threads are empty in the child and accept no items; items that
+ * were in them may be added to other loops. Do not fork in a signal handler, which may have
+ * interrupted the library. The child of _Fork or vfork may only exec.
  * Rules: Docs/semantics.md, sections 0, 12 and 13.
  */
 #ifndef RUNLOOP_BASE_H
@@ -48,7 +49,7 @@
 
 /* The library hides every symbol that is not declared with this. */
 #define RL_EXPORT extern __attribute__((visibility("default")))
-/* The result is the caller's to release or free, so it must not be dropped. */
+/* The caller must release or free the result, so it must not be discarded. */
 #define RL_WARN_UNUSED_RESULT __attribute__((warn_unused_result))
 
 /* Enumerations have a fixed type and are open: later versions add values. RL_OPTIONS: bits. */
@@ -73,7 +74,7 @@
 #endif
 
 /* RL_HEADER_BEGIN and RL_HEADER_END go around the declarations of a header, for C and for C++. */
-/* Which pointers may be NULL, for Swift and for clang's analyser; gcc knows no such mark. */
+/* Which pointers may be NULL, for Swift and for clang's analyser; gcc has no such attribute. */
 #if defined(__clang__)
 #define RL_NULLABLE _Nullable
 #define RL_NONNULL _Nonnull
@@ -87,7 +88,7 @@
 #define RL_HEADER_END RL_EXTERN_END
 #endif
 
-/* The version of these headers; RLGetVersion tells that of the library. */
+/* The version of these headers; RLGetVersion gives that of the library. */
 #define RL_VERSION_MAJOR 0
 #define RL_VERSION_MINOR 1
 #define RL_VERSION_PATCH 0
@@ -119,7 +120,7 @@ typedef struct RLRunLoop *RLRunLoopRef;
 typedef struct RLSource *RLSourceRef;
 /** Calls a function at stages of a run: observer.h. CF: CFRunLoopObserverRef. */
 typedef struct RLObserver *RLObserverRef;
-/** A run whose waits another loop makes: foreign.h. CF: none. */
+/** A run that waits in another event loop: foreign.h. CF: none. */
 typedef struct RLForeignRun *RLForeignRunRef;
 /** Calls a function at a date, once or repeatedly: timer.h. CF: CFRunLoopTimerRef. */
 typedef struct RLTimer *RLTimerRef;
@@ -134,7 +135,7 @@ RL_EXPORT const RLTimeInterval kRLAbsoluteTimeIntervalSince1970;
  * Gives the version of the library that is loaded, as "major.minor.patch".
  *
  * Returns: a constant string, "0.1.0" for this version; never NULL, never to be freed.
- * Threads: any. Reentrancy: call-outs too; calls nothing out.
+ * Threads: any. Reentrancy: call-outs too; calls no call-out.
  * CF: none. Since 0.1.
  */
 RL_EXPORT const char *RL_NONNULL RLGetVersion(void);
@@ -144,7 +145,7 @@ RL_EXPORT const char *RL_NONNULL RLGetVersion(void);
  *
  * Returns: seconds since 2001-01-01 00:00 UTC. It jumps when the system's clock is set; deadlines
  * of runs and timers that are already set do not.
- * Threads: any. Reentrancy: call-outs too; calls nothing out.
+ * Threads: any. Reentrancy: call-outs too; calls no call-out.
  * CF: CFAbsoluteTimeGetCurrent. Since 0.1.
  */
 RL_EXPORT RLAbsoluteTime RLAbsoluteTimeGetCurrent(void);
@@ -156,29 +157,29 @@ RL_EXPORT RLAbsoluteTime RLAbsoluteTimeGetCurrent(void);
  * Returns: obj.
  * Threads: any. Ownership: each call needs one RLRelease. A retained loop outlives its thread as
  * memory only: nothing in it runs any more.
- * Reentrancy: call-outs too; calls nothing out.
+ * Reentrancy: call-outs too; calls no call-out.
  * CF: CFRetain, which crashes on NULL. Since 0.1.
  */
 RL_EXPORT RLTypeRef RL_NULLABLE RLRetain(RLTypeRef RL_NULLABLE obj);
 
 /**
- * Gives back a reference; the last one frees the object.
+ * Drops a reference; dropping the last one frees the object.
  *
  * obj: an object the caller owns a reference to; NULL does nothing.
  * Errors: releasing more often than retained is a mistake in the program; for a loop it traps.
  * Threads: any. Ownership: the last release of an item calls its context's release, on this thread,
- * before the call returns; an item whose own callback is running is freed after that returned.
+ * before the call returns; an item whose own callback is running is freed after the callback.
  * Reentrancy: call-outs too; may call release.
  * CF: CFRelease, which crashes on NULL. Since 0.1.
  */
 RL_EXPORT void RLRelease(RLTypeRef RL_NULLABLE obj);
 
 /**
- * Tells the number of references to an object, for debugging only.
+ * Gives the number of references to an object, for debugging only.
  *
- * Returns: a count that each RLRetain raises by one and each RLRelease lowers by one; how many of
- * them the library holds is not promised. 0 for NULL.
- * Threads: any. Reentrancy: call-outs too; calls nothing out.
+ * Returns: a count that each RLRetain raises by one and each RLRelease lowers by one; it includes
+ * an unspecified number of references that the library holds. 0 for NULL.
+ * Threads: any. Reentrancy: call-outs too; calls no call-out.
  * CF: CFGetRetainCount. Since 0.1.
  */
 RL_EXPORT RLIndex RLGetRetainCount(RLTypeRef RL_NULLABLE obj);
@@ -186,9 +187,9 @@ RL_EXPORT RLIndex RLGetRetainCount(RLTypeRef RL_NULLABLE obj);
 /**
  * Tells whether two references mean equal objects.
  *
- * a, b: objects, also of different types; two NULLs are equal, NULL and an object are not.
- * Returns: true for the same object; for two data if their bytes are the same; for two sources if
- * source.h ("Equal sources") says so; false otherwise.
+ * a, b: objects of the same or of different types; two NULLs are equal, NULL and an object are not.
+ * Returns: true for the same object, for two data objects with the same bytes, and for two sources
+ * that are equal by source.h ("Equal sources"); false otherwise.
  * Threads: any. Reentrancy: call-outs too; calls a source's equal.
  * CF: CFEqual, which crashes on NULL. Since 0.1.
  */
@@ -197,8 +198,8 @@ RL_EXPORT bool RLEqual(RLTypeRef RL_NULLABLE a, RLTypeRef RL_NULLABLE b);
 /**
  * Gives a hash of an object; equal objects have equal hashes.
  *
- * Returns: for a source what its context's hash says, or its info pointer without one; for other
- * types a number that does not change while the object lives; 0 for NULL.
+ * Returns: for a source, the result of its context's hash function or, without one, its info
+ * pointer; for other types, a number that does not change while the object lives; 0 for NULL.
  * Threads: any. Reentrancy: call-outs too; calls a source's hash.
  * CF: CFHash, which crashes on NULL. Since 0.1.
  */
@@ -209,7 +210,7 @@ RL_EXPORT RLHashCode RLHash(RLTypeRef RL_NULLABLE obj);
  *
  * Returns: what the type's own function gives: RLGetTypeID for a loop, RLSourceGetTypeID for a
  * source, and so on; 0 for NULL, which is the id of no type.
- * Threads: any. Reentrancy: call-outs too; calls nothing out.
+ * Threads: any. Reentrancy: call-outs too; calls no call-out.
  * CF: CFGetTypeID; the name is longer because RLGetTypeID is CFRunLoopGetTypeID. Since 0.1.
  */
 RL_EXPORT RLTypeID RLGetTypeIDOf(RLTypeRef RL_NULLABLE obj);
@@ -217,10 +218,10 @@ RL_EXPORT RLTypeID RLGetTypeIDOf(RLTypeRef RL_NULLABLE obj);
 /**
  * Describes an object in words for logs and debuggers; the wording is not promised.
  *
- * Returns: a UTF-8 string, the caller's to free with free; NULL for NULL.
- * Threads: any. Ownership: what the context's copyDescription returns the library frees.
- * Reentrancy: call-outs too; calls the object's copyDescription, unless the object is a timer or
- * observer that was invalidated and so has no info any more.
+ * Returns: a UTF-8 string, which the caller frees with free; NULL for NULL.
+ * Threads: any. Ownership: the library frees the string that the context's copyDescription returns.
+ * Reentrancy: call-outs too; calls the object's copyDescription, unless the object is an invalid
+ * timer or observer, which has no info any more.
  * CF: CFCopyDescription, which returns a CFStringRef. Since 0.1.
  */
 RL_EXPORT char *RL_NULLABLE RLCopyDescription(RLTypeRef RL_NULLABLE obj) RL_WARN_UNUSED_RESULT;
@@ -228,11 +229,12 @@ RL_EXPORT char *RL_NULLABLE RLCopyDescription(RLTypeRef RL_NULLABLE obj) RL_WARN
 /**
  * Sends the library's few log lines to a function instead of standard error, process-wide.
  *
- * handler: called with one line, without a newline; good during the call only. Names from outside
- *     are made printable in it. NULL goes back to standard error, one write per line.
+ * handler: called with one line, without a newline, which is valid during the call only. Names that
+ *     come from outside the process are made printable in it. NULL restores the default: standard
+ *     error, one write per line.
  * info: handed to handler as it is; NULL is allowed. The library does not retain or free it.
- * Threads: any; handler runs on whichever thread has something to say, never inside RLSourceSignal,
- * RLWakeUp or RLStop. Reentrancy: call-outs too; the call itself calls nothing out.
+ * Threads: any; handler runs on the thread that logs, never inside RLSourceSignal, RLWakeUp or
+ * RLStop. Reentrancy: call-outs too; the call itself calls no call-out.
  * CF: none. Since 0.1.
  */
 RL_EXPORT void RLSetLogHandler(void (*RL_NULLABLE handler)(const char *RL_NONNULL line, void *RL_NULLABLE info),

@@ -2,14 +2,14 @@
  * Block forms of the calls that take a function.
  *
  * They exist where the compiler has blocks (clang -fblocks); elsewhere this header is empty. They
- * are inline over the function forms, so that the library itself needs no block runtime; a program
- * that calls them links one: -lBlocksRuntime, or libdispatch's.
- * Each copies its block, so that one made on the stack may be passed. The copy is released when the
- * function form calls release: for a performed block right after it ran, for a timer or an observer
- * when it becomes invalid. A block is kept alive during each of its calls, so it may invalidate its
- * own timer or observer.
- * What the arguments mean, and which threads may call, is as for the function form.
- * Functions whose names end in an underscore are parts of these and no interface.
+ * are inline functions over the function forms, so the library itself needs no block runtime; a
+ * program that calls them links one: -lBlocksRuntime, or libdispatch's.
+ * Each function copies its block, so a block on the stack may be passed. The copy is released when
+ * the function form calls release: for a performed block right after it ran, for a timer or an
+ * observer when it becomes invalid. A block is kept alive during each of its calls, so it may
+ * invalidate its own timer or observer.
+ * Arguments and threads: as for the function form.
+ * Functions whose names end in an underscore are internal.
  * Rules: Docs/semantics.md, section 7.
  */
 #ifndef RUNLOOP_BLOCKS_H
@@ -40,7 +40,7 @@ static inline void RLBlockReleasePerformed_(void *RL_NULLABLE block) { _Block_re
 static inline void RLBlockPerform_(void *RL_NULLABLE block) { ((void (^)(void))block)(); }
 
 /**
- * Queues a block for a mode of a loop and returns; it never runs the block by itself.
+ * Queues a block for a mode of a loop and returns; the call itself never runs the block.
  *
  * rl, mode: as for RLPerformFunction. block: NULL does nothing.
  * Threads: any; call RLWakeUp after it for a loop that may wait. Ownership: the copy is released

@@ -2,11 +2,12 @@
  * Kernel events: signals, the end of processes, changes of files, clocks and the program's own
  * events as sources of a run loop, in the shape of BSD's kqueue.
  *
- * RLKernelEventSourceCreate takes an RLKernelEvent that says what to wait for: a filter, what it is
- * about (ident or path), which happenings (fflags) and how to report (flags). It gives an ordinary
- * version 1 source: RLAddSource, RLRemoveSource, RLSourceInvalidate and RLRelease do what they
- * always do. The kernel is asked from the creation on; what happens before the source is in a
- * running mode is reported then, and what happens several times before it is reported counts once.
+ * RLKernelEventSourceCreate takes an RLKernelEvent that says what to wait for: a filter, its
+ * subject (ident or path), the events of interest (fflags) and how to report them (flags). It
+ * returns an ordinary version 1 source: RLAddSource, RLRemoveSource, RLSourceInvalidate and
+ * RLRelease work as for any source. The kernel watches from the creation on. What happens before a
+ * mode with the source runs is reported when the mode runs; what happens several times before its
+ * report is reported once.
  * The callback runs on the loop's thread, as a handled source, with another RLKernelEvent that
  * says what happened.
  *
@@ -19,13 +20,13 @@
  *                               kRLNoteBoot, ClockSet      fflags: kRLNoteClockSet
  *   User     any                24 bits of the program     fflags and data given to the trigger
  *
- * Where this differs from kqueue: Docs/deviations.md.
- * fork: the child's sources have kernel objects of their own; files and timers that were about to
- * be reported when it forked are reported in the parent alone. A source for which the child gets
- * none is invalid there.
+ * Differences from kqueue: Docs/deviations.md.
+ * fork: the child's sources have kernel objects of their own; events of files and timers that were
+ * pending at the fork are reported in the parent only. A source for which no kernel object can be
+ * made in the child is invalid there.
  * Files: sources share one inotify instance, so the limits are the kernel's max_user_watches and
- * the descriptors: one for each file that is meant by descriptor and each folder. After more than
- * max_queued_events that no loop took, a source reports all that may have happened (S-KEV-17).
+ * the number of descriptors: one for each file named by descriptor and one for each folder. If more
+ * than max_queued_events are pending, a source reports all that may have happened (S-KEV-17).
  * Rules: Docs/semantics.md, section 27.
  */
 #ifndef RUNLOOP_KERNELEVENT_H
@@ -35,19 +36,19 @@
 
 RL_HEADER_BEGIN
 
-/** What kind of thing is waited for. */
+/** The kind of event that a source waits for. */
 RL_ENUM(int32_t, RLKernelFilter) {
     /**
-     * A file was changed, by whomever. ident is an open descriptor, which may be closed once the
-     * source is made: the file itself is meant, whatever it is called later. Or path names a file:
-     * then that name is meant, also when another file takes its place, as editors do it; the file
-     * may be missing, its folder may not.
+     * A file was changed, by any process. ident is an open descriptor, which may be closed once the
+     * source is made: the source watches the file itself, whatever its name becomes. Or path names a
+     * file: then the source watches that name, even when another file takes its place, as editors do
+     * it. The file need not exist; its folder must.
      */
     kRLKernelFilterVnode = -4,
     /**
      * A process ended. One report, always with kRLKernelEventOneShot. The program still has to
-     * wait(2) for its child, unless fflags has kRLNoteReap. ident is looked at once: no other process
-     * that gets the number later is ever meant.
+     * wait(2) for its child, unless fflags has kRLNoteReap. ident is resolved at the creation: a
+     * process that gets the same number later is never reported.
      */
     kRLKernelFilterProcess = -5,
     /**
@@ -58,7 +59,7 @@ RL_ENUM(int32_t, RLKernelFilter) {
      * SIGKILL, SIGSTOP and the signals of faulty instructions are refused.
      */
     kRLKernelFilterSignal = -6,
-    /** A time has come: after data units, and again and again unless it is one-shot. */
+    /** A span of data units has passed; reported repeatedly unless the source is one-shot. */
     kRLKernelFilterTimer = -7,
     /** RLKernelEventSourceTrigger was called. */
     kRLKernelFilterUser = -10
@@ -76,7 +77,7 @@ RL_OPTIONS(uint32_t, RLKernelEventFlags) {
     kRLKernelEventEOF = 0x8000
 };
 
-/** What is of interest, and what happened. Each filter has its own. */
+/** Events of interest, and events that happened. Each filter has its own bits. */
 RL_OPTIONS(uint32_t, RLKernelNotes) {
     /** Vnode: the file's last name was removed; for a path, its name was. */
     kRLNoteDelete = 0x0001,
@@ -92,16 +93,16 @@ RL_OPTIONS(uint32_t, RLKernelNotes) {
     kRLNoteRename = 0x0020,
     /** Vnode: its file system was unmounted. */
     kRLNoteRevoke = 0x0040,
-    /** Vnode: somebody who could write it closed it. FreeBSD's NOTE_CLOSE_WRITE. */
+    /** Vnode: a descriptor that was open for writing was closed. FreeBSD's NOTE_CLOSE_WRITE. */
     kRLNoteCloseWrite = 0x0200,
-    /** Vnode with a path: the name means another file now, or one at last. Not in kqueue. */
+    /** Vnode with a path: the name now means another file, or a file was created. Not in kqueue. */
     kRLNoteReplace = 0x10000,
 
-    /** Process: the end of it. */
+    /** Process: it ended. */
     kRLNoteExit = 0x20000000,
-    /** Process, reported: data is the status; else it is not known, being no child's. */
+    /** Process, reported: data is the status. Without this bit it is unknown: not a child. */
     kRLNoteExitStatus = 0x04000000,
-    /** Process: the library waits for the child, so that no zombie is left. Not in kqueue. */
+    /** Process: the library reaps the child, so that no zombie is left. Not in kqueue. */
     kRLNoteReap = 0x10000000,
 
     /** Timer: data are seconds; the unit is milliseconds if none of these is given. */
@@ -112,15 +113,15 @@ RL_OPTIONS(uint32_t, RLKernelNotes) {
     kRLNoteNanoseconds = 0x0004,
     /** Timer: data is a date of the wall clock since 1970, which moves with the clock; one-shot. */
     kRLNoteAbsolute = 0x0008,
-    /** Timer: time counts also while the system is suspended; not with kRLNoteAbsolute. */
+    /** Timer: time in suspend counts too; not with kRLNoteAbsolute. */
     kRLNoteBoot = 0x0100,
     /**
-     * Timer: by the wall clock; reports also that somebody set the clock, after which a timer that
-     * is not absolute starts anew. With data 0 it reports that alone. Not in kqueue.
+     * Timer: by the wall clock; also reports that the clock was set, after which a timer that is not
+     * absolute starts anew. With data 0 it reports only that. Not in kqueue.
      */
     kRLNoteClockSet = 0x10000,
 
-    /** User, for the trigger: what of fflags is the program's own. */
+    /** User, for the trigger: the bits of fflags that belong to the program. */
     kRLNoteUserMask = 0x00ffffff,
     /** User, for the trigger: report. Without it the bits are only kept for the next report. */
     kRLNoteTrigger = 0x01000000,
@@ -130,7 +131,7 @@ RL_OPTIONS(uint32_t, RLKernelNotes) {
     kRLNoteAnd = 0x10000000,
     /** or add those of fflags, */
     kRLNoteOr = 0x20000000,
-    /** or take those of fflags in their place. */
+    /** or replace them by those of fflags. */
     kRLNoteCopy = 0x30000000
 };
 
@@ -138,8 +139,8 @@ RL_OPTIONS(uint32_t, RLKernelNotes) {
  * What to wait for, and what happened. Like struct kevent.
  *
  * ident: see RLKernelFilter. filter. flags: RLKernelEventFlags. fflags: RLKernelNotes.
- * data: in a timer its time. path: for Vnode instead of ident; else NULL. It is copied; in a report
- *     it is the source's own copy.
+ * data: for a timer, its time. path: for Vnode instead of ident; else NULL. It is copied; in a
+ *     report it is the source's own copy.
  */
 typedef struct RLKernelEvent {
     uintptr_t ident;
@@ -153,8 +154,8 @@ typedef struct RLKernelEvent {
 /**
  * The data of a kernel event source; copied by RLKernelEventSourceCreate. Functions may be NULL.
  *
- * version: 0. info: handed to the callback, after retain, if there is one, has exchanged it.
- * retain: once, when the source is made. release: once, when the source dies.
+ * version: 0. info: passed to the callback; if there is a retain, its result takes info's place.
+ * retain: once, when the source is made. release: once, when the source is freed.
  * copyDescription: on RLCopyDescription only; returns a malloc'ed string, freed by the library.
  * CF: none. Since 0.1.
  */
@@ -169,22 +170,24 @@ typedef struct RLKernelEventContext {
 /**
  * What a kernel event source calls, on the loop's thread, with no lock held.
  *
- * source: alive during the call; a one-shot is still valid and does not report again in it.
- * event: what happened, good during the call only; ident, filter and path are as at creation.
+ * source: stays alive during the call; a one-shot is still valid and does not report again during
+ *     it.
+ * event: what happened, valid during the call only; ident, filter and path are as at creation.
  * info: that of its context. CF: none. Since 0.1.
  */
 typedef void (*RLKernelEventCallBack)(RLSourceRef RL_NULLABLE source, const RLKernelEvent *RL_NONNULL event,
                                       void *RL_NULLABLE info);
 
 /**
- * Makes a source that reports what the kernel says of a signal, process, file, or clock, or a call.
+ * Makes a source that reports a signal, the end of a process, changes of a file, a time, or a
+ * trigger.
  *
  * event: what to wait for; copied. NULL: NULL is returned. callout: NULL: reports only count as
  *     handled. context: copied; NULL: info is NULL.
- * Returns: the source; NULL with errno if the kernel refuses: EINVAL for values that mean nothing
- *     here, ESRCH for no such process, ENOENT for no such folder, EBADF for no such descriptor,
- *     EMFILE or ENFILE for want of descriptors, ENOSPC for want of file watches, EBUSY for a signal
- *     over whose handlers the program installed its own eight times.
+ * Returns: the source; NULL with errno if that is impossible: EINVAL for values without a meaning,
+ *     ESRCH for no such process, ENOENT for no such folder, EBADF for no such descriptor, EMFILE or
+ *     ENFILE if no descriptor is free, ENOSPC if no file watch is free, EBUSY for a signal for
+ *     which the program replaced the library's handler by its own eight times.
  * Threads: any. Ownership: the caller's to release; ident stays the caller's.
  * Reentrancy: call-outs too; calls retain. CF: none; kqueue's EV_ADD. Since 0.1.
  */
@@ -194,21 +197,21 @@ RL_EXPORT RLSourceRef RL_NULLABLE RLKernelEventSourceCreate(const RLKernelEvent 
     RL_WARN_UNUSED_RESULT;
 
 /**
- * Tells what a source was made to wait for.
+ * Gives the event that a source was made for.
  *
- * source: NULL and other sources: false, and event is left as it is. event: receives a copy, whose
- *     path is the source's; flags tell kRLKernelEventDisable as it is now. NULL only asks.
- * Returns: whether it is a kernel event source.
- * Threads: any. Reentrancy: call-outs too; calls nothing out. CF: none. Since 0.1.
+ * source: for NULL and other sources the result is false, and event is unchanged. event: receives a
+ *     copy, whose path belongs to the source; kRLKernelEventDisable is as it is now. May be NULL.
+ * Returns: true if it is a kernel event source.
+ * Threads: any. Reentrancy: call-outs too; calls no call-out. CF: none. Since 0.1.
  */
 RL_EXPORT bool RLKernelEventSourceGetEvent(RLSourceRef RL_NULLABLE source, RLKernelEvent *RL_NULLABLE event);
 
 /**
- * Switches the reports of a source on or off; what happens meanwhile is reported afterwards.
+ * Enables or disables the reports of a source; what happens while disabled is reported afterwards.
  *
  * source: NULL and other sources: nothing happens.
- * Threads: any; a report that is under way is not taken back.
- * Reentrancy: call-outs too; calls nothing out.
+ * Threads: any; a report that has begun is completed.
+ * Reentrancy: call-outs too; calls no call-out.
  * CF: none; kqueue's EV_ENABLE and EV_DISABLE. Since 0.1.
  */
 RL_EXPORT void RLKernelEventSourceSetEnabled(RLSourceRef RL_NULLABLE source, bool enabled);
@@ -218,10 +221,10 @@ RL_EXPORT void RLKernelEventSourceSetEnabled(RLSourceRef RL_NULLABLE source, boo
  *
  * source: NULL, an invalid source and other sources: nothing happens.
  * fflags: kRLNoteTrigger, what to do with the source's bits, and the bits. Reporting clears them.
- * data: handed to the report; of several triggers before it, the last one's. Kept only with
+ * data: passed to the report; of several triggers before a report, the last one's. Kept only with
  *     kRLNoteTrigger.
- * Threads: any, and async-signal-safe while somebody holds a reference.
- * Reentrancy: call-outs too; calls nothing out. CF: none; kqueue's NOTE_TRIGGER. Since 0.1.
+ * Threads: any, and async-signal-safe as long as a reference to the source is held.
+ * Reentrancy: call-outs too; calls no call-out. CF: none; kqueue's NOTE_TRIGGER. Since 0.1.
  */
 RL_EXPORT void RLKernelEventSourceTrigger(RLSourceRef RL_NULLABLE source, uint32_t fflags, int64_t data);
 

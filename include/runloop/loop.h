@@ -15,7 +15,7 @@
  * and never waits; BeforeWaiting and AfterWaiting are then left out.
  * Result: decided at the end of a pass, the first that holds: a source was handled and the caller
  * asked for that, the deadline passed, a stop was requested, nothing is left in the mode.
- * kRLCommonModes is no mode: it stands for the loop's set of common modes, present and future.
+ * kRLCommonModes is not a mode: it stands for the loop's set of common modes, present and future.
  * RLSourceSignal marks a source and wakes nobody. RLWakeUp ends the wait; the run goes on with a
  * pass. RLStop ends the innermost run, and its wait first.
  * Any call-out may run the loop again (a nested run), in the same mode or another.
@@ -45,9 +45,9 @@ RL_ENUM(int32_t, RLRunResult) {
     kRLRunFinished = 1,
     /** RLStop was called. */
     kRLRunStopped = 2,
-    /** The seconds are over, or there were none: a run of 0 seconds makes one pass. */
+    /** The deadline passed. A run of 0 seconds times out after one pass. */
     kRLRunTimedOut = 3,
-    /** A source performed and the run was asked to return after that. */
+    /** A source performed, and the caller asked the run to return after that. */
     kRLRunHandledSource = 4
 };
 
@@ -57,15 +57,15 @@ RL_OPTIONS(RLOptionFlags, RLActivity) {
     kRLEntry = 1UL << 0,
     /** A pass starts; in every pass, whether or not there are timers. */
     kRLBeforeTimers = 1UL << 1,
-    /** Follows at once; in every pass, whether or not there are sources. */
+    /** Right after kRLBeforeTimers; in every pass, whether or not there are sources. */
     kRLBeforeSources = 1UL << 2,
-    /** The loop is about to sleep, or would be if no event were ready; not in a pass that polls. */
+    /** The loop is about to wait; it will not sleep if an event is ready. Not in a pass that polls. */
     kRLBeforeWaiting = 1UL << 5,
-    /** The wait is over and the event not yet served; always after kRLBeforeWaiting. */
+    /** The wait is over and its event is not served yet; always after kRLBeforeWaiting. */
     kRLAfterWaiting = 1UL << 6,
     /** The run ends; once, after all else, whatever the result. */
     kRLExit = 1UL << 7,
-    /** All of these and those of later versions. */
+    /** All of these and any that later versions add. */
     kRLAllActivities = 0x0FFFFFFFUL
 };
 
@@ -73,45 +73,48 @@ RL_OPTIONS(RLOptionFlags, RLActivity) {
  * Gives the type id of loops, to compare with RLGetTypeIDOf.
  *
  * Returns: a number other than 0, the same for the life of the process.
- * Threads: any. Reentrancy: call-outs too; calls nothing out.
+ * Threads: any. Reentrancy: call-outs too; calls no call-out.
  * CF: CFRunLoopGetTypeID. Since 0.1.
  */
 RL_EXPORT RLTypeID RLGetTypeID(void);
 
 /**
- * Gives the calling thread's loop, which the first call on the thread makes.
+ * Gives the calling thread's loop; the first call on a thread makes it.
  *
  * Returns: the same reference for the whole life of the thread; never NULL.
  * Errors: traps if the process has a second copy of the library that runs loops of its own.
  * Threads: any. Ownership: borrowed; another thread that keeps it must RLRetain it before this
- * thread ends. At thread exit v0 sources get cancel, on this thread. The loop is freed then or,
- * if it is retained, with its last release; that calls the release of queued functions. Items stay
- * valid and may join another loop: sources at once, timers and observers when the loop is freed.
- * Reentrancy: call-outs too; calls nothing out.
+ * thread ends. At thread exit the loop calls cancel of its version 0 sources, on this thread. The
+ * loop is freed then or, if it is retained, with its last release, which calls the release of
+ * queued functions. Items stay valid and may join another loop: sources at once, timers and
+ * observers when the loop is freed.
+ * Reentrancy: call-outs too; calls no call-out.
  * CF: CFRunLoopGetCurrent. Since 0.1.
  */
 RL_EXPORT RLRunLoopRef RL_NONNULL RLGetCurrent(void);
 
 /**
- * Gives the loop of the main thread: the process's first thread, whoever loaded the library.
+ * Gives the loop of the main thread: the process's first thread, whichever thread loaded the
+ * library.
  *
- * Returns: the loop, also before the main thread used it; never NULL. In the child of fork it is
- * the loop of the thread that forked.
+ * Returns: the loop, even before the main thread has used it; never NULL. In the child of fork it
+ * is the loop of the thread that forked.
  * Errors: traps if the process has a second copy of the library that runs loops of its own.
  * Threads: any. Ownership: borrowed.
- * Reentrancy: call-outs too; calls nothing out.
+ * Reentrancy: call-outs too; calls no call-out.
  * CF: CFRunLoopGetMain. Since 0.1.
  */
 RL_EXPORT RLRunLoopRef RL_NONNULL RLGetMain(void);
 
 /**
- * Gives the name of the mode that a loop runs now; of nested runs, the innermost.
+ * Gives the name of the mode that a loop is running; with nested runs, that of the innermost.
  *
  * rl: any loop, or NULL.
- * Returns: the name, the caller's to free with free; NULL if the loop is not running or rl is NULL.
+ * Returns: the name, which the caller frees with free; NULL if the loop is not running or rl is
+ * NULL.
  * Set from before the Entry observers until after the Exit observers.
- * Threads: any; from another thread the answer may be old by the time it is read.
- * Reentrancy: call-outs too; calls nothing out.
+ * Threads: any; from another thread the answer may be out of date when it arrives.
+ * Reentrancy: call-outs too; calls no call-out.
  * CF: CFRunLoopCopyCurrentMode, which returns a CFStringRef. Since 0.1.
  */
 RL_EXPORT char *RL_NULLABLE RLCopyCurrentMode(RLRunLoopRef RL_NULLABLE rl) RL_WARN_UNUSED_RESULT;
@@ -119,25 +122,25 @@ RL_EXPORT char *RL_NULLABLE RLCopyCurrentMode(RLRunLoopRef RL_NULLABLE rl) RL_WA
 /**
  * Lists the names of a loop's modes, each once, in no promised order.
  *
- * A mode comes into being when an item or a queued function first names it, and stays. The
+ * A mode is made when an item or a queued function first names it, and is never removed. The
  * pseudo-mode is not listed.
  * rl: any loop, or NULL. count: receives the number of names, 0 for a NULL loop; may be NULL.
  * Returns: an array that ends with NULL, names and all in one block; NULL for a NULL loop.
  * Threads: any. Ownership: the caller calls free once, on the array.
- * Reentrancy: call-outs too; calls nothing out.
+ * Reentrancy: call-outs too; calls no call-out.
  * CF: CFRunLoopCopyAllModes, which returns a CFArrayRef. Since 0.1.
  */
 RL_EXPORT char *RL_NULLABLE *RL_NULLABLE RLCopyAllModes(RLRunLoopRef RL_NULLABLE rl, RLIndex *RL_NULLABLE count)
     RL_WARN_UNUSED_RESULT;
 
 /**
- * Puts a mode into the loop's set of common modes, for good, and every common item into that mode.
+ * Adds a mode to the loop's set of common modes, for good, and every common item to that mode.
  *
- * rl, mode: NULL, kRLCommonModes itself and a name that is common already: nothing happens. An
- *     item that was taken out of a mode by itself does not come back by this.
- * Threads: any; wakes the loop if that gives the mode a v0 source from another thread.
- * Reentrancy: call-outs too; calls schedule of each v0 source that joins, on this thread, and
- * may call equal and hash of sources.
+ * rl, mode: the call does nothing for NULL, for kRLCommonModes itself and for a name that is common
+ *     already. It does not bring back a common item that was removed from this one mode.
+ * Threads: any; on another thread than the loop's it wakes the loop if a version 0 source joins.
+ * Reentrancy: call-outs too; calls schedule of each version 0 source that joins, on this thread,
+ * and may call equal and hash of sources.
  * CF: CFRunLoopAddCommonMode, which accepts the pseudo-mode and crashes later. Since 0.1.
  */
 RL_EXPORT void RLAddCommonMode(RLRunLoopRef RL_NULLABLE rl, RLMode RL_NULLABLE mode);
@@ -148,7 +151,7 @@ RL_EXPORT void RLAddCommonMode(RLRunLoopRef RL_NULLABLE rl, RLMode RL_NULLABLE m
  * rl, mode: NULL, a mode that does not exist and the pseudo-mode have no timers.
  * Returns: the date, which may be past, and may be that of a timer whose callback runs now; 0 if
  * the mode has no timer.
- * Threads: any. Reentrancy: call-outs too; calls nothing out.
+ * Threads: any. Reentrancy: call-outs too; calls no call-out.
  * CF: CFRunLoopGetNextTimerFireDate. Since 0.1.
  */
 RL_EXPORT RLAbsoluteTime RLGetNextTimerFireDate(RLRunLoopRef RL_NULLABLE rl, RLMode RL_NULLABLE mode);
@@ -185,7 +188,7 @@ RL_EXPORT RLRunResult RLRunInMode(RLMode RL_NULLABLE mode, RLTimeInterval second
  *
  * mode: a name; NULL, kRLCommonModes and a mode that does not exist count as empty.
  * Returns: true if the mode has no source, no timer and no queued function; observers do not count.
- * Threads: asks the calling thread's loop. Reentrancy: call-outs too; calls nothing out.
+ * Threads: asks the calling thread's loop. Reentrancy: call-outs too; calls no call-out.
  * CF: _CFRunLoopFinished, which is exported and in no public header. Since 0.1.
  */
 RL_EXPORT bool RLIsModeEmpty(RLMode RL_NULLABLE mode);
@@ -195,21 +198,22 @@ RL_EXPORT bool RLIsModeEmpty(RLMode RL_NULLABLE mode);
  *
  * rl: any loop; NULL gives false.
  * Returns: true while it waits; a pass that only polls may show true for an instant.
- * Threads: any; from another thread the answer may be old by the time it is read.
- * Reentrancy: call-outs too; calls nothing out.
+ * Threads: any; from another thread the answer may be out of date when it arrives.
+ * Reentrancy: call-outs too; calls no call-out.
  * CF: CFRunLoopIsWaiting. Since 0.1.
  */
 RL_EXPORT bool RLIsWaiting(RLRunLoopRef RL_NULLABLE rl);
 
 /**
- * Ends a loop's wait, so that it looks for signalled sources and queued functions in another pass.
+ * Ends a loop's wait, so that another pass serves signalled sources and queued functions.
  *
- * rl: any loop; NULL does nothing. A loop that is not running forgets the call; one that runs but
- *     has not yet waited in its pass does not sleep in it, which holds for outer runs as well.
- *     Many calls before the wait ends count as one. It neither ends a run nor counts as a source.
+ * rl: any loop; NULL does nothing. A loop that is not running ignores the call. A loop that runs
+ *     but has not reached the wait of its pass does not sleep in that wait; this holds for outer
+ *     runs as well. Several calls before the wait ends count as one. The call does not end a run
+ *     and does not count as a handled source.
  * Threads: any, and async-signal-safe. Ownership: the caller must hold a reference, or be sure that
  * the loop's thread lives.
- * Reentrancy: call-outs too; calls nothing out.
+ * Reentrancy: call-outs too; calls no call-out.
  * CF: CFRunLoopWakeUp, which is not async-signal-safe. Since 0.1.
  */
 RL_EXPORT void RLWakeUp(RLRunLoopRef RL_NULLABLE rl);
@@ -217,23 +221,23 @@ RL_EXPORT void RLWakeUp(RLRunLoopRef RL_NULLABLE rl);
 /**
  * Makes the innermost run of a loop return kRLRunStopped after its pass, and ends its wait.
  *
- * rl: any loop; NULL does nothing. A loop that is not running forgets the call, and so does a run
- *     in its Exit observers. The pass in progress is completed without sleeping and Exit observers
- *     are called. Before the first pass, in Entry, no pass is made.
- * Errors: a run that returns kRLRunHandledSource or kRLRunTimedOut instead forgets the stop.
+ * rl: any loop; NULL does nothing. A loop that is not running ignores the call, and so does a run
+ *     in its Exit observers. The run completes its pass without sleeping and calls its Exit
+ *     observers. A stop in an Entry observer ends the run before its first pass.
+ * Errors: a run that returns kRLRunHandledSource or kRLRunTimedOut instead drops the stop.
  * Threads: any, and async-signal-safe. Ownership: as for RLWakeUp.
- * Reentrancy: call-outs too; outer runs go on; calls nothing out.
+ * Reentrancy: call-outs too; outer runs go on; calls no call-out.
  * CF: CFRunLoopStop, which is not async-signal-safe. Since 0.1.
  */
 RL_EXPORT void RLStop(RLRunLoopRef RL_NULLABLE rl);
 
 /**
- * Lets a loop watch for wake-ups for a moment before it sleeps: less delay for more processor time.
+ * Makes a loop spin for a moment before it sleeps: wake-ups arrive sooner and cost processor time.
  *
  * rl: any loop; NULL does nothing.
  * seconds: 0 at first; NaN and negatives count as 0, more than 0.001 as 0.001. The loop never spins
  *     past its next timer or deadline. Events of descriptors are seen when the spin ends.
- * Threads: any; holds from the next wait on. Reentrancy: call-outs too; calls nothing out.
+ * Threads: any; holds from the next wait on. Reentrancy: call-outs too; calls no call-out.
  * CF: none. Since 0.1.
  */
 RL_EXPORT void RLSetSpinLimit(RLRunLoopRef RL_NULLABLE rl, RLTimeInterval seconds);

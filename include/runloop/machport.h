@@ -1,19 +1,20 @@
 /*
- * RLMachPortRef: a queue of messages between the threads of a process, with a Mach port's contract.
+ * RLMachPortRef: a message queue between the threads of a process, which behaves like a Mach port.
  *
  * Any thread that has the port sends to it with RLMachPortSend; the loops that have its source
  * receive, one message per pass, in the order of sending. A message is a number, bytes and, if the
- * sender wants an answer, a port of his: the queue keeps that alive, and the receiver may send to it
- * and keep it (RLRetain).
- * The queue holds 5 messages unless RLMachPortSetQueueLimit says otherwise. A sender that finds it
- * full waits until there is room, its time is over, or the port dies. So a loop that sends to itself
- * without a limit of time may wait for ever.
- * A port dies by RLMachPortInvalidate or with its last reference. What was queued is dropped then,
- * and waiting senders return. A queued message holds a reference to its reply port, and a source one
- * to its port: two ports that lie in each other's queues live until one is invalidated.
- * Sending to a loop that is awake costs no system call. A descriptor exists once somebody asked for
- * it with RLMachPortGetPort; it can be read while messages are queued.
- * The child of fork has its parent's ports with what was queued, as copies of its own.
+ * sender wants an answer, a reply port: the queue keeps that port alive, and the receiver may send
+ * to it and keep it (RLRetain).
+ * The queue holds 5 messages unless RLMachPortSetQueueLimit sets another limit. A sender waits
+ * while the queue is full, until there is room, its timeout passes, or the port becomes invalid. So
+ * a loop that sends to itself without a timeout may wait for ever.
+ * RLMachPortInvalidate or the last release invalidates a port. Queued messages are dropped then,
+ * and waiting senders return. A queued message holds a reference to its reply port, and a source
+ * holds one to its port: two ports that are reply ports in each other's queues live until one of
+ * them is invalidated.
+ * Sending to a loop that is awake costs no system call. A port has a descriptor only after a call
+ * of RLMachPortGetPort; it is readable while messages are queued.
+ * The child of fork has its own copies of its parent's ports and of what was queued.
  * Rules: Docs/semantics.md, section 17.
  */
 #ifndef RUNLOOP_MACHPORT_H
@@ -28,10 +29,11 @@ RL_HEADER_BEGIN
 typedef struct RLMachPort *RLMachPortRef;
 
 /**
- * The info of a port and the functions that care for it; copied. Functions may be NULL.
+ * The info of a port and the functions that manage it; copied. Functions may be NULL.
  *
- * retain and release: once when the port is made and when it dies; with retain also around each
- *     message callback: retain(info), the callback with what that returned, release of it.
+ * retain and release: called once each, when the port is made and when it becomes invalid. If there
+ *     is a retain, both are also called around each message callback, which then gets retain's
+ *     result.
  * copyDescription: on RLCopyDescription only; a malloc'ed string, which the library frees.
  * CF: CFMachPortContext. Since 0.1.
  */
@@ -48,10 +50,10 @@ typedef struct RLMachPortContext {
 typedef struct RLMachMessage {
     /** The number that the sender gave. */
     int32_t msgid;
-    /** The first of length bytes, aligned for any type; not to be read if length is 0. */
+    /** The first of length bytes, aligned for any type; must not be read if length is 0. */
     const void *RL_NULLABLE bytes;
     size_t length;
-    /** Where an answer goes, borrowed; NULL: nowhere. It may be invalid by now. */
+    /** The port for an answer, borrowed; NULL: none. It may be invalid by now. */
     RLMachPortRef RL_NULLABLE replyPort;
 } RLMachMessage;
 
@@ -60,8 +62,8 @@ typedef void (*RLMachPortCallBack)(RLMachPortRef RL_NONNULL port, const RLMachMe
                                    void *RL_NULLABLE info);
 
 /**
- * Tells that a port died, on the thread that invalidated or last released it; info is the context's,
- * not released yet. CF: CFMachPortInvalidationCallBack. Since 0.1.
+ * Called when a port becomes invalid, on the thread that invalidated or last released it. info is
+ * the context's, which is not released yet. CF: CFMachPortInvalidationCallBack. Since 0.1.
  */
 typedef void (*RLMachPortInvalidationCallBack)(RLMachPortRef RL_NONNULL port, void *RL_NULLABLE info);
 
@@ -69,7 +71,7 @@ typedef void (*RLMachPortInvalidationCallBack)(RLMachPortRef RL_NONNULL port, vo
  * Gives the type id of Mach-like ports, to compare with RLGetTypeIDOf.
  *
  * Returns: a number other than 0, the same for the life of the process.
- * Threads: any. Reentrancy: call-outs too; calls nothing out.
+ * Threads: any. Reentrancy: call-outs too; calls no call-out.
  * CF: CFMachPortGetTypeID. Since 0.1.
  */
 RL_EXPORT RLTypeID RLMachPortGetTypeID(void);
@@ -77,10 +79,10 @@ RL_EXPORT RLTypeID RLMachPortGetTypeID(void);
 /**
  * Makes a port that receives and can be sent to.
  *
- * callout: gets the messages; NULL: they are taken and dropped. context: NULL: info is NULL.
- * shouldFreeInfo: set to false, because the port took the context; may be NULL.
+ * callout: gets the messages; NULL: they are received and dropped. context: NULL: info is NULL.
+ * shouldFreeInfo: set to false, because the port keeps the context; may be NULL.
  * Returns: the port; never NULL.
- * Threads: any. Ownership: the caller's to release; the last release lets the port die.
+ * Threads: any. Ownership: the caller's to release; the last release invalidates the port.
  * Reentrancy: call-outs too; calls retain.
  * CF: CFMachPortCreate without the allocator. Since 0.1.
  */
@@ -89,13 +91,13 @@ RL_EXPORT RLMachPortRef RL_NONNULL RLMachPortCreate(RLMachPortCallBack RL_NULLAB
                                                     bool *RL_NULLABLE shouldFreeInfo) RL_WARN_UNUSED_RESULT;
 
 /**
- * Finds the port whose descriptor RLMachPortGetPort gave in this process.
+ * Finds the port of this process with a given descriptor from RLMachPortGetPort.
  *
  * port: the descriptor. callout, context: ignored, since such a port has its own.
- * shouldFreeInfo: set to true, because nobody took the context; may be NULL.
+ * shouldFreeInfo: set to true, because the context is not kept; may be NULL.
  * Returns: the port; NULL for any other number, and if the port is invalid.
  * Threads: any. Ownership: the caller's to release.
- * Reentrancy: call-outs too; calls nothing out.
+ * Reentrancy: call-outs too; calls no call-out.
  * CF: CFMachPortCreateWithPort, which makes an object for any Mach port. Since 0.1.
  */
 RL_EXPORT RLMachPortRef RL_NULLABLE RLMachPortCreateWithPort(RLPort port, RLMachPortCallBack RL_NULLABLE callout,
@@ -103,14 +105,14 @@ RL_EXPORT RLMachPortRef RL_NULLABLE RLMachPortCreateWithPort(RLPort port, RLMach
                                                              bool *RL_NULLABLE shouldFreeInfo) RL_WARN_UNUSED_RESULT;
 
 /**
- * Gives a descriptor that can be read as long as messages are queued, for a loop of another kind.
+ * Gives a descriptor that is readable as long as messages are queued, for a loop of another kind.
  *
- * It is made by the first call and stays the same and open until the port object is freed, also
- * when the port is invalid. To receive, run a loop that has the port's source; do not read from
- * the descriptor. Until the first call a port has none, and sending is cheaper.
- * Returns: the descriptor; -1 for NULL and if there is none to be had.
+ * The first call makes it; it stays open, with the same number, until the port object is freed,
+ * even after the port became invalid. To receive, run a loop that has the port's source; do not
+ * read from the descriptor. Until the first call a port has none, and sending is cheaper.
+ * Returns: the descriptor; -1 for NULL and if no descriptor is free.
  * Threads: any. Ownership: the library closes it.
- * Reentrancy: call-outs too; calls nothing out.
+ * Reentrancy: call-outs too; calls no call-out.
  * CF: CFMachPortGetPort. Since 0.1.
  */
 RL_EXPORT RLPort RLMachPortGetPort(RLMachPortRef RL_NULLABLE port);
@@ -120,18 +122,19 @@ RL_EXPORT RLPort RLMachPortGetPort(RLMachPortRef RL_NULLABLE port);
  *
  * port, context: NULL does nothing. info is NULL once the port is invalid; the functions stay.
  * Threads: any. Ownership: info is borrowed.
- * Reentrancy: call-outs too; calls nothing out.
+ * Reentrancy: call-outs too; calls no call-out.
  * CF: CFMachPortGetContext. Since 0.1.
  */
 RL_EXPORT void RLMachPortGetContext(RLMachPortRef RL_NULLABLE port, RLMachPortContext *RL_NULLABLE context);
 
 /**
- * Lets a port die, in this order: invalid, waiting senders return, the invalidation callback is
- * called, the source is invalidated, queued messages are dropped, the context is released.
+ * Invalidates a port, in these steps: it becomes invalid, waiting senders return, the invalidation
+ * callback is called, the source is invalidated, queued messages are dropped, the context is
+ * released.
  *
  * port: NULL and an invalid port do nothing.
- * Threads: any. A message callback that runs on another thread is not waited for; if it uses the
- * info without a retain of its own, the context is released after it, on its thread.
+ * Threads: any. The call does not wait for a message callback that runs on another thread. If the
+ * context has no retain, that thread releases it after the callback.
  * Reentrancy: call-outs too, the message callback included; calls the invalidation callback and
  * release, and may free reply ports that were queued.
  * CF: CFMachPortInvalidate. Since 0.1.
@@ -141,27 +144,27 @@ RL_EXPORT void RLMachPortInvalidate(RLMachPortRef RL_NULLABLE port);
 /**
  * Tells whether a port can still be sent to.
  *
- * Returns: true until it dies; false for NULL.
- * Threads: any. Reentrancy: call-outs too; calls nothing out.
+ * Returns: true until it becomes invalid; false for NULL.
+ * Threads: any. Reentrancy: call-outs too; calls no call-out.
  * CF: CFMachPortIsValid. Since 0.1.
  */
 RL_EXPORT bool RLMachPortIsValid(RLMachPortRef RL_NULLABLE port);
 
 /**
- * Gives the function that is told when the port dies.
+ * Gives the function that is called when the port becomes invalid.
  *
- * Returns: what was set, also when it was called already; NULL if nothing was, and for NULL.
- * Threads: any. Reentrancy: call-outs too; calls nothing out.
+ * Returns: the function, even if it was called already; NULL if none was set, and for NULL.
+ * Threads: any. Reentrancy: call-outs too; calls no call-out.
  * CF: CFMachPortGetInvalidationCallBack. Since 0.1.
  */
 RL_EXPORT RLMachPortInvalidationCallBack RL_NULLABLE
 RLMachPortGetInvalidationCallBack(RLMachPortRef RL_NULLABLE port);
 
 /**
- * Sets the function that is told when the port dies, in place of the one before; NULL for none.
+ * Sets the function that is called when the port becomes invalid; NULL for none.
  *
- * On an invalid port that has none, a function is called before the call returns, with info NULL;
- * any other change of an invalid port is ignored, with a log line.
+ * If the port is invalid and has no function, callout is called before the call returns, with info
+ * NULL; any other change of an invalid port is ignored, with a log line.
  * Threads: any. Reentrancy: call-outs too; may call callout.
  * CF: CFMachPortSetInvalidationCallBack. Since 0.1.
  */
@@ -171,12 +174,12 @@ RL_EXPORT void RLMachPortSetInvalidationCallBack(RLMachPortRef RL_NULLABLE port,
 /**
  * Gives the source by which loops receive the port's messages.
  *
- * order: what RLSourceGetOrder tells of it; ports are served in the order of becoming ready.
- * Returns: the same source while it lives and is valid, then a new one; NULL for NULL and an
+ * order: only for RLSourceGetOrder; ports are served in the order in which they became ready.
+ * Returns: the same source while that is alive and valid, then a new one; NULL for NULL and an
  * invalid port.
- * Threads: any. Ownership: the caller's to release; it holds the port, and loops hold it. The port
- * does not hold it: messages wait for the next one.
- * Reentrancy: call-outs too; calls nothing out.
+ * Threads: any. Ownership: the caller's to release. The source retains the port, and loops retain
+ * the source; the port does not. Without a source, messages wait for the next one.
+ * Reentrancy: call-outs too; calls no call-out.
  * CF: CFMachPortCreateRunLoopSource without the allocator. Since 0.1.
  */
 RL_EXPORT RLSourceRef RL_NULLABLE RLMachPortCreateRunLoopSource(RLMachPortRef RL_NULLABLE port, RLIndex order)
@@ -185,24 +188,24 @@ RL_EXPORT RLSourceRef RL_NULLABLE RLMachPortCreateRunLoopSource(RLMachPortRef RL
 /**
  * Sets how many messages the queue holds before senders wait; 5 at first.
  *
- * port: NULL does nothing. limit: less than 1 counts as 1. What is queued already stays; waiting
- *     senders notice a change.
- * Threads: any. Reentrancy: call-outs too; calls nothing out.
+ * port: NULL does nothing. limit: less than 1 counts as 1. Messages that are queued already stay;
+ *     the new limit applies to waiting senders at once.
+ * Threads: any. Reentrancy: call-outs too; calls no call-out.
  * CF: none; mach_port_set_attributes on macOS. Since 0.1.
  */
 RL_EXPORT void RLMachPortSetQueueLimit(RLMachPortRef RL_NULLABLE port, RLIndex limit);
 
 /**
- * Queues a message and sees to it that a loop that has the port's source receives it.
+ * Queues a message; a loop that has the port's source receives it without RLWakeUp.
  *
  * bytes: length bytes, copied; NULL: none. replyPort: retained while queued; may be NULL.
  * timeout: seconds to wait while the queue is full, in whole milliseconds: below 0.001 only one
  *     try is made, 864000 (ten days) or more means for ever.
  * Returns: kRLMessagePortSuccess once it is queued; kRLMessagePortSendTimeout if the queue stayed
- * full; kRLMessagePortIsInvalid for NULL and a port that is invalid or dies meanwhile;
- * kRLMessagePortTransportError if there is no memory for it.
- * Threads: any. Ownership: nothing changes hands. A reference that another thread drops while this
- * one waits lets the port die, and this call return.
+ * full; kRLMessagePortIsInvalid for NULL and a port that is or becomes invalid;
+ * kRLMessagePortTransportError if there is not enough memory.
+ * Threads: any. Ownership: the caller keeps its references. If another thread drops the last one
+ * while this call waits, the port becomes invalid, and the call returns.
  * Reentrancy: call-outs too; may free replyPort if another thread drops it and sending fails.
  * CF: none; mach_msg on macOS. Since 0.1.
  */

@@ -1,14 +1,16 @@
 /*
  * The main dispatch queue: blocks and functions that libdispatch queues for the main thread.
  *
- * libdispatch leaves its main queue to whoever waits on the main thread. Once attached, the main
- * thread's loop serves it in every mode of its common set, as it does on macOS:
+ * libdispatch does not drain its main queue by itself: the code that waits on the main thread does.
+ * Once attached, the main thread's loop serves the queue in every common mode, as it does on macOS:
  *
  * One drain per pass runs all that is queued; what is queued meanwhile waits for the next pass. A
- * drain counts as a handled source. A queue that is ready before the wait is served at once, without
- * BeforeWaiting and AfterWaiting, but not in the first pass of a run nor in the pass after a drain.
- * Such a mode is never empty: a run of it waits for the queue, and returns by RLStop or its deadline.
- * While something from the queue is on the stack, nested runs neither serve the queue nor wait for it.
+ * drain counts as a handled source. A queue that is ready before the wait is served at once,
+ * without BeforeWaiting and AfterWaiting, but not in the first pass of a run nor in the pass after
+ * a drain.
+ * Such a mode is never empty: a run of it waits for the queue, and returns by RLStop or its
+ * deadline.
+ * While a function of the queue is running, nested runs neither serve the queue nor wait for it.
  * Without libdispatch in the process, and for every other thread's loop, nothing changes.
  * Rules: Docs/semantics.md, section 14.
  */
@@ -22,16 +24,17 @@ RL_HEADER_BEGIN
 /**
  * Makes the main thread's loop serve libdispatch's main queue from now on, for good.
  *
- * It finds libdispatch in the process by the symbols that CoreFoundation uses, and links to nothing.
- * Returns: true if the queue is attached, now or already; false, and nothing changed, if the process
- * has no libdispatch, if no descriptor is left for its main queue, and in the child of fork if the
- * parent had attached it. It may be tried again after false.
- * Errors: libdispatch serves its main queue only on the thread that loaded it: link it to the program,
- * or load it on the main thread; elsewhere it traps when it is drained.
- * Threads: any; a main loop that waits takes notice without a pass of its own.
- * Sharing: CoreFoundation's main loop in the same process serves the same queue. Whichever of the two
- * runs drains it whole; neither takes anything away from the other.
- * Reentrancy: call-outs too; calls nothing out. CF: none; CFRunLoop always does this. Since 0.1.
+ * It finds libdispatch in the process by the symbols that CoreFoundation uses; the library does not
+ * link to libdispatch.
+ * Returns: true if the queue is attached, now or already; false, with nothing changed, if the
+ * process has no libdispatch, if no descriptor is left for its main queue, and in the child of fork
+ * if the parent had attached it. The caller may try again after false.
+ * Errors: libdispatch serves its main queue only on the thread that loaded it: link it to the
+ * program, or load it on the main thread; a drain on another thread traps.
+ * Threads: any; a main loop that waits takes the queue into account without an extra pass.
+ * Sharing: CoreFoundation's main loop in the same process serves the same queue. Whichever of the
+ * two runs drains the whole queue; neither takes anything away from the other.
+ * Reentrancy: call-outs too; calls no call-out. CF: none; CFRunLoop always does this. Since 0.1.
  */
 RL_EXPORT bool RLAttachMainQueue(void);
 

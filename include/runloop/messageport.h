@@ -1,26 +1,30 @@
 /*
- * RLMessagePortRef: a named port to which threads and processes send requests, and get replies.
+ * RLMessagePortRef: a named port that receives requests from threads and processes and replies to
+ * them.
  *
- * A local port has the callback, a remote port sends to the local port of a name. Both ends may be
- * in one process, even in one thread. Names belong to a user: processes of other users neither see
- * nor reach them, and whoever connects is asked for his user by the kernel; a refusal is logged.
- * Put the source of the local port into a mode of a loop; each pass of that mode serves one message.
- * RLMessagePortSendRequest without a reply mode returns when the message is queued; with one it runs
- * the calling thread's loop in that mode until the reply is there.
+ * A local port receives, with a callback; a remote port sends to the local port of a name. Both may
+ * be in one process, even on one thread. Names belong to a user: processes of other users neither
+ * see nor reach them. The kernel tells the library the user of each peer; a refused peer is logged.
+ * Add the source of the local port to a mode of a loop; each pass of that mode serves one message.
+ * RLMessagePortSendRequest without a reply mode returns when the message is queued; with one it
+ * runs the calling thread's loop in that mode until the reply arrives.
  *
- * A message has a number, 0 to 0x60000000 bytes and, beyond CoreFoundation, up to 128 descriptors.
- * A reply has bytes alone.
- * Up to 32 KiB are copied through a socket; more through 4 MiB of memory which each end of a
- * connection makes for its first long message and keeps, or lie in sealed memory which the receiver
- * maps.
- * About 200 messages of a sender, or about 200 KiB, are queued; then it waits for sendTimeout.
- * Messages that are arriving in parts take 256 MiB and 256 descriptors of a port, connections half
- * of the descriptors that the process may have; what finds no room fails, and the port goes on.
+ * A message has a number, 0 to 0x60000000 bytes and, unlike CoreFoundation's, up to 128
+ * descriptors.
+ * A reply has only bytes.
+ * Up to 32 KiB are copied through a socket. Longer messages are copied through 4 MiB of memory,
+ * which each end of a connection makes for its first long message and keeps, or are passed in
+ * sealed memory that the receiver maps.
+ * About 200 messages of a sender, or about 200 KiB, are queued; then the sender waits for
+ * sendTimeout.
+ * Messages that arrive in parts may use 256 MiB and 256 descriptors of a port, and connections half
+ * of the descriptors that the process may have. Beyond that a message or a connection fails, and
+ * the port goes on.
  *
- * A port becomes invalid by RLMessagePortInvalidate, with its last reference, and a remote port also
- * when the local one does, frees its name or dies. A name is free again as soon as its owner is
- * gone, also if that was killed. The child of fork has none of its parent's ports: they are invalid
- * there, without a callback, and the parent's go on.
+ * RLMessagePortInvalidate or the last release invalidates a port. A remote port also becomes
+ * invalid when the local port does, when it gives up the name, and when its process ends. A name is
+ * free again as soon as its owner has ended, even if it was killed. In the child of fork, the
+ * parent's ports are invalid, without a callback; the parent's own go on.
  * Rules: Docs/semantics.md, section 18; what travels: Docs/wire-format.md.
  */
 #ifndef RUNLOOP_MESSAGEPORT_H
@@ -36,11 +40,12 @@ RL_HEADER_BEGIN
 typedef struct RLMessagePort *RLMessagePortRef;
 
 /**
- * The info of a local port and the functions that care for it; copied. Functions may be NULL.
+ * The info of a local port and the functions that manage it; copied. Functions may be NULL.
  *
- * retain and release: once when the port is made and when it is invalidated, after the last function
- *     that gets info has returned, on that function's thread; with retain also around each message
- *     callback: retain(info), the callback with what that returned, release of it.
+ * retain and release: called once each, when the port is made and when it is invalidated; the
+ *     release comes after the last function that gets info has returned, on that function's thread.
+ *     If there is a retain, both are also called around each message callback, which then gets
+ *     retain's result.
  * copyDescription: on RLCopyDescription only; a malloc'ed string, which the library frees.
  * CF: CFMessagePortContext. Since 0.1.
  */
@@ -54,18 +59,18 @@ typedef struct RLMessagePortContext {
 } RLMessagePortContext;
 
 /**
- * Serves one message, on the thread of the loop or queue. data is good during the call, and empty
- * if none was sent. What it returns is the reply, a reference that the library releases; NULL
- * replies with empty data.
+ * Serves one message, on the thread of the loop or queue. data is valid during the call, and empty
+ * if none was sent. The result is the reply, a reference that the library releases; NULL replies
+ * with empty data.
  * CF: CFMessagePortCallBack. Since 0.1.
  */
 typedef RLDataRef RL_NULLABLE (*RLMessagePortCallBack)(RLMessagePortRef RL_NONNULL local, int32_t msgid,
                                                        RLDataRef RL_NONNULL data, void *RL_NULLABLE info);
 
 /**
- * Tells that a port became invalid; info is the context's, NULL for a remote port. It runs on the
+ * Called when a port becomes invalid; info is the context's, NULL for a remote port. It runs on the
  * thread that invalidated the port or noticed the end of its peer: a thread that uses the port, or
- * a thread of the library's own, which has no loop. CF: CFMessagePortInvalidationCallBack. Since 0.1.
+ * the library's own thread, which has no loop. CF: CFMessagePortInvalidationCallBack. Since 0.1.
  */
 typedef void (*RLMessagePortInvalidationCallBack)(RLMessagePortRef RL_NONNULL ms, void *RL_NULLABLE info);
 
@@ -73,7 +78,7 @@ typedef void (*RLMessagePortInvalidationCallBack)(RLMessagePortRef RL_NONNULL ms
  * Gives the type id of message ports, to compare with RLGetTypeIDOf.
  *
  * Returns: a number other than 0, the same for the life of the process.
- * Threads: any. Reentrancy: call-outs too; calls nothing out.
+ * Threads: any. Reentrancy: call-outs too; calls no call-out.
  * CF: CFMessagePortGetTypeID. Since 0.1.
  */
 RL_EXPORT RLTypeID RLMessagePortGetTypeID(void);
@@ -81,13 +86,14 @@ RL_EXPORT RLTypeID RLMessagePortGetTypeID(void);
 /**
  * Makes a local port and registers its name for this user on this machine.
  *
- * name: any bytes; more than 128 are cut at the start of a UTF-8 character. NULL: no name yet.
+ * name: any bytes; a longer name is cut to at most 128 bytes, at the start of a UTF-8 character.
+ *     NULL: no name yet.
  * callout: serves the messages; NULL replies to each with empty data. context: copied; may be NULL.
- * shouldFreeInfo: set to false if a new port took the context, to true otherwise; may be NULL.
+ * shouldFreeInfo: set to false if a new port keeps the context, to true otherwise; may be NULL.
  * Returns: the port; if this process has a local port of that name, that one, with callout and
  * context ignored.
  * Errors: NULL if another process has the name, and, with a log line, if there is no descriptor, no
- * room or no safe directory for it ($XDG_RUNTIME_DIR, or /tmp/runloop-UID).
+ * space or no safe directory for it ($XDG_RUNTIME_DIR, or /tmp/runloop-UID).
  * Threads: any. Ownership: the caller's to release; the last release invalidates the port.
  * Reentrancy: call-outs too; calls retain. CF: CFMessagePortCreateLocal. Since 0.1.
  */
@@ -101,18 +107,19 @@ RL_EXPORT RLMessagePortRef RL_NULLABLE RLMessagePortCreateLocal(const char *RL_N
  *
  * name: as RLMessagePortCreateLocal cuts it.
  * Returns: the port; the same one, with one more reference, while this process has a valid remote
- * port of that name. NULL if name is NULL, nobody has the name, or there is no descriptor.
+ * port of that name. NULL if name is NULL, if no local port has the name, or if no descriptor is
+ * free.
  * Threads: any. Ownership: the caller's to release; the last release invalidates the port.
  * Reentrancy: call-outs too; calls the invalidation callback of an older remote port of that name
- * whose peer is gone. CF: CFMessagePortCreateRemote. Since 0.1.
+ * whose peer has ended. CF: CFMessagePortCreateRemote. Since 0.1.
  */
 RL_EXPORT RLMessagePortRef RL_NULLABLE RLMessagePortCreateRemote(const char *RL_NULLABLE name) RL_WARN_UNUSED_RESULT;
 
 /**
  * Tells whether a port is a remote one.
  *
- * Returns: true for a remote port, also an invalid one; false for a local port and NULL.
- * Threads: any. Reentrancy: call-outs too; calls nothing out.
+ * Returns: true for a remote port, even an invalid one; false for a local port and NULL.
+ * Threads: any. Reentrancy: call-outs too; calls no call-out.
  * CF: CFMessagePortIsRemote. Since 0.1.
  */
 RL_EXPORT bool RLMessagePortIsRemote(RLMessagePortRef RL_NULLABLE ms);
@@ -120,21 +127,21 @@ RL_EXPORT bool RLMessagePortIsRemote(RLMessagePortRef RL_NULLABLE ms);
 /**
  * Gives a port's name.
  *
- * Returns: the name as it was cut; NULL for a local port that has none, and for NULL.
- * Threads: any. Ownership: borrowed; good while the port lives and keeps that name.
- * Reentrancy: call-outs too; calls nothing out.
+ * Returns: the name as it was cut; NULL for a local port without a name, and for NULL.
+ * Threads: any. Ownership: borrowed; valid while the port lives and keeps that name.
+ * Reentrancy: call-outs too; calls no call-out.
  * CF: CFMessagePortGetName, a CFStringRef. Since 0.1.
  */
 RL_EXPORT const char *RL_NULLABLE RLMessagePortGetName(RLMessagePortRef RL_NULLABLE ms);
 
 /**
- * Gives a local port a name, or another one; the old one is free then.
+ * Gives a local port a name, or another name; the old name becomes free.
  *
  * newName: cut as by RLMessagePortCreateLocal.
  * Returns: true if the port has the name now; false for a remote or invalid port, NULL, a name that
  * a local port of this process has, this one included, or that is registered elsewhere.
  * With a new name, remote ports connected under the old one become invalid and what they had sent
- * is lost. Threads: any. Reentrancy: call-outs too; calls nothing out.
+ * is lost. Threads: any. Reentrancy: call-outs too; calls no call-out.
  * CF: CFMessagePortSetName. Since 0.1.
  */
 RL_EXPORT bool RLMessagePortSetName(RLMessagePortRef RL_NULLABLE ms, const char *RL_NULLABLE newName);
@@ -144,30 +151,31 @@ RL_EXPORT bool RLMessagePortSetName(RLMessagePortRef RL_NULLABLE ms, const char 
  *
  * context: receives what RLMessagePortCreateLocal took, info as retain returned it; all zero for a
  *     remote port, info NULL for an invalid one. NULL does nothing.
- * Threads: any. Ownership: info is borrowed. Reentrancy: call-outs too; calls nothing out.
+ * Threads: any. Ownership: info is borrowed. Reentrancy: call-outs too; calls no call-out.
  * CF: CFMessagePortGetContext. Since 0.1.
  */
 RL_EXPORT void RLMessagePortGetContext(RLMessagePortRef RL_NULLABLE ms, RLMessagePortContext *RL_NULLABLE context);
 
 /**
- * Ends a port for good; NULL and an invalid port: nothing.
+ * Invalidates a port for good; NULL and an invalid port: nothing.
  *
- * In this order: the port is invalid; its name is free and its connections are closed, by which the
- * peers learn of it; the invalidation callback runs; the context is released; the source is
- * invalidated. Requests that wait for a reply on a remote port end with
+ * The steps are, in this order: the port becomes invalid; its name becomes free and its connections
+ * are closed, which tells the peers; the invalidation callback runs; the context is released; the
+ * source is invalidated. Requests that wait for a reply on a remote port end with
  * kRLMessagePortBecameInvalidError.
- * Threads: any. A message callback that runs, on another thread or around this call, is not waited
- * for; the context is then released after it, if the context has no retain. Reentrancy: call-outs
- * too, the port's own among them; calls the invalidation callback and release.
+ * Threads: any. The call does not wait for a message callback that runs, on another thread or
+ * around this call; if the context has no retain, it is released after that callback. Reentrancy:
+ * call-outs too, the port's own among them; calls the invalidation callback and release.
  * CF: CFMessagePortInvalidate. Since 0.1.
  */
 RL_EXPORT void RLMessagePortInvalidate(RLMessagePortRef RL_NULLABLE ms);
 
 /**
- * Tells whether a port can be used; for a remote port it looks whether the peer is there.
+ * Tells whether a port can be used; for a remote port it checks that the peer is there.
  *
- * Returns: false for NULL, an invalid port, and a remote port whose local one is gone, which it
- * invalidates. Threads: any. Reentrancy: call-outs too; may call the invalidation callback.
+ * Returns: false for NULL, for an invalid port, and for a remote port whose local port has ended,
+ * which the call invalidates. Threads: any. Reentrancy: call-outs too; may call the invalidation
+ * callback.
  * CF: CFMessagePortIsValid. Since 0.1.
  */
 RL_EXPORT bool RLMessagePortIsValid(RLMessagePortRef RL_NULLABLE ms);
@@ -176,7 +184,7 @@ RL_EXPORT bool RLMessagePortIsValid(RLMessagePortRef RL_NULLABLE ms);
  * Gives the function set with RLMessagePortSetInvalidationCallBack.
  *
  * Returns: the function; NULL without one and for NULL.
- * Threads: any. Reentrancy: call-outs too; calls nothing out.
+ * Threads: any. Reentrancy: call-outs too; calls no call-out.
  * CF: CFMessagePortGetInvalidationCallBack. Since 0.1.
  */
 RL_EXPORT RLMessagePortInvalidationCallBack RL_NULLABLE
@@ -185,10 +193,10 @@ RLMessagePortGetInvalidationCallBack(RLMessagePortRef RL_NULLABLE ms);
 /**
  * Sets the function that is called when a port becomes invalid.
  *
- * callout: NULL takes it away. On an invalid port it is called at once, with info NULL, and not
- *     kept. On a remote port it is also called, by a thread of the library's, if the local port
- *     goes while nobody here uses the remote one; if no such thread can be made, which is logged
- *     once, it is called when the port is used next.
+ * callout: NULL removes it. On an invalid port it is called at once, with info NULL, and not kept.
+ *     On a remote port it is also called, on a thread of the library, if the local port ends while
+ *     no thread here uses the remote one; if no such thread can be made, which is logged once, it
+ *     is called when the port is used next.
  * Threads: any. Reentrancy: call-outs too; may call callout.
  * CF: CFMessagePortSetInvalidationCallBack. Since 0.1.
  */
@@ -199,15 +207,15 @@ RL_EXPORT void RLMessagePortSetInvalidationCallBack(RLMessagePortRef RL_NULLABLE
  * Sends a message and, with a reply mode, waits for its reply.
  *
  * remote: a remote port. msgid: any number. bytes, length: the data; NULL bytes send none.
- * sendTimeout: seconds to wait while the queue is full, in whole milliseconds; below one: not at
- *     all; ten days or more: for ever.
+ * sendTimeout: seconds to wait while the queue is full, in whole milliseconds; less than one: do
+ *     not wait; ten days or more: for ever.
  * rcvTimeout: seconds to wait for the reply; 0 and less: one poll.
  * replyMode: NULL: the call returns when the message is queued. Otherwise the calling thread's loop
- *     runs in this mode, serving what else is in it, until the reply, the timeout or the end of the
+ *     runs in this mode, serving its other items, until the reply, the timeout or the end of the
  *     peer; the mode may be empty. A stop does not end the wait; kRLCommonModes serves nothing.
- * returnData: receives the reply's data, the caller's to release; untouched without replyMode and
+ * returnData: receives the reply's data, the caller's to release; unchanged without a replyMode and
  *     without success. NULL drops the data.
- * Returns: kRLMessagePortSuccess, or what went wrong; see the codes.
+ * Returns: kRLMessagePortSuccess or an error code of portcodes.h.
  * Threads: any; requests of several threads, and nested ones, get their own replies.
  * Reentrancy: call-outs too; with replyMode it runs the loop, and with it whatever that calls. It
  * may call the invalidation callback. CF: CFMessagePortSendRequest. Since 0.1.
@@ -237,39 +245,40 @@ RL_EXPORT int32_t RLMessagePortSendRequestWithDescriptors(RLMessagePortRef RL_NU
 /**
  * Takes the descriptors of the message that is being served, in the order in which they were sent.
  *
- * local: the port given to the callback. descriptors: receives at most capacity of them; with NULL
+ * local: the port that the callback got. descriptors: receives at most capacity of them; with NULL
  *     none is taken.
- * Returns: how many were taken, with NULL descriptors how many there are left to take; 0 outside of
- * a message callback of this port on this thread, and for NULL.
- * Threads: the one that runs the callback. Ownership: what is taken is the caller's to close, and
- * close-on-exec; what is not taken is closed after the callback.
- * Reentrancy: message callbacks; calls nothing out. CF: none. Since 0.1.
+ * Returns: the number taken or, if descriptors is NULL, the number left; 0 outside of a message
+ * callback of this port on this thread, and for NULL.
+ * Threads: the one that runs the callback. Ownership: the caller closes what it takes; it is
+ * close-on-exec. What is not taken is closed after the callback.
+ * Reentrancy: message callbacks; calls no call-out. CF: none. Since 0.1.
  */
 RL_EXPORT RLIndex RLMessagePortTakeDescriptors(RLMessagePortRef RL_NULLABLE local, int *RL_NULLABLE descriptors,
                                                RLIndex capacity);
 
 /**
- * Gives the source that serves a local port's messages; add it to the modes that are to do so.
+ * Gives the source that serves a local port's messages; add it to the modes that shall serve them.
  *
- * order: has no effect on the order of service. Name the port before it is put to use: one without a
- *     name receives nothing. Returns: the same source, with one more reference, while that is valid.
- * Errors: NULL for a remote or invalid port, one that a dispatch queue serves, and NULL.
- * Threads: any. Ownership: the caller's to release; it does not keep the port.
- * Reentrancy: call-outs too; calls nothing out. CF: CFMessagePortCreateRunLoopSource. Since 0.1.
+ * order: has no effect on the order of service. A port without a name receives nothing.
+ * Returns: the same source, with one more reference, while that is valid.
+ * Errors: NULL for a remote or invalid port, for one that a dispatch queue serves, and for NULL.
+ * Threads: any. Ownership: the caller's to release; the source does not retain the port.
+ * Reentrancy: call-outs too; calls no call-out. CF: CFMessagePortCreateRunLoopSource. Since 0.1.
  */
 RL_EXPORT RLSourceRef RL_NULLABLE RLMessagePortCreateRunLoopSource(RLMessagePortRef RL_NULLABLE local,
                                                                    RLIndex order) RL_WARN_UNUSED_RESULT;
 
 /**
- * Has a dispatch queue serve a local port's messages in place of a run loop.
+ * Makes a dispatch queue serve a local port's messages instead of a run loop.
  *
- * local: NULL does nothing. A remote or invalid port and one that has a source are refused, with a
- *     log line, and so is every port in a process without libdispatch; it is found there by name.
- * queue: a dispatch_queue_t, which the library retains; on a concurrent one too the port's messages
- *     are served one after the other. Another queue takes the place of the one before. NULL
- *     detaches: messages wait for a source or for another queue.
- * Threads: any. A message callback that runs, or is about to, is not waited for.
- * Ownership: the queue stays the caller's. Reentrancy: call-outs too; calls nothing out.
+ * local: NULL does nothing. A remote or invalid port and a port that has a source are refused, with
+ *     a log line, and so is every port in a process without libdispatch, which is found by symbol
+ *     name.
+ * queue: a dispatch_queue_t, which the library retains; even a concurrent queue serves the port's
+ *     messages one after the other. A queue replaces the one before. NULL detaches the queue:
+ *     messages wait for a source or for another queue.
+ * Threads: any. The call does not wait for a message callback that runs or is about to run.
+ * Ownership: the queue stays the caller's. Reentrancy: call-outs too; calls no call-out.
  * CF: CFMessagePortSetDispatchQueue. Since 0.1.
  */
 RL_EXPORT void RLMessagePortSetDispatchQueue(RLMessagePortRef RL_NULLABLE local, void *RL_NULLABLE queue);

@@ -6,12 +6,13 @@
  * kRLCommonModes, of any mode that is common at that time. Functions that can run do so in the
  * order in which they were queued; the others keep their places.
  * A pass empties the queue at three points: before its signalled sources, after them if there were
- * any, and at its end. What a queued function queues waits for the next of these points.
- * Queueing wakes nobody: call RLWakeUp after it if the loop may be waiting. The pair is never lost.
- * A queued function keeps its mode from being empty, but does not count as a handled source. One
- * that runs at the first point does not keep the pass from waiting.
- * release runs exactly once for every call, whatever becomes of the function: after it ran, or when
- * its loop is freed, or at once if it can never run.
+ * any, and at its end. A function that a queued function queues waits for the next of these points.
+ * Queueing wakes no loop: call RLWakeUp after it if the loop may be waiting. The pair is never
+ * lost.
+ * A queued function keeps its mode from being empty, but does not count as a handled source. A
+ * function that runs at the first point does not keep the pass from waiting.
+ * release runs exactly once for every call: after the function ran, when its loop is freed, or at
+ * once if the function can never run.
  * The second half of this header is the perform family: on a loop, after a delay, in order.
  * Rules: Docs/semantics.md, section 7.
  */
@@ -23,13 +24,13 @@
 RL_HEADER_BEGIN
 
 /**
- * Queues a function for a mode of a loop and returns; it never runs the function by itself.
+ * Queues a function for a mode of a loop and returns; the call itself never runs the function.
  *
  * rl, mode, perform: if one is NULL, or the loop's thread has ended, the function never runs. The
  *     mode is made if it does not exist; kRLCommonModes stands for all common modes.
- * info: handed to both functions as it is; NULL is allowed.
- * release: NULL: none. Called once: right after perform on the loop's thread, when the loop is
- *     freed, or before this call returns if the function can never run.
+ * info: passed to both functions as it is; NULL is allowed.
+ * release: called once: right after perform on the loop's thread, when the loop is freed, or before
+ *     this call returns if the function can never run. It may be NULL.
  * Threads: any; call RLWakeUp after it for a loop that may wait. Ownership: info is the library's
  * until release. Reentrancy: call-outs too; may call release.
  * CF: CFRunLoopPerformBlock with a string for mode. Since 0.1.
@@ -56,30 +57,32 @@ RL_EXPORT void RLPerformFunctionInModes(RLRunLoopRef RL_NULLABLE rl, const RLMod
 /*
  * The perform family: the calls of Cocoa's performSelector.
  *
- * A request is a function with its info. RLPerformOnLoop asks another thread's loop, and wakes it;
- * RLPerformAfterDelay sets a one-shot timer on the calling thread's loop; RLPerformInOrder is for the
- * start of a pass. The last two take a target, by which they can be cancelled: any address.
- * A pending request keeps its modes from being empty, and a performed one is gone. release runs
+ * A request is a function with its info. RLPerformOnLoop queues a request for another thread's loop
+ * and wakes it; RLPerformAfterDelay sets a one-shot timer on the calling thread's loop;
+ * RLPerformInOrder queues a request for the start of a pass. The last two take a target, which may
+ * be any address, and can be cancelled by it.
+ * A pending request keeps its modes from being empty; a performed request is removed. release runs
  * exactly once for every call: after the function, when the request is cancelled, when the loop's
- * thread ends (for RLPerformAfterDelay: when the loop is freed), or at once if it can never run.
- * In the child of fork nobody waits for a request any more; those that were waited for are forgotten
- * there, since what they use is the waiting thread's.
+ * thread ends (for RLPerformAfterDelay: when the loop is freed), or at once if the function can
+ * never run. The child of fork drops requests for which another thread waits, without calling their
+ * functions, since they use what belongs to the waiting thread.
  * Rules: Docs/semantics.md, section 21.
  */
 
 /**
- * Asks a loop to perform a function and wakes it; with waitUntilDone, returns after that.
+ * Asks a loop to perform a function and wakes it; with waitUntilDone, returns after the function.
  *
- * All requests that a mode permits are performed in one pass, in the order queued, before its
- * signalled sources; they count as a handled source. What a request asks for comes in the next pass.
- * rl: any loop. On the calling thread's own one, waitUntilDone performs the function inline, whatever
- *     mode runs; without it the function is queued like any other.
+ * A pass performs all requests that its mode permits in the order queued, before its signalled
+ * sources; they count as a handled source. A request made by a request is performed in the next
+ * pass.
+ * rl: any loop. On the calling thread's own loop, waitUntilDone performs the function inline,
+ *     whatever mode runs; without it the function is queued like any other.
  * mode: NULL: the function never runs. kRLCommonModes stands for all modes that are common then.
- * waitUntilDone: blocks until the function and release have run, or the loop's thread has ended; the
- *     caller's own loop does not run meanwhile. A thread that never runs its loop in a permitted mode
- *     never performs the function.
- * Returns: true if the function is queued, or with waitUntilDone has run; false if it never runs:
- * rl, mode or perform is NULL, or the loop's thread has ended or, while this waits, ends.
+ * waitUntilDone: block until the function and release have run, or the loop's thread has ended. The
+ *     caller's own loop does not run meanwhile. A thread that never runs its loop in a permitted
+ *     mode never performs the function.
+ * Returns: true if the function is queued or, with waitUntilDone, has run; false if it never runs:
+ * rl, mode or perform is NULL, the loop's thread has ended, or it ends while this call waits.
  * Threads: any. It cannot be cancelled. Ownership: info is the library's until release.
  * Reentrancy: call-outs too; may call perform and release.
  * CF: none; performSelector:onThread:withObject:waitUntilDone:modes: in Cocoa. Since 0.1.
@@ -104,7 +107,7 @@ RL_EXPORT bool RLPerformOnLoopInModes(RLRunLoopRef RL_NULLABLE rl, const RLMode 
 /**
  * Performs a function on a new thread, which ends after it; no loop is run there.
  *
- * Returns: true; false if perform is NULL or there is no thread to be had: release has run then.
+ * Returns: true; false, after release has run, if perform is NULL or no thread can be made.
  * Threads: any. Ownership: info is the library's until release, which runs on the new thread.
  * Reentrancy: call-outs too; may call release.
  * CF: none; performSelectorInBackground:withObject: in Cocoa. Since 0.1.
@@ -116,10 +119,11 @@ RL_EXPORT bool RLPerformInBackground(void (*RL_NULLABLE perform)(void *RL_NULLAB
  * Sets a timer on the calling thread's loop that performs a function once.
  *
  * mode: of that loop; kRLDefaultMode is usual. NULL: the function never runs.
- * delay: seconds, measured on the monotonic clock; negative and NaN count as 0. 0 is not inline: the
- *     next service of timers performs it. Requests with the same delay are performed in the order made.
+ * delay: seconds, measured on the monotonic clock; negative values and NaN count as 0. With 0 the
+ *     function still runs when timers fire next, not inline. Requests with the same delay are
+ *     performed in the order made.
  * target: for RLCancelPerformAfterDelay; any address, not used otherwise, may be NULL.
- * Being a timer it does not count as a handled source.
+ * The request is a timer, so it does not count as a handled source.
  * Threads: acts on the calling thread's loop. Ownership: info is the library's until release.
  * Reentrancy: call-outs too; may call release.
  * CF: none; performSelector:withObject:afterDelay: in Cocoa. Since 0.1.
@@ -129,7 +133,7 @@ RL_EXPORT void RLPerformAfterDelay(RLMode RL_NULLABLE mode, RLTimeInterval delay
                                    void (*RL_NULLABLE release)(void *RL_NULLABLE info));
 
 /**
- * Sets such a timer for several modes; the function runs once, in whichever of them runs first.
+ * Like RLPerformAfterDelay for several modes; the function runs once, in the mode that runs first.
  *
  * modes, count: as for RLPerformOnLoopInModes. The rest as for RLPerformAfterDelay.
  * Threads: acts on the calling thread's loop. Reentrancy: call-outs too; may call release.
@@ -144,11 +148,10 @@ RL_EXPORT void RLPerformAfterDelayInModes(const RLMode RL_NULLABLE *RL_NULLABLE 
 /**
  * Cancels delayed requests of the calling thread's loop, in all modes.
  *
- * target: what they were made with; NULL matches those made with NULL.
- * perform: NULL: all requests to the target. Otherwise those of this function whose info is the same,
- *     or, if equal is given, for which equal(their info, info) is true.
- * Nothing that matches: no effect; neither has a request that is being performed, or one of another
- * thread's loop.
+ * target: the target of the requests; NULL matches requests that were made with NULL.
+ * perform: NULL: all requests for the target. Otherwise those of this function whose info is the
+ *     same or, if equal is given, for which equal(their info, info) is true.
+ * The call does not affect a request that is being performed, or requests of other threads' loops.
  * Threads: acts on the calling thread's loop. Ownership: release runs for each, before the return.
  * Reentrancy: call-outs too, the request itself included; calls equal and release.
  * CF: none; cancelPreviousPerformRequestsWithTarget: in Cocoa. Since 0.1.
@@ -162,11 +165,13 @@ RL_EXPORT void RLCancelPerformAfterDelay(const void *RL_NULLABLE target,
 /**
  * Asks a loop to perform a function at the start of its next pass in one of the modes.
  *
- * Those that are due together are performed by ascending order, equal orders in the order made. They
- * do not count as a handled source; the loop is woken. A request made by one comes in the next pass.
+ * Requests of one pass are performed by ascending order, those of equal order in the order made.
+ * They do not count as a handled source. The call wakes the loop. A request that is made by another
+ * one is performed in the next pass.
  * rl, perform: NULL: the function never runs. modes, count: as for RLPerformOnLoopInModes.
  * target: for RLCancelPerformInOrder; any address, not used otherwise, may be NULL.
- * Threads: any; it returns before the function runs. Ownership: info is the library's until release.
+ * Threads: any; it returns before the function runs. Ownership: info is the library's until
+ * release.
  * Reentrancy: call-outs too; may call release.
  * CF: none; performSelector:target:argument:order:modes: in Cocoa. Since 0.1.
  */
@@ -178,8 +183,8 @@ RL_EXPORT void RLPerformInOrder(RLRunLoopRef RL_NULLABLE rl, const RLMode RL_NUL
 /**
  * Cancels ordered requests of a loop, in all modes.
  *
- * target: what they were made with. perform: NULL: all requests to the target; otherwise those of this
- *     function with this info.
+ * target: the target of the requests. perform: NULL: all requests for the target; otherwise those
+ *     of this function with this info.
  * Threads: any. Ownership: release runs for each, before the return.
  * Reentrancy: call-outs too; calls release.
  * CF: none; cancelPerformSelectorsWithTarget: in Cocoa. Since 0.1.

@@ -1,9 +1,9 @@
 /*
  * RunLoop: everything a C program needs. Each concept has its own header, which is its manual:
  *
- *   base.h      the words of this manual, references, time, NULL, threads: read it first
+ *   base.h      conventions: references, time, NULL, threads, fork; read it first
  *   loop.h      the loop, its modes, running it, waking and stopping it
- *   source.h    sources: signalled by the program, or by a file descriptor
+ *   source.h    sources: signalled by the program or by a file descriptor
  *   timer.h     timers
  *   filedescriptor.h  callbacks when a descriptor can be read or written
  *   socket.h    sockets: listening, connecting, receiving, sending
@@ -11,16 +11,16 @@
  *   perform.h   functions queued for a loop; blocks.h: the same for blocks
  *   mainqueue.h libdispatch's main queue, served by the main loop
  *   kernelevent.h  signals, processes, files and clocks as sources, in kqueue's shape
- *   foreign.h   runs whose waits another loop makes: GLib's, libuv's, epoll
+ *   foreign.h   runs that wait in another event loop: GLib, libuv, epoll
  *   machport.h  messages between the threads of a process
- *   thread.h    threads that live in their loops
- *   data.h      bytes with a reference count
+ *   thread.h    threads that run a loop
+ *   data.h      reference-counted bytes
  *   messageport.h  named ports, between threads and between processes
- *   portcodes.h  what sending to a port can end with
+ *   portcodes.h  result codes of sending to a port
  *
- * A program compiles and links with what `pkg-config --cflags --libs runloop` says.
- * Rules: Docs/semantics.md numbers every behaviour; Docs/porting.md leads from CoreFoundation to
- * here, and Docs/deviations.md lists where the two differ.
+ * Compile and link with the flags that `pkg-config --cflags --libs runloop` prints.
+ * Rules: Docs/semantics.md numbers every behaviour; Docs/porting.md explains how to port a program
+ * from CoreFoundation, and Docs/deviations.md lists the differences.
  */
 #ifndef RUNLOOP_RUNLOOP_H
 #define RUNLOOP_RUNLOOP_H

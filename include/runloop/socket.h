@@ -2,23 +2,26 @@
  * RLSocketRef: listening, connecting, receiving and sending, with callbacks from a run loop.
  *
  * A socket object has one descriptor and up to three callback types, chosen when it is made: one of
- * Read (tells that there is something to read), Accept (takes a connection) and Data (reads it);
- * Connect, which tells how a connect ended; and Write. Its source, from
- * RLSocketCreateRunLoopSource, goes into a loop; when it first comes into a mode all types are
- * enabled. The loop watches the descriptor itself: there is no helper thread and no polling.
- * While its callback runs a type is off; afterwards it is on again if the flags say so, as they do
- * at first for Read, Accept and Data and not for Write. Others wait for RLSocketEnableCallBacks.
- * Connect comes once in the life of a socket. In one pass the order is Connect, then the one that
- * reads, then Write.
- * The source is a version 0 one, as CFSocket's is: being ready signals it, and all sockets that are
- * ready perform in one pass, among the signalled sources of the mode, by order and then the longest
- * ready first. So a callback may be told of what another callback of the same pass has just read or
- * written: use calls that do not block. Accept and Data come only with something.
- * Any descriptor will do for Read and Write, not sockets alone. Readiness is that of select(2): end
- * of file, hang-up and errors count as readable, errors as writable.
- * A process has one object for one descriptor: making another gives the one that is there.
+ * Read (there is something to read), Accept (the library has accepted a connection) and Data (the
+ * library has read data); Connect (a connect has ended); and Write (there is room to write). Its
+ * source, from RLSocketCreateRunLoopSource, is added to a loop; when it first joins a mode, all
+ * types are enabled. The loop watches the descriptor itself: there is no helper thread and no
+ * polling.
+ * A type is disabled while its callback runs. Afterwards it is enabled again if the flags say so:
+ * by default for Read, Accept and Data, not for Write. Other types wait for
+ * RLSocketEnableCallBacks.
+ * Connect comes once in the life of a socket. In one pass the order is Connect; Read, Accept or
+ * Data;
+ * Write.
+ * The source has version 0, like CFSocket's: readiness signals it, and all ready sockets perform in
+ * one pass, among the signalled sources of the mode, by order and then the longest ready first. So
+ * another callback of the same pass may already have read or written what a callback reports: use
+ * calls that do not block. Accept and Data are only called with a connection or data.
+ * Read and Write work for any descriptor, not only for sockets. Readiness is that of select(2): end
+ * of file, hang-up and errors count as readable, errors also as writable.
+ * A process has one object for a descriptor: making another returns the existing one.
  * Lifetime: a socket lives until RLSocketInvalidate, whatever is released; Data at the end of a
- * stream invalidates by itself. Invalidate a socket before its descriptor is closed by others.
+ * stream invalidates it too. Invalidate a socket before other code closes its descriptor.
  * Rules: Docs/semantics.md, section 15.
  */
 #ifndef RUNLOOP_SOCKET_H
@@ -37,16 +40,16 @@ typedef int RLSocketNativeHandle;
 
 /** How a socket call ended. CF: CFSocketError. */
 RL_ENUM(RLIndex, RLSocketError) {
-    kRLSocketSuccess = 0,  /**< done, or, for a connect in the background, begun */
-    kRLSocketError = -1,   /**< refused, or the socket is NULL or invalid; errno may say more */
-    kRLSocketTimeout = -2  /**< a connect took longer than it was allowed to */
+    kRLSocketSuccess = 0,  /**< done or, for a connect in the background, begun */
+    kRLSocketError = -1,   /**< failed, or the socket is NULL or invalid; errno may say more */
+    kRLSocketTimeout = -2  /**< a connect took longer than its timeout */
 };
 
 /** Callback types; one of the first four, with Connect and Write or without. CF: CFSocketCallBackType. */
 RL_OPTIONS(RLOptionFlags, RLSocketCallBackType) {
-    kRLSocketNoCallBack = 0,      /**< nothing is read */
-    kRLSocketReadCallBack = 1,    /**< there is something to read, or the end */
-    kRLSocketAcceptCallBack = 2,  /**< a connection was taken */
+    kRLSocketNoCallBack = 0,      /**< no report of reading */
+    kRLSocketReadCallBack = 1,    /**< there is data to read, or the end of the stream */
+    kRLSocketAcceptCallBack = 2,  /**< a connection was accepted */
     kRLSocketDataCallBack = 3,    /**< a chunk or a datagram was read */
     kRLSocketConnectCallBack = 4, /**< a connect ended */
     kRLSocketWriteCallBack = 8    /**< there is room to write */
@@ -58,7 +61,7 @@ RL_OPTIONS(RLOptionFlags, RLSocketFlag) {
     kRLSocketAutomaticallyReenableAcceptCallBack = 2, /**< Accept is on again after its callback */
     kRLSocketAutomaticallyReenableDataCallBack = 3,   /**< Data is on again after its callback */
     kRLSocketAutomaticallyReenableWriteCallBack = 8,  /**< Write is on again after its callback */
-    kRLSocketLeaveErrors = 64,                        /**< SO_ERROR is left to the client */
+    kRLSocketLeaveErrors = 64,                        /**< the library does not read SO_ERROR */
     kRLSocketCloseOnInvalidate = 128                  /**< Invalidate closes the descriptor */
 };
 
@@ -73,13 +76,15 @@ typedef struct RLSocketSignature {
 /**
  * What a socket calls, on the loop's thread, with no lock held.
  *
- * s: the socket, alive during the call. type: exactly one.
- * address: Accept: the peer's. Data: the peer's or the sender's, of length 0 if there is none.
- *     Else NULL. data: Data: an RLDataRef, of length 0 at the end of a stream, after which the
- *     socket invalidates itself. Accept: a pointer to the new int, a descriptor that is the
- *     client's, close-on-exec. Connect: NULL for success, else a pointer to the int32_t errno.
- *     Else NULL. Both are good during the call; RLRetain keeps an RLDataRef.
- * info: that of the context. It may do anything with the socket and the loop.
+ * s: the socket, which stays alive during the call. type: exactly one.
+ * address: for Accept, the peer's; for Data, the peer's or the sender's, of length 0 if there is
+ *     none; else NULL.
+ * data: for Data, an RLDataRef, of length 0 at the end of a stream, after which the socket
+ *     invalidates itself; for Accept, a pointer to an int, the new descriptor, which belongs to the
+ *     program and is close-on-exec; for Connect, NULL for success, else a pointer to an int32_t,
+ *     the errno; else NULL. address and data are valid during the call; RLRetain keeps an
+ *     RLDataRef.
+ * info: that of the context. The callback may do anything with the socket and the loop.
  * CF: CFSocketCallBack. Since 0.1.
  */
 typedef void (*RLSocketCallBack)(RLSocketRef RL_NULLABLE s, RLSocketCallBackType type, RLDataRef RL_NULLABLE address,
@@ -88,10 +93,10 @@ typedef void (*RLSocketCallBack)(RLSocketRef RL_NULLABLE s, RLSocketCallBackType
 /**
  * The data of a socket; copied at creation. Every function may be NULL.
  *
- * version: 0. info: handed to the callback, after retain, if there is one, has exchanged it.
- * retain: once, when the socket is made, and before the callbacks of each pass. release: once for
- *     each of these: at invalidation, and after the callbacks. Without retain, if callbacks run on
- *     another thread at invalidation, the release is there, after them.
+ * version: 0. info: passed to the callback; if there is a retain, its result takes info's place.
+ * retain: once, when the socket is made, and once before the callbacks of each pass. release: once
+ *     for each of these: at invalidation, and after the callbacks. Without a retain, if a callback
+ *     runs on another thread at invalidation, that thread calls release after it.
  * copyDescription: on RLCopyDescription only; returns a malloc'ed string, freed by the library.
  * CF: CFSocketContext, whose release after the callbacks gets the stored info. Since 0.1.
  */
@@ -107,7 +112,7 @@ typedef struct RLSocketContext {
  * Gives the type id of sockets, to compare with RLGetTypeIDOf.
  *
  * Returns: a number other than 0, the same for the life of the process.
- * Threads: any. Reentrancy: call-outs too; calls nothing out.
+ * Threads: any. Reentrancy: call-outs too; calls no call-out.
  * CF: CFSocketGetTypeID. Since 0.1.
  */
 RL_EXPORT RLTypeID RLSocketGetTypeID(void);
@@ -129,17 +134,17 @@ RL_EXPORT RLSocketRef RL_NULLABLE RLSocketCreate(int32_t protocolFamily, int32_t
                                                  const RLSocketContext *RL_NULLABLE context) RL_WARN_UNUSED_RESULT;
 
 /**
- * Makes a socket of a descriptor, or gives the one that it has already.
+ * Makes a socket for a descriptor, or returns the one that it has already.
  *
  * sock: any descriptor; -1 gives an invalid socket; whether it is open is not checked.
- * callBackTypes, callout, context: as for RLSocketCreate; without effect if sock has a socket.
- *     If that one was made for another file that had the number, it becomes invalid, nothing is
+ * callBackTypes, callout, context: as for RLSocketCreate; ignored if sock has a socket already. If
+ *     that one was made for another file with the same number, it becomes invalid, nothing is
  *     closed, and a new one is made.
  * Returns: the socket. Threads: any.
  * Ownership: the caller's to release; the descriptor is closed by RLSocketInvalidate unless
  *     kRLSocketCloseOnInvalidate is taken away.
  * Reentrancy: call-outs too; calls retain, and release of a socket that becomes invalid.
- * CF: CFSocketCreateWithNative, which gives the old one for ever. Since 0.1.
+ * CF: CFSocketCreateWithNative, which returns the old one for ever. Since 0.1.
  */
 RL_EXPORT RLSocketRef RL_NULLABLE RLSocketCreateWithNative(RLSocketNativeHandle sock, RLOptionFlags callBackTypes,
                                                            RLSocketCallBack RL_NULLABLE callout,
@@ -176,12 +181,14 @@ RL_EXPORT RLSocketRef RL_NULLABLE RLSocketCreateConnectedToSocketSignature(
     const RLSocketContext *RL_NULLABLE context, RLTimeInterval timeout) RL_WARN_UNUSED_RESULT;
 
 /**
- * Gives a socket its address and listens there with a backlog of 256, if sockets of its kind listen.
+ * Gives a socket its address and listens there with a backlog of 256, if sockets of its kind
+ * listen.
  *
  * s: NULL or invalid: an error. address: a struct sockaddr of length bytes; NULL or 0: an error.
  *     That of AF_UNIX may be a whole struct sockaddr_un: what follows the path is left out.
- * Returns: kRLSocketSuccess, or kRLSocketError if bind(2) fails, as on a socket that has an address.
- * Threads: any. Reentrancy: call-outs too; calls nothing out.
+ * Returns: kRLSocketSuccess, or kRLSocketError if bind(2) fails, as on a socket that has an
+ * address.
+ * Threads: any. Reentrancy: call-outs too; calls no call-out.
  * CF: CFSocketSetAddress. Since 0.1.
  */
 RL_EXPORT RLSocketError RLSocketSetAddress(RLSocketRef RL_NULLABLE s, const void *RL_NULLABLE address, size_t length);
@@ -193,16 +200,16 @@ RL_EXPORT RLSocketError RLSocketSetAddress(RLSocketRef RL_NULLABLE s, const void
  * timeout: seconds. Positive: so long at most. 0: as long as connect(2) takes; only begun if the
  *     client made the descriptor non-blocking. Negative: only begun; Connect tells how it ended.
  * Returns: kRLSocketSuccess, kRLSocketError, kRLSocketTimeout. The descriptor's mode is as before.
- * Threads: any; the call may block. Reentrancy: call-outs too; calls nothing out.
+ * Threads: any; the call may block. Reentrancy: call-outs too; calls no call-out.
  * CF: CFSocketConnectToAddress, which leaves it non-blocking on Linux. Since 0.1.
  */
 RL_EXPORT RLSocketError RLSocketConnectToAddress(RLSocketRef RL_NULLABLE s, const void *RL_NULLABLE address,
                                                  size_t length, RLTimeInterval timeout);
 
 /**
- * Ends a socket for good: no new callback begins, and its loops are woken.
+ * Invalidates a socket for good: no new callback begins, and its loops are woken.
  *
- * s: NULL and an invalid socket do nothing. Threads: any; callbacks elsewhere are not waited for.
+ * s: NULL and an invalid socket do nothing. Threads: any; the call does not wait for callbacks.
  * Ownership: the descriptor is closed if kRLSocketCloseOnInvalidate is set; the source becomes
  *     invalid; the context is released. The caller keeps its reference.
  * Reentrancy: call-outs too, its own callback included; calls release.
@@ -211,10 +218,11 @@ RL_EXPORT RLSocketError RLSocketConnectToAddress(RLSocketRef RL_NULLABLE s, cons
 RL_EXPORT void RLSocketInvalidate(RLSocketRef RL_NULLABLE s);
 
 /**
- * Tells whether a socket is of use; it looks at the descriptor.
+ * Tells whether a socket is valid; it checks the descriptor.
  *
- * Returns: true until RLSocketInvalidate; false then, for NULL, and once the descriptor was closed by
- *     others or names another file, by which the socket becomes invalid now.
+ * Returns: true until RLSocketInvalidate; false after it, for NULL, and if other code has closed
+ *     the descriptor or its number means another file, in which case the call invalidates the
+ *     socket.
  * Threads: any. Reentrancy: call-outs too; may call release.
  * CF: CFSocketIsValid. Since 0.1.
  */
@@ -223,8 +231,8 @@ RL_EXPORT bool RLSocketIsValid(RLSocketRef RL_NULLABLE s);
 /**
  * Gives the address of a socket.
  *
- * Returns: a struct sockaddr as it was at the first of these calls; NULL for NULL, for an invalid
- *     socket and for what has no address.
+ * Returns: a struct sockaddr, as it was at the first of these calls; NULL for NULL, for an invalid
+ *     socket and for a descriptor that has no address.
  * Threads: any. Ownership: the caller's to release. Reentrancy: call-outs too; may call release.
  * CF: CFSocketCopyAddress. Since 0.1.
  */
@@ -243,9 +251,9 @@ RL_EXPORT RLDataRef RL_NULLABLE RLSocketCopyPeerAddress(RLSocketRef RL_NULLABLE 
 /**
  * Copies a socket's context into the caller's struct.
  *
- * s: any socket; of an invalid one info is NULL and the functions are as before. NULL: nothing.
+ * s: any socket; for an invalid one, info is NULL and the functions are unchanged. NULL: nothing.
  * context: set its version to 0 before the call; NULL does nothing.
- * Threads: any. Ownership: info is borrowed. Reentrancy: call-outs too; calls nothing out.
+ * Threads: any. Ownership: info is borrowed. Reentrancy: call-outs too; calls no call-out.
  * CF: CFSocketGetContext. Since 0.1.
  */
 RL_EXPORT void RLSocketGetContext(RLSocketRef RL_NULLABLE s, RLSocketContext *RL_NULLABLE context);
@@ -276,7 +284,7 @@ RL_EXPORT RLSourceRef RL_NULLABLE RLSocketCreateRunLoopSource(RLSocketRef RL_NUL
  *
  * Returns: bits of RLSocketFlag, also of an invalid socket; 0 for NULL. At first those that enable
  *     Read, Accept or Data again, as it has them, and kRLSocketCloseOnInvalidate.
- * Threads: any. Reentrancy: call-outs too; calls nothing out.
+ * Threads: any. Reentrancy: call-outs too; calls no call-out.
  * CF: CFSocketGetSocketFlags. Since 0.1.
  */
 RL_EXPORT RLOptionFlags RLSocketGetSocketFlags(RLSocketRef RL_NULLABLE s);
@@ -285,28 +293,29 @@ RL_EXPORT RLOptionFlags RLSocketGetSocketFlags(RLSocketRef RL_NULLABLE s);
  * Replaces all flags of a socket; they count from the end of the next callback on.
  *
  * s: NULL does nothing. flags: bits of RLSocketFlag.
- * Threads: any. Reentrancy: call-outs too; calls nothing out.
+ * Threads: any. Reentrancy: call-outs too; calls no call-out.
  * CF: CFSocketSetSocketFlags. Since 0.1.
  */
 RL_EXPORT void RLSocketSetSocketFlags(RLSocketRef RL_NULLABLE s, RLOptionFlags flags);
 
 /**
- * Switches callback types off; nothing that arrives is lost by it.
+ * Disables callback types; data that arrives meanwhile is not lost.
  *
- * s: NULL, an invalid socket, and one whose source is in no loop: nothing. callBackTypes: those it
- *     does not have are ignored. A type whose callback runs now is not switched on after it.
- * Threads: any. A callback that runs on another thread is not waited for.
+ * s: NULL, an invalid socket, and one whose source is in no loop: nothing. callBackTypes: types
+ *     that the socket does not have are ignored. A type whose callback runs now stays disabled
+ *     after it.
+ * Threads: any. The call does not wait for a callback that runs on another thread.
  * Reentrancy: call-outs too; may call release (RLSocketIsValid).
  * CF: CFSocketDisableCallBacks. Since 0.1.
  */
 RL_EXPORT void RLSocketDisableCallBacks(RLSocketRef RL_NULLABLE s, RLOptionFlags callBackTypes);
 
 /**
- * Switches callback types on; what is ready already is told in the next pass.
+ * Enables callback types; existing readiness is reported in the next pass.
  *
- * s: NULL, an invalid socket, and one whose source is in no loop: nothing. callBackTypes: those it
- *     does not have are ignored; Connect comes only once all the same.
- * Threads: any; a loop that waits sees it without RLWakeUp.
+ * s: NULL, an invalid socket, and one whose source is in no loop: nothing. callBackTypes: types
+ *     that the socket does not have are ignored; Connect still comes only once.
+ * Threads: any; a waiting loop takes it into account without RLWakeUp.
  * Reentrancy: call-outs too; may call release (RLSocketIsValid).
  * CF: CFSocketEnableCallBacks. Since 0.1.
  */
@@ -318,8 +327,8 @@ RL_EXPORT void RLSocketEnableCallBacks(RLSocketRef RL_NULLABLE s, RLOptionFlags 
  * s: NULL or invalid: an error. address: of addressLength bytes; NULL: to the peer.
  * bytes: NULL counts as length 0. timeout: seconds the send may wait for room; 0 or less: no limit
  *     but the descriptor's own.
- * Returns: kRLSocketSuccess if at least one byte was taken, or an empty datagram; how many it does
- *     not tell. Else kRLSocketError, also after the timeout.
+ * Returns: kRLSocketSuccess if at least one byte, or an empty datagram, was sent; the call does not
+ *     tell how many bytes. Otherwise kRLSocketError, also after the timeout.
  * Threads: any; the call may block. Reentrancy: call-outs too; may call release (RLSocketIsValid).
  * CF: CFSocketSendData, to which an empty datagram is an error. Since 0.1.
  */
@@ -327,7 +336,7 @@ RL_EXPORT RLSocketError RLSocketSendData(RLSocketRef RL_NULLABLE s, const void *
                                          size_t addressLength, const void *RL_NULLABLE bytes, size_t length,
                                          RLTimeInterval timeout);
 
-/* The name registry. No system has its server any more; the calls are there for programs that make them. */
+/* The name registry. Its server no longer exists; the functions are here for programs that call them. */
 
 /** Words of the name registry's messages. CF: kCFSocketCommandKey and so on. */
 RL_EXPORT const char *const RL_NONNULL kRLSocketCommandKey;      /**< "Command" */
@@ -342,7 +351,7 @@ RL_EXPORT const char *const RL_NONNULL kRLSocketRetrieveCommand; /**< "Retrieve"
  * Would register bytes under a name.
  *
  * nameServer, timeout, name, bytes, length: anything. Returns: kRLSocketError.
- * Threads: any. Reentrancy: call-outs too; calls nothing out.
+ * Threads: any. Reentrancy: call-outs too; calls no call-out.
  * CF: CFSocketRegisterValue, with a property list. Since 0.1.
  */
 RL_EXPORT RLSocketError RLSocketRegisterValue(const RLSocketSignature *RL_NULLABLE nameServer, RLTimeInterval timeout,
@@ -352,7 +361,7 @@ RL_EXPORT RLSocketError RLSocketRegisterValue(const RLSocketSignature *RL_NULLAB
  * Would look up the bytes of a name.
  *
  * value, nameServerAddress: set to NULL; may be NULL. The rest: anything. Returns: kRLSocketError.
- * Threads: any. Reentrancy: call-outs too; calls nothing out.
+ * Threads: any. Reentrancy: call-outs too; calls no call-out.
  * CF: CFSocketCopyRegisteredValue. Since 0.1.
  */
 RL_EXPORT RLSocketError RLSocketCopyRegisteredValue(const RLSocketSignature *RL_NULLABLE nameServer,
@@ -364,7 +373,7 @@ RL_EXPORT RLSocketError RLSocketCopyRegisteredValue(const RLSocketSignature *RL_
  * Would register a signature under a name.
  *
  * nameServer, timeout, name, signature: anything. Returns: kRLSocketError.
- * Threads: any. Reentrancy: call-outs too; calls nothing out.
+ * Threads: any. Reentrancy: call-outs too; calls no call-out.
  * CF: CFSocketRegisterSocketSignature. Since 0.1.
  */
 RL_EXPORT RLSocketError RLSocketRegisterSocketSignature(const RLSocketSignature *RL_NULLABLE nameServer,
@@ -375,7 +384,7 @@ RL_EXPORT RLSocketError RLSocketRegisterSocketSignature(const RLSocketSignature 
  * Would look up the signature of a name.
  *
  * signature: zeroed; nameServerAddress: set to NULL; both may be NULL. Returns: kRLSocketError.
- * Threads: any. Reentrancy: call-outs too; calls nothing out.
+ * Threads: any. Reentrancy: call-outs too; calls no call-out.
  * CF: CFSocketCopyRegisteredSocketSignature. Since 0.1.
  */
 RL_EXPORT RLSocketError RLSocketCopyRegisteredSocketSignature(const RLSocketSignature *RL_NULLABLE nameServer,
@@ -387,7 +396,7 @@ RL_EXPORT RLSocketError RLSocketCopyRegisteredSocketSignature(const RLSocketSign
  * Would take a name back.
  *
  * nameServer, timeout, name: anything. Returns: kRLSocketError.
- * Threads: any. Reentrancy: call-outs too; calls nothing out.
+ * Threads: any. Reentrancy: call-outs too; calls no call-out.
  * CF: CFSocketUnregister. Since 0.1.
  */
 RL_EXPORT RLSocketError RLSocketUnregister(const RLSocketSignature *RL_NULLABLE nameServer, RLTimeInterval timeout,
@@ -397,7 +406,7 @@ RL_EXPORT RLSocketError RLSocketUnregister(const RLSocketSignature *RL_NULLABLE 
  * Sets the port number that name registry calls would use.
  *
  * port: any; kept for RLSocketGetDefaultNameRegistryPortNumber.
- * Threads: any. Reentrancy: call-outs too; calls nothing out.
+ * Threads: any. Reentrancy: call-outs too; calls no call-out.
  * CF: CFSocketSetDefaultNameRegistryPortNumber. Since 0.1.
  */
 RL_EXPORT void RLSocketSetDefaultNameRegistryPortNumber(uint16_t port);
@@ -406,7 +415,7 @@ RL_EXPORT void RLSocketSetDefaultNameRegistryPortNumber(uint16_t port);
  * Gives the port number that name registry calls would use.
  *
  * Returns: what was set last; 2454 at first.
- * Threads: any. Reentrancy: call-outs too; calls nothing out.
+ * Threads: any. Reentrancy: call-outs too; calls no call-out.
  * CF: CFSocketGetDefaultNameRegistryPortNumber. Since 0.1.
  */
 RL_EXPORT uint16_t RLSocketGetDefaultNameRegistryPortNumber(void);

@@ -1,20 +1,23 @@
 /*
  * RLTimerRef: callbacks at a date, once or repeatedly.
  *
- * A timer has a date and, to repeat, an interval. The date is turned into an instant of the
- * monotonic clock when the timer is made or its date is set, so that setting the system's clock
- * later moves nothing; that clock stands still while the system is suspended. A past date means
+ * A timer has a date and, if it repeats, an interval. The date is converted to an instant of the
+ * monotonic clock when the timer is made or its date is set; setting the system's clock later does
+ * not move the timer. The monotonic clock stops while the system is suspended. A past date means
  * now.
- * Never early: a timer fires at its instant or as soon after it as its loop runs one of its modes
- * and is free. All timers that are due fire in one pass, by instant. The wait ends by itself.
- * The grid: a repeating timer fires at start + k * interval. What the loop was too busy for is
- * dropped, not caught up with: one fire, then back to the grid. No drift adds up.
- * Tolerance is how much later than its date an idle loop may fire the timer, to wake up less often.
- * It does not shift the grid.
- * A timer is in one loop at a time, in any number of its modes, and fires once per instant. While
- * its callback runs it does not fire again, not even in a nested run.
- * Lifetime: RLTimerCreate calls the context's retain; RLAddTimer makes the loop hold the timer;
- * RLTimerInvalidate, the fire of a one-shot or the last release ends it and calls the release.
+ * A timer is never early: it fires at its instant, or as soon after it as its loop is free and runs
+ * one of the timer's modes. All due timers fire in one pass, ordered by instant. A waiting loop
+ * wakes by itself when a timer is due.
+ * The grid: a repeating timer fires at start + k * interval. A loop that was too busy does not
+ * catch up on missed fires: the timer fires once, then returns to the grid. Drift does not
+ * accumulate.
+ * The tolerance is how long after its date an idle loop may fire the timer, in order to wake up
+ * less often. It does not shift the grid.
+ * A timer is in one loop at a time, in any number of its modes, and fires once per instant. It does
+ * not fire again while its callback runs, not even in a nested run.
+ * Lifetime: RLTimerCreate calls the context's retain. RLAddTimer makes the loop retain the timer.
+ * RLTimerInvalidate, the fire of a one-shot timer, or the last release invalidates it and calls the
+ * context's release.
  * Rules: Docs/semantics.md, section 9.
  */
 #ifndef RUNLOOP_TIMER_H
@@ -27,11 +30,11 @@ RL_HEADER_BEGIN
 /**
  * The data of a timer; copied by RLTimerCreate. Every function may be NULL.
  *
- * version: 0. info: handed to the callback, after retain, if there is one, has exchanged it.
+ * version: 0. info: passed to the callback; if there is a retain, its result takes info's place.
  * retain: once when the timer is made, and once before each fire, on that thread.
  * release: once for each retain: after each fire, and in RLTimerInvalidate, after the fire of a
  *     one-shot, or at the last release of the timer, on the thread that does so. If another thread
- *     invalidates the timer just as it fires, the loop's thread releases it, after the callback.
+ *     invalidates the timer while it fires, the loop's thread calls release after the callback.
  * copyDescription: on RLCopyDescription only; returns a malloc'ed string, freed by the library.
  * CF: CFRunLoopTimerContext. Since 0.1.
  */
@@ -46,8 +49,9 @@ typedef struct RLTimerContext {
 /**
  * What a timer calls, on the loop's thread, with no lock held.
  *
- * t: the timer, alive during the call. info: that of its context. Until the callback returns the
- * timer is a member of its modes, a one-shot too, and its next fire date is the one being served.
+ * t: the timer, which stays alive during the call. info: that of its context. Until the callback
+ * returns, the timer, even a one-shot, is a member of its modes, and its next fire date is the one
+ * being served.
  * CF: CFRunLoopTimerCallBack. Since 0.1.
  */
 typedef void (*RLTimerCallBack)(RLTimerRef RL_NULLABLE t, void *RL_NULLABLE info);
@@ -56,7 +60,7 @@ typedef void (*RLTimerCallBack)(RLTimerRef RL_NULLABLE t, void *RL_NULLABLE info
  * Gives the type id of timers, to compare with RLGetTypeIDOf.
  *
  * Returns: a number other than 0, the same for the life of the process.
- * Threads: any. Reentrancy: call-outs too; calls nothing out.
+ * Threads: any. Reentrancy: call-outs too; calls no call-out.
  * CF: CFRunLoopTimerGetTypeID. Since 0.1.
  */
 RL_EXPORT RLTypeID RLTimerGetTypeID(void);
@@ -80,9 +84,9 @@ RL_EXPORT RLTimerRef RL_NULLABLE RLTimerCreate(RLAbsoluteTime fireDate, RLTimeIn
 /**
  * Gives the date at which a timer is to fire next.
  *
- * Returns: the date as given, also if it is past; in the timer's callback the date being served,
- * unless it was set meanwhile; 0 for NULL and invalid timers.
- * Threads: any. Reentrancy: call-outs too; calls nothing out.
+ * Returns: the date as it was set, even if it is past; in the timer's callback, the date being
+ * served, unless a new one was set in the callback; 0 for NULL and invalid timers.
+ * Threads: any. Reentrancy: call-outs too; calls no call-out.
  * CF: CFRunLoopTimerGetNextFireDate. Since 0.1.
  */
 RL_EXPORT RLAbsoluteTime RLTimerGetNextFireDate(RLTimerRef RL_NULLABLE t);
@@ -94,7 +98,7 @@ RL_EXPORT RLAbsoluteTime RLTimerGetNextFireDate(RLTimerRef RL_NULLABLE t);
  * fireDate: as for RLTimerCreate. In a repeating timer's own callback it replaces the next date; a
  *     past one fires again in the next pass. In a one-shot's own callback it has no effect.
  * Threads: any; a waiting loop obeys at once, without RLWakeUp. Much cheaper than a new timer.
- * Reentrancy: call-outs too; calls nothing out.
+ * Reentrancy: call-outs too; calls no call-out.
  * CF: CFRunLoopTimerSetNextFireDate. Since 0.1.
  */
 RL_EXPORT void RLTimerSetNextFireDate(RLTimerRef RL_NULLABLE t, RLAbsoluteTime fireDate);
@@ -103,7 +107,7 @@ RL_EXPORT void RLTimerSetNextFireDate(RLTimerRef RL_NULLABLE t, RLAbsoluteTime f
  * Gives the seconds between a timer's fires.
  *
  * Returns: the interval, also of an invalid timer; 0 for a one-shot and for NULL.
- * Threads: any. Reentrancy: call-outs too; calls nothing out.
+ * Threads: any. Reentrancy: call-outs too; calls no call-out.
  * CF: CFRunLoopTimerGetInterval. Since 0.1.
  */
 RL_EXPORT RLTimeInterval RLTimerGetInterval(RLTimerRef RL_NULLABLE t);
@@ -112,28 +116,28 @@ RL_EXPORT RLTimeInterval RLTimerGetInterval(RLTimerRef RL_NULLABLE t);
  * Tells whether a timer fires more than once.
  *
  * Returns: true if its interval is above 0, also of an invalid timer; false for NULL.
- * Threads: any. Reentrancy: call-outs too; calls nothing out.
+ * Threads: any. Reentrancy: call-outs too; calls no call-out.
  * CF: CFRunLoopTimerDoesRepeat. Since 0.1.
  */
 RL_EXPORT bool RLTimerDoesRepeat(RLTimerRef RL_NULLABLE t);
 
 /**
- * Gives the order that a timer was made with; timers do not use it.
+ * Gives the order of a timer, which has no effect.
  *
  * Returns: the order, also of an invalid timer; 0 for NULL.
- * Threads: any. Reentrancy: call-outs too; calls nothing out.
+ * Threads: any. Reentrancy: call-outs too; calls no call-out.
  * CF: CFRunLoopTimerGetOrder. Since 0.1.
  */
 RL_EXPORT RLIndex RLTimerGetOrder(RLTimerRef RL_NULLABLE t);
 
 /**
- * Ends a timer for good: it leaves every mode and does not fire again.
+ * Invalidates a timer for good: it leaves every mode and does not fire again.
  *
  * t: any timer; NULL and a timer that is invalid already do nothing.
- * Threads: any. A callback that runs on another thread is not waited for, and the wait of the
- * loop is not ended.
- * Ownership: the loop drops its reference; the context is released inside the call, or by the
- * loop's thread after the callback, if that is just about to begin.
+ * Threads: any. The call does not wait for a callback that runs on another thread, and does not end
+ * the loop's wait.
+ * Ownership: the loop drops its reference; the context is released inside the call or, if the
+ * loop's thread is about to call the callback, by that thread after the callback.
  * Reentrancy: call-outs too, its own callback included; calls release.
  * CF: CFRunLoopTimerInvalidate. Since 0.1.
  */
@@ -144,7 +148,7 @@ RL_EXPORT void RLTimerInvalidate(RLTimerRef RL_NULLABLE t);
  *
  * Returns: true until RLTimerInvalidate or until a one-shot's callback has returned; then false,
  * and for NULL.
- * Threads: any. Reentrancy: call-outs too; calls nothing out.
+ * Threads: any. Reentrancy: call-outs too; calls no call-out.
  * CF: CFRunLoopTimerIsValid. Since 0.1.
  */
 RL_EXPORT bool RLTimerIsValid(RLTimerRef RL_NULLABLE t);
@@ -152,10 +156,10 @@ RL_EXPORT bool RLTimerIsValid(RLTimerRef RL_NULLABLE t);
 /**
  * Copies a timer's context into the caller's struct.
  *
- * t: any timer; of an invalid one info is NULL and the functions are as before. NULL: nothing.
+ * t: any timer; for an invalid one, info is NULL and the functions are unchanged. NULL: nothing.
  * context: set its version to 0 before the call; NULL does nothing.
  * Threads: any. Ownership: info is borrowed; nothing is retained for the caller.
- * Reentrancy: call-outs too; calls nothing out.
+ * Reentrancy: call-outs too; calls no call-out.
  * CF: CFRunLoopTimerGetContext. Since 0.1.
  */
 RL_EXPORT void RLTimerGetContext(RLTimerRef RL_NULLABLE t, RLTimerContext *RL_NULLABLE context);
@@ -163,8 +167,8 @@ RL_EXPORT void RLTimerGetContext(RLTimerRef RL_NULLABLE t, RLTimerContext *RL_NU
 /**
  * Gives a timer's tolerance in seconds.
  *
- * Returns: what was stored; 0 at first, and for NULL.
- * Threads: any. Reentrancy: call-outs too; calls nothing out.
+ * Returns: the stored value; 0 if none was set, and for NULL.
+ * Threads: any. Reentrancy: call-outs too; calls no call-out.
  * CF: CFRunLoopTimerGetTolerance, which is always 0 on Linux. Since 0.1.
  */
 RL_EXPORT RLTimeInterval RLTimerGetTolerance(RLTimerRef RL_NULLABLE t);
@@ -174,7 +178,7 @@ RL_EXPORT RLTimeInterval RLTimerGetTolerance(RLTimerRef RL_NULLABLE t);
  *
  * t: any timer; NULL does nothing.
  * tolerance: seconds; negatives and NaN are 0. A repeating timer stores at most half its interval.
- * Threads: any. Reentrancy: call-outs too; calls nothing out.
+ * Threads: any. Reentrancy: call-outs too; calls no call-out.
  * CF: CFRunLoopTimerSetTolerance, which has no effect on Linux. Since 0.1.
  */
 RL_EXPORT void RLTimerSetTolerance(RLTimerRef RL_NULLABLE t, RLTimeInterval tolerance);
@@ -182,32 +186,33 @@ RL_EXPORT void RLTimerSetTolerance(RLTimerRef RL_NULLABLE t, RLTimeInterval tole
 /**
  * Tells whether a mode holds a timer.
  *
- * rl, t, mode: NULL, or a mode that does not exist, gives false; no mode is made by asking.
+ * rl, t, mode: NULL, or a mode that does not exist, gives false; the call makes no mode.
  * Returns: true for a member; with kRLCommonModes, true exactly for common items.
- * Threads: any. Reentrancy: call-outs too; calls nothing out.
+ * Threads: any. Reentrancy: call-outs too; calls no call-out.
  * CF: CFRunLoopContainsTimer. Since 0.1.
  */
 RL_EXPORT bool RLContainsTimer(RLRunLoopRef RL_NULLABLE rl, RLTimerRef RL_NULLABLE t, RLMode RL_NULLABLE mode);
 
 /**
- * Puts a timer into a mode of a loop, or under kRLCommonModes into all common modes.
+ * Adds a timer to a mode of a loop or, with kRLCommonModes, to all common modes.
  *
- * rl, t, mode: NULL, an invalid timer, one that is in the mode already and one that belongs to
- *     another loop: the call does nothing. The mode is made if it does not exist.
- * Threads: any; a waiting loop takes the date into account without RLWakeUp. A timer that is due
- * while timers fire has its turn in the next pass.
+ * rl, t, mode: the call does nothing for NULL, for an invalid timer, and for a timer that is in the
+ *     mode already or belongs to another loop. The mode is made if it does not exist.
+ * Threads: any; a waiting loop takes the date into account without RLWakeUp. A timer that is added
+ * while timers fire, and is due, fires in the next pass.
  * Ownership: the loop retains t until it is removed or invalid.
- * Reentrancy: call-outs too; calls nothing out.
+ * Reentrancy: call-outs too; calls no call-out.
  * CF: CFRunLoopAddTimer. Since 0.1.
  */
 RL_EXPORT void RLAddTimer(RLRunLoopRef RL_NULLABLE rl, RLTimerRef RL_NULLABLE t, RLMode RL_NULLABLE mode);
 
 /**
- * Takes a timer out of a mode; it stays valid, and free for any loop when it is in no mode.
+ * Removes a timer from a mode; it stays valid, and once it is in no mode any loop may take it.
  *
- * rl, t, mode: NULL, or a timer that is not in the mode: nothing happens. kRLCommonModes takes a
- *     common item out of every common mode, and does nothing to other timers. A common item stays
- *     one, and stays with its loop, until it is removed under that name.
+ * rl, t, mode: the call does nothing for NULL and for a timer that is not in the mode. With
+ *     kRLCommonModes it removes a common item from every common mode, and does nothing to other
+ *     timers. A common item stays one, and stays with its loop, until it is removed under that
+ *     name.
  * Threads: any; it does not wake the loop.
  * Ownership: the loop drops its reference with the last mode, which may free t and so call release.
  * Reentrancy: call-outs too, its own callback included; may call release.
