@@ -465,6 +465,38 @@ RL_TEST(a_clock_that_is_set_is_reported, "S-KEV-6",
     ck_assert_int_ge(first.last.data, 1);
 }
 
+/* The clock is set while a timer is being made: an hour forward, before the first of the kernel's calls, or in the midst of it. */
+static bool is_before_the_setting, is_set_within;
+int clock_gettime(clockid_t clock, struct timespec *time) {
+    int result = (int)syscall(SYS_clock_gettime, clock, time);
+    if (is_before_the_setting && clock == CLOCK_REALTIME) time->tv_sec -= 3600;
+    return result;
+}
+int timerfd_settime(int descriptor, int flags, const struct itimerspec *new, struct itimerspec *old) {
+    int result = (int)syscall(SYS_timerfd_settime, descriptor, flags, new, old);
+    is_before_the_setting = false;
+    if (!is_set_within || !(flags & TFD_TIMER_CANCEL_ON_SET)) return result;
+    is_set_within = false;
+    errno = ECANCELED;
+    return -1;
+}
+
+RL_TEST(a_clock_that_is_set_in_between, "S-KEV-5 S-KEV-6",
+        "A timer is not early for a clock that is set forward while it is made, which does not make the making fail either") {
+    is_before_the_setting = true;
+    double start = monotonic_now();
+    add(&first, kRLKernelFilterTimer, 1, kRLKernelEventOneShot, kRLNoteClockSet, 50);
+    expect_run(kRLDefaultMode, 60, false, Finished);
+    ck_assert_int_eq(is_before_the_setting, false);
+    ck_assert_int_eq(first.last.data, 1);
+    ck_assert_double_ge(monotonic_now() - start, 0.0499);
+    is_set_within = true;
+    add(&second, kRLKernelFilterTimer, 1, kRLKernelEventOneShot, kRLNoteAbsolute | kRLNoteClockSet, 1000);
+    ck_assert_int_eq(is_set_within, false);
+    expect_run(kRLDefaultMode, 60, false, Finished);
+    ck_assert_int_eq(second.last.data, 1);
+}
+
 RL_TEST(only_the_setting_of_the_clock, "S-KEV-6",
         "With no time a ClockSet timer keeps its mode alive and reports nothing by itself") {
     add(&first, kRLKernelFilterTimer, 1, 0, kRLNoteClockSet, 0);

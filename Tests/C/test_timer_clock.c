@@ -72,6 +72,31 @@ RL_CLOCK_TEST(a_date_set_after_a_wall_change_uses_the_new_wall, "S-TMR-9 S-TMR-3
     expect_trace("set made");
 }
 
+/* Of machines without a clock of their own, until they are told the time. */
+RL_CLOCK_TEST(a_wall_clock_before_2001, "S-TMR-9 S-TMR-7 S-TMR-20",
+              "While the wall clock shows the year 1970, when all dates are negative, a timer is due at its date, and only "
+              "a past date is due at once") {
+    static Probe once = {.name = "once"}, repeating = {.name = "repeating"}, past = {.name = "past"};
+    virtual_clock_set_wall(-978307200.0 - RLAbsoluteTimeGetCurrent() + 60);
+    ck_assert_double_lt(RLAbsoluteTimeGetCurrent(), -978307100.0);
+    add_timer(&once, date_in(10), 0, kRLDefaultMode);
+    add_timer(&repeating, date_in(5), 7, kRLDefaultMode);
+    add_timer(&past, date_in(-0.001), 0, kRLDefaultMode);
+    virtual_clock_advance(1e-6);
+    poll_once();
+    expect_trace("past");
+    virtual_clock_advance(5);
+    poll_once();
+    expect_trace("repeating");
+    RLTimerSetNextFireDate(repeating.timer, date_in(6));
+    virtual_clock_advance(5);
+    poll_once();
+    expect_trace("once");
+    virtual_clock_advance(1.001);
+    poll_once();
+    expect_trace("repeating");
+}
+
 RL_CLOCK_TEST(an_instant_is_limited, "S-TMR-9 S-TMR-6",
               "A date further away than the limit of intervals fires after that limit") {
     static Probe far = {.name = "far"}, infinite = {.name = "infinite"};

@@ -25,7 +25,10 @@ enum Clock {
     /// A later date is treated as this (S-TMR-6): the year 2129.
     static var latestDate: Double { 4_039_289_856.0 }
 
-    /// Seconds in nanoseconds, rounded up, for 0 <= seconds <= `longestInterval`.
+    /// An earlier date is past for certain: 1970. No wall clock shows a date before, see clock_settime(2).
+    private static var earliestDate: Double { -978_307_200.0 }
+
+    /// Seconds in nanoseconds, rounded up, for `earliestDate` <= seconds <= `latestDate`.
     static func nanoseconds(_ seconds: Double) -> Int64 {
         let exact = seconds * 1e9
         let whole = Int64(exact)
@@ -37,7 +40,7 @@ enum Clock {
     static func instant(ofDate date: Double) -> (instant: Int64, wallOffset: Int64) {
         let (offset, tick) = wallOffset()
         if date.isNaN { return (never, offset) }
-        if date <= 0 { return (dueNow(), offset) }
+        if date <= earliestDate { return (dueNow(), offset) }
         let instant = nanoseconds(min(date, latestDate)) - offset
         if instant - tick > longestTick && instant - tick < nanoseconds(longestInterval) { return (instant, offset) }
         let monotonic = now()

@@ -56,12 +56,8 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         let timer = TimerPointer.make(
             date: -.infinity, interval: 0, order: 0,
             callout: { _, info in info!.assumingMemoryBound(to: DelayedRequest.self).fire() }, context: context)
-        if delay > 0 {
-            // The monotonic clock, so that requests with the same delay keep their order whatever is done to the wall clock
-            // (S-PERF-18).
-            timer.details.pointee.fireDate = Double(Clock.wallNow()) / 1e9 + delay
-            timer.pointee.instant = Clock.now() + Clock.nanoseconds(Swift.min(delay, Clock.longestInterval))
-        }
+        // Requests with the same delay keep their order whatever is done to the wall clock (S-PERF-18).
+        if delay > 0 { timer.setDelay(delay) }
         request.pointee.timer = timer
         post.modes.forEach { mode in
             // The name of a mode leads to the mode itself; nil stands for the common ones.

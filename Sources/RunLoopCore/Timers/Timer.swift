@@ -379,6 +379,14 @@ extension UnsafeMutablePointer where Pointee == Timer {
         }
     }
 
+    /// Makes a timer due so many seconds from now, whatever is done to the wall clock meanwhile. It does not repeat and was never
+    /// in a loop; the seconds are more than 0.
+    @inline(never)
+    func setDelay(_ seconds: Double) {
+        details.pointee.fireDate = Swift.min(Double(Clock.wallNow()) / 1e9 + seconds, Clock.latestDate)
+        pointee.instant = Clock.now() + Clock.nanoseconds(Swift.min(seconds, Clock.longestInterval))
+    }
+
     /// Moves a repeating timer to the first instant of the grid that is later than `now`, in one step however late it is
     /// (S-TMR-29, S-TMR-32). The owner's lock is held.
     func advance(past now: Int64) {

@@ -45,6 +45,17 @@ extension UnsafeMutablePointer where Pointee == KernelEvent {
 
     /// Starts the timer from now, or at its date.
     private func arm(_ descriptor: Int32) -> Bool {
+        // The clock may be set between its reading and the call. Where the kernel tells of that at all, the first call has it do
+        // so, and each further one fails if the clock was set since the one before.
+        if tellsClockSet { _ = armOnce(descriptor) }
+        while !armOnce(descriptor) {
+            if !tellsClockSet || rl_errno() != ECANCELED { return false }
+        }
+        return true
+    }
+
+    @inline(never)
+    private func armOnce(_ descriptor: Int32) -> Bool {
         var setting = itimerspec()
         var flags: Int32 = 0
         if isAbsolute || tellsClockSet {

@@ -176,11 +176,12 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
             },
             release: { MessagePortPointer.from($0).releaseMemory() }, copyDescription: nil)
         let timer = TimerPointer.make(
-            date: Double(Clock.wallNow()) / 1e9 + 0.1, interval: 0, order: 0,
+            date: -.infinity, interval: 0, order: 0,
             callout: { _, info in
                 let port = MessagePortPointer.from(info)
                 if !port.resumeListener() { port.resumeLater() }
             }, context: context)
+        timer.setDelay(0.1)
         let loop = RunLoop.current()
         if let mode = loop.pointee.frame?.pointee.mode { loop.addTimer(timer, to: .named(mode.pointee.name)) }
         timer.release()
