@@ -81,6 +81,19 @@ bool rl_load_dispatch(struct rl_dispatch *functions) {
     return true;
 }
 
+int rl_wait_otherwise(int epoll, struct epoll_event *events, int room, int milliseconds) {
+    int count = -1;
+#ifdef SYS_epoll_wait
+    /* Not all machines have it. A list of permitted calls may have it alone: it is what libc's function calls. */
+    count = (int)syscall(SYS_epoll_wait, epoll, events, room, milliseconds);
+#endif
+    if (!rl_is_wait_refused(count)) return count;
+    int error = errno;
+    rl_sys_poll(NULL, 0, milliseconds < 0 || milliseconds > 100 ? 100 : milliseconds);
+    errno = error;
+    return -1;
+}
+
 int rl_epoll_wait_all(int epoll, const struct timespec *timeout, struct rl_event *events) {
     struct epoll_event fetched[RL_EVENTS];
     /* The plain call is cheaper where there is no time to be told. */

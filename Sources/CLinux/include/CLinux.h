@@ -333,6 +333,10 @@ static inline void rl_restore_mode(int descriptor, int mode) { fcntl(descriptor,
  * be faster. The new descriptor, which is close-on-exec, or -1. */
 int rl_accept(int descriptor, struct sockaddr_storage *address, socklen_t *length) __attribute__((visibility("hidden")));
 
+/* Whether an accept failed because there was no connection, or it was gone again: the next one may come at once. All else lasts,
+ * see accept(2): no descriptor, a security module or a filter that forbids the call, a number that is no listening socket. */
+static inline bool rl_accepted_nothing(void) { return errno == EAGAIN || errno == ECONNABORTED; }
+
 /* What is there already. */
 static inline ssize_t rl_receive(int descriptor, void *bytes, size_t size, struct sockaddr_storage *address, socklen_t *length) {
     return rl_sys_recvfrom(descriptor, bytes, size, MSG_DONTWAIT, (struct sockaddr *)address, length);

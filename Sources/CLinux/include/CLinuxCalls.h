@@ -12,6 +12,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
@@ -100,15 +101,25 @@ static inline int rl_sys_poll(struct pollfd *entries, nfds_t count, int millisec
     return result;
 }
 
-static inline int rl_sys_epoll_wait(int epoll, struct epoll_event *events, int room, int milliseconds) {
-    return (int)syscall(SYS_epoll_pwait, epoll, events, room, milliseconds, NULL, (size_t)0);
+/* Whether a wait in a set failed by something else than the kernel can fail it by: a kernel, an emulator or a filter that does not
+ * know the call says ENOSYS, and filters EPERM, EACCES or what they like. */
+static inline bool rl_is_wait_refused(int count) {
+    return count < 0 && errno != EINTR && errno != EBADF && errno != EINVAL && errno != EFAULT;
 }
 
-/* NULL for no end. Where the call is not to be had, which an emulator, an old kernel, or a filter says by ENOSYS, and some
- * filters by EPERM, which the kernel never does: the older one, with the time rounded up to milliseconds, late and never early. */
+/* The same wait by a call that is older than the one that was refused. Where there is none, nothing is fetched, after a wait of at
+ * most a tenth of a second, and errno is that of the refusal. */
+int rl_wait_otherwise(int epoll, struct epoll_event *events, int room, int milliseconds) __attribute__((visibility("hidden")));
+
+static inline int rl_sys_epoll_wait(int epoll, struct epoll_event *events, int room, int milliseconds) {
+    int count = (int)syscall(SYS_epoll_pwait, epoll, events, room, milliseconds, NULL, (size_t)0);
+    return rl_is_wait_refused(count) ? rl_wait_otherwise(epoll, events, room, milliseconds) : count;
+}
+
+/* NULL for no end. Where the call is not to be had: an older one, with the time rounded up to milliseconds, late and never early. */
 static inline int rl_sys_epoll_pwait2(int epoll, struct epoll_event *events, int room, const struct timespec *timeout) {
     int count = (int)syscall(SYS_epoll_pwait2, epoll, events, room, timeout, NULL, (size_t)0);
-    if (count >= 0 || (errno != ENOSYS && errno != EPERM)) return count;
+    if (!rl_is_wait_refused(count)) return count;
     int milliseconds = -1;
     /* A longer time is cut; the caller looks at the clock and waits again. */
     if (timeout && timeout->tv_sec > 1000000)

@@ -10,7 +10,7 @@ enum LoggedOnce: UInt32 {
     case performOnEndedMain = 3
     case runOfPseudoMode = 4
     case noDescriptor = 5
-    case noDescriptorToAccept = 8
+    case cannotAccept = 8
     case lostDescriptor = 9
     case foreignRunOfPseudoMode = 6
     case foreignRunOnOtherThread = 7

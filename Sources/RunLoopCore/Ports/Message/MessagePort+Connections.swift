@@ -9,7 +9,7 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
         case nothing
         /// Of another user, who is told nothing.
         case refused(user: uid_t, process: pid_t)
-        /// There is no descriptor, or no room in the kernel; the listener is paused.
+        /// There is no descriptor, or no room in the kernel, or the call is refused; the listener is paused.
         case paused
         /// There are as many connections as the port takes; this one is closed.
         case crowded
@@ -18,13 +18,10 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
     func acceptLocked() -> Acceptance {
         let descriptor = rl_message_accept(pointee.local.claim.listener)
         guard descriptor >= 0 else {
-            switch rl_errno() {
-            case EMFILE, ENFILE, ENOMEM, ENOBUFS:
-                // The connection stays in the queue, and the set must not report it all the time.
-                pauseListenerLocked()
-                return .paused
-            default: return .nothing
-            }
+            if rl_accepted_nothing() { return .nothing }
+            // The connection stays in the queue, and the set must not report it all the time.
+            pauseListenerLocked()
+            return .paused
         }
         let connection = highNumber(descriptor)
         var user: uid_t = 0

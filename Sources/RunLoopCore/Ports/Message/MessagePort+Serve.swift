@@ -47,7 +47,7 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
             case .stranger(let user, let process):
                 logRefusal("refused a connection", "", process: process, user: user)
             case .paused:
-                Log.once(.noDescriptor, "RLMessagePort", ": no descriptor for a connection; trying again")
+                Log.once(.noDescriptor, "RLMessagePort", ": cannot take a connection for now; trying again")
                 resumeLater()
                 return nil
             case .crowded: Log.once(.messagePortCrowded, "RLMessagePort", ": connections above half of the descriptors; closed")

@@ -220,11 +220,10 @@ extension UnsafeMutablePointer where Pointee == Socket {
         var storage = SocketAddress()
         var accepted = rl_accept(native, &storage.bytes, &storage.length)
         guard accepted >= 0 else {
-            switch rl_errno() {
-            case EMFILE, ENFILE, ENOBUFS, ENOMEM:
-                Log.once(.noDescriptorToAccept, "RLSocket", ": no descriptor for a connection; trying again")
+            // The connection stays in the queue, and would be reported all the time.
+            if !rl_accepted_nothing() {
+                Log.once(.cannotAccept, "RLSocket", ": cannot take a connection for now; trying again")
                 RunLoop.deferServedWatch()
-            default: break
             }
             return false
         }
