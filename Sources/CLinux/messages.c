@@ -255,6 +255,8 @@ int rl_lock_file(const char *path) {
         file = flopen(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW, 0600);
     } while (file < 0 && errno == EINTR);
     rl_restore_cancellation(state);
+    /* Others read the name in it, and a later owner opens it to write. */
+    if (file >= 0) fchmod(file, 0600);
     return file;
 }
 

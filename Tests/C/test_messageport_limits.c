@@ -244,6 +244,33 @@ RL_TEST(a_name_is_given_back_where_it_was_taken, "S-MSG-45 S-MSG-34",
     remove_own_directory();
 }
 
+static unsigned permissions(const char *path) {
+    struct stat status;
+    ck_assert_int_eq(stat(path, &status), 0);
+    return status.st_mode & 0777;
+}
+
+RL_TEST(no_mask_locks_others_out, "S-MSG-47",
+        "What a process with a mask for all files makes for a name has the permissions of any other: the next process can use it") {
+    static const mode_t masks[] = {0777, 0177, 0};
+    for (int i = 0; i < 3; i++) {
+        use_own_directory();
+        mode_t old = umask(masks[i]);
+        RLMessagePortRef port = RLMessagePortCreateLocal("masked", NULL, NULL, NULL);
+        umask(old);
+        ck_assert_ptr_nonnull(port);
+        char path[160];
+        snprintf(path, sizeof path, "%s/runloop", directory);
+        ck_assert_uint_eq(permissions(path), 0700);
+        path_of("masked", ".lock", path, sizeof path);
+        ck_assert_uint_eq(permissions(path), 0600);
+        path_of("masked", ".port", path, sizeof path);
+        ck_assert_uint_eq(permissions(path), 0600);
+        RLRelease(port);
+        remove_own_directory();
+    }
+}
+
 RL_TEST(files_of_another_owner_stay, "S-MSG-45",
         "When the directory was emptied while a name was owned and another process has the name since, its files stay") {
     use_own_directory();

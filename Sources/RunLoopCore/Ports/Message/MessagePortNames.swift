@@ -98,7 +98,7 @@ struct MessagePortClaim {
         guard listener >= 0 else { return .failed("no descriptor") }
         // The lock is ours: a socket that is here belonged to an owner that died.
         unlink(file("port"))
-        guard rl_unix_bind(listener, file("port")) == 0, CLinux.listen(listener, 4096) == 0 else {
+        guard rl_unix_bind(listener, file("port")) == 0, chmod(file("port"), 0o600) == 0, CLinux.listen(listener, 4096) == 0 else {
             return .failed("the socket cannot be made")
         }
         return .claimed
@@ -174,7 +174,8 @@ enum RuntimeDirectory {
             path.append("/tmp/runloop-")
             path.append(Int(geteuid()))
         }
-        if makes { mkdir(path.terminated(), 0o700) }
+        // No mask of this process's may lock the user's processes out of it (S-MSG-47).
+        if makes && mkdir(path.terminated(), 0o700) == 0 { chmod(path.terminated(), 0o700) }
         if isOwn(path.terminated(), closed: 0o077) { return path }
         problem = "the directory for names is missing or not this user's alone"
         path.free()
