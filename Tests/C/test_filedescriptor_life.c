@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -466,6 +467,60 @@ RL_TEST(a_sleeper_in_a_lost_set, "S-FD-18 S-STOP-8",
         expect_trace("d:r");
     }
     ck_assert_int_eq(log_count(), 1);
+}
+
+/* What is registered in a set. */
+static int entries_of(int set) {
+    char path[64], line[256];
+    int count = 0;
+    snprintf(path, sizeof path, "/proc/self/fdinfo/%d", set);
+    FILE *file = fopen(path, "re");
+    ck_assert_ptr_nonnull(file);
+    while (fgets(line, sizeof line, file)) count += strncmp(line, "tfd:", 4) == 0;
+    fclose(file);
+    return count;
+}
+
+RL_TEST(a_lost_set_replaced_by_a_set, "S-FD-18 S-STOP-8",
+        "A loop that sleeps in a set whose number was given to a set of the client's is told by its wakers, and nothing is "
+        "registered in the client's") {
+    static Descriptor d = {.name = "d", .reads = true, .again = read_type};
+    int ends[2], fds[8];
+    make_pipe(ends);
+    add_descriptor(&d, ends[0], read_type);
+    expect_run(kRLDefaultMode, 0, true, TimedOut);
+    spare_file = epoll_create1(EPOLL_CLOEXEC);
+    ck_assert_int_eq(library_descriptors("anon_inode:[eventpoll]", fds), 1);
+    Thread *thread = when_waiting(RLGetCurrent(), lose_set_and_stop, RLGetCurrent());
+    expect_run(kRLDefaultMode, 1e6, true, Stopped);
+    thread_join(thread);
+    ck_assert_int_eq(entries_of(spare_file), 0);
+    ck_assert_int_ne(fcntl(fds[0], F_GETFD), -1);
+}
+
+static int lost_set;
+static void lose_set_of_thread(void *unused) {
+    (void)unused;
+    static Descriptor d = {.name = "d"};
+    int ends[2], fds[8];
+    make_pipe(ends);
+    add_descriptor(&d, ends[0], read_type);
+    expect_run(kRLDefaultMode, 0, true, TimedOut);
+    ck_assert_int_eq(library_descriptors("anon_inode:[eventpoll]", fds), 1);
+    lost_set = fds[0];
+    ck_assert_int_eq(dup3(spare_file, lost_set, O_CLOEXEC), lost_set);
+}
+
+RL_TEST(a_lost_set_is_not_closed, "S-FD-18 S-LOOP-16",
+        "The end of a loop whose set's number names a file or a set of the client's closes neither") {
+    for (int i = 0; i < 2; i++) {
+        spare_file = i ? epoll_create1(EPOLL_CLOEXEC) : open("/dev/null", O_RDONLY | O_CLOEXEC);
+        thread_join(thread_start(lose_set_of_thread, NULL));
+        ck_assert_int_ne(fcntl(lost_set, F_GETFD), -1);
+        if (i) ck_assert_int_eq(entries_of(lost_set), 0);
+        close(lost_set);
+        close(spare_file);
+    }
 }
 
 RL_TEST(a_lost_wake_up_descriptor, "S-FD-18 S-STOP-8",

@@ -13,6 +13,7 @@
 #include <sys/epoll.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 static Probe source = {.name = "s"}, timer = {.name = "t"}, function = {.name = "f"};
@@ -791,6 +792,59 @@ RL_TEST(a_host_with_a_prepare_step_misses_nothing, "S-FRN-1 S-FRN-3 S-WAKE-8",
     thread_join(sender);
     ck_assert_int_eq(source.calls, rounds);
     end_run(run);
+}
+
+/* The client closes the run's number and gives it to a file, or to an epoll set, of its own. */
+RL_TEST(a_descriptor_that_was_lost_is_the_client_s, "S-FD-18 S-FRN-10",
+        "The end of a run whose number names a file of the client's by now closes nothing") {
+    for (int i = 0; i < 2; i++) {
+        RLForeignRunRef run = RLForeignRunCreate(kRLDefaultMode);
+        ck_assert_ptr_nonnull(run);
+        int number = RLForeignRunGetDescriptor(run), host = i ? epoll_create1(EPOLL_CLOEXEC) : open("/dev/null", O_CLOEXEC);
+        struct stat before, after;
+        ck_assert_int_eq(dup3(host, number, O_CLOEXEC), number);
+        ck_assert_int_eq(fstat(number, &before), 0);
+        end_run(run);
+        ck_assert_int_eq(fstat(number, &after), 0);
+        ck_assert_uint_eq(before.st_ino, after.st_ino);
+        struct epoll_event event;
+        if (i) ck_assert_int_eq(epoll_wait(host, &event, 1, 0), 0);
+        close(number);
+        close(host);
+    }
+}
+
+RL_TEST(a_descriptor_that_was_lost_is_made_anew, "S-FD-18 S-FRN-3",
+        "Where the number names no set any more, the next look of the run makes a new one, with a line in the log") {
+    log_capture();
+    add_source(&source, kRLDefaultMode);
+    for (int replaced = 0; replaced < 2; replaced++) {
+        RLForeignRunRef run = RLForeignRunCreate(kRLDefaultMode);
+        int number = RLForeignRunGetDescriptor(run), file = open("/dev/null", O_CLOEXEC);
+        if (replaced) ck_assert_int_eq(dup3(file, number, O_CLOEXEC), number);
+        else close(number);
+        ck_assert(isinf(RLForeignRunPrepare(run)));
+        if (replaced) ck_assert_int_ne(RLForeignRunGetDescriptor(run), number);
+        expect_quiet(run);
+        RLSourceSignal(source.source);
+        RLWakeUp(RLGetCurrent());
+        expect_ready(run);
+        expect_dispatch(run, GoesOn);
+        RLForeignRunPrepare(run);
+        expect_trace("s");
+        add_timer(&timer, date_in(0.001), 0, kRLDefaultMode);
+        while (timer.calls == 0) {
+            RLForeignRunPrepare(run);
+            expect_ready(run);
+            RLForeignRunDispatch(run);
+        }
+        expect_trace("t");
+        timer.calls = 0;
+        end_run(run);
+        if (replaced) close(number);
+        close(file);
+    }
+    ck_assert_int_eq(log_count(), 1);
 }
 
 RL_TEST(arguments, "S-FRN-6 S-ARG-1",

@@ -29,7 +29,10 @@ struct Process: ~Copyable {
     /// The eventfd, always readable, that wakes loops which sleep in epoll. Made under `registryLock` and released, so that who
     /// loads it acquires `wakeMark`; replaced without the lock by who finds it lost. See `EpollSet`.
     let wakeDescriptor: Atomic<Int32>
-    /// The wake-up descriptor was lost and made anew; a loop logs that (S-FD-18). Relaxed, as the next: they order nothing.
+    /// Sets may be without the present wake-up descriptor, because it took the place of one that was lost. Relaxed: stored before
+    /// `wakeDescriptor`, which orders it.
+    let wakeWasReplaced: Atomic<Bool>
+    /// A descriptor was lost since a loop last looked; the loop logs that (S-FD-18). Relaxed, as the next: they order nothing.
     let lostDescriptor: Atomic<Bool>
     /// How many times this process came out of `fork` as the child.
     let forkGeneration: Atomic<UInt32>

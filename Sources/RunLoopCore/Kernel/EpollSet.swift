@@ -14,8 +14,9 @@ import Synchronization
 /// e. A level-triggered event moves to the end of the ready list when it was reported, so service rotates (S-PASS-14).
 /// f. MOD of an entry that is ready reports it anew. That wakes a sleeper without a write: one eventfd for the whole
 ///    process, never read, stands in every set. Its count has a mark in it, by which the library knows it again where its number
-///    may have been lost. A waker that comes so late that the set is gone finds no entry; were set and eventfd both gone and
-///    both numbers, from 64 up, a set and a member of it of the client's by then, that one entry would be asked for anew.
+///    may have been lost, and a set by that entry. A waker that comes so late that the set is gone finds no entry; were set and
+///    eventfd both gone and both numbers, from 64 up, a set and a member of it of the client's by then, that one entry would
+///    be asked for anew.
 /// g. MOD of a number that was closed, or closed and used again, fails with EBADF or ENOENT: so it tells whether the number
 ///    still names the file that was registered.
 /// h. Hang-up and error are reported whatever was asked for. `PortSet` makes such a registration edge triggered.
@@ -64,8 +65,19 @@ struct EpollSet {
         let closing = descriptor
         descriptor = -1
         rl_compiler_barrier()
-        rl_sys_close(closing)
+        if EpollSet.isOurs(set: closing) { rl_sys_close(closing) }
         EpollSet.releaseWakeDescriptor()
+    }
+
+    /// Whether a number still names a set of the library's, which has the eventfd in it: then adding that fails and changes
+    /// nothing, not in a set that the parent of a fork sleeps in either. Another set is asked for no event of it meanwhile. Where
+    /// the eventfd was lost as well nothing tells the sets apart, and the answer is no: better one descriptor too many than a
+    /// client's closed.
+    private static func isOurs(set number: Int32) -> Bool {
+        let wake = process.pointee.wakeDescriptor.load(ordering: .acquiring)
+        if rl_epoll_ctl(number, EPOLL_CTL_ADD, wake, 0, wakeToken) != 0 { return rl_errno() == EEXIST }
+        _ = rl_epoll_ctl(number, EPOLL_CTL_DEL, wake, 0, 0)
+        return false
     }
 
     /// Forgets a number that is not the set's any more (S-FD-18).
@@ -80,7 +92,7 @@ struct EpollSet {
     mutating func renewInChild() {
         guard isOpen else { return }
         var fresh = EpollSet()
-        if fresh.open(), rl_replace(descriptor, fresh.descriptor) >= 0 {
+        if EpollSet.isOurs(set: descriptor), fresh.open(), rl_replace(descriptor, fresh.descriptor) >= 0 {
             fresh.close()
         } else {
             fresh.close()
@@ -174,11 +186,14 @@ struct EpollSet {
     }
 
     /// Takes the event of an old rousing out of a set of at most three descriptors, so that the set is readable no more for it.
-    /// Level-triggered events stay, whether or not one of them is met on the way.
-    func forgetRousing() {
+    /// Level-triggered events stay, whether or not one of them is met on the way. False: the set was lost.
+    @discardableResult
+    func forgetRousing() -> Bool {
         for _ in 0..<3 {
-            guard case .ready = wait(until: nil) else { return }
+            guard case .ready(let token, _) = wait(until: nil) else { return true }
+            if token == EpollSet.lostToken { return false }
         }
+        return true
     }
 
     /// How long to wait before the kernel is asked again for what it had no room for.
@@ -198,14 +213,14 @@ struct EpollSet {
     @inline(never)
     private static func rouse(_ epoll: Int32, withoutTrusting known: Int32, isSet: Bool) {
         var wake = known
-        _ = rl_raise_marked(wake, process.pointee.wakeMark)
-        // EINVAL: the set's number names something else.
-        guard isSet else { return }
+        let isRaised = rl_raise_marked(wake, process.pointee.wakeMark)
+        // EINVAL: the set's number names something else. So does that of a set without the eventfd that all have.
+        guard isSet, !isRaised || process.pointee.wakeWasReplaced.load(ordering: .relaxed) else { return }
         // Each turn but the first two needs another thread that lost it as well. A new one may have the number of the old.
         for turn in 0..<8 {
             guard wake >= 0, rl_is_open(epoll) else { return }
             // Once it was replaced, sets that do not have the new one yet are the likely reason.
-            if turn > 0 || process.pointee.lostDescriptor.load(ordering: .relaxed) {
+            if turn > 0 || process.pointee.wakeWasReplaced.load(ordering: .relaxed) {
                 if rl_epoll_ctl(epoll, EPOLL_CTL_MOD, wake, wakeEvents, wakeToken) == 0 { return }
                 if rl_errno() == ENOENT && rl_epoll_ctl(epoll, EPOLL_CTL_ADD, wake, wakeEvents, wakeToken) == 0 { return }
             }
@@ -219,6 +234,8 @@ struct EpollSet {
     private static func replaceWakeDescriptor(_ lost: Int32) -> Int32? {
         let made = highNumber(rl_marked_eventfd(process.pointee.wakeMark))
         guard made >= 0 else { return nil }
+        // First: a waker that sees the new one has to know that sets may be without it.
+        process.pointee.wakeWasReplaced.store(true, ordering: .relaxed)
         let (exchanged, current) = process.pointee.wakeDescriptor.compareExchange(
             expected: lost, desired: made, ordering: .acquiringAndReleasing)
         if !exchanged { rl_sys_close(made) }
@@ -238,6 +255,7 @@ struct EpollSet {
             }
             let made = highNumber(rl_marked_eventfd(process.pointee.wakeMark))
             guard made >= 0 else { return nil }
+            process.pointee.wakeWasReplaced.store(false, ordering: .relaxed)
             process.pointee.wakeDescriptor.store(made, ordering: .releasing)
         }
         process.pointee.wakeDescriptorUsers += 1

@@ -36,7 +36,7 @@ extension UnsafeMutablePointer where Pointee == ForeignRun {
                 hasInboxes = look.hasInboxes
             }
             arm(until)
-            pointee.set.forgetRousing()
+            guard pointee.set.forgetRousing() else { return sleepInNewSet() }
             loop.pointee.sleepingEpoll.store(pointee.set.descriptor, ordering: .releasing)
             guard loop.pointee.wake.compareExchange(
                 expected: WakeState.awake, desired: WakeState.asleepInEpoll, ordering: .sequentiallyConsistent).exchanged
@@ -49,6 +49,16 @@ extension UnsafeMutablePointer where Pointee == ForeignRun {
             }
             return secondsLeft
         }
+    }
+
+    /// The descriptor was closed, or names another file (S-FD-18).
+    @inline(never)
+    private func sleepInNewSet() -> Double {
+        process.pointee.lostDescriptor.store(true, ordering: .relaxed)
+        pointee.set.forget()
+        closeTimer()
+        pointee.watchedSerial = 0
+        return sleep()
     }
 
     private func ready() -> Double {

@@ -114,9 +114,7 @@ extension ForeignRun: Object {
         var next = process.pointee.foreignRuns
         while let run = next {
             next = run.pointee.nextRun
-            if run.pointee.timer >= 0 { rl_sys_close(run.pointee.timer) }
-            run.pointee.timer = -1
-            run.pointee.armedFor = Clock.never
+            run.closeTimer()
             run.pointee.watchedSerial = 0
             if run.pointee.loop == own {
                 run.pointee.set.renewInChild()
@@ -336,10 +334,15 @@ extension UnsafeMutablePointer where Pointee == ForeignRun {
         return false
     }
 
-    fileprivate func closeDescriptors() {
-        pointee.set.close()
+    func closeTimer() {
         if pointee.timer >= 0 { closeOwn(pointee.timer, RL_TIMER) }
         pointee.timer = -1
+        pointee.armedFor = Clock.never
+    }
+
+    fileprivate func closeDescriptors() {
+        pointee.set.close()
+        closeTimer()
         process.pointee.registryLock.lockWord()
         defer { process.pointee.registryLock.unlockWord() }
         if let previous = pointee.previousRun {

@@ -175,10 +175,8 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
 
     @inline(never)
     private func tellLosses() {
-        if KernelEvent.tellLost() {
-            // The wait's own look comes again if a descriptor was lost besides.
-            process.pointee.lostDescriptor.store(false, ordering: .relaxed)
-        } else {
+        process.pointee.lostDescriptor.store(false, ordering: .relaxed)
+        if !KernelEvent.tellLost() {
             Log.once(.lostDescriptor, "RunLoop", ": a descriptor of the library was closed or replaced; made anew")
         }
     }
