@@ -232,3 +232,34 @@ RL_TEST(fork_while_a_thread_queues_functions, "S-FORK-1",
     __atomic_store_n(&done, 1, __ATOMIC_SEQ_CST);
     thread_join(thread);
 }
+
+/* A thread invalidates a source of the forking thread's loop, which is in two modes, and is in between when the fork comes. */
+static Gate cancelling = GATE_INITIALIZER, go_on = GATE_INITIALIZER;
+static void wait_in_cancel(void *info, RLRunLoopRef loop, RLMode mode) {
+    (void)info, (void)loop, (void)mode;
+    gate_open(&cancelling);
+    gate_wait(&go_on);
+}
+static void invalidate_source(void *source) { RLSourceInvalidate(source); }
+static void run_without_it(void *source) {
+    ck_assert(!RLSourceIsValid(source));
+    expect_run("a", 1e6, false, Finished);
+    expect_run("b", 1e6, false, Finished);
+    ck_assert(!RLContainsSource(RLGetCurrent(), source, "a"));
+    ck_assert(!RLContainsSource(RLGetCurrent(), source, "b"));
+}
+
+RL_TEST(fork_while_a_thread_invalidates, "S-FORK-1 S-SRC-9",
+        "A source of the forking thread's loop that another thread is invalidating is in none of its modes in the child") {
+    RLSourceContext context = {.cancel = wait_in_cancel};
+    RLSourceRef shared = RLSourceCreate(0, &context);
+    RLAddSource(RLGetCurrent(), shared, "a");
+    RLAddSource(RLGetCurrent(), shared, "b");
+    Thread *thread = thread_start(invalidate_source, shared);
+    gate_wait(&cancelling);
+    ChildResult child = run_child(run_without_it, shared);
+    gate_open(&go_on);
+    thread_join(thread);
+    ck_assert_msg(child.status == 0, "%s", child.output);
+    RLRelease(shared);
+}

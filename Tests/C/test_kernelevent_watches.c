@@ -620,6 +620,134 @@ RL_TEST(without_a_watch_no_source, "S-KEV-9",
     remove_folder();
 }
 
+/* The library's numbers for its instance. */
+static int instances(int numbers[8]) {
+    int count = 0;
+    for (int fd = 64; fd < 1024 && count < 8; fd++) {
+        char path[64], target[64];
+        snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+        ssize_t length = readlink(path, target, sizeof target - 1);
+        if (length < 0) continue;
+        target[length] = 0;
+        if (strcmp(target, "anon_inode:inotify") == 0) numbers[count++] = fd;
+    }
+    return count;
+}
+
+RL_TEST(a_lost_instance_is_found_again, "S-FD-18 S-KEV-16",
+        "Sources of files go on where the number of their instance was closed or given to another file, which is left alone; the "
+        "log says so") {
+    make_folder();
+    make_file(in_folder("a"));
+    make_file(in_folder("b"));
+    log_capture();
+    int before = count_descriptors();
+    watch(&file, in_folder("a"), false, kRLNoteWrite);
+    watch(&second, in_folder("b"), true, kRLNoteWrite);
+    for (int i = 0; i < 4; i++) {
+        int numbers[8], other = open("/dev/null", O_RDONLY | O_CLOEXEC);
+        ck_assert_int_gt(instances(numbers), 0);
+        /* Each of the two numbers in turn. */
+        int lost = i < 2 ? numbers[0] : numbers[instances(numbers) - 1];
+        if (i % 2 == 0) close(lost);
+        else ck_assert_int_eq(dup3(other, lost, O_CLOEXEC), lost);
+        append(in_folder("a"));
+        append(in_folder("b"));
+        expect_seen(&file, kRLNoteWrite);
+        expect_seen(&second, kRLNoteWrite);
+        watch(&third, in_folder("b"), false, kRLNoteAttrib);
+        chmod(in_folder("b"), i % 2 ? 0600 : 0640);
+        expect_seen(&third, kRLNoteAttrib);
+        RLSourceInvalidate(third.source);
+        if (i % 2) {
+            ck_assert_int_ge(fcntl(lost, F_GETFD), 0);
+            close(lost);
+        }
+        close(other);
+    }
+    RLRunInMode(kRLDefaultMode, 0, false);
+    ck_assert_int_eq(log_count(), 1);
+    RLSourceInvalidate(file.source);
+    RLSourceInvalidate(second.source);
+    int numbers[8];
+    ck_assert_int_eq(instances(numbers), 0);
+    /* The set of the mode, and its wake-up descriptor, are the loop's. */
+    ck_assert_int_le(count_descriptors(), before + 2);
+    remove_folder();
+}
+
+RL_TEST(without_an_instance_sources_are_invalid, "S-FD-18 S-KEV-11",
+        "Where all numbers of the instance were lost, the sources of files become invalid when a loop looks, with a line in the "
+        "log, and new ones can be made") {
+    make_folder();
+    make_file(in_folder("a"));
+    log_capture();
+    watch(&file, in_folder("a"), false, kRLNoteWrite);
+    RLRetain(file.source);
+    watch_in("other", &second, in_folder("a"), true, kRLNoteWrite);
+    RLRetain(second.source);
+    int numbers[8], count = instances(numbers);
+    for (int i = 0; i < count; i++) close(numbers[i]);
+    if (try_watch(&third, in_folder("a"), true, kRLNoteWrite)) ck_abort_msg("a source without an instance");
+    RLRunInMode(kRLDefaultMode, 0, false);
+    RLRunInMode(kRLDefaultMode, 0, false);
+    ck_assert(!RLSourceIsValid(file.source));
+    ck_assert(!RLSourceIsValid(second.source));
+    ck_assert_int_eq(log_count(), 1);
+    ck_assert(!RLContainsSource(RLGetCurrent(), second.source, "other"));
+    RLRelease(file.source);
+    RLRelease(second.source);
+    watch(&third, in_folder("a"), true, kRLNoteWrite);
+    append(in_folder("a"));
+    expect_seen(&third, kRLNoteWrite);
+    RLSourceInvalidate(third.source);
+    remove_folder();
+}
+
+RL_TEST(an_instance_lost_with_all_numbers, "S-FD-18 S-KEV-11",
+        "The same where the client closed every number of the library's, as programs do that become daemons") {
+    make_folder();
+    make_file(in_folder("a"));
+    log_capture();
+    watch(&file, in_folder("a"), false, kRLNoteWrite);
+    RLRetain(file.source);
+    RLRunInMode(kRLDefaultMode, 0, false);
+    syscall(SYS_close_range, 64, ~0U, 0);
+    for (int i = 0; i < 3; i++) RLRunInMode(kRLDefaultMode, 0, false);
+    ck_assert(!RLSourceIsValid(file.source));
+    RLRelease(file.source);
+    watch(&third, in_folder("a"), true, kRLNoteWrite);
+    append(in_folder("a"));
+    expect_seen(&third, kRLNoteWrite);
+    RLSourceInvalidate(third.source);
+    remove_folder();
+}
+
+RL_TEST(a_name_that_cannot_be_looked_up_is_not_gone, "S-KEV-14",
+        "While the folder may not be searched nothing is known of the name, and nothing is reported; when it can be looked up again "
+        "the next thing that happens to the name tells") {
+    if (geteuid() == 0) ck_assert_int_eq(seteuid(65534), 0);
+    make_folder();
+    make_file(in_folder("a"));
+    make_file(in_folder("b"));
+    watch(&file, in_folder("a"), true, kRLNoteDelete | kRLNoteRename | kRLNoteReplace | kRLNoteWrite);
+    ck_assert_int_eq(rename(in_folder("b"), in_folder("a")), 0);
+    ck_assert_int_eq(chmod(folder, 0), 0);
+    expect_seen(&file, 0);
+    ck_assert_int_eq(chmod(folder, 0700), 0);
+    make_file(in_folder("b"));
+    ck_assert_int_eq(rename(in_folder("b"), in_folder("a")), 0);
+    expect_seen(&file, kRLNoteReplace);
+    append(in_folder("a"));
+    expect_seen(&file, kRLNoteWrite);
+    /* A link to itself is known to stand for no file. */
+    ck_assert_int_eq(unlink(in_folder("a")), 0);
+    ck_assert_int_eq(symlink(in_folder("a"), in_folder("a")), 0);
+    expect_seen(&file, kRLNoteDelete);
+    RLSourceInvalidate(file.source);
+    remove_folder();
+}
+
 static void never_report(RLSourceRef source, const RLKernelEvent *event, void *info) {
     (void)source, (void)event, (void)info;
     _exit(1);

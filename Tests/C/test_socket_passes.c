@@ -103,6 +103,46 @@ RL_TEST(what_an_earlier_run_found_is_looked_at_again, "S-SOCK-55 S-SOCK-53",
     expect_trace("");
 }
 
+/* The first run of another thread's loop. */
+static void run_once_elsewhere(void *socket) {
+    RLSourceRef source = RLSocketCreateRunLoopSource(((Socket *)socket)->socket, 0);
+    RLAddSource(RLGetCurrent(), source, kRLDefaultMode);
+    RLRunInMode(kRLDefaultMode, 0, false);
+    RLRemoveSource(RLGetCurrent(), source, kRLDefaultMode);
+    RLRelease(source);
+}
+
+RL_TEST(what_another_loop_found_is_looked_at_again, "S-SOCK-55",
+        "What the run of one loop found and left is looked at again by the run of another, whatever the numbers of the two runs") {
+    static Socket s = {.name = "s"};
+    static Probe before = {.name = "before"};
+    int ends[2];
+    make_sockets(SOCK_STREAM, ends);
+    socket_make(&s, ends[0], kRLSocketReadCallBack);
+    socket_add(&s);
+    probe_source(&before, -1);
+    RLAddSource(RLGetCurrent(), before.source, kRLDefaultMode);
+    RLSourceSignal(before.source);
+    write_byte(ends[1]);
+    expect_run(kRLDefaultMode, 0, true, HandledSource);
+    expect_trace("before");
+    read_byte(ends[0]);
+    thread_join(thread_start(run_once_elsewhere, &s));
+    expect_trace("");
+    /* The same where the source has left this loop first. */
+    RLSourceSignal(before.source);
+    write_byte(ends[1]);
+    expect_run(kRLDefaultMode, 0, true, HandledSource);
+    expect_trace("before");
+    read_byte(ends[0]);
+    RLRunLoopRef own = RLGetCurrent();
+    RLRetain(s.source);
+    RLRemoveSource(own, s.source, kRLDefaultMode);
+    RLRelease(s.source);
+    thread_join(thread_start(run_once_elsewhere, &s));
+    expect_trace("");
+}
+
 RL_TEST(removed_before_its_turn, "S-SOCK-55 S-SOCK-35",
         "A ready socket whose source another callback takes out of its last mode is not told, and tells again when it "
         "is back") {

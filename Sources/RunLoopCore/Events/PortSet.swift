@@ -304,7 +304,7 @@ struct PortSet {
         // Without one the sources are just about to leave.
         guard notifier.pointee.users > 0, notifier.pointee.serial != notifierSerial else { return }
         // One that was lost is not there to be registered, and what has its number is not to be (S-FD-18).
-        if rl_is_kind(notifier.pointee.descriptor, RL_INOTIFY) {
+        if notifier.isOpenLocked() {
             let result = epoll.register(
                 notifier.pointee.descriptor, events: Readiness.read.events, token: EpollSet.notifierToken)
             if case .later = result { return }
@@ -388,7 +388,7 @@ struct PortSet {
             let found = interest(of: member, index).intersection(ready)
             if found.isEmpty { continue }
             if member.isSignallingWatch {
-                member.noteFound(found, run: mode.pointee.loop.pointee.runs)
+                member.noteFound(found, round: mode.pointee.loop.round)
                 mode.pointee.loop.signalLocked(member)
                 signalled = true
             } else {

@@ -45,7 +45,7 @@ enum WatchFlags {
     /// taken by the perform.
     static var found: UInt32 { 3 << 8 }
     static var foundShift: UInt32 { 8 }
-    /// In which run of the loop, by the end of its number.
+    /// In which run of which loop, by the end of that number (`RunLoop.round`).
     static var rounds: UInt32 { 0xffff }
     static var roundShift: UInt32 { 16 }
 }
@@ -114,19 +114,19 @@ extension UnsafeMutablePointer where Pointee == Source {
         pointee.state.load(ordering: .relaxed) & (SourceState.versionOne | SourceState.watch) == SourceState.watch
     }
 
-    /// Adds to what a watch that signals was found ready for, in the run of that number.
-    func noteFound(_ ready: Readiness, run: UInt32) {
+    /// Adds to what a watch that signals was found ready for, in the run of that number (`RunLoop.round`).
+    func noteFound(_ ready: Readiness, round: UInt32) {
         var flags = watch.pointee.flags.load(ordering: .relaxed)
         var desired: UInt32
         repeat {
             desired = flags & ~(WatchFlags.rounds << WatchFlags.roundShift) | ready.rawValue << WatchFlags.foundShift
-            desired |= (run & WatchFlags.rounds) << WatchFlags.roundShift
+            desired |= (round & WatchFlags.rounds) << WatchFlags.roundShift
             // Retried only when another thread changed the flags in between, which is progress of that thread.
         } while !watch.pointee.flags.replace(&flags, by: desired)
     }
 
     /// Takes that away.
-    func takeFound() -> (ready: Readiness, run: UInt32) {
+    func takeFound() -> (ready: Readiness, round: UInt32) {
         let old = watch.pointee.flags.bitwiseAnd(~WatchFlags.found, ordering: .relaxed).oldValue
         return (Readiness(rawValue: (old & WatchFlags.found) >> WatchFlags.foundShift), old >> WatchFlags.roundShift)
     }

@@ -79,6 +79,7 @@ enum Fork {
         KernelEvent.renewInChild()
         MessagePortTable.forkedChild()
         KernelEvent.endLostInChild()
+        own?.dropInvalidSources()
     }
 
     private static func forgetOtherLoops(than own: RunLoopPointer?) {
@@ -147,6 +148,27 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
                 }
             }
         }
+        unlock()
+    }
+}
+
+extension UnsafeMutablePointer where Pointee == RunLoop {
+    /// In the child of `fork`: takes out what threads that vanished were invalidating, without a `cancel`, as from their own loops.
+    /// Nothing of the client's is called here, so the loop's reference to such a source is not given back.
+    fileprivate func dropInvalidSources() {
+        lock()
+        func drop(_ source: SourcePointer, from mode: ModePointer?) {
+            let link = source.link(in: self)!
+            if link.pointee.isCommon {
+                link.pointee.isCommon = false
+                pointee.commonSources.remove(source)
+            }
+            if mode.map({ removeLocked(link, from: $0) }) ?? leaveLocked(link) { release() }
+        }
+        forEachModeRecord { mode in
+            while let source = mode.pointee.sources.firstInvalid { drop(source, from: mode) }
+        }
+        while let source = pointee.commonSources.firstInvalid { drop(source, from: nil) }
         unlock()
     }
 }

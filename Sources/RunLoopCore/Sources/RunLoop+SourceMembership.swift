@@ -174,7 +174,14 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     /// If it is queued already, whoever queued it sees the loop and pushes it; a mark makes a signaller wake the loop after its
     /// push, because the wake-up of the Add may come before that. Who makes an inbox ready tells the loop in any case.
     private func takeSignalOfNewMemberLocked(_ link: SourceLinkPointer) {
-        if link.pointee.isInbox { pointee.inboxes.parkedFor = nil } else { pointee.parkedFor = nil }
+        // What is parked was in no mode that runs; now it may be.
+        if link.pointee.list == LinkList.parkedMark {
+            unlist(link)
+            pointee.pending.putFirst(link, mark: LinkList.pendingMark)
+        } else if link.pointee.list == LinkList.parkedReadyMark {
+            unlist(link)
+            pointee.inboxes.ready.putFirst(link, mark: LinkList.readyMark)
+        }
         guard link.pointee.list == 0, link.pointee.source.isSignalled else { return }
         if link.tryQueue() {
             enlist(link)

@@ -218,7 +218,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
             return true
         }
         var ready = found
-        if round != pointee.runs & WatchFlags.rounds {
+        if round != self.round & WatchFlags.rounds || source.pointee.moreLinks.load(ordering: .relaxed) != nil {
             ready = found.intersection(readiness(of: source.pointee.port.load(ordering: .relaxed), found))
         }
         if ready.isEmpty {
@@ -227,6 +227,9 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         }
         return performWatch(source, ready)
     }
+
+    /// Numbers the runs of all loops, as far as so few bits can: a source may have been found ready in another loop.
+    var round: UInt32 { pointee.runs &+ UInt32(truncatingIfNeeded: UInt(bitPattern: self) >> 6) &* 0x9e37_79b1 }
 
     /// Signals a watch of the loop's that was found ready (S-SOCK-52). No one is told: the loop's thread calls it, before a
     /// pass. The lock is held.

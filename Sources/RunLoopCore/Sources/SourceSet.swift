@@ -104,6 +104,14 @@ struct SourceSet {
         return nil
     }
 
+    var firstInvalid: SourcePointer? {
+        for index in 0..<capacity where table![index] > SourceSet.removed {
+            let source = SourcePointer(bitPattern: table![index])!
+            if !source.isValid { return source }
+        }
+        return nil
+    }
+
     func forEach(_ body: (SourcePointer) -> Void) {
         for index in 0..<capacity where table![index] > SourceSet.removed { body(SourcePointer(bitPattern: table![index])!) }
     }

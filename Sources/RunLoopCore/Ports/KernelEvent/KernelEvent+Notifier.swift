@@ -14,8 +14,11 @@ struct Notifier: ~Copyable {
     /// Guards all fields here and everything of `Vnode` and `FileWatch`. Taken after a loop's lock and the registry's. Under it
     /// nothing is called but the kernel, and no lock is taken.
     let lock: Lock
-    /// Good while `users` is not 0.
+    /// Good while `users` is not 0; -1 then: it was lost.
     var descriptor: Int32
+    /// Another number of the same instance, by which it is found again where the client closed the first (S-FD-18). Sets in which
+    /// the kernel has it under that one go on telling of it. -1: there is none.
+    var spare: Int32
     /// The valid sources of files.
     var users: Int
     /// Tells this instance from earlier ones, whose number it may have; never 0 while there is one.
@@ -58,6 +61,7 @@ extension UnsafeMutablePointer where Pointee == Notifier {
         if pointee.users == 0 {
             pointee.descriptor = Notifier.make()
             guard pointee.descriptor >= 0 else { return false }
+            pointee.spare = rl_dup_above(pointee.descriptor, 64)
             pointee.serial = Swift.max(pointee.serial &+ 1, 1)
         }
         pointee.users += 1
@@ -67,8 +71,32 @@ extension UnsafeMutablePointer where Pointee == Notifier {
     func releaseLocked() {
         pointee.users -= 1
         guard pointee.users == 0 else { return }
-        if pointee.descriptor >= 0 { closeOwn(pointee.descriptor, RL_INOTIFY) }
+        closeOwn(pointee.descriptor, RL_INOTIFY)
+        closeOwn(pointee.spare, RL_INOTIFY)
         pointee.table.free()
+    }
+
+    /// Whether the instance is there, under one of its two numbers. What has taken a number of it is the client's. If it is not,
+    /// its sources have to become invalid, which a loop does that finds `lostDescriptor` (S-KEV-11).
+    @inline(never)
+    func isOpenLocked() -> Bool {
+        if rl_is_kind(pointee.descriptor, RL_INOTIFY) { return true }
+        process.pointee.lostDescriptor.store(true, ordering: .relaxed)
+        pointee.descriptor = rl_is_kind(pointee.spare, RL_INOTIFY) ? pointee.spare : -1
+        pointee.spare = pointee.descriptor < 0 ? -1 : rl_dup_above(pointee.descriptor, 64)
+        return pointee.descriptor >= 0
+    }
+
+    /// A source whose instance is lost, with one more reference.
+    func copyLostSource() -> SourcePointer? {
+        pointee.lock.lockWord()
+        defer { pointee.lock.unlockWord() }
+        var vnode = pointee.users > 0 && pointee.descriptor < 0 ? pointee.sources : nil
+        while let current = vnode {
+            if let source = current.pointee.event.pointee.source, source.retainIfAlive() { return source }
+            vnode = current.pointee.next
+        }
+        return nil
     }
 
     // MARK: Watches
@@ -125,8 +153,7 @@ extension UnsafeMutablePointer where Pointee == Notifier {
     /// What the sources make of it is found out at the end: an event that is still in the kernel must not be taken for one of
     /// a file that a source watches only now. The kernel's queue is bounded, and so are the turns, if others fill it as fast.
     func readLocked() {
-        // Bytes of a file of the client's are the client's (S-FD-18).
-        guard rl_is_kind(pointee.descriptor, RL_INOTIFY) else { return }
+        guard isOpenLocked() else { return }
         withUnsafeTemporaryAllocation(byteCount: 4096, alignment: 8) { buffer in
             let start = buffer.baseAddress!
             for _ in 0..<256 {
@@ -200,7 +227,10 @@ extension UnsafeMutablePointer where Pointee == Notifier {
     func renewInChild() {
         pointee.lock.resetInChild()
         guard pointee.users > 0 else { return }
+        _ = isOpenLocked()
+        closeOwn(pointee.spare, RL_INOTIFY)
         let isMade = renewDescriptor(&pointee.descriptor) { Notifier.make() }
+        pointee.spare = rl_dup_above(pointee.descriptor, 64)
         pointee.table.clear()
         forEachSource { $0.forEachWatch { $0.pointee.number = -1 } }
         if isMade {

@@ -34,7 +34,9 @@ enum Signals {
     static func add(_ record: KernelEventPointer) {
         process.pointee.registryLock.lockWord()
         let list = process.pointee.signals! + Int(record.pointee.ident)
-        record.pointee.nextOfSignal.store(list.pointee.first.load(ordering: .relaxed), ordering: .relaxed)
+        let first = list.pointee.first.load(ordering: .relaxed)
+        record.pointee.nextOfSignal.store(first, ordering: .relaxed)
+        first?.pointee.previousOfSignal = record
         list.pointee.first.store(record, ordering: .sequentiallyConsistent)
         process.pointee.registryLock.unlockWord()
     }
@@ -43,13 +45,17 @@ enum Signals {
     static func remove(_ record: KernelEventPointer) {
         process.pointee.registryLock.lockWord()
         let list = process.pointee.signals! + Int(record.pointee.ident)
-        var place = withUnsafePointer(to: list.pointee.first) { $0 }
-        while let current = place.pointee.load(ordering: .relaxed), current != record {
-            place = withUnsafePointer(to: current.pointee.nextOfSignal) { $0 }
-        }
-        let isFound = place.pointee.load(ordering: .relaxed) == record
+        let previous = record.pointee.previousOfSignal
+        let isFound = previous != nil || list.pointee.first.load(ordering: .relaxed) == record
         if isFound {
-            place.pointee.store(record.pointee.nextOfSignal.load(ordering: .relaxed), ordering: .sequentiallyConsistent)
+            let next = record.pointee.nextOfSignal.load(ordering: .relaxed)
+            if let previous {
+                previous.pointee.nextOfSignal.store(next, ordering: .sequentiallyConsistent)
+            } else {
+                list.pointee.first.store(next, ordering: .sequentiallyConsistent)
+            }
+            next?.pointee.previousOfSignal = previous
+            record.pointee.previousOfSignal = nil
             list.pointee.users -= 1
             if list.pointee.users == 0 { rl_give_back_signal(Int32(record.pointee.ident)) }
         }

@@ -63,6 +63,10 @@ extension UnsafeMutablePointer where Pointee == KernelEvent {
         }
         // What a file that is watched already did before is not for this source.
         notifier.readLocked()
+        // The other number is looked at here, where nothing is in a hurry.
+        if !rl_is_kind(notifier.pointee.spare, RL_INOTIFY) {
+            notifier.pointee.spare = rl_dup_above(notifier.pointee.descriptor, 64)
+        }
         vnode.enlist()
         let isOpen = vnode.open()
         notifier.pointee.lock.unlockWord()
@@ -331,11 +335,17 @@ extension UnsafeMutablePointer where Pointee == Vnode {
     private func lookAtName(missing: UInt32) -> UInt32 {
         var status = stat()
         let existed = pointee.exists
-        pointee.exists = lookUp(&status)
-        guard pointee.exists else {
+        guard lookUp(&status) else {
+            // A folder that may not be searched, or no memory: of the name nothing is known.
+            switch rl_errno() {
+            case ENOENT, ENOTDIR, ELOOP, ENAMETOOLONG: break
+            default: return 0
+            }
+            pointee.exists = false
             leaveFile()
             return existed ? missing : 0
         }
+        pointee.exists = true
         let old = (status: pointee.status, second: pointee.second)
         remember(status)
         guard watchFile() else { return Note.replace.rawValue }

@@ -39,6 +39,8 @@ struct KernelEvent: ~Copyable {
 
     /// The next source of the same signal. Changed under the registry's lock, read by the handler.
     let nextOfSignal: Atomic<KernelEventPointer?>
+    /// The one before it; nil: it is the first, or in no list. Guarded by the registry's lock.
+    var previousOfSignal: KernelEventPointer?
     /// All records with a descriptor, or those that ended in the child of `fork`. Guarded by the registry's lock.
     var next: KernelEventPointer?
     var previous: KernelEventPointer?
@@ -174,20 +176,26 @@ extension KernelEvent {
         }
     }
 
-    /// Called by a loop that finds that something was lost; true if it was sources.
+    /// Called by a loop that finds that something was lost; true if it was sources. No lock is held.
     static func tellLost() -> Bool {
+        var isAny = false
+        while let source = Notifier.shared.copyLostSource() {
+            source.invalidate()
+            source.release()
+            isAny = true
+        }
         process.pointee.registryLock.lockWord()
         var lost = process.pointee.lostEvents
         process.pointee.lostEvents = nil
         process.pointee.registryLock.unlockWord()
-        guard lost != nil else { return false }
         while let record = lost {
             lost = record.pointee.next
             record.pointee.next = nil
             record.pointee.source?.release()
+            isAny = true
         }
-        Log.write("RunLoop", ": the child of fork got no kernel object for some sources of files or timers: they are invalid")
-        return true
+        if isAny { Log.write("RunLoop", ": some sources of files or timers lost their kernel objects: they are invalid") }
+        return isAny
     }
 }
 
@@ -277,8 +285,8 @@ extension UnsafeMutablePointer where Pointee == KernelEvent {
 
     @inline(never)
     fileprivate func lose() {
-        guard let source = pointee.source else { return }
-        source.retain()
+        // One that a thread which vanished was destroying is nobody's.
+        guard let source = pointee.source, source.isValid, source.retainIfAlive() else { return }
         source.invalidate()
         pointee.next = process.pointee.lostEvents
         process.pointee.lostEvents = self
@@ -386,16 +394,21 @@ extension UnsafeMutablePointer where Pointee == KernelEvent {
 
     /// The source is invalid, or dies: the kernel is asked no more.
     func closeEvent() {
-        delist()
         if pointee.filter == .signal { Signals.remove(self) }
+        // Before it leaves the list: for those in there the child of a fork makes the lock anew.
         closeKernelObjects()
+        delist()
     }
 
     fileprivate func closeKernelObjects() {
         if pointee.filter == .vnode { return closeVnode() }
+        guard pointee.filter == .timer || pointee.filter == .process else { return }
         pointee.lock.lockWord()
-        if pointee.descriptor >= 0 { closeOwn(pointee.descriptor, kind) }
+        let closing = pointee.descriptor
+        // In this order, as in `EpollSet.close`.
         pointee.descriptor = -1
+        rl_compiler_barrier()
+        if closing >= 0 { closeOwn(closing, kind) }
         pointee.lock.unlockWord()
     }
 

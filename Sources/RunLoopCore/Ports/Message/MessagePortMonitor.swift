@@ -7,10 +7,9 @@ import Synchronization
 ///
 /// A port for which there is no descriptor or no room in the kernel is looked at again and again, ten times a second.
 struct MessagePortMonitor {
-    /// Holds the connections, with ports as tokens, and `wake`. Both are -1 if there are no descriptors for them.
-    var epoll: Int32
-    /// Readable when the thread is to look at this record again, or to end.
-    var wake: Int32
+    /// Holds the connections, with ports as tokens. Roused when the thread is to look at this record again, or to end. Not open
+    /// if there are no descriptors for it.
+    var set: EpollSet
     /// Ports, and those of them that are not in `epoll`.
     var watched: Int
     var polled: Int
@@ -37,10 +36,10 @@ struct MessagePortMonitor {
         port.pointee.remote.isWatched = true
         monitor.pointee.watched += 1
         let token = UInt64(UInt(bitPattern: port))
-        if rl_epoll_ctl(monitor.pointee.epoll, EPOLL_CTL_ADD, connection, RL_EPOLLRDHUP | RL_EPOLLONESHOT, token) != 0 {
+        if rl_epoll_ctl(monitor.pointee.set.descriptor, EPOLL_CTL_ADD, connection, RL_EPOLLRDHUP | RL_EPOLLONESHOT, token) != 0 {
             port.pointee.remote.isPolled = true
             monitor.pointee.polled += 1
-            wakeLocked(monitor)
+            monitor.rouse()
         }
         return true
     }
@@ -60,7 +59,7 @@ struct MessagePortMonitor {
         if isPolled {
             monitor.pointee.polled -= 1
         } else {
-            _ = rl_epoll_ctl(monitor.pointee.epoll, EPOLL_CTL_DEL, port.pointee.remote.connection, 0, 0)
+            monitor.pointee.set.unregister(port.pointee.remote.connection)
         }
         monitor.pointee.watched -= 1
         endIfIdleLocked(monitor)
@@ -70,35 +69,27 @@ struct MessagePortMonitor {
     private static func endIfIdleLocked(_ monitor: UnsafeMutablePointer<MessagePortMonitor>) {
         guard monitor.pointee.watched == 0 else { return }
         process.pointee.messagePortMonitor = nil
-        wakeLocked(monitor)
-    }
-
-    private static func wakeLocked(_ monitor: UnsafeMutablePointer<MessagePortMonitor>) {
-        var one: UInt64 = 1
-        if monitor.pointee.wake >= 0 { _ = rl_sys_write(monitor.pointee.wake, &one, 8) }
+        monitor.rouse()
     }
 
     private static func start() -> UnsafeMutablePointer<MessagePortMonitor>? {
         let monitor = makeArray(MessagePortMonitor.self, count: 1)
-        let epoll = highNumber(epoll_create1(Int32(EPOLL_CLOEXEC)))
-        let wake = highNumber(eventfd(0, Int32(EFD_CLOEXEC | EFD_NONBLOCK)))
-        monitor.initialize(to: MessagePortMonitor(epoll: epoll, wake: wake, watched: 0, polled: 0))
-        // Without both the thread has to look by itself.
-        if epoll < 0 || wake < 0 || rl_epoll_ctl(epoll, EPOLL_CTL_ADD, wake, EPOLLIN.rawValue, 0) != 0 { monitor.closeAll() }
+        monitor.initialize(to: MessagePortMonitor(set: EpollSet(), watched: 0, polled: 0))
+        // Without a set the thread has to look by itself.
+        _ = monitor.pointee.set.open()
         if rl_start_thread({ MessagePortMonitor.run($0!.assumingMemoryBound(to: MessagePortMonitor.self)) }, monitor) {
             process.pointee.messagePortMonitor = monitor
             return monitor
         }
-        monitor.closeAll()
-        CLinux.free(monitor)
+        monitor.free()
         return nil
     }
 
     /// The thread. Signals are blocked in it.
     private static func run(_ monitor: UnsafeMutablePointer<MessagePortMonitor>) {
         // Written before the thread began.
-        let epoll = monitor.pointee.epoll
-        var isBlind = epoll < 0
+        let set = monitor.pointee.set
+        var isBlind = !set.isOpen
         while true {
             MessagePortTable.lock()
             let isOver = process.pointee.messagePortMonitor != monitor
@@ -111,21 +102,11 @@ struct MessagePortMonitor {
                 rl_sys_nanosleep(&pause)
                 continue
             }
-            var token: UInt64 = 0
-            var events: UInt32 = 0
-            let count = withUnsafePointer(to: &pause) { rl_epoll_wait(epoll, polls ? $0 : nil, &token, &events) }
-            if count > 0 && token != 0 {
-                ended(token)
-            } else if count > 0 {
-                var value: UInt64 = 0
-                _ = rl_sys_read(monitor.pointee.wake, &value, 8)
-            } else if count < 0 && rl_errno() != EINTR {
-                // The program closed numbers that are not its own.
-                isBlind = true
-            }
+            guard case .ready(let token, _) = set.wait(until: polls ? Clock.now() + 100_000_000 : Clock.never) else { continue }
+            // The program may have closed numbers that are not its own.
+            if token == EpollSet.lostToken { isBlind = true } else { ended(token) }
         }
-        monitor.closeAll()
-        CLinux.free(monitor)
+        monitor.free()
     }
 
     /// A watched port whose peer is gone, with one more reference.
@@ -166,17 +147,18 @@ struct MessagePortMonitor {
     static func abandonInChild() {
         guard let monitor = process.pointee.messagePortMonitor else { return }
         process.pointee.messagePortMonitor = nil
-        monitor.closeAll()
-        CLinux.free(monitor)
+        monitor.free()
     }
 }
 
 extension UnsafeMutablePointer where Pointee == MessagePortMonitor {
+    fileprivate func rouse() {
+        if pointee.set.isOpen { EpollSet.rouse(pointee.set.descriptor) }
+    }
+
     @inline(never)
-    fileprivate func closeAll() {
-        if pointee.epoll >= 0 { rl_sys_close(pointee.epoll) }
-        if pointee.wake >= 0 { rl_sys_close(pointee.wake) }
-        pointee.epoll = -1
-        pointee.wake = -1
+    fileprivate func free() {
+        pointee.set.close()
+        CLinux.free(self)
     }
 }
