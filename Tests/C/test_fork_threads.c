@@ -263,3 +263,70 @@ RL_TEST(fork_while_a_thread_invalidates, "S-FORK-1 S-SRC-9",
     ck_assert_msg(child.status == 0, "%s", child.output);
     RLRelease(shared);
 }
+
+/*
+ * The same without a callback to wait in, for each kind of item: the thread is held up in the middle of it by the locks of the fork. A
+ * prepare handler that is registered before the library's runs after it.
+ */
+enum { kinds = 3 };
+static RLTypeRef item;
+static int item_kind;
+static Gate forking = GATE_INITIALIZER;
+static bool holds_up_forks;
+
+static bool is_valid(void) {
+    if (item_kind == 0) return RLSourceIsValid((RLSourceRef)item);
+    return item_kind == 1 ? RLTimerIsValid((RLTimerRef)item) : RLObserverIsValid((RLObserverRef)item);
+}
+static bool is_member(void) {
+    RLRunLoopRef loop = RLGetCurrent();
+    if (item_kind == 0) return RLContainsSource(loop, (RLSourceRef)item, "a");
+    return item_kind == 1 ? RLContainsTimer(loop, (RLTimerRef)item, "a") : RLContainsObserver(loop, (RLObserverRef)item, "a");
+}
+static void invalidate_item(void *unused) {
+    (void)unused;
+    gate_wait(&forking);
+    if (item_kind == 0) RLSourceInvalidate((RLSourceRef)item);
+    if (item_kind == 1) RLTimerInvalidate((RLTimerRef)item);
+    if (item_kind == 2) RLObserverInvalidate((RLObserverRef)item);
+}
+static void hold_up_fork(void) {
+    if (!holds_up_forks) return;
+    gate_open(&forking);
+    /* Where it is not invalid before it has the lock there is nothing to see. */
+    for (int i = 0; i < 20000 && is_valid(); i++) sched_yield();
+}
+static void register_early(void) { pthread_atfork(hold_up_fork, NULL, NULL); }
+__attribute__((section(".preinit_array"), used)) static void (*const early)(void) = register_early;
+
+static void fire_never(RLTimerRef timer, void *info) { (void)timer, (void)info; }
+static void observe_never(RLObserverRef observer, RLActivity activity, void *info) { (void)observer, (void)activity, (void)info; }
+
+static void no_invalid_member(void *unused) {
+    (void)unused;
+    ck_assert_int_eq(is_valid(), is_member());
+    if (item_kind == 0) RLSourceInvalidate((RLSourceRef)item);
+    if (item_kind == 1) RLTimerInvalidate((RLTimerRef)item);
+    if (item_kind == 2) RLObserverInvalidate((RLObserverRef)item);
+    ck_assert(!is_member());
+    expect_run("a", 1e6, false, Finished);
+}
+
+RL_TEST(fork_in_the_middle_of_an_invalidation, "S-FORK-1 S-SRC-9 S-TMR-42 S-OBS-16",
+        "In the child what is invalid is in no mode, however far the other thread had come with it") {
+    RLRunLoopRef loop = RLGetCurrent();
+    for (item_kind = 0; item_kind < kinds; item_kind++) {
+        RLSourceContext context = {0};
+        if (item_kind == 0) RLAddSource(loop, (RLSourceRef)(item = RLSourceCreate(0, &context)), "a");
+        if (item_kind == 1) RLAddTimer(loop, (RLTimerRef)(item = RLTimerCreate(FAR_FUTURE, 0, 0, 0, fire_never, NULL)), "a");
+        if (item_kind == 2) RLAddObserver(loop, (RLObserverRef)(item = RLObserverCreate(kRLAllActivities, true, 0, observe_never, NULL)), "a");
+        forking = (Gate)GATE_INITIALIZER;
+        Thread *thread = thread_start(invalidate_item, NULL);
+        holds_up_forks = true;
+        ChildResult child = run_child(no_invalid_member, NULL);
+        holds_up_forks = false;
+        thread_join(thread);
+        ck_assert_msg(child.status == 0, "kind %d: %s", item_kind, child.output);
+        RLRelease(item);
+    }
+}

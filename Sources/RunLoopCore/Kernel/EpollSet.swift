@@ -75,8 +75,14 @@ struct EpollSet {
     /// client's closed.
     private static func isOurs(set number: Int32) -> Bool {
         let wake = process.pointee.wakeDescriptor.load(ordering: .acquiring)
-        if rl_epoll_ctl(number, EPOLL_CTL_ADD, wake, 0, wakeToken) != 0 { return rl_errno() == EEXIST }
-        _ = rl_epoll_ctl(number, EPOLL_CTL_DEL, wake, 0, 0)
+        // One failure is not believed.
+        for _ in 0..<2 {
+            if rl_epoll_ctl(number, EPOLL_CTL_ADD, wake, 0, wakeToken) == 0 {
+                _ = rl_epoll_ctl(number, EPOLL_CTL_DEL, wake, 0, 0)
+                return false
+            }
+            if rl_errno() == EEXIST { return true }
+        }
         return false
     }
 

@@ -79,7 +79,7 @@ enum Fork {
         KernelEvent.renewInChild()
         MessagePortTable.forkedChild()
         KernelEvent.endLostInChild()
-        own?.dropInvalidSources()
+        own?.dropInvalidItems()
     }
 
     private static func forgetOtherLoops(than own: RunLoopPointer?) {
@@ -153,9 +153,9 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
 }
 
 extension UnsafeMutablePointer where Pointee == RunLoop {
-    /// In the child of `fork`: takes out what threads that vanished were invalidating, without a `cancel`, as from their own loops.
-    /// Nothing of the client's is called here, so the loop's reference to such a source is not given back.
-    fileprivate func dropInvalidSources() {
+    /// In the child of `fork`: takes out the sources and observers that threads which vanished were invalidating, without a `cancel`,
+    /// as from their own loops. Nothing of the client's is called here, so the loop's references to them are not given back.
+    fileprivate func dropInvalidItems() {
         lock()
         func drop(_ source: SourcePointer, from mode: ModePointer?) {
             let link = source.link(in: self)!
@@ -167,6 +167,13 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         }
         forEachModeRecord { mode in
             while let source = mode.pointee.sources.firstInvalid { drop(source, from: mode) }
+            for index in 0..<Activity.count {
+                while let observer = mode.pointee.observers[Activity.at(index)]?.firstInvalid {
+                    observer.pointee.isCommon = false
+                    pointee.commonObservers.remove(observer)
+                    _ = removeLocked(observer, from: mode)
+                }
+            }
         }
         while let source = pointee.commonSources.firstInvalid { drop(source, from: nil) }
         unlock()

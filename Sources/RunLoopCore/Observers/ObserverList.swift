@@ -53,6 +53,13 @@ extension UnsafeMutablePointer where Pointee == ObserverList {
         return list
     }
 
+    var firstInvalid: ObserverPointer? {
+        for index in 0..<pointee.count {
+            if let observer = members[index], !observer.isValid { return observer }
+        }
+        return nil
+    }
+
     /// nil in a hole.
     var members: UnsafeMutablePointer<ObserverPointer?> {
         (UnsafeMutableRawPointer(self) + MemoryLayout<ObserverList>.stride).assumingMemoryBound(to: ObserverPointer?.self)

@@ -72,17 +72,22 @@ extension UnsafeMutablePointer where Pointee == Timer {
     /// `RLTimerInvalidate` (S-TMR-42). The context is released here, or, where the loop's thread is using it, by that thread.
     func invalidate() {
         forgetVanishedLoop()
-        var state = pointee.state.load(ordering: .relaxed)
         var desired: UInt32
         let isOnLoopThread = isFiringOnThisThread
+        // All under the lock, which a fork takes: the child finds no timer that is invalid and a member (S-FORK-1).
+        let owner = lockTimer()
+        var state = pointee.state.load(ordering: .relaxed)
         repeat {
-            if state & TimerState.invalid != 0 { return }
+            if state & TimerState.invalid != 0 { return unlockTimer(owner) }
             desired = state | TimerState.invalid
             if state & TimerState.usingInfo != 0 && !isOnLoopThread { desired |= TimerState.releasePending }
         } while !pointee.state.replace(&state, by: desired)
         // The caller has a reference, or is the timer's callback; a release function may drop that reference.
         let context = desired & TimerState.releasePending == 0 ? context : ClientContext()
-        if leaveLoop() { Timer.destroy(self) }
+        leaveLocked(owner)
+        let isLast = isAbandoned
+        unlockTimer(owner)
+        if isLast { Timer.destroy(self) }
         context.releaseInfo()
     }
 
