@@ -15,6 +15,14 @@ install(FILES ${PROJECT_BINARY_DIR}/runloop.pc DESTINATION ${CMAKE_INSTALL_LIBDI
 
 set(package ${CMAKE_INSTALL_LIBDIR}/cmake/RunLoop)
 install(EXPORT RunLoopTargets NAMESPACE RunLoop:: DESTINATION ${package})
+# The component cf: CoreFoundation's names.
+if(RUNLOOP_CF)
+    install(TARGETS runloop_cf runloop_cf_names EXPORT RunLoopCFTargets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+    install(DIRECTORY include/runloop-cf DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h")
+    configure_file(pkgconfig/runloop-cf.pc.in ${PROJECT_BINARY_DIR}/runloop-cf.pc @ONLY)
+    install(FILES ${PROJECT_BINARY_DIR}/runloop-cf.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+    install(EXPORT RunLoopCFTargets NAMESPACE RunLoop:: DESTINATION ${package})
+endif()
 configure_package_config_file(cmake/RunLoopConfig.cmake.in ${PROJECT_BINARY_DIR}/RunLoopConfig.cmake
     INSTALL_DESTINATION ${package})
 # Before 1.0 a new minor version may change the interface.

@@ -23,15 +23,19 @@ get_filename_component(rl_bin ${RUNLOOP_SWIFT_RESOURCES}/../../bin ABSOLUTE)
 find_program(RUNLOOP_CLANG clang HINTS ${rl_bin} NO_DEFAULT_PATH)
 find_program(RUNLOOP_CLANGXX clang++ HINTS ${rl_bin} NO_DEFAULT_PATH)
 
-# rl_swift_object(<variable> [NAME <name>] SOURCES <files> DEPENDS <files>) sets the variable to the object's path.
+# rl_swift_object(<variable> [NAME <name>] [MODULE <name>] SOURCES <files> DEPENDS <files> [FLAGS <flags>]) sets the variable to
+# the object's path. The module is the core unless it is named.
 function(rl_swift_object variable)
-    cmake_parse_arguments(arg "" "NAME" "SOURCES;DEPENDS" ${ARGN})
+    cmake_parse_arguments(arg "" "NAME;MODULE" "SOURCES;DEPENDS;FLAGS" ${ARGN})
     if(NOT arg_NAME)
         set(arg_NAME RunLoopCore)
     endif()
+    if(NOT arg_MODULE)
+        set(arg_MODULE RunLoopCore)
+    endif()
     set(object ${CMAKE_CURRENT_BINARY_DIR}/${arg_NAME}.o)
-    set(flags ${RUNLOOP_SWIFT_TARGET} -parse-as-library -wmo -swift-version 6 -module-name RunLoopCore
-        -I ${PROJECT_SOURCE_DIR}/include -I ${PROJECT_SOURCE_DIR}/Sources/CLinux/include)
+    set(flags ${RUNLOOP_SWIFT_TARGET} -parse-as-library -wmo -swift-version 6 -module-name ${arg_MODULE}
+        -I ${PROJECT_SOURCE_DIR}/include -I ${PROJECT_SOURCE_DIR}/Sources/CLinux/include ${arg_FLAGS})
     if(RUNLOOP_CORE STREQUAL "embedded")
         # One section per function lets the linker drop what nothing calls.
         list(APPEND flags -O -enable-experimental-feature Embedded
@@ -53,7 +57,7 @@ function(rl_swift_object variable)
     add_custom_command(OUTPUT ${object}
         COMMAND ${RUNLOOP_SWIFTC} ${flags} ${RUNLOOP_SWIFT_FLAGS} -c ${arg_SOURCES} -o ${object}
         DEPENDS ${arg_SOURCES} ${arg_DEPENDS}
-        COMMENT "Compiling the Swift core (${RUNLOOP_CORE})" VERBATIM COMMAND_EXPAND_LISTS)
+        COMMENT "Compiling ${arg_NAME} (${RUNLOOP_CORE})" VERBATIM COMMAND_EXPAND_LISTS)
     set_source_files_properties(${object} PROPERTIES EXTERNAL_OBJECT TRUE GENERATED TRUE)
     set(${variable} ${object} PARENT_SCOPE)
 endfunction()

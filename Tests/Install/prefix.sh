@@ -15,6 +15,13 @@ prefix=$work/moved
 (cd "$prefix" && find . -type f -o -type l) | sed 's,^\./,,' | sort >"$work/found"
 {
     (cd "$here/../../include" && ls runloop/*.h runloop/module.modulemap) | sed 's,^,include/,'
+    (cd "$here/../../include" && find runloop-cf -name '*.h') | sed 's,^,include/,'
+    for name in runloop-cf runloop-cf-names; do
+        for end in so so.${version%%.*} so.$version; do echo "$libdir/lib$name.$end"; done
+    done
+    for file in pkgconfig/runloop-cf.pc cmake/RunLoop/RunLoopCFTargets.cmake cmake/RunLoop/RunLoopCFTargets-$build_type.cmake; do
+        echo "$libdir/$file"
+    done
     for file in librunloop.so librunloop.so.${version%%.*} librunloop.so.$version pkgconfig/runloop.pc \
         cmake/RunLoop/RunLoopConfig.cmake cmake/RunLoop/RunLoopConfigVersion.cmake \
         cmake/RunLoop/RunLoopTargets.cmake cmake/RunLoop/RunLoopTargets-$build_type.cmake; do
@@ -37,17 +44,26 @@ done
 cc -std=c99 -Wall -Wextra -Werror program.c -o by_pkg_config $(pkg-config --cflags --libs runloop)
 LD_LIBRARY_PATH="$prefix/$libdir" ./by_pkg_config "$version"
 
-mkdir project && cp program.c project/
+# CoreFoundation's names: a program of the Mac, unchanged.
+[ "$(pkg-config --modversion runloop-cf)" = "$version" ]
+cp "$here/program_cf.c" "$work/"
+cc -std=c99 -Wall -Wextra -Werror program_cf.c -o cf_by_pkg_config $(pkg-config --cflags --libs runloop-cf)
+LD_LIBRARY_PATH="$prefix/$libdir" ./cf_by_pkg_config
+
+mkdir project && cp program.c program_cf.c project/
 cat >project/CMakeLists.txt <<END
 cmake_minimum_required(VERSION 3.16)
 project(Client C)
-find_package(RunLoop ${version%.*} REQUIRED)
+find_package(RunLoop ${version%.*} REQUIRED COMPONENTS cf)
 add_executable(client program.c)
 target_link_libraries(client PRIVATE RunLoop::runloop)
+add_executable(client_cf program_cf.c)
+target_link_libraries(client_cf PRIVATE RunLoop::cf)
 END
 cmake -S project -B project/build -DCMAKE_PREFIX_PATH="$prefix" >project.log || { cat project.log; exit 1; }
 cmake --build project/build >project.log || { cat project.log; exit 1; }
 project/build/client "$version"
+project/build/client_cf
 # A program that asks for another minor version is told so.
 sed -i "s/RunLoop ${version%.*} REQUIRED/RunLoop 99.0 REQUIRED/" project/CMakeLists.txt
 if cmake -S project -B project/other -DCMAKE_PREFIX_PATH="$prefix" >project.log 2>&1; then

@@ -1,0 +1,207 @@
+import CRunLoopCF
+
+/// What a table does with its keys and values; a set has keys alone.
+struct TableCallbacks {
+    typealias Retain = @convention(c) (OpaquePointer?, UnsafeRawPointer?) -> UnsafeRawPointer?
+    typealias Release = @convention(c) (OpaquePointer?, UnsafeRawPointer?) -> Void
+    typealias Describe = @convention(c) (UnsafeRawPointer?) -> OpaquePointer?
+    typealias Equal = @convention(c) (UnsafeRawPointer?, UnsafeRawPointer?) -> UInt8
+    typealias Hash = @convention(c) (UnsafeRawPointer?) -> UInt
+
+    var retain: Retain?
+    var release: Release?
+    var describe: Describe?
+    var equal: Equal?
+    var hash: Hash?
+    var retainValue: Retain?
+    var releaseValue: Release?
+    var describeValue: Describe?
+    var equalValue: Equal?
+}
+
+/// A place of a table.
+struct TableSlot {
+    var key: UnsafeRawPointer?
+    var value: UnsafeRawPointer?
+    var hash: UInt
+    var isUsed: Bool
+}
+
+/// A set or a dictionary: an open hash table in which a key lies at the first free place from the one that its hash names.
+struct TableRecord: Record {
+    var header: RLCFHeader
+    var count: Int
+    /// A power of two, or 0.
+    var capacity: Int
+    var slots: UnsafeMutablePointer<TableSlot>?
+    var callbacks: TableCallbacks
+
+    static var kind: UInt32 { Kind.dictionary }
+    static var mismatch: StaticString { "not a dictionary" }
+    static func tearDown(_ record: TablePointer) {
+        record.removeAll()
+        giveBack(record.allocator, record.pointee.slots)
+    }
+}
+
+typealias TablePointer = UnsafeMutablePointer<TableRecord>
+
+func makeTable(_ kind: UInt32, _ allocator: AllocatorPointer, _ callbacks: TableCallbacks, isMutable: Bool) -> TablePointer? {
+    let table = makeRecord(TableRecord.self, allocator, isMutable: isMutable)
+    table?.pointee.header.type = kind
+    table?.pointee.callbacks = callbacks
+    return table
+}
+
+/// The set or dictionary behind a reference; NULL and other types trap.
+func table(_ handle: OpaquePointer?, _ kind: UInt32, _ function: StaticString) -> TablePointer {
+    guard let handle else { trap(function, "NULL is no object") }
+    if rlcf_kind(UnsafeRawPointer(handle)) != kind { trap(function, kind == Kind.set ? "not a set" : "not a dictionary") }
+    return TablePointer(handle)
+}
+
+func mutableTable(_ handle: OpaquePointer?, _ kind: UInt32, _ function: StaticString) -> TablePointer {
+    let found = table(handle, kind, function)
+    if !found.isMutable { trap(function, "the object is immutable") }
+    return found
+}
+
+extension TablePointer {
+    private func hash(_ key: UnsafeRawPointer?) -> UInt {
+        pointee.callbacks.hash.map { $0(key) } ?? UInt(bitPattern: key) >> 3 ^ UInt(bitPattern: key) << 7
+    }
+
+    /// Where a hash begins to look; neighbours among hashes are no neighbours here.
+    private func start(_ hash: UInt) -> Int { Int(bitPattern: (hash &* 0x9e37_79b9_7f4a_7c15) >> 20) & (pointee.capacity - 1) }
+
+    private func isEqual(_ one: UnsafeRawPointer?, _ two: UnsafeRawPointer?) -> Bool {
+        if one == two { return true }
+        guard let equal = pointee.callbacks.equal else { return false }
+        return equal(one, two) != 0
+    }
+
+    func isEqualValue(_ one: UnsafeRawPointer?, _ two: UnsafeRawPointer?) -> Bool {
+        if one == two { return true }
+        guard let equal = pointee.callbacks.equalValue else { return false }
+        return equal(one, two) != 0
+    }
+
+    /// The place of a key that is there; nil if it is not.
+    func slot(_ key: UnsafeRawPointer?) -> UnsafeMutablePointer<TableSlot>? {
+        if pointee.count == 0 { return nil }
+        let hash = hash(key)
+        var index = start(hash)
+        while pointee.slots![index].isUsed {
+            let slot = pointee.slots! + index
+            if slot.pointee.hash == hash && isEqual(slot.pointee.key, key) { return slot }
+            index = (index + 1) & (pointee.capacity - 1)
+        }
+        return nil
+    }
+
+    private func place(_ key: UnsafeRawPointer?, _ value: UnsafeRawPointer?, _ hash: UInt) {
+        var index = start(hash)
+        while pointee.slots![index].isUsed { index = (index + 1) & (pointee.capacity - 1) }
+        pointee.slots![index] = TableSlot(key: key, value: value, hash: hash, isUsed: true)
+    }
+
+    private func grow() {
+        let (old, oldCapacity) = (pointee.slots, pointee.capacity)
+        pointee.capacity = Swift.max(8, oldCapacity * 2)
+        let size = pointee.capacity * MemoryLayout<TableSlot>.stride
+        let memory = needMemory(allocator, size)
+        memset(memory, 0, size)
+        pointee.slots = memory.assumingMemoryBound(to: TableSlot.self)
+        for index in 0..<oldCapacity where old![index].isUsed { place(old![index].key, old![index].value, old![index].hash) }
+        giveBack(allocator, old)
+    }
+
+    private func retained(_ key: UnsafeRawPointer?) -> UnsafeRawPointer? {
+        if let retain = pointee.callbacks.retain { return retain(OpaquePointer(allocator), key) }
+        return key
+    }
+
+    private func retainedValue(_ value: UnsafeRawPointer?) -> UnsafeRawPointer? {
+        if let retain = pointee.callbacks.retainValue { return retain(OpaquePointer(allocator), value) }
+        return value
+    }
+
+    /// Adds a key that is not there.
+    func insert(_ key: UnsafeRawPointer?, _ value: UnsafeRawPointer?) {
+        let (key, value) = (retained(key), retainedValue(value))
+        // Three quarters are in use at most, so that every search ends.
+        if (pointee.count + 1) * 4 > pointee.capacity * 3 { grow() }
+        place(key, value, hash(key))
+        pointee.count += 1
+    }
+
+    /// Replaces the value of a key that is there.
+    func replace(_ slot: UnsafeMutablePointer<TableSlot>, value: UnsafeRawPointer?) {
+        let kept = retainedValue(value)
+        let old = slot.pointee.value
+        slot.pointee.value = kept
+        if let release = pointee.callbacks.releaseValue { release(OpaquePointer(allocator), old) }
+    }
+
+    /// Replaces a key by one that is equal.
+    func replace(_ slot: UnsafeMutablePointer<TableSlot>, key: UnsafeRawPointer?) {
+        let kept = retained(key)
+        let old = slot.pointee.key
+        slot.pointee.key = kept
+        if let release = pointee.callbacks.release { release(OpaquePointer(allocator), old) }
+    }
+
+    func remove(_ slot: UnsafeMutablePointer<TableSlot>) {
+        let (key, value) = (slot.pointee.key, slot.pointee.value)
+        // What follows without a gap may have been put there because this place was taken.
+        var hole = slot - pointee.slots!
+        var index = hole
+        while true {
+            index = (index + 1) & (pointee.capacity - 1)
+            if !pointee.slots![index].isUsed { break }
+            let wanted = start(pointee.slots![index].hash)
+            let mask = pointee.capacity - 1
+            if (index - wanted) & mask >= (index - hole) & mask {
+                pointee.slots![hole] = pointee.slots![index]
+                hole = index
+            }
+        }
+        pointee.slots![hole] = TableSlot(key: nil, value: nil, hash: 0, isUsed: false)
+        pointee.count -= 1
+        if let release = pointee.callbacks.release { release(OpaquePointer(allocator), key) }
+        if let release = pointee.callbacks.releaseValue { release(OpaquePointer(allocator), value) }
+    }
+
+    func removeAll() {
+        var index = 0
+        while pointee.count > 0 && index < pointee.capacity {
+            if pointee.slots![index].isUsed { remove(pointee.slots! + index) } else { index += 1 }
+        }
+        if pointee.count > 0 { removeAll() }
+    }
+
+    /// Calls a closure for each key, by the place in the table.
+    func forEach(_ body: (UnsafeRawPointer?, UnsafeRawPointer?) -> Void) {
+        var index = 0
+        while index < pointee.capacity {
+            if pointee.slots![index].isUsed { body(pointee.slots![index].key, pointee.slots![index].value) }
+            index += 1
+        }
+    }
+
+    /// A table of the same content.
+    func copy(_ allocator: AllocatorPointer, isMutable: Bool) -> TablePointer? {
+        guard let copy = makeTable(header.pointee.type, allocator, pointee.callbacks, isMutable: isMutable) else { return nil }
+        forEach { copy.insert($0, $1) }
+        return copy
+    }
+}
+
+func areEqual(_ one: TablePointer, _ two: TablePointer) -> Bool {
+    if one.pointee.count != two.pointee.count { return false }
+    for index in 0..<one.pointee.capacity where one.pointee.slots![index].isUsed {
+        let slot = one.pointee.slots![index]
+        guard let other = two.slot(slot.key), one.isEqualValue(slot.value, other.pointee.value) else { return false }
+    }
+    return true
+}

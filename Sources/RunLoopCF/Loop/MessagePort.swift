@@ -1,0 +1,105 @@
+import CRunLoopCF
+
+// <CoreFoundation/CFMessagePort.h>. A local port's info is always a box, because the reply may be data of this library.
+
+private typealias Callout = @convention(c) (OpaquePointer?, Int32, OpaquePointer?, UnsafeMutableRawPointer?) -> OpaquePointer?
+private typealias Invalidation = @convention(c) (OpaquePointer?, UnsafeMutableRawPointer?) -> Void
+
+private let serveBox: @convention(c) (OpaquePointer, Int32, OpaquePointer, UnsafeMutableRawPointer?) -> OpaquePointer? = {
+    port, id, data, info in
+    let box = BoxPointer(info: info)
+    guard let callout = box.pointee.callout,
+        let reply = unsafeBitCast(callout, to: Callout.self)(port, id, data, box.pointee.info)
+    else { return nil }
+    if rlcf_kind(UnsafeRawPointer(reply)) == UInt32(RLDataGetTypeID()) { return reply }
+    let copy = runLoopData(reply, "CFMessagePortCallBack")
+    RLCFRelease(UnsafeRawPointer(reply))
+    return copy
+}
+
+@_cdecl("RLCFMessagePortCreateLocal") @implementation
+public func RLCFMessagePortCreateLocal(
+    _ allocator: OpaquePointer?, _ name: OpaquePointer?,
+    _ callout: (@convention(c) (OpaquePointer?, Int32, OpaquePointer?, UnsafeMutableRawPointer?) -> OpaquePointer?)?,
+    _ context: UnsafeMutablePointer<CFMessagePortContext>?, _ shouldFreeInfo: UnsafeMutablePointer<UInt8>?
+) -> OpaquePointer? {
+    let given = context?.pointee
+    let box = BoxPointer.make(Box(
+        info: given?.info, retain: given?.retain, release: given?.release, describe: given?.copyDescription,
+        callout: UnsafeRawPointer(bitPattern: address(callout))))
+    var own = RLMessagePortContext(
+        version: 0, info: box, retain: box.retainFunction, release: boxRelease,
+        copyDescription: given?.copyDescription == nil ? nil : boxDescribe)
+    var free = false
+    let port = withName(name, "CFMessagePortCreateLocal") { RLMessagePortCreateLocal($0, callout == nil ? nil : serveBox, &own, &free) }
+    var kept = RLMessagePortContext()
+    RLMessagePortGetContext(port, &kept)
+    box.settle(free ? nil : port, current: kept.info)
+    shouldFreeInfo?.pointee = free ? 1 : 0
+    return port
+}
+
+@_cdecl("RLCFMessagePortCreateRemote") @implementation
+public func RLCFMessagePortCreateRemote(_ allocator: OpaquePointer?, _ name: OpaquePointer?) -> OpaquePointer? {
+    withName(name, "CFMessagePortCreateRemote") { RLMessagePortCreateRemote($0) }
+}
+
+@_cdecl("RLCFMessagePortGetName") @implementation
+public func RLCFMessagePortGetName(_ port: OpaquePointer?) -> OpaquePointer? {
+    guard let name = RLMessagePortGetName(port) else { return nil }
+    return OpaquePointer(interned(name).pointee.string)
+}
+
+@_cdecl("RLCFMessagePortSetName") @implementation
+public func RLCFMessagePortSetName(_ port: OpaquePointer?, _ name: OpaquePointer?) -> UInt8 {
+    withName(name, "CFMessagePortSetName") { RLMessagePortSetName(port, $0) } ? 1 : 0
+}
+
+@_cdecl("RLCFMessagePortGetContext") @implementation
+public func RLCFMessagePortGetContext(_ port: OpaquePointer?, _ context: UnsafeMutablePointer<CFMessagePortContext>?) {
+    guard let port, let context else { return }
+    var own = RLMessagePortContext()
+    RLMessagePortGetContext(port, &own)
+    let plain = PlainContext(own.info, own.retain, own.release)
+    context.pointee = CFMessagePortContext(
+        version: 0, info: plain.info, retain: plain.retain, release: plain.release, copyDescription: plain.describe)
+}
+
+private let invalidateBox: @convention(c) (OpaquePointer, UnsafeMutableRawPointer?) -> Void = { port, info in
+    rlcf_take_invalidation(UnsafeRawPointer(port))?(UnsafeMutableRawPointer(port), info.map { BoxPointer(info: $0).pointee.info } ?? nil)
+}
+
+@_cdecl("RLCFMessagePortGetInvalidationCallBack") @implementation
+public func RLCFMessagePortGetInvalidationCallBack(_ port: OpaquePointer?) -> (@convention(c) (OpaquePointer?, UnsafeMutableRawPointer?) -> Void)? {
+    unsafeBitCast(rlcf_invalidation(UnsafeRawPointer(port)), to: Invalidation?.self)
+}
+
+@_cdecl("RLCFMessagePortSetInvalidationCallBack") @implementation
+public func RLCFMessagePortSetInvalidationCallBack(
+    _ port: OpaquePointer?, _ callout: (@convention(c) (OpaquePointer?, UnsafeMutableRawPointer?) -> Void)?
+) {
+    guard let port else { return }
+    rlcf_set_invalidation(UnsafeRawPointer(port), unsafeBitCast(callout, to: RLCFInvalidation?.self))
+    // An invalid port calls it at once.
+    RLMessagePortSetInvalidationCallBack(port, callout == nil ? nil : invalidateBox)
+    if !RLMessagePortIsValid(port) { _ = rlcf_take_invalidation(UnsafeRawPointer(port)) }
+}
+
+@_cdecl("RLCFMessagePortSendRequest") @implementation
+public func RLCFMessagePortSendRequest(
+    _ port: OpaquePointer?, _ id: Int32, _ data: OpaquePointer?, _ sendTimeout: Double, _ receiveTimeout: Double,
+    _ replyMode: OpaquePointer?, _ reply: UnsafeMutablePointer<OpaquePointer?>?
+) -> Int32 {
+    let bytes = data.map { Bytes($0, "CFMessagePortSendRequest") }
+    rlcf_attach_main_queue()
+    // The loop runs, and the thread may end in it.
+    let name = Name(replyMode, "CFMessagePortSendRequest")
+    let text = name.isOwned ? rlcf_interned_text(interned(name.bytes!)) : name.bytes
+    name.free()
+    return RLMessagePortSendRequest(port, id, bytes?.start, bytes?.count ?? 0, sendTimeout, receiveTimeout, text, reply)
+}
+
+@_cdecl("RLCFMessagePortCreateRunLoopSource") @implementation
+public func RLCFMessagePortCreateRunLoopSource(_ allocator: OpaquePointer?, _ port: OpaquePointer?, _ order: Int) -> OpaquePointer? {
+    RLMessagePortCreateRunLoopSource(port, order)
+}

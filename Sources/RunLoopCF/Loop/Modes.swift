@@ -1,0 +1,120 @@
+import CRunLoopCF
+
+// Modes are strings here and UTF-8 in librunloop.
+
+/// Calls a closure with a mode's name; NULL is NULL.
+@inline(__always)
+func withName<Result>(_ mode: OpaquePointer?, _ function: StaticString, _ body: (UnsafePointer<CChar>?) -> Result) -> Result {
+    let name = Name(mode, function)
+    let result = body(name.bytes)
+    name.free()
+    return result
+}
+
+/// The string for a mode's name, with a reference for the caller; the default mode's is the constant (S-CF-15).
+func copyMode(_ name: UnsafePointer<CChar>) -> OpaquePointer {
+    if strcmp(name, kRLDefaultMode) == 0 { return rlcf_default_mode() }
+    if strcmp(name, kRLCommonModes) == 0 { return rlcf_common_modes() }
+    return makeString(name)
+}
+
+@_cdecl("RLCFRunLoopCopyCurrentMode") @implementation
+public func RLCFRunLoopCopyCurrentMode(_ loop: OpaquePointer?) -> OpaquePointer? {
+    guard let name = RLCopyCurrentMode(loop) else { return nil }
+    let mode = copyMode(name)
+    free(name)
+    return mode
+}
+
+@_cdecl("RLCFRunLoopCopyAllModes") @implementation
+public func RLCFRunLoopCopyAllModes(_ loop: OpaquePointer?) -> OpaquePointer? {
+    guard let names = RLCopyAllModes(loop, nil) else { return nil }
+    let array = makeArray(systemAllocator, .objects, isMutable: true)
+    var index = 0
+    while let name = names[index] {
+        let mode = copyMode(name)
+        array?.insert(UnsafeRawPointer(mode), at: index)
+        RLCFRelease(UnsafeRawPointer(mode))
+        index += 1
+    }
+    free(names)
+    array?.freeze()
+    return array?.handle
+}
+
+@_cdecl("RLCFRunLoopAddCommonMode") @implementation
+public func RLCFRunLoopAddCommonMode(_ loop: OpaquePointer?, _ mode: OpaquePointer?) {
+    withName(mode, "CFRunLoopAddCommonMode") { RLAddCommonMode(loop, $0) }
+}
+
+@_cdecl("RLCFRunLoopGetNextTimerFireDate") @implementation
+public func RLCFRunLoopGetNextTimerFireDate(_ loop: OpaquePointer?, _ mode: OpaquePointer?) -> Double {
+    withName(mode, "CFRunLoopGetNextTimerFireDate") { RLGetNextTimerFireDate(loop, $0) }
+}
+
+@_cdecl("RLCFRunLoopRun") @implementation
+public func RLCFRunLoopRun() {
+    rlcf_attach_main_queue()
+    RLRun()
+}
+
+@_cdecl("RLCFRunLoopRunInMode") @implementation
+public func RLCFRunLoopRunInMode(_ mode: OpaquePointer?, _ seconds: Double, _ returnAfterSourceHandled: UInt8) -> Int32 {
+    rlcf_attach_main_queue()
+    // The run may end with the thread, so that no memory may wait for its return.
+    let name = Name(mode, "CFRunLoopRunInMode")
+    guard name.isOwned else { return RLRunInMode(name.bytes, seconds, returnAfterSourceHandled != 0).rawValue }
+    let kept = interned(name.bytes!)
+    name.free()
+    return RLRunInMode(rlcf_interned_text(kept), seconds, returnAfterSourceHandled != 0).rawValue
+}
+
+/// A name and its string that stay for good.
+func interned(_ name: UnsafePointer<CChar>) -> UnsafePointer<RLCFInterned> {
+    rlcf_intern(name) { UnsafeMutableRawPointer(makeString($0!)) }
+}
+
+@_cdecl("RLCFRunLoopContainsSource") @implementation
+public func RLCFRunLoopContainsSource(_ loop: OpaquePointer?, _ source: OpaquePointer?, _ mode: OpaquePointer?) -> UInt8 {
+    withName(mode, "CFRunLoopContainsSource") { RLContainsSource(loop, source, $0) } ? 1 : 0
+}
+
+@_cdecl("RLCFRunLoopAddSource") @implementation
+public func RLCFRunLoopAddSource(_ loop: OpaquePointer?, _ source: OpaquePointer?, _ mode: OpaquePointer?) {
+    withName(mode, "CFRunLoopAddSource") { RLAddSource(loop, source, $0) }
+}
+
+@_cdecl("RLCFRunLoopRemoveSource") @implementation
+public func RLCFRunLoopRemoveSource(_ loop: OpaquePointer?, _ source: OpaquePointer?, _ mode: OpaquePointer?) {
+    withName(mode, "CFRunLoopRemoveSource") { RLRemoveSource(loop, source, $0) }
+}
+
+@_cdecl("RLCFRunLoopContainsObserver") @implementation
+public func RLCFRunLoopContainsObserver(_ loop: OpaquePointer?, _ observer: OpaquePointer?, _ mode: OpaquePointer?) -> UInt8 {
+    withName(mode, "CFRunLoopContainsObserver") { RLContainsObserver(loop, observer, $0) } ? 1 : 0
+}
+
+@_cdecl("RLCFRunLoopAddObserver") @implementation
+public func RLCFRunLoopAddObserver(_ loop: OpaquePointer?, _ observer: OpaquePointer?, _ mode: OpaquePointer?) {
+    withName(mode, "CFRunLoopAddObserver") { RLAddObserver(loop, observer, $0) }
+}
+
+@_cdecl("RLCFRunLoopRemoveObserver") @implementation
+public func RLCFRunLoopRemoveObserver(_ loop: OpaquePointer?, _ observer: OpaquePointer?, _ mode: OpaquePointer?) {
+    withName(mode, "CFRunLoopRemoveObserver") { RLRemoveObserver(loop, observer, $0) }
+}
+
+@_cdecl("RLCFRunLoopContainsTimer") @implementation
+public func RLCFRunLoopContainsTimer(_ loop: OpaquePointer?, _ timer: OpaquePointer?, _ mode: OpaquePointer?) -> UInt8 {
+    withName(mode, "CFRunLoopContainsTimer") { RLContainsTimer(loop, timer, $0) } ? 1 : 0
+}
+
+@_cdecl("RLCFRunLoopAddTimer") @implementation
+public func RLCFRunLoopAddTimer(_ loop: OpaquePointer?, _ timer: OpaquePointer?, _ mode: OpaquePointer?) {
+    withName(mode, "CFRunLoopAddTimer") { RLAddTimer(loop, timer, $0) }
+}
+
+@_cdecl("RLCFRunLoopRemoveTimer") @implementation
+public func RLCFRunLoopRemoveTimer(_ loop: OpaquePointer?, _ timer: OpaquePointer?, _ mode: OpaquePointer?) {
+    withName(mode, "CFRunLoopRemoveTimer") { RLRemoveTimer(loop, timer, $0) }
+}

@@ -1,0 +1,116 @@
+import CRunLoopCF
+
+// Changing strings: <CoreFoundation/CFString.h>.
+
+private func mutable(_ string: OpaquePointer?, _ function: StaticString) -> StringPointer {
+    mutableRecord(string, StringRecord.self, function)
+}
+
+@_cdecl("RLCFStringAppend") @implementation
+public func RLCFStringAppend(_ string: OpaquePointer?, _ other: OpaquePointer?) {
+    mutable(string, "CFStringAppend").append(Text(other, "CFStringAppend"))
+}
+
+@_cdecl("RLCFStringAppendCharacters") @implementation
+public func RLCFStringAppendCharacters(_ string: OpaquePointer?, _ units: UnsafePointer<UInt16>?, _ count: Int) {
+    if count < 0 || (units == nil && count > 0) {
+        trap("CFStringAppendCharacters", "the characters are NULL or their number is negative")
+    }
+    mutable(string, "CFStringAppendCharacters").append(Text(units: units, count: count))
+}
+
+@_cdecl("RLCFStringAppendCString") @implementation
+public func RLCFStringAppendCString(_ string: OpaquePointer?, _ text: UnsafePointer<CChar>?, _ encoding: UInt32) {
+    let string = mutable(string, "CFStringAppendCString")
+    guard let text else { trap("CFStringAppendCString", "the text is NULL") }
+    let bytes = UnsafeRawPointer(text).assumingMemoryBound(to: UInt8.self)
+    guard let part = makeString(systemAllocator, bytes: bytes, strlen(text), encoding, isExternal: false) else { return }
+    string.append(Text(part))
+    releaseOurs(part.header)
+}
+
+@_cdecl("RLCFStringInsert") @implementation
+public func RLCFStringInsert(_ string: OpaquePointer?, _ index: Int, _ other: OpaquePointer?) {
+    let string = mutable(string, "CFStringInsert")
+    check(CFRange(location: index, length: 0), in: string.pointee.length, "CFStringInsert")
+    string.replace(CFRange(location: index, length: 0), with: Text(other, "CFStringInsert"), "CFStringInsert")
+}
+
+@_cdecl("RLCFStringDelete") @implementation
+public func RLCFStringDelete(_ string: OpaquePointer?, _ range: CFRange) {
+    let string = mutable(string, "CFStringDelete")
+    check(range, in: string.pointee.length, "CFStringDelete")
+    string.replace(range, with: Text(ascii: ""), "CFStringDelete")
+}
+
+@_cdecl("RLCFStringReplace") @implementation
+public func RLCFStringReplace(_ string: OpaquePointer?, _ range: CFRange, _ other: OpaquePointer?) {
+    let string = mutable(string, "CFStringReplace")
+    check(range, in: string.pointee.length, "CFStringReplace")
+    string.replace(range, with: Text(other, "CFStringReplace"), "CFStringReplace")
+}
+
+@_cdecl("RLCFStringReplaceAll") @implementation
+public func RLCFStringReplaceAll(_ string: OpaquePointer?, _ other: OpaquePointer?) {
+    let string = mutable(string, "CFStringReplaceAll")
+    string.replace(CFRange(location: 0, length: string.pointee.length), with: Text(other, "CFStringReplaceAll"), "CFStringReplaceAll")
+}
+
+@_cdecl("RLCFStringFindAndReplace") @implementation
+public func RLCFStringFindAndReplace(
+    _ string: OpaquePointer?, _ wanted: OpaquePointer?, _ replacement: OpaquePointer?, _ range: CFRange, _ options: UInt
+) -> Int {
+    let function: StaticString = "CFStringFindAndReplace"
+    let string = mutable(string, function)
+    check(range, in: string.pointee.length, function)
+    // Copies, because either may be the string itself.
+    guard let old = makeString(systemAllocator, Text(wanted, function)),
+        let new = makeString(systemAllocator, Text(replacement, function))
+    else { return 0 }
+    var rest = range
+    var count = 0
+    while true {
+        let place = find(Text(old), in: Text(string), rest, options)
+        if place < 0 { break }
+        string.replace(CFRange(location: place, length: old.pointee.length), with: Text(new), function)
+        count += 1
+        if options & 4 != 0 {
+            rest.length = place - rest.location
+        } else {
+            rest.length -= place + old.pointee.length - rest.location
+            rest.location = place + new.pointee.length
+        }
+        if options & 8 != 0 { break }
+    }
+    releaseOurs(old.header)
+    releaseOurs(new.header)
+    return count
+}
+
+@_cdecl("RLCFStringTrim") @implementation
+public func RLCFStringTrim(_ string: OpaquePointer?, _ part: OpaquePointer?) {
+    let string = mutable(string, "CFStringTrim")
+    let part = Text(part, "CFStringTrim")
+    if part.count == 0 { return }
+    var (begin, end) = (0, string.pointee.length)
+    while end - begin >= part.count && Text(string).hasUnits(of: part, at: begin) { begin += part.count }
+    while end - begin >= part.count && Text(string).hasUnits(of: part, at: end - part.count) { end -= part.count }
+    string.keep(begin, end)
+}
+
+@_cdecl("RLCFStringTrimWhitespace") @implementation
+public func RLCFStringTrimWhitespace(_ string: OpaquePointer?) {
+    let string = mutable(string, "CFStringTrimWhitespace")
+    var (begin, end) = (0, string.pointee.length)
+    while begin < end && isBlank(Text(string)[begin]) { begin += 1 }
+    while begin < end && isBlank(Text(string)[end - 1]) { end -= 1 }
+    string.keep(begin, end)
+}
+
+extension StringPointer {
+    /// Removes all but a part.
+    fileprivate func keep(_ begin: Int, _ end: Int) {
+        replace(CFRange(location: end, length: pointee.length - end), with: Text(ascii: ""), "CFStringTrim")
+        replace(CFRange(location: 0, length: begin), with: Text(ascii: ""), "CFStringTrim")
+    }
+}

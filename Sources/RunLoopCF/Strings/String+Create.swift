@@ -1,0 +1,154 @@
+import CRunLoopCF
+
+// Making strings: <CoreFoundation/CFString.h>.
+
+@_cdecl("RLCFStringGetTypeID") @implementation
+public func RLCFStringGetTypeID() -> UInt { UInt(Kind.string) }
+
+@_cdecl("RLCFStringCreateWithCString") @implementation
+public func RLCFStringCreateWithCString(_ handle: OpaquePointer?, _ text: UnsafePointer<CChar>?, _ encoding: UInt32) -> OpaquePointer? {
+    guard let text else { trap("CFStringCreateWithCString", "the text is NULL") }
+    let bytes = UnsafeRawPointer(text).assumingMemoryBound(to: UInt8.self)
+    return makeString(
+        allocator(handle, "CFStringCreateWithCString"), bytes: bytes, strlen(text), encoding, isExternal: false)?.handle
+}
+
+@_cdecl("RLCFStringCreateWithCStringNoCopy") @implementation
+public func RLCFStringCreateWithCStringNoCopy(
+    _ handle: OpaquePointer?, _ text: UnsafePointer<CChar>?, _ encoding: UInt32, _ deallocator: OpaquePointer?
+) -> OpaquePointer? {
+    // A copy, which lets the text go at once: the contract allows it, and no string has foreign memory to care for.
+    let freeing = allocator(deallocator, "CFStringCreateWithCStringNoCopy")
+    let string = RLCFStringCreateWithCString(handle, text, encoding)
+    if string != nil { giveBack(freeing, UnsafeMutableRawPointer(mutating: text)) }
+    return string
+}
+
+@_cdecl("RLCFStringCreateWithBytes") @implementation
+public func RLCFStringCreateWithBytes(
+    _ handle: OpaquePointer?, _ bytes: UnsafePointer<UInt8>?, _ count: Int, _ encoding: UInt32, _ isExternal: UInt8
+) -> OpaquePointer? {
+    if count < 0 || (bytes == nil && count > 0) { trap("CFStringCreateWithBytes", "the bytes are NULL or their number is negative") }
+    return makeString(
+        allocator(handle, "CFStringCreateWithBytes"), bytes: bytes, count, encoding, isExternal: isExternal != 0)?.handle
+}
+
+@_cdecl("RLCFStringCreateWithBytesNoCopy") @implementation
+public func RLCFStringCreateWithBytesNoCopy(
+    _ handle: OpaquePointer?, _ bytes: UnsafePointer<UInt8>?, _ count: Int, _ encoding: UInt32, _ isExternal: UInt8,
+    _ deallocator: OpaquePointer?
+) -> OpaquePointer? {
+    let freeing = allocator(deallocator, "CFStringCreateWithBytesNoCopy")
+    let string = RLCFStringCreateWithBytes(handle, bytes, count, encoding, isExternal)
+    if string != nil { giveBack(freeing, UnsafeMutableRawPointer(mutating: bytes)) }
+    return string
+}
+
+@_cdecl("RLCFStringCreateWithCharacters") @implementation
+public func RLCFStringCreateWithCharacters(_ handle: OpaquePointer?, _ units: UnsafePointer<UInt16>?, _ count: Int) -> OpaquePointer? {
+    if count < 0 || (units == nil && count > 0) {
+        trap("CFStringCreateWithCharacters", "the characters are NULL or their number is negative")
+    }
+    return makeString(allocator(handle, "CFStringCreateWithCharacters"), Text(units: units, count: count))?.handle
+}
+
+@_cdecl("RLCFStringCreateWithCharactersNoCopy") @implementation
+public func RLCFStringCreateWithCharactersNoCopy(
+    _ handle: OpaquePointer?, _ units: UnsafePointer<UInt16>?, _ count: Int, _ deallocator: OpaquePointer?
+) -> OpaquePointer? {
+    let freeing = allocator(deallocator, "CFStringCreateWithCharactersNoCopy")
+    let string = RLCFStringCreateWithCharacters(handle, units, count)
+    if string != nil { giveBack(freeing, UnsafeMutableRawPointer(mutating: units)) }
+    return string
+}
+
+@_cdecl("RLCFStringCreateWithSubstring") @implementation
+public func RLCFStringCreateWithSubstring(_ handle: OpaquePointer?, _ string: OpaquePointer?, _ range: CFRange) -> OpaquePointer? {
+    let text = Text(string, "CFStringCreateWithSubstring")
+    check(range, in: text.count, "CFStringCreateWithSubstring")
+    return makeString(allocator(handle, "CFStringCreateWithSubstring"), text.part(range))?.handle
+}
+
+@_cdecl("RLCFStringCreateCopy") @implementation
+public func RLCFStringCreateCopy(_ handle: OpaquePointer?, _ string: OpaquePointer?) -> OpaquePointer? {
+    let text = Text(string, "CFStringCreateCopy")
+    let allocator = allocator(handle, "CFStringCreateCopy")
+    if rlcf_kind(UnsafeRawPointer(string!)) == Kind.constant { return string }
+    let record = StringPointer(string!)
+    if !record.isMutable && record.allocator == allocator {
+        rlcf_retain(record.header)
+        return string
+    }
+    return makeString(allocator, text)?.handle
+}
+
+@_cdecl("RLCFStringCreateFromExternalRepresentation") @implementation
+public func RLCFStringCreateFromExternalRepresentation(
+    _ handle: OpaquePointer?, _ data: OpaquePointer?, _ encoding: UInt32
+) -> OpaquePointer? {
+    let bytes = Bytes(data, "CFStringCreateFromExternalRepresentation")
+    return makeString(
+        allocator(handle, "CFStringCreateFromExternalRepresentation"), bytes: bytes.start, bytes.count, encoding, isExternal: true)?.handle
+}
+
+@_cdecl("RLCFStringCreateMutable") @implementation
+public func RLCFStringCreateMutable(_ handle: OpaquePointer?, _ maxLength: Int) -> OpaquePointer? {
+    if maxLength < 0 { trap("CFStringCreateMutable", "the length is negative") }
+    return makeMutableString(allocator(handle, "CFStringCreateMutable"))?.handle
+}
+
+@_cdecl("RLCFStringCreateMutableCopy") @implementation
+public func RLCFStringCreateMutableCopy(_ handle: OpaquePointer?, _ maxLength: Int, _ string: OpaquePointer?) -> OpaquePointer? {
+    let text = Text(string, "CFStringCreateMutableCopy")
+    let copy = makeMutableString(allocator(handle, "CFStringCreateMutableCopy"))
+    copy?.append(text)
+    return copy?.handle
+}
+
+@_cdecl("RLCFStringCreateByCombiningStrings") @implementation
+public func RLCFStringCreateByCombiningStrings(
+    _ handle: OpaquePointer?, _ array: OpaquePointer?, _ separator: OpaquePointer?
+) -> OpaquePointer? {
+    let strings = record(array, ArrayRecord.self, "CFStringCreateByCombiningStrings")
+    let between = Text(separator, "CFStringCreateByCombiningStrings")
+    guard let joined = makeMutableString(allocator(handle, "CFStringCreateByCombiningStrings")) else { return nil }
+    for index in 0..<strings.pointee.count {
+        if index > 0 { joined.append(between) }
+        joined.append(Text(strings.pointee.values![index].map { OpaquePointer($0) }, "CFStringCreateByCombiningStrings"))
+    }
+    joined.freeze()
+    return joined.handle
+}
+
+@_cdecl("RLCFStringCreateArrayBySeparatingStrings") @implementation
+public func RLCFStringCreateArrayBySeparatingStrings(
+    _ handle: OpaquePointer?, _ string: OpaquePointer?, _ separator: OpaquePointer?
+) -> OpaquePointer? {
+    let function: StaticString = "CFStringCreateArrayBySeparatingStrings"
+    let (text, between) = (Text(string, function), Text(separator, function))
+    let allocator = allocator(handle, function)
+    guard let array = makeArray(allocator, .objects, isMutable: true) else { return nil }
+    func add(_ range: CFRange) {
+        guard let part = makeString(allocator, text.part(range)) else { return }
+        array.insert(UnsafeRawPointer(part), at: array.pointee.count)
+        releaseOurs(part.header)
+    }
+    var begin = 0
+    while true {
+        let rest = CFRange(location: begin, length: text.count - begin)
+        let found = place(of: between.count, in: rest, backwards: false, anchored: false) { text.hasUnits(of: between, at: $0) }
+        if found < 0 {
+            add(rest)
+            break
+        }
+        add(CFRange(location: begin, length: found - begin))
+        begin = found + between.count
+    }
+    array.freeze()
+    return array.handle
+}
+
+@_cdecl("RLCFStringCreateWithFileSystemRepresentation") @implementation
+public func RLCFStringCreateWithFileSystemRepresentation(_ handle: OpaquePointer?, _ path: UnsafePointer<CChar>?) -> OpaquePointer? {
+    RLCFStringCreateWithCString(handle, path, Encoding.utf8)
+}

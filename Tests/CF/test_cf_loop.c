@@ -1,0 +1,329 @@
+/*
+ * Loops, descriptors and ports in CoreFoundation's names: what the toolchain's CoreFoundation has not on Linux, and what concerns
+ * both libraries.
+ */
+#include "../C/support.h"
+
+#include <CoreFoundation/CoreFoundation.h>
+#include <dlfcn.h>
+#include <mach/mach.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define MODE CFSTR("m")
+
+static const void *traced_retain(const void *info) {
+    trace("retain:%s", (const char *)info);
+    return info;
+}
+static void traced_release(const void *info) { trace("release:%s", (const char *)info); }
+static CFStringRef described(const void *info) { return CFStringCreateWithFormat(NULL, NULL, CFSTR("words of %s"), (const char *)info); }
+
+static void expect_words(CFTypeRef object, CFStringRef words) {
+    CFStringRef description = CFCopyDescription(object);
+    ck_assert(CFStringFind(description, words, 0).location != kCFNotFound);
+    CFRelease(description);
+}
+
+/* Descriptors */
+
+static void *file_retain(void *info) {
+    trace("retain:%s", (const char *)info);
+    return info;
+}
+static void file_release(void *info) { trace("release:%s", (const char *)info); }
+static CFStringRef file_described(void *info) { return described(info); }
+
+static void file_called(CFFileDescriptorRef file, CFOptionFlags types, void *info) {
+    ck_assert(CFFileDescriptorIsValid(file));
+    trace("%s:%lu", (const char *)info, types);
+    char byte;
+    if (types & kCFFileDescriptorReadCallBack) ck_assert_int_eq(read(CFFileDescriptorGetNativeDescriptor(file), &byte, 1), 1);
+}
+
+static void use_descriptor(CFStringRef (*copyDescription)(void *info)) {
+    int ends[2];
+    ck_assert_int_eq(pipe(ends), 0);
+    CFFileDescriptorContext context = {0, "f", file_retain, file_release, copyDescription};
+    CFFileDescriptorRef file = CFFileDescriptorCreate(kCFAllocatorDefault, ends[0], true, file_called, &context);
+    CFRunLoopSourceRef source = CFFileDescriptorCreateRunLoopSource(kCFAllocatorDefault, file, 0);
+    CFRunLoopAddSource(CFRunLoopGetCurrent(), source, MODE);
+    CFRelease(source);
+    CFFileDescriptorEnableCallBacks(file, kCFFileDescriptorReadCallBack);
+    ck_assert_int_eq(write(ends[1], "x", 1), 1);
+    ck_assert_int_eq(CFRunLoopRunInMode(MODE, 10, true), kCFRunLoopRunHandledSource);
+    if (copyDescription) expect_words(file, CFSTR("words of f"));
+    CFFileDescriptorContext back = {0, NULL, NULL, NULL, NULL};
+    CFFileDescriptorGetContext(file, &back);
+    ck_assert(back.info == context.info && back.retain == file_retain && back.release == file_release && back.copyDescription == copyDescription);
+    CFFileDescriptorInvalidate(file);
+    ck_assert(!CFFileDescriptorIsValid(file));
+    CFFileDescriptorGetContext(file, &back);
+    ck_assert_ptr_null(back.info);
+    CFRelease(file);
+    close(ends[1]);
+    expect_trace("retain:f f:1 release:f");
+}
+
+RL_TEST(descriptors_call_back, "S-CF-16 S-CF-18", "A descriptor object reports with the client's info, whether or not the context describes itself") {
+    use_descriptor(NULL);
+    use_descriptor(file_described);
+}
+
+/* Message ports */
+
+static CFStringRef port_name(const char *word) {
+    return CFStringCreateWithFormat(NULL, NULL, CFSTR("test.cf.%s.%d"), word, (int)getpid());
+}
+
+static CFDataRef serve(CFMessagePortRef port, SInt32 id, CFDataRef data, void *info) {
+    (void)port;
+    trace("%s:%d:%.*s", (const char *)info, (int)id, (int)CFDataGetLength(data), (const char *)CFDataGetBytePtr(data));
+    if (id == 1) return NULL;
+    /* Immutable and mutable data are replies. */
+    if (id == 2) return CFDataCreate(NULL, (const UInt8 *)"reply", 5);
+    CFMutableDataRef reply = CFDataCreateMutableCopy(NULL, 0, data);
+    CFDataAppendBytes(reply, (const UInt8 *)"!", 1);
+    return reply;
+}
+
+static void invalidated(CFMessagePortRef port, void *info) {
+    ck_assert(!CFMessagePortIsValid(port));
+    trace("gone:%s", info ? (const char *)info : "NULL");
+}
+
+static void ask(CFMessagePortRef remote, SInt32 id, const char *text, const char *expected) {
+    CFDataRef data = CFDataCreate(NULL, (const UInt8 *)text, (CFIndex)strlen(text)), reply = NULL;
+    ck_assert_int_eq(CFMessagePortSendRequest(remote, id, data, 10, 10, expected ? MODE : NULL, expected ? &reply : NULL), kCFMessagePortSuccess);
+    if (expected) {
+        ck_assert_int_eq(CFDataGetLength(reply), (CFIndex)strlen(expected));
+        ck_assert(memcmp(CFDataGetBytePtr(reply), expected, strlen(expected)) == 0);
+        CFRelease(reply);
+    }
+    CFRelease(data);
+}
+
+RL_TEST(message_ports_exchange_data, "S-CF-20 S-CF-16", "Requests and replies are CFData, of whichever kind, and the context is held as the Mac holds it") {
+    CFStringRef name = port_name("exchange");
+    CFMessagePortContext context = {0, "p", traced_retain, traced_release, described};
+    Boolean freed = true;
+    CFMessagePortRef local = CFMessagePortCreateLocal(NULL, name, serve, &context, &freed);
+    ck_assert(local && !freed);
+    ck_assert(CFMessagePortCreateLocal(NULL, name, NULL, &context, &freed) == local && freed);
+    CFRelease(local);
+    ck_assert(CFEqual(CFMessagePortGetName(local), name) && CFMessagePortGetName(local) == CFMessagePortGetName(local));
+    expect_words(local, CFSTR("words of p"));
+    CFMessagePortContext back = {0, NULL, NULL, NULL, NULL};
+    CFMessagePortGetContext(local, &back);
+    ck_assert(back.info == context.info && back.retain == traced_retain && back.copyDescription == described);
+    CFRunLoopSourceRef source = CFMessagePortCreateRunLoopSource(NULL, local, 0);
+    CFRunLoopAddSource(CFRunLoopGetCurrent(), source, MODE);
+    CFMessagePortRef remote = CFMessagePortCreateRemote(NULL, name);
+    ck_assert(remote && CFMessagePortIsRemote(remote) && !CFMessagePortIsRemote(local));
+    CFMessagePortSetInvalidationCallBack(local, invalidated);
+    ck_assert(CFMessagePortGetInvalidationCallBack(local) == invalidated);
+    CFMessagePortSetInvalidationCallBack(remote, invalidated);
+    expect_trace("retain:p");
+    ask(remote, 1, "a", "");
+    ask(remote, 2, "b", "reply");
+    ask(remote, 3, "c", "c!");
+    ask(remote, 4, "d", NULL);
+    ck_assert_int_eq(CFRunLoopRunInMode(MODE, 10, true), kCFRunLoopRunHandledSource);
+    expect_trace("retain:p p:1:a release:p retain:p p:2:b release:p retain:p p:3:c release:p retain:p p:4:d release:p");
+    CFStringRef other = port_name("other");
+    ck_assert(CFMessagePortSetName(local, other) && CFEqual(CFMessagePortGetName(local), other));
+    ck_assert(!CFMessagePortIsValid(remote));
+    CFMessagePortInvalidate(local);
+    expect_trace("gone:NULL gone:p release:p");
+    CFMessagePortSetInvalidationCallBack(local, invalidated);
+    expect_trace("gone:NULL");
+    ck_assert(CFMessagePortGetInvalidationCallBack(local) == NULL);
+    ck_assert_ptr_null(CFMessagePortCreateRemote(NULL, CFSTR("nobody has this name")));
+    CFRelease(source), CFRelease(remote), CFRelease(local), CFRelease(name), CFRelease(other);
+}
+
+RL_TEST(message_ports_without_a_retain_release_once, "S-CF-16", "A context without retain is released once, after the last callback") {
+    CFStringRef name = port_name("plain");
+    CFMessagePortContext context = {0, "q", NULL, traced_release, NULL};
+    CFMessagePortRef local = CFMessagePortCreateLocal(NULL, name, serve, &context, NULL);
+    CFMessagePortRef again = CFMessagePortCreateLocal(NULL, name, serve, &context, NULL);
+    ck_assert(again == local);
+    CFRunLoopSourceRef source = CFMessagePortCreateRunLoopSource(NULL, local, 0);
+    CFRunLoopAddSource(CFRunLoopGetCurrent(), source, MODE);
+    CFMessagePortRef remote = CFMessagePortCreateRemote(NULL, name);
+    ask(remote, 2, "b", "reply");
+    expect_trace("q:2:b");
+    CFMessagePortInvalidate(local);
+    expect_trace("release:q");
+    CFRelease(source), CFRelease(remote), CFRelease(local), CFRelease(again), CFRelease(name);
+}
+
+static void stop_loop(CFMessagePortRef port, void *info) {
+    (void)port, (void)info;
+    CFRunLoopStop(CFRunLoopGetMain());
+}
+
+RL_TEST(message_ports_reach_other_processes, "S-CF-20", "A server in one process answers a client in another, and learns of its end") {
+    CFStringRef name = port_name("process");
+    int ready[2];
+    ck_assert_int_eq(pipe(ready), 0);
+    pid_t child = fork();
+    if (child == 0) {
+        CFMessagePortContext context = {0, "server", NULL, NULL, NULL};
+        CFMessagePortRef local = CFMessagePortCreateLocal(NULL, name, serve, &context, NULL);
+        CFRunLoopSourceRef source = CFMessagePortCreateRunLoopSource(NULL, local, 0);
+        CFRunLoopAddSource(CFRunLoopGetCurrent(), source, MODE);
+        if (write(ready[1], "r", 1) != 1) _exit(1);
+        for (int served = 0; served < 2; served++) CFRunLoopRunInMode(MODE, 60, true);
+        CFMessagePortInvalidate(local);
+        _exit(0);
+    }
+    char byte;
+    ck_assert_int_eq(read(ready[0], &byte, 1), 1);
+    CFMessagePortRef remote = CFMessagePortCreateRemote(NULL, name);
+    ck_assert_ptr_nonnull(remote);
+    CFMessagePortSetInvalidationCallBack(remote, stop_loop);
+    ask(remote, 2, "over", "reply");
+    ask(remote, 3, "there", "there!");
+    int status = 1;
+    ck_assert_int_eq(waitpid(child, &status, 0), child);
+    ck_assert_int_eq(status, 0);
+    ck_assert(!CFMessagePortIsValid(remote));
+    CFRelease(remote), CFRelease(name);
+    close(ready[0]), close(ready[1]);
+}
+
+/* Mach ports */
+
+typedef struct Message {
+    mach_msg_header_t header;
+    char text[16];
+} Message;
+
+static mach_port_t last_reply;
+
+static void received(CFMachPortRef port, void *bytes, CFIndex size, void *info) {
+    Message *message = bytes;
+    ck_assert_int_eq(size, sizeof *message);
+    ck_assert_uint_eq(message->header.msgh_size, sizeof *message);
+    ck_assert_uint_eq(message->header.msgh_local_port, CFMachPortGetPort(port));
+    last_reply = message->header.msgh_remote_port;
+    trace("%s:%d:%s", (const char *)info, message->header.msgh_id, message->text);
+}
+
+static void port_gone(CFMachPortRef port, void *info) {
+    ck_assert(!CFMachPortIsValid(port));
+    trace("gone:%s", info ? (const char *)info : "NULL");
+}
+
+static mach_msg_return_t send_message(mach_port_t to, mach_port_t reply, int id, const char *text) {
+    Message message;
+    memset(&message, 0, sizeof message);
+    message.header.msgh_bits = MACH_MSGH_BITS(MACH_MSG_TYPE_COPY_SEND, 0);
+    message.header.msgh_remote_port = to;
+    message.header.msgh_local_port = reply;
+    message.header.msgh_id = id;
+    snprintf(message.text, sizeof message.text, "%s", text);
+    return mach_msg(&message.header, MACH_SEND_MSG | MACH_SEND_TIMEOUT, sizeof message, 0, MACH_PORT_NULL, 0, MACH_PORT_NULL);
+}
+
+RL_TEST(mach_ports_get_messages, "S-CF-21", "A message that mach_msg sends is what the callback gets, with the port to answer") {
+    CFMachPortContext context = {0, "m", traced_retain, traced_release, described};
+    Boolean freed = true;
+    CFMachPortRef port = CFMachPortCreate(NULL, received, &context, &freed);
+    ck_assert(port && !freed && CFMachPortIsValid(port) && MACH_PORT_VALID(CFMachPortGetPort(port)));
+    CFMachPortRef other = CFMachPortCreateWithPort(NULL, CFMachPortGetPort(port), NULL, NULL, &freed);
+    ck_assert(other == port && freed);
+    CFRelease(other);
+    CFMachPortRef answers = CFMachPortCreate(NULL, received, NULL, NULL);
+    CFMachPortSetInvalidationCallBack(port, port_gone);
+    ck_assert(CFMachPortGetInvalidationCallBack(port) == port_gone);
+    CFRunLoopSourceRef source = CFMachPortCreateRunLoopSource(NULL, port, 0);
+    CFRunLoopAddSource(CFRunLoopGetCurrent(), source, MODE);
+    expect_trace("retain:m");
+    ck_assert_int_eq(send_message(CFMachPortGetPort(port), CFMachPortGetPort(answers), 7, "hello"), MACH_MSG_SUCCESS);
+    ck_assert_int_eq(CFRunLoopRunInMode(MODE, 10, true), kCFRunLoopRunHandledSource);
+    ck_assert_uint_eq(last_reply, CFMachPortGetPort(answers));
+    ck_assert_int_eq(send_message(CFMachPortGetPort(port), MACH_PORT_NULL, 8, "no answer"), MACH_MSG_SUCCESS);
+    ck_assert_int_eq(CFRunLoopRunInMode(MODE, 10, true), kCFRunLoopRunHandledSource);
+    ck_assert_uint_eq(last_reply, MACH_PORT_NULL);
+    expect_trace("retain:m m:7:hello release:m retain:m m:8:no answer release:m");
+    expect_words(port, CFSTR("words of m"));
+    for (int queued = 0; queued < 5; queued++) ck_assert_int_eq(send_message(CFMachPortGetPort(port), 0, 1, ""), MACH_MSG_SUCCESS);
+    ck_assert_int_eq(send_message(CFMachPortGetPort(port), 0, 1, ""), MACH_SEND_TIMED_OUT);
+    mach_port_t number = CFMachPortGetPort(port);
+    ck_assert_int_eq(send_message(number, 12345, 1, ""), MACH_SEND_INVALID_REPLY);
+    CFMachPortInvalidate(port);
+    expect_trace("gone:m release:m");
+    ck_assert_int_eq(send_message(number, 0, 1, ""), MACH_SEND_INVALID_DEST);
+    ck_assert_int_eq(send_message(MACH_PORT_NULL, 0, 1, ""), MACH_SEND_INVALID_DEST);
+    ck_assert_int_eq(send_message(0x7fffff03, 0, 1, ""), MACH_SEND_INVALID_DEST);
+    mach_msg_header_t small = {0, 4, number, 0, 0, 0};
+    ck_assert_int_eq(mach_msg_send(&small), MACH_SEND_MSG_TOO_SMALL);
+    CFRelease(source), CFRelease(answers), CFRelease(port);
+}
+
+/* Contexts */
+
+static void no_fire(CFRunLoopTimerRef timer, void *info) { (void)timer, (void)info; }
+
+RL_TEST(contexts_of_invalid_items_are_empty, "S-CF-18", "GetContext of an invalid item gives no info, and a described one's functions are gone") {
+    CFRunLoopTimerContext context = {0, "t", NULL, traced_release, described}, back;
+    CFRunLoopTimerRef timer = CFRunLoopTimerCreate(NULL, 1e9, 0, 0, 0, no_fire, &context);
+    CFRunLoopTimerGetContext(timer, &back);
+    ck_assert(back.info == context.info && back.release == traced_release && back.retain == NULL && back.copyDescription == described);
+    CFRunLoopTimerInvalidate(timer);
+    expect_trace("release:t");
+    CFRunLoopTimerGetContext(timer, &back);
+    ck_assert(back.info == NULL && back.release == NULL && back.copyDescription == NULL);
+    CFRelease(timer);
+    expect_trace("");
+}
+
+RL_TEST(null_is_ignored_by_items, "S-ARG-1", "Calls on loops, items and ports do nothing with NULL") {
+    CFRunLoopStop(NULL), CFRunLoopWakeUp(NULL), CFRunLoopSourceSignal(NULL), CFRunLoopTimerInvalidate(NULL), CFSocketInvalidate(NULL);
+    CFRunLoopAddSource(NULL, NULL, NULL), CFRunLoopAddTimer(CFRunLoopGetCurrent(), NULL, MODE), CFRunLoopAddCommonMode(CFRunLoopGetCurrent(), NULL);
+    ck_assert(CFRunLoopCopyAllModes(NULL) == NULL && CFRunLoopCopyCurrentMode(NULL) == NULL && CFRunLoopSourceCreate(NULL, 0, NULL) == NULL);
+    ck_assert(CFRunLoopRunInMode(NULL, 1, false) == kCFRunLoopRunFinished && CFMessagePortGetName(NULL) == NULL);
+    ck_assert(CFMessagePortCreateRemote(NULL, NULL) == NULL && CFSocketCreateWithSocketSignature(NULL, NULL, 0, NULL, NULL) == NULL);
+    ck_assert_int_eq(CFMessagePortSendRequest(NULL, 0, NULL, 0, 0, NULL, NULL), kCFMessagePortIsInvalid);
+    ck_assert_int_eq(CFSocketSendData(NULL, NULL, NULL, 0), kCFSocketError);
+}
+
+RL_TEST(sockets_that_cannot_be_made_leave_no_context, "S-CF-16", "The context of a socket that is not made, or was there, is released as often as it was retained") {
+    CFSocketContext context = {0, "s", traced_retain, traced_release, described};
+    ck_assert_ptr_null(CFSocketCreate(NULL, 12345, 6789, 1, 0, NULL, &context));
+    expect_trace("");
+    context.retain = NULL;
+    ck_assert_ptr_null(CFSocketCreate(NULL, 12345, 6789, 1, 0, NULL, &context));
+    expect_trace("");
+    CFSocketRef socket = CFSocketCreate(NULL, PF_INET, SOCK_DGRAM, 0, 0, NULL, &context);
+    ck_assert(CFSocketCreateWithNative(NULL, CFSocketGetNative(socket), 0, NULL, &context) == socket);
+    expect_trace("");
+    CFSocketInvalidate(socket);
+    expect_trace("release:s");
+    CFRelease(socket), CFRelease(socket);
+}
+
+/* The main queue */
+
+#ifdef RL_LIBDISPATCH
+static void stop_main(void *word) {
+    trace("%s", (const char *)word);
+    CFRunLoopStop(CFRunLoopGetMain());
+}
+
+RL_MAIN_TEST(the_main_queue_is_served_without_being_asked, "S-CF-19 S-GCD-1", "A libdispatch that comes into the process later is served by the next run of the main loop") {
+    ck_assert_int_eq(CFRunLoopRunInMode(kCFRunLoopDefaultMode, 0, false), dlsym(RTLD_DEFAULT, "dispatch_async_f") ? kCFRunLoopRunTimedOut : kCFRunLoopRunFinished);
+    void *library = dlopen(RL_LIBDISPATCH, RTLD_NOW | RTLD_GLOBAL);
+    ck_assert_msg(library != NULL, "%s", dlerror());
+    void (*async)(void *queue, void *context, void (*work)(void *context));
+    *(void **)&async = dlsym(library, "dispatch_async_f");
+    async(dlsym(library, "_dispatch_main_q"), "queued", stop_main);
+    CFRunLoopRun();
+    expect_trace("queued");
+}
+#endif

@@ -1,0 +1,351 @@
+/* Objects of the CoreFoundation interface: what the toolchain's CoreFoundation does not show on Linux. */
+#include "../C/support.h"
+
+#include <CoreFoundation/CoreFoundation.h>
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+typedef struct Counts {
+    int made, freed, retained, released;
+} Counts;
+
+static void *count_allocate(CFIndex size, CFOptionFlags hint, void *info) {
+    (void)hint;
+    ((Counts *)info)->made++;
+    return malloc((size_t)size);
+}
+static void *count_reallocate(void *memory, CFIndex size, CFOptionFlags hint, void *info) {
+    (void)hint, (void)info;
+    return realloc(memory, (size_t)size);
+}
+static void count_free(void *memory, void *info) {
+    ((Counts *)info)->freed++;
+    free(memory);
+}
+static const void *count_retain(const void *info) {
+    ((Counts *)info)->retained++;
+    return info;
+}
+static void count_release(const void *info) { ((Counts *)info)->released++; }
+
+static CFAllocatorRef counting(Counts *counts, CFAllocatorRef maker) {
+    CFAllocatorContext context = {0, counts, count_retain, count_release, NULL, count_allocate, count_reallocate, count_free, NULL};
+    return CFAllocatorCreate(maker, &context);
+}
+
+RL_TEST(allocators_give_all_memory_of_an_object, "S-CF-4", "What an allocator gave for an object it gets back, and it lives as long") {
+    Counts counts = {0, 0, 0, 0};
+    CFAllocatorRef allocator = counting(&counts, NULL);
+    ck_assert_int_eq(counts.retained, 1);
+    CFTypeRef objects[] = {
+        CFStringCreateWithCString(allocator, "text", kCFStringEncodingUTF8),
+        CFDataCreate(allocator, (const UInt8 *)"bytes", 5),
+        CFArrayCreateMutable(allocator, 0, &kCFTypeArrayCallBacks),
+        CFDictionaryCreateMutable(allocator, 0, NULL, NULL),
+        CFDateCreate(allocator, 1),
+    };
+    CFArrayAppendValue((CFMutableArrayRef)objects[2], objects[0]);
+    CFDictionarySetValue((CFMutableDictionaryRef)objects[3], "key", "value");
+    for (size_t index = 0; index < sizeof objects / sizeof *objects; index++) ck_assert(CFGetAllocator(objects[index]) == allocator);
+    CFRelease(allocator);
+    ck_assert_int_eq(counts.released, 0);
+    for (size_t index = 0; index < sizeof objects / sizeof *objects; index++) CFRelease(objects[index]);
+    ck_assert_int_gt(counts.made, 5);
+    ck_assert_int_eq(counts.made, counts.freed);
+    ck_assert_int_eq(counts.released, 1);
+}
+
+RL_TEST(allocators_reallocate, "S-CF-4", "The calls that hand out plain memory use the functions of the context") {
+    Counts counts = {0, 0, 0, 0};
+    CFAllocatorRef allocator = counting(&counts, NULL);
+    void *memory = CFAllocatorAllocate(allocator, 10, 0);
+    memory = CFAllocatorReallocate(allocator, memory, 2000, 0);
+    memset(memory, 1, 2000);
+    ck_assert_ptr_null(CFAllocatorReallocate(allocator, memory, 0, 0));
+    ck_assert_int_eq(counts.made, counts.freed);
+    ck_assert_int_eq(CFAllocatorGetPreferredSizeForSize(allocator, 33, 0), 33);
+    ck_assert_ptr_null(CFAllocatorAllocate(allocator, 0, 0));
+    CFAllocatorContext context = {0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL};
+    CFAllocatorGetContext(allocator, &context);
+    ck_assert(context.info == &counts && context.allocate == count_allocate);
+    CFRelease(allocator);
+}
+
+RL_TEST(an_allocator_may_make_itself, "S-CF-5", "By kCFAllocatorUseContext the memory of the allocator is its own") {
+    Counts counts = {0, 0, 0, 0};
+    CFAllocatorRef allocator = counting(&counts, kCFAllocatorUseContext);
+    ck_assert_int_eq(counts.made, 1);
+    CFRelease(CFDateCreate(allocator, 0));
+    CFRelease(allocator);
+    ck_assert_int_eq(counts.made, 2);
+    ck_assert_int_eq(counts.freed, 2);
+    ck_assert_int_eq(counts.released, 1);
+}
+
+RL_TEST(the_default_allocator_is_the_threads, "S-CF-5", "NULL means what the thread has set, and nothing changes on other threads") {
+    Counts counts = {0, 0, 0, 0};
+    ck_assert(CFAllocatorGetDefault() == kCFAllocatorSystemDefault);
+    /* What was a default stays for good. */
+    static CFAllocatorRef allocator;
+    allocator = counting(&counts, NULL);
+    CFAllocatorSetDefault(allocator);
+    CFRelease(CFDateCreate(NULL, 0));
+    ck_assert_int_eq(counts.made, 1);
+    ck_assert(CFAllocatorGetDefault() == allocator);
+    CFAllocatorSetDefault(kCFAllocatorSystemDefault);
+    CFRelease(CFDateCreate(NULL, 0));
+    ck_assert_int_eq(counts.made, 1);
+}
+
+RL_TEST(the_null_allocator_gives_nothing, "S-CF-4", "No object can be made with kCFAllocatorNull, and it frees nothing") {
+    ck_assert_ptr_null(CFStringCreateWithCString(kCFAllocatorNull, "x", kCFStringEncodingUTF8));
+    ck_assert_ptr_null(CFDataCreate(kCFAllocatorNull, (const UInt8 *)"x", 1));
+    ck_assert_ptr_null(CFArrayCreateMutable(kCFAllocatorNull, 0, NULL));
+    ck_assert_ptr_null(CFAllocatorAllocate(kCFAllocatorNull, 5, 0));
+    static char text[] = "kept";
+    CFRelease(CFStringCreateWithCStringNoCopy(NULL, text, kCFStringEncodingUTF8, kCFAllocatorNull));
+    ck_assert_str_eq(text, "kept");
+    CFRelease(CFStringCreateWithCStringNoCopy(NULL, strdup("freed"), kCFStringEncodingUTF8, kCFAllocatorMalloc));
+}
+
+RL_TEST(references_are_counted, "S-CF-1 S-CF-2", "Objects of both libraries have one count, whichever library's calls change it") {
+    CFDateRef date = CFDateCreate(NULL, 0);
+    CFRetain(date);
+    ck_assert_int_eq(CFGetRetainCount(date), 2);
+    CFRelease(date);
+    CFRelease(date);
+    CFRunLoopTimerRef timer = CFRunLoopTimerCreate(NULL, 0, 0, 0, 0, NULL, NULL);
+    CFIndex count = CFGetRetainCount(timer);
+    RLRetain(timer);
+    ck_assert_int_eq(CFGetRetainCount(timer), count + 1);
+    CFRelease(timer);
+    ck_assert(CFGetTypeID(timer) == CFRunLoopTimerGetTypeID() && CFGetTypeID(timer) == RLTimerGetTypeID());
+    ck_assert(CFEqual(timer, timer));
+    RLRelease(timer);
+    RLDataRef data = RLDataCreate("abc", 3);
+    CFMutableDataRef same = CFDataCreateMutable(NULL, 0);
+    CFDataAppendBytes(same, (const UInt8 *)"abc", 3);
+    ck_assert(CFEqual(data, same) && CFEqual(same, data) && CFHash(data) == CFHash(same));
+    ck_assert(CFGetTypeID(data) == CFGetTypeID(same));
+    ck_assert_int_eq(CFDataGetLength((CFDataRef)data), 3);
+    CFRelease(data);
+    CFRelease(same);
+    ck_assert((void *)CFRunLoopGetCurrent() == (void *)RLGetCurrent());
+}
+
+static const void *kept_constant;
+
+RL_TEST(constants_stay, "S-CF-6 S-CF-7", "Constants are retained and released without an effect, also at file scope, whatever their text") {
+    static CFStringRef constant = CFSTR("static");
+    for (int times = 0; times < 10; times++) CFRelease(constant);
+    ck_assert_int_eq(CFStringGetLength(constant), 6);
+    ck_assert(CFGetRetainCount(constant) == LONG_MAX);
+    CFStringRef umlaut = CFSTR("gr\303\274n"), latin = CFSTR("gr\374n"), made = CFStringCreateWithCString(NULL, "gr\303\274n", kCFStringEncodingUTF8);
+    ck_assert_int_eq(CFStringGetLength(umlaut), 4);
+    ck_assert(CFEqual(umlaut, made) && CFHash(umlaut) == CFHash(made) && CFEqual(latin, made));
+    ck_assert(CFStringCreateCopy(NULL, umlaut) == umlaut);
+    CFRelease(made);
+    CFMutableArrayRef array = CFArrayCreateMutable(NULL, 0, &kCFTypeArrayCallBacks);
+    CFArrayAppendValue(array, constant);
+    kept_constant = CFArrayGetValueAtIndex(array, 0);
+    CFRelease(array);
+    ck_assert(kept_constant == constant);
+    CFRelease(kCFBooleanTrue), CFRelease(kCFNull), CFRelease(kCFNumberNaN), CFRelease(kCFAllocatorMalloc);
+    ck_assert(CFBooleanGetValue(kCFBooleanTrue));
+}
+
+RL_TEST(capacities_limit_nothing, "S-CF-12", "More fits into a collection, a string and data than was said when they were made") {
+    CFMutableArrayRef array = CFArrayCreateMutable(NULL, 1, NULL);
+    CFMutableStringRef string = CFStringCreateMutable(NULL, 1);
+    CFMutableDataRef data = CFDataCreateMutable(NULL, 1);
+    CFMutableSetRef set = CFSetCreateMutable(NULL, 1, NULL);
+    for (long index = 0; index < 100; index++) {
+        CFArrayAppendValue(array, (void *)index);
+        CFStringAppend(string, CFSTR("ab"));
+        CFDataAppendBytes(data, (const UInt8 *)"abc", 3);
+        CFSetAddValue(set, (void *)index);
+    }
+    ck_assert(CFArrayGetCount(array) == 100 && CFStringGetLength(string) == 200 && CFDataGetLength(data) == 300 && CFSetGetCount(set) == 100);
+    CFRelease(array), CFRelease(string), CFRelease(data), CFRelease(set);
+}
+
+RL_TEST(descriptions_name_type_and_content, "S-CF-2", "A description tells the type, and what the object holds") {
+    const void *values[] = {CFSTR("one"), CFSTR("two")};
+    CFArrayRef array = CFArrayCreate(NULL, values, 2, &kCFTypeArrayCallBacks);
+    CFStringRef description = CFCopyDescription(array);
+    char text[256];
+    ck_assert(CFStringGetCString(description, text, sizeof text, kCFStringEncodingUTF8));
+    ck_assert_ptr_nonnull(strstr(text, "<CFArray 0x"));
+    ck_assert_ptr_nonnull(strstr(text, "one"));
+    CFRelease(description), CFRelease(array);
+    description = CFCopyDescription(CFRunLoopGetCurrent());
+    ck_assert(CFStringGetCString(description, text, sizeof text, kCFStringEncodingUTF8));
+    ck_assert(strncmp(text, "<CFRunLoop 0x", 13) == 0);
+    CFRelease(description);
+}
+
+/* What CFShow writes. */
+static void expect_shown(CFTypeRef object, const char *expected) {
+    int ends[2], error = dup(STDERR_FILENO);
+    ck_assert_int_eq(pipe(ends), 0);
+    dup2(ends[1], STDERR_FILENO);
+    CFShow(object);
+    dup2(error, STDERR_FILENO);
+    char text[128] = "";
+    ssize_t length = read(ends[0], text, sizeof text - 1);
+    ck_assert_int_gt(length, 0);
+    ck_assert_str_eq(text, expected);
+    close(ends[0]), close(ends[1]), close(error);
+}
+
+RL_TEST(objects_are_shown, "S-CF-2", "CFShow writes a string's text, a number's value, and a word for NULL") {
+    expect_shown(CFSTR("text \342\202\254"), "text \342\202\254\n");
+    int value = 7;
+    CFNumberRef number = CFNumberCreate(NULL, kCFNumberIntType, &value);
+    expect_shown(number, "7\n");
+    CFRelease(number);
+    expect_shown(NULL, "(null)\n");
+}
+
+/* Mistakes */
+
+#define MISTAKES(X) \
+    X("CFRetain", CFRetain(NULL)) \
+    X("CFRelease", CFRelease(NULL)) \
+    X("CFRetain", CFRetain("0123456789abcdef")) \
+    X("CFGetTypeID", CFGetTypeID(NULL)) \
+    X("CFEqual", CFEqual(CFSTR("a"), NULL)) \
+    X("CFHash", CFHash(NULL)) \
+    X("CFCopyDescription", CFRelease(CFCopyDescription(NULL))) \
+    X("CFStringGetLength", CFStringGetLength(NULL)) \
+    X("CFStringGetLength", CFStringGetLength((CFStringRef)kCFNull)) \
+    X("CFStringGetCharacterAtIndex", CFStringGetCharacterAtIndex(CFSTR("abc"), 3)) \
+    X("CFStringGetCharacterAtIndex", CFStringGetCharacterAtIndex(CFSTR("abc"), -1)) \
+    X("CFStringCreateWithSubstring", CFStringCreateWithSubstring(NULL, CFSTR("abc"), CFRangeMake(2, LONG_MAX))) \
+    X("CFStringAppend", CFStringAppend((CFMutableStringRef)CFSTR("constant"), CFSTR("x"))) \
+    X("CFStringCompare", CFStringCompare(CFSTR("a"), NULL, 0)) \
+    X("CFStringCreateWithCString", CFStringCreateWithCString(NULL, NULL, kCFStringEncodingUTF8)) \
+    X("CFArrayGetValueAtIndex", CFArrayGetValueAtIndex(CFArrayCreate(NULL, NULL, 0, NULL), 0)) \
+    X("CFArrayGetCount", CFArrayGetCount((CFArrayRef)CFSTR("a"))) \
+    X("CFArrayGetCount", CFArrayGetCount(NULL)) \
+    X("CFArrayAppendValue", CFArrayAppendValue((CFMutableArrayRef)CFArrayCreate(NULL, NULL, 0, NULL), "x")) \
+    X("CFArrayCreate", CFArrayCreate(NULL, NULL, 1, NULL)) \
+    X("CFArrayGetValues", CFArrayGetValues(CFArrayCreate(NULL, NULL, 0, NULL), CFRangeMake(0, 1), NULL)) \
+    X("CFDictionaryGetValue", CFDictionaryGetValue((CFDictionaryRef)CFSetCreate(NULL, NULL, 0, NULL), "x")) \
+    X("CFSetAddValue", CFSetAddValue((CFMutableSetRef)CFSetCreate(NULL, NULL, 0, NULL), "x")) \
+    X("CFDataGetBytes", CFDataGetBytes(CFDataCreate(NULL, NULL, 0), CFRangeMake(0, 1), NULL)) \
+    X("CFDataCreate", CFDataCreate(NULL, (const UInt8 *)"", -1)) \
+    X("CFDataGetLength", CFDataGetLength((CFDataRef)CFSTR("a"))) \
+    X("CFDataAppendBytes", CFDataAppendBytes((CFMutableDataRef)CFDataCreate(NULL, NULL, 0), (const UInt8 *)"a", 1)) \
+    X("CFNumberCreate", CFNumberCreate(NULL, (CFNumberType)99, "")) \
+    X("CFNumberGetValue", CFNumberGetValue((CFNumberRef)CFSTR("1"), kCFNumberIntType, NULL)) \
+    X("CFBooleanGetValue", CFBooleanGetValue((CFBooleanRef)CFSTR("1"))) \
+    X("CFDateGetAbsoluteTime", CFDateGetAbsoluteTime(NULL)) \
+    X("CFAllocatorCreate", CFAllocatorCreate(NULL, NULL)) \
+    X("CFDataCreate", CFDataCreate((CFAllocatorRef)CFSTR("none"), NULL, 0)) \
+    X("CFRunLoopRunInMode", CFRunLoopRunInMode((CFRunLoopMode)kCFNull, 0, false)) \
+    X("CFSocketSetAddress", CFSocketSetAddress(NULL, (CFDataRef)CFSTR("x")))
+
+static int mistake_wanted;
+
+static void make_mistake(int wanted) {
+    int number = 0;
+#define X(name, expression) if (number++ == wanted) (void)(expression);
+    MISTAKES(X)
+#undef X
+}
+
+static const char *const mistake_names[] = {
+#define X(name, expression) name,
+    MISTAKES(X)
+#undef X
+};
+
+RL_TEST(mistakes_name_their_call, "S-CF-2 S-CF-3", "NULL, wrong types and places outside an object end the process with the name of the call") {
+    for (mistake_wanted = 0; mistake_wanted < (int)(sizeof mistake_names / sizeof *mistake_names); mistake_wanted++) {
+        int ends[2];
+        ck_assert_int_eq(pipe(ends), 0);
+        pid_t child = fork();
+        if (child == 0) {
+            dup2(ends[1], STDERR_FILENO);
+            make_mistake(mistake_wanted);
+            _exit(0);
+        }
+        close(ends[1]);
+        char text[256] = "";
+        ssize_t length = read(ends[0], text, sizeof text - 1);
+        (void)length;
+        close(ends[0]);
+        int status = 0;
+        waitpid(child, &status, 0);
+#if defined(WITH_ADDRESS_SANITIZER) || defined(WITH_THREAD_SANITIZER) /* which end the process themselves */
+        bool ended = status != 0;
+#else
+        bool ended = WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT;
+#endif
+        ck_assert_msg(ended, "%s: status %d: %s", mistake_names[mistake_wanted], status, text);
+        size_t name = strlen(mistake_names[mistake_wanted]);
+        ck_assert_msg(strncmp(text, mistake_names[mistake_wanted], name) == 0 && text[name] == ':', "%s: %s", mistake_names[mistake_wanted], text);
+    }
+}
+
+RL_TEST(strings_are_made_of_any_bytes, "S-CF-8", "Random bytes make a string or none in each encoding, and what they make converts back") {
+    static const CFStringEncoding encodings[] = {kCFStringEncodingUTF8, kCFStringEncodingASCII, kCFStringEncodingISOLatin1, kCFStringEncodingMacRoman,
+        kCFStringEncodingUTF16, kCFStringEncodingUTF16BE, kCFStringEncodingUTF16LE, kCFStringEncodingUTF32, kCFStringEncodingUTF32LE};
+    unsigned seed = 7;
+    for (int times = 0; times < 9000; times++) {
+        UInt8 bytes[16];
+        size_t length = (size_t)(rand_r(&seed) % 17);
+        for (size_t index = 0; index < length; index++) {
+            int kind = rand_r(&seed) % 4;
+            bytes[index] = (UInt8)(kind == 0 ? rand_r(&seed) : kind == 1 ? 0xc0 + rand_r(&seed) % 0x38 : kind == 2 ? 0x80 + rand_r(&seed) % 0x40 : rand_r(&seed) % 0x80);
+        }
+        CFStringEncoding encoding = encodings[times % 9];
+        CFStringRef string = CFStringCreateWithBytes(NULL, bytes, (CFIndex)length, encoding, false);
+        if (!string) continue;
+        CFIndex used = 0;
+        UInt8 back[64];
+        CFIndex units = CFStringGetBytes(string, CFRangeMake(0, CFStringGetLength(string)), encoding, 0, false, back, sizeof back, &used);
+        ck_assert_int_eq(units, CFStringGetLength(string));
+        ck_assert_int_eq(used, (CFIndex)length);
+        ck_assert(memcmp(back, bytes, length) == 0);
+        CFMutableStringRef copy = CFStringCreateMutable(NULL, 0);
+        for (CFIndex index = 0; index < CFStringGetLength(string); index++) {
+            UniChar unit = CFStringGetCharacterAtIndex(string, index);
+            CFStringAppendCharacters(copy, &unit, 1);
+        }
+        ck_assert(CFEqual(string, copy) && CFHash(string) == CFHash(copy));
+        CFRelease(copy), CFRelease(string);
+    }
+}
+
+/* Against plain arrays: a thousand keys of few values, added and removed at random. */
+RL_TEST(tables_do_what_a_list_does, "S-CF-11", "Dictionaries of colliding keys hold what was added last and nothing that was removed") {
+    static int values[64];
+    static bool there[64];
+    unsigned seed = 3;
+    CFMutableDictionaryRef dictionary = CFDictionaryCreateMutable(NULL, 0, NULL, NULL);
+    CFIndex count = 0;
+    for (int times = 0; times < 50000; times++) {
+        long key = rand_r(&seed) % 64;
+        if (rand_r(&seed) % 2) {
+            values[key] = rand_r(&seed);
+            CFDictionarySetValue(dictionary, (void *)(key << 16), (void *)(long)values[key]);
+            count += !there[key];
+            there[key] = true;
+        } else {
+            CFDictionaryRemoveValue(dictionary, (void *)(key << 16));
+            count -= there[key];
+            there[key] = false;
+        }
+        long other = rand_r(&seed) % 64;
+        ck_assert(CFDictionaryContainsKey(dictionary, (void *)(other << 16)) == there[other]);
+        if (there[other]) ck_assert(CFDictionaryGetValue(dictionary, (void *)(other << 16)) == (void *)(long)values[other]);
+        ck_assert_int_eq(CFDictionaryGetCount(dictionary), count);
+    }
+    CFRelease(dictionary);
+}
