@@ -101,6 +101,29 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         if exchanged { lookAgain() }
     }
 
+    /// Begins a look of a wait: the wake word, from which a request to look again is taken away. Whatever is said from now on
+    /// keeps the loop from falling asleep. Loop's thread.
+    @inline(__always)
+    func readWake() -> UInt32 {
+        let word = pointee.wake.load(ordering: .sequentiallyConsistent)
+        if word == WakeState.lookAgain {
+            _ = pointee.wake.compareExchange(expected: word, desired: WakeState.awake, ordering: .sequentiallyConsistent)
+        }
+        return word
+    }
+
+    /// Begins a look of a run's own wait. Whether a wake-up or a stop ends that.
+    @inline(__always)
+    func beginLook(_ frame: RunFramePointer) -> Bool {
+        let word = readWake()
+        let isAttending = pointee.isAttending
+        if isAttending && !goesOnAttending(frame) {
+            endAttention(handingTo: frame.pointee.outer)
+            frame.pointee.wokenByInner = true
+        }
+        return word == WakeState.wakeUp || isAttending || frame.pointee.wokenByInner || isStopRequested(frame)
+    }
+
     /// Takes a pending wake-up away and hands it to those of the outer runs that have not waited in their passes (S-WAKE-9).
     /// False if there was none. Loop's thread.
     @inline(__always) @discardableResult

@@ -9,31 +9,18 @@ extension UnsafeMutablePointer where Pointee == ForeignRun {
         let frame = pointee.frame
         guard pointee.set.isOpen || renewDescriptors() else { return EpollSet.retrySeconds }
         while true {
-            let word = loop.pointee.wake.load(ordering: .sequentiallyConsistent)
-            if word == WakeState.lookAgain {
-                _ = loop.pointee.wake.compareExchange(
-                    expected: word, desired: WakeState.awake, ordering: .sequentiallyConsistent)
-            }
-            var until = Clock.never
-            var hasInboxes = false
-            if isNested {
-                // What the loop's own run is to do has to wait for the callback to return.
-                if word == WakeState.wakeUp { return ready() }
-                guard let look = lookAtMode() else { return ready() }
-                until = look.until
-                hasInboxes = look.hasInboxes
-            } else if pointee.phase == .idle {
+            let isWoken = loop.readWake() == WakeState.wakeUp
+            if !isNested && pointee.phase == .idle {
                 // A loop that is not running forgets wake-ups (S-WAKE-5), but what they were for may be there to run.
                 loop.consumeWakeUp(handingTo: nil)
                 advance()
                 if !isValid { return .infinity }
                 if pointee.phase != .idle { continue }
-            } else {
-                let isOver = word == WakeState.wakeUp || !waits || frame.pointee.wokenByInner || loop.isStopRequested(frame)
-                if isOver { return ready() }
-                guard let look = lookAtMode() else { return ready() }
-                until = look.until
-                hasInboxes = look.hasInboxes
+            }
+            let look = look(isWoken: isWoken)
+            guard case .sleep(let until) = look.decide() else {
+                rouse()
+                return 0
             }
             arm(until)
             guard pointee.set.forgetRousing() else { return sleepInNewSet() }
@@ -43,7 +30,7 @@ extension UnsafeMutablePointer where Pointee == ForeignRun {
             else { continue }
             loop.pointee.asleepOutside = self
             // Who makes an inbox ready pushes it and then tells a loop that sleeps; so one of the two sees the other.
-            if hasInboxes && loop.pointee.signalled.load(ordering: .sequentiallyConsistent) != nil {
+            if look.hasInboxes && loop.pointee.signalled.load(ordering: .sequentiallyConsistent) != nil {
                 loop.leaveSleepOutside()
                 continue
             }
@@ -61,34 +48,20 @@ extension UnsafeMutablePointer where Pointee == ForeignRun {
         return sleep()
     }
 
-    private func ready() -> Double {
-        rouse()
-        return 0
-    }
-
-    /// Until when the mode has nothing to serve but by its ports; nil if there is something now.
-    private func lookAtMode() -> (until: Int64, hasInboxes: Bool)? {
+    private func look(isWoken: Bool) -> Look {
         let loop = pointee.loop
-        let mode = pointee.mode
         let now = Clock.now()
-        let servesMainQueue = loop.servesMainQueue(in: mode)
-        loop.lock()
-        defer { loop.unlock() }
-        mode.pointee.ports.watchMainQueue(servesMainQueue)
-        let hasInboxes = mode.pointee.inboxCount > 0
-        if hasInboxes && loop.hasReadyInboxLocked(in: mode) { return nil }
-        var until = Clock.never
-        if !mode.pointee.timers.isEmpty {
-            if mode.pointee.timers.hasDue(Clock.dueLimit(now)) { return nil }
-            until = mode.pointee.timers.nextWake()
+        // What the loop's own run is to do has to wait for the callback to return.
+        var ends = isWoken
+        if !isNested {
+            let frame = pointee.frame
+            ends = pointee.phase != .idle && (isWoken || !waits || frame.pointee.wokenByInner || loop.isStopRequested(frame))
         }
-        guard mode.pointee.ports.needsKernel else { return (until, hasInboxes) }
-        let isToldAll = mode.pointee.ports.retry()
-        if mode.pointee.ports.hasSteady { return nil }
-        let epoll = mode.pointee.ports.epoll
-        if servesMainQueue && !epoll.isOpen && MainQueue.isReady { return nil }
-        if isToldAll && (!epoll.isOpen || watches(epoll)) { return (until, hasInboxes) }
-        return (Swift.min(until, now + Int64(EpollSet.retrySeconds * 1e9)), hasInboxes)
+        var look = loop.look(in: pointee.mode, ends: ends, deadline: Clock.never) { now }
+        if look.hasPorts && look.set.isOpen && !watches(look.set) {
+            look.until = Swift.min(look.until, now + Int64(EpollSet.retrySeconds * 1e9))
+        }
+        return look
     }
 
     /// Sees to it that the mode's set is in the run's. False if the kernel refuses that.

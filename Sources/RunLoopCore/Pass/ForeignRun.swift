@@ -274,19 +274,15 @@ extension UnsafeMutablePointer where Pointee == ForeignRun {
         frame.pointee.now = 0
         frame.pointee.wasWoken = false
         let half = pointee.half
-        var event = Event.mainQueue
-        if !half.skipsWait {
-            let isOver = half.handledSource || loop.isStopRequested(frame)
-            loop.pointee.waiting.store(true, ordering: .releasing)
-            var polls = true
-            event = loop.wait(frame, polls: &polls)
-            if case .none = event, !isOver, !frame.pointee.wasWoken {
-                _ = sleep()
-                return nil
-            }
+        let isOver = half.skipsWait || half.handledSource || loop.isStopRequested(frame)
+        if !half.skipsWait { loop.pointee.waiting.store(true, ordering: .releasing) }
+        let wait = loop.wait(frame, half)
+        if case .none = wait.event, !isOver, !frame.pointee.wasWoken {
+            _ = sleep()
+            return nil
         }
         pointee.isBusy = true
-        let result = loop.passFromWait(frame, event, half, polls: half.handledSource)
+        let result = loop.passFromWait(frame, half, wait)
         endCallbacks()
         pointee.phase = .between
         if !isValid {

@@ -50,6 +50,20 @@ enum Event {
     case mainQueue
 }
 
+/// How the wait of a pass went.
+struct Wait {
+    var event: Event
+    var kind: Kind
+
+    enum Kind {
+        /// The main dispatch queue is served without a wait (P8).
+        case skipped
+        /// A poll (P7): nobody observes it.
+        case polled
+        case waited
+    }
+}
+
 /// What the first half of a pass, up to its wait, leaves for the second.
 struct HalfPass {
     /// P5 performed a source: the wait is a poll.

@@ -46,10 +46,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     @inline(__always)
     private func pass(_ frame: RunFramePointer, isFirst: Bool) -> RunResult? {
         let half = passToWait(frame, isFirst: isFirst)
-        var polls = half.handledSource || frame.pointee.polls  // P7
-        var event = Event.mainQueue
-        if !half.skipsWait { event = wait(frame, polls: &polls) }  // P10
-        return passFromWait(frame, event, half, polls: polls)
+        return passFromWait(frame, half, wait(frame, half))  // P10
     }
 
     /// The steps before the wait.
@@ -81,20 +78,20 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         return HalfPass(handledSource: handledSource, skipsWait: skipsWait)
     }
 
-    /// The steps after the wait, which ended with `event`.
+    /// The steps after the wait.
     @inline(__always)
-    func passFromWait(_ frame: RunFramePointer, _ event: Event, _ half: HalfPass, polls: Bool) -> RunResult? {
+    func passFromWait(_ frame: RunFramePointer, _ half: HalfPass, _ wait: Wait) -> RunResult? {
         let mode = frame.pointee.mode
         var handledSource = half.handledSource
         var isOld = false
-        if !half.skipsWait {
+        if wait.kind != .skipped {
             if pointee.waiting.load(ordering: .relaxed) { pointee.waiting.store(false, ordering: .releasing) }  // P11
             frame.pointee.hasWaited = true
-            isOld = !polls && isObserved(.afterWaiting, in: mode)
-            if !polls { notify(.afterWaiting, in: mode) }  // P12
+            isOld = wait.kind == .waited && isObserved(.afterWaiting, in: mode)
+            if wait.kind == .waited { notify(.afterWaiting, in: mode) }  // P12
         }
 
-        switch event {  // P13
+        switch wait.event {  // P13
         case .none: break
         case .timers:
             fireTimers(in: mode, now: Clock.dueLimit(readClock(frame)))

@@ -1,0 +1,144 @@
+import CLinux
+import Synchronization
+
+/// What a wait asks the kernel, and which of the ports that are ready it chooses.
+extension UnsafeMutablePointer where Pointee == RunLoop {
+    enum PollResult {
+        case event(Event)
+        /// What was ready interests nobody, or it was the notifier of files, which may have made an inbox ready.
+        case lookAgain
+        case nothing
+    }
+
+    /// Asks for ports that are ready, without waiting for them.
+    @inline(__always)
+    func poll(_ frame: RunFramePointer, _ look: Look, polls: Bool, _ hasNotified: inout Bool) -> PollResult {
+        var signalled = false
+        // A poll goes on to other events; that of a host's run is its wait.
+        let endsBySignal = !polls || frame.pointee.foreign != nil
+        if look.prefersAlwaysReady, let event = chooseAlwaysReady(frame, &signalled) { return .event(event) }
+        // The notifier of files that is ready a second time had all others before it: what comes on and on holds up no end.
+        if look.hasSockets && look.set.isOpen {
+            let chosen = fetchAll(frame, look.set, until: nil, &signalled, passesNotifierOver: hasNotified).chosen
+            if signalled && endsBySignal { return .event(chooseSignals(frame)) }
+            if let chosen {
+                if let event = choose(chosen, frame) { return .event(event) }
+                hasNotified = true
+                return .lookAgain
+            }
+        } else if look.hasPorts && look.set.isOpen, case .ready(let token, let events) = look.set.poll(),
+            !(hasNotified && token == EpollSet.notifierToken)
+        {
+            if let event = choosePort(token, events, frame, &signalled) { return .event(event) }
+            if token == EpollSet.notifierToken { hasNotified = true }
+            return .lookAgain
+        }
+        if look.hasAlwaysReady, let event = chooseAlwaysReady(frame, &signalled) { return .event(event) }
+        return signalled && endsBySignal ? .event(chooseSignals(frame)) : .nothing
+    }
+
+    /// The event for what the kernel reported, nil if that interests nobody.
+    func choosePort(_ token: UInt64, _ events: UInt32, _ frame: RunFramePointer, _ signalled: inout Bool) -> Event? {
+        let mode = frame.pointee.mode
+        lock(owner: true)
+        if token >= EpollSet.notifierToken {
+            mode.pointee.ports.acceptExtra()
+            unlock(owner: true)
+            if token == EpollSet.mainQueueToken { return choose(.mainQueue, frame) }
+            // The inboxes of this mode that are ready by that are served first, and of the notifier nothing is.
+            mode.pointee.servedInbox = false
+            Notifier.shared.readEvents()
+            return nil
+        }
+        let ready = mode.pointee.ports.accept(token: token, events: events, in: mode, signalled: &signalled)
+        unlock(owner: true)
+        guard let ready else { return nil }
+        return choose(.port(token: token, ready: ready), frame)
+    }
+
+    /// The event of a descriptor that is always ready, nil if there is none of interest.
+    private func chooseAlwaysReady(_ frame: RunFramePointer, _ signalled: inout Bool) -> Event? {
+        let mode = frame.pointee.mode
+        lock(owner: true)
+        let taken = mode.pointee.ports.takeSteady(in: mode, signalled: &signalled)
+        unlock(owner: true)
+        guard let taken else { return nil }
+        return choose(.port(token: taken.token, ready: taken.ready), frame)
+    }
+
+    /// Sockets were signalled: as by a wake-up the next pass follows, which performs them (S-SOCK-54).
+    func chooseSignals(_ frame: RunFramePointer) -> Event {
+        let event = choose(.none, frame)
+        // The wait that a host makes is a poll here, and over by this.
+        if frame.pointee.foreign != nil { frame.pointee.wasWoken = true }
+        return event
+    }
+
+    /// The event that `fetchAll` chose; nil if it was the notifier of files.
+    func choose(_ chosen: rl_event, _ frame: RunFramePointer) -> Event? {
+        if chosen.token < EpollSet.notifierToken {
+            return choose(.port(token: chosen.token, ready: Readiness(rawValue: chosen.events)), frame)
+        }
+        var signalled = false
+        return choosePort(chosen.token, chosen.events, frame, &signalled)
+    }
+
+    /// Signals all sockets that are ready (S-SOCK-53), and chooses one of the other events, each in its turn. For a mode with
+    /// sockets.
+    ///
+    /// The other events are level triggered and come again. All that one call brings are moved to the end of the kernel's list
+    /// together, which does not rotate them; a count does.
+    @inline(never)
+    func fetchAll(
+        _ frame: RunFramePointer, _ epoll: EpollSet, until: Int64?, _ signalled: inout Bool, passesNotifierOver: Bool = false
+    ) -> (chosen: rl_event?, wasRoused: Bool) {
+        let mode = frame.pointee.mode
+        let room = Int(RL_EVENTS)
+        return withUnsafeTemporaryAllocation(of: rl_event.self, capacity: room) { buffer in
+            let events = buffer.baseAddress!
+            var until = until
+            // Further calls where one may not bring all: what a call brings moves behind the rest.
+            var furtherCalls = mode.pointee.sockets.load(ordering: .relaxed) / room
+            while true {
+                let count = epoll.waitForAll(until: until, events)
+                var others = 0
+                var wasRoused = false
+                lock(owner: true)
+                for place in 0..<count {
+                    var event = events[place]
+                    if event.token == EpollSet.wakeToken {
+                        wasRoused = true
+                        continue
+                    }
+                    if passesNotifierOver && event.token == EpollSet.notifierToken { continue }
+                    if event.token < EpollSet.notifierToken {
+                        let ready = mode.pointee.ports.accept(
+                            token: event.token, events: event.events, in: mode, signalled: &signalled)
+                        guard let ready else { continue }
+                        event.events = ready.rawValue
+                    }
+                    events[others] = event
+                    others += 1
+                }
+                let chosen = others > 0 ? events[mode.pointee.ports.takeTurn(of: others)] : nil
+                unlock(owner: true)
+                if count < room || furtherCalls == 0 { return (chosen, wasRoused && count == 1) }
+                furtherCalls -= 1
+                until = nil
+            }
+        }
+    }
+
+    /// Signals the sockets that were ready before a run, for its first pass (S-SOCK-53).
+    func signalReadySockets(_ frame: RunFramePointer) {
+        let mode = frame.pointee.mode
+        lock(owner: true)
+        let epoll = mode.pointee.ports.epoll
+        unlock(owner: true)
+        var signalled = false
+        if epoll.isOpen { _ = fetchAll(frame, epoll, until: nil, &signalled) }
+        lock(owner: true)
+        _ = mode.pointee.ports.takeSteady(in: mode, signalled: &signalled)
+        unlock(owner: true)
+    }
+}
