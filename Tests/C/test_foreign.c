@@ -692,6 +692,36 @@ RL_TEST(no_descriptors_no_run, "S-FRN-12 S-ARG-10",
     end_run(run);
 }
 
+RL_TEST(no_descriptor_for_a_connection, "S-FRN-3 S-FRN-4 S-SOCK-28",
+        "A connection for which there was no descriptor is tried again by the host's waits alone") {
+    static Socket listening = {.name = "s"};
+    struct sockaddr_in address = loopback(0);
+    socket_create(&listening, PF_INET, SOCK_STREAM, kRLSocketAcceptCallBack);
+    ck_assert_int_eq(RLSocketSetAddress(listening.socket, &address, sizeof address), kRLSocketSuccess);
+    socket_add(&listening);
+    RLForeignRunRef run = RLForeignRunCreate(kRLDefaultMode);
+    ck_assert(isinf(RLForeignRunPrepare(run)));
+    connect_to(port_of(RLSocketGetNative(listening.socket)));
+    expect_ready(run);
+    log_capture();
+    struct rlimit old, none;
+    ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &old), 0);
+    none = (struct rlimit){1, old.rlim_max};
+    ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &none), 0);
+    while (log_count() == 0) {
+        RLForeignRunDispatch(run);
+        RLForeignRunPrepare(run);
+    }
+    ck_assert_double_le(RLForeignRunPrepare(run), 0.1);
+    ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &old), 0);
+    while (count_of(&listening.calls) == 0) {
+        expect_ready(run);
+        RLForeignRunDispatch(run);
+        RLForeignRunPrepare(run);
+    }
+    end_run(run);
+}
+
 static RLForeignRunRef forked_run;
 static int forked_number;
 static void go_on_in_child(void *argument) {

@@ -426,9 +426,14 @@ struct PortSet {
     }
 
     /// When to look at what was put off; that is done now if it is time.
+    @inline(__always)
     mutating func nextDeferred(_ now: () -> Int64) -> Int64 {
-        guard deferredUntil != 0 else { return Clock.never }
-        if now() < deferredUntil { return deferredUntil }
+        deferredUntil == 0 ? Clock.never : lookAtDeferred(now())
+    }
+
+    @inline(never)
+    private mutating func lookAtDeferred(_ now: Int64) -> Int64 {
+        if now < deferredUntil { return deferredUntil }
         deferredUntil = 0
         for index in 0..<capacity where slots![index].marks.contains(.deferred) {
             slots![index].marks.remove(.deferred)

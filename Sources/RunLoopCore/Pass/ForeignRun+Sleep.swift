@@ -6,7 +6,6 @@ extension UnsafeMutablePointer where Pointee == ForeignRun {
     /// Lets the loop sleep in the set, if nothing ends the wait at once: then the set is readable, and the answer 0.
     func sleep() -> Double {
         let loop = pointee.loop
-        let frame = pointee.frame
         guard pointee.set.isOpen || renewDescriptors() else { return EpollSet.retrySeconds }
         while true {
             let isWoken = loop.readWake() == WakeState.wakeUp
@@ -30,7 +29,7 @@ extension UnsafeMutablePointer where Pointee == ForeignRun {
             else { continue }
             loop.pointee.asleepOutside = self
             // Who makes an inbox ready pushes it and then tells a loop that sleeps; so one of the two sees the other.
-            if look.hasInboxes && loop.pointee.signalled.load(ordering: .sequentiallyConsistent) != nil {
+            if look.has(.hasInboxes) && loop.pointee.signalled.load(ordering: .sequentiallyConsistent) != nil {
                 loop.leaveSleepOutside()
                 continue
             }
@@ -58,7 +57,7 @@ extension UnsafeMutablePointer where Pointee == ForeignRun {
             ends = pointee.phase != .idle && (isWoken || !waits || frame.pointee.wokenByInner || loop.isStopRequested(frame))
         }
         var look = loop.look(in: pointee.mode, ends: ends, deadline: Clock.never) { now }
-        if look.hasPorts && look.set.isOpen && !watches(look.set) {
+        if look.has(.hasPorts) && look.set.isOpen && !watches(look.set) {
             look.until = Swift.min(look.until, now + Int64(EpollSet.retrySeconds * 1e9))
         }
         return look

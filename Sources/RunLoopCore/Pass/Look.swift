@@ -1,39 +1,50 @@
 /// What a wait finds when it looks once: all that its decision depends on, and nothing else. `RunLoop.look` takes it under the
-/// loop's lock; `decide` is a pure function of it. Waits of the library and of a foreign loop (`ForeignRun+Sleep`) decide alike.
+/// loop's lock; `decide` is a pure function of it. The library's own waits and those that a foreign loop makes
+/// (`ForeignRun+Sleep`) decide alike.
 struct Look {
-    /// The wait ends whatever is ready: it is a poll, or there is a wake-up, a stop, or the deadline has passed.
-    var isOver = false
-    /// Among the reasons is a wake-up or a stop.
-    var isWoken = false
-    var timersDue = false
-    var inboxReady = false
-    /// Ports that are always ready: the kernel does not tell of them (`PortSet`).
-    var hasAlwaysReady = false
-    /// The main dispatch queue has something, and there is no set that would tell so.
-    var mainQueueReady = false
-    /// The mode has ports, or it serves the main dispatch queue.
-    var hasPorts = false
-    /// The last event of the mode was the timers: if a port is ready too, it is next (S-PASS-10).
-    var servedTimers = false
-    /// The last port of the mode was an inbox: if a descriptor is ready too, it is next (S-PASS-14).
-    var servedInbox = false
-    /// The last sleep in the set ended by the rousing. The set gives its events in the order in which they came, so there was
-    /// none before it.
-    var wasRoused = false
-    /// This look was followed by a poll of the ports, which found nothing.
-    var hasPolled = false
+    var facts: Facts
     /// When there is something to do by time alone: the deadline, the next timer, the next try of what the kernel refused.
-    var until = Clock.never
-
-    // For who carries the decision out.
-
+    var until: Int64
+    /// Where to ask for ports.
     var set = EpollSet()
-    var hasSockets = false
-    var hasInboxes = false
-    /// A port that is always ready has its turn before those that the kernel tells of.
-    var prefersAlwaysReady = false
-    /// The kernel had no room for a port.
-    var isRefused = false
+
+    struct Facts: OptionSet {
+        let rawValue: UInt32
+
+        private init(_ bit: UInt32) { rawValue = 1 << bit }
+        init(rawValue: UInt32) { self.rawValue = rawValue }
+
+        /// The wait ends whatever is ready: it is a poll, or there is a wake-up, a stop, or the deadline has passed.
+        static var isOver: Facts { Facts(0) }
+        /// Among the reasons is a wake-up or a stop.
+        static var isWoken: Facts { Facts(1) }
+        static var timersDue: Facts { Facts(2) }
+        static var inboxReady: Facts { Facts(3) }
+        /// The main dispatch queue has something, and there is no set that would tell so.
+        static var mainQueueReady: Facts { Facts(4) }
+        /// The mode has ports, or it serves the main dispatch queue.
+        static var hasPorts: Facts { Facts(5) }
+        /// Ports among them are always ready: the kernel does not tell of these (`PortSet`).
+        static var hasAlwaysReady: Facts { Facts(6) }
+        /// Such a port has its turn before those that the kernel tells of.
+        static var prefersAlwaysReady: Facts { Facts(7) }
+        static var hasSockets: Facts { Facts(8) }
+        static var hasInboxes: Facts { Facts(9) }
+        /// The kernel had no room for a port.
+        static var isRefused: Facts { Facts(10) }
+        /// The last event of the mode was the timers: if a port is ready too, it is next (S-PASS-10).
+        static var servedTimers: Facts { Facts(11) }
+        /// The last port of the mode was an inbox: if a descriptor is ready too, it is next (S-PASS-14).
+        static var servedInbox: Facts { Facts(12) }
+        /// The last sleep in the set ended by the rousing. The set gives its events in the order in which they came, so there was
+        /// none before it.
+        static var wasRoused: Facts { Facts(13) }
+        /// A poll of the ports followed this look and found nothing.
+        static var hasPolled: Facts { Facts(14) }
+
+        /// What makes the wait ask the kernel before it sleeps or ends.
+        static var calls: Facts { [.isOver, .timersDue, .inboxReady, .mainQueueReady, .hasAlwaysReady] }
+    }
 
     enum Decision: Equatable {
         case serve(Choice)
@@ -55,20 +66,23 @@ struct Look {
         case mainQueue
     }
 
+    @inline(__always)
+    func has(_ fact: Facts) -> Bool { !facts.isDisjoint(with: fact) }
+
     /// Timers take turns with ports, and inboxes with descriptors. What has its turn is served at once; before anything else, and
     /// before the end of the wait, the kernel is asked.
     @inline(__always)
     func decide() -> Decision {
-        if !hasPolled {
-            if timersDue && !(servedTimers && (hasPorts || inboxReady)) { return .serve(.timers) }
-            if inboxReady && !(servedInbox && hasPorts) { return .serve(.inbox) }
-            if !isOver && !timersDue && !inboxReady && !hasAlwaysReady && !mainQueueReady { return .sleep(until: until) }
-            let hasAsked = wasRoused && isWoken && !timersDue && !inboxReady && !hasAlwaysReady
+        if !has(.hasPolled) {
+            if has(.timersDue) && !(has(.servedTimers) && has([.hasPorts, .inboxReady])) { return .serve(.timers) }
+            if has(.inboxReady) && !(has(.servedInbox) && has(.hasPorts)) { return .serve(.inbox) }
+            if !has(.calls) { return .sleep(until: until) }
+            let hasAsked = has(.wasRoused) && has(.isWoken) && !has([.timersDue, .inboxReady, .hasAlwaysReady])
             if !hasAsked { return .poll }
         }
-        if inboxReady { return .serve(.inbox) }
-        if mainQueueReady { return .serve(.mainQueue) }
-        if timersDue { return .serve(.timers) }
-        return isOver ? .serve(.nothing) : .lookAgain
+        if has(.inboxReady) { return .serve(.inbox) }
+        if has(.mainQueueReady) { return .serve(.mainQueue) }
+        if has(.timersDue) { return .serve(.timers) }
+        return has(.isOver) ? .serve(.nothing) : .lookAgain
     }
 }

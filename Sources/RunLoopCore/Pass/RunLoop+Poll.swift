@@ -11,14 +11,14 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     }
 
     /// Asks for ports that are ready, without waiting for them.
-    @inline(__always)
+    @inline(always)
     func poll(_ frame: RunFramePointer, _ look: Look, polls: Bool, _ hasNotified: inout Bool) -> PollResult {
         var signalled = false
         // A poll goes on to other events; that of a host's run is its wait.
         let endsBySignal = !polls || frame.pointee.foreign != nil
-        if look.prefersAlwaysReady, let event = chooseAlwaysReady(frame, &signalled) { return .event(event) }
+        if look.has(.prefersAlwaysReady), let event = chooseAlwaysReady(frame, &signalled) { return .event(event) }
         // The notifier of files that is ready a second time had all others before it: what comes on and on holds up no end.
-        if look.hasSockets && look.set.isOpen {
+        if look.has(.hasSockets) && look.set.isOpen {
             let chosen = fetchAll(frame, look.set, until: nil, &signalled, passesNotifierOver: hasNotified).chosen
             if signalled && endsBySignal { return .event(chooseSignals(frame)) }
             if let chosen {
@@ -26,14 +26,14 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
                 hasNotified = true
                 return .lookAgain
             }
-        } else if look.hasPorts && look.set.isOpen, case .ready(let token, let events) = look.set.poll(),
+        } else if look.has(.hasPorts) && look.set.isOpen, case .ready(let token, let events) = look.set.poll(),
             !(hasNotified && token == EpollSet.notifierToken)
         {
             if let event = choosePort(token, events, frame, &signalled) { return .event(event) }
             if token == EpollSet.notifierToken { hasNotified = true }
             return .lookAgain
         }
-        if look.hasAlwaysReady, let event = chooseAlwaysReady(frame, &signalled) { return .event(event) }
+        if look.has(.hasAlwaysReady), let event = chooseAlwaysReady(frame, &signalled) { return .event(event) }
         return signalled && endsBySignal ? .event(chooseSignals(frame)) : .nothing
     }
 
@@ -44,7 +44,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         if token >= EpollSet.notifierToken {
             mode.pointee.ports.acceptExtra()
             unlock(owner: true)
-            if token == EpollSet.mainQueueToken { return choose(.mainQueue, frame) }
+            if token == EpollSet.mainQueueToken { return endWait(frame, with: .mainQueue) }
             // The inboxes of this mode that are ready by that are served first, and of the notifier nothing is.
             mode.pointee.servedInbox = false
             Notifier.shared.readEvents()
@@ -53,7 +53,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         let ready = mode.pointee.ports.accept(token: token, events: events, in: mode, signalled: &signalled)
         unlock(owner: true)
         guard let ready else { return nil }
-        return choose(.port(token: token, ready: ready), frame)
+        return endWait(frame, with: .port(token: token, ready: ready))
     }
 
     /// The event of a descriptor that is always ready, nil if there is none of interest.
@@ -63,12 +63,12 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         let taken = mode.pointee.ports.takeSteady(in: mode, signalled: &signalled)
         unlock(owner: true)
         guard let taken else { return nil }
-        return choose(.port(token: taken.token, ready: taken.ready), frame)
+        return endWait(frame, with: .port(token: taken.token, ready: taken.ready))
     }
 
     /// Sockets were signalled: as by a wake-up the next pass follows, which performs them (S-SOCK-54).
     func chooseSignals(_ frame: RunFramePointer) -> Event {
-        let event = choose(.none, frame)
+        let event = endWait(frame, with: .none)
         // The wait that a host makes is a poll here, and over by this.
         if frame.pointee.foreign != nil { frame.pointee.wasWoken = true }
         return event
@@ -77,7 +77,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     /// The event that `fetchAll` chose; nil if it was the notifier of files.
     func choose(_ chosen: rl_event, _ frame: RunFramePointer) -> Event? {
         if chosen.token < EpollSet.notifierToken {
-            return choose(.port(token: chosen.token, ready: Readiness(rawValue: chosen.events)), frame)
+            return endWait(frame, with: .port(token: chosen.token, ready: Readiness(rawValue: chosen.events)))
         }
         var signalled = false
         return choosePort(chosen.token, chosen.events, frame, &signalled)

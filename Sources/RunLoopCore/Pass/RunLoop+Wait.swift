@@ -6,7 +6,7 @@ import Synchronization
 /// the deadline, and by nothing else (S-PASS-16): whatever merely ends a sleep leads to another look and another sleep.
 extension UnsafeMutablePointer where Pointee == RunLoop {
     /// The wait of a pass, which is a poll after a handled source, in a run without time (P7), and where a foreign loop has waited.
-    @inline(__always)
+    @inline(always)
     func wait(_ frame: RunFramePointer, _ half: HalfPass) -> Wait {
         if half.skipsWait { return Wait(event: .mainQueue, kind: .skipped) }
         let mode = frame.pointee.mode
@@ -51,10 +51,9 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         while true {
             let isWoken = beginLook(frame)
             var look = look(in: frame.pointee.mode, ends: polls || isWoken, deadline: frame.pointee.deadline) { readClock(frame) }
-            look.isWoken = isWoken
-            look.wasRoused = wasRoused
+            if isWoken { look.facts.insert(wasRoused ? [.isWoken, .wasRoused] : .isWoken) }
             if process.pointee.lostDescriptor.load(ordering: .relaxed) { tellLosses() }
-            if look.isRefused { Log.once(.noDescriptor, "RunLoop", ": no descriptor for a port source; trying again") }
+            if look.has(.isRefused) { Log.once(.noDescriptor, "RunLoop", ": no descriptor for a port source; trying again") }
 
             var decision = look.decide()
             if case .poll = decision {
@@ -63,7 +62,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
                 case .lookAgain: continue
                 case .nothing: break
                 }
-                look.hasPolled = true
+                look.facts.insert(.hasPolled)
                 decision = look.decide()
             }
             switch decision {
@@ -75,46 +74,51 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     }
 
     /// What there is in a mode, as far as that is known without asking the kernel. `ends`: the wait is over in any case.
-    @inline(__always)
+    @inline(always)
     func look(in mode: ModePointer, ends: Bool, deadline: Int64, now: () -> Int64) -> Look {
-        var look = Look()
+        var facts: Look.Facts = []
+        var until = deadline
         let servesMainQueue = servesMainQueue(in: mode)
         lock(owner: true)
         mode.pointee.ports.watchMainQueue(servesMainQueue)
-        look.until = deadline
-        look.servedTimers = mode.pointee.servedTimers
-        look.servedInbox = mode.pointee.servedInbox
+        if mode.pointee.servedTimers { facts.insert(.servedTimers) }
+        if mode.pointee.servedInbox { facts.insert(.servedInbox) }
         if !mode.pointee.timers.isEmpty {
-            look.timersDue = mode.pointee.timers.hasDue(Clock.dueLimit(now()))
-            if !look.timersDue { look.until = Swift.min(look.until, mode.pointee.timers.nextWake()) }
+            if mode.pointee.timers.hasDue(Clock.dueLimit(now())) {
+                facts.insert(.timersDue)
+            } else {
+                until = Swift.min(until, mode.pointee.timers.nextWake())
+            }
         }
-        look.hasPorts = mode.pointee.ports.needsKernel
-        if look.hasPorts {
-            look.isRefused = !mode.pointee.ports.retry()
-            look.until = Swift.min(look.until, mode.pointee.ports.nextDeferred(now))
-            look.hasAlwaysReady = mode.pointee.ports.hasSteady
-            look.prefersAlwaysReady = mode.pointee.ports.prefersSteady
+        if mode.pointee.ports.needsKernel {
+            facts.insert(.hasPorts)
+            if !mode.pointee.ports.retry() { facts.insert(.isRefused) }
+            until = Swift.min(until, mode.pointee.ports.nextDeferred(now))
+            if mode.pointee.ports.hasSteady { facts.insert(.hasAlwaysReady) }
+            if mode.pointee.ports.prefersSteady { facts.insert(.prefersAlwaysReady) }
+            if mode.hasSockets { facts.insert(.hasSockets) }
         }
-        look.set = mode.pointee.ports.epoll
-        look.hasSockets = mode.hasSockets
-        look.hasInboxes = mode.pointee.inboxCount > 0
-        look.inboxReady = look.hasInboxes && hasReadyInboxLocked(in: mode)
+        if mode.pointee.inboxCount > 0 {
+            facts.insert(.hasInboxes)
+            if hasReadyInboxLocked(in: mode) { facts.insert(.inboxReady) }
+        }
+        let set = mode.pointee.ports.epoll
         unlock(owner: true)
-        look.isOver = ends || look.timersDue || look.inboxReady || (deadline != Clock.never && now() >= deadline)
-        if look.isRefused {
+        if ends || (facts.isDisjoint(with: [.timersDue, .inboxReady]) && deadline != Clock.never && now() >= deadline) { facts.insert(.isOver) }
+        if facts.contains(.isRefused) {
             // Without a set the queue is looked at by itself, as often as a set is tried for.
-            look.mainQueueReady = servesMainQueue && !look.set.isOpen && MainQueue.isReady
-            look.until = Swift.min(look.until, now() + Int64(EpollSet.retrySeconds * 1e9))
+            if servesMainQueue && !set.isOpen && MainQueue.isReady { facts.insert(.mainQueueReady) }
+            until = Swift.min(until, now() + Int64(EpollSet.retrySeconds * 1e9))
         }
-        return look
+        return Look(facts: facts, until: until, set: set)
     }
 
     /// Sleeps until something may have changed. The event that ended it, nil if that has to be looked for.
-    @inline(__always)
+    @inline(always)
     private func sleep(_ frame: RunFramePointer, _ look: Look, until: Int64, _ wasRoused: inout Bool) -> Event? {
         pointee.waiting.store(true, ordering: .releasing)
-        if spin(until: until, watchesStack: look.hasInboxes) { return nil }
-        let inEpoll = look.hasPorts && look.set.isOpen
+        if spin(until: until, watchesStack: look.has(.hasInboxes)) { return nil }
+        let inEpoll = look.has(.hasPorts) && look.set.isOpen
         if inEpoll { pointee.sleepingEpoll.store(look.set.descriptor, ordering: .releasing) }
         let asleep = inEpoll ? WakeState.asleepInEpoll : WakeState.asleepInFutex
         // From awake to asleep only if nobody said anything since the look began.
@@ -123,14 +127,14 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         else { return nil }
         let until = until == Clock.never ? until : earlier(until, inEpoll: inEpoll, now: readClock(frame))
         // Who makes an inbox ready pushes it and then tells a loop that sleeps; so one of the two sees the other.
-        let isStale = look.hasInboxes && pointee.signalled.load(ordering: .sequentiallyConsistent) != nil
+        let isStale = look.has(.hasInboxes) && pointee.signalled.load(ordering: .sequentiallyConsistent) != nil
         var ready: (token: UInt64, events: UInt32)?
         var chosen: rl_event?
         var signalled = false
         wasRoused = false
         if isStale {
             // No sleep: the next look takes the stack, so this comes once for each push.
-        } else if inEpoll && look.hasSockets {
+        } else if inEpoll && look.has(.hasSockets) {
             (chosen, wasRoused) = fetchAll(frame, look.set, until: until, &signalled)
         } else if inEpoll {
             switch look.set.wait(until: until) {
@@ -159,13 +163,13 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
             frame.pointee.mode.pointee.servedTimers = true
             endWait(frame)
             return .timers
-        case .inbox: return choose(.inbox, servesInbox: true, frame)
-        case .mainQueue: return choose(.mainQueue, frame)
+        case .inbox: return endWait(frame, with: .inbox, servesInbox: true)
+        case .mainQueue: return endWait(frame, with: .mainQueue)
         }
     }
 
-    /// Ends the wait with an event that has its turn before timers, if it is an inbox, else before inboxes (S-PASS-10, S-PASS-14).
-    func choose(_ event: Event, servesInbox: Bool = false, _ frame: RunFramePointer) -> Event {
+    /// Ends the wait with an event after which timers have their turn, and inboxes unless it is one (S-PASS-10, S-PASS-14).
+    func endWait(_ frame: RunFramePointer, with event: Event, servesInbox: Bool = false) -> Event {
         frame.pointee.mode.pointee.servedTimers = false
         frame.pointee.mode.pointee.servedInbox = servesInbox
         endWait(frame)
@@ -198,7 +202,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     }
 
     /// Watches the wake word for the time of `RLSetSpinLimit` before the loop goes to sleep (S-WAKE-16). True if it changed.
-    @inline(__always)
+    @inline(always)
     private func spin(until: Int64, watchesStack: Bool) -> Bool {
         let limit = pointee.spinLimit.load(ordering: .relaxed)
         if limit == 0 { return false }
