@@ -81,14 +81,15 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         lock()
         defer { unlock() }
         var earliest = mode.pointee.timers.earliest()?.timer
-        for index in 0..<pointee.firing.count {
-            let timer = pointee.firing[index]
+        pointee.calls.containsShared(TimerCall.self) { call in
+            let timer = call.pointee.timer
             // One that moved to another loop in its callback is that one's business.
             if timer.isGuarded(by: self), let node = timer.node(in: mode), !node.pointee.isGhost,
                 timer.pointee.instant < earliest?.pointee.instant ?? Clock.never
             {
                 earliest = timer
             }
+            return false
         }
         return earliest?.details.pointee.fireDate ?? 0
     }

@@ -51,8 +51,8 @@ struct RunLoop: ~Copyable {
     /// True from after the BeforeWaiting observers to before the AfterWaiting observers, in a wait that sleeps. For
     /// `RLIsWaiting`.
     let waiting: Atomic<Bool>
-    /// Set by every call of client code; a clock reading from before it is stale. Loop's thread only.
-    var calledOut: Bool
+    /// Client code has run since the last reading of the clock. Loop's thread only.
+    var isClockStale: Bool
     /// The loop attends to wake-ups (`RunLoop+Attention.swift`). Loop's thread only, as the next two fields.
     var isAttending: Bool
     /// How many posts rounds have taken since the last wait ended.
@@ -88,9 +88,6 @@ struct RunLoop: ~Copyable {
     /// While a round of posts is under way, the sequence number at which it ends: what was posted before is its own business.
     /// Loop's thread only.
     var postFloor: UInt64
-    /// The innermost round under way, and the record that every outermost one uses. Loop's thread only.
-    var postRound: PostRoundPointer?
-    var firstPostRound: PostRoundPointer?
 
     /// Functions that other threads ask the loop to perform, and ordered ones (section 21).
     var requests: RequestQueue
@@ -105,30 +102,13 @@ struct RunLoop: ~Copyable {
     /// The run of a foreign loop in whose epoll set the loop sleeps: `wake` says "asleep in epoll" although the thread goes on.
     /// Loop's thread only.
     var asleepOutside: ForeignRunPointer?
-    /// Timers whose callbacks are on the stack, kept by their states. Guarded by `lock`.
-    var firing: DutyStack<TimerPointer>
-    /// The innermost notification under way, and the record that every outermost one uses. Loop's thread only.
-    var notification: NotificationPointer?
-    var firstNotification: NotificationPointer?
-    /// Brackets of timers' contexts that are open (S-TMR-44). Loop's thread only.
-    var brackets: DutyStack<TimerBracket>
+    /// What the thread is in the middle of. Loop's thread only, but for what `CallStack` says.
+    var calls: CallStack
     /// Numbers the batches of timers. Guarded by `lock`.
     var timerBatch: UInt32
-    /// Pointers to the members of the batches of sources that are being performed. Loop's thread only.
-    var batches: BatchStack
-    /// Watches whose handlers are on the stack, innermost last, each with a reference. Loop's thread only.
-    var watching: BatchStack
-    /// Reports of sockets that are under way. Loop's thread only.
-    var socketReports: DutyStack<SocketReport>
-    /// Messages of Mach ports whose callbacks run. Loop's thread only.
-    var deliveries: DutyStack<MachDelivery>
-    /// Sources that perform. Guarded by `lock`.
-    var performing: PerformingStack
     /// The thread's timer slack in nanoseconds, read when the loop first sleeps until an instant; negative before. Loop's thread
     /// only.
     var timerSlack: Int64
-    /// Messages that are served and replies that are waited for on this stack. Loop's thread only.
-    var messages: MessageDuties
 
     /// Made in the place of another loop that this thread had and that was torn down.
     var isSuccessor: Bool

@@ -201,8 +201,7 @@ extension UnsafeMutablePointer where Pointee == Timer {
         guard isFiring, let loop = process.pointee.mainLoop.load(ordering: .relaxed) else { return false }
         loop.lock()
         defer { loop.unlock() }
-        for index in 0..<loop.pointee.firing.count where loop.pointee.firing[index] == self { return true }
-        return false
+        return loop.pointee.calls.containsShared(TimerCall.self) { $0.pointee.timer == self }
     }
 
     @inline(never)

@@ -51,7 +51,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         pointee.timerSlack = -1
         pointee.destructorRuns = 0
         pointee.isSuccessor = false
-        pointee.calledOut = true
+        pointee.isClockStale = true
         pointee.takenPosts = 0
         pointee.crowd = 0
         pointee.isAttending = false
@@ -77,13 +77,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         lock()
         drainLocked()
         freeModes()
-        pointee.batches.free()
-        pointee.performing.free()
-        pointee.watching.free()
-        pointee.brackets.free()
-        pointee.socketReports.free()
-        pointee.deliveries.free()
-        pointee.firing.free()
+        pointee.calls.free()
         pointee.commonSources.free()
         pointee.commonTimers.removeAll()
         pointee.commonObservers.removeAll()
@@ -95,8 +89,6 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         pointee.frame = nil
         pointee.asleepOutside = nil
         pointee.postFloor = 0
-        freeRounds()
-        freeNotifications()
         pointee.posts.reset()
         unlock()
 

@@ -107,6 +107,56 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         release()
     }
 
+    /// What callbacks that ended the thread left is put right, the innermost first. Loop's thread, which runs nothing any more.
+    fileprivate func abandonCallbacks() {
+        pointee.frame = nil
+        pointee.currentMode.store(nil, ordering: .releasing)
+        pointee.postFloor = 0
+        while let kind = pointee.calls.innermost { abandonCall(kind) }
+    }
+
+    /// Takes off the innermost record, then pays what it owes: client code that is called for that may call the loop.
+    private func abandonCall(_ kind: CallKind) {
+        switch kind {
+        case .timer:
+            lock()
+            finishFiringLocked(popShared(TimerCall.self).timer)
+            unlock()
+        case .source:
+            lock()
+            let source = pointee.calls.last(SourceCall.self).source
+            unlock()
+            if let abandoned = source.functions.abandoned { abandoned(source.pointee.info) }
+            lock()
+            let record = popShared(SourceCall.self)
+            unlock()
+            if record.hasReference { source.release() }
+        case .sourceBatch: pointee.calls.popMember()?.release()
+        case .watch:
+            let source = pointee.calls.popLast(WatchCall.self).source
+            if let abandoned = source.functions.abandoned { abandoned(source.pointee.info) }
+            source.release()
+        case .notification: abandon(pointee.calls.popLast(Notification.self))
+        case .postRound: abandon(pointee.calls.popLast(PostRound.self))
+        case .request: _ = pointee.calls.popLast(RequestCall.self)
+        case .mainQueue: _ = pointee.calls.popLast(MainQueueCall.self)
+        case .socketReport: pointee.calls.popLast(SocketReport.self).finish()
+        case .machDelivery: pointee.calls.popLast(MachDelivery.self).finish(on: self)
+        case .message: pointee.calls.popLast(MessageCall.self).frame.finish(nil, isFailure: true)
+        case .replyWait:
+            let waiter = pointee.calls.popLast(ReplyWait.self).waiter
+            waiter.pointee.port.abandon(waiter)
+        case .bracket: pointee.calls.popLast(Bracket.self).close()
+        }
+    }
+
+    /// The lock is held.
+    private func popShared<Record: CallRecord>(_ type: Record.Type) -> Record {
+        let record = pointee.calls.popLast(type)
+        pointee.calls.findShared()
+        return record
+    }
+
     private func closeQueues() {
         pointee.posts.close()
         requests.closeQueue()

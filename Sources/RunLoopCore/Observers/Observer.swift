@@ -111,7 +111,7 @@ extension UnsafeMutablePointer where Pointee == Observer {
     /// and makes this one's processor see it with membarrier(2), as in `Lock`. After that `firing` says it, by
     /// read-modify-write.
     @inline(__always)
-    func notify(_ activity: Activity, canUsePlainStores: Bool, _ notification: NotificationPointer) {
+    func notify(_ activity: Activity, canUsePlainStores: Bool, _ place: CallPlace<Notification>, on loop: RunLoopPointer) {
         if pointee.state.load(ordering: .acquiring) == ObserverState.used && canUsePlainStores {
             if pointee.inCallout.load(ordering: .relaxed) != 0 { return }
             pointee.inCallout.store(1, ordering: .relaxed)
@@ -125,22 +125,22 @@ extension UnsafeMutablePointer where Pointee == Observer {
             }
             pointee.inCallout.store(0, ordering: .releasing)
         }
-        notifyShared(activity, notification)
+        notifyShared(activity, place, on: loop)
     }
 
     @inline(never)
-    private func notifyShared(_ activity: Activity, _ notification: NotificationPointer) {
-        notification.pointee.call = .none
-        defer { notification.pointee.call = .inCallout }
+    private func notifyShared(_ activity: Activity, _ place: CallPlace<Notification>, on loop: RunLoopPointer) {
+        loop.pointee.calls[place].pointee.call = .none
+        defer { loop.pointee.calls[place].pointee.call = .inCallout }
         var state = pointee.state.load(ordering: .relaxed)
         repeat {
             if state & (ObserverState.invalid | ObserverState.firing) != 0 { return releasePendingInfo() }
         } while !pointee.state.replace(&state, by: state | ObserverState.firing)
         // The thread of the first loop may have begun before this one made the observer shared.
         if pointee.inCallout.load(ordering: .acquiring) == 0 {
-            notification.pointee.call = .firing
+            loop.pointee.calls[place].pointee.call = .firing
             call(activity)
-            notification.pointee.call = .none
+            loop.pointee.calls[place].pointee.call = .none
         }
         pointee.state.bitwiseAnd(~ObserverState.firing, ordering: .acquiringAndReleasing)
         releasePendingInfo()
@@ -220,12 +220,7 @@ extension UnsafeMutablePointer where Pointee == Observer {
     /// Whether the caller is inside this observer's callback, which may have taken it out of its loop.
     var isFiringOnThisThread: Bool {
         guard let loop = rl_thread_loop_get()?.assumingMemoryBound(to: RunLoop.self) else { return false }
-        var notification = loop.pointee.notification
-        while let current = notification {
-            if current.pointee.observer == self { return true }
-            notification = current.pointee.outer
-        }
-        return false
+        return loop.pointee.calls.contains(Notification.self) { $0.pointee.observer == self }
     }
 
     /// The membership in a mode, nil if it is not in it. The loop's lock is held, as for the next three.

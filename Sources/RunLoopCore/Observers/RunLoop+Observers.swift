@@ -117,16 +117,14 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         list.pointee.readers += 1
         let count = list.pointee.count
         unlock()
-        pointee.calledOut = true
         let canUsePlainStores = process.pointee.canBias.load(ordering: .relaxed)
-        let notification = beginNotification()
-        notification.pointee.list = list
+        let place = beginCall(Notification(list: list))
         for index in 0..<count {
             let observer = list.members[index].unsafelyUnwrapped
-            notification.pointee.observer = observer
-            observer.notify(activity, canUsePlainStores: canUsePlainStores, notification)
+            pointee.calls[place].pointee.observer = observer
+            observer.notify(activity, canUsePlainStores: canUsePlainStores, place, on: self)
         }
-        pointee.notification = notification.pointee.outer
+        endCall(place)
         endReading(list)
     }
 
@@ -138,58 +136,26 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         if isLast { list.free() }
     }
 
-    /// Makes the record of a new innermost notification the loop's `notification`.
-    @inline(__always)
-    private func beginNotification() -> NotificationPointer {
-        let outer = pointee.notification
-        let notification = (outer == nil ? pointee.firstNotification : outer!.pointee.inner) ?? makeNotification(in: outer)
-        pointee.notification = notification
-        return notification
-    }
-
-    @inline(never)
-    private func makeNotification(in outer: NotificationPointer?) -> NotificationPointer {
-        let notification = makeRecord(Notification.self)
-        notification.pointee.outer = outer
-        if let outer { outer.pointee.inner = notification } else { pointee.firstNotification = notification }
-        return notification
-    }
-
-    /// The thread ended in an observer's callback: observers are called no more, and the lists have no readers (S-LOOP-19).
-    func abandonNotifications() {
-        while let notification = pointee.notification {
-            pointee.notification = notification.pointee.outer
-            notification.pointee.observer?.abandonCallout(notification.pointee.call)
-            notification.pointee.call = .inCallout
-            if let list = notification.pointee.list { endReading(list) }
-        }
-    }
-
-    func freeNotifications() {
-        while let notification = pointee.firstNotification {
-            pointee.firstNotification = notification.pointee.inner
-            CLinux.free(notification)
-        }
+    /// The thread ended in an observer's callback: the observers of this notification are called no more (S-LOOP-19).
+    func abandon(_ notification: Notification) {
+        notification.observer?.abandonCallout(notification.call)
+        endReading(notification.list)
     }
 }
 
-/// A notification under way: which observer is being called. Not a frame of the stack: the callback may end its thread. Loop's
-/// thread only; linked, innermost first, from the loop. The records of nested ones are kept and used again.
-struct Notification {
-    var list: ObserverListPointer?
+/// A notification under way: which observer is being called.
+struct Notification: CallRecord {
+    let list: ObserverListPointer
     var observer: ObserverPointer?
-    var call: Call
-    var outer: NotificationPointer?
-    /// The record for a notification nested in this one, which may not be under way.
-    var inner: NotificationPointer?
+    var call = Call.inCallout
+
+    static var kind: CallKind { .notification }
 
     /// Whether the callback is on the stack, and by what the observer shows it.
     enum Call: UInt8 {
         /// It is if the observer's `inCallout` says so.
-        case inCallout = 0
+        case inCallout
         case firing
         case none
     }
 }
-
-typealias NotificationPointer = UnsafeMutablePointer<Notification>

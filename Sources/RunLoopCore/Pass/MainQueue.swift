@@ -102,10 +102,14 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         // The count is taken first: what is queued during the drain makes the eventfd ready again.
         guard servesMainQueue(in: frame.pointee.mode), takeCount(process.pointee.mainQueue.handle) else { return false }
         frame.pointee.mayPeek = false
-        pointee.calledOut = true
         process.pointee.mainQueue.isDraining = true
-        callOutMainQueue(process.pointee.mainQueue.drain.unsafelyUnwrapped)
+        call(MainQueueCall()) { _ in callOutMainQueue(process.pointee.mainQueue.drain.unsafelyUnwrapped) }
         process.pointee.mainQueue.isDraining = false
         return true
     }
+}
+
+/// The main dispatch queue is drained. Nothing is owed after it: it goes with the process's main thread.
+struct MainQueueCall: CallRecord {
+    static var kind: CallKind { .mainQueue }
 }

@@ -142,8 +142,6 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         endAttention(handingTo: outer)
         pointee.currentMode.store(outer?.pointee.mode, ordering: .releasing)
         pointee.frame = outer
-        // The callback that ran this goes on: what the outer run knows of the time is stale.
-        pointee.calledOut = true
         if pointee.asleepOutside != nil { wakeFromOutside() }
         guard let outer else {
             pointee.stop.store(StopState.notRunning, ordering: .sequentiallyConsistent)
@@ -163,8 +161,8 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     /// The monotonic clock; read anew only if client code ran since the last reading.
     @inline(__always)
     func readClock(_ frame: RunFramePointer) -> Int64 {
-        if pointee.calledOut || frame.pointee.now == 0 {
-            pointee.calledOut = false
+        if pointee.isClockStale || frame.pointee.now == 0 {
+            pointee.isClockStale = false
             frame.pointee.now = Clock.now()
         }
         return frame.pointee.now

@@ -36,21 +36,20 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     @inline(never)
     private func performRound(in mode: ModePointer) {
         // Nested rounds begin where this one ends, and do not see what waits from before.
-        let round = beginRound()
-        round.pointee.position = pointee.posts.cursor
+        let start = pointee.posts.cursor
         let end = pointee.posts.end()
-        round.pointee.end = end
+        let place = beginCall(PostRound(position: start, end: end))
         pointee.posts.cursor = end
         let outerFloor = pointee.postFloor
         pointee.postFloor = end.sequence
-        pointee.takenPosts &+= UInt32(truncatingIfNeeded: end.sequence &- round.pointee.position.sequence)
+        pointee.takenPosts &+= UInt32(truncatingIfNeeded: end.sequence &- start.sequence)
 
-        takeWaiting(into: round, in: mode, from: outerFloor)
-        if !pointee.posts.holes.isEmpty { fillHoles(into: round, in: mode) }
-        if round.pointee.listed.first != nil { performListed(of: round) }
-        while let chunk = round.pointee.position.chunk {
+        takeWaiting(into: pointee.calls[place], in: mode, from: outerFloor)
+        if !pointee.posts.holes.isEmpty { fillHoles(into: pointee.calls[place], in: mode) }
+        if pointee.calls[place].pointee.listed.first != nil { performListed(of: place) }
+        while let chunk = pointee.calls[place].pointee.position.chunk {
             let limit = chunk == end.chunk ? end.index : Chunk.slotCount
-            var index = round.pointee.position.index
+            var index = pointee.calls[place].pointee.position.index
             while index < limit {
                 let slot = chunk.slot(index)
                 // Beyond the chunk's end it hints at nothing.
@@ -60,25 +59,25 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
                 case .post(let post):
                     if post.modes.permits(mode) {
                         perform(post)
-                        round.pointee.position.index = index
+                        pointee.calls[place].pointee.position.index = index
                         discard(post)
                         continue
                     }
-                    round.pointee.kept.append(.make(post, sequence: slot.sequence))
+                    pointee.calls[place].pointee.kept.append(.make(post, sequence: slot.sequence))
                 case .nothing:
                     slot.addHole(1)
                     pointee.posts.holes.append(slot)
                 case .abandoned: break
                 }
-                round.pointee.position.index = index
+                pointee.calls[place].pointee.position.index = index
             }
             if chunk == end.chunk { break }
             // A chunk before the last one has a successor: `word` moved on after it was set.
-            round.pointee.position = PostQueue.Position(chunk: chunk.pointee.next.load(ordering: .acquiring), index: 0)
+            pointee.calls[place].pointee.position = PostQueue.Position(chunk: chunk.pointee.next.load(ordering: .acquiring), index: 0)
         }
-        pointee.postRound = round.pointee.outer
         pointee.postFloor = outerFloor
-        enlist(&round.pointee.kept)
+        var round = endCall(place)
+        enlist(&round.kept)
         if outerFloor == 0 { pointee.posts.reclaim() }
     }
 
@@ -108,10 +107,10 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     }
 
     /// Performs the posts of the round's list. The one that is performed stays in it, so that it is found if it ends the thread.
-    private func performListed(of round: PostRoundPointer) {
-        while let node = round.pointee.listed.first {
+    private func performListed(of place: CallPlace<PostRound>) {
+        while let node = pointee.calls[place].pointee.listed.first {
             perform(node.pointee.post)
-            _ = round.pointee.listed.removeFirst()
+            _ = pointee.calls[place].pointee.listed.removeFirst()
             let post = node.pointee.post
             CLinux.free(node)
             discard(post)
@@ -126,10 +125,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         round.pointee.listed.append(own, common)
     }
 
-    private func perform(_ post: Post) {
-        pointee.calledOut = true
-        callOutPerformed(post.perform, post.info)
-    }
+    private func perform(_ post: Post) { callOutPerformed(post.perform, post.info) }
 
     /// Releases what a post holds, with no lock held (S-BLK-17, S-BLK-18).
     func discard(_ post: Post) {
@@ -205,80 +201,47 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     }
 }
 
-/// One round: how far it is. Rounds are not frames of the stack, because a performed function may end its thread; the records of
-/// nested ones are kept and used again. Loop's thread only.
-struct PostRound {
+/// One round: how far it is.
+struct PostRound: CallRecord {
     /// The slot that is performed, or looked at next.
     var position: PostQueue.Position
-    var end: PostQueue.Position
+    let end: PostQueue.Position
     /// What waited from before; it is performed before the slots.
-    var listed: WaitingChain
+    var listed = WaitingChain()
     /// What was for other modes, to be put on their lists when the round is over.
-    var kept: WaitingChain
-    var outer: PostRoundPointer?
-    /// The record for a round nested in this one, which may not be under way.
-    var inner: PostRoundPointer?
+    var kept = WaitingChain()
+
+    static var kind: CallKind { .postRound }
 }
 
 typealias PostRoundPointer = UnsafeMutablePointer<PostRound>
 
 extension UnsafeMutablePointer where Pointee == RunLoop {
-    /// Makes the record of a new innermost round the loop's `postRound`.
-    @inline(__always)
-    private func beginRound() -> PostRoundPointer {
-        let outer = pointee.postRound
-        let round = (outer == nil ? pointee.firstPostRound : outer!.pointee.inner) ?? makeRound(in: outer)
-        pointee.postRound = round
-        return round
-    }
-
-    @inline(never)
-    private func makeRound(in outer: PostRoundPointer?) -> PostRoundPointer {
-        let round = makeRecord(PostRound.self)
-        round.pointee.outer = outer
-        if let outer { outer.pointee.inner = round } else { pointee.firstPostRound = round }
-        return round
-    }
-
-    /// The thread ended in a performed function: what is left of the rounds under way goes back, to be dropped when the queue is
-    /// (S-BLK-18). The function that ended it is dropped like the others.
-    func abandonRounds() {
-        pointee.postFloor = 0
-        guard let innermost = pointee.postRound else { return }
-        pointee.postRound = nil
-        var next = pointee.firstPostRound
-        while let round = next {
-            next = round == innermost ? nil : round.pointee.inner
-            enlist(&round.pointee.listed)
-            enlist(&round.pointee.kept)
-            while let slot = PostQueue.advance(&round.pointee.position, to: round.pointee.end) {
-                switch slot.content {
-                case .post(let post): WaitingPointer.make(post, sequence: slot.sequence).enlist(.posts, in: self)
-                case .nothing:
-                    slot.addHole(1)
-                    pointee.posts.holes.append(slot)
-                case .abandoned: break
-                }
+    /// The thread ended in a performed function: what is left of the round goes back, to be dropped when the queue is (S-BLK-18). The
+    /// function that ended it is dropped like the others.
+    func abandon(_ round: PostRound) {
+        var round = round
+        enlist(&round.listed)
+        enlist(&round.kept)
+        while let slot = PostQueue.advance(&round.position, to: round.end) {
+            switch slot.content {
+            case .post(let post): WaitingPointer.make(post, sequence: slot.sequence).enlist(.posts, in: self)
+            case .nothing:
+                slot.addHole(1)
+                pointee.posts.holes.append(slot)
+            case .abandoned: break
             }
         }
     }
 
     /// In the child of `fork`: slots that a round under way has not come to, and whose producers do not exist here.
     func abandonClaimsOfRounds() {
-        var next = pointee.postRound
-        while let round = next {
-            next = round.pointee.outer
+        pointee.calls.contains(PostRound.self) { round in
             var position = round.pointee.position
             while let slot = PostQueue.advance(&position, to: round.pointee.end) {
                 if !slot.isFilled { slot.abandon() }
             }
-        }
-    }
-
-    func freeRounds() {
-        while let round = pointee.firstPostRound {
-            pointee.firstPostRound = round.pointee.inner
-            CLinux.free(round)
+            return false
         }
     }
 }

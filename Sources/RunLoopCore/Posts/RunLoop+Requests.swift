@@ -65,9 +65,8 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         let batch = queue.takeBatch(in: mode)
         guard batch != 0 else { return false }
         while let request = queue.next(ofBatch: batch) {
-            pointee.calledOut = true
             let post = request.pointee.waiting.post
-            callOutPerformed(post.perform, post.info)
+            call(RequestCall(request: request)) { _ in callOutPerformed(post.perform, post.info) }
             queue.removePerformed(request)
             request.finish(RequestWait.performed)
         }
@@ -80,6 +79,13 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         (requests.pointee.count.load(ordering: .relaxed) != 0 && requests.hasEligible(in: mode))
             || (orderedRequests.pointee.count.load(ordering: .relaxed) != 0 && orderedRequests.hasEligible(in: mode))
     }
+}
+
+/// A request that is performed. If it ends the thread, the closing of its queue sees to it.
+struct RequestCall: CallRecord {
+    let request: RequestPointer
+
+    static var kind: CallKind { .request }
 }
 
 extension RunLoop {

@@ -141,7 +141,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     /// Takes the source out of the loop if it is in no mode and no common item any more.
     func leaveLocked(_ link: SourceLinkPointer) -> Bool {
         guard link.pointee.modes.isEmpty && !link.pointee.isCommon else { return false }
-        pointee.performing.keep(link.pointee.source)
+        keepIfPerforming(link.pointee.source)
         // The link comes off this loop's stack and out of its lists while it is still this loop's: from the moment its `loop` is
         // nil, an Add in another thread may take it for another loop.
         drainLocked()

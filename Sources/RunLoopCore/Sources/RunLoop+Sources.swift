@@ -84,7 +84,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     /// The lock is held at the call, not at the return.
     @inline(never)
     private func performBatch(in mode: ModePointer, onlyFirst: Bool) -> Bool {
-        let start = pointee.batches.count
+        let start = pointee.calls.count
         var link = pointee.pending.first
         while let current = link {
             link = current.pointee.next
@@ -95,20 +95,20 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
                 pointee.parked.append(current, mark: LinkList.parkedMark)
             } else {
                 current.pointee.source.retain()
-                pointee.batches.push(current.pointee.source)
+                pointee.calls.pushMember(current.pointee.source)
             }
         }
+        let end = pointee.calls.count
+        pointee.calls.makeRoomForSorting(from: start)
         unlock()
 
-        let end = pointee.batches.count
-        if end - start > 1 { pointee.batches.sort(from: start) }
+        pointee.calls.closeBatch(from: start)
         var handled = false
         for index in start..<end {
-            let source = pointee.batches[index]
+            let source = pointee.calls.member(index)
             if !(handled && onlyFirst) && takeSignal(of: source) {
                 if let perform = source.functions.perform {
                     handled = true
-                    pointee.calledOut = true
                     callOutSource(perform, source.pointee.info)
                 } else if source.isWatch {
                     source.retain()
@@ -117,10 +117,11 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
                     handled = true
                 }
             }
-            pointee.batches.forget(index)
+            pointee.calls.forgetMember(index)
             source.release()
         }
-        pointee.batches.truncate(to: start)
+        pointee.calls.truncate(to: start)
+        pointee.isClockStale = true
         return handled
     }
 
@@ -201,10 +202,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
 
     /// Calls the handler of a watch, with a reference that the caller gives away. True if it handled something.
     private func performWatch(_ source: SourcePointer, _ ready: Readiness) -> Bool {
-        pointee.calledOut = true
-        pointee.watching.push(source)
-        let isHandled = source.functions.watch!(source.pointee.info, ready.rawValue)
-        pointee.watching.truncate(to: pointee.watching.count - 1)
+        let isHandled = call(WatchCall(source: source)) { _ in source.functions.watch!(source.pointee.info, ready.rawValue) }
         source.release()
         return isHandled
     }
@@ -248,15 +246,39 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     /// Performs a source that is in the loop, which keeps it meanwhile. The lock is held at the call, not at the return.
     @inline(__always)
     func performAlone(_ source: SourcePointer, _ callOut: (UnsafeMutableRawPointer?) -> Void) {
-        pointee.performing.push(source)
+        let record = callLocked(SourceCall(source)) { callOut(source.pointee.info) }
         unlock(owner: true)
-        pointee.calledOut = true
-        callOut(source.pointee.info)
-        lock(owner: true)
-        let owed = pointee.performing.pop()
-        unlock(owner: true)
-        owed?.release()
+        if record.hasReference { source.release() }
     }
+}
+
+/// A source that performs. The loop keeps it by the membership; if it leaves the loop meanwhile, the record gets a reference.
+struct SourceCall: CallRecord {
+    /// The source's address; the lowest bit says that the record has a reference.
+    private var word: UInt
+
+    static var kind: CallKind { .source }
+
+    @inline(__always)
+    init(_ source: SourcePointer) { word = UInt(bitPattern: source) }
+
+    var source: SourcePointer { SourcePointer(bitPattern: word & ~1)! }
+
+    @inline(__always)
+    var hasReference: Bool { word & 1 != 0 }
+
+    mutating func addReference() {
+        if hasReference { return }
+        source.retain()
+        word |= 1
+    }
+}
+
+/// A watch whose handler runs, with a reference.
+struct WatchCall: CallRecord {
+    let source: SourcePointer
+
+    static var kind: CallKind { .watch }
 }
 
 extension RunLoop {
@@ -264,16 +286,43 @@ extension RunLoop {
     static func watchesOnStack(ofInfo info: UnsafeMutableRawPointer) -> UInt32 {
         guard let loop = rl_thread_loop_get()?.assumingMemoryBound(to: RunLoop.self) else { return 0 }
         var count: UInt32 = 0
-        for index in 0..<loop.pointee.watching.count where loop.pointee.watching[index].pointee.info == info { count += 1 }
+        loop.pointee.calls.contains(WatchCall.self) {
+            if $0.pointee.source.pointee.info == info { count += 1 }
+            return false
+        }
         return count
     }
 
     /// For the handler of a watch that cannot do its work now: its descriptor is not looked at for 0.1 s.
     static func deferServedWatch() {
-        guard let loop = rl_thread_loop_get()?.assumingMemoryBound(to: RunLoop.self), let frame = loop.pointee.frame else { return }
-        let source = loop.pointee.watching[loop.pointee.watching.count - 1]
+        guard let loop = rl_thread_loop_get()?.assumingMemoryBound(to: RunLoop.self), let frame = loop.pointee.frame,
+            let source = loop.servedWatch
+        else { return }
         loop.lock()
         frame.pointee.mode.pointee.ports.putOff(source, until: Clock.now() + 100_000_000)
         loop.unlock()
+    }
+}
+
+extension UnsafeMutablePointer where Pointee == RunLoop {
+    /// The loop's reference to the source is about to go. The outermost of its performs, which ends last, gets another. The lock is
+    /// held.
+    func keepIfPerforming(_ source: SourcePointer) {
+        var outermost: UnsafeMutablePointer<SourceCall>?
+        pointee.calls.containsShared(SourceCall.self) {
+            if $0.pointee.source == source { outermost = $0 }
+            return false
+        }
+        outermost?.pointee.addReference()
+    }
+
+    /// The watch whose handler is the innermost on the stack.
+    var servedWatch: SourcePointer? {
+        var source: SourcePointer?
+        pointee.calls.contains(WatchCall.self) {
+            source = $0.pointee.source
+            return true
+        }
+        return source
     }
 }

@@ -1,14 +1,11 @@
 import CLinux
 import Synchronization
 
-/// What `retain` returned for a timer's callback, and what gives it back.
-struct TimerBracket {
-    let release: ReleaseFunction?
-    let info: UnsafeMutableRawPointer?
+/// A timer whose callback runs. Its state says so too, which keeps it.
+struct TimerCall: CallRecord {
+    let timer: TimerPointer
 
-    func close() {
-        if let release { callOutRelease(release, info) }
-    }
+    static var kind: CallKind { .timer }
 }
 
 /// Firing.
@@ -50,20 +47,15 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     private func fireLocked(_ timer: TimerPointer, isOut: Bool) {
         // A ghost stays in its batch until its own turn: whoever has left a mode is in none of its stores.
         if !isOut { timer.forEachNode { node in if !node.pointee.isGhost { node.pointee.mode!.pointee.timers.remove(node) } } }
-        pointee.firing.push(timer)
         let old = timer.pointee.state.bitwiseOr(
             TimerState.firing | TimerState.usingInfo, ordering: .acquiringAndReleasing).oldValue
-        unlock(owner: true)
-        pointee.calledOut = true
-        if old & TimerState.invalid == 0 { timer.callOut(on: self) }
-        lock(owner: true)
-        _ = pointee.firing.pop()
+        _ = callLocked(TimerCall(timer: timer)) { if old & TimerState.invalid == 0 { timer.callOut(on: self) } }
         finishFiringLocked(timer)
     }
 
     /// After the callback: the next date, and back into the stores of its modes; a one-shot without a context's functions leaves
     /// them, one with them has left already. The lock is held at the call and at the return.
-    private func finishFiringLocked(_ timer: TimerPointer) {
+    func finishFiringLocked(_ timer: TimerPointer) {
         // It may have moved to another loop during its callback.
         var owner: RunLoopPointer? = self
         if timer.pointee.loop.load(ordering: .relaxed) != self {
@@ -101,44 +93,6 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         context.releaseInfo()
         lock(owner: true)
     }
-
-    /// What callbacks that ended the thread left: timers in mid-fire and in mid-batch, sources of batches. Loop's thread, which
-    /// runs nothing any more.
-    func abandonCallbacks() {
-        pointee.frame = nil
-        pointee.currentMode.store(nil, ordering: .releasing)
-        abandonNotifications()
-        abandonRounds()
-        lock()
-        while pointee.firing.count > 0 { finishFiringLocked(pointee.firing.pop()) }
-        unlock()
-        while pointee.brackets.count > 0 { pointee.brackets.pop().close() }
-        // Those first whose sources the following let go.
-        while pointee.deliveries.count > 0 { pointee.deliveries.pop().finish(on: self) }
-        while pointee.socketReports.count > 0 {
-            var report = pointee.socketReports.pop()
-            report.finishData()
-            report.finish()
-        }
-        while pointee.performing.count > 0 {
-            lock()
-            let source = pointee.performing.last
-            unlock()
-            if let abandoned = source.functions.abandoned { abandoned(source.pointee.info) }
-            lock()
-            let owed = pointee.performing.pop()
-            unlock()
-            owed?.release()
-        }
-        while pointee.batches.count > 0 { pointee.batches.removeLast()?.release() }
-        while pointee.watching.count > 0 {
-            let source = pointee.watching[pointee.watching.count - 1]
-            if let abandoned = source.functions.abandoned { abandoned(source.pointee.info) }
-            pointee.watching.truncate(to: pointee.watching.count - 1)
-            source.release()
-        }
-        abandonMessages()
-    }
 }
 
 extension UnsafeMutablePointer where Pointee == Timer {
@@ -154,17 +108,11 @@ extension UnsafeMutablePointer where Pointee == Timer {
 
     @inline(never)
     private func callOutInBracket(on loop: RunLoopPointer) {
-        let context = context
-        var info = context.info
-        if let retain = context.retain {
-            info = UnsafeMutableRawPointer(mutating: callOutRetain(retain, info))
-            loop.pointee.brackets.push(TimerBracket(release: context.release, info: info))
-            endUseOfInfo()
+        loop.callInBracket(context, endUse: endUseOfInfo) { info in
+            if let callout = details.pointee.callout { callOutTimer(callout, handle, info) }
+            // S-TMR-28, S-TMR-44: the one-shot's context goes before the bracket's reference.
+            if !repeats { invalidate() }
         }
-        if let callout = details.pointee.callout { callOutTimer(callout, handle, info) }
-        // S-TMR-28, S-TMR-44: the one-shot's context goes before the bracket's reference.
-        if !repeats { invalidate() }
-        if context.retain != nil { loop.pointee.brackets.pop().close() }
     }
 
     /// The loop's thread is done with the context's info; an Invalidate that came meanwhile left its release to it.

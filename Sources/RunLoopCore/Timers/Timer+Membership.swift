@@ -73,14 +73,13 @@ extension UnsafeMutablePointer where Pointee == Timer {
     func invalidate() {
         forgetVanishedLoop()
         var desired: UInt32
-        let isOnLoopThread = isFiringOnThisThread
         // All under the lock, which a fork takes: the child finds no timer that is invalid and a member (S-FORK-1).
         let owner = lockTimer()
         var state = pointee.state.load(ordering: .relaxed)
         repeat {
             if state & TimerState.invalid != 0 { return unlockTimer(owner) }
             desired = state | TimerState.invalid
-            if state & TimerState.usingInfo != 0 && !isOnLoopThread { desired |= TimerState.releasePending }
+            if state & TimerState.usingInfo != 0 && !isFiringOnThisThread { desired |= TimerState.releasePending }
         } while !pointee.state.replace(&state, by: desired)
         // The caller has a reference, or is the timer's callback; a release function may drop that reference.
         let context = desired & TimerState.releasePending == 0 ? context : ClientContext()
@@ -94,8 +93,7 @@ extension UnsafeMutablePointer where Pointee == Timer {
     /// Whether the caller is inside this timer's callback.
     private var isFiringOnThisThread: Bool {
         guard let loop = rl_thread_loop_get()?.assumingMemoryBound(to: RunLoop.self) else { return false }
-        for index in 0..<loop.pointee.firing.count where loop.pointee.firing[index] == self { return true }
-        return false
+        return loop.pointee.calls.contains(TimerCall.self) { $0.pointee.timer == self }
     }
 
     /// `RLTimerSetNextFireDate` (S-TMR-36 to 41).

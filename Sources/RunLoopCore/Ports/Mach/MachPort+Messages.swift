@@ -162,21 +162,18 @@ extension UnsafeMutablePointer where Pointee == MachPort {
     private func deliver(
         _ head: MachMessage, _ bytes: UnsafeRawPointer, on loop: RunLoopPointer, guardsInfo: Bool, freeing message: MachMessagePointer?
     ) {
-        var info = pointee.context.info
-        loop.pointee.deliveries.push(MachDelivery(
-            port: self, info: info, guardsInfo: guardsInfo, replyPort: head.replyPort, message: message))
-        if let retain = pointee.context.retain {
-            info = UnsafeMutableRawPointer(mutating: callOutRetain(retain, info))
-            loop.pointee.deliveries.last.info = info
-            loop.pointee.deliveries.last.isBracketed = true
-            if guardsInfo { endUseOfInfo(by: loop) }
-        }
-        if let callout = pointee.callout {
+        let place = loop.beginCall(MachDelivery(port: self, guardsInfo: guardsInfo, replyPort: head.replyPort, message: message))
+        loop.callInBracket(pointee.context) {
+            guard guardsInfo else { return }
+            loop.pointee.calls[place].pointee.guardsInfo = false
+            endUseOfInfo(by: loop)
+        } _: { info in
+            guard let callout = pointee.callout else { return }
             var message = RLMachMessage(
                 msgid: head.msgid, bytes: head.length > 0 ? bytes : nil, length: head.length, replyPort: head.replyPort?.handle)
             callOutMachPort(callout, handle, &message, info)
         }
-        loop.pointee.deliveries.pop().finish(on: loop)
+        loop.endCall(place).finish(on: loop)
     }
 
     /// The loop's thread is done with the context's info; an Invalidate that came meanwhile left its release to the last one.
@@ -191,25 +188,19 @@ extension UnsafeMutablePointer where Pointee == MachPort {
 }
 
 /// A message whose callback runs, and what is owed for it. The source that is served keeps the port.
-struct MachDelivery {
+struct MachDelivery: CallRecord {
     let port: MachPortPointer
-    /// What the callback gets: the context's info, or what its `retain` returned.
-    var info: UnsafeMutableRawPointer?
-    /// The bracket is open: `release` is due, and not the end of the use.
-    var isBracketed = false
     /// The port's `users` name the loop.
-    let guardsInfo: Bool
+    var guardsInfo: Bool
     let replyPort: MachPortPointer?
     /// Its bytes, if they are in memory of their own.
     let message: MachMessagePointer?
 
+    static var kind: CallKind { .machDelivery }
+
     /// After the callback, also one that ended its thread.
     func finish(on loop: RunLoopPointer) {
-        if !isBracketed {
-            if guardsInfo { port.endUseOfInfo(by: loop) }
-        } else if let release = port.pointee.context.release {
-            callOutRelease(release, info)
-        }
+        if guardsInfo { port.endUseOfInfo(by: loop) }
         replyPort?.release()
         CLinux.free(message)
     }

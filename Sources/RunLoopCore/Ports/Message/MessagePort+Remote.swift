@@ -35,7 +35,6 @@ struct ReplyWaiter {
     /// The port, which has a reference for it while the thread waits.
     var port: MessagePortPointer
     /// The waiter of a request around this one on the same thread, or nil.
-    var outer: ReplyWaiterPointer?
     /// The run in which the request was made; the runs that wait for the reply are right within it.
     var outerFrame: RunFramePointer?
 

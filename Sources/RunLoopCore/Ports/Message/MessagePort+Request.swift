@@ -46,11 +46,10 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
             release()
             return (MessagePortCode.isInvalid, nil)
         }
-        waiter.pointee.outer = loop.pointee.messages.waiters
-        loop.pointee.messages.waiters = waiter
-        var code = transmit(request, id: waiter.pointee.id)
-        if code == MessagePortCode.success { code = awaitReply(waiter, loop, ModeName(mode), request.receiveTimeout) }
-        loop.pointee.messages.waiters = waiter.pointee.outer
+        let code = loop.call(ReplyWait(waiter: waiter)) { _ in
+            let code = transmit(request, id: waiter.pointee.id)
+            return code == MessagePortCode.success ? awaitReply(waiter, loop, ModeName(mode), request.receiveTimeout) : code
+        }
         let data = dequeueWaiter(waiter, mayReuse: true)
         release()
         if code == MessagePortCode.success { return (code, data) }
@@ -203,8 +202,14 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
         CLinux.free(waiter)
     }
 
+    /// The thread that waited has ended.
+    func abandon(_ waiter: ReplyWaiterPointer) {
+        dequeueWaiter(waiter, mayReuse: false)?.release()
+        release()
+    }
+
     /// Takes the waiter off the list. Returns the data of its reply.
-    func dequeueWaiter(_ waiter: ReplyWaiterPointer, mayReuse: Bool) -> DataPointer? {
+    private func dequeueWaiter(_ waiter: ReplyWaiterPointer, mayReuse: Bool) -> DataPointer? {
         lock()
         if pointee.remote.waiters == waiter {
             pointee.remote.waiters = waiter.pointee.next
@@ -320,4 +325,11 @@ private struct SendDeadline {
         let rest = end - Clock.now()
         return rest > 0 ? Int32((rest + 999_999) / 1_000_000) : nil
     }
+}
+
+/// A thread waits for a reply, running its loop. Not a callback, but callbacks may end the thread meanwhile.
+struct ReplyWait: CallRecord {
+    let waiter: ReplyWaiterPointer
+
+    static var kind: CallKind { .replyWait }
 }

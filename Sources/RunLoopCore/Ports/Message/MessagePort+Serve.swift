@@ -137,7 +137,7 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
         }
         let frame = makeArray(MessageFrame.self, count: 1)
         frame.initialize(to: MessageFrame(
-            port: self, message: message, token: token, callout: pointee.local.callout, context: context, info: context.info))
+            port: self, message: message, token: token, callout: pointee.local.callout, context: context))
         return frame
     }
 

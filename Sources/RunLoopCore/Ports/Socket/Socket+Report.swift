@@ -79,9 +79,11 @@ extension UnsafeMutablePointer where Pointee == Socket {
         var uses: UInt32 = 0
         var isReporting = false
         if let own {
-            for index in 0..<own.pointee.socketReports.count where own.pointee.socketReports[index].socket == self {
+            own.pointee.calls.contains(SocketReport.self) { report in
+                guard report.pointee.socket == self else { return false }
                 isReporting = true
-                if !own.pointee.socketReports[index].isBracketed { uses += SocketState.use }
+                if report.pointee.usesInfo { uses += SocketState.use }
+                return false
             }
         }
         let link = own.flatMap { pointee.source?.link(in: $0) }
@@ -103,16 +105,25 @@ extension UnsafeMutablePointer where Pointee == Socket {
         guard let claim = claim(ready), let loop = rl_thread_loop_get()?.assumingMemoryBound(to: RunLoop.self) else {
             return false
         }
-        let source = loop.pointee.watching[loop.pointee.watching.count - 1]
-        loop.pointee.socketReports.push(SocketReport(socket: self, source: source, claim: claim, info: pointee.info))
+        let source = loop.servedWatch.unsafelyUnwrapped
+        let functions = pointee.callbacks.pointee.functions
+        let context = ClientContext(info: pointee.info, retain: functions.retain, release: functions.release, copyDescription: nil)
+        let place = loop.beginCall(SocketReport(socket: self, source: source, claim: claim))
         // The bracket of S-SOCK-14. Without it the context's own reference serves, and an Invalidate elsewhere waits for it.
-        var info = pointee.info
-        if let retain = pointee.callbacks.pointee.functions.retain {
-            info = UnsafeMutableRawPointer(mutating: callOutRetain(retain, info))
-            loop.pointee.socketReports.last.info = info
-            loop.pointee.socketReports.last.isBracketed = true
+        let isHandled = loop.callInBracket(context) {
+            loop.pointee.calls[place].pointee.usesInfo = false
             endUse()
+        } _: { info in
+            report(claim, source, info, place, on: loop)
         }
+        loop.endCall(place).finish()
+        return isHandled
+    }
+
+    private func report(
+        _ claim: SocketReport.Claim, _ source: SourcePointer, _ info: UnsafeMutableRawPointer?, _ place: CallPlace<SocketReport>,
+        on loop: RunLoopPointer
+    ) -> Bool {
         var isHandled = false
         var writes = claim.writes
         if claim.connects {
@@ -123,12 +134,11 @@ extension UnsafeMutablePointer where Pointee == Socket {
             if failed { writes = false }
             isHandled = true
         }
-        if claim.reads && isValid && reportRead(info, on: loop) { isHandled = true }
+        if claim.reads && isValid && reportRead(info, place, on: loop) { isHandled = true }
         if writes && isValid {
             call(SocketType.write, nil, nil, info)
             isHandled = true
         }
-        loop.pointee.socketReports.pop().finish()
         return isHandled
     }
 
@@ -206,17 +216,17 @@ extension UnsafeMutablePointer where Pointee == Socket {
         return error != 0
     }
 
-    private func reportRead(_ info: UnsafeMutableRawPointer?, on loop: RunLoopPointer) -> Bool {
+    private func reportRead(_ info: UnsafeMutableRawPointer?, _ place: CallPlace<SocketReport>, on loop: RunLoopPointer) -> Bool {
         switch readKind {
-        case SocketType.accept: return reportAccept(info, on: loop)
-        case SocketType.data: return reportData(info, on: loop)
+        case SocketType.accept: return reportAccept(info, place, on: loop)
+        case SocketType.data: return reportData(info, place, on: loop)
         default:
             call(SocketType.read, nil, nil, info)
             return true
         }
     }
 
-    private func reportAccept(_ info: UnsafeMutableRawPointer?, on loop: RunLoopPointer) -> Bool {
+    private func reportAccept(_ info: UnsafeMutableRawPointer?, _ place: CallPlace<SocketReport>, on loop: RunLoopPointer) -> Bool {
         var storage = SocketAddress()
         var accepted = rl_accept(native, &storage.bytes, &storage.length)
         guard accepted >= 0 else {
@@ -232,15 +242,15 @@ extension UnsafeMutablePointer where Pointee == Socket {
             return true
         }
         let address = storage.copy()
-        loop.pointee.socketReports.last.address = address
+        loop.pointee.calls[place].pointee.address = address
         call(SocketType.accept, address, &accepted, info)
-        loop.pointee.socketReports.last.address = nil
+        loop.pointee.calls[place].pointee.address = nil
         address.release()
         return true
     }
 
     /// Receives one chunk or one datagram (S-SOCK-25 to 27).
-    private func reportData(_ info: UnsafeMutableRawPointer?, on loop: RunLoopPointer) -> Bool {
+    private func reportData(_ info: UnsafeMutableRawPointer?, _ place: CallPlace<SocketReport>, on loop: RunLoopPointer) -> Bool {
         let size = pointee.isStream ? 32768 : 65535
         var storage = SocketAddress()
         guard var data = DataPointer.makeRoom(size) else { return false }
@@ -258,30 +268,31 @@ extension UnsafeMutablePointer where Pointee == Socket {
         }
         data = data.shrunk(to: count)
         let address = (pointee.isStream ? copyPeerAddress() : storage.copy()) ?? DataPointer.make(nil, 0)!
-        loop.pointee.socketReports.last.address = address
-        loop.pointee.socketReports.last.data = data
-        loop.pointee.socketReports.last.endsSocket = isOver
+        let report = loop.pointee.calls[place]
+        report.pointee.address = address
+        report.pointee.data = data
+        report.pointee.endsSocket = isOver
         call(SocketType.data, address, UnsafeRawPointer(data), info)
-        loop.pointee.socketReports.last.finishData()
+        loop.pointee.calls[place].pointee.takeData().finish()
         return true
     }
 }
 
 /// A report that is under way, and what is owed for it.
-struct SocketReport {
+struct SocketReport: CallRecord {
     let socket: SocketPointer
     /// The one that is served, which keeps the socket.
     let source: SourcePointer
     let claim: Claim
-    /// What the callbacks get: the context's info, or what its `retain` returned.
-    var info: UnsafeMutableRawPointer?
-    /// The bracket is open: `release` is due, and not the end of the use.
-    var isBracketed = false
+    /// The callbacks get the context's info itself, whose use is counted.
+    var usesInfo = true
+    /// The end of the stream is told: the socket becomes invalid by it (S-SOCK-26).
+    var endsSocket = false
     /// Of the callback on the stack.
     var address: DataPointer?
     var data: DataPointer?
-    /// The end of the stream is told: the socket becomes invalid by it (S-SOCK-26).
-    var endsSocket = false
+
+    static var kind: CallKind { .socketReport }
 
     /// The types that one perform reports.
     struct Claim {
@@ -290,20 +301,33 @@ struct SocketReport {
         var writes = false
     }
 
-    /// After a callback for reading, also one that ended its thread.
-    mutating func finishData() {
-        address?.release()
-        address = nil
-        data?.release()
-        data = nil
-        if endsSocket { socket.invalidate() }
-        endsSocket = false
+    /// What is owed for a callback for reading.
+    struct Reading {
+        let address: DataPointer?
+        let data: DataPointer?
+        let ended: SocketPointer?
+
+        func finish() {
+            address?.release()
+            data?.release()
+            ended?.invalidate()
+        }
     }
 
-    /// After the last callback.
+    /// Takes that out of the record, which the finishing may move.
+    mutating func takeData() -> Reading {
+        let reading = Reading(address: address, data: data, ended: endsSocket ? socket : nil)
+        address = nil
+        data = nil
+        endsSocket = false
+        return reading
+    }
+
+    /// After the last callback, or one that ended its thread.
     func finish() {
+        var report = self
+        report.takeData().finish()
         socket.finish(claim, source)
-        if !isBracketed { return socket.endUse() }
-        if let release = socket.pointee.callbacks.pointee.functions.release { callOutRelease(release, info) }
+        if usesInfo { socket.endUse() }
     }
 }
