@@ -515,6 +515,38 @@ RL_TEST(a_loop_has_one_foreign_run, "S-FRN-12",
     end_run(run);
 }
 
+static void change_mode(Probe *self) {
+    RLForeignRunInvalidate(inner_target);
+    inner_target = RLForeignRunCreate("inner");
+    ck_assert_ptr_nonnull(inner_target);
+    host_inside(self);
+    ck_assert_double_gt(RLForeignRunPrepare(inner_target), 1000);
+    expect_quiet(inner_target);
+}
+
+RL_TEST(a_callback_changes_the_mode_of_the_host, "S-FRN-12 S-FRN-9 S-FRN-10",
+        "In a callback of a run that it makes invalid, the host gets another, which outlives the first and is told of wake-ups") {
+    keep_alive(RLGetCurrent(), kRLDefaultMode);
+    fill_for_host("inner");
+    RLForeignRunRef first = inner_target = RLForeignRunCreate(kRLDefaultMode);
+    source.action = change_mode;
+    add_source(&source, kRLDefaultMode);
+    RLForeignRunPrepare(first);
+    RLSourceSignal(source.source);
+    RLWakeUp(source.loop);
+    expect_dispatch(first, GoesOn);
+    RLForeignRunPrepare(first);
+    RLRelease(first);
+    expect_trace("s ( l p t )");
+    expect_ready(inner_target);
+    expect_dispatch(inner_target, GoesOn);
+    expect_quiet(inner_target);
+    ck_assert(RLIsWaiting(source.loop));
+    RLWakeUp(source.loop);
+    expect_ready(inner_target);
+    end_run(inner_target);
+}
+
 static void invalidate_inside(Probe *self) {
     (void)self;
     RLForeignRunInvalidate(inner_target);

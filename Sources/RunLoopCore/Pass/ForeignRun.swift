@@ -190,6 +190,8 @@ extension UnsafeMutablePointer where Pointee == ForeignRun {
     /// Client code has returned. It may have run the host, which may have left the loop asleep.
     private func endCallbacks() {
         pointee.isBusy = false
+        // That may be by another run, made after this one became invalid: its host has to look again.
+        if let other = pointee.loop.pointee.asleepOutside, other != self { other.rouse() }
         pointee.loop.leaveSleepOutside()
     }
 
@@ -361,11 +363,11 @@ extension UnsafeMutablePointer where Pointee == ForeignRun {
 }
 
 extension UnsafeMutablePointer where Pointee == RunLoop {
-    /// Two would take the loop's one wake word from each other.
+    /// Two would take the loop's one wake word from each other. One that became invalid in a callback of its own is no host's any more.
     fileprivate var hasForeignRun: Bool {
         process.pointee.registryLock.lockWord()
         defer { process.pointee.registryLock.unlockWord() }
-        return foreignRunLocked { $0.isAlive } != nil
+        return foreignRunLocked { $0.isAlive && $0.isValid } != nil
     }
 
     /// Its run, retained.
