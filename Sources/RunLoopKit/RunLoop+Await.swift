@@ -37,7 +37,7 @@ extension RunLoop {
 }
 
 extension RunLoop {
-    /// ``call(isolation:_:)`` by a name that it shares with ``perform(_:)``, which is preferred where both are possible.
+    /// The former name of ``call(isolation:_:)``, which competed with ``perform(_:)`` in asynchronous functions.
     ///
     /// - Parameters:
     ///   - isolation: the caller's actor; leave it out.
@@ -45,7 +45,7 @@ extension RunLoop {
     /// - Returns: what the closure returned.
     /// - Throws: as ``call(isolation:_:)`` does.
     @_disfavoredOverload
-    @available(*, deprecated, renamed: "call(isolation:_:)", message: "where its value is not used, perform means another function")
+    @available(*, unavailable, renamed: "call(isolation:_:)", message: "where its value is not used, perform means another function")
     public func perform<Value: Sendable>(
         isolation: isolated (any Actor)? = #isolation, _ body: @escaping @Sendable () throws -> Value
     ) async throws -> Value {

@@ -20,7 +20,7 @@ internal import CRunLoop
 /// - CF: `CFRunLoopTimerRef`, which ``getRLTimer()`` gives in its `RL` form.
 // Sendable: the stored properties are a constant reference to an object of the C library, whose
 // functions may be called from any thread (S-THR-1), and two constant references to Sendable objects.
-public final class Timer: @unchecked Sendable {
+open class Timer: @unchecked Sendable {
     /// The timer of the C library. This object owns one reference to it.
     let reference: RLTimerRef
     /// What outlasts the validity of the timer; shared with the call-out.
@@ -54,14 +54,30 @@ public final class Timer: @unchecked Sendable {
     ///   - block: is given the timer.
     /// - Threads: any.
     /// - Foundation: `init(fire:interval:repeats:block:)`. CF: `CFRunLoopTimerCreateWithHandler`.
-    public convenience init(
+    public init(
         fire date: ContinuousClock.Instant, interval: Duration, repeats: Bool,
         block: @escaping @Sendable (Timer) -> Void
     ) {
-        let interval = !repeats ? .zero : interval <= .zero ? Timer.shortestInterval : interval
-        self.init(
-            seconds: Dates.seconds(of: date), instant: date, interval: interval,
-            intervalSeconds: interval.inSeconds, block: block)
+        let plan = ContinuousClock.Instant.plan(fire: date, interval: interval, repeats: repeats)
+        (reference, record, closure) = Timer.make(plan, block)
+        begin()
+    }
+
+    /// Makes a timer that is in no loop yet and fires first at a date of any kind that a timer can be made with.
+    ///
+    /// It is what a subclass calls with Foundation's dates. Otherwise it does what the form with an instant does.
+    ///
+    /// - Parameters:
+    ///   - date: when to fire first.
+    ///   - interval: how long between calls, if it repeats.
+    ///   - repeats: false for a timer that becomes invalid after its first call.
+    ///   - block: is given the timer.
+    /// - Threads: any.
+    public init<Time: TimerDate>(
+        fire date: Time, interval: Time.TimerInterval, repeats: Bool, block: @escaping @Sendable (Timer) -> Void
+    ) {
+        (reference, record, closure) = Timer.make(Time.plan(fire: date, interval: interval, repeats: repeats), block)
+        begin()
     }
 
     /// Makes a timer as ``init(timeInterval:repeats:block:)`` does, and adds it to the calling
@@ -85,44 +101,66 @@ public final class Timer: @unchecked Sendable {
         return timer
     }
 
-    /// The timer from a date of the C library, for the form of this class that takes Foundation's dates.
-    package convenience init(
-        fireSeconds seconds: Double, intervalSeconds: Double, repeats: Bool,
-        block: @escaping @Sendable (Timer) -> Void
-    ) {
-        let interval = !repeats ? 0 : intervalSeconds > 0 ? intervalSeconds : Timer.shortestInterval.inSeconds
-        self.init(
-            seconds: seconds, instant: nil, interval: Duration(seconds: interval), intervalSeconds: interval,
-            block: block)
+    /// What a timer is made of, in the C library's dates.
+    public struct Plan {
+        fileprivate let seconds: Double
+        fileprivate let instant: ContinuousClock.Instant?
+        fileprivate let interval: Duration
+        fileprivate let intervalSeconds: Double
+
+        fileprivate init(seconds: Double, instant: ContinuousClock.Instant?, interval: Duration, intervalSeconds: Double) {
+            self.seconds = seconds
+            self.instant = instant
+            self.interval = interval
+            self.intervalSeconds = intervalSeconds
+        }
+
+        /// For the dates of other modules, in seconds of the wall clock since the beginning of 2001.
+        package init(seconds: Double, intervalSeconds: Double, repeats: Bool) {
+            let interval = !repeats ? 0 : intervalSeconds > 0 ? intervalSeconds : Timer.shortestInterval.inSeconds
+            self.init(
+                seconds: seconds, instant: nil, interval: Duration(seconds: interval), intervalSeconds: interval)
+        }
     }
 
-    private init(
-        seconds: Double, instant: ContinuousClock.Instant?, interval: Duration, intervalSeconds: Double,
-        block: @escaping @Sendable (Timer) -> Void
-    ) {
+    private static func make(
+        _ plan: Plan, _ block: @escaping @Sendable (Timer) -> Void
+    ) -> (RLTimerRef, TimerRecord, TimerClosure) {
         let record = TimerRecord(
-            seconds: seconds, instant: instant, interval: interval, intervalSeconds: intervalSeconds)
+            seconds: plan.seconds, instant: plan.instant, interval: plan.interval, intervalSeconds: plan.intervalSeconds)
         let closure = TimerClosure(record: record, block: block)
         var context = RLTimerContext(
             version: 0, info: Unmanaged.passUnretained(closure).toOpaque(),
             retain: retainInfo, release: releaseInfo, copyDescription: nil)
-        let made = RLTimerCreate(seconds, intervalSeconds, 0, 0, fireTimer, &context)
+        let made = RLTimerCreate(plan.seconds, plan.intervalSeconds, 0, 0, fireTimer, &context)
         guard let made else { fatalError("RunLoopKit: no memory for a timer") }
-        reference = made
-        self.record = record
-        self.closure = closure
         // A date beyond the latest one has become that (S-TMR-6).
         let stored = RLTimerGetNextFireDate(made)
-        if stored != seconds { record.set(seconds: stored, instant: nil) }
-        _ = record.object { self }
+        if stored != plan.seconds { record.set(seconds: stored, instant: nil) }
+        return (made, record, closure)
     }
 
-    /// Stands for the timer during a call of its closure, when nobody has its object any more.
-    fileprivate init(wrapping reference: RLTimerRef, closure: TimerClosure) {
-        self.reference = reference
-        record = closure.record
-        self.closure = closure
-        _ = RLRetain(RLTypeRef(reference))
+    private func begin() {
+        _ = record.object { self }
+        // What a subclass adds is in the object, which lives on until the timer is invalid.
+        if type(of: self) != Timer.self { closure?.kept = self }
+    }
+
+    /// A timer whose object is gone, for the time of a call.
+    public struct Remains {
+        fileprivate let reference: RLTimerRef
+        fileprivate let closure: TimerClosure
+    }
+
+    /// Stands for the timer during a call of its closure, when nobody has its object any more. It is public so that subclasses inherit
+    /// the other initializers; programs have nothing to call it with.
+    ///
+    /// - Parameter remains: what is left of the timer.
+    public init(standingFor remains: Remains) {
+        reference = remains.reference
+        record = remains.closure.record
+        closure = remains.closure
+        _ = RLRetain(RLTypeRef(remains.reference))
     }
 
     deinit { RLRelease(RLTypeRef(reference)) }
@@ -131,12 +169,10 @@ public final class Timer: @unchecked Sendable {
     public func getRLTimer() -> OpaquePointer { reference }
 
     /// What a repeating timer takes in place of an interval of zero or less (S-NSTM-4).
-    private static let shortestInterval = Duration.microseconds(100)
-}
+    fileprivate static let shortestInterval = Duration.microseconds(100)
 
-// MARK: - Dates
+    // MARK: Dates
 
-extension Timer {
     /// The date at which the timer fires next; inside its closure, the date being served.
     ///
     /// Setting it moves the timer and starts a new grid from that date. A waiting loop obeys at once
@@ -147,7 +183,7 @@ extension Timer {
     /// - Threads: any.
     /// - Foundation: `fireDate`. CF: `CFRunLoopTimerGetNextFireDate` and `…SetNextFireDate`.
     @_disfavoredOverload
-    public var fireDate: ContinuousClock.Instant {
+    open var fireDate: ContinuousClock.Instant {
         get { record.instant(of: fireSeconds) }
         set { set(fireSeconds: Dates.seconds(of: newValue), instant: newValue) }
     }
@@ -177,7 +213,7 @@ extension Timer {
     ///
     /// Foundation: `timeInterval`. CF: `CFRunLoopTimerGetInterval`.
     @_disfavoredOverload
-    public var timeInterval: Duration { record.interval }
+    open var timeInterval: Duration { record.interval }
 
     /// ``timeInterval`` as it was given to the C library, in seconds.
     package var intervalSeconds: Double { record.intervalSeconds }
@@ -190,7 +226,7 @@ extension Timer {
     /// - Threads: any.
     /// - Foundation: `tolerance`. CF: `CFRunLoopTimerGetTolerance` and `…SetTolerance`.
     @_disfavoredOverload
-    public var tolerance: Duration {
+    open var tolerance: Duration {
         get { Duration(seconds: toleranceSeconds) }
         set { toleranceSeconds = newValue.inSeconds }
     }
@@ -200,15 +236,13 @@ extension Timer {
         get { RLTimerGetTolerance(reference) }
         set { RLTimerSetTolerance(reference, newValue) }
     }
-}
 
-// MARK: - Life
+    // MARK: Life
 
-extension Timer {
     /// False after ``invalidate()``, and after the only call of a timer that does not repeat.
     ///
     /// Foundation: `isValid`. CF: `CFRunLoopTimerIsValid`.
-    public var isValid: Bool { RLTimerIsValid(reference) }
+    open var isValid: Bool { RLTimerIsValid(reference) }
 
     /// Takes the timer out of its loop for good and releases its closure; again: nothing.
     ///
@@ -217,7 +251,7 @@ extension Timer {
     ///
     /// - Threads: any (S-NSTM-11).
     /// - Foundation: `invalidate()`. CF: `CFRunLoopTimerInvalidate`.
-    public func invalidate() {
+    open func invalidate() {
         _ = fireSeconds
         RLTimerInvalidate(reference)
     }
@@ -229,7 +263,7 @@ extension Timer {
     ///
     /// - Threads: any.
     /// - Foundation: `fire()`. CF: no counterpart.
-    public func fire() {
+    open func fire() {
         guard isValid, let closure else { return }
         closure.block(self)
         if !RLTimerDoesRepeat(reference) { invalidate() }
@@ -238,7 +272,7 @@ extension Timer {
     /// Nil, as for every timer of Foundation that calls a closure: the closure captures what it needs.
     ///
     /// Foundation: `userInfo`.
-    public var userInfo: Any? { nil }
+    open var userInfo: Any? { nil }
 }
 
 extension Timer: Hashable, CustomStringConvertible {
@@ -252,11 +286,35 @@ extension Timer: Hashable, CustomStringConvertible {
     public var description: String { describe(RLTypeRef(reference)) }
 }
 
+/// A date that a timer can be made with: an instant, and in RunLoopKitFoundation a `Date`.
+public protocol TimerDate {
+    /// How long between two calls of a timer.
+    associatedtype TimerInterval
+
+    /// What a timer is made of.
+    ///
+    /// - Parameters:
+    ///   - date: when to fire first.
+    ///   - interval: how long between calls, if it repeats.
+    ///   - repeats: false for a timer that fires once.
+    static func plan(fire date: Self, interval: TimerInterval, repeats: Bool) -> Timer.Plan
+}
+
+extension ContinuousClock.Instant: TimerDate {
+    /// What a timer is made of; a repeating one takes a tenth of a millisecond in place of zero or less (S-NSTM-4).
+    public static func plan(fire date: Self, interval: Duration, repeats: Bool) -> Timer.Plan {
+        let interval = !repeats ? .zero : interval <= .zero ? Timer.shortestInterval : interval
+        return Timer.Plan(
+            seconds: Dates.seconds(of: date), instant: date, interval: interval, intervalSeconds: interval.inSeconds)
+    }
+}
+
 /// The C library's call-out. The timer's context has a `retain` function, so the library brackets the
 /// call with it (S-TMR-44) and the closure may invalidate the timer.
 private func fireTimer(_ reference: RLTimerRef?, _ info: UnsafeMutableRawPointer?) {
     let closure = TimerClosure.unretained(info!)
-    let timer = closure.record.object { Timer(wrapping: reference!, closure: closure) }
+    let remains = Timer.Remains(reference: reference!, closure: closure)
+    let timer = closure.record.object { Timer(standingFor: remains) }
     // A timer that does not repeat is invalid after this; now its date can still be asked for.
     _ = timer.fireSeconds
     closure.block(timer)

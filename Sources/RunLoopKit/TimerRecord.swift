@@ -71,11 +71,13 @@ final class TimerRecord: Sendable {
 
 /// What the C library's timer holds on to until it becomes invalid (S-NSTM-9).
 ///
-/// It does not keep a `Timer` object, which would then never die; the record knows the one there is.
-// Sendable: both properties are constant and Sendable; the base class has none.
+/// It does not keep a `Timer` object, which would then never die; the record knows the one there is. But an object of a
+/// subclass lives on until the timer is invalid, as Foundation's timers do.
+// Sendable: `kept` is set before anybody else has the timer; the other properties are constant and Sendable; the base class has none.
 final class TimerClosure: ContextInfo, @unchecked Sendable {
     let record: TimerRecord
     let block: @Sendable (Timer) -> Void
+    var kept: Timer?
 
     init(record: TimerRecord, block: @escaping @Sendable (Timer) -> Void) {
         self.record = record

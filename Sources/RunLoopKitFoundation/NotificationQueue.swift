@@ -4,7 +4,7 @@
 /// `RunLoop.current` means in a file that imports this module.
 ///
 /// - Threads: one.
-public final class NotificationQueue {
+open class NotificationQueue {
     /// When to post.
     public typealias PostingStyle = RunLoopKit.NotificationQueue.PostingStyle
     /// Which waiting notifications a new one replaces.
@@ -15,7 +15,7 @@ public final class NotificationQueue {
     private let pending: PendingNotifications<Foundation.Notification>
 
     /// The calling thread's own queue, for Foundation's default centre (S-NQ-1).
-    public static var `default`: NotificationQueue {
+    open class var `default`: NotificationQueue {
         defaults.value { NotificationQueue(notificationCenter: .default) }
     }
 
@@ -32,7 +32,7 @@ public final class NotificationQueue {
     /// - Parameters:
     ///   - notification: what to post.
     ///   - postingStyle: when to post.
-    public func enqueue(_ notification: Foundation.Notification, postingStyle: PostingStyle) {
+    open func enqueue(_ notification: Foundation.Notification, postingStyle: PostingStyle) {
         enqueue(notification, postingStyle: postingStyle, coalesceMask: [.onName, .onSender], forModes: nil)
     }
 
@@ -43,7 +43,7 @@ public final class NotificationQueue {
     ///   - postingStyle: when to post.
     ///   - coalesceMask: which waiting ones it replaces, whatever their style.
     ///   - modes: the modes in which it may be posted; nil is the default mode (S-NQ-7).
-    public func enqueue(
+    open func enqueue(
         _ notification: Foundation.Notification, postingStyle: PostingStyle,
         coalesceMask: NotificationCoalescing, forModes modes: [RunLoop.Mode]?
     ) {
@@ -55,7 +55,7 @@ public final class NotificationQueue {
     /// - Parameters:
     ///   - notification: has the name and the sender to look for.
     ///   - coalesceMask: which of them have to be the same; with none nothing is taken back.
-    public func dequeueNotifications(
+    open func dequeueNotifications(
         matching notification: Foundation.Notification, coalesceMask: NotificationCoalescing
     ) {
         pending.dequeue(matching: notification, coalescing: coalesceMask)

@@ -16,13 +16,21 @@ public typealias PortMessage = RunLoopKit.PortMessage
 /// Who gets the messages of a port of RunLoopKit's.
 public typealias PortDelegate = RunLoopKit.PortDelegate
 
-extension Port {
+/// What has Foundation's forms of sending, which lead to those that take an instant and an array.
+///
+/// They belong to a protocol so that a subclass can have its own of the same name: ``FoundationPort``.
+public protocol DatedPort: Port {}
+
+extension Port: DatedPort {
     /// Posted to Foundation's default centre when a port has become invalid, with the port as its object (S-NSP-10).
     ///
     /// A subclass that overrides `invalidate()` posts it by itself (S-NSP-18). Observers of RunLoopKit's default centre hear what
     /// is posted to Foundation's, and the other way round.
     public static let didBecomeInvalidNotification = Foundation.Notification.Name("NSPortDidBecomeInvalidNotification")
 
+}
+
+extension DatedPort {
     /// Queues a message at this port. It leads to the form that takes an instant and an array, which a subclass may override.
     ///
     /// - Parameters:
@@ -85,7 +93,7 @@ extension SocketPort {
 
 extension Date {
     /// The instant that is as far away as this date.
-    fileprivate var instant: ContinuousClock.Instant {
+    var instant: ContinuousClock.Instant {
         if self >= .distantFuture { return .distantFuture }
         if self <= .distantPast { return .distantPast }
         return .now + .seconds(timeIntervalSinceNow)

@@ -23,12 +23,11 @@ extension Timer {
     ///   - repeats: false for a timer that becomes invalid after its first call.
     ///   - block: is given the timer.
     /// - Threads: any.
+    @_disfavoredOverload
     public convenience init(
         fire date: Date, interval: TimeInterval, repeats: Bool, block: @escaping @Sendable (Timer) -> Void
     ) {
-        self.init(
-            fireSeconds: date.timeIntervalSinceReferenceDate, intervalSeconds: interval, repeats: repeats,
-            block: block)
+        self.init(time: date, interval, repeats, block)
     }
 
     /// Makes a timer as `init(timeInterval:repeats:block:)` does, and adds it to the calling thread's loop in
@@ -73,5 +72,21 @@ extension Timer {
     public var tolerance: TimeInterval {
         get { toleranceSeconds }
         set { toleranceSeconds = newValue }
+    }
+}
+
+extension Timer {
+    /// Not by its name, which would be this one's as well.
+    fileprivate convenience init<Time: TimerDate>(
+        time: Time, _ interval: Time.TimerInterval, _ repeats: Bool, _ block: @escaping @Sendable (Timer) -> Void
+    ) {
+        self.init(fire: time, interval: interval, repeats: repeats, block: block)
+    }
+}
+
+extension Date: TimerDate {
+    /// What a timer is made of; a repeating one takes a tenth of a millisecond in place of zero or less (S-NSTM-4).
+    public static func plan(fire date: Date, interval: TimeInterval, repeats: Bool) -> Timer.Plan {
+        Timer.Plan(seconds: date.timeIntervalSinceReferenceDate, intervalSeconds: interval, repeats: repeats)
     }
 }

@@ -88,7 +88,66 @@ private final class SendingPort: Port, @unchecked Sendable {
     }
 }
 
+/// A port that has its own way of sending, under Foundation's forms.
+private final class DatedSendingPort: FoundationPort, @unchecked Sendable {
+    private(set) var sent: [String] = []
+
+    override func send(
+        before limitDate: Date, components: NSMutableArray?, from receivePort: Port?, reserved headerSpaceReserved: Int
+    ) -> Bool {
+        sent.append("\(components?.count ?? -1)")
+        return true
+    }
+
+    override func send(
+        before limitDate: Date, msgid msgID: Int, components: NSMutableArray?, from receivePort: Port?,
+        reserved headerSpaceReserved: Int
+    ) -> Bool {
+        sent.append("\(msgID): \(components?.count ?? -1)")
+        return true
+    }
+}
+
+/// One that overrides one of them only.
+private final class NumberSendingPort: FoundationPort, @unchecked Sendable {
+    private(set) var sent: [Int] = []
+
+    override func send(
+        before limitDate: Date, msgid msgID: Int, components: NSMutableArray?, from receivePort: Port?,
+        reserved headerSpaceReserved: Int
+    ) -> Bool {
+        sent.append(msgID)
+        return super.send(
+            before: limitDate, msgid: msgID, components: components, from: receivePort, reserved: headerSpaceReserved)
+    }
+}
+
 @Suite struct PortSubclassTests {
+    @Test("A subclass of FoundationPort is sent to by its own functions, in whatever form: S-NSP-18")
+    func overridingWithDates() {
+        let port = DatedSendingPort()
+        let known: Port = port
+        #expect(port.send(before: Date(), components: [Data()], from: nil, reserved: 0))
+        #expect(known.send(before: Date(), components: [Data(), Data()], from: nil, reserved: 0))
+        #expect(known.send(before: Date(), msgid: 7, components: nil, from: nil, reserved: 0))
+        #expect(known.send(before: ContinuousClock.now, msgid: 8, components: [[1] as [UInt8]], from: nil, reserved: 0))
+        let message = PortMessage(sendPort: port, receivePort: nil, components: nil)
+        message.msgid = 9
+        #expect(message.send(before: Date()))
+        #expect(port.sent == ["1", "2", "7: -1", "8: 1", "9: -1"])
+        let number = NumberSendingPort()
+        let receiver = Receiver()
+        number.setDelegate(receiver)
+        let mode = RunLoop.Mode("sending")
+        RunLoop.current.add(number, forMode: mode)
+        #expect((number as Port).send(before: Date(), components: [Data([5])], from: nil, reserved: 0))
+        RunLoop.current.run(mode: mode, before: Date())
+        #expect(number.sent == [0])
+        #expect(receiver.received.first?.components?.first as? Data == Data([5]))
+        number.invalidate()
+    }
+
+
     @Test("Both of Foundation's forms of sending reach a subclass that overrides those with instants: S-NSP-18")
     func overriding() {
         let port = SendingPort()

@@ -6,7 +6,7 @@
 ///
 /// - Threads: one.
 /// - Foundation: `NotificationQueue`; RunLoopKitFoundation has one for Foundation's notifications (S-NQ-16).
-public final class NotificationQueue {
+open class NotificationQueue {
     /// When to post.
     ///
     /// Foundation: `NotificationQueue.PostingStyle`, with the same raw values.
@@ -45,7 +45,7 @@ public final class NotificationQueue {
 
     /// The calling thread's own queue, for the default centre (S-NQ-1).
     @available(*, noasync, message: "an asynchronous function may change its thread at each await")
-    public static var `default`: NotificationQueue {
+    open class var `default`: NotificationQueue {
         defaults.value { NotificationQueue(notificationCenter: .default) }
     }
 
@@ -62,7 +62,7 @@ public final class NotificationQueue {
     /// - Parameters:
     ///   - notification: what to post.
     ///   - postingStyle: when to post.
-    public func enqueue(_ notification: Notification, postingStyle: PostingStyle) {
+    open func enqueue(_ notification: Notification, postingStyle: PostingStyle) {
         enqueue(notification, postingStyle: postingStyle, coalesceMask: [.onName, .onSender], forModes: nil)
     }
 
@@ -74,7 +74,7 @@ public final class NotificationQueue {
     ///   - coalesceMask: which waiting ones it replaces, whatever their style.
     ///   - modes: the modes in which it may be posted; it waits for a run of one of them. Nil is the default
     ///     mode (S-NQ-7).
-    public func enqueue(
+    open func enqueue(
         _ notification: Notification, postingStyle: PostingStyle, coalesceMask: NotificationCoalescing,
         forModes modes: [RunLoop.Mode]?
     ) {
@@ -86,7 +86,7 @@ public final class NotificationQueue {
     /// - Parameters:
     ///   - notification: has the name and the sender to look for.
     ///   - coalesceMask: which of them have to be the same; with none nothing is taken back.
-    public func dequeueNotifications(matching notification: Notification, coalesceMask: NotificationCoalescing) {
+    open func dequeueNotifications(matching notification: Notification, coalesceMask: NotificationCoalescing) {
         pending.dequeue(matching: notification, coalescing: coalesceMask)
     }
 }

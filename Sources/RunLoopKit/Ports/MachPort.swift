@@ -31,7 +31,10 @@ public final class MachPort: Port, MachPortNumbered, @unchecked Sendable {
     /// Makes a port of its own.
     public override init() { super.init() }
 
-    override init(channel: MachChannel) { super.init(channel: channel) }
+    convenience init(channel: MachChannel) {
+        self.init()
+        begin(over: channel)
+    }
 
     /// The port of C code's that a reference names, made if there is none: one object for each port.
     ///

@@ -31,11 +31,9 @@ open class Port: @unchecked Sendable {
         PortBridge.begin
     }
 
-    /// Makes a port over a channel that exists.
-    init(channel: MachChannel) {
-        self.channel = Locked(channel)
-        PortBridge.begin
-    }
+    // An initializer that only this module sees would take the convenience initializers from subclasses of other modules.
+    /// Gives a new port, before anybody else has it, a channel that exists.
+    final func begin(over known: MachChannel) { channel.withLock { $0 = known } }
 
     /// The Mach-like channel, made if there is none yet.
     final var machChannel: MachChannel {
@@ -60,12 +58,12 @@ open class Port: @unchecked Sendable {
     /// taken and dropped (S-NSP-2).
     ///
     /// - Parameter anObject: the delegate, or nil.
-    public final func setDelegate(_ anObject: (any PortDelegate)?) {
+    open func setDelegate(_ anObject: (any PortDelegate)?) {
         listener.withLock { $0.delegate = anObject }
     }
 
     /// Who gets the messages, nil if nobody was named or is gone.
-    public final func delegate() -> (any PortDelegate)? { listener.withLock { $0.delegate } }
+    open func delegate() -> (any PortDelegate)? { listener.withLock { $0.delegate } }
 
     /// Whether the port can be sent to and received from.
     open var isValid: Bool { machChannel.isValid }

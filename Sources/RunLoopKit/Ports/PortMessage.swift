@@ -2,15 +2,17 @@
 ///
 /// - Foundation: `PortMessage`. The bytes of a component are an array here; RunLoopKitFoundation gives them as
 ///   `Data`.
-public final class PortMessage {
+open class PortMessage {
     /// The number that tells receivers what the message is about, 0 at first; the library does not look at it.
-    public var msgid: UInt32 = 0
+    open var msgid: UInt32 = 0
 
     /// Of a message to send, where it goes; of a received one, where an answer goes (S-NSP-5, S-NSP-6).
-    public let sendPort: Port?
+    open var sendPort: Port? { destination }
+    private let destination: Port?
 
     /// Of a message to send, where answers are to go; of a received one, the port it came in on.
-    public let receivePort: Port?
+    open var receivePort: Port? { origin }
+    private let origin: Port?
 
     /// The data and ports of the message.
     ///
@@ -28,10 +30,20 @@ public final class PortMessage {
     ///   - sendPort: where it goes.
     ///   - receivePort: where answers are to go.
     ///   - components: ports and sequences of bytes, such as `[UInt8]`.
-    public init(send sendPort: Port?, receive receivePort: Port?, components: [Any]?) {
-        self.sendPort = sendPort
-        self.receivePort = receivePort
+    public init(sendPort: Port?, receivePort: Port?, components: [Any]?) {
+        destination = sendPort
+        origin = receivePort
         values = components
+    }
+
+    /// Makes a message to send, by the name that Apple's Foundation has for it.
+    ///
+    /// - Parameters:
+    ///   - sendPort: where it goes.
+    ///   - receivePort: where answers are to go.
+    ///   - components: ports and sequences of bytes, such as `[UInt8]`.
+    public convenience init(send sendPort: Port?, receive receivePort: Port?, components: [Any]?) {
+        self.init(sendPort: sendPort, receivePort: receivePort, components: components)
     }
 
     /// Sends the message.
@@ -40,7 +52,7 @@ public final class PortMessage {
     ///   future makes one try.
     /// - Returns: whether it was queued (S-NSP-7).
     @_disfavoredOverload
-    public func send(before date: ContinuousClock.Instant) -> Bool {
+    open func send(before date: ContinuousClock.Instant) -> Bool {
         sendPort?.send(before: date, msgid: Int(msgid), components: values, from: receivePort, reserved: 0) ?? false
     }
 }

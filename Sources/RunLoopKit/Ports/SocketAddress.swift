@@ -79,6 +79,20 @@ enum SocketCalls {
         return with(signature.address) { bind(descriptor, $0, $1) } == 0 && listen(descriptor, SOMAXCONN) == 0
     }
 
+    /// Whether a bound socket that somebody else has made is of the type, and listens now. It is left as it is if not.
+    static func startListening(with descriptor: CInt, _ signature: SocketSignature) -> Bool {
+        var type: CInt = 0
+        var size = socklen_t(MemoryLayout<CInt>.size)
+        guard getsockopt(descriptor, SOL_SOCKET, SO_TYPE, &type, &size) == 0, type == signature.socketType else { return false }
+        if type == stream {
+            guard listen(descriptor, SOMAXCONN) == 0 else { return false }
+        } else if type != datagram {
+            return false
+        }
+        _ = fcntl(descriptor, F_SETFL, fcntl(descriptor, F_GETFL) | O_NONBLOCK)
+        return true
+    }
+
     /// The next datagram, whole; nil if there is none.
     static func readDatagram(_ descriptor: CInt) -> [UInt8]? {
         // No protocol's datagrams are longer than what the kernel says of this one.

@@ -133,8 +133,19 @@ final class SocketListener: @unchecked Sendable {
             return
         }
         address = SocketCalls.localAddress(descriptor)
+        receive(with: handle, signature)
+    }
+
+    /// Listens with a socket that is bound; nil, and the socket is the caller's, if it cannot.
+    init?(adopting descriptor: CInt, _ signature: SocketSignature) {
+        guard SocketCalls.startListening(with: descriptor, signature) else { return nil }
+        address = signature.address
+        receive(with: Handle(descriptor), signature)
+    }
+
+    private func receive(with handle: Handle, _ signature: SocketSignature) {
         let isDatagram = signature.socketType == SocketCalls.datagram
-        let source = RunLoop.Source(descriptor: descriptor) { [weak self] _ in
+        let source = RunLoop.Source(descriptor: handle.descriptor) { [weak self] _ in
             if isDatagram { self?.receiveDatagram() } else { self?.accept() }
         }
         state.withLock { $0 = State(handle: handle, source: source) }

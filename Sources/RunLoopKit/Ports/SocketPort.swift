@@ -9,7 +9,7 @@
 ///
 /// - Threads: all members may be used from any thread; the delegate is called on the loop's.
 /// - Foundation: `SocketPort` (`NSSocketPort`).
-public final class SocketPort: Port, @unchecked Sendable {
+open class SocketPort: Port, @unchecked Sendable {
     // Sendable: both are constant, and have locks of their own.
     private let signature: SocketSignature
     private let end: End
@@ -41,14 +41,36 @@ public final class SocketPort: Port, @unchecked Sendable {
     ///   - protocol: 0 for the usual one.
     ///   - address: a `sockaddr` of the family, as the system has it.
     /// - Returns: nil if the address is taken or cannot be used, or the type is another.
-    public convenience init?(
+    public init?(
         protocolFamily family: Int32, socketType type: Int32, protocol: Int32, address: some Sequence<UInt8>
     ) {
         guard type == SocketCalls.stream || type == SocketCalls.datagram else { return nil }
-        self.init(
-            listening: SocketSignature(
-                protocolFamily: family, socketType: type, protocol: `protocol`, address: Array(address)))
-        if !isValid { return nil }
+        let asked = SocketSignature(
+            protocolFamily: family, socketType: type, protocol: `protocol`, address: Array(address))
+        let listener = SocketListener(asked)
+        guard listener.isOpen else { return nil }
+        signature = asked.bound(to: listener.address)
+        end = .local(listener)
+        super.init()
+        listener.port = self
+    }
+
+    /// Makes a local port of a socket that the program has made and bound.
+    ///
+    /// - Parameters:
+    ///   - family: such as `AF_INET` or `AF_UNIX`.
+    ///   - type: `SOCK_STREAM` or `SOCK_DGRAM`.
+    ///   - protocol: 0 for the usual one.
+    ///   - sock: belongs to the port from now on, which makes it listen and closes it. If nil is returned it is the caller's.
+    /// - Returns: nil if it is no socket of that type, or cannot listen.
+    public init?(protocolFamily family: Int32, socketType type: Int32, protocol: Int32, socket sock: CInt) {
+        let asked = SocketSignature(
+            protocolFamily: family, socketType: type, protocol: `protocol`, address: SocketCalls.localAddress(sock))
+        guard let listener = SocketListener(adopting: sock, asked) else { return nil }
+        signature = asked
+        end = .local(listener)
+        super.init()
+        listener.port = self
     }
 
     /// Makes a port that sends to a TCP port of a host.
@@ -70,33 +92,46 @@ public final class SocketPort: Port, @unchecked Sendable {
     ///   - type: `SOCK_STREAM` or `SOCK_DGRAM`; another one makes a port that nothing can be sent to.
     ///   - protocol: 0 for the usual one.
     ///   - address: a `sockaddr` of the family, as the system has it.
-    public convenience init(
+    public init(
         remoteWithProtocolFamily family: Int32, socketType type: Int32, protocol: Int32,
         address: some Sequence<UInt8>
     ) {
-        self.init(
-            remote: SocketSignature(
-                protocolFamily: family, socketType: type, protocol: `protocol`, address: Array(address)))
+        signature = SocketSignature(
+            protocolFamily: family, socketType: type, protocol: `protocol`, address: Array(address))
+        end = .remote(SocketSender.of(signature))
+        super.init()
     }
 
     private convenience init(listeningAt port: UInt16) {
-        self.init(listening: .tcp(SocketSignature.ipv4(0, port: port)))
+        self.init(attempt: Attempt(.tcp(SocketSignature.ipv4(0, port: port))))
     }
 
-    private init(listening signature: SocketSignature) {
-        let listener = SocketListener(signature)
-        self.signature = SocketSignature(
-            protocolFamily: signature.protocolFamily, socketType: signature.socketType,
-            protocol: signature.protocol, address: listener.address ?? signature.address)
-        end = .local(listener)
-        super.init()
-        listener.port = self
+    /// What came of listening, for the initializers of this module.
+    public struct Attempt {
+        fileprivate let signature: SocketSignature
+        fileprivate let listener: SocketListener
+
+        fileprivate init(_ signature: SocketSignature) {
+            self.signature = signature
+            listener = SocketListener(signature)
+        }
     }
 
-    init(remote signature: SocketSignature) {
-        self.signature = signature
-        end = .remote(SocketSender.of(signature))
+    /// Makes a local port that may be invalid from the beginning. It is public so that subclasses inherit the initializers that use it;
+    /// programs have nothing to call it with.
+    ///
+    /// - Parameter attempt: what came of listening.
+    public init(attempt: Attempt) {
+        signature = attempt.signature.bound(to: attempt.listener.address)
+        end = .local(attempt.listener)
         super.init()
+        attempt.listener.port = self
+    }
+
+    convenience init(remote signature: SocketSignature) {
+        self.init(
+            remoteWithProtocolFamily: signature.protocolFamily, socketType: signature.socketType, protocol: signature.protocol,
+            address: signature.address)
     }
 
     deinit {
@@ -105,19 +140,19 @@ public final class SocketPort: Port, @unchecked Sendable {
     }
 
     /// The family of the address, such as `AF_INET`.
-    public var protocolFamily: Int32 { signature.protocolFamily }
+    open var protocolFamily: Int32 { signature.protocolFamily }
     /// The type of the socket, `SOCK_STREAM` or `SOCK_DGRAM`.
-    public var socketType: Int32 { signature.socketType }
+    open var socketType: Int32 { signature.socketType }
     /// The protocol of the socket, 0 for the usual one.
-    public var `protocol`: Int32 { signature.protocol }
+    open var `protocol`: Int32 { signature.protocol }
     /// The `sockaddr` of the port, as the system has it: for a local one where it listens.
     @_disfavoredOverload
-    public var address: [UInt8] { signature.address }
+    open var address: [UInt8] { signature.address }
     /// ``address``, for the form of this class that gives Foundation's data.
     package var addressBytes: [UInt8] { signature.address }
 
     /// The descriptor that listens, -1 for a remote port and an invalid one; it stays the port's.
-    public var socket: CInt {
+    open var socket: CInt {
         if case .local(let listener) = end { return listener.descriptor }
         return -1
     }
@@ -130,7 +165,7 @@ public final class SocketPort: Port, @unchecked Sendable {
     }
 
     /// Whether the port listens, or can be sent to.
-    public override var isValid: Bool {
+    open override var isValid: Bool {
         switch end {
         case .local(let listener): listener.isOpen
         case .remote(let sender): sender.isValid
@@ -139,7 +174,7 @@ public final class SocketPort: Port, @unchecked Sendable {
 
     /// Makes the port invalid for good: its sockets are closed. ``Port/didBecomeInvalidNotification`` is posted for a
     /// local port only; again: nothing (S-NSP-17).
-    public override func invalidate() {
+    open override func invalidate() {
         switch end {
         case .local(let listener): if listener.close() { postInvalidation() }
         case .remote(let sender): sender.invalidate()
@@ -151,7 +186,7 @@ public final class SocketPort: Port, @unchecked Sendable {
     /// - Parameters:
     ///   - runLoop: the loop that is to receive.
     ///   - mode: the mode in which it does.
-    public override func schedule(in runLoop: RunLoop, forMode mode: RunLoop.Mode) {
+    open override func schedule(in runLoop: RunLoop, forMode mode: RunLoop.Mode) {
         if case .local(let listener) = end { listener.schedule(in: runLoop, forMode: mode) }
     }
 
@@ -160,7 +195,7 @@ public final class SocketPort: Port, @unchecked Sendable {
     /// - Parameters:
     ///   - runLoop: the loop that is to receive no more.
     ///   - mode: the mode in which it did.
-    public override func remove(from runLoop: RunLoop, forMode mode: RunLoop.Mode) {
+    open override func remove(from runLoop: RunLoop, forMode mode: RunLoop.Mode) {
         if case .local(let listener) = end { listener.remove(from: runLoop, forMode: mode) }
     }
 
@@ -175,7 +210,7 @@ public final class SocketPort: Port, @unchecked Sendable {
     ///   - headerSpaceReserved: ignored.
     /// - Returns: whether it was handed to the system; false also for an invalid port (S-NSP-8).
     @_disfavoredOverload
-    public override func send(
+    open override func send(
         before limitDate: ContinuousClock.Instant, msgid msgID: Int, components: [Any]?, from receivePort: Port?,
         reserved headerSpaceReserved: Int
     ) -> Bool {
@@ -205,6 +240,12 @@ public final class SocketPort: Port, @unchecked Sendable {
 }
 
 extension SocketSignature {
+    /// With the address that the system has given.
+    fileprivate func bound(to address: [UInt8]?) -> SocketSignature {
+        SocketSignature(
+            protocolFamily: protocolFamily, socketType: socketType, protocol: `protocol`, address: address ?? self.address)
+    }
+
     fileprivate static func tcp(_ address: [UInt8]) -> SocketSignature {
         // The address begins with its family.
         let family = address.withUnsafeBytes { Int32($0.loadUnaligned(as: UInt16.self)) }
