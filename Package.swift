@@ -21,6 +21,7 @@ let package = Package(
         .executable(name: "exit-now", targets: ["ExitNow"]),
         .executable(name: "main-queue", targets: ["MainQueue"]),
         .executable(name: "forks", targets: ["Forks"]),
+        .executable(name: "hosting", targets: ["Hosting"]),
         .executable(name: "hops", targets: ["Hops"]),
     ],
     traits: [
@@ -65,7 +66,10 @@ let package = Package(
             ]),
 
         // What takes Foundation's dates, for source files written for Foundation's run loop.
-        .target(name: "RunLoopKitFoundation", dependencies: ["RunLoopKit"]),
+        .target(name: "RunLoopKitFoundation", dependencies: ["RunLoopKit", "CFoundationLoop"]),
+
+        // Foundation's own run loop, which RunLoopKit's can host.
+        .target(name: "CFoundationLoop"),
 
         // The same for test files that import XCTest, which brings Foundation along.
         .target(name: "RunLoopKitXCTest", dependencies: ["RunLoopKitFoundation"]),
@@ -109,8 +113,9 @@ let package = Package(
         .executableTarget(name: "ExitNow", dependencies: ["RunLoopKit"], path: "Examples/ExitNow"),
         .executableTarget(name: "Hops", dependencies: ["RunLoopKit"], path: "Bench/Hops"),
         .executableTarget(name: "MainQueue", dependencies: ["RunLoopKit"], path: "Tests/Programs/MainQueue"),
+        .executableTarget(name: "Hosting", dependencies: ["RunLoopKitFoundation"], path: "Tests/Programs/Hosting"),
         .executableTarget(name: "Forks", dependencies: ["RunLoopKit"], path: "Tests/Programs/Forks"),
-        .testTarget(name: "ExampleTests", dependencies: ["App", "ActorOnLoop", "ExitNow", "MainQueue", "Forks"]),
+        .testTarget(name: "ExampleTests", dependencies: ["App", "ActorOnLoop", "ExitNow", "MainQueue", "Forks", "Hosting"]),
     ],
     swiftLanguageModes: [.v6]
 )

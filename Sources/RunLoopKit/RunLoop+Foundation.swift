@@ -90,6 +90,7 @@ extension RunLoop {
     /// to run. `remaining` says how many seconds the run may take.
     package func runOnce(mode: Mode, remaining: () -> Double) -> Bool {
         guard isOfCallingThread else { return false }
+        GuestLoop.beforeRun(in: mode)
         return mode.rawValue.withCString { name in
             if RLIsModeEmpty(name) { return false }
             RunLoopExecutor.runningNested { _ = RLRunInMode(name, remaining(), true) }
@@ -101,6 +102,7 @@ extension RunLoop {
     /// mode has no timer.
     package func limitSeconds(forMode mode: Mode) -> Double? {
         guard isOfCallingThread else { return nil }
+        GuestLoop.beforeRun(in: mode)
         return mode.rawValue.withCString { name -> Double? in
             RunLoopExecutor.runningNested { _ = RLRunInMode(name, 0, true) }
             if RLIsModeEmpty(name) { return nil }

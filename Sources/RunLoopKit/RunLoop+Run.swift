@@ -47,7 +47,8 @@ extension RunLoop {
         guard isOfCallingThread else { return .finished }
         let seconds = time?.inSeconds ?? .infinity
         let result = mode.rawValue.withCString { name in
-            RunLoopExecutor.runningNested { RLRunInMode(name, seconds, returnAfterSourceHandled) }
+            GuestLoop.beforeRun(in: mode)
+            return RunLoopExecutor.runningNested { RLRunInMode(name, seconds, returnAfterSourceHandled) }
         }
         return RunResult(result)
     }

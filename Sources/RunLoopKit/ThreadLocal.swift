@@ -26,5 +26,12 @@ package final class ThreadLocal<Object: AnyObject>: Sendable {
         return object
     }
 
+    /// The calling thread's object, if it has one.
+    package var known: Object? {
+        pthread_getspecific(key).map {
+            unsafeDowncast(Unmanaged<AnyObject>.fromOpaque($0).takeUnretainedValue(), to: Object.self)
+        }
+    }
+
     deinit { pthread_key_delete(key) }
 }

@@ -77,6 +77,18 @@ private func run(_ name: String, interruptAt line: String? = nil) throws -> (lin
         #expect(lines == ["line 1", "line 2", "line 3", "the worker has ended"])
     }
 
+    @Test(
+        """
+        Foundation's clients and loops serve each other with RunLoopKit's, on the main thread and on others: S-HOST-1 S-HOST-2 S-HOST-3 \
+        S-HOST-4 S-HOST-5 S-HOST-6 S-HOST-7 S-HOST-8 S-HOST-9 S-HOST-10
+        """)
+    func hosting() throws {
+        let (lines, status) = try run("hosting")
+        #expect(status == 0)
+        #expect(lines.count == 42)
+        #expect(lines.filter { !$0.hasSuffix(": ok") } == [])
+    }
+
     @Test("A thread ends itself when an input source has set a value in its dictionary")
     func exitNow() throws {
         let (lines, status) = try run("exit-now")

@@ -1,0 +1,29 @@
+#if InstalledLibrary
+internal import CRunLoopInstalled
+#else
+internal import CRunLoop
+#endif
+internal import Synchronization
+
+/// What a loop of another kind that lives on the same thread, Foundation's, has to be told of and to ask.
+package enum GuestLoop {
+    private final class Listener: Sendable {
+        let call: @Sendable (RunLoop.Mode) -> Void
+        init(_ call: @escaping @Sendable (RunLoop.Mode) -> Void) { self.call = call }
+    }
+
+    private static let listener = AtomicLazyReference<Listener>()
+
+    /// From now on the function is called on each thread before a run of its loop that a Swift function makes; the first one stays.
+    package static func tell(_ function: @escaping @Sendable (RunLoop.Mode) -> Void) {
+        _ = listener.storeIfNil(Listener(function))
+    }
+
+    static func beforeRun(in mode: RunLoop.Mode) { listener.load()?.call(mode) }
+
+    /// Whether a run of that mode of the calling thread's loop would return at once.
+    package static func isModeEmpty(_ mode: RunLoop.Mode) -> Bool { mode.rawValue.withCString { RLIsModeEmpty($0) } }
+
+    /// How many forks lie between this process and the one that began.
+    package static var forks: UInt { ForkedChild.generation }
+}

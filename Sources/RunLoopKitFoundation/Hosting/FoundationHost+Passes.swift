@@ -1,0 +1,118 @@
+internal import CFoundationLoop
+
+/// While this loop runs: Foundation's makes passes.
+extension FoundationHost {
+    /// A mode in which only Foundation has something to do is not empty.
+    func beforeRun(in name: RunLoop.Mode) {
+        guard mayGoOn(), loop.contains(observers[0], forMode: name), let mode = hosted(name) else { return }
+        if rlf_is_mode_empty(foundation, mode.foundationName) { detach(mode) } else { attach(mode) }
+    }
+
+    func stage(_ stage: RunLoop.Activities) {
+        if stage == .entry {
+            let isGuest = beginsForeign
+            let isForeign = isGuest && !isForeignNested
+            beginsForeign = false
+            runs.append(Run(mode: isGuest ? nil : loop.currentMode.flatMap(hosted), isForeign: isForeign))
+            if !isGuest, let mode = runs.last?.mode { attach(mode) }
+            return
+        }
+        // Hosting may have begun in the middle of a run.
+        if runs.isEmpty { runs.append(Run(mode: loop.currentMode.flatMap(hosted))) }
+        let last = runs.count - 1
+        guard let mode = runs[last].mode else {
+            if stage == .exit { runs.removeLast() }
+            return
+        }
+        switch stage {
+        case .beforeTimers:
+            attach(mode)
+            if runs[last].owesPass { callOut { makePass(mode) } }
+            runs[last].owesPass = true
+            runs[last].isEnding = isEmpty(mode)
+            if runs[last].isEnding { loop.wakeUp() }
+        case .beforeWaiting:
+            if runs[last].isEnding { return }
+            attach(mode)
+            callOut { makePass(mode) }
+            attach(mode)
+            runs[last].owesPass = false
+        default:
+            callOut { poll(mode) }
+            runs.removeLast()
+            if rlf_is_mode_empty(foundation, mode.foundationName) { detach(mode) }
+        }
+    }
+
+    func callOut(_ body: () -> Void) {
+        callingOut += 1
+        if observers.count == callingOut { addObserver() }
+        body()
+        callingOut -= 1
+    }
+
+    /// One pass of Foundation's loop, with a wait that ends at once.
+    func makePass(_ mode: HostedMode, inBridge: Bool = false) {
+        if rlf_is_mode_empty(foundation, mode.foundationName) { return }
+        let isEndOfOuter = passEnd.wasServed
+        defer { passEnd.wasServed = isEndOfOuter }
+        passEnd.wasServed = false
+        beginsPass = true
+        let result = Int(rlf_run(mode.foundationName, 1e10, 1))
+        beginsPass = false
+        passEnd.withdraw()
+        if result == rlf_stopped { loop.stop() }
+        // The bridge is a source that is handled itself.
+        if result != rlf_handled_source || passEnd.wasServed || inBridge { return }
+        loop.add(handled, forMode: mode.name)
+        handled.signal()
+        loop.wakeUp()
+    }
+
+    /// One pass of Foundation's loop that does not wait, at the end of a run.
+    func poll(_ mode: HostedMode) {
+        beginsPass = true
+        _ = rlf_run(mode.foundationName, 0, 1)
+        beginsPass = false
+    }
+
+    func removeHandled() {
+        for mode in modes.keys { loop.remove(handled, forMode: mode) }
+    }
+
+    func bridgeIsReady(_ mode: HostedMode) {
+        guard mayGoOn() else { return }
+        if rlf_is_mode_empty(foundation, mode.foundationName) {
+            // Such as a wake-up of a loop that does not run, which is forgotten.
+            rlf_discard_events(mode.portSet, foundation, mode.foundationName)
+        } else {
+            makePass(mode, inBridge: true)
+        }
+    }
+
+    /// Whether there is nothing in the mode but the bridge, which then is not there either.
+    func isEmpty(_ mode: HostedMode) -> Bool {
+        guard rlf_is_mode_empty(foundation, mode.foundationName) else { return false }
+        detach(mode)
+        if GuestLoop.isModeEmpty(mode.name) { return true }
+        attach(mode)
+        return false
+    }
+
+    func attach(_ mode: HostedMode) {
+        withdraw()
+        if mode.isAttached { return }
+        mode.isAttached = true
+        loop.add(mode.bridge, forMode: mode.name)
+    }
+
+    func detach(_ mode: HostedMode) {
+        if !mode.isAttached { return }
+        mode.isAttached = false
+        loop.remove(mode.bridge, forMode: mode.name)
+    }
+
+    func detachAll() {
+        for mode in modes.values { detach(mode) }
+    }
+}

@@ -1,0 +1,367 @@
+import RunLoopKitFoundation
+
+typealias FoundationLoop = Foundation.RunLoop
+typealias FoundationTimer = Foundation.Timer
+
+/// For each thread.
+let scenarios: [Scenario] = [
+    ("their timers in our run", theirTimers),
+    ("our timers in their run", ourTimers),
+    ("their blocks and ours", blocks),
+    ("process", process),
+    ("process under our timer", processInOurCallback),
+    ("process under their timer", processInTheirCallback),
+    ("ours in theirs in ours", nesting),
+    ("other modes", otherModes),
+    ("stop ours in theirs", stopOurs),
+    ("stop theirs in ours", stopTheirs),
+    ("empty modes", emptiness),
+    ("a run returns after a source of theirs", returning),
+    ("woken from other threads", wakeUps),
+    ("their notification queue", notificationQueue),
+    ("our sources in their wait", sources),
+    ("streams", streams),
+    ("what is used in place of Foundation's", replacements),
+    ("many rounds", rounds),
+]
+
+/// A date by which every scenario is over, unless it fails.
+let late = Date(timeIntervalSinceNow: 3600)
+
+/// Keeps a loop's mode from being empty.
+func keep(_ mode: RunLoop.Mode = .default) -> Timer {
+    let timer = Timer(fire: late, interval: 0, repeats: false) { _ in }
+    RunLoop.current.add(timer, forMode: mode)
+    return timer
+}
+
+func keepTheirs(_ mode: FoundationLoop.Mode = .default) -> FoundationTimer {
+    let timer = FoundationTimer(fire: late, interval: 0, repeats: false) { _ in }
+    FoundationLoop.current.add(timer, forMode: mode)
+    return timer
+}
+
+@Sendable func theirTimers(_ state: State) -> Bool {
+    let timer = FoundationTimer.scheduledTimer(withTimeInterval: 0.001, repeats: true) { timer in
+        state.count += 1
+        if state.count == 5 { timer.invalidate() }
+    }
+    // Its end is seen in a pass of its own.
+    let ours = Timer.scheduledTimer(withTimeInterval: 0.001, repeats: true) { _ in
+        state.other += 1
+        if state.count == 5, state.other >= 5 { RunLoop.current.stop() }
+    }
+    let result = RunLoop.current.run(mode: .default)
+    ours.invalidate()
+    return result == .stopped && !timer.isValid && state.count == 5
+}
+
+@Sendable private func ourTimers(_ state: State) -> Bool {
+    let timer = Timer.scheduledTimer(withTimeInterval: 0.001, repeats: true) { timer in
+        state.count += 1
+        if state.count == 5 { timer.invalidate() }
+    }
+    let theirs = keepTheirs()
+    while timer.isValid { _ = FoundationLoop.current.run(mode: .default, before: late) }
+    theirs.invalidate()
+    return state.count == 5
+}
+
+@Sendable private func blocks(_ state: State) -> Bool {
+    let (ours, theirs) = (keep(), keepTheirs())
+    defer {
+        ours.invalidate()
+        theirs.invalidate()
+    }
+    // Neither kind wakes a loop.
+    FoundationLoop.current.perform {
+        state.lines.append("theirs")
+        RunLoop.current.stop()
+    }
+    _ = RunLoop.current.run(mode: .default)
+    RunLoop.current.perform {
+        state.lines.append("ours")
+        RunLoop.current.stop()
+    }
+    while state.lines.count < 2 { _ = FoundationLoop.current.run(mode: .default, before: late) }
+    // Each queues for the other.
+    FoundationLoop.current.perform {
+        RunLoop.current.perform {
+            FoundationLoop.current.perform {
+                state.lines.append("third")
+                RunLoop.current.stop()
+            }
+        }
+        RunLoop.current.wakeUp()
+    }
+    _ = RunLoop.current.run(mode: .default)
+    return state.lines == ["theirs", "ours", "third"]
+}
+
+/// A process that ends when its input is closed, and a timer of ours that closes it after some calls.
+private func waitForProcess(_ state: State) -> Bool {
+    let process = Process()
+    process.executableURL = URL(fileURLWithPath: "/bin/cat")
+    let (input, output) = (Pipe(), Pipe())
+    process.standardInput = input
+    process.standardOutput = output
+    guard (try? process.run()) != nil else { return false }
+    state.count = 0
+    let timer = Timer.scheduledTimer(withTimeInterval: 0.001, repeats: true) { timer in
+        state.count += 1
+        if state.count < 5 { return }
+        timer.invalidate()
+        try? input.fileHandleForWriting.close()
+    }
+    process.waitUntilExit()
+    return !timer.isValid && state.count == 5 && process.terminationStatus == 0
+}
+
+@Sendable private func process(_ state: State) -> Bool { waitForProcess(state) && waitForProcess(state) }
+
+@Sendable private func processInOurCallback(_ state: State) -> Bool {
+    _ = Timer.scheduledTimer(withTimeInterval: 0, repeats: false) { _ in
+        state.isDone = waitForProcess(state)
+        RunLoop.current.stop()
+    }
+    return RunLoop.current.run(mode: .default) == .stopped && state.isDone
+}
+
+@Sendable private func processInTheirCallback(_ state: State) -> Bool {
+    _ = FoundationTimer.scheduledTimer(withTimeInterval: 0, repeats: false) { _ in
+        state.isDone = waitForProcess(state)
+        RunLoop.current.stop()
+    }
+    let kept = keep()
+    defer { kept.invalidate() }
+    return RunLoop.current.run(mode: .default) == .stopped && state.isDone
+}
+
+@Sendable private func nesting(_ state: State) -> Bool {
+    let (ours, theirs) = (keep(), keepTheirs())
+    // Both kinds of timers, which all fire whoever waits.
+    let one = Timer.scheduledTimer(withTimeInterval: 0.001, repeats: true) { _ in state.count += 1 }
+    let two = FoundationTimer.scheduledTimer(withTimeInterval: 0.001, repeats: true) { _ in state.other += 1 }
+    defer { for end in [ours.invalidate, theirs.invalidate, one.invalidate, two.invalidate] { end() } }
+    @Sendable func waitsForBoth(_ level: Int) {
+        let (count, other) = (state.count, state.other)
+        let deeper: @Sendable () -> Void = {
+            if level < 6 { waitsForBoth(level + 1) }
+            state.lines.append("\(level)")
+        }
+        // A callback of one loop runs the other one.
+        if level % 2 == 0 {
+            RunLoop.current.perform(deeper)
+            while state.count < count + 2 || state.other < other + 2 || state.lines.isEmpty || state.lines.last != "\(level)" {
+                _ = RunLoop.current.run(mode: .default, before: Date(timeIntervalSinceNow: 0.05))
+            }
+        } else {
+            FoundationLoop.current.perform(deeper)
+            while state.count < count + 2 || state.other < other + 2 || state.lines.isEmpty || state.lines.last != "\(level)" {
+                _ = FoundationLoop.current.run(mode: .default, before: Date(timeIntervalSinceNow: 0.05))
+            }
+        }
+    }
+    waitsForBoth(0)
+    return state.lines == (0...6).reversed().map(String.init)
+}
+
+@Sendable private func otherModes(_ state: State) -> Bool {
+    let name = "a mode of its own"
+    RunLoop.hostsFoundation(inModes: [.init(name)])
+    let one = Timer(timeInterval: 0.001, repeats: true) { _ in state.count += 1 }
+    RunLoop.current.add(one, forMode: .init(name))
+    let two = FoundationTimer(timeInterval: 0.001, repeats: true) { _ in state.other += 1 }
+    FoundationLoop.current.add(two, forMode: .init(name))
+    let inDefault = FoundationTimer.scheduledTimer(withTimeInterval: 0.001, repeats: true) { _ in state.lines.append("default") }
+    let ours = Timer.scheduledTimer(withTimeInterval: 0.001, repeats: true) { _ in state.lines.append("default") }
+    while state.count < 3 || state.other < 3 { _ = FoundationLoop.current.run(mode: .init(name), before: late) }
+    while state.count < 6 || state.other < 6 {
+        _ = RunLoop.current.run(mode: .init(name), before: Date(timeIntervalSinceNow: 0.01))
+    }
+    // In a wait in one mode a callback waits in the other one.
+    let kept = state.lines.isEmpty
+    let nested = Timer(timeInterval: 0, repeats: false) { _ in
+        while state.lines.count < 5 { _ = FoundationLoop.current.run(mode: .default, before: late) }
+        state.isDone = true
+    }
+    RunLoop.current.add(nested, forMode: .init(name))
+    while !state.isDone { _ = FoundationLoop.current.run(mode: .init(name), before: late) }
+    let (count, other) = (state.count, state.other)
+    while state.count < count + 3 || state.other < other + 3 { _ = FoundationLoop.current.run(mode: .init(name), before: late) }
+    for end in [one.invalidate, two.invalidate, inDefault.invalidate, ours.invalidate] { end() }
+    return kept
+}
+
+@Sendable private func stopOurs(_ state: State) -> Bool {
+    // Called in a wait of Foundation's, a stop of ours ends that run.
+    let (ours, theirs) = (keep(), keepTheirs())
+    let timer = Timer.scheduledTimer(withTimeInterval: 0.001, repeats: false) { _ in
+        state.isDone = true
+        RunLoop.current.stop()
+    }
+    while !state.isDone { _ = FoundationLoop.current.run(mode: .default, before: late) }
+    ours.invalidate()
+    theirs.invalidate()
+    return !timer.isValid
+}
+
+@Sendable private func stopTheirs(_ state: State) -> Bool {
+    let (ours, theirs) = (keep(), keepTheirs())
+    defer {
+        ours.invalidate()
+        theirs.invalidate()
+    }
+    _ = FoundationTimer.scheduledTimer(withTimeInterval: 0.001, repeats: false) { _ in FoundationLoop.current._stop() }
+    return RunLoop.current.run(mode: .default) == .stopped
+}
+
+@Sendable private func emptiness(_ state: State) -> Bool {
+    // The main loop serves the main queue and never is.
+    if Thread.isMainThread { return true }
+    guard RunLoop.current.run(mode: .default) == .finished else { return false }
+    guard !RunLoop.current.run(mode: .default, before: late) else { return false }
+    _ = FoundationTimer.scheduledTimer(withTimeInterval: 0.001, repeats: false) { _ in state.count += 1 }
+    guard RunLoop.current.run(mode: .default) == .finished, state.count == 1 else { return false }
+    _ = Timer.scheduledTimer(withTimeInterval: 0.001, repeats: false) { _ in
+        state.count += 1
+        _ = FoundationTimer.scheduledTimer(withTimeInterval: 0.001, repeats: false) { _ in
+            state.count += 1
+            _ = Timer.scheduledTimer(withTimeInterval: 0.001, repeats: false) { _ in state.count += 1 }
+        }
+    }
+    guard RunLoop.current.run(mode: .default) == .finished, state.count == 4 else { return false }
+    // A last timer of ours in whose callback Foundation's loop runs, and something of Foundation's that is left.
+    _ = Timer.scheduledTimer(withTimeInterval: 0, repeats: false) { _ in
+        _ = FoundationTimer.scheduledTimer(withTimeInterval: 0.002, repeats: false) { _ in state.count += 1 }
+        _ = FoundationTimer.scheduledTimer(withTimeInterval: 0.001, repeats: false) { _ in FoundationLoop.current._stop() }
+        _ = FoundationLoop.current.run(mode: .default, before: late)
+    }
+    guard RunLoop.current.run(mode: .default) == .finished, state.count == 5 else { return false }
+    // With nothing of Foundation's, a run of Foundation's ends at once as ever.
+    let kept = keep()
+    defer { kept.invalidate() }
+    return !FoundationLoop.current.run(mode: .default, before: late)
+}
+
+@Sendable private func returning(_ state: State) -> Bool {
+    let kept = keep()
+    let theirs = keepTheirs()
+    defer {
+        kept.invalidate()
+        theirs.invalidate()
+    }
+    // A source of Foundation's that is signalled before the run, and one by another thread.
+    let source = TheirSource(state)
+    FoundationLoop.current._add(source, forMode: .default)
+    source.signal()
+    while state.count == 0 { RunLoop.current.run(mode: .default, before: late) }
+    nonisolated(unsafe) let loop = FoundationLoop.current
+    nonisolated(unsafe) let other = source
+    for count in 1...20 {
+        Thread {
+            other.signal()
+            loop.perform {}
+            loop._wake()
+        }.start()
+        while state.count == count { RunLoop.current.run(mode: .default, before: late) }
+    }
+    FoundationLoop.current._remove(source, for: .default)
+    return true
+}
+
+private final class TheirSource: FoundationLoop._Source {
+    let state: State
+    init(_ state: State) {
+        self.state = state
+        super.init(order: 0)
+    }
+    override func perform() { state.count += 1 }
+}
+
+extension FoundationLoop {
+    /// Wakes the loop, which Foundation's class has no function for: its own module is asked.
+    func _wake() {
+        let timer = FoundationTimer(fire: Date(), interval: 0, repeats: false) { _ in }
+        add(timer, forMode: .default)
+    }
+}
+
+@Sendable private func wakeUps(_ state: State) -> Bool {
+    let kept = keep()
+    defer { kept.invalidate() }
+    nonisolated(unsafe) let theirs = FoundationLoop.current
+    let ours = RunLoop.current
+    // Nothing of Foundation's is there when this loop begins to wait.
+    for round in 0..<50 {
+        Thread {
+            let timer = FoundationTimer(fire: Date(), interval: 0, repeats: false) { _ in
+                state.count += 1
+                ours.stop()
+            }
+            theirs.add(timer, forMode: .default)
+        }.start()
+        _ = ours.run(mode: .default)
+        if state.count != round + 1 { return false }
+    }
+    let keeps = keepTheirs()
+    defer { keeps.invalidate() }
+    for round in 0..<50 {
+        Thread {
+            ours.perform {
+                state.other += 1
+                ours.stop()
+            }
+            ours.wakeUp()
+        }.start()
+        while state.other == round { _ = theirs.run(mode: .default, before: late) }
+    }
+    return true
+}
+
+@Sendable private func notificationQueue(_ state: State) -> Bool {
+    let name = Notification.Name("hosting \(Thread.isMainThread)")
+    let observer = NotificationCenter.default.addObserver(forName: name, object: nil, queue: nil) { _ in
+        state.count += 1
+        RunLoop.current.stop()
+    }
+    defer { NotificationCenter.default.removeObserver(observer) }
+    let (ours, theirs) = (keep(), keepTheirs())
+    defer {
+        ours.invalidate()
+        theirs.invalidate()
+    }
+    let timer = Timer.scheduledTimer(withTimeInterval: 0, repeats: false) { _ in
+        Foundation.NotificationQueue.default.enqueue(Notification(name: name), postingStyle: .asap)
+    }
+    guard RunLoop.current.run(mode: .default) == .stopped, state.count == 1, !timer.isValid else { return false }
+    // RunLoopKit's queue posts while Foundation's loop waits.
+    NotificationQueue.default.enqueue(Notification(name: name), postingStyle: .asap)
+    while state.count < 2 { _ = FoundationLoop.current.run(mode: .default, before: late) }
+    return true
+}
+
+@Sendable private func sources(_ state: State) -> Bool {
+    let pipe = Pipe()
+    let source = RunLoop.Source(descriptor: pipe.fileHandleForReading.fileDescriptor) { source in
+        state.lines.append(String(decoding: pipe.fileHandleForReading.availableData, as: UTF8.self))
+    }
+    let custom = RunLoop.Source { _ in state.count += 1 }
+    RunLoop.current.add(source, forMode: .default)
+    RunLoop.current.add(custom, forMode: .common)
+    let theirs = keepTheirs()
+    for text in ["one", "two", "three"] {
+        let count = state.count
+        let loop = RunLoop.current
+        Thread {
+            pipe.fileHandleForWriting.write(Data(text.utf8))
+            custom.signal()
+            loop.wakeUp()
+        }.start()
+        while state.lines.last != text || state.count == count { _ = FoundationLoop.current.run(mode: .default, before: late) }
+    }
+    source.invalidate()
+    custom.invalidate()
+    theirs.invalidate()
+    return state.lines == ["one", "two", "three"]
+}

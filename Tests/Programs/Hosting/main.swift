@@ -1,0 +1,51 @@
+// Foundation's own classes on a loop of RunLoopKit's, and the other way round, on the main thread and on others. Prints a line for
+// each scenario; a test looks at them. A scenario that would wait for ever is ended by an alarm.
+import RunLoopKitFoundation
+
+typealias Scenario = (name: String, body: @Sendable (State) -> Bool)
+
+/// What the callbacks of a scenario share; all run on its thread.
+final class State: @unchecked Sendable {
+    var count = 0
+    var other = 0
+    var isDone = false
+    var lines: [String] = []
+}
+
+/// The scenarios that are named on the command line, or all.
+let chosen = CommandLine.arguments.dropFirst()
+
+func run(_ name: String, _ body: @Sendable (State) -> Bool) {
+    if !chosen.isEmpty, !chosen.contains(name) { return }
+    alarm(60)
+    print("\(name): \(body(State()) ? "ok" : "FAILED")")
+    fflush(nil)
+}
+
+/// Runs a scenario on a new thread and waits for its end, without a loop.
+func onThread(_ body: @escaping @Sendable () -> Bool) -> Bool {
+    nonisolated(unsafe) var result = false
+    let end = DispatchSemaphore(value: 0)
+    let thread = Thread {
+        result = body()
+        end.signal()
+    }
+    thread.start()
+    end.wait()
+    return result
+}
+
+guard RunLoop.hostsFoundation() else {
+    print("this Foundation cannot be hosted")
+    exit(2)
+}
+for (name, body) in scenarios { run("main, \(name)", body) }
+for (name, body) in mainScenarios { run(name, body) }
+for (name, body) in scenarios {
+    run("thread, \(name)") { state in
+        onThread { RunLoop.hostsFoundation() && body(state) }
+    }
+}
+run("ends of threads", endsOfThreads)
+run("child of fork", childOfFork)
+run("no descriptors", noDescriptors)
