@@ -72,10 +72,20 @@ rl_datagram rl_message_receive(int socket, void *bytes, size_t capacity, int *de
             if (result.descriptors < RL_MAX_DESCRIPTORS)
                 descriptors[result.descriptors++] = descriptor;
             else
-                rl_sys_close(descriptor);
+                rl_drop(descriptor);
         }
     }
     return result;
+}
+
+void rl_drop(int descriptor) {
+    struct linger linger;
+    socklen_t size = sizeof linger;
+    if (getsockopt(descriptor, SOL_SOCKET, SO_LINGER, &linger, &size) == 0 && linger.l_onoff && linger.l_linger > 0) {
+        linger.l_onoff = 0;
+        setsockopt(descriptor, SOL_SOCKET, SO_LINGER, &linger, sizeof linger);
+    }
+    rl_sys_close(descriptor);
 }
 
 int rl_message_accept(int listener) {

@@ -4,6 +4,7 @@
  */
 #define _GNU_SOURCE
 #include "messageport_raw.h"
+#include "support_socket.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -365,6 +366,47 @@ static void reply_hollow(void *argument) {
     send_memory(self->fd, reply, memory);
     self->parts = (int)paid(memory);
     close(memory);
+}
+
+/* A connected TCP socket with more unsent than its peer ever takes: the last close waits for that so many seconds. */
+static int lingering_socket(int seconds) {
+    int listener = make_listener(), client = connect_to(port_of(listener));
+    static char bytes[65536];
+    struct linger linger = {1, seconds};
+    ck_assert_int_ge(accept(listener, NULL, NULL), 0);
+    close(listener);
+    while (send(client, bytes, sizeof bytes, MSG_DONTWAIT) > 0) {}
+    ck_assert_int_eq(setsockopt(client, SOL_SOCKET, SO_LINGER, &linger, sizeof linger), 0);
+    return client;
+}
+
+RL_TEST(no_socket_that_was_sent_holds_its_closer, "S-MSG-42",
+        "A socket that is to wait for its peer in close(2) does not wait there if it came with a message and nobody took it, nor "
+        "with what is refused") {
+    static Service service = {.reply = "yes"};
+    use_own_directory();
+    RLMessagePortRef port = add_service(&service, "lingers", "m");
+    RLMessagePortRef remote = RLMessagePortCreateRemote("lingers");
+    int fd = lingering_socket(600);
+    ck_assert_int_eq(RLMessagePortSendRequestWithDescriptors(remote, 1, "x", 1, &fd, 1, 60, 0, NULL, NULL), kRLMessagePortSuccess);
+    close(fd);
+    /* Where the closer waits, the time of the case is over. */
+    ck_assert_str_eq(ask_text(remote, 2, "y", "m"), "yes");
+    ck_assert_int_eq(service.calls, 2);
+    static const uint8_t kinds[] = {2, 3, 4};
+    for (int i = 0; i < 3; i++) {
+        int raw = greet_raw("lingers");
+        Header header = header_of(kinds[i], 0, 5);
+        header.flags = kinds[i] == 4 ? 8 : 1;
+        fd = lingering_socket(600);
+        send_memory(raw, header, fd);
+        close(fd);
+        while (!is_closed(raw)) RLRunInMode("m", 0.01, true);
+        close(raw);
+    }
+    RLRelease(remote);
+    RLRelease(port);
+    remove_own_directory();
 }
 
 RL_TEST(a_hostile_server_is_left, "S-MSG-42 S-MSG-29 S-MSG-18",

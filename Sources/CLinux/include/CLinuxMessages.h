@@ -39,6 +39,10 @@ int rl_message_send(int socket, const void *head, size_t head_length, const void
 rl_datagram rl_message_receive(int socket, void *bytes, size_t capacity, int *descriptors)
     __attribute__((visibility("hidden")));
 
+/* Closes a descriptor that a peer sent. The last close of a socket with SO_LINGER waits, for as long as the option says, until its
+ * peer has taken what was sent, also if the socket never blocks else; so the option is switched off. See socket(7). */
+void rl_drop(int descriptor) __attribute__((visibility("hidden")));
+
 /* A connection from the queue of a listening socket, close-on-exec and never blocking; or -1. */
 int rl_message_accept(int listener) __attribute__((visibility("hidden")));
 

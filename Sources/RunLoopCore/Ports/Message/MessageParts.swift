@@ -172,7 +172,7 @@ struct PartialMessage {
     /// Takes a part out of the memory, which is closed; -1: its descriptor was lost, and the message with it. Its place stays
     /// taken then, and the sender takes the other way from then on.
     mutating func append(_ header: WireHeader, _ memory: Int32, _ held: inout HeldByParts) -> Incoming {
-        defer { if memory >= 0 { rl_sys_close(memory) } }
+        defer { if memory >= 0 { rl_drop(memory) } }
         let count = Int(header.length)
         guard let total = message.map({ Int($0.header.length) }), count <= total - got else {
             defer { discard(&held) }

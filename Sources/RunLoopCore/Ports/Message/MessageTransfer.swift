@@ -95,7 +95,7 @@ struct IncomingMessage {
     mutating func discard() {
         data?.release()
         data = nil
-        for index in 0..<descriptorCount where descriptors![index] >= 0 { rl_sys_close(descriptors![index]) }
+        for index in 0..<descriptorCount where descriptors![index] >= 0 { rl_drop(descriptors![index]) }
         descriptorCount = 0
         CLinux.free(descriptors)
         descriptors = nil
@@ -146,7 +146,7 @@ struct IncomingMessage {
         var first = 0
         if header.flags & WireHeader.inMemory != 0 && !isLost {
             first = 1
-            defer { rl_sys_close(descriptors[0]) }
+            defer { rl_drop(descriptors[0]) }
             guard rl_holds(descriptors[0], Int(header.length), true) else {
                 close(descriptors, from: 1, count)
                 return .refused(.memory)
@@ -165,6 +165,6 @@ struct IncomingMessage {
 
     @inline(never)
     private static func close(_ descriptors: UnsafeMutablePointer<Int32>, from first: Int, _ count: Int) {
-        for index in first..<Swift.max(first, count) { rl_sys_close(descriptors[index]) }
+        for index in first..<Swift.max(first, count) { rl_drop(descriptors[index]) }
     }
 }
