@@ -4,6 +4,8 @@
 
 #include <malloc.h>
 #include <stdio.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 static RLMode mode_of(int index) {
     static char name[32];
@@ -82,6 +84,31 @@ static void perform_nested(void *word) {
     RLPerformFunction(RLGetCurrent(), "nested", perform_word, "n", NULL);
     RLRunInMode("nested", 0, false);
     trace(">");
+}
+
+RL_TEST(memory_for_a_high_number, "S-THR-9 S-SRC-41",
+        "A descriptor with the highest number that the process may have takes little memory in each of ten modes, and is served in each") {
+    struct rlimit limit;
+    ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &limit), 0);
+    if (limit.rlim_max > 1 << 20) limit.rlim_max = 1 << 20;
+    limit.rlim_cur = limit.rlim_max;
+    ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
+    int ends[2], high = (int)limit.rlim_cur - 1;
+    make_pipe(ends);
+    ck_assert_int_eq(dup2(ends[0], high), high);
+    static Probe port = {.name = "p"};
+    add_port(&port, high, mode_of(0));
+    struct mallinfo2 before = mallinfo2();
+    for (int i = 1; i <= 10; i++) RLAddSource(RLGetCurrent(), port.source, mode_of(i));
+    struct mallinfo2 after = mallinfo2();
+    long taken = (long)(after.uordblks + after.hblkhd) - (long)(before.uordblks + before.hblkhd);
+    /* A fraction of a byte for each number, and what a mode takes anyway. */
+    ck_assert_int_le(taken, 10 * (4096 + high / 2));
+    write_byte(ends[1]);
+    for (int i = 0; i <= 10; i++) {
+        expect_run(mode_of(i), 60, true, HandledSource);
+        expect_trace("p");
+    }
 }
 
 RL_TEST(order_of_what_two_rounds_kept, "S-BLK-3 S-BLK-15",

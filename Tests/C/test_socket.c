@@ -4,6 +4,8 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
+#include <malloc.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -149,6 +151,24 @@ RL_TEST(bad_descriptors, "S-SOCK-3 S-SOCK-2 S-SOCK-13",
     ck_assert(RLSocketIsValid(good.socket));
     RLRelease(bad.socket);
     end(&good);
+}
+
+RL_TEST(numbers_beyond_all_descriptors, "S-SOCK-3 S-THR-9",
+        "A number that no descriptor has, however large, gives an invalid object and takes no memory for those below it") {
+    static const int numbers[] = {INT_MAX, INT_MAX - 1, 1 << 28, 1 << 20};
+    for (int i = 0; i < 4; i++) {
+        static Socket none = {.name = "none"};
+        size_t before = mallinfo2().uordblks + mallinfo2().hblkhd;
+        int releases = none.releases;
+        socket_make(&none, numbers[i], kRLSocketReadCallBack);
+        ck_assert(!RLSocketIsValid(none.socket));
+        ck_assert_int_eq(RLSocketGetNative(none.socket), -1);
+        ck_assert_ptr_null(RLSocketCreateRunLoopSource(none.socket, 0));
+        ck_assert_int_eq(none.releases, releases + 1);
+        size_t after = mallinfo2().uordblks + mallinfo2().hblkhd;
+        ck_assert_uint_le(after, before + 10000);
+        RLRelease(none.socket);
+    }
 }
 
 RL_TEST(a_socket_lives_until_it_is_invalidated, "S-SOCK-8",

@@ -28,7 +28,7 @@
  * fork: in the child, the loop of the thread that forked goes on working; the parent is not
  * affected. The loops of all other threads are empty in the child and accept no items; items that
  * were in them may be added to other loops. Do not fork in a signal handler, which may have
- * interrupted the library. The child of _Fork or vfork may only exec.
+ * interrupted the library. The child of _Fork or vfork, or one in another time namespace, may only exec.
  * Rules: Docs/semantics.md, sections 0, 12 and 13.
  */
 #ifndef RUNLOOP_BASE_H

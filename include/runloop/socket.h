@@ -136,7 +136,7 @@ RL_EXPORT RLSocketRef RL_NULLABLE RLSocketCreate(int32_t protocolFamily, int32_t
 /**
  * Makes a socket for a descriptor, or returns the one that it has already.
  *
- * sock: any descriptor; -1 gives an invalid socket; whether it is open is not checked.
+ * sock: any descriptor; -1, or 2^20 and more that is not open, gives an invalid socket; whether others are open is not checked.
  * callBackTypes, callout, context: as for RLSocketCreate; ignored if sock has a socket already. If
  *     that one was made for another file with the same number, it becomes invalid, nothing is
  *     closed, and a new one is made.

@@ -19,8 +19,8 @@ struct PortSet {
     private var turn: UInt32
     /// Slots that wait for room in the kernel, or for the epoll set itself.
     private var unregistered: Int
-    private var slots: UnsafeMutablePointer<Slot>?
-    private var capacity: Int
+    /// For each number that ever was in the set.
+    private var slots: NumberTable<PortSlot>
     /// Slots that are always ready and were of interest when they were put here, in the order of their turns.
     private var steady: IndexQueue
     /// Whether the last event was one of those: the next is the kernel's, if it has one.
@@ -28,48 +28,11 @@ struct PortSet {
     /// When slots that were put off are looked at again; 0: there are none.
     private var deferredUntil: Int64
     /// The main dispatch queue's eventfd, while the mode serves that queue.
-    private var mainQueue: State
+    private var mainQueue: PortSlot.State
     /// Inboxes that are marked by whoever reads the notifier of files.
     private var notified: Int
     /// The notifier that is registered for them. 0: none is yet, and `unregistered` counts that.
     private var notifierSerial: UInt32
-
-    struct Slot {
-        /// In the order of their turns; the order among version 1 sources is that of their addition.
-        var members: SmallSet<Source>
-        var generation: UInt32
-        var state: State
-        /// The `Readiness` the kernel is asked for.
-        var armed: UInt8
-        /// An eventfd or timerfd, whose count is taken before a version 1 source performs (S-SRC-46).
-        var isCounter: Bool
-        var marks: Marks
-    }
-
-    enum State: UInt8 {
-        case unused = 0
-        /// Not told to the kernel yet: no descriptor or no room.
-        case waiting
-        case registered
-        /// Not watchable.
-        case refused
-        /// Not told to the kernel, because nothing was of interest so far.
-        case idle
-        /// Not watchable and always ready: a regular file, /dev/null.
-        case steady
-        /// The number was closed, or names another file than when it was registered.
-        case gone
-    }
-
-    struct Marks: OptionSet {
-        let rawValue: UInt8
-        /// The registration is edge triggered, because what the kernel reports interests nobody (S-SOCK-51).
-        static var edge: Marks { Marks(rawValue: 1) }
-        /// The slot is in `steady`.
-        static var queued: Marks { Marks(rawValue: 2) }
-        /// Nothing is of interest until `deferredUntil`.
-        static var deferred: Marks { Marks(rawValue: 4) }
-    }
 
     /// Zeroed memory is right but for the descriptor.
     mutating func initialize() { epoll = EpollSet() }
@@ -89,23 +52,26 @@ struct PortSet {
         let port = source.pointee.port.load(ordering: .relaxed)
         guard port >= 0 else { return }
         let index = Int(port)
-        if index >= capacity { grow(to: index + 1) }
-        // A wrong number as large as this is no descriptor; see `grow`.
-        guard index < capacity else { return }
+        if slots.find(index) == nil {
+            // Few processes have more descriptors; no memory is taken for a number that is none.
+            if index >= 1 << 20 && !rl_is_open(port) { return }
+            slots.make(index)
+        }
+        let slot = slots[index]
         if source.isWatch {
             source.watch.pointee.flags.bitwiseAnd(~WatchFlags.stale, ordering: .relaxed)
         } else {
-            slots![index].isCounter = isCounter(port)
+            slot.pointee.isCounter = isCounter(port)
         }
-        slots![index].members.insert(source)
-        slots![index].generation &+= 1
-        let old = slots![index].state
-        if old != .registered && wanted(index).isEmpty {
-            if old != .waiting && old != .steady { slots![index].state = .idle }
+        slot.pointee.members.insert(source)
+        slot.pointee.generation &+= 1
+        let old = slot.pointee.state
+        if old != .registered && wanted(slot).isEmpty {
+            if old != .waiting && old != .steady { slot.pointee.state = .idle }
             return
         }
         if old != .waiting { unregistered += 1 }
-        slots![index].state = .waiting
+        slot.pointee.state = .waiting
         // A loop whose thread is gone never waits: it needs no descriptor.
         guard mode.pointee.loop.pointee.threadAlive.load(ordering: .relaxed), let result = register(index) else { return }
         // What was registered under this number and is not any more was closed: the number names another file now.
@@ -118,43 +84,35 @@ struct PortSet {
         count -= 1
         if source.isSignallingWatch { mode.countSocket(-1) }
         let index = Int(source.pointee.port.load(ordering: .relaxed))
-        guard index >= 0 && index < capacity && slots![index].members.contains(source) else { return }
-        slots![index].members.remove(source)
-        guard slots![index].members.isEmpty else { return }
-        switch slots![index].state {
+        guard let slot = slots.find(index), slot.pointee.members.contains(source) else { return }
+        slot.pointee.members.remove(source)
+        guard slot.pointee.members.isEmpty else { return }
+        switch slot.pointee.state {
         case .registered: epoll.unregister(Int32(index))
         case .waiting: unregistered -= 1
         case .unused, .refused, .idle, .steady, .gone: break
         }
-        slots![index].state = .unused
-    }
-
-    private mutating func grow(to needed: Int) {
-        // No process has more descriptors than this (sysctl fs.nr_open's default); a larger number is no port.
-        guard needed <= 1 << 20 else { return }
-        let old = capacity
-        capacity = max(16, nextPowerOfTwo(needed))
-        slots = growArray(slots, count: capacity)
-        memset(slots! + old, 0, (capacity - old) * MemoryLayout<Slot>.stride)
+        slot.pointee.state = .unused
     }
 
     /// What interests any member now.
-    private func wanted(_ index: Int) -> Readiness {
+    private func wanted(_ slot: PortSlotPointer) -> Readiness {
         var all: Readiness = []
-        for place in 0..<slots![index].members.count { all.formUnion(interest(of: slots![index].members[place], index)) }
+        for place in 0..<slot.pointee.members.count { all.formUnion(interest(of: slot.pointee.members[place], slot)) }
         return all
     }
 
     @inline(__always)
-    private func interest(of member: SourcePointer, _ index: Int) -> Readiness {
-        guard member.isWatch else { return slots![index].state == .steady ? [] : .read }
-        if slots![index].marks.contains(.deferred) { return [] }
+    private func interest(of member: SourcePointer, _ slot: PortSlotPointer) -> Readiness {
+        guard member.isWatch else { return slot.pointee.state == .steady ? [] : .read }
+        if slot.pointee.marks.contains(.deferred) { return [] }
         return member.watch.pointee.flags.load(ordering: .relaxed) & WatchFlags.stale == 0 ? member.interest : []
     }
 
     private func markStale(_ index: Int, except newest: SourcePointer?) {
-        for place in 0..<slots![index].members.count {
-            let member = slots![index].members[place]
+        let slot = slots[index]
+        for place in 0..<slot.pointee.members.count {
+            let member = slot.pointee.members[place]
             if member.isWatch && member != newest {
                 member.watch.pointee.flags.bitwiseOr(WatchFlags.stale, ordering: .relaxed)
             }
@@ -165,20 +123,20 @@ struct PortSet {
     @inline(never)
     mutating func interestGrew(of source: SourcePointer, in mode: ModePointer) -> Bool {
         let index = Int(source.pointee.port.load(ordering: .relaxed))
-        guard index >= 0 && index < capacity && slots![index].members.contains(source) else { return false }
-        switch slots![index].state {
+        guard let slot = slots.find(index), slot.pointee.members.contains(source) else { return false }
+        switch slot.pointee.state {
         case .idle:
-            slots![index].state = .waiting
+            slot.pointee.state = .waiting
             unregistered += 1
             guard mode.pointee.loop.pointee.threadAlive.load(ordering: .relaxed) else { return false }
             // Until now the loop may have slept on the futex, for want of a set.
             let wasOpen = epoll.isOpen
             _ = register(index)
-            return !wasOpen || slots![index].state != .registered
+            return !wasOpen || slot.pointee.state != .registered
         case .registered:
-            let wanted = wanted(index)
-            let isArmed = Readiness(rawValue: UInt32(slots![index].armed)).isSuperset(of: wanted)
-            if !isArmed || slots![index].marks.contains(.edge) { arm(index, wanted) }
+            let wanted = wanted(slot)
+            let isArmed = Readiness(rawValue: UInt32(slot.pointee.armed)).isSuperset(of: wanted)
+            if !isArmed || slot.pointee.marks.contains(.edge) { arm(index, wanted) }
             return false
         case .steady:
             return enqueueSteady(index)
@@ -189,23 +147,24 @@ struct PortSet {
 
     // MARK: Registrations
 
-    private func token(_ index: Int) -> UInt64 { UInt64(slots![index].generation) << 32 | UInt64(index) }
+    private func token(_ index: Int) -> UInt64 { UInt64(slots[index].pointee.generation) << 32 | UInt64(index) }
 
     /// Registers a slot that waits for it. nil if there is no room.
     @inline(never)
     private mutating func register(_ index: Int) -> EpollSet.Registration? {
-        guard slots![index].state == .waiting, epoll.open() else { return nil }
-        let wanted = wanted(index)
+        let slot = slots[index]
+        guard slot.pointee.state == .waiting, epoll.open() else { return nil }
+        let wanted = wanted(slot)
         let result = epoll.register(Int32(index), events: wanted.events, token: token(index))
         switch result {
         case .later: return nil
         case .added, .replaced:
-            slots![index].state = .registered
-            slots![index].armed = UInt8(wanted.rawValue)
-            slots![index].marks.remove(.edge)
-        case .refused: slots![index].state = .refused
+            slot.pointee.state = .registered
+            slot.pointee.armed = UInt8(wanted.rawValue)
+            slot.pointee.marks.remove(.edge)
+        case .refused: slot.pointee.state = .refused
         case .steady:
-            slots![index].state = .steady
+            slot.pointee.state = .steady
             _ = enqueueSteady(index)
         }
         unregistered -= 1
@@ -216,7 +175,11 @@ struct PortSet {
     mutating func retry() -> Bool {
         guard unregistered > 0 else { return true }
         guard epoll.open() else { return false }
-        for index in 0..<capacity where slots![index].state == .waiting { _ = register(index) }
+        var index = -1
+        while slots.advance(&index) {
+            let slot = slots[index]
+            if slot.pointee.state == .waiting { _ = register(index) }
+        }
         registerMainQueue()
         if notifierSerial == 0 { registerNotifier() }
         return unregistered == 0
@@ -224,14 +187,16 @@ struct PortSet {
 
     /// Asks the kernel for exactly this.
     private mutating func arm(_ index: Int, _ wanted: Readiness, edge: Bool = false) {
+        let slot = slots[index]
         guard epoll.modify(Int32(index), events: wanted.events, edge: edge, token: token(index)) else { return lose(index) }
-        slots![index].armed = UInt8(wanted.rawValue)
-        if edge { slots![index].marks.insert(.edge) } else { slots![index].marks.remove(.edge) }
+        slot.pointee.armed = UInt8(wanted.rawValue)
+        if edge { slot.pointee.marks.insert(.edge) } else { slot.pointee.marks.remove(.edge) }
     }
 
     /// The kernel does not know the number: it was closed, and perhaps names another file now.
     private mutating func lose(_ index: Int) {
-        slots![index].state = .gone
+        let slot = slots[index]
+        slot.pointee.state = .gone
         markStale(index, except: nil)
     }
 
@@ -316,8 +281,11 @@ struct PortSet {
     /// Gives the descriptor back; everything registered is registered anew when a set is made again.
     mutating func closeKernelSet() {
         epoll.close()
-        for index in 0..<capacity where slots![index].state == .registered || slots![index].state == .refused {
-            slots![index].state = .waiting
+        var index = -1
+        while slots.advance(&index) {
+            let slot = slots[index]
+            guard slot.pointee.state == .registered || slot.pointee.state == .refused else { continue }
+            slot.pointee.state = .waiting
             unregistered += 1
         }
         if mainQueue == .registered {
@@ -333,8 +301,10 @@ struct PortSet {
     /// Makes the set anew, because the kernel watches a file in it that is gone from here but open elsewhere under another
     /// number, and cannot be told to stop. Other such slots are found by the same look.
     private mutating func rebuild() {
-        for index in 0..<capacity where slots![index].state == .registered {
-            arm(index, Readiness(rawValue: UInt32(slots![index].armed)))
+        var index = -1
+        while slots.advance(&index) {
+            let slot = slots[index]
+            if slot.pointee.state == .registered { arm(index, Readiness(rawValue: UInt32(slot.pointee.armed))) }
         }
         closeKernelSet()
         _ = retry()
@@ -353,39 +323,40 @@ struct PortSet {
             return nil
         }
         let index = Int(token & 0xffff_ffff)
-        guard index < capacity, slots![index].state == .registered, slots![index].generation == UInt32(token >> 32) else {
+        guard let slot = slots.find(index), slot.pointee.state == .registered, slot.pointee.generation == UInt32(token >> 32) else {
             rebuild()
             return nil
         }
         servedSteady = false
-        if isPlain(index) { return .read }
-        let wanted = wanted(index)
-        var useful = seen(events, index)
+        if isPlain(slot) { return .read }
+        let wanted = wanted(slot)
+        var useful = seen(events, slot, index)
         if useful.isEmpty {
             setAside(index, wanted, events)
             return nil
         }
         if mustLook(index) {
-            useful = seen(eventsNow(of: Int32(index), wanted) ?? events, index)
+            useful = seen(eventsNow(of: Int32(index), wanted) ?? events, slot, index)
             if useful.isEmpty {
                 // Taken by another thread, or an event of the file that the number named before. Edge triggered it cannot come
                 // for ever, and the next event that is of use changes that.
-                if slots![index].marks.contains(.edge) { return nil }
+                if slot.pointee.marks.contains(.edge) { return nil }
                 arm(index, wanted, edge: true)
-                if slots![index].state == .gone { rebuild() }
+                if slot.pointee.state == .gone { rebuild() }
                 return nil
             }
         }
-        if slots![index].marks.contains(.edge) { arm(index, wanted) }
+        if slot.pointee.marks.contains(.edge) { arm(index, wanted) }
         return mode.hasSockets ? signalMembers(index, useful, in: mode, &signalled) : useful
     }
 
     /// Signals those members of a slot that signal. What the others are waiting for, nil if that is nothing.
     private func signalMembers(_ index: Int, _ ready: Readiness, in mode: ModePointer, _ signalled: inout Bool) -> Readiness? {
+        let slot = slots[index]
         var others: Readiness = []
-        for place in 0..<slots![index].members.count {
-            let member = slots![index].members[place]
-            let found = interest(of: member, index).intersection(ready)
+        for place in 0..<slot.pointee.members.count {
+            let member = slot.pointee.members[place]
+            let found = interest(of: member, slot).intersection(ready)
             if found.isEmpty { continue }
             if member.isSignallingWatch {
                 member.noteFound(found, round: mode.pointee.loop.round)
@@ -405,12 +376,12 @@ struct PortSet {
     }
 
     /// What of the kernel's bits somebody is waiting for.
-    private func seen(_ events: UInt32, _ index: Int) -> Readiness {
+    private func seen(_ events: UInt32, _ slot: PortSlotPointer, _ index: Int) -> Readiness {
         var all: Readiness = []
-        for place in 0..<slots![index].members.count {
-            let member = slots![index].members[place]
+        for place in 0..<slot.pointee.members.count {
+            let member = slot.pointee.members[place]
             let flags = member.isWatch ? member.watch.pointee.flags.load(ordering: .relaxed) : 0
-            all.formUnion(SourcePointer.seen(events, interest(of: member, index), flags, Int32(index)))
+            all.formUnion(SourcePointer.seen(events, interest(of: member, slot), flags, Int32(index)))
         }
         return all
     }
@@ -420,8 +391,8 @@ struct PortSet {
     /// Looks no more at the number of a watch until then. For a handler that cannot do its work now.
     mutating func putOff(_ source: SourcePointer, until: Int64) {
         let index = Int(source.pointee.port.load(ordering: .relaxed))
-        guard index >= 0 && index < capacity && slots![index].members.contains(source) else { return }
-        slots![index].marks.insert(.deferred)
+        guard let slot = slots.find(index), slot.pointee.members.contains(source) else { return }
+        slot.pointee.marks.insert(.deferred)
         if deferredUntil == 0 { deferredUntil = until }
     }
 
@@ -435,9 +406,12 @@ struct PortSet {
     private mutating func lookAtDeferred(_ now: Int64) -> Int64 {
         if now < deferredUntil { return deferredUntil }
         deferredUntil = 0
-        for index in 0..<capacity where slots![index].marks.contains(.deferred) {
-            slots![index].marks.remove(.deferred)
-            if slots![index].state == .registered { arm(index, wanted(index)) }
+        var index = -1
+        while slots.advance(&index) {
+            let slot = slots[index]
+            guard slot.pointee.marks.contains(.deferred) else { continue }
+            slot.pointee.marks.remove(.deferred)
+            if slot.pointee.state == .registered { arm(index, wanted(slot)) }
         }
         return Clock.never
     }
@@ -446,40 +420,42 @@ struct PortSet {
     @inline(never)
     mutating func registerAnew(_ source: SourcePointer, in mode: ModePointer) -> Bool {
         let index = Int(source.pointee.port.load(ordering: .relaxed))
-        guard index >= 0 && index < capacity && slots![index].members.contains(source) else { return false }
+        guard let slot = slots.find(index), slot.pointee.members.contains(source) else { return false }
         source.watch.pointee.flags.bitwiseAnd(~WatchFlags.stale, ordering: .relaxed)
-        if slots![index].state == .waiting || slots![index].state == .idle { return false }
-        slots![index].generation &+= 1
-        slots![index].state = .waiting
+        if slot.pointee.state == .waiting || slot.pointee.state == .idle { return false }
+        slot.pointee.generation &+= 1
+        slot.pointee.state = .waiting
         unregistered += 1
         guard mode.pointee.loop.pointee.threadAlive.load(ordering: .relaxed) else { return false }
         let wasOpen = epoll.isOpen
         _ = register(index)
-        return !wasOpen || slots![index].state != .registered
+        return !wasOpen || slot.pointee.state != .registered
     }
 
     /// Nobody is interested in what the kernel reports. What it reports whatever it is asked for, hang-up and error, would come
     /// for ever: then the registration becomes edge triggered until an event or an interest makes it useful again.
     private mutating func setAside(_ index: Int, _ wanted: Readiness, _ events: UInt32) {
-        let isEdge = slots![index].marks.contains(.edge)
+        let slot = slots[index]
+        let isEdge = slot.pointee.marks.contains(.edge)
         let edge = isEdge || events & (EPOLLHUP.rawValue | EPOLLERR.rawValue) != 0
         // Telling the kernel the same again would make it report the same again.
-        if edge == isEdge && UInt32(slots![index].armed) == wanted.rawValue { return }
+        if edge == isEdge && UInt32(slot.pointee.armed) == wanted.rawValue { return }
         arm(index, wanted, edge: edge)
-        if slots![index].state == .gone { rebuild() }
+        if slot.pointee.state == .gone { rebuild() }
     }
 
     /// Nothing but one version 1 source.
     @inline(__always)
-    private func isPlain(_ index: Int) -> Bool {
-        slots![index].members.count == 1 && !slots![index].members[0].isWatch
+    private func isPlain(_ slot: PortSlotPointer) -> Bool {
+        slot.pointee.members.count == 1 && !slot.pointee.members[0].isWatch
     }
 
     /// Whether to look if the client closed the number of a watch, which the kernel does not tell if the file is open elsewhere.
     /// A report of a watch that signals may be old anyway (S-SOCK-55), so that is looked at now and then, lest it spin.
     private mutating func mustLook(_ index: Int) -> Bool {
-        for place in 0..<slots![index].members.count {
-            let member = slots![index].members[place]
+        let slot = slots[index]
+        for place in 0..<slot.pointee.members.count {
+            let member = slot.pointee.members[place]
             guard member.isWatch else { continue }
             let flags = member.watch.pointee.flags.load(ordering: .relaxed)
             if flags & WatchFlags.signals != 0 {
@@ -498,9 +474,10 @@ struct PortSet {
         for _ in 0..<steady.count {
             guard let index = steady.first else { return nil }
             steady.removeFirst()
-            slots![index].marks.remove(.queued)
-            guard slots![index].state == .steady else { continue }
-            let wanted = wanted(index)
+            let slot = slots[index]
+            slot.pointee.marks.remove(.queued)
+            guard slot.pointee.state == .steady else { continue }
+            let wanted = wanted(slot)
             if wanted.isEmpty { continue }
             let ready = mustLook(index) ? readiness(of: Int32(index), wanted) : wanted
             if ready.isEmpty {
@@ -517,8 +494,9 @@ struct PortSet {
 
     /// Gives an always ready slot a turn if that is of interest. True if it had none.
     private mutating func enqueueSteady(_ index: Int) -> Bool {
-        if slots![index].marks.contains(.queued) || wanted(index).isEmpty { return false }
-        slots![index].marks.insert(.queued)
+        let slot = slots[index]
+        if slot.pointee.marks.contains(.queued) || wanted(slot).isEmpty { return false }
+        slot.pointee.marks.insert(.queued)
         steady.append(index)
         return true
     }
@@ -527,26 +505,26 @@ struct PortSet {
     /// over. `mayBeDrained`: client code ran since.
     mutating func take(token: UInt64, ready: Readiness, mayBeDrained: Bool) -> (source: SourcePointer, ready: Readiness)? {
         let index = Int(token & 0xffff_ffff)
-        guard index < capacity, slots![index].generation == UInt32(token >> 32),
-            slots![index].state == .registered || slots![index].state == .steady
+        guard let slot = slots.find(index), slot.pointee.generation == UInt32(token >> 32),
+            slot.pointee.state == .registered || slot.pointee.state == .steady
         else { return nil }
         var ready = ready
-        if mayBeDrained { ready = readiness(of: Int32(index), wanted(index)) }
-        let members = slots![index].members
+        if mayBeDrained { ready = readiness(of: Int32(index), wanted(slot)) }
+        let members = slot.pointee.members
         let count = members.count
         for place in 0..<count {
             let member = members[place]
-            let reported = interest(of: member, index).intersection(ready)
+            let reported = interest(of: member, slot).intersection(ready)
             if reported.isEmpty || member.isSignallingWatch { continue }
             if !member.isWatch {
                 if isFollowedByPort(members, place) { continue }
-                if slots![index].isCounter && !takeCount(Int32(index)) {
-                    arm(index, wanted(index))
-                    if slots![index].state == .gone { rebuild() }
+                if slot.pointee.isCounter && !takeCount(Int32(index)) {
+                    arm(index, wanted(slot))
+                    if slot.pointee.state == .gone { rebuild() }
                     return nil
                 }
             }
-            slots![index].members.moveToEnd(place)
+            slot.pointee.members.moveToEnd(place)
             return (member, reported)
         }
         return nil
@@ -560,10 +538,9 @@ struct PortSet {
 
     mutating func free() {
         epoll.close()
-        for index in 0..<capacity { slots![index].members.removeAll() }
-        CLinux.free(slots)
-        slots = nil
-        capacity = 0
+        var index = -1
+        while slots.advance(&index) { slots[index].pointee.members.removeAll() }
+        slots.free()
         steady.free()
     }
 }

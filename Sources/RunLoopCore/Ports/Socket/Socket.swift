@@ -100,7 +100,7 @@ extension Socket: Object {
 struct FileIdentity {
     private var device: UInt64 = 0
     private var inode: UInt64 = 0
-    private var isOpen = false
+    private(set) var isOpen = false
     /// The kernel did not say which file it is, for want of memory.
     private var isUnknown = false
 
@@ -125,6 +125,8 @@ extension UnsafeMutablePointer where Pointee == Socket {
         native: Int32, types: UInt, callout: SocketFunction?, info: UnsafeMutableRawPointer?, functions: SourceFunctions
     ) -> SocketPointer {
         let file = FileIdentity(native)
+        // Few processes have more descriptors; no memory is taken for a number that is none.
+        let isNone = native < 0 || (native >= 1 << 20 && !file.isOpen)
         // Retried when the number's object turns out to be for another file: that one leaves the table.
         while let old = SocketTable.object(of: native) {
             if old.isValid && old.pointee.file.isSame(as: file) {
@@ -145,12 +147,12 @@ extension UnsafeMutablePointer where Pointee == Socket {
         if !hasConnect { types &= ~SocketType.connect }
         socket.initialize(to: Socket(
             header: ObjectHeader(type: Atomic(0), references: Atomic(0)),
-            state: Atomic(native < 0 ? SocketState.invalid : hasConnect ? 0 : SocketState.connected), descriptor: Atomic(native),
+            state: Atomic(isNone ? SocketState.invalid : hasConnect ? 0 : SocketState.connected), descriptor: Atomic(native),
             flags: Atomic(types & SocketType.readKinds | SocketFlags.closeOnInvalidate), scheduled: Atomic(0), types: types,
             callout: callout, info: retained, callbacks: Callbacks.shared(functions), isStream: isStream, file: file,
             source: nil, address: nil, peerAddress: nil))
         socket.initializeHeader()
-        if native < 0 {
+        if isNone {
             socket.releaseInfo()
             return socket
         }

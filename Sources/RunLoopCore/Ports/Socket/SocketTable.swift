@@ -3,16 +3,13 @@ import CLinux
 /// The valid sockets of the process by descriptor number, each with a reference. The registry's lock guards it. The zero value
 /// is empty.
 struct SocketTable {
-    private var sockets: UnsafeMutablePointer<SocketPointer?>?
-    private var capacity = 0
+    private var sockets: NumberTable<SocketPointer?>
 
     /// The socket of a number, retained.
     static func object(of number: Int32) -> SocketPointer? {
         process.pointee.registryLock.lockWord()
         defer { process.pointee.registryLock.unlockWord() }
-        guard number >= 0, number < process.pointee.sockets.capacity,
-            let socket = process.pointee.sockets.sockets![Int(number)]
-        else { return nil }
+        guard let socket = process.pointee.sockets.sockets.find(Int(number))?.pointee else { return nil }
         socket.retain()
         return socket
     }
@@ -22,13 +19,14 @@ struct SocketTable {
         let index = Int(number)
         process.pointee.registryLock.lockWord()
         defer { process.pointee.registryLock.unlockWord() }
-        process.pointee.sockets.grow(past: index)
-        if let other = process.pointee.sockets.sockets![index] {
+        process.pointee.sockets.sockets.make(index)
+        let place = process.pointee.sockets.sockets[index]
+        if let other = place.pointee {
             other.retain()
             return other
         }
         socket.retain()
-        process.pointee.sockets.sockets![index] = socket
+        place.pointee = socket
         return nil
     }
 
@@ -36,23 +34,14 @@ struct SocketTable {
     static func remove(_ socket: SocketPointer, at number: Int32) -> Bool {
         process.pointee.registryLock.lockWord()
         defer { process.pointee.registryLock.unlockWord() }
-        guard number >= 0, number < process.pointee.sockets.capacity,
-            process.pointee.sockets.sockets![Int(number)] == socket
-        else { return false }
-        process.pointee.sockets.sockets![Int(number)] = nil
+        guard let place = process.pointee.sockets.sockets.find(Int(number)), place.pointee == socket else { return false }
+        place.pointee = nil
         return true
     }
 
     /// In the child of `fork`, where nobody else is.
     static func forEach(_ body: (SocketPointer) -> Void) {
-        for number in 0..<process.pointee.sockets.capacity { process.pointee.sockets.sockets![number].map(body) }
-    }
-
-    private mutating func grow(past index: Int) {
-        guard index >= capacity else { return }
-        let larger = nextPowerOfTwo(max(64, index + 1))
-        sockets = growArray(sockets, count: larger)
-        for place in capacity..<larger { sockets![place] = nil }
-        capacity = larger
+        var number = -1
+        while process.pointee.sockets.sockets.advance(&number) { process.pointee.sockets.sockets[number].pointee.map(body) }
     }
 }

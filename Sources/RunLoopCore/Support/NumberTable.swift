@@ -1,0 +1,54 @@
+import CLinux
+
+/// Records for descriptor numbers, found by the number. The zero value is empty.
+///
+/// They lie in blocks for 32 consecutive numbers, of which there are those that were used: the memory is for the numbers that there
+/// are and not for the highest (S-THR-9). A record is zeroed memory at first, and never moves.
+struct NumberTable<Record> {
+    private var blocks: UnsafeMutablePointer<UnsafeMutablePointer<Record>?>?
+    /// Blocks that there is room for; those that were not used are nil.
+    private var count = 0
+
+    /// The record of a number, nil if it has none.
+    @inline(never)
+    func find(_ number: Int) -> UnsafeMutablePointer<Record>? {
+        guard number >= 0, number >> 5 < count, let block = blocks.unsafelyUnwrapped[number >> 5] else { return nil }
+        return block + (number & 31)
+    }
+
+    /// The record of a number that has one.
+    subscript(_ number: Int) -> UnsafeMutablePointer<Record> { @inline(__always) get { find(number).unsafelyUnwrapped } }
+
+    /// Gives a number a record, if it has none; its neighbours get theirs.
+    @inline(never)
+    mutating func make(_ number: Int) {
+        let block = number >> 5
+        if block >= count {
+            let room = nextPowerOfTwo(block + 1)
+            let grown = makeArray(UnsafeMutablePointer<Record>?.self, count: room)
+            if let blocks { grown.update(from: blocks, count: count) }
+            CLinux.free(blocks)
+            blocks = grown
+            count = room
+        }
+        if blocks.unsafelyUnwrapped[block] == nil { blocks.unsafelyUnwrapped[block] = makeArray(Record.self, count: 32) }
+    }
+
+    /// Moves a number on to the next that has a record; -1 is before the first. False behind the last.
+    @inline(never)
+    func advance(_ number: inout Int) -> Bool {
+        number += 1
+        while number >> 5 < count {
+            if blocks.unsafelyUnwrapped[number >> 5] != nil { return true }
+            number = (number | 31) + 1
+        }
+        return false
+    }
+
+    /// The records hold nothing any more.
+    mutating func free() {
+        for block in 0..<count { CLinux.free(blocks.unsafelyUnwrapped[block]) }
+        CLinux.free(blocks)
+        self = NumberTable()
+    }
+}
