@@ -65,6 +65,11 @@
 #define RLCF_AS(name, symbol) __asm__(#symbol)
 #endif
 
+/* A word of the Mac's <sys/cdefs.h>. A program that includes <asm/stat.h>, where it is a member's name, undefines it before. */
+#ifndef __unused
+#define __unused __attribute__((unused))
+#endif
+
 #ifndef TRUE
 #define TRUE 1
 #endif
