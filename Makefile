@@ -9,7 +9,7 @@ EXPLORE_SCALE ?= 20
 SOAK_SCALE ?= 1
 export JOBS SOAK_SCALE
 
-.PHONY: all demo check check-arm64 explore sanitize bench docs fuzz soak install clean
+.PHONY: all demo check check-arm64 explore sanitize bench docs fuzz soak clients install clean
 
 all:
 	scripts/install-deps build
@@ -64,6 +64,13 @@ soak:
 	cmake -S . -B build -G Ninja
 	ninja -C build -j $(JOBS)
 	scripts/soak build; result=$$?; scripts/reliability build/soak.json Docs/reliability.md; exit $$result
+
+# Programs of the Mac that are too large for check, on CoreFoundation's names: some ten minutes.
+clients:
+	scripts/install-deps clients
+	cmake -S . -B build -G Ninja
+	ninja -C build -j $(JOBS) runloop runloop_cf
+	scripts/clients build
 
 # The library alone: neither tests nor examples are built.
 install:

@@ -20,6 +20,9 @@ CF_EXTERN_C_BEGIN
 /* The first bytes of a constant string; its text follows. */
 #define RLCF_CONSTANT_STRING "\305CF\265"
 /** A constant string of a string literal. */
+#ifndef __CONSTANT_CFSTRINGS__
+#define __CONSTANT_CFSTRINGS__ 1
+#endif
 #define CFSTR(cStr) ((CFStringRef)(const void *)(RLCF_CONSTANT_STRING cStr ""))
 
 /** How text is made of bytes. Texts in UTF-16 and UTF-32 without a named order begin with a mark of it, or are in the processor's. */
