@@ -1,9 +1,12 @@
 /* What has descriptors: fewer of them, because a process may have few. */
 #include "growth.h"
 
+#include <dirent.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #define DEAR 40
@@ -151,6 +154,54 @@ EACH_OF_FEW(message_port_life, 80) {
     for (long i = 0; i < n; i++) RLMessagePortInvalidate((RLMessagePortRef)kept[i]);
     counted_end();
     release_kept(n);
+}
+
+/* Where the socket of the only port in a directory of the case's own is. */
+static struct sockaddr_un address_in(const char *directory) {
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    char path[80];
+    snprintf(path, sizeof path, "%s/runloop", directory);
+    DIR *files = opendir(path);
+    require(files != NULL, "the directory of names");
+    for (struct dirent *file = readdir(files); file != NULL; file = readdir(files))
+        if (strstr(file->d_name, ".port") != NULL) snprintf(address.sun_path, sizeof address.sun_path, "%.40s/%.60s", path, file->d_name);
+    closedir(files);
+    return address;
+}
+
+/* Peers that connect to a port, while others are connected and say nothing. */
+BESIDE_IDLE_FEW(message_port_connections, 20) {
+    enum { COUNTED = 20 };
+    char directory[] = "/tmp/growth-XXXXXX", path[80];
+    require(mkdtemp(directory) != NULL, "a directory");
+    setenv("XDG_RUNTIME_DIR", directory, 1);
+    RLMessagePortRef local = RLMessagePortCreateLocal("growth", reply, NULL, NULL);
+    require(local != NULL, "a port");
+    RLSourceRef source = RLMessagePortCreateRunLoopSource(local, 0);
+    RLAddSource(own, source, kRLDefaultMode);
+    RLRelease(source);
+    struct sockaddr_un address = address_in(directory);
+    int *peers = malloc(sizeof(int) * (size_t)(n + COUNTED));
+    for (long i = 0; i < n + COUNTED; i++) {
+        peers[i] = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+        if (i >= n) continue;
+        require(connect(peers[i], (struct sockaddr *)&address, sizeof address) == 0, "a connection");
+        RLRunInMode(kRLDefaultMode, 0, true);
+    }
+    counted();
+    for (long i = n; i < n + COUNTED; i++) {
+        require(connect(peers[i], (struct sockaddr *)&address, sizeof address) == 0, "a connection");
+        RLRunInMode(kRLDefaultMode, 0, true);
+    }
+    counted_end();
+    for (long i = 0; i < n + COUNTED; i++) close(peers[i]);
+    free(peers);
+    RLMessagePortInvalidate(local);
+    RLRelease(local);
+    unsetenv("XDG_RUNTIME_DIR");
+    snprintf(path, sizeof path, "%s/runloop", directory);
+    rmdir(path);
+    rmdir(directory);
 }
 
 static void event(RLSourceRef source, const RLKernelEvent *report, void *info) {

@@ -69,12 +69,20 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
     }
 
     private func freePlaceLocked() -> Int {
-        let capacity = pointee.local.connectionCapacity
-        for place in 0..<capacity where pointee.local.connections![place].descriptor < 0 { return place }
-        pointee.local.connectionCapacity = Swift.max(4, capacity * 2)
-        pointee.local.connections = growArray(pointee.local.connections, count: pointee.local.connectionCapacity)
-        for place in capacity..<pointee.local.connectionCapacity { pointee.local.connections![place] = MessageConnection() }
-        return capacity
+        if pointee.local.firstFree < 0 {
+            let capacity = pointee.local.connectionCapacity
+            pointee.local.connectionCapacity = Swift.max(4, capacity * 2)
+            pointee.local.connections = growArray(pointee.local.connections, count: pointee.local.connectionCapacity)
+            for place in (capacity..<pointee.local.connectionCapacity).reversed() { freeLocked(place) }
+        }
+        let place = pointee.local.firstFree
+        pointee.local.firstFree = pointee.local.connections![place].nextFree
+        return place
+    }
+
+    private func freeLocked(_ place: Int) {
+        pointee.local.connections![place] = MessageConnection(nextFree: pointee.local.firstFree)
+        pointee.local.firstFree = place
     }
 
     private func tokenLocked(_ place: Int) -> UInt64 {
@@ -100,7 +108,7 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
         pointee.local.connectionCount -= 1
         forgetRepliesLocked(place)
         dropTransfersLocked(of: place)
-        pointee.local.connections![place] = MessageConnection()
+        freeLocked(place)
     }
 
     /// Forgets what was under way in parts on a connection that is closed.

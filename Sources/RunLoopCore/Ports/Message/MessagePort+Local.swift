@@ -16,6 +16,8 @@ struct LocalEnd {
     var connections: UnsafeMutablePointer<MessageConnection>?
     var connectionCapacity = 0
     var connectionCount = 0
+    /// The first free place, which tells the next; -1: there is none.
+    var firstFree = -1
     /// Counts connections, so that a late reply is told from one for a later connection at the same place.
     var generation: UInt32 = 0
     /// What serves the port on a dispatch queue in place of a source; a reference.
@@ -40,6 +42,8 @@ struct MessageConnection {
     var kept: KeptMemoryPointer?
     /// Bytes of sealed memory that were sent since the peer had last taken everything.
     var unread = 0
+    /// While the place is free: the next free one, or -1.
+    var nextFree = -1
 }
 
 struct WaitingReply {
