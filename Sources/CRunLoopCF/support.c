@@ -148,7 +148,11 @@ void rlcf_attach_main_queue(void) {
     /* Main thread's only: the number of objects that were loaded at the last try, and whether it worked. */
     static unsigned long long tried;
     static bool attached;
-    if (attached || getpid() != gettid()) return;
+    /* Which thread this is does not change, and asking costs two system calls. */
+    enum { UNKNOWN, MAIN, OTHER };
+    static __thread char thread;
+    if (thread == UNKNOWN) thread = getpid() == gettid() ? MAIN : OTHER;
+    if (attached || thread == OTHER) return;
     unsigned long long loads = 0;
     dl_iterate_phdr(countLoads, &loads);
     if (loads == tried) return;

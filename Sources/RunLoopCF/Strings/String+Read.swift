@@ -104,6 +104,7 @@ public func RLCFStringGetIntValue(_ string: OpaquePointer?) -> Int32 {
     if index < text.count && (text[index] == 0x2d || text[index] == 0x2b) {
         isNegative = text[index] == 0x2d
         index += 1
+        while index < text.count && isBlank(text[index]) { index += 1 }
     }
     var value: Int64 = 0
     while index < text.count, text[index] >= 0x30, text[index] <= 0x39 {
