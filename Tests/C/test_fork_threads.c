@@ -4,6 +4,7 @@
  */
 #include "support.h"
 
+#include <malloc.h>
 #include <sched.h>
 #include <stdlib.h>
 
@@ -231,6 +232,46 @@ RL_TEST(fork_while_a_thread_queues_functions, "S-FORK-1",
     }
     __atomic_store_n(&done, 1, __ATOMIC_SEQ_CST);
     thread_join(thread);
+}
+
+/* Threads that post so much that a fork meets them at the end of a chunk of the queue, where they say who is done with it. */
+static void crowd(void *argument) {
+    (void)argument;
+    while (!count_of(&done)) {
+        while (!count_of(&done) && __atomic_load_n(&queued, __ATOMIC_RELAXED) - count_of(&performed) > 10000) sched_yield();
+        for (int i = 0; i < 1000; i++) RLPerformFunction(forking_loop, kRLDefaultMode, count_performed, NULL, NULL);
+        __atomic_add_fetch(&queued, 1000, __ATOMIC_RELAXED);
+    }
+}
+static void queue_and_measure(void *argument) {
+    (void)argument;
+    size_t before = 0;
+    for (int round = 0; round < 200; round++) {
+        for (int i = 0; i < 200; i++) RLPerformFunction(forking_loop, kRLDefaultMode, count_performed, NULL, NULL);
+        expect_run(kRLDefaultMode, 0, false, TimedOut);
+        /* What the parent had queued is performed, and its memory is there to be used again. */
+        if (round == 20) before = mallinfo2().uordblks;
+    }
+    ck_assert_uint_lt(mallinfo2().uordblks, before + 100000);
+}
+
+RL_TEST(fork_while_a_crowd_queues_functions, "S-FORK-1 S-THR-9",
+        "However far vanished threads had come with a full part of the queue, the child uses its memory again") {
+    enum { crowds = 3 };
+#if defined(WITH_ADDRESS_SANITIZER) || defined(WITH_THREAD_SANITIZER)
+    return; /* Their allocators do not tell. */
+#endif
+    forking_loop = RLGetCurrent();
+    keep_alive(forking_loop, kRLDefaultMode);
+    Thread *threads[crowds];
+    for (int i = 0; i < crowds; i++) threads[i] = thread_start(crowd, NULL);
+    for (int i = 0; i < 10 * forks; i++) {
+        ChildResult result = run_child(queue_and_measure, NULL);
+        ck_assert_msg(result.status == 0, "child %d ended with status %#x and wrote: %s", i, result.status, result.output);
+        RLRunInMode(kRLDefaultMode, 0, false);
+    }
+    __atomic_store_n(&done, 1, __ATOMIC_SEQ_CST);
+    for (int i = 0; i < crowds; i++) thread_join(threads[i]);
 }
 
 /* A thread invalidates a source of the forking thread's loop, which is in two modes, and is in between when the fork comes. */

@@ -10,20 +10,24 @@ typealias ThreadFunction = @convention(c) (OpaquePointer, UnsafeMutableRawPointe
 /// through `phase`, which leaves `created` under the registry's lock.
 struct Thread: ~Copyable {
     let header: ObjectHeader
-    /// A `ThreadPhase`; who waits for a change sleeps on it.
+    /// A `ThreadPhase`; a thread that waits for a change sleeps on it. Released and acquired: what came before a phase is known
+    /// to each thread that sees it.
     let phase: Atomic<UInt32>
-    /// Bits of `ThreadFlags`.
+    /// Bits of `ThreadFlags`. Sequentially consistent with `loop`: a thread that cancels sets its flag and then looks for the loop,
+    /// the new thread stores the loop and then looks at the flags.
     let flags: Atomic<UInt32>
-    /// A `ThreadJoin`; those that wait for another joiner sleep on it.
+    /// A `ThreadJoin`; those that wait for another joiner sleep on it. Released and acquired.
     let joining: Atomic<UInt32>
-    /// How often the process had been forked when the thread was there; in the child of `fork` other threads are not.
+    /// How often the process had been forked when the thread was there; in the child of `fork` other threads are not. Relaxed:
+    /// written before the thread is known, or while there is one thread.
     let forkGeneration: Atomic<UInt32>
-    /// Set by the thread before it executes, never cleared; a reference.
+    /// Set by the thread before it executes, never cleared; a reference. Released and acquired for the record.
     let loop: Atomic<RunLoopPointer?>
+    // These three are fixed at creation.
     let body: ThreadFunction?
     let release: PerformFunction?
     let info: UnsafeMutableRawPointer?
-    /// Written by the thread before it executes.
+    /// Written by the thread before it executes, which `phase` orders.
     var handle: pthread_t
     /// From malloc. Written before the start under the registry's lock, like the next two.
     var name: UnsafeMutablePointer<CChar>?

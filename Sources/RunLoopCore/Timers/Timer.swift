@@ -12,12 +12,14 @@ typealias TimerFunction = @convention(c) (OpaquePointer?, UnsafeMutableRawPointe
 struct Timer: ~Copyable {
     /// Counts the references of clients. A loop keeps its timers without a count: see `release`.
     let header: ObjectHeader
-    /// Bits of `TimerState`.
+    /// Bits of `TimerState`. Changed by read-modify-write that acquires and releases: the one that takes over the release of the
+    /// context knows what the other did with it. `invalid` is set under the owner's lock, and read by anybody.
     let state: Atomic<UInt32>
     /// Bit 0: it is a common item of its loop. Bit 1: it has ghosts. From bit 2: how many modes it is in. Owner.
     fileprivate(set) var memberships: UInt32
     /// The loop it belongs to (S-TMR-13) if it is in one (`isInLoop`), else the last one it was in, whose memory and lock serve
-    /// even when that loop is gone; nil before the first, or a claim for a moment.
+    /// even when that loop is gone; nil before the first, or a claim for a moment. Released by the thread that gives the timer up,
+    /// acquired by the one that takes it.
     let loop: Atomic<RunLoopPointer?>
     /// The monotonic instant it is due. Owner.
     var instant: Int64

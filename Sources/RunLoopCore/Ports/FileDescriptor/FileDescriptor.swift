@@ -14,10 +14,12 @@ typealias FileDescriptorFunction = @convention(c) (OpaquePointer?, UInt, UnsafeM
 /// the object none to the source (S-FD-13).
 struct FileDescriptor: ~Copyable {
     let header: ObjectHeader
-    /// Bits of `FileDescriptorState`; the lowest are the enabled callbacks. Changed by read-modify-write.
+    /// Bits of `FileDescriptorState`; the lowest are the enabled callbacks. Changed by read-modify-write. Sequentially
+    /// consistent as the watch's word, which it is; relaxed before an exchange.
     let state: Atomic<UInt32>
-    /// -1 once it is invalid.
+    /// -1 once it is invalid. Relaxed: exchanged by the one that closes it, and a number orders nothing.
     let descriptor: Atomic<Int32>
+    // These three are fixed at creation.
     let callout: FileDescriptorFunction
     let info: UnsafeMutableRawPointer?
     /// `retain`, `release` and `copyDescription`, shared by all objects that have the same.

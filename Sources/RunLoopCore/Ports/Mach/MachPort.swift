@@ -16,11 +16,13 @@ typealias MachPortInvalidationFunction = @convention(c) (OpaquePointer, UnsafeMu
 /// its own, so that the port can die while it waits (S-PORT-11): `waiters` keeps the memory for it.
 struct MachPort: ~Copyable {
     let header: ObjectHeader
-    /// Bits of `MachPortState`. Changed by read-modify-write, `invalid` under `lock`; read by anybody.
+    /// Bits of `MachPortState`. Changed by read-modify-write, `invalid` under `lock`; read by anybody. Relaxed, for `lock` orders
+    /// what depends on it, but for `invalid`, which is sequentially consistent: what the invalidating thread did before is known.
     let state: Atomic<UInt32>
-    /// The eventfd, -1 until somebody asked for it. Written once, under the registry's lock and `lock`.
+    /// The eventfd, -1 until somebody asked for it. Written once, under the registry's lock and `lock`;
+    /// released and acquired, for those that have neither.
     let descriptor: Atomic<Int32>
-    /// Changes whenever there may be room for a sender; senders wait on it. Written under `lock`.
+    /// Changes whenever there may be room for a sender; senders wait on it. Written under `lock`, relaxed.
     let room: Atomic<UInt32>
     /// Senders that sleep on `room` and that nobody woke; perhaps more than there are. Guarded by `lock`.
     var sleepers: UInt32
@@ -28,11 +30,12 @@ struct MachPort: ~Copyable {
     var waiters: UInt32
     /// Guards the fields that say so. Taken after the registry's lock; no other lock is taken under it.
     let lock: Lock
+    // These two are fixed at creation.
     let callout: MachPortFunction?
     let context: ClientContext
     /// Guarded by `lock`.
     var invalidationCallout: MachPortInvalidationFunction?
-    /// The queue, oldest first. Guarded by `lock`.
+    /// The queue, oldest first. Guarded by `lock`, all four.
     var first: MachMessagePointer?
     var last: MachMessagePointer?
     var count: Int

@@ -26,7 +26,7 @@ struct LocalEnd {
     var isListenerPaused = false
 }
 
-/// A connection of a local port.
+/// A connection of a local port. The port's lock guards it.
 struct MessageConnection {
     var descriptor: Int32 = -1
     var generation: UInt32 = 0

@@ -22,8 +22,9 @@ struct RemoteEnd {
     var idleWaiter: ReplyWaiterPointer?
 }
 
-/// A request that waits for its reply. The thread that waits owns it.
+/// A request that waits for its reply. The thread that waits owns it, and alone uses what is not said to be guarded.
 struct ReplyWaiter {
+    /// Written before the waiter is in the port's list, whose lock orders it, as are `arrival`, `loop` and `port`.
     var id: UInt32
     /// Guarded by the port's lock, as are `data` and `next`.
     var state: State

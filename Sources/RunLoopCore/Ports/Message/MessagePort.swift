@@ -13,12 +13,14 @@ import Synchronization
 /// memory outlives the object while a source has it as info.
 struct MessagePort: ~Copyable {
     let header: ObjectHeader
-    /// Bits of `MessagePortState`.
+    /// Bits of `MessagePortState`. Changed under `lock` and read without it: sequentially consistent, so that a thread that finds
+    /// the port invalid knows what came before.
     let state: Atomic<UInt32>
-    /// What keeps the memory: the object itself and each source.
+    /// What keeps the memory: the object itself and each source. Acquired and released by the last of them, as a count of references.
     let holds: Atomic<UInt32>
+    /// Taken after the table's lock and before a loop's. Only system calls that do not wait are made under it.
     let lock: Lock
-    /// The client's function, as an address. Guarded by `lock` for writing.
+    /// The client's function, as an address. Written under `lock`, released; acquired without it.
     let invalidationCallBack: Atomic<UInt>
     let isRemote: Bool
     /// The name; nil for none. Changed under the table's lock and the port's; that of a remote port never changes.

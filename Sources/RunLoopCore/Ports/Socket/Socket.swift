@@ -13,14 +13,18 @@ typealias RLSocketType = UInt
 /// exchange; while a callback is on the stack its type is off. No lock is held while anything is read or sent.
 struct Socket: ~Copyable {
     let header: ObjectHeader
-    /// Bits of `SocketState`. Changed by read-modify-write, each time with `interest` brought into line.
+    /// Bits of `SocketState`. Changed by read-modify-write, each time with `interest` brought into line: sequentially consistent, as
+    /// the watch's word, which its low bits are. Relaxed where the bits asked for order nothing.
     let state: Atomic<UInt32>
-    /// -1 once it is invalid.
+    /// -1 once it is invalid. Relaxed: a number orders nothing, and a call that comes too late gets EBADF or finds the file's
+    /// identity changed.
     let descriptor: Atomic<Int32>
-    /// `RLSocketSetSocketFlags`.
+    /// `RLSocketSetSocketFlags`. Relaxed: bits that order nothing.
     let flags: Atomic<UInt>
-    /// Modes of loops that its source is in. Changed under the registry's lock, together with what that enables or disables.
+    /// Modes of loops that its source is in. Changed under the registry's lock, together with what that enables or disables;
+    /// read without it, sequentially consistent with `state`.
     let scheduled: Atomic<Int32>
+    // From here to `file`: fixed at creation.
     /// The callback types: one for reading, Connect, Write.
     let types: UInt
     let callout: SocketFunction?

@@ -17,7 +17,8 @@ import Synchronization
 struct PostQueue: ~Copyable {
     /// Room that keeps `word` on a cache line that nothing else is written on, wherever the queue lies.
     let before: (UInt64, UInt64, UInt64, UInt64, UInt64, UInt64, UInt64)
-    /// The chunk's address without its low 12 bits, which are 0, above 28 bits of claims; 0: closed. Acquire and release.
+    /// The chunk's address without its low 12 bits, which are 0, above 28 bits of claims; 0: closed. Acquired and released
+    /// with each claim, which so knows the chunk; relaxed where the next claim or exchange is what counts.
     let word: Atomic<UInt64>
     let after: (UInt64, UInt64, UInt64, UInt64, UInt64, UInt64, UInt64)
     /// What `word` was when a round last looked; if it is the same, nothing was posted since. Consumer only.
