@@ -309,65 +309,139 @@ RL_TEST(fork_while_a_thread_invalidates, "S-FORK-1 S-SRC-9",
  * The same without a callback to wait in, for each kind of item: the thread is held up in the middle of it by the locks of the fork. A
  * prepare handler that is registered before the library's runs after it.
  */
-enum { kinds = 3 };
+typedef enum { SOURCE, TIMER, OBSERVER, DESCRIPTOR, SOCKET, KINDS } Kind;
+static Kind kind;
 static RLTypeRef item;
-static int item_kind;
+static RLSourceRef item_source; /* of a descriptor or a socket */
+static int item_ends[2];
 static Gate forking = GATE_INITIALIZER;
 static bool holds_up_forks;
 
+static void fire_never(RLTimerRef timer, void *info) { (void)timer, (void)info; }
+static void observe_never(RLObserverRef observer, RLActivity activity, void *info) { (void)observer, (void)activity, (void)info; }
+static void descriptor_never(RLFileDescriptorRef file, RLOptionFlags types, void *info) { (void)file, (void)types, (void)info; }
+static void socket_never(RLSocketRef socket, RLSocketCallBackType type, RLDataRef address, const void *data, void *info) {
+    (void)socket, (void)type, (void)address, (void)data, (void)info;
+}
+
+static void make_item(void) {
+    RLRunLoopRef loop = RLGetCurrent();
+    RLSourceContext context = {0};
+    item_source = NULL;
+    switch (kind) {
+    case SOURCE: RLAddSource(loop, (RLSourceRef)(item = RLSourceCreate(0, &context)), "a"); break;
+    case TIMER: RLAddTimer(loop, (RLTimerRef)(item = RLTimerCreate(FAR_FUTURE, 0, 0, 0, fire_never, NULL)), "a"); break;
+    case OBSERVER: RLAddObserver(loop, (RLObserverRef)(item = RLObserverCreate(kRLAllActivities, true, 0, observe_never, NULL)), "a"); break;
+    case DESCRIPTOR:
+        make_pipe(item_ends);
+        item = RLFileDescriptorCreate(item_ends[0], false, descriptor_never, NULL);
+        item_source = RLFileDescriptorCreateRunLoopSource((RLFileDescriptorRef)item, 0);
+        break;
+    default:
+        make_pipe(item_ends);
+        item = RLSocketCreateWithNative(item_ends[0], kRLSocketReadCallBack, socket_never, NULL);
+        RLSocketSetSocketFlags((RLSocketRef)item, 0);
+        item_source = RLSocketCreateRunLoopSource((RLSocketRef)item, 0);
+    }
+    if (item_source) RLAddSource(loop, item_source, "a");
+}
 static bool is_valid(void) {
-    if (item_kind == 0) return RLSourceIsValid((RLSourceRef)item);
-    return item_kind == 1 ? RLTimerIsValid((RLTimerRef)item) : RLObserverIsValid((RLObserverRef)item);
+    switch (kind) {
+    case SOURCE: return RLSourceIsValid((RLSourceRef)item);
+    case TIMER: return RLTimerIsValid((RLTimerRef)item);
+    case OBSERVER: return RLObserverIsValid((RLObserverRef)item);
+    case DESCRIPTOR: return RLFileDescriptorIsValid((RLFileDescriptorRef)item);
+    default: return RLSocketIsValid((RLSocketRef)item);
+    }
 }
 static bool is_member(void) {
     RLRunLoopRef loop = RLGetCurrent();
-    if (item_kind == 0) return RLContainsSource(loop, (RLSourceRef)item, "a");
-    return item_kind == 1 ? RLContainsTimer(loop, (RLTimerRef)item, "a") : RLContainsObserver(loop, (RLObserverRef)item, "a");
+    switch (kind) {
+    case SOURCE: return RLContainsSource(loop, (RLSourceRef)item, "a");
+    case TIMER: return RLContainsTimer(loop, (RLTimerRef)item, "a");
+    case OBSERVER: return RLContainsObserver(loop, (RLObserverRef)item, "a");
+    default: return RLContainsSource(loop, item_source, "a");
+    }
 }
-static void invalidate_item(void *unused) {
+static void invalidate_item(void) {
+    switch (kind) {
+    case SOURCE: RLSourceInvalidate((RLSourceRef)item); break;
+    case TIMER: RLTimerInvalidate((RLTimerRef)item); break;
+    case OBSERVER: RLObserverInvalidate((RLObserverRef)item); break;
+    case DESCRIPTOR: RLFileDescriptorInvalidate((RLFileDescriptorRef)item); break;
+    default: RLSocketInvalidate((RLSocketRef)item);
+    }
+}
+static void invalidate_during_fork(void *unused) {
     (void)unused;
     gate_wait(&forking);
-    if (item_kind == 0) RLSourceInvalidate((RLSourceRef)item);
-    if (item_kind == 1) RLTimerInvalidate((RLTimerRef)item);
-    if (item_kind == 2) RLObserverInvalidate((RLObserverRef)item);
+    invalidate_item();
 }
 static void hold_up_fork(void) {
     if (!holds_up_forks) return;
     gate_open(&forking);
-    /* Where it is not invalid before it has the lock there is nothing to see. */
-    for (int i = 0; i < 20000 && is_valid(); i++) sched_yield();
+    /* Where it is not invalid before it has the lock there is nothing to see. With a number that may have been closed the question
+     * itself may take a lock that the fork has. */
+    for (int i = 0; i < 2000 && (kind >= DESCRIPTOR || is_valid()); i++) sched_yield();
 }
 static void register_early(void) { pthread_atfork(hold_up_fork, NULL, NULL); }
 __attribute__((section(".preinit_array"), used)) static void (*const early)(void) = register_early;
 
-static void fire_never(RLTimerRef timer, void *info) { (void)timer, (void)info; }
-static void observe_never(RLObserverRef observer, RLActivity activity, void *info) { (void)observer, (void)activity, (void)info; }
-
 static void no_invalid_member(void *unused) {
     (void)unused;
     ck_assert_int_eq(is_valid(), is_member());
-    if (item_kind == 0) RLSourceInvalidate((RLSourceRef)item);
-    if (item_kind == 1) RLTimerInvalidate((RLTimerRef)item);
-    if (item_kind == 2) RLObserverInvalidate((RLObserverRef)item);
+    /* The number can have another socket. */
+    if (kind == SOCKET) RLRelease(RLSocketCreateWithNative(item_ends[0], kRLSocketReadCallBack, socket_never, NULL));
+    /* What is left as it was can be invalidated here, and the source of what is not can be added no more. */
+    if (item_source && !is_valid()) RLAddSource(RLGetCurrent(), item_source, "a");
+    invalidate_item();
     ck_assert(!is_member());
     expect_run("a", 1e6, false, Finished);
 }
 
-RL_TEST(fork_in_the_middle_of_an_invalidation, "S-FORK-1 S-SRC-9 S-TMR-42 S-OBS-16",
+RL_TEST(fork_in_the_middle_of_an_invalidation, "S-FORK-1 S-SRC-9 S-TMR-42 S-OBS-16 S-FD-11 S-SOCK-9",
         "In the child what is invalid is in no mode, however far the other thread had come with it") {
-    RLRunLoopRef loop = RLGetCurrent();
-    for (item_kind = 0; item_kind < kinds; item_kind++) {
-        RLSourceContext context = {0};
-        if (item_kind == 0) RLAddSource(loop, (RLSourceRef)(item = RLSourceCreate(0, &context)), "a");
-        if (item_kind == 1) RLAddTimer(loop, (RLTimerRef)(item = RLTimerCreate(FAR_FUTURE, 0, 0, 0, fire_never, NULL)), "a");
-        if (item_kind == 2) RLAddObserver(loop, (RLObserverRef)(item = RLObserverCreate(kRLAllActivities, true, 0, observe_never, NULL)), "a");
+    for (kind = SOURCE; kind < KINDS; kind++) {
+        make_item();
         forking = (Gate)GATE_INITIALIZER;
-        Thread *thread = thread_start(invalidate_item, NULL);
+        Thread *thread = thread_start(invalidate_during_fork, NULL);
         holds_up_forks = true;
         ChildResult child = run_child(no_invalid_member, NULL);
         holds_up_forks = false;
         thread_join(thread);
-        ck_assert_msg(child.status == 0, "kind %d: %s", item_kind, child.output);
+        ck_assert_msg(child.status == 0, "kind %d: %s", (int)kind, child.output);
         RLRelease(item);
+        RLRelease(item_source);
     }
+}
+
+static void port_is_invalid(RLMachPortRef port, void *info) {
+    (void)port, (void)info;
+    gate_open(&cancelling);
+    gate_wait(&go_on);
+}
+static void receive_never(RLMachPortRef port, const RLMachMessage *message, void *info) { (void)port, (void)message, (void)info; }
+static void invalidate_port(void *port) { RLMachPortInvalidate(port); }
+static void run_without_port(void *port) {
+    ck_assert(!RLMachPortIsValid(port));
+    ck_assert(!is_member());
+    RLAddSource(RLGetCurrent(), (RLSourceRef)item, "a");
+    expect_run("a", 1e6, false, Finished);
+}
+
+RL_TEST(fork_while_a_thread_invalidates_a_port, "S-FORK-1 S-PORT-8",
+        "The same for a Mach-like port whose invalidation callback runs on another thread") {
+    RLMachPortRef port = RLMachPortCreate(receive_never, NULL, NULL);
+    RLMachPortSetInvalidationCallBack(port, port_is_invalid);
+    kind = SOURCE;
+    item = RLMachPortCreateRunLoopSource(port, 0);
+    RLAddSource(RLGetCurrent(), (RLSourceRef)item, "a");
+    Thread *thread = thread_start(invalidate_port, port);
+    gate_wait(&cancelling);
+    ChildResult child = run_child(run_without_port, port);
+    gate_open(&go_on);
+    thread_join(thread);
+    ck_assert_msg(child.status == 0, "%s", child.output);
+    RLRelease(item);
+    RLRelease(port);
 }

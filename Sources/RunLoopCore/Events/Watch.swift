@@ -25,6 +25,9 @@ struct Watch: ~Copyable {
     let ownWord: Atomic<UInt32>
     /// `WatchFlags`.
     let flags: Atomic<UInt32>
+
+    /// A bit of a word that the owner keeps: there will be no more events, and the source is about to be invalid.
+    static var ownerIsInvalid: UInt32 { 1 << 2 }
 }
 
 typealias WatchPointer = UnsafeMutablePointer<Watch>
@@ -102,6 +105,11 @@ extension UnsafeMutablePointer where Pointee == Source {
     }
 
     var isWatch: Bool { pointee.state.load(ordering: .relaxed) & SourceState.watch != 0 }
+
+    /// Whether it is a watch whose owner is invalid.
+    var isLeftOver: Bool {
+        isWatch && watch.pointee.word.pointee.load(ordering: .relaxed) & Watch.ownerIsInvalid != 0
+    }
 
     /// Whether its modes ask the kernel about it.
     var hasDescriptor: Bool {

@@ -158,6 +158,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     fileprivate func dropInvalidItems() {
         lock()
         func drop(_ source: SourcePointer, from mode: ModePointer?) {
+            _ = source.becomeInvalid()
             let link = source.link(in: self)!
             if link.pointee.isCommon {
                 link.pointee.isCommon = false

@@ -68,21 +68,28 @@ extension UnsafeMutablePointer where Pointee == Source {
         pointee.port.store(port, ordering: .relaxed)
     }
 
-    /// `RLSourceInvalidate`: invalid at once, no signal, and out of every mode of every loop; with `wakingLoops` those loops
-    /// get a wake-up (S-SOCK-9).
-    func invalidate(wakingLoops: Bool = false) {
-        var state = pointee.state.load(ordering: .relaxed)
-        repeat {
-            if state & SourceState.invalid != 0 { return }
-        } while !pointee.state.replace(
-            &state, by: (state | SourceState.invalid) & ~(SourceState.signalled | SourceState.marked | SourceState.flagged))
+    /// `RLSourceInvalidate`: invalid at once, no signal, and out of every mode of every loop.
+    func invalidate() {
+        if !becomeInvalid() { return }
         retain()
-        leaveAllLoops(wakingLoops: wakingLoops)
+        leaveAllLoops()
         functions.invalidated?(pointee.info)
         release()
     }
 
-    /// Removes an invalid source from wherever it is, with a `cancel` for each membership (S-SRC-9, S-SRC-10).
+    /// The first step of that, under any lock: whoever made it makes the others. False: somebody else did.
+    @inline(never)
+    func becomeInvalid() -> Bool {
+        var state = pointee.state.load(ordering: .relaxed)
+        repeat {
+            if state & SourceState.invalid != 0 { return false }
+        } while !pointee.state.replace(
+            &state, by: (state | SourceState.invalid) & ~(SourceState.signalled | SourceState.marked | SourceState.flagged))
+        return true
+    }
+
+    /// Removes an invalid source from wherever it is, with a `cancel` for each membership (S-SRC-9, S-SRC-10); with `wakingLoops`
+    /// those loops get a wake-up (S-SOCK-9).
     func leaveAllLoops(wakingLoops: Bool = false) {
         forEachLink { leaveLoop(of: $0, wakingLoop: wakingLoops) }
     }

@@ -104,10 +104,11 @@ struct SourceSet {
         return nil
     }
 
+    /// A source that is invalid, or has yet to become so.
     var firstInvalid: SourcePointer? {
         for index in 0..<capacity where table![index] > SourceSet.removed {
             let source = SourcePointer(bitPattern: table![index])!
-            if !source.isValid { return source }
+            if !source.isValid || source.isLeftOver { return source }
         }
         return nil
     }

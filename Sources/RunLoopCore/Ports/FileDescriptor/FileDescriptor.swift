@@ -33,7 +33,7 @@ enum FileDescriptorState {
     /// `Readiness`: the callbacks that are enabled.
     static var enabled: UInt32 { 3 }
     static var closesOnInvalidate: UInt32 { 1 << 8 }
-    static var invalid: UInt32 { 1 << 9 }
+    static var invalid: UInt32 { Watch.ownerIsInvalid }
     /// An Invalidate left the release of the context to the last callback that runs (S-THR-8).
     static var releasePending: UInt32 { 1 << 10 }
     /// A count: callbacks on the stack.

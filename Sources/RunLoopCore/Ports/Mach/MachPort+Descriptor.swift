@@ -112,6 +112,8 @@ extension MachPort {
             port.pointee.waiters = 0
             port.pointee.users.keepOnly(own)
             if port.pointee.descriptor.load(ordering: .relaxed) >= 0 { port.replaceDescriptorLocked() }
+            // The thread that made it invalid may not be here to do the same with the source.
+            if !port.isValid { _ = port.pointee.source?.becomeInvalid() }
             // A receiver that had taken the mark may be gone.
             if port.pointee.count > 0, let source = port.pointee.source, source.isValid {
                 source.pointee.state.bitwiseOr(SourceState.signalled, ordering: .relaxed)

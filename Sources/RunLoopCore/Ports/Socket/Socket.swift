@@ -71,7 +71,7 @@ enum SocketState {
     /// Types whose callback is on the stack and that are enabled after it if the flags say so.
     static var readAgain: UInt32 { 1 << 8 }
     static var writeAgain: UInt32 { 1 << 9 }
-    static var invalid: UInt32 { 1 << 10 }
+    static var invalid: UInt32 { Watch.ownerIsInvalid }
     /// An Invalidate left the release of the context to the last report that uses it (S-THR-8).
     static var releasePending: UInt32 { 1 << 11 }
     /// A count: reports on the stack that use the context's own reference to the info.
@@ -205,6 +205,12 @@ extension UnsafeMutablePointer where Pointee == Socket {
         let made = makeSource(order: order)
         process.pointee.registryLock.lockWord()
         let old = pointee.source
+        if !isValid {
+            // Since the look above: it takes no source any more.
+            process.pointee.registryLock.unlockWord()
+            made.release()
+            return nil
+        }
         if let old, old.isValid {
             // Another thread was faster.
             old.retain()
@@ -216,7 +222,6 @@ extension UnsafeMutablePointer where Pointee == Socket {
         made.retain()
         process.pointee.registryLock.unlockWord()
         old?.release()
-        if !isValid { dropSource() }
         return made
     }
 
@@ -238,16 +243,6 @@ extension UnsafeMutablePointer where Pointee == Socket {
         ) { info, ready in UnsafeRawPointer(info!).asSocket.report(Readiness(rawValue: ready)) }
     }
 
-    /// Ends the source and wakes its loops (S-SOCK-9).
-    fileprivate func dropSource() {
-        process.pointee.registryLock.lockWord()
-        let source = pointee.source
-        pointee.source = nil
-        process.pointee.registryLock.unlockWord()
-        source?.invalidate(wakingLoops: true)
-        source?.release()
-    }
-
     // MARK: The end
 
     /// `RLSocketInvalidate`. `closes`: the number is the socket's to close, if the flags say so.
@@ -256,15 +251,23 @@ extension UnsafeMutablePointer where Pointee == Socket {
         var desired: UInt32
         // Reports of this thread end after the call, so that the context is released inside it; those of others use it.
         let own = RunLoop.watchesOnStack(ofInfo: UnsafeMutableRawPointer(self))
+        // Socket, table and source in one step for the child of a fork and for a new socket of the number.
+        process.pointee.registryLock.lockWord()
         repeat {
-            if state & SocketState.invalid != 0 { return }
+            if state & SocketState.invalid != 0 { return process.pointee.registryLock.unlockWord() }
             desired = state & SocketState.uses | SocketState.invalid
             if (state & SocketState.uses) / SocketState.use > own { desired |= SocketState.releasePending }
         } while !pointee.state.replace(&state, by: desired)
         retain()
         let number = native
-        let wasInTable = SocketTable.remove(self, at: number)
-        dropSource()
+        let wasInTable = SocketTable.removeLocked(self, at: number)
+        let source = pointee.source
+        pointee.source = nil
+        _ = source?.becomeInvalid()
+        process.pointee.registryLock.unlockWord()
+        // Its loops get a wake-up (S-SOCK-9).
+        source?.leaveAllLoops(wakingLoops: true)
+        source?.release()
         pointee.descriptor.store(-1, ordering: .relaxed)
         if closes && pointee.flags.load(ordering: .relaxed) & SocketFlags.closeOnInvalidate != 0 { rl_sys_close(number) }
         if desired & SocketState.releasePending == 0 { releaseInfo() }

@@ -30,10 +30,8 @@ struct SocketTable {
         return nil
     }
 
-    /// Takes a socket out; the table's reference is the caller's. False if it was not in.
-    static func remove(_ socket: SocketPointer, at number: Int32) -> Bool {
-        process.pointee.registryLock.lockWord()
-        defer { process.pointee.registryLock.unlockWord() }
+    /// Takes a socket out; the table's reference is the caller's, who holds the lock. False if it was not in.
+    static func removeLocked(_ socket: SocketPointer, at number: Int32) -> Bool {
         guard let place = process.pointee.sockets.sockets.find(Int(number)), place.pointee == socket else { return false }
         place.pointee = nil
         return true

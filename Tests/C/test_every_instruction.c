@@ -1,0 +1,168 @@
+/*
+ * What happens between any two instructions of a call: the processor's trap flag stops a thread after so many instructions of
+ * it, for each number from 1 to the end of the call. For what the explorer does not see because it happens in C, or in plain memory.
+ */
+#define _GNU_SOURCE
+#include "support.h"
+
+#include <errno.h>
+#include <semaphore.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <ucontext.h>
+#include <unistd.h>
+
+#if defined(__x86_64__) && !defined(WITH_THREAD_SANITIZER) && !defined(WITH_ADDRESS_SANITIZER)
+
+enum { TRAP_FLAG = 0x100 };
+static __thread long steps_left;
+static __thread void (*at_step)(void);
+static __thread bool was_reached;
+
+static void on_step(int number, siginfo_t *info, void *context) {
+    (void)number, (void)info;
+    ucontext_t *where = context;
+    if (--steps_left > 0) return;
+    where->uc_mcontext.gregs[REG_EFL] &= ~(greg_t)TRAP_FLAG;
+    was_reached = true;
+    int error = errno;
+    at_step();
+    errno = error;
+}
+
+/* Calls the function, and `then` in the middle of it, after so many instructions. False: it has no more than that. */
+static __attribute__((noinline)) bool interrupt(void (*function)(void), long instructions, void (*then)(void)) {
+    struct sigaction action = {.sa_sigaction = on_step, .sa_flags = SA_SIGINFO};
+    ck_assert_int_eq(sigaction(SIGTRAP, &action, NULL), 0);
+    steps_left = instructions;
+    at_step = then;
+    was_reached = false;
+    __asm__ volatile("pushfq; orq $0x100, (%%rsp); popfq" ::: "memory", "cc");
+    function();
+    __asm__ volatile("pushfq; andq $~0x100, (%%rsp); popfq" ::: "memory", "cc");
+    return was_reached;
+}
+
+/* The library blocks all signals while it is told of one. A thread that is stepped with that signal blocked would be killed. */
+long syscall(long number, ...) {
+    va_list list;
+    long given[6], result;
+    va_start(list, number);
+    for (int i = 0; i < 6; i++) given[i] = va_arg(list, long);
+    va_end(list);
+    register long fourth __asm__("r10") = given[3];
+    register long fifth __asm__("r8") = given[4];
+    register long sixth __asm__("r9") = given[5];
+    if (number == SYS_rt_sigprocmask) {
+        errno = EPERM;
+        return -1;
+    }
+    __asm__ volatile("syscall"
+                     : "=a"(result)
+                     : "a"(number), "D"(given[0]), "S"(given[1]), "d"(given[2]), "r"(fourth), "r"(fifth), "r"(sixth)
+                     : "rcx", "r11", "memory");
+    if (result >= 0 || result < -4095) return result;
+    errno = (int)-result;
+    return -1;
+}
+
+/* Another thread that makes a call when it is told to. */
+static void (*other_call)(void);
+static sem_t question, answer;
+static bool is_over, is_answered;
+static void make_calls(void *unused) {
+    (void)unused;
+    while (sem_wait(&question) == 0 && !is_over) {
+        other_call();
+        sem_post(&answer);
+    }
+}
+static void ask_other(void) {
+    struct timespec limit;
+    clock_gettime(CLOCK_REALTIME, &limit);
+    /* It may have to wait for the thread that is held up, which then goes on. */
+    limit.tv_nsec += 2000000;
+    limit.tv_sec += limit.tv_nsec / 1000000000;
+    limit.tv_nsec %= 1000000000;
+    sem_post(&question);
+    is_answered = sem_timedwait(&answer, &limit) == 0;
+}
+
+/* Signal handlers against sigaction */
+
+static int called;
+static void plain(int number) {
+    (void)number;
+    called++;
+}
+static void with_info(int number, siginfo_t *info, void *context) {
+    (void)context;
+    if (info->si_signo == number) called++;
+}
+static void install(int kind) {
+    struct sigaction action = {.sa_flags = 0};
+    action.sa_handler = plain;
+    if (kind == 1) {
+        action.sa_flags = SA_SIGINFO;
+        action.sa_sigaction = with_info;
+    }
+    if (kind == 2) action.sa_handler = SIG_IGN;
+    ck_assert_int_eq(sigaction(SIGWINCH, &action, NULL), 0);
+}
+
+static void never_report(RLSourceRef source, const RLKernelEvent *event, void *info) { (void)source, (void)event, (void)info; }
+static RLSourceRef make_source(void) {
+    RLKernelEvent event = {SIGWINCH, kRLKernelFilterSignal, 0, 0, 0, NULL};
+    RLSourceRef source = RLKernelEventSourceCreate(&event, never_report, NULL);
+    ck_assert_ptr_nonnull(source);
+    return source;
+}
+
+static RLSourceRef source;
+static int next_kind;
+static void (*handler)(int, siginfo_t *, void *);
+static void end_and_make(void) {
+    RLSourceInvalidate(source);
+    RLRelease(source);
+    install(next_kind);
+    source = make_source();
+}
+/* A handler is called as a function, because the kernel steps no handlers. */
+static void call_handler(void) {
+    siginfo_t info = {.si_signo = SIGWINCH};
+    handler(SIGWINCH, &info, NULL);
+}
+
+RL_TEST(an_action_changes_at_any_instruction_of_the_handler, "S-KEV-3 S-KEV-15",
+        "At any instruction of the library's handler another thread may end the last source, install another action, and make a "
+        "source: the handler calls a whole action") {
+    static const int changes[][2] = {{0, 2}, {1, 0}};
+    sem_init(&question, 0, 0);
+    sem_init(&answer, 0, 0);
+    other_call = end_and_make;
+    Thread *other = thread_start(make_calls, NULL);
+    for (size_t i = 0; i < sizeof changes / sizeof *changes; i++) {
+        bool reached = true;
+        next_kind = changes[i][1];
+        for (long instructions = 1; reached; instructions++) {
+            install(changes[i][0]);
+            source = make_source();
+            struct sigaction now;
+            ck_assert_int_eq(sigaction(SIGWINCH, NULL, &now), 0);
+            handler = now.sa_sigaction;
+            reached = interrupt(call_handler, instructions, ask_other);
+            if (reached && !is_answered) sem_wait(&answer);
+            RLSourceInvalidate(source);
+            RLRelease(source);
+        }
+    }
+    is_over = true;
+    sem_post(&question);
+    thread_join(other);
+    ck_assert_int_gt(called, 0);
+}
+
+#endif
