@@ -488,3 +488,70 @@ RL_TEST(null_arguments, "S-ARG-1 S-ARG-2 S-PORT-13", "Calls on NULL do nothing a
     RLRelease(port);
     expect_trace("");
 }
+
+RL_TEST(rings_of_queues, "S-PORT-17",
+        "Ports that are reply ports in each other's queues, one that is so in its own among them, die with their last other reference") {
+    for (int count = 1; count <= 4; count++) {
+        Box boxes[4] = {{.counted = true}, {.counted = true}, {.counted = true}, {.counted = true}};
+        for (int i = 0; i < count; i++) box_port(&boxes[i]);
+        for (int i = 0; i < count; i++)
+            for (int times = 0; times < 2; times++)
+                ck_assert_int_eq(RLMachPortSend(boxes[i].port, 1, NULL, 0, boxes[(i + 1) % count].port, 0), kRLMessagePortSuccess);
+        for (int i = 0; i < count; i++) RLRelease(boxes[i].port);
+        for (int i = 0; i < count; i++) ck_assert_int_eq(boxes[i].releases, 1);
+    }
+}
+
+static void note_reply(Box *self, const RLMachMessage *message) {
+    trace("%s", message->replyPort ? RLMachPortIsValid(message->replyPort) ? "alive" : "invalid" : "none");
+    (void)self;
+}
+
+RL_TEST(a_mentioned_reply_port, "S-PORT-17",
+        "A reply port that has messages with reply ports itself is received if it is alive, and otherwise NULL is; the message itself "
+        "always is") {
+    Box asked = {.action = note_reply}, asker = {.counted = true}, other = {.counted = false};
+    box_add(&asked, kRLDefaultMode);
+    box_port(&asker);
+    box_port(&other);
+    ck_assert_int_eq(RLMachPortSend(asker.port, 1, NULL, 0, other.port, 0), kRLMessagePortSuccess);
+    for (int i = 0; i < 2; i++) ck_assert_int_eq(RLMachPortSend(asked.port, 2, NULL, 0, asker.port, 0), kRLMessagePortSuccess);
+    expect_run(kRLDefaultMode, 0, true, HandledSource);
+    expect_trace("alive");
+    RLRelease(asker.port);
+    ck_assert_int_eq(asker.releases, 1);
+    expect_run(kRLDefaultMode, 0, true, HandledSource);
+    expect_trace("none");
+    RLRelease(other.port);
+    box_end(&asked);
+}
+
+typedef struct Ring {
+    RLMachPortRef ports[3];
+    int failures;
+} Ring;
+
+static void send_around(void *info) {
+    Ring *ring = info;
+    for (int i = 0; i < 20000; i++) {
+        RLMachPortRef from = ring->ports[i % 3], to = ring->ports[(i / 3 + i) % 3];
+        if (RLMachPortSend(to, 1, NULL, 0, from, 0) == kRLMessagePortIsInvalid) ring->failures++;
+    }
+}
+
+RL_TEST(rings_made_by_many_threads, "S-PORT-17 S-THR-8",
+        "Threads that send ports to each other in every direction at once make no ring that keeps itself") {
+    Box boxes[3] = {{.counted = true}, {.counted = true}, {.counted = true}};
+    Ring ring = {.failures = 0};
+    for (int i = 0; i < 3; i++) {
+        box_port(&boxes[i]);
+        ring.ports[i] = boxes[i].port;
+        RLMachPortSetQueueLimit(boxes[i].port, 50);
+    }
+    Thread *threads[3];
+    for (int i = 0; i < 3; i++) threads[i] = thread_start(send_around, &ring);
+    for (int i = 0; i < 3; i++) thread_join(threads[i]);
+    ck_assert_int_eq(ring.failures, 0);
+    for (int i = 0; i < 3; i++) RLRelease(boxes[i].port);
+    for (int i = 0; i < 3; i++) ck_assert_int_eq(boxes[i].releases, 1);
+}

@@ -9,9 +9,9 @@
  * while the queue is full, until there is room, its timeout passes, or the port becomes invalid. So
  * a loop that sends to itself without a timeout may wait for ever.
  * RLMachPortInvalidate or the last release invalidates a port. Queued messages are dropped then,
- * and waiting senders return. A queued message holds a reference to its reply port, and a source
- * holds one to its port: two ports that are reply ports in each other's queues live until one of
- * them is invalidated.
+ * and waiting senders return. A source holds a reference to its port, and a queued message one to
+ * its reply port, unless such messages are queued at that port too: so ports that are reply ports
+ * in each other's queues do not keep each other alive.
  * Sending to a loop that is awake costs no system call. A port has a descriptor only after a call
  * of RLMachPortGetPort; it is readable while messages are queued.
  * The child of fork has its own copies of its parent's ports and of what was queued.
@@ -53,7 +53,10 @@ typedef struct RLMachMessage {
     /** The first of length bytes, aligned for any type; must not be read if length is 0. */
     const void *RL_NULLABLE bytes;
     size_t length;
-    /** The port for an answer, borrowed; NULL: none. It may be invalid by now. */
+    /**
+     * The port for an answer, borrowed; NULL: none, or one that died while it had messages with reply
+     * ports in its own queue. It may be invalid by now.
+     */
     RLMachPortRef RL_NULLABLE replyPort;
 } RLMachMessage;
 
@@ -198,7 +201,8 @@ RL_EXPORT void RLMachPortSetQueueLimit(RLMachPortRef RL_NULLABLE port, RLIndex l
 /**
  * Queues a message; a loop that has the port's source receives it without RLWakeUp.
  *
- * bytes: length bytes, copied; NULL: none. replyPort: retained while queued; may be NULL.
+ * bytes: length bytes, copied; NULL: none. replyPort: kept alive while the
+ *     message is queued, if it has no messages with reply ports in its own queue; may be NULL.
  * timeout: seconds to wait while the queue is full, in whole milliseconds: below 0.001 only one
  *     try is made, 864000 (ten days) or more means for ever.
  * Returns: kRLMessagePortSuccess once it is queued; kRLMessagePortSendTimeout if the queue stayed

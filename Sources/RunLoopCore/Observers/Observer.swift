@@ -43,6 +43,7 @@ extension Observer: Object {
     static var type: ObjectType { .observer }
 
     /// The last reference is gone: the observer is in no loop. It becomes invalid by it (S-OBS-15).
+    @inline(never)
     static func destroy(_ observer: ObserverPointer) {
         let old = observer.pointee.state.bitwiseOr(ObserverState.invalid, ordering: .acquiringAndReleasing).oldValue
         observer.header.pointee.type.store(ObjectType.freed.rawValue, ordering: .relaxed)

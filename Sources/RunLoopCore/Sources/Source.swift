@@ -72,6 +72,7 @@ extension Source: Object {
 
     /// The last reference is gone, so the source is in no loop. Its context is released now (S-SRC-11, S-SRC-14); the
     /// memory may still be on a stack that a signaller reached late, and is then freed by whoever takes it off.
+    @inline(never)
     static func destroy(_ source: SourcePointer) {
         source.header.pointee.type.store(ObjectType.freed.rawValue, ordering: .relaxed)
         if let release = source.pointee.callbacks.pointee.functions.release { callOutRelease(release, source.pointee.info) }

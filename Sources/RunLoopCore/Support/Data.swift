@@ -15,6 +15,7 @@ typealias DataPointer = UnsafeMutablePointer<Data>
 extension Data: Object {
     static var type: ObjectType { .data }
 
+    @inline(never)
     static func destroy(_ data: DataPointer) {
         data.header.pointee.type.store(ObjectType.freed.rawValue, ordering: .relaxed)
         if let mapping = data.pointee.mapping { munmap(mapping, data.pointee.length) }

@@ -43,7 +43,7 @@ extension UnsafeMutablePointer where Pointee == MachPort {
         pointee.lock.unlockWord()
         while let current = message {
             message = current.pointee.next
-            let replyPort = current.pointee.replyPort
+            let replyPort = takeReply(current.pointee.replyPort, isKept: current.pointee.keepsReply)
             CLinux.free(current)
             replyPort?.release()
         }

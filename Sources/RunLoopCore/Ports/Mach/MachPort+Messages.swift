@@ -13,7 +13,7 @@ extension UnsafeMutablePointer where Pointee == MachPort {
             guard let message else { return Int32(kRLMessagePortTransportError) }
             memcpy(message.bytes, bytes!, length)
         }
-        replyPort?.retain()
+        let keepsReply = replyPort.map { keepReply($0) } ?? false
         pointee.lock.lockWord()
         var code = roomLocked
         if code == kRLMessagePortSendTimeout && timeout >= 0.001 { code = waitForRoomLocked(timeout) }
@@ -23,22 +23,65 @@ extension UnsafeMutablePointer where Pointee == MachPort {
             if let queued = message ?? takeSpareLocked() {
                 message = nil
                 if isSmall && length > 0 { memcpy(queued.bytes, bytes!, length) }
-                queued.initialize(to: MachMessage(next: nil, replyPort: replyPort, length: length, msgid: msgid, isSmall: isSmall))
+                queued.initialize(to: MachMessage(
+                    next: nil, replyPort: replyPort, length: length, msgid: msgid, isSmall: isSmall, keepsReply: keepsReply))
                 loop = appendLocked(queued)
             } else {
                 code = kRLMessagePortTransportError
             }
         }
-        let isLast = pointee.waiters == 0 && pointee.state.load(ordering: .relaxed) & MachPortState.abandoned != 0
-        pointee.lock.unlockWord()
-        if isLast { freeMemory() }
+        unlockAndFreeIfUnused()
         // Every send does so, not only the one that made the source ready: that one's thread may have been stopped before this.
         loop?.lookAgainIfAsleep()
         if code != kRLMessagePortSuccess {
             CLinux.free(message)
-            replyPort?.release()
+            takeReply(replyPort, isKept: keepsReply)?.release()
         }
         return Int32(code)
+    }
+
+    /// Gives the lock back, and the memory of a port that is dead and that nobody refers to any more.
+    private func unlockAndFreeIfUnused() {
+        let isLast = pointee.waiters == 0 && pointee.mentions == 0
+            && pointee.state.load(ordering: .relaxed) & MachPortState.abandoned != 0
+        pointee.lock.unlockWord()
+        if isLast { freeMemory() }
+    }
+
+    /// Keeps a reply port for a message to this port. True if by a reference: while messages with references to their reply ports
+    /// are queued at the reply port itself, its memory alone is kept (S-PORT-17).
+    ///
+    /// So ports that wait in each other's queues never keep themselves alive, however many they are. Each sender counts its message here
+    /// before it looks at the count there. If the references of a ring were all there, each look of a sender at the next port would have
+    /// come before that port's count, and the count of the first before itself.
+    @inline(never)
+    private func keepReply(_ reply: MachPortPointer) -> Bool {
+        pointee.keptReplies.wrappingAdd(1, ordering: .sequentiallyConsistent)
+        if reply.pointee.keptReplies.load(ordering: .sequentiallyConsistent) == 0 {
+            reply.retain()
+            return true
+        }
+        pointee.keptReplies.wrappingSubtract(1, ordering: .sequentiallyConsistent)
+        reply.pointee.lock.lockWord()
+        reply.pointee.mentions += 1
+        reply.pointee.lock.unlockWord()
+        return false
+    }
+
+    /// A reference to the reply port of a message that is not queued any more; nil if there is none, or it is dead.
+    @inline(never)
+    func takeReply(_ reply: MachPortPointer?, isKept: Bool) -> MachPortPointer? {
+        guard let reply else { return nil }
+        if isKept {
+            pointee.keptReplies.wrappingSubtract(1, ordering: .sequentiallyConsistent)
+            return reply
+        }
+        // The functions that are called when a port dies may retain it: that is no life.
+        let isAlive = reply.retainUnlessDead() && reply.pointee.state.load(ordering: .sequentiallyConsistent) & MachPortState.dying == 0
+        reply.pointee.lock.lockWord()
+        reply.pointee.mentions -= 1
+        reply.unlockAndFreeIfUnused()
+        return isAlive ? reply : nil
     }
 
     /// What a send would end with now, if it did not wait.
@@ -162,7 +205,8 @@ extension UnsafeMutablePointer where Pointee == MachPort {
     private func deliver(
         _ head: MachMessage, _ bytes: UnsafeRawPointer, on loop: RunLoopPointer, guardsInfo: Bool, freeing message: MachMessagePointer?
     ) {
-        let place = loop.beginCall(MachDelivery(port: self, guardsInfo: guardsInfo, replyPort: head.replyPort, message: message))
+        let replyPort = takeReply(head.replyPort, isKept: head.keepsReply)
+        let place = loop.beginCall(MachDelivery(port: self, guardsInfo: guardsInfo, replyPort: replyPort, message: message))
         loop.callInBracket(pointee.context) {
             guard guardsInfo else { return }
             loop.pointee.calls[place].pointee.guardsInfo = false
@@ -170,7 +214,7 @@ extension UnsafeMutablePointer where Pointee == MachPort {
         } _: { info in
             guard let callout = pointee.callout else { return }
             var message = RLMachMessage(
-                msgid: head.msgid, bytes: head.length > 0 ? bytes : nil, length: head.length, replyPort: head.replyPort?.handle)
+                msgid: head.msgid, bytes: head.length > 0 ? bytes : nil, length: head.length, replyPort: replyPort?.handle)
             callOutMachPort(callout, handle, &message, info)
         }
         loop.endCall(place).finish(on: loop)

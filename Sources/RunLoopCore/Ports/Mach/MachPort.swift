@@ -28,6 +28,11 @@ struct MachPort: ~Copyable {
     var sleepers: UInt32
     /// Senders that are inside a wait. Guarded by `lock`.
     var waiters: UInt32
+    /// Messages queued anywhere that name this port as the one to answer to and have no reference to it: they keep the memory.
+    /// Guarded by `lock`.
+    var mentions: UInt32
+    /// Messages that are queued here, or are about to be, and have a reference to their reply port (`keepReply`). Sequentially consistent.
+    let keptReplies: Atomic<Int>
     /// Guards the fields that say so. Taken after the registry's lock; no other lock is taken under it.
     let lock: Lock
     // These two are fixed at creation.
@@ -70,11 +75,13 @@ enum MachPortState {
 /// A queued message; its bytes follow it in memory.
 struct MachMessage {
     var next: MachMessagePointer?
-    /// A reference; nil for none.
+    /// Nil for none.
     var replyPort: MachPortPointer?
     var length: Int
     var msgid: Int32
     var isSmall: Bool
+    /// The message has a reference to the reply port, and not only its memory.
+    var keepsReply: Bool
 
     /// What a small message has room for: 128 bytes in all.
     static var smallCapacity: Int { 96 }
@@ -151,7 +158,7 @@ extension MachPort: Object {
         port.leaveProcess()
         port.header.pointee.type.store(ObjectType.freed.rawValue, ordering: .relaxed)
         port.pointee.lock.lockWord()
-        let waits = port.pointee.waiters > 0
+        let waits = port.pointee.waiters > 0 || port.pointee.mentions > 0
         if waits { port.pointee.state.bitwiseOr(MachPortState.abandoned, ordering: .relaxed) }
         port.pointee.lock.unlockWord()
         if !waits { port.freeMemory() }
@@ -166,7 +173,7 @@ extension UnsafeMutablePointer where Pointee == MachPort {
         let port = makeRecord(MachPort.self)
         port.initialize(to: MachPort(
             header: ObjectHeader(type: Atomic(0), references: Atomic(0)), state: Atomic(0), descriptor: Atomic(-1),
-            room: Atomic(0), sleepers: 0, waiters: 0,
+            room: Atomic(0), sleepers: 0, waiters: 0, mentions: 0, keptReplies: Atomic(0),
             lock: Lock(word: Atomic(0), bias: Atomic(0), inside: Atomic(0), calm: Atomic(0)), callout: callout,
             context: context, invalidationCallout: nil, first: nil, last: nil, count: 0, limit: 5, spares: nil, spareCount: 0,
             source: nil, users: UserList(), next: nil, previous: nil))
