@@ -42,6 +42,27 @@ RL_TEST(loop_is_not_owned_by_the_caller, "S-LOOP-2",
     ck_assert(same);
 }
 
+static void store_loop_if_made(void *result) {
+    RLRunLoopRef *loops = result;
+    loops[0] = RLGetCurrentIfMade();
+    loops[1] = RLGetCurrent();
+    loops[2] = RLGetCurrentIfMade();
+}
+
+RL_MAIN_TEST(asking_makes_no_loop, "S-LOOP-21",
+             "RLGetCurrentIfMade is NULL until the thread has a loop, which the main thread has when any thread has asked for it") {
+    RLRunLoopRef loops[3], main;
+    ck_assert_ptr_null(RLGetCurrentIfMade());
+    thread_join(thread_start(store_loop_if_made, loops));
+    ck_assert_ptr_null(loops[0]);
+    ck_assert_ptr_nonnull(loops[1]);
+    ck_assert_ptr_eq(loops[2], loops[1]);
+    ck_assert_ptr_null(RLGetCurrentIfMade());
+    thread_join(thread_start(store_main_loop, &main));
+    ck_assert_ptr_eq(RLGetCurrentIfMade(), main);
+    ck_assert_ptr_eq(RLGetCurrent(), main);
+}
+
 RL_MAIN_TEST(main_loop_from_a_thread_first, "S-LOOP-3 S-LOOP-4",
              "RLGetMain works on a thread before the main thread touched the library, and is the "
              "loop of the initial thread, not of the first caller") {
@@ -195,7 +216,8 @@ RL_TEST(descriptors_are_close_on_exec, "S-LOOP-18",
         "Every descriptor the library opens for a loop with ports, timers and modes is "
         "close-on-exec") {
     RLRunLoopRef loop = RLGetCurrent();
-    Probe observer = {.action = check_new_descriptors}, timer = {0}, port = {0}, other = {0};
+    Probe observer = {.action = check_new_descriptors}, timer = {0};
+    Probe port = {.action = action_stop}, other = {.action = action_stop};
     int fds[2] = {make_eventfd(), make_eventfd()};
     before_use = descriptors_now();
     add_observer(&observer, kRLAllActivities, kRLDefaultMode);
@@ -205,8 +227,8 @@ RL_TEST(descriptors_are_close_on_exec, "S-LOOP-18",
     add_port(&other, fds[1], "other");
     eventfd_signal(fds[0]);
     eventfd_signal(fds[1]);
-    expect_run(kRLDefaultMode, 0.02, false, TimedOut);
-    expect_run("other", 0.02, false, TimedOut);
+    expect_run(kRLDefaultMode, 1000, false, Stopped);
+    expect_run("other", 1000, false, Stopped);
     ck_assert_int_eq(port.calls, 1);
     ck_assert_int_eq(other.calls, 1);
     /* A loop that watches ports without a descriptor of its own would make this test empty. */

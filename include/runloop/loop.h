@@ -94,6 +94,17 @@ RL_EXPORT RLTypeID RLGetTypeID(void);
 RL_EXPORT RLRunLoopRef RL_NONNULL RLGetCurrent(void);
 
 /**
+ * Gives the calling thread's loop if it has one, and makes none.
+ *
+ * Returns: what RLGetCurrent gives; NULL on a thread that has no loop yet, or no longer. The main
+ * thread has one as soon as any thread has asked for it.
+ * Threads: any. Ownership: borrowed, as from RLGetCurrent.
+ * Reentrancy: call-outs too; calls no call-out.
+ * CF: none. Since 0.1.
+ */
+RL_EXPORT RLRunLoopRef RL_NULLABLE RLGetCurrentIfMade(void);
+
+/**
  * Gives the loop of the main thread: the process's first thread, whichever thread loaded the
  * library.
  *

@@ -75,6 +75,17 @@ typedef RLDataRef RL_NULLABLE (*RLMessagePortCallBack)(RLMessagePortRef RL_NONNU
 typedef void (*RLMessagePortInvalidationCallBack)(RLMessagePortRef RL_NONNULL ms, void *RL_NULLABLE info);
 
 /**
+ * Gets the outcome of a request that RLMessagePortBeginRequest began, once, on the thread of its loop.
+ *
+ * result: kRLMessagePortSuccess; kRLMessagePortTransportError: the receiver could not reply;
+ *     kRLMessagePortBecameInvalidError: the port became invalid; kRLMessagePortReceiveTimeout: the
+ *     loop's thread ends. data: with success the reply's, during the callback; otherwise NULL. info: as
+ *     it was given. It may do everything with the port and the loop. CF: none. Since 0.1.
+ */
+typedef void (*RLMessagePortReplyCallBack)(RLMessagePortRef RL_NONNULL remote, int32_t result,
+                                           RLDataRef RL_NULLABLE data, void *RL_NULLABLE info);
+
+/**
  * Gives the type id of message ports, to compare with RLGetTypeIDOf.
  *
  * Returns: a number other than 0, the same for the life of the process.
@@ -241,6 +252,41 @@ RL_EXPORT int32_t RLMessagePortSendRequestWithDescriptors(RLMessagePortRef RL_NU
                                                           RLTimeInterval sendTimeout, RLTimeInterval rcvTimeout,
                                                           RLMode RL_NULLABLE replyMode,
                                                           RLDataRef RL_NULLABLE *RL_NULLABLE returnData);
+
+/**
+ * Sends a message and returns when it is queued; a loop receives its reply and calls a function.
+ *
+ * remote, msgid, bytes, length, descriptors, count, sendTimeout: as for
+ *     RLMessagePortSendRequestWithDescriptors.
+ * loop, mode: whose thread calls callout, when it runs the mode or, for kRLCommonModes, one of the
+ *     common ones. While requests wait the mode has sources of the library's and is not empty. Replies
+ *     of many requests may come in any order, each to its own function.
+ * callout, info: callout gets the outcome once, unless the request is cancelled.
+ * request: receives a number for RLMessagePortCancelRequest, before callout can be called; may be NULL.
+ * Returns: kRLMessagePortSuccess; otherwise what went wrong, and callout is never called:
+ * kRLMessagePortReceiveTimeout if the loop's thread has ended, kRLMessagePortTransportError also for a
+ * NULL loop, mode or callout.
+ * There is no limit to the time that a reply takes: cancel the request.
+ * Threads: any. Ownership: the port and the loop are kept until the request is over; info stays the
+ * caller's. Reentrancy: call-outs too; may call the invalidation callback. CF: none. Since 0.1.
+ */
+RL_EXPORT int32_t RLMessagePortBeginRequest(RLMessagePortRef RL_NULLABLE remote, int32_t msgid,
+                                            const void *RL_NULLABLE bytes, size_t length,
+                                            const int *RL_NULLABLE descriptors, RLIndex count,
+                                            RLTimeInterval sendTimeout, RLRunLoopRef RL_NULLABLE loop,
+                                            RLMode RL_NULLABLE mode, RLMessagePortReplyCallBack RL_NULLABLE callout,
+                                            void *RL_NULLABLE info, uint32_t *RL_NULLABLE request);
+
+/**
+ * Ends a request that RLMessagePortBeginRequest began: its callback is not called, its reply is dropped.
+ *
+ * remote: the port it was sent to. request: its number; it is not used again while the request waits.
+ * Returns: true if the callback will not be called; false if it was, is being called, or the request
+ * was cancelled, and for NULL and unknown numbers. What was sent is not taken back.
+ * Threads: any. Reentrancy: call-outs too; calls no call-out unless the port dies by it.
+ * CF: none. Since 0.1.
+ */
+RL_EXPORT bool RLMessagePortCancelRequest(RLMessagePortRef RL_NULLABLE remote, uint32_t request);
 
 /**
  * Takes the descriptors of the message that is being served, in the order in which they were sent.

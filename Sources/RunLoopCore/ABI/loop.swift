@@ -9,6 +9,9 @@ public func RLGetTypeID() -> UInt { UInt(ObjectType.runLoop.rawValue) }
 @_cdecl("RLGetCurrent") @implementation
 public func RLGetCurrent() -> OpaquePointer { RunLoop.current().handle }
 
+@_cdecl("RLGetCurrentIfMade") @implementation
+public func RLGetCurrentIfMade() -> OpaquePointer? { RunLoop.currentIfMade()?.handle }
+
 @_cdecl("RLGetMain") @implementation
 public func RLGetMain() -> OpaquePointer { RunLoop.main().handle }
 

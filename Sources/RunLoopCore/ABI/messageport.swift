@@ -109,6 +109,27 @@ private func send(
     return code
 }
 
+@_cdecl("RLMessagePortBeginRequest") @implementation
+public func RLMessagePortBeginRequest(
+    _ remote: OpaquePointer?, _ msgid: Int32, _ bytes: UnsafeRawPointer?, _ length: Int, _ descriptors: UnsafePointer<Int32>?,
+    _ count: Int, _ sendTimeout: Double, _ loop: OpaquePointer?, _ mode: UnsafePointer<CChar>?,
+    _ callout: RLMessagePortReplyCallBack?, _ info: UnsafeMutableRawPointer?, _ request: UnsafeMutablePointer<UInt32>?
+) -> Int32 {
+    let what = MessageRequest(
+        msgid: msgid, bytes: bytes, length: length, descriptors: descriptors, descriptorCount: count, sendTimeout: sendTimeout,
+        receiveTimeout: 0, replyMode: nil)
+    guard let port = object(remote, as: MessagePort.self, "RLMessagePortBeginRequest") else { return MessagePortCode.isInvalid }
+    guard let loop = object(loop, as: RunLoop.self, "RLMessagePortBeginRequest"), let mode, let callout else {
+        return MessagePortCode.transportError
+    }
+    return port.begin(what, on: loop, in: ModeName(mode), callout, info, request)
+}
+
+@_cdecl("RLMessagePortCancelRequest") @implementation
+public func RLMessagePortCancelRequest(_ remote: OpaquePointer?, _ request: UInt32) -> Bool {
+    object(remote, as: MessagePort.self, "RLMessagePortCancelRequest")?.cancelRequest(request) ?? false
+}
+
 @_cdecl("RLMessagePortTakeDescriptors") @implementation
 public func RLMessagePortTakeDescriptors(
     _ local: OpaquePointer?, _ descriptors: UnsafeMutablePointer<Int32>?, _ capacity: Int

@@ -81,6 +81,14 @@ func callOutMessage(
 }
 
 @inline(never)
+func callOutReply(
+    _ callout: ReplyFunction, _ port: OpaquePointer, _ result: Int32, _ data: OpaquePointer?, _ info: UnsafeMutableRawPointer?
+) {
+    callout(port, result, data, info)
+    rl_compiler_barrier()
+}
+
+@inline(never)
 func callOutInvalidation(_ callout: InvalidationFunction, _ port: OpaquePointer, _ info: UnsafeMutableRawPointer?) {
     callout(port, info)
     rl_compiler_barrier()

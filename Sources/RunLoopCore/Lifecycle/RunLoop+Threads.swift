@@ -10,6 +10,16 @@ extension RunLoop {
         return makeCurrent()
     }
 
+    /// The calling thread's loop, if there is one (S-LOOP-21).
+    static func currentIfMade() -> RunLoopPointer? {
+        if let loop = rl_thread_loop_get() { return loop.assumingMemoryBound(to: RunLoop.self) }
+        // Others may have asked for the main thread's.
+        guard let main = process.pointee.mainLoop.load(ordering: .acquiring), isMainThread,
+            main.pointee.threadAlive.load(ordering: .acquiring)
+        else { return nil }
+        return main
+    }
+
     /// The main thread's loop, from any thread (S-LOOP-3).
     static func main() -> RunLoopPointer {
         if let loop = process.pointee.mainLoop.load(ordering: .acquiring) { return loop }

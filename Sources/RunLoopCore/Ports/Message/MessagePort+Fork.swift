@@ -28,9 +28,9 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
             current.pointee.next = pointee.remote.waiters
             pointee.remote.waiters = current
             if current.pointee.state == .waiting { current.pointee.state = .invalid }
-            current.pointee.arrival.signal()
-            current.pointee.loop.wakeUp()
+            current.pointee.arrival.signal(on: current.pointee.loop)
         }
+        loseBegunRequests()
     }
 
     private func loseName() {

@@ -20,6 +20,9 @@ struct RemoteEnd {
     var waiters: ReplyWaiterPointer?
     /// A waiter that nobody uses, kept for the next request.
     var idleWaiter: ReplyWaiterPointer?
+    /// Requests whose outcome a function gets, and what reads their replies.
+    var begun = BegunRequests()
+    var services: ReplyServicePointer?
 }
 
 /// A request that waits for its reply. The thread that waits owns it, and alone uses what is not said to be guarded.
@@ -138,11 +141,12 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
             waiter = current.pointee.next
             if current.pointee.state == .waiting { complete(current, .invalid, inRunOf: nil) }
         }
+        pointee.remote.begun.forEach { if $0.pointee.state == .waiting { completeLocked($0, .invalid) } }
     }
 
     /// Second part, when no loop has the connection any more.
     func closeConnectionLocked() {
-        let isInUse = pointee.remote.users > 0 || pointee.source.map { $0.isValid } ?? false
+        let isInUse = pointee.remote.users > 0 || pointee.source.map { $0.isValid } ?? false || hasServiceLocked
         guard !isInUse, pointee.remote.connection >= 0 else { return }
         rl_sys_close(pointee.remote.connection)
         pointee.remote.connection = -1
@@ -204,7 +208,7 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
         while let current = waiter, current.pointee.id != message.header.id || current.pointee.state != .waiting {
             waiter = current.pointee.next
         }
-        guard let waiter else { return message.data }
+        guard let waiter else { return handOverBegunLocked(message) }
         if message.header.number == WireHeader.succeeded, let data = message.data {
             waiter.pointee.data = data
             complete(waiter, .replied, inRunOf: frame)
@@ -214,12 +218,23 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
         return message.data
     }
 
+    private func handOverBegunLocked(_ message: IncomingMessage) -> DataPointer? {
+        guard let begun = pointee.remote.begun.find(message.header.id), begun.pointee.state == .waiting else { return message.data }
+        guard message.header.number == WireHeader.succeeded, let data = message.data else {
+            completeLocked(begun, .failed)
+            return message.data
+        }
+        begun.pointee.data = data
+        completeLocked(begun, .replied)
+        return nil
+    }
+
     /// Notes how the wait ended and ends the run that waits, unless that run is the one which calls this: it returns by itself.
+    @inline(never)
     private func complete(_ waiter: ReplyWaiterPointer, _ state: ReplyWaiter.State, inRunOf frame: RunFramePointer?) {
         waiter.pointee.state = state
         if let frame, waiter.pointee.loop.isCurrent, frame.pointee.outer == waiter.pointee.outerFrame { return }
-        waiter.pointee.arrival.signal()
-        waiter.pointee.loop.wakeUp()
+        waiter.pointee.arrival.signal(on: waiter.pointee.loop)
     }
 
     /// The source that reads replies; the port keeps it, and the caller the port (S-MSG-25).
@@ -244,7 +259,7 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
         return source
     }
 
-    private func performReplies() -> Bool {
+    func performReplies() -> Bool {
         guard tryRetain() else { return false }
         if !takeReplies(inRunOf: RunLoop.current().pointee.frame) { connectionEnded() }
         release()

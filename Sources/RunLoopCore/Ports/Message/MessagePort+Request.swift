@@ -30,11 +30,7 @@ enum MessagePortCode {
 extension UnsafeMutablePointer where Pointee == MessagePort {
     /// The result, and with `succeeded` and a reply mode the reply's data, one reference.
     func send(_ request: MessageRequest) -> (code: Int32, data: DataPointer?) {
-        guard pointee.isRemote, isValid else { return (MessagePortCode.isInvalid, nil) }
-        let count = request.descriptorCount
-        guard UInt(bitPattern: request.length) <= UInt(WireHeader.lengthLimit), count >= 0, count <= WireHeader.descriptorLimit,
-            count == 0 || request.descriptors != nil
-        else { return (MessagePortCode.transportError, nil) }
+        if let refusal = refusal(of: request) { return (refusal, nil) }
         retain()
         guard let mode = request.replyMode else {
             let code = transmit(request, id: 0)
@@ -57,9 +53,19 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
         return (code, nil)
     }
 
+    /// Why a request cannot be sent, as far as that shows before it is tried.
+    func refusal(of request: MessageRequest) -> Int32? {
+        guard pointee.isRemote, isValid else { return MessagePortCode.isInvalid }
+        let count = request.descriptorCount
+        guard UInt(bitPattern: request.length) <= UInt(WireHeader.lengthLimit), count >= 0, count <= WireHeader.descriptorLimit,
+            count == 0 || request.descriptors != nil
+        else { return MessagePortCode.transportError }
+        return nil
+    }
+
     // MARK: Sending
 
-    private func transmit(_ request: MessageRequest, id: UInt32) -> Int32 {
+    func transmit(_ request: MessageRequest, id: UInt32) -> Int32 {
         let header = WireHeader(
             kind: .request, flags: id != 0 ? WireHeader.wantsReply : 0, id: id, number: request.msgid,
             length: UInt64(request.bytes == nil ? 0 : request.length), descriptors: UInt32(request.descriptorCount))
@@ -178,10 +184,10 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
     }
 
     /// An id that no request which waits has.
-    private func nextIDLocked() -> UInt32 {
+    func nextIDLocked() -> UInt32 {
         while true {
             pointee.remote.lastID &+= 1
-            if pointee.remote.lastID == 0 { continue }
+            if pointee.remote.lastID == 0 || pointee.remote.begun.find(pointee.remote.lastID) != nil { continue }
             var waiter = pointee.remote.waiters
             while let current = waiter, current.pointee.id != pointee.remote.lastID { waiter = current.pointee.next }
             if waiter == nil { return pointee.remote.lastID }

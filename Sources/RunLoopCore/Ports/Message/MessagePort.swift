@@ -64,6 +64,7 @@ extension MessagePort: Object {
         port.releaseLostContext()
         port.forgetSource()
         port.freeIdleWaiter()
+        port.pointee.remote.begun.free()
         port.pointee.name?.free()
         port.releaseMemory()
     }
@@ -163,6 +164,7 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
             source.invalidate()
             source.release()
         }
+        endServices()
         if !pointee.isRemote { leaveDispatchQueue() }
         // Now that no loop waits for them the numbers may go to others.
         lock()

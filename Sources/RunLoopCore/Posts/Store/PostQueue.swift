@@ -312,6 +312,8 @@ extension PostQueue {
         _ = word.exchange(0, ordering: .acquiringAndReleasing)
     }
 
+    var isClosed: Bool { word.load(ordering: .acquiring) == 0 }
+
     mutating func free() {
         while let chunk = first {
             first = chunk.pointee.next.load(ordering: .acquiring)

@@ -1,0 +1,336 @@
+import CLinux
+import Synchronization
+
+/// A request whose outcome a function gets on a loop's thread (`RLMessagePortBeginRequest`).
+///
+/// `arrival` is in the loop's mode and performs when the request is over; the record is that source's info and is freed with it. Whoever
+/// takes the request out of the port's table ends it: the arrival when it performs, the end of the loop's thread, of which the arrival's
+/// `cancel` tells, or a cancellation. The connection is read by the watch of a `ReplyService`, by threads that wait for replies of
+/// their own, and by those that wait for room.
+struct BegunRequest {
+    var id: UInt32
+    /// Guarded by the port's lock, as are the next three.
+    var state: ReplyWaiter.State
+    var data: DataPointer?
+    /// The next one in its bucket.
+    var next: BegunRequestPointer?
+    /// One use of it. Nil when the request is not in the table.
+    var service: ReplyServicePointer?
+    let callout: ReplyFunction
+    let info: UnsafeMutableRawPointer?
+    /// One reference of each; who ends the request gives them back.
+    let arrival: SourcePointer
+    let loop: RunLoopPointer
+    let port: MessagePortPointer
+    /// What it held is given back.
+    var isFinished = false
+}
+
+typealias BegunRequestPointer = UnsafeMutablePointer<BegunRequest>
+typealias ReplyFunction = @convention(c) (OpaquePointer, Int32, OpaquePointer?, UnsafeMutableRawPointer?) -> Void
+
+/// What reads a port's replies in one mode of one loop, for all begun requests there. Guarded by the port's lock, but for `watch`.
+struct ReplyService {
+    /// A reference.
+    let loop: RunLoopPointer
+    /// Nil: the common modes.
+    let mode: ModePointer?
+    /// A reference. Its own watch and not that of requests that run a mode themselves: those take theirs out again.
+    let watch: SourcePointer
+    var users: Int
+    var next: ReplyServicePointer?
+}
+
+typealias ReplyServicePointer = UnsafeMutablePointer<ReplyService>
+
+/// Begun requests by id, in buckets. The zero value is empty.
+struct BegunRequests {
+    private var buckets: UnsafeMutablePointer<BegunRequestPointer?>?
+    private var capacity: UInt32 = 0
+    private var count: UInt32 = 0
+
+    func find(_ id: UInt32) -> BegunRequestPointer? {
+        guard let buckets else { return nil }
+        var request = buckets[Int(id & (capacity - 1))]
+        while let current = request, current.pointee.id != id { request = current.pointee.next }
+        return request
+    }
+
+    mutating func insert(_ request: BegunRequestPointer) {
+        if count == capacity {
+            var old = self
+            capacity = max(8, 2 * capacity)
+            buckets = makeArray(BegunRequestPointer?.self, count: Int(capacity))
+            old.forEach { link($0) }
+            old.free()
+        }
+        link(request)
+        count += 1
+    }
+
+    private mutating func link(_ request: BegunRequestPointer) {
+        let place = Int(request.pointee.id & (capacity - 1))
+        request.pointee.next = buckets![place]
+        buckets![place] = request
+    }
+
+    mutating func remove(_ request: BegunRequestPointer) {
+        let place = Int(request.pointee.id & (capacity - 1))
+        count -= 1
+        if buckets![place] == request {
+            buckets![place] = request.pointee.next
+            return
+        }
+        var other = buckets![place]
+        while let current = other, current.pointee.next != request { other = current.pointee.next }
+        other!.pointee.next = request.pointee.next
+    }
+
+    func forEach(_ body: (BegunRequestPointer) -> Void) {
+        for place in 0..<Int(capacity) {
+            var request = buckets![place]
+            while let current = request {
+                request = current.pointee.next
+                body(current)
+            }
+        }
+    }
+
+    mutating func free() {
+        CLinux.free(buckets)
+        buckets = nil
+        capacity = 0
+        count = 0
+    }
+}
+
+// MARK: - Beginning
+
+extension UnsafeMutablePointer where Pointee == MessagePort {
+    /// `RLMessagePortBeginRequest`.
+    func begin(
+        _ request: MessageRequest, on loop: RunLoopPointer, in name: ModeName, _ callout: @escaping ReplyFunction,
+        _ info: UnsafeMutableRawPointer?, _ number: UnsafeMutablePointer<UInt32>?
+    ) -> Int32 {
+        if let refusal = refusal(of: request) { return refusal }
+        guard let begun = makeBegun(on: loop, in: name, callout, info) else { return MessagePortCode.isInvalid }
+        let (id, arrival, watch) = (begun.pointee.id, begun.pointee.arrival, begun.pointee.service!.pointee.watch)
+        // The function may be called, and the record freed, as soon as the loop has the sources.
+        number?.pointee = id
+        arrival.retain()
+        watch.retain()
+        defer {
+            arrival.release()
+            watch.release()
+        }
+        let code = transmit(request, id: id)
+        if code != MessagePortCode.success {
+            if take(begun) { begun.finish() }
+            return code
+        }
+        // A reply that has come already is found there.
+        loop.addSource(watch, to: name)
+        loop.addSource(arrival, to: name)
+        // Sources are taken out of a loop whose thread ends after this, which the arrival is told of.
+        if loop.pointee.posts.isClosed, take(begun) {
+            begun.finish()
+            return MessagePortCode.receiveTimeout
+        }
+        return code
+    }
+
+    private func makeBegun(
+        on loop: RunLoopPointer, in name: ModeName, _ callout: @escaping ReplyFunction, _ info: UnsafeMutableRawPointer?
+    ) -> BegunRequestPointer? {
+        var mode: ModePointer?
+        if case .named(let name) = name { mode = loop.makeModeRecord(name) }
+        let begun = makeArray(BegunRequest.self, count: 1)
+        let functions = SourceFunctions(
+            release: { CLinux.free(UnsafeMutableRawPointer(mutating: $0)) },
+            cancel: { info, _, _ in BegunRequestPointer(asInfo: info).giveOutcome() },
+            perform: { BegunRequestPointer(asInfo: $0).giveOutcome() },
+            abandoned: { BegunRequestPointer(asInfo: $0).finish() })
+        let arrival = SourcePointer.make(order: 0, info: begun, functions: functions, isPort: false)
+        begun.initialize(to: BegunRequest(
+            id: 0, state: .waiting, data: nil, next: nil, service: nil, callout: callout, info: info, arrival: arrival, loop: loop,
+            port: self))
+        retain()
+        loop.retain()
+        let spare = makeService(on: loop, mode)
+        lock()
+        let isTaken = isValid && pointee.remote.connection >= 0
+        var isSpare = true
+        if isTaken {
+            var service = pointee.remote.services
+            while let current = service, current.pointee.loop != loop || current.pointee.mode != mode { service = current.pointee.next }
+            if service == nil {
+                isSpare = false
+                spare.pointee.next = pointee.remote.services
+                pointee.remote.services = spare
+            }
+            let used = service ?? spare
+            used.pointee.users += 1
+            begun.pointee.service = used
+            begun.pointee.id = nextIDLocked()
+            pointee.remote.begun.insert(begun)
+        }
+        unlock()
+        if isSpare { spare.end() }
+        if isTaken { return begun }
+        begun.finish()
+        return nil
+    }
+
+    private func makeService(on loop: RunLoopPointer, _ mode: ModePointer?) -> ReplyServicePointer {
+        lock()
+        let connection = pointee.remote.connection
+        unlock()
+        let watch = makeWatch(descriptor: connection, order: 0) { info, _ in MessagePortPointer.from(info).performReplies() }
+        loop.retain()
+        let service = makeArray(ReplyService.self, count: 1)
+        service.initialize(to: ReplyService(loop: loop, mode: mode, watch: watch, users: 0, next: nil))
+        return service
+    }
+
+    // MARK: - Ending
+
+    /// Takes a request out of the table. False if somebody has done so, and ends it.
+    fileprivate func take(_ begun: BegunRequestPointer) -> Bool {
+        lock()
+        guard let service = begun.pointee.service else {
+            unlock()
+            return false
+        }
+        let unused = takeLocked(begun, service)
+        unlock()
+        unused?.end()
+        return true
+    }
+
+    /// The service, if it has no use any more.
+    private func takeLocked(_ begun: BegunRequestPointer, _ service: ReplyServicePointer) -> ReplyServicePointer? {
+        pointee.remote.begun.remove(begun)
+        begun.pointee.service = nil
+        service.pointee.users -= 1
+        guard service.pointee.users == 0 else { return nil }
+        if pointee.remote.services == service {
+            pointee.remote.services = service.pointee.next
+        } else {
+            var other = pointee.remote.services
+            while let current = other, current.pointee.next != service { other = current.pointee.next }
+            other!.pointee.next = service.pointee.next
+        }
+        return service
+    }
+
+    /// `RLMessagePortCancelRequest`.
+    func cancelRequest(_ id: UInt32) -> Bool {
+        lock()
+        guard let begun = pointee.remote.begun.find(id), let service = begun.pointee.service else {
+            unlock()
+            return false
+        }
+        let unused = takeLocked(begun, service)
+        unlock()
+        unused?.end()
+        begun.finish()
+        return true
+    }
+
+    /// Notes how a request ended and has its loop call the function.
+    @inline(never)
+    func completeLocked(_ begun: BegunRequestPointer, _ state: ReplyWaiter.State) {
+        begun.pointee.state = state
+        begun.pointee.arrival.signal(on: begun.pointee.loop)
+    }
+
+    /// The port is invalid: its connection is to be in no loop when its number is given back.
+    func endServices() {
+        while true {
+            lock()
+            var service = pointee.remote.services
+            while let current = service, !current.pointee.watch.isValid { service = current.pointee.next }
+            let watch = service?.pointee.watch
+            watch?.retain()
+            unlock()
+            guard let watch else { return }
+            watch.invalidate()
+            watch.release()
+        }
+    }
+
+    /// Whether a loop may still have the connection for a begun request. Caller holds the lock.
+    var hasServiceLocked: Bool {
+        var service = pointee.remote.services
+        while let current = service {
+            if current.pointee.watch.isValid { return true }
+            service = current.pointee.next
+        }
+        return false
+    }
+
+    /// In the child of `fork`: the one loop that is left tells its requests that the port is invalid; the others can be cancelled.
+    func loseBegunRequests() {
+        pointee.remote.begun.forEach { begun in
+            if begun.pointee.state == .waiting { begun.pointee.state = .invalid }
+            if begun.pointee.loop.isCurrent { completeLocked(begun, begun.pointee.state) }
+        }
+        var service = pointee.remote.services
+        while let current = service {
+            current.pointee.watch.invalidate()
+            service = current.pointee.next
+        }
+    }
+}
+
+extension UnsafeMutablePointer where Pointee == Source {
+    /// Has the source perform, also on a loop that sleeps.
+    @inline(never)
+    func signal(on loop: RunLoopPointer) {
+        signal()
+        loop.wakeUp()
+    }
+}
+
+extension UnsafeMutablePointer where Pointee == ReplyService {
+    /// Nobody has it any more.
+    fileprivate func end() {
+        pointee.watch.invalidate()
+        pointee.watch.release()
+        pointee.loop.release()
+        CLinux.free(self)
+    }
+}
+
+extension UnsafeMutablePointer where Pointee == BegunRequest {
+    fileprivate init(asInfo info: UnsafeRawPointer?) {
+        self = UnsafeMutableRawPointer(mutating: info!).assumingMemoryBound(to: BegunRequest.self)
+    }
+
+    /// Calls the function, if nobody else has ended the request. The source is retained meanwhile, and so the record.
+    fileprivate func giveOutcome() {
+        guard pointee.port.take(self) else { return }
+        // What is still waiting never gets a reply: the loop's thread ends.
+        let code: Int32 =
+            switch pointee.state {
+            case .replied: MessagePortCode.success
+            case .failed: MessagePortCode.transportError
+            case .invalid: MessagePortCode.becameInvalid
+            case .waiting: MessagePortCode.receiveTimeout
+            }
+        callOutReply(pointee.callout, pointee.port.handle, code, pointee.data?.handle, pointee.info)
+        finish()
+    }
+
+    /// Gives back what the request holds. It is in no table any more.
+    fileprivate func finish() {
+        if pointee.isFinished { return }
+        pointee.isFinished = true
+        let request = pointee
+        request.arrival.invalidate()
+        request.data?.release()
+        request.port.release()
+        request.loop.release()
+        request.arrival.release()
+    }
+}
