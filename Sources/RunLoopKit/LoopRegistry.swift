@@ -38,7 +38,6 @@ enum LoopRegistry {
         if let known { return known }
         let reference = RLGetCurrent()
         let loop = reference == RLGetMain() ? main() : wrapper(of: reference)
-        loop.noteThread()
         // A destructor of another key may come here after ours ran: the value set now is destroyed
         // in a later round of the thread's destructors.
         let kept = Unmanaged.passRetained(loop)
@@ -75,9 +74,6 @@ enum LoopRegistry {
         let address = UInt(bitPattern: reference)
         return table.object(of: address) { RunLoop(retaining: reference) }.object
     }
-
-    /// The object of a loop, if there is one.
-    static func object(of reference: RLRunLoopRef) -> RunLoop? { table.find(UInt(bitPattern: reference)) }
 
     /// Drops the entry of an object that is dying.
     static func forget(_ loop: RunLoop) { table.forget(UInt(bitPattern: loop.reference), of: loop) }

@@ -52,9 +52,6 @@ extension RunLoop {
         }
         return RunResult(result)
     }
-
-    /// Whether the loop is the calling thread's, the only one a run can act on (S-RUN-1).
-    var isOfCallingThread: Bool { LoopRegistry.current() === self }
 }
 
 extension RunLoop.RunResult {

@@ -26,8 +26,6 @@ public final class RunLoop: @unchecked Sendable {
     let reference: RLRunLoopRef
     /// The ports that were added through this object.
     let ports = LoopPorts()
-    /// The loop's thread as `pthread_self` gives it, once it is known; 0 before.
-    private let thread = Atomic<UInt>(0)
     /// The loop's executor, once somebody has asked for it.
     let knownExecutor = AtomicLazyReference<RunLoopExecutor>()
 
@@ -83,14 +81,8 @@ public final class RunLoop: @unchecked Sendable {
 // MARK: - The thread
 
 extension RunLoop {
-    /// The calling thread is the loop's.
-    func noteThread() { thread.store(RunLoop.callingThread, ordering: .relaxed) }
-
-    /// Whether the calling thread is the loop's, which has to live; nil if nobody knows the loop's thread yet.
-    var isOfKnownThread: Bool? {
-        let thread = thread.load(ordering: .relaxed)
-        return thread == 0 ? nil : thread == RunLoop.callingThread
-    }
+    /// Whether the loop is the calling thread's, the only one a run can act on (S-RUN-1). Asking makes no loop.
+    var isOfCallingThread: Bool { RLGetCurrentIfMade() == reference }
 }
 
 // MARK: - State

@@ -62,7 +62,6 @@ extension RunLoopExecutor {
     /// On the loop's thread, at its end, with other sources still to be cancelled.
     private func endWithThread() {
         if hasEnded { return }
-        thread.store(RunLoop.callingThread, ordering: .relaxed)
         let key = RunLoopExecutor.endingKey
         if let earlier = pthread_getspecific(key) {
             // Of a loop that the thread had before.

@@ -51,8 +51,6 @@ public final class RunLoopExecutor: SerialExecutor, TaskExecutor, @unchecked Sen
     private var done = 0
     /// Loop's thread only. The innermost drain goes on with the entries when its present one is done.
     private var isDraining = false
-    /// The loop's thread, once it is known; 0 before.
-    let thread = Atomic<UInt>(0)
     /// Tells of the end. Set before anybody else has this object; cleared with the end, because it keeps this object.
     let endSource = Locked<RunLoop.Source?>(nil)
 
@@ -115,21 +113,10 @@ public final class RunLoopExecutor: SerialExecutor, TaskExecutor, @unchecked Sen
     /// Whether the calling code is on the loop's thread, while that lives.
     public func isIsolatingCurrentContext() -> Bool? { isOnThread }
 
-    /// Asks the C library for the calling thread's loop, which makes one, only if nothing else tells the thread.
+    /// A thread that has no loop is given none by the question.
     private var isOnThread: Bool {
         if RunLoopExecutor.currentKey.get() === self { return true }
-        if hasEnded { return false }
-        if let known = LoopRegistry.known { return known.reference == reference }
-        let caller = RunLoop.callingThread
-        let thread = thread.load(ordering: .relaxed)
-        if thread != 0 { return thread == caller }
-        if let isOwn = LoopRegistry.object(of: reference)?.isOfKnownThread { return isOwn }
-        // Code of a loop that does not run is not called by it, and would have asked for the loop before.
-        guard let mode = RLCopyCurrentMode(reference) else { return false }
-        release(block: mode)
-        guard RLGetCurrent() == reference else { return false }
-        self.thread.store(caller, ordering: .relaxed)
-        return true
+        return !hasEnded && RLGetCurrentIfMade() == reference
     }
 
     // MARK: - Appending
@@ -191,10 +178,7 @@ public final class RunLoopExecutor: SerialExecutor, TaskExecutor, @unchecked Sen
 
     /// Runs what is in the lists, and what it appends itself, for the length of a turn.
     private func drain() {
-        if RunLoopExecutor.currentKey.get() !== self {
-            RunLoopExecutor.currentKey.set(self)
-            thread.store(RunLoop.callingThread, ordering: .relaxed)
-        }
+        if RunLoopExecutor.currentKey.get() !== self { RunLoopExecutor.currentKey.set(self) }
         isDraining = true
         takeMail()
         for _ in 0..<RunLoopExecutor.turn {

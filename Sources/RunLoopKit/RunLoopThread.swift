@@ -297,7 +297,14 @@ extension RunLoopThread {
             }
             if !waits { continuation.resume() }
         }
-        // What is left is the destructors of the thread.
-        RLThreadJoin(thread)
+        // What is left are the destructors of the thread, among them all that its loop calls at the end, which may wait for tasks: no thread
+        // that tasks need is held up for that.
+        await withCheckedContinuation { continuation in
+            let wait: @Sendable () -> Void = {
+                self.join()
+                continuation.resume()
+            }
+            if !RunLoop.performInBackground(wait) { wait() }
+        }
     }
 }

@@ -16,13 +16,16 @@ public final class NotificationCenter: Sendable {
         fileprivate let block: @Sendable (Notification) -> Void
         fileprivate let isRemoved = Atomic(false)
         private let hasSender: Bool
+        /// The thread on which a sender that is a value and not `Sendable` may be looked at; 0: any.
+        private let senderThread: UInt
         /// A sender that is an object; it is not kept alive, and when it is gone nothing matches.
         private weak let senderObject: AnyObject?
         /// A sender that is a value.
         private let senderValue: Any?
 
         fileprivate init(
-            _ place: Place, number: UInt64, object: Any?, queue: RunLoop?, block: @escaping @Sendable (Notification) -> Void
+            _ place: Place, number: UInt64, object: Any?, isSendable: Bool, queue: RunLoop?,
+            block: @escaping @Sendable (Notification) -> Void
         ) {
             self.place = place
             self.number = number
@@ -32,9 +35,11 @@ public final class NotificationCenter: Sendable {
             if let object, type(of: object) is AnyClass {
                 senderObject = object as AnyObject
                 senderValue = nil
+                senderThread = 0
             } else {
                 senderObject = nil
                 senderValue = object
+                senderThread = isSendable || object == nil ? 0 : RunLoop.callingThread
             }
         }
 
@@ -42,6 +47,9 @@ public final class NotificationCenter: Sendable {
         fileprivate func wants(_ notification: Notification) -> Bool {
             if !hasSender { return true }
             guard let sender = senderObject ?? senderValue else { return false }
+            precondition(
+                senderThread == 0 || senderThread == RunLoop.callingThread,
+                "NotificationCenter: an observer's sender that is not Sendable was compared on another thread")
             return isSameSender(sender, notification.object)
         }
     }
@@ -70,28 +78,53 @@ public final class NotificationCenter: Sendable {
     ///
     /// - Parameters:
     ///   - name: the kind; nil for all.
-    ///   - object: the sender, which is not kept alive; nil for all.
+    ///   - object: the sender, which is not kept alive; nil for all. A value that is not `Sendable` is compared, and stops the
+    ///     program when a like one is posted on another thread.
     ///   - queue: the loop that calls the closure, in its common modes, some time after the posting; with nil
     ///     the posting thread calls it before the posting returns. A sender or an information that is not `Sendable`
     ///     stops the program when it is posted on another thread than the loop's.
     ///   - block: is given the notification. It is kept until the observer is removed.
     /// - Returns: what ``removeObserver(_:)`` takes; the centre keeps it too.
     /// - Foundation: `addObserver(forName:object:queue:using:)`, where the queue is an operation queue.
+    @_disfavoredOverload
     public func addObserver(
         forName name: Notification.Name?, object: Any?, queue: RunLoop?,
         using block: @escaping @Sendable (Notification) -> Void
+    ) -> Observation {
+        add(name, object, isSendable: false, queue, block)
+    }
+
+    /// The same for a sender that may be compared on any thread.
+    ///
+    /// - Parameters:
+    ///   - name: the kind; nil for all.
+    ///   - object: the sender, which is not kept alive; nil for all.
+    ///   - queue: the loop that calls the closure, in its common modes; with nil the posting thread does.
+    ///   - block: is given the notification.
+    /// - Returns: what ``removeObserver(_:)`` takes; the centre keeps it too.
+    public func addObserver(
+        forName name: Notification.Name?, object: (any Sendable)?, queue: RunLoop?,
+        using block: @escaping @Sendable (Notification) -> Void
+    ) -> Observation {
+        add(name, object, isSendable: true, queue, block)
+    }
+
+    private func add(
+        _ name: Notification.Name?, _ object: Any?, isSendable: Bool, _ queue: RunLoop?,
+        _ block: @escaping @Sendable (Notification) -> Void
     ) -> Observation {
         let place = Place(name: name?.rawValue, sender: SenderKey(object))
         let number = state.withLock { state in
             state.lastNumber += 1
             return state.lastNumber
         }
-        let observation = Observation(place, number: number, object: object, queue: queue, block: block)
+        let observation = Observation(
+            place, number: number, object: object, isSendable: isSendable, queue: queue, block: block)
         state.withLock { $0.observations[place, default: [:]][number] = observation }
         return observation
     }
 
-    /// Ends what ``addObserver(forName:object:queue:using:)`` began; a call under way goes on.
+    /// Ends what adding the observer began; a call under way goes on.
     ///
     /// - Parameter observer: what that returned; anything else, and one that was removed before, does nothing.
     public func removeObserver(_ observer: Any) {
@@ -128,7 +161,7 @@ public final class NotificationCenter: Sendable {
             }
             // One that may not leave the thread is only for loops of the thread.
             precondition(
-                notification.isSendable || queue.isOfKnownThread == true,
+                notification.isSendable || queue.isOfCallingThread,
                 "NotificationCenter: what is not Sendable was posted to an observer of another thread's loop")
             nonisolated(unsafe) let notification = notification
             queue.perform(inModes: [.common]) {

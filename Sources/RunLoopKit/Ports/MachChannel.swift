@@ -1,3 +1,5 @@
+internal import Synchronization
+
 #if InstalledLibrary
 internal import CRunLoopInstalled
 #else
@@ -25,35 +27,77 @@ final class MachChannel: @unchecked Sendable {
     /// The port is C code's, with a receiver of its own.
     private let isWrapped: Bool
 
-    /// A message whose places for the port that it is queued at are empty: it would keep that port, which keeps its queue.
-    private struct KeptMessage {
-        var message: CarriedMessage
-        var ownComponents: [Int] = []
-        var isOwnReply = false
+    /// Messages that are kept here, or are about to be, and keep ports that have queues. Sequentially consistent.
+    private let keepers = Atomic(0)
 
-        init(_ message: CarriedMessage, isOwn: (Port) -> Bool) {
-            self.message = message
-            for (index, component) in message.components.enumerated() {
-                if case .port(let port) = component, isOwn(port) {
-                    ownComponents.append(index)
-                    self.message.components[index] = .bytes([])
-                }
-            }
-            if let reply = message.replyPort, isOwn(reply) {
-                isOwnReply = true
-                self.message.replyPort = nil
-            }
+    /// A message with empty places for ports that it must not keep: that which it is queued at, which keeps its queue, and those
+    /// at which messages are queued that keep ports themselves. So ports that wait in each other's queues never keep themselves; the C
+    /// library does the same with its reply ports, and says why that is enough (`keepReply`).
+    private struct KeptMessage {
+        private var message: CarriedMessage
+        private var ownPlaces: [Int] = []
+        private var mentions: [(place: Int, port: Mention)] = []
+        /// It keeps a port that has a queue.
+        private(set) var isKeeper = false
+
+        /// A class of its own: the compiler copies a structure that has a weak reference wrongly out of some dictionaries.
+        private final class Mention {
+            weak var port: Port?
+            init(_ port: Port) { self.port = port }
         }
 
+        /// The place of the reply port.
+        private static var replyPlace: Int { -1 }
+
+        init(_ message: CarriedMessage, at channel: MachChannel) {
+            self.message = message
+            for (place, component) in message.components.enumerated() {
+                if case .port(let port) = component, !keeps(port, place, channel) { self.message.components[place] = .bytes([]) }
+            }
+            if let reply = message.replyPort, !keeps(reply, KeptMessage.replyPlace, channel) { self.message.replyPort = nil }
+        }
+
+        private mutating func keeps(_ port: Port, _ place: Int, _ channel: MachChannel) -> Bool {
+            guard type(of: port).isMachLike else { return true }
+            let other = port.machChannelIfMade
+            if other === channel {
+                ownPlaces.append(place)
+                return false
+            }
+            // Where no channel is nothing is queued.
+            if let other, other.keepers.load(ordering: .sequentiallyConsistent) > 0 {
+                mentions.append((place, Mention(port)))
+                return false
+            }
+            isKeeper = true
+            return true
+        }
+
+        /// What is received; of ports that are gone a reply port is left out, and a component with it.
         func received(by port: Port) -> CarriedMessage {
             var message = message
-            for index in ownComponents { message.components[index] = .port(port) }
-            if isOwnReply { message.replyPort = port }
+            var gone: [Int] = []
+            for (place, other) in ownPlaces.map({ ($0, Optional(port)) }) + mentions.map({ ($0.place, $0.port.port) }) {
+                if place == KeptMessage.replyPlace {
+                    message.replyPort = other
+                } else if let other {
+                    message.components[place] = .port(other)
+                } else {
+                    gone.append(place)
+                }
+            }
+            for place in gone.reversed() { message.components.remove(at: place) }
             return message
         }
-    }
 
-    private func isOwn(_ port: Port) -> Bool { type(of: port).isMachLike && port.machChannelIfMade === self }
+        /// The bytes, if they are all that there is beside a reply port: a raw message has them.
+        var bytes: [UInt8]? {
+            guard message.components.count == 1, ownPlaces.isEmpty, mentions.allSatisfy({ $0.place < 0 }),
+                case .bytes(let bytes) = message.components[0]
+            else { return nil }
+            return bytes
+        }
+    }
 
     /// What travels in place of a message that is kept here.
     struct Key: Hashable {
@@ -163,7 +207,7 @@ final class MachChannel: @unchecked Sendable {
             state.kept = [:]
             return kept
         }
-        _ = dropped
+        for kept in dropped.values where kept.isKeeper { keepers.subtract(1, ordering: .sequentiallyConsistent) }
     }
 
     func schedule(in loop: RunLoop, forMode mode: RunLoop.Mode) {
@@ -182,29 +226,40 @@ final class MachChannel: @unchecked Sendable {
     }
 
     func send(_ message: CarriedMessage, timeout: Double) -> Bool {
-        // A reply port of another kind is carried beside the message, not by the C library.
-        var reply = message.replyPort.flatMap { type(of: $0).isMachLike ? $0.machChannel : nil }
-        // The C library's queue would keep its port.
-        if reply === self && !isWrapped { reply = nil }
         let seconds = max(timeout, 0)
-        if message.replyPort == nil || reply != nil, message.components.count <= 1 {
+        if isWrapped { return sendToC(message, seconds) }
+        if message.replyPort == nil, message.components.count <= 1 {
             switch message.components.first {
-            case nil: return send(message.msgid, [], reply, seconds)
+            case nil: return send(message.msgid, [], nil, seconds)
             case .bytes(let bytes)? where !bytes.isEmpty && bytes.count != MemoryLayout<Key>.size:
-                return send(message.msgid, bytes, reply, seconds)
+                return send(message.msgid, bytes, nil, seconds)
             default: break
             }
         }
-        let kept = KeptMessage(message, isOwn: isOwn)
+        // Counted before the looks at the other ports.
+        keepers.add(1, ordering: .sequentiallyConsistent)
+        let kept = KeptMessage(message, at: self)
+        if !kept.isKeeper { keepers.subtract(1, ordering: .sequentiallyConsistent) }
         let key = state.withLock { state in
             let key = Key(mark: Key.mark, number: state.nextKey)
             state.nextKey += 1
             state.kept[key] = kept
             return key
         }
-        let isQueued = withUnsafeBytes(of: key) { send(message.msgid, Array($0), reply, seconds) }
+        let isQueued = withUnsafeBytes(of: key) { send(message.msgid, Array($0), nil, seconds) }
         if !isQueued || !isValid { _ = take(key) }
         return isQueued
+    }
+
+    /// C code's receiver reads a number, bytes and a Mach-like port to answer to; what is more is refused.
+    private func sendToC(_ message: CarriedMessage, _ seconds: Double) -> Bool {
+        let reply = message.replyPort.flatMap { type(of: $0).isMachLike ? $0.machChannel : nil }
+        guard message.components.count <= 1, (reply == nil) == (message.replyPort == nil) else { return false }
+        switch message.components.first {
+        case nil: return send(message.msgid, [], reply, seconds)
+        case .bytes(let bytes)?: return send(message.msgid, bytes, reply, seconds)
+        case .port?: return false
+        }
     }
 
     private func send(_ msgid: UInt32, _ bytes: [UInt8], _ reply: MachChannel?, _ seconds: Double) -> Bool {
@@ -215,17 +270,26 @@ final class MachChannel: @unchecked Sendable {
         }
     }
 
-    private func take(_ key: Key) -> KeptMessage? { state.withLock { $0.kept.removeValue(forKey: key) } }
+    private func take(_ key: Key) -> KeptMessage? {
+        let kept = state.withLock { $0.kept.removeValue(forKey: key) }
+        if kept?.isKeeper == true { keepers.subtract(1, ordering: .sequentiallyConsistent) }
+        return kept
+    }
 
-    /// The message that came as this.
-    fileprivate func received(_ raw: MachMessage, _ reply: RLMachPortRef?, by port: Port) -> CarriedMessage {
+    /// The message that came as this, and what a delegate that wants raw messages gets.
+    fileprivate func received(
+        _ raw: MachMessage, _ reply: RLMachPortRef?, by port: Port
+    ) -> (message: CarriedMessage, raw: MachMessage) {
         if raw.bytes.count == MemoryLayout<Key>.size {
             let key = raw.bytes.withUnsafeBytes { $0.loadUnaligned(as: Key.self) }
-            if let kept = take(key) { return kept.received(by: port) }
+            if let kept = take(key) {
+                return (kept.received(by: port), MachMessage(msgid: raw.msgid, bytes: kept.bytes ?? raw.bytes))
+            }
         }
-        return CarriedMessage(
+        let message = CarriedMessage(
             msgid: raw.msgid, components: raw.bytes.isEmpty ? [] : [.bytes(raw.bytes)],
             replyPort: reply.map { MachChannel.object(of: $0) })
+        return (message, raw)
     }
 }
 
@@ -244,6 +308,6 @@ private func receiveMachMessage(
     let raw = MachMessage(msgid: UInt32(bitPattern: message.pointee.msgid), bytes: bytes)
     // Taken in either case: what is kept here goes with the message that stands for it.
     let received = channel.received(raw, message.pointee.replyPort, by: port)
-    if let delegate = port.delegate() as? any MachPortDelegate { return delegate.handleMachMessage(raw) }
-    port.deliver(received)
+    if let delegate = port.delegate() as? any MachPortDelegate { return delegate.handleMachMessage(received.raw) }
+    port.deliver(received.message)
 }

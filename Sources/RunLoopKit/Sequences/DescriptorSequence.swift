@@ -62,7 +62,7 @@ public struct DescriptorSequence: AsyncSequence, Sendable {
 
 /// The object of the C library behind a sequence. It goes with the last of the sequence and its iterator.
 // Sendable: the references are constants to objects of the C library, whose functions may be called from any thread (S-THR-1).
-private final class DescriptorWatch: @unchecked Sendable {
+final class DescriptorWatch: @unchecked Sendable {
     private let waiter = DescriptorWaiter()
     private let interest: RunLoop.Readiness
     private let object: RLFileDescriptorRef?
@@ -90,11 +90,20 @@ private final class DescriptorWatch: @unchecked Sendable {
     }
 
     deinit {
-        executor.forget(handler: endHandler)
-        RLFileDescriptorInvalidate(object)
+        end()
         RLRelease(source.map { RLTypeRef($0) })
         RLRelease(object.map { RLTypeRef($0) })
     }
+
+    /// Nothing is watched any more, and the descriptor may be closed.
+    func end() {
+        executor.forget(handler: endHandler)
+        RLFileDescriptorInvalidate(object)
+        waiter.end()
+    }
+
+    /// There is nothing to wait for, any more.
+    var isOver: Bool { waiter.isOver }
 
     func next(isolation: isolated (any Actor)?) async -> RunLoop.Readiness? {
         await withTaskCancellationHandler {
@@ -130,6 +139,13 @@ private final class DescriptorWaiter: ContextInfo, @unchecked Sendable {
         }
         if isOver { continuation.resume(returning: nil) }
         return !isOver
+    }
+
+    var isOver: Bool {
+        state.withLock { state in
+            if case .over = state { return true }
+            return false
+        }
     }
 
     func fulfil(_ readiness: RunLoop.Readiness) { resume(readiness, then: .idle) }

@@ -1,0 +1,46 @@
+internal import CDispatch
+public import Dispatch
+
+#if InstalledLibrary
+internal import CRunLoopInstalled
+#else
+internal import CRunLoop
+#endif
+
+extension MessagePort {
+    /// Has a dispatch queue serve the port's messages in place of a run loop (S-MSG-12).
+    ///
+    /// The ``setRequestHandler(_:)``'s closure or the ``Port/delegate()`` is called on the queue, for one message after the other, also
+    /// on a concurrent queue. A port that was found by name, one that is invalid and one that is in a loop are refused, with a log line. While the queue
+    /// is busy, or suspended, a message that has its turn occupies one thread of libdispatch's.
+    ///
+    /// - Parameter queue: takes the place of any queue before; with nil messages wait for a loop or for another queue.
+    /// - Threads: any. A call that is under way, or about to begin, is not waited for.
+    /// - Foundation: none. CF: `CFMessagePortSetDispatchQueue`.
+    public func setDispatchQueue(_ queue: DispatchQueue?) {
+        guard let queue else { return RLMessagePortSetDispatchQueue(reference, nil) }
+        // The C library takes libdispatch's own object, which a `DispatchQueue` does not give out: it gets a queue whose messages
+        // go on to that one.
+        let relay = dispatch_queue_create("RunLoopKit.MessagePort", nil)
+        dispatch_queue_set_specific(
+            relay, MessagePort.relayKey, Unmanaged.passRetained(queue).toOpaque(),
+            { Unmanaged<DispatchQueue>.fromOpaque($0!).release() })
+        RLMessagePortSetDispatchQueue(reference, UnsafeMutableRawPointer(relay))
+        releaseDispatchObject(relay)
+    }
+
+    /// By which a relay knows its queue: an address of this module's.
+    // Sendable: nobody looks at what is there.
+    nonisolated(unsafe) private static let relayKey = UnsafeRawPointer(UnsafeMutablePointer<UInt8>.allocate(capacity: 1))
+
+    /// Calls the body on the queue that the calling thread relays messages to; here if it is no relay's.
+    static func onQueue<Result>(_ body: () -> Result) -> Result {
+        guard let queue = dispatch_get_specific(relayKey) else { return body() }
+        return Unmanaged<DispatchQueue>.fromOpaque(queue).takeUnretainedValue().sync(execute: body)
+    }
+}
+
+/// `dispatch_release`, which the compiler hides as if it counted these references itself. The conventions of Swift and of C agree on a
+/// function of one pointer.
+@_silgen_name("dispatch_release")
+private func releaseDispatchObject(_ object: OpaquePointer)

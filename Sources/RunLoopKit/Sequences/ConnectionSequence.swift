@@ -1,0 +1,195 @@
+#if canImport(Glibc)
+internal import Glibc
+#elseif canImport(Musl)
+internal import Musl
+#endif
+
+extension RunLoop {
+    /// The connections that others make to an address, as a sequence.
+    ///
+    ///     for await connection in try loop.connections(at: .ipv4("127.0.0.1", port: 7000)!) {
+    ///         Task { await serve(connection.descriptor) }
+    ///     }
+    ///
+    /// A connection is taken when the consumer asks for one. Those that are not asked for wait in the system, which refuses further
+    /// ones when its queue is full; so a server that is busy takes no more than it can serve. The sequence ends with
+    /// ``ConnectionSequence/finish()``, when the task that iterates is cancelled and when the loop's thread ends. If the
+    /// process has no descriptor left it waits for one.
+    ///
+    /// - Parameters:
+    ///   - address: where to listen, from this call on. With port 0 the system chooses one, which ``ConnectionSequence/address``
+    ///     tells.
+    ///   - reusesAddress: whether the address may be taken while connections of an earlier socket linger there.
+    ///   - backlog: how many connections may wait to be taken.
+    ///   - mode: in which the loop watches.
+    /// - Returns: a sequence for one consumer, which listens until it is over, or it and its iterator are let go of.
+    /// - Throws: what the system says if the address cannot be had.
+    /// - Threads: any; the loop has to be run by its thread.
+    /// - Foundation, CF: `CFSocket`, with a callback for each connection.
+    public func connections(
+        at address: Socket.Address, reusesAddress: Bool = false, backlog: Int = 256, forMode mode: Mode = .common
+    ) throws(SystemError) -> ConnectionSequence {
+        let flags = CInt(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue | SOCK_NONBLOCK.rawValue)
+        let descriptor = socket(address.family, flags, 0)
+        guard descriptor >= 0 else { throw .last }
+        var yes: CInt = 1
+        if reusesAddress { setsockopt(descriptor, SOL_SOCKET, SO_REUSEADDR, &yes, socklen_t(MemoryLayout<CInt>.size)) }
+        var storage = SocketStorage(address.bytes)
+        guard storage.withAddress({ bind(descriptor, $0, $1) }) == 0, listen(descriptor, CInt(clamping: backlog)) == 0 else {
+            let error = SystemError.last
+            close(descriptor)
+            throw error
+        }
+        return ConnectionSequence(listener: ConnectionListener(self, descriptor, mode))
+    }
+
+    /// The connections to a socket that listens already, such as one that a parent process passed on.
+    ///
+    /// - Parameters:
+    ///   - descriptor: of a socket that listens. It is the sequence's, which makes it non-blocking and closes it when it is over.
+    ///   - mode: in which the loop watches.
+    /// - Returns: a sequence for one consumer; of a descriptor that does not listen one that ends when its first element is asked for.
+    /// - Threads: any; the loop has to be run by its thread.
+    public func connections(takingOver descriptor: CInt, forMode mode: Mode = .common) -> ConnectionSequence {
+        let flags = fcntl(descriptor, F_GETFL)
+        if flags >= 0 { _ = fcntl(descriptor, F_SETFL, flags | O_NONBLOCK) }
+        return ConnectionSequence(listener: ConnectionListener(self, descriptor, mode))
+    }
+}
+
+/// What ``RunLoop/connections(at:reusesAddress:backlog:forMode:)`` returns.
+public struct ConnectionSequence: AsyncSequence, Sendable {
+    /// A connection that was taken.
+    public struct Connection: Hashable, Sendable {
+        /// Its descriptor, the consumer's to close; it never blocks and is close-on-exec.
+        public let descriptor: CInt
+        /// The address of the other end.
+        public let peer: RunLoop.Socket.Address
+    }
+
+    fileprivate let listener: ConnectionListener
+
+    /// Where the socket listens; nil when the sequence is over.
+    public var address: RunLoop.Socket.Address? { listener.address }
+
+    /// Ends the sequence: the socket is closed, and the system refuses those who connect. Again: nothing.
+    ///
+    /// - Threads: any.
+    public func finish() { listener.end() }
+
+    /// Gives the one iterator.
+    public func makeAsyncIterator() -> Iterator { Iterator(listener: listener) }
+
+    /// Takes the connections.
+    public struct Iterator: AsyncIteratorProtocol {
+        fileprivate let listener: ConnectionListener
+
+        /// The next connection; nil when the sequence is over.
+        public mutating func next() async -> Connection? { await next(isolation: #isolation) }
+
+        /// The next connection; nil when the sequence is over.
+        public mutating func next(isolation: isolated (any Actor)?) async -> Connection? {
+            await listener.next(isolation: isolation)
+        }
+    }
+}
+
+/// The socket of a sequence, which goes with the last of the sequence and its iterator.
+private final class ConnectionListener: Sendable {
+    private let watch: DescriptorWatch
+    /// -1 when the sequence is over. Connections are taken under the lock, so that nobody takes one from a number that is closed.
+    private let descriptor: Locked<CInt>
+
+    private enum Outcome {
+        case connection(ConnectionSequence.Connection)
+        /// None is there, or it went away again.
+        case nothing
+        /// The process or the system has no descriptor or no memory for it.
+        case noRoom
+        case over
+    }
+
+    init(_ loop: RunLoop, _ descriptor: CInt, _ mode: RunLoop.Mode) {
+        self.descriptor = Locked(descriptor)
+        watch = DescriptorWatch(loop, descriptor, .read, mode)
+    }
+
+    deinit { end() }
+
+    func end() {
+        // Out of the loop before the number can be somebody else's.
+        watch.end()
+        let descriptor = self.descriptor.withLock { descriptor in
+            defer { descriptor = -1 }
+            return descriptor
+        }
+        if descriptor >= 0 { close(descriptor) }
+    }
+
+    var address: RunLoop.Socket.Address? {
+        var storage = SocketStorage()
+        let status = descriptor.withLock { descriptor in storage.fill { getsockname(descriptor, $0, $1) } }
+        return status == 0 ? storage.address : nil
+    }
+
+    func next(isolation: isolated (any Actor)?) async -> ConnectionSequence.Connection? {
+        while !Task.isCancelled && !watch.isOver {
+            switch take() {
+            case .connection(let connection): return connection
+            case .nothing: if await watch.next(isolation: isolation) == nil { break }
+            case .noRoom: try? await Task.sleep(for: .milliseconds(100))
+            case .over: end()
+            }
+        }
+        end()
+        return nil
+    }
+
+    private func take() -> Outcome {
+        var storage = SocketStorage()
+        let (taken, error) = descriptor.withLock { descriptor -> (CInt, CInt) in
+            let flags = CInt(SOCK_CLOEXEC.rawValue | SOCK_NONBLOCK.rawValue)
+            let taken = storage.fill { acceptWithFlags(descriptor, $0, $1, flags) }
+            return (taken, errno)
+        }
+        if taken >= 0 {
+            return .connection(ConnectionSequence.Connection(descriptor: taken, peer: storage.address ?? .unknown))
+        }
+        switch error {
+        case EMFILE, ENFILE, ENOBUFS, ENOMEM: return .noRoom
+        case EBADF, EINVAL, ENOTSOCK, EOPNOTSUPP: return .over
+        // The errors of a connection that is over already come from here too, as accept(2) says.
+        default: return .nothing
+        }
+    }
+}
+
+/// Memory for an address as the system calls take it.
+private struct SocketStorage {
+    private var storage = sockaddr_storage()
+    private var length = socklen_t(MemoryLayout<sockaddr_storage>.size)
+
+    init() {}
+
+    init(_ bytes: [UInt8]) {
+        withUnsafeMutableBytes(of: &storage) { $0.copyBytes(from: bytes) }
+        length = socklen_t(bytes.count)
+    }
+
+    mutating func withAddress<Result>(_ body: (UnsafePointer<sockaddr>, socklen_t) -> Result) -> Result {
+        let length = length
+        return withUnsafeBytes(of: &storage) { body($0.baseAddress!.assumingMemoryBound(to: sockaddr.self), length) }
+    }
+
+    mutating func fill(_ body: (UnsafeMutablePointer<sockaddr>, UnsafeMutablePointer<socklen_t>) -> CInt) -> CInt {
+        withUnsafeMutableBytes(of: &storage) { bytes in
+            body(bytes.baseAddress!.assumingMemoryBound(to: sockaddr.self), &length)
+        }
+    }
+
+    /// What was filled in; nil if it has no family.
+    var address: RunLoop.Socket.Address? {
+        let count = min(Int(length), MemoryLayout<sockaddr_storage>.size)
+        return RunLoop.Socket.Address(bytes: withUnsafeBytes(of: storage) { Array($0.prefix(count)) })
+    }
+}
