@@ -7,9 +7,10 @@ JOBS ?= 2
 BENCH_FLAGS ?=
 EXPLORE_SCALE ?= 20
 SOAK_SCALE ?= 1
+ATTACKS ?= 100
 export JOBS SOAK_SCALE
 
-.PHONY: all demo check check-arm64 explore sanitize bench docs fuzz soak clients install clean
+.PHONY: all demo check check-arm64 explore sanitize bench docs fuzz soak clients attacks install clean
 
 all:
 	scripts/install-deps build
@@ -71,6 +72,11 @@ clients:
 	cmake -S . -B build -G Ninja
 	ninja -C build -j $(JOBS) runloop runloop_cf
 	scripts/clients build
+
+# The tests that attack the Swift modules, ATTACKS times, each time in a new process.
+attacks:
+	scripts/install-deps build
+	scripts/attacks $(ATTACKS)
 
 # The library alone: neither tests nor examples are built.
 install:

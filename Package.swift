@@ -19,6 +19,8 @@ let package = Package(
         .executable(name: "app", targets: ["App"]),
         .executable(name: "actor-on-loop", targets: ["ActorOnLoop"]),
         .executable(name: "exit-now", targets: ["ExitNow"]),
+        .executable(name: "line-server", targets: ["LineServer"]),
+        .executable(name: "tutorial", targets: ["Tutorial"]),
         .executable(name: "main-queue", targets: ["MainQueue"]),
         .executable(name: "forks", targets: ["Forks"]),
         .executable(name: "hosting", targets: ["Hosting"]),
@@ -33,9 +35,6 @@ let package = Package(
             name: "InstalledLibrary",
             description: "RunLoopKit uses the installed librunloop.so, together with C libraries that do."),
     ],
-    // Only who builds the documentation needs the plug-in: scripts/docs.
-    dependencies: Context.environment["RUNLOOP_DOCS"] == nil
-        ? [] : [.package(url: "https://github.com/swiftlang/swift-docc-plugin", from: "1.5.0")],
     targets: [
         // The public C headers, and the constants they declare.
         .target(
@@ -111,11 +110,16 @@ let package = Package(
         .executableTarget(name: "App", dependencies: ["RunLoopKit"], path: "Examples/App"),
         .executableTarget(name: "ActorOnLoop", dependencies: ["RunLoopKit"], path: "Examples/ActorOnLoop"),
         .executableTarget(name: "ExitNow", dependencies: ["RunLoopKit"], path: "Examples/ExitNow"),
+        .executableTarget(name: "LineServer", dependencies: ["RunLoopKit"], path: "Examples/LineServer"),
+        // The last step of the tutorial in Sources/RunLoopKit/RunLoopKit.docc.
+        .executableTarget(name: "Tutorial", dependencies: ["RunLoopKit"], path: "Examples/Tutorial"),
         .executableTarget(name: "Hops", dependencies: ["RunLoopKit"], path: "Bench/Hops"),
         .executableTarget(name: "MainQueue", dependencies: ["RunLoopKit"], path: "Tests/Programs/MainQueue"),
         .executableTarget(name: "Hosting", dependencies: ["RunLoopKitFoundation"], path: "Tests/Programs/Hosting"),
         .executableTarget(name: "Forks", dependencies: ["RunLoopKit"], path: "Tests/Programs/Forks"),
-        .testTarget(name: "ExampleTests", dependencies: ["App", "ActorOnLoop", "ExitNow", "MainQueue", "Forks", "Hosting"]),
+        .testTarget(
+            name: "ExampleTests",
+            dependencies: ["App", "ActorOnLoop", "ExitNow", "LineServer", "Tutorial", "MainQueue", "Forks", "Hosting"]),
     ],
     swiftLanguageModes: [.v6]
 )

@@ -27,6 +27,79 @@ private func run(_ name: String, interruptAt line: String? = nil) throws -> (lin
     return (lines, process.terminationStatus)
 }
 
+/// A program of the package that goes on while it is talked to.
+private final class Running {
+    private let process = Process()
+    private let pipe = Pipe()
+    private var text = Data()
+
+    init(_ name: String) throws {
+        let bundle = CommandLine.arguments.first { $0.contains(".xctest") } ?? CommandLine.arguments[0]
+        process.executableURL = URL(fileURLWithPath: bundle).deletingLastPathComponent().appendingPathComponent(name)
+        process.standardOutput = pipe
+        try process.run()
+    }
+
+    /// The next line; empty at the end.
+    func line() throws -> String {
+        while true {
+            if let end = text.firstIndex(of: 10) {
+                defer { text = Data(text[(end + 1)...]) }
+                return String(decoding: text[..<end], as: UTF8.self)
+            }
+            let part = pipe.fileHandleForReading.availableData
+            if part.isEmpty { return "" }
+            text += part
+        }
+    }
+
+    func interrupt() { process.interrupt() }
+
+    var status: Int32 {
+        process.waitUntilExit()
+        return process.terminationStatus
+    }
+}
+
+/// A connection to the server of lines.
+private final class LineClient {
+    private let descriptor: CInt
+
+    init(port: UInt16) throws {
+        descriptor = socket(AF_INET, CInt(SOCK_STREAM.rawValue), 0)
+        var address = sockaddr_in()
+        address.sin_family = sa_family_t(AF_INET)
+        address.sin_port = port.bigEndian
+        address.sin_addr.s_addr = UInt32(0x7F00_0001).bigEndian
+        let status = withUnsafeBytes(of: &address) {
+            connect(descriptor, $0.baseAddress!.assumingMemoryBound(to: sockaddr.self), socklen_t($0.count))
+        }
+        guard status == 0 else { throw POSIXError(.ECONNREFUSED) }
+    }
+
+    /// Sends lines and gives the numbers of the answers, each of which has to end with its line.
+    func answers(to lines: [String]) throws -> [Int] {
+        let bytes = Array((lines.joined(separator: "\n") + "\n").utf8)
+        guard write(descriptor, bytes, bytes.count) == bytes.count else { throw POSIXError(.EPIPE) }
+        var received: [UInt8] = []
+        var portion = [UInt8](repeating: 0, count: 1000)
+        while received.count(where: { $0 == 10 }) < lines.count {
+            let count = read(descriptor, &portion, portion.count)
+            guard count > 0 else { throw POSIXError(.ECONNRESET) }
+            received += portion[..<count]
+        }
+        let answers = String(decoding: received, as: UTF8.self).split(separator: "\n")
+        return try zip(answers, lines).map { answer, line in
+            guard answer.hasSuffix(": " + line), let number = Int(answer.dropLast(line.count + 2)) else {
+                throw POSIXError(.EBADMSG)
+            }
+            return number
+        }
+    }
+
+    deinit { close(descriptor) }
+}
+
 @Suite struct ExampleTests {
     @Test("The main queue and the main actor run on RunLoop.main, and Foundation's loop serves them too: S-GCD-1 S-GCD-2 S-GCD-8")
     func mainQueue() throws {
@@ -89,6 +162,38 @@ private func run(_ name: String, interruptAt line: String? = nil) throws -> (lin
         #expect(lines.filter { !$0.hasSuffix(": ok") } == [])
     }
 
+    @Test("The server of lines answers each of many connections, and ends in order by a signal")
+    func lineServer() async throws {
+        let server = try Running("line-server")
+        let port = try #require(UInt16(server.line().split(separator: " ").last ?? ""))
+        let numbers = try await withThrowingTaskGroup(of: [Int].self) { group in
+            for client in 0..<8 {
+                group.addTask { try LineClient(port: port).answers(to: (0..<20).map { "client \(client), line \($0)" }) }
+            }
+            return try await group.reduce(into: []) { $0 += $1 }
+        }
+        #expect(numbers.sorted() == Array(1...160))
+        // One that stays connected does not keep the server.
+        let idle = try LineClient(port: port)
+        #expect(try idle.answers(to: ["last"]) == [161])
+        server.interrupt()
+        #expect(try server.line() == "served 161 lines")
+        #expect(server.status == 0)
+    }
+
+    @Test("The tutorial's last step runs, and is the program of the examples")
+    func tutorial() throws {
+        let (lines, status) = try run("tutorial")
+        #expect(status == 0)
+        let expected = [
+            "performed on the worker", "the worker says 55", "counted 1", "tick, counted 2", "tick, counted 3", "read hello",
+            "signal SIGUSR1", "the worker has ended",
+        ]
+        #expect(lines == expected)
+        let last = try Data(contentsOf: RaceTests.root.appendingPathComponent("\(TutorialTests.folder)/06-signals.swift"))
+        #expect(try Data(contentsOf: RaceTests.root.appendingPathComponent("Examples/Tutorial/Tutorial.swift")) == last)
+    }
+
     @Test("A thread ends itself when an input source has set a value in its dictionary")
     func exitNow() throws {
         let (lines, status) = try run("exit-now")
@@ -114,7 +219,7 @@ private func run(_ name: String, interruptAt line: String? = nil) throws -> (lin
 
 /// Programs for the compiler alone, each with a first line that says what it has to say of them.
 @Suite struct RaceTests {
-    private static let root = URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
+    static let root = URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
         .deletingLastPathComponent()
 
     static var programs: [String] {
@@ -128,12 +233,22 @@ private func run(_ name: String, interruptAt line: String? = nil) throws -> (lin
         let file = RaceTests.root.appendingPathComponent("Tests/Clients/Races/\(name)")
         let first = try String(contentsOf: file, encoding: .utf8).split(separator: "\n")[0]
         let expected = first.replacingOccurrences(of: "// error: ", with: "")
+        let (text, status) = try RaceTests.compile(file)
+        if expected == "none" {
+            #expect(status == 0, "\(text)")
+        } else {
+            #expect(status != 0)
+            #expect(text.split(separator: "\n").contains { $0.contains("error:") && $0.contains(expected) }, "\(text)")
+        }
+    }
+
+    /// What the compiler says of a program; the analysis of regions comes after the types.
+    static func compile(_ file: URL) throws -> (text: String, status: Int32) {
         let bundle = CommandLine.arguments.first { $0.contains(".xctest") } ?? CommandLine.arguments[0]
         let modules = URL(fileURLWithPath: bundle).deletingLastPathComponent().appendingPathComponent("Modules")
         let include = RaceTests.root.appendingPathComponent("include").path
         let process = Process()
         process.executableURL = URL(fileURLWithPath: "/usr/bin/env")
-        // The analysis of regions comes after the types.
         process.arguments = [
             "swiftc", "-emit-sil", "-o", "/dev/null", "-parse-as-library", "-module-name", "Client", "-swift-version", "6",
             "-warnings-as-errors", "-I", modules.path, "-Xcc", "-fmodule-map-file=\(include)/module.modulemap", "-Xcc",
@@ -145,11 +260,22 @@ private func run(_ name: String, interruptAt line: String? = nil) throws -> (lin
         try process.run()
         let text = String(decoding: pipe.fileHandleForReading.readDataToEndOfFile(), as: UTF8.self)
         process.waitUntilExit()
-        if expected == "none" {
-            #expect(process.terminationStatus == 0, "\(text)")
-        } else {
-            #expect(process.terminationStatus != 0)
-            #expect(text.split(separator: "\n").contains { $0.contains("error:") && $0.contains(expected) }, "\(text)")
-        }
+        return (text, process.terminationStatus)
+    }
+}
+
+/// The steps of the tutorial, each of which is a program.
+@Suite struct TutorialTests {
+    static let folder = "Sources/RunLoopKit/RunLoopKit.docc/Resources"
+
+    static var steps: [String] {
+        let names = (try? FileManager.default.contentsOfDirectory(atPath: RaceTests.root.appendingPathComponent(folder).path)) ?? []
+        return names.filter { $0.hasSuffix(".swift") }.sorted()
+    }
+
+    @Test("Each step of the tutorial compiles without a warning", arguments: steps)
+    func compile(_ step: String) throws {
+        let (text, status) = try RaceTests.compile(RaceTests.root.appendingPathComponent("\(TutorialTests.folder)/\(step)"))
+        #expect(status == 0, "\(text)")
     }
 }
