@@ -12,7 +12,8 @@ __thread void *rl_thread_loop;
 __thread bool rl_thread_had_loop;
 __thread void *rl_thread_object;
 
-char rl_process_storage[RL_PROCESS_SIZE] __attribute__((aligned(64)));
+#define RL_DEFINE_STATE(part, size) char rl_##part##_state[size] __attribute__((aligned(64)));
+RL_STATES(RL_DEFINE_STATE)
 
 /* 1 once this copy of the core is in use. Other copies read it through the note. */
 __attribute__((visibility("hidden"))) int32_t rl_core_claimed;

@@ -161,7 +161,7 @@ import Testing
     @Test("A list of holes forgets what was filled and keeps the order of the rest: S-BLK-3", arguments: 0..<20 as Range<UInt64>)
     func holes(seed: UInt64) {
         var generator = SeededGenerator(seed: seed)
-        var holes = HoleList()
+        var holes = GrowingArray<SlotPointer>()
         var model: [SlotPointer] = []
         for number in 1...100 {
             // A pointer that stands for a slot; nothing lies behind it.

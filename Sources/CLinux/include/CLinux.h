@@ -66,11 +66,24 @@ static inline void rl_set_thread_priority(int value) { setpriority(PRIO_PROCESS,
 
 static inline long rl_stack_minimum(void) { return sysconf(_SC_THREAD_STACK_MIN); }
 
-/* The state of the process: zeroed memory that needs no initialiser. Swift gives it its type. */
-enum { RL_PROCESS_SIZE = 1024 };
-extern char rl_process_storage[RL_PROCESS_SIZE] __attribute__((visibility("hidden")));
+/* The state of the process, a piece for each part of the core that has some: zeroed memory that needs no initialiser. Swift gives
+ * each piece its type, and looks when the library is loaded whether it fits. */
+#define RL_STATES(STATE)                                                                                                      \
+    STATE(process, 256)                                                                                                       \
+    STATE(callbacks, 64)                                                                                                      \
+    STATE(registry, 64)                                                                                                       \
+    STATE(main_queue, 64)                                                                                                     \
+    STATE(foreign_runs, 64)                                                                                                   \
+    STATE(kernel_events, 192)                                                                                                 \
+    STATE(sockets, 64)                                                                                                        \
+    STATE(mach_ports, 64)                                                                                                     \
+    STATE(message_ports, 64)
 
-static inline void *rl_process(void) { return rl_process_storage; }
+#define RL_DECLARE_STATE(part, size)                                                                                          \
+    extern char rl_##part##_state[size] __attribute__((visibility("hidden")));                                                \
+    static inline void *rl_##part(void) { return rl_##part##_state; }                                                         \
+    static inline long rl_##part##_size(void) { return size; }
+RL_STATES(RL_DECLARE_STATE)
 
 /* Says that this copy of the core is in use. */
 void rl_core_claim(void) __attribute__((visibility("hidden")));

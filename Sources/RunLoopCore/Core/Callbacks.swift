@@ -56,14 +56,16 @@ struct CallbackTable {
 }
 
 extension Callbacks {
+    private static var table: UnsafeMutablePointer<CallbackTable> { rl_callbacks().assumingMemoryBound(to: CallbackTable.self) }
+
     /// The shared set of these functions, with one more user.
     static func shared(_ functions: SourceFunctions) -> CallbacksPointer {
         process.pointee.registryLock.lockWord()
         defer { process.pointee.registryLock.unlockWord() }
-        if process.pointee.callbackTable.buckets == nil {
-            process.pointee.callbackTable.buckets = makeArray(CallbacksPointer?.self, count: CallbackTable.bucketCount)
+        if table.pointee.buckets == nil {
+            table.pointee.buckets = makeArray(CallbacksPointer?.self, count: CallbackTable.bucketCount)
         }
-        let bucket = process.pointee.callbackTable.bucket(of: functions)
+        let bucket = table.pointee.bucket(of: functions)
         var candidate = bucket.pointee
         while let current = candidate {
             if current.pointee.functions.isSame(as: functions) {
@@ -83,7 +85,7 @@ extension Callbacks {
         defer { process.pointee.registryLock.unlockWord() }
         callbacks.pointee.users -= 1
         guard callbacks.pointee.users == 0 else { return }
-        var place = process.pointee.callbackTable.bucket(of: callbacks.pointee.functions)
+        var place = table.pointee.bucket(of: callbacks.pointee.functions)
         while let current = place.pointee, current != callbacks {
             place = withUnsafeMutablePointer(to: &current.pointee.next) { $0 }
         }

@@ -53,7 +53,7 @@ extension UnsafeMutablePointer where Pointee: Object & ~Copyable {
     }
 
     /// Takes a reference unless the last one is gone. For memory that is kept by other means.
-    func retainIfAlive() -> Bool {
+    func tryRetain() -> Bool {
         var count = header.pointee.references.load(ordering: .relaxed)
         repeat {
             if count == 0 { return false }

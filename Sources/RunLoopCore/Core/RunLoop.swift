@@ -114,9 +114,8 @@ struct RunLoop: ~Copyable {
     var isSuccessor: Bool
     /// How often the destructor of the thread's key has run. Loop's thread only.
     var destructorRuns: UInt32
-    /// The list of loops in use, or the pool. Guarded by the registry's lock.
-    var nextLoop: RunLoopPointer?
-    var previousLoop: RunLoopPointer?
+    /// The next in the pool. Guarded by the registry's lock.
+    var nextPooled: RunLoopPointer?
     /// In the pool. Only for the child handler of `fork`.
     var isPooled: Bool
     /// The record that was allocated before this one. Written once, under the registry's lock.
@@ -162,7 +161,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     @inline(never)
     private func acceptsItemsOfEndedThread(_ function: StaticString, _ once: LoggedOnce) -> Bool {
         if pointee.closing.load(ordering: .acquiring) { return false }
-        if process.pointee.mainLoop.load(ordering: .acquiring) == self {
+        if registry.pointee.mainLoop.load(ordering: .acquiring) == self {
             Log.once(once, function, ": the main thread has ended; ignored")
             return false
         }

@@ -215,7 +215,7 @@ struct PortSet {
             unregistered += 1
             registerMainQueue()
         } else {
-            if mainQueue == .registered { epoll.unregister(process.pointee.mainQueue.handle) } else { unregistered -= 1 }
+            if mainQueue == .registered { epoll.unregister(MainQueue.shared.pointee.handle) } else { unregistered -= 1 }
             mainQueue = .unused
         }
     }
@@ -226,7 +226,7 @@ struct PortSet {
     private mutating func registerMainQueue() {
         guard mainQueue == .waiting, epoll.open() else { return }
         let result = epoll.register(
-            process.pointee.mainQueue.handle, events: Readiness.read.events, token: EpollSet.mainQueueToken)
+            MainQueue.shared.pointee.handle, events: Readiness.read.events, token: EpollSet.mainQueueToken)
         if case .later = result { return }
         mainQueue = .registered
         unregistered -= 1

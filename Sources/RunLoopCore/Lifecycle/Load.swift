@@ -5,9 +5,24 @@ import Synchronization
 @section(".init_array") @used
 private let loadConstructor: @convention(c) () -> Void = { load() }
 
+/// What it finds is known when it is compiled.
+private func checkStates() {
+    func check<State: ~Copyable>(_ type: State.Type, _ size: Int) {
+        if MemoryLayout<State>.size > size { trap("RunLoop", "RL_STATES has too little room for a part") }
+    }
+    check(Process.self, rl_process_size())
+    check(CallbackTable.self, rl_callbacks_size())
+    check(Registry.self, rl_registry_size())
+    check(MainQueue.self, rl_main_queue_size())
+    check(RecordList<ForeignRun>.self, rl_foreign_runs_size())
+    check(KernelEvents.self, rl_kernel_events_size())
+    check(NumberTable<SocketPointer?>.self, rl_sockets_size())
+    check(MachPorts.self, rl_mach_ports_size())
+    check(MessagePortTable.self, rl_message_ports_size())
+}
+
 private func load() {
-    // Known when it is compiled.
-    if MemoryLayout<Process>.size > RL_PROCESS_SIZE { trap("RunLoop", "RL_PROCESS_SIZE is too small") }
+    checkStates()
     registerBarrier()
     if pthread_key_create(&process.pointee.threadKey, { RunLoop.threadEnds($0!) }) != 0 {
         trap("RunLoop", "no thread-specific key")

@@ -20,7 +20,7 @@ import Synchronization
 enum Fork {
     static func prepare() {
         // Others may have filled the main thread's loop before that thread used it itself.
-        if current == nil, RunLoop.isMainThread, let main = process.pointee.mainLoop.load(ordering: .acquiring),
+        if current == nil, RunLoop.isMainThread, let main = registry.pointee.mainLoop.load(ordering: .acquiring),
             main.pointee.threadAlive.load(ordering: .acquiring)
         {
             _ = RunLoop.current()
@@ -70,9 +70,9 @@ enum Fork {
         own?.requests.resetInChild()
         own?.orderedRequests.resetInChild()
         // A loop that was the main one but not of this thread's is gone like the others (S-FORK-1).
-        if let own, own != process.pointee.mainLoop.load(ordering: .relaxed) { own.retain() }
-        process.pointee.mainLoop.store(own, ordering: .relaxed)
-        process.pointee.mainThreadHasEnded = false
+        if let own, own != registry.pointee.mainLoop.load(ordering: .relaxed) { own.retain() }
+        registry.pointee.mainLoop.store(own, ordering: .relaxed)
+        registry.pointee.mainThreadHasEnded = false
         if own == nil { pthread_setspecific(process.pointee.threadKey, rl_process()) }
         ForeignRun.renewInChild(own)
         SocketTable.forEach { $0.renewInChild(own) }
@@ -84,17 +84,14 @@ enum Fork {
 
     private static func forgetOtherLoops(than own: RunLoopPointer?) {
         // Pooled loops are whole, but threads that came late to one may have vanished with its lock, or left a link on its stack.
-        var loop = process.pointee.freeLoops
+        var loop = registry.pointee.freeLoops
         while let pooled = loop {
-            loop = pooled.pointee.nextLoop
+            loop = pooled.pointee.nextPooled
             pooled.pointee.lock.resetInChild()
             pooled.pointee.signalled.store(nil, ordering: .relaxed)
             pooled.pointee.isPooled = true
         }
-        process.pointee.loops = own
-        own?.pointee.nextLoop = nil
-        own?.pointee.previousLoop = nil
-        loop = process.pointee.loopRecords
+        loop = registry.pointee.loopRecords
         while let record = loop {
             loop = record.pointee.olderRecord
             if record != own && !record.pointee.isPooled { record.vanish() }
@@ -126,7 +123,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         pointee.vanished.store(true, ordering: .relaxed)
         pointee.requests.isClosed = true
         pointee.orderedRequests.isClosed = true
-        process.pointee.vanishedMode = makeDefaultModeLocked(process.pointee.vanishedMode)
+        registry.pointee.vanishedMode = makeDefaultModeLocked(registry.pointee.vanishedMode)
     }
 
     /// In the child of `fork`: links of its own sources that threads which vanished were about to push, or had pushed elsewhere.
@@ -199,7 +196,7 @@ extension UnsafeMutablePointer where Pointee == Timer {
 
     /// Whether its callback is on the stack of the thread that forked, which may have put it into a loop that vanished.
     private var isFiringOnForkedThread: Bool {
-        guard isFiring, let loop = process.pointee.mainLoop.load(ordering: .relaxed) else { return false }
+        guard isFiring, let loop = registry.pointee.mainLoop.load(ordering: .relaxed) else { return false }
         loop.lock()
         defer { loop.unlock() }
         return loop.pointee.calls.containsShared(TimerCall.self) { $0.pointee.timer == self }

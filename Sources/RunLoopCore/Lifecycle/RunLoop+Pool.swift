@@ -8,19 +8,12 @@ extension RunLoop {
     /// A new loop with the thread's reference and the default mode (S-LOOP-5).
     static func make() -> RunLoopPointer {
         process.pointee.registryLock.lockWord()
-        let pooled = process.pointee.freeLoops
-        if let pooled { process.pointee.freeLoops = pooled.pointee.nextLoop }
+        let pooled = registry.pointee.freeLoops
+        if let pooled { registry.pointee.freeLoops = pooled.pointee.nextPooled }
         process.pointee.registryLock.unlockWord()
 
         let loop = pooled ?? allocateLoop()
         loop.initialize()
-
-        process.pointee.registryLock.lockWord()
-        loop.pointee.nextLoop = process.pointee.loops
-        loop.pointee.previousLoop = nil
-        process.pointee.loops?.pointee.previousLoop = loop
-        process.pointee.loops = loop
-        process.pointee.registryLock.unlockWord()
         return loop
     }
 
@@ -30,8 +23,8 @@ extension RunLoop {
         memset(memory, 0, size)
         let loop = memory.assumingMemoryBound(to: RunLoop.self)
         process.pointee.registryLock.lockWord()
-        loop.pointee.olderRecord = process.pointee.loopRecords
-        process.pointee.loopRecords = loop
+        loop.pointee.olderRecord = registry.pointee.loopRecords
+        registry.pointee.loopRecords = loop
         process.pointee.registryLock.unlockWord()
         return loop
     }
@@ -68,11 +61,6 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
 
     /// Puts the memory of a loop that has no items any more into the pool.
     func recycle() {
-        process.pointee.registryLock.lockWord()
-        if let previous = pointee.previousLoop { previous.pointee.nextLoop = pointee.nextLoop } else { process.pointee.loops = pointee.nextLoop }
-        pointee.nextLoop?.pointee.previousLoop = pointee.previousLoop
-        process.pointee.registryLock.unlockWord()
-
         header.pointee.type.store(ObjectType.freed.rawValue, ordering: .relaxed)
         lock()
         drainLocked()
@@ -93,8 +81,8 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         unlock()
 
         process.pointee.registryLock.lockWord()
-        pointee.nextLoop = process.pointee.freeLoops
-        process.pointee.freeLoops = self
+        pointee.nextPooled = registry.pointee.freeLoops
+        registry.pointee.freeLoops = self
         process.pointee.registryLock.unlockWord()
     }
 }

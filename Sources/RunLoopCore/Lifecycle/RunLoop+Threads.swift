@@ -14,7 +14,7 @@ extension RunLoop {
     static func currentIfMade() -> RunLoopPointer? {
         if let loop = rl_thread_loop_get() { return loop.assumingMemoryBound(to: RunLoop.self) }
         // Others may have asked for the main thread's.
-        guard let main = process.pointee.mainLoop.load(ordering: .acquiring), isMainThread,
+        guard let main = registry.pointee.mainLoop.load(ordering: .acquiring), isMainThread,
             main.pointee.threadAlive.load(ordering: .acquiring)
         else { return nil }
         return main
@@ -22,17 +22,17 @@ extension RunLoop {
 
     /// The main thread's loop, from any thread (S-LOOP-3).
     static func main() -> RunLoopPointer {
-        if let loop = process.pointee.mainLoop.load(ordering: .acquiring) { return loop }
+        if let loop = registry.pointee.mainLoop.load(ordering: .acquiring) { return loop }
         OneCore.claim()
         let made = make()
         var isOfEndedThread = false
         while true {
             process.pointee.registryLock.lockWord()
-            let other = process.pointee.mainLoop.load(ordering: .relaxed)
-            let mustEnd = process.pointee.mainThreadHasEnded && !isOfEndedThread
+            let other = registry.pointee.mainLoop.load(ordering: .relaxed)
+            let mustEnd = registry.pointee.mainThreadHasEnded && !isOfEndedThread
             if other == nil && !mustEnd {
                 made.retain()  // The process's reference: the main loop outlives its thread (S-LOOP-13).
-                process.pointee.mainLoop.store(made, ordering: .sequentiallyConsistent)
+                registry.pointee.mainLoop.store(made, ordering: .sequentiallyConsistent)
             }
             process.pointee.registryLock.unlockWord()
             if let other {
@@ -76,8 +76,8 @@ extension RunLoop {
             // The main thread's key is set at load, so that this is called also if others alone used its loop.
             guard isMainThread else { return }
             process.pointee.registryLock.lockWord()
-            process.pointee.mainThreadHasEnded = true
-            let main = process.pointee.mainLoop.load(ordering: .relaxed)
+            registry.pointee.mainThreadHasEnded = true
+            let main = registry.pointee.mainLoop.load(ordering: .relaxed)
             process.pointee.registryLock.unlockWord()
             if let main, main.pointee.threadAlive.load(ordering: .acquiring) {
                 rl_thread_loop_set(main)
@@ -87,7 +87,7 @@ extension RunLoop {
             return
         }
         loop.pointee.destructorRuns += 1
-        let isMain = loop == process.pointee.mainLoop.load(ordering: .relaxed)
+        let isMain = loop == registry.pointee.mainLoop.load(ordering: .relaxed)
         if loop.pointee.destructorRuns == 1 && !loop.pointee.isSuccessor && !isMain {
             pthread_setspecific(process.pointee.threadKey, loop)
             // Those destructors may run it, and the frames of what a callback left with `pthread_exit` are gone.

@@ -9,7 +9,7 @@ import Synchronization
 /// a dispatch would find something to do. It is made readable too wherever a prepare is due.
 ///
 /// Belongs to the loop's thread, but for the references and `isValid`. The loop holds a reference from the first prepare on.
-struct ForeignRun: ~Copyable {
+struct ForeignRun: ~Copyable, Listed {
     let header: ObjectHeader
     let isValidFlag: Atomic<Bool>
 
@@ -35,8 +35,8 @@ struct ForeignRun: ~Copyable {
     /// For when the timerfd is armed; `Clock.never` if it is not.
     var armedFor: Int64
     /// Guarded by the registry's lock, so that a fork finds the list whole.
-    var nextRun: ForeignRunPointer?
-    var previousRun: ForeignRunPointer?
+    var next: ForeignRunPointer?
+    var previous: ForeignRunPointer?
 
     enum Phase: UInt8 {
         /// No run: it has not begun, the last one has given its result, or there is nothing in the mode.
@@ -47,6 +47,11 @@ struct ForeignRun: ~Copyable {
         case stoppedInEntry
         /// At the wait of a pass.
         case waiting
+    }
+
+    /// All runs that have a descriptor. The registry's lock guards it.
+    fileprivate static var all: UnsafeMutablePointer<RecordList<ForeignRun>> {
+        rl_foreign_runs().assumingMemoryBound(to: RecordList<ForeignRun>.self)
     }
 
     static var modeToken: UInt64 { 1 }
@@ -84,9 +89,7 @@ extension ForeignRun: Object {
         run.pointee.isValidFlag.store(true, ordering: .relaxed)
         run.initializeHeader()
         process.pointee.registryLock.lockWord()
-        run.pointee.nextRun = process.pointee.foreignRuns
-        process.pointee.foreignRuns?.pointee.previousRun = run
-        process.pointee.foreignRuns = run
+        all.pointee.insert(run)
         process.pointee.registryLock.unlockWord()
         run.rouse()
         return run
@@ -111,9 +114,7 @@ extension ForeignRun: Object {
 
     /// In the child of `fork`: the runs of the thread that forked get descriptors of their own, the others are over.
     static func renewInChild(_ own: RunLoopPointer?) {
-        var next = process.pointee.foreignRuns
-        while let run = next {
-            next = run.pointee.nextRun
+        all.pointee.forEach { run in
             run.closeTimer()
             run.pointee.watchedSerial = 0
             if run.pointee.loop == own {
@@ -343,14 +344,7 @@ extension UnsafeMutablePointer where Pointee == ForeignRun {
         closeTimer()
         process.pointee.registryLock.lockWord()
         defer { process.pointee.registryLock.unlockWord() }
-        if let previous = pointee.previousRun {
-            previous.pointee.nextRun = pointee.nextRun
-        } else if process.pointee.foreignRuns == self {
-            process.pointee.foreignRuns = pointee.nextRun
-        }
-        pointee.nextRun?.pointee.previousRun = pointee.previousRun
-        pointee.nextRun = nil
-        pointee.previousRun = nil
+        ForeignRun.all.pointee.remove(self)
     }
 
     /// The loop's thread ends.
@@ -374,14 +368,12 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     private func copyForeignRun() -> ForeignRunPointer? {
         process.pointee.registryLock.lockWord()
         defer { process.pointee.registryLock.unlockWord() }
-        return foreignRunLocked { $0.retainIfAlive() }
+        return foreignRunLocked { $0.tryRetain() }
     }
 
     /// A run that another thread is destroying may still be in the list; that thread closes its descriptors.
     private func foreignRunLocked(where isUsable: (ForeignRunPointer) -> Bool) -> ForeignRunPointer? {
-        var run = process.pointee.foreignRuns
-        while let other = run, other.pointee.loop != self || !isUsable(other) { run = other.pointee.nextRun }
-        return run
+        ForeignRun.all.pointee.first { $0.pointee.loop == self && isUsable($0) }
     }
 
     /// The thread ends: nobody can make a wait for it any more.

@@ -16,6 +16,8 @@ struct MainQueue: ~Copyable {
     var drain: DrainFunction?
     /// Something from the queue is on the stack. Main thread only.
     var isDraining: Bool
+
+    static var shared: UnsafeMutablePointer<MainQueue> { rl_main_queue().assumingMemoryBound(to: MainQueue.self) }
 }
 
 /// What `MainQueue.state` says. Every legal value is here.
@@ -34,7 +36,7 @@ private typealias HandleFunction = @convention(c) () -> Int32
 extension MainQueue {
     /// `RLAttachMainQueue`. libdispatch is called without a lock; of two threads that do it at once both find the same.
     static func attach() -> Bool {
-        switch process.pointee.mainQueue.state.load(ordering: .acquiring) {
+        switch shared.pointee.state.load(ordering: .acquiring) {
         case MainQueueState.attached: return true
         case MainQueueState.lost: return false
         default: break
@@ -47,14 +49,14 @@ extension MainQueue {
         guard handle >= 0 else { return false }
 
         process.pointee.registryLock.lockWord()
-        if process.pointee.mainQueue.state.load(ordering: .relaxed) == MainQueueState.detached {
-            process.pointee.mainQueue.handle = handle
-            process.pointee.mainQueue.drain = unsafeBitCast(drain, to: DrainFunction.self)
-            process.pointee.mainQueue.state.store(MainQueueState.attached, ordering: .sequentiallyConsistent)
+        if MainQueue.shared.pointee.state.load(ordering: .relaxed) == MainQueueState.detached {
+            MainQueue.shared.pointee.handle = handle
+            MainQueue.shared.pointee.drain = unsafeBitCast(drain, to: DrainFunction.self)
+            MainQueue.shared.pointee.state.store(MainQueueState.attached, ordering: .sequentiallyConsistent)
         }
         process.pointee.registryLock.unlockWord()
         // A main loop that sleeps in such a mode sleeps on, but listens to the queue from now on.
-        process.pointee.mainLoop.load(ordering: .sequentiallyConsistent)?.lookAgainIfForeign()
+        registry.pointee.mainLoop.load(ordering: .sequentiallyConsistent)?.lookAgainIfForeign()
         return true
     }
 
@@ -68,23 +70,23 @@ extension MainQueue {
 
     /// The child of `fork` has no claim on the parent's eventfd.
     static func detachInChild() {
-        if process.pointee.mainQueue.state.load(ordering: .relaxed) == MainQueueState.attached {
-            process.pointee.mainQueue.state.store(MainQueueState.lost, ordering: .relaxed)
-            process.pointee.mainQueue.isDraining = false
+        if MainQueue.shared.pointee.state.load(ordering: .relaxed) == MainQueueState.attached {
+            MainQueue.shared.pointee.state.store(MainQueueState.lost, ordering: .relaxed)
+            MainQueue.shared.pointee.isDraining = false
         }
     }
 
     /// Whether something is queued; it is not taken.
-    static var isReady: Bool { !readiness(of: process.pointee.mainQueue.handle, .read).isEmpty }
+    static var isReady: Bool { !readiness(of: MainQueue.shared.pointee.handle, .read).isEmpty }
 }
 
 extension UnsafeMutablePointer where Pointee == RunLoop {
     /// Whether a run of the mode serves the main queue now (S-GCD-1, 2, 8, 9). Loop's thread.
     @inline(__always)
     func servesMainQueue(in mode: ModePointer) -> Bool {
-        if process.pointee.mainQueue.state.load(ordering: .sequentiallyConsistent) != MainQueueState.attached { return false }
-        return process.pointee.mainLoop.load(ordering: .relaxed) == self && mode.pointee.isCommon.load(ordering: .relaxed)
-            && !process.pointee.mainQueue.isDraining
+        if MainQueue.shared.pointee.state.load(ordering: .sequentiallyConsistent) != MainQueueState.attached { return false }
+        return registry.pointee.mainLoop.load(ordering: .relaxed) == self && mode.pointee.isCommon.load(ordering: .relaxed)
+            && !MainQueue.shared.pointee.isDraining
     }
 
     /// Step P8: whether the queue is ready, so that it is served without a wait (S-GCD-6, S-GCD-7).
@@ -100,11 +102,11 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     @inline(never)
     func drainMainQueue(_ frame: RunFramePointer) -> Bool {
         // The count is taken first: what is queued during the drain makes the eventfd ready again.
-        guard servesMainQueue(in: frame.pointee.mode), takeCount(process.pointee.mainQueue.handle) else { return false }
+        guard servesMainQueue(in: frame.pointee.mode), takeCount(MainQueue.shared.pointee.handle) else { return false }
         frame.pointee.mayPeek = false
-        process.pointee.mainQueue.isDraining = true
-        call(MainQueueCall()) { _ in callOutMainQueue(process.pointee.mainQueue.drain.unsafelyUnwrapped) }
-        process.pointee.mainQueue.isDraining = false
+        MainQueue.shared.pointee.isDraining = true
+        call(MainQueueCall()) { _ in callOutMainQueue(MainQueue.shared.pointee.drain.unsafelyUnwrapped) }
+        MainQueue.shared.pointee.isDraining = false
         return true
     }
 }

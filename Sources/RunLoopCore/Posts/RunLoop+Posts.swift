@@ -12,7 +12,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     @inline(__always)
     func post(_ post: Post) -> Bool {
         guard pointee.posts.append(post) else {
-            if process.pointee.mainLoop.load(ordering: .acquiring) == self {
+            if registry.pointee.mainLoop.load(ordering: .acquiring) == self {
                 Log.once(.performOnEndedMain, "RLPerformFunction", ": the main thread has ended; ignored")
             }
             return false

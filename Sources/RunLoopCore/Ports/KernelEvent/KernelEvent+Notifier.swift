@@ -29,7 +29,7 @@ struct Notifier: ~Copyable {
     /// Those that something happened to, while events are brought to them.
     var touched: VnodePointer?
 
-    static var shared: UnsafeMutablePointer<Notifier> { withUnsafeMutablePointer(to: &process.pointee.notifier) { $0 } }
+    static var shared: UnsafeMutablePointer<Notifier> { withUnsafeMutablePointer(to: &KernelEvents.shared.pointee.notifier) { $0 } }
 
     static func make() -> Int32 { highNumber(inotify_init1(Int32(IN_CLOEXEC | IN_NONBLOCK))) }
 }
@@ -93,7 +93,7 @@ extension UnsafeMutablePointer where Pointee == Notifier {
         defer { pointee.lock.unlockWord() }
         var vnode = pointee.users > 0 && pointee.descriptor < 0 ? pointee.sources : nil
         while let current = vnode {
-            if let source = current.pointee.event.pointee.source, source.retainIfAlive() { return source }
+            if let source = current.pointee.event.pointee.source, source.tryRetain() { return source }
             vnode = current.pointee.next
         }
         return nil

@@ -15,14 +15,14 @@ enum Signals {
     static func take(_ number: Int32) -> Bool {
         process.pointee.registryLock.lockWord()
         defer { process.pointee.registryLock.unlockWord() }
-        if process.pointee.signals == nil {
-            process.pointee.signals = makeRecord(SignalList.self, tail: (limit - 1) * MemoryLayout<SignalList>.stride)
+        if KernelEvents.shared.pointee.signals == nil {
+            KernelEvents.shared.pointee.signals = makeRecord(SignalList.self, tail: (limit - 1) * MemoryLayout<SignalList>.stride)
         }
         guard number > 0 && Int(number) < limit else {
             rl_set_errno(EINVAL)
             return false
         }
-        let list = process.pointee.signals! + Int(number)
+        let list = KernelEvents.shared.pointee.signals! + Int(number)
         // There is no signal 0: this does nothing. But without optimisation Swift makes what it knows of a type at the first use,
         // with locks and memory from malloc, which must not happen in the handler.
         handle(0)
@@ -33,7 +33,7 @@ enum Signals {
 
     static func add(_ record: KernelEventPointer) {
         process.pointee.registryLock.lockWord()
-        let list = process.pointee.signals! + Int(record.pointee.ident)
+        let list = KernelEvents.shared.pointee.signals! + Int(record.pointee.ident)
         let first = list.pointee.first.load(ordering: .relaxed)
         record.pointee.nextOfSignal.store(first, ordering: .relaxed)
         first?.pointee.previousOfSignal = record
@@ -44,7 +44,7 @@ enum Signals {
     /// Does nothing the second time.
     static func remove(_ record: KernelEventPointer) {
         process.pointee.registryLock.lockWord()
-        let list = process.pointee.signals! + Int(record.pointee.ident)
+        let list = KernelEvents.shared.pointee.signals! + Int(record.pointee.ident)
         let previous = record.pointee.previousOfSignal
         let isFound = previous != nil || list.pointee.first.load(ordering: .relaxed) == record
         if isFound {
@@ -64,19 +64,19 @@ enum Signals {
         // A handler is in there for well under a microsecond, calls nobody and, with all signals blocked, is interrupted by nobody
         // that would not come back. A look that finds one at work needs a signal to arrive in just that time, so looks that do
         // not end would need signals without end.
-        while process.pointee.signalHandlers.load(ordering: .sequentiallyConsistent) != 0 { sched_yield() }
+        while KernelEvents.shared.pointee.signalHandlers.load(ordering: .sequentiallyConsistent) != 0 { sched_yield() }
     }
 
     /// Called by the signal handler: touches atomics alone.
     private static func handle(_ number: Int32) {
-        process.pointee.signalHandlers.wrappingAdd(1, ordering: .sequentiallyConsistent)
-        var record = process.pointee.signals![Int(number)].first.load(ordering: .sequentiallyConsistent)
+        KernelEvents.shared.pointee.signalHandlers.wrappingAdd(1, ordering: .sequentiallyConsistent)
+        var record = KernelEvents.shared.pointee.signals![Int(number)].first.load(ordering: .sequentiallyConsistent)
         while let current = record {
             current.pointee.count.wrappingAdd(1, ordering: .sequentiallyConsistent)
             if current.mayReport { current.pointee.source?.markReady() }
             record = current.pointee.nextOfSignal.load(ordering: .sequentiallyConsistent)
         }
-        process.pointee.signalHandlers.wrappingSubtract(1, ordering: .sequentiallyConsistent)
+        KernelEvents.shared.pointee.signalHandlers.wrappingSubtract(1, ordering: .sequentiallyConsistent)
     }
 }
 

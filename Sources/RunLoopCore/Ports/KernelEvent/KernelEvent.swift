@@ -7,7 +7,7 @@ import Synchronization
 /// Processes and timers have a descriptor that a watch waits for; it is read when it is ready. Signals, files and the program's
 /// own events have an inbox, which the signal handler, whoever reads the notifier, and `RLKernelEventSourceTrigger` mark. What
 /// is not reported yet stays in the kernel, or in `count`, `userFlags` and `data`, whether or not the source is enabled.
-struct KernelEvent: ~Copyable {
+struct KernelEvent: ~Copyable, Listed {
     /// Guards the descriptor. No client code and no other lock is taken under it.
     let lock: Lock
     /// `KernelEventState`.
@@ -49,6 +49,22 @@ struct KernelEvent: ~Copyable {
 typealias Note = RLKernelNotes
 typealias KernelEventPointer = UnsafeMutablePointer<KernelEvent>
 typealias KernelEventFunction = @convention(c) (OpaquePointer?, UnsafePointer<RLKernelEvent>, UnsafeMutableRawPointer?) -> Void
+
+/// The kernel event sources of the process.
+struct KernelEvents: ~Copyable {
+    /// Those that have a descriptor. Guarded by the registry's lock, as the next.
+    var all: RecordList<KernelEvent>
+    /// Those that became invalid in the child of `fork`, each with a reference to its source, linked by `next`.
+    var lost: KernelEventPointer?
+    /// inotify, for the sources of files.
+    var notifier: Notifier
+    /// For each signal the sources that hear it; made by the first, and never given back. See `Signals`.
+    var signals: UnsafeMutablePointer<SignalList>?
+    /// How many threads are in the library's signal handler.
+    let signalHandlers: Atomic<Int>
+
+    static var shared: UnsafeMutablePointer<KernelEvents> { rl_kernel_events().assumingMemoryBound(to: KernelEvents.self) }
+}
 
 enum KernelEventState {
     static var disabled: UInt32 { 1 << 0 }
@@ -151,10 +167,8 @@ extension KernelEvent {
     /// In the child of `fork`: files and timers are not shared with the parent. Called by the only thread.
     static func renewInChild() {
         // A thread that was in the signal handler does not exist here.
-        process.pointee.signalHandlers.store(0, ordering: .relaxed)
-        var next = process.pointee.kernelEvents
-        while let record = next {
-            next = record.pointee.next
+        KernelEvents.shared.pointee.signalHandlers.store(0, ordering: .relaxed)
+        KernelEvents.shared.pointee.all.forEach { record in
             record.pointee.lock.resetInChild()
             if record.pointee.filter == .timer { record.renewTimer() }
         }
@@ -164,9 +178,7 @@ extension KernelEvent {
     /// The last step in the child of `fork`: sources for which the kernel had nothing are invalid (S-KEV-11). Nothing of the
     /// client's is called here, where its locks may be held for ever: a loop drops the references later and logs.
     static func endLostInChild() {
-        var next = process.pointee.kernelEvents
-        while let record = next {
-            next = record.pointee.next
+        KernelEvents.shared.pointee.all.forEach { record in
             if record.pointee.filter == .timer && record.pointee.descriptor < 0 { record.lose() }
         }
         var vnode = Notifier.shared.pointee.sources
@@ -185,8 +197,8 @@ extension KernelEvent {
             isAny = true
         }
         process.pointee.registryLock.lockWord()
-        var lost = process.pointee.lostEvents
-        process.pointee.lostEvents = nil
+        var lost = KernelEvents.shared.pointee.lost
+        KernelEvents.shared.pointee.lost = nil
         process.pointee.registryLock.unlockWord()
         while let record = lost {
             lost = record.pointee.next
@@ -286,10 +298,10 @@ extension UnsafeMutablePointer where Pointee == KernelEvent {
     @inline(never)
     fileprivate func lose() {
         // One that a thread which vanished was destroying is nobody's.
-        guard let source = pointee.source, source.isValid, source.retainIfAlive() else { return }
+        guard let source = pointee.source, source.isValid, source.tryRetain() else { return }
         source.invalidate()
-        pointee.next = process.pointee.lostEvents
-        process.pointee.lostEvents = self
+        pointee.next = KernelEvents.shared.pointee.lost
+        KernelEvents.shared.pointee.lost = self
         process.pointee.lostDescriptor.store(true, ordering: .relaxed)
     }
 
@@ -417,22 +429,13 @@ extension UnsafeMutablePointer where Pointee == KernelEvent {
 
     fileprivate func enlist() {
         process.pointee.registryLock.lockWord()
-        pointee.next = process.pointee.kernelEvents
-        process.pointee.kernelEvents?.pointee.previous = self
-        process.pointee.kernelEvents = self
+        KernelEvents.shared.pointee.all.insert(self)
         process.pointee.registryLock.unlockWord()
     }
 
     fileprivate func delist() {
         process.pointee.registryLock.lockWord()
-        if let previous = pointee.previous {
-            previous.pointee.next = pointee.next
-        } else if process.pointee.kernelEvents == self {
-            process.pointee.kernelEvents = pointee.next
-        }
-        pointee.next?.pointee.previous = pointee.previous
-        pointee.next = nil
-        pointee.previous = nil
+        KernelEvents.shared.pointee.all.remove(self)
         process.pointee.registryLock.unlockWord()
     }
 }

@@ -32,7 +32,7 @@ struct OwnedSource: ~Copyable {
     }
 
     private func retainedLocked() -> SourcePointer? {
-        guard let source = source.load(ordering: .relaxed), source.isValid, source.retainIfAlive() else { return nil }
+        guard let source = source.load(ordering: .relaxed), source.isValid, source.tryRetain() else { return nil }
         return source
     }
 

@@ -17,7 +17,8 @@ extension UnsafeMutablePointer where Pointee == MachPort {
         if pointee.descriptor.load(ordering: .relaxed) < 0 {
             let made = makeEventfdLocked()
             guard made >= 0 else { return -1 }
-            process.pointee.machPortTable.insert(self, made)
+            MachPorts.shared.pointee.byDescriptor.make(Int(made))
+            MachPorts.shared.pointee.byDescriptor[Int(made)].pointee = self
             pointee.descriptor.store(made, ordering: .releasing)
         }
         return pointee.descriptor.load(ordering: .relaxed)
@@ -58,8 +59,8 @@ extension UnsafeMutablePointer where Pointee == MachPort {
     /// The valid port with this descriptor, with one more reference; nil if there is none (S-PORT-3).
     static func find(_ descriptor: Int32) -> MachPortPointer? {
         process.pointee.registryLock.lockWord()
-        let port = process.pointee.machPortTable[descriptor]
-        let isKept = port?.retainUnlessDead() ?? false
+        let port = MachPorts.shared.pointee.byDescriptor.find(Int(descriptor))?.pointee
+        let isKept = port?.tryRetain() ?? false
         let isDying = isKept && port!.pointee.state.load(ordering: .sequentiallyConsistent) & MachPortState.dying != 0
         // Under the lock, which keeps the memory of a port that is dying.
         if isDying { port!.header.pointee.references.wrappingSubtract(1, ordering: .relaxed) }
@@ -71,46 +72,20 @@ extension UnsafeMutablePointer where Pointee == MachPort {
     }
 }
 
-/// Which port has a descriptor. The registry's lock guards it. The zero value is empty.
-struct MachPortTable {
-    private var ports: UnsafeMutablePointer<MachPortPointer?>?
-    private var capacity = 0
-
-    subscript(descriptor: Int32) -> MachPortPointer? {
-        descriptor >= 0 && Int(descriptor) < capacity ? ports![Int(descriptor)] : nil
-    }
-
-    mutating func insert(_ port: MachPortPointer, _ descriptor: Int32) {
-        let index = Int(descriptor)
-        if index >= capacity {
-            let old = capacity
-            capacity = max(64, nextPowerOfTwo(index + 1))
-            ports = growArray(ports, count: capacity)
-            for new in old..<capacity { ports![new] = nil }
-        }
-        ports![index] = port
-    }
-
-    /// A port whose number somebody else closed may have lost it to another one.
-    mutating func remove(_ port: MachPortPointer, _ descriptor: Int32) {
-        if self[descriptor] == port { ports![Int(descriptor)] = nil }
-    }
-}
-
 extension MachPort {
     /// Takes the lock of every port, after the registry's, so that the child of `fork` gets whole queues.
-    static func prepareForFork() { forEach { $0.pointee.lock.lockWord() } }
+    static func prepareForFork() { MachPorts.shared.pointee.all.forEach { $0.pointee.lock.lockWord() } }
 
-    static func resumeAfterFork() { forEach { $0.pointee.lock.unlockWord() } }
+    static func resumeAfterFork() { MachPorts.shared.pointee.all.forEach { $0.pointee.lock.unlockWord() } }
 
     /// In the child: other threads' senders, receivers and loops do not exist, and descriptors must not be the parent's. The only
     /// thread calls it, before its loop takes up the sources whose flag is set.
     static func childOfFork(_ own: RunLoopPointer?) {
-        forEach { port in
+        MachPorts.shared.pointee.all.forEach { port in
             port.pointee.lock.resetInChild()
             port.pointee.sleepers = 0
             port.pointee.waiters = 0
-            port.pointee.users.keepOnly(own)
+            port.pointee.users.keep { $0 == own }
             if port.pointee.descriptor.load(ordering: .relaxed) >= 0 { port.replaceDescriptorLocked() }
             // The thread that made it invalid may not be here to do the same with the source.
             if !port.isValid { _ = port.pointee.source?.becomeInvalid() }
@@ -118,14 +93,6 @@ extension MachPort {
             if port.pointee.count > 0, let source = port.pointee.source, source.isValid {
                 source.pointee.state.bitwiseOr(SourceState.signalled, ordering: .relaxed)
             }
-        }
-    }
-
-    private static func forEach(_ body: (MachPortPointer) -> Void) {
-        var port = process.pointee.machPorts
-        while let current = port {
-            port = current.pointee.next
-            body(current)
         }
     }
 }

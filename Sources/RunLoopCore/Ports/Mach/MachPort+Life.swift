@@ -11,7 +11,7 @@ extension UnsafeMutablePointer where Pointee == MachPort {
         let wakes = makeRoomLocked(forAll: true)
         let callout = pointee.invalidationCallout
         let source = pointee.source
-        let hasSource = source?.retainUnlessDead() ?? false
+        let hasSource = source?.tryRetain() ?? false
         pointee.lock.unlockWord()
         if wakes { pointee.room.futexWakeAll() }
 
@@ -23,7 +23,7 @@ extension UnsafeMutablePointer where Pointee == MachPort {
         }
         dropMessages()
         pointee.lock.lockWord()
-        let isUsed = pointee.users.hasOther(than: rl_thread_loop_get()?.assumingMemoryBound(to: RunLoop.self))
+        let isUsed = pointee.users.place { !$0.isCurrent } != nil
         if isUsed { pointee.state.bitwiseOr(MachPortState.releasePending, ordering: .relaxed) }
         pointee.lock.unlockWord()
         if !isUsed { pointee.context.releaseInfo() }
@@ -100,7 +100,7 @@ extension UnsafeMutablePointer where Pointee == MachPort {
 
     /// The source if it lives and is valid, with one more reference. Caller holds the lock.
     private var usableSourceLocked: SourcePointer? {
-        guard isValid, let source = pointee.source, source.isValid, source.retainUnlessDead() else { return nil }
+        guard isValid, let source = pointee.source, source.isValid, source.tryRetain() else { return nil }
         return source
     }
 

@@ -77,7 +77,7 @@ extension UnsafeMutablePointer where Pointee == MachPort {
             return reply
         }
         // The functions that are called when a port dies may retain it: that is no life.
-        let isAlive = reply.retainUnlessDead() && reply.pointee.state.load(ordering: .sequentiallyConsistent) & MachPortState.dying == 0
+        let isAlive = reply.tryRetain() && reply.pointee.state.load(ordering: .sequentiallyConsistent) & MachPortState.dying == 0
         reply.pointee.lock.lockWord()
         reply.pointee.mentions -= 1
         reply.unlockAndFreeIfUnused()
@@ -223,8 +223,8 @@ extension UnsafeMutablePointer where Pointee == MachPort {
     /// The loop's thread is done with the context's info; an Invalidate that came meanwhile left its release to the last one.
     fileprivate func endUseOfInfo(by loop: RunLoopPointer) {
         pointee.lock.lockWord()
-        pointee.users.remove(loop)
-        let releases = pointee.users.count == 0 && pointee.state.load(ordering: .relaxed) & MachPortState.releasePending != 0
+        if let place = pointee.users.place(where: { $0 == loop }) { pointee.users.remove(at: place) }
+        let releases = pointee.users.isEmpty && pointee.state.load(ordering: .relaxed) & MachPortState.releasePending != 0
         if releases { pointee.state.bitwiseAnd(~MachPortState.releasePending, ordering: .relaxed) }
         pointee.lock.unlockWord()
         if releases { pointee.context.releaseInfo() }

@@ -14,7 +14,7 @@ typealias MachPortInvalidationFunction = @convention(c) (OpaquePointer, UnsafeMu
 ///
 /// The source holds the port; the port knows the source without a reference. A sender that waits for room has no reference of
 /// its own, so that the port can die while it waits (S-PORT-11): `waiters` keeps the memory for it.
-struct MachPort: ~Copyable {
+struct MachPort: ~Copyable, Listed {
     let header: ObjectHeader
     /// Bits of `MachPortState`. Changed by read-modify-write, `invalid` under `lock`; read by anybody. Relaxed, for `lock` orders
     /// what depends on it, but for `invalid`, which is sequentially consistent: what the invalidating thread did before is known.
@@ -50,14 +50,23 @@ struct MachPort: ~Copyable {
     var spareCount: Int
     /// The source, without a reference: nil before there is one, and again when its last reference is gone. Guarded by `lock`.
     var source: SourcePointer?
-    /// The loops whose threads use the context's info without a reference of their own. Guarded by `lock`.
-    var users: UserList
+    /// The loops whose threads use the context's info without a reference of their own, some perhaps several times. Guarded by `lock`.
+    var users: GrowingArray<RunLoopPointer>
     /// The list of all ports. Guarded by the registry's lock.
     var next: MachPortPointer?
     var previous: MachPortPointer?
 }
 
 typealias MachPortPointer = UnsafeMutablePointer<MachPort>
+
+/// The ports of the process. The registry's lock guards it.
+struct MachPorts {
+    var all: RecordList<MachPort>
+    /// Those that have a descriptor.
+    var byDescriptor: NumberTable<MachPortPointer?>
+
+    static var shared: UnsafeMutablePointer<MachPorts> { rl_mach_ports().assumingMemoryBound(to: MachPorts.self) }
+}
 
 /// The bits of `MachPort.state`.
 enum MachPortState {
@@ -101,51 +110,6 @@ extension UnsafeMutablePointer where Pointee == MachMessage {
     }
 }
 
-/// Loops, some perhaps several times. The zero value is empty.
-struct UserList {
-    private var members: UnsafeMutablePointer<RunLoopPointer>?
-    private var capacity = 0
-    private(set) var count = 0
-
-    mutating func append(_ loop: RunLoopPointer) {
-        if count == capacity {
-            capacity = max(2, 2 * capacity)
-            members = growArray(members, count: capacity)
-        }
-        members![count] = loop
-        count += 1
-    }
-
-    mutating func remove(_ loop: RunLoopPointer) {
-        for index in 0..<count where members![index] == loop {
-            count -= 1
-            members![index] = members![count]
-            return
-        }
-    }
-
-    func hasOther(than loop: RunLoopPointer?) -> Bool {
-        for index in 0..<count where members![index] != loop { return true }
-        return false
-    }
-
-    mutating func keepOnly(_ loop: RunLoopPointer?) {
-        var kept = 0
-        for index in 0..<count where members![index] == loop {
-            members![kept] = members![index]
-            kept += 1
-        }
-        count = kept
-    }
-
-    mutating func free() {
-        CLinux.free(members)
-        members = nil
-        capacity = 0
-        count = 0
-    }
-}
-
 extension MachPort: Object {
     static var type: ObjectType { .machPort }
 
@@ -173,15 +137,12 @@ extension UnsafeMutablePointer where Pointee == MachPort {
         let port = makeRecord(MachPort.self)
         port.initialize(to: MachPort(
             header: ObjectHeader(type: Atomic(0), references: Atomic(0)), state: Atomic(0), descriptor: Atomic(-1),
-            room: Atomic(0), sleepers: 0, waiters: 0, mentions: 0, keptReplies: Atomic(0),
-            lock: Lock(word: Atomic(0), bias: Atomic(0), inside: Atomic(0), calm: Atomic(0)), callout: callout,
+            room: Atomic(0), sleepers: 0, waiters: 0, mentions: 0, keptReplies: Atomic(0), lock: Lock.free(), callout: callout,
             context: context, invalidationCallout: nil, first: nil, last: nil, count: 0, limit: 5, spares: nil, spareCount: 0,
-            source: nil, users: UserList(), next: nil, previous: nil))
+            source: nil, users: GrowingArray(), next: nil, previous: nil))
         port.initializeHeader()
         process.pointee.registryLock.lockWord()
-        port.pointee.next = process.pointee.machPorts
-        process.pointee.machPorts?.pointee.previous = port
-        process.pointee.machPorts = port
+        MachPorts.shared.pointee.all.insert(port)
         process.pointee.registryLock.unlockWord()
         return port
     }
@@ -192,13 +153,9 @@ extension UnsafeMutablePointer where Pointee == MachPort {
     fileprivate func leaveProcess() {
         process.pointee.registryLock.lockWord()
         let descriptor = pointee.descriptor.load(ordering: .relaxed)
-        if let previous = pointee.previous {
-            previous.pointee.next = pointee.next
-        } else {
-            process.pointee.machPorts = pointee.next
-        }
-        pointee.next?.pointee.previous = pointee.previous
-        if descriptor >= 0 { process.pointee.machPortTable.remove(self, descriptor) }
+        MachPorts.shared.pointee.all.remove(self)
+        // Somebody may have closed the number, which names another port then.
+        if let place = MachPorts.shared.pointee.byDescriptor.find(Int(descriptor)), place.pointee == self { place.pointee = nil }
         process.pointee.registryLock.unlockWord()
         if descriptor >= 0 { rl_sys_close(descriptor) }
     }
@@ -211,16 +168,5 @@ extension UnsafeMutablePointer where Pointee == MachPort {
         }
         pointee.users.free()
         CLinux.free(self)
-    }
-}
-
-extension UnsafeMutablePointer where Pointee: Object & ~Copyable {
-    /// Adds a reference unless the last one is gone. The caller keeps the memory in place meanwhile.
-    func retainUnlessDead() -> Bool {
-        var references = header.pointee.references.load(ordering: .sequentiallyConsistent)
-        while references != 0 {
-            if header.pointee.references.replace(&references, by: references + 1) { return true }
-        }
-        return false
     }
 }

@@ -11,7 +11,7 @@ import Synchronization
 /// `lock` guards what the comments say; no client code and no other lock but the log's comes under it. The table of the process
 /// (`MessagePortTable`) knows all ports, without references, so that `fork` finds the lock of each that can still be called. The
 /// memory outlives the object while a source has it as info.
-struct MessagePort: ~Copyable {
+struct MessagePort: ~Copyable, Listed {
     let header: ObjectHeader
     /// Bits of `MessagePortState`. Changed under `lock` and read without it: sequentially consistent, so that a thread that finds
     /// the port invalid knows what came before.
@@ -88,18 +88,6 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
     func lock() { pointee.lock.lockWord() }
     @inline(never)
     func unlock() { pointee.lock.unlockWord() }
-
-    /// A reference for somebody who has none, such as the table or a source that performs. False if the last one is gone.
-    func tryRetain() -> Bool {
-        var count = pointee.header.references.load(ordering: .relaxed)
-        while count != 0 {
-            let (exchanged, original) = pointee.header.references.compareExchange(
-                expected: count, desired: count + 1, ordering: .acquiringAndReleasing)
-            if exchanged { return true }
-            count = original
-        }
-        return false
-    }
 
     func holdMemory() { pointee.holds.wrappingAdd(1, ordering: .relaxed) }
 

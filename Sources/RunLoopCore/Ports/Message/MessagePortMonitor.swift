@@ -24,7 +24,7 @@ struct MessagePortMonitor {
     }
 
     private static func watchLocked(_ port: MessagePortPointer) -> Bool {
-        guard let monitor = process.pointee.messagePortMonitor ?? start() else { return false }
+        guard let monitor = MessagePortTable.shared.pointee.monitor ?? start() else { return false }
         // An invalid port takes the lock before it is forgotten.
         port.lock()
         defer { port.unlock() }
@@ -55,7 +55,7 @@ struct MessagePortMonitor {
         port.pointee.remote.isWatched = false
         port.pointee.remote.isPolled = false
         port.unlock()
-        guard isWatched, let monitor = process.pointee.messagePortMonitor else { return }
+        guard isWatched, let monitor = MessagePortTable.shared.pointee.monitor else { return }
         if isPolled {
             monitor.pointee.polled -= 1
         } else {
@@ -68,7 +68,7 @@ struct MessagePortMonitor {
     /// Lets go of the thread if it has nothing to watch; the next port gets another one.
     private static func endIfIdleLocked(_ monitor: UnsafeMutablePointer<MessagePortMonitor>) {
         guard monitor.pointee.watched == 0 else { return }
-        process.pointee.messagePortMonitor = nil
+        MessagePortTable.shared.pointee.monitor = nil
         monitor.rouse()
     }
 
@@ -78,7 +78,7 @@ struct MessagePortMonitor {
         // Without a set the thread has to look by itself.
         _ = monitor.pointee.set.open()
         if rl_start_thread({ MessagePortMonitor.run($0!.assumingMemoryBound(to: MessagePortMonitor.self)) }, monitor) {
-            process.pointee.messagePortMonitor = monitor
+            MessagePortTable.shared.pointee.monitor = monitor
             return monitor
         }
         monitor.free()
@@ -92,7 +92,7 @@ struct MessagePortMonitor {
         var isBlind = !set.isOpen
         while true {
             MessagePortTable.lock()
-            let isOver = process.pointee.messagePortMonitor != monitor
+            let isOver = MessagePortTable.shared.pointee.monitor != monitor
             let polls = isBlind || monitor.pointee.polled > 0
             MessagePortTable.unlock()
             if isOver { break }
@@ -113,16 +113,13 @@ struct MessagePortMonitor {
     private static func findEnded() -> MessagePortPointer? {
         MessagePortTable.lock()
         defer { MessagePortTable.unlock() }
-        var port = process.pointee.messagePorts
-        while let current = port {
-            port = current.pointee.next
-            current.lock()
+        return MessagePortTable.shared.pointee.ports.first { port in
+            port.lock()
             // While it is watched its connection is open.
-            let isEnded = current.pointee.remote.isWatched && current.isValid && rl_has_ended(current.pointee.remote.connection)
-            current.unlock()
-            if isEnded && current.tryRetain() { return current }
+            let isEnded = port.pointee.remote.isWatched && port.isValid && rl_has_ended(port.pointee.remote.connection)
+            port.unlock()
+            return isEnded && port.tryRetain()
         }
-        return nil
     }
 
     @inline(never)
@@ -134,8 +131,7 @@ struct MessagePortMonitor {
     /// The token is a port's address; the table knows whether it still is one.
     private static func ended(_ token: UInt64) {
         MessagePortTable.lock()
-        var port = process.pointee.messagePorts
-        while let current = port, UInt64(UInt(bitPattern: current)) != token { port = current.pointee.next }
+        let port = MessagePortTable.shared.pointee.ports.first { UInt64(UInt(bitPattern: $0)) == token }
         let isAlive = port.map { $0.tryRetain() } ?? false
         MessagePortTable.unlock()
         guard let port, isAlive else { return }
@@ -145,8 +141,8 @@ struct MessagePortMonitor {
 
     /// In the child of `fork` there is no such thread.
     static func abandonInChild() {
-        guard let monitor = process.pointee.messagePortMonitor else { return }
-        process.pointee.messagePortMonitor = nil
+        guard let monitor = MessagePortTable.shared.pointee.monitor else { return }
+        MessagePortTable.shared.pointee.monitor = nil
         monitor.free()
     }
 }

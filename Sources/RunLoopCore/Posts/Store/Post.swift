@@ -60,35 +60,3 @@ struct PostModes {
         if let list { CLinux.free(list) }
     }
 }
-
-/// Slots that were claimed but not ready. The zero value is empty. Consumer only.
-struct HoleList {
-    private var slots: UnsafeMutablePointer<SlotPointer>?
-    private var capacity = 0
-    private(set) var count = 0
-
-    var isEmpty: Bool { count == 0 }
-
-    subscript(index: Int) -> SlotPointer { slots![index] }
-
-    mutating func append(_ slot: SlotPointer) {
-        if count == capacity {
-            capacity = max(8, 2 * capacity)
-            slots = growArray(slots, count: capacity)
-        }
-        slots![count] = slot
-        count += 1
-    }
-
-    mutating func remove(at index: Int) {
-        for later in (index + 1)..<max(count, index + 1) { slots![later - 1] = slots![later] }
-        count -= 1
-    }
-
-    mutating func free() {
-        CLinux.free(slots)
-        slots = nil
-        capacity = 0
-        count = 0
-    }
-}

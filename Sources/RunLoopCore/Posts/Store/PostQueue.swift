@@ -30,7 +30,7 @@ struct PostQueue: ~Copyable {
     /// The position up to which rounds have taken posts. Consumer only.
     var cursor: Position
     /// Claimed slots that were not ready when a round passed over them. Consumer only.
-    var holes: HoleList
+    var holes: GrowingArray<SlotPointer>
 
     /// A place in the queue.
     struct Position {
