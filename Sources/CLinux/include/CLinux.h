@@ -70,11 +70,14 @@ static inline long rl_stack_minimum(void) { return sysconf(_SC_THREAD_STACK_MIN)
  * each piece its type, and looks when the library is loaded whether it fits. */
 #define RL_STATES(STATE)                                                                                                      \
     STATE(process, 256)                                                                                                       \
+    STATE(kinds, 2048)                                                                                                        \
     STATE(callbacks, 64)                                                                                                      \
     STATE(registry, 64)                                                                                                       \
     STATE(main_queue, 64)                                                                                                     \
     STATE(foreign_runs, 64)                                                                                                   \
-    STATE(kernel_events, 192)                                                                                                 \
+    STATE(kernel_filters, 1024)                                                                                               \
+    STATE(notifier_port, 64)                                                                                                  \
+    STATE(kernel_events, 128)                                                                                                 \
     STATE(sockets, 64)                                                                                                        \
     STATE(mach_ports, 64)                                                                                                     \
     STATE(message_ports, 64)

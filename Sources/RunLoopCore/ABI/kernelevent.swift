@@ -8,12 +8,7 @@ public func RLKernelEventSourceCreate(
     _ context: UnsafeMutablePointer<RLKernelEventContext>?
 ) -> OpaquePointer? {
     guard let event else { return nil }
-    var kept = ClientContext()
-    if let context = context?.pointee {
-        kept = ClientContext(
-            info: context.info, retain: context.retain, release: context.release, copyDescription: context.copyDescription)
-    }
-    return KernelEvent.make(event.pointee, callout: callout, context: kept)?.handle
+    return KernelEvent.make(event.pointee, callout: callout, context: ClientContext(context))?.handle
 }
 
 @_cdecl("RLKernelEventSourceGetEvent") @implementation

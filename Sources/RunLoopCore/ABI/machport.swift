@@ -10,13 +10,8 @@ public func RLMachPortGetTypeID() -> UInt { UInt(ObjectType.machPort.rawValue) }
 public func RLMachPortCreate(
     _ callout: RLMachPortCallBack?, _ context: UnsafeMutablePointer<RLMachPortContext>?, _ shouldFreeInfo: UnsafeMutablePointer<Bool>?
 ) -> OpaquePointer {
-    let given = context.map {
-        ClientContext(
-            info: $0.pointee.info, retain: $0.pointee.retain, release: $0.pointee.release,
-            copyDescription: $0.pointee.copyDescription)
-    }
     shouldFreeInfo?.pointee = true
-    let port = MachPortPointer.make(callout: callout, context: given ?? ClientContext())
+    let port = MachPortPointer.make(callout: callout, context: ClientContext(context))
     shouldFreeInfo?.pointee = false
     return port.handle
 }
@@ -39,9 +34,7 @@ public func RLMachPortGetPort(_ port: OpaquePointer?) -> Int32 {
 public func RLMachPortGetContext(_ port: OpaquePointer?, _ context: UnsafeMutablePointer<RLMachPortContext>?) {
     guard let port = object(port, as: MachPort.self, "RLMachPortGetContext"), let context else { return }
     let own = port.pointee.context
-    context.pointee = RLMachPortContext(
-        version: 0, info: port.isValid ? own.info : nil, retain: own.retain, release: own.release,
-        copyDescription: own.copyDescription)
+    context.pointee = RLMachPortContext(own, isValid: port.isValid)
 }
 
 @_cdecl("RLMachPortInvalidate") @implementation

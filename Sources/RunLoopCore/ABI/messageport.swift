@@ -11,12 +11,7 @@ public func RLMessagePortCreateLocal(
     _ name: UnsafePointer<CChar>?, _ callout: RLMessagePortCallBack?, _ context: UnsafeMutablePointer<RLMessagePortContext>?,
     _ shouldFreeInfo: UnsafeMutablePointer<Bool>?
 ) -> OpaquePointer? {
-    let given = context.map {
-        ClientContext(
-            info: $0.pointee.info, retain: $0.pointee.retain, release: $0.pointee.release,
-            copyDescription: $0.pointee.copyDescription)
-    }
-    let (port, isNew) = MessagePortPointer.makeLocal(name: name, callout: callout, context: given ?? ClientContext())
+    let (port, isNew) = MessagePortPointer.makeLocal(name: name, callout: callout, context: ClientContext(context))
     shouldFreeInfo?.pointee = !isNew
     return port?.handle
 }
@@ -51,8 +46,7 @@ public func RLMessagePortGetContext(_ ms: OpaquePointer?, _ context: UnsafeMutab
     port.lock()
     let own = port.pointee.local.context
     port.unlock()
-    context.pointee = RLMessagePortContext(
-        version: 0, info: port.isValid ? own.info : nil, retain: own.retain, release: own.release, copyDescription: own.copyDescription)
+    context.pointee = RLMessagePortContext(own, isValid: port.isValid)
 }
 
 @_cdecl("RLMessagePortInvalidate") @implementation

@@ -11,13 +11,8 @@ public func RLObserverCreate(
     _ activities: UInt, _ repeats: Bool, _ order: Int, _ callout: RLObserverCallBack?,
     _ context: UnsafeMutablePointer<RLObserverContext>?
 ) -> OpaquePointer? {
-    let given = context.map {
-        ClientContext(
-            info: $0.pointee.info, retain: $0.pointee.retain, release: $0.pointee.release,
-            copyDescription: $0.pointee.copyDescription)
-    }
     return ObserverPointer.make(
-        activities: activities, repeats: repeats, order: order, callout: callout, context: given ?? ClientContext()
+        activities: activities, repeats: repeats, order: order, callout: callout, context: ClientContext(context)
     ).handle
 }
 
@@ -50,9 +45,7 @@ public func RLObserverIsValid(_ o: OpaquePointer?) -> Bool {
 public func RLObserverGetContext(_ o: OpaquePointer?, _ context: UnsafeMutablePointer<RLObserverContext>?) {
     guard let observer = object(o, as: Observer.self, "RLObserverGetContext"), let context else { return }
     let own = observer.pointee.context
-    context.pointee = RLObserverContext(
-        version: 0, info: observer.isValid ? own.info : nil, retain: own.retain, release: own.release,
-        copyDescription: own.copyDescription)
+    context.pointee = RLObserverContext(own, isValid: observer.isValid)
 }
 
 @_cdecl("RLContainsObserver") @implementation

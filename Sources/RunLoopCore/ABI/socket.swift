@@ -11,15 +11,9 @@ public func RLSocketGetTypeID() -> UInt { UInt(ObjectType.socket.rawValue) }
 private func makeSocket(
     _ native: Int32, _ types: UInt, _ callout: RLSocketCallBack?, _ context: UnsafePointer<RLSocketContext>?
 ) -> SocketPointer {
-    var functions = SourceFunctions()
-    if let context {
-        functions.retain = context.pointee.retain
-        functions.release = context.pointee.release
-        functions.copyDescription = context.pointee.copyDescription
-    }
     return SocketPointer.make(
         native: native, types: types, callout: unsafeBitCast(callout, to: SocketFunction?.self), info: context?.pointee.info,
-        functions: functions)
+        functions: ClientContext(context).functions)
 }
 
 @_cdecl("RLSocketCreate") @implementation

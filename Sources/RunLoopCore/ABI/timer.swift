@@ -12,13 +12,8 @@ public func RLTimerCreate(
     _ context: UnsafeMutablePointer<RLTimerContext>?
 ) -> OpaquePointer? {
     if interval.isNaN { return nil }
-    let given = context.map {
-        ClientContext(
-            info: $0.pointee.info, retain: $0.pointee.retain, release: $0.pointee.release,
-            copyDescription: $0.pointee.copyDescription)
-    }
     return TimerPointer.make(
-        date: fireDate, interval: max(interval, 0), order: order, callout: callout, context: given ?? ClientContext()
+        date: fireDate, interval: max(interval, 0), order: order, callout: callout, context: ClientContext(context)
     ).handle
 }
 
@@ -67,9 +62,7 @@ public func RLTimerIsValid(_ t: OpaquePointer?) -> Bool {
 public func RLTimerGetContext(_ t: OpaquePointer?, _ context: UnsafeMutablePointer<RLTimerContext>?) {
     guard let timer = object(t, as: Timer.self, "RLTimerGetContext"), let context else { return }
     let own = timer.context
-    context.pointee = RLTimerContext(
-        version: 0, info: timer.isValid ? own.info : nil, retain: own.retain, release: own.release,
-        copyDescription: own.copyDescription)
+    context.pointee = RLTimerContext(own, isValid: timer.isValid)
 }
 
 @_cdecl("RLTimerGetTolerance") @implementation

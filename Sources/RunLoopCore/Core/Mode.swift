@@ -219,6 +219,9 @@ extension UnsafeMutablePointer where Pointee == Mode {
     @inline(__always)
     var hasSockets: Bool { pointee.sockets.load(ordering: .relaxed) > 0 }
 
+    /// A loop whose thread is gone never waits. Caller holds the lock.
+    var hasLiveThread: Bool { pointee.loop.pointee.threadAlive.load(ordering: .relaxed) }
+
     /// Caller holds the lock.
     func countSocket(_ difference: Int) {
         pointee.sockets.store(pointee.sockets.load(ordering: .relaxed) + difference, ordering: .relaxed)

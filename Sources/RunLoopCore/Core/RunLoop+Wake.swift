@@ -112,18 +112,6 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         return word
     }
 
-    /// Begins a look of a run's own wait. Whether a wake-up or a stop ends that.
-    @inline(__always)
-    func beginLook(_ frame: RunFramePointer) -> Bool {
-        let word = readWake()
-        let isAttending = pointee.isAttending
-        if isAttending && !goesOnAttending(frame) {
-            endAttention(handingTo: frame.pointee.outer)
-            frame.pointee.wokenByInner = true
-        }
-        return word == WakeState.wakeUp || isAttending || frame.pointee.wokenByInner || isStopRequested(frame)
-    }
-
     /// Takes a pending wake-up away and hands it to those of the outer runs that have not waited in their passes (S-WAKE-9).
     /// False if there was none. Loop's thread.
     @inline(__always) @discardableResult

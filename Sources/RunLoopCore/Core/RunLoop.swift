@@ -127,10 +127,20 @@ typealias RunLoopPointer = UnsafeMutablePointer<RunLoop>
 
 extension RunLoop: Object {
     static var type: ObjectType { .runLoop }
-    static func destroy(_ loop: RunLoopPointer) { loop.destroy() }
+
+    /// The calling thread's loop, if it has one.
+    @inline(__always)
+    static var ofThread: RunLoopPointer? { rl_thread_loop_get()?.assumingMemoryBound(to: RunLoop.self) }
 }
 
 extension UnsafeMutablePointer where Pointee == RunLoop {
+    /// Whether this process came out of a fork, so that there may be items in vanished loops.
+    @inline(__always)
+    static var anyVanished: Bool { process.pointee.forkGeneration.load(ordering: .relaxed) != 0 }
+
+    @inline(__always)
+    var isVanished: Bool { pointee.vanished.load(ordering: .relaxed) }
+
     /// Whether the caller is the loop's thread.
     @inline(__always)
     var isCurrent: Bool { UInt(bitPattern: rl_thread_loop_get()) == UInt(bitPattern: self) }

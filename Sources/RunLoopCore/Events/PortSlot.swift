@@ -1,15 +1,31 @@
-/// What a mode knows of one descriptor number: `PortSet`.
+import CLinux
+import Synchronization
+
+/// What a mode knows of one descriptor number: its members, and their one registration in the mode's epoll set. The loop's lock
+/// guards it. Zeroed memory is an unused slot.
+///
+/// All members share the registration, which is for the union of what interests them. Its generation stands in the kernel's event
+/// beside the number, so an event of a registration that was replaced is told from one of this.
 struct PortSlot {
     /// In the order of their turns; the order among version 1 sources is that of their addition.
     var members: SmallSet<Source>
-    var generation: UInt32
-    var state: State
+    private var generation: UInt32
+    private(set) var state: State
     /// The `Readiness` the kernel is asked for.
-    var armed: UInt8
+    private var armedBits: UInt8
     /// An eventfd or timerfd, whose count is taken before a version 1 source performs (S-SRC-46).
     var isCounter: Bool
     var marks: Marks
 
+    /// How the kernel's set and a number stand to each other.
+    ///
+    ///     unused       → waiting, idle           a first member comes, of interest or not
+    ///     idle         → waiting                 something is of interest
+    ///     waiting      → registered, refused, alwaysReady      the kernel was asked; without room it stays
+    ///     any          → waiting                 a member comes, or the number is to be registered anew
+    ///     registered, refused → waiting          the set is closed; the next one gets all
+    ///     registered, alwaysReady → gone         the kernel, or a look, says that the number is another file's or nobody's
+    ///     any          → unused                  the last member leaves
     enum State: UInt8 {
         case unused = 0
         /// Not told to the kernel yet: no descriptor or no room.
@@ -20,7 +36,7 @@ struct PortSlot {
         /// Not told to the kernel, because nothing was of interest so far.
         case idle
         /// Not watchable and always ready: a regular file, /dev/null.
-        case steady
+        case alwaysReady
         /// The number was closed, or names another file than when it was registered.
         case gone
     }
@@ -29,10 +45,128 @@ struct PortSlot {
         let rawValue: UInt8
         /// The registration is edge triggered, because what the kernel reports interests nobody (S-SOCK-51).
         static var edge: Marks { Marks(rawValue: 1) }
-        /// The slot is in `steady`.
+        /// The slot is in the queue of those that are always ready.
         static var queued: Marks { Marks(rawValue: 2) }
-        /// Nothing is of interest until `deferredUntil`.
+        /// Nothing is of interest until `PortSet.deferredUntil`.
         static var deferred: Marks { Marks(rawValue: 4) }
+    }
+
+    // MARK: What is of interest
+
+    @inline(__always)
+    func interest(of member: SourcePointer) -> Readiness {
+        guard member.isWatch else { return state == .alwaysReady ? [] : .read }
+        if marks.contains(.deferred) { return [] }
+        return member.watch.pointee.flags.load(ordering: .relaxed) & WatchFlags.stale == 0 ? member.interest : []
+    }
+
+    /// What interests any member now.
+    var wanted: Readiness {
+        var all: Readiness = []
+        for place in 0..<members.count { all.formUnion(interest(of: members[place])) }
+        return all
+    }
+
+    var armed: Readiness { Readiness(rawValue: UInt32(armedBits)) }
+
+    /// What of the kernel's bits somebody is waiting for.
+    func seen(_ events: UInt32, _ number: Int) -> Readiness {
+        var all: Readiness = []
+        for place in 0..<members.count {
+            let member = members[place]
+            let flags = member.isWatch ? member.watch.pointee.flags.load(ordering: .relaxed) : 0
+            all.formUnion(SourcePointer.seen(events, interest(of: member), flags, Int32(number)))
+        }
+        return all
+    }
+
+    /// Nothing but one version 1 source.
+    @inline(__always)
+    var isPlain: Bool { members.count == 1 && !members[0].isWatch }
+
+    /// Whether a later version 1 source gets the events of the one at `place` (S-SRC-44).
+    func isFollowedByPort(_ place: Int) -> Bool {
+        for later in (place + 1)..<members.count where !members[later].isWatch { return true }
+        return false
+    }
+
+    func markStale(except newest: SourcePointer?) {
+        for place in 0..<members.count {
+            let member = members[place]
+            if member.isWatch && member != newest {
+                member.watch.pointee.flags.bitwiseOr(WatchFlags.stale, ordering: .relaxed)
+            }
+        }
+    }
+
+    // MARK: Steps. `waiting` counts the slots that wait, and whatever else waits for room in the kernel.
+
+    func token(_ number: Int) -> UInt64 { UInt64(generation) << 32 | UInt64(number) }
+
+    /// Whether an event with that generation is of this registration.
+    @inline(__always)
+    func isCurrent(_ token: UInt64) -> Bool {
+        generation == UInt32(token >> 32) && (state == .registered || state == .alwaysReady)
+    }
+
+    /// The slot is to be registered, also one that is: events of before are another registration's.
+    mutating func startWaiting(_ waiting: inout Int) {
+        generation &+= 1
+        if state != .waiting { waiting += 1 }
+        state = .waiting
+    }
+
+    /// A member came that is of no interest, to a slot that needs no registration for the others.
+    mutating func stayIdle() {
+        generation &+= 1
+        if state != .waiting && state != .alwaysReady { state = .idle }
+    }
+
+    /// Tells the kernel of a slot that waits. nil if there is no room.
+    mutating func register(_ number: Int, in epoll: EpollSet, _ waiting: inout Int) -> EpollSet.Registration? {
+        let wanted = wanted
+        let result = epoll.register(Int32(number), events: wanted.events, token: token(number))
+        switch result {
+        case .later: return nil
+        case .added, .replaced:
+            state = .registered
+            armedBits = UInt8(wanted.rawValue)
+            marks.remove(.edge)
+        case .refused: state = .refused
+        case .alwaysReady: state = .alwaysReady
+        }
+        waiting -= 1
+        return result
+    }
+
+    /// Asks the kernel for exactly this. The slot is gone if that does not know the number: it was closed, and perhaps names another
+    /// file now.
+    mutating func arm(_ number: Int, _ wanted: Readiness, edge: Bool = false, in epoll: EpollSet) {
+        guard epoll.modify(Int32(number), events: wanted.events, edge: edge, token: token(number)) else { return lose() }
+        armedBits = UInt8(wanted.rawValue)
+        if edge { marks.insert(.edge) } else { marks.remove(.edge) }
+    }
+
+    mutating func lose() {
+        state = .gone
+        markStale(except: nil)
+    }
+
+    /// The set was closed.
+    mutating func forgetSet(_ waiting: inout Int) {
+        guard state == .registered || state == .refused else { return }
+        state = .waiting
+        waiting += 1
+    }
+
+    /// The last member left.
+    mutating func leave(_ number: Int, _ epoll: EpollSet, _ waiting: inout Int) {
+        switch state {
+        case .registered: epoll.unregister(Int32(number))
+        case .waiting: waiting -= 1
+        case .unused, .refused, .idle, .alwaysReady, .gone: break
+        }
+        state = .unused
     }
 }
 

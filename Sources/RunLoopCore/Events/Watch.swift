@@ -6,7 +6,7 @@ import Synchronization
 ///
 /// - `makeWatch` makes one; it is an ordinary source for Add, Remove, Contains and Invalidate, and content of its modes even
 ///   when nothing is of interest.
-/// - `setInterest`, `enableInterest`, `disableInterest`, `takeInterest` work from any thread at any time, also before the
+/// - `enableInterest`, `disableInterest`, `takeInterest` work from any thread at any time, also before the
 ///   source is in a loop; the caller holds no lock that may come after a loop's. Less interest costs no system call, and
 ///   neither does interest that comes back before the next event.
 /// - The handler runs on the loop's thread, without a lock, once per pass as long as the descriptor is ready for something of
@@ -53,73 +53,10 @@ enum WatchFlags {
     static var roundShift: UInt32 { 16 }
 }
 
-/// What a descriptor is ready for, as select sees it (S-SOCK-51).
-struct Readiness: OptionSet {
-    let rawValue: UInt32
-
-    /// Data, end of file, hang-up or an error.
-    static var read: Readiness { Readiness(rawValue: 1) }
-    /// Room, or an error.
-    static var write: Readiness { Readiness(rawValue: 2) }
-
-    init(rawValue: UInt32) { self.rawValue = rawValue }
-
-    /// From the bits of epoll(7), which are those of poll(2).
-    init(events: UInt32) {
-        let errors = EPOLLERR.rawValue
-        var ready: UInt32 = 0
-        if events & (EPOLLIN.rawValue | EPOLLHUP.rawValue | errors) != 0 { ready |= 1 }
-        if events & (EPOLLOUT.rawValue | errors) != 0 { ready |= 2 }
-        rawValue = ready
-    }
-
-    var events: UInt32 {
-        (contains(.read) ? EPOLLIN.rawValue : 0) | (contains(.write) ? EPOLLOUT.rawValue : 0)
-    }
-}
-
-/// Called with the source's info and the `Readiness` bits; true: it counts as a handled source.
-typealias WatchHandler = @convention(c) (_ info: UnsafeMutableRawPointer?, _ ready: UInt32) -> Bool
-
 extension UnsafeMutablePointer where Pointee == Source {
-    /// Creates a watch with one reference. Of the functions, `retain`, `release` and `copyDescription` care for the info and
-    /// `schedule` and `cancel` tell of Add and Remove; the others are not used. `word` is where the owner keeps what is of
-    /// interest, if it does; it must live as long as the info.
-    static func makeWatch(
-        descriptor: Int32, order: Int, info: UnsafeMutableRawPointer?, functions: SourceFunctions, interest: Readiness,
-        word: UnsafePointer<Atomic<UInt32>>? = nil, owned: Bool = false, options: UInt32 = 0,
-        handler: @escaping WatchHandler
-    ) -> SourcePointer {
-        var functions = functions
-        functions.watch = handler
-        let source = make(
-            order: order, info: info, functions: functions, isPort: options & WatchFlags.signals == 0,
-            tail: MemoryLayout<Watch>.stride)
-        source.pointee.port.store(descriptor, ordering: .relaxed)
-        source.pointee.state.bitwiseOr(SourceState.watch, ordering: .relaxed)
-        let watch = source.watch
-        watch.pointee.word = word ?? withUnsafePointer(to: watch.pointee.ownWord) { $0 }
-        if word == nil { watch.pointee.ownWord.store(interest.rawValue, ordering: .relaxed) }
-        watch.pointee.flags.store(options | (owned ? WatchFlags.owned : 0), ordering: .relaxed)
-        return source
-    }
-
-    var isWatch: Bool { pointee.state.load(ordering: .relaxed) & SourceState.watch != 0 }
-
     /// Whether it is a watch whose owner is invalid.
     var isLeftOver: Bool {
         isWatch && watch.pointee.word.pointee.load(ordering: .relaxed) & Watch.ownerIsInvalid != 0
-    }
-
-    /// Whether its modes ask the kernel about it.
-    var hasDescriptor: Bool {
-        let kind = pointee.state.load(ordering: .relaxed)
-        return kind & (SourceState.versionOne | SourceState.watch) != 0 && kind & SourceState.inbox == 0
-    }
-
-    /// A watch that is a version 0 source.
-    var isSignallingWatch: Bool {
-        pointee.state.load(ordering: .relaxed) & (SourceState.versionOne | SourceState.watch) == SourceState.watch
     }
 
     /// Adds to what a watch that signals was found ready for, in the run of that number (`RunLoop.round`).
@@ -144,16 +81,6 @@ extension UnsafeMutablePointer where Pointee == Source {
 
     var interest: Readiness { Readiness(rawValue: watch.pointee.word.pointee.load(ordering: .sequentiallyConsistent) & 3) }
 
-    func setInterest(_ new: Readiness) {
-        let old = watch.pointee.word.pointee.exchange(new.rawValue, ordering: .sequentiallyConsistent)
-        if new.rawValue & ~old != 0 { interestGrew() }
-    }
-
-    func enableInterest(_ more: Readiness) {
-        let old = watch.pointee.word.pointee.bitwiseOr(more.rawValue, ordering: .sequentiallyConsistent).oldValue
-        if more.rawValue & ~old != 0 { interestGrew() }
-    }
-
     /// Takes no lock.
     func disableInterest(_ less: Readiness) { _ = takeInterest(less) }
 
@@ -174,34 +101,5 @@ extension UnsafeMutablePointer where Pointee == Source {
             ready.remove(.write)
         }
         return ready
-    }
-
-    /// Registers the number with the kernel once more, wherever it is watched, because it may name another file now.
-    func registerAnew() {
-        forEachModeOfLoops { $0.pointee.ports.registerAnew(self, in: $0) }
-    }
-
-    /// Tells the modes that hold the watch. An Add claims the link and then reads the interest, this looks at the link after the
-    /// interest has changed, both sequentially consistent. A loop that takes bits of a registration back reads the interest under its lock, and
-    /// this takes that lock after the interest has changed: one of the two arms the registration.
-    func interestGrew() {
-        forEachModeOfLoops { $0.pointee.ports.interestGrew(of: self, in: $0) }
-    }
-
-    /// Calls the body with each mode that holds the watch, under the lock of its loop; true: the loop has to look again.
-    private func forEachModeOfLoops(_ body: (ModePointer) -> Bool) {
-        forEachLink { link in
-            // The loop may be gone by now; its memory and lock are not, and the second look tells.
-            guard let loop = link.pointee.loop.load(ordering: .sequentiallyConsistent), !loop.isVanished else { return }
-            loop.lock()
-            guard link.pointee.loop.load(ordering: .relaxed) == loop else { return loop.unlock() }
-            var unseen = false
-            for index in 0..<link.pointee.modes.count {
-                let mode = link.pointee.modes[index]
-                if body(mode) { unseen = true }
-            }
-            loop.unlock()
-            if unseen { loop.lookAgainIfForeign() }
-        }
     }
 }

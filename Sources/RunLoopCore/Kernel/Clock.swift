@@ -22,6 +22,9 @@ enum Clock {
     /// A longer interval is treated as this (S-RUN-19, S-TMR-5): about sixteen years.
     static var longestInterval: Double { 504_911_232.0 }
 
+    /// How long to wait before the kernel is asked again for what it had no room for: a tenth of a second.
+    static var retryDelay: Int64 { 100_000_000 }
+
     /// A later date is treated as this (S-TMR-6): the year 2129.
     static var latestDate: Double { 4_039_289_856.0 }
 

@@ -114,7 +114,7 @@ struct EpollSet {
         /// The number is no open descriptor.
         case refused
         /// The kernel cannot watch this file, because it is always ready.
-        case steady
+        case alwaysReady
         /// The kernel has no room now; to be tried again.
         case later
     }
@@ -125,7 +125,7 @@ struct EpollSet {
         if rl_errno() == EEXIST, rl_epoll_ctl(descriptor, EPOLL_CTL_MOD, port, events, token) == 0 { return .replaced }
         switch rl_errno() {
         case ENOMEM, ENOSPC: return .later
-        case EPERM: return .steady
+        case EPERM: return .alwaysReady
         default: return .refused
         }
     }
@@ -201,9 +201,6 @@ struct EpollSet {
         }
         return true
     }
-
-    /// How long to wait before the kernel is asked again for what it had no room for.
-    static var retrySeconds: Double { 0.1 }
 
     /// Wakes a loop that sleeps in the set. Async-signal-safe but for errno. Fails harmlessly if the set is gone.
     static func rouse(_ epoll: Int32) {

@@ -11,10 +11,13 @@ private func checkStates() {
         if MemoryLayout<State>.size > size { trap("RunLoop", "RL_STATES has too little room for a part") }
     }
     check(Process.self, rl_process_size())
+    if Kind.tableSize > rl_kinds_size() { trap("RunLoop", "RL_STATES has too little room for the kinds") }
+    if MemoryLayout<KernelFilter>.stride * KernelFilter.count > rl_kernel_filters_size() { trap("RunLoop", "RL_STATES has too little room for the filters") }
     check(CallbackTable.self, rl_callbacks_size())
     check(Registry.self, rl_registry_size())
     check(MainQueue.self, rl_main_queue_size())
     check(RecordList<ForeignRun>.self, rl_foreign_runs_size())
+    check(NotifierPort.self, rl_notifier_port_size())
     check(KernelEvents.self, rl_kernel_events_size())
     check(NumberTable<SocketPointer?>.self, rl_sockets_size())
     check(MachPorts.self, rl_mach_ports_size())
@@ -23,6 +26,8 @@ private func checkStates() {
 
 private func load() {
     checkStates()
+    Kinds.enter()
+    KernelFilter.enter()
     registerBarrier()
     if pthread_key_create(&process.pointee.threadKey, { RunLoop.threadEnds($0!) }) != 0 {
         trap("RunLoop", "no thread-specific key")

@@ -20,51 +20,56 @@ import Synchronization
 enum Fork {
     static func prepare() {
         // Others may have filled the main thread's loop before that thread used it itself.
-        if current == nil, RunLoop.isMainThread, let main = registry.pointee.mainLoop.load(ordering: .acquiring),
+        if RunLoop.ofThread == nil, RunLoop.isMainThread, let main = registry.pointee.mainLoop.load(ordering: .acquiring),
             main.pointee.threadAlive.load(ordering: .acquiring)
         {
             _ = RunLoop.current()
         }
-        MessagePortTable.prepareFork()
-        if let loop = current {
+        Kinds.forEach { $0.pointee.forkPrepare?() }
+    }
+
+    static func parent() { Kinds.forEach { $0.pointee.forkParent?() } }
+
+    static func child() {
+        process.pointee.forkGeneration.wrappingAdd(1, ordering: .relaxed)
+        registerBarrier()
+        Kinds.forEach { $0.pointee.forkChild?() }
+        Kinds.forEach { $0.pointee.forkChildEnd?() }
+        RunLoop.ofThread?.dropInvalidItems()
+    }
+}
+
+/// The loop's part.
+extension RunLoop {
+    static func prepareFork() {
+        if let loop = ofThread {
             loop.lock()
             loop.requests.pointee.lock.lockWord()
             loop.orderedRequests.pointee.lock.lockWord()
         }
         process.pointee.registryLock.lockWord()
         process.pointee.logLock.lockWord()
-        Notifier.shared.pointee.lock.lockWord()
-        MachPort.prepareForFork()
     }
 
-    static func parent() {
-        MachPort.resumeAfterFork()
-        Notifier.shared.pointee.lock.unlockWord()
+    static func forkedParent() {
         process.pointee.logLock.unlockWord()
         process.pointee.registryLock.unlockWord()
-        if let loop = current {
+        if let loop = ofThread {
             loop.orderedRequests.pointee.lock.unlockWord()
             loop.requests.pointee.lock.unlockWord()
             loop.unlock()
         }
-        MessagePortTable.forkedParent()
     }
 
-    static func child() {
-        process.pointee.forkGeneration.wrappingAdd(1, ordering: .relaxed)
-        registerBarrier()
+    static func forkedChild() {
         process.pointee.logLock.resetInChild()
         process.pointee.registryLock.resetInChild()
         MainQueue.detachInChild()
-        let own = current
+        let own = ofThread
         own?.pointee.lock.resetInChild()
         // The kernel's sets are the parent's too: the child closes its numbers, and makes sets of its own at first use.
         own?.forEachModeRecord { $0.pointee.ports.closeKernelSet() }
         forgetOtherLoops(than: own)
-        // Now, while there is no other thread: later one could be in the middle of a signal or a post.
-        MachPort.childOfFork(own)
-        ThreadPointer.renewInChild()
-        own?.adoptUnfinishedSignals()
         own?.pointee.posts.abandonClaims()
         own?.abandonClaimsOfRounds()
         own?.requests.resetInChild()
@@ -74,12 +79,6 @@ enum Fork {
         registry.pointee.mainLoop.store(own, ordering: .relaxed)
         registry.pointee.mainThreadHasEnded = false
         if own == nil { pthread_setspecific(process.pointee.threadKey, rl_process()) }
-        ForeignRun.renewInChild(own)
-        SocketTable.forEach { $0.renewInChild(own) }
-        KernelEvent.renewInChild()
-        MessagePortTable.forkedChild()
-        KernelEvent.endLostInChild()
-        own?.dropInvalidItems()
     }
 
     private static func forgetOtherLoops(than own: RunLoopPointer?) {
@@ -97,10 +96,6 @@ enum Fork {
             if record != own && !record.pointee.isPooled { record.vanish() }
             record.pointee.isPooled = false
         }
-    }
-
-    private static var current: RunLoopPointer? {
-        rl_thread_loop_get()?.assumingMemoryBound(to: RunLoop.self)
     }
 }
 
@@ -124,28 +119,6 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         pointee.requests.isClosed = true
         pointee.orderedRequests.isClosed = true
         registry.pointee.vanishedMode = makeDefaultModeLocked(registry.pointee.vanishedMode)
-    }
-
-    /// In the child of `fork`: links of its own sources that threads which vanished were about to push, or had pushed elsewhere.
-    /// The only thread calls it; a signal handler may signal meanwhile.
-    fileprivate func adoptUnfinishedSignals() {
-        lock()
-        drainLocked()
-        pointee.parkedFor = nil
-        pointee.inboxes.parkedFor = nil
-        forEachModeRecord { mode in
-            mode.pointee.sources.forEach { source in
-                guard let link = source.link(in: self), link.pointee.list == 0 else { return }
-                if link.isQueued {
-                    // A handler's signal is on the stack by now. Whatever else is queued and in no list is nobody's.
-                    drainLocked()
-                    if link.pointee.list == 0 { giveBackLocked(link) }
-                } else if source.isSignalled && link.tryQueue() {
-                    enlist(link)
-                }
-            }
-        }
-        unlock()
     }
 }
 
@@ -175,70 +148,5 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         }
         while let source = pointee.commonSources.firstInvalid { drop(source, from: nil) }
         unlock()
-    }
-}
-
-/// Items in vanished loops.
-extension UnsafeMutablePointer where Pointee == RunLoop {
-    /// Whether this process came out of a fork, so that there may be items in vanished loops.
-    @inline(__always)
-    static var anyVanished: Bool { process.pointee.forkGeneration.load(ordering: .relaxed) != 0 }
-
-    @inline(__always)
-    var isVanished: Bool { pointee.vanished.load(ordering: .relaxed) }
-}
-
-extension UnsafeMutablePointer where Pointee == Timer {
-    @inline(__always)
-    func forgetVanishedLoop() {
-        if RunLoopPointer.anyVanished { forgetLoopIfVanished(isFiring: isFiringOnForkedThread) }
-    }
-
-    /// Whether its callback is on the stack of the thread that forked, which may have put it into a loop that vanished.
-    private var isFiringOnForkedThread: Bool {
-        guard isFiring, let loop = registry.pointee.mainLoop.load(ordering: .relaxed) else { return false }
-        loop.lock()
-        defer { loop.unlock() }
-        return loop.pointee.calls.containsShared(TimerCall.self) { $0.pointee.timer == self }
-    }
-
-    @inline(never)
-    func forgetLoopIfVanished(isFiring: Bool) {
-        guard let loop = pointee.loop.load(ordering: .relaxed), !isClaim(loop), loop.isVanished else { return }
-        // Several threads of the child may come to this.
-        loop.lock()
-        defer { loop.unlock() }
-        guard pointee.loop.load(ordering: .relaxed) == loop else { return }
-        firstNode.initialize(to: TimerNode())
-        // The memory of the further ones may be half moved.
-        details.pointee.rare?.pointee.moreNodes = WordSet()
-        details.pointee.rare?.pointee.ghostCount = 0
-        pointee.leaveAll()
-        if !isFiring { pointee.state.bitwiseAnd(TimerState.invalid | TimerState.repeats, ordering: .relaxed) }
-        pointee.loop.store(nil, ordering: .relaxed)
-    }
-}
-
-extension UnsafeMutablePointer where Pointee == Observer {
-    @inline(__always)
-    func forgetVanishedLoop() {
-        if RunLoopPointer.anyVanished { forgetLoopIfVanished() }
-    }
-
-    @inline(never)
-    private func forgetLoopIfVanished() {
-        guard let loop = pointee.loop.load(ordering: .relaxed), loop.isVanished else { return }
-        let isFiring = isFiringOnThisThread
-        loop.lock()
-        defer { loop.unlock() }
-        guard pointee.loop.load(ordering: .relaxed) == loop else { return }
-        // Its memory may be half moved.
-        pointee.memberships = WordSet()
-        pointee.isCommon = false
-        if !isFiring {
-            pointee.state.bitwiseAnd(ObserverState.invalid, ordering: .relaxed)
-            pointee.inCallout.store(0, ordering: .relaxed)
-        }
-        pointee.loop.store(nil, ordering: .relaxed)
     }
 }

@@ -1,78 +1,14 @@
 import CLinux
 import Synchronization
 
-/// From a thread to its loop, and what happens to the loop when the thread ends.
+/// What happens to a loop when its thread ends.
 extension RunLoop {
-    /// The calling thread's loop, made if need be (S-LOOP-1, S-LOOP-2).
-    @inline(__always)
-    static func current() -> RunLoopPointer {
-        if let loop = rl_thread_loop_get() { return loop.assumingMemoryBound(to: RunLoop.self) }
-        return makeCurrent()
-    }
-
-    /// The calling thread's loop, if there is one (S-LOOP-21).
-    static func currentIfMade() -> RunLoopPointer? {
-        if let loop = rl_thread_loop_get() { return loop.assumingMemoryBound(to: RunLoop.self) }
-        // Others may have asked for the main thread's.
-        guard let main = registry.pointee.mainLoop.load(ordering: .acquiring), isMainThread,
-            main.pointee.threadAlive.load(ordering: .acquiring)
-        else { return nil }
-        return main
-    }
-
-    /// The main thread's loop, from any thread (S-LOOP-3).
-    static func main() -> RunLoopPointer {
-        if let loop = registry.pointee.mainLoop.load(ordering: .acquiring) { return loop }
-        OneCore.claim()
-        let made = make()
-        var isOfEndedThread = false
-        while true {
-            process.pointee.registryLock.lockWord()
-            let other = registry.pointee.mainLoop.load(ordering: .relaxed)
-            let mustEnd = registry.pointee.mainThreadHasEnded && !isOfEndedThread
-            if other == nil && !mustEnd {
-                made.retain()  // The process's reference: the main loop outlives its thread (S-LOOP-13).
-                registry.pointee.mainLoop.store(made, ordering: .sequentiallyConsistent)
-            }
-            process.pointee.registryLock.unlockWord()
-            if let other {
-                made.release()
-                return other
-            }
-            if !mustEnd { return made }
-            // Nobody has seen it: once more, as a loop that takes nothing in.
-            made.refuseEverything()
-            isOfEndedThread = true
-        }
-    }
-
-    /// Whether the caller is the process's initial thread (S-LOOP-4); in the child of `fork`, the thread that forked.
-    static var isMainThread: Bool { rl_gettid() == getpid() }
-
-    @inline(never)
-    private static func makeCurrent() -> RunLoopPointer {
-        OneCore.claim()
-        let loop: RunLoopPointer
-        if isMainThread {
-            let main = main()
-            // A main thread whose loop was torn down gets another loop; `RLGetMain` stays what it was.
-            loop = main.pointee.threadAlive.load(ordering: .acquiring) ? main : make()
-        } else {
-            loop = make()
-        }
-        loop.pointee.isSuccessor = rl_thread_had_loop_get()
-        rl_thread_had_loop_set()
-        rl_thread_loop_set(loop)
-        pthread_setspecific(process.pointee.threadKey, loop)
-        return loop
-    }
-
     /// The destructor of the thread's key. Its first run only asks for another one, so that the loop outlives the destructors
     /// of other libraries, which may still use it (S-LOOP-11); the second tears it down. A loop that such a destructor makes
     /// after that goes at its own first run: there may be no other. So does the main loop: `dispatch_main` ends the main thread
     /// by a destructor that never returns, and its waiting callers would never be told.
     static func threadEnds(_ value: UnsafeMutableRawPointer) {
-        guard let loop = rl_thread_loop_get()?.assumingMemoryBound(to: RunLoop.self) else {
+        guard let loop = RunLoop.ofThread else {
             // The main thread's key is set at load, so that this is called also if others alone used its loop.
             guard isMainThread else { return }
             process.pointee.registryLock.lockWord()
@@ -167,18 +103,6 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         return record
     }
 
-    private func closeQueues() {
-        pointee.posts.close()
-        requests.closeQueue()
-        orderedRequests.closeQueue()
-    }
-
-    /// Makes a new loop, which nobody has seen, one whose thread has ended.
-    fileprivate func refuseEverything() {
-        closeQueues()
-        pointee.threadAlive.store(false, ordering: .releasing)
-    }
-
     /// Takes out all sources that it finds. False if there were none.
     private func removeSources() -> Bool {
         var found = false
@@ -194,7 +118,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
                 source.retain()
                 let left = removeLocked(link, from: mode)
                 unlock()
-                if let cancel = source.functions.cancel { callOutCancel(cancel, source.pointee.info, self, mode) }
+                if let cancel = source.functions.cancel { callOutCancel(cancel, source.pointee.info, handle, mode.pointee.name) }
                 if left { finishLeaving(source) }
                 source.release()
             }

@@ -2,8 +2,6 @@ import CLinux
 import CRunLoop
 import Synchronization
 
-typealias ThreadFunction = @convention(c) (OpaquePointer, UnsafeMutableRawPointer?) -> Void
-
 /// A thread that lives in its loop: `RLThreadRef`.
 ///
 /// The thread holds a reference to its object while it executes, and the object one to the loop. What `start` publishes goes
@@ -62,9 +60,15 @@ enum ThreadJoin {
 
 extension Thread: Object {
     static var type: ObjectType { .thread }
+    static var kind: Kind {
+        Kind(
+            name: "RLThread", destroy: { Thread.destroy($0.cast(to: Thread.self)) },
+            describe: { $0.cast(to: Thread.self).describe(&$1) },
+            forkChild: { ThreadPointer.renewInChild() })
+    }
 
     static func destroy(_ thread: ThreadPointer) {
-        thread.header.pointee.type.store(ObjectType.freed.rawValue, ordering: .relaxed)
+        thread.header.markFreed()
         if thread.pointee.phase.load(ordering: .acquiring) == ThreadPhase.created {
             if let release = thread.pointee.release { callOutPerformedRelease(release, thread.pointee.info) }
         } else if thread.pointee.joining.load(ordering: .acquiring) == ThreadJoin.none && !thread.isVanished {
@@ -290,5 +294,18 @@ extension UnsafeMutablePointer where Pointee == Thread {
             }
         }
         return true
+    }
+}
+
+extension UnsafeMutablePointer where Pointee == Thread {
+    fileprivate func describe(_ text: inout TextBuffer) {
+        text.append("name = ")
+        if let name = pointee.name { text.appendPrintable(name) } else { text.append("(none)") }
+        text.append(", executing = ")
+        text.append(isExecuting)
+        text.append(", cancelled = ")
+        text.append(isCancelled)
+        text.append(", finished = ")
+        text.append(isFinished)
     }
 }

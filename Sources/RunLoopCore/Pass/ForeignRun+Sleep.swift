@@ -6,7 +6,7 @@ extension UnsafeMutablePointer where Pointee == ForeignRun {
     /// Lets the loop sleep in the set, if nothing ends the wait at once: then the set is readable, and the answer 0.
     func sleep() -> Double {
         let loop = pointee.loop
-        guard pointee.set.isOpen || renewDescriptors() else { return EpollSet.retrySeconds }
+        guard pointee.set.isOpen || renewDescriptors() else { return Double(Clock.retryDelay) / 1e9 }
         while true {
             let isWoken = loop.readWake() == WakeState.wakeUp
             if !isNested && pointee.phase == .idle {
@@ -58,7 +58,7 @@ extension UnsafeMutablePointer where Pointee == ForeignRun {
         }
         var look = loop.look(in: pointee.mode, ends: ends, deadline: Clock.never) { now }
         if look.has(.hasPorts) && look.set.isOpen && !watches(look.set) {
-            look.until = Swift.min(look.until, now + Int64(EpollSet.retrySeconds * 1e9))
+            look.until = Swift.min(look.until, now + Clock.retryDelay)
         }
         return look
     }
@@ -71,7 +71,7 @@ extension UnsafeMutablePointer where Pointee == ForeignRun {
         case .added, .replaced:
             pointee.watchedSerial = epoll.serial
             return true
-        case .refused, .steady, .later: return false
+        case .refused, .alwaysReady, .later: return false
         }
     }
 

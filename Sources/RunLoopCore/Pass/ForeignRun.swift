@@ -1,67 +1,19 @@
 import CLinux
 import Synchronization
 
-/// A run whose waits another loop makes: GLib's, libuv's, or a plain epoll loop.
-///
-/// Its passes are those of every run, cut in two at the wait: `prepare` makes the steps before it, `dispatch` those after it.
-/// In between the loop sleeps in `set`, as far as others can tell: the wake word says so, and who wakes it makes the set
-/// ready. The set holds the mode's own set, the wake eventfd, and a timerfd for the next timer, so it is readable when
-/// a dispatch would find something to do. It is made readable too wherever a prepare is due.
-///
-/// Belongs to the loop's thread, but for the references and `isValid`. The loop holds a reference from the first prepare on.
-struct ForeignRun: ~Copyable, Listed {
-    let header: ObjectHeader
-    let isValidFlag: Atomic<Bool>
-
-    /// Retained.
-    var loop: RunLoopPointer
-    var mode: ModePointer
-    /// The frame that is in the loop's list while a run is under way.
-    var frame: RunFramePointer
-    var phase: Phase
-    /// Client code is being called by prepare or dispatch.
-    var isBusy: Bool
-    var isFirstPass: Bool
-    /// What the steps before the wait left, in phase `waiting`.
-    var half: HalfPass
-    /// The loop holds a reference.
-    var isHeld: Bool
-
-    /// The descriptor of the foreign loop, and the timerfd in it. Fork's child handler renews them.
-    var set: EpollSet
-    var timer: Int32
-    /// The serial of the mode's set that is in `set`; 0: none.
-    var watchedSerial: UInt32
-    /// For when the timerfd is armed; `Clock.never` if it is not.
-    var armedFor: Int64
-    /// Guarded by the registry's lock, so that a fork finds the list whole.
-    var next: ForeignRunPointer?
-    var previous: ForeignRunPointer?
-
-    enum Phase: UInt8 {
-        /// No run: it has not begun, the last one has given its result, or there is nothing in the mode.
-        case idle = 0
-        /// Between two passes, or before the first.
-        case between
-        /// A stop came in Entry: there is no pass (S-STOP-4).
-        case stoppedInEntry
-        /// At the wait of a pass.
-        case waiting
-    }
-
+extension ForeignRun: Object {
     /// All runs that have a descriptor. The registry's lock guards it.
     fileprivate static var all: UnsafeMutablePointer<RecordList<ForeignRun>> {
         rl_foreign_runs().assumingMemoryBound(to: RecordList<ForeignRun>.self)
     }
 
-    static var modeToken: UInt64 { 1 }
-    static var timerToken: UInt64 { 2 }
-}
-
-typealias ForeignRunPointer = UnsafeMutablePointer<ForeignRun>
-
-extension ForeignRun: Object {
     static var type: ObjectType { .foreignRun }
+    static var kind: Kind {
+        Kind(
+            name: "RLForeignRun", destroy: { ForeignRun.destroy($0.cast(to: ForeignRun.self)) },
+            describe: { $0.cast(to: ForeignRun.self).describe(&$1) },
+            forkChild: { ForeignRun.renewInChild(RunLoop.ofThread) })
+    }
 
     /// A run of a mode of the calling thread's loop; nil with errno where the loop has one already, and where the kernel has no
     /// room for its descriptors.
@@ -105,7 +57,7 @@ extension ForeignRun: Object {
 
     /// No run is under way, or the loop would hold a reference.
     static func destroy(_ run: ForeignRunPointer) {
-        run.header.pointee.type.store(ObjectType.freed.rawValue, ordering: .relaxed)
+        run.header.markFreed()
         run.closeDescriptors()
         run.pointee.frame.deallocate()
         run.pointee.loop.release()
@@ -387,5 +339,14 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
             run.abandon()
             run.release()
         }
+    }
+}
+
+extension UnsafeMutablePointer where Pointee == ForeignRun {
+    fileprivate func describe(_ text: inout TextBuffer) {
+        text.append("mode = ")
+        text.appendPrintable(pointee.mode.pointee.name)
+        text.append(", valid = ")
+        text.append(isValid)
     }
 }

@@ -28,8 +28,6 @@ enum MainQueueState {
     static var lost: UInt32 { 2 }
 }
 
-/// `_dispatch_main_queue_callback_4CF`; its argument is not used.
-typealias DrainFunction = @convention(c) (UnsafeMutableRawPointer?) -> Void
 /// `_dispatch_get_main_queue_handle_4CF`.
 private typealias HandleFunction = @convention(c) () -> Int32
 

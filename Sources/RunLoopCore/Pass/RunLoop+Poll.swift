@@ -42,12 +42,12 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         let mode = frame.pointee.mode
         lock(owner: true)
         if token >= EpollSet.notifierToken {
-            mode.pointee.ports.acceptExtra()
+            mode.pointee.ports.acceptShared()
             unlock(owner: true)
             if token == EpollSet.mainQueueToken { return endWait(frame, with: .mainQueue) }
             // The inboxes of this mode that are ready by that are served first, and of the notifier nothing is.
             mode.pointee.servedInbox = false
-            Notifier.shared.readEvents()
+            NotifierPort.shared.pointee.read?()
             return nil
         }
         let ready = mode.pointee.ports.accept(token: token, events: events, in: mode, signalled: &signalled)
@@ -60,7 +60,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     private func chooseAlwaysReady(_ frame: RunFramePointer, _ signalled: inout Bool) -> Event? {
         let mode = frame.pointee.mode
         lock(owner: true)
-        let taken = mode.pointee.ports.takeSteady(in: mode, signalled: &signalled)
+        let taken = mode.pointee.ports.takeAlwaysReady(in: mode, signalled: &signalled)
         unlock(owner: true)
         guard let taken else { return nil }
         return endWait(frame, with: .port(token: taken.token, ready: taken.ready))
@@ -138,7 +138,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         var signalled = false
         if epoll.isOpen { _ = fetchAll(frame, epoll, until: nil, &signalled) }
         lock(owner: true)
-        _ = mode.pointee.ports.takeSteady(in: mode, signalled: &signalled)
+        _ = mode.pointee.ports.takeAlwaysReady(in: mode, signalled: &signalled)
         unlock(owner: true)
     }
 }

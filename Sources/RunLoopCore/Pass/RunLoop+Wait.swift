@@ -42,6 +42,18 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         return requests.pointee.count.load(ordering: .relaxed) == 0 && orderedRequests.pointee.count.load(ordering: .relaxed) == 0
     }
 
+    /// Begins a look of a run's own wait. Whether a wake-up or a stop ends that.
+    @inline(__always)
+    func beginLook(_ frame: RunFramePointer) -> Bool {
+        let word = readWake()
+        let isAttending = pointee.isAttending
+        if isAttending && !goesOnAttending(frame) {
+            endAttention(handingTo: frame.pointee.outer)
+            frame.pointee.wokenByInner = true
+        }
+        return word == WakeState.wakeUp || isAttending || frame.pointee.wokenByInner || isStopRequested(frame)
+    }
+
     @inline(never)
     private func waitForEvent(_ frame: RunFramePointer, polls: Bool) -> Event {
         // A callback ran a foreign loop, which left this one asleep.
@@ -80,7 +92,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         var until = deadline
         let servesMainQueue = servesMainQueue(in: mode)
         lock(owner: true)
-        mode.pointee.ports.watchMainQueue(servesMainQueue)
+        mode.pointee.ports.watchMainQueue(servesMainQueue, MainQueue.shared.pointee.handle)
         if mode.pointee.servedTimers { facts.insert(.servedTimers) }
         if mode.pointee.servedInbox { facts.insert(.servedInbox) }
         if !mode.pointee.timers.isEmpty {
@@ -94,8 +106,8 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
             facts.insert(.hasPorts)
             if !mode.pointee.ports.retry() { facts.insert(.isRefused) }
             until = Swift.min(until, mode.pointee.ports.nextDeferred(now))
-            if mode.pointee.ports.hasSteady { facts.insert(.hasAlwaysReady) }
-            if mode.pointee.ports.prefersSteady { facts.insert(.prefersAlwaysReady) }
+            if mode.pointee.ports.hasAlwaysReady { facts.insert(.hasAlwaysReady) }
+            if mode.pointee.ports.prefersAlwaysReady { facts.insert(.prefersAlwaysReady) }
             if mode.hasSockets { facts.insert(.hasSockets) }
         }
         if mode.pointee.inboxCount > 0 {
@@ -108,7 +120,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         if facts.contains(.isRefused) {
             // Without a set the queue is looked at by itself, as often as a set is tried for.
             if servesMainQueue && !set.isOpen && MainQueue.isReady { facts.insert(.mainQueueReady) }
-            until = Swift.min(until, now() + Int64(EpollSet.retrySeconds * 1e9))
+            until = Swift.min(until, now() + Clock.retryDelay)
         }
         return Look(facts: facts, until: until, set: set)
     }
@@ -196,7 +208,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     @inline(never)
     private func tellLosses() {
         process.pointee.lostDescriptor.store(false, ordering: .relaxed)
-        if !KernelEvent.tellLost() {
+        if process.pointee.tellLost?() != true {
             Log.once(.lostDescriptor, "RunLoop", ": a descriptor of the library was closed or replaced; made anew")
         }
     }

@@ -99,7 +99,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         unlock()
         if source.isPort || source.isWatch { lookAgainIfForeign() }
         // Whoever made the membership calls this, whoever ends it calls `cancel`, whatever comes in between (S-SRC-18).
-        if let schedule = source.functions.schedule { callOutSchedule(schedule, source.pointee.info, self, mode) }
+        if let schedule = source.functions.schedule { callOutSchedule(schedule, source.pointee.info, handle, mode.pointee.name) }
         if !source.isValid {
             // Invalidated between the check and the membership: its Invalidate may have looked before (S-SRC-9).
             source.leaveAllLoops()
@@ -119,7 +119,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         member.retain()
         let left = removeLocked(link, from: mode)
         unlock()
-        if let cancel = member.functions.cancel { callOutCancel(cancel, member.pointee.info, self, mode) }
+        if let cancel = member.functions.cancel { callOutCancel(cancel, member.pointee.info, handle, mode.pointee.name) }
         if left { finishLeaving(member) }
         member.release()
     }
@@ -152,7 +152,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         drainLocked()
         // What an Add finds queued it leaves to whoever queued it, which is this thread. The caller has a reference: the memory
         // stays.
-        if isInHand { SourceLink.forward(link, graveyard: nil) }
+        if isInHand { SourceLink.forward(link, freedBy: nil) }
         return true
     }
 
@@ -186,7 +186,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         if link.tryQueue() {
             enlist(link)
         } else if !link.pointee.isInbox {
-            link.pointee.source.pointee.state.bitwiseOr(SourceState.marked, ordering: .sequentiallyConsistent)
+            link.pointee.source.markSignal()
         }
     }
 

@@ -14,27 +14,8 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
             } else {
                 // A signaller pushed it late, after the source had left this loop.
                 current.pointee.next = nil
-                SourceLink.forward(current, graveyard: nil)
+                SourceLink.forward(current, freedBy: nil)
             }
-        }
-    }
-
-    /// Puts a queued link at the end of the list of its kind. Caller holds the lock.
-    @inline(__always)
-    func enlist(_ link: SourceLinkPointer) {
-        if link.pointee.isInbox {
-            pointee.inboxes.ready.append(link, mark: LinkList.readyMark)
-        } else {
-            pointee.pending.append(link, mark: LinkList.pendingMark)
-        }
-    }
-
-    func unlist(_ link: SourceLinkPointer) {
-        switch link.pointee.list {
-        case LinkList.pendingMark: pointee.pending.remove(link)
-        case LinkList.parkedMark: pointee.parked.remove(link)
-        case LinkList.readyMark: pointee.inboxes.ready.remove(link)
-        default: pointee.inboxes.parked.remove(link)
         }
     }
 
@@ -141,15 +122,9 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         let isListedFirst = link == source.firstLink && link!.pointee.list != 0
         // Off the list while it still counts as queued: from the moment it does not, a signaller owns its `next`.
         if isListedFirst { unlist(link!) }
-        var state = source.pointee.state.load(ordering: .relaxed)
-        while true {
-            if state & SourceState.signalled == 0 || state & SourceState.invalid != 0 {
-                if isListedFirst { giveBackLocked(link!) }
-                return false
-            }
-            var desired = state & ~(SourceState.signalled | SourceState.marked | SourceState.flagged)
-            if isListedFirst { desired &= ~SourceState.queued }
-            if source.pointee.state.replace(&state, by: desired) { break }
+        guard source.takeFlag(unqueueing: isListedFirst) else {
+            if isListedFirst { giveBackLocked(link!) }
+            return false
         }
         if !isListedFirst, let link, link.pointee.list != 0 { dropLocked(link) }
         return true
@@ -181,7 +156,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
             unlock()
             return performWatch(source, ready)
         }
-        source.pointee.state.bitwiseAnd(~SourceState.flagged, ordering: .acquiringAndReleasing)
+        source.clearFlagged()
         guard let perform = source.functions.perform else {
             unlock(owner: true)
             return true
@@ -226,23 +201,6 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         return performWatch(source, ready)
     }
 
-    /// Numbers the runs of all loops, as far as so few bits can: a source may have been found ready in another loop.
-    var round: UInt32 { pointee.runs &+ UInt32(truncatingIfNeeded: UInt(bitPattern: self) >> 6) &* 0x9e37_79b1 }
-
-    /// Signals a watch of the loop's that was found ready (S-SOCK-52). No one is told: the loop's thread calls it, before a
-    /// pass. The lock is held.
-    func signalLocked(_ source: SourcePointer) {
-        var state = source.pointee.state.load(ordering: .sequentiallyConsistent)
-        while state & (SourceState.signalled | SourceState.invalid) == 0 {
-            source.pointee.signalTime.store(rl_order_of_time(), ordering: .relaxed)
-            let desired = ((state &+ SourceState.generation) & ~SourceState.marked) | SourceState.signalled
-            // Retried only when another thread changed the state in between, which is progress of that thread.
-            if source.pointee.state.replace(&state, by: desired) { break }
-        }
-        // Another loop of the source's, or a client, may have signalled it: this loop performs it all the same if it is first.
-        if let link = source.link(in: self), link.pointee.list == 0, link.tryQueue() { enlist(link) }
-    }
-
     /// Performs a source that is in the loop, which keeps it meanwhile. The lock is held at the call, not at the return.
     @inline(__always)
     func performAlone(_ source: SourcePointer, _ callOut: (UnsafeMutableRawPointer?) -> Void) {
@@ -281,10 +239,34 @@ struct WatchCall: CallRecord {
     static var kind: CallKind { .watch }
 }
 
+extension UnsafeMutablePointer where Pointee == RunLoop {
+    /// In the child of `fork`: links of its own sources that threads which vanished were about to push, or had pushed elsewhere.
+    /// The only thread calls it; a signal handler may signal meanwhile.
+    func adoptUnfinishedSignals() {
+        lock()
+        drainLocked()
+        pointee.parkedFor = nil
+        pointee.inboxes.parkedFor = nil
+        forEachModeRecord { mode in
+            mode.pointee.sources.forEach { source in
+                guard let link = source.link(in: self), link.pointee.list == 0 else { return }
+                if link.isQueued {
+                    // A handler's signal is on the stack by now. Whatever else is queued and in no list is nobody's.
+                    drainLocked()
+                    if link.pointee.list == 0 { giveBackLocked(link) }
+                } else if source.isSignalled && link.tryQueue() {
+                    enlist(link)
+                }
+            }
+        }
+        unlock()
+    }
+}
+
 extension RunLoop {
     /// How many handlers of watches with this info are on the calling thread's stack.
     static func watchesOnStack(ofInfo info: UnsafeMutableRawPointer) -> UInt32 {
-        guard let loop = rl_thread_loop_get()?.assumingMemoryBound(to: RunLoop.self) else { return 0 }
+        guard let loop = RunLoop.ofThread else { return 0 }
         var count: UInt32 = 0
         loop.pointee.calls.contains(WatchCall.self) {
             if $0.pointee.source.pointee.info == info { count += 1 }
@@ -293,13 +275,11 @@ extension RunLoop {
         return count
     }
 
-    /// For the handler of a watch that cannot do its work now: its descriptor is not looked at for 0.1 s.
+    /// For the handler of a watch that cannot do its work now: its descriptor is not looked at for a while.
     static func deferServedWatch() {
-        guard let loop = rl_thread_loop_get()?.assumingMemoryBound(to: RunLoop.self), let frame = loop.pointee.frame,
-            let source = loop.servedWatch
-        else { return }
+        guard let loop = RunLoop.ofThread, let frame = loop.pointee.frame, let source = loop.servedWatch else { return }
         loop.lock()
-        frame.pointee.mode.pointee.ports.putOff(source, until: Clock.now() + 100_000_000)
+        frame.pointee.mode.pointee.ports.putOff(source, until: Clock.now() + Clock.retryDelay)
         loop.unlock()
     }
 }

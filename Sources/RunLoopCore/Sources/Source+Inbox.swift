@@ -16,11 +16,6 @@ import Synchronization
 /// Nothing here takes a lock, allocates, or calls the kernel while the loop is awake: async-signal-safe. A sleeping loop is made
 /// to look again; that the inbox is ready then ends its wait, which is no wake-up.
 extension UnsafeMutablePointer where Pointee == Source {
-    var isInbox: Bool { pointee.state.load(ordering: .relaxed) & SourceState.inbox != 0 }
-
-    /// Its modes watch the notifier of files.
-    var isNotified: Bool { pointee.state.load(ordering: .relaxed) & SourceState.notified != 0 }
-
     /// An inbox with one reference, in no loop and not ready. Of the functions `schedule`, `cancel` and `getPort` are not called.
     static func makeInbox(order: Int, info: UnsafeMutableRawPointer?, functions: SourceFunctions) -> SourcePointer {
         make(order: order, info: info, functions: functions, isPort: true, isInbox: true)
@@ -28,18 +23,13 @@ extension UnsafeMutablePointer where Pointee == Source {
 
     /// Makes the inbox ready and sees to it that its loops notice. Any thread that has a reference to it.
     func markReady() {
-        if setReady() { tellLoops() }
+        if setReady() { wakeSleepingLoops() }
     }
 
-    /// Makes the inbox ready without telling sleeping loops: `tellLoops`, or `lookAgainIfAsleep` on the loop of each link, has
+    /// Makes the inbox ready without telling sleeping loops: `wakeSleepingLoops`, or `lookAgainIfAsleep` on the loop of each link, has
     /// to follow. False if that is not needed, because whoever made it ready or brought its link to a loop does so.
     func setReady() -> Bool {
-        // Always an exchange, also where the mark is there: what was put in before is then seen after the mark is taken.
-        var old = pointee.state.load(ordering: .relaxed)
-        repeat {
-            if old & SourceState.invalid != 0 { return false }
-            // Retried only when another thread changed the state in between, which is progress of that thread.
-        } while !pointee.state.replace(&old, by: old | SourceState.signalled | SourceState.queued)
+        guard let old = beginReady() else { return false }
         let delivers = old & SourceState.queued == 0
         if delivers { firstLink.deliver() }
         // It may have been ready in no loop until an Add found the link in this thread's hands.
@@ -53,18 +43,9 @@ extension UnsafeMutablePointer where Pointee == Source {
     }
 
     /// Makes the loops look that the inbox is in and that sleep.
-    func tellLoops() {
+    func wakeSleepingLoops() {
         forEachLink { $0.pointee.loop.load(ordering: .sequentiallyConsistent)?.lookAgainIfAsleep() }
     }
-}
-
-/// The ready inboxes of a loop, in the order in which they became ready. The loop's lock guards it. The zero value is empty.
-struct InboxList {
-    var ready = LinkList()
-    /// Ready, but not in the mode `parkedFor` when a run of that mode looked.
-    var parked = LinkList()
-    /// The mode for which `parked` was sorted out; nil: to be looked through again.
-    var parkedFor: ModePointer?
 }
 
 extension UnsafeMutablePointer where Pointee == RunLoop {

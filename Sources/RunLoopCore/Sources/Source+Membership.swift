@@ -2,33 +2,6 @@ import Synchronization
 
 /// The source's side of membership: its links, and invalidation.
 extension UnsafeMutablePointer where Pointee == Source {
-    /// The link to a loop. The caller holds the loop's lock.
-    func link(in loop: RunLoopPointer) -> SourceLinkPointer? {
-        if firstLink.pointee.loop.load(ordering: .relaxed) == loop { return firstLink }
-        return furtherLink { $0.pointee.loop.load(ordering: .relaxed) == loop }
-    }
-
-    /// The first of the further links for which the body is true.
-    private func furtherLink(where matches: (SourceLinkPointer) -> Bool) -> SourceLinkPointer? {
-        var link = pointee.moreLinks.load(ordering: .sequentiallyConsistent)
-        while let current = link {
-            if matches(current) { return current }
-            link = current.pointee.nextOfSource.load(ordering: .acquiring)
-        }
-        return nil
-    }
-
-    /// Calls the body with every link, the first one first.
-    @inline(__always)
-    func forEachLink(_ body: (SourceLinkPointer) -> Void) {
-        body(firstLink)
-        var link = pointee.moreLinks.load(ordering: .sequentiallyConsistent)
-        while let current = link {
-            link = current.pointee.nextOfSource.load(ordering: .acquiring)
-            body(current)
-        }
-    }
-
     /// Ties a free link, or a new one, to a loop whose lock the caller holds.
     func claimLink(for loop: RunLoopPointer) -> SourceLinkPointer {
         func claim(_ link: SourceLinkPointer) -> Bool {
@@ -77,17 +50,6 @@ extension UnsafeMutablePointer where Pointee == Source {
         release()
     }
 
-    /// The first step of that, under any lock: whoever made it makes the others. False: somebody else did.
-    @inline(never)
-    func becomeInvalid() -> Bool {
-        var state = pointee.state.load(ordering: .relaxed)
-        repeat {
-            if state & SourceState.invalid != 0 { return false }
-        } while !pointee.state.replace(
-            &state, by: (state | SourceState.invalid) & ~(SourceState.signalled | SourceState.marked | SourceState.flagged))
-        return true
-    }
-
     /// Removes an invalid source from wherever it is, with a `cancel` for each membership (S-SRC-9, S-SRC-10); with `wakingLoops`
     /// those loops get a wake-up (S-SOCK-9).
     func leaveAllLoops(wakingLoops: Bool = false) {
@@ -116,7 +78,7 @@ extension UnsafeMutablePointer where Pointee == Source {
             loop.retain()
             let left = loop.removeLocked(link, from: mode)
             loop.unlock()
-            if let cancel = functions.cancel { callOutCancel(cancel, pointee.info, loop, mode) }
+            if let cancel = functions.cancel { callOutCancel(cancel, pointee.info, loop.handle, mode.pointee.name) }
             if left { loop.finishLeaving(self) }
             if left && wakingLoop { loop.wakeUp() }
             loop.release()

@@ -18,24 +18,7 @@ import Synchronization
 /// `Tests/Spin/link.pml` is a model of this.
 extension UnsafeMutablePointer where Pointee == Source {
     func signal() {
-        var state = pointee.state.load(ordering: .sequentiallyConsistent)
-        var desired: UInt64
-        repeat {
-            if state & SourceState.invalid != 0 { return }
-            if state & SourceState.versionOne != 0 {
-                desired = state | SourceState.flagged
-            } else if state & SourceState.signalled != 0 {
-                if state & SourceState.marked != 0 { return }
-                desired = state | SourceState.marked
-            } else {
-                desired = (state &+ SourceState.generation) & ~SourceState.marked
-                desired |= SourceState.signalled | SourceState.queued
-                pointee.signalTime.store(rl_order_of_time(), ordering: .relaxed)
-            }
-            // Retried only when another thread changed the state in between, which is progress of that thread.
-        } while !pointee.state.replace(&state, by: desired)
-        if desired & (SourceState.marked | SourceState.versionOne) != 0 { return }
-
+        guard let (state, desired) = beginSignal() else { return }
         if state & SourceState.queued == 0 { firstLink.deliver() }
         var link = pointee.moreLinks.load(ordering: .sequentiallyConsistent)
         while let current = link {
@@ -102,7 +85,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     /// Takes everything off the stack and puts each link where it belongs now. For a signaller that may have pushed a link
     /// on the stack of a loop that it had just left. No lock, nothing freed: async-signal-safe.
     func redistribute() {
-        SourceLink.forward(takeSignalled(), graveyard: self)
+        SourceLink.forward(takeSignalled(), freedBy: self)
     }
 }
 
@@ -111,8 +94,8 @@ extension SourceLink {
     /// the wake-ups that were meant for them may have been spent; or gives the links back if there is nothing to bring.
     ///
     /// A queued link keeps the source's memory; a hold keeps it after the push, when the link is somebody else's. Memory that
-    /// is not needed any more is freed, or, when there is a `graveyard`, left on that loop's stack to be freed there.
-    static func forward(_ list: SourceLinkPointer?, graveyard: RunLoopPointer?) {
+    /// is not needed any more is freed, or left to that loop.
+    static func forward(_ list: SourceLinkPointer?, freedBy freeing: RunLoopPointer?) {
         var work = list
         while let link = work {
             work = link.pointee.next
@@ -127,7 +110,7 @@ extension SourceLink {
                 last.pointee.next = work
                 work = taken
             }
-            source.releaseMemory(graveyard: graveyard)
+            source.releaseMemory(freedBy: freeing)
         }
     }
 }
@@ -157,18 +140,10 @@ extension UnsafeMutablePointer where Pointee == SourceLink {
 }
 
 extension UnsafeMutablePointer where Pointee == Source {
-    /// Ends a hold. Where that would free the memory and there is a graveyard, the first link goes on that loop's stack
-    /// instead, and the loop frees it.
-    fileprivate func releaseMemory(graveyard: RunLoopPointer?) {
-        guard let graveyard else { return releaseMemory() }
-        var state = pointee.state.load(ordering: .relaxed)
-        while true {
-            let released = state - SourceState.hold
-            let buried = SourceState.isUnused(released)
-            if pointee.state.replace(&state, by: buried ? released | SourceState.queued : released) {
-                if buried { graveyard.push(firstLink) }
-                return
-            }
-        }
+    /// Ends a hold. Where that would free the memory and there is another loop, the first link goes on that loop's stack instead,
+    /// and that loop frees it: for signal handlers, which free nothing.
+    fileprivate func releaseMemory(freedBy loop: RunLoopPointer?) {
+        guard let loop else { return releaseMemory() }
+        if releaseMemoryKeepingUnused() { loop.push(firstLink) }
     }
 }

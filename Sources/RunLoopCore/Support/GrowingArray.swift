@@ -26,12 +26,6 @@ struct GrowingArray<Element> {
         elements = growArray(elements, count: capacity)
     }
 
-    @inline(__always)
-    mutating func removeLast() -> Element {
-        count &-= 1
-        return elements.unsafelyUnwrapped[count]
-    }
-
     mutating func remove(at index: Int) {
         count -= 1
         for place in index..<count { self[place] = self[place + 1] }

@@ -58,7 +58,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     func finishFiringLocked(_ timer: TimerPointer) {
         // It may have moved to another loop during its callback.
         var owner: RunLoopPointer? = self
-        if timer.pointee.loop.load(ordering: .relaxed) != self {
+        if !timer.isGuardedNow(by: self) {
             unlock(owner: true)
             timer.forgetLoopIfVanished(isFiring: true)
             owner = timer.lockTimer()

@@ -28,7 +28,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     @inline(never)
     private func addToCommonModes(_ timer: TimerPointer) {
         lock()
-        if !timer.pointee.isCommonIn(self) && timer.isValid && timer.enter(self) {
+        if !timer.isCommon(in: self) && timer.isValid && timer.enter(self) {
             timer.pointee.isCommon = true
             pointee.commonTimers.insert(timer)
         }
@@ -58,7 +58,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         timer.forgetVanishedLoop()
         lock()
         defer { unlock() }
-        guard timer.pointee.isCommonIn(self) else { return false }
+        guard timer.isCommon(in: self) else { return false }
         pointee.commonTimers.remove(timer)
         forEachCommonMode { _ = removeLocked(timer, from: $0) }
         timer.pointee.isCommon = false
@@ -69,7 +69,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         timer.forgetVanishedLoop()
         lock()
         defer { unlock() }
-        guard timer.pointee.loop.load(ordering: .relaxed) == self else { return false }
+        guard timer.isGuardedNow(by: self) else { return false }
         switch name {
         case .none: return false
         case .common: return timer.pointee.isCommon
@@ -127,5 +127,24 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         mode.pointee.timers.remove(node)
         timer.freeNode(node)
         return timer.isAbandoned
+    }
+
+    /// The date of the mode's timer with the earliest instant, also if it is being called (S-TMR-55).
+    func nextTimerFireDate(_ name: ModeName) -> Double {
+        guard case .named(let name) = name, let mode = mode(name) else { return 0 }
+        lock()
+        defer { unlock() }
+        var earliest = mode.pointee.timers.earliest()?.timer
+        pointee.calls.containsShared(TimerCall.self) { call in
+            let timer = call.pointee.timer
+            // One that moved to another loop in its callback is that one's business.
+            if timer.isGuarded(by: self), let node = timer.node(in: mode), !node.pointee.isGhost,
+                timer.pointee.instant < earliest?.pointee.instant ?? Clock.never
+            {
+                earliest = timer
+            }
+            return false
+        }
+        return earliest?.details.pointee.fireDate ?? 0
     }
 }

@@ -2,14 +2,10 @@ import CLinux
 import Synchronization
 
 /// What ties a timer to its loop, and how it gets out.
-extension Timer {
-    /// The lock of `loop` is held.
-    func isCommonIn(_ loop: RunLoopPointer) -> Bool {
-        self.loop.load(ordering: .relaxed) == loop && isCommon
-    }
-}
-
 extension UnsafeMutablePointer where Pointee == Timer {
+    /// The lock of `loop` is held.
+    func isCommon(in loop: RunLoopPointer) -> Bool { isGuardedNow(by: loop) && pointee.isCommon }
+
     /// Whether anything ties it to its loop, which then keeps it. The owner's lock is held.
     var isInLoop: Bool { pointee.memberships != 0 }
 
@@ -17,8 +13,8 @@ extension UnsafeMutablePointer where Pointee == Timer {
     /// batch there, free for it. False if it belongs to its loop (S-TMR-13).
     @inline(__always)
     func leaveFormerLoop(for loop: RunLoopPointer) -> Bool {
-        let former = UInt(bitPattern: pointee.loop.load(ordering: .acquiring))
-        return former == UInt(bitPattern: loop) || former == 0 || leaveOtherLoop(for: loop)
+        let owner = pointee.owner.load(ordering: .acquiring)
+        return owner == TimerOwner(loop) || owner == .none || leaveOtherLoop(for: loop)
     }
 
     @inline(never)
@@ -33,7 +29,7 @@ extension UnsafeMutablePointer where Pointee == Timer {
         }
         if pointee.hasGhosts && pointee.modeCount == 0 && !pointee.isCommon { removeAllNodes() }
         let isFree = !isInLoop
-        if isFree { pointee.loop.store(nil, ordering: .releasing) }
+        if isFree { pointee.owner.store(.none, ordering: .releasing) }
         owner.unlock()
         return isFree
     }
@@ -92,8 +88,7 @@ extension UnsafeMutablePointer where Pointee == Timer {
 
     /// Whether the caller is inside this timer's callback.
     private var isFiringOnThisThread: Bool {
-        guard let loop = rl_thread_loop_get()?.assumingMemoryBound(to: RunLoop.self) else { return false }
-        return loop.pointee.calls.contains(TimerCall.self) { $0.pointee.timer == self }
+        RunLoop.ofThread?.pointee.calls.contains(TimerCall.self) { $0.pointee.timer == self } ?? false
     }
 
     /// `RLTimerSetNextFireDate` (S-TMR-36 to 41).
@@ -118,5 +113,37 @@ extension UnsafeMutablePointer where Pointee == Timer {
         unlockTimer(owner)
         // Takes effect at once and wakes the loop (S-WAKE-14).
         if let owner, isInLoop, owner.mustBeTold { owner.wakeUpUnlessPending() }
+    }
+}
+
+/// In the child of `fork`: a loop that vanished is forgotten.
+extension UnsafeMutablePointer where Pointee == Timer {
+    @inline(__always)
+    func forgetVanishedLoop() {
+        if RunLoopPointer.anyVanished { forgetLoopIfVanished(isFiring: isFiringOnForkedThread) }
+    }
+
+    /// Whether its callback is on the stack of the thread that forked, which may have put it into a loop that vanished.
+    private var isFiringOnForkedThread: Bool {
+        guard isFiring, let loop = registry.pointee.mainLoop.load(ordering: .relaxed) else { return false }
+        loop.lock()
+        defer { loop.unlock() }
+        return loop.pointee.calls.containsShared(TimerCall.self) { $0.pointee.timer == self }
+    }
+
+    @inline(never)
+    func forgetLoopIfVanished(isFiring: Bool) {
+        guard let loop = pointee.owner.load(ordering: .relaxed).loop, loop.isVanished else { return }
+        // Several threads of the child may come to this.
+        loop.lock()
+        defer { loop.unlock() }
+        guard isGuardedNow(by: loop) else { return }
+        firstNode.initialize(to: TimerNode())
+        // The memory of the further ones may be half moved.
+        details.pointee.rare?.pointee.moreNodes = WordSet()
+        details.pointee.rare?.pointee.ghostCount = 0
+        pointee.leaveAll()
+        if !isFiring { pointee.state.bitwiseAnd(TimerState.invalid | TimerState.repeats, ordering: .relaxed) }
+        pointee.owner.store(.none, ordering: .relaxed)
     }
 }

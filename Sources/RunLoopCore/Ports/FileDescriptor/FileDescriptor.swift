@@ -5,7 +5,6 @@ import Synchronization
 typealias FileDescriptorRetain = @convention(c) (UnsafeMutableRawPointer?) -> UnsafeMutableRawPointer?
 typealias FileDescriptorRelease = @convention(c) (UnsafeMutableRawPointer?) -> Void
 typealias FileDescriptorDescribe = @convention(c) (UnsafeMutableRawPointer?) -> UnsafeMutablePointer<CChar>?
-typealias FileDescriptorFunction = @convention(c) (OpaquePointer?, UInt, UnsafeMutableRawPointer?) -> Void
 
 /// A client's descriptor with a callback for each side of it, which switches itself off before it is called (S-FD-3).
 ///
@@ -43,11 +42,16 @@ enum FileDescriptorState {
 
 extension FileDescriptor: Object {
     static var type: ObjectType { .fileDescriptor }
+    static var kind: Kind {
+        Kind(
+            name: "RLFileDescriptor", destroy: { FileDescriptor.destroy($0.cast(to: FileDescriptor.self)) },
+            describe: { $0.cast(to: FileDescriptor.self).describe(&$1) })
+    }
 
     /// The last reference is gone, so there is no source. The object becomes invalid by it (S-FD-13).
     static func destroy(_ file: FileDescriptorPointer) {
         let state = file.pointee.state.load(ordering: .acquiring)
-        file.header.pointee.type.store(ObjectType.freed.rawValue, ordering: .relaxed)
+        file.header.markFreed()
         if state & FileDescriptorState.invalid == 0 {
             file.closeIfOwned(state)
             file.releaseInfo()
@@ -80,18 +84,18 @@ extension UnsafeMutablePointer where Pointee == FileDescriptor {
         let source = pointee.source.copy {
             let functions = SourceFunctions(
                 retain: {
-                    $0!.asFileDescriptor.retain()
+                    FileDescriptorPointer(info: $0).retain()
                     return $0
                 },
                 release: {
-                    $0!.asFileDescriptor.pointee.source.forgetIfDead()
-                    $0!.asFileDescriptor.release()
+                    FileDescriptorPointer(info: $0).pointee.source.forgetIfDead()
+                    FileDescriptorPointer(info: $0).release()
                 },
-                abandoned: { UnsafeRawPointer($0!).asFileDescriptor.endUse() })
+                abandoned: { FileDescriptorPointer(info: $0).endUse() })
             return SourcePointer.makeWatch(
                 descriptor: pointee.descriptor.load(ordering: .relaxed), order: order, info: UnsafeMutableRawPointer(self),
                 functions: functions, interest: [], word: withUnsafePointer(to: pointee.state) { $0 }
-            ) { info, ready in UnsafeRawPointer(info!).asFileDescriptor.report(ready) }
+            ) { info, ready in FileDescriptorPointer(info: info).report(ready) }
         }
         // Invalidated meanwhile: the Invalidate may have looked for a source before there was one.
         if !isValid { source.invalidate() }
@@ -168,8 +172,19 @@ extension UnsafeMutablePointer where Pointee == FileDescriptor {
     }
 }
 
-extension UnsafeRawPointer {
-    fileprivate var asFileDescriptor: FileDescriptorPointer {
-        UnsafeMutableRawPointer(mutating: self).assumingMemoryBound(to: FileDescriptor.self)
+extension UnsafeMutablePointer where Pointee == FileDescriptor {
+    fileprivate func describe(_ text: inout TextBuffer) {
+        let state = pointee.state.load(ordering: .acquiring)
+        text.append("descriptor = ")
+        text.append(Int(pointee.descriptor.load(ordering: .relaxed)))
+        text.append(", callbacks enabled = 0x")
+        text.append(UInt(state & FileDescriptorState.enabled), radix: 16)
+        text.append(", closed on invalidation = ")
+        text.append(state & FileDescriptorState.closesOnInvalidate != 0)
+        let isValid = state & FileDescriptorState.invalid == 0
+        text.append(", valid = ")
+        text.append(isValid)
+        let functions = pointee.callbacks.pointee.functions
+        text.appendInfo(isValid ? pointee.info : nil, isValid ? functions.copyDescription : nil)
     }
 }

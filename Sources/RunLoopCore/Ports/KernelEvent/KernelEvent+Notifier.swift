@@ -10,19 +10,10 @@ import Synchronization
 ///
 /// A file or folder is watched once however many sources want it. The kernel gives a watched inode a number; the same number
 /// is the same inode, whatever `stat` says. Numbers are not used again before 2^31 of them were.
-struct Notifier: ~Copyable {
-    /// Guards all fields here and everything of `Vnode` and `FileWatch`. Taken after a loop's lock and the registry's. Under it
-    /// nothing is called but the kernel, and no lock is taken.
-    let lock: Lock
-    /// Good while `users` is not 0; -1 then: it was lost.
-    var descriptor: Int32
-    /// Another number of the same instance, by which it is found again where the client closed the first (S-FD-18). Sets in which
-    /// the kernel has it under that one go on telling of it. -1: there is none.
-    var spare: Int32
-    /// The valid sources of files.
-    var users: Int
-    /// Tells this instance from earlier ones, whose number it may have; never 0 while there is one.
-    var serial: UInt32
+///
+/// The instance itself, its lock and its users are `NotifierPort`. That lock guards all fields here and everything of `Vnode` and
+/// `FileWatch`. Under it nothing is called but the kernel, and no lock is taken.
+struct Notifier {
     var table: WatchTable
     /// The valid sources of files.
     var sources: VnodePointer?
@@ -54,44 +45,37 @@ struct FileWatch {
 typealias FileWatchPointer = UnsafeMutablePointer<FileWatch>
 
 extension UnsafeMutablePointer where Pointee == Notifier {
+    var instance: UnsafeMutablePointer<NotifierPort> { NotifierPort.shared }
+    func lock() { instance.pointee.lock.lockWord() }
+    func unlock() { instance.pointee.lock.unlockWord() }
+
     // MARK: Life
 
     /// For one more source; false with errno if there is no instance to be had. Caller holds the lock.
     func retainLocked() -> Bool {
-        if pointee.users == 0 {
-            pointee.descriptor = Notifier.make()
-            guard pointee.descriptor >= 0 else { return false }
-            pointee.spare = rl_dup_above(pointee.descriptor, 64)
-            pointee.serial = Swift.max(pointee.serial &+ 1, 1)
+        if instance.pointee.users == 0 {
+            instance.pointee.descriptor = Notifier.make()
+            guard instance.pointee.descriptor >= 0 else { return false }
+            instance.pointee.spare = rl_dup_above(instance.pointee.descriptor, 64)
+            instance.pointee.serial = Swift.max(instance.pointee.serial &+ 1, 1)
         }
-        pointee.users += 1
+        instance.pointee.users += 1
         return true
     }
 
     func releaseLocked() {
-        pointee.users -= 1
-        guard pointee.users == 0 else { return }
-        closeOwn(pointee.descriptor, RL_INOTIFY)
-        closeOwn(pointee.spare, RL_INOTIFY)
+        instance.pointee.users -= 1
+        guard instance.pointee.users == 0 else { return }
+        closeOwn(instance.pointee.descriptor, RL_INOTIFY)
+        closeOwn(instance.pointee.spare, RL_INOTIFY)
         pointee.table.free()
-    }
-
-    /// Whether the instance is there, under one of its two numbers. What has taken a number of it is the client's. If it is not,
-    /// its sources have to become invalid, which a loop does that finds `lostDescriptor` (S-KEV-11).
-    @inline(never)
-    func isOpenLocked() -> Bool {
-        if rl_is_kind(pointee.descriptor, RL_INOTIFY) { return true }
-        process.pointee.lostDescriptor.store(true, ordering: .relaxed)
-        pointee.descriptor = rl_is_kind(pointee.spare, RL_INOTIFY) ? pointee.spare : -1
-        pointee.spare = pointee.descriptor < 0 ? -1 : rl_dup_above(pointee.descriptor, 64)
-        return pointee.descriptor >= 0
     }
 
     /// A source whose instance is lost, with one more reference.
     func copyLostSource() -> SourcePointer? {
-        pointee.lock.lockWord()
-        defer { pointee.lock.unlockWord() }
-        var vnode = pointee.users > 0 && pointee.descriptor < 0 ? pointee.sources : nil
+        lock()
+        defer { unlock() }
+        var vnode = instance.pointee.users > 0 && instance.pointee.descriptor < 0 ? pointee.sources : nil
         while let current = vnode {
             if let source = current.pointee.event.pointee.source, source.tryRetain() { return source }
             vnode = current.pointee.next
@@ -104,7 +88,7 @@ extension UnsafeMutablePointer where Pointee == Notifier {
     /// The watch of a name in the folder that a descriptor names, or of what it names itself; nil with errno.
     @inline(never)
     func watch(_ descriptor: Int32, _ name: UnsafePointer<CChar>, _ mask: UInt32) -> FileWatchPointer? {
-        let number = rl_watch_file(pointee.descriptor, descriptor, name, mask | UInt32(IN_MASK_ADD))
+        let number = rl_watch_file(instance.pointee.descriptor, descriptor, name, mask | UInt32(IN_MASK_ADD))
         guard number >= 0 else { return nil }
         if let known = find(number) {
             known.pointee.mask |= mask
@@ -135,7 +119,7 @@ extension UnsafeMutablePointer where Pointee == Notifier {
         watch.pointee.members -= 1
         guard watch.pointee.members == 0 else { return }
         if watch.pointee.number >= 0 {
-            inotify_rm_watch(pointee.descriptor, watch.pointee.number)
+            inotify_rm_watch(instance.pointee.descriptor, watch.pointee.number)
             pointee.table.remove(watch.node)
         }
         CLinux.free(watch)
@@ -145,19 +129,19 @@ extension UnsafeMutablePointer where Pointee == Notifier {
 
     /// Reads all there is and brings it to the sources. Any thread, without a lock that comes after the notifier's.
     func readEvents() {
-        pointee.lock.lockWord()
-        if pointee.users > 0 { readLocked() }
-        pointee.lock.unlockWord()
+        lock()
+        if instance.pointee.users > 0 { readLocked() }
+        unlock()
     }
 
     /// What the sources make of it is found out at the end: an event that is still in the kernel must not be taken for one of
     /// a file that a source watches only now. The kernel's queue is bounded, and so are the turns, if others fill it as fast.
     func readLocked() {
-        guard isOpenLocked() else { return }
+        guard instance.isOpenLocked() else { return }
         withUnsafeTemporaryAllocation(byteCount: 4096, alignment: 8) { buffer in
             let start = buffer.baseAddress!
             for _ in 0..<256 {
-                let count = rl_sys_read(pointee.descriptor, start, 4096)
+                let count = rl_sys_read(instance.pointee.descriptor, start, 4096)
                 var offset = 0
                 while offset + MemoryLayout<inotify_event>.size <= count {
                     let event = start + offset
@@ -225,12 +209,12 @@ extension UnsafeMutablePointer where Pointee == Notifier {
     /// In the child of `fork`: an instance of its own, with all watches. What the parent's has in store is the parent's. The
     /// sources for which that fails are marked as lost. Called by the only thread.
     func renewInChild() {
-        pointee.lock.resetInChild()
-        guard pointee.users > 0 else { return }
-        _ = isOpenLocked()
-        closeOwn(pointee.spare, RL_INOTIFY)
-        let isMade = renewDescriptor(&pointee.descriptor) { Notifier.make() }
-        pointee.spare = rl_dup_above(pointee.descriptor, 64)
+        instance.pointee.lock.resetInChild()
+        guard instance.pointee.users > 0 else { return }
+        _ = instance.isOpenLocked()
+        closeOwn(instance.pointee.spare, RL_INOTIFY)
+        let isMade = renewDescriptor(&instance.pointee.descriptor) { Notifier.make() }
+        instance.pointee.spare = rl_dup_above(instance.pointee.descriptor, 64)
         pointee.table.clear()
         forEachSource { $0.forEachWatch { $0.pointee.number = -1 } }
         if isMade {
@@ -238,7 +222,7 @@ extension UnsafeMutablePointer where Pointee == Notifier {
             forEachSource { source in
                 source.forEachWatch { watch in
                     guard watch.pointee.number < 0, watch.pointee.descriptor >= 0 else { return }
-                    watch.pointee.number = rl_watch_file(pointee.descriptor, watch.pointee.descriptor, "", watch.pointee.mask)
+                    watch.pointee.number = rl_watch_file(instance.pointee.descriptor, watch.pointee.descriptor, "", watch.pointee.mask)
                     if watch.pointee.number >= 0 { pointee.table.insert(watch.node, WatchTable.key(watch.pointee.number)) }
                 }
             }
@@ -257,111 +241,4 @@ extension UnsafeMutablePointer where Pointee == Notifier {
 
 extension UnsafeMutablePointer where Pointee == FileWatch {
     var node: WatchNodePointer { UnsafeMutableRawPointer(self).assumingMemoryBound(to: WatchNode.self) }
-}
-
-/// What the table finds: the first field of a `FileWatch`, by its number, or of a `Vnode`, by its folder's number and its name.
-struct WatchNode {
-    var key: UInt64
-    var following: WatchNodePointer?
-    /// What points to it; nil: it is not in the table.
-    var place: UnsafeMutablePointer<WatchNodePointer?>?
-}
-
-typealias WatchNodePointer = UnsafeMutablePointer<WatchNode>
-
-extension UnsafeMutablePointer where Pointee == WatchNode {
-    /// The next one with the same key.
-    @inline(never)
-    func next(_ key: UInt64) -> WatchNodePointer? {
-        var node = pointee.following
-        while let current = node, current.pointee.key != key { node = current.pointee.following }
-        return node
-    }
-}
-
-/// A hash table of lists. Adding and removing cost the same for any number of nodes, also of one key.
-struct WatchTable {
-    private var buckets: UnsafeMutablePointer<WatchNodePointer?>?
-    private var capacity: Int
-    private var count: Int
-
-    static func key(_ number: Int32) -> UInt64 { UInt64(UInt32(bitPattern: number)) << 32 }
-
-    static func key(_ number: Int32, _ name: UnsafePointer<CChar>) -> UInt64 {
-        let hash = digest(UnsafeRawPointer(name).assumingMemoryBound(to: UInt8.self), count: strlen(name))
-        return key(number) | UInt64(hash & 0xffff_ffff) | 1
-    }
-
-    private func bucket(_ key: UInt64) -> UnsafeMutablePointer<WatchNodePointer?> {
-        buckets! + Int((key &* 0x9e37_79b9_7f4a_7c15) >> 32) & (capacity - 1)
-    }
-
-    /// The first of the nodes with the key.
-    @inline(never)
-    func first(_ key: UInt64) -> WatchNodePointer? {
-        guard capacity > 0, let first = bucket(key).pointee else { return nil }
-        return first.pointee.key == key ? first : first.next(key)
-    }
-
-    @inline(never)
-    mutating func insert(_ node: WatchNodePointer, _ key: UInt64) {
-        if count == capacity { grow() }
-        count += 1
-        node.pointee.key = key
-        link(node)
-    }
-
-    private func link(_ node: WatchNodePointer) {
-        let place = bucket(node.pointee.key)
-        node.pointee.following = place.pointee
-        if let following = place.pointee { following.pointee.place = node.followingField }
-        node.pointee.place = place
-        place.pointee = node
-    }
-
-    @inline(never)
-    mutating func remove(_ node: WatchNodePointer) {
-        guard let place = node.pointee.place else { return }
-        place.pointee = node.pointee.following
-        node.pointee.following?.pointee.place = place
-        node.pointee.place = nil
-        count -= 1
-    }
-
-    private mutating func grow() {
-        let old = buckets
-        let oldCapacity = capacity
-        capacity = Swift.max(16, capacity * 2)
-        buckets = makeArray(WatchNodePointer?.self, count: capacity)
-        memset(buckets!, 0, capacity * MemoryLayout<WatchNodePointer?>.stride)
-        for index in 0..<oldCapacity {
-            var node = old![index]
-            while let current = node {
-                node = current.pointee.following
-                link(current)
-            }
-        }
-        CLinux.free(old)
-    }
-
-    /// Forgets all nodes.
-    mutating func clear() {
-        for index in 0..<capacity {
-            while let node = buckets![index] { remove(node) }
-        }
-    }
-
-    mutating func free() {
-        CLinux.free(buckets)
-        buckets = nil
-        capacity = 0
-        count = 0
-    }
-}
-
-extension UnsafeMutablePointer where Pointee == WatchNode {
-    /// Where the pointer to the next one is.
-    fileprivate var followingField: UnsafeMutablePointer<WatchNodePointer?> {
-        withUnsafeMutablePointer(to: &pointee.following) { $0 }
-    }
 }

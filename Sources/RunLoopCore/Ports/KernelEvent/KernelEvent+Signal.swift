@@ -1,5 +1,27 @@
 import CLinux
+import CRunLoop
 import Synchronization
+
+extension KernelFilter {
+    static var signal: KernelFilter {
+        KernelFilter(
+            number: .signal,
+            open: { record in
+                guard let number = Int32(exactly: record.pointee.ident), record.pointee.fflags == 0 else { return record.refuse() }
+                return Signals.take(number)
+            },
+            take: { record, happened in
+                let count = record.pointee.count.exchange(0, ordering: .sequentiallyConsistent)
+                happened.data = Int64(clamping: count)
+                return count != 0
+            },
+            begin: { record, source in
+                record.pointee.source = source
+                Signals.add(record)
+            },
+            close: { Signals.remove($0) })
+    }
+}
 
 /// The Signal filter: the library's handler counts for every source of the signal and marks its inbox.
 ///
@@ -41,8 +63,9 @@ enum Signals {
         process.pointee.registryLock.unlockWord()
     }
 
-    /// Does nothing the second time.
+    /// Does nothing the second time, or if the record was never added.
     static func remove(_ record: KernelEventPointer) {
+        guard record.pointee.source != nil else { return }
         process.pointee.registryLock.lockWord()
         let list = KernelEvents.shared.pointee.signals! + Int(record.pointee.ident)
         let previous = record.pointee.previousOfSignal

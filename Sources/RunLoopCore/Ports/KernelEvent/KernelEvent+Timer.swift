@@ -2,6 +2,14 @@ import CLinux
 import CRunLoop
 
 /// The Timer filter: a timerfd, by the monotonic clock, the one that goes on while the system is suspended, or the wall clock.
+extension KernelFilter {
+    static var timer: KernelFilter {
+        KernelFilter(
+            number: .timer, open: { $0.openTimer() }, descriptorKind: RL_TIMER, read: { $0.readTimer(&$1) },
+            renewInChild: { $0.renewTimer() })
+    }
+}
+
 extension UnsafeMutablePointer where Pointee == KernelEvent {
     private var isAbsolute: Bool { pointee.fflags & Note.absolute.rawValue != 0 }
     private var tellsClockSet: Bool { pointee.fflags & Note.clockSet.rawValue != 0 }
@@ -27,7 +35,7 @@ extension UnsafeMutablePointer where Pointee == KernelEvent {
         return overflows ? Int64.max / 2 : product
     }
 
-    func openTimer() -> Bool {
+    fileprivate func openTimer() -> Bool {
         let units = Note.seconds.rawValue | Note.microseconds.rawValue | Note.nanoseconds.rawValue
         let wall = Note.absolute.rawValue | Note.clockSet.rawValue
         let fflags = pointee.fflags
@@ -82,7 +90,7 @@ extension UnsafeMutablePointer where Pointee == KernelEvent {
     }
 
     /// Caller holds the lock.
-    func readTimer(_ happened: inout RLKernelEvent) -> Bool {
+    fileprivate func readTimer(_ happened: inout RLKernelEvent) -> Bool {
         var count: UInt64 = 0
         if rl_sys_read(pointee.descriptor, &count, 8) == 8 {
             happened.data = Int64(clamping: count)
@@ -96,7 +104,7 @@ extension UnsafeMutablePointer where Pointee == KernelEvent {
     }
 
     /// In the child of `fork`: a timer with the same time left. A one-shot whose time came, but was not reported, comes again.
-    func renewTimer() {
+    fileprivate func renewTimer() {
         guard pointee.descriptor >= 0 else { return }
         var left = itimerspec()
         let isRead = timerfd_gettime(pointee.descriptor, &left) == 0

@@ -46,17 +46,25 @@ struct Vnode {
 
 typealias VnodePointer = UnsafeMutablePointer<Vnode>
 
+extension KernelFilter {
+    static var vnode: KernelFilter {
+        KernelFilter(
+            number: .vnode, open: { $0.openVnode() }, take: { $0.takeFlags(&$1) }, isNotified: true, takesPath: true,
+            begin: { $0.beginVnode($1) }, close: { $0.closeVnode() })
+    }
+}
+
 extension UnsafeMutablePointer where Pointee == KernelEvent {
-    func openVnode() -> Bool {
+    fileprivate func openVnode() -> Bool {
         let known: UInt32 = 0x7f | Note.closeWrite.rawValue | (pointee.path != nil ? Note.replace.rawValue : 0)
         guard pointee.fflags != 0, pointee.fflags & ~known == 0 else { return refuse() }
         let vnode = makeRecord(Vnode.self)
         vnode.pointee.event = self
         pointee.vnode = vnode
         let notifier = Notifier.shared
-        notifier.pointee.lock.lockWord()
+        notifier.lock()
         guard notifier.retainLocked() else {
-            notifier.pointee.lock.unlockWord()
+            notifier.unlock()
             CLinux.free(vnode)
             pointee.vnode = nil
             return false
@@ -64,29 +72,27 @@ extension UnsafeMutablePointer where Pointee == KernelEvent {
         // What a file that is watched already did before is not for this source.
         notifier.readLocked()
         // The other number is looked at here, where nothing is in a hurry.
-        if !rl_is_kind(notifier.pointee.spare, RL_INOTIFY) {
-            notifier.pointee.spare = rl_dup_above(notifier.pointee.descriptor, 64)
-        }
+        let port = notifier.instance
+        if !rl_is_kind(port.pointee.spare, RL_INOTIFY) { port.pointee.spare = rl_dup_above(port.pointee.descriptor, 64) }
         vnode.enlist()
         let isOpen = vnode.open()
-        notifier.pointee.lock.unlockWord()
+        notifier.unlock()
         return isOpen
     }
 
     /// Gives the source of a file to its record, after which events are reported, those that came by now too.
-    func beginVnode(_ source: SourcePointer) {
+    fileprivate func beginVnode(_ source: SourcePointer) {
         let notifier = Notifier.shared
-        notifier.pointee.lock.lockWord()
+        notifier.lock()
         pointee.source = source
-        notifier.pointee.lock.unlockWord()
+        notifier.unlock()
         if mayReport && hasPending { source.markReady() }
     }
 
-    @inline(never)
-    func closeVnode() {
+    fileprivate func closeVnode() {
         guard let vnode = pointee.vnode else { return }
         let notifier = Notifier.shared
-        notifier.pointee.lock.lockWord()
+        notifier.lock()
         // Of invalidation and death one is first.
         let isOpen = pointee.vnode == vnode
         pointee.vnode = nil
@@ -95,17 +101,17 @@ extension UnsafeMutablePointer where Pointee == KernelEvent {
             vnode.delist()
             notifier.releaseLocked()
         }
-        notifier.pointee.lock.unlockWord()
+        notifier.unlock()
         if isOpen { CLinux.free(vnode) }
     }
 }
 
 /// Caller holds the notifier's lock.
 extension UnsafeMutablePointer where Pointee == Vnode {
-    private var notifier: UnsafeMutablePointer<Notifier> { Notifier.shared }
+    fileprivate var notifier: UnsafeMutablePointer<Notifier> { Notifier.shared }
     private var node: WatchNodePointer { UnsafeMutableRawPointer(self).assumingMemoryBound(to: WatchNode.self) }
-    private var wants: UInt32 { pointee.event.pointee.fflags }
-    private var hasPath: Bool { pointee.event.pointee.path != nil }
+    var wants: UInt32 { pointee.event.pointee.fflags }
+    var hasPath: Bool { pointee.event.pointee.path != nil }
     /// Only with a path.
     var name: UnsafeMutablePointer<CChar> { pointee.event.pointee.path! + pointee.nameOffset }
 
@@ -209,7 +215,7 @@ extension UnsafeMutablePointer where Pointee == Vnode {
     }
 
     @inline(never)
-    private func leaveFile() {
+    func leaveFile() {
         guard let watch = pointee.file else { return }
         if let previous = pointee.previousOfFile {
             previous.pointee.nextOfFile = pointee.nextOfFile
@@ -224,7 +230,7 @@ extension UnsafeMutablePointer where Pointee == Vnode {
     /// Watches the file that the name stands for now, whose status was just remembered. True if it is the one watched before:
     /// the kernel's number tells, and not the inode's, which may be another file's by now.
     @inline(never)
-    private func watchFile() -> Bool {
+    func watchFile() -> Bool {
         let mask = maskOfFile(pointee.status)
         let watch = notifier.watch(pointee.folder!.pointee.descriptor, name, mask)
         if let watch, watch == pointee.file {
@@ -260,11 +266,9 @@ extension UnsafeMutablePointer where Pointee == Vnode {
         pointee.next?.pointee.previous = pointee.previous
     }
 
-    // MARK: Looking
-
     /// What the name stands for now; false with errno if that is nothing.
     @inline(never)
-    private func lookUp(_ status: inout stat) -> Bool {
+    func lookUp(_ status: inout stat) -> Bool {
         let folder = pointee.folder!.pointee.descriptor
         if fstatat(folder, name, &status, 0) == 0 { return true }
         // For want of memory, say: that says nothing of the name, so one failure is not believed.
@@ -272,110 +276,14 @@ extension UnsafeMutablePointer where Pointee == Vnode {
     }
 
     @inline(never)
-    private func remember(_ status: stat) {
+    func remember(_ status: stat) {
         var now = timespec()
         clock_gettime(CLOCK_REALTIME, &now)
         pointee.status = status
         pointee.second = now.tv_sec
     }
 
-    private func isSame(_ first: stat, _ second: stat) -> Bool { first.st_ino == second.st_ino && first.st_dev == second.st_dev }
-
-    /// Finds out what of that which happened is of interest, and marks the inbox if anything is.
-    func tellWhatHappened() {
-        let happened = pointee.happened
-        pointee.happened = 0
-        var notes: UInt32 = 0
-        if happened & UInt32(IN_Q_OVERFLOW) != 0 {
-            notes = lookAnew()
-        } else {
-            if happened & 0xffff != 0 { notes = notesOfFile(happened) }
-            var isNameTouched = happened & Vnode.nameTouched != 0
-            if hasPath && happened & UInt32(IN_IGNORED) != 0 {
-                // The file is gone, and its watch with it. The name may be another file's already.
-                leaveFile()
-                isNameTouched = true
-            }
-            if isNameTouched {
-                let wasMoved = happened & Vnode.nameMoved != 0
-                notes |= lookAtName(missing: wasMoved ? Note.rename.rawValue : Note.delete.rawValue)
-            }
-        }
-        if notes & wants != 0 { pointee.event.tell(notes & wants) }
-    }
-
-    private func notesOfFile(_ mask: UInt32) -> UInt32 {
-        guard let file = pointee.file else { return 0 }
-        var notes: UInt32 = 0
-        let old = pointee.status
-        var new = old
-        if !hasPath { fstat(file.pointee.descriptor, &new) } else if !lookUp(&new) || !isSame(new, old) { new = old }
-        remember(new)
-        if mask & (UInt32(IN_MODIFY) | Vnode.changesOfList) != 0 { notes |= Note.write.rawValue }
-        if new.st_size > old.st_size && mask & UInt32(IN_MODIFY) != 0 { notes |= Note.extend.rawValue }
-        notes |= notesOfNames(old, new)
-        if mask & UInt32(IN_ATTRIB) != 0 {
-            let hasSameOwner = new.st_mode == old.st_mode && new.st_uid == old.st_uid && new.st_gid == old.st_gid
-            if !hasSameOwner || new.st_nlink == old.st_nlink { notes |= Note.attrib.rawValue }
-        }
-        if mask & UInt32(IN_MOVE_SELF) != 0 { notes |= Note.rename.rawValue }
-        if mask & UInt32(IN_UNMOUNT) != 0 { notes |= Note.revoke.rawValue }
-        if mask & UInt32(IN_CLOSE_WRITE) != 0 { notes |= Note.closeWrite.rawValue }
-        return notes
-    }
-
-    private func notesOfNames(_ old: stat, _ new: stat) -> UInt32 {
-        if new.st_nlink == old.st_nlink { return 0 }
-        // With a path the name counts, and the folder tells of that.
-        return new.st_nlink == 0 && !hasPath ? Note.link.rawValue | Note.delete.rawValue : Note.link.rawValue
-    }
-
-    /// The name was touched: what does it stand for now? `missing`: what to report if that is nothing, and was a file before.
-    @inline(never)
-    private func lookAtName(missing: UInt32) -> UInt32 {
-        var status = stat()
-        let existed = pointee.exists
-        guard lookUp(&status) else {
-            // A folder that may not be searched, or no memory: of the name nothing is known.
-            switch rl_errno() {
-            case ENOENT, ENOTDIR, ELOOP, ENAMETOOLONG: break
-            default: return 0
-            }
-            pointee.exists = false
-            leaveFile()
-            return existed ? missing : 0
-        }
-        pointee.exists = true
-        let old = (status: pointee.status, second: pointee.second)
-        remember(status)
-        guard watchFile() else { return Note.replace.rawValue }
-        // What happened to the file itself since the last look is still to be told.
-        if isSame(status, old.status) { (pointee.status, pointee.second) = old }
-        return 0
-    }
-
-    /// The kernel forgot events: whatever may have happened is reported. A time of change that is the same, and was old at the
-    /// last look, says that nothing did but the closing of a file that nobody wrote.
-    private func lookAnew() -> UInt32 {
-        let unseen = Note.write.rawValue | Note.extend.rawValue | Note.attrib.rawValue
-        let existed = pointee.exists
-        if hasPath {
-            let notes = lookAtName(missing: Note.delete.rawValue | Note.rename.rawValue)
-            // Of what was done to a former file nothing is known.
-            if notes != 0 { return existed ? notes | unseen | Note.link.rawValue | Note.closeWrite.rawValue : notes }
-            if !existed { return 0 }
-        }
-        let old = pointee.status
-        let second = pointee.second
-        var new = old
-        if hasPath { _ = lookUp(&new) } else if let file = pointee.file { fstat(file.pointee.descriptor, &new) }
-        remember(new)
-        var notes = Note.closeWrite.rawValue | notesOfNames(old, new)
-        let isUntouched = new.st_ctim.tv_sec == old.st_ctim.tv_sec && new.st_ctim.tv_nsec == old.st_ctim.tv_nsec
-            && second - old.st_ctim.tv_sec >= 2
-        if !isUntouched { notes |= unseen | (hasPath ? 0 : Note.rename.rawValue) }
-        return notes
-    }
+    func isSame(_ first: stat, _ second: stat) -> Bool { first.st_ino == second.st_ino && first.st_dev == second.st_dev }
 
     // MARK: fork
 

@@ -4,9 +4,10 @@ import Synchronization
 
 /// What stands behind a kernel event source: the info of the source, which owns it.
 ///
-/// Processes and timers have a descriptor that a watch waits for; it is read when it is ready. Signals, files and the program's
-/// own events have an inbox, which the signal handler, whoever reads the notifier, and `RLKernelEventSourceTrigger` mark. What
-/// is not reported yet stays in the kernel, or in `count`, `userFlags` and `data`, whether or not the source is enabled.
+/// What the kernel is asked and what it tells is the filter's: `KernelFilter`. Some have a descriptor that a watch waits for; it is
+/// read when it is ready. The others have an inbox, which the signal handler, the thread that reads the notifier, or
+/// `RLKernelEventSourceTrigger` marks. What is not reported yet stays in the kernel, or in `count`, `userFlags` and `data`, whether or
+/// not the source is enabled.
 struct KernelEvent: ~Copyable, Listed {
     /// Guards the descriptor. No client code and no other lock is taken under it.
     let lock: Lock
@@ -15,7 +16,7 @@ struct KernelEvent: ~Copyable, Listed {
 
     // Fixed at creation.
     var ident: UInt
-    var filter: RLKernelFilter
+    var filter: UnsafePointer<KernelFilter>
     var flags: UInt32
     var fflags: UInt32
     var amount: Int64
@@ -48,7 +49,6 @@ struct KernelEvent: ~Copyable, Listed {
 
 typealias Note = RLKernelNotes
 typealias KernelEventPointer = UnsafeMutablePointer<KernelEvent>
-typealias KernelEventFunction = @convention(c) (OpaquePointer?, UnsafePointer<RLKernelEvent>, UnsafeMutableRawPointer?) -> Void
 
 /// The kernel event sources of the process.
 struct KernelEvents: ~Copyable {
@@ -75,21 +75,25 @@ enum KernelEventState {
 extension KernelEvent {
     /// A source with one reference; nil with errno if the kernel refuses.
     static func make(_ event: RLKernelEvent, callout: KernelEventFunction?, context: ClientContext) -> SourcePointer? {
+        guard let filter = KernelFilter.of(event.filter) else {
+            rl_set_errno(EINVAL)
+            return nil
+        }
         let record = makeRecord(KernelEvent.self)
         record.pointee.descriptor = -1
         record.pointee.ident = event.ident
-        record.pointee.filter = event.filter
+        record.pointee.filter = filter
         record.pointee.flags = event.flags
         record.pointee.fflags = event.fflags
         record.pointee.amount = event.data
         record.pointee.callout = callout
         let isDisabled = event.flags & RLKernelEventFlags.disable.rawValue != 0
         record.pointee.state.store(isDisabled ? KernelEventState.disabled : 0, ordering: .relaxed)
-        if let path = event.path, event.filter == .vnode {
+        if let path = event.path, filter.pointee.takesPath {
             guard let copy = strdup(path) else { trap("RLKernelEventSourceCreate", "out of memory") }
             record.pointee.path = copy
         }
-        guard record.openEvent() else {
+        guard filter.pointee.open(record) else {
             let error = rl_errno()
             record.closeKernelObjects()
             CLinux.free(record.pointee.path)
@@ -99,30 +103,12 @@ extension KernelEvent {
         }
         record.pointee.context = context
         record.pointee.context.adopt()
-        var functions = SourceFunctions()
-        functions.release = { KernelEvent.free($0) }
-        functions.copyDescription = { KernelEvent.describe($0) }
-        functions.invalidated = { $0!.assumingMemoryBound(to: KernelEvent.self).closeEvent() }
-        functions.abandoned = { $0!.assumingMemoryBound(to: KernelEvent.self).endIfSpent() }
-        if record.pointee.descriptor >= 0 {
-            record.pointee.source = SourcePointer.makeWatch(
-                descriptor: record.pointee.descriptor, order: 0, info: record, functions: functions,
-                interest: record.isEnabled ? .read : [], owned: true
-            ) { info, _ in info!.assumingMemoryBound(to: KernelEvent.self).reportReadiness() }
-            record.enlist()
-        } else {
-            functions.perform = { $0!.assumingMemoryBound(to: KernelEvent.self).reportMark() }
-            let source = SourcePointer.makeInbox(order: 0, info: record, functions: functions)
-            if record.pointee.filter == .vnode {
-                source.pointee.state.bitwiseOr(SourceState.notified, ordering: .relaxed)
-                record.beginVnode(source)
-            } else {
-                record.pointee.source = source
-                if record.pointee.filter == .signal { Signals.add(record) }
-            }
-        }
-        record.pointee.source?.pointee.state.bitwiseOr(SourceState.kernelEvent, ordering: .relaxed)
-        return record.pointee.source
+        let source = record.makeEventSource()
+        source.pointee.state.bitwiseOr(
+            SourceState.kernelEvent | (filter.pointee.isNotified ? SourceState.notified : 0), ordering: .relaxed)
+        if let begin = filter.pointee.begin { begin(record, source) } else { record.pointee.source = source }
+        if record.pointee.descriptor >= 0 { record.enlist() }
+        return source
     }
 
     /// The record of a source; nil for other sources.
@@ -131,19 +117,19 @@ extension KernelEvent {
         return source.pointee.info?.assumingMemoryBound(to: KernelEvent.self)
     }
 
-    private static func free(_ info: UnsafeRawPointer?) {
-        let record = UnsafeMutableRawPointer(mutating: info!).assumingMemoryBound(to: KernelEvent.self)
+    fileprivate static func free(_ info: UnsafeRawPointer?) {
+        let record = KernelEventPointer(info: info)
         record.closeEvent()
         record.pointee.context.releaseInfo()
         CLinux.free(record.pointee.path)
         CLinux.free(record)
     }
 
-    private static func describe(_ info: UnsafeRawPointer?) -> UnsafeMutablePointer<CChar>? {
-        let record = UnsafeMutableRawPointer(mutating: info!).assumingMemoryBound(to: KernelEvent.self)
+    fileprivate static func describe(_ info: UnsafeRawPointer?) -> UnsafeMutablePointer<CChar>? {
+        let record = KernelEventPointer(info: info)
         var text = TextBuffer()
         text.append("{filter = ")
-        text.append(Int(record.pointee.filter.rawValue))
+        text.append(Int(record.pointee.filter.pointee.number.rawValue))
         text.append(", ident = ")
         text.append(Int(bitPattern: record.pointee.ident))
         if let path = record.pointee.path {
@@ -152,34 +138,33 @@ extension KernelEvent {
         }
         text.append(", enabled = ")
         text.append(record.isEnabled)
-        text.append(", info = ")
-        let context = record.pointee.context
-        if let copy = context.copyDescription, let words = callOutCopyDescription(copy, context.info) {
-            text.append(cString: words)
-            CLinux.free(words)
-        } else {
-            text.append(address: context.info)
-        }
+        text.appendInfo(record.pointee.context.info, record.pointee.context.copyDescription)
         text.append("}")
         return text.terminated()
     }
 
+    static var kind: Kind {
+        Kind(
+            name: "RLKernelEvent", forkPrepare: { Notifier.shared.lock() }, forkParent: { Notifier.shared.unlock() },
+            forkChild: { KernelEvent.renewInChild() }, forkChildEnd: { KernelEvent.endLostInChild() })
+    }
+
     /// In the child of `fork`: files and timers are not shared with the parent. Called by the only thread.
-    static func renewInChild() {
+    private static func renewInChild() {
         // A thread that was in the signal handler does not exist here.
         KernelEvents.shared.pointee.signalHandlers.store(0, ordering: .relaxed)
         KernelEvents.shared.pointee.all.forEach { record in
             record.pointee.lock.resetInChild()
-            if record.pointee.filter == .timer { record.renewTimer() }
+            record.pointee.filter.pointee.renewInChild?(record)
         }
         Notifier.shared.renewInChild()
     }
 
     /// The last step in the child of `fork`: sources for which the kernel had nothing are invalid (S-KEV-11). Nothing of the
     /// client's is called here, where its locks may be held for ever: a loop drops the references later and logs.
-    static func endLostInChild() {
+    private static func endLostInChild() {
         KernelEvents.shared.pointee.all.forEach { record in
-            if record.pointee.filter == .timer && record.pointee.descriptor < 0 { record.lose() }
+            if record.pointee.filter.pointee.renewInChild != nil && record.pointee.descriptor < 0 { record.lose() }
         }
         var vnode = Notifier.shared.pointee.sources
         while let current = vnode {
@@ -188,7 +173,7 @@ extension KernelEvent {
         }
     }
 
-    /// Called by a loop that finds that something was lost; true if it was sources. No lock is held.
+    /// `Process.tellLost`.
     static func tellLost() -> Bool {
         var isAny = false
         while let source = Notifier.shared.copyLostSource() {
@@ -214,33 +199,25 @@ extension KernelEvent {
 extension UnsafeMutablePointer where Pointee == KernelEvent {
     var isEnabled: Bool { pointee.state.load(ordering: .sequentiallyConsistent) & KernelEventState.disabled == 0 }
 
-    // MARK: Asking the kernel
-
-    /// False with errno.
-    fileprivate func openEvent() -> Bool {
-        switch pointee.filter {
-        case .process: return openProcess()
-        case .timer: return openTimer()
-        case .vnode: return openVnode()
-        case .signal:
-            guard let number = Int32(exactly: pointee.ident), pointee.fflags == 0 else { return refuse() }
-            return Signals.take(number)
-        case .user: return true
-        default: return refuse()
-        }
-    }
-
     func refuse() -> Bool {
         rl_set_errno(EINVAL)
         return false
     }
 
-    private func openProcess() -> Bool {
-        let known = Note.exit.rawValue | Note.exitStatus.rawValue | Note.reap.rawValue
-        guard let process = Int32(exactly: pointee.ident), process > 0, pointee.fflags & ~known == 0 else { return refuse() }
-        pointee.flags |= RLKernelEventFlags.oneShot.rawValue
-        pointee.descriptor = highNumber(rl_pidfd_open(process))
-        return pointee.descriptor >= 0
+    fileprivate func makeEventSource() -> SourcePointer {
+        var functions = SourceFunctions()
+        functions.release = { KernelEvent.free($0) }
+        functions.copyDescription = { KernelEvent.describe($0) }
+        functions.invalidated = { KernelEventPointer(info: $0).closeEvent() }
+        functions.abandoned = { KernelEventPointer(info: $0).endIfSpent() }
+        if pointee.descriptor >= 0 {
+            return SourcePointer.makeWatch(
+                descriptor: pointee.descriptor, order: 0, info: self, functions: functions, interest: isEnabled ? .read : [],
+                owned: true
+            ) { info, _ in KernelEventPointer(info: info).reportReadiness() }
+        }
+        functions.perform = { KernelEventPointer(info: $0).reportMark() }
+        return SourcePointer.makeInbox(order: 0, info: self, functions: functions)
     }
 
     // MARK: Reports
@@ -260,29 +237,7 @@ extension UnsafeMutablePointer where Pointee == KernelEvent {
         }
     }
 
-    func trigger(_ fflags: UInt32, _ data: Int64) {
-        guard pointee.filter == .user else { return }
-        let triggers = fflags & Note.trigger.rawValue
-        // The data first: who sees the bits sees them.
-        if triggers != 0 { pointee.data.store(data, ordering: .sequentiallyConsistent) }
-        let given = fflags & Note.userMask.rawValue
-        var old = pointee.userFlags.load(ordering: .relaxed)
-        var new: UInt32
-        repeat {
-            let bits = old & Note.userMask.rawValue
-            switch fflags & Note.copy.rawValue {
-            case Note.and.rawValue: new = bits & given
-            case Note.or.rawValue: new = bits | given
-            case Note.copy.rawValue: new = given
-            default: new = bits
-            }
-            new |= triggers | (old & Note.trigger.rawValue)
-            // Retried only when another thread, or a handler, changed the word in between.
-        } while !pointee.userFlags.replace(&old, by: new)
-        if triggers != 0 && mayReport { pointee.source?.markReady() }
-    }
-
-    /// What happened to a file; any thread that holds the notifier's lock.
+    /// Adds to what an inbox has to report, and marks it. Any thread, also in a signal handler.
     func tell(_ notes: UInt32) {
         pointee.userFlags.bitwiseOr(notes | Note.trigger.rawValue, ordering: .sequentiallyConsistent)
         if mayReport { pointee.source?.markReady() }
@@ -291,8 +246,7 @@ extension UnsafeMutablePointer where Pointee == KernelEvent {
     /// In the child of `fork`: what happened to a file and was not reported is reported by the parent.
     func forgetReports() {
         pointee.userFlags.store(0, ordering: .relaxed)
-        pointee.source?.pointee.state.bitwiseAnd(
-            ~(SourceState.signalled | SourceState.marked | SourceState.flagged), ordering: .sequentiallyConsistent)
+        pointee.source?.forgetSignal()
     }
 
     @inline(never)
@@ -309,9 +263,9 @@ extension UnsafeMutablePointer where Pointee == KernelEvent {
     fileprivate func reportReadiness() -> Bool {
         pointee.lock.lockWord()
         var happened = blankEvent
-        let isLost = pointee.descriptor >= 0 && !rl_is_kind(pointee.descriptor, kind)
+        let isLost = pointee.descriptor >= 0 && !rl_is_kind(pointee.descriptor, pointee.filter.pointee.descriptorKind)
         if isLost { pointee.descriptor = -1 }
-        let isReport = mayReport && pointee.descriptor >= 0 && readDescriptor(&happened)
+        let isReport = mayReport && pointee.descriptor >= 0 && pointee.filter.pointee.read?(self, &happened) == true
         pointee.lock.unlockWord()
         if isLost {
             Log.write("RunLoop", ": the descriptor of a kernel event source was closed or replaced: it is invalid")
@@ -325,16 +279,7 @@ extension UnsafeMutablePointer where Pointee == KernelEvent {
     fileprivate func reportMark() {
         guard mayReport else { return }
         var happened = blankEvent
-        if pointee.filter == .signal {
-            let count = pointee.count.exchange(0, ordering: .sequentiallyConsistent)
-            if count == 0 { return }
-            happened.data = Int64(clamping: count)
-        } else {
-            let flags = pointee.userFlags.load(ordering: .sequentiallyConsistent)
-            if flags & Note.trigger.rawValue == 0 { return }
-            happened.fflags = pointee.userFlags.exchange(0, ordering: .sequentiallyConsistent) & Note.userMask.rawValue
-            happened.data = pointee.data.load(ordering: .sequentiallyConsistent)
-        }
+        guard pointee.filter.pointee.take?(self, &happened) == true else { return }
         report(&happened)
     }
 
@@ -357,7 +302,7 @@ extension UnsafeMutablePointer where Pointee == KernelEvent {
 
     private var blankEvent: RLKernelEvent {
         RLKernelEvent(
-            ident: pointee.ident, filter: pointee.filter, flags: pointee.flags & ~RLKernelEventFlags.disable.rawValue, fflags: 0,
+            ident: pointee.ident, filter: pointee.filter.pointee.number, flags: pointee.flags & ~RLKernelEventFlags.disable.rawValue, fflags: 0,
             data: 0, path: pointee.path)
     }
 
@@ -380,52 +325,26 @@ extension UnsafeMutablePointer where Pointee == KernelEvent {
         pointee.source?.invalidate()
     }
 
-    /// What a descriptor that is ready tells; false if that interests nobody. Caller holds the lock.
-    private func readDescriptor(_ happened: inout RLKernelEvent) -> Bool {
-        switch pointee.filter {
-        case .timer: return readTimer(&happened)
-        default: return readProcess(&happened)
-        }
-    }
-
-    private func readProcess(_ happened: inout RLKernelEvent) -> Bool {
-        var status: Int32 = 0
-        happened.flags |= RLKernelEventFlags.EOF.rawValue
-        happened.fflags = Note.exit.rawValue
-        switch rl_child_status(pointee.descriptor, pointee.fflags & Note.reap.rawValue != 0 ? 1 : 0, &status) {
-        case 0: return false
-        case 1:
-            happened.fflags |= Note.exitStatus.rawValue
-            happened.data = Int64(status)
-        default: break  // Somebody else's child, or somebody else waited for it.
-        }
-        return true
-    }
-
     // MARK: The end
 
     /// The source is invalid, or dies: the kernel is asked no more.
     func closeEvent() {
-        if pointee.filter == .signal { Signals.remove(self) }
         // Before it leaves the list: for those in there the child of a fork makes the lock anew.
         closeKernelObjects()
         delist()
     }
 
     fileprivate func closeKernelObjects() {
-        if pointee.filter == .vnode { return closeVnode() }
-        guard pointee.filter == .timer || pointee.filter == .process else { return }
+        pointee.filter.pointee.close?(self)
+        guard pointee.filter.pointee.read != nil else { return }
         pointee.lock.lockWord()
         let closing = pointee.descriptor
         // In this order, as in `EpollSet.close`.
         pointee.descriptor = -1
         rl_compiler_barrier()
-        if closing >= 0 { closeOwn(closing, kind) }
+        if closing >= 0 { closeOwn(closing, pointee.filter.pointee.descriptorKind) }
         pointee.lock.unlockWord()
     }
-
-    /// Of its descriptor.
-    private var kind: rl_kind { pointee.filter == .timer ? RL_TIMER : RL_PROCESS }
 
     fileprivate func enlist() {
         process.pointee.registryLock.lockWord()

@@ -74,13 +74,13 @@ extension UnsafeMutablePointer where Pointee == MachPort {
 
 extension MachPort {
     /// Takes the lock of every port, after the registry's, so that the child of `fork` gets whole queues.
-    static func prepareForFork() { MachPorts.shared.pointee.all.forEach { $0.pointee.lock.lockWord() } }
+    static func prepareFork() { MachPorts.shared.pointee.all.forEach { $0.pointee.lock.lockWord() } }
 
-    static func resumeAfterFork() { MachPorts.shared.pointee.all.forEach { $0.pointee.lock.unlockWord() } }
+    static func forkedParent() { MachPorts.shared.pointee.all.forEach { $0.pointee.lock.unlockWord() } }
 
     /// In the child: other threads' senders, receivers and loops do not exist, and descriptors must not be the parent's. The only
     /// thread calls it, before its loop takes up the sources whose flag is set.
-    static func childOfFork(_ own: RunLoopPointer?) {
+    static func forkedChild(_ own: RunLoopPointer?) {
         MachPorts.shared.pointee.all.forEach { port in
             port.pointee.lock.resetInChild()
             port.pointee.sleepers = 0
@@ -91,7 +91,7 @@ extension MachPort {
             if !port.isValid { _ = port.pointee.source?.becomeInvalid() }
             // A receiver that had taken the mark may be gone.
             if port.pointee.count > 0, let source = port.pointee.source, source.isValid {
-                source.pointee.state.bitwiseOr(SourceState.signalled, ordering: .relaxed)
+                source.restoreFlag()
             }
         }
     }

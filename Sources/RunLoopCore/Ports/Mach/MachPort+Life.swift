@@ -16,7 +16,7 @@ extension UnsafeMutablePointer where Pointee == MachPort {
         if wakes { pointee.room.futexWakeAll() }
 
         retain()
-        if let callout { callOutMachPortInvalidation(callout, handle, pointee.context.info) }
+        if let callout { callOutInvalidation(callout, handle, pointee.context.info) }
         if let source, hasSource {
             source.invalidate()
             source.release()
@@ -50,7 +50,7 @@ extension UnsafeMutablePointer where Pointee == MachPort {
     }
 
     /// `RLMachPortSetInvalidationCallBack` (S-PORT-10).
-    func setInvalidationCallout(_ callout: MachPortInvalidationFunction?) {
+    func setInvalidationCallout(_ callout: InvalidationFunction?) {
         pointee.lock.lockWord()
         let isValid = isValid
         let isIgnored = !isValid && (callout == nil || pointee.invalidationCallout != nil)
@@ -59,11 +59,11 @@ extension UnsafeMutablePointer where Pointee == MachPort {
         if isIgnored {
             Log.once(.invalidationCallBackOfDeadPort, "RLMachPortSetInvalidationCallBack", ": the port is invalid; ignored")
         } else if !isValid, let callout {
-            callOutMachPortInvalidation(callout, handle, nil)
+            callOutInvalidation(callout, handle, nil)
         }
     }
 
-    var invalidationCallout: MachPortInvalidationFunction? {
+    var invalidationCallout: InvalidationFunction? {
         pointee.lock.lockWord()
         defer { pointee.lock.unlockWord() }
         return pointee.invalidationCallout
@@ -78,11 +78,11 @@ extension UnsafeMutablePointer where Pointee == MachPort {
         guard isValid else { return nil }
         var functions = SourceFunctions()
         functions.retain = { info in
-            MachPortPointer(asInfo: info).retain()
+            MachPortPointer(info: info).retain()
             return info
         }
-        functions.release = { info in MachPortPointer(asInfo: info).sourceDied() }
-        functions.perform = { info in MachPortPointer(asInfo: info).receive() }
+        functions.release = { info in MachPortPointer(info: info).sourceDied() }
+        functions.perform = { info in MachPortPointer(info: info).receive() }
         let made = SourcePointer.makeInbox(order: order, info: self, functions: functions)
         pointee.lock.lockWord()
         // Another thread may have been as quick, or the port may have died.
@@ -112,10 +112,5 @@ extension UnsafeMutablePointer where Pointee == MachPort {
         }
         pointee.lock.unlockWord()
         release()
-    }
-
-    /// The port that is a source's info.
-    fileprivate init(asInfo info: UnsafeRawPointer?) {
-        self = UnsafeMutableRawPointer(mutating: info!).assumingMemoryBound(to: MachPort.self)
     }
 }

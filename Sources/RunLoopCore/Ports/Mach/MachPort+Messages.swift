@@ -116,7 +116,7 @@ extension UnsafeMutablePointer where Pointee == MachPort {
         // The lock keeps the source's memory: its last release takes the lock before the memory goes.
         guard let source = pointee.source else { return nil }
         if wasEmpty { _ = source.setReady() }
-        if source.pointee.moreLinks.load(ordering: .sequentiallyConsistent) != nil { source.tellLoops() }
+        if source.pointee.moreLinks.load(ordering: .sequentiallyConsistent) != nil { source.wakeSleepingLoops() }
         return source.firstLink.pointee.loop.load(ordering: .sequentiallyConsistent)
     }
 
@@ -179,7 +179,7 @@ extension UnsafeMutablePointer where Pointee == MachPort {
             setReadableLocked(false)
         } else if let source = pointee.source {
             // This loop is awake; others, and one to which another thread has moved the port meanwhile, may sleep.
-            if source.setReady() { source.tellLoops() }
+            if source.setReady() { source.wakeSleepingLoops() }
         }
         let loop = RunLoop.current()
         let guardsInfo = pointee.context.release != nil

@@ -2,9 +2,6 @@ import CLinux
 import CRunLoop
 import Synchronization
 
-typealias MachPortFunction = @convention(c) (OpaquePointer, UnsafePointer<RLMachMessage>, UnsafeMutableRawPointer?) -> Void
-typealias MachPortInvalidationFunction = @convention(c) (OpaquePointer, UnsafeMutableRawPointer?) -> Void
-
 /// A Mach-like port: a bounded queue of messages, and the inbox by which loops receive them (section 17).
 ///
 /// Any thread sends; the threads of the loops that have the source receive. `lock` guards the queue and is held for a few
@@ -39,7 +36,7 @@ struct MachPort: ~Copyable, Listed {
     let callout: MachPortFunction?
     let context: ClientContext
     /// Guarded by `lock`.
-    var invalidationCallout: MachPortInvalidationFunction?
+    var invalidationCallout: InvalidationFunction?
     /// The queue, oldest first. Guarded by `lock`, all four.
     var first: MachMessagePointer?
     var last: MachMessagePointer?
@@ -112,6 +109,13 @@ extension UnsafeMutablePointer where Pointee == MachMessage {
 
 extension MachPort: Object {
     static var type: ObjectType { .machPort }
+    static var kind: Kind {
+        Kind(
+            name: "RLMachPort", destroy: { MachPort.destroy($0.cast(to: MachPort.self)) },
+            describe: { $0.cast(to: MachPort.self).describe(&$1) },
+            forkPrepare: { MachPort.prepareFork() }, forkParent: { MachPort.forkedParent() },
+            forkChild: { MachPort.forkedChild(RunLoop.ofThread) })
+    }
 
     /// The last reference is gone: the port dies by it, with all that `RLMachPortInvalidate` does (S-PORT-11).
     static func destroy(_ port: MachPortPointer) {
@@ -120,7 +124,7 @@ extension MachPort: Object {
         port.header.pointee.references.store(1 << 30, ordering: .sequentiallyConsistent)
         port.invalidate()
         port.leaveProcess()
-        port.header.pointee.type.store(ObjectType.freed.rawValue, ordering: .relaxed)
+        port.header.markFreed()
         port.pointee.lock.lockWord()
         let waits = port.pointee.waiters > 0 || port.pointee.mentions > 0
         if waits { port.pointee.state.bitwiseOr(MachPortState.abandoned, ordering: .relaxed) }
@@ -168,5 +172,24 @@ extension UnsafeMutablePointer where Pointee == MachPort {
         }
         pointee.users.free()
         CLinux.free(self)
+    }
+}
+
+extension UnsafeMutablePointer where Pointee == MachPort {
+    fileprivate func describe(_ text: inout TextBuffer) {
+        pointee.lock.lockWord()
+        let (count, limit) = (pointee.count, pointee.limit)
+        pointee.lock.unlockWord()
+        text.append("port = ")
+        text.append(Int(pointee.descriptor.load(ordering: .relaxed)))
+        text.append(", queued = ")
+        text.append(count)
+        text.append(" of ")
+        text.append(limit)
+        let isValid = isValid
+        text.append(", valid = ")
+        text.append(isValid)
+        let context = pointee.context
+        text.appendInfo(isValid ? context.info : nil, isValid ? context.copyDescription : nil)
     }
 }

@@ -27,7 +27,6 @@ struct BegunRequest {
 }
 
 typealias BegunRequestPointer = UnsafeMutablePointer<BegunRequest>
-typealias ReplyFunction = @convention(c) (OpaquePointer, Int32, OpaquePointer?, UnsafeMutableRawPointer?) -> Void
 
 /// What reads a port's replies in one mode of one loop, for all begun requests there. Guarded by the port's lock, but for `watch`.
 struct ReplyService {
@@ -185,7 +184,7 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
         lock()
         let connection = pointee.remote.connection
         unlock()
-        let watch = makeWatch(descriptor: connection, order: 0) { info, _ in MessagePortPointer.from(info).performReplies() }
+        let watch = makeWatch(descriptor: connection, order: 0) { info, _ in MessagePortPointer(info: info).performReplies() }
         loop.retain()
         let service = makeArray(ReplyService.self, count: 1)
         service.initialize(to: ReplyService(loop: loop, mode: mode, watch: watch, users: 0, next: nil))

@@ -123,9 +123,9 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
         unlock()
         guard let functions else { return false }
         holdMemory()
-        functions.after!(functions.time!(0, 100_000_000), functions.global_queue!(0, 0), self) { port in
-            MessagePortPointer.from(port).resumeListener()
-            MessagePortPointer.from(port).releaseMemory()
+        functions.after!(functions.time!(0, Clock.retryDelay), functions.global_queue!(0, 0), self) { port in
+            MessagePortPointer(info: port).resumeListener()
+            MessagePortPointer(info: port).releaseMemory()
         }
         return true
     }

@@ -211,7 +211,7 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
         let epoll = isValid && pointee.local.dispatch == nil ? pointee.local.epoll : -1
         unlock()
         guard epoll >= 0 else { return nil }
-        let made = makeWatch(descriptor: epoll, order: order) { info, _ in MessagePortPointer.from(info).serve() }
+        let made = makeWatch(descriptor: epoll, order: order) { info, _ in MessagePortPointer(info: info).serve() }
         lock()
         // Another thread may have been here, and an invalidation that came meanwhile does not know of this source.
         if isValid, pointee.local.dispatch == nil, pointee.source.map({ !$0.isValid }) ?? true {

@@ -246,7 +246,7 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
         }
         let connection = pointee.remote.connection
         unlock()
-        let made = makeWatch(descriptor: connection, order: 0) { info, _ in MessagePortPointer.from(info).performReplies() }
+        let made = makeWatch(descriptor: connection, order: 0) { info, _ in MessagePortPointer(info: info).performReplies() }
         lock()
         let existing = pointee.source
         if existing == nil { pointee.source = made }

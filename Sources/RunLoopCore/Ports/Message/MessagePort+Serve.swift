@@ -171,17 +171,17 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
         let context = ClientContext(
             info: self,
             retain: { info in
-                MessagePortPointer.from(info).holdMemory()
+                MessagePortPointer(info: info).holdMemory()
                 return info
             },
-            release: { MessagePortPointer.from($0).releaseMemory() }, copyDescription: nil)
+            release: { MessagePortPointer(info: $0).releaseMemory() }, copyDescription: nil)
         let timer = TimerPointer.make(
             date: -.infinity, interval: 0, order: 0,
             callout: { _, info in
-                let port = MessagePortPointer.from(info)
+                let port = MessagePortPointer(info: info)
                 if !port.resumeListener() { port.resumeLater() }
             }, context: context)
-        timer.setDelay(0.1)
+        timer.setDelay(Double(Clock.retryDelay) / 1e9)
         let loop = RunLoop.current()
         if let mode = loop.pointee.frame?.pointee.mode { loop.addTimer(timer, to: .named(mode.pointee.name)) }
         timer.release()

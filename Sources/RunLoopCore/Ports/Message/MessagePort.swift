@@ -39,8 +39,6 @@ struct MessagePort: ~Copyable, Listed {
 }
 
 typealias MessagePortPointer = UnsafeMutablePointer<MessagePort>
-typealias InvalidationFunction = @convention(c) (OpaquePointer, UnsafeMutableRawPointer?) -> Void
-typealias MessageFunction = @convention(c) (OpaquePointer, Int32, OpaquePointer, UnsafeMutableRawPointer?) -> OpaquePointer?
 
 enum MessagePortState {
     static var invalid: UInt32 { 1 << 0 }
@@ -50,6 +48,13 @@ enum MessagePortState {
 
 extension MessagePort: Object {
     static var type: ObjectType { .messagePort }
+    static var kind: Kind {
+        Kind(
+            name: "RLMessagePort", destroy: { MessagePort.destroy($0.cast(to: MessagePort.self)) },
+            describe: { $0.cast(to: MessagePort.self).describe(&$1) },
+            forkPrepare: { MessagePortTable.prepareFork() }, forkParent: { MessagePortTable.forkedParent() },
+            forkChildEnd: { MessagePortTable.forkedChild() })
+    }
 
     /// The last reference is gone: the port is invalidated, which needs an object that can be handed to the client's function,
     /// and then freed, unless that function kept it (S-MSG-38).
@@ -59,7 +64,7 @@ extension MessagePort: Object {
             port.finishInvalidation()
             return port.release()
         }
-        port.header.pointee.type.store(ObjectType.freed.rawValue, ordering: .relaxed)
+        port.header.markFreed()
         MessagePortTable.remove(port)
         port.releaseLostContext()
         port.forgetSource()
@@ -195,16 +200,28 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
     func makeWatch(descriptor: Int32, order: Int, handler: @escaping WatchHandler) -> SourcePointer {
         let functions = SourceFunctions(
             retain: { info in
-                MessagePortPointer.from(info).holdMemory()
+                MessagePortPointer(info: info).holdMemory()
                 return info
             },
-            release: { MessagePortPointer.from($0).releaseMemory() })
+            release: { MessagePortPointer(info: $0).releaseMemory() })
         return SourcePointer.makeWatch(
             descriptor: descriptor, order: order, info: self, functions: functions, interest: .read, owned: true,
             handler: handler)
     }
+}
 
-    static func from(_ info: UnsafeRawPointer?) -> MessagePortPointer {
-        UnsafeMutableRawPointer(mutating: info!).assumingMemoryBound(to: MessagePort.self)
+extension UnsafeMutablePointer where Pointee == MessagePort {
+    fileprivate func describe(_ text: inout TextBuffer) {
+        let kind: StaticString = pointee.isRemote ? "remote" : "local"
+        text.append(kind)
+        text.append(", name = ")
+        MessagePortTable.lock()
+        if let name = pointee.name { text.appendPrintable(name.bytes) } else { text.append("(none)") }
+        MessagePortTable.unlock()
+        text.append(", valid = ")
+        text.append(isValid)
+        let context = beginUseOfContext()
+        text.appendInfo(context?.info, context?.copyDescription)
+        if context != nil { endUseOfContext() }
     }
 }

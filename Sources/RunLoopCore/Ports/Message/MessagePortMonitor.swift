@@ -97,7 +97,7 @@ struct MessagePortMonitor {
             MessagePortTable.unlock()
             if isOver { break }
             while polls, let port = findEnded() { look(port) }
-            var pause = timespec(tv_sec: 0, tv_nsec: 100_000_000)
+            var pause = timespec(nanoseconds: Clock.retryDelay)
             if isBlind {
                 rl_sys_nanosleep(&pause)
                 continue

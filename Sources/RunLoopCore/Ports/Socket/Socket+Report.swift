@@ -102,7 +102,7 @@ extension UnsafeMutablePointer where Pointee == Socket {
 
     /// Calls the client for what is ready and enabled: Connect, then the read kind, then Write (S-SOCK-22). Loop's thread.
     func report(_ ready: Readiness) -> Bool {
-        guard let claim = claim(ready), let loop = rl_thread_loop_get()?.assumingMemoryBound(to: RunLoop.self) else {
+        guard let claim = claim(ready), let loop = RunLoop.ofThread else {
             return false
         }
         let source = loop.servedWatch.unsafelyUnwrapped

@@ -1,11 +1,6 @@
 import CLinux
 import Synchronization
 
-typealias SocketFunction = @convention(c) (
-    OpaquePointer?, RLSocketType, OpaquePointer?, UnsafeRawPointer?, UnsafeMutableRawPointer?
-) -> Void
-typealias RLSocketType = UInt
-
 /// A client's descriptor with callbacks for reading, accepting or receiving, for writing, and for the end of a connect.
 ///
 /// It lives until it is invalidated: the table of sockets, by number, has a reference to it, and so has its source. What is
@@ -89,10 +84,16 @@ enum SocketState {
 
 extension Socket: Object {
     static var type: ObjectType { .socket }
+    static var kind: Kind {
+        Kind(
+            name: "RLSocket", destroy: { Socket.destroy($0.cast(to: Socket.self)) },
+            describe: { $0.cast(to: Socket.self).describe(&$1) },
+            forkChild: { SocketTable.forEach { $0.renewInChild(RunLoop.ofThread) } })
+    }
 
     /// The last reference is gone, so it is invalid already: the table and the source have none.
     static func destroy(_ socket: SocketPointer) {
-        socket.header.pointee.type.store(ObjectType.freed.rawValue, ordering: .relaxed)
+        socket.header.markFreed()
         socket.pointee.address?.release()
         socket.pointee.peerAddress?.release()
         Callbacks.release(socket.pointee.callbacks)
@@ -228,19 +229,19 @@ extension UnsafeMutablePointer where Pointee == Socket {
     private func makeSource(order: Int) -> SourcePointer {
         let functions = SourceFunctions(
             retain: {
-                $0!.asSocket.retain()
+                SocketPointer(info: $0).retain()
                 return $0
             },
-            release: { $0!.asSocket.release() },
-            schedule: { info, _, _ in UnsafeRawPointer(info!).asSocket.wasScheduled() },
-            cancel: { info, _, _ in UnsafeRawPointer(info!).asSocket.wasCancelled() })
+            release: { SocketPointer(info: $0).release() },
+            schedule: { info, _, _ in SocketPointer(info: info).wasScheduled() },
+            cancel: { info, _, _ in SocketPointer(info: info).wasCancelled() })
         var options = WatchFlags.signals
         if readKind == SocketType.accept { options |= WatchFlags.onlyInput }
         if pointee.state.load(ordering: .relaxed) & SocketState.connected == 0 { options |= WatchFlags.connects }
         return SourcePointer.makeWatch(
             descriptor: native, order: order, info: UnsafeMutableRawPointer(self), functions: functions, interest: [],
             word: withUnsafePointer(to: pointee.state) { $0 }, options: options
-        ) { info, ready in UnsafeRawPointer(info!).asSocket.report(Readiness(rawValue: ready)) }
+        ) { info, ready in SocketPointer(info: info).report(Readiness(rawValue: ready)) }
     }
 
     // MARK: The end
@@ -276,6 +277,18 @@ extension UnsafeMutablePointer where Pointee == Socket {
     }
 }
 
-extension UnsafeRawPointer {
-    var asSocket: SocketPointer { UnsafeMutableRawPointer(mutating: self).assumingMemoryBound(to: Socket.self) }
+extension UnsafeMutablePointer where Pointee == Socket {
+    fileprivate func describe(_ text: inout TextBuffer) {
+        let isValid = isValid
+        text.append("descriptor = ")
+        text.append(Int(native))
+        text.append(", callback types = 0x")
+        text.append(pointee.types, radix: 16)
+        text.append(", flags = 0x")
+        text.append(pointee.flags.load(ordering: .relaxed), radix: 16)
+        text.append(", valid = ")
+        text.append(isValid)
+        let functions = pointee.callbacks.pointee.functions
+        text.appendInfo(isValid ? pointee.info : nil, isValid ? functions.copyDescription : nil)
+    }
 }

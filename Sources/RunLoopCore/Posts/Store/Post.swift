@@ -27,9 +27,6 @@ struct PostModes {
         bits & PostModes.listBit == 0 ? nil : UnsafeMutablePointer(bitPattern: bits & ~PostModes.listBit)
     }
 
-    /// The mode, if it is just one.
-    var single: ModePointer? { bits & PostModes.listBit == 0 ? ModePointer(bitPattern: bits) : nil }
-
     @inline(__always)
     func permits(_ current: ModePointer) -> Bool {
         bits == UInt(bitPattern: current) || permitsByListOrName(current)

@@ -23,8 +23,6 @@ struct TimerHeap {
     /// The earliest. The heap must not be empty.
     var first: Entry { entries![0] }
 
-    subscript(index: Int) -> Entry { entries![index] }
-
     mutating func insert(_ node: TimerNodePointer, instant: Int64) {
         if count == capacity {
             capacity = max(16, capacity * 2)

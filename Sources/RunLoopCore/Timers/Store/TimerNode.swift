@@ -8,8 +8,8 @@ struct TimerLinks {
 
 /// A timer's place in the store of one mode. The loop's lock guards it.
 struct TimerNode {
-    /// The mode; nil when the node is free. The first word: further nodes are found by it.
-    var mode: ModePointer?
+    /// The address of the mode; 0 when the node is free. The first word: further nodes are found by it.
+    var modeAddress: UInt
     /// Order of insertion among equal instants, modulo 2^32 (S-TMR-21); in the due list the number of the batch.
     var sequence: UInt32
     /// Bits 0 to 2: a `Place`. Bit 3: ghost. Bit 4: further node. Bit 5: away. From bit 6: index in the heap, bucket of the
@@ -29,7 +29,7 @@ struct TimerNode {
 
     /// A node in no mode. For the first one of a timer, the timer is implied by where the node lies.
     init() {
-        mode = nil
+        modeAddress = 0
         sequence = 0
         bits = 0
         links = TimerLinks()

@@ -17,9 +17,6 @@ struct TimerStore {
     /// finds them too.
     private var firstAway: TimerNodePointer?
 
-    /// The first timer of the batches under way.
-    var firstDue: TimerNodePointer? { due.first }
-
     var isEmpty: Bool { near.isEmpty && wheel.isEmpty && due.isEmpty }
 
     /// Adds a node that is in no store, behind those with the same instant.

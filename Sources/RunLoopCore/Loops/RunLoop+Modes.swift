@@ -74,23 +74,4 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         count?.pointee = index
         return names
     }
-
-    /// The date of the mode's timer with the earliest instant, also if it is being called (S-TMR-55).
-    func nextTimerFireDate(_ name: ModeName) -> Double {
-        guard case .named(let name) = name, let mode = mode(name) else { return 0 }
-        lock()
-        defer { unlock() }
-        var earliest = mode.pointee.timers.earliest()?.timer
-        pointee.calls.containsShared(TimerCall.self) { call in
-            let timer = call.pointee.timer
-            // One that moved to another loop in its callback is that one's business.
-            if timer.isGuarded(by: self), let node = timer.node(in: mode), !node.pointee.isGhost,
-                timer.pointee.instant < earliest?.pointee.instant ?? Clock.never
-            {
-                earliest = timer
-            }
-            return false
-        }
-        return earliest?.details.pointee.fireDate ?? 0
-    }
 }

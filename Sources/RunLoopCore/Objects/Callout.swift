@@ -1,6 +1,28 @@
 import CLinux
 import CRunLoop
 
+/// The client's functions, as C calls them.
+typealias RetainFunction = @convention(c) (UnsafeRawPointer?) -> UnsafeRawPointer?
+typealias ReleaseFunction = @convention(c) (UnsafeRawPointer?) -> Void
+typealias DescribeFunction = @convention(c) (UnsafeRawPointer?) -> UnsafeMutablePointer<CChar>?
+typealias EqualFunction = @convention(c) (UnsafeRawPointer?, UnsafeRawPointer?) -> Bool
+typealias HashFunction = @convention(c) (UnsafeRawPointer?) -> UInt
+typealias ScheduleFunction = @convention(c) (UnsafeMutableRawPointer?, OpaquePointer?, UnsafePointer<CChar>?) -> Void
+public typealias PerformFunction = @convention(c) (UnsafeMutableRawPointer?) -> Void
+typealias GetPortFunction = @convention(c) (UnsafeMutableRawPointer?) -> Int32
+typealias TimerFunction = @convention(c) (OpaquePointer?, UnsafeMutableRawPointer?) -> Void
+typealias ObserverFunction = @convention(c) (OpaquePointer?, RLActivity, UnsafeMutableRawPointer?) -> Void
+typealias ThreadFunction = @convention(c) (OpaquePointer, UnsafeMutableRawPointer?) -> Void
+typealias FileDescriptorFunction = @convention(c) (OpaquePointer?, UInt, UnsafeMutableRawPointer?) -> Void
+typealias SocketFunction = @convention(c) (OpaquePointer?, UInt, OpaquePointer?, UnsafeRawPointer?, UnsafeMutableRawPointer?) -> Void
+typealias KernelEventFunction = @convention(c) (OpaquePointer?, UnsafePointer<RLKernelEvent>, UnsafeMutableRawPointer?) -> Void
+typealias MachPortFunction = @convention(c) (OpaquePointer, UnsafePointer<RLMachMessage>, UnsafeMutableRawPointer?) -> Void
+typealias MessageFunction = @convention(c) (OpaquePointer, Int32, OpaquePointer, UnsafeMutableRawPointer?) -> OpaquePointer?
+typealias ReplyFunction = @convention(c) (OpaquePointer, Int32, OpaquePointer?, UnsafeMutableRawPointer?) -> Void
+typealias InvalidationFunction = @convention(c) (OpaquePointer, UnsafeMutableRawPointer?) -> Void
+/// libdispatch's `_dispatch_main_queue_callback_4CF`; its argument is not used.
+typealias DrainFunction = @convention(c) (UnsafeMutableRawPointer?) -> Void
+
 /// The only functions that call the client. Each has its own frame, so that a backtrace tells what kind of callback is
 /// on the stack; an observer's is `notifyObservers`, which has many calls to make. No lock is held in any of them (S-THR-3).
 
@@ -95,14 +117,14 @@ func callOutInvalidation(_ callout: InvalidationFunction, _ port: OpaquePointer,
 }
 
 @inline(never)
-func callOutSchedule(_ schedule: ScheduleFunction, _ info: UnsafeMutableRawPointer?, _ loop: RunLoopPointer, _ mode: ModePointer) {
-    schedule(info, loop.handle, mode.pointee.name)
+func callOutSchedule(_ schedule: ScheduleFunction, _ info: UnsafeMutableRawPointer?, _ loop: OpaquePointer, _ mode: UnsafePointer<CChar>) {
+    schedule(info, loop, mode)
     rl_compiler_barrier()
 }
 
 @inline(never)
-func callOutCancel(_ cancel: ScheduleFunction, _ info: UnsafeMutableRawPointer?, _ loop: RunLoopPointer, _ mode: ModePointer) {
-    cancel(info, loop.handle, mode.pointee.name)
+func callOutCancel(_ cancel: ScheduleFunction, _ info: UnsafeMutableRawPointer?, _ loop: OpaquePointer, _ mode: UnsafePointer<CChar>) {
+    cancel(info, loop, mode)
     rl_compiler_barrier()
 }
 
@@ -142,14 +164,6 @@ func callOutMachPort(
     _ callout: MachPortFunction, _ port: OpaquePointer, _ message: UnsafePointer<RLMachMessage>, _ info: UnsafeMutableRawPointer?
 ) {
     callout(port, message, info)
-    rl_compiler_barrier()
-}
-
-@inline(never)
-func callOutMachPortInvalidation(
-    _ callout: MachPortInvalidationFunction, _ port: OpaquePointer, _ info: UnsafeMutableRawPointer?
-) {
-    callout(port, info)
     rl_compiler_barrier()
 }
 

@@ -1,13 +1,3 @@
-/// Functions of a client's context, as C calls them.
-typealias RetainFunction = @convention(c) (UnsafeRawPointer?) -> UnsafeRawPointer?
-typealias ReleaseFunction = @convention(c) (UnsafeRawPointer?) -> Void
-typealias DescribeFunction = @convention(c) (UnsafeRawPointer?) -> UnsafeMutablePointer<CChar>?
-typealias EqualFunction = @convention(c) (UnsafeRawPointer?, UnsafeRawPointer?) -> Bool
-typealias HashFunction = @convention(c) (UnsafeRawPointer?) -> UInt
-typealias ScheduleFunction = @convention(c) (UnsafeMutableRawPointer?, OpaquePointer?, UnsafePointer<CChar>?) -> Void
-public typealias PerformFunction = @convention(c) (UnsafeMutableRawPointer?) -> Void
-typealias GetPortFunction = @convention(c) (UnsafeMutableRawPointer?) -> Int32
-
 /// The client's pointer and the functions that care for it, as timers and observers keep them.
 struct ClientContext {
     var info: UnsafeMutableRawPointer?
@@ -36,5 +26,12 @@ extension ClientContext {
         let functions = sharedFunctions?.pointee.functions
         self.init(
             info: info, retain: functions?.retain, release: functions?.release, copyDescription: functions?.copyDescription)
+    }
+}
+
+extension UnsafeMutablePointer where Pointee: ~Copyable {
+    /// The record of the library's own that is the info of a context.
+    init(info: UnsafeRawPointer?) {
+        self = UnsafeMutableRawPointer(mutating: info.unsafelyUnwrapped).assumingMemoryBound(to: Pointee.self)
     }
 }

@@ -55,7 +55,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         pointee.lock.expectOwner()
         unlock()
         // What latecomers pushed since the last life goes where it belongs.
-        SourceLink.forward(takeSignalled(), graveyard: nil)
+        SourceLink.forward(takeSignalled(), freedBy: nil)
         initializeHeader()
     }
 

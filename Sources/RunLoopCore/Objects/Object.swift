@@ -14,8 +14,13 @@ enum ObjectType: UInt32 {
     case machPort = 7
     case messagePort = 8
     case socket = 9
+    /// No object of its own: a source that has a record of this kind.
+    case kernelEvent = 10
     case thread = 11
     case foreignRun = 12
+
+    /// One more than the largest.
+    static var end: Int { 13 }
 }
 
 /// The first bytes of every object that clients hold. Handles are pointers to it.
@@ -28,11 +33,9 @@ struct ObjectHeader: ~Copyable {
 
 typealias ObjectPointer = UnsafeMutablePointer<ObjectHeader>
 
-/// An object with an `ObjectHeader` as its first field.
+/// An object with an `ObjectHeader` as its first field. What can be done with every object is in its `Kind`.
 protocol Object: ~Copyable {
     static var type: ObjectType { get }
-    /// Called when the last reference is gone; gives the memory back.
-    static func destroy(_ object: UnsafeMutablePointer<Self>)
 }
 
 extension UnsafeMutablePointer where Pointee: Object & ~Copyable {
@@ -65,14 +68,26 @@ extension UnsafeMutablePointer where Pointee: Object & ~Copyable {
 
     /// Drops a reference; the last one destroys the object. May call client code: no lock is held.
     @inline(__always)
-    func release() {
-        if header.pointee.references.wrappingSubtract(1, ordering: .acquiringAndReleasing).newValue == 0 {
-            Pointee.destroy(self)
-        }
-    }
+    func release() { header.release() }
 
     /// The handle that clients see.
     var handle: OpaquePointer { OpaquePointer(self) }
+}
+
+extension ObjectPointer {
+    var kind: UnsafeMutablePointer<Kind> { Kind.of(pointee.type.load(ordering: .relaxed)) }
+
+    /// Drops a reference that the library or a client has; the last one destroys the object. May call client code: no lock is held.
+    @inline(__always)
+    func release() {
+        if pointee.references.wrappingSubtract(1, ordering: .acquiringAndReleasing).newValue == 0 { destroy() }
+    }
+
+    @inline(never)
+    func destroy() { kind.pointee.destroy!(self) }
+
+    /// A stale handle is told from a live one by this while the memory lasts.
+    func markFreed() { pointee.type.store(ObjectType.freed.rawValue, ordering: .relaxed) }
 }
 
 /// The object behind a handle: nil for NULL, and a trap for an object of another type (S-ARG-3).

@@ -33,17 +33,13 @@ extension UnsafeMutablePointer where Pointee == SourceLink {
 
     /// Whether somebody has that right and duty, or the link is on a stack or in a list.
     var isQueued: Bool {
-        isFirst ? pointee.source.pointee.state.load(ordering: .sequentiallyConsistent) & SourceState.queued != 0
-            : pointee.isQueued.load(ordering: .sequentiallyConsistent)
+        isFirst ? pointee.source.isFirstQueued : pointee.isQueued.load(ordering: .sequentiallyConsistent)
     }
 
     /// Takes the right and the duty to put the link on a stack. False: somebody else has it.
     func tryQueue() -> Bool {
         let source = pointee.source
-        if isFirst {
-            let old = source.pointee.state.bitwiseOr(SourceState.queued, ordering: .sequentiallyConsistent).oldValue
-            return old & SourceState.queued == 0
-        }
+        if isFirst { return source.tryQueueFirst() }
         if pointee.isQueued.exchange(true, ordering: .sequentiallyConsistent) { return false }
         source.holdMemory()
         return true
@@ -52,13 +48,9 @@ extension UnsafeMutablePointer where Pointee == SourceLink {
     /// Gives that back. The memory may go with it: the caller holds the source's memory if it looks at it again.
     func unqueue() {
         let source = pointee.source
-        if isFirst {
-            let state = source.pointee.state.bitwiseAnd(~SourceState.queued, ordering: .sequentiallyConsistent).newValue
-            if SourceState.isUnused(state) { source.freeMemory() }
-        } else {
-            pointee.isQueued.store(false, ordering: .sequentiallyConsistent)
-            source.releaseMemory()
-        }
+        if isFirst { return source.unqueueFirst() }
+        pointee.isQueued.store(false, ordering: .sequentiallyConsistent)
+        source.releaseMemory()
     }
 }
 
@@ -110,5 +102,43 @@ struct LinkList {
         if let first { first.pointee.previous = otherLast } else { last = otherLast }
         first = otherFirst
         other = LinkList()
+    }
+}
+
+/// The ready inboxes of a loop, in the order in which they became ready. The loop's lock guards it. The zero value is empty.
+struct InboxList {
+    var ready = LinkList()
+    /// Ready, but not in the mode `parkedFor` when a run of that mode looked.
+    var parked = LinkList()
+    /// The mode for which `parked` was sorted out; nil: to be looked through again.
+    var parkedFor: ModePointer?
+}
+
+extension UnsafeMutablePointer where Pointee == Source {
+    /// The link to a loop. The caller holds the loop's lock.
+    func link(in loop: RunLoopPointer) -> SourceLinkPointer? {
+        if firstLink.pointee.loop.load(ordering: .relaxed) == loop { return firstLink }
+        return furtherLink { $0.pointee.loop.load(ordering: .relaxed) == loop }
+    }
+
+    /// The first of the further links for which the body is true.
+    func furtherLink(where matches: (SourceLinkPointer) -> Bool) -> SourceLinkPointer? {
+        var link = pointee.moreLinks.load(ordering: .sequentiallyConsistent)
+        while let current = link {
+            if matches(current) { return current }
+            link = current.pointee.nextOfSource.load(ordering: .acquiring)
+        }
+        return nil
+    }
+
+    /// Calls the body with every link, the first one first.
+    @inline(__always)
+    func forEachLink(_ body: (SourceLinkPointer) -> Void) {
+        body(firstLink)
+        var link = pointee.moreLinks.load(ordering: .sequentiallyConsistent)
+        while let current = link {
+            link = current.pointee.nextOfSource.load(ordering: .acquiring)
+            body(current)
+        }
     }
 }

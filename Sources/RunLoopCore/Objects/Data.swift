@@ -14,10 +14,17 @@ typealias DataPointer = UnsafeMutablePointer<Data>
 
 extension Data: Object {
     static var type: ObjectType { .data }
+    static var kind: Kind {
+        Kind(
+            name: "RLData", destroy: { Data.destroy($0.cast(to: Data.self)) },
+            describe: { $0.cast(to: Data.self).describe(&$1) },
+            isEqual: { $0.cast(to: Data.self).hasSameBytes(as: $1.cast(to: Data.self)) },
+            hash: { $0.cast(to: Data.self).hashOfBytes() })
+    }
 
     @inline(never)
     static func destroy(_ data: DataPointer) {
-        data.header.pointee.type.store(ObjectType.freed.rawValue, ordering: .relaxed)
+        data.header.markFreed()
         if let mapping = data.pointee.mapping { munmap(mapping, data.pointee.length) }
         CLinux.free(data)
     }
@@ -101,3 +108,10 @@ extension UnsafeMutablePointer where Pointee == Data {
 }
 
 private var largePage: Int { 2 << 20 }
+
+extension UnsafeMutablePointer where Pointee == Data {
+    fileprivate func describe(_ text: inout TextBuffer) {
+        text.append("length = ")
+        text.append(pointee.length)
+    }
+}

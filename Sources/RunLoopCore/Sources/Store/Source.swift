@@ -30,54 +30,15 @@ struct Source: ~Copyable {
 
 typealias SourcePointer = UnsafeMutablePointer<Source>
 
-/// The bits of `Source.state`. One word, so that the flag and the place of the first link change together.
-enum SourceState {
-    /// The signal flag of a version 0 source; of an inbox, that it is ready.
-    static var signalled: UInt64 { 1 << 0 }
-    /// Signalled again while the first signaller may not have pushed the link yet: it wakes the loop after its push.
-    static var marked: UInt64 { 1 << 1 }
-    /// The first link is on a stack, in a list of its loop, or in the hands of somebody who will put it there.
-    static var queued: UInt64 { 1 << 2 }
-    /// The last reference is gone; the memory stays until no link is queued and nobody holds it.
-    static var dead: UInt64 { 1 << 3 }
-    static var invalid: UInt64 { 1 << 4 }
-    static var hashed: UInt64 { 1 << 5 }
-    static var versionOne: UInt64 { 1 << 6 }
-    /// A watch; `versionOne` is set too, unless it signals.
-    static var watch: UInt64 { 1 << 7 }
-    /// A version 1 source that is made ready by a call and not by a descriptor. Set at creation, with `versionOne`.
-    static var inbox: UInt64 { 1 << 8 }
-    /// The flag of `RLSourceSignal` on a version 1 source, which means nothing but itself (S-SRC-45).
-    static var flagged: UInt64 { 1 << 9 }
-    /// A source of `KernelEvent`. Set at creation.
-    static var kernelEvent: UInt64 { 1 << 10 }
-    /// An inbox that is marked by whoever reads the notifier of files. Fixed before anybody else knows the source.
-    static var notified: UInt64 { 1 << 11 }
-    /// A count: further links that are queued, and code that touches the source without a reference.
-    static var hold: UInt64 { 1 << 12 }
-    static var holds: UInt64 { 0xf_ffff << 12 }
-    /// A count of signals, so that a late signaller tells its own signal from a later one.
-    static var generation: UInt64 { 1 << 32 }
-    static var generations: UInt64 { 0xffff_ffff << 32 }
-
-    /// Whether the memory of a source in this state can be given back.
-    @inline(__always)
-    static func isUnused(_ state: UInt64) -> Bool {
-        state & dead != 0 && state & (queued | holds) == 0
-    }
-}
-
 extension Source: Object {
     static var type: ObjectType { .source }
-
     /// The last reference is gone, so the source is in no loop. Its context is released now (S-SRC-11, S-SRC-14); the
     /// memory may still be on a stack that a signaller reached late, and is then freed by whoever takes it off.
     @inline(never)
     static func destroy(_ source: SourcePointer) {
-        source.header.pointee.type.store(ObjectType.freed.rawValue, ordering: .relaxed)
+        source.header.markFreed()
         if let release = source.pointee.callbacks.pointee.functions.release { callOutRelease(release, source.pointee.info) }
-        let state = source.pointee.state.bitwiseOr(SourceState.dead, ordering: .acquiringAndReleasing).newValue
-        if SourceState.isUnused(state) { source.freeMemory() }
+        source.die()
     }
 }
 
@@ -102,15 +63,6 @@ extension UnsafeMutablePointer where Pointee == Source {
         (UnsafeMutableRawPointer(self) + MemoryLayout<Source>.stride).assumingMemoryBound(to: SourceLink.self)
     }
 
-    /// Sequentially consistent, as the next: an Add sets the link's loop and then looks here; Invalidate and signallers change the
-    /// state and then look at the loop.
-    var isValid: Bool { pointee.state.load(ordering: .sequentiallyConsistent) & SourceState.invalid == 0 }
-    var isSignalled: Bool { pointee.state.load(ordering: .sequentiallyConsistent) & SourceState.signalled != 0 }
-    /// What `RLSourceIsSignalled` tells (S-SRC-38).
-    var isFlagged: Bool {
-        pointee.state.load(ordering: .relaxed) & (isPort ? SourceState.flagged : SourceState.signalled) != 0
-    }
-    var isPort: Bool { pointee.state.load(ordering: .relaxed) & SourceState.versionOne != 0 }
     var functions: SourceFunctions { pointee.callbacks.pointee.functions }
 
     /// Whether it performs before the other in a batch (S-SRC-31): by order, then by the time of its signal.
@@ -118,16 +70,6 @@ extension UnsafeMutablePointer where Pointee == Source {
     func performsBefore(_ other: SourcePointer) -> Bool {
         if pointee.order != other.pointee.order { return pointee.order < other.pointee.order }
         return pointee.signalTime.load(ordering: .relaxed) < other.pointee.signalTime.load(ordering: .relaxed)
-    }
-
-    /// Keeps the memory, not the object, while code without a reference looks at it.
-    func holdMemory() {
-        pointee.state.wrappingAdd(SourceState.hold, ordering: .acquiringAndReleasing)
-    }
-
-    func releaseMemory() {
-        let state = pointee.state.wrappingSubtract(SourceState.hold, ordering: .acquiringAndReleasing).newValue
-        if SourceState.isUnused(state) { freeMemory() }
     }
 
     func freeMemory() {

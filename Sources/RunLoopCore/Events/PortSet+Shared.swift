@@ -1,0 +1,140 @@
+import CLinux
+import Synchronization
+
+/// Descriptors of the process that several modes watch, each under a token of its own: the main dispatch queue's eventfd, and the
+/// notifier of files. Part of a `PortSet`.
+struct SharedPorts {
+    /// `unused`, `waiting` or `registered`.
+    var mainQueue: PortSlot.State
+    /// The queue's eventfd while the mode serves that queue.
+    var mainQueueDescriptor: Int32
+    /// Inboxes of the mode that are marked by whoever reads the notifier.
+    var notified: Int
+    /// The notifier that is registered for them. 0: none is yet, and `waiting` counts that.
+    var notifierSerial: UInt32
+}
+
+/// The descriptor of the notifier of files (`Notifier`), as the modes that watch it see it.
+struct NotifierPort: ~Copyable {
+    /// Guards all fields here and what is the notifier's. Taken after a loop's lock and the registry's.
+    let lock: Lock
+    /// Good while `users` is not 0; -1 then: it was lost.
+    var descriptor: Int32
+    /// Another number of the same instance, by which it is found again where the client closed the first (S-FD-18). Sets in which
+    /// the kernel has it under that one go on telling of it. -1: there is none.
+    var spare: Int32
+    /// The valid sources of files.
+    var users: Int
+    /// Tells this instance from earlier ones, whose number it may have; never 0 while there is one.
+    var serial: UInt32
+    /// Brings what is to be read to the sources. Called by the loop that finds the descriptor readable, without a lock. Written
+    /// when the library is loaded.
+    var read: (() -> Void)?
+
+    static var shared: UnsafeMutablePointer<NotifierPort> { rl_notifier_port().assumingMemoryBound(to: NotifierPort.self) }
+}
+
+extension UnsafeMutablePointer where Pointee == NotifierPort {
+    /// Whether the instance is there, under one of its two numbers. What has taken a number of it is the client's. If it is not,
+    /// its sources have to become invalid, which a loop does that finds `lostDescriptor` (S-KEV-11). Caller holds the lock.
+    @inline(never)
+    func isOpenLocked() -> Bool {
+        if rl_is_kind(pointee.descriptor, RL_INOTIFY) { return true }
+        process.pointee.lostDescriptor.store(true, ordering: .relaxed)
+        pointee.descriptor = rl_is_kind(pointee.spare, RL_INOTIFY) ? pointee.spare : -1
+        pointee.spare = pointee.descriptor < 0 ? -1 : rl_dup_above(pointee.descriptor, 64)
+        return pointee.descriptor >= 0
+    }
+}
+
+extension PortSet {
+    mutating func registerShared() {
+        registerMainQueue()
+        if shared.notifierSerial == 0 { registerNotifier() }
+    }
+
+    mutating func forgetSharedSet() {
+        if shared.mainQueue == .registered {
+            shared.mainQueue = .waiting
+            waiting += 1
+        }
+        if shared.notifierSerial != 0 {
+            shared.notifierSerial = 0
+            waiting += 1
+        }
+    }
+
+    // MARK: The main dispatch queue
+
+    /// Begins or ends to watch the main dispatch queue.
+    @inline(__always)
+    mutating func watchMainQueue(_ watches: Bool, _ descriptor: @autoclosure () -> Int32) {
+        if watches != (shared.mainQueue != .unused) { changeMainQueue(watches, descriptor()) }
+    }
+
+    @inline(never)
+    private mutating func changeMainQueue(_ watches: Bool, _ descriptor: Int32) {
+        if watches {
+            shared.mainQueueDescriptor = descriptor
+            shared.mainQueue = .waiting
+            waiting += 1
+            registerMainQueue()
+        } else {
+            if shared.mainQueue == .registered { epoll.unregister(shared.mainQueueDescriptor) } else { waiting -= 1 }
+            shared.mainQueue = .unused
+        }
+    }
+
+    private mutating func registerMainQueue() {
+        guard shared.mainQueue == .waiting, epoll.open() else { return }
+        let result = epoll.register(shared.mainQueueDescriptor, events: Readiness.read.events, token: EpollSet.mainQueueToken)
+        if case .later = result { return }
+        shared.mainQueue = .registered
+        waiting -= 1
+    }
+
+    // MARK: The notifier of files
+
+    /// One more source of a file is in the mode.
+    @inline(never)
+    mutating func joinNotifier(in mode: ModePointer) {
+        shared.notified += 1
+        if shared.notified == 1 {
+            count += 1
+            waiting += 1
+        }
+        if mode.hasLiveThread { registerNotifier() }
+    }
+
+    @inline(never)
+    mutating func leaveNotifier() {
+        shared.notified -= 1
+        guard shared.notified == 0 else { return }
+        count -= 1
+        if shared.notifierSerial == 0 { waiting -= 1 }
+        let notifier = NotifierPort.shared
+        notifier.pointee.lock.lockWord()
+        // Of one that was closed the kernel has forgotten the number, which may be anybody's.
+        if notifier.pointee.users > 0 && notifier.pointee.serial == shared.notifierSerial { epoll.unregister(notifier.pointee.descriptor) }
+        notifier.pointee.lock.unlockWord()
+        shared.notifierSerial = 0
+    }
+
+    @inline(never)
+    private mutating func registerNotifier() {
+        guard shared.notified > 0, epoll.open() else { return }
+        let notifier = NotifierPort.shared
+        notifier.pointee.lock.lockWord()
+        defer { notifier.pointee.lock.unlockWord() }
+        // Without one the sources are just about to leave.
+        guard notifier.pointee.users > 0, notifier.pointee.serial != shared.notifierSerial else { return }
+        // One that was lost is not there to be registered, and what has its number is not to be (S-FD-18).
+        if notifier.isOpenLocked() {
+            let result = epoll.register(
+                notifier.pointee.descriptor, events: Readiness.read.events, token: EpollSet.notifierToken)
+            if case .later = result { return }
+        }
+        if shared.notifierSerial == 0 { waiting -= 1 }
+        shared.notifierSerial = notifier.pointee.serial
+    }
+}

@@ -1,0 +1,39 @@
+import CLinux
+
+/// All kinds of objects: the only place that names them all. A new kind is its folder and a line here.
+enum Kinds {
+    /// Fills in the table, when the library is loaded. `fork` takes the kinds' locks in this order: the table of message ports, a
+    /// loop, the registry, the notifier of files, a Mach-like port.
+    static func enter() {
+        var last: UnsafeMutablePointer<Kind>?
+        enter(.messagePort, MessagePort.kind, &last)
+        enter(.runLoop, RunLoop.kind, &last)
+        enter(.kernelEvent, KernelEvent.kind, &last)
+        enter(.machPort, MachPort.kind, &last)
+        enter(.thread, Thread.kind, &last)
+        enter(.source, Source.kind, &last)
+        enter(.observer, Observer.kind, &last)
+        enter(.timer, Timer.kind, &last)
+        enter(.foreignRun, ForeignRun.kind, &last)
+        enter(.socket, Socket.kind, &last)
+        enter(.fileDescriptor, FileDescriptor.kind, &last)
+        enter(.data, Data.kind, &last)
+    }
+
+    private static var first: UnsafeMutablePointer<Kind> { Kind.of(ObjectType.messagePort.rawValue) }
+
+    private static func enter(_ type: ObjectType, _ kind: Kind, _ last: inout UnsafeMutablePointer<Kind>?) {
+        let entry = Kind.of(type.rawValue)
+        entry.initialize(to: kind)
+        last?.pointee.next = entry
+        last = entry
+    }
+
+    static func forEach(_ body: (UnsafeMutablePointer<Kind>) -> Void) {
+        var kind: UnsafeMutablePointer<Kind>? = first
+        while let current = kind {
+            body(current)
+            kind = current.pointee.next
+        }
+    }
+}

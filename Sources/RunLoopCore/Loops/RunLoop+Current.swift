@@ -1,0 +1,83 @@
+import CLinux
+import Synchronization
+
+/// From a thread to its loop.
+extension RunLoop {
+    /// The calling thread's loop, made if need be (S-LOOP-1, S-LOOP-2).
+    @inline(__always)
+    static func current() -> RunLoopPointer {
+        if let loop = ofThread { return loop }
+        return makeCurrent()
+    }
+
+    /// The calling thread's loop, if there is one (S-LOOP-21).
+    static func currentIfMade() -> RunLoopPointer? {
+        if let loop = ofThread { return loop }
+        // Others may have asked for the main thread's.
+        guard let main = registry.pointee.mainLoop.load(ordering: .acquiring), isMainThread,
+            main.pointee.threadAlive.load(ordering: .acquiring)
+        else { return nil }
+        return main
+    }
+
+    /// The main thread's loop, from any thread (S-LOOP-3).
+    static func main() -> RunLoopPointer {
+        if let loop = registry.pointee.mainLoop.load(ordering: .acquiring) { return loop }
+        OneCore.claim()
+        let made = make()
+        var isOfEndedThread = false
+        while true {
+            process.pointee.registryLock.lockWord()
+            let other = registry.pointee.mainLoop.load(ordering: .relaxed)
+            let mustEnd = registry.pointee.mainThreadHasEnded && !isOfEndedThread
+            if other == nil && !mustEnd {
+                made.retain()  // The process's reference: the main loop outlives its thread (S-LOOP-13).
+                registry.pointee.mainLoop.store(made, ordering: .sequentiallyConsistent)
+            }
+            process.pointee.registryLock.unlockWord()
+            if let other {
+                made.release()
+                return other
+            }
+            if !mustEnd { return made }
+            // Nobody has seen it: once more, as a loop that takes nothing in.
+            made.refuseEverything()
+            isOfEndedThread = true
+        }
+    }
+
+    /// Whether the caller is the process's initial thread (S-LOOP-4); in the child of `fork`, the thread that forked.
+    static var isMainThread: Bool { rl_gettid() == getpid() }
+
+    @inline(never)
+    private static func makeCurrent() -> RunLoopPointer {
+        OneCore.claim()
+        let loop: RunLoopPointer
+        if isMainThread {
+            let main = main()
+            // A main thread whose loop was torn down gets another loop; `RLGetMain` stays what it was.
+            loop = main.pointee.threadAlive.load(ordering: .acquiring) ? main : make()
+        } else {
+            loop = make()
+        }
+        loop.pointee.isSuccessor = rl_thread_had_loop_get()
+        rl_thread_had_loop_set()
+        rl_thread_loop_set(loop)
+        pthread_setspecific(process.pointee.threadKey, loop)
+        return loop
+    }
+}
+
+extension UnsafeMutablePointer where Pointee == RunLoop {
+    func closeQueues() {
+        pointee.posts.close()
+        requests.closeQueue()
+        orderedRequests.closeQueue()
+    }
+
+    /// Makes a new loop, which nobody has seen, one whose thread has ended.
+    fileprivate func refuseEverything() {
+        closeQueues()
+        pointee.threadAlive.store(false, ordering: .releasing)
+    }
+}

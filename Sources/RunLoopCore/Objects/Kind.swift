@@ -1,0 +1,49 @@
+import CLinux
+
+/// What the core can do with an object without knowing what kind of object it is. The kinds enter themselves in a table when the
+/// library is loaded: `Kinds.swift`.
+struct Kind {
+    typealias Action = @convention(c) (_ object: UnsafeMutableRawPointer) -> Void
+    typealias Hook = @convention(c) () -> Void
+
+    /// The handle's type in C.
+    var name: StaticString
+    /// The last reference is gone: gives the memory back.
+    var destroy: Action?
+    /// Appends the object's state to `<name address>{`.
+    var describe: ((UnsafeMutableRawPointer, inout TextBuffer) -> Void)?
+
+    // What is not the same for most kinds; nil: it is.
+
+    /// A client's reference, taken and dropped.
+    var retain: Action?
+    var release: Action?
+    var retainCount: (@convention(c) (UnsafeMutableRawPointer) -> Int)?
+    /// Of two objects of this kind; else each is equal to itself alone, and its address is its hash.
+    var isEqual: (@convention(c) (UnsafeMutableRawPointer, UnsafeMutableRawPointer) -> Bool)?
+    var hash: (@convention(c) (UnsafeMutableRawPointer) -> UInt)?
+
+    // `fork`, for the kind as a whole. In the order of `Kinds`, which is that of the locks.
+
+    /// Takes the locks that the child needs whole what they guard of; gives them back in the parent.
+    var forkPrepare: Hook?
+    var forkParent: Hook?
+    /// In the child, while it has one thread and nothing of the client's may be called: makes the locks anew, and what must not be
+    /// the parent's. No source is made invalid.
+    var forkChild: Hook?
+    /// After that of all kinds: makes invalid what the child does not get.
+    var forkChildEnd: Hook?
+
+    /// The next in the order of `Kinds`.
+    var next: UnsafeMutablePointer<Kind>?
+
+    static func of(_ type: UInt32) -> UnsafeMutablePointer<Kind> {
+        rl_kinds().assumingMemoryBound(to: Kind.self) + Int(type)
+    }
+
+    static var tableSize: Int { MemoryLayout<Kind>.stride * ObjectType.end }
+}
+
+extension UnsafeMutableRawPointer {
+    func cast<Record: ~Copyable>(to type: Record.Type) -> UnsafeMutablePointer<Record> { assumingMemoryBound(to: type) }
+}

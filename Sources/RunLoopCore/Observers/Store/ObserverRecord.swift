@@ -1,0 +1,143 @@
+import CLinux
+import CRunLoop
+import Synchronization
+
+/// An observer of a loop's activities.
+struct Observer: ~Copyable {
+    let header: ObjectHeader
+    /// Bits of `ObserverState`.
+    let state: Atomic<UInt32>
+    /// 1 while its first loop calls it. Written by that loop's thread only, with plain stores; see `notify`.
+    let inCallout: Atomic<UInt32>
+    /// The loop it belongs to (S-OBS-10), or nil. Changed under that loop's lock.
+    let loop: Atomic<RunLoopPointer?>
+    let activities: UInt
+    let order: Int
+    let repeats: Bool
+    let callout: ObserverFunction?
+    let context: ClientContext
+    /// Whether it is a common item of its loop. Guarded by the loop's lock.
+    var isCommon: Bool
+    /// The modes it is in, by memberships. Guarded by the loop's lock.
+    var memberships: WordSet
+}
+
+typealias ObserverPointer = UnsafeMutablePointer<Observer>
+
+/// The bits of `Observer.state`. Changed by read-modify-write.
+enum ObserverState {
+    static var invalid: UInt32 { 1 << 0 }
+    /// Its callback is on the stack, or about to be, of a thread that may not say so in `inCallout`.
+    static var firing: UInt32 { 1 << 1 }
+    /// An Invalidate on another thread left the release of the context to whoever clears this bit (S-THR-8).
+    static var releasePending: UInt32 { 1 << 2 }
+    /// It has been in a loop.
+    static var used: UInt32 { 1 << 3 }
+    /// It has entered a loop more than once: threads of several loops may come to it at once.
+    static var shared: UInt32 { 1 << 4 }
+}
+
+extension Observer: Object {
+    static var type: ObjectType { .observer }
+    static var kind: Kind {
+        Kind(
+            name: "RLObserver", destroy: { Observer.destroy($0.cast(to: Observer.self)) },
+            describe: { $0.cast(to: Observer.self).describe(&$1) })
+    }
+
+    /// The last reference is gone: the observer is in no loop. It becomes invalid by it (S-OBS-15).
+    static func destroy(_ observer: ObserverPointer) {
+        let old = observer.pointee.state.bitwiseOr(ObserverState.invalid, ordering: .acquiringAndReleasing).oldValue
+        observer.header.markFreed()
+        if old & ObserverState.invalid == 0 { observer.pointee.context.releaseInfo() }
+        CLinux.free(observer)
+    }
+}
+
+/// The activities, in the order in which a run reports them; the raw value is the place in `ObserverLists`.
+enum Activity: Int {
+    case entry = 0
+    case beforeTimers = 1
+    case beforeSources = 2
+    case beforeWaiting = 3
+    case afterWaiting = 4
+    case exit = 5
+    /// Not an activity: the list of observers that watch none (S-OBS-13), so that their loop can find them.
+    case none = 6
+
+    static var count: Int { 7 }
+
+    @inline(__always)
+    var bit: UInt {
+        switch self {
+        case .entry: 1 << 0
+        case .beforeTimers: 1 << 1
+        case .beforeSources: 1 << 2
+        case .beforeWaiting: 1 << 5
+        case .afterWaiting: 1 << 6
+        case .exit: 1 << 7
+        case .none: 0
+        }
+    }
+
+    /// Whether an observer of these activities stands on this one's list.
+    @inline(__always)
+    func isIn(_ activities: UInt) -> Bool {
+        if self == .none { return activities & 0b1110_0111 == 0 }
+        return activities & bit != 0
+    }
+
+    static func at(_ index: Int) -> Activity { Activity(rawValue: index).unsafelyUnwrapped }
+}
+
+extension UnsafeMutablePointer where Pointee == Observer {
+    static func make(
+        activities: UInt, repeats: Bool, order: Int, callout: ObserverFunction?, context: ClientContext
+    ) -> ObserverPointer {
+        var context = context
+        context.adopt()
+        let observer = makeRecord(Observer.self)
+        observer.initialize(to: Observer(
+            header: ObjectHeader(type: Atomic(0), references: Atomic(0)), state: Atomic(0), inCallout: Atomic(0), loop: Atomic(nil),
+            activities: activities, order: order, repeats: repeats, callout: callout, context: context,
+            isCommon: false, memberships: WordSet()))
+        observer.initializeHeader()
+        return observer
+    }
+
+    var isValid: Bool { pointee.state.load(ordering: .sequentiallyConsistent) & ObserverState.invalid == 0 }
+
+    /// The membership in a mode, nil if it is not in it. The loop's lock is held, as for the next three.
+    @inline(never)
+    func membership(in mode: ModePointer) -> ObserverMembershipPointer? {
+        ObserverMembershipPointer(bitPattern: pointee.memberships.find(UInt(bitPattern: mode), isKeyed: true))
+    }
+
+    var anyMembership: ObserverMembershipPointer? { ObserverMembershipPointer(bitPattern: pointee.memberships.last) }
+
+    func addMembership(in mode: ModePointer) {
+        let membership = makeRecord(ObserverMembership.self)
+        membership.pointee.mode = mode
+        pointee.memberships.insert(UInt(bitPattern: membership), isKeyed: true)
+    }
+
+    func removeMembership(in mode: ModePointer) {
+        CLinux.free(UnsafeMutableRawPointer(bitPattern: pointee.memberships.remove(UInt(bitPattern: mode), isKeyed: true)))
+    }
+}
+
+extension UnsafeMutablePointer where Pointee == Observer {
+    fileprivate func describe(_ text: inout TextBuffer) {
+        text.append("activities = 0x")
+        text.append(pointee.activities, radix: 16)
+        text.append(", repeats = ")
+        text.append(pointee.repeats)
+        text.append(", order = ")
+        text.append(pointee.order)
+        let isValid = isValid
+        text.append(", valid = ")
+        text.append(isValid)
+        let context = pointee.context
+        text.appendInfo(isValid ? context.info : nil, isValid ? context.copyDescription : nil)
+    }
+}

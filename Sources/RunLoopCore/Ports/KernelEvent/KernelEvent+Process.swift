@@ -1,0 +1,33 @@
+import CLinux
+import CRunLoop
+
+/// The Process filter: a pidfd, which can be read when the process has ended.
+extension KernelFilter {
+    static var process: KernelFilter {
+        KernelFilter(number: .process, open: { $0.openProcess() }, read: { $0.readProcess(&$1) })
+    }
+}
+
+extension UnsafeMutablePointer where Pointee == KernelEvent {
+    fileprivate func openProcess() -> Bool {
+        let known = Note.exit.rawValue | Note.exitStatus.rawValue | Note.reap.rawValue
+        guard let process = Int32(exactly: pointee.ident), process > 0, pointee.fflags & ~known == 0 else { return refuse() }
+        pointee.flags |= RLKernelEventFlags.oneShot.rawValue
+        pointee.descriptor = highNumber(rl_pidfd_open(process))
+        return pointee.descriptor >= 0
+    }
+
+    fileprivate func readProcess(_ happened: inout RLKernelEvent) -> Bool {
+        var status: Int32 = 0
+        happened.flags |= RLKernelEventFlags.EOF.rawValue
+        happened.fflags = Note.exit.rawValue
+        switch rl_child_status(pointee.descriptor, pointee.fflags & Note.reap.rawValue != 0 ? 1 : 0, &status) {
+        case 0: return false
+        case 1:
+            happened.fflags |= Note.exitStatus.rawValue
+            happened.data = Int64(status)
+        default: break  // Somebody else's child, or somebody else waited for it.
+        }
+        return true
+    }
+}

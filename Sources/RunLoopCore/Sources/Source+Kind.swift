@@ -1,0 +1,26 @@
+import Synchronization
+
+extension Source {
+    static var kind: Kind {
+        Kind(
+            name: "RLSource", destroy: { Source.destroy($0.cast(to: Source.self)) },
+            describe: { $0.cast(to: Source.self).describe(&$1) },
+            isEqual: { $0.cast(to: Source.self).isEqual($1.cast(to: Source.self)) },
+            hash: { $0.cast(to: Source.self).hashOfInfo },
+            forkChild: { RunLoop.ofThread?.adoptUnfinishedSignals() })
+    }
+}
+
+extension UnsafeMutablePointer where Pointee == Source {
+    fileprivate func describe(_ text: inout TextBuffer) {
+        text.append("version = ")
+        text.append(isPort ? 1 : 0)
+        text.append(", order = ")
+        text.append(pointee.order)
+        text.append(", valid = ")
+        text.append(isValid)
+        text.append(", signalled = ")
+        text.append(isFlagged)
+        text.appendInfo(pointee.info, functions.copyDescription)
+    }
+}

@@ -1,0 +1,35 @@
+import CLinux
+import Synchronization
+
+/// The lists of a loop in which the links of sources stand that were signalled or are ready. Caller holds the lock.
+extension UnsafeMutablePointer where Pointee == RunLoop {
+    /// Puts a queued link at the end of the list of its kind. Caller holds the lock.
+    @inline(__always)
+    func enlist(_ link: SourceLinkPointer) {
+        if link.pointee.isInbox {
+            pointee.inboxes.ready.append(link, mark: LinkList.readyMark)
+        } else {
+            pointee.pending.append(link, mark: LinkList.pendingMark)
+        }
+    }
+
+    func unlist(_ link: SourceLinkPointer) {
+        switch link.pointee.list {
+        case LinkList.pendingMark: pointee.pending.remove(link)
+        case LinkList.parkedMark: pointee.parked.remove(link)
+        case LinkList.readyMark: pointee.inboxes.ready.remove(link)
+        default: pointee.inboxes.parked.remove(link)
+        }
+    }
+
+    /// Signals a watch of the loop's that was found ready (S-SOCK-52). No one is told: the loop's thread calls it, before a
+    /// pass. The lock is held.
+    func signalLocked(_ source: SourcePointer) {
+        source.setFlag()
+        // Another loop of the source's, or a client, may have signalled it: this loop performs it all the same if it is first.
+        if let link = source.link(in: self), link.pointee.list == 0, link.tryQueue() { enlist(link) }
+    }
+
+    /// Numbers the runs of all loops, as far as so few bits can: a source may have been found ready in another loop.
+    var round: UInt32 { pointee.runs &+ UInt32(truncatingIfNeeded: UInt(bitPattern: self) >> 6) &* 0x9e37_79b1 }
+}

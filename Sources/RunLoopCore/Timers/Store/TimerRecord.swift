@@ -1,0 +1,154 @@
+import CLinux
+import Synchronization
+
+/// A timer. In memory the record is followed by its first `TimerNode`, so that all that adding, removing and rescheduling touch
+/// is 64 bytes in a row, then by its `TimerDetails` and, if it repeats, its `TimerGrid`. In further modes it has nodes of their
+/// own.
+///
+/// Fields marked "owner" are guarded by the lock of the loop that `owner` names, or, before the timer was in any, by the claim
+/// that `lockTimer` puts there.
+struct Timer: ~Copyable {
+    /// Counts the references of clients. A loop keeps its timers without a count: see `release`.
+    let header: ObjectHeader
+    /// Bits of `TimerState`. Changed by read-modify-write that acquires and releases: the one that takes over the release of the
+    /// context knows what the other did with it. `invalid` is set under the owner's lock, and read by anybody.
+    let state: Atomic<UInt32>
+    /// Bit 0: it is a common item of its loop. Bit 1: it has ghosts. From bit 2: how many modes it is in. Owner.
+    fileprivate(set) var memberships: UInt32
+    /// Whose the fields marked "owner" are: the loop's that it belongs to (S-TMR-13) if it is in one (`isInLoop`), else that of the
+    /// last one it was in, whose memory and lock serve even when that loop is gone. Acquired and released with the fields.
+    let owner: Atomic<TimerOwner>
+    /// The monotonic instant it is due. Owner.
+    var instant: Int64
+}
+
+typealias TimerPointer = UnsafeMutablePointer<Timer>
+
+extension Timer {
+    /// Whether it is a common item of its loop. Owner.
+    var isCommon: Bool {
+        get { memberships & 1 != 0 }
+        set { memberships = newValue ? memberships | 1 : memberships & ~1 }
+    }
+
+    /// Whether nodes are ghosts: it left their modes, but its turn in a batch is still to come. Owner.
+    var hasGhosts: Bool {
+        get { memberships & 2 != 0 }
+        set { memberships = newValue ? memberships | 2 : memberships & ~2 }
+    }
+
+    /// Modes it is in. Owner.
+    var modeCount: Int {
+        @inline(__always) get { Int(memberships >> 2) }
+        @inline(__always) set { memberships = UInt32(truncatingIfNeeded: newValue) << 2 | memberships & 3 }
+    }
+
+    /// It is in no mode and no common item, and waits for no turn.
+    mutating func leaveAll() { memberships = 0 }
+
+    /// It is in one mode and waits for no turn in another.
+    var isInOneMode: Bool { memberships & ~1 == 4 }
+}
+
+/// What a timer's calls and queries need.
+struct TimerDetails {
+    /// The date as it was given, or as the grid says after a fire. Owner.
+    var fireDate: Double
+    let callout: TimerFunction?
+    /// What `retain` gave for the context's info.
+    let info: UnsafeMutableRawPointer?
+    /// The functions of the context, shared by all timers with the same; nil: none.
+    let callbacks: CallbacksPointer?
+    /// What few timers have; nil: none of it. Owner.
+    var rare: UnsafeMutablePointer<TimerRarities>?
+}
+
+/// What a repeating timer needs to stay on its grid.
+struct TimerGrid {
+    let interval: Double
+    /// Wall clock minus monotonic clock, in nanoseconds, when the date was set: what gives later instants their dates. Owner.
+    var wallOffset: Int64
+    /// What the instant lacks of the exact grid, below one nanosecond: intervals need not be whole ones (S-TMR-33). Owner.
+    var fraction: Double
+}
+
+/// Fields that are seldom used, in a block of their own: a timer is as small as it can be. Guarded like the owner's fields.
+struct TimerRarities {
+    var order: Int
+    var tolerance: Double
+    /// How many nodes are ghosts.
+    var ghostCount: Int
+    /// The nodes of the further modes, found by their modes.
+    var moreNodes: WordSet
+}
+
+/// The bits of `Timer.state`. Changed by read-modify-write, read by anybody.
+enum TimerState {
+    static var invalid: UInt32 { 1 << 0 }
+    /// Its callback is on the stack, or about to be.
+    static var firing: UInt32 { 1 << 1 }
+    /// The loop's thread uses the info without a reference of its own: an Invalidate elsewhere leaves the release to it.
+    static var usingInfo: UInt32 { 1 << 2 }
+    /// The context is to be released by the loop's thread when it has done with the info.
+    static var releasePending: UInt32 { 1 << 3 }
+    /// A date was set while the callback ran (S-TMR-38).
+    static var dateSet: UInt32 { 1 << 4 }
+    /// It has a `TimerGrid`. Set at creation.
+    static var repeats: UInt32 { 1 << 5 }
+}
+
+extension UnsafeMutablePointer where Pointee == Timer {
+    /// Memory for a timer, whose records are still to be initialised.
+    static func allocate(repeats: Bool) -> TimerPointer {
+        let detailsSize = MemoryLayout<TimerDetails>.stride + (repeats ? MemoryLayout<TimerGrid>.stride : 0)
+        guard let memory = malloc(detailsOffset + detailsSize) else { trap("RLTimerCreate", "out of memory") }
+        return memory.assumingMemoryBound(to: Timer.self)
+    }
+
+    var firstNode: TimerNodePointer {
+        (UnsafeMutableRawPointer(self) + MemoryLayout<Timer>.stride).assumingMemoryBound(to: TimerNode.self)
+    }
+
+    private static var detailsOffset: Int { MemoryLayout<Timer>.stride + MemoryLayout<TimerNode>.stride }
+
+    var details: UnsafeMutablePointer<TimerDetails> {
+        (UnsafeMutableRawPointer(self) + UnsafeMutablePointer.detailsOffset).assumingMemoryBound(to: TimerDetails.self)
+    }
+
+    /// Only a timer that repeats has one.
+    var grid: UnsafeMutablePointer<TimerGrid> {
+        UnsafeMutableRawPointer(details + 1).assumingMemoryBound(to: TimerGrid.self)
+    }
+
+    /// The block of rare fields, made if need be. The owner's lock is held.
+    func makeRarities() -> UnsafeMutablePointer<TimerRarities> {
+        if let rare = details.pointee.rare { return rare }
+        let rare = makeRecord(TimerRarities.self)
+        details.pointee.rare = rare
+        return rare
+    }
+
+    var order: Int { details.pointee.rare?.pointee.order ?? 0 }
+    var tolerance: Double { details.pointee.rare?.pointee.tolerance ?? 0 }
+    /// The node of a further mode, nil if there is none.
+    var anyFurtherNode: TimerNodePointer? {
+        details.pointee.rare.flatMap { TimerNodePointer(bitPattern: $0.pointee.moreNodes.last) }
+    }
+
+    /// Counts the nodes that are ghosts. The owner's lock is held.
+    func addGhosts(_ difference: Int) {
+        let rare = makeRarities()
+        rare.pointee.ghostCount += difference
+        pointee.hasGhosts = rare.pointee.ghostCount > 0
+    }
+
+    var repeats: Bool { pointee.state.load(ordering: .relaxed) & TimerState.repeats != 0 }
+    var interval: Double { repeats ? grid.pointee.interval : 0 }
+
+    /// The last instant at which it may fire when the loop is idle (S-TMR-53).
+    @inline(__always)
+    var latestInstant: Int64 {
+        if tolerance == 0 || pointee.instant == Clock.never { return pointee.instant }
+        return pointee.instant &+ Clock.nanoseconds(Swift.min(tolerance, Clock.longestInterval))
+    }
+}

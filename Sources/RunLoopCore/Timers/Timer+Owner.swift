@@ -1,0 +1,73 @@
+import CLinux
+import Synchronization
+
+extension TimerOwner {
+    init(_ loop: RunLoopPointer) { self.init(rawValue: UInt(bitPattern: loop)) }
+
+    var loop: RunLoopPointer? {
+        @inline(__always) get { address?.assumingMemoryBound(to: RunLoop.self) }
+    }
+}
+
+/// Who may touch a timer's fields: see `TimerOwner`.
+extension UnsafeMutablePointer where Pointee == Timer {
+    /// Gives the caller the timer's fields: takes the lock of the loop that guards them, which is returned, or claims a timer
+    /// that was in none. The timer need not be in that loop.
+    @inline(__always)
+    func lockTimer() -> RunLoopPointer? {
+        if let loop = pointee.owner.load(ordering: .acquiring).loop {
+            loop.lock(owner: loop.isCurrent)
+            if isGuardedNow(by: loop) { return loop }
+            loop.unlock()
+        }
+        return lockTimerSlowly()
+    }
+
+    @inline(never)
+    private func lockTimerSlowly() -> RunLoopPointer? {
+        while true {
+            let owner = pointee.owner.load(ordering: .acquiring)
+            if let loop = owner.loop {
+                loop.lock()
+                if isGuardedNow(by: loop) { return loop }
+                loop.unlock()  // Another loop's lock guards it by now; each turn needs such a change by another thread.
+            } else if owner.isHeld {
+                // Another thread has the fields for a few instructions, with no client code in between.
+                sched_yield()
+            } else if pointee.owner.compareExchange(expected: owner, desired: .claim, ordering: .acquiring).exchanged {
+                return nil
+            }
+        }
+    }
+
+    @inline(__always)
+    func unlockTimer(_ loop: RunLoopPointer?) {
+        if let loop { loop.unlock(owner: loop.isCurrent) } else { pointee.owner.store(.none, ordering: .releasing) }
+    }
+
+    /// Whether the loop's lock, which the caller holds, guards the timer.
+    @inline(__always)
+    func isGuarded(by loop: RunLoopPointer) -> Bool { pointee.owner.load(ordering: .acquiring) == TimerOwner(loop) }
+
+    /// The same for who has been the owner before, or is it.
+    @inline(__always)
+    func isGuardedNow(by loop: RunLoopPointer) -> Bool { pointee.owner.load(ordering: .relaxed) == TimerOwner(loop) }
+
+    /// Makes a loop's lock, which the caller holds, the one that guards the timer. False if another one does.
+    @inline(__always)
+    func enter(_ loop: RunLoopPointer) -> Bool {
+        isGuarded(by: loop) || enterSlowly(loop)
+    }
+
+    @inline(never)
+    private func enterSlowly(_ loop: RunLoopPointer) -> Bool {
+        var expected = TimerOwner.none
+        while true {
+            let (exchanged, original) = pointee.owner.compareExchange(
+                expected: expected, desired: TimerOwner(loop), ordering: .acquiringAndReleasing)
+            if exchanged || original == TimerOwner(loop) { return true }
+            if original.loop != nil { return false }
+            if original.isHeld { sched_yield() } else { expected = original }  // As in `lockTimer`.
+        }
+    }
+}
