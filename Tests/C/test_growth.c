@@ -28,7 +28,7 @@ RL_TEST(timer_in_many_modes, "S-MODE-25 S-TMR-14", "A timer in 70,000 modes belo
     RLRelease(timer);
 }
 
-static RLTimerRef ghost;
+static RLTimerRef tombstone;
 static int depth;
 
 /* Each level runs nested in a further mode, in whose batch the timer is due behind the one that calls this. */
@@ -36,7 +36,7 @@ static void go_deeper(RLTimerRef timer, void *info) {
     (void)timer;
     (void)info;
     if (++depth == 300) {
-        for (int i = 0; i < 300; i++) RLRemoveTimer(RLGetCurrent(), ghost, mode_of(i));
+        for (int i = 0; i < 300; i++) RLRemoveTimer(RLGetCurrent(), tombstone, mode_of(i));
         return;
     }
     RLRunInMode(mode_of(depth), 0, false);
@@ -49,14 +49,14 @@ RL_TEST(ghosts_in_many_modes, "S-TMR-25", "A timer removed from 300 modes in who
         RLAddTimer(RLGetCurrent(), timer, mode_of(i));
         RLRelease(timer);
     }
-    ghost = probe_timer(&probe, 2, 0);
-    for (int i = 0; i < 300; i++) RLAddTimer(RLGetCurrent(), ghost, mode_of(i));
+    tombstone = probe_timer(&probe, 2, 0);
+    for (int i = 0; i < 300; i++) RLAddTimer(RLGetCurrent(), tombstone, mode_of(i));
     depth = 0;
     expect_run(mode_of(0), 0, false, TimedOut);
     ck_assert_int_eq(depth, 300);
     expect_trace("");
-    ck_assert_int_eq(RLGetRetainCount(ghost), 1);
-    RLRelease(ghost);
+    ck_assert_int_eq(RLGetRetainCount(tombstone), 1);
+    RLRelease(tombstone);
 }
 
 RL_TEST(overdue_timers_take_no_memory, "S-THR-9",

@@ -4,7 +4,7 @@ import Testing
 /// The stack of what a loop's thread is in the middle of.
 @Suite struct CallStackTests {
     private static func makeSource(order: Int) -> SourcePointer {
-        SourcePointer.make(order: order, info: nil, functions: SourceFunctions(), isPort: false)
+        SourcePointer.make(order: order, info: nil, functions: SourceFunctions(), isVersionOne: false)
     }
 
     private static func push<Record: CallRecord>(_ record: Record, on stack: inout CallStack) -> CallPlace<Record> {

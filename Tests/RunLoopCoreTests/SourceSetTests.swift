@@ -9,7 +9,7 @@ import Testing
         functions.hash = { info in UInt(bitPattern: info) / 10 }
         functions.equal = { one, other in UInt(bitPattern: one) / 10 == UInt(bitPattern: other) / 10 }
         let source = SourcePointer.make(
-            order: 0, info: UnsafeMutableRawPointer(bitPattern: info), functions: functions, isPort: false)
+            order: 0, info: UnsafeMutableRawPointer(bitPattern: info), functions: functions, isVersionOne: false)
         source.prepareHashCode()
         return source
     }

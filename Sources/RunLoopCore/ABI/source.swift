@@ -14,13 +14,13 @@ public func RLSourceCreate(_ order: Int, _ context: UnsafeMutablePointer<RLSourc
         let functions = SourceFunctions(
             retain: port.retain, release: port.release, copyDescription: port.copyDescription, equal: port.equal,
             hash: port.hash, schedule: nil, cancel: nil, getPort: port.getPort, perform: port.perform)
-        return SourcePointer.make(order: order, info: port.info, functions: functions, isPort: true).handle
+        return SourcePointer.make(order: order, info: port.info, functions: functions, isVersionOne: true).handle
     }
     let custom = context.pointee
     let functions = SourceFunctions(
         retain: custom.retain, release: custom.release, copyDescription: custom.copyDescription, equal: custom.equal,
         hash: custom.hash, schedule: custom.schedule, cancel: custom.cancel, getPort: nil, perform: custom.perform)
-    return SourcePointer.make(order: order, info: custom.info, functions: functions, isPort: false).handle
+    return SourcePointer.make(order: order, info: custom.info, functions: functions, isVersionOne: false).handle
 }
 
 @_cdecl("RLSourceGetOrder") @implementation
@@ -42,7 +42,7 @@ public func RLSourceIsValid(_ s: OpaquePointer?) -> Bool {
 public func RLSourceGetContext(_ s: OpaquePointer?, _ context: UnsafeMutablePointer<RLSourceContext>?) {
     guard let source = object(s, as: Source.self, "RLSourceGetContext"), let context else { return }
     let functions = source.functions
-    if source.isPort {
+    if source.isVersionOne {
         UnsafeMutableRawPointer(context).assumingMemoryBound(to: RLSourceContext1.self).pointee = RLSourceContext1(
             version: 1, info: source.pointee.info, retain: functions.retain, release: functions.release,
             copyDescription: functions.copyDescription, equal: functions.equal, hash: functions.hash,

@@ -179,9 +179,9 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
                 // A batch that a callback's pthread_exit cut short: nobody's turn comes any more.
                 if let node = timer.node(in: mode), node.pointee.isInBatch {
                     mode.pointee.timers.remove(node)
-                    if node.pointee.isGhost {
-                        node.pointee.isGhost = false
-                        timer.addGhosts(-1)
+                    if node.pointee.isTombstone {
+                        node.pointee.isTombstone = false
+                        timer.addTombstones(-1)
                         timer.pointee.modeCount += 1
                         mode.pointee.timerCount += 1
                     }

@@ -30,7 +30,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         lookAgainIfForeign()
         var wakes = false
         for index in 0..<sourceCount {
-            if add(sources[index], to: mode, asCommon: true) && !sources[index].isPort { wakes = true }
+            if add(sources[index], to: mode, asCommon: true) && !sources[index].isVersionOne { wakes = true }
             sources[index].release()
         }
         CLinux.free(sources)

@@ -102,7 +102,7 @@ extension UnsafeMutablePointer where Pointee == ForeignRun {
     /// time alone: 0 for at once, infinity for never.
     func prepare() -> Double {
         guard isUsable else { return .infinity }
-        hold()
+        takeLoopReference()
         retain()
         defer { release() }
         let loop = pointee.loop
@@ -174,7 +174,7 @@ extension UnsafeMutablePointer where Pointee == ForeignRun {
     func end() {
         if pointee.phase != .idle { _ = finish(.stopped) }
         closeDescriptors()
-        letGo()
+        dropLoopReference()
     }
 
     private var isUsable: Bool {
@@ -258,19 +258,19 @@ extension UnsafeMutablePointer where Pointee == ForeignRun {
         loop.endRun(pointee.frame)
         endCallbacks()
         pointee.phase = .idle
-        if isValid { rouse() } else { closeDescriptors(); letGo() }
+        if isValid { rouse() } else { closeDescriptors(); dropLoopReference() }
         return result
     }
 
     // MARK: Life
 
-    private func hold() {
+    private func takeLoopReference() {
         if pointee.isHeld { return }
         pointee.isHeld = true
         retain()
     }
 
-    private func letGo() {
+    private func dropLoopReference() {
         guard pointee.isHeld else { return }
         pointee.isHeld = false
         release()
@@ -304,7 +304,7 @@ extension UnsafeMutablePointer where Pointee == ForeignRun {
         pointee.isValidFlag.store(false, ordering: .releasing)
         pointee.phase = .idle
         closeDescriptors()
-        letGo()
+        dropLoopReference()
     }
 }
 

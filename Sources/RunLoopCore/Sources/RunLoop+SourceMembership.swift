@@ -76,7 +76,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     /// pseudo-mode and a removal on two threads the one that was later in the set has its way in every mode.
     @discardableResult
     func add(_ source: SourcePointer, to mode: ModePointer, asCommon: Bool = false) -> Bool {
-        source.askPort()
+        source.readPort()
         lock()
         if findEqualLocked(source, in: { _ in mode.pointee.sources }) != nil
             || !source.isValid || pointee.closing.load(ordering: .relaxed)
@@ -94,10 +94,10 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
             takeSignalOfNewMemberLocked(link)
         } else {
             if source.hasDescriptor { mode.pointee.ports.insert(source, in: mode) }
-            if !source.isPort { takeSignalOfNewMemberLocked(link) }
+            if !source.isVersionOne { takeSignalOfNewMemberLocked(link) }
         }
         unlock()
-        if source.isPort || source.isWatch { lookAgainIfForeign() }
+        if source.isVersionOne || source.isWatch { lookAgainIfForeign() }
         // Whoever made the membership calls this, whoever ends it calls `cancel`, whatever comes in between (S-SRC-18).
         if let schedule = source.functions.schedule { callOutSchedule(schedule, source.pointee.info, handle, mode.pointee.name) }
         if !source.isValid {
@@ -192,7 +192,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
 
     /// A source added by another thread wakes the loop, so that one which is signalled performs at once (S-WAKE-15).
     private func wakeForNewSource(_ source: SourcePointer) {
-        if !source.isPort && mustBeTold { wakeUp() }
+        if !source.isVersionOne && mustBeTold { wakeUp() }
     }
 
     // MARK: Equality

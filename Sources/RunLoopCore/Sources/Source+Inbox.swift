@@ -18,7 +18,7 @@ import Synchronization
 extension UnsafeMutablePointer where Pointee == Source {
     /// An inbox with one reference, in no loop and not ready. Of the functions `schedule`, `cancel` and `getPort` are not called.
     static func makeInbox(order: Int, info: UnsafeMutableRawPointer?, functions: SourceFunctions) -> SourcePointer {
-        make(order: order, info: info, functions: functions, isPort: true, isInbox: true)
+        make(order: order, info: info, functions: functions, isVersionOne: true, isInbox: true)
     }
 
     /// Makes the inbox ready and sees to it that its loops notice. Any thread that has a reference to it.

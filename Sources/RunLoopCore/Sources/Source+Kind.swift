@@ -14,7 +14,7 @@ extension Source {
 extension UnsafeMutablePointer where Pointee == Source {
     fileprivate func describe(_ text: inout TextBuffer) {
         text.append("version = ")
-        text.append(isPort ? 1 : 0)
+        text.append(isVersionOne ? 1 : 0)
         text.append(", order = ")
         text.append(pointee.order)
         text.append(", valid = ")

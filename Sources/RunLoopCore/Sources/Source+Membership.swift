@@ -31,8 +31,8 @@ extension UnsafeMutablePointer where Pointee == Source {
     }
 
     /// Asks a version 1 source for its port when it is about to be added and in no loop (S-SRC-39).
-    func askPort() {
-        guard isPort, !isWatch, !isInbox,
+    func readPort() {
+        guard isVersionOne, !isWatch, !isInbox,
             firstLink.pointee.loop.load(ordering: .acquiring)?.isVanished ?? true || pointee.port.load(ordering: .relaxed) < 0
         else {
             return

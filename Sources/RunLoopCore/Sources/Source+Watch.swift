@@ -14,7 +14,7 @@ extension UnsafeMutablePointer where Pointee == Source {
         var functions = functions
         functions.watch = handler
         let source = make(
-            order: order, info: info, functions: functions, isPort: options & WatchFlags.signals == 0,
+            order: order, info: info, functions: functions, isVersionOne: options & WatchFlags.signals == 0,
             tail: MemoryLayout<Watch>.stride)
         source.pointee.port.store(descriptor, ordering: .relaxed)
         source.pointee.state.bitwiseOr(SourceState.watch, ordering: .relaxed)

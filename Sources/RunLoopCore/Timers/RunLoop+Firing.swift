@@ -20,9 +20,9 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
             let timer = node.timer
             if let next = node.pointee.links.next { next.prefetch() }
             var isOut = false
-            if node.pointee.isGhost {
-                node.pointee.isGhost = false
-                timer.addGhosts(-1)
+            if node.pointee.isTombstone {
+                node.pointee.isTombstone = false
+                timer.addTombstones(-1)
                 mode.pointee.timers.remove(node)
                 timer.freeNode(node)
                 if timer.pointee.modeCount == 0 || !timer.isValid || timer.isFiring || timer.pointee.instant > now {
@@ -45,8 +45,8 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     /// return, not in between.
     @inline(__always)
     private func fireLocked(_ timer: TimerPointer, isOut: Bool) {
-        // A ghost stays in its batch until its own turn: whoever has left a mode is in none of its stores.
-        if !isOut { timer.forEachNode { node in if !node.pointee.isGhost { node.pointee.mode!.pointee.timers.remove(node) } } }
+        // A tombstone stays in its batch until its own turn: whoever has left a mode is in none of its stores.
+        if !isOut { timer.forEachNode { node in if !node.pointee.isTombstone { node.pointee.mode!.pointee.timers.remove(node) } } }
         let old = timer.pointee.state.bitwiseOr(
             TimerState.firing | TimerState.usingInfo, ordering: .acquiringAndReleasing).oldValue
         _ = callLocked(TimerCall(timer: timer)) { if old & TimerState.invalid == 0 { timer.callOut(on: self) } }

@@ -75,7 +75,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         case .common: return timer.pointee.isCommon
         case .named(let name):
             guard let mode = mode(name), let node = timer.node(in: mode) else { return false }
-            return !node.pointee.isGhost
+            return !node.pointee.isTombstone
         }
     }
 
@@ -98,8 +98,8 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     /// is on the stack (S-TMR-20, S-TMR-27).
     @inline(never)
     private func bringBackLocked(_ node: TimerNodePointer, of timer: TimerPointer, to mode: ModePointer) {
-        guard node.pointee.isGhost else { return }
-        node.pointee.isGhost = false
+        guard node.pointee.isTombstone else { return }
+        node.pointee.isTombstone = false
         let isFiring = timer.isFiring
         if isFiring || timer.pointee.instant > Clock.dueLimit(Clock.now()) {
             mode.pointee.timers.remove(node)
@@ -107,7 +107,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         } else {
             mode.pointee.timers.bringBack(node)
         }
-        timer.addGhosts(-1)
+        timer.addTombstones(-1)
         timer.pointee.modeCount += 1
         mode.pointee.timerCount += 1
     }
@@ -115,13 +115,13 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     /// Ends one membership. True if nobody needs the timer any more: the caller then destroys it, without the lock.
     @inline(__always)
     func removeLocked(_ timer: TimerPointer, from mode: ModePointer) -> Bool {
-        guard let node = timer.node(in: mode), !node.pointee.isGhost else { return false }
+        guard let node = timer.node(in: mode), !node.pointee.isTombstone else { return false }
         timer.pointee.modeCount &-= 1
         mode.pointee.timerCount &-= 1
         if node.pointee.place == .due {
             // Its turn in a batch is still to come, and comes if it is in another mode then (S-TMR-25).
-            node.pointee.isGhost = true
-            timer.addGhosts(1)
+            node.pointee.isTombstone = true
+            timer.addTombstones(1)
             return false
         }
         mode.pointee.timers.remove(node)
@@ -138,7 +138,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         pointee.calls.containsShared(TimerCall.self) { call in
             let timer = call.pointee.timer
             // One that moved to another loop in its callback is that one's business.
-            if timer.isGuarded(by: self), let node = timer.node(in: mode), !node.pointee.isGhost,
+            if timer.isGuarded(by: self), let node = timer.node(in: mode), !node.pointee.isTombstone,
                 timer.pointee.instant < earliest?.pointee.instant ?? Clock.never
             {
                 earliest = timer

@@ -27,7 +27,7 @@ extension UnsafeMutablePointer where Pointee == Timer {
             unlockTimer(owner)
             return true
         }
-        if pointee.hasGhosts && pointee.modeCount == 0 && !pointee.isCommon { removeAllNodes() }
+        if pointee.hasTombstones && pointee.modeCount == 0 && !pointee.isCommon { removeAllNodes() }
         let isFree = !isInLoop
         if isFree { pointee.owner.store(.none, ordering: .releasing) }
         owner.unlock()
@@ -40,8 +40,8 @@ extension UnsafeMutablePointer where Pointee == Timer {
         forEachNode { node in
             let mode = node.pointee.mode!
             mode.pointee.timers.remove(node)
-            if !node.pointee.isGhost { mode.pointee.timerCount -= 1 }
-            node.pointee.isGhost = false
+            if !node.pointee.isTombstone { mode.pointee.timerCount -= 1 }
+            node.pointee.isTombstone = false
         }
         freeAllNodes()
     }
@@ -103,8 +103,8 @@ extension UnsafeMutablePointer where Pointee == Timer {
             pointee.state.bitwiseOr(TimerState.dateSet, ordering: .acquiringAndReleasing)
         } else {
             forEachNode { node in
-                // A ghost, whose turn in a batch is still to come, is looked at again before its turn (S-TMR-24).
-                if node.pointee.isGhost { return }
+                // A tombstone, whose turn in a batch is still to come, is looked at again before its turn (S-TMR-24).
+                if node.pointee.isTombstone { return }
                 let mode = node.pointee.mode!
                 mode.pointee.timers.remove(node, dueAt: former)
                 mode.pointee.timers.insert(node)
@@ -141,7 +141,7 @@ extension UnsafeMutablePointer where Pointee == Timer {
         firstNode.initialize(to: TimerNode())
         // The memory of the further ones may be half moved.
         details.pointee.rare?.pointee.moreNodes = WordSet()
-        details.pointee.rare?.pointee.ghostCount = 0
+        details.pointee.rare?.pointee.tombstoneCount = 0
         pointee.leaveAll()
         if !isFiring { pointee.state.bitwiseAnd(TimerState.invalid | TimerState.repeats, ordering: .relaxed) }
         pointee.owner.store(.none, ordering: .relaxed)

@@ -76,8 +76,8 @@ extension UnsafeMutablePointer where Pointee == Timer {
     func freeAllNodes() {
         if firstNode.pointee.mode != nil { freeNode(firstNode) }
         while let node = anyFurtherNode { freeNode(node) }
-        details.pointee.rare?.pointee.ghostCount = 0
+        details.pointee.rare?.pointee.tombstoneCount = 0
         pointee.modeCount = 0
-        pointee.hasGhosts = false
+        pointee.hasTombstones = false
     }
 }

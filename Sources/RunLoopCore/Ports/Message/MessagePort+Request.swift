@@ -198,7 +198,7 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
         let waiter = makeArray(ReplyWaiter.self, count: 1)
         // The info makes each such source equal to itself alone.
         let functions = SourceFunctions(perform: { $0!.assumingMemoryBound(to: ReplyWaiter.self).endRun() })
-        let arrival = SourcePointer.make(order: 0, info: waiter, functions: functions, isPort: false)
+        let arrival = SourcePointer.make(order: 0, info: waiter, functions: functions, isVersionOne: false)
         waiter.initialize(to: ReplyWaiter(id: 0, state: .waiting, arrival: arrival, loop: loop, port: self))
         return waiter
     }

@@ -45,13 +45,13 @@ extension Source: Object {
 extension UnsafeMutablePointer where Pointee == Source {
     /// Creates a source with one reference and retains the context's info.
     static func make(
-        order: Int, info: UnsafeMutableRawPointer?, functions: SourceFunctions, isPort: Bool, isInbox: Bool = false, tail: Int = 0
+        order: Int, info: UnsafeMutableRawPointer?, functions: SourceFunctions, isVersionOne: Bool, isInbox: Bool = false, tail: Int = 0
     ) -> SourcePointer {
         let source = makeRecord(Source.self, tail: MemoryLayout<SourceLink>.stride + tail)
         let retained = functions.retain.map { UnsafeMutableRawPointer(mutating: callOutRetain($0, info)) } ?? info
         source.initialize(to: Source(
             header: ObjectHeader(type: Atomic(0), references: Atomic(0)), port: Atomic(-1), hashCode: Atomic(0),
-            state: Atomic((isPort ? SourceState.versionOne : 0) | (isInbox ? SourceState.inbox : 0)), signalTime: Atomic(0), order: order, info: retained,
+            state: Atomic((isVersionOne ? SourceState.versionOne : 0) | (isInbox ? SourceState.inbox : 0)), signalTime: Atomic(0), order: order, info: retained,
             callbacks: Callbacks.shared(functions), moreLinks: Atomic(nil)))
         source.initializeHeader()
         source.firstLink.pointee.source = source
@@ -104,7 +104,7 @@ extension UnsafeMutablePointer where Pointee == Source {
         let theirs = other.functions
         return pointee.order == other.pointee.order
             && isValid == other.isValid
-            && isPort == other.isPort
+            && isVersionOne == other.isVersionOne
             && isWatch == other.isWatch
             && sameFunction(mine.hash, theirs.hash)
             && sameFunction(mine.equal, theirs.equal)

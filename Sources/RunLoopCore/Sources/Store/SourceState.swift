@@ -59,7 +59,7 @@ enum SourceState {
 extension UnsafeMutablePointer where Pointee == Source {
     // MARK: What it is
 
-    var isPort: Bool { pointee.state.load(ordering: .relaxed) & SourceState.versionOne != 0 }
+    var isVersionOne: Bool { pointee.state.load(ordering: .relaxed) & SourceState.versionOne != 0 }
     var isInbox: Bool { pointee.state.load(ordering: .relaxed) & SourceState.inbox != 0 }
     var isWatch: Bool { pointee.state.load(ordering: .relaxed) & SourceState.watch != 0 }
     /// Its modes watch the notifier of files.
@@ -82,7 +82,7 @@ extension UnsafeMutablePointer where Pointee == Source {
     var isSignalled: Bool { pointee.state.load(ordering: .sequentiallyConsistent) & SourceState.signalled != 0 }
     /// What `RLSourceIsSignalled` tells (S-SRC-38).
     var isFlagged: Bool {
-        pointee.state.load(ordering: .relaxed) & (isPort ? SourceState.flagged : SourceState.signalled) != 0
+        pointee.state.load(ordering: .relaxed) & (isVersionOne ? SourceState.flagged : SourceState.signalled) != 0
     }
 
     // MARK: The flag

@@ -1,7 +1,7 @@
 /// The timers that are due in the present tick of the wheel or before: in a sorted array where they come in order, as those that
 /// the wheel gives out and those with past dates do, else in a heap. The loop's lock guards it. The zero value is empty.
 struct NearTimers {
-    private var run = TimerRun()
+    private var run = SortedTimers()
     private var heap = TimerHeap()
 
     var isEmpty: Bool { run.isEmpty && heap.isEmpty }

@@ -12,7 +12,7 @@ struct TimerNode {
     var modeAddress: UInt
     /// Order of insertion among equal instants, modulo 2^32 (S-TMR-21); in the due list the number of the batch.
     var sequence: UInt32
-    /// Bits 0 to 2: a `Place`. Bit 3: ghost. Bit 4: further node. Bit 5: away. From bit 6: index in the heap, bucket of the
+    /// Bits 0 to 2: a `Place`. Bit 3: tombstone. Bit 4: further node. Bit 5: away. From bit 6: index in the heap, bucket of the
     /// wheel, or rank in a batch.
     private var bits: UInt32
     var links: TimerLinks
@@ -23,7 +23,7 @@ struct TimerNode {
         case wheel = 2
         case due = 3
         case run = 4
-        /// Among the ghosts of a batch that were passed over: see `TimerStore`.
+        /// Among the tombstones of a batch that were passed over: see `TimerStore`.
         case passed = 5
     }
 
@@ -55,7 +55,7 @@ struct TimerNode {
     }
 
     /// The timer was removed from the mode while its turn in a batch was still to come (S-TMR-25, S-TMR-26).
-    var isGhost: Bool {
+    var isTombstone: Bool {
         get { bits & 0b1000 != 0 }
         set { bits = newValue ? bits | 0b1000 : bits & ~0b1000 }
     }

@@ -13,7 +13,7 @@ struct Timer: ~Copyable {
     /// Bits of `TimerState`. Changed by read-modify-write that acquires and releases: the one that takes over the release of the
     /// context knows what the other did with it. `invalid` is set under the owner's lock, and read by anybody.
     let state: Atomic<UInt32>
-    /// Bit 0: it is a common item of its loop. Bit 1: it has ghosts. From bit 2: how many modes it is in. Owner.
+    /// Bit 0: it is a common item of its loop. Bit 1: it has tombstones. From bit 2: how many modes it is in. Owner.
     fileprivate(set) var memberships: UInt32
     /// Whose the fields marked "owner" are: the loop's that it belongs to (S-TMR-13) if it is in one (`isInLoop`), else that of the
     /// last one it was in, whose memory and lock serve even when that loop is gone. Acquired and released with the fields.
@@ -31,8 +31,8 @@ extension Timer {
         set { memberships = newValue ? memberships | 1 : memberships & ~1 }
     }
 
-    /// Whether nodes are ghosts: it left their modes, but its turn in a batch is still to come. Owner.
-    var hasGhosts: Bool {
+    /// Whether nodes are tombstones: it left their modes, but its turn in a batch is still to come. Owner.
+    var hasTombstones: Bool {
         get { memberships & 2 != 0 }
         set { memberships = newValue ? memberships | 2 : memberships & ~2 }
     }
@@ -76,8 +76,8 @@ struct TimerGrid {
 struct TimerRarities {
     var order: Int
     var tolerance: Double
-    /// How many nodes are ghosts.
-    var ghostCount: Int
+    /// How many nodes are tombstones.
+    var tombstoneCount: Int
     /// The nodes of the further modes, found by their modes.
     var moreNodes: WordSet
 }
@@ -135,11 +135,11 @@ extension UnsafeMutablePointer where Pointee == Timer {
         details.pointee.rare.flatMap { TimerNodePointer(bitPattern: $0.pointee.moreNodes.last) }
     }
 
-    /// Counts the nodes that are ghosts. The owner's lock is held.
-    func addGhosts(_ difference: Int) {
+    /// Counts the nodes that are tombstones. The owner's lock is held.
+    func addTombstones(_ difference: Int) {
         let rare = makeRarities()
-        rare.pointee.ghostCount += difference
-        pointee.hasGhosts = rare.pointee.ghostCount > 0
+        rare.pointee.tombstoneCount += difference
+        pointee.hasTombstones = rare.pointee.tombstoneCount > 0
     }
 
     var repeats: Bool { pointee.state.load(ordering: .relaxed) & TimerState.repeats != 0 }

@@ -7,9 +7,9 @@ struct TimerStore {
     private var wheel = TimerWheel()
     /// Timers of the batches under way, in the order in which they fire.
     private var due = NodeList()
-    /// Ghosts that nested runs found at the beginning of `due`, for which they do not count: put here, they are found once and not
+    /// Tombstones that nested runs found at the beginning of `due`, for which they do not count: put here, they are found once and not
     /// by every pass. A record for each batch under way that has any, the innermost first.
-    private var passed: PassedGhostsPointer?
+    private var passed: PassedTombstonesPointer?
     /// Numbers the members of batches in the order of their turns.
     private var nextRank: UInt32 = 0
     private var nextSequence: UInt32 = 0
@@ -127,69 +127,69 @@ struct TimerStore {
     }
 
     /// The first of the list that has its turn in this batch or, in a nested run, had it in an outer one. A timer that was
-    /// removed from the mode since (a ghost) has it in the batch of which it was a member only.
+    /// removed from the mode since (a tombstone) has it in the batch of which it was a member only.
     @inline(__always)
     mutating func nextDue(inBatch batch: UInt32) -> TimerNodePointer? {
         if passed == nil {
             guard let first = due.first else { return nil }
-            if !first.pointee.isGhost { return first }
+            if !first.pointee.isTombstone { return first }
         }
-        return nextDueAmongGhosts(batch)
+        return nextDueAmongTombstones(batch)
     }
 
     @inline(never)
-    private mutating func nextDueAmongGhosts(_ batch: UInt32) -> TimerNodePointer? {
-        while let first = due.first, first.pointee.isGhost, first.pointee.sequence != batch { pass(first) }
+    private mutating func nextDueAmongTombstones(_ batch: UInt32) -> TimerNodePointer? {
+        while let first = due.first, first.pointee.isTombstone, first.pointee.sequence != batch { pass(first) }
         guard let record = passed, record.pointee.batch == batch else { return due.first }
-        guard let ghost = record.pointee.ghosts.first else {
+        guard let tombstone = record.pointee.tombstones.first else {
             passed = record.pointee.next
             CLinux.free(record)
             return due.first
         }
-        if let first = due.first, first.pointee.sequence == batch, first.pointee.hasTurn(before: ghost.pointee) { return first }
-        return ghost
+        if let first = due.first, first.pointee.sequence == batch, first.pointee.hasTurn(before: tombstone.pointee) { return first }
+        return tombstone
     }
 
-    /// The first of the list that is in the mode. Ghosts before it are passed over for good.
+    /// The first of the list that is in the mode. Tombstones before it are passed over for good.
     var firstMemberDue: TimerNodePointer? {
         mutating get {
-            while let first = due.first, first.pointee.isGhost { pass(first) }
+            while let first = due.first, first.pointee.isTombstone { pass(first) }
             return due.first
         }
     }
 
-    /// Puts a ghost at the beginning of the list to those of its batch, all of which had their turns before its own.
+    /// Puts a tombstone at the beginning of the list to those of its batch, all of which had their turns before its own.
     @inline(never)
-    private mutating func pass(_ ghost: TimerNodePointer) {
-        removeDue(ghost)
-        ghost.pointee.place = .passed
-        let record = passedGhosts(ofBatch: ghost.pointee.sequence)
-        record.pointee.ghosts.insert(ghost, after: record.pointee.ghosts.last)
+    private mutating func pass(_ tombstone: TimerNodePointer) {
+        removeDue(tombstone)
+        tombstone.pointee.place = .passed
+        let record = passedTombstones(ofBatch: tombstone.pointee.sequence)
+        record.pointee.tombstones.insert(tombstone, after: record.pointee.tombstones.last)
     }
 
     private mutating func removePassed(_ node: TimerNodePointer) {
-        passedGhosts(ofBatch: node.pointee.sequence).pointee.ghosts.remove(node)
+        passedTombstones(ofBatch: node.pointee.sequence).pointee.tombstones.remove(node)
         node.pointee.place = .nowhere
     }
 
     /// The record of a batch, made if need be. There are not more than there are runs on the stack.
     @inline(never)
-    private mutating func passedGhosts(ofBatch batch: UInt32) -> PassedGhostsPointer {
-        var before: PassedGhostsPointer?
+    private mutating func passedTombstones(ofBatch batch: UInt32) -> PassedTombstonesPointer {
+        var before: PassedTombstonesPointer?
         var next = passed
         while let current = next, current.pointee.batch != batch, Int32(bitPattern: current.pointee.batch &- batch) > 0 {
             before = current
             next = current.pointee.next
         }
         if let next, next.pointee.batch == batch { return next }
-        let record = makeRecord(PassedGhosts.self)
+        let record = makeRecord(PassedTombstones.self)
         record.pointee.batch = batch
         record.pointee.next = next
         if let before { before.pointee.next = record } else { passed = record }
         return record
     }
 
-    /// A ghost that is in the mode again: one that was passed over goes back to the beginning of the list, to where its turn is.
+    /// A tombstone that is in the mode again: one that was passed over goes back to the beginning of the list, to where its turn is.
     mutating func bringBack(_ node: TimerNodePointer) {
         guard node.pointee.place == .passed else { return }
         removePassed(node)
@@ -203,7 +203,7 @@ struct TimerStore {
         due.insert(node, after: before)
     }
 
-    /// The timer with the earliest instant, nil if there is none. Ghosts are none.
+    /// The timer with the earliest instant, nil if there is none. Tombstones are none.
     mutating func earliest() -> TimerNodePointer? {
         let later = near.first ?? (wheel.isEmpty ? nil : wheel.first())
         guard let due = firstMemberDue else { return later }
@@ -213,7 +213,7 @@ struct TimerStore {
 
     /// Any node that is in the store, nil if there is none.
     mutating func anyNode() -> TimerNodePointer? {
-        if let first = due.first ?? passed?.pointee.ghosts.first ?? firstAway ?? near.first { return first }
+        if let first = due.first ?? passed?.pointee.tombstones.first ?? firstAway ?? near.first { return first }
         return wheel.isEmpty ? nil : wheel.anyNode()
     }
 
@@ -232,11 +232,11 @@ struct TimerStore {
     }
 }
 
-/// Ghosts of a batch that were passed over, in the order of their turns.
-struct PassedGhosts {
+/// Tombstones of a batch that were passed over, in the order of their turns.
+struct PassedTombstones {
     var batch: UInt32
-    var ghosts: NodeList
-    var next: PassedGhostsPointer?
+    var tombstones: NodeList
+    var next: PassedTombstonesPointer?
 }
 
-typealias PassedGhostsPointer = UnsafeMutablePointer<PassedGhosts>
+typealias PassedTombstonesPointer = UnsafeMutablePointer<PassedTombstones>

@@ -2,7 +2,7 @@ import CLinux
 
 /// A sorted array of timers that is consumed from its front. Where many timers are due at once, their memory is in no cache, so
 /// putting them in order looks at the entries of this array alone. The loop's lock guards it. The zero value is empty.
-struct TimerRun {
+struct SortedTimers {
     struct Entry {
         var instant: Int64
         /// nil after it was removed.
@@ -122,7 +122,7 @@ struct TimerRun {
         head = 0
         end = 0
         sortedEnd = 0
-        if capacity > TimerRun.keptCapacity { free() }
+        if capacity > SortedTimers.keptCapacity { free() }
     }
 
     /// What an array that is empty may keep, so that no pass allocates.
@@ -163,14 +163,14 @@ struct TimerRun {
 }
 
 /// Sorting.
-extension TimerRun {
+extension SortedTimers {
     /// Puts what was appended unsorted in order.
     mutating func sort() {
         let count = end - sortedEnd
         if count > 32 {
             sortMany(entries! + sortedEnd, count)
         } else if count > 1 {
-            TimerRun.sortFew(entries! + sortedEnd, count)
+            SortedTimers.sortFew(entries! + sortedEnd, count)
         }
         sortedEnd = end
     }
@@ -186,11 +186,11 @@ extension TimerRun {
         let base = entries[0].sequence &- 1 << 31
         var isTied = false
         // Equal instants are seldom; they are found when they are neighbours.
-        TimerRun.sortByBytes(entries, count, spare: spare, places: places) { UInt64(bitPattern: $0.instant) }
+        SortedTimers.sortByBytes(entries, count, spare: spare, places: places) { UInt64(bitPattern: $0.instant) }
         for index in 1..<count where entries[index].instant == entries[index - 1].instant { isTied = true }
         if isTied {
-            TimerRun.sortByBytes(entries, count, spare: spare, places: places) { UInt64($0.sequence &- base) }
-            TimerRun.sortByBytes(entries, count, spare: spare, places: places) { UInt64(bitPattern: $0.instant) }
+            SortedTimers.sortByBytes(entries, count, spare: spare, places: places) { UInt64($0.sequence &- base) }
+            SortedTimers.sortByBytes(entries, count, spare: spare, places: places) { UInt64(bitPattern: $0.instant) }
         }
     }
 
