@@ -30,8 +30,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         } else {
             text.append("(none)")
         }
-        text.append(", waiting = ")
-        text.append(pointee.waiting.load(ordering: .acquiring))
+        text.append(", waiting = ", pointee.waiting.load(ordering: .acquiring))
         text.append(", modes = (")
         lock()
         forEachModeRecord { mode in
@@ -39,10 +38,8 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
             text.append(" ")
             text.appendPrintable(mode.pointee.name)
             if mode.pointee.isCommon.load(ordering: .relaxed) { text.append(" (common)") }
-            text.append(": ")
-            text.append(mode.pointee.sources.count)
-            text.append(" sources, ")
-            text.append(mode.pointee.timerCount)
+            text.append(": ", mode.pointee.sources.count)
+            text.append(" sources, ", mode.pointee.timerCount)
             text.append(" timers;")
         }
         unlock()

@@ -301,11 +301,8 @@ extension UnsafeMutablePointer where Pointee == Thread {
     fileprivate func describe(_ text: inout TextBuffer) {
         text.append("name = ")
         if let name = pointee.name { text.appendPrintable(name) } else { text.append("(none)") }
-        text.append(", executing = ")
-        text.append(isExecuting)
-        text.append(", cancelled = ")
-        text.append(isCancelled)
-        text.append(", finished = ")
-        text.append(isFinished)
+        text.append(", executing = ", isExecuting)
+        text.append(", cancelled = ", isCancelled)
+        text.append(", finished = ", isFinished)
     }
 }

@@ -111,7 +111,6 @@ private var largePage: Int { 2 << 20 }
 
 extension UnsafeMutablePointer where Pointee == Data {
     fileprivate func describe(_ text: inout TextBuffer) {
-        text.append("length = ")
-        text.append(pointee.length)
+        text.append("length = ", pointee.length)
     }
 }

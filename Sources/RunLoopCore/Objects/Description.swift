@@ -6,8 +6,7 @@ extension ObjectPointer {
     func copyDescription() -> UnsafeMutablePointer<CChar>? {
         guard let describe = kind.pointee.describe else { trap("RLCopyDescription", "the object was released too often") }
         var text = TextBuffer()
-        text.append("<")
-        text.append(kind.pointee.name)
+        text.append("<", kind.pointee.name)
         text.append(" ")
         text.append(address: UnsafeRawPointer(self))
         text.append(">{")

@@ -27,7 +27,9 @@ extension ForeignRun: Object {
         guard set.open() else { return nil }
         let timer = makeTimer(in: set)
         guard timer >= 0 else {
+            let error = rl_errno()
             set.close()
+            rl_set_errno(error)
             return nil
         }
         let run = makeRecord(ForeignRun.self)
@@ -346,7 +348,6 @@ extension UnsafeMutablePointer where Pointee == ForeignRun {
     fileprivate func describe(_ text: inout TextBuffer) {
         text.append("mode = ")
         text.appendPrintable(pointee.mode.pointee.name)
-        text.append(", valid = ")
-        text.append(isValid)
+        text.append(", valid = ", isValid)
     }
 }

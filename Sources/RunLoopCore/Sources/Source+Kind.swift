@@ -13,14 +13,10 @@ extension Source {
 
 extension UnsafeMutablePointer where Pointee == Source {
     fileprivate func describe(_ text: inout TextBuffer) {
-        text.append("version = ")
-        text.append(isVersionOne ? 1 : 0)
-        text.append(", order = ")
-        text.append(pointee.order)
-        text.append(", valid = ")
-        text.append(isValid)
-        text.append(", signalled = ")
-        text.append(isFlagged)
+        text.append("version = ", isVersionOne ? 1 : 0)
+        text.append(", order = ", pointee.order)
+        text.append(", valid = ", isValid)
+        text.append(", signalled = ", isFlagged)
         text.appendInfo(pointee.info, functions.copyDescription)
     }
 }

@@ -69,6 +69,33 @@ struct TextBuffer {
         count += Int(rl_format_double(bytes + count, 400, value))
     }
 
+    // A value with what stands before it.
+
+    mutating func append(_ label: StaticString, _ text: StaticString) {
+        append(label)
+        append(text)
+    }
+
+    mutating func append(_ label: StaticString, _ value: Int) {
+        append(label)
+        append(value)
+    }
+
+    mutating func append(_ label: StaticString, _ value: UInt, radix: UInt) {
+        append(label)
+        append(value, radix: radix)
+    }
+
+    mutating func append(_ label: StaticString, _ value: Bool) {
+        append(label)
+        append(value)
+    }
+
+    mutating func append(_ label: StaticString, _ value: Double) {
+        append(label)
+        append(value)
+    }
+
     /// The text with a NUL at its end; it stays the buffer's.
     mutating func terminated() -> UnsafeMutablePointer<CChar> {
         reserve(1)

@@ -133,14 +133,10 @@ extension UnsafeMutablePointer where Pointee == Timer {
         let date = isValid ? details.pointee.fireDate : 0
         let order = order
         unlockTimer(owner)
-        text.append("next fire date = ")
-        text.append(date)
-        text.append(", interval = ")
-        text.append(interval)
-        text.append(", order = ")
-        text.append(order)
-        text.append(", valid = ")
-        text.append(isValid)
+        text.append("next fire date = ", date)
+        text.append(", interval = ", interval)
+        text.append(", order = ", order)
+        text.append(", valid = ", isValid)
         let context = context
         text.appendInfo(isValid ? context.info : nil, isValid ? context.copyDescription : nil)
     }

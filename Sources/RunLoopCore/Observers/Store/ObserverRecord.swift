@@ -128,15 +128,11 @@ extension UnsafeMutablePointer where Pointee == Observer {
 
 extension UnsafeMutablePointer where Pointee == Observer {
     fileprivate func describe(_ text: inout TextBuffer) {
-        text.append("activities = 0x")
-        text.append(pointee.activities, radix: 16)
-        text.append(", repeats = ")
-        text.append(pointee.repeats)
-        text.append(", order = ")
-        text.append(pointee.order)
+        text.append("activities = 0x", pointee.activities, radix: 16)
+        text.append(", repeats = ", pointee.repeats)
+        text.append(", order = ", pointee.order)
         let isValid = isValid
-        text.append(", valid = ")
-        text.append(isValid)
+        text.append(", valid = ", isValid)
         let context = pointee.context
         text.appendInfo(isValid ? context.info : nil, isValid ? context.copyDescription : nil)
     }

@@ -175,15 +175,11 @@ extension UnsafeMutablePointer where Pointee == FileDescriptor {
 extension UnsafeMutablePointer where Pointee == FileDescriptor {
     fileprivate func describe(_ text: inout TextBuffer) {
         let state = pointee.state.load(ordering: .acquiring)
-        text.append("descriptor = ")
-        text.append(Int(pointee.descriptor.load(ordering: .relaxed)))
-        text.append(", callbacks enabled = 0x")
-        text.append(UInt(state & FileDescriptorState.enabled), radix: 16)
-        text.append(", closed on invalidation = ")
-        text.append(state & FileDescriptorState.closesOnInvalidate != 0)
+        text.append("descriptor = ", Int(pointee.descriptor.load(ordering: .relaxed)))
+        text.append(", callbacks enabled = 0x", UInt(state & FileDescriptorState.enabled), radix: 16)
+        text.append(", closed on invalidation = ", state & FileDescriptorState.closesOnInvalidate != 0)
         let isValid = state & FileDescriptorState.invalid == 0
-        text.append(", valid = ")
-        text.append(isValid)
+        text.append(", valid = ", isValid)
         let functions = pointee.callbacks.pointee.functions
         text.appendInfo(isValid ? pointee.info : nil, isValid ? functions.copyDescription : nil)
     }

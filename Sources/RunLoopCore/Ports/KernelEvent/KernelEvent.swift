@@ -128,16 +128,13 @@ extension KernelEvent {
     fileprivate static func describe(_ info: UnsafeRawPointer?) -> UnsafeMutablePointer<CChar>? {
         let record = KernelEventPointer(info: info)
         var text = TextBuffer()
-        text.append("{filter = ")
-        text.append(Int(record.pointee.filter.pointee.number.rawValue))
-        text.append(", ident = ")
-        text.append(Int(bitPattern: record.pointee.ident))
+        text.append("{filter = ", Int(record.pointee.filter.pointee.number.rawValue))
+        text.append(", ident = ", Int(bitPattern: record.pointee.ident))
         if let path = record.pointee.path {
             text.append(", path = ")
             text.appendPrintable(path)
         }
-        text.append(", enabled = ")
-        text.append(record.isEnabled)
+        text.append(", enabled = ", record.isEnabled)
         text.appendInfo(record.pointee.context.info, record.pointee.context.copyDescription)
         text.append("}")
         return text.terminated()

@@ -180,15 +180,11 @@ extension UnsafeMutablePointer where Pointee == MachPort {
         pointee.lock.lockWord()
         let (count, limit) = (pointee.count, pointee.limit)
         pointee.lock.unlockWord()
-        text.append("port = ")
-        text.append(Int(pointee.descriptor.load(ordering: .relaxed)))
-        text.append(", queued = ")
-        text.append(count)
-        text.append(" of ")
-        text.append(limit)
+        text.append("port = ", Int(pointee.descriptor.load(ordering: .relaxed)))
+        text.append(", queued = ", count)
+        text.append(" of ", limit)
         let isValid = isValid
-        text.append(", valid = ")
-        text.append(isValid)
+        text.append(", valid = ", isValid)
         let context = pointee.context
         text.appendInfo(isValid ? context.info : nil, isValid ? context.copyDescription : nil)
     }

@@ -122,8 +122,7 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
     static func logProblem(_ function: StaticString, _ problem: StaticString, _ name: MessagePortName?) {
         var text = TextBuffer()
         text.append(function)
-        text.append(": ")
-        text.append(problem)
+        text.append(": ", problem)
         if let name {
             text.append(", name ")
             text.appendPrintable(name.bytes)

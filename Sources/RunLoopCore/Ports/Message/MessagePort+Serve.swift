@@ -191,16 +191,13 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
 
     private func logRefusal(_ what: StaticString, _ why: StaticString, process: pid_t?, user: uid_t?) {
         var text = TextBuffer()
-        text.append("RLMessagePort: ")
-        text.append(what)
+        text.append("RLMessagePort: ", what)
         text.append(why)
         if let process {
-            text.append(" of process ")
-            text.append(Int(process))
+            text.append(" of process ", Int(process))
         }
         if let user {
-            text.append(" of user ")
-            text.append(Int(user))
+            text.append(" of user ", Int(user))
         }
         text.append(", port ")
         MessagePortTable.lock()

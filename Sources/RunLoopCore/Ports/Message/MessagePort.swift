@@ -218,8 +218,7 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
         MessagePortTable.lock()
         if let name = pointee.name { text.appendPrintable(name.bytes) } else { text.append("(none)") }
         MessagePortTable.unlock()
-        text.append(", valid = ")
-        text.append(isValid)
+        text.append(", valid = ", isValid)
         let context = beginUseOfContext()
         text.appendInfo(context?.info, context?.copyDescription)
         if context != nil { endUseOfContext() }

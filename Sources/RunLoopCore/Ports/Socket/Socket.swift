@@ -280,14 +280,10 @@ extension UnsafeMutablePointer where Pointee == Socket {
 extension UnsafeMutablePointer where Pointee == Socket {
     fileprivate func describe(_ text: inout TextBuffer) {
         let isValid = isValid
-        text.append("descriptor = ")
-        text.append(Int(native))
-        text.append(", callback types = 0x")
-        text.append(pointee.types, radix: 16)
-        text.append(", flags = 0x")
-        text.append(pointee.flags.load(ordering: .relaxed), radix: 16)
-        text.append(", valid = ")
-        text.append(isValid)
+        text.append("descriptor = ", Int(native))
+        text.append(", callback types = 0x", pointee.types, radix: 16)
+        text.append(", flags = 0x", pointee.flags.load(ordering: .relaxed), radix: 16)
+        text.append(", valid = ", isValid)
         let functions = pointee.callbacks.pointee.functions
         text.appendInfo(isValid ? pointee.info : nil, isValid ? functions.copyDescription : nil)
     }
