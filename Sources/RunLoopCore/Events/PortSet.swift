@@ -327,7 +327,7 @@ struct PortSet {
 
     /// Looks no more at the number of a watch until then. For a handler that cannot do its work now.
     mutating func putOff(_ source: SourcePointer, until: Int64) {
-        guard let (slot, index) = slot(of: source) else { return }
+        guard let (slot, _) = slot(of: source) else { return }
         slot.pointee.marks.insert(.deferred)
         if deferredUntil == 0 { deferredUntil = until }
     }

@@ -12,7 +12,6 @@ private func checkStates() {
     }
     check(Process.self, rl_process_size())
     if Kind.tableSize > rl_kinds_size() { trap("RunLoop", "RL_STATES has too little room for the kinds") }
-    if MemoryLayout<KernelFilter>.stride * KernelFilter.count > rl_kernel_filters_size() { trap("RunLoop", "RL_STATES has too little room for the filters") }
     check(CallbackTable.self, rl_callbacks_size())
     check(Registry.self, rl_registry_size())
     check(MainQueue.self, rl_main_queue_size())

@@ -31,24 +31,34 @@ struct KernelFilter {
 
     /// Fills in the table, when the library is loaded.
     static func enter() {
-        enter(0, .vnode)
-        enter(1, .process)
-        enter(2, .signal)
-        enter(3, .timer)
-        enter(4, .user)
+        var entry = table
+        enter(.vnode, &entry)
+        enter(.process, &entry)
+        enter(.signal, &entry)
+        enter(.timer, &entry)
+        enter(.user, &entry)
         NotifierPort.shared.pointee.read = { Notifier.shared.readEvents() }
         RunLoopCore.process.pointee.tellLost = { KernelEvent.tellLost() }
     }
 
-    static var count: Int { 5 }
-
+    /// Ends with an entry of zeroes, which no filter has as its number.
     private static var table: UnsafeMutablePointer<KernelFilter> { rl_kernel_filters().assumingMemoryBound(to: KernelFilter.self) }
 
-    private static func enter(_ place: Int, _ filter: KernelFilter) { (table + place).initialize(to: filter) }
+    private static func enter(_ filter: KernelFilter, _ entry: inout UnsafeMutablePointer<KernelFilter>) {
+        entry.initialize(to: filter)
+        entry += 1
+        if UnsafeRawPointer(entry + 1) > UnsafeRawPointer(rl_kernel_filters()) + rl_kernel_filters_size() {
+            trap("RunLoop", "RL_STATES has too little room for the filters")
+        }
+    }
 
     /// nil if there is no such filter.
     static func of(_ number: RLKernelFilter) -> UnsafePointer<KernelFilter>? {
-        for place in 0..<count where table[place].number == number { return UnsafePointer(table + place) }
+        var entry = table
+        while entry.pointee.number.rawValue != 0 {
+            if entry.pointee.number == number { return UnsafePointer(entry) }
+            entry += 1
+        }
         return nil
     }
 }
