@@ -58,14 +58,15 @@ struct EpollSet {
         return true
     }
 
-    mutating func close() {
+    /// Closes the descriptor, if it still names the set, as one that was just made does.
+    mutating func close(isNew: Bool = false) {
         guard isOpen else { return }
         // In this order: the child of a fork by another thread closes what it finds here, and by then the number may be another
         // file's.
         let closing = descriptor
         descriptor = -1
         rl_compiler_barrier()
-        if EpollSet.isOurs(set: closing) { rl_sys_close(closing) }
+        if isNew || EpollSet.isOurs(set: closing) { rl_sys_close(closing) }
         EpollSet.releaseWakeDescriptor()
     }
 

@@ -28,7 +28,7 @@ extension ForeignRun: Object {
         let timer = makeTimer(in: set)
         guard timer >= 0 else {
             let error = rl_errno()
-            set.close()
+            set.close(isNew: true)
             rl_set_errno(error)
             return nil
         }
