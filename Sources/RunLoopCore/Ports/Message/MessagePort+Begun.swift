@@ -149,7 +149,7 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
             cancel: { info, _, _ in BegunRequestPointer(asInfo: info).giveOutcome() },
             perform: { BegunRequestPointer(asInfo: $0).giveOutcome() },
             abandoned: { BegunRequestPointer(asInfo: $0).finish() })
-        let arrival = SourcePointer.make(order: 0, info: begun, functions: functions, isPort: false)
+        let arrival = SourcePointer.make(order: 0, info: begun, functions: functions, isVersionOne: false)
         begun.initialize(to: BegunRequest(
             id: 0, state: .waiting, data: nil, next: nil, service: nil, callout: callout, info: info, arrival: arrival, loop: loop,
             port: self))
