@@ -160,6 +160,7 @@ struct PortSet {
 
     /// Makes the set anew, because the kernel watches a file in it that is gone from here but open elsewhere under another
     /// number, and cannot be told to stop. Other such slots are found by the same look.
+    @inline(never)
     private mutating func rebuild() {
         forEachSlot { slot, index in
             if slot.pointee.state == .registered { slot.pointee.arm(index, slot.pointee.armed, in: epoll) }
@@ -169,6 +170,7 @@ struct PortSet {
     }
 
     /// Asks the kernel for this in the place of what gave an event. What is gone by then is still in the set.
+    @inline(never)
     private mutating func rearm(_ slot: PortSlotPointer, _ index: Int, _ wanted: Readiness, edge: Bool = false) {
         slot.pointee.arm(index, wanted, edge: edge, in: epoll)
         if slot.pointee.state == .gone { rebuild() }
@@ -216,6 +218,7 @@ struct PortSet {
     mutating func acceptShared() { servedAlwaysReady = false }
 
     /// Signals those members of a slot that signal. What the others are waiting for, nil if that is nothing.
+    @inline(never)
     private func signalMembers(_ slot: PortSlotPointer, _ ready: Readiness, in mode: ModePointer, _ signalled: inout Bool) -> Readiness? {
         var others: Readiness = []
         for place in 0..<slot.pointee.members.count {
@@ -241,6 +244,7 @@ struct PortSet {
 
     /// Nobody is interested in what the kernel reports. What it reports whatever it is asked for, hang-up and error, would come
     /// for ever: then the registration becomes edge triggered until an event or an interest makes it useful again.
+    @inline(never)
     private mutating func setAside(_ slot: PortSlotPointer, _ index: Int, _ wanted: Readiness, _ events: UInt32) {
         let isEdge = slot.pointee.marks.contains(.edge)
         let edge = isEdge || events & (EPOLLHUP.rawValue | EPOLLERR.rawValue) != 0

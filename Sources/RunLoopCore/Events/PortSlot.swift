@@ -90,6 +90,7 @@ struct PortSlot {
         return false
     }
 
+    @inline(never)
     func markStale(except newest: SourcePointer?) {
         for place in 0..<members.count {
             let member = members[place]
@@ -123,6 +124,7 @@ struct PortSlot {
     }
 
     /// Tells the kernel of a slot that waits. nil if there is no room.
+    @inline(never)
     mutating func register(_ number: Int, in epoll: EpollSet, _ waiting: inout Int) -> EpollSet.Registration? {
         let wanted = wanted
         let result = epoll.register(Int32(number), events: wanted.events, token: token(number))
@@ -141,6 +143,7 @@ struct PortSlot {
 
     /// Asks the kernel for exactly this. The slot is gone if that does not know the number: it was closed, and perhaps names another
     /// file now.
+    @inline(never)
     mutating func arm(_ number: Int, _ wanted: Readiness, edge: Bool = false, in epoll: EpollSet) {
         guard epoll.modify(Int32(number), events: wanted.events, edge: edge, token: token(number)) else { return lose() }
         armedBits = UInt8(wanted.rawValue)
@@ -160,6 +163,7 @@ struct PortSlot {
     }
 
     /// The last member left.
+    @inline(never)
     mutating func leave(_ number: Int, _ epoll: EpollSet, _ waiting: inout Int) {
         switch state {
         case .registered: epoll.unregister(Int32(number))

@@ -21,6 +21,7 @@ extension Timer: Object {
 }
 
 extension UnsafeMutablePointer where Pointee == Timer {
+    @inline(never)
     static func make(date: Double, interval: Double, order: Int, callout: TimerFunction?, context: ClientContext) -> TimerPointer {
         var context = context
         context.adopt()
