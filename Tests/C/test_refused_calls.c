@@ -40,7 +40,7 @@ static void post_and_wake(void *loop) {
 static void ignore(void *unused) { (void)unused; }
 
 RL_TEST(attention_without_barrier, "S-WAKE-8 S-BLK-3",
-        "A loop that attends to a crowd of posts when membarrier is refused waits a while instead, attends no more, and "
+        "A loop that polls busily when membarrier is refused waits a while instead, does so no more, and "
         "performs every post") {
     static Probe probe = {.name = "s"};
     add_source(&probe, kRLDefaultMode);
@@ -54,7 +54,7 @@ RL_TEST(attention_without_barrier, "S-WAKE-8 S-BLK-3",
     expect_run(kRLDefaultMode, 1e6, false, Stopped);
     thread_join(thread);
     ck_assert_int_eq(performed, POSTS);
-    /* A kernel that never had it lets no loop attend. */
+    /* A kernel that never had it lets no loop poll busily. */
     ck_assert_int_eq(refused > 0, waits > 0);
     system_call_hook = NULL;
 }

@@ -1,4 +1,4 @@
-/* The wake word with "attended": RunLoop+Wake.swift, RunLoop+Attention.swift, RunLoop+Wait.swift.
+/* The wake word: RunLoop+Wake.swift, which has its table, RunLoop+BusyPolling.swift, RunLoop+Wait.swift.
  *
  * A loop, two threads that post and wake it, and one that stops it, or, in the place of the second post, makes an inbox ready. A post is made ready by a
  * store that its processor may keep back in its store buffer: it becomes visible at any later time, at the latest with the next
@@ -11,7 +11,7 @@
  * EPOLL   the loop sleeps in epoll: what rouses it is kept for the next sleep. Else it sleeps in the futex of the word.
  *
  * Bugs to be put in, each of which must be found:
- * BUG_NO_BARRIER        the loop leaves the state "attended" without the barrier
+ * BUG_NO_BARRIER        the loop leaves the state "busy polling" without the barrier
  * BUG_NO_LAST_PASS      it makes no pass after that
  * BUG_LOOKS_FIRST       who wakes a loop only looks where a wake-up is pending
  * BUG_SLEEPS_BLINDLY    the loop says that it sleeps without a look at what was said before
@@ -25,10 +25,10 @@
 #define POSTERS 2
 #endif
 
-mtype = { awake, lookAgain, wakeUp, attended, asleep }; /* WakeState */
+mtype = { awake, lookAgain, wakeUp, busyPolling, asleep }; /* WakeState */
 
 mtype wake = awake;      /* RunLoop.wake */
-bool isAttending;        /* RunLoop.isAttending */
+bool isPolling;        /* RunLoop.busyPolling.isOn */
 bool kept[2];            /* the post is in its processor's store buffer */
 bool posted[2];          /* the post is visible */
 bool performed[2];
@@ -58,12 +58,12 @@ active [POSTERS] proctype poster() {
     mtype was;
     kept[me] = true;
     if
-    :: wake == attended -> goto end
+    :: wake == busyPolling -> goto end
 #ifdef BUG_LOOKS_FIRST
     :: wake == wakeUp -> goto end
-    :: wake != attended && wake != wakeUp
+    :: wake != busyPolling && wake != wakeUp
 #else
-    :: wake != attended
+    :: wake != busyPolling
 #endif
     fi;
     atomic { SEEN(me); was = wake; wake = wakeUp };
@@ -84,9 +84,9 @@ active proctype stopper() {
     :: was = wake;
         if
 #ifdef BUG_LOOK_AGAIN_WINS
-        :: was == lookAgain || was == attended -> break
+        :: was == lookAgain || was == busyPolling -> break
 #else
-        :: was == wakeUp || was == lookAgain || was == attended -> break
+        :: was == wakeUp || was == lookAgain || was == busyPolling -> break
 #endif
         :: else
         fi;
@@ -134,27 +134,27 @@ inline pass() {
 #endif
 }
 
-/* takeWakeUpOrAttend: whether posts come fast enough to attend is left open. */
-inline takeOrAttend() {
+/* endWait: whether posts come fast enough to poll is left open. */
+inline endWait() {
     word = wake;
     if
-    :: isAttending
-    :: !isAttending && (word == wakeUp || wasWoken) -> isAttending = true
-    :: !isAttending ->
+    :: isPolling
+    :: !isPolling && (word == wakeUp || wasWoken) -> isPolling = true
+    :: !isPolling ->
         if
         :: word == wakeUp -> wake = awake
         :: else
         fi
     fi;
     if
-    :: isAttending && word != attended -> wake = attended
+    :: isPolling && word != busyPolling -> wake = busyPolling
     :: else
     fi
 }
 
 active proctype runLoop() {
     mtype word;
-    bool isWoken, wasWoken, wokenByInner, took;
+    bool isWoken, wasWoken, took;
     do
     :: pass();
         do
@@ -163,13 +163,13 @@ active proctype runLoop() {
             :: word == lookAgain -> atomic { if :: wake == lookAgain -> wake = awake :: else fi }
             :: else
             fi;
-            isWoken = isAttending;
+            isWoken = isPolling;
             if
-            :: isAttending && took /* goesOnAttending */
-            :: isAttending ->
-                /* leaveAttention */
-                isAttending = false;
-                atomic { if :: wake == attended -> wake = awake :: else fi };
+            :: isPolling && took /* goesOnPolling */
+            :: isPolling ->
+                /* endBusyPolling */
+                isPolling = false;
+                atomic { if :: wake == busyPolling -> wake = awake :: else fi };
 #ifndef BUG_NO_BARRIER
                 atomic { SEEN(0); SEEN(1) };
 #endif
@@ -185,7 +185,7 @@ active proctype runLoop() {
             if :: stop -> stopSeen = true :: else fi;
 #endif
             if
-            :: isWoken -> takeOrAttend(); wasWoken = true; break
+            :: isWoken -> endWait(); wasWoken = true; break
             :: else
             fi;
             /* Nothing yet: sleep. */

@@ -10,10 +10,8 @@ struct RunFrame {
     let polls: Bool
     /// The monotonic instant of the deadline; `Clock.never` for none.
     var deadline: Int64 = Clock.never
-    /// The pass under way has had its wait: a wake-up that a nested run takes is of no use to it any more.
-    var hasWaited = false
-    /// A nested run took a wake-up that this run's coming wait would have seen (S-WAKE-9).
-    var wokenByInner = false
+    /// The wait of the pass under way, which wake-ups that nested runs take are for as well (S-WAKE-9).
+    var wait = WaitState.ahead
     /// This run was asked to stop before a nested one began, which then was the innermost (S-STOP-2, S-STOP-3).
     var stopRequested = false
     /// Step P8 looks at the main dispatch queue: not in a run's first pass nor in the one after a drain (S-GCD-6).
@@ -70,4 +68,16 @@ struct HalfPass {
     var handledSource: Bool
     /// The main dispatch queue is ready and served without a wait (P8).
     var skipsWait: Bool
+}
+
+extension UnsafeMutablePointer where Pointee == RunLoop {
+    /// The monotonic clock; read anew only if client code ran since the last reading.
+    @inline(__always)
+    func readClock(_ frame: RunFramePointer) -> Int64 {
+        if pointee.isClockStale || frame.pointee.now == 0 {
+            pointee.isClockStale = false
+            frame.pointee.now = Clock.now()
+        }
+        return frame.pointee.now
+    }
 }

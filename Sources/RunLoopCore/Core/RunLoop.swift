@@ -53,12 +53,8 @@ struct RunLoop: ~Copyable {
     let waiting: Atomic<Bool>
     /// Client code has run since the last reading of the clock. Loop's thread only.
     var isClockStale: Bool
-    /// The loop attends to wake-ups (`RunLoop+Attention.swift`). Loop's thread only, as the next two fields.
-    var isAttending: Bool
-    /// How many posts rounds have taken since the last wait ended.
-    var takenPosts: UInt32
-    /// How many they have taken of late.
-    var crowd: UInt32
+    /// Whether posts come so fast that the loop does not wait for wake-ups. Loop's thread only.
+    var busyPolling: BusyPolling
     /// How long to watch the wake word before sleeping, in nanoseconds. Relaxed: a number that orders nothing.
     let spinLimit: Atomic<Int64>
     /// The mode of the innermost run, nil when not running. Written by the loop's thread, released and acquired for the record.

@@ -45,9 +45,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         pointee.destructorRuns = 0
         pointee.isSuccessor = false
         pointee.isClockStale = true
-        pointee.takenPosts = 0
-        pointee.crowd = 0
-        pointee.isAttending = false
+        pointee.busyPolling = BusyPolling()
         pointee.posts.open()
         requests.openQueue(.requests)
         orderedRequests.openQueue(.orderedRequests)

@@ -11,7 +11,7 @@ extension UnsafeMutablePointer where Pointee == ForeignRun {
             let isWoken = loop.readWake() == WakeState.wakeUp
             if !isNested && pointee.phase == .idle {
                 // A loop that is not running forgets wake-ups (S-WAKE-5), but what they were for may be there to run.
-                loop.consumeWakeUp(handingTo: nil)
+                loop.takeWakeUp(handingTo: nil)
                 advance()
                 if !isValid { return .infinity }
                 if pointee.phase != .idle { continue }
@@ -24,9 +24,7 @@ extension UnsafeMutablePointer where Pointee == ForeignRun {
             arm(until)
             guard pointee.set.forgetRousing() else { return sleepInNewSet() }
             loop.pointee.sleepingEpoll.store(pointee.set.descriptor, ordering: .releasing)
-            guard loop.pointee.wake.compareExchange(
-                expected: WakeState.awake, desired: WakeState.asleepInEpoll, ordering: .sequentiallyConsistent).exchanged
-            else { continue }
+            guard loop.fallAsleep(WakeState.asleepInEpoll) else { continue }
             loop.pointee.asleepOutside = self
             // Who makes an inbox ready pushes it and then tells a loop that sleeps; so one of the two sees the other.
             if look.has(.hasInboxes) && loop.pointee.signalled.load(ordering: .sequentiallyConsistent) != nil {
@@ -54,7 +52,7 @@ extension UnsafeMutablePointer where Pointee == ForeignRun {
         var ends = isWoken
         if !isNested {
             let frame = pointee.frame
-            ends = pointee.phase != .idle && (isWoken || !waits || frame.pointee.wokenByInner || loop.isStopRequested(frame))
+            ends = pointee.phase != .idle && (isWoken || !waits || frame.pointee.wait == .aheadAndWoken || loop.isStopRequested(frame))
         }
         var look = loop.look(in: pointee.mode, ends: ends, deadline: Clock.never) { now }
         if look.has(.hasPorts) && look.set.isOpen && !watches(look.set) {
@@ -99,8 +97,6 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     func leaveSleepOutside() {
         guard pointee.asleepOutside != nil else { return }
         pointee.asleepOutside = nil
-        // Unless somebody woke it: what they said stays for the next look.
-        _ = pointee.wake.compareExchange(
-            expected: WakeState.asleepInEpoll, desired: WakeState.awake, ordering: .sequentiallyConsistent)
+        getUp(from: WakeState.asleepInEpoll)
     }
 }

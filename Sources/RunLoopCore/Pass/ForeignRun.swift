@@ -137,7 +137,7 @@ extension UnsafeMutablePointer where Pointee == ForeignRun {
         if prepare() > 0 && readiness(of: pointee.set.descriptor, .read).isEmpty { return }
         let loop = pointee.loop
         loop.leaveSleepOutside()
-        loop.consumeWakeUp(handingTo: loop.pointee.frame)
+        loop.takeWakeUp(handingTo: loop.pointee.frame)
         _ = loop.run(in: .named(pointee.mode.pointee.name), seconds: 0, returnsAfterSource: false)
         rouse()
     }

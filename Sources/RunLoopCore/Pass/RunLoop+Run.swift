@@ -55,8 +55,10 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         let mode = frame.pointee.mode
 
         // P1. What came since the last wait is served by this pass anyway (S-WAKE-4); what came in Entry stays (S-WAKE-3).
-        if !isFirst { consumeWakeUp(handingTo: frame.pointee.outer) }
-        frame.pointee.hasWaited = false
+        if !isFirst {
+            takeWakeUp(handingTo: frame.pointee.outer)
+            frame.pointee.wait = .ahead
+        }
         _ = performRequests(of: orderedRequests, in: mode)  // S-PERF-24
 
         notify(.beforeTimers, in: mode)  // P2
@@ -70,8 +72,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         let skipsWait = peekMainQueue(frame)  // P8
         if skipsWait {
             // What woke the loop before this is served by the next pass.
-            frame.pointee.hasWaited = true
-            frame.pointee.wokenByInner = false
+            frame.pointee.wait = .over
         } else if !(handledSource || frame.pointee.polls) {
             notify(.beforeWaiting, in: mode)  // P9
         }
@@ -86,7 +87,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         var isOld = false
         if wait.kind != .skipped {
             if pointee.waiting.load(ordering: .relaxed) { pointee.waiting.store(false, ordering: .releasing) }  // P11
-            frame.pointee.hasWaited = true
+            frame.pointee.wait = .over
             isOld = wait.kind == .waited && isObserved(.afterWaiting, in: mode)
             if wait.kind == .waited { notify(.afterWaiting, in: mode) }  // P12
         }
@@ -127,8 +128,8 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
             wakeFromOutside()
             pointee.waiting.store(false, ordering: .releasing)
         }
-        endAttention(handingTo: frame.pointee.outer)
-        consumeWakeUp(handingTo: frame.pointee.outer)
+        endBusyPolling(handingTo: frame.pointee.outer)
+        takeWakeUp(handingTo: frame.pointee.outer)
         if pointee.stop.exchange(StopState.running, ordering: .sequentiallyConsistent) == StopState.stopRequested {
             frame.pointee.outer?.pointee.stopRequested = true
         }
@@ -139,7 +140,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
 
     func endRun(_ frame: RunFramePointer) {
         let outer = frame.pointee.outer
-        endAttention(handingTo: outer)
+        endBusyPolling(handingTo: outer)
         pointee.currentMode.store(outer?.pointee.mode, ordering: .releasing)
         pointee.frame = outer
         if pointee.asleepOutside != nil { wakeFromOutside() }
@@ -150,21 +151,5 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         let state = outer.pointee.stopRequested ? StopState.stopRequested : StopState.running
         pointee.stop.store(state, ordering: .sequentiallyConsistent)
         if let foreign = outer.pointee.foreign { foreign.innerRunEnded() }
-    }
-
-    @inline(__always)
-    func isStopRequested(_ frame: RunFramePointer) -> Bool {
-        // Sequentially consistent, like `wake`: a stop that finds a look again pending tells nobody, and is seen after it.
-        pointee.stop.load(ordering: .sequentiallyConsistent) == StopState.stopRequested
-    }
-
-    /// The monotonic clock; read anew only if client code ran since the last reading.
-    @inline(__always)
-    func readClock(_ frame: RunFramePointer) -> Int64 {
-        if pointee.isClockStale || frame.pointee.now == 0 {
-            pointee.isClockStale = false
-            frame.pointee.now = Clock.now()
-        }
-        return frame.pointee.now
     }
 }

@@ -134,9 +134,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         if inEpoll { pointee.sleepingEpoll.store(look.set.descriptor, ordering: .releasing) }
         let asleep = inEpoll ? WakeState.asleepInEpoll : WakeState.asleepInFutex
         // From awake to asleep only if nobody said anything since the look began.
-        guard pointee.wake.compareExchange(
-            expected: WakeState.awake, desired: asleep, ordering: .sequentiallyConsistent).exchanged
-        else { return nil }
+        guard fallAsleep(asleep) else { return nil }
         let until = until == Clock.never ? until : earlier(until, inEpoll: inEpoll, now: readClock(frame))
         // Who makes an inbox ready pushes it and then tells a loop that sleeps; so one of the two sees the other.
         let isStale = look.has(.hasInboxes) && pointee.signalled.load(ordering: .sequentiallyConsistent) != nil
@@ -158,8 +156,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
             pointee.wake.futexWait(while: asleep, until: until)
         }
         frame.pointee.now = 0
-        // Awake again, unless somebody said so first; what they said stays for the next look.
-        _ = pointee.wake.compareExchange(expected: asleep, desired: WakeState.awake, ordering: .sequentiallyConsistent)
+        getUp(from: asleep)
         if signalled { return chooseSignals(frame) }
         if let chosen { return choose(chosen, frame) }
         if let ready { return choosePort(ready.token, ready.events, frame, &signalled) }
@@ -186,13 +183,6 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         frame.pointee.mode.pointee.servedInbox = servesInbox
         endWait(frame)
         return event
-    }
-
-    /// Uses up the wake-ups that ended this wait, or would have (S-WAKE-2).
-    func endWait(_ frame: RunFramePointer) {
-        let wasWoken = takeWakeUpOrAttend(frame)
-        frame.pointee.wasWoken = wasWoken || frame.pointee.wokenByInner
-        frame.pointee.wokenByInner = false
     }
 
     /// What to ask the kernel for in order to wake at an instant: it takes the liberty to be late by the thread's timer slack, in

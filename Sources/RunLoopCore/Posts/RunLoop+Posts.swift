@@ -42,7 +42,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         pointee.posts.cursor = end
         let outerFloor = pointee.postFloor
         pointee.postFloor = end.sequence
-        pointee.takenPosts &+= UInt32(truncatingIfNeeded: end.sequence &- start.sequence)
+        pointee.busyPolling.takenPosts &+= UInt32(truncatingIfNeeded: end.sequence &- start.sequence)
 
         takeWaiting(into: pointee.calls[place], in: mode, from: outerFloor)
         if !pointee.posts.holes.isEmpty { fillHoles(into: pointee.calls[place], in: mode) }

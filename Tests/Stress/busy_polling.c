@@ -1,4 +1,4 @@
-/* While posts come faster than the loop makes passes it attends to them, and wake-ups write nothing.
+/* While posts come faster than the loop makes passes it polls busily, and wake-ups write nothing.
    Whatever else other threads tell the loop meanwhile must reach it all the same, and so must the
    last post of each burst, after which it sleeps: S-WAKE-8, S-WAKE-1, S-WAKE-14, S-STOP-8,
    S-BLK-3. */
@@ -99,7 +99,7 @@ static void *tell(void *info) {
             break;
         case moves: RLTimerSetNextFireDate(timer, RLAbsoluteTimeGetCurrent()); break;
         case plain_stores:
-            /* The loop may not attend while the mode is observed. */
+            /* The loop may not poll busily while the mode is observed. */
             RLAddObserver(target.loop, observer, kRLDefaultMode);
             atomic_store_explicit(&stored, round, memory_order_relaxed);
             RLWakeUp(target.loop);
