@@ -39,7 +39,7 @@ static void post_and_wake(void *loop) {
 
 static void ignore(void *unused) { (void)unused; }
 
-RL_TEST(attention_without_barrier, "S-WAKE-8 S-BLK-3",
+RL_TEST(busy_polling_without_barrier, "S-WAKE-8 S-BLK-3",
         "A loop that polls busily when membarrier is refused waits a while instead, does so no more, and "
         "performs every post") {
     static Probe probe = {.name = "s"};

@@ -155,7 +155,7 @@ START_TEST(nothing_is_lost_on_one_core) {
 END_TEST
 
 int main(void) {
-    Suite *suite = suite_create("attention");
+    Suite *suite = suite_create("busy_polling");
     TCase *tests = tcase_create("posts_and_all_else");
     SRunner *runner = srunner_create(suite);
     tcase_set_timeout(tests, 600);
