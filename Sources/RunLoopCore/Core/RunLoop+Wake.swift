@@ -162,11 +162,11 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         pointee.stop.load(ordering: .sequentiallyConsistent) == StopState.stopRequested
     }
 
-    /// Says that the loop sleeps. False if somebody said something since the look began.
+    /// Says that the loop sleeps. False if another thread has changed the word since the look began.
     @inline(__always)
     func fallAsleep(_ state: UInt32) -> Bool { replaceWake(WakeState.awake, by: state) }
 
-    /// Awake again, unless somebody said so first; what they said stays for the next look.
+    /// Awake again, unless another thread has changed the word: what it wrote stays for the next look.
     @inline(__always)
     func getUp(from state: UInt32) { replaceWake(state, by: WakeState.awake) }
 

@@ -26,7 +26,7 @@ extension UnsafeMutablePointer where Pointee == ForeignRun {
             loop.pointee.sleepingEpoll.store(pointee.set.descriptor, ordering: .releasing)
             guard loop.fallAsleep(WakeState.asleepInEpoll) else { continue }
             loop.pointee.asleepOutside = self
-            // Who makes an inbox ready pushes it and then tells a loop that sleeps; so one of the two sees the other.
+            // A call that makes an inbox ready pushes it and then tells a loop that sleeps; so one of the two sees the other.
             if look.has(.hasInboxes) && loop.pointee.signalled.load(ordering: .sequentiallyConsistent) != nil {
                 loop.leaveSleepOutside()
                 continue

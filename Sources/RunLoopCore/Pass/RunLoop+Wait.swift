@@ -133,10 +133,9 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         let inEpoll = look.has(.hasPorts) && look.set.isOpen
         if inEpoll { pointee.sleepingEpoll.store(look.set.descriptor, ordering: .releasing) }
         let asleep = inEpoll ? WakeState.asleepInEpoll : WakeState.asleepInFutex
-        // From awake to asleep only if nobody said anything since the look began.
         guard fallAsleep(asleep) else { return nil }
         let until = until == Clock.never ? until : earlier(until, inEpoll: inEpoll, now: readClock(frame))
-        // Who makes an inbox ready pushes it and then tells a loop that sleeps; so one of the two sees the other.
+        // A call that makes an inbox ready pushes it and then tells a loop that sleeps; so one of the two sees the other.
         let isStale = look.has(.hasInboxes) && pointee.signalled.load(ordering: .sequentiallyConsistent) != nil
         var ready: (token: UInt64, events: UInt32)?
         var chosen: rl_event?
