@@ -80,7 +80,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     }
 
     /// The steps after the wait.
-    @inline(__always)
+    @inline(always)
     func passFromWait(_ frame: RunFramePointer, _ half: HalfPass, _ wait: Wait) -> RunResult? {
         let mode = frame.pointee.mode
         var handledSource = half.handledSource
