@@ -17,14 +17,23 @@ add_compile_options(${rl_sanitize_flags} -g -O1 -fno-omit-frame-pointer)
 # The toolchain's own linker: gold warns about every symbol of the sanitizer runtime.
 add_link_options(${rl_sanitize_flags} -fuse-ld=lld)
 # Directory options do not reach targets that exist already.
-target_compile_options(runloop_c PRIVATE ${rl_sanitize_flags} -g)
-if(TARGET runloop)
-    target_link_options(runloop PRIVATE ${rl_sanitize_flags} -fuse-ld=lld)
-endif()
+foreach(target runloop_c runloop_cf_c runloop_cf_names)
+    if(TARGET ${target})
+        target_compile_options(${target} PRIVATE ${rl_sanitize_flags} -g)
+    endif()
+endforeach()
+foreach(target runloop runloop_cf runloop_cf_names)
+    if(TARGET ${target})
+        target_link_options(${target} PRIVATE ${rl_sanitize_flags} -fuse-ld=lld)
+    endif()
+endforeach()
 
 if(RUNLOOP_SANITIZE STREQUAL "thread")
     # The version script keeps these definitions inside the library, where they come before the runtime's.
     target_sources(runloop PRIVATE cmake/tsan_external.c)
+    if(TARGET runloop_cf)
+        target_sources(runloop_cf PRIVATE cmake/tsan_external.c)
+    endif()
     # The toolchain's thread sanitizer intercepts libdispatch and wants its symbols in every program.
     link_libraries(-Wl,--no-as-needed -L${RUNLOOP_SWIFT_RUNTIME} -ldispatch -lBlocksRuntime
         -Wl,-rpath,${RUNLOOP_SWIFT_RUNTIME})
