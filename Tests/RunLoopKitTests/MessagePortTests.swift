@@ -88,10 +88,14 @@ private func uniqueName() -> String { "RunLoopKitTests.\(UInt64.random(in: .min 
         #expect(server.registerPort(port, name: name))
         let remote = server.port(forName: name)!
         let trace = Trace()
+        let told = Promise<Bool>()
         let observations = [port, remote].map { port in
             NotificationCenter.default.addObserver(
                 forName: Port.didBecomeInvalidNotification, object: port, queue: nil
-            ) { note in trace.add(note.object as AnyObject? === remote ? "remote" : "local") }
+            ) { note in
+                trace.add(note.object as AnyObject? === remote ? "remote" : "local")
+                if trace.count == 2 { told.fulfil(true) }
+            }
         }
         #expect(remote.isValid)
         #expect(!server.removePort(forName: name))
@@ -103,6 +107,8 @@ private func uniqueName() -> String { "RunLoopKitTests.\(UInt64.random(in: .min 
         #expect(server.port(forName: name) == nil)
         #expect(!remote.send(before: .distantFuture, components: nil, from: nil, reserved: 0))
         remote.invalidate()
+        // The thread that watches the remote port may have noticed its end first, and be about to say so.
+        #expect(told.value)
         observations.forEach { NotificationCenter.default.removeObserver($0) }
         #expect(trace.all.sorted() == ["local", "remote"])
     }
