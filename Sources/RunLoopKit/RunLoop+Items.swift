@@ -11,13 +11,14 @@ internal import CRunLoop
 extension RunLoop {
     /// Adds a timer to a mode; a timer that is there already stays there once.
     ///
+    /// The loop keeps the object while it is in a mode and valid (S-NSTM-13).
     /// A timer belongs to one loop: while another loop has it, and when it is invalid, nothing
     /// happens (S-TMR-13, S-TMR-18). A waiting loop takes notice without being woken (S-WAKE-13).
     ///
     /// - Threads: any.
     /// - Foundation: `add(_:forMode:)`. CF: `CFRunLoopAddTimer`.
     public func add(_ timer: Timer, forMode mode: Mode) {
-        mode.rawValue.withCString { RLAddTimer(reference, timer.reference, $0) }
+        keeping(timer, in: mode) { mode.rawValue.withCString { RLAddTimer(reference, timer.reference, $0) } }
     }
 
     /// Removes a timer from a mode; it stays valid and keeps its date.
@@ -26,6 +27,7 @@ extension RunLoop {
     /// - CF: `CFRunLoopRemoveTimer`.
     public func remove(_ timer: Timer, forMode mode: Mode) {
         mode.rawValue.withCString { RLRemoveTimer(reference, timer.reference, $0) }
+        letGo(of: timer)
     }
 
     /// Whether a mode of this loop has the timer.

@@ -26,6 +26,8 @@ public final class RunLoop: @unchecked Sendable {
     let reference: RLRunLoopRef
     /// The ports that were added through this object.
     let ports = LoopPorts()
+    /// The timers that were added through this object.
+    let timers = KeptTimers()
     /// The loop's executor, once somebody has asked for it.
     let knownExecutor = AtomicLazyReference<RunLoopExecutor>()
 

@@ -9,7 +9,7 @@ internal import CRunLoop
 /// A timer belongs to one loop at a time and may be in several of its modes; it fires when the loop
 /// runs one of them, never before its date. A late timer fires once and goes back to its original
 /// grid: dates that were missed are dropped (S-TMR-29, S-TMR-30). It keeps its closure until it
-/// becomes invalid.
+/// becomes invalid, and the loop keeps its object while it is in one of the loop's modes (S-NSTM-13).
 ///
 /// Dates are instants of the continuous clock. While the machine is suspended a timer's time stands still:
 /// one whose date passed meanwhile may fire that much later (S-TMR-9).
@@ -24,9 +24,9 @@ open class Timer: @unchecked Sendable {
     /// The timer of the C library. This object owns one reference to it.
     let reference: RLTimerRef
     /// What outlasts the validity of the timer; shared with the call-out.
-    private let record: TimerRecord
+    let record: TimerRecord
     /// Owned by the C library's timer until that becomes invalid.
-    private weak let closure: TimerClosure?
+    weak let closure: TimerClosure?
 
     /// Makes a timer that is in no loop yet and fires first one interval from now (S-NSTM-2).
     ///
@@ -60,7 +60,7 @@ open class Timer: @unchecked Sendable {
     ) {
         let plan = ContinuousClock.Instant.plan(fire: date, interval: interval, repeats: repeats)
         (reference, record, closure) = Timer.make(plan, block)
-        begin()
+        _ = record.object { self }
     }
 
     /// Makes a timer that is in no loop yet and fires first at a date of any kind that a timer can be made with.
@@ -77,7 +77,7 @@ open class Timer: @unchecked Sendable {
         fire date: Time, interval: Time.TimerInterval, repeats: Bool, block: @escaping @Sendable (Timer) -> Void
     ) {
         (reference, record, closure) = Timer.make(Time.plan(fire: date, interval: interval, repeats: repeats), block)
-        begin()
+        _ = record.object { self }
     }
 
     /// Makes a timer as ``init(timeInterval:repeats:block:)`` does, and adds it to the calling
@@ -138,12 +138,6 @@ open class Timer: @unchecked Sendable {
         let stored = RLTimerGetNextFireDate(made)
         if stored != plan.seconds { record.set(seconds: stored, instant: nil) }
         return (made, record, closure)
-    }
-
-    private func begin() {
-        _ = record.object { self }
-        // What a subclass adds is in the object, which lives on until the timer is invalid.
-        if type(of: self) != Timer.self { closure?.kept = self }
     }
 
     /// A timer whose object is gone, for the time of a call.

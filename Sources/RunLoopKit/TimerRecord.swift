@@ -71,16 +71,23 @@ final class TimerRecord: Sendable {
 
 /// What the C library's timer holds on to until it becomes invalid (S-NSTM-9).
 ///
-/// It does not keep a `Timer` object, which would then never die; the record knows the one there is. But an object of a
-/// subclass lives on until the timer is invalid, as Foundation's timers do.
-// Sendable: `kept` is set before anybody else has the timer; the other properties are constant and Sendable; the base class has none.
+/// It does not keep a `Timer` object, which would then never die; the record knows the one there is, and the loop keeps it.
+// Sendable: all properties are constant and Sendable; the base class has none.
 final class TimerClosure: ContextInfo, @unchecked Sendable {
     let record: TimerRecord
     let block: @Sendable (Timer) -> Void
-    var kept: Timer?
+
+    struct Keeper {
+        /// Where the object is kept.
+        weak var timers: KeptTimers?
+    }
+    let keeper = Locked(Keeper())
 
     init(record: TimerRecord, block: @escaping @Sendable (Timer) -> Void) {
         self.record = record
         self.block = block
     }
+
+    /// The timer is invalid, or gone.
+    deinit { keeper.withLock { $0.timers }?.drop(record) }
 }

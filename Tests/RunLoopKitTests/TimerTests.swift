@@ -311,6 +311,51 @@ import Testing
         #expect(made.value != Timer(timeInterval: .zero, repeats: false) { _ in })
     }
 
+    @Test("A loop keeps the objects of its timers, and no longer than it has them: S-NSTM-13")
+    func keptObjects() {
+        let results = onNewThread { () -> [Bool] in
+            let loop = RunLoop.current
+            final class Named: Timer, @unchecked Sendable { let name = "named" }
+            weak var fired: Timer?
+            weak var removed: Timer?
+            weak var invalid: Timer?
+            weak var free: Timer?
+            weak var left: Timer?
+            func make() {
+                fired = Timer.scheduledTimer(withTimeInterval: .zero, repeats: false) { _ in }
+                let one = Named(timeInterval: .seconds(100), repeats: false) { _ in }
+                removed = one
+                loop.add(one, forMode: .default)
+                loop.add(one, forMode: .common)
+                loop.add(one, forMode: .init("other"))
+                let two = Timer(timeInterval: .seconds(100), repeats: true) { _ in }
+                invalid = two
+                loop.add(two, forMode: .common)
+                free = Timer(timeInterval: .seconds(100), repeats: true) { _ in }
+                let three = Timer(timeInterval: .seconds(100), repeats: true) { _ in }
+                left = three
+                onNewThread { RunLoop.current.add(three, forMode: .default) }
+            }
+            make()
+            var results = [
+                fired != nil, (removed as? Named)?.name == "named", invalid != nil, free == nil, left == nil,
+            ]
+            while fired != nil { loop.run(mode: .default, before: .now + .seconds(1)) }
+            func change() {
+                loop.remove(removed!, forMode: .default)
+                results.append(removed != nil)
+                loop.remove(removed!, forMode: .common)
+                results.append(removed != nil)
+                loop.remove(removed!, forMode: .init("other"))
+                invalid!.invalidate()
+            }
+            change()
+            results += [removed == nil, invalid == nil]
+            return results
+        }
+        #expect(results == Array(repeating: true, count: 9))
+    }
+
     private func makeTimer(capturing canary: Canary) -> Timer {
         let captured = canary.capture()
         return Timer(timeInterval: .seconds(100), repeats: true) { _ in captured.touch() }

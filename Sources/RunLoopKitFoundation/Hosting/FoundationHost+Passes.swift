@@ -29,19 +29,27 @@ extension FoundationHost {
             attach(mode)
             if runs[last].owesPass { callOut { makePass(mode) } }
             runs[last].owesPass = true
-            runs[last].isEnding = isEmpty(mode)
-            if runs[last].isEnding { loop.wakeUp() }
+            endIfEmpty(mode)
         case .beforeWaiting:
             if runs[last].isEnding { return }
             attach(mode)
             callOut { makePass(mode) }
-            attach(mode)
             runs[last].owesPass = false
+            // The last thing that there was may have been served now.
+            endIfEmpty(mode)
+            if !runs[last].isEnding { attach(mode) }
         default:
             callOut { poll(mode) }
             runs.removeLast()
             if rlf_is_mode_empty(foundation, mode.foundationName) { detach(mode) }
         }
+    }
+
+    /// Lets the innermost run decide at the end of its pass, without a wait, whether to end, if nothing is left in the mode.
+    private func endIfEmpty(_ mode: HostedMode) {
+        let isEnding = isEmpty(mode)
+        runs[runs.count - 1].isEnding = isEnding
+        if isEnding { loop.wakeUp() }
     }
 
     func callOut(_ body: () -> Void) {

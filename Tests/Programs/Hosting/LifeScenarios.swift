@@ -27,15 +27,20 @@ import RunLoopKitFoundation
     process.executableURL = URL(fileURLWithPath: "/bin/sh")
     process.arguments = ["-c", "printf text; exit 3"]
     process.standardOutput = pipe
+    let loop = RunLoop.current
+    process.terminationHandler = { process in
+        let status = process.terminationStatus
+        loop.perform {
+            state.count = Int(status)
+            loop.stop()
+        }
+        loop.wakeUp()
+    }
     guard (try? process.run()) != nil else { return false }
     try? pipe.fileHandleForWriting.close()
-    let end = try? RunLoop.Source(onExitOf: process.processIdentifier) { _, _ in
-        process.waitUntilExit()
-        state.count = Int(process.terminationStatus)
-    }
-    guard let end else { return false }
-    RunLoop.current.add(end, forMode: .default)
-    while reader.isValid || end.isValid { RunLoop.current.run(mode: .default, before: late) }
+    let kept = keep()
+    defer { kept.invalidate() }
+    while reader.isValid || state.count == 0 { RunLoop.current.run(mode: .default, before: late) }
     return state.lines == ["text"] && state.count == 3
 }
 

@@ -231,6 +231,9 @@ private func waitForProcess(_ state: State) -> Bool {
         }
     }
     guard RunLoop.current.run(mode: .default) == .finished, state.count == 4 else { return false }
+    // What empties the mode is served just before the wait.
+    FoundationLoop.current.perform { state.other += 1 }
+    guard RunLoop.current.run(mode: .default) == .finished, state.other == 1 else { return false }
     // A last timer of ours in whose callback Foundation's loop runs, and something of Foundation's that is left.
     _ = Timer.scheduledTimer(withTimeInterval: 0, repeats: false) { _ in
         _ = FoundationTimer.scheduledTimer(withTimeInterval: 0.002, repeats: false) { _ in state.count += 1 }
