@@ -182,6 +182,7 @@ final class FoundationHost: @unchecked Sendable {
         foreign = nil
         for observer in observers { observer.invalidate() }
         handled.invalidate()
+        for mode in modes.values { mode.end() }
         modes = [:]
         for observer in foundationObservers {
             rlf_invalidate_observer(observer)

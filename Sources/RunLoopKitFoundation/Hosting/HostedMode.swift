@@ -12,7 +12,7 @@ final class HostedMode {
     /// The name as Foundation's string, retained.
     let foundationName: UnsafeMutableRawPointer
     /// A descriptor of our own of the set in which Foundation waits: it outlasts Foundation's loop, and its number is not given away.
-    let portSet: CInt
+    private(set) var portSet: CInt
     /// Performs when Foundation's loop has something to do in the mode.
     let bridge: RunLoop.Source
     /// The bridge is in the mode. Never while this loop's descriptor is in a set of Foundation's: the kernel refuses a circle.
@@ -41,9 +41,15 @@ final class HostedMode {
         weak var mode: HostedMode?
     }
 
-    deinit {
+    /// Gives the descriptor back. Frames of a thread that ended in a callback may hold the object for ever.
+    func end() {
         bridge.invalidate()
-        close(portSet)
+        if portSet >= 0 { close(portSet) }
+        portSet = -1
+    }
+
+    deinit {
+        end()
         rlf_release(foundationName)
     }
 }

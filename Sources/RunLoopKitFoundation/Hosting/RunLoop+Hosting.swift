@@ -19,7 +19,7 @@ extension RunLoop {
     ///
     /// (S-HOST-1 to S-HOST-9)
     ///
-    /// A loop that hosts pays for a pass of Foundation's before each wait, a few microseconds. In a child of `fork` it hosts no more.
+    /// A loop that hosts pays for a pass of Foundation's before each wait, some ten microseconds. In a child of `fork` it hosts no more.
     ///
     /// - Parameter modes: in which modes. A mode has the same name in both; `RunLoop.Mode.common` stands for those that are common in the loop
     ///   that runs.

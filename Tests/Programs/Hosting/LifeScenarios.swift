@@ -64,7 +64,7 @@ import RunLoopKitFoundation
     for _ in 0..<300 { round() }
     ours.invalidate()
     theirs.invalidate()
-    return descriptors() <= before && state.count == 301 && state.other == 602
+    return descriptors() < before + 20 && state.count == 301 && state.other == 602
 }
 
 @Sendable func endsOfThreads(_ state: State) -> Bool {
@@ -74,13 +74,15 @@ import RunLoopKitFoundation
         let body: @convention(c) (UnsafeMutableRawPointer?) -> UnsafeMutableRawPointer? = { info in
             let round = Int(bitPattern: info)
             RunLoop.hostsFoundation()
-            if round % 4 == 0 { return nil }
+            if round % 5 == 0 { return nil }
             _ = Timer.scheduledTimer(withTimeInterval: 0, repeats: false) { _ in
-                if round % 4 == 1 { pthread_exit(nil) }
+                if round % 5 == 1 { pthread_exit(nil) }
             }
-            _ = FoundationTimer.scheduledTimer(withTimeInterval: 0, repeats: false) { _ in }
+            _ = FoundationTimer.scheduledTimer(withTimeInterval: 0, repeats: false) { _ in
+                if round % 5 == 4 { pthread_exit(nil) }
+            }
             let kept = keepTheirs()
-            if round % 4 == 2 {
+            if round % 5 == 2 {
                 _ = FoundationLoop.current.run(mode: .default, before: Date(timeIntervalSinceNow: 0.002))
             } else {
                 _ = RunLoop.current.run(mode: .default, before: Date(timeIntervalSinceNow: 0.002))
@@ -94,7 +96,9 @@ import RunLoopKitFoundation
     for round in 0..<8 { live(round) }
     let before = descriptors()
     for round in 0..<200 { live(round) }
-    return descriptors() <= before
+    // What Foundation and libdispatch open in the meantime is not much, but Foundation's loop leaves its own three where a callback of
+    // its ends the thread.
+    return descriptors() < before + 200 / 5 * 3 + 20
 }
 
 @Sendable func childOfFork(_ state: State) -> Bool {
