@@ -1,11 +1,16 @@
 # rl_add_test: one test program, linked to the library and registered with ctest.
 #
 #   rl_add_test(NAME <name> SOURCES <c files...> [CHECK] [BLOCKS] [LABELS <labels...>] [TIMEOUT <seconds>]
-#               [ARGS <arguments...>] [LIBS <libraries...>] [PASS <patterns...>] [WILL_FAIL])
+#               [ARGS <arguments...>] [LIBS <libraries...>] [OPTIONS <compiler options...>] [PROGRAM <file name>]
+#               [PASS <patterns...>] [WILL_FAIL])
 #
 # CHECK links the Check framework, BLOCKS compiles with clang's blocks and links their runtime, PASS
 # lists extended regular expressions that lines of the output must match in this order. The time
 # limit (120 s unless given) is five times longer under a sanitizer.
+
+# The programs do not depend on how the core is compiled, and they find the library at run time. So a second build can run
+# the programs of a first one: LD_LIBRARY_PATH, which comes before their own path, names the folder of its library.
+set(RUNLOOP_TEST_PROGRAMS "" CACHE PATH "Build folder whose test programs are run with this build's library; none are built here")
 
 find_package(Threads REQUIRED)
 pkg_check_modules(CHECK IMPORTED_TARGET check)
@@ -15,6 +20,9 @@ pkg_check_modules(CHECK IMPORTED_TARGET check)
 set(rl_test_flags -Wall -Wextra -g)
 
 set(rl_test_environment "CK_TIMEOUT_MULTIPLIER=1")
+if(RUNLOOP_TEST_PROGRAMS)
+    list(APPEND rl_test_environment "LD_LIBRARY_PATH=${PROJECT_BINARY_DIR}")
+endif()
 if(RUNLOOP_SANITIZE)
     set(supp ${PROJECT_SOURCE_DIR}/scripts/suppressions)
     # Tests fork (Check runs each case in a child), and a thread may outlive main.
@@ -50,10 +58,54 @@ function(rl_test_properties name)
     endif()
 endfunction()
 
+# rl_add_program: an executable of the tests, or, where another build's are run, that build's. It is linked to what LIBS names.
+#
+#   rl_add_program(<name> SOURCES <c files...> [LIBS <libraries...>] [OPTIONS <compiler options...>] [PROGRAM <file name>])
+function(rl_add_program name)
+    cmake_parse_arguments(arg "" "PROGRAM" "SOURCES;LIBS;OPTIONS" ${ARGN})
+    if(NOT arg_PROGRAM)
+        set(arg_PROGRAM ${name})
+    endif()
+    if(RUNLOOP_TEST_PROGRAMS)
+        file(RELATIVE_PATH folder ${PROJECT_BINARY_DIR} ${CMAKE_CURRENT_BINARY_DIR})
+        add_executable(${name} IMPORTED GLOBAL)
+        set_target_properties(${name} PROPERTIES IMPORTED_LOCATION ${RUNLOOP_TEST_PROGRAMS}/${folder}/${arg_PROGRAM})
+        return()
+    endif()
+    add_executable(${name} ${arg_SOURCES})
+    set_target_properties(${name} PROPERTIES C_STANDARD 99 C_EXTENSIONS ON OUTPUT_NAME ${arg_PROGRAM})
+    target_compile_options(${name} PRIVATE ${rl_test_flags} ${arg_OPTIONS})
+    target_link_libraries(${name} PRIVATE ${arg_LIBS} Threads::Threads)
+endfunction()
+
+# rl_add_test_library: what several test programs share, compiled once. A static library gives each the files it calls.
+#
+#   rl_add_test_library(<name> STATIC|OBJECT SOURCES <c files...> [LIBS <libraries...>] [OPTIONS <compiler options...>])
+function(rl_add_test_library name kind)
+    cmake_parse_arguments(arg "" "" "SOURCES;LIBS;OPTIONS" ${ARGN})
+    if(RUNLOOP_TEST_PROGRAMS)
+        return()
+    endif()
+    add_library(${name} ${kind} ${arg_SOURCES})
+    set_target_properties(${name} PROPERTIES C_STANDARD 99 C_EXTENSIONS ON)
+    target_compile_options(${name} PRIVATE ${rl_test_flags} ${arg_OPTIONS})
+    target_link_libraries(${name} PUBLIC RunLoop::runloop Threads::Threads ${arg_LIBS})
+    target_include_directories(${name} INTERFACE ${CMAKE_CURRENT_SOURCE_DIR})
+endfunction()
+
 # The C compiler may know no blocks (gcc): such a program is then built by the toolchain's clang.
 # Sets <variable> to what add_test runs.
 function(rl_add_blocks_program variable target)
     cmake_parse_arguments(arg "" "" "SOURCES;LIBS" ${ARGN})
+    if(RUNLOOP_TEST_PROGRAMS)
+        file(RELATIVE_PATH folder ${PROJECT_BINARY_DIR} ${CMAKE_CURRENT_BINARY_DIR})
+        set(folder ${RUNLOOP_TEST_PROGRAMS}/${folder})
+        if(NOT CMAKE_C_COMPILER_ID MATCHES "Clang")
+            string(APPEND folder /blocks)
+        endif()
+        set(${variable} ${folder}/${target} PARENT_SCOPE)
+        return()
+    endif()
     if(CMAKE_C_COMPILER_ID MATCHES "Clang")
         add_executable(${target} ${arg_SOURCES})
         set(${variable} $<TARGET_FILE:${target}> PARENT_SCOPE)
@@ -78,7 +130,7 @@ function(rl_add_blocks_program variable target)
 endfunction()
 
 function(rl_add_test)
-    cmake_parse_arguments(arg "CHECK;BLOCKS;WILL_FAIL" "NAME;TIMEOUT" "SOURCES;LABELS;ARGS;LIBS;PASS" ${ARGN})
+    cmake_parse_arguments(arg "CHECK;BLOCKS;WILL_FAIL" "NAME;TIMEOUT;PROGRAM" "SOURCES;LABELS;ARGS;LIBS;OPTIONS;PASS" ${ARGN})
     if(arg_UNPARSED_ARGUMENTS)
         message(FATAL_ERROR "rl_add_test does not know ${arg_UNPARSED_ARGUMENTS}.")
     endif()
@@ -103,13 +155,11 @@ function(rl_add_test)
         endif()
         rl_add_blocks_program(program ${arg_NAME} SOURCES ${arg_SOURCES} LIBS ${arg_LIBS} ${check_libs})
     else()
-        add_executable(${arg_NAME} ${arg_SOURCES})
-        set_target_properties(${arg_NAME} PROPERTIES C_STANDARD 99 C_EXTENSIONS ON)
-        target_compile_options(${arg_NAME} PRIVATE ${rl_test_flags})
-        target_link_libraries(${arg_NAME} PRIVATE RunLoop::runloop Threads::Threads ${arg_LIBS})
         if(arg_CHECK)
-            target_link_libraries(${arg_NAME} PRIVATE PkgConfig::CHECK)
+            list(APPEND arg_LIBS PkgConfig::CHECK)
         endif()
+        rl_add_program(${arg_NAME} SOURCES ${arg_SOURCES} PROGRAM ${arg_PROGRAM} OPTIONS ${arg_OPTIONS}
+            LIBS ${arg_LIBS} RunLoop::runloop)
         set(program $<TARGET_FILE:${arg_NAME}>)
     endif()
     # Programs of another machine need what runs them here.

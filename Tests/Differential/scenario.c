@@ -1,6 +1,7 @@
 /* See scenario.h. Without arguments the program runs every scenario in a new process of itself and
  * prints one line for each, with tabs between: name, rules, sentence, expected over CoreFoundation,
- * expected over librunloop, trace. With a name it runs that scenario and prints the trace. */
+ * expected over librunloop, trace. With --part I N it does so for each N-th scenario from the I-th on. With a name it runs that
+ * scenario and prints the trace. */
 #define _GNU_SOURCE
 #include "scenario.h"
 
@@ -337,7 +338,10 @@ int main(int count, char **arguments) {
     setenv("SWIFT_BACKTRACE", "enable=no", 0); /* a scenario may be one that dies */
     const char *limit = getenv("RL_TEST_TIMEOUT");
     static char trace[20000];
+    int part = 0, parts = 1, number = 0;
+    if (count == 4 && strcmp(arguments[1], "--part") == 0) part = atoi(arguments[2]), parts = atoi(arguments[3]);
     for (const Scenario *s = first; s; s = s->next) {
+        if (number++ % parts != part) continue;
         collect(s, limit ? (unsigned)atoi(limit) : 60, trace, sizeof trace);
         printf("%s\t%s\t%s\t%s\t%s\t%s\n", s->name, s->rules, s->sentence, s->overCF ? s->overCF : "",
                s->overRL ? s->overRL : "", trace);
