@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -184,6 +185,45 @@ RL_TEST(no_interrupted_call_fails_a_request, "S-MSG-44",
         if (calls < at) break;
     }
     ck_assert_int_gt(served, 20);
+}
+
+/* The thread that watches for the end of peers */
+
+static int watchers_waits;
+static bool refuse_wake(long number, const long argument[6], long *result) {
+    if ((number == SYS_epoll_pwait || number == SYS_epoll_pwait2) && gettid() != getpid())
+        __atomic_add_fetch(&watchers_waits, 1, __ATOMIC_SEQ_CST);
+    bool is_wake = (number == SYS_write && argument[2] == 8) || (number == SYS_epoll_ctl && argument[1] == EPOLL_CTL_MOD);
+    if (!is_wake || gettid() != getpid() || calls++ > 0) return false;
+    errno = EPERM;
+    *result = -1;
+    return true;
+}
+
+static void ignore_end(RLMessagePortRef port, void *info) { (void)port, (void)info; }
+
+RL_TEST(a_watcher_ends_though_it_cannot_be_woken, "S-MSG-36",
+        "The thread that watches for the end of peers ends with the last port, also if its wake-up is refused once") {
+    Service service = {.echoes = true};
+    RLMessagePortRef port = add_service(&service, "test.watcher", "m");
+    RLRunInMode("m", 0, true);
+    int descriptors = count_descriptors();
+    for (int i = 0; i < 3; i++) {
+        RLMessagePortRef remote = RLMessagePortCreateRemote("test.watcher");
+        calls = watchers_waits = 0;
+        system_call_hook = refuse_wake;
+        RLMessagePortSetInvalidationCallBack(remote, ignore_end);
+        wait_until_count(&watchers_waits, 1);
+        RLMessagePortInvalidate(remote);
+        system_call_hook = NULL;
+        ck_assert_int_gt(calls, 0);
+        RLRelease(remote);
+        while (count_descriptors() > descriptors) {
+            RLRunInMode("m", 0, true);
+            take_time(0.001);
+        }
+    }
+    RLRelease(port);
 }
 
 /* Names */
