@@ -36,6 +36,11 @@ sanitize:
 	scripts/install-deps
 	scripts/sanitize
 
+# The library and its C tests for ARM64, in an emulator on another machine.
+check-arm64:
+	scripts/install-deps arm64
+	scripts/check-arm64
+
 # The documentation of the Swift modules, in build-docs.
 docs:
 	scripts/install-deps build

@@ -99,6 +99,44 @@ count() {
     [ "$3" -eq 0 ] || note_failure "$1 ($3 of $2 failed)"
 }
 
+# side_by_side FUNCTION...: runs functions of steps at the same time. What the last one says is shown as it comes, what the
+# others say when they have ended.
+side_by_side() {
+    folder=$(mktemp -d "$log_folder/runloop-steps.XXXXXX")
+    groups=""
+    set -m
+    while [ $# -gt 1 ]; do
+        aside "$1" >"$folder/$1.log" 2>&1 &
+        groups="$groups $1:$!"
+        shift
+    done
+    set +m
+    # They have process groups of their own, which no key of the terminal reaches.
+    trap 'for group in $groups; do kill -- "-${group#*:}" 2>/dev/null; done; rm -rf "$folder"; exit 130' INT TERM
+    "$1"
+    for group in $groups; do
+        wait "${group#*:}"
+        cat "$folder/${group%:*}.log"
+        if [ -e "$folder/${group%:*}.counts" ]; then
+            . "$folder/${group%:*}.counts"
+        else
+            failed=$((failed + 1))
+            note_failure "${group%:*} (it ended before its last step)"
+        fi
+    done
+    trap - INT TERM
+    rm -rf "$folder"
+}
+
+# aside FUNCTION: in a process of its own, writes what the steps of the function add to the counts.
+aside() {
+    passed=0 failed=0 failures=""
+    step_log=$folder/$1.step
+    "$1" </dev/null
+    printf 'passed=$((passed + %d)) failed=$((failed + %d)) failures=$failures%q\n' "$passed" "$failed" "$failures" \
+        >"$folder/$1.counts"
+}
+
 # The closing lines of a script; its result is the script's.
 summary() {
     if [ "$failed" -gt 0 ]; then

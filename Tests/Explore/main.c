@@ -1,7 +1,7 @@
 /* explore [options] [name ...]: runs the scenarios whose names begin with one of those given, each in a process of its own;
  * @written names those that are written out, @pairs those that are made of every two calls.
  *
- *   --seconds N    time for each scenario (1)           --bound N     most preemptions tried (3)
+ *   --seconds N    processor time of each scenario (1)  --bound N     most preemptions tried (3)
  *   --seed N       where the random schedules begin     --no-random   the systematic part only
  *   --shard I/N    of the scenarios every N-th, from the I-th on; EXPLORE_SCALE in the environment multiplies the seconds
  *   --strong       loads see the newest value           --plant NAME  with a fault of plants/ (explore-planted)
@@ -48,7 +48,7 @@ static void work(const struct scenario *scenario) {
     sched_setaffinity(0, sizeof one, &one);
     signal(SIGPIPE, SIG_IGN);
     /* A call that sleeps in the kernel after all, or a loop without an access in it, ends here. */
-    alarm(60 + 4 * (unsigned)limits.seconds);
+    alarm(60 + 20 * (unsigned)limits.seconds);
     search(scenario, &limits);
 }
 

@@ -33,7 +33,9 @@ void require(bool holds, const char *what) {
     exit(1);
 }
 
+/* What is not counted runs without callgrind's own code in it, several times as fast. */
 void counted(void) {
+    CALLGRIND_START_INSTRUMENTATION;
     CALLGRIND_ZERO_STATS;
 }
 
@@ -41,6 +43,7 @@ void counted_end(void) {
     char label[100];
     snprintf(label, sizeof label, "%s %s %ld", now->name, now->kind == EACH ? "each" : "idle", size);
     CALLGRIND_DUMP_STATS_AT(label);
+    CALLGRIND_STOP_INSTRUMENTATION;
 }
 
 void count_call(void *info) {

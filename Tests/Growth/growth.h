@@ -33,6 +33,8 @@ void case_register(Case *the_case);
 /* n operations, or rounds over n objects: n log n is the most. */
 #define EACH_OF(name) GROWTH_CASE_(EACH, 1, name)
 #define EACH_OF_FEW(name, divisor) GROWTH_CASE_(EACH, divisor, name)
+/* The divisor of a case that is known to grow: fewer objects show it, and all would take most of the test's time. */
+#define KNOWN 8
 /* As many operations whatever n is, beside n objects that have nothing to do with them. */
 #define BESIDE_IDLE(name) GROWTH_CASE_(IDLE, 1, name)
 #define BESIDE_IDLE_FEW(name, divisor) GROWTH_CASE_(IDLE, divisor, name)

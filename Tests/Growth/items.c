@@ -93,7 +93,7 @@ static void nest(void *info) {
     }
 }
 
-EACH_OF(source_batch_nested) {
+EACH_OF_FEW(source_batch_nested, KNOWN) {
     for (long i = 0; i < n; i++) {
         kept[i] = make_source(nest, (void *)(i + 1));
         RLAddSource(own, (RLSourceRef)kept[i], kRLDefaultMode);

@@ -231,6 +231,6 @@ static void event_life(long n, RLKernelFilter filter, uint32_t flags, int64_t da
 }
 
 EACH_OF(event_user_life) { event_life(n, kRLKernelFilterUser, 0, 0, NULL); }
-EACH_OF(event_signal_life) { event_life(n, kRLKernelFilterSignal, 0, 0, NULL); }
+EACH_OF_FEW(event_signal_life, KNOWN) { event_life(n, kRLKernelFilterSignal, 0, 0, NULL); }
 EACH_OF_FEW(event_timer_life, DEAR) { event_life(n, kRLKernelFilterTimer, 0, 1000000, NULL); }
 EACH_OF_FEW(event_file_life, 200) { event_life(n, kRLKernelFilterVnode, 0, 0, "/tmp"); }
