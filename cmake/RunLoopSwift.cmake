@@ -35,7 +35,7 @@ function(rl_swift_object variable)
     endif()
     set(object ${CMAKE_CURRENT_BINARY_DIR}/${arg_NAME}.o)
     set(flags ${RUNLOOP_SWIFT_TARGET} -parse-as-library -wmo -swift-version 6 -module-name ${arg_MODULE}
-        -I ${PROJECT_SOURCE_DIR}/include -I ${PROJECT_SOURCE_DIR}/Sources/CLinux/include ${arg_FLAGS})
+        -I ${PROJECT_SOURCE_DIR}/include -I ${PROJECT_SOURCE_DIR}/Sources/CLinux/include)
     if(RUNLOOP_CORE STREQUAL "embedded")
         # One section per function lets the linker drop what nothing calls.
         list(APPEND flags -O -enable-experimental-feature Embedded
@@ -55,7 +55,7 @@ function(rl_swift_object variable)
         list(APPEND flags -I ${PROJECT_SOURCE_DIR}/Tests/Explore/hooks -Xcc -DRL_EXPLORE=1)
     endif()
     add_custom_command(OUTPUT ${object}
-        COMMAND ${RUNLOOP_SWIFTC} ${flags} ${RUNLOOP_SWIFT_FLAGS} -c ${arg_SOURCES} -o ${object}
+        COMMAND ${RUNLOOP_SWIFTC} ${flags} ${arg_FLAGS} ${RUNLOOP_SWIFT_FLAGS} -c ${arg_SOURCES} -o ${object}
         DEPENDS ${arg_SOURCES} ${arg_DEPENDS}
         COMMENT "Compiling ${arg_NAME} (${RUNLOOP_CORE})" VERBATIM COMMAND_EXPAND_LISTS)
     set_source_files_properties(${object} PROPERTIES EXTERNAL_OBJECT TRUE GENERATED TRUE)

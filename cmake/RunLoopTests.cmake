@@ -6,7 +6,7 @@
 #
 # CHECK links the Check framework, BLOCKS compiles with clang's blocks and links their runtime, PASS
 # lists extended regular expressions that lines of the output must match in this order. The time
-# limit (120 s unless given) is five times longer under a sanitizer.
+# limit (120 s unless given) is five times longer under a sanitizer or an emulator.
 
 # The programs do not depend on how the core is compiled, and they find the library at run time. So a second build can run
 # the programs of a first one: LD_LIBRARY_PATH, which comes before their own path, names the folder of its library.
@@ -20,6 +20,10 @@ pkg_check_modules(CHECK IMPORTED_TARGET check)
 set(rl_test_flags -Wall -Wextra -g)
 
 set(rl_test_environment "CK_TIMEOUT_MULTIPLIER=1")
+if(RUNLOOP_SWIFT_TARGET)
+    # An emulated processor is slow.
+    set(rl_test_environment "CK_TIMEOUT_MULTIPLIER=5" "RL_TEST_TIMEOUT=300")
+endif()
 if(RUNLOOP_TEST_PROGRAMS)
     list(APPEND rl_test_environment "LD_LIBRARY_PATH=${PROJECT_BINARY_DIR}")
 endif()
@@ -33,9 +37,9 @@ if(RUNLOOP_SANITIZE)
         "UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1")
 endif()
 
-# Sets <variable> to the seconds ctest gives a test that would take at most <seconds> unsanitized.
+# Sets <variable> to the seconds ctest gives a test that would take at most <seconds> unsanitized, on this machine's processor.
 function(rl_time_limit variable seconds)
-    if(RUNLOOP_SANITIZE)
+    if(RUNLOOP_SANITIZE OR RUNLOOP_SWIFT_TARGET)
         math(EXPR seconds "${seconds} * 5")
     endif()
     set(${variable} ${seconds} PARENT_SCOPE)

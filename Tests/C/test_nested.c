@@ -147,8 +147,10 @@ RL_TEST(after_a_poll_the_outer_run_makes_another_pass, "S-NEST-5 S-PASS-7",
     static Probe probe = {.name = "s", .action = run_inner};
     prepare_inner();
     observe(RLGetCurrent(), kRLDefaultMode);
+    static Probe stopper = {.action = stop_current};
+    add_observer(&stopper, kRLBeforeWaiting, kRLDefaultMode);
     RLSourceSignal(add_source(&probe, kRLDefaultMode));
-    expect_run(kRLDefaultMode, 0.02, false, TimedOut);
+    expect_run(kRLDefaultMode, 60, false, Stopped);
     expect_trace("E BT BS s n.E n.BT n.BS n.X =TimedOut BT BS BW AW X");
 }
 
