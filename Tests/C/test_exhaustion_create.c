@@ -66,8 +66,16 @@ int socket(int family, int type, int protocol) {
 /* Places in the epoll sets of the process, if they are counted: ADD takes one and DEL gives it back. */
 static int places = -1, places_refused;
 
+/* What is there already the kernel finds before it looks for room: the library asks so whether a set is its own. */
+static bool is_there(int epoll, int fd) {
+    struct epoll_event nothing = {0};
+    if (syscall(SYS_epoll_ctl, epoll, EPOLL_CTL_ADD, fd, &nothing) != 0) return errno == EEXIST;
+    syscall(SYS_epoll_ctl, epoll, EPOLL_CTL_DEL, fd, NULL);
+    return false;
+}
+
 int epoll_ctl(int epoll, int operation, int fd, struct epoll_event *event) {
-    if (operation == EPOLL_CTL_ADD) {
+    if (operation == EPOLL_CTL_ADD && !is_there(epoll, fd)) {
         if (refuses()) return -1;
         if (__atomic_load_n(&places, __ATOMIC_SEQ_CST) == 0) {
             __atomic_add_fetch(&places_refused, 1, __ATOMIC_SEQ_CST);

@@ -382,7 +382,8 @@ static void hold_up_fork(void) {
     gate_open(&forking);
     /* Where it is not invalid before it has the lock there is nothing to see. With a number that may have been closed the question
      * itself may take a lock that the fork has. */
-    for (int i = 0; i < 2000 && (kind >= DESCRIPTOR || is_valid()); i++) sched_yield();
+    double end = monotonic_now() + 0.1;
+    while ((kind >= DESCRIPTOR || is_valid()) && monotonic_now() < end) sched_yield();
 }
 static void register_early(void) { pthread_atfork(hold_up_fork, NULL, NULL); }
 __attribute__((section(".preinit_array"), used)) static void (*const early)(void) = register_early;

@@ -25,16 +25,19 @@ if [ $# -ge 3 ]; then
 fi
 export PKG_CONFIG_PATH="$libdir/pkgconfig"
 
-# Builds a package and sets $bin to where its programs are. usage: build PACKAGE-FOLDER NAME [OPTION...]
+# Builds a package and sets $bin to where its programs are. The packages with one core share a folder, in which the modules of
+# RunLoop are compiled once: that of the package itself for its own core.
+# usage: build PACKAGE-FOLDER bundled|installed|FOLDER [OPTION...]
 build() {
-    package=$1 name=$2
+    package=$1
+    case $2 in bundled) scratch=$here/../../.build ;; *) scratch=$work/$2 ;; esac
     shift 2
-    if ! swift build --package-path "$package" --scratch-path "$work/$name" "$@" >"$work/$name.log" 2>&1; then
-        cat "$work/$name.log"
-        echo "$name: does not build"
+    if ! swift build --package-path "$package" --scratch-path "$scratch" "$@" >"$work/build.log" 2>&1; then
+        cat "$work/build.log"
+        echo "$package: does not build"
         exit 1
     fi
-    bin=$(swift build --package-path "$package" --scratch-path "$work/$name" "$@" --show-bin-path 2>/dev/null)
+    bin=$(swift build --package-path "$package" --scratch-path "$scratch" "$@" --show-bin-path 2>/dev/null)
 }
 
 # Runs a program that uses the installed library.
@@ -56,11 +59,11 @@ installed "$bin/Installed"
 # 3. With the trait, a C plug-in that is linked to the library sees the same loops.
 cc -shared -fPIC -Wall -Wextra -Werror "$here/Plugin/plugin.c" -o "$work/plugin.so" \
     $(pkg-config --cflags --libs runloop)
-build "$here/Plugin" host-installed --traits InstalledLibrary
+build "$here/Plugin" installed --traits InstalledLibrary
 installed "$bin/Host" "$work/plugin.so"
 
 # 4. Without the trait the same program would have two cores: the second one stops it and says why.
-build "$here/Plugin" host-bundled --traits BundledCore
+build "$here/Plugin" bundled --traits BundledCore
 if linked "$bin/Host"; then echo "the trait BundledCore needs librunloop.so"; exit 1; fi
 status=0
 SWIFT_BACKTRACE=enable=no installed "$bin/Host" "$work/plugin.so" >"$work/refused.log" 2>&1 || status=$?
@@ -77,8 +80,8 @@ linked "$bin/Direct" || { echo "the system library target does not use librunloo
 installed "$bin/Direct"
 
 # 6. The tests of RunLoopKit pass over the installed library as they do over the core of the package.
-build "$here/Kit" kit --build-tests
-if ! installed swift test --package-path "$here/Kit" --scratch-path "$work/kit" --skip-build >"$work/kit.tests" 2>&1; then
+build "$here/Kit" installed --build-tests
+if ! installed swift test --package-path "$here/Kit" --scratch-path "$scratch" --skip-build >"$work/kit.tests" 2>&1; then
     grep -v ' started\.$' "$work/kit.tests"
     exit 1
 fi
@@ -86,7 +89,7 @@ echo "kit: $(grep -o 'Test run with .* passed' "$work/kit.tests")"
 
 # 7. A file written for Foundation prints with RunLoopKit what it prints with Foundation. Where Foundation on Linux
 # breaks a rule, expected.txt has a line for each and names the rule.
-build "$here/Twin" twin
+build "$here/Twin" bundled
 for twin in "WithFoundation Foundation" "WithRunLoopKit RunLoopKit"; do
     program=${twin% *} marked=${twin#* }
     sed -n -e "s/^\[$marked[^]]*S-[A-Z]*-[0-9]*\] //p" -e t -e '/^\[\(Foundation\|RunLoopKit\)/d' -e p \
@@ -97,8 +100,8 @@ echo "twin: $(grep -vc '^\[Foundation on Linux' "$here/Twin/expected.txt") lines
     "$(grep -o '^\[Foundation on Linux[^]]*' "$here/Twin/expected.txt" | sort -u | wc -l) rules that Foundation breaks"
 
 # The example of C and Swift on one loop, over either core.
-build "$here/../.." mixed-bundled --product mixed
+build "$here/../.." bundled --product mixed
 "$bin/mixed" | diff "$here/../../Examples/Mixed/expected.txt" -
-build "$here/../.." mixed-installed --product mixed --traits InstalledLibrary
+build "$here/../.." installed --product mixed --traits InstalledLibrary
 installed "$bin/mixed" | diff "$here/../../Examples/Mixed/expected.txt" -
 echo "mixed: as expected over both cores"

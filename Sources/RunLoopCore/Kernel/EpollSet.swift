@@ -73,9 +73,11 @@ struct EpollSet {
     /// Whether a number still names a set of the library's, which has the eventfd in it: then adding that fails and changes
     /// nothing, not in a set that the parent of a fork sleeps in either. Another set is asked for no event of it meanwhile. Where
     /// the eventfd was lost as well nothing tells the sets apart, and the answer is no: better one descriptor too many than a
-    /// client's closed.
+    /// client's closed. `errno` stays: a set is closed where a creation fails, too.
     private static func isOurs(set number: Int32) -> Bool {
         let wake = process.pointee.wakeDescriptor.load(ordering: .acquiring)
+        let kept = rl_errno()
+        defer { rl_set_errno(kept) }
         // One failure is not believed.
         for _ in 0..<2 {
             if rl_epoll_ctl(number, EPOLL_CTL_ADD, wake, 0, wakeToken) == 0 {
