@@ -42,18 +42,6 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         return requests.pointee.count.load(ordering: .relaxed) == 0 && orderedRequests.pointee.count.load(ordering: .relaxed) == 0
     }
 
-    /// Begins a look of a run's own wait. Whether a wake-up or a stop ends that.
-    @inline(__always)
-    func beginLook(_ frame: RunFramePointer) -> Bool {
-        let word = readWake()
-        let isAttending = pointee.isAttending
-        if isAttending && !goesOnAttending(frame) {
-            endAttention(handingTo: frame.pointee.outer)
-            frame.pointee.wokenByInner = true
-        }
-        return word == WakeState.wakeUp || isAttending || frame.pointee.wokenByInner || isStopRequested(frame)
-    }
-
     @inline(never)
     private func waitForEvent(_ frame: RunFramePointer, polls: Bool) -> Event {
         // A callback ran a foreign loop, which left this one asleep.
