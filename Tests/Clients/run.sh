@@ -32,6 +32,8 @@ build() {
     package=$1
     case $2 in bundled) scratch=$here/../../.build ;; *) scratch=$work/$2 ;; esac
     shift 2
+    # The description of another package's build; what was compiled stays.
+    rm -f "$scratch"/*/debug/description.json "$scratch"/debug.yaml
     if ! swift build --package-path "$package" --scratch-path "$scratch" "$@" >"$work/build.log" 2>&1; then
         cat "$work/build.log"
         echo "$package: does not build"
