@@ -233,7 +233,7 @@ extension UnsafeMutablePointer where Pointee == ForeignRun {
         let half = pointee.half
         let isOver = half.skipsWait || half.handledSource || loop.isStopRequested(frame)
         if !half.skipsWait { loop.pointee.waiting.store(true, ordering: .releasing) }
-        let wait = loop.wait(frame, half)
+        let wait = loop.waitOfHost(frame, half)
         if case .none = wait.event, !isOver, !frame.pointee.wasWoken {
             _ = sleep()
             return nil

@@ -5,13 +5,14 @@ import Synchronization
 /// (`Look.decide`) and carries the decision out, until that is an event. It ends by a ready port, a due timer, a wake-up, a stop or
 /// the deadline, and by nothing else (S-PASS-16): whatever merely ends a sleep leads to another look and another sleep.
 extension UnsafeMutablePointer where Pointee == RunLoop {
-    /// The wait of a pass, which is a poll after a handled source, in a run without time (P7), and where a foreign loop has waited.
+    /// The wait of a pass, which is a poll after a handled source and in a run without time (P7).
     @inline(always)
     func wait(_ frame: RunFramePointer, _ half: HalfPass) -> Wait {
         if half.skipsWait { return Wait(event: .mainQueue, kind: .skipped) }
+        guard half.handledSource || frame.pointee.polls else {
+            return Wait(event: waitForEvent(frame, polls: false), kind: .waited)
+        }
         let mode = frame.pointee.mode
-        let isPoll = half.handledSource || frame.pointee.polls
-        guard isPoll || frame.pointee.foreign != nil else { return Wait(event: waitForEvent(frame, polls: false), kind: .waited) }
         lock(owner: true)
         let needsKernel = mode.pointee.ports.needsKernel
         let isBare = !needsKernel && mode.pointee.timers.isEmpty && mode.pointee.inboxCount == 0
@@ -19,11 +20,16 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         // A poll in a mode with neither timers nor ports nor inboxes has nothing to look at.
         if isBare && !servesMainQueue(in: mode) {
             endWait(frame)
-            return Wait(event: .none, kind: isPoll ? .polled : .waited)
+            return Wait(event: .none, kind: .polled)
         }
         let waits = needsKernel && isWaitNext(frame)
-        let event = waitForEvent(frame, polls: !waits)
-        return Wait(event: event, kind: waits || !isPoll ? .waited : .polled)
+        return Wait(event: waitForEvent(frame, polls: !waits), kind: waits ? .waited : .polled)
+    }
+
+    /// The same where a foreign loop has waited: what is ready now.
+    func waitOfHost(_ frame: RunFramePointer, _ half: HalfPass) -> Wait {
+        if half.skipsWait { return Wait(event: .mainQueue, kind: .skipped) }
+        return Wait(event: waitForEvent(frame, polls: true), kind: half.handledSource ? .polled : .waited)
     }
 
     /// Whether the poll of a pass that handled a source is followed by the next pass's wait, with nothing to call between them:
@@ -36,7 +42,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     @inline(never)
     private func isWaitNext(_ frame: RunFramePointer) -> Bool {
         let mode = frame.pointee.mode
-        if frame.pointee.polls || frame.pointee.returnsAfterSource || frame.pointee.hasReply || frame.pointee.foreign != nil { return false }
+        if frame.pointee.polls || frame.pointee.returnsAfterSource || frame.pointee.hasReply { return false }
         if hasSignalledSources || mayHavePosts(for: mode) { return false }
         if mode.pointee.observedActivities.load(ordering: .relaxed) != 0 || servesMainQueue(in: mode) { return false }
         return requests.pointee.count.load(ordering: .relaxed) == 0 && orderedRequests.pointee.count.load(ordering: .relaxed) == 0
