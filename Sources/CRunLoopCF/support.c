@@ -152,7 +152,7 @@ void rlcf_attach_main_queue(void) {
     enum { UNKNOWN, MAIN, OTHER };
     static __thread char thread;
     if (thread == UNKNOWN) thread = getpid() == gettid() ? MAIN : OTHER;
-    if (attached || thread == OTHER) return;
+    if (thread == OTHER || attached) return;
     unsigned long long loads = 0;
     dl_iterate_phdr(countLoads, &loads);
     if (loads == tried) return;
