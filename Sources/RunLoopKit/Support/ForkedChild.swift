@@ -27,11 +27,24 @@ enum ForkedChild {
         let executors = RunLoopExecutor.all
         if executors.isEmpty { return }
         let main = RLGetMain()
-        let calls = executors.filter { $0.reference != main }.flatMap { $0.vanish() }
+        let calls = ForkedChild.calls(of: executors, except: main)
         if calls.isEmpty { return }
         RLPerformFunction(
             main, kRLCommonModes, { Unmanaged<Calls>.fromOpaque($0!).takeUnretainedValue().make() },
             Unmanaged.passRetained(Calls(calls)).toOpaque(), { Unmanaged<Calls>.fromOpaque($0!).release() })
+    }
+
+    /// In the thread that is about to fork. Without optimisation the runtime makes what it knows of a generic call at the first such
+    /// call, under a lock that another thread may hold at the moment of the fork: so the first ones are here.
+    static func prepare() { _ = hasPrepared }
+
+    private static let hasPrepared: Bool = {
+        let calls = ForkedChild.calls(of: [], except: nil) + [0].flatMap { _ in RunLoopExecutor.callsOfNothing() }
+        return calls.isEmpty
+    }()
+
+    private static func calls(of executors: [RunLoopExecutor], except main: RLRunLoopRef?) -> [@Sendable () -> Void] {
+        executors.filter { $0.reference != main }.flatMap { $0.vanish() }
     }
 
     /// On its way to the one loop.

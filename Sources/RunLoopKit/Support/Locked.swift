@@ -47,7 +47,10 @@ enum LockStripes {
     /// with these, since nobody calls it under one.
     fileprivate static func surviveFork() {
         pthread_atfork(
-            { for index in 0..<LockStripes.count { pthread_mutex_lock(LockStripes.stripe(index)) } },
+            {
+                ForkedChild.prepare()
+                for index in 0..<LockStripes.count { pthread_mutex_lock(LockStripes.stripe(index)) }
+            },
             { LockStripes.unlockAll() },
             {
                 LockStripes.unlockAll()
