@@ -39,6 +39,8 @@ enum ForkedChild {
     static func prepare() { _ = hasPrepared }
 
     private static let hasPrepared: Bool = {
+        LoopRegistry.prepare()
+        _ = RunLoopExecutor.all
         let calls = ForkedChild.calls(of: [], except: nil) + [0].flatMap { _ in RunLoopExecutor.callsOfNothing() }
         return calls.isEmpty
     }()
