@@ -37,8 +37,9 @@ function(rl_swift_object variable)
     set(flags ${RUNLOOP_SWIFT_TARGET} -parse-as-library -wmo -swift-version 6 -module-name ${arg_MODULE}
         -I ${PROJECT_SOURCE_DIR}/include -I ${PROJECT_SOURCE_DIR}/Sources/CLinux/include)
     if(RUNLOOP_CORE STREQUAL "embedded")
-        # One section per function lets the linker drop what nothing calls.
-        list(APPEND flags -O -enable-experimental-feature Embedded
+        # For size: what has to be in line on the hot paths says so itself, and Bench/guard counts their instructions. One
+        # section per function lets the linker drop what nothing calls.
+        list(APPEND flags -Osize -enable-experimental-feature Embedded
             -Xfrontend -function-sections -Xfrontend -disable-stack-protector -Xllvm -swiftmergefunc-threshold=0)
     elseif(CMAKE_BUILD_TYPE STREQUAL "Debug")
         list(APPEND flags -Onone)

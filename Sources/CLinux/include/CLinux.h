@@ -219,7 +219,7 @@ static inline int rl_epoll_wait(int epoll, const struct timespec *timeout, uint6
 }
 
 /* One event, waiting for ever or not at all; cheaper than the above without a time. */
-static inline int rl_epoll_plain_wait(int epoll, bool waits, uint64_t *token, uint32_t *events) {
+__attribute__((always_inline)) static inline int rl_epoll_plain_wait(int epoll, bool waits, uint64_t *token, uint32_t *events) {
     struct epoll_event event;
     int count = rl_sys_epoll_wait(epoll, &event, 1, waits ? -1 : 0);
     if (count > 0) {

@@ -111,7 +111,7 @@ static inline bool rl_is_wait_refused(int count) {
  * most a tenth of a second, and errno is that of the refusal. */
 int rl_wait_otherwise(int epoll, struct epoll_event *events, int room, int milliseconds) __attribute__((visibility("hidden")));
 
-static inline int rl_sys_epoll_wait(int epoll, struct epoll_event *events, int room, int milliseconds) {
+__attribute__((always_inline)) static inline int rl_sys_epoll_wait(int epoll, struct epoll_event *events, int room, int milliseconds) {
     int count = (int)syscall(SYS_epoll_pwait, epoll, events, room, milliseconds, NULL, (size_t)0);
     return rl_is_wait_refused(count) ? rl_wait_otherwise(epoll, events, room, milliseconds) : count;
 }

@@ -62,7 +62,7 @@ enum ModeName {
     case common
     case named(UnsafePointer<CChar>)
 
-    @inline(__always)
+    @inline(always)
     init(_ name: UnsafePointer<CChar>?) {
         guard let name else {
             self = .none
@@ -83,7 +83,7 @@ enum ModeName {
 
 extension UnsafeMutablePointer where Pointee == RunLoop {
     /// The record of a name, whether or not it is a mode yet. Any thread, with or without the lock.
-    @inline(__always)
+    @inline(always)
     func modeRecord(_ name: UnsafePointer<CChar>) -> ModePointer? {
         name == kRLDefaultMode ? pointee.defaultMode : findModeRecord(name)
     }
@@ -109,14 +109,14 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     }
 
     /// The mode of a name, nil if it does not exist.
-    @inline(__always)
+    @inline(always)
     func mode(_ name: UnsafePointer<CChar>) -> ModePointer? {
         guard let mode = modeRecord(name), mode.pointee.exists.load(ordering: .acquiring) else { return nil }
         return mode
     }
 
     /// The record of a name, made if need be. Takes the lock for that.
-    @inline(__always)
+    @inline(always)
     func makeModeRecord(_ name: UnsafePointer<CChar>) -> ModePointer {
         modeRecord(name) ?? addModeRecord(name)
     }
@@ -175,7 +175,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     }
 
     /// The mode of a name, made if need be (S-MODE-2).
-    @inline(__always)
+    @inline(always)
     func makeMode(_ name: UnsafePointer<CChar>) -> ModePointer {
         let mode = makeModeRecord(name)
         if !mode.pointee.exists.load(ordering: .relaxed) { mode.pointee.exists.store(true, ordering: .releasing) }
@@ -183,7 +183,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     }
 
     /// Calls the body with each record, newest first.
-    @inline(__always)
+    @inline(always)
     func forEachModeRecord(_ body: (ModePointer) -> Void) {
         var mode = pointee.modes.load(ordering: .acquiring)
         while let current = mode {
@@ -193,7 +193,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     }
 
     /// Calls the body with each mode of the common set.
-    @inline(__always)
+    @inline(always)
     func forEachCommonMode(_ body: (ModePointer) -> Void) {
         var mode = pointee.commonModes.load(ordering: .acquiring)
         while let current = mode {
@@ -216,7 +216,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
 }
 
 extension UnsafeMutablePointer where Pointee == Mode {
-    @inline(__always)
+    @inline(always)
     var hasSockets: Bool { pointee.sockets.load(ordering: .relaxed) > 0 }
 
     /// A loop whose thread is gone never waits. Caller holds the lock.
@@ -229,7 +229,7 @@ extension UnsafeMutablePointer where Pointee == Mode {
 
     /// Whether there is nothing in the mode that could make a run useful, but for functions to perform (S-RUN-2).
     /// Caller holds the lock.
-    @inline(__always)
+    @inline(always)
     var hasNoItems: Bool { pointee.sources.count == 0 && pointee.timerCount == 0 }
 }
 

@@ -19,5 +19,5 @@ struct Registry: ~Copyable {
 }
 
 /// The one `Registry`; `Process.registryLock` guards it.
-@inline(__always)
+@inline(always)
 var registry: UnsafeMutablePointer<Registry> { rl_registry().assumingMemoryBound(to: Registry.self) }

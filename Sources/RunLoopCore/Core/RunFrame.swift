@@ -72,7 +72,7 @@ struct HalfPass {
 
 extension UnsafeMutablePointer where Pointee == RunLoop {
     /// The monotonic clock; read anew only if client code ran since the last reading.
-    @inline(__always)
+    @inline(always)
     func readClock(_ frame: RunFramePointer) -> Int64 {
         if pointee.isClockStale || frame.pointee.now == 0 {
             pointee.isClockStale = false

@@ -22,7 +22,7 @@ struct BusyPolling {
     /// So many posts of late are a reason to poll.
     private static var limit: UInt32 { 64 }
 
-    @inline(__always)
+    @inline(always)
     var isIdle: Bool { !isOn && postRate | takenPosts == 0 }
 
     /// The last round found so many posts that there are more by now.

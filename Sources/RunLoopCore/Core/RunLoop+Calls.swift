@@ -47,7 +47,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
 
     /// Calls `body` with the info that a callback of the context gets, within the bracket of the context's `retain` and `release`, if it
     /// has them. `endUse` is called once the context's own reference is not needed any more.
-    @inline(__always)
+    @inline(always)
     func callInBracket<Result>(
         _ context: ClientContext, endUse: () -> Void, _ body: (UnsafeMutableRawPointer?) -> Result
     ) -> Result {

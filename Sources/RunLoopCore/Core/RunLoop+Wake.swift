@@ -58,7 +58,7 @@ enum StopState {
 /// Wake-up and stop: callable from anywhere, also from signal handlers (S-WAKE-12).
 extension UnsafeMutablePointer where Pointee == RunLoop {
     /// Ends the wait of the loop, this one or the coming one (S-WAKE-1 to 5). A system call only if the loop sleeps.
-    @inline(__always)
+    @inline(always)
     func wakeUp() {
         // A look will do here, although the processor may make it before what the caller stored becomes visible: the loop leaves
         // this state by a barrier in every thread, and looks at everything after it (`endBusyPolling`).
@@ -105,10 +105,10 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
 
     /// Whether the loop does not know of what the caller just did: the caller is another thread, or the loop waits in a foreign
     /// loop that called the caller.
-    @inline(__always)
+    @inline(always)
     var mustBeTold: Bool { !isCurrent || pointee.asleepOutside != nil }
 
-    @inline(__always)
+    @inline(always)
     private func rouse(from state: UInt32) {
         if state >= WakeState.asleepInFutex { rouseSleeper(state) }
     }
@@ -137,7 +137,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
 extension UnsafeMutablePointer where Pointee == RunLoop {
     /// Begins a look of a wait: the wake word, from which a request to look again is taken away. Whatever is said from now on
     /// keeps the loop from falling asleep.
-    @inline(__always)
+    @inline(always)
     func readWake() -> UInt32 {
         let word = pointee.wake.load(ordering: .sequentiallyConsistent)
         if word == WakeState.lookAgain { replaceWake(WakeState.lookAgain, by: WakeState.awake) }
@@ -145,7 +145,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     }
 
     /// Begins a look of a run's own wait. Whether a wake-up or a stop ends that.
-    @inline(__always)
+    @inline(always)
     func beginLook(_ frame: RunFramePointer) -> Bool {
         let word = readWake()
         let isPolling = pointee.busyPolling.isOn
@@ -156,27 +156,27 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         return word == WakeState.wakeUp || isPolling || frame.pointee.wait == .aheadAndWoken || isStopRequested(frame)
     }
 
-    @inline(__always)
+    @inline(always)
     func isStopRequested(_ frame: RunFramePointer) -> Bool {
         // Sequentially consistent, like `wake`: a stop that finds a look again pending tells nobody, and is seen after it.
         pointee.stop.load(ordering: .sequentiallyConsistent) == StopState.stopRequested
     }
 
     /// Says that the loop sleeps. False if another thread has changed the word since the look began.
-    @inline(__always)
+    @inline(always)
     func fallAsleep(_ state: UInt32) -> Bool { replaceWake(WakeState.awake, by: state) }
 
     /// Awake again, unless another thread has changed the word: what it wrote stays for the next look.
-    @inline(__always)
+    @inline(always)
     func getUp(from state: UInt32) { replaceWake(state, by: WakeState.awake) }
 
-    @inline(__always) @discardableResult
+    @inline(always) @discardableResult
     private func replaceWake(_ expected: UInt32, by desired: UInt32) -> Bool {
         pointee.wake.compareExchange(expected: expected, desired: desired, ordering: .sequentiallyConsistent).exchanged
     }
 
     /// Takes a pending wake-up away, for the run that begins or the pass that does, and hands it on.
-    @inline(__always)
+    @inline(always)
     func takeWakeUp(handingTo outer: RunFramePointer?) {
         // Any other state stays: a look again is for the next sleep.
         if pointee.wake.load(ordering: .sequentiallyConsistent) == WakeState.wakeUp { takePending(handingTo: outer) }
@@ -199,6 +199,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     }
 
     /// Uses up the wake-ups that ended this wait, or would have (S-WAKE-2).
+    @inline(always)
     func endWait(_ frame: RunFramePointer) {
         let word = pointee.wake.load(ordering: .sequentiallyConsistent)
         let isQuiet = word < WakeState.wakeUp && pointee.busyPolling.isIdle
@@ -229,7 +230,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     }
 
     /// Ends the state, as if a wake-up had come just now: what was written before is seen by what the loop does next.
-    @inline(__always)
+    @inline(always)
     func endBusyPolling(handingTo outer: RunFramePointer?) {
         if pointee.busyPolling.isOn { leaveBusyPolling(handingTo: outer) }
     }

@@ -125,20 +125,20 @@ extension RunLoop: Object {
     static var type: ObjectType { .runLoop }
 
     /// The calling thread's loop, if it has one.
-    @inline(__always)
+    @inline(always)
     static var ofThread: RunLoopPointer? { rl_thread_loop_get()?.assumingMemoryBound(to: RunLoop.self) }
 }
 
 extension UnsafeMutablePointer where Pointee == RunLoop {
     /// Whether this process came out of a fork, so that there may be items in vanished loops.
-    @inline(__always)
+    @inline(always)
     static var anyVanished: Bool { process.pointee.forkGeneration.load(ordering: .relaxed) != 0 }
 
-    @inline(__always)
+    @inline(always)
     var isVanished: Bool { pointee.vanished.load(ordering: .relaxed) }
 
     /// Whether the caller is the loop's thread.
-    @inline(__always)
+    @inline(always)
     var isCurrent: Bool { UInt(bitPattern: rl_thread_loop_get()) == UInt(bitPattern: self) }
 
     /// Not in place, for the many callers that are in no hurry; the next two are.
@@ -149,15 +149,15 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     func unlock() { unlock(owner: isCurrent) }
 
     /// The same for a caller that knows whether it is the loop's thread.
-    @inline(__always)
+    @inline(always)
     func lock(owner: Bool) { pointee.lock.lock(owner: owner) }
 
-    @inline(__always)
+    @inline(always)
     func unlock(owner: Bool) { pointee.lock.unlock(owner: owner) }
 
     /// Whether items can be added: not while the loop is freed, and not to the main loop once its thread is gone, where
     /// nobody could ever take them out again (S-LOOP-13, S-LOOP-14).
-    @inline(__always)
+    @inline(always)
     func acceptsItems(_ function: StaticString, _ once: LoggedOnce) -> Bool {
         if pointee.threadAlive.load(ordering: .acquiring) { return true }
         return acceptsItemsOfEndedThread(function, once)

@@ -67,7 +67,7 @@ extension PortSet {
     // MARK: The main dispatch queue
 
     /// Begins or ends to watch the main dispatch queue.
-    @inline(__always)
+    @inline(always)
     mutating func watchMainQueue(_ watches: Bool, _ descriptor: @autoclosure () -> Int32) {
         if watches != (shared.mainQueue != .unused) { changeMainQueue(watches, descriptor()) }
     }

@@ -337,7 +337,7 @@ struct PortSet {
     }
 
     /// When to look at what was put off; that is done now if it is time.
-    @inline(__always)
+    @inline(always)
     mutating func nextDeferred(_ now: () -> Int64) -> Int64 {
         deferredUntil == 0 ? Clock.never : lookAtDeferred(now())
     }

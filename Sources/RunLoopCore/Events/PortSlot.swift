@@ -53,7 +53,7 @@ struct PortSlot {
 
     // MARK: What is of interest
 
-    @inline(__always)
+    @inline(always)
     func interest(of member: SourcePointer) -> Readiness {
         guard member.isWatch else { return state == .alwaysReady ? [] : .read }
         if marks.contains(.deferred) { return [] }
@@ -81,7 +81,7 @@ struct PortSlot {
     }
 
     /// Nothing but one version 1 source.
-    @inline(__always)
+    @inline(always)
     var isPlain: Bool { members.count == 1 && !members[0].isWatch }
 
     /// Whether a later version 1 source gets the events of the one at `place` (S-SRC-44).
@@ -105,7 +105,7 @@ struct PortSlot {
     func token(_ number: Int) -> UInt64 { UInt64(generation) << 32 | UInt64(number) }
 
     /// Whether an event with that generation is of this registration.
-    @inline(__always)
+    @inline(always)
     func isCurrent(_ token: UInt64) -> Bool {
         generation == UInt32(token >> 32) && (state == .registered || state == .alwaysReady)
     }

@@ -7,6 +7,7 @@ enum Clock {
     static var never: Int64 { .max }
 
     /// The monotonic clock, in nanoseconds. Deadlines and fire instants are read against it.
+    @inline(always)
     static func now() -> Int64 {
         read(CLOCK_MONOTONIC)
     }
@@ -32,6 +33,7 @@ enum Clock {
     private static var earliestDate: Double { -978_307_200.0 }
 
     /// Seconds in nanoseconds, rounded up, for `earliestDate` <= seconds <= `latestDate`.
+    @inline(always)
     static func nanoseconds(_ seconds: Double) -> Int64 {
         let exact = seconds * 1e9
         let whole = Int64(exact)
@@ -72,7 +74,7 @@ enum Clock {
         return (wall - monotonic, monotonic)
     }
 
-    @inline(__always)
+    @inline(always)
     private static func read(_ clock: clockid_t) -> Int64 {
         var time = timespec()
         clock_gettime(clock, &time)
@@ -81,17 +83,18 @@ enum Clock {
 
     /// The time against which timers are due. On a clock too coarse to tell apart the instants that `dueNow` gave, those are due
     /// all the same.
-    @inline(__always)
+    @inline(always)
     static func dueLimit(_ now: Int64) -> Int64 {
         max(now, process.pointee.lastDueInstant.load(ordering: .relaxed))
     }
 
     /// Whether an instant is one that `dueNow` gave, or an earlier one; false says nothing.
-    @inline(__always)
+    @inline(always)
     static func hasCome(_ instant: Int64) -> Bool { instant <= process.pointee.lastDueInstant.load(ordering: .relaxed) }
 
     /// An instant that has come, later than every one this returned before: timers made due fire in the order in which
     /// they were made due, however coarse the clock is (S-TMR-22).
+    @inline(always)
     static func dueNow(_ monotonic: Int64 = now()) -> Int64 {
         var previous = process.pointee.lastDueInstant.load(ordering: .relaxed)
         while true {

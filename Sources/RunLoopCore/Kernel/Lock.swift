@@ -32,7 +32,7 @@ struct Lock: ~Copyable {
     private static var calmLimit: UInt32 { 256 }
 
     /// Takes the lock. `owner` tells whether the caller is the thread the lock is biased to.
-    @inline(__always)
+    @inline(always)
     func lock(owner: Bool) {
         if owner {
             if bias.load(ordering: .relaxed) == 1 {
@@ -47,7 +47,7 @@ struct Lock: ~Copyable {
         }
     }
 
-    @inline(__always)
+    @inline(always)
     func unlock(owner: Bool) {
         if owner && inside.load(ordering: .relaxed) == 1 {
             leave()
@@ -59,7 +59,7 @@ struct Lock: ~Copyable {
     @inline(never)
     private func unlockShared() { unlockWord() }
 
-    @inline(__always)
+    @inline(always)
     private func leave() {
         inside.store(0, ordering: .releasing)
         rl_compiler_barrier()

@@ -54,7 +54,7 @@ struct Process: ~Copyable {
 typealias LogHandler = @convention(c) (UnsafePointer<CChar>, UnsafeMutableRawPointer?) -> Void
 
 /// The one `Process`.
-@inline(__always)
+@inline(always)
 var process: UnsafeMutablePointer<Process> {
     rl_process().assumingMemoryBound(to: Process.self)
 }

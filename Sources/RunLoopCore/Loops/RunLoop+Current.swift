@@ -4,7 +4,7 @@ import Synchronization
 /// From a thread to its loop.
 extension RunLoop {
     /// The calling thread's loop, made if need be (S-LOOP-1, S-LOOP-2).
-    @inline(__always)
+    @inline(always)
     static func current() -> RunLoopPointer {
         if let loop = ofThread { return loop }
         return makeCurrent()

@@ -21,24 +21,24 @@ struct SourceFunctions {
     /// After a callback that ended its thread in the middle of a perform, or of a watch's handler; for sources of the library's
     /// own.
     var abandoned: PerformFunction?
+}
 
-    /// A number made of the functions' addresses.
+extension UnsafePointer where Pointee == SourceFunctions {
+    /// A number made of the addresses of those functions by which sets differ most.
     fileprivate var digest: UInt {
-        withUnsafeBytes(of: self) { bytes in
-            bytes.bindMemory(to: UInt.self).reduce(0) { ($0 ^ $1) &* 0x9e37_79b9_7f4a_7c15 }
-        }
+        func word<Function>(_ function: Function?) -> UInt { unsafeBitCast(function, to: UInt.self) }
+        let life = word(pointee.release) ^ (word(pointee.schedule) << 1)
+        let work = word(pointee.perform) ^ (word(pointee.getPort) << 1) ^ (word(pointee.watch) << 2)
+        return (life &* 0x9e37_79b9_7f4a_7c15 ^ work) &* 0x9e37_79b9_7f4a_7c15
     }
 
-    fileprivate func isSame(as other: SourceFunctions) -> Bool {
-        withUnsafeBytes(of: self) { mine in
-            withUnsafeBytes(of: other) { memcmp(mine.baseAddress!, $0.baseAddress!, mine.count) == 0 }
-        }
-    }
+    fileprivate func isSame(as other: Self) -> Bool { memcmp(self, other, MemoryLayout<SourceFunctions>.size) == 0 }
 }
 
 /// A set of functions shared by the sources that were created with it: a program has few sets and many sources, and nine
 /// pointers in each would double a source's size.
 struct Callbacks {
+    /// The first field: the set's address is the functions' too.
     var functions: SourceFunctions
     /// Sources that use it. Guarded by the registry's lock.
     var users: Int
@@ -54,7 +54,8 @@ struct CallbackTable {
 
     static var bucketCount: Int { 256 }
 
-    func bucket(of functions: SourceFunctions) -> UnsafeMutablePointer<CallbacksPointer?> {
+    @inline(always)
+    func bucket(of functions: UnsafePointer<SourceFunctions>) -> UnsafeMutablePointer<CallbacksPointer?> {
         buckets! + Int(functions.digest >> 56)
     }
 }
@@ -63,7 +64,12 @@ extension Callbacks {
     private static var table: UnsafeMutablePointer<CallbackTable> { rl_callbacks().assumingMemoryBound(to: CallbackTable.self) }
 
     /// The shared set of these functions, with one more user.
+    @inline(always)
     static func shared(_ functions: SourceFunctions) -> CallbacksPointer {
+        withUnsafePointer(to: functions) { shared($0) }
+    }
+
+    private static func shared(_ functions: UnsafePointer<SourceFunctions>) -> CallbacksPointer {
         process.pointee.registryLock.lockWord()
         defer { process.pointee.registryLock.unlockWord() }
         if table.pointee.buckets == nil {
@@ -72,14 +78,14 @@ extension Callbacks {
         let bucket = table.pointee.bucket(of: functions)
         var candidate = bucket.pointee
         while let current = candidate {
-            if current.pointee.functions.isSame(as: functions) {
+            if current.functions.isSame(as: functions) {
                 current.pointee.users += 1
                 return current
             }
             candidate = current.pointee.next
         }
         let made = makeRecord(Callbacks.self)
-        made.initialize(to: Callbacks(functions: functions, users: 1, next: bucket.pointee))
+        made.initialize(to: Callbacks(functions: functions.pointee, users: 1, next: bucket.pointee))
         bucket.pointee = made
         return made
     }
@@ -89,11 +95,17 @@ extension Callbacks {
         defer { process.pointee.registryLock.unlockWord() }
         callbacks.pointee.users -= 1
         guard callbacks.pointee.users == 0 else { return }
-        var place = table.pointee.bucket(of: callbacks.pointee.functions)
+        var place = table.pointee.bucket(of: callbacks.functions)
         while let current = place.pointee, current != callbacks {
             place = withUnsafeMutablePointer(to: &current.pointee.next) { $0 }
         }
         place.pointee = callbacks.pointee.next
         CLinux.free(callbacks)
+    }
+}
+
+extension CallbacksPointer {
+    fileprivate var functions: UnsafePointer<SourceFunctions> {
+        UnsafePointer(UnsafeRawPointer(self).assumingMemoryBound(to: SourceFunctions.self))
     }
 }

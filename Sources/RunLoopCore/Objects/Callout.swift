@@ -61,7 +61,7 @@ func callOutTimer(_ callout: TimerFunction, _ timer: OpaquePointer, _ info: Unsa
     rl_compiler_barrier()
 }
 
-@inline(__always)
+@inline(always)
 func callOutObserver(
     _ callout: ObserverFunction, _ observer: OpaquePointer, _ activity: RLActivity, _ info: UnsafeMutableRawPointer?
 ) {

@@ -39,7 +39,7 @@ protocol Object: ~Copyable {
 }
 
 extension UnsafeMutablePointer where Pointee: Object & ~Copyable {
-    @inline(__always)
+    @inline(always)
     var header: ObjectPointer {
         UnsafeMutableRawPointer(self).assumingMemoryBound(to: ObjectHeader.self)
     }
@@ -50,7 +50,7 @@ extension UnsafeMutablePointer where Pointee: Object & ~Copyable {
         header.pointee.type.store(Pointee.type.rawValue, ordering: .relaxed)
     }
 
-    @inline(__always)
+    @inline(always)
     func retain() {
         header.pointee.references.wrappingAdd(1, ordering: .relaxed)
     }
@@ -67,7 +67,7 @@ extension UnsafeMutablePointer where Pointee: Object & ~Copyable {
     var isAlive: Bool { header.pointee.references.load(ordering: .relaxed) != 0 }
 
     /// Drops a reference; the last one destroys the object. May call client code: no lock is held.
-    @inline(__always)
+    @inline(always)
     func release() { header.release() }
 
     /// The handle that clients see.
@@ -78,7 +78,7 @@ extension ObjectPointer {
     var kind: UnsafeMutablePointer<Kind> { Kind.of(pointee.type.load(ordering: .relaxed)) }
 
     /// Drops a reference that the library or a client has; the last one destroys the object. May call client code: no lock is held.
-    @inline(__always)
+    @inline(always)
     func release() {
         if pointee.references.wrappingSubtract(1, ordering: .acquiringAndReleasing).newValue == 0 { destroy() }
     }
@@ -91,7 +91,7 @@ extension ObjectPointer {
 }
 
 /// The object behind a handle: nil for NULL, and a trap for an object of another type (S-ARG-3).
-@inline(__always)
+@inline(always)
 func object<Record: Object & ~Copyable>(
     _ handle: OpaquePointer?, as type: Record.Type, _ function: StaticString
 ) -> UnsafeMutablePointer<Record>? {

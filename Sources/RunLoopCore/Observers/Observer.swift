@@ -10,7 +10,7 @@ extension UnsafeMutablePointer where Pointee == Observer {
     /// loop only, that loop's thread says so with a plain store and looks at the state again; the other thread changes the state
     /// and makes this one's processor see it with membarrier(2), as in `Lock`. After that `firing` says it, by
     /// read-modify-write.
-    @inline(__always)
+    @inline(always)
     func notify(_ activity: Activity, canUsePlainStores: Bool, _ place: CallPlace<Notification>, on loop: RunLoopPointer) {
         if pointee.state.load(ordering: .acquiring) == ObserverState.used && canUsePlainStores {
             if pointee.inCallout.load(ordering: .relaxed) != 0 { return }
@@ -46,7 +46,7 @@ extension UnsafeMutablePointer where Pointee == Observer {
         releasePendingInfo()
     }
 
-    @inline(__always)
+    @inline(always)
     private func call(_ activity: Activity) {
         if let callout = pointee.callout {
             callOutObserver(callout, handle, RLActivity(rawValue: activity.bit), pointee.context.info)
@@ -146,7 +146,7 @@ extension UnsafeMutablePointer where Pointee == Observer {
 
 /// In the child of `fork`: a loop that vanished is forgotten.
 extension UnsafeMutablePointer where Pointee == Observer {
-    @inline(__always)
+    @inline(always)
     func forgetVanishedLoop() {
         if RunLoopPointer.anyVanished { forgetLoopIfVanished() }
     }

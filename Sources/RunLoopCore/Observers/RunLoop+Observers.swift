@@ -100,12 +100,12 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     }
 
     /// Calls the observers of an activity (S-OBS-3). Those that are there now are called, whatever is added meanwhile.
-    @inline(__always)
+    @inline(always)
     func notify(_ activity: Activity, in mode: ModePointer) {
         if isObserved(activity, in: mode) { notifyObservers(activity, in: mode) }
     }
 
-    @inline(__always)
+    @inline(always)
     func isObserved(_ activity: Activity, in mode: ModePointer) -> Bool {
         mode.pointee.observedActivities.load(ordering: .acquiring) & activity.bit != 0
     }
@@ -128,6 +128,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         endReading(list)
     }
 
+    @inline(always)
     private func endReading(_ list: ObserverListPointer) {
         lock()
         list.pointee.readers -= 1

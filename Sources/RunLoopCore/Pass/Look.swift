@@ -66,12 +66,12 @@ struct Look {
         case mainQueue
     }
 
-    @inline(__always)
+    @inline(always)
     func has(_ fact: Facts) -> Bool { !facts.isDisjoint(with: fact) }
 
     /// Timers take turns with ports, and inboxes with descriptors. What has its turn is served at once; before anything else, and
     /// before the end of the wait, the kernel is asked.
-    @inline(__always)
+    @inline(always)
     func decide() -> Decision {
         if !has(.hasPolled) {
             if has(.timersDue) && !(has(.servedTimers) && has([.hasPorts, .inboxReady])) { return .serve(.timers) }

@@ -80,7 +80,7 @@ extension MainQueue {
 
 extension UnsafeMutablePointer where Pointee == RunLoop {
     /// Whether a run of the mode serves the main queue now (S-GCD-1, 2, 8, 9). Loop's thread.
-    @inline(__always)
+    @inline(always)
     func servesMainQueue(in mode: ModePointer) -> Bool {
         if MainQueue.shared.pointee.state.load(ordering: .sequentiallyConsistent) != MainQueueState.attached { return false }
         return registry.pointee.mainLoop.load(ordering: .relaxed) == self && mode.pointee.isCommon.load(ordering: .relaxed)
@@ -88,7 +88,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     }
 
     /// Step P8: whether the queue is ready, so that it is served without a wait (S-GCD-6, S-GCD-7).
-    @inline(__always)
+    @inline(always)
     func peekMainQueue(_ frame: RunFramePointer) -> Bool {
         let mayPeek = frame.pointee.mayPeek
         frame.pointee.mayPeek = true

@@ -43,14 +43,14 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     }
 
     /// One pass; nil if another one follows.
-    @inline(__always)
+    @inline(always)
     private func pass(_ frame: RunFramePointer, isFirst: Bool) -> RunResult? {
         let half = passToWait(frame, isFirst: isFirst)
         return passFromWait(frame, half, wait(frame, half))  // P10
     }
 
     /// The steps before the wait.
-    @inline(__always)
+    @inline(always)
     func passToWait(_ frame: RunFramePointer, isFirst: Bool) -> HalfPass {
         let mode = frame.pointee.mode
 
@@ -115,7 +115,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     }
 
     /// S-RUN-2, S-GCD-3. Loop's thread.
-    @inline(__always)
+    @inline(always)
     func isEmpty(_ mode: ModePointer) -> Bool {
         lock(owner: true)
         let hasNoItems = mode.hasNoItems

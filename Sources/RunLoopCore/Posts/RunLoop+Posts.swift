@@ -9,7 +9,7 @@ import Synchronization
 /// then (S-BLK-15).
 extension UnsafeMutablePointer where Pointee == RunLoop {
     /// Queues a function. False if it can never run: the caller then releases it.
-    @inline(__always)
+    @inline(always)
     func post(_ post: Post) -> Bool {
         guard pointee.posts.append(post) else {
             if registry.pointee.mainLoop.load(ordering: .acquiring) == self {
@@ -21,13 +21,13 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     }
 
     /// Performs the posts that are eligible in the mode (S-BLK-4).
-    @inline(__always)
+    @inline(always)
     func performPosts(in mode: ModePointer) {
         if mayHavePosts(for: mode) { performRound(in: mode) }
     }
 
     /// Whether a round might find something for the mode. Posts that wait for other modes do not count.
-    @inline(__always)
+    @inline(always)
     func mayHavePosts(for mode: ModePointer) -> Bool {
         pointee.posts.hasNews || !mode.pointee.waiting[.posts].pointee.isEmpty
             || (!pointee.commonWaiting[.posts].pointee.isEmpty && mode.pointee.isCommon.load(ordering: .relaxed))
@@ -134,7 +134,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     }
 
     /// Whether a visible post is eligible in the mode: it keeps the mode from being empty (S-BLK-10).
-    @inline(__always)
+    @inline(always)
     func hasPosts(for mode: ModePointer) -> Bool {
         mayHavePosts(for: mode) && findPost(for: mode)
     }

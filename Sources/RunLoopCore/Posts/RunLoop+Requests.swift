@@ -54,7 +54,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     }
 
     /// Performs what is eligible in the mode, in order. True if there was anything. Loop's thread.
-    @inline(__always)
+    @inline(always)
     func performRequests(of queue: RequestQueuePointer, in mode: ModePointer) -> Bool {
         guard queue.pointee.count.load(ordering: .relaxed) != 0 else { return false }
         return performBatch(of: queue, in: mode)
@@ -74,7 +74,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     }
 
     /// Whether a request keeps the mode from being empty (S-PERF-14). Loop's thread.
-    @inline(__always)
+    @inline(always)
     func hasRequests(for mode: ModePointer) -> Bool {
         (requests.pointee.count.load(ordering: .relaxed) != 0 && requests.hasEligible(in: mode))
             || (orderedRequests.pointee.count.load(ordering: .relaxed) != 0 && orderedRequests.hasEligible(in: mode))

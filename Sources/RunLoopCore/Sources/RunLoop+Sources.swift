@@ -4,7 +4,7 @@ import Synchronization
 /// Performing signalled sources: step P5 of the pass, and the port sources of P13.
 extension UnsafeMutablePointer where Pointee == RunLoop {
     /// Moves what was signalled since from the stack into `pending`, and what became ready into `inboxes`. Caller holds the lock.
-    @inline(__always)
+    @inline(always)
     func drainLocked() {
         var link = takeSignalled()
         while let current = link {
@@ -21,14 +21,14 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
 
     /// Performs the signalled sources of the mode (S-SRC-31), with `onlyFirst` just the first of them (S-RUN-13). True if any
     /// was handled (S-PASS-15).
-    @inline(__always)
+    @inline(always)
     func performSources(in mode: ModePointer, onlyFirst: Bool) -> Bool {
         hasSignalledSources ? performSignalled(in: mode, onlyFirst: onlyFirst) : false
     }
 
     /// Whether something was signalled, or is left of that for other modes. A signal that comes right now is for the next pass,
     /// like one right after.
-    @inline(__always)
+    @inline(always)
     var hasSignalledSources: Bool { pointee.signalled.load(ordering: .sequentiallyConsistent) != nil || hasListedLinks }
 
     /// Whether links were left in the lists. They are changed by other threads only together with a stack or an Add, which
@@ -108,14 +108,14 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
 
     /// Clears the flag of a batch member and takes it off the lists. False if it is not to perform: invalid (S-SRC-34), or
     /// performed by somebody else meanwhile (S-SRC-35).
-    @inline(__always)
+    @inline(always)
     private func takeSignal(of source: SourcePointer) -> Bool {
         lock()
         defer { unlock() }
         return takeSignalLocked(of: source)
     }
 
-    @inline(__always)
+    @inline(always)
     func takeSignalLocked(of source: SourcePointer) -> Bool {
         // By now it may have left the loop (S-SRC-33): then the flag alone is cleared.
         let link = source.link(in: self)
@@ -202,7 +202,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     }
 
     /// Performs a source that is in the loop, which keeps it meanwhile. The lock is held at the call, not at the return.
-    @inline(__always)
+    @inline(always)
     func performAlone(_ source: SourcePointer, _ callOut: (UnsafeMutableRawPointer?) -> Void) {
         let record = callLocked(SourceCall(source)) { callOut(source.pointee.info) }
         unlock(owner: true)
@@ -217,12 +217,12 @@ struct SourceCall: CallRecord {
 
     static var kind: CallKind { .source }
 
-    @inline(__always)
+    @inline(always)
     init(_ source: SourcePointer) { word = UInt(bitPattern: source) }
 
     var source: SourcePointer { SourcePointer(bitPattern: word & ~1)! }
 
-    @inline(__always)
+    @inline(always)
     var hasReference: Bool { word & 1 != 0 }
 
     mutating func addReference() {

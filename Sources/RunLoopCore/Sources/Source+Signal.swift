@@ -56,7 +56,7 @@ extension UnsafeMutablePointer where Pointee == SourceLink {
 }
 
 extension UnsafeMutablePointer where Pointee == RunLoop {
-    @inline(__always)
+    @inline(always)
     func push(_ link: SourceLinkPointer) {
         var head = pointee.signalled.load(ordering: .relaxed)
         while true {
@@ -69,7 +69,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     }
 
     /// Takes the stack, oldest first.
-    @inline(__always)
+    @inline(always)
     func takeSignalled() -> SourceLinkPointer? {
         guard pointee.signalled.load(ordering: .sequentiallyConsistent) != nil else { return nil }
         var link = pointee.signalled.exchange(nil, ordering: .sequentiallyConsistent)

@@ -3,7 +3,7 @@ import Synchronization
 /// One attempt of a compare-and-exchange loop: true if the value was `expected` and is now `desired`; if not, `expected`
 /// becomes what is there. Sequentially consistent.
 extension Atomic where Value == UInt32 {
-    @inline(__always)
+    @inline(always)
     func replace(_ expected: inout UInt32, by desired: UInt32) -> Bool {
         let (exchanged, original) = compareExchange(
             expected: expected, desired: desired, ordering: .sequentiallyConsistent)
@@ -13,7 +13,7 @@ extension Atomic where Value == UInt32 {
 }
 
 extension Atomic where Value == UInt64 {
-    @inline(__always)
+    @inline(always)
     func replace(_ expected: inout UInt64, by desired: UInt64) -> Bool {
         let (exchanged, original) = compareExchange(
             expected: expected, desired: desired, ordering: .sequentiallyConsistent)

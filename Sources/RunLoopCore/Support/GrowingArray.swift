@@ -13,7 +13,7 @@ struct GrowingArray<Element> {
         nonmutating set { elements.unsafelyUnwrapped[index] = newValue }
     }
 
-    @inline(__always)
+    @inline(always)
     mutating func append(_ element: Element) {
         if count == capacity { grow() }
         elements.unsafelyUnwrapped[count] = element

@@ -17,7 +17,7 @@ struct NumberTable<Record> {
     }
 
     /// The record of a number that has one.
-    subscript(_ number: Int) -> UnsafeMutablePointer<Record> { @inline(__always) get { find(number).unsafelyUnwrapped } }
+    subscript(_ number: Int) -> UnsafeMutablePointer<Record> { @inline(always) get { find(number).unsafelyUnwrapped } }
 
     /// Gives a number a record, if it has none; its neighbours get theirs.
     @inline(never)

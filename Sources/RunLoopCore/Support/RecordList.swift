@@ -28,7 +28,7 @@ struct RecordList<Record: Listed & ~Copyable> {
     }
 
     /// The first record for which the body is true.
-    @inline(__always)
+    @inline(always)
     func first(where matches: (UnsafeMutablePointer<Record>) -> Bool) -> UnsafeMutablePointer<Record>? {
         var record = first
         while let current = record, !matches(current) { record = current.pointee.next }
@@ -36,7 +36,7 @@ struct RecordList<Record: Listed & ~Copyable> {
     }
 
     /// Calls the body with each record, which it may take out.
-    @inline(__always)
+    @inline(always)
     func forEach(_ body: (UnsafeMutablePointer<Record>) -> Void) {
         var record = first
         while let current = record {

@@ -26,7 +26,7 @@ struct WordSet {
     private static var few: Int { 8 }
 
     private var block: BlockPointer? {
-        @inline(__always) get { bits & 1 == 1 ? BlockPointer(bitPattern: bits & ~1) : nil }
+        @inline(always) get { bits & 1 == 1 ? BlockPointer(bitPattern: bits & ~1) : nil }
     }
 
     private static func words(_ block: BlockPointer) -> UnsafeMutablePointer<UInt> {
@@ -38,7 +38,7 @@ struct WordSet {
         UnsafeMutableRawPointer(words(block) + Int(block.pointee.capacity)).assumingMemoryBound(to: UInt32.self)
     }
 
-    @inline(__always)
+    @inline(always)
     private static func key(_ word: UInt, _ isKeyed: Bool) -> UInt {
         isKeyed ? UnsafePointer<UInt>(bitPattern: word).unsafelyUnwrapped.pointee : word
     }
@@ -64,7 +64,7 @@ struct WordSet {
 
     /// The word at a place in the order of insertion, in a set that is not keyed.
     subscript(index: Int) -> UInt {
-        @inline(__always) get { bits & 1 == 1 ? wordInBlock(index) : bits }
+        @inline(always) get { bits & 1 == 1 ? wordInBlock(index) : bits }
     }
 
     @inline(never)
@@ -75,7 +75,7 @@ struct WordSet {
     }
 
     /// Calls the body with each word. The body may not change the set.
-    @inline(__always)
+    @inline(always)
     func forEach(_ body: (UInt) -> Void) {
         var index = 0
         while true {
@@ -101,7 +101,7 @@ struct WordSet {
     }
 
     /// The word with that key, 0 if there is none.
-    @inline(__always)
+    @inline(always)
     func find(_ key: UInt, isKeyed: Bool) -> UInt {
         if bits & 1 == 1 { return findInBlock(key, isKeyed) }
         return bits != 0 && WordSet.key(bits, isKeyed) == key ? bits : 0
@@ -132,7 +132,7 @@ struct WordSet {
     }
 
     /// No word with its key may be in the set.
-    @inline(__always)
+    @inline(always)
     mutating func insert(_ word: UInt, isKeyed: Bool) {
         if bits == 0 { bits = word } else { insertInBlock(word, isKeyed) }
     }
@@ -187,7 +187,7 @@ struct WordSet {
     }
 
     /// Takes the word with that key out and returns it; 0 if there is none.
-    @inline(__always)
+    @inline(always)
     mutating func remove(_ key: UInt, isKeyed: Bool) -> UInt {
         if bits & 1 == 1 { return removeFromBlock(key, isKeyed) }
         guard bits != 0, WordSet.key(bits, isKeyed) == key else { return 0 }
@@ -252,20 +252,20 @@ struct SmallSet<Element: ~Copyable> {
     subscript(index: Int) -> Pointer { Pointer(bitPattern: words[index])! }
     var last: Pointer? { Pointer(bitPattern: words.last) }
 
-    @inline(__always)
+    @inline(always)
     func contains(_ element: Pointer) -> Bool { words.find(UInt(bitPattern: element), isKeyed: false) != 0 }
 
     /// The element must not be in the set.
-    @inline(__always)
+    @inline(always)
     mutating func insert(_ element: Pointer) { words.insert(UInt(bitPattern: element), isKeyed: false) }
 
-    @inline(__always)
+    @inline(always)
     mutating func remove(_ element: Pointer) { _ = words.remove(UInt(bitPattern: element), isKeyed: false) }
 
     func forEach(_ body: (Pointer) -> Void) { words.forEach { body(Pointer(bitPattern: $0)!) } }
 
     /// Makes the element at `index` the last one.
-    @inline(__always)
+    @inline(always)
     mutating func moveToEnd(_ index: Int) {
         if index == count - 1 { return }
         let element = self[index]

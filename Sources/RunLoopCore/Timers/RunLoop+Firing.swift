@@ -43,7 +43,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
 
     /// Calls one timer and gives it its next date; `isOut` tells that it is in no store. The lock is held at the call and at the
     /// return, not in between.
-    @inline(__always)
+    @inline(always)
     private func fireLocked(_ timer: TimerPointer, isOut: Bool) {
         // A tombstone stays in its batch until its own turn: whoever has left a mode is in none of its stores.
         if !isOut { timer.forEachNode { node in if !node.pointee.isTombstone { node.pointee.mode!.pointee.timers.remove(node) } } }
@@ -97,7 +97,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
 
 extension UnsafeMutablePointer where Pointee == Timer {
     /// The callback within its bracket of `retain` and `release` (S-TMR-44). `usingInfo` is set.
-    @inline(__always)
+    @inline(always)
     fileprivate func callOut(on loop: RunLoopPointer) {
         guard details.pointee.callbacks != nil else {
             if let callout = details.pointee.callout { callOutTimer(callout, handle, details.pointee.info) }

@@ -3,7 +3,7 @@ import Synchronization
 
 /// Membership of timers.
 extension UnsafeMutablePointer where Pointee == RunLoop {
-    @inline(__always)
+    @inline(always)
     func addTimer(_ timer: TimerPointer, to name: ModeName) {
         guard timer.isValid, acceptsItems("RLAddTimer", .addTimerToEndedMain) else { return }
         timer.forgetVanishedLoop()
@@ -36,7 +36,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         unlock()
     }
 
-    @inline(__always)
+    @inline(always)
     func removeTimer(_ timer: TimerPointer, from name: ModeName) {
         let isOwner = isCurrent
         var isLast = false
@@ -80,7 +80,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     }
 
     /// Adds a valid timer of this loop, or of none, to one mode; nothing if it is there.
-    @inline(__always)
+    @inline(always)
     func addLocked(_ timer: TimerPointer, to mode: ModePointer) {
         guard timer.isValid, !pointee.closing.load(ordering: .relaxed), timer.enter(self) else { return }
         if !mode.pointee.exists.load(ordering: .relaxed) { mode.pointee.exists.store(true, ordering: .releasing) }
@@ -113,7 +113,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     }
 
     /// Ends one membership. True if nobody needs the timer any more: the caller then destroys it, without the lock.
-    @inline(__always)
+    @inline(always)
     func removeLocked(_ timer: TimerPointer, from mode: ModePointer) -> Bool {
         guard let node = timer.node(in: mode), !node.pointee.isTombstone else { return false }
         timer.pointee.modeCount &-= 1

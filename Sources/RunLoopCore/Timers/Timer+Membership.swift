@@ -11,7 +11,7 @@ extension UnsafeMutablePointer where Pointee == Timer {
 
     /// Before an Add to another loop than the last: makes a timer that is in no loop any more, or only waiting for its turn in a
     /// batch there, free for it. False if it belongs to its loop (S-TMR-13).
-    @inline(__always)
+    @inline(always)
     func leaveFormerLoop(for loop: RunLoopPointer) -> Bool {
         let owner = pointee.owner.load(ordering: .acquiring)
         return owner == TimerOwner(loop) || owner == .none || leaveOtherLoop(for: loop)
@@ -118,7 +118,7 @@ extension UnsafeMutablePointer where Pointee == Timer {
 
 /// In the child of `fork`: a loop that vanished is forgotten.
 extension UnsafeMutablePointer where Pointee == Timer {
-    @inline(__always)
+    @inline(always)
     func forgetVanishedLoop() {
         if RunLoopPointer.anyVanished { forgetLoopIfVanished(isFiring: isFiringOnForkedThread) }
     }

@@ -3,15 +3,15 @@ import CLinux
 extension TimerNode {
     /// nil when the node is free.
     var mode: ModePointer? {
-        @inline(__always) get { ModePointer(bitPattern: modeAddress) }
-        @inline(__always) set { modeAddress = UInt(bitPattern: newValue) }
+        @inline(always) get { ModePointer(bitPattern: modeAddress) }
+        @inline(always) set { modeAddress = UInt(bitPattern: newValue) }
     }
 }
 
 /// The nodes of a timer: one for each mode it is in.
 extension UnsafeMutablePointer where Pointee == Timer {
     /// The node for a mode, nil if the timer is not in it. The owner's lock is held.
-    @inline(__always)
+    @inline(always)
     func node(in mode: ModePointer) -> TimerNodePointer? {
         if UInt(bitPattern: firstNode.pointee.mode) == UInt(bitPattern: mode) { return firstNode }
         // A look at the memory behind, spared if it can be.
@@ -25,7 +25,7 @@ extension UnsafeMutablePointer where Pointee == Timer {
     }
 
     /// A free node, made if need be. The owner's lock is held.
-    @inline(__always)
+    @inline(always)
     func makeNode(for mode: ModePointer) -> TimerNodePointer {
         if firstNode.pointee.mode == nil {
             firstNode.pointee.mode = mode
@@ -47,7 +47,7 @@ extension UnsafeMutablePointer where Pointee == Timer {
     }
 
     /// Gives a node back that is in no store. The owner's lock is held.
-    @inline(__always)
+    @inline(always)
     func freeNode(_ node: TimerNodePointer) {
         if node == firstNode { node.pointee.mode = nil } else { freeFurtherNode(node) }
     }
@@ -59,7 +59,7 @@ extension UnsafeMutablePointer where Pointee == Timer {
     }
 
     /// Calls the body with each node that is in a mode. The body may not add or free nodes.
-    @inline(__always)
+    @inline(always)
     func forEachNode(_ body: (TimerNodePointer) -> Void) {
         let isFirstIn = firstNode.pointee.mode != nil
         if isFirstIn { body(firstNode) }
@@ -67,7 +67,7 @@ extension UnsafeMutablePointer where Pointee == Timer {
         forEachFurtherNode(body)
     }
 
-    @inline(__always)
+    @inline(always)
     private func forEachFurtherNode(_ body: (TimerNodePointer) -> Void) {
         details.pointee.rare?.pointee.moreNodes.forEach { body(TimerNodePointer(bitPattern: $0)!) }
     }

@@ -5,7 +5,7 @@ extension TimerOwner {
     init(_ loop: RunLoopPointer) { self.init(rawValue: UInt(bitPattern: loop)) }
 
     var loop: RunLoopPointer? {
-        @inline(__always) get { address?.assumingMemoryBound(to: RunLoop.self) }
+        @inline(always) get { address?.assumingMemoryBound(to: RunLoop.self) }
     }
 }
 
@@ -13,7 +13,7 @@ extension TimerOwner {
 extension UnsafeMutablePointer where Pointee == Timer {
     /// Gives the caller the timer's fields: takes the lock of the loop that guards them, which is returned, or claims a timer
     /// that was in none. The timer need not be in that loop.
-    @inline(__always)
+    @inline(always)
     func lockTimer() -> RunLoopPointer? {
         if let loop = pointee.owner.load(ordering: .acquiring).loop {
             loop.lock(owner: loop.isCurrent)
@@ -40,21 +40,21 @@ extension UnsafeMutablePointer where Pointee == Timer {
         }
     }
 
-    @inline(__always)
+    @inline(always)
     func unlockTimer(_ loop: RunLoopPointer?) {
         if let loop { loop.unlock(owner: loop.isCurrent) } else { pointee.owner.store(.none, ordering: .releasing) }
     }
 
     /// Whether the loop's lock, which the caller holds, guards the timer.
-    @inline(__always)
+    @inline(always)
     func isGuarded(by loop: RunLoopPointer) -> Bool { pointee.owner.load(ordering: .acquiring) == TimerOwner(loop) }
 
     /// The same for who has been the owner before, or is it.
-    @inline(__always)
+    @inline(always)
     func isGuardedNow(by loop: RunLoopPointer) -> Bool { pointee.owner.load(ordering: .relaxed) == TimerOwner(loop) }
 
     /// Makes a loop's lock, which the caller holds, the one that guards the timer. False if another one does.
-    @inline(__always)
+    @inline(always)
     func enter(_ loop: RunLoopPointer) -> Bool {
         isGuarded(by: loop) || enterSlowly(loop)
     }

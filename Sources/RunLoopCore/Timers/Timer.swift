@@ -60,7 +60,7 @@ extension UnsafeMutablePointer where Pointee == Timer {
     }
 
     /// Whether nobody needs it any more. The owner's lock is held; if so, the caller destroys it without the lock.
-    var isAbandoned: Bool { !isKept && header.pointee.references.load(ordering: .acquiring) == 0 }
+    @inline(always) var isAbandoned: Bool { !isKept && header.pointee.references.load(ordering: .acquiring) == 0 }
 
     private var isKept: Bool { isInLoop || isFiring }
 
@@ -72,7 +72,7 @@ extension UnsafeMutablePointer where Pointee == Timer {
         return Int(header.pointee.references.load(ordering: .relaxed)) + (isInLoop ? 1 : 0)
     }
 
-    var context: ClientContext { ClientContext(info: details.pointee.info, sharedFunctions: details.pointee.callbacks) }
+    @inline(always) var context: ClientContext { ClientContext(info: details.pointee.info, sharedFunctions: details.pointee.callbacks) }
 
     func releaseInfo() {
         if details.pointee.callbacks != nil { context.releaseInfo() }
@@ -81,7 +81,7 @@ extension UnsafeMutablePointer where Pointee == Timer {
     var isValid: Bool { pointee.state.load(ordering: .acquiring) & TimerState.invalid == 0 }
     var isFiring: Bool { pointee.state.load(ordering: .acquiring) & TimerState.firing != 0 }
     /// Sets the date and the instant it stands for (S-TMR-6 to 9). The owner's lock is held.
-    @inline(__always)
+    @inline(always)
     func setDate(_ date: Double) {
         let reading = Clock.instant(ofDate: date)
         details.pointee.fireDate = date > Clock.latestDate ? Clock.latestDate : date
@@ -124,7 +124,7 @@ extension UnsafeMutablePointer where Pointee == Timer {
 
 extension Double {
     /// The value without its fraction, for values below 2^63; no call into libm.
-    fileprivate var wholePart: Double { self < 9e18 ? Double(Int64(self)) : self }
+    @inline(always) fileprivate var wholePart: Double { self < 9e18 ? Double(Int64(self)) : self }
 }
 
 extension UnsafeMutablePointer where Pointee == Timer {

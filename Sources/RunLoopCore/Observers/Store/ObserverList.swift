@@ -113,6 +113,7 @@ struct ObserverLists {
     }
 
     /// The list for a notification: without holes and sorted.
+    @inline(always)
     mutating func tidied(_ activity: Activity, in mode: ModePointer) -> ObserverListPointer? {
         guard let list = self[activity] else { return nil }
         // One that has readers is tidy: it was when they came, and has not changed.

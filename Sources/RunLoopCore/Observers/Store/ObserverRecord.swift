@@ -67,7 +67,7 @@ enum Activity: Int {
 
     static var count: Int { 7 }
 
-    @inline(__always)
+    @inline(always)
     var bit: UInt {
         switch self {
         case .entry: 1 << 0
@@ -81,7 +81,7 @@ enum Activity: Int {
     }
 
     /// Whether an observer of these activities stands on this one's list.
-    @inline(__always)
+    @inline(always)
     func isIn(_ activities: UInt) -> Bool {
         if self == .none { return activities & 0b1110_0111 == 0 }
         return activities & bit != 0

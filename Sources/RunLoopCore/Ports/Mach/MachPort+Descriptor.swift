@@ -31,7 +31,7 @@ extension UnsafeMutablePointer where Pointee == MachPort {
 
     /// Makes the descriptor readable, or not readable any more, if there is one. Caller holds the lock, so that the descriptor
     /// says of the queue what is true.
-    @inline(__always)
+    @inline(always)
     func setReadableLocked(_ readable: Bool) {
         let descriptor = pointee.descriptor.load(ordering: .relaxed)
         if descriptor >= 0 { setReadableLocked(readable, descriptor) }

@@ -27,7 +27,7 @@ struct PostModes {
         bits & PostModes.listBit == 0 ? nil : UnsafeMutablePointer(bitPattern: bits & ~PostModes.listBit)
     }
 
-    @inline(__always)
+    @inline(always)
     func permits(_ current: ModePointer) -> Bool {
         bits == UInt(bitPattern: current) || permitsByListOrName(current)
     }

@@ -94,7 +94,7 @@ extension UnsafeMutablePointer where Pointee == Slot {
         return chunk.pointee.base + UInt64(self - chunk.slot(0))
     }
 
-    @inline(__always)
+    @inline(always)
     func publish(_ post: Post, phase: UInt) {
         pointee.perform = post.perform
         pointee.release = post.release
@@ -109,7 +109,7 @@ extension UnsafeMutablePointer where Pointee == Slot {
     }
 
     /// Consumer only.
-    @inline(__always)
+    @inline(always)
     var content: Content {
         let bits = pointee.modes.load(ordering: .acquiring)
         if bits & Self.phaseBit != chunk.pointee.phase { return .nothing }
@@ -157,7 +157,7 @@ extension UnsafeMutablePointer where Pointee == Chunk {
         if pointee.isMapped { munmap(self, Chunk.size) } else { CLinux.free(self) }
     }
 
-    @inline(__always)
+    @inline(always)
     func slot(_ index: Int) -> SlotPointer {
         (UnsafeMutableRawPointer(self) + Chunk.headerSize).assumingMemoryBound(to: Slot.self) + index
     }
@@ -191,7 +191,7 @@ extension PostQueue {
     }
 
     /// Adds a post. False if the queue is closed; the post is then the caller's. Any thread.
-    @inline(__always)
+    @inline(always)
     func append(_ post: Post) -> Bool {
         let claim = word.wrappingAdd(1, ordering: .acquiringAndReleasing).oldValue
         guard let chunk = PostQueue.chunk(claim), PostQueue.claims(claim) < Chunk.slotCount else { return appendSlowly(post, claim) }
@@ -248,7 +248,7 @@ extension PostQueue {
     // MARK: The consumer
 
     /// Whether something was posted since the last look, or was being posted then. One load.
-    @inline(__always)
+    @inline(always)
     var hasNews: Bool { word.load(ordering: .relaxed) != seen || !holes.isEmpty }
 
     /// The end of what was posted so far.
@@ -265,7 +265,7 @@ extension PostQueue {
     }
 
     /// The next slot before `end`, which is then passed; nil at the end.
-    @inline(__always)
+    @inline(always)
     static func advance(_ position: inout Position, to end: Position) -> SlotPointer? {
         while true {
             guard let chunk = position.chunk else { return nil }

@@ -38,7 +38,7 @@ struct WaitingLists {
     private var lists = (WaitingList(), WaitingList(), WaitingList())
 
     subscript(kind: WaitingKind) -> UnsafeMutablePointer<WaitingList> {
-        @inline(__always) mutating get {
+        @inline(always) mutating get {
             withUnsafeMutablePointer(to: &self) {
                 UnsafeMutableRawPointer($0).assumingMemoryBound(to: WaitingList.self) + kind.rawValue
             }

@@ -25,11 +25,11 @@ extension CallStack {
         close(count, .sourceBatch, size: length + 1)
     }
 
-    @inline(__always)
+    @inline(always)
     func member(_ index: Int) -> SourcePointer { SourcePointer(bitPattern: words.unsafelyUnwrapped[index]).unsafelyUnwrapped }
 
     /// The member's reference is gone.
-    @inline(__always)
+    @inline(always)
     func forgetMember(_ index: Int) { words.unsafelyUnwrapped[index] = 0 }
 
     /// Takes the last member out of the innermost record, a batch, or that record off if it has none. The reference, unless it is

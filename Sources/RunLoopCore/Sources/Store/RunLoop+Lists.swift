@@ -4,7 +4,7 @@ import Synchronization
 /// The lists of a loop in which the links of sources stand that were signalled or are ready. Caller holds the lock.
 extension UnsafeMutablePointer where Pointee == RunLoop {
     /// Puts a queued link at the end of the list of its kind. Caller holds the lock.
-    @inline(__always)
+    @inline(always)
     func enlist(_ link: SourceLinkPointer) {
         if link.pointee.isInbox {
             pointee.inboxes.ready.append(link, mark: LinkList.readyMark)
@@ -13,6 +13,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         }
     }
 
+    @inline(always)
     func unlist(_ link: SourceLinkPointer) {
         switch link.pointee.list {
         case LinkList.pendingMark: pointee.pending.remove(link)

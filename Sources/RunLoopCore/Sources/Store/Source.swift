@@ -66,7 +66,7 @@ extension UnsafeMutablePointer where Pointee == Source {
     var functions: SourceFunctions { pointee.callbacks.pointee.functions }
 
     /// Whether it performs before the other in a batch (S-SRC-31): by order, then by the time of its signal.
-    @inline(__always)
+    @inline(always)
     func performsBefore(_ other: SourcePointer) -> Bool {
         if pointee.order != other.pointee.order { return pointee.order < other.pointee.order }
         return pointee.signalTime.load(ordering: .relaxed) < other.pointee.signalTime.load(ordering: .relaxed)
@@ -86,7 +86,7 @@ extension UnsafeMutablePointer where Pointee == Source {
     var hashOfInfo: UInt { functions.hash.map { callOutHash($0, pointee.info) } ?? UInt(bitPattern: pointee.info) }
 
     /// Finds out, once, the number by which sets find the source. May call the client: no lock is held.
-    @inline(__always)
+    @inline(always)
     func prepareHashCode() {
         if pointee.state.load(ordering: .acquiring) & SourceState.hashed == 0 { makeHashCode() }
     }
@@ -120,7 +120,7 @@ extension UnsafeMutablePointer where Pointee == Source {
     }
 }
 
-@inline(__always)
+@inline(always)
 private func sameFunction<Function>(_ first: Function?, _ second: Function?) -> Bool {
     unsafeBitCast(first, to: UInt.self) == unsafeBitCast(second, to: UInt.self)
 }

@@ -82,6 +82,7 @@ struct LinkList {
         first = link
     }
 
+    @inline(always)
     mutating func remove(_ link: SourceLinkPointer) {
         if let previous = link.pointee.previous { previous.pointee.next = link.pointee.next } else { first = link.pointee.next }
         if let next = link.pointee.next { next.pointee.previous = link.pointee.previous } else { last = link.pointee.previous }
@@ -116,6 +117,7 @@ struct InboxList {
 
 extension UnsafeMutablePointer where Pointee == Source {
     /// The link to a loop. The caller holds the loop's lock.
+    @inline(always)
     func link(in loop: RunLoopPointer) -> SourceLinkPointer? {
         if firstLink.pointee.loop.load(ordering: .relaxed) == loop { return firstLink }
         return furtherLink { $0.pointee.loop.load(ordering: .relaxed) == loop }
@@ -132,7 +134,7 @@ extension UnsafeMutablePointer where Pointee == Source {
     }
 
     /// Calls the body with every link, the first one first.
-    @inline(__always)
+    @inline(always)
     func forEachLink(_ body: (SourceLinkPointer) -> Void) {
         body(firstLink)
         var link = pointee.moreLinks.load(ordering: .sequentiallyConsistent)

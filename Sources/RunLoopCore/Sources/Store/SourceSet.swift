@@ -26,6 +26,7 @@ struct SourceSet {
 
     func contains(_ source: SourcePointer) -> Bool { slot(of: source) != nil }
 
+    @inline(always)
     private func slot(of source: SourcePointer) -> Int? {
         guard let table else { return nil }
         var index = start(SourceSet.hash(of: UInt(bitPattern: source)))

@@ -49,7 +49,7 @@ enum SourceState {
     static var signal: UInt64 { signalled | marked | flagged }
 
     /// Whether the memory of a source in this state can be given back.
-    @inline(__always)
+    @inline(always)
     static func isUnused(_ state: UInt64) -> Bool {
         state & dead != 0 && state & (queued | holds) == 0
     }
@@ -88,7 +88,7 @@ extension UnsafeMutablePointer where Pointee == Source {
     // MARK: The flag
 
     /// The first step of a signal: the state before and after it. nil: there is nothing more to do.
-    @inline(__always)
+    @inline(always)
     func beginSignal() -> (old: UInt64, new: UInt64)? {
         var state = pointee.state.load(ordering: .sequentiallyConsistent)
         var desired: UInt64
@@ -124,14 +124,14 @@ extension UnsafeMutablePointer where Pointee == Source {
         }
     }
 
-    @inline(__always)
+    @inline(always)
     private func signalledState(after state: UInt64) -> UInt64 {
         pointee.signalTime.store(rl_order_of_time(), ordering: .relaxed)
         return ((state &+ SourceState.generation) & ~SourceState.marked) | SourceState.signalled
     }
 
     /// Takes the flag away, and with `unqueueing` the first link, which the caller has. False if the source is not to perform.
-    @inline(__always)
+    @inline(always)
     func takeFlag(unqueueing: Bool) -> Bool {
         var state = pointee.state.load(ordering: .relaxed)
         while true {
@@ -197,7 +197,7 @@ extension UnsafeMutablePointer where Pointee == Source {
         }
     }
 
-    @inline(__always)
+    @inline(always)
     private func freeIfUnused(_ state: UInt64) {
         if SourceState.isUnused(state) { freeMemory() }
     }

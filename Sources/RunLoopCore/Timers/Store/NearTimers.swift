@@ -11,7 +11,7 @@ struct NearTimers {
     }
 
     /// One of those that the wheel gives out when it moves on: all are later than those that are here. `sortPoured` ends it.
-    @inline(__always)
+    @inline(always)
     mutating func pour(_ node: TimerNodePointer, instant: Int64) { run.appendUnsorted(node, instant: instant) }
 
     mutating func sortPoured() { run.sort() }
@@ -22,7 +22,7 @@ struct NearTimers {
     }
 
     /// The one that fires first, nil if there is none.
-    @inline(__always)
+    @inline(always)
     var first: TimerNodePointer? {
         if heap.isEmpty { return run.first?.node }
         let top = heap.first
@@ -31,7 +31,7 @@ struct NearTimers {
     }
 
     /// Takes the one out that fires first if its instant has come.
-    @inline(__always)
+    @inline(always)
     mutating func removeFirst(notAfter now: Int64) -> TimerNodePointer? {
         if heap.isEmpty { return run.removeFirst(notAfter: now) }
         guard let node = first, node.instant <= now else { return nil }

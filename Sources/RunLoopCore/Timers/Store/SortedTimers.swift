@@ -10,7 +10,7 @@ struct SortedTimers {
         var sequence: UInt32
 
         /// Whether it fires before the other one: by instant, then by insertion.
-        @inline(__always)
+        @inline(always)
         func precedes(_ other: Entry) -> Bool {
             if instant != other.instant { return instant < other.instant }
             return Int32(bitPattern: sequence &- other.sequence) < 0
@@ -32,7 +32,7 @@ struct SortedTimers {
     var isEmpty: Bool { head == end }
 
     var first: Entry? {
-        @inline(__always) get { head == end ? nil : entries![head] }
+        @inline(always) get { head == end ? nil : entries![head] }
     }
 
     /// Appends a timer, unless it is to fire before the last one: then the result is false.
@@ -45,12 +45,12 @@ struct SortedTimers {
     }
 
     /// Appends a timer that is later than those before the last `sort`, which is still to come for it.
-    @inline(__always)
+    @inline(always)
     mutating func appendUnsorted(_ node: TimerNodePointer, instant: Int64) {
         append(Entry(instant: instant, node: node, sequence: node.pointee.sequence))
     }
 
-    @inline(__always)
+    @inline(always)
     private mutating func append(_ entry: Entry) {
         if end == capacity { makeRoom() }
         entry.node.unsafelyUnwrapped.pointee.place = .run
@@ -74,7 +74,7 @@ struct SortedTimers {
     }
 
     /// Takes the first one out if its instant has come.
-    @inline(__always)
+    @inline(always)
     mutating func removeFirst(notAfter now: Int64) -> TimerNodePointer? {
         guard head != end, entries![head].instant <= now else { return nil }
         let node = entries![head].node.unsafelyUnwrapped
@@ -209,7 +209,7 @@ extension SortedTimers {
 
     /// By the bytes of a key, the lowest first, as far as the keys differ; equal ones keep their order. (LSD radix sort: Knuth,
     /// The Art of Computer Programming, volume 3, section 5.2.5.) `places` has room for eight times 256 counts.
-    @inline(__always)
+    @inline(always)
     private static func sortByBytes(
         _ entries: UnsafeMutablePointer<Entry>, _ count: Int, spare: UnsafeMutablePointer<Entry>,
         places: UnsafeMutablePointer<UInt32>, key: (Entry) -> UInt64

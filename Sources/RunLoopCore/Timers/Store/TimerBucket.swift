@@ -12,7 +12,7 @@ struct TimerBucket {
     private var hole: UInt32 = 0
     private(set) var count: UInt32 = 0
 
-    @inline(__always)
+    @inline(always)
     mutating func insert(_ node: TimerNodePointer) {
         var place = end
         if hole != 0 {
@@ -27,7 +27,7 @@ struct TimerBucket {
         count &+= 1
     }
 
-    @inline(__always)
+    @inline(always)
     mutating func remove(_ node: TimerNodePointer) {
         let place = node.pointee.position
         entries.unsafelyUnwrapped[Int(place)] = UInt(hole) << 1 | 1
@@ -43,7 +43,7 @@ struct TimerBucket {
 
     /// Moves the nodes together if more than half of the places are holes, so that a look through them costs no more than they
     /// are worth. Each removal pays for it once.
-    @inline(__always)
+    @inline(always)
     mutating func closeHoles() {
         if end > 2 * count + 8 { compact() }
     }
@@ -61,7 +61,7 @@ struct TimerBucket {
     }
 
     /// Calls the body with each node; it asks for the memory of those to come.
-    @inline(__always)
+    @inline(always)
     func forEach(_ body: (TimerNodePointer) -> Void) {
         guard let entries else { return }
         let end = Int(end)
@@ -72,7 +72,7 @@ struct TimerBucket {
     }
 
     /// The node at a place, nil if that is a hole.
-    @inline(__always)
+    @inline(always)
     func node(at place: UInt32) -> TimerNodePointer? {
         let entry = entries.unsafelyUnwrapped[Int(place)]
         return entry & 1 == 0 ? TimerNodePointer(bitPattern: entry) : nil

@@ -7,7 +7,7 @@ struct TimerHeap {
         var instant: Int64
         var node: TimerNodePointer
 
-        @inline(__always)
+        @inline(always)
         func precedes(_ other: Entry) -> Bool {
             if instant != other.instant { return instant < other.instant }
             return Int32(bitPattern: node.pointee.sequence &- other.node.pointee.sequence) < 0
@@ -46,7 +46,7 @@ struct TimerHeap {
         }
     }
 
-    @inline(__always)
+    @inline(always)
     private func put(_ entry: Entry, at index: Int) {
         entries![index] = entry
         entry.node.pointee.index = index

@@ -37,7 +37,7 @@ struct TimerNode {
 
     /// Where in the bucket of the wheel it is. It has no links there.
     var position: UInt32 {
-        @inline(__always) get { UInt32(truncatingIfNeeded: UInt(bitPattern: links.next)) }
+        @inline(always) get { UInt32(truncatingIfNeeded: UInt(bitPattern: links.next)) }
         set { links.next = TimerNodePointer(bitPattern: UInt(newValue)) }
     }
 
@@ -49,7 +49,7 @@ struct TimerNode {
     /// It waits for its turn in a batch.
     var isInBatch: Bool { place == .due || place == .passed }
 
-    @inline(__always)
+    @inline(always)
     mutating func setPlace(_ place: Place, index: Int) {
         bits = (bits & 0b111000) | place.rawValue | UInt32(truncatingIfNeeded: index) << 6
     }
@@ -92,13 +92,13 @@ struct FurtherNode {
 
 extension UnsafeMutablePointer where Pointee == TimerNode {
     /// Asks for the timer's memory, which is in two cache lines.
-    @inline(__always)
+    @inline(always)
     func prefetch() {
         rl_prefetch(self)
         rl_prefetch(UnsafeMutableRawPointer(self) + 64)
     }
 
-    @inline(__always)
+    @inline(always)
     var timer: TimerPointer {
         if pointee.isFurther { return further.pointee.timer }
         return (UnsafeMutableRawPointer(self) - MemoryLayout<Timer>.stride).assumingMemoryBound(to: Timer.self)
@@ -110,11 +110,11 @@ extension UnsafeMutablePointer where Pointee == TimerNode {
 }
 
 extension TimerNodePointer {
-    @inline(__always)
+    @inline(always)
     var instant: Int64 { timer.pointee.instant }
 
     /// Whether this node's timer fires before the other's: by instant, then by insertion.
-    @inline(__always)
+    @inline(always)
     func precedes(_ other: TimerNodePointer) -> Bool {
         let mine = instant
         let theirs = other.instant

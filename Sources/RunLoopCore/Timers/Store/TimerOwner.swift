@@ -25,6 +25,6 @@ struct TimerOwner: RawRepresentable, AtomicRepresentable, Equatable {
     var isHeld: Bool { isClaim && self == TimerOwner.claim }
     /// The address of the loop; nil if it is none.
     var address: UnsafeMutableRawPointer? {
-        @inline(__always) get { isClaim ? nil : UnsafeMutableRawPointer(bitPattern: rawValue) }
+        @inline(always) get { isClaim ? nil : UnsafeMutableRawPointer(bitPattern: rawValue) }
     }
 }

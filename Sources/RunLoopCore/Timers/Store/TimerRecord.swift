@@ -39,8 +39,8 @@ extension Timer {
 
     /// Modes it is in. Owner.
     var modeCount: Int {
-        @inline(__always) get { Int(memberships >> 2) }
-        @inline(__always) set { memberships = UInt32(truncatingIfNeeded: newValue) << 2 | memberships & 3 }
+        @inline(always) get { Int(memberships >> 2) }
+        @inline(always) set { memberships = UInt32(truncatingIfNeeded: newValue) << 2 | memberships & 3 }
     }
 
     /// It is in no mode and no common item, and waits for no turn.
@@ -99,6 +99,7 @@ enum TimerState {
 
 extension UnsafeMutablePointer where Pointee == Timer {
     /// Memory for a timer, whose records are still to be initialised.
+    @inline(always)
     static func allocate(repeats: Bool) -> TimerPointer {
         let detailsSize = MemoryLayout<TimerDetails>.stride + (repeats ? MemoryLayout<TimerGrid>.stride : 0)
         guard let memory = malloc(detailsOffset + detailsSize) else { trap("RLTimerCreate", "out of memory") }
@@ -146,7 +147,7 @@ extension UnsafeMutablePointer where Pointee == Timer {
     var interval: Double { repeats ? grid.pointee.interval : 0 }
 
     /// The last instant at which it may fire when the loop is idle (S-TMR-53).
-    @inline(__always)
+    @inline(always)
     var latestInstant: Int64 {
         if tolerance == 0 || pointee.instant == Clock.never { return pointee.instant }
         return pointee.instant &+ Clock.nanoseconds(Swift.min(tolerance, Clock.longestInterval))

@@ -20,7 +20,7 @@ struct TimerStore {
     var isEmpty: Bool { near.isEmpty && wheel.isEmpty && due.isEmpty }
 
     /// Adds a node that is in no store, behind those with the same instant.
-    @inline(__always)
+    @inline(always)
     mutating func insert(_ node: TimerNodePointer) {
         let instant = node.instant
         if node.pointee.isAway { removeAway(node) }
@@ -36,11 +36,11 @@ struct TimerStore {
     }
 
     /// Takes a node out, wherever it is; nothing if it is in no store.
-    @inline(__always)
+    @inline(always)
     mutating func remove(_ node: TimerNodePointer) { remove(node, dueAt: node.instant) }
 
     /// The same for a node that was inserted with an instant that its timer has no more.
-    @inline(__always)
+    @inline(always)
     mutating func remove(_ node: TimerNodePointer, dueAt instant: Int64) {
         if node.pointee.place == .wheel { wheel.remove(node) } else { removeElsewhere(node, instant) }
     }
@@ -57,7 +57,7 @@ struct TimerStore {
     }
 
     /// Takes a node out that is in the due list.
-    @inline(__always)
+    @inline(always)
     mutating func removeDue(_ node: TimerNodePointer) {
         due.remove(node)
         node.pointee.place = .nowhere
@@ -88,7 +88,7 @@ struct TimerStore {
     }
 
     /// Whether a timer is due.
-    @inline(__always)
+    @inline(always)
     mutating func hasDue(_ now: Int64) -> Bool {
         if isEmpty { return false }
         // In a nested run: what is left of the outer runs' batches.
@@ -128,7 +128,7 @@ struct TimerStore {
 
     /// The first of the list that has its turn in this batch or, in a nested run, had it in an outer one. A timer that was
     /// removed from the mode since (a tombstone) has it in the batch of which it was a member only.
-    @inline(__always)
+    @inline(always)
     mutating func nextDue(inBatch batch: UInt32) -> TimerNodePointer? {
         if passed == nil {
             guard let first = due.first else { return nil }

@@ -38,14 +38,14 @@ struct TimerWheel {
     }
 
     /// Ticks have 43 bits, so there is no level beyond the last.
-    @inline(__always)
+    @inline(always)
     private func level(of timerTick: Int64) -> Int {
         let difference = UInt64(bitPattern: timerTick ^ tick) | 63
         return (63 - difference.leadingZeroBitCount) / TimerWheel.slotBits
     }
 
     /// The bucket of a timer. Its tick must be later than the wheel's.
-    @inline(__always)
+    @inline(always)
     private func bucket(of instant: Int64) -> Int {
         let timerTick = TimerWheel.tick(of: instant)
         let level = level(of: timerTick)
@@ -53,7 +53,7 @@ struct TimerWheel {
     }
 
     /// The timer's tick must be later than the wheel's.
-    @inline(__always)
+    @inline(always)
     mutating func insert(_ node: TimerNodePointer, instant: Int64) {
         let index = bucket(of: instant)
         node.pointee.setPlace(.wheel, index: index)
@@ -63,7 +63,7 @@ struct TimerWheel {
         if let known = earliest, instant < known.instant { earliest = node }
     }
 
-    @inline(__always)
+    @inline(always)
     mutating func remove(_ node: TimerNodePointer) {
         buckets.unsafelyUnwrapped[node.pointee.index].remove(node)
         node.pointee.place = .nowhere
