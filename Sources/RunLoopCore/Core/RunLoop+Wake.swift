@@ -100,13 +100,13 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
 
     /// The loop's own thread is awake and will look anyway.
     func lookAgainIfForeign() {
-        if mustBeTold { lookAgain() }
+        if mayBeAsleep { lookAgain() }
     }
 
-    /// Whether the loop does not know of what the caller just did: the caller is another thread, or the loop waits in a foreign
-    /// loop that called the caller.
+    /// Whether the loop may be asleep and so miss what the caller just did: the caller is another thread, or the loop waits in a
+    /// foreign loop that called the caller.
     @inline(always)
-    var mustBeTold: Bool { !isCurrent || pointee.asleepOutside != nil }
+    var mayBeAsleep: Bool { !isCurrent || pointee.asleepOutside != nil }
 
     @inline(always)
     private func rouse(from state: UInt32) {

@@ -34,7 +34,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
             sources[index].release()
         }
         CLinux.free(sources)
-        if wakes && mustBeTold { wakeUp() }  // S-WAKE-15
+        if wakes && mayBeAsleep { wakeUp() }  // S-WAKE-15
     }
 
     /// The name of the innermost run's mode, from malloc (S-MODE-8).

@@ -192,7 +192,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
 
     /// A source added by another thread wakes the loop, so that one which is signalled performs at once (S-WAKE-15).
     private func wakeForNewSource(_ source: SourcePointer) {
-        if !source.isVersionOne && mustBeTold { wakeUp() }
+        if !source.isVersionOne && mayBeAsleep { wakeUp() }
     }
 
     // MARK: Equality

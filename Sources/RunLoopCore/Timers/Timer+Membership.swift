@@ -112,7 +112,7 @@ extension UnsafeMutablePointer where Pointee == Timer {
         }
         unlockTimer(owner)
         // Takes effect at once and wakes the loop (S-WAKE-14).
-        if let owner, isInLoop, owner.mustBeTold { owner.wakeUpUnlessPending() }
+        if let owner, isInLoop, owner.mayBeAsleep { owner.wakeUpUnlessPending() }
     }
 }
 

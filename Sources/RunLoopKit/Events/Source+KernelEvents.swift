@@ -16,68 +16,6 @@ internal import Musl
 // for as long as they live (S-KEV-10).
 
 extension RunLoop.Source {
-    /// How a source of kernel events reports.
-    public struct EventOptions: OptionSet, Hashable, Sendable {
-        /// The bits of `RLKernelEventFlags`.
-        public let rawValue: UInt32
-
-        /// A set of those bits.
-        public init(rawValue: UInt32) { self.rawValue = rawValue }
-
-        /// Made switched off, until ``RunLoop/Source/setReportsEnabled(_:)``.
-        public static let disabled = EventOptions(rawValue: 0x0008)
-        /// Invalid after its first report.
-        public static let oneShot = EventOptions(rawValue: 0x0010)
-        /// Switched off by each report, before its closure is called.
-        public static let disabledByReport = EventOptions(rawValue: 0x0080)
-    }
-
-    /// What happens to files.
-    public struct FileChanges: OptionSet, Hashable, Sendable {
-        /// The bits of `RLKernelNotes` for files.
-        public let rawValue: UInt32
-
-        /// A set of those bits.
-        public init(rawValue: UInt32) { self.rawValue = rawValue }
-
-        /// The last name of the file was removed; of a path, its name was.
-        public static let deleted = FileChanges(rawValue: 0x0001)
-        /// Contents were written or cut; of a folder, its list of names.
-        public static let written = FileChanges(rawValue: 0x0002)
-        /// The file grew.
-        public static let extended = FileChanges(rawValue: 0x0004)
-        /// Mode, owner, times or the like were changed.
-        public static let attributes = FileChanges(rawValue: 0x0008)
-        /// The number of its names changed.
-        public static let linked = FileChanges(rawValue: 0x0010)
-        /// It was renamed.
-        public static let renamed = FileChanges(rawValue: 0x0020)
-        /// Its file system was unmounted.
-        public static let revoked = FileChanges(rawValue: 0x0040)
-        /// Somebody who could write it closed it.
-        public static let closedAfterWriting = FileChanges(rawValue: 0x0200)
-        /// The path names another file now, or one at last; for paths only.
-        public static let replaced = FileChanges(rawValue: 0x10000)
-    }
-
-    /// How a process ended.
-    public enum ProcessEnd: Hashable, Sendable {
-        /// It exited with this code.
-        case exited(CInt)
-        /// A signal ended it.
-        case signalled(CInt)
-        /// It is no child of this process, or somebody else has waited for it.
-        case unknown
-    }
-
-    /// By which clock a kernel timer counts.
-    public enum EventClock: Hashable, Sendable {
-        /// The clock of ``Timer``, which stands still while the system is suspended.
-        case uptime
-        /// Counts also while the system is suspended.
-        case boot
-    }
-
     /// Makes a source that reports a signal of the process (S-KEV-2).
     ///
     /// While there is a valid one the signal does not do what it does by default, and a handler that the program had
@@ -243,27 +181,6 @@ extension RunLoop.Source {
     ) throws(RunLoop.SystemError) -> RunLoop.Source {
         try RunLoop.Source(kernelEvent(.user, options: options)) { source, event in
             perform(source, event.fflags & RLKernelNotes.userMask.rawValue, event.data)
-        }
-    }
-
-    /// What a trigger does with the bits that are there.
-    public enum TriggerCombination: Hashable, Sendable {
-        /// Leaves them as they are.
-        case keep
-        /// Keeps those that it has too.
-        case and
-        /// Adds its own.
-        case or
-        /// Takes its own in their place.
-        case replace
-
-        fileprivate var note: UInt32 {
-            switch self {
-            case .keep: 0
-            case .and: RLKernelNotes.and.rawValue
-            case .or: RLKernelNotes.or.rawValue
-            case .replace: RLKernelNotes.copy.rawValue
-            }
         }
     }
 

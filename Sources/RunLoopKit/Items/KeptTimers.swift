@@ -30,8 +30,8 @@ extension RunLoop {
         if isNew, !timer.isValid || !contains(timer, forMode: mode) { timers.drop(timer.record) }
     }
 
-    /// Lets go of the timer's object if no mode has it any more.
-    func letGo(of timer: Timer) {
+    /// Drops the timer's object if no mode has the timer any more.
+    func dropIfInNoMode(_ timer: Timer) {
         guard timers.has(timer.record), !contains(timer, forMode: .common) else { return }
         if !allModes.contains(where: { contains(timer, forMode: $0) }) { timers.drop(timer.record) }
     }

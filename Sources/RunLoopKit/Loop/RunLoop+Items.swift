@@ -27,7 +27,7 @@ extension RunLoop {
     /// - CF: `CFRunLoopRemoveTimer`.
     public func remove(_ timer: Timer, forMode mode: Mode) {
         mode.rawValue.withCString { RLRemoveTimer(reference, timer.reference, $0) }
-        letGo(of: timer)
+        dropIfInNoMode(timer)
     }
 
     /// Whether a mode of this loop has the timer.

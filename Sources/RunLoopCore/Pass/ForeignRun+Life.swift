@@ -1,0 +1,172 @@
+import CLinux
+import Synchronization
+
+extension ForeignRun: Object {
+    /// All runs that have a descriptor. The registry's lock guards it.
+    fileprivate static var all: UnsafeMutablePointer<RecordList<ForeignRun>> {
+        rl_foreign_runs().assumingMemoryBound(to: RecordList<ForeignRun>.self)
+    }
+
+    static var type: ObjectType { .foreignRun }
+    static var kind: Kind {
+        Kind(
+            name: "RLForeignRun", destroy: { ForeignRun.destroy($0.cast(to: ForeignRun.self)) },
+            describe: { $0.cast(to: ForeignRun.self).describe(&$1) },
+            forkChild: { ForeignRun.renewInChild(RunLoop.ofThread) })
+    }
+
+    /// A run of a mode of the calling thread's loop; nil with errno where the loop has one already, and where the kernel has no
+    /// room for its descriptors.
+    static func make(_ name: UnsafePointer<CChar>) -> ForeignRunPointer? {
+        let loop = RunLoop.current()
+        guard !loop.hasForeignRun else {
+            rl_set_errno(EBUSY)
+            return nil
+        }
+        var set = EpollSet()
+        guard set.open() else { return nil }
+        let timer = makeTimer(in: set)
+        guard timer >= 0 else {
+            let error = rl_errno()
+            set.close(isNew: true)
+            rl_set_errno(error)
+            return nil
+        }
+        let run = makeRecord(ForeignRun.self)
+        run.pointee.loop = loop
+        loop.retain()
+        run.pointee.mode = loop.makeModeRecord(name)
+        run.pointee.frame = UnsafeMutablePointer<RunFrame>.allocate(capacity: 1)
+        run.pointee.set = set
+        run.pointee.timer = timer
+        run.pointee.armedFor = Clock.never
+        run.pointee.isValidFlag.store(true, ordering: .relaxed)
+        run.initializeHeader()
+        process.pointee.registryLock.lockWord()
+        all.pointee.insert(run)
+        process.pointee.registryLock.unlockWord()
+        run.rouse()
+        return run
+    }
+
+    fileprivate static func makeTimer(in set: EpollSet) -> Int32 {
+        let timer = highNumber(timerfd_create(CLOCK_MONOTONIC, Int32(TFD_CLOEXEC | TFD_NONBLOCK)))
+        guard timer >= 0 else { return -1 }
+        if case .added = set.register(timer, events: EPOLLIN.rawValue, token: timerToken) { return timer }
+        rl_sys_close(timer)
+        return -1
+    }
+
+    /// No run is under way, or the loop would hold a reference.
+    static func destroy(_ run: ForeignRunPointer) {
+        run.header.markFreed()
+        run.closeDescriptors()
+        run.pointee.frame.deallocate()
+        run.pointee.loop.release()
+        free(run)
+    }
+
+    /// In the child of `fork`: the runs of the thread that forked get descriptors of their own, the others are over.
+    static func renewInChild(_ own: RunLoopPointer?) {
+        all.pointee.forEach { run in
+            run.closeTimer()
+            run.pointee.watchedSerial = 0
+            if run.pointee.loop == own {
+                run.pointee.set.renewInChild()
+                run.pointee.timer = makeTimer(in: run.pointee.set)
+                if own?.pointee.asleepOutside == run { own?.leaveSleepOutside() }
+                run.rouse()
+            } else {
+                run.pointee.set.close()
+                run.pointee.isValidFlag.store(false, ordering: .relaxed)
+            }
+        }
+    }
+}
+
+extension UnsafeMutablePointer where Pointee == ForeignRun {
+    func takeLoopReference() {
+        if pointee.isHeld { return }
+        pointee.isHeld = true
+        retain()
+    }
+
+    func dropLoopReference() {
+        guard pointee.isHeld else { return }
+        pointee.isHeld = false
+        release()
+    }
+
+    /// After a fork that found no room for descriptors.
+    func renewDescriptors() -> Bool {
+        guard pointee.set.open() else { return false }
+        if pointee.timer < 0 { pointee.timer = ForeignRun.makeTimer(in: pointee.set) }
+        if pointee.timer >= 0 { return true }
+        pointee.set.close()
+        return false
+    }
+
+    func closeTimer() {
+        if pointee.timer >= 0 { closeOwn(pointee.timer, RL_TIMER) }
+        pointee.timer = -1
+        pointee.armedFor = Clock.never
+    }
+
+    func closeDescriptors() {
+        pointee.set.close()
+        closeTimer()
+        process.pointee.registryLock.lockWord()
+        defer { process.pointee.registryLock.unlockWord() }
+        ForeignRun.all.pointee.remove(self)
+    }
+
+    /// The loop's thread ends.
+    fileprivate func abandon() {
+        pointee.isValidFlag.store(false, ordering: .releasing)
+        pointee.phase = .idle
+        closeDescriptors()
+        dropLoopReference()
+    }
+}
+
+extension UnsafeMutablePointer where Pointee == RunLoop {
+    /// Two would take the loop's one wake word from each other. One that became invalid in a callback of its own is no host's any more.
+    fileprivate var hasForeignRun: Bool {
+        process.pointee.registryLock.lockWord()
+        defer { process.pointee.registryLock.unlockWord() }
+        return foreignRunLocked { $0.isAlive && $0.isValid } != nil
+    }
+
+    /// Its run, retained.
+    private func copyForeignRun() -> ForeignRunPointer? {
+        process.pointee.registryLock.lockWord()
+        defer { process.pointee.registryLock.unlockWord() }
+        return foreignRunLocked { $0.tryRetain() }
+    }
+
+    /// A run that another thread is destroying may still be in the list; that thread closes its descriptors.
+    private func foreignRunLocked(where isUsable: (ForeignRunPointer) -> Bool) -> ForeignRunPointer? {
+        ForeignRun.all.pointee.first { $0.pointee.loop == self && isUsable($0) }
+    }
+
+    /// The thread ends: nobody can make a wait for it any more.
+    func endForeignRuns() {
+        while let run = copyForeignRun() {
+            if pointee.asleepOutside == run { leaveSleepOutside() }
+            if run.pointee.phase != .idle {
+                pointee.stop.store(StopState.notRunning, ordering: .sequentiallyConsistent)
+                pointee.waiting.store(false, ordering: .releasing)
+            }
+            run.abandon()
+            run.release()
+        }
+    }
+}
+
+extension UnsafeMutablePointer where Pointee == ForeignRun {
+    fileprivate func describe(_ text: inout TextBuffer) {
+        text.append("mode = ")
+        text.appendPrintable(pointee.mode.pointee.name)
+        text.append(", valid = ", isValid)
+    }
+}
