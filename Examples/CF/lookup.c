@@ -15,6 +15,7 @@ static CFDataRef serve(CFMessagePortRef port, SInt32 request, CFDataRef data, vo
     CFMutableDictionaryRef words = info;
     if (request == kQuit) {
         CFMessagePortInvalidate(port);
+        CFRunLoopStop(CFRunLoopGetCurrent());
         return NULL;
     }
     CFStringRef text = textOf(data);
@@ -39,7 +40,7 @@ static int server(CFStringRef name, int ready) {
     CFRunLoopAddSource(CFRunLoopGetCurrent(), source, kCFRunLoopDefaultMode);
     CFRelease(source), CFRelease(words);
     if (write(ready, "r", 1) != 1) return 1;
-    CFRunLoopRun(); /* ends when the port is invalid and nothing is left */
+    CFRunLoopRun(); /* until it is stopped: where the main dispatch queue is served, the main loop always has something to wait for */
     puts("server: ends");
     CFRelease(port);
     return 0;
