@@ -117,3 +117,25 @@ void server_kill(Server *server) {
     kill(server->process, SIGKILL);
     ck_assert_int_eq(waitpid(server->process, &status, 0), server->process);
 }
+
+static void worker_body(LoopThread *self) {
+    Worker *worker = self->data;
+    add_service(&worker->service, worker->name, kRLDefaultMode);
+    gate_open(&worker->served);
+    RLRunInMode(kRLDefaultMode, 1000, false);
+    RLRelease(worker->service.port);
+}
+
+RLMessagePortRef worker_start(Worker *worker, const char *name) {
+    worker->name = name;
+    worker->served = (Gate)GATE_INITIALIZER;
+    loop_thread_start(&worker->thread, worker_body, worker);
+    gate_wait(&worker->served);
+    return RLMessagePortCreateRemote(name);
+}
+
+void worker_stop(Worker *worker) {
+    wait_until_waiting(worker->thread.loop);
+    RLStop(worker->thread.loop);
+    thread_join(worker->thread.thread);
+}

@@ -53,4 +53,15 @@ Server server_start(const char *name, const char *reply, ServiceAction *action);
 /* Ends it with SIGKILL and waits for its end. */
 void server_kill(Server *server);
 
+/* A thread that serves a name in its default mode until it is stopped. */
+typedef struct Worker {
+    LoopThread thread;
+    Service service;
+    const char *name;
+    Gate served;
+} Worker;
+/* Returns a remote port of the name, which the caller owns, once the name is there. */
+RLMessagePortRef worker_start(Worker *worker, const char *name);
+void worker_stop(Worker *worker);
+
 #endif

@@ -42,36 +42,6 @@ static int32_t begin(RLMessagePortRef remote, const char *text, RLMode mode, Out
     return begin_on(remote, text, RLGetCurrent(), mode, outcome);
 }
 
-/* A thread that serves a name in its default mode until it is stopped. */
-typedef struct Worker {
-    LoopThread thread;
-    Service service;
-    const char *name;
-    Gate served;
-} Worker;
-
-static void worker_body(LoopThread *self) {
-    Worker *worker = self->data;
-    add_service(&worker->service, worker->name, kRLDefaultMode);
-    gate_open(&worker->served);
-    RLRunInMode(kRLDefaultMode, 1000, false);
-    RLRelease(worker->service.port);
-}
-
-static RLMessagePortRef worker_start(Worker *worker, const char *name) {
-    worker->name = name;
-    worker->served = (Gate)GATE_INITIALIZER;
-    loop_thread_start(&worker->thread, worker_body, worker);
-    gate_wait(&worker->served);
-    return RLMessagePortCreateRemote(name);
-}
-
-static void worker_stop(Worker *worker) {
-    wait_until_waiting(worker->thread.loop);
-    RLStop(worker->thread.loop);
-    thread_join(worker->thread.thread);
-}
-
 RL_TEST(a_begun_request_gets_its_reply, "S-MSG-48",
         "The call returns before the reply, which comes when the loop runs the mode, on its thread; the mode is not empty until "
         "then and is empty again afterwards") {

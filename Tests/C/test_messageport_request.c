@@ -12,41 +12,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* A worker thread that serves a name in its default mode until it is stopped. */
-typedef struct Worker {
-    LoopThread thread;
-    Service service;
-    const char *name;
-    Gate served;
-} Worker;
-
-static void worker_body(LoopThread *self) {
-    Worker *worker = self->data;
-    add_service(&worker->service, worker->name, kRLDefaultMode);
-    gate_open(&worker->served);
-    RLRunInMode(kRLDefaultMode, 1000, false);
-    RLRelease(worker->service.port);
-}
-
-static void worker_start(Worker *worker, const char *name) {
-    worker->name = name;
-    worker->served = (Gate)GATE_INITIALIZER;
-    loop_thread_start(&worker->thread, worker_body, worker);
-    gate_wait(&worker->served);
-}
-
-static void worker_stop(Worker *worker) {
-    wait_until_waiting(worker->thread.loop);
-    RLStop(worker->thread.loop);
-    thread_join(worker->thread.thread);
-}
-
 RL_TEST(a_request_waits_for_its_reply, "S-MSG-25 S-MSG-30 S-MSG-33 S-MSG-31",
         "A request with a mode that holds nothing else gets the reply, and leaves nothing in that "
         "mode") {
     static Worker worker = {.service = {.echoes = true}};
-    worker_start(&worker, port_name("reply"));
-    RLMessagePortRef remote = RLMessagePortCreateRemote(worker.name);
+    RLMessagePortRef remote = worker_start(&worker, port_name("reply"));
     ck_assert_str_eq(ask_text(remote, 5, "echo", "private"), "echo");
     expect_run("private", 1, false, Finished);
     ck_assert_int_eq(RLMessagePortSendRequest(remote, 6, "x", 1, 1, 60, "private", NULL),
@@ -131,8 +101,7 @@ RL_TEST(a_full_queue_is_waited_for, "S-MSG-23",
 RL_TEST(room_ends_the_wait_for_it, "S-MSG-23",
         "A sender that waits for room, ten days and more, goes on as soon as there is some") {
     static Worker worker = {.service = {.word = NULL}};
-    worker_start(&worker, port_name("room"));
-    RLMessagePortRef remote = RLMessagePortCreateRemote(worker.name);
+    RLMessagePortRef remote = worker_start(&worker, port_name("room"));
     for (int i = 0; i < 2000; i++) {
         ck_assert_int_eq(send_timeout(remote, 1e6), kRLMessagePortSuccess);
     }
@@ -170,8 +139,7 @@ RL_TEST(the_peer_ends_during_the_wait, "S-MSG-29 S-MSG-35 S-MSG-36",
         "A request whose receiver becomes invalid ends with BecameInvalidError, and the remote's "
         "callback is called once") {
     static Worker worker = {.service = {.action = invalidate_port}};
-    worker_start(&worker, port_name("ends"));
-    RLMessagePortRef remote = RLMessagePortCreateRemote(worker.name);
+    RLMessagePortRef remote = worker_start(&worker, port_name("ends"));
     RLMessagePortSetInvalidationCallBack(remote, note_invalidation);
     ck_assert_int_eq(RLMessagePortSendRequest(remote, 1, "x", 1, 1, 60, "m", NULL),
                      kRLMessagePortBecameInvalidError);
@@ -211,8 +179,7 @@ RL_TEST(nested_requests_get_their_replies, "S-MSG-32 S-MSG-31",
         "their own replies") {
     static Worker worker = {.service = {.echoes = true}};
     static const char *modes[] = {"m", "other"};
-    worker_start(&worker, port_name("nested"));
-    nested_remote = RLMessagePortCreateRemote(worker.name);
+    nested_remote = worker_start(&worker, port_name("nested"));
     for (int i = 0; i < 2; i++) {
         static Probe probes[2];
         probes[i] = (Probe){.action = ask_nested, .mode = modes[i]};
@@ -244,8 +211,7 @@ RL_TEST(a_plain_nested_run_keeps_no_reply, "S-MSG-32 S-MSG-25",
         "A reply that a run within a callback took ends the wait around it, whatever kind of "
         "callback that is") {
     static Worker worker = {.service = {.echoes = true}};
-    worker_start(&worker, port_name("plain"));
-    RLMessagePortRef remote = RLMessagePortCreateRemote(worker.name);
+    RLMessagePortRef remote = worker_start(&worker, port_name("plain"));
     static Probe timer = {.action = run_nested}, observer = {.action = run_nested};
     add_timer(&timer, date_in(-1), 0, "m");
     ck_assert_str_eq(ask_text(remote, 1, "timer", "m"), "timer");
@@ -270,8 +236,7 @@ static void ask_many(void *argument) {
 RL_TEST(concurrent_requests_get_their_replies, "S-MSG-32",
         "Four threads that ask over one remote port get their own replies") {
     static Worker worker = {.service = {.echoes = true}};
-    worker_start(&worker, port_name("concurrent"));
-    RLMessagePortRef remote = RLMessagePortCreateRemote(worker.name);
+    RLMessagePortRef remote = worker_start(&worker, port_name("concurrent"));
     Thread *threads[4];
     for (int i = 0; i < 4; i++) threads[i] = thread_start(ask_many, remote);
     gate_open(&start_gate);
@@ -284,8 +249,7 @@ RL_TEST(concurrent_requests_get_their_replies, "S-MSG-32",
 RL_TEST(the_common_modes_only_wait, "S-MSG-25 S-MODE-19",
         "A request in kRLCommonModes gets its reply, and its timeout, and logs nothing") {
     static Worker worker = {.service = {.echoes = true}};
-    worker_start(&worker, port_name("common"));
-    RLMessagePortRef remote = RLMessagePortCreateRemote(worker.name);
+    RLMessagePortRef remote = worker_start(&worker, port_name("common"));
     log_capture();
     ck_assert_str_eq(ask_text(remote, 1, "x", kRLCommonModes), "x");
     ck_assert_int_eq(log_count(), 0);
@@ -313,8 +277,7 @@ RL_TEST(messages_of_all_sizes, "S-MSG-1 S-MSG-15 S-MSG-30",
     static Worker worker = {.service = {.echoes = true}};
     static const size_t sizes[] = {0, 1, 31, 4096, 32768, 32769, 65536, 1 << 20, (1 << 20) + 1,
                                    64 << 20};
-    worker_start(&worker, port_name("sizes"));
-    RLMessagePortRef remote = RLMessagePortCreateRemote(worker.name);
+    RLMessagePortRef remote = worker_start(&worker, port_name("sizes"));
     ck_assert_int_eq(ask_long(remote, 40000), kRLMessagePortSuccess);
     int before = count_descriptors();
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
