@@ -9,7 +9,8 @@
 
 /* True: the call is answered, by *result, or by errno with -1 in it. False: the kernel answers it. */
 typedef bool SystemCallHook(long number, const long argument[6], long *result);
-extern SystemCallHook *system_call_hook;
+/* Sets the hook; NULL takes it away. A call that is under way on another thread may still ask the old one. */
+void hook_system_calls(SystemCallHook *hook);
 
 /* Asks the kernel, without the hook. */
 long system_call(long number, const long argument[6]);

@@ -231,10 +231,10 @@ RL_TEST(the_library_reads_and_writes_nothing, "S-FD-10",
     eventfd_signal(fd);
     add_descriptor(&d, fd, both_types);
     watched = fd;
-    system_call_hook = note_touch;
+    hook_system_calls(note_touch);
     expect_run(kRLDefaultMode, 60, true, HandledSource);
     expect_trace("d:rw");
-    system_call_hook = NULL;
+    hook_system_calls(NULL);
     ck_assert_int_eq(touched, 0);
     ck_assert_int_gt(calls, 0);
     uint64_t count = 0;

@@ -101,7 +101,7 @@ RL_TEST(invalidate_goes_in_order, "S-FD-11 S-FD-12",
     its_source = RLFileDescriptorCreateRunLoopSource(invalidated, 0);
     RLAddSource(RLGetCurrent(), its_source, kRLDefaultMode);
     closing = ends[0];
-    system_call_hook = note_close;
+    hook_system_calls(note_close);
     RLFileDescriptorInvalidate(invalidated);
     expect_trace("close:invalid+source release");
     ck_assert(!RLFileDescriptorIsValid(invalidated));

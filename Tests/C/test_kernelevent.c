@@ -453,7 +453,7 @@ RL_TEST(a_clock_that_is_set_is_reported, "S-KEV-6",
         "That the wall clock was set is reported, and the timer goes on by the new time") {
     add(&first, kRLKernelFilterTimer, 1, 0, kRLNoteClockSet, 200);
     reads_to_cancel = 1;
-    system_call_hook = cancel_reads;
+    hook_system_calls(cancel_reads);
     expect_run(kRLDefaultMode, 60, true, HandledSource);
     ck_assert_int_eq(canceled, 1);
     ck_assert_uint_eq(first.last.fflags, kRLNoteClockSet);

@@ -42,7 +42,7 @@ static void send_without_file_size(void *name) {
     RLMessagePortRef remote = RLMessagePortCreateRemote(name);
     limit_file_size(0);
     if (RLMessagePortSendRequest(remote, 1, long_bytes, LONG, 1, 1, NULL, NULL) != kRLMessagePortTransportError) _exit(1);
-    if (RLMessagePortCreateLocal("test.no-size", NULL, NULL, NULL)) _exit(2);
+    if (RLMessagePortCreateLocal(port_name("no-size"), NULL, NULL, NULL)) _exit(2);
     /* Enough for a message of its own, too little for kept memory. */
     limit_file_size(LONG);
     if (RLMessagePortSendRequest(remote, 2, long_bytes, LONG, 1, 1, NULL, NULL) != kRLMessagePortSuccess) _exit(3);
@@ -110,7 +110,7 @@ RL_TEST(memory_is_taken_before_it_is_written_to, "S-MSG-43",
         RLMessagePortRef remote = RLMessagePortCreateRemote(port_name("pages"));
         rooms = 0;
         rooms_until_failure = allowed;
-        system_call_hook = refuse_room;
+        hook_system_calls(refuse_room);
         memset(bytes, allowed + 1, length);
         RLDataRef data = NULL;
         ck_assert_int_eq(RLMessagePortSendRequest(remote, 1, bytes, length, 60, 60, "m", &data), kRLMessagePortSuccess);
@@ -121,7 +121,7 @@ RL_TEST(memory_is_taken_before_it_is_written_to, "S-MSG-43",
         RLRelease(remote);
         RLRunInMode("m", 0, true);
     }
-    system_call_hook = NULL;
+    hook_system_calls(NULL);
     free(bytes);
     RLRelease(port);
 }
@@ -166,17 +166,17 @@ RL_TEST(no_interrupted_call_fails_a_request, "S-MSG-44",
         Service service = {.echoes = true};
         calls = 0;
         interrupted_call = at;
-        system_call_hook = interrupt_call;
-        RLMessagePortRef port = add_service(&service, "test.interrupted", "m");
-        RLMessagePortRef remote = RLMessagePortCreateRemote("test.interrupted");
+        hook_system_calls(interrupt_call);
+        RLMessagePortRef port = add_service(&service, port_name("interrupted"), "m");
+        RLMessagePortRef remote = RLMessagePortCreateRemote(port_name("interrupted"));
         ck_assert_msg(remote != NULL, "with call %d interrupted", at);
         RLDataRef data = NULL;
         ck_assert_str_eq(ask_text(remote, 1, "short", "m"), "short");
         int32_t code = RLMessagePortSendRequest(remote, 1, long_bytes, LONG, 60, 60, "m", &data);
         ck_assert_msg(code == kRLMessagePortSuccess, "with call %d interrupted: %d", at, code);
         ck_assert_uint_eq(RLDataGetLength(data), LONG);
-        ck_assert(RLMessagePortSetName(port, "test.interrupted.2"));
-        system_call_hook = NULL;
+        ck_assert(RLMessagePortSetName(port, port_name("interrupted.2")));
+        hook_system_calls(NULL);
         interrupted_call = 0;
         RLRelease(data);
         RLRelease(remote);
@@ -200,8 +200,7 @@ static bool count_waits(long number, const long argument[6], long *result) {
 /* What wakes a thread that waits in a set. */
 static bool refuses_change;
 int epoll_ctl(int set, int operation, int number, struct epoll_event *event) {
-    if (operation == EPOLL_CTL_MOD && refuses_change) {
-        refuses_change = false;
+    if (operation == EPOLL_CTL_MOD && __atomic_exchange_n(&refuses_change, false, __ATOMIC_SEQ_CST)) {
         errno = EPERM;
         return -1;
     }
@@ -213,19 +212,19 @@ static void ignore_end(RLMessagePortRef port, void *info) { (void)port, (void)in
 RL_TEST(a_watcher_ends_though_it_cannot_be_woken, "S-MSG-36",
         "The thread that watches for the end of peers ends with the last port, also if its wake-up is refused once") {
     Service service = {.echoes = true};
-    RLMessagePortRef port = add_service(&service, "test.watcher", "m");
+    RLMessagePortRef port = add_service(&service, port_name("watcher"), "m");
     RLRunInMode("m", 0, true);
     int descriptors = count_descriptors();
     for (int i = 0; i < 3; i++) {
-        RLMessagePortRef remote = RLMessagePortCreateRemote("test.watcher");
-        watchers_waits = 0;
-        system_call_hook = count_waits;
+        RLMessagePortRef remote = RLMessagePortCreateRemote(port_name("watcher"));
+        __atomic_store_n(&watchers_waits, 0, __ATOMIC_SEQ_CST);
+        hook_system_calls(count_waits);
         RLMessagePortSetInvalidationCallBack(remote, ignore_end);
         wait_until_count(&watchers_waits, 1);
-        system_call_hook = NULL;
-        refuses_change = true;
+        hook_system_calls(NULL);
+        __atomic_store_n(&refuses_change, true, __ATOMIC_SEQ_CST);
         RLMessagePortInvalidate(remote);
-        ck_assert(!refuses_change);
+        ck_assert(!__atomic_load_n(&refuses_change, __ATOMIC_SEQ_CST));
         RLRelease(remote);
         while (count_descriptors() > descriptors) {
             RLRunInMode("m", 0, true);

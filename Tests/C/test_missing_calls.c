@@ -12,27 +12,68 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+/* The calls that are refused, ended by -1, and with which error. */
+static const long *refused;
 static int answer, refusals, waits;
 
-static bool refuse_fine_wait(long number, const long argument[6], long *result) {
+static bool refuse_call(long number, const long argument[6], long *result) {
     (void)argument;
     if (number == SYS_epoll_pwait) __atomic_add_fetch(&waits, 1, __ATOMIC_SEQ_CST);
-    if (number != SYS_epoll_pwait2) return false;
+    const long *each = refused;
+    while (*each >= 0 && *each != number) each++;
+    if (*each < 0) return false;
     __atomic_add_fetch(&refusals, 1, __ATOMIC_SEQ_CST);
     errno = answer;
     *result = -1;
     return true;
 }
 
+static void refuse(const long *calls, int error) {
+    refused = calls;
+    answer = error;
+    hook_system_calls(refuse_call);
+}
+
+static const long fine_wait[] = {SYS_epoll_pwait2, -1};
+/* Of filters that permit what the C library's epoll_wait calls, or nothing that waits in a set. */
+static const long newer_waits[] = {SYS_epoll_pwait, SYS_epoll_pwait2, -1};
+static const long all_waits[] = {
+#ifdef SYS_epoll_wait
+    SYS_epoll_wait,
+#endif
+    SYS_epoll_pwait, SYS_epoll_pwait2, -1};
+/* A security module that forbids a process to take connections leaves them in the queue, see accept(2). */
+static const long accepting[] = {SYS_accept4, -1};
+static const long reading[] = {SYS_preadv2, -1};
+
 static void read_one(Probe *self) { read_byte(self->fd); }
 
-static void check_waits(int error) {
-    static Probe port = {.name = "port", .action = read_one}, timer = {.name = "timer"};
+/* A port that reads what made it ready, in the default mode; returns where to write to. */
+static int add_reader(void) {
+    static Probe port = {.name = "port", .action = read_one};
     int ends[2];
-    answer = error;
-    __atomic_store_n(&system_call_hook, refuse_fine_wait, __ATOMIC_SEQ_CST);
     make_pipe(ends);
     add_port(&port, ends[0], kRLDefaultMode);
+    return ends[1];
+}
+
+static void expect_a_stop_to_end_a_wait(void) {
+    Thread *thread = when_waiting(RLGetCurrent(), call_stop, RLGetCurrent());
+    expect_run(kRLDefaultMode, 1e9, false, Stopped);
+    thread_join(thread);
+}
+
+static void expect_a_port_and_a_stop_to_end_a_wait(int end) {
+    write_byte(end);
+    expect_run(kRLDefaultMode, 1e9, true, HandledSource);
+    expect_trace("port");
+    expect_a_stop_to_end_a_wait();
+}
+
+static void check_waits(int error) {
+    static Probe timer = {.name = "timer"};
+    refuse(fine_wait, error);
+    int end = add_reader();
 
     double start = monotonic_now();
     expect_run(kRLDefaultMode, 0.3, false, TimedOut);
@@ -49,12 +90,7 @@ static void check_waits(int error) {
     ck_assert(RLAbsoluteTimeGetCurrent() >= soon - 1e-6);
     expect_trace("timer");
 
-    write_byte(ends[1]);
-    expect_run(kRLDefaultMode, 1e9, true, HandledSource);
-    expect_trace("port");
-    Thread *thread = when_waiting(RLGetCurrent(), call_stop, RLGetCurrent());
-    expect_run(kRLDefaultMode, 1e9, false, Stopped);
-    thread_join(thread);
+    expect_a_port_and_a_stop_to_end_a_wait(end);
     ck_assert_int_le(refusals, 30);
 }
 
@@ -73,73 +109,29 @@ RL_TEST(a_wait_sleeps_whatever_a_filter_answers, "S-ARG-11 S-RUN-18",
     check_waits(EACCES);
 }
 
-/* Filters that permit what the C library's epoll_wait calls, or nothing that waits in a set. */
-static bool refuse_newer_waits(long number, const long argument[6], long *result) {
-    (void)argument;
-    if (number != SYS_epoll_pwait && number != SYS_epoll_pwait2) return false;
-    __atomic_add_fetch(&refusals, 1, __ATOMIC_SEQ_CST);
-    errno = EPERM;
-    *result = -1;
-    return true;
-}
-
-static bool refuse_all_waits(long number, const long argument[6], long *result) {
-#ifdef SYS_epoll_wait
-    if (number == SYS_epoll_wait) {
-        errno = EPERM;
-        *result = -1;
-        return true;
-    }
-#endif
-    return refuse_newer_waits(number, argument, result);
-}
-
 #ifdef SYS_epoll_wait
 RL_TEST(a_wait_sleeps_with_the_oldest_call, "S-ARG-11",
         "Where a filter permits epoll_wait alone, runs with ports sleep, wake and end without spinning") {
-    static Probe port = {.name = "port", .action = read_one};
-    int ends[2];
-    __atomic_store_n(&system_call_hook, refuse_newer_waits, __ATOMIC_SEQ_CST);
-    make_pipe(ends);
-    add_port(&port, ends[0], kRLDefaultMode);
+    refuse(newer_waits, EPERM);
+    int end = add_reader();
     expect_run(kRLDefaultMode, 0.3, false, TimedOut);
-    write_byte(ends[1]);
-    expect_run(kRLDefaultMode, 1e9, true, HandledSource);
-    expect_trace("port");
-    Thread *thread = when_waiting(RLGetCurrent(), call_stop, RLGetCurrent());
-    expect_run(kRLDefaultMode, 1e9, false, Stopped);
-    thread_join(thread);
+    expect_a_port_and_a_stop_to_end_a_wait(end);
     ck_assert_int_le(refusals, 60);
 }
 #endif
 
 RL_TEST(nothing_spins_where_no_wait_is_permitted, "S-ARG-11",
         "Where a filter forbids each wait in a set, runs with ports go on without them, end by time and by a stop, and do not spin") {
-    static Probe port = {.name = "port", .action = read_one};
-    int ends[2];
-    __atomic_store_n(&system_call_hook, refuse_all_waits, __ATOMIC_SEQ_CST);
-    make_pipe(ends);
-    add_port(&port, ends[0], kRLDefaultMode);
-    write_byte(ends[1]);
+    refuse(all_waits, EPERM);
+    int end = add_reader();
+    write_byte(end);
     expect_run(kRLDefaultMode, 0.3, false, TimedOut);
-    Thread *thread = when_waiting(RLGetCurrent(), call_stop, RLGetCurrent());
-    expect_run(kRLDefaultMode, 1e9, false, Stopped);
-    thread_join(thread);
+    expect_a_stop_to_end_a_wait();
     expect_trace("");
     ck_assert_int_le(refusals, 60);
-    __atomic_store_n(&system_call_hook, NULL, __ATOMIC_SEQ_CST);
+    hook_system_calls(NULL);
     expect_run(kRLDefaultMode, 60, true, HandledSource);
     expect_trace("port");
-}
-
-/* A security module that forbids a process to take connections leaves them in the queue, see accept(2). */
-static bool refuse_connections(long number, const long argument[6], long *result) {
-    (void)argument;
-    if (number != SYS_accept4) return false;
-    __atomic_add_fetch(&refusals, 1, __ATOMIC_SEQ_CST);
-    errno = answer;
-    *result = -1;
-    return true;
 }
 
 RL_TEST(a_connection_that_may_not_be_taken_waits, "S-SOCK-28",
@@ -154,12 +146,11 @@ RL_TEST(a_connection_that_may_not_be_taken_waits, "S-SOCK-28",
     log_capture();
     static const int errors[] = {EPERM, EACCES, ENOSYS};
     for (int i = 0; i < 3; i++) {
-        answer = errors[i];
-        __atomic_store_n(&system_call_hook, refuse_connections, __ATOMIC_SEQ_CST);
+        refuse(accepting, errors[i]);
         int client = connect_to(port_of(RLSocketGetNative(listening.socket)));
         expect_run(kRLDefaultMode, 0.25, true, TimedOut);
         expect_trace("");
-        __atomic_store_n(&system_call_hook, NULL, __ATOMIC_SEQ_CST);
+        hook_system_calls(NULL);
         expect_run(kRLDefaultMode, 60, true, HandledSource);
         expect_trace("s:accept");
         close(client);
@@ -172,27 +163,17 @@ RL_TEST(a_port_does_not_spin_where_it_may_not_accept, "S-ARG-10 S-SOCK-28",
         "A message port whose connections the kernel refuses to give looks for them now and then, and serves them when it may") {
     static Service service = {.reply = "late"};
     RLMessagePortRef port = add_service(&service, port_name("forbidden"), kRLDefaultMode);
-    answer = EACCES;
     log_capture();
-    __atomic_store_n(&system_call_hook, refuse_connections, __ATOMIC_SEQ_CST);
+    refuse(accepting, EACCES);
     RLMessagePortRef remote = RLMessagePortCreateRemote(port_name("forbidden"));
     ck_assert_ptr_nonnull(remote);
     ck_assert_int_eq(RLMessagePortSendRequest(remote, 1, "x", 2, 60, 0.25, kRLDefaultMode, NULL), kRLMessagePortReceiveTimeout);
     ck_assert_int_le(refusals, 10);
     ck_assert_int_eq(log_count(), 1);
-    __atomic_store_n(&system_call_hook, NULL, __ATOMIC_SEQ_CST);
+    hook_system_calls(NULL);
     ck_assert_str_eq(ask_text(remote, 1, "y", kRLDefaultMode), "late");
     RLRelease(remote);
     RLRelease(port);
-}
-
-static bool refuse_look(long number, const long argument[6], long *result) {
-    (void)argument;
-    if (number != SYS_preadv2) return false;
-    __atomic_add_fetch(&refusals, 1, __ATOMIC_SEQ_CST);
-    errno = answer;
-    *result = -1;
-    return true;
 }
 
 RL_TEST(a_counter_is_served_without_preadv2, "S-ARG-11 S-SRC-46",
@@ -200,10 +181,9 @@ RL_TEST(a_counter_is_served_without_preadv2, "S-ARG-11 S-SRC-46",
     static Probe port = {.name = "port"};
     static const int errors[] = {ENOSYS, EPERM};
     add_port(&port, make_eventfd(), kRLDefaultMode);
-    __atomic_store_n(&system_call_hook, refuse_look, __ATOMIC_SEQ_CST);
     for (int i = 0; i < 2; i++) {
         eventfd_t count;
-        answer = errors[i];
+        refuse(reading, errors[i]);
         refusals = 0;
         eventfd_signal(port.fd);
         expect_run(kRLDefaultMode, 60, true, HandledSource);

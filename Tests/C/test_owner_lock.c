@@ -43,7 +43,7 @@ RL_TEST(without_barrier_there_is_no_bias, "S-THR-1 S-ARG-10",
         "while instead, and the owner gets no bias after that") {
     loop = RLGetCurrent();
     timer = RLTimerCreate(FAR_FUTURE, 0, 0, 0, NULL, NULL);
-    system_call_hook = watch_barriers;
+    hook_system_calls(watch_barriers);
     use_own_lock();
     barriers = 0;
     thread_join(thread_start(add_from_elsewhere, NULL));

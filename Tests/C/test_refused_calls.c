@@ -48,7 +48,7 @@ RL_TEST(busy_polling_without_barrier, "S-WAKE-8 S-BLK-3",
     thread_join(thread);
     refused_call = SYS_membarrier;
     refusal = EPERM;
-    system_call_hook = refuse;
+    hook_system_calls(refuse);
     refused = waits = 0;
     thread = when_waiting(probe.loop, post_and_wake, probe.loop);
     expect_run(kRLDefaultMode, 1e6, false, Stopped);
@@ -56,5 +56,5 @@ RL_TEST(busy_polling_without_barrier, "S-WAKE-8 S-BLK-3",
     ck_assert_int_eq(performed, POSTS);
     /* A kernel that never had it lets no loop poll busily. */
     ck_assert_int_eq(refused > 0, waits > 0);
-    system_call_hook = NULL;
+    hook_system_calls(NULL);
 }

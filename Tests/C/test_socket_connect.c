@@ -198,13 +198,13 @@ RL_TEST(connect_takes_too_long, "S-SOCK-41 S-SOCK-44",
     Socket stuck = {.name = "stuck"};
     socket_make(&stuck, ends[0], kRLSocketReadCallBack);
     hold_connects_of = ends[0];
-    system_call_hook = hold_connects;
+    hook_system_calls(hold_connects);
     double start = monotonic_now();
     ck_assert_int_eq(RLSocketConnectToAddress(stuck.socket, &address, sizeof address, 0.05),
                      kRLSocketTimeout);
     ck_assert_double_ge(monotonic_now() - start, 0.049);
     ck_assert(is_blocking(stuck.socket));
-    system_call_hook = NULL;
+    hook_system_calls(NULL);
     ck_assert_int_ge(fd, 0);
     RLSocketInvalidate(stuck.socket);
     RLRelease(stuck.socket);
@@ -330,7 +330,7 @@ RL_TEST(sending, "S-SOCK-45 S-SOCK-47",
     s.name = "s";
     socket_make(&s, ends[0], 0);
     interruptions = 3;
-    system_call_hook = interrupt_sends;
+    hook_system_calls(interrupt_sends);
     ck_assert_int_eq(RLSocketSendData(s.socket, NULL, 0, "hello", 5, 1), kRLSocketSuccess);
     ck_assert_int_eq(interruptions, 0);
     ck_assert_int_eq(recv(ends[1], text, sizeof text, 0), 5);
