@@ -23,6 +23,7 @@ let package = Package(
         .executable(name: "tutorial", targets: ["Tutorial"]),
         .executable(name: "main-queue", targets: ["MainQueue"]),
         .executable(name: "forks", targets: ["Forks"]),
+        .executable(name: "first-uses", targets: ["FirstUses"]),
         .executable(name: "hosting", targets: ["Hosting"]),
         .executable(name: "hops", targets: ["Hops"]),
     ],
@@ -117,9 +118,10 @@ let package = Package(
         .executableTarget(name: "MainQueue", dependencies: ["RunLoopKit"], path: "Tests/Programs/MainQueue"),
         .executableTarget(name: "Hosting", dependencies: ["RunLoopKitFoundation"], path: "Tests/Programs/Hosting"),
         .executableTarget(name: "Forks", dependencies: ["RunLoopKit"], path: "Tests/Programs/Forks"),
+        .executableTarget(name: "FirstUses", dependencies: ["RunLoopKitXCTest"], path: "Tests/Programs/FirstUses"),
         .testTarget(
             name: "ExampleTests",
-            dependencies: ["App", "ActorOnLoop", "ExitNow", "LineServer", "Tutorial", "MainQueue", "Forks", "Hosting"]),
+            dependencies: ["App", "ActorOnLoop", "ExitNow", "LineServer", "Tutorial", "MainQueue", "Forks", "FirstUses", "Hosting"]),
     ],
     swiftLanguageModes: [.v6]
 )

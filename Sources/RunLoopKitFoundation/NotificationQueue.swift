@@ -12,6 +12,8 @@ open class NotificationQueue {
 
     private static let defaults = ThreadLocal<NotificationQueue>()
 
+    static func prepare() { _ = defaults }
+
     private let pending: PendingNotifications<Foundation.Notification>
 
     /// The calling thread's own queue, for Foundation's default centre (S-NQ-1).

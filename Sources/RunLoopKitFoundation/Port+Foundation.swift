@@ -26,8 +26,9 @@ extension Port: DatedPort {
     ///
     /// A subclass that overrides `invalidate()` posts it by itself (S-NSP-18). Observers of RunLoopKit's default centre hear what
     /// is posted to Foundation's, and the other way round.
-    public static let didBecomeInvalidNotification = Foundation.Notification.Name("NSPortDidBecomeInvalidNotification")
-
+    public static var didBecomeInvalidNotification: Foundation.Notification.Name {
+        .init("NSPortDidBecomeInvalidNotification")
+    }
 }
 
 extension DatedPort {
@@ -101,12 +102,20 @@ extension Date {
 }
 
 @section(".init_array") @used
-private let loadConstructor: @convention(c) () -> Void = { PortBridge.install = { InvalidationBridge.install() } }
+private let loadConstructor: @convention(c) () -> Void = {
+    PortBridge.install = { InvalidationBridge.install() }
+    // Before a fork, what RunLoopKit's `ForkedChild` does for that module's `static let`s.
+    pthread_atfork(
+        {
+            NotificationQueue.prepare()
+            FoundationHost.prepare()
+        }, nil, nil)
+}
 
 /// Tells each of the two default centres of the invalidations that were posted to the other.
 private enum InvalidationBridge {
     /// In the information of what was posted by this bridge.
-    static let mark = "RunLoopKitFoundation.InvalidationBridge"
+    static var mark: String { "RunLoopKitFoundation.InvalidationBridge" }
 
     static func install() {
         let name = Foundation.Notification.Name("NSPortDidBecomeInvalidNotification")

@@ -215,6 +215,17 @@ private final class LineClient {
         ]
         #expect(lines == expected)
     }
+
+    @Test(
+        """
+        A child of fork finds all that the modules make at their first use, so that it waits for no thread that was making it: \
+        S-FORK-1
+        """)
+    func firstUses() throws {
+        let (lines, status) = try run("first-uses")
+        #expect(status == 0)
+        #expect(lines == ["made before a fork: all"])
+    }
 }
 
 /// Programs for the compiler alone, each with a first line that says what it has to say of them.

@@ -26,6 +26,11 @@ enum Fork {
             _ = RunLoop.current()
         }
         Kinds.forEach { $0.pointee.forkPrepare?() }
+        #if DEBUG
+        // Without optimisation Swift makes what it knows of a type at the first use, under a lock that another thread may hold at the
+        // fork. The one such use that every child has must not be the first.
+        SocketTable.forEach { _ in }
+        #endif
     }
 
     static func parent() { Kinds.forEach { $0.pointee.forkParent?() } }

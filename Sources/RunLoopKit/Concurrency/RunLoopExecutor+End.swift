@@ -18,7 +18,7 @@ internal import Musl
 // executor: a task whose loop is gone goes on and finishes.
 
 extension RunLoopExecutor {
-    static let endMode = RunLoop.Mode("RunLoopKit.threadEnd")
+    static var endMode: RunLoop.Mode { RunLoop.Mode("RunLoopKit.threadEnd") }
 
     static var all: [RunLoopExecutor] { table.all }
 
@@ -52,7 +52,7 @@ extension RunLoopExecutor {
     }
 
     /// The key's destructor comes when the C library, whose key is the older one, has cancelled all sources of the loop.
-    private static let endingKey: pthread_key_t = {
+    static let endingKey: pthread_key_t = {
         var key = pthread_key_t()
         let status = pthread_key_create(&key) { Unmanaged<RunLoopExecutor>.fromOpaque($0!).takeRetainedValue().end() }
         precondition(status == 0, "RunLoopKit: no thread-specific key is left in this process")

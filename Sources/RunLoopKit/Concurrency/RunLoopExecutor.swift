@@ -78,6 +78,8 @@ public final class RunLoopExecutor: SerialExecutor, TaskExecutor, @unchecked Sen
     /// Kept by the thread as its own: set when an executor first drains there.
     private static let currentKey = ThreadKey<RunLoopExecutor>()
 
+    static func prepare() { _ = (table, currentKey, endingKey) }
+
     init(_ reference: RLRunLoopRef) {
         self.reference = reference
         _ = RLRetain(RLTypeRef(reference))

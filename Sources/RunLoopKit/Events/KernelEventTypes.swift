@@ -16,11 +16,11 @@ extension RunLoop.Source {
         public init(rawValue: UInt32) { self.rawValue = rawValue }
 
         /// Made switched off, until ``RunLoop/Source/setReportsEnabled(_:)``.
-        public static let disabled = EventOptions(rawValue: 0x0008)
+        public static var disabled: EventOptions { EventOptions(rawValue: 0x0008) }
         /// Invalid after its first report.
-        public static let oneShot = EventOptions(rawValue: 0x0010)
+        public static var oneShot: EventOptions { EventOptions(rawValue: 0x0010) }
         /// Switched off by each report, before its closure is called.
-        public static let disabledByReport = EventOptions(rawValue: 0x0080)
+        public static var disabledByReport: EventOptions { EventOptions(rawValue: 0x0080) }
     }
 
     /// What happens to files.
@@ -32,23 +32,23 @@ extension RunLoop.Source {
         public init(rawValue: UInt32) { self.rawValue = rawValue }
 
         /// The last name of the file was removed; of a path, its name was.
-        public static let deleted = FileChanges(rawValue: 0x0001)
+        public static var deleted: FileChanges { FileChanges(rawValue: 0x0001) }
         /// Contents were written or cut; of a folder, its list of names.
-        public static let written = FileChanges(rawValue: 0x0002)
+        public static var written: FileChanges { FileChanges(rawValue: 0x0002) }
         /// The file grew.
-        public static let extended = FileChanges(rawValue: 0x0004)
+        public static var extended: FileChanges { FileChanges(rawValue: 0x0004) }
         /// Mode, owner, times or the like were changed.
-        public static let attributes = FileChanges(rawValue: 0x0008)
+        public static var attributes: FileChanges { FileChanges(rawValue: 0x0008) }
         /// The number of its names changed.
-        public static let linked = FileChanges(rawValue: 0x0010)
+        public static var linked: FileChanges { FileChanges(rawValue: 0x0010) }
         /// It was renamed.
-        public static let renamed = FileChanges(rawValue: 0x0020)
+        public static var renamed: FileChanges { FileChanges(rawValue: 0x0020) }
         /// Its file system was unmounted.
-        public static let revoked = FileChanges(rawValue: 0x0040)
+        public static var revoked: FileChanges { FileChanges(rawValue: 0x0040) }
         /// Somebody who could write it closed it.
-        public static let closedAfterWriting = FileChanges(rawValue: 0x0200)
+        public static var closedAfterWriting: FileChanges { FileChanges(rawValue: 0x0200) }
         /// The path names another file now, or one at last; for paths only.
-        public static let replaced = FileChanges(rawValue: 0x10000)
+        public static var replaced: FileChanges { FileChanges(rawValue: 0x10000) }
     }
 
     /// How a process ended.

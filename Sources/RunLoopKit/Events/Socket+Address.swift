@@ -42,7 +42,7 @@ extension RunLoop.Socket {
         }
 
         /// An address without a family, for a peer that has none.
-        static let unknown = Address(sa_family_t(AF_UNSPEC))
+        static var unknown: Address { Address(sa_family_t(AF_UNSPEC)) }
 
         /// An internet address of version 4.
         ///

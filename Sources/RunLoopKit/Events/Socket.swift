@@ -44,15 +44,15 @@ extension RunLoop {
             public init(rawValue: UInt) { self.rawValue = rawValue }
 
             /// There is something to read, or the end; the closure reads it (S-SOCK-23).
-            public static let read = CallBackTypes(rawValue: 1)
+            public static var read: CallBackTypes { CallBackTypes(rawValue: 1) }
             /// The loop takes each connection and hands its descriptor over (S-SOCK-28).
-            public static let accept = CallBackTypes(rawValue: 2)
+            public static var accept: CallBackTypes { CallBackTypes(rawValue: 2) }
             /// The loop reads, and hands over chunks or datagrams (S-SOCK-25).
-            public static let data = CallBackTypes(rawValue: 3)
+            public static var data: CallBackTypes { CallBackTypes(rawValue: 3) }
             /// A connect has ended, well or not; once in the life of a socket (S-SOCK-30).
-            public static let connect = CallBackTypes(rawValue: 4)
+            public static var connect: CallBackTypes { CallBackTypes(rawValue: 4) }
             /// There is room to write; once, then again after ``enableCallBacks(_:)`` (S-SOCK-29).
-            public static let write = CallBackTypes(rawValue: 8)
+            public static var write: CallBackTypes { CallBackTypes(rawValue: 8) }
         }
 
         /// How a socket goes on after its closure and at its end.
@@ -64,17 +64,17 @@ extension RunLoop {
             public init(rawValue: UInt) { self.rawValue = rawValue }
 
             /// Reading is on again after the closure was called for it.
-            public static let automaticallyReenablesRead = Flags(rawValue: 1)
+            public static var automaticallyReenablesRead: Flags { Flags(rawValue: 1) }
             /// Accepting is on again after the closure was called for it.
-            public static let automaticallyReenablesAccept = Flags(rawValue: 2)
+            public static var automaticallyReenablesAccept: Flags { Flags(rawValue: 2) }
             /// Data are read again after the closure was called for them.
-            public static let automaticallyReenablesData = Flags(rawValue: 3)
+            public static var automaticallyReenablesData: Flags { Flags(rawValue: 3) }
             /// Writing is on again after the closure was called for it.
-            public static let automaticallyReenablesWrite = Flags(rawValue: 8)
+            public static var automaticallyReenablesWrite: Flags { Flags(rawValue: 8) }
             /// The error of a connect is left for the program to ask for (S-SOCK-30, S-SOCK-37).
-            public static let leavesErrors = Flags(rawValue: 64)
+            public static var leavesErrors: Flags { Flags(rawValue: 64) }
             /// ``RunLoop/Socket/invalidate()`` closes the descriptor.
-            public static let closesOnInvalidate = Flags(rawValue: 128)
+            public static var closesOnInvalidate: Flags { Flags(rawValue: 128) }
         }
 
         /// What happened.

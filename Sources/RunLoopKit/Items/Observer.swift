@@ -16,19 +16,19 @@ extension RunLoop {
         public init(rawValue: UInt) { self.rawValue = rawValue }
 
         /// The run begins: once, before anything else.
-        public static let entry = Activities(rawValue: 1 << 0)
+        public static var entry: Activities { Activities(rawValue: 1 << 0) }
         /// A pass begins; comes in every pass, timers or not.
-        public static let beforeTimers = Activities(rawValue: 1 << 1)
+        public static var beforeTimers: Activities { Activities(rawValue: 1 << 1) }
         /// Custom sources come next; comes in every pass, sources or not.
-        public static let beforeSources = Activities(rawValue: 1 << 2)
+        public static var beforeSources: Activities { Activities(rawValue: 1 << 2) }
         /// The loop is about to wait; not in a pass that only polls (S-PASS-3).
-        public static let beforeWaiting = Activities(rawValue: 1 << 5)
+        public static var beforeWaiting: Activities { Activities(rawValue: 1 << 5) }
         /// The wait is over, and what ended it has not been served yet.
-        public static let afterWaiting = Activities(rawValue: 1 << 6)
+        public static var afterWaiting: Activities { Activities(rawValue: 1 << 6) }
         /// The run ends: once, after everything else.
-        public static let exit = Activities(rawValue: 1 << 7)
+        public static var exit: Activities { Activities(rawValue: 1 << 7) }
         /// All stages, also those that later versions add.
-        public static let allActivities = Activities(rawValue: 0x0FFF_FFFF)
+        public static var allActivities: Activities { Activities(rawValue: 0x0FFF_FFFF) }
     }
 
     /// Calls a closure at the chosen stages of the runs of its modes.

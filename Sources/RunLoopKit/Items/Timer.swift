@@ -163,7 +163,7 @@ open class Timer: @unchecked Sendable {
     public func getRLTimer() -> OpaquePointer { reference }
 
     /// What a repeating timer takes in place of an interval of zero or less (S-NSTM-4).
-    fileprivate static let shortestInterval = Duration.microseconds(100)
+    fileprivate static var shortestInterval: Duration { .microseconds(100) }
 
     // MARK: Dates
 

@@ -24,6 +24,8 @@ package enum GuestLoop {
     /// Whether a run of that mode of the calling thread's loop would return at once.
     package static func isModeEmpty(_ mode: RunLoop.Mode) -> Bool { mode.rawValue.withCString { RLIsModeEmpty($0) } }
 
+    static func prepare() { _ = listener.load() }
+
     /// How many forks lie between this process and the one that began.
     package static var forks: UInt { ForkedChild.generation }
 }

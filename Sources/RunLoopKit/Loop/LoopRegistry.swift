@@ -65,8 +65,10 @@ enum LoopRegistry {
         return loop
     }
 
-    /// Makes the table, before a `fork` that could come while another thread makes it.
-    static func prepare() { _ = table }
+    static func prepare() {
+        _ = (table, key)
+        _ = knownMain.load(ordering: .relaxed)
+    }
 
     /// In a child of `fork` the main loop is that of the thread that forked. The former one's object is kept on, because code
     /// of the parent's that goes on here may hold it unretained.

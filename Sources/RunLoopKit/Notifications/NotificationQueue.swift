@@ -32,14 +32,16 @@ open class NotificationQueue {
         public init(rawValue: UInt) { self.rawValue = rawValue }
 
         /// It replaces none (S-NQ-11).
-        public static let none: NotificationCoalescing = []
+        public static var none: NotificationCoalescing { [] }
         /// It replaces those of the same name; together with ``onSender`` both have to be the same.
-        public static let onName = NotificationCoalescing(rawValue: 1 << 0)
+        public static var onName: NotificationCoalescing { NotificationCoalescing(rawValue: 1 << 0) }
         /// It replaces those of the same sender.
-        public static let onSender = NotificationCoalescing(rawValue: 1 << 1)
+        public static var onSender: NotificationCoalescing { NotificationCoalescing(rawValue: 1 << 1) }
     }
 
     private static let defaults = ThreadLocal<NotificationQueue>()
+
+    static func prepare() { _ = defaults }
 
     private let pending: PendingNotifications<Notification>
 

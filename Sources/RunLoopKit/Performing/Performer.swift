@@ -139,7 +139,7 @@ private func address(of object: AnyObject) -> UnsafeRawPointer {
 // MARK: - In order
 
 /// A request for the start of a pass, which can be cancelled as long as the table knows it.
-private final class OrderedRequest: PerformRequest {
+final class OrderedRequest: PerformRequest {
     /// Requests that one cancellation may mean; ``isLike(_:)`` decides.
     struct Place: Hashable {
         let loop: UInt

@@ -111,6 +111,8 @@ final class MachChannel: @unchecked Sendable {
     /// The channels by the addresses of their C ports.
     private static let channels = WeakTable<UInt, MachChannel>()
 
+    static func prepare() { _ = (channels, Key.mark) }
+
     private var address: UInt { UInt(bitPattern: reference) }
 
     /// Makes a C port, whose messages go to an object once ``serve(_:)`` was called.

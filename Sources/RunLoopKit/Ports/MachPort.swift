@@ -23,9 +23,9 @@ public final class MachPort: Port, MachPortNumbered, @unchecked Sendable {
         public init(rawValue: UInt) { self.rawValue = rawValue }
 
         /// The right to send is given back when the port becomes invalid.
-        public static let deallocateSendRight = Options(rawValue: 1 << 0)
+        public static var deallocateSendRight: Options { Options(rawValue: 1 << 0) }
         /// The right to receive is given back when the port becomes invalid.
-        public static let deallocateReceiveRight = Options(rawValue: 1 << 1)
+        public static var deallocateReceiveRight: Options { Options(rawValue: 1 << 1) }
     }
 
     /// Makes a port of its own.

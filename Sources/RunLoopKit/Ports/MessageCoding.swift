@@ -10,7 +10,7 @@
 /// there are at most `portLimit` ports, since an object is made for each. This file calls nothing, so that the fuzzer in
 /// Tests/Fuzz runs it alone.
 enum MessageCoding {
-    private static let mark = Array("RLKport1".utf8)
+    private static var mark: String.UTF8View { "RLKport1".utf8 }
     /// The most ports that a message carries.
     static let portLimit = 1024
 
@@ -21,7 +21,7 @@ enum MessageCoding {
 
     static func encode(_ parts: [Part], replyName: [UInt8]) -> [UInt8]? {
         guard replyName.count <= UInt16.max, let count = UInt32(exactly: parts.count) else { return nil }
-        var bytes = mark
+        var bytes = Array(mark)
         append(UInt16(replyName.count), to: &bytes)
         bytes += replyName
         append(count, to: &bytes)

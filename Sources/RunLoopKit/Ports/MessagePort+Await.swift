@@ -101,7 +101,7 @@ private final class AwaitedRequest: @unchecked Sendable {
     /// A longer message may wait for its receiver in the middle.
     private static let longestAtOnce = 32768
     /// What is longer is for ever, as for the C library (S-MSG-23).
-    private static let longestTimeout = Duration.seconds(864_000)
+    private static var longestTimeout: Duration { .seconds(864_000) }
 
     init(to port: RLMessagePortRef, on loop: RunLoop, _ message: Message, _ timeout: Duration?) {
         self.port = port

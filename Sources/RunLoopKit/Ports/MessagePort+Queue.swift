@@ -31,7 +31,7 @@ extension MessagePort {
 
     /// By which a relay knows its queue: an address of this module's.
     // Sendable: nobody looks at what is there.
-    nonisolated(unsafe) private static let relayKey = UnsafeRawPointer(UnsafeMutablePointer<UInt8>.allocate(capacity: 1))
+    nonisolated(unsafe) static let relayKey = UnsafeRawPointer(UnsafeMutablePointer<UInt8>.allocate(capacity: 1))
 
     /// Calls the body on the queue that the calling thread relays messages to; here if it is no relay's.
     static func onQueue<Result>(_ body: () -> Result) -> Result {

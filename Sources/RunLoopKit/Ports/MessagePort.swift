@@ -27,6 +27,8 @@ public final class MessagePort: Port, @unchecked Sendable {
     /// The objects that stand for remote ports, by address.
     private static let remotes = WeakTable<UInt, MessagePort>()
 
+    static func prepare() { _ = (remotes, relayKey) }
+
     /// Makes a port that receives, without a name.
     public override convenience init() {
         let info = MessagePortInfo()

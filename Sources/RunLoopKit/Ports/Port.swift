@@ -15,7 +15,7 @@
 open class Port: @unchecked Sendable {
     /// Posted when a port has become invalid, with the port as its object (S-NSP-10).
     @_disfavoredOverload
-    public static let didBecomeInvalidNotification = Notification.Name("NSPortDidBecomeInvalidNotification")
+    public static var didBecomeInvalidNotification: Notification.Name { .init("NSPortDidBecomeInvalidNotification") }
 
     private struct Listener {
         weak var delegate: (any PortDelegate)?
@@ -154,7 +154,7 @@ package enum PortBridge {
     // Sendable: set when the program is loaded, before it has another thread.
     nonisolated(unsafe) package static var install: (@convention(c) () -> Void)?
 
-    fileprivate static let begin: Void = install?() ?? ()
+    static let begin: Void = install?() ?? ()
 }
 
 extension Port: Hashable {

@@ -11,6 +11,8 @@ final class SocketSender: @unchecked Sendable {
 
     private static let all = WeakTable<SocketSignature, SocketSender>()
 
+    static func prepare() { _ = all }
+
     /// The one sender of an address.
     static func of(_ signature: SocketSignature) -> SocketSender {
         all.object(of: signature) { SocketSender(signature) }.object

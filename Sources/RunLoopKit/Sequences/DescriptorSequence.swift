@@ -14,9 +14,9 @@ extension RunLoop {
         public init(rawValue: UInt) { self.rawValue = rawValue }
 
         /// A read would not block: there is data, the other side has closed, or there is an error to be read.
-        public static let read = Readiness(rawValue: 1 << 0)
+        public static var read: Readiness { Readiness(rawValue: 1 << 0) }
         /// A write would not block.
-        public static let write = Readiness(rawValue: 1 << 1)
+        public static var write: Readiness { Readiness(rawValue: 1 << 1) }
     }
 
     /// The readiness of a descriptor, as a sequence.

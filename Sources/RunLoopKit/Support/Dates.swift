@@ -69,7 +69,7 @@ enum Dates {
 
     /// A thread that was interrupted between two readings reads again, but not for ever.
     private static let attempts = 8
-    private static let longestPause = Duration.microseconds(20)
+    private static var longestPause: Duration { .microseconds(20) }
 }
 
 // The standard library stops the program when a sum or a difference does not fit. Every duration and every instant that a program

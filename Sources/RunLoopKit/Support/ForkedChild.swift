@@ -34,16 +34,42 @@ enum ForkedChild {
             Unmanaged.passRetained(Calls(calls)).toOpaque(), { Unmanaged<Calls>.fromOpaque($0!).release() })
     }
 
-    /// In the thread that is about to fork. Without optimisation the runtime makes what it knows of a generic call at the first such
-    /// call, under a lock that another thread may hold at the moment of the fork: so the first ones are here.
+    /// In the thread that is about to fork.
     static func prepare() { _ = hasPrepared }
 
     private static let hasPrepared: Bool = {
-        LoopRegistry.prepare()
-        _ = RunLoopExecutor.all
-        let calls = ForkedChild.calls(of: [], except: nil) + [0].flatMap { _ in RunLoopExecutor.callsOfNothing() }
-        return calls.isEmpty
+        makeStatics()
+        warmUp()
+        return true
     }()
+
+    /// Makes every `static let` of this module that the compiler does not lay out itself. One is made at its first use, and whoever comes
+    /// meanwhile waits: in the child of a fork that came then, for a thread that does not exist. Tests/Programs/FirstUses fails if
+    /// one is missing here. What has no state, such as the members of an option set, is a computed property.
+    private static func makeStatics() {
+        _ = generation
+        LockStripes.prepare()
+        LoopRegistry.prepare()
+        GuestLoop.prepare()
+        RunLoopExecutor.prepare()
+        MachChannel.prepare()
+        MessagePort.prepare()
+        SocketSender.prepare()
+        NotificationQueue.prepare()
+        _ = (NotificationCenter.default, OrderedRequest.pending, RunLoopThread.currentKey)
+        _ = (MessagePortNameServer.sharedInstance(), PortBridge.begin)
+        _ = (RunLoop.Mode.default, RunLoop.Mode.common)
+        _ = (ContinuousClock.Instant.distantPast, ContinuousClock.Instant.distantFuture)
+    }
+
+    /// The runtime makes what it knows of a type at the first use, under locks of its own, and without optimisation every generic call
+    /// is such a use. So the first ones of ``begin()`` are here, and that of a cast in which Foundation, where it is there, makes
+    /// something of its own.
+    private static func warmUp() {
+        _ = RunLoopExecutor.all.isEmpty
+        _ = ForkedChild.calls(of: [], except: nil) + [0].flatMap { _ in RunLoopExecutor.callsOfNothing() }
+        NotificationCenter().post(name: Port.didBecomeInvalidNotification, object: NotificationCenter.default)
+    }
 
     private static func calls(of executors: [RunLoopExecutor], except main: RLRunLoopRef?) -> [@Sendable () -> Void] {
         executors.filter { $0.reference != main }.flatMap { $0.vanish() }

@@ -49,13 +49,20 @@ enum LockStripes {
         pthread_atfork(
             {
                 ForkedChild.prepare()
-                for index in 0..<LockStripes.count { pthread_mutex_lock(LockStripes.stripe(index)) }
+                LockStripes.lockAll()
             },
             { LockStripes.unlockAll() },
             {
                 LockStripes.unlockAll()
                 ForkedChild.begin()
             })
+    }
+
+    static func prepare() {
+        _ = first
+        #if DEBUG
+        _ = held
+        #endif
     }
 
     private static func stripe(_ index: Int) -> UnsafeMutablePointer<pthread_mutex_t> {
@@ -69,8 +76,21 @@ enum LockStripes {
         return stripe(Int(truncatingIfNeeded: hash >> 58))
     }
 
+    // Without a range: without optimisation that is a generic call, whose first one needs a lock of the runtime's.
+    private static func lockAll() {
+        var index = 0
+        while index < count {
+            pthread_mutex_lock(stripe(index))
+            index += 1
+        }
+    }
+
     private static func unlockAll() {
-        for index in (0..<count).reversed() { pthread_mutex_unlock(stripe(index)) }
+        var index = count
+        while index > 0 {
+            index -= 1
+            pthread_mutex_unlock(stripe(index))
+        }
     }
 
     #if DEBUG

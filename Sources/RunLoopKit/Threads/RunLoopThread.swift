@@ -227,7 +227,7 @@ extension RunLoopThread {
     @available(*, noasync, message: "an asynchronous function may change its thread at each await")
     public static var current: RunLoopThread? { currentKey.get() }
 
-    fileprivate static let currentKey = ThreadKey<RunLoopThread>()
+    static let currentKey = ThreadKey<RunLoopThread>()
 
     /// Values that belong to the thread and are let go of with this object. Of this thread only. They are `Sendable`, because
     /// what the dictionary gives out may go anywhere.

@@ -15,6 +15,8 @@ internal import CFoundationLoop
 final class FoundationHost: @unchecked Sendable {
     private static let hosts = ThreadLocal<Keeper>()
 
+    static func prepare() { _ = hosts }
+
     let loop: RunLoop
     /// Foundation's loop, retained until the end.
     let foundation: UnsafeMutableRawPointer
