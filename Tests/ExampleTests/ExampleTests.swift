@@ -210,8 +210,8 @@ private final class LineClient {
         let (lines, status) = try run("forks")
         #expect(status == 0)
         let expected = [
-            "tables: exit 0", "a loop that vanished: exit 0", "a call that waits: exit 0", "the main loop: exit 0",
-            "a foreign thread: not isolated, no loop", "a value at top level: 7",
+            "tables: exit 0", "a loop that vanished: exit 0", "a call that waits: exit 0", "what waits for a loop: exit 0",
+            "the main loop: exit 0", "a foreign thread: not isolated, no loop", "a value at top level: 7",
         ]
         #expect(lines == expected)
     }

@@ -44,8 +44,6 @@ final class IdleThread: Sendable {
     }
 }
 
-
-
 /// The tables, while other threads change them.
 func tables() -> String {
     let isOver = Flag()
@@ -85,6 +83,12 @@ final class Flag: Sendable {
     private let value = Atomic(false)
     var isSet: Bool { value.load(ordering: .acquiring) }
     func set() { value.store(true, ordering: .releasing) }
+}
+
+final class Counter: Sendable {
+    private let count = Atomic(0)
+    var value: Int { count.load(ordering: .acquiring) }
+    func add() { count.add(1, ordering: .releasing) }
 }
 
 /// Calls that are made in the child to a loop that vanished.
@@ -129,6 +133,55 @@ func waitingCall() -> String {
     }
     idle.end()
     RunLoop.main.run(mode: .default, for: .zero)
+    return end
+}
+
+/// What waits for a loop when that vanishes: sequences of all kinds, and a request whose answer the loop was to receive.
+func waitingThings() -> String {
+    let idle = IdleThread()
+    let loop = idle.thread.loop
+    var ends: (read: CInt, write: CInt) = (0, 0)
+    withUnsafeMutableBytes(of: &ends) { _ = pipe($0.assumingMemoryBound(to: CInt.self).baseAddress!) }
+    let readEnd = ends.read
+    let listener = socket(AF_INET, CInt(SOCK_STREAM.rawValue), 0)
+    listen(listener, 1)
+    let name = "RunLoopKit.Forks.\(getpid())"
+    let port = MessagePort()
+    guard MessagePortNameServer.sharedInstance().registerPort(port, name: name),
+        let remote = MessagePortNameServer.sharedInstance().port(forName: name) as? MessagePort
+    else { return "no port" }
+
+    let begun = Counter()
+    let over = Counter()
+    @Sendable func wait(_ body: @escaping @Sendable () async -> Void) {
+        Task(executorPreference: RunLoop.main.executor) {
+            begun.add()
+            await body()
+            over.add()
+        }
+    }
+    wait { for await _ in loop.ticks(every: .seconds(1000)) {} }
+    wait { for await _ in loop.signals(SIGUSR2) {} }
+    wait { for await _ in loop.readiness(of: readEnd) {} }
+    wait { for await _ in loop.connections(takingOver: listener) {} }
+    // Nobody serves the port.
+    wait { _ = try? await remote.request([1], on: loop) }
+    while begun.value < 5 { RunLoop.main.run(mode: .default, for: .milliseconds(1)) }
+    RunLoop.main.run(mode: .default, for: .zero)
+    if over.value > 0 { return "over before the fork" }
+    let end = inChild {
+        while over.value < 5 { RunLoop.main.run(mode: .default, for: .milliseconds(1)) }
+        // New ones are over at once, and those of the loop that goes on are not.
+        wait { for await _ in loop.ticks(every: .milliseconds(1)) {} }
+        wait { for await _ in RunLoop.main.ticks(every: .milliseconds(1)) { break } }
+        while over.value < 7 { RunLoop.main.run(mode: .default, for: .milliseconds(1)) }
+        return 0
+    }
+    port.invalidate()
+    idle.end()
+    while over.value < 5 { RunLoop.main.run(mode: .default, for: .milliseconds(1)) }
+    close(ends.read)
+    close(ends.write)
     return end
 }
 
@@ -186,6 +239,7 @@ func onPlainThread(_ body: @escaping @Sendable () -> UInt) -> UInt {
 print("tables: \(tables())")
 print("a loop that vanished: \(vanishedLoop())")
 print("a call that waits: \(waitingCall())")
+print("what waits for a loop: \(waitingThings())")
 print("the main loop: \(mainLoop())")
 print("a foreign thread: \(foreignThread())")
 
