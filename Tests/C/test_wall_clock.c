@@ -5,24 +5,34 @@
 #define _GNU_SOURCE
 #include "support.h"
 
+#include <stdint.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
-static long wall_clock_shift; /* seconds, atomic */
-static int wall_clock_reads;
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+
+/* In nanoseconds; atomic. */
+static int64_t wall_clock_shift, monotonic_clock_shift;
+static int wall_clock_reads, clock_reads;
 
 int clock_gettime(clockid_t clock, struct timespec *now) {
     int result = (int)syscall(SYS_clock_gettime, clock, now);
-    if (result == 0 && (clock == CLOCK_REALTIME || clock == CLOCK_REALTIME_COARSE)) {
-        now->tv_sec += __atomic_load_n(&wall_clock_shift, __ATOMIC_SEQ_CST);
-        __atomic_add_fetch(&wall_clock_reads, 1, __ATOMIC_SEQ_CST);
-    }
+    bool is_wall = clock == CLOCK_REALTIME || clock == CLOCK_REALTIME_COARSE;
+    int64_t time = now->tv_sec * INT64_C(1000000000) + now->tv_nsec +
+                   __atomic_load_n(is_wall ? &wall_clock_shift : &monotonic_clock_shift, __ATOMIC_SEQ_CST);
+    now->tv_sec = time / 1000000000;
+    now->tv_nsec = time % 1000000000;
+    if (is_wall) __atomic_add_fetch(&wall_clock_reads, 1, __ATOMIC_SEQ_CST);
+    __atomic_add_fetch(&clock_reads, 1, __ATOMIC_SEQ_CST);
     return result;
 }
 
-static void shift_wall_clock(long seconds) {
-    __atomic_store_n(&wall_clock_shift, seconds, __ATOMIC_SEQ_CST);
+static void shift_wall_clock(double seconds) {
+    __atomic_store_n(&wall_clock_shift, (int64_t)(seconds * 1e9), __ATOMIC_SEQ_CST);
 }
 
 RL_TEST(the_library_sees_the_clock_of_this_program, "S-RUN-25",
@@ -48,7 +58,7 @@ RL_TEST(wall_clock_changed_in_a_run, "S-RUN-25",
         add_observer(&observer, moments[i], kRLDefaultMode);
         for (int direction = -1; direction <= 1; direction += 2) {
             shift_wall_clock(0);
-            observer.value = direction * 100000L;
+            observer.value = direction * 100000;
             double start = monotonic_now();
             expect_run(kRLDefaultMode, 0.03, false, TimedOut);
             ck_assert_double_ge(monotonic_now() - start, 0.03);
@@ -70,7 +80,7 @@ RL_TEST(wall_clock_changed_in_a_wait, "S-RUN-25 S-RUN-23",
     keep_alive(loop, kRLDefaultMode);
     /* Long enough for the other thread to see the loop wait. */
     for (int direction = -1; direction <= 1; direction += 2) {
-        Probe observer = {.value = direction * 100000L, .loop = loop};
+        Probe observer = {.value = direction * 100000, .loop = loop};
         shift_wall_clock(0);
         Thread *thread = when_waiting(loop, shift_and_wake, &observer);
         double start = monotonic_now();
@@ -94,7 +104,7 @@ RL_TEST(wall_clock_moves_no_timer, "S-TMR-10 S-TMR-20",
         shift_wall_clock(0);
         double made = monotonic_now();
         add_timer(&timer, date_in(0.05), 0, kRLDefaultMode);
-        shift_wall_clock(direction * 100000L);
+        shift_wall_clock(direction * 100000);
         expect_run(kRLDefaultMode, 1e9, false, Stopped);
         ck_assert_double_ge(fired_at - made, 0.0499);
     }
@@ -106,9 +116,96 @@ RL_TEST(repeating_timer_keeps_its_grid, "S-TMR-10 S-TMR-29",
     double made = monotonic_now();
     add_timer(&timer, date_in(0.01), 0.02, kRLDefaultMode);
     for (int i = 0; i < 4; i++) {
-        timer.value = (i % 2 ? -1 : 1) * 100000L;
+        timer.value = (i % 2 ? -1 : 1) * 100000;
         int calls = timer.calls;
         while (timer.calls == calls) RLRunInMode(kRLDefaultMode, 0.02, false);
         ck_assert_double_ge(monotonic_now() - made, 0.0099 + 0.02 * i);
+    }
+}
+
+/* Dates */
+
+/* Whether the processor's counter goes on evenly; see cpuid(4). */
+static bool has_even_counter(void) {
+#if defined(__x86_64__)
+    unsigned a, b, c, d;
+    return __get_cpuid(0x80000007, &a, &b, &c, &d) && (d & 1u << 8);
+#else
+    return false;
+#endif
+}
+
+RL_TEST(dates_are_set_without_a_clock, "S-TMR-9",
+        "Where the processor has an even counter, a hundred thousand dates are set with few readings of any clock") {
+    if (!has_even_counter()) return;
+    RLTimerRef timer = RLTimerCreate(FAR_FUTURE, 0, 0, 0, NULL, NULL);
+    RLAddTimer(RLGetCurrent(), timer, kRLDefaultMode);
+    RLAbsoluteTime date = FAR_FUTURE;
+    int before = count_of(&clock_reads);
+    for (int i = 0; i < 100000; i++) RLTimerSetNextFireDate(timer, date + i);
+    ck_assert_int_lt(count_of(&clock_reads) - before, 50000);
+    RLTimerInvalidate(timer);
+    RLRelease(timer);
+}
+
+typedef struct {
+    RLTimerRef timer;
+    RLAbsoluteTime date;
+    int phase; /* atomic: 1, dates are being set; 2, the date is there */
+} Setter;
+
+/* Sets dates all the time, so that it knows what the clocks were a moment ago; at last the one it is given. */
+static void set_dates(void *argument) {
+    Setter *setter = argument;
+    RLTimerRef other = RLTimerCreate(FAR_FUTURE, 0, 0, 0, NULL, NULL);
+    RLAbsoluteTime date = FAR_FUTURE;
+    RLTimerSetNextFireDate(other, date);
+    __atomic_store_n(&setter->phase, 1, __ATOMIC_SEQ_CST);
+    while (count_of(&setter->phase) != 2) RLTimerSetNextFireDate(other, date);
+    RLTimerSetNextFireDate(setter->timer, setter->date);
+    RLRelease(other);
+}
+
+RL_TEST(a_date_after_a_step_is_of_the_new_clock, "S-TMR-9 S-TMR-36 S-TMR-20",
+        "A date computed by RLAbsoluteTimeGetCurrent after the wall clock was set means the new clock, also on a thread that "
+        "set dates all the time and did not look") {
+    static const double steps[] = {100000, -100000, 0.5, -0.5, 0.002, -0.002, 0.00002, -0.00002};
+    double shift = 0;
+    for (int i = 0; i < 80; i++) {
+        Probe timer = {.action = note_time_and_stop, .loop = RLGetCurrent()};
+        add_timer(&timer, FAR_FUTURE, 0, kRLDefaultMode);
+        Setter setter = {.timer = timer.timer};
+        RLAbsoluteTimeGetCurrent();
+        Thread *thread = thread_start(set_dates, &setter);
+        while (count_of(&setter.phase) != 1) RLAbsoluteTimeGetCurrent();
+        shift += steps[i % 8];
+        shift_wall_clock(shift);
+        double made = monotonic_now();
+        setter.date = date_in(0.002);
+        __atomic_store_n(&setter.phase, 2, __ATOMIC_SEQ_CST);
+        expect_run(kRLDefaultMode, 1e9, false, Stopped);
+        thread_join(thread);
+        ck_assert_double_ge(fired_at - made, 0.001999);
+    }
+}
+
+RL_TEST(a_child_has_clocks_of_its_own, "S-TMR-9 S-FORK-1",
+        "What the parent knew of the clocks before a fork is of no use in the child, which may be in another time namespace") {
+    for (int i = 0; i < 20; i++) {
+        Probe timer = {.name = "t"};
+        add_timer(&timer, FAR_FUTURE, 0, kRLDefaultMode);
+        RLAbsoluteTime date = date_in(100);
+        RLTimerSetNextFireDate(timer.timer, FAR_FUTURE);
+        pid_t child = fork();
+        if (child == 0) {
+            __atomic_store_n(&monotonic_clock_shift, INT64_C(1000000000000), __ATOMIC_SEQ_CST);
+            RLTimerSetNextFireDate(timer.timer, date);
+            RLRunInMode(kRLDefaultMode, 0, false);
+            _exit(timer.calls);
+        }
+        int status;
+        ck_assert_int_eq(waitpid(child, &status, 0), child);
+        ck_assert_int_eq(status, 0);
+        RLTimerInvalidate(timer.timer);
     }
 }

@@ -478,6 +478,23 @@ static void do_date(struct call *call) {
     call->item[0]->number = call->number;
 }
 
+/* The wall clock is set forward by more than a scenario takes. */
+static void do_step(struct call *call) {
+    (void)call;
+    run.wall += 5000000000000;
+}
+
+/* A date for another thread, which the program orders by means of its own. */
+static RLAbsoluteTime told_date;
+static void do_tell_date(struct call *call) {
+    told_date = RLAbsoluteTimeGetCurrent() + call->number;
+    fence_clocks();
+}
+static void do_told_date(struct call *call) {
+    fence_clocks();
+    RLTimerSetNextFireDate((RLTimerRef)object_of(call), told_date);
+}
+
 static void do_tolerance(struct call *call) { RLTimerSetTolerance((RLTimerRef)object_of(call), call->number); }
 static void do_fire_date(struct call *call) { (void)RLTimerGetNextFireDate((RLTimerRef)object_of(call)); }
 static void do_next_fire(struct call *call) { (void)RLGetNextTimerFireDate(loop_of(call), mode_of(call)); }
@@ -706,6 +723,9 @@ const struct operation operations[] = {
     {"release", "RLRelease", do_release, false},
     {"drop", "RLRelease", do_release_retained, false},
     {"date", "RLTimerSetNextFireDate", do_date, false},
+    {"step", "", do_step, false},
+    {"telldate", "RLAbsoluteTimeGetCurrent", do_tell_date, false},
+    {"tolddate", "RLTimerSetNextFireDate", do_told_date, false},
     {"tolerance", "RLTimerSetTolerance", do_tolerance, false},
     {"firedate", "RLTimerGetNextFireDate", do_fire_date, false},
     {"nextfire", "RLGetNextTimerFireDate", do_next_fire, true},

@@ -92,8 +92,10 @@ double executor_date(const struct date *date) {
     if (date->kind == DATE_MINUS_INFINITY) return -INFINITY;
     if (date->kind == DATE_PLUS_INFINITY) return INFINITY;
     if (date->kind == DATE_NAN) return NAN;
+    /* As programs do that compute dates; the library learns by it that this clock jumped (S-TMR-9). */
+    RLAbsoluteTime now = RLAbsoluteTimeGetCurrent();
     if (executor.options.real_clock)
-        return RLAbsoluteTimeGetCurrent() + (date->kind == DATE_FUTURE ? 1000.0 * date->value : -date->value);
+        return now + (date->kind == DATE_FUTURE ? 1000.0 * date->value : -date->value);
     int64_t units = date->kind == DATE_FUTURE ? (clock_now() / step + date->value) * DATE_STEP
                                               : clock_now() / UNIT_NANOSECONDS - date->value;
     return CLOCK_WALL_START + (double)units / UNITS_PER_SECOND;

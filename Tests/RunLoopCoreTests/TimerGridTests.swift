@@ -1,5 +1,6 @@
 import CRunLoop
 @testable import RunLoopCore
+import Synchronization
 import Testing
 
 /// The grid of a repeating timer.
@@ -75,6 +76,16 @@ import Testing
         #expect(farthest >= before + Clock.nanoseconds(Clock.longestInterval))
         #expect(farthest <= Clock.now() + Clock.nanoseconds(Clock.longestInterval))
         #expect(dueInstant(ofDate: -.infinity) <= Clock.now() + 1_000_000)
+    }
+
+    @Test("Without a usable counter dates mean the same: S-TMR-9")
+    func datesWithoutCounter() {
+        let date = RLAbsoluteTimeGetCurrent() + 1000
+        let instant = dueInstant(ofDate: date)
+        let counts = process.pointee.counts.exchange(1, ordering: .relaxed)
+        #expect(dueInstant(ofDate: date) == instant)
+        #expect(dueInstant(ofDate: .infinity) > instant)
+        process.pointee.counts.store(counts, ordering: .relaxed)
     }
 
     /// When a timer that is created with that date is due.

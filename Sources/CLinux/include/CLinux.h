@@ -58,6 +58,19 @@ extern __thread void *rl_thread_object __attribute__((tls_model("initial-exec"),
 static inline void *rl_thread_object_get(void) { return rl_thread_object; }
 static inline void rl_thread_object_set(void *object) { rl_thread_object = object; }
 
+/* What the calling thread knows of the clocks (Kernel/WallOffset.swift); a thread that was just made knows nothing. */
+struct rl_clock_memory {
+    uint64_t count;      /* the counter when the next three were read */
+    int64_t offset;      /* what the wall clock is ahead of the monotonic one */
+    int64_t latest;      /* an instant that does not come for as long as they are used */
+    uint32_t steps;      /* Process.wallSteps before that */
+    uint64_t wall_count; /* the counter at a reading of the wall clock */
+    int64_t wall;        /* that reading */
+};
+extern __thread struct rl_clock_memory rl_clock_memory __attribute__((tls_model("initial-exec"), visibility("hidden")));
+
+static inline struct rl_clock_memory *rl_clock_memory_get(void) { return &rl_clock_memory; }
+
 /* What the kernel calls the calling thread; it takes the first 15 bytes. */
 static inline void rl_set_thread_name(const char *name) { prctl(PR_SET_NAME, name, 0, 0, 0); }
 
@@ -136,6 +149,10 @@ static inline uint64_t rl_order_of_time(void) {
     return (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec;
 #endif
 }
+
+/* So many counts of rl_order_of_time take less than a millisecond, but more than a tenth of one. 1: its rate may change, or nothing is
+ * known of it. */
+uint64_t rl_counts_of_moment(void) __attribute__((visibility("hidden")));
 
 static inline void rl_prefetch(const void *address) { __builtin_prefetch(address); }
 

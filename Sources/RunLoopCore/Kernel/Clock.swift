@@ -14,11 +14,14 @@ enum Clock {
 
     /// The wall clock, in nanoseconds since 2001-01-01 00:00 UTC.
     static func wallNow() -> Int64 {
-        read(CLOCK_REALTIME) - epoch
+        let count = rl_order_of_time()
+        let wall = read(CLOCK_REALTIME) - epoch
+        noticeStep(wall, count)
+        return wall
     }
 
     /// 2001-01-01 00:00 UTC, in nanoseconds since 1970.
-    private static var epoch: Int64 { 978_307_200_000_000_000 }
+    static var epoch: Int64 { 978_307_200_000_000_000 }
 
     /// A longer interval is treated as this (S-RUN-19, S-TMR-5): about sixteen years.
     static var longestInterval: Double { 504_911_232.0 }
@@ -42,40 +45,25 @@ enum Clock {
 
     /// The monotonic instant of a wall-clock date (S-TMR-9), due now for a past date, and what the wall clock is ahead of the
     /// monotonic one. The precise clock is read only for a date that is not clearly in the future, or too far in it.
+    @inline(always)
     static func instant(ofDate date: Double) -> (instant: Int64, wallOffset: Int64) {
-        let (offset, tick) = wallOffset()
-        if date.isNaN { return (never, offset) }
-        if date <= earliestDate { return (dueNow(), offset) }
-        let instant = nanoseconds(min(date, latestDate)) - offset
-        if instant - tick > longestTick && instant - tick < nanoseconds(longestInterval) { return (instant, offset) }
-        let monotonic = now()
-        if instant > monotonic { return (min(instant, monotonic + nanoseconds(longestInterval)), offset) }
-        return (dueNow(monotonic), offset)
+        let (offset, latest) = wallOffset()
+        if date > earliestDate {
+            let instant = nanoseconds(min(date, latestDate)) - offset
+            if instant > latest && instant - latest < nanoseconds(longestInterval) - longestTick { return (instant, offset) }
+            return (nearInstant(instant), offset)
+        }
+        return (date.isNaN ? never : dueNow(), offset)
     }
 
-    /// More than the coarse clock is behind the precise one.
-    private static var longestTick: Int64 { 100_000_000 }
-
-    /// What the wall clock is ahead of the monotonic one, and the coarse monotonic time.
-    ///
-    /// The kernel moves both coarse clocks at once, so between two equal readings of the one the difference is exact, and a pause
-    /// of the thread is noticed. Where the clocks are not coarse no two readings are equal: after a few attempts the wall clock's
-    /// reading before a monotonic one serves, which makes an instant late, never early.
-    private static func wallOffset() -> (offset: Int64, tick: Int64) {
-        var tick = read(CLOCK_MONOTONIC_COARSE)
-        for _ in 0..<8 {
-            let wall = read(CLOCK_REALTIME_COARSE)
-            let after = read(CLOCK_MONOTONIC_COARSE)
-            if after == tick { return (wall - epoch - after, after) }
-            tick = after
-        }
-        let wall = wallNow()
+    @inline(never)
+    private static func nearInstant(_ instant: Int64) -> Int64 {
         let monotonic = now()
-        return (wall - monotonic, monotonic)
+        return instant > monotonic ? min(instant, monotonic + nanoseconds(longestInterval)) : dueNow(monotonic)
     }
 
     @inline(always)
-    private static func read(_ clock: clockid_t) -> Int64 {
+    static func read(_ clock: clockid_t) -> Int64 {
         var time = timespec()
         clock_gettime(clock, &time)
         return Int64(time.tv_sec) * 1_000_000_000 + Int64(time.tv_nsec)

@@ -12,6 +12,15 @@ struct Process: ~Copyable {
 
     /// The newest instant given to a timer that was made due. See `Clock.dueNow`.
     let lastDueInstant: Atomic<Int64>
+    /// For how many counts of the processor's counter a reading of the clocks is used: `rl_counts_of_moment`, 0 before the first.
+    /// Sequentially consistent where it is set, relaxed elsewhere. See `Clock.wallOffset`, also for the next three.
+    let counts: Atomic<UInt64>
+    /// Nanoseconds for each count, as the bits of a `Double`, and the last measurement of that; 0: not known yet. Relaxed: numbers that
+    /// order nothing.
+    let rate: Atomic<UInt64>
+    let measuredRate: Atomic<UInt64>
+    /// Grows when the wall clock may have been set. Released by who read that clock, acquired by who reads it then.
+    let wallSteps: Atomic<UInt32>
     /// Whether membarrier(2) is there, so that locks may be biased. Relaxed: who sees it late finds out by the barrier that fails.
     let canBias: Atomic<Bool>
     /// Whether it was there at load or after a fork. Goes to true once.

@@ -38,6 +38,7 @@ enum Fork {
     static func child() {
         process.pointee.forkGeneration.wrappingAdd(1, ordering: .relaxed)
         registerBarrier()
+        Clock.forgetWall()
         Kinds.forEach { $0.pointee.forkChild?() }
         Kinds.forEach { $0.pointee.forkChildEnd?() }
         RunLoop.ofThread?.dropInvalidItems()

@@ -21,6 +21,8 @@ const struct scenario other_scenarios[] = {
     {"loop.wake_meets_wait", "S-WAKE-1", "", "L: keep / run 100 | T: wake L; stop L"},
     {"loop.stop_meets_run", "S-STOP-1", "", "L: keep / run 100 | T: stop L | U: waiting L; wake L"},
     {"timer.date_meets_run", "S-TMR-40", "t=timer:50", "L: add t / until t | T: date t 5"},
+    {"timer.told_date_meets_step", "S-TMR-9", "t=timer:5 u=timer:5",
+     "L: keep; add t; add u / once | M: telldate 5 / step; telldate 5 | T: tolddate u; tolddate t; tolddate u"},
     {"timer.add_meets_run", "S-TMR-11", "t=timer:5", "L: keep / until t | T: add t L"},
     {"timer.remove_meets_fire", "S-TMR-12", "t=timer:0{wake L}", "L: keep; add t / once | T: remove t L; release t"},
     {"timer.invalidate_meets_fire", "S-TMR-12", "t=timer:0{wake L}", "L: keep; add t / once | T: invalidate t; release t"},

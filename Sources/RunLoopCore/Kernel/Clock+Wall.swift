@@ -1,0 +1,103 @@
+import CLinux
+import Synchronization
+
+/// What the wall clock is ahead of the monotonic one, which dates are turned into instants by (S-TMR-9).
+///
+/// It changes only when the wall clock is set: where the kernel slews that clock it slews both. So each thread keeps what it read
+/// for less than a millisecond (`rl_clock_memory`), measured by the processor's counter, which costs a fraction of a clock on some
+/// machines. A reading is of use on all processors, in one process: `fork` begins anew, because the child may have other clocks.
+///
+/// A program that computes a date by `RLAbsoluteTimeGetCurrent` after a step has it set by the new clock, on whatever thread:
+/// `noticeStep` compares each reading with the thread's last one, and counts `Process.wallSteps` on where it cannot tell that the clock
+/// went on evenly. A thread reads that word, then the clocks; while the word is the same there was no such reading after its own.
+extension Clock {
+    /// What the wall clock is ahead, and an instant that has not come yet.
+    @inline(always)
+    static func wallOffset() -> (offset: Int64, latest: Int64) {
+        let own = rl_clock_memory_get()!
+        let count = rl_order_of_time()
+        // Below zero, where a counter was set back, is more than any number.
+        if count &- own.pointee.count < process.pointee.counts.load(ordering: .relaxed)
+            && own.pointee.steps == process.pointee.wallSteps.load(ordering: .relaxed)
+        {
+            return (own.pointee.offset, own.pointee.latest)
+        }
+        return readOffset(own, count)
+    }
+
+    @inline(never)
+    private static func readOffset(_ own: UnsafeMutablePointer<rl_clock_memory>, _ count: UInt64) -> (offset: Int64, latest: Int64) {
+        if process.pointee.counts.load(ordering: .relaxed) == 0 {
+            process.pointee.counts.store(rl_counts_of_moment(), ordering: .sequentiallyConsistent)
+        }
+        let steps = process.pointee.wallSteps.load(ordering: .acquiring)
+        guard process.pointee.counts.load(ordering: .relaxed) > 1 else {
+            let (offset, tick) = exactOffset()
+            return (offset, tick + longestTick)
+        }
+        own.pointee.latest = now() + moment
+        own.pointee.offset = exactOffset().offset
+        own.pointee.steps = steps
+        own.pointee.count = count
+        return (own.pointee.offset, own.pointee.latest)
+    }
+
+    private static var moment: Int64 { 1_000_000 }
+
+    /// More than the coarse clock is behind the precise one.
+    static var longestTick: Int64 { 100_000_000 }
+
+    /// What the wall clock is ahead of the monotonic one, and the coarse monotonic time.
+    ///
+    /// The kernel moves both coarse clocks at once, so between two equal readings of the one the difference is exact, and a pause
+    /// of the thread is noticed. Where the clocks are not coarse no two readings are equal: after a few attempts the wall clock's
+    /// reading before a monotonic one serves, which makes an instant late, never early.
+    private static func exactOffset() -> (offset: Int64, tick: Int64) {
+        var tick = read(CLOCK_MONOTONIC_COARSE)
+        for _ in 0..<8 {
+            let wall = read(CLOCK_REALTIME_COARSE)
+            let after = read(CLOCK_MONOTONIC_COARSE)
+            if after == tick { return (wall - epoch - after, after) }
+            tick = after
+        }
+        let wall = read(CLOCK_REALTIME) - epoch
+        let monotonic = now()
+        return (wall - monotonic, monotonic)
+    }
+
+    /// Compares a reading of the wall clock with one that the thread made a few milliseconds before. Where there is none, or the clock
+    /// did not go on as the counter did, all threads read their offsets anew. The counter was read just before the clock: a system
+    /// call, if that is one, is mostly interrupted at its end.
+    @inline(never)
+    static func noticeStep(_ wall: Int64, _ count: UInt64) {
+        let counts = process.pointee.counts.load(ordering: .sequentiallyConsistent)
+        // Nobody keeps an offset. Who begins to says so before it reads the clocks.
+        if counts <= 1 { return }
+        let own = rl_clock_memory_get()!
+        let age = count &- own.pointee.wall_count
+        let elapsed = wall &- own.pointee.wall
+        let rate = Double(bitPattern: process.pointee.rate.load(ordering: .relaxed))
+        if age < counts * 16 {
+            if rate != 0 && abs(elapsed - Int64(Double(age) * rate)) <= unevenness { return }
+        } else if age < counts * 1024 && elapsed > 0 && elapsed < longestTick * 16 {
+            measureRate(Double(elapsed) / Double(age))
+        }
+        process.pointee.wallSteps.wrappingAdd(1, ordering: .acquiringAndReleasing)
+        // Until the rate is known the older reading stays, so that it gets old enough to tell it.
+        if rate == 0 && age < counts * 16 { return }
+        own.pointee.wall_count = count
+        own.pointee.wall = wall
+    }
+
+    /// Two measurements in a row that agree are believed: either may have met a pause of the thread, or a step.
+    private static func measureRate(_ rate: Double) {
+        let last = Double(bitPattern: process.pointee.measuredRate.exchange(rate.bitPattern, ordering: .relaxed))
+        if abs(rate - last) * 256 < rate { process.pointee.rate.store(rate.bitPattern, ordering: .relaxed) }
+    }
+
+    /// How far two readings of clock and counter may be from even, in nanoseconds: a call, and the kernel's slewing.
+    private static var unevenness: Int64 { 4000 }
+
+    /// In the child of `fork`: its clocks may be others, see time_namespaces(7).
+    static func forgetWall() { rl_clock_memory_get()!.pointee = rl_clock_memory() }
+}
