@@ -18,6 +18,11 @@ PEERS = [
 OTHERS = ["cf", "glib", "libuv", "libevent", "libev", "sd_event"]
 
 
+# What the program `machine` prints, in its order.
+CHARGES = ["a clock", "a coarse clock", "the processor's counter", "an atomic exchange", "a lock taken and given back",
+           "a system call", "a switch between threads of one core", "a read of memory that is in no cache"]
+
+
 @dataclass
 class Row:
     key: str
