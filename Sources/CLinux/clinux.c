@@ -87,6 +87,12 @@ bool rl_load_dispatch(struct rl_dispatch *functions) {
     return true;
 }
 
+void rl_call_guarded(void (*function)(void *info), void *info, void (*cleanup)(void *argument), void *argument) {
+    pthread_cleanup_push(cleanup, argument);
+    function(info);
+    pthread_cleanup_pop(0);
+}
+
 int rl_wait_otherwise(int epoll, struct epoll_event *events, int room, int milliseconds) {
     int count = -1;
 #ifdef SYS_epoll_wait

@@ -92,6 +92,7 @@ struct thread {
     unsigned long polled_count;
     struct thread *joined;
     int64_t deadline;
+    uint32_t bits; /* of a futex: a wake-up with one of them is meant for it */
     bool timed_out, interrupted, roused;
     uint64_t order; /* of falling asleep */
     uint64_t turn;  /* when it got the baton last */
@@ -136,7 +137,7 @@ void run_join_all(void);
 void point(enum access kind, uintptr_t address, bool writes, const char *file, uint32_t line);
 /* Puts the calling thread to sleep in the given state. */
 void sleep_in(enum thread_state state, int64_t deadline);
-int futex_wake(uintptr_t address, int count);
+int futex_wake(uintptr_t address, int count, uint32_t bits);
 void fence_clocks(void);
 void note_step(enum access kind, int order, uintptr_t address, uint64_t old, uint64_t value, int stale, const char *file, uint32_t line);
 void fail(const char *format, ...) __attribute__((format(printf, 1, 2), noreturn));

@@ -45,29 +45,31 @@ bool sleeper_is_ready(struct thread *thread) {
 
 /* ---- futex, membarrier */
 
-static int wait_in_futex(uintptr_t address, uint32_t value, const struct timespec *until) {
+static int wait_in_futex(uintptr_t address, uint32_t value, const struct timespec *until, uint32_t bits) {
     point(ACCESS_FUTEX_WAIT, address + 1, false, "futex wait", 0);
     fence_clocks();
     note_step(ACCESS_FUTEX_WAIT, 0, address, 0, value, 0, "futex wait", 0);
     if (__atomic_load_n((const uint32_t *)address, __ATOMIC_SEQ_CST) != value) return EAGAIN;
     if (until && nanoseconds(until) <= run.now) return ETIMEDOUT;
     self->address = address;
+    self->bits = bits;
     sleep_in(THREAD_FUTEX, until ? nanoseconds(until) : INT64_MAX);
     fence_clocks();
     if (self->interrupted) return EINTR;
     return self->timed_out ? ETIMEDOUT : 0;
 }
 
-static long call_futex(uintptr_t address, int operation, uint32_t value, const struct timespec *until) {
+static long call_futex(uintptr_t address, int operation, uint32_t value, const struct timespec *until, uint32_t bits) {
     if (operation == FUTEX_WAIT_BITSET) {
-        int error = wait_in_futex(address, value, until);
+        int error = wait_in_futex(address, value, until, bits);
         if (error) errno = error;
         return error ? -1 : 0;
     }
-    if (operation != FUTEX_WAKE) fail("an unknown futex operation: %d", operation);
+    if (operation == FUTEX_WAKE) bits = FUTEX_BITSET_MATCH_ANY;
+    else if (operation != FUTEX_WAKE_BITSET) fail("an unknown futex operation: %d", operation);
     point(ACCESS_FUTEX_WAKE, address + 1, true, "futex wake", 0);
     fence_clocks();
-    int woken = futex_wake(address, (int)value);
+    int woken = futex_wake(address, (int)value, bits);
     note_step(ACCESS_FUTEX_WAKE, 0, address, 0, (uint64_t)woken, 0, "futex wake", 0);
     return woken;
 }
@@ -180,7 +182,7 @@ static const char *name_of_call(long number) {
 long __wrap_syscall(long number, long a, long b, long c, long d, long e, long f) {
     if (!is_explored()) return __real_syscall(number, a, b, c, d, e, f);
     switch (number) {
-    case SYS_futex: return call_futex((uintptr_t)a, (int)b & FUTEX_CMD_MASK, (uint32_t)c, (const struct timespec *)d);
+    case SYS_futex: return call_futex((uintptr_t)a, (int)b & FUTEX_CMD_MASK, (uint32_t)c, (const struct timespec *)d, (uint32_t)f);
     case SYS_membarrier:
         if (a != MEMBARRIER_CMD_PRIVATE_EXPEDITED) break;
         point(ACCESS_BARRIER, KERNEL, true, "membarrier", 0);

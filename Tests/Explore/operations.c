@@ -263,6 +263,7 @@ void make_item(struct item *item) {
         item->object = RLThreadCreate(thread_body, item, release_post);
         break;
     case KIND_POST: return;
+    case KIND_SYNC: make_sync(item); return;
     default: fail("%s is of no kind", item->name);
     }
     if (!item->object) fail("%s cannot be made", item->name);
@@ -329,6 +330,7 @@ void check_item_at_end(struct item *item) {
         fail("the info of %s was retained %d times and released %d times", item->name, item->retains, item->releases);
     if (item->scheduled != item->cancelled)
         fail("%s was scheduled %d times and cancelled %d times", item->name, item->scheduled, item->cancelled);
+    if (item->kind == KIND_THREAD && item->dropped != 0) fail("%s has %d exit callbacks that were not called", item->name, item->dropped);
     if (item->posted != item->freed) fail("%s was posted %d times and released %d times", item->name, item->posted, item->freed);
 }
 
@@ -676,6 +678,28 @@ static void do_start(struct call *call) { (void)RLThreadStart((RLThreadRef)objec
 static void do_join(struct call *call) { (void)RLThreadJoin((RLThreadRef)object_of(call)); }
 static void do_cancel(struct call *call) { RLThreadCancel((RLThreadRef)object_of(call)); }
 static void do_end_thread(struct call *call) { (void)RLThreadEnd((RLThreadRef)object_of(call)); }
+static void do_detach(struct call *call) { (void)RLThreadDetach((RLThreadRef)object_of(call)); }
+static void do_priority(struct call *call) { (void)RLThreadChangePriority((RLThreadRef)object_of(call), 1); }
+
+static void call_at_exit(RLThreadRef thread, void *info) {
+    struct item *item = info;
+    if (thread != item->object && item->object) fail("an exit callback of another thread");
+    if (RLThreadIsFinished(thread)) fail("an exit callback after the end");
+    __atomic_fetch_sub(&item->dropped, 1, __ATOMIC_SEQ_CST);
+}
+/* Each that is taken is called. */
+static void do_exit_call(struct call *call) {
+    if (RLThreadAddExitCallBack((RLThreadRef)object_of(call), call_at_exit, call->item[0]))
+        __atomic_fetch_add(&call->item[0]->dropped, 1, __ATOMIC_SEQ_CST);
+}
+
+static void do_list(struct call *call) {
+    (void)call;
+    RLThreadRef *list = RLThreadCopyAll(NULL);
+    for (int i = 0; list[i]; i++) RLRelease(list[i]);
+    free(list);
+}
+
 static void do_thread_loop(struct call *call) { (void)RLThreadGetRunLoop((RLThreadRef)object_of(call)); }
 
 pid_t __wrap_fork(void);
@@ -703,6 +727,25 @@ static void do_fork(struct call *call) {
 
 /* In a child: what was posted or signalled in the parent stays there. */
 static void do_forgive(struct call *call) { call->item[0]->forgiven = true; }
+
+/* operations_sync.c */
+void do_hold(struct call *call);
+void do_hold_twice(struct call *call);
+void do_read(struct call *call);
+void do_read_wait(struct call *call);
+void do_write(struct call *call);
+void do_consume(struct call *call);
+void do_produce(struct call *call);
+void do_produce_all(struct call *call);
+void do_when(struct call *call);
+void do_when_for(struct call *call);
+void do_when_keep(struct call *call);
+void do_number(struct call *call);
+void do_call_once(struct call *call);
+void do_semaphore_signal(struct call *call);
+void do_semaphore_wait(struct call *call);
+void do_barrier(struct call *call);
+void do_synchronized(struct call *call);
 
 const struct operation operations[] = {
     {"loop", "RLGetCurrent", do_loop, true},
@@ -764,8 +807,29 @@ const struct operation operations[] = {
     {"join", "RLThreadJoin", do_join, false},
     {"cancel", "RLThreadCancel", do_cancel, false},
     {"endthread", "RLThreadEnd", do_end_thread, false},
+    {"detach", "RLThreadDetach", do_detach, false},
+    {"priority", "RLThreadChangePriority", do_priority, false},
+    {"exitcall", "RLThreadAddExitCallBack", do_exit_call, false},
+    {"list", "RLThreadCopyAll", do_list, false},
     {"threadloop", "RLThreadGetRunLoop", do_thread_loop, false},
     {"fork", "fork", do_fork, true},
     {"forgive", "", do_forgive, false},
+    {"hold", "RLLockLock RLLockUnlock", do_hold, false},
+    {"holdtwice", "RLRecursiveLockLock RLRecursiveLockUnlock", do_hold_twice, false},
+    {"read", "RLReadWriteLockLockForReading", do_read, false},
+    {"readwait", "RLReadWriteLockLockForReading", do_read_wait, false},
+    {"write", "RLReadWriteLockLockForWriting", do_write, false},
+    {"consume", "RLConditionWait", do_consume, false},
+    {"produce", "RLConditionSignal", do_produce, false},
+    {"all", "RLConditionBroadcast", do_produce_all, false},
+    {"when", "RLConditionLockLockWhenCondition RLConditionLockUnlockWithCondition", do_when, false},
+    {"whenfor", "RLConditionLockLockWhenConditionForSeconds", do_when_for, false},
+    {"whenkeep", "RLConditionLockLockWhenCondition RLConditionLockUnlock", do_when_keep, false},
+    {"number", "RLConditionLockLock RLConditionLockUnlockWithCondition", do_number, false},
+    {"callonce", "RLOnceCall", do_call_once, false},
+    {"semsignal", "RLSemaphoreSignal", do_semaphore_signal, false},
+    {"semwait", "RLSemaphoreWait", do_semaphore_wait, false},
+    {"barrier", "RLBarrierWait", do_barrier, false},
+    {"sync", "RLSynchronized", do_synchronized, false},
     {NULL, NULL, NULL, false},
 };

@@ -35,7 +35,7 @@ struct block {
     struct call calls[MAX_CALLS];
 };
 
-enum kind { KIND_SOURCE, KIND_INBOX, KIND_PORT, KIND_TIMER, KIND_OBSERVER, KIND_POST, KIND_MACH_PORT, KIND_DESCRIPTOR, KIND_USER, KIND_THREAD, KIND_MESSAGE, KIND_SOCKET, KIND_VNODE };
+enum kind { KIND_SOURCE, KIND_INBOX, KIND_PORT, KIND_TIMER, KIND_OBSERVER, KIND_POST, KIND_MACH_PORT, KIND_DESCRIPTOR, KIND_USER, KIND_THREAD, KIND_MESSAGE, KIND_SOCKET, KIND_VNODE, KIND_SYNC };
 
 /* An object of the library's, or a function for it, and what became of it. */
 struct item {
@@ -86,6 +86,7 @@ extern uint64_t sequence;
 
 void parse(const struct scenario *scenario);
 void perform_block(struct block *block);
+void make_sync(struct item *item);
 void make_item(struct item *item);
 void drop_item(struct item *item);
 void check_item(struct item *item);       /* after the last runs, when the threads still are */

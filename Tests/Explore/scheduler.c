@@ -193,13 +193,13 @@ void sleep_in(enum thread_state state, int64_t deadline) {
     if (me->interrupted) run_handler();
 }
 
-int futex_wake(uintptr_t address, int count) {
+int futex_wake(uintptr_t address, int count, uint32_t bits) {
     int woken = 0;
     while (woken < count) {
         struct thread *first = NULL;
         for (int i = 0; i < MAX_THREADS; i++) {
             struct thread *thread = &threads[i];
-            if (thread->state == THREAD_FUTEX && !thread->roused && thread->address == address &&
+            if (thread->state == THREAD_FUTEX && !thread->roused && thread->address == address && (thread->bits & bits) != 0 &&
                 (!first || thread->order < first->order))
                 first = thread;
         }

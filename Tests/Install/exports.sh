@@ -1,11 +1,12 @@
 #!/bin/sh
 # The library exports RL*, kRL* and the name of its version node, and nothing else: a Swift runtime
-# function among the exports would take the place of the real one in a Swift program.
+# function among the exports would take the place of the real one in a Swift program. A name that ends in an underscore is what an
+# inline function of a header calls.
 # usage: exports.sh LIBRARY
 set -eu
 names=$(nm -D --defined-only "$1" | awk '{ print $NF }' | sed 's/@.*//')
 [ -n "$names" ] || { echo "the library exports nothing"; exit 1; }
-others=$(printf '%s\n' "$names" | grep -Ev '^(k?RL[A-Z][A-Za-z0-9]*|RUNLOOP_0\.1)$' || true)
+others=$(printf '%s\n' "$names" | grep -Ev '^(k?RL[A-Z][A-Za-z0-9]*_?|RUNLOOP_0\.1)$' || true)
 if [ -n "$others" ]; then
     echo "exported, but not of this library's interface:"
     printf '%s\n' "$others"

@@ -9,7 +9,7 @@ trap 'rm -rf "$work"' EXIT
 # name of a function is the first RL name before a parenthesis; a constant is the last kRL name.
 printf '#include <runloop/%s>\n' $(cd "$2/runloop" && ls ./*.h) >"$work/all.c"
 "$3" -std=gnu99 -E -P -I"$2" "$work/all.c" | tr '\n' ' ' | tr ';' '\n' | grep 'visibility("default")' |
-    sed -n -e 's/^.*visibility("default")))[^(]*[ *]\(RL[A-Za-z0-9]*\) *(.*$/\1/p' -e t \
+    sed -n -e 's/^.*visibility("default")))[^(]*[ *]\(RL[A-Za-z0-9]*_\{0,1\}\) *(.*$/\1/p' -e t \
         -e 's/^.*visibility("default"))).*[ *]\(kRL[A-Za-z0-9]*\) *$/\1/p' -e t \
         -e 's/^/cannot read the declaration: /p' | sort -u >"$work/declared"
 nm -D --defined-only "$1" | awk '{ print $NF }' | sed 's/@.*//' | grep -v '^RUNLOOP_' | sort -u >"$work/exported"

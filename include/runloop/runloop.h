@@ -14,6 +14,8 @@
  *   foreign.h   runs that wait in another event loop: GLib, libuv, epoll
  *   machport.h  messages between the threads of a process
  *   thread.h    threads that run a loop
+ *   lock.h      locks; sync.h: conditions, once, semaphores and what else threads wait for
+ *   atomic.h    atomic operations with the meaning of OSAtomic
  *   data.h      reference-counted bytes
  *   messageport.h  named ports, between threads and between processes
  *   portcodes.h  result codes of sending to a port
@@ -25,12 +27,14 @@
 #ifndef RUNLOOP_RUNLOOP_H
 #define RUNLOOP_RUNLOOP_H
 
+#include "atomic.h"
 #include "base.h"
 #include "blocks.h"
 #include "data.h"
 #include "filedescriptor.h"
 #include "foreign.h"
 #include "kernelevent.h"
+#include "lock.h"
 #include "loop.h"
 #include "machport.h"
 #include "mainqueue.h"
@@ -40,6 +44,7 @@
 #include "portcodes.h"
 #include "socket.h"
 #include "source.h"
+#include "sync.h"
 #include "thread.h"
 #include "timer.h"
 

@@ -10,12 +10,15 @@
  * its runs and return.
  * The thread object is reference counted and retains the loop; the thread retains the object while
  * it executes. The child of fork has only the thread that forked: all others count as finished.
+ * A body must not be left by an exception of C++: that ends the process, as with std::thread.
  * Rules: Docs/semantics.md, section 28.
  */
 #ifndef RUNLOOP_THREAD_H
 #define RUNLOOP_THREAD_H
 
 #include "base.h"
+
+#include <pthread.h>
 
 RL_HEADER_BEGIN
 
@@ -162,6 +165,164 @@ RL_EXPORT bool RLThreadJoin(RLThreadRef RL_NULLABLE thread);
  * CF: none. Since 0.1.
  */
 RL_EXPORT bool RLThreadEnd(RLThreadRef RL_NULLABLE thread);
+
+/**
+ * Starts a thread that nobody will join; its object is freed when it ends.
+ *
+ * body, info, release: as for RLThreadCreate.
+ * Returns: true; false if the system cannot make a thread; release was called then.
+ * Threads: any. Reentrancy: call-outs too; calls no call-out on this thread but release.
+ * CF: none; NSThread's detachNewThreadSelector: in Cocoa. Since 0.1.
+ */
+RL_EXPORT bool RLThreadDetachNew(RLThreadCallBack RL_NULLABLE body, void *RL_NULLABLE info,
+                                 void (*RL_NULLABLE release)(void *RL_NULLABLE info));
+
+/**
+ * Lets the system take back what a thread uses when it ends, though its object is still held.
+ *
+ * The thread cannot be joined any more. A thread that nobody holds needs no call.
+ * thread: not started, executing, or ended. NULL does nothing.
+ * Returns: true; false for NULL, and if the thread was joined or detached before.
+ * Threads: any. Reentrancy: call-outs too; calls no call-out.
+ * CF: none; pthread_detach in POSIX. Since 0.1.
+ */
+RL_EXPORT bool RLThreadDetach(RLThreadRef RL_NULLABLE thread);
+
+/**
+ * Leave a result, and get it.
+ *
+ * result: any pointer, which the library only keeps. Setting it is for the thread itself.
+ * Returns: what the thread left; NULL if it left nothing, while it executes, and for NULL.
+ * Threads: any. Ownership: the program's. Reentrancy: call-outs too; calls no call-out.
+ * CF: none; pthread_join in POSIX. Since 0.1.
+ */
+RL_EXPORT void RLThreadSetResult(RLThreadRef RL_NULLABLE thread, void *RL_NULLABLE result);
+RL_EXPORT void *RL_NULLABLE RLThreadGetResult(RLThreadRef RL_NULLABLE thread);
+
+/**
+ * Ends the calling thread, with a result.
+ *
+ * What the thread has on its stack is left as by pthread_exit: cleanup handlers run, callbacks of
+ * the loop are put right, and nothing below is returned to. Returning from the body is the better end.
+ * Threads: any. Reentrancy: call-outs too; calls release and exit callbacks, and does not return.
+ * CF: none; NSThread's exit in Cocoa. Since 0.1.
+ */
+static inline __attribute__((noreturn)) void RLThreadExit(void *RL_NULLABLE result) {
+    RLThreadSetResult(RLThreadGetCurrent(), result);
+    pthread_exit(result);
+}
+
+/**
+ * Gives the size of a thread's stack.
+ *
+ * Returns: bytes: what RLThreadSetStackSize set, rounded up, or the system's default; 0 for NULL.
+ * Threads: any. Reentrancy: call-outs too; calls no call-out.
+ * CF: none; NSThread's stackSize in Cocoa. Since 0.1.
+ */
+RL_EXPORT size_t RLThreadGetStackSize(RLThreadRef RL_NULLABLE thread);
+
+/**
+ * Change the nice value of a thread at any time; get it.
+ *
+ * thread: NULL: the calling thread, whoever made it. One that is not started gets it at its start.
+ * priority: -20 (highest) to 19 (lowest); other values are cut. A lower value than the present one
+ *     needs a privilege, see setpriority(2).
+ * Returns: 0; EACCES or EPERM: the system refuses; ESRCH: the thread has ended.
+ * Threads: any. Reentrancy: call-outs too; calls no call-out.
+ * CF: none; NSThread's threadPriority in Cocoa, which is 0 to 1. Since 0.1.
+ */
+RL_EXPORT int RLThreadChangePriority(RLThreadRef RL_NULLABLE thread, int priority);
+RL_EXPORT int RLThreadGetPriority(RLThreadRef RL_NULLABLE thread);
+
+/** What a thread's work is for. CF: none; NSQualityOfService in Foundation. */
+RL_ENUM(int32_t, RLQualityOfService){
+    kRLQualityOfServiceUserInteractive = 0x21, /**< what somebody sees at once */
+    kRLQualityOfServiceUserInitiated = 0x19,   /**< what somebody asked for and waits for */
+    kRLQualityOfServiceUtility = 0x11,         /**< what somebody asked for and does not wait for */
+    kRLQualityOfServiceBackground = 0x09,      /**< what nobody sees */
+    kRLQualityOfServiceDefault = -1            /**< all else */
+};
+
+/**
+ * Gives the nice value for a quality of service, for RLThreadSetPriority.
+ *
+ * Returns: -5, -2, 5, 10 and 0, in the order above; 0 for other values. Without a privilege the
+ * system refuses the negative ones, which then have no effect.
+ * Threads: any. Reentrancy: call-outs too; calls no call-out.
+ * CF: none; NSThread's qualityOfService in Foundation. Since 0.1.
+ */
+static inline int RLQualityOfServicePriority(RLQualityOfService quality) {
+    switch ((int32_t)quality) {
+    case kRLQualityOfServiceUserInteractive: return -5;
+    case kRLQualityOfServiceUserInitiated: return -2;
+    case kRLQualityOfServiceUtility: return 5;
+    case kRLQualityOfServiceBackground: return 10;
+    default: return 0;
+    }
+}
+
+/**
+ * Set and get a value that each thread has for itself.
+ *
+ * key: an address that no other part of the program uses, such as that of a static variable.
+ * value: NULL removes the value. destructor: called with the value when it is replaced or removed,
+ *     or when the thread ends; may be NULL.
+ * Returns: the calling thread's value; NULL if it has none for the key.
+ * Threads: any, the main one too, whose values are destroyed if it ends by pthread_exit.
+ * Reentrancy: call-outs too; setting calls the destructor of the value that was there.
+ * CF: none; NSThread's threadDictionary in Cocoa. Since 0.1.
+ */
+RL_EXPORT void RLThreadSetValue(const void *RL_NULLABLE key, void *RL_NULLABLE value,
+                                void (*RL_NULLABLE destructor)(void *RL_NULLABLE value));
+RL_EXPORT void *RL_NULLABLE RLThreadGetValue(const void *RL_NULLABLE key);
+
+/**
+ * Put the calling thread to sleep, for some seconds, or until a date.
+ *
+ * seconds, date: as for RLLockLockForSeconds and RLLockLockBeforeDate; without a limit for ever.
+ * Threads: any; one with a loop serves nothing meanwhile, and better runs it for that time.
+ * Reentrancy: call-outs too; calls no call-out.
+ * CF: none; NSThread's sleepForTimeInterval: and sleepUntilDate: in Cocoa. Since 0.1.
+ */
+RL_EXPORT void RLThreadSleepForSeconds(RLTimeInterval seconds);
+RL_EXPORT void RLThreadSleepUntilDate(RLAbsoluteTime date);
+
+/**
+ * Lists the threads of RLThreadStart that execute.
+ *
+ * count: receives their number; may be NULL.
+ * Returns: an array that ends with NULL, never NULL itself.
+ * Threads: any. Ownership: the caller releases each thread, and calls free once, on the array.
+ * Reentrancy: call-outs too; calls no call-out.
+ * CF: none. Since 0.1.
+ */
+RL_EXPORT RLThreadRef RL_NULLABLE *RL_NONNULL RLThreadCopyAll(RLIndex *RL_NULLABLE count) RL_WARN_UNUSED_RESULT;
+
+/**
+ * Adds a function that a thread calls when it ends.
+ *
+ * The last one added is called first, on the thread, after its body and before its release; its
+ * loop is there and runs no more by itself. callback: NULL is refused. info: handed to it.
+ * Returns: true; false for NULL, and for a thread that is too far in its end: nothing is called.
+ * Threads: any. Ownership: info is the program's; an object that is freed before the thread was
+ * started calls nothing.
+ * Reentrancy: call-outs too; calls no call-out.
+ * CF: none; NSThreadWillExitNotification in Cocoa. Since 0.1.
+ */
+RL_EXPORT bool RLThreadAddExitCallBack(RLThreadRef RL_NULLABLE thread, RLThreadCallBack RL_NULLABLE callback,
+                                       void *RL_NULLABLE info);
+
+/**
+ * Tell whether RLThreadStart was ever called; set a function that the first call will call.
+ *
+ * callback: called with info on the starting thread, before the thread is there; NULL: none. Too
+ *     late, it is never called.
+ * Returns: true from the first start on.
+ * Threads: any. Reentrancy: call-outs too; calls no call-out.
+ * CF: none; NSThread's isMultiThreaded and NSWillBecomeMultiThreadedNotification. Since 0.1.
+ */
+RL_EXPORT bool RLThreadIsMultiThreaded(void);
+RL_EXPORT void RLThreadSetMultiThreadedCallBack(void (*RL_NULLABLE callback)(void *RL_NULLABLE info), void *RL_NULLABLE info);
 
 RL_HEADER_END
 

@@ -77,6 +77,17 @@ static inline void rl_set_thread_name(const char *name) { prctl(PR_SET_NAME, nam
 /* The nice value of the calling thread; what the kernel refuses stays as it was. */
 static inline void rl_set_thread_priority(int value) { setpriority(PRIO_PROCESS, 0, value); }
 
+/* The nice value of a thread of the process; 0 or an errno. */
+static inline int rl_change_priority(pid_t thread, int value) {
+    return setpriority(PRIO_PROCESS, (id_t)thread, value) == 0 ? 0 : errno;
+}
+static inline int rl_priority(pid_t thread) { return getpriority(PRIO_PROCESS, (id_t)thread); }
+
+/* Until a monotonic instant. 0, or EINTR. */
+static inline int rl_sleep_until(const struct timespec *until) {
+    return syscall(SYS_clock_nanosleep, CLOCK_MONOTONIC, TIMER_ABSTIME, until, NULL) == 0 ? 0 : errno;
+}
+
 static inline long rl_stack_minimum(void) { return sysconf(_SC_THREAD_STACK_MIN); }
 
 /* The state of the process, a piece for each part of the core that has some: zeroed memory that needs no initialiser. Swift gives
@@ -93,7 +104,9 @@ static inline long rl_stack_minimum(void) { return sysconf(_SC_THREAD_STACK_MIN)
     STATE(kernel_events, 128)                                                                                                 \
     STATE(sockets, 64)                                                                                                        \
     STATE(mach_ports, 64)                                                                                                     \
-    STATE(message_ports, 64)
+    STATE(message_ports, 64)                                                                                                  \
+    STATE(synchronized, 256)                                                                                                  \
+    STATE(threads, 64)
 
 #define RL_DECLARE_STATE(part, size)                                                                                          \
     extern char rl_##part##_state[size] __attribute__((visibility("hidden")));                                                \
@@ -181,6 +194,20 @@ static inline int rl_futex_wait(const void *word, uint32_t value, const struct t
 static inline void rl_futex_wake(const void *word, int count) {
     syscall(SYS_futex, word, FUTEX_WAKE | FUTEX_PRIVATE_FLAG, count, NULL, NULL, 0);
 }
+
+/* The same for some of the sleepers: a wake-up reaches those that have a bit in common with it. The number of those woken. */
+static inline int rl_futex_wait_bits(const void *word, uint32_t value, const struct timespec *until, uint32_t bits) {
+    if (syscall(SYS_futex, word, FUTEX_WAIT_BITSET | FUTEX_PRIVATE_FLAG, value, until, NULL, bits) == 0) return 0;
+    return errno;
+}
+
+static inline int rl_futex_wake_bits(const void *word, int count, uint32_t bits) {
+    return (int)syscall(SYS_futex, word, FUTEX_WAKE_BITSET | FUTEX_PRIVATE_FLAG, count, NULL, NULL, bits);
+}
+
+/* Calls a function; if that ends its thread, cleanup is called with argument. */
+void rl_call_guarded(void (*function)(void *info), void *info, void (*cleanup)(void *argument), void *argument)
+    __attribute__((visibility("hidden")));
 
 static inline int rl_membarrier_register(void) {
     return (int)syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0);

@@ -1,3 +1,4 @@
+import CLinux
 import CRunLoop
 import Synchronization
 
@@ -78,4 +79,86 @@ public func RLThreadJoin(_ thread: OpaquePointer?) -> Bool {
 @_cdecl("RLThreadEnd") @implementation
 public func RLThreadEnd(_ thread: OpaquePointer?) -> Bool {
     object(thread, as: Thread.self, "RLThreadEnd")?.end() ?? false
+}
+
+@_cdecl("RLThreadDetachNew") @implementation
+public func RLThreadDetachNew(
+    _ body: RLThreadCallBack?, _ info: UnsafeMutableRawPointer?, _ release: PerformFunction?
+) -> Bool {
+    let thread = ThreadPointer.make(body, info, release)
+    let isStarted = thread.start()
+    thread.release()
+    return isStarted
+}
+
+@_cdecl("RLThreadDetach") @implementation
+public func RLThreadDetach(_ thread: OpaquePointer?) -> Bool {
+    object(thread, as: Thread.self, "RLThreadDetach")?.detach() ?? false
+}
+
+@_cdecl("RLThreadSetResult") @implementation
+public func RLThreadSetResult(_ thread: OpaquePointer?, _ result: UnsafeMutableRawPointer?) {
+    object(thread, as: Thread.self, "RLThreadSetResult")?.pointee.result = result
+}
+
+@_cdecl("RLThreadGetResult") @implementation
+public func RLThreadGetResult(_ thread: OpaquePointer?) -> UnsafeMutableRawPointer? {
+    guard let thread = object(thread, as: Thread.self, "RLThreadGetResult"), thread.isFinished else { return nil }
+    return thread.pointee.result
+}
+
+@_cdecl("RLThreadGetStackSize") @implementation
+public func RLThreadGetStackSize(_ thread: OpaquePointer?) -> Int {
+    object(thread, as: Thread.self, "RLThreadGetStackSize")?.stackSize ?? 0
+}
+
+@_cdecl("RLThreadChangePriority") @implementation
+public func RLThreadChangePriority(_ thread: OpaquePointer?, _ priority: Int32) -> Int32 {
+    let value = max(-20, min(priority, 19))
+    return object(thread, as: Thread.self, "RLThreadChangePriority")?.changePriority(value) ?? rl_change_priority(0, value)
+}
+
+@_cdecl("RLThreadGetPriority") @implementation
+public func RLThreadGetPriority(_ thread: OpaquePointer?) -> Int32 {
+    object(thread, as: Thread.self, "RLThreadGetPriority")?.priority ?? rl_priority(0)
+}
+
+@_cdecl("RLThreadSetValue") @implementation
+public func RLThreadSetValue(_ key: UnsafeRawPointer?, _ value: UnsafeMutableRawPointer?, _ destructor: PerformFunction?) {
+    if let key { ThreadValue.set(key, value, destructor) }
+}
+
+@_cdecl("RLThreadGetValue") @implementation
+public func RLThreadGetValue(_ key: UnsafeRawPointer?) -> UnsafeMutableRawPointer? { key.flatMap { ThreadValue.get($0) } }
+
+@_cdecl("RLThreadSleepForSeconds") @implementation
+public func RLThreadSleepForSeconds(_ seconds: Double) {
+    let deadline = Clock.deadline(in: seconds)
+    var time = timespec(nanoseconds: deadline)
+    while deadline == Clock.never || Clock.now() < deadline { _ = rl_sleep_until(&time) }
+}
+
+@_cdecl("RLThreadSleepUntilDate") @implementation
+public func RLThreadSleepUntilDate(_ date: Double) { RLThreadSleepForSeconds(date - RLAbsoluteTimeGetCurrent()) }
+
+@_cdecl("RLThreadCopyAll") @implementation
+public func RLThreadCopyAll(_ count: UnsafeMutablePointer<Int>?) -> UnsafeMutablePointer<OpaquePointer?> {
+    Threads.copyAll(count)
+}
+
+@_cdecl("RLThreadAddExitCallBack") @implementation
+public func RLThreadAddExitCallBack(_ thread: OpaquePointer?, _ callback: RLThreadCallBack?, _ info: UnsafeMutableRawPointer?) -> Bool {
+    guard let thread = object(thread, as: Thread.self, "RLThreadAddExitCallBack"), let callback else { return false }
+    return thread.addExitCallback(callback, info)
+}
+
+@_cdecl("RLThreadIsMultiThreaded") @implementation
+public func RLThreadIsMultiThreaded() -> Bool { threads.pointee.areMany.load(ordering: .relaxed) != 0 }
+
+@_cdecl("RLThreadSetMultiThreadedCallBack") @implementation
+public func RLThreadSetMultiThreadedCallBack(_ callback: PerformFunction?, _ info: UnsafeMutableRawPointer?) {
+    process.pointee.registryLock.lockWord()
+    threads.pointee.becomesMany = callback
+    threads.pointee.becomesManyInfo = info
+    process.pointee.registryLock.unlockWord()
 }

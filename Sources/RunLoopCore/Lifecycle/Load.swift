@@ -22,6 +22,8 @@ private func checkStates() {
     check(MemoryLayout<NumberTable<SocketPointer?>>.size, rl_sockets_size())
     check(MemoryLayout<MachPorts>.size, rl_mach_ports_size())
     check(MemoryLayout<MessagePortTable>.size, rl_message_ports_size())
+    check(MemoryLayout<Threads>.size, rl_threads_size())
+    check(MemoryLayout<Stripe>.stride * Stripe.count, rl_synchronized_size())
 }
 
 private func load() {
@@ -32,6 +34,7 @@ private func load() {
     if pthread_key_create(&process.pointee.threadKey, { RunLoop.threadEnds($0!) }) != 0 {
         trap("RunLoop", "no thread-specific key")
     }
+    if pthread_key_create(&threads.pointee.valuesKey, { ThreadValue.threadEnds($0!) }) != 0 { trap("RunLoop", "no thread-specific key") }
     // Prepare handlers run in reverse order of registration: a client's own runs before the library's takes locks.
     pthread_atfork({ Fork.prepare() }, { Fork.parent() }, { Fork.child() })
     // Without optimisation Swift makes what it knows of a type at the first use, with locks and memory from malloc. The only use

@@ -31,11 +31,16 @@ enum Fork {
         // fork. The one such use that every child has must not be the first.
         SocketTable.forEach { _ in }
         #endif
+        Stripe.prepareFork()
     }
 
-    static func parent() { Kinds.forEach { $0.pointee.forkParent?() } }
+    static func parent() {
+        Stripe.forkedParentOrChild()
+        Kinds.forEach { $0.pointee.forkParent?() }
+    }
 
     static func child() {
+        Stripe.forkedParentOrChild()
         process.pointee.forkGeneration.wrappingAdd(1, ordering: .relaxed)
         registerBarrier()
         Clock.forgetWall()

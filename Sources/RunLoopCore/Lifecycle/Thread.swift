@@ -31,6 +31,13 @@ struct Thread: ~Copyable {
     var name: UnsafeMutablePointer<CChar>?
     var stackSize: Int
     var priority: Int32
+    /// The kernel's number. Guarded by the registry's lock, and the thread's own while it is listed; so are the next three.
+    var number: pid_t
+    var exitCallbacks: UnsafeMutablePointer<ExitCallback>?
+    /// In the list of `Threads`.
+    var next, previous: ThreadPointer?
+    /// Written by the thread itself; `phase` orders it.
+    var result: UnsafeMutableRawPointer?
 }
 
 typealias ThreadPointer = UnsafeMutablePointer<Thread>
@@ -50,12 +57,15 @@ enum ThreadFlags {
     static var drained: UInt32 { 1 << 2 }
     /// `release` was called, or is being called: it may end the thread.
     static var released: UInt32 { 1 << 3 }
+    /// The exit callbacks were called, and no more are taken. Guarded by the registry's lock.
+    static var exited: UInt32 { 1 << 4 }
 }
 
 enum ThreadJoin {
     static var none: UInt32 { 0 }
     static var underWay: UInt32 { 1 }
     static var done: UInt32 { 2 }
+    static var detached: UInt32 { 3 }
 }
 
 extension Thread: Object {
@@ -75,6 +85,7 @@ extension Thread: Object {
             pthread_detach(thread.pointee.handle)
         }
         thread.pointee.loop.load(ordering: .acquiring)?.release()
+        while let callback = thread.takeExitCallback() { CLinux.free(callback) }
         CLinux.free(thread.pointee.name)
         CLinux.free(thread)
     }
@@ -86,7 +97,8 @@ extension UnsafeMutablePointer where Pointee == Thread {
         thread.initialize(to: Thread(
             header: ObjectHeader(type: Atomic(0), references: Atomic(0)), phase: Atomic(ThreadPhase.created), flags: Atomic(0),
             joining: Atomic(ThreadJoin.none), forkGeneration: Atomic(0), loop: Atomic(nil), body: body, release: release,
-            info: info, handle: pthread_t(), name: nil, stackSize: 0, priority: 0))
+            info: info, handle: pthread_t(), name: nil, stackSize: 0, priority: 0,
+            number: 0, exitCallbacks: nil, next: nil, previous: nil, result: nil))
         thread.initializeHeader()
         return thread
     }
@@ -103,7 +115,7 @@ extension UnsafeMutablePointer where Pointee == Thread {
     }
 
     /// Whether the thread was one of the parent's and this is the child of `fork`.
-    fileprivate var isVanished: Bool {
+    var isVanished: Bool {
         pointee.phase.load(ordering: .acquiring) != ThreadPhase.created
             && pointee.forkGeneration.load(ordering: .relaxed) != process.pointee.forkGeneration.load(ordering: .relaxed)
     }
@@ -111,6 +123,7 @@ extension UnsafeMutablePointer where Pointee == Thread {
     /// In the child of `fork`, for the thread that forked.
     static func renewInChild() {
         current?.pointee.forkGeneration.store(process.pointee.forkGeneration.load(ordering: .relaxed), ordering: .relaxed)
+        Threads.keepInChild(current)
     }
 
     /// Calls the body unless the thread was started. Nobody else does, and nobody starts it meanwhile.
@@ -144,14 +157,10 @@ extension UnsafeMutablePointer where Pointee == Thread {
             isFirst = true
         }
         guard isFirst else { return false }
+        Threads.becomeMany()
         var attributes = pthread_attr_t()
         pthread_attr_init(&attributes)
-        if pointee.stackSize > 0 {
-            let page = Int(sysconf(Int32(_SC_PAGESIZE)))
-            let (padded, overflows) = pointee.stackSize.addingReportingOverflow(page - 1)
-            let size = overflows ? pointee.stackSize : padded / page * page
-            pthread_attr_setstacksize(&attributes, Swift.max(size, Int(rl_stack_minimum())))
-        }
+        if pointee.stackSize > 0 { pthread_attr_setstacksize(&attributes, stackSize) }
         retain()
         var handle = pthread_t()
         let status = pthread_create(&handle, &attributes, { argument in
@@ -171,7 +180,7 @@ extension UnsafeMutablePointer where Pointee == Thread {
     }
 
     /// Returns at once for a thread that was starting when the process was forked: it is not here.
-    private func waitForStart() {
+    func waitForStart() {
         while pointee.phase.load(ordering: .acquiring) == ThreadPhase.starting, !isVanished {
             pointee.phase.futexWait(while: ThreadPhase.starting)
         }
@@ -186,6 +195,8 @@ extension UnsafeMutablePointer where Pointee == Thread {
         let loop = RunLoop.current()
         loop.retain()
         pointee.loop.store(loop, ordering: .sequentiallyConsistent)
+        enterList()
+        if pointee.joining.load(ordering: .relaxed) == ThreadJoin.detached { pthread_detach(pointee.handle) }
         pointee.phase.store(ThreadPhase.executing, ordering: .releasing)
         pointee.phase.futexWakeAll()
 
@@ -200,6 +211,7 @@ extension UnsafeMutablePointer where Pointee == Thread {
 
     /// The thread's last use of its object. Who ends the thread in a callback comes here by the loop's end (S-LOOP-19).
     func finish() {
+        callExitCallbacks()
         let isReleased = pointee.flags.bitwiseOr(ThreadFlags.released, ordering: .relaxed).oldValue & ThreadFlags.released != 0
         if !isReleased, let release = pointee.release { callOutPerformedRelease(release, pointee.info) }
         pointee.phase.store(ThreadPhase.finished, ordering: .releasing)
@@ -282,6 +294,7 @@ extension UnsafeMutablePointer where Pointee == Thread {
         if isVanished { return true }
         let (exchanged, _) = pointee.joining.compareExchange(
             expected: ThreadJoin.none, desired: ThreadJoin.underWay, ordering: .sequentiallyConsistent)
+        if pointee.joining.load(ordering: .acquiring) == ThreadJoin.detached { return false }
         if exchanged {
             let state = rl_disable_cancellation()
             pthread_join(pointee.handle, nil)

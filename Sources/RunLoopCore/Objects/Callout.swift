@@ -173,6 +173,15 @@ func callOutThread(_ body: ThreadFunction, _ thread: OpaquePointer, _ info: Unsa
     rl_compiler_barrier()
 }
 
+/// A function that may end its thread; `cleanup` is called then.
+@inline(never)
+func callOutGuarded(
+    _ function: PerformFunction, _ info: UnsafeMutableRawPointer?, _ cleanup: PerformFunction, _ argument: UnsafeMutableRawPointer
+) {
+    rl_call_guarded(function, info, cleanup, argument)
+    rl_compiler_barrier()
+}
+
 @inline(never)
 func callOutLogHandler(_ handler: LogHandler, _ line: UnsafePointer<CChar>, _ info: UnsafeMutableRawPointer?) {
     handler(line, info)

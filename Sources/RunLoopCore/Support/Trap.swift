@@ -12,6 +12,14 @@ func trap(_ function: StaticString, _ message: StaticString) -> Never {
     abort()
 }
 
+/// The same with the whole text.
+@inline(never)
+func trap(_ text: UnsafePointer<CChar>) -> Never {
+    _ = rl_sys_write(STDERR_FILENO, text, strlen(text))
+    writeToStandardError("\n")
+    abort()
+}
+
 private func writeToStandardError(_ text: StaticString) {
     _ = rl_sys_write(STDERR_FILENO, text.utf8Start, text.utf8CodeUnitCount)
 }

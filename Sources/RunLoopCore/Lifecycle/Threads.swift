@@ -1,0 +1,170 @@
+import CLinux
+import CRunLoop
+import Synchronization
+
+/// The threads of `RLThreadStart`, as the process has them.
+struct Threads: ~Copyable {
+    /// Those that execute, linked by `next`. Guarded by the registry's lock.
+    var first: ThreadPointer?
+    /// Whether there ever was one: 1, or 0. Relaxed: a mere answer.
+    let areMany: Atomic<UInt32>
+    /// The key of `ThreadValue`. Written at load.
+    var valuesKey: pthread_key_t
+    /// Called before the first start. Guarded by the registry's lock.
+    var becomesMany: PerformFunction?
+    var becomesManyInfo: UnsafeMutableRawPointer?
+
+    /// Before the first thread is there.
+    static func becomeMany() {
+        if threads.pointee.areMany.exchange(1, ordering: .relaxed) != 0 { return }
+        process.pointee.registryLock.lockWord()
+        let function = threads.pointee.becomesMany
+        let info = threads.pointee.becomesManyInfo
+        process.pointee.registryLock.unlockWord()
+        if let function { callOutPerformed(function, info) }
+    }
+
+    static func keepInChild(_ thread: ThreadPointer?) {
+        threads.pointee.first = thread
+        thread?.pointee.next = nil
+        thread?.pointee.previous = nil
+        thread?.pointee.number = rl_gettid()
+    }
+
+    /// `RLThreadCopyAll`.
+    static func copyAll(_ count: UnsafeMutablePointer<Int>?) -> UnsafeMutablePointer<OpaquePointer?> {
+        process.pointee.registryLock.lockWord()
+        defer { process.pointee.registryLock.unlockWord() }
+        var number = 0
+        var thread = threads.pointee.first
+        while let current = thread {
+            number += 1
+            thread = current.pointee.next
+        }
+        let list = makeArray(OpaquePointer?.self, count: number + 1)
+        count?.pointee = number
+        thread = threads.pointee.first
+        for index in 0..<number {
+            thread!.retain()
+            list[index] = thread!.handle
+            thread = thread!.pointee.next
+        }
+        return list
+    }
+}
+
+/// The one `Threads`.
+@inline(always)
+var threads: UnsafeMutablePointer<Threads> { rl_threads().assumingMemoryBound(to: Threads.self) }
+
+/// A function that is to be called when a thread ends. From malloc.
+struct ExitCallback {
+    var function: ThreadFunction
+    var info: UnsafeMutableRawPointer?
+    var next: UnsafeMutablePointer<ExitCallback>?
+}
+
+/// What a thread leaves, and what is done when it ends.
+extension UnsafeMutablePointer where Pointee == Thread {
+    func enterList() {
+        process.pointee.registryLock.lockWord()
+        pointee.number = rl_gettid()
+        pointee.next = threads.pointee.first
+        pointee.next?.pointee.previous = self
+        threads.pointee.first = self
+        process.pointee.registryLock.unlockWord()
+    }
+
+    /// `RLThreadAddExitCallBack`.
+    func addExitCallback(_ function: ThreadFunction, _ info: UnsafeMutableRawPointer?) -> Bool {
+        let callback = makeArray(ExitCallback.self, count: 1)
+        process.pointee.registryLock.lockWord()
+        let isTooLate = isFinished || pointee.flags.load(ordering: .relaxed) & ThreadFlags.exited != 0
+        if !isTooLate {
+            callback.initialize(to: ExitCallback(function: function, info: info, next: pointee.exitCallbacks))
+            pointee.exitCallbacks = callback
+        }
+        process.pointee.registryLock.unlockWord()
+        if isTooLate { CLinux.free(callback) }
+        return !isTooLate
+    }
+
+    /// The last one added; without one, no more are taken and the thread leaves the list.
+    func takeExitCallback() -> UnsafeMutablePointer<ExitCallback>? {
+        process.pointee.registryLock.lockWord()
+        defer { process.pointee.registryLock.unlockWord() }
+        if let callback = pointee.exitCallbacks {
+            pointee.exitCallbacks = callback.pointee.next
+            return callback
+        }
+        let old = pointee.flags.bitwiseOr(ThreadFlags.exited, ordering: .relaxed).oldValue
+        if old & ThreadFlags.exited == 0, pointee.number != 0, !isVanished {
+            if let previous = pointee.previous { previous.pointee.next = pointee.next } else { threads.pointee.first = pointee.next }
+            pointee.next?.pointee.previous = pointee.previous
+            pointee.number = 0
+        }
+        return nil
+    }
+
+    /// One may end the thread, and then this is called anew.
+    func callExitCallbacks() {
+        while let callback = takeExitCallback() {
+            let (function, info) = (callback.pointee.function, callback.pointee.info)
+            CLinux.free(callback)
+            callOutThread(function, handle, info)
+        }
+    }
+
+    /// `RLThreadDetach`.
+    func detach() -> Bool {
+        func mark() -> Bool {
+            pointee.joining.compareExchange(
+                expected: ThreadJoin.none, desired: ThreadJoin.detached, ordering: .sequentiallyConsistent).exchanged
+        }
+        while true {
+            var marked: Bool?
+            // A thread that starts after this looks, and detaches itself.
+            setUp { _ in marked = mark() }
+            if let marked { return marked }
+            waitForStart()
+            // Else it could not be started.
+            if !isNew { break }
+        }
+        guard mark() else { return false }
+        if !isVanished { pthread_detach(pointee.handle) }
+        return true
+    }
+
+    /// What the thread gets, or got.
+    var stackSize: Int {
+        guard pointee.stackSize > 0 else {
+            var attributes = pthread_attr_t()
+            var size = 0
+            pthread_attr_init(&attributes)
+            pthread_attr_getstacksize(&attributes, &size)
+            pthread_attr_destroy(&attributes)
+            return size
+        }
+        let page = Int(sysconf(Int32(_SC_PAGESIZE)))
+        let (padded, overflows) = pointee.stackSize.addingReportingOverflow(page - 1)
+        let size = overflows ? pointee.stackSize : padded / page * page
+        return Swift.max(size, Int(rl_stack_minimum()))
+    }
+
+    /// `RLThreadChangePriority` of a thread of the library; 0 or an errno.
+    func changePriority(_ value: Int32) -> Int32 {
+        process.pointee.registryLock.lockWord()
+        defer { process.pointee.registryLock.unlockWord() }
+        if isNew {
+            pointee.priority = value
+            return 0
+        }
+        return pointee.number == 0 || isVanished ? ESRCH : rl_change_priority(pointee.number, value)
+    }
+
+    var priority: Int32 {
+        process.pointee.registryLock.lockWord()
+        defer { process.pointee.registryLock.unlockWord() }
+        return pointee.number == 0 || isVanished ? pointee.priority : rl_priority(pointee.number)
+    }
+}

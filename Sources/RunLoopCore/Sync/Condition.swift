@@ -1,0 +1,95 @@
+import CLinux
+import CRunLoop
+import Synchronization
+
+/// `RLCondition`: its lock, and a futex that waiters sleep on.
+///
+/// A waiter reads `sequence` before it unlocks, and sleeps only while that has not changed; so a signal by a thread that locked after
+/// it is not lost. What waiters look for is guarded by the lock, which orders all else.
+struct Condition: ~Copyable {
+    let lock: SyncWord
+    let owner: UInt32
+    /// Relaxed: the futex compares it.
+    let sequence: Atomic<UInt32>
+    /// Who may sleep. Raised under the lock; read by whoever signals, who knows of the waiters it has to wake by the lock.
+    let waiters: Atomic<UInt32>
+}
+
+typealias ConditionPointer = UnsafeMutablePointer<Condition>
+
+extension UnsafeMutablePointer where Pointee == Condition {
+    var mutex: SyncWordPointer { UnsafeMutableRawPointer(self).cast(to: SyncWord.self) }
+
+    /// Unlocks, sleeps and does not lock again. False if the monotonic instant came first.
+    func sleep(until deadline: Int64, bits: UInt32 = .max) -> Bool {
+        let sequence = pointee.sequence.load(ordering: .relaxed)
+        pointee.waiters.wrappingAdd(1, ordering: .relaxed)
+        mutex.unlockWord()
+        let errno = rl_errno()
+        var isOver = false
+        if deadline == .max {
+            withUnsafePointer(to: pointee.sequence) { _ = rl_futex_wait_bits($0, sequence, nil, bits) }
+        } else {
+            var time = timespec(nanoseconds: deadline)
+            withUnsafePointer(to: pointee.sequence) { isOver = rl_futex_wait_bits($0, sequence, &time, bits) == ETIMEDOUT }
+        }
+        rl_set_errno(errno)
+        // Before the lock: its holder then makes no system call for this thread any more.
+        pointee.waiters.wrappingSubtract(1, ordering: .relaxed)
+        return !isOver
+    }
+
+    func wake(_ count: Int32, bits: UInt32 = .max) {
+        pointee.sequence.wrappingAdd(1, ordering: .relaxed)
+        wakeSleepers(count, bits)
+    }
+
+    private func wakeSleepers(_ count: Int32, _ bits: UInt32) {
+        let errno = rl_errno()
+        withUnsafePointer(to: pointee.sequence) { _ = rl_futex_wake_bits($0, count, bits) }
+        rl_set_errno(errno)
+    }
+
+    /// The same for the holder, who unlocks before anybody is woken, and does not touch the memory after that.
+    func unlockAndWake(_ count: Int32, bits: UInt32) {
+        pointee.sequence.wrappingAdd(1, ordering: .relaxed)
+        mutex.unlockWord()
+        wakeSleepers(count, bits)
+    }
+}
+
+/// `RLConditionLock`: a condition and the number that the threads wait for.
+struct ConditionLock: ~Copyable {
+    let condition: Condition
+    /// Written by the holder, read by anybody; relaxed.
+    let value: Atomic<Int>
+
+    /// Which sleepers to wake for a number: each of the numbers 0 to 30 has a bit of its own, the others share one.
+    static func bits(_ value: Int) -> UInt32 { 1 << UInt32(isAlone(value) ? value : 31) }
+    static func isAlone(_ value: Int) -> Bool { 0 <= value && value < 31 }
+}
+
+extension UnsafeMutablePointer where Pointee == ConditionLock {
+    private var condition: ConditionPointer { UnsafeMutableRawPointer(self).cast(to: Condition.self) }
+
+    /// Locks it with the number. False, without the lock, if the monotonic instant came first.
+    func lockWhen(_ value: Int, until deadline: Int64) -> Bool {
+        var isInTime = true
+        while condition.mutex.lockWord(until: deadline) {
+            if pointee.value.load(ordering: .relaxed) == value { return true }
+            if !isInTime || deadline == 0 {
+                condition.mutex.unlockWord()
+                return false
+            }
+            // Who was woken and comes too late looks once more: that wake-up was meant for one thread.
+            isInTime = condition.sleep(until: deadline, bits: ConditionLock.bits(value))
+        }
+        return false
+    }
+
+    /// Unlocks it and wakes who waits for the number: one, who unlocks in turn, or all who may be meant.
+    func unlockAndWake() {
+        let value = pointee.value.load(ordering: .relaxed)
+        condition.unlockAndWake(ConditionLock.isAlone(value) ? 1 : .max, bits: ConditionLock.bits(value))
+    }
+}

@@ -1,0 +1,48 @@
+import CLinux
+import CRunLoop
+import Synchronization
+
+/// `RLOnce`: whether its function was called.
+///
+/// `state` is 0: not yet, `done`, or `running` with `sleepers` and, above these bits, the number of forks that the process had come
+/// through when it was begun: where that is another one, the thread that began it is not in this process.
+struct Once: ~Copyable {
+    /// Acquire to find `done`, release to leave it.
+    let state: Atomic<UInt32>
+
+    static var running: UInt32 { 1 }
+    static var sleepers: UInt32 { 2 }
+    static var done: UInt32 { 3 }
+}
+
+extension UnsafeMutablePointer where Pointee == Once {
+    func call(_ function: PerformFunction, _ info: UnsafeMutableRawPointer?) {
+        let begun = process.pointee.forkGeneration.load(ordering: .relaxed) << 2 | Once.running
+        while true {
+            let state = pointee.state.load(ordering: .acquiring)
+            if state == Once.done { return }
+            if state & ~Once.sleepers == begun {
+                sleep(begun)
+            } else if pointee.state.weakCompareExchange(expected: state, desired: begun, ordering: .acquiring).exchanged {
+                break
+            }
+        }
+        callOutGuarded(function, info, { UnsafeMutableRawPointer($0!).cast(to: Once.self).end(0) }, self)
+        end(Once.done)
+    }
+
+    private func sleep(_ begun: UInt32) {
+        let state = begun | Once.sleepers
+        _ = pointee.state.weakCompareExchange(expected: begun, desired: state, ordering: .relaxed)
+        let errno = rl_errno()
+        pointee.state.futexWait(while: state)
+        rl_set_errno(errno)
+    }
+
+    private func end(_ state: UInt32) {
+        guard pointee.state.exchange(state, ordering: .releasing) & Once.sleepers != 0 else { return }
+        let errno = rl_errno()
+        pointee.state.futexWakeAll()
+        rl_set_errno(errno)
+    }
+}

@@ -1,0 +1,67 @@
+import CLinux
+import Synchronization
+
+/// The word of a lock that lies in the program's memory: `RLLock`, `RLRecursiveLock`, the lock of a condition.
+///
+/// The inline functions of `lock.h` take it when it is free and give it back; what waits is here.
+struct SyncWord: ~Copyable {
+    /// Bits: `held`, `sleepers`: whoever unlocks wakes one, `known`: the owner is written beside it. 0: free. Acquire to take, release
+    /// to give back.
+    let word: Atomic<UInt32>
+
+    static var held: UInt32 { 1 }
+    static var sleepers: UInt32 { 2 }
+    static var known: UInt32 { 4 }
+}
+
+typealias SyncWordPointer = UnsafeMutablePointer<SyncWord>
+
+extension UnsafeMutablePointer where Pointee == SyncWord {
+    /// False if the monotonic instant came first.
+    @inline(never)
+    func lockWord(until deadline: Int64 = .max) -> Bool {
+        if tryLock() { return true }
+        // For about as long as a thread needs to fall asleep and to be woken; not where others sleep, for which it took longer.
+        for _ in 0..<(deadline > 0 ? 40 : 0) {
+            rl_pause()
+            let word = pointee.word.load(ordering: .relaxed)
+            if word == 0 && tryLock() { return true }
+            if word & SyncWord.sleepers != 0 { break }
+        }
+        let errno = rl_errno()
+        defer { rl_set_errno(errno) }
+        while true {
+            // Taken so, it says that there are sleepers, of which there may be one more; at worst that is a wake-up for nothing.
+            let old = pointee.word.bitwiseOr(SyncWord.held | SyncWord.sleepers, ordering: .acquiring).oldValue
+            if old & SyncWord.held == 0 { return true }
+            if deadline != .max && Clock.now() >= deadline { return false }
+            pointee.word.futexWait(while: old | SyncWord.sleepers, until: deadline)
+        }
+    }
+
+    private func tryLock() -> Bool {
+        pointee.word.compareExchange(expected: 0, desired: SyncWord.held, ordering: .acquiring).exchanged
+    }
+
+    func unlockWord() {
+        if pointee.word.exchange(0, ordering: .releasing) & SyncWord.sleepers != 0 { wakeOne(at: self) }
+    }
+}
+
+/// The memory may be gone already: the kernel looks at its address alone, and at the worst wakes what waits for another word there,
+/// which looks again.
+func wakeOne(at word: UnsafeRawPointer) {
+    let errno = rl_errno()
+    rl_futex_wake(word, 1)
+    rl_set_errno(errno)
+}
+
+extension Clock {
+    /// The monotonic instant so many seconds from now (S-SYNC-4); 0: one that is long past.
+    static func deadline(in seconds: Double) -> Int64 {
+        if seconds <= 0 { return 0 }
+        // Also NaN.
+        guard seconds <= longestInterval else { return never }
+        return now() + nanoseconds(seconds)
+    }
+}

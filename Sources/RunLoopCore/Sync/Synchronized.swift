@@ -1,0 +1,104 @@
+import CLinux
+import CRunLoop
+import Synchronization
+
+/// `RLSynchronized`: which pointers are held by which threads.
+///
+/// A thread that executes a function has a record in the frame of its call, which is listed in one of 16 stripes by the pointer. So
+/// nothing is allocated, different pointers never wait for each other for longer than it takes to look through a list, and any
+/// number of them can be held in any order.
+struct Stripe: ~Copyable {
+    /// Guards `first` and its list. Held for a few instructions, and while the process forks.
+    let lock: SyncWord
+    /// Grows when a record with waiters is taken out; what they sleep on. Changed under the lock; relaxed.
+    let departures: Atomic<UInt32>
+    var first: UnsafeMutablePointer<Holder>?
+
+    static var count: Int { 16 }
+    static var shared: UnsafeMutablePointer<Stripe> { rl_synchronized().cast(to: Stripe.self) }
+
+    static func of(_ object: UnsafeRawPointer) -> UnsafeMutablePointer<Stripe> {
+        // Objects that are neighbours are in different stripes.
+        let number = UInt(bitPattern: object)
+        return shared + Int((number >> 4 ^ number >> 9) & 15)
+    }
+
+    /// The child gets whole lists. Taken after all other locks, of the library and of the program's functions.
+    static func prepareFork() {
+        for index in 0..<count { _ = shared[index].lock.word.pointer.lockWord() }
+    }
+
+    static func forkedParentOrChild() {
+        for index in 0..<count { shared[index].lock.word.pointer.unlockWord() }
+    }
+}
+
+/// Guarded by the lock of its stripe.
+struct Holder {
+    var object: UnsafeRawPointer
+    var thread: UInt
+    var hasWaiters: Bool
+    var next: UnsafeMutablePointer<Holder>?
+}
+
+extension Atomic where Value == UInt32 {
+    /// The word as that of a lock. An `Atomic` does not move while it is borrowed.
+    fileprivate var pointer: SyncWordPointer {
+        withUnsafePointer(to: self) { UnsafeMutableRawPointer(mutating: UnsafeRawPointer($0)).cast(to: SyncWord.self) }
+    }
+}
+
+func synchronize(_ object: UnsafeRawPointer, _ function: PerformFunction, _ info: UnsafeMutableRawPointer?) {
+    var holder = Holder(object: object, thread: RLThisThread_(), hasWaiters: false, next: nil)
+    withUnsafeMutablePointer(to: &holder) { holder in
+        guard holder.enter() else { return callOutPerformed(function, info) }
+        callOutGuarded(function, info, { UnsafeMutableRawPointer($0!).cast(to: Holder.self).leave() }, holder)
+        holder.leave()
+    }
+}
+
+extension UnsafeMutablePointer where Pointee == Holder {
+    /// Waits until no other thread has the pointer. False if this thread has it already.
+    fileprivate func enter() -> Bool {
+        let stripe = Stripe.of(pointee.object)
+        while true {
+            _ = stripe.pointee.lock.word.pointer.lockWord()
+            var other = stripe.pointee.first
+            while let holder = other, holder.pointee.object != pointee.object { other = holder.pointee.next }
+            guard let other else {
+                pointee.next = stripe.pointee.first
+                stripe.pointee.first = self
+                stripe.pointee.lock.word.pointer.unlockWord()
+                return true
+            }
+            let isMine = other.pointee.thread == pointee.thread
+            if !isMine { other.pointee.hasWaiters = true }
+            let departures = stripe.pointee.departures.load(ordering: .relaxed)
+            stripe.pointee.lock.word.pointer.unlockWord()
+            if isMine { return false }
+            let errno = rl_errno()
+            stripe.pointee.departures.futexWait(while: departures)
+            rl_set_errno(errno)
+        }
+    }
+
+    fileprivate func leave() {
+        let stripe = Stripe.of(pointee.object)
+        _ = stripe.pointee.lock.word.pointer.lockWord()
+        // Those of other threads, and of functions that were called in this one.
+        if stripe.pointee.first == self {
+            stripe.pointee.first = pointee.next
+        } else {
+            var previous = stripe.pointee.first!
+            while previous.pointee.next != self { previous = previous.pointee.next! }
+            previous.pointee.next = pointee.next
+        }
+        if pointee.hasWaiters { stripe.pointee.departures.wrappingAdd(1, ordering: .relaxed) }
+        let hasWaiters = pointee.hasWaiters
+        stripe.pointee.lock.word.pointer.unlockWord()
+        guard hasWaiters else { return }
+        let errno = rl_errno()
+        stripe.pointee.departures.futexWakeAll()
+        rl_set_errno(errno)
+    }
+}

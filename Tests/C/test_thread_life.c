@@ -1,0 +1,348 @@
+/* Section 28: detached threads, results, priorities, values, exit callbacks. */
+#define _GNU_SOURCE
+#include "support.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static void count_up(void *counter) { __atomic_fetch_add((int *)counter, 1, __ATOMIC_SEQ_CST); }
+static void record(void *word) { trace("%s", (const char *)word); }
+static void record_exit(RLThreadRef thread, void *word) {
+    ck_assert_ptr_eq(thread, RLThreadGetCurrent());
+    trace("%s", (const char *)word);
+}
+
+static void run_and_record(RLThreadRef thread, void *word) {
+    (void)thread;
+    trace("%s", (const char *)word);
+}
+
+static void wait_for_gate(RLThreadRef thread, void *gate) {
+    (void)thread;
+    gate_wait(gate);
+}
+
+/* ---- detached */
+
+static void open_and_trace(RLThreadRef thread, void *gate) {
+    ck_assert_ptr_eq(thread, RLThreadGetCurrent());
+    ck_assert_ptr_nonnull(RLThreadGetRunLoop(thread));
+    trace("body");
+    gate_open(gate);
+}
+
+RL_TEST(detached_from_birth, "S-THREAD-9", "A thread that nobody holds executes its body") {
+    Gate gate = GATE_INITIALIZER;
+    ck_assert(RLThreadDetachNew(open_and_trace, &gate, NULL));
+    gate_wait(&gate);
+    expect_trace("body");
+}
+
+RL_TEST(detached_later, "S-THREAD-9", "A thread that is detached, before its start, while it executes or after its end, cannot be joined; the first of detach and join counts") {
+    for (int when = 0; when < 3; when++) {
+        Gate gate = GATE_INITIALIZER;
+        RLThreadRef thread = RLThreadCreate(wait_for_gate, &gate, NULL);
+        if (when == 0) ck_assert(RLThreadDetach(thread));
+        ck_assert(RLThreadStart(thread));
+        if (when == 1) ck_assert(RLThreadDetach(thread));
+        gate_open(&gate);
+        if (when == 2) {
+            while (!RLThreadIsFinished(thread)) sched_yield();
+            ck_assert(RLThreadDetach(thread));
+        }
+        ck_assert(!RLThreadDetach(thread));
+        ck_assert(!RLThreadJoin(thread));
+        while (!RLThreadIsFinished(thread)) sched_yield();
+        RLRelease(thread);
+    }
+    Gate open = GATE_INITIALIZER;
+    gate_open(&open);
+    RLThreadRef thread = RLThreadCreate(wait_for_gate, &open, NULL);
+    ck_assert(RLThreadStart(thread) && RLThreadJoin(thread));
+    ck_assert(!RLThreadDetach(thread));
+    ck_assert(RLThreadJoin(thread));
+    RLRelease(thread);
+    thread = RLThreadCreate(NULL, NULL, NULL);
+    ck_assert(RLThreadStart(thread) && RLThreadDetach(thread));
+    ck_assert(!RLThreadEnd(thread));
+    while (!RLThreadIsFinished(thread)) sched_yield();
+    RLRelease(thread);
+}
+
+/* ---- results */
+
+static void leave_result(RLThreadRef thread, void *how) {
+    if (!how) return;
+    if (*(const char *)how == 's') RLThreadSetResult(thread, how);
+    if (*(const char *)how == 'e') RLThreadExit(how);
+}
+static void exit_in_function(void *result) { RLThreadExit(result); }
+static void *exit_with(void *result) { RLThreadExit(result); }
+
+RL_TEST(results, "S-THREAD-10 S-LOOP-19", "The result is what the thread set or exited with, from a callback too, and NULL while it executes") {
+    static char set[] = "set", exited[] = "exited";
+    char *ways[] = {set, exited, NULL};
+    for (int i = 0; i < 3; i++) {
+        RLThreadRef thread = RLThreadCreate(leave_result, ways[i], NULL);
+        ck_assert(RLThreadStart(thread) && RLThreadJoin(thread));
+        ck_assert_ptr_eq(RLThreadGetResult(thread), ways[i]);
+        RLRelease(thread);
+    }
+    RLThreadRef thread = RLThreadCreate(NULL, NULL, NULL);
+    ck_assert(RLThreadStart(thread));
+    ck_assert_ptr_null(RLThreadGetResult(thread));
+    RLPerformOnLoop(RLThreadGetRunLoop(thread), kRLDefaultMode, exit_in_function, exited, NULL, false);
+    ck_assert(RLThreadJoin(thread));
+    ck_assert_ptr_eq(RLThreadGetResult(thread), exited);
+    RLRelease(thread);
+    pthread_t other;
+    void *result = NULL;
+    pthread_create(&other, NULL, exit_with, set);
+    pthread_join(other, &result);
+    ck_assert_ptr_eq(result, set);
+}
+
+static void *exit_under_cleanup(void *word) {
+    pthread_cleanup_push(record, word);
+    RLThreadExit(NULL);
+    pthread_cleanup_pop(0);
+    return NULL;
+}
+
+RL_TEST(exit_runs_cleanups, "S-THREAD-10", "RLThreadExit runs the cleanup handlers of the frames that it leaves") {
+    pthread_t thread;
+    pthread_create(&thread, NULL, exit_under_cleanup, "cleanup");
+    pthread_join(thread, NULL);
+    expect_trace("cleanup");
+}
+
+/* ---- stack and priority */
+
+RL_TEST(stack_sizes, "S-THREAD-11", "A stack size is rounded up to pages and to the least; 0 is the default") {
+    RLThreadRef thread = RLThreadCreate(NULL, NULL, NULL);
+    pthread_attr_t attributes;
+    size_t size = 0;
+    pthread_attr_init(&attributes);
+    pthread_attr_getstacksize(&attributes, &size);
+    pthread_attr_destroy(&attributes);
+    ck_assert_uint_eq(RLThreadGetStackSize(thread), size);
+    RLThreadSetStackSize(thread, 1);
+    ck_assert_uint_eq(RLThreadGetStackSize(thread), (size_t)sysconf(_SC_THREAD_STACK_MIN));
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    RLThreadSetStackSize(thread, (64 << 10) * 8 + 1);
+    ck_assert_uint_eq(RLThreadGetStackSize(thread), (64 << 10) * 8 + page);
+    ck_assert_uint_eq(RLThreadGetStackSize(NULL), 0);
+    RLRelease(thread);
+}
+
+RL_TEST(priorities, "S-THREAD-12", "The nice value of an executing thread can be changed; an ended one has none; a value before the start holds at the start") {
+    Gate gate = GATE_INITIALIZER;
+    RLThreadRef thread = RLThreadCreate(wait_for_gate, &gate, NULL);
+    ck_assert_int_eq(RLThreadChangePriority(thread, 3), 0);
+    ck_assert_int_eq(RLThreadGetPriority(thread), 3);
+    ck_assert(RLThreadStart(thread));
+    ck_assert_int_eq(RLThreadGetPriority(thread), 3);
+    ck_assert_int_eq(RLThreadChangePriority(thread, 8), 0);
+    ck_assert_int_eq(RLThreadGetPriority(thread), 8);
+    ck_assert_int_eq(RLThreadChangePriority(thread, 100), 0);
+    ck_assert_int_eq(RLThreadGetPriority(thread), 19);
+    if (geteuid() != 0) {
+        int error = RLThreadChangePriority(thread, -20);
+        ck_assert(error == EACCES || error == EPERM);
+    }
+    gate_open(&gate);
+    ck_assert(RLThreadJoin(thread));
+    ck_assert_int_eq(RLThreadChangePriority(thread, 8), ESRCH);
+    RLRelease(thread);
+    ck_assert_int_eq(RLThreadChangePriority(NULL, 4), 0);
+    ck_assert_int_eq(RLThreadGetPriority(NULL), 4);
+    ck_assert_int_eq(getpriority(PRIO_PROCESS, 0), 4);
+    ck_assert_int_eq(RLQualityOfServicePriority(kRLQualityOfServiceUserInteractive), -5);
+    ck_assert_int_eq(RLQualityOfServicePriority(kRLQualityOfServiceUserInitiated), -2);
+    ck_assert_int_eq(RLQualityOfServicePriority(kRLQualityOfServiceDefault), 0);
+    ck_assert_int_eq(RLQualityOfServicePriority(kRLQualityOfServiceUtility), 5);
+    ck_assert_int_eq(RLQualityOfServicePriority(kRLQualityOfServiceBackground), 10);
+}
+
+/* ---- values */
+
+static char first_key, second_key, third_key;
+
+static void set_another(void *word) {
+    trace("%s", (const char *)word);
+    ck_assert_str_eq(RLThreadGetValue(&first_key), "first");
+    RLThreadSetValue(&third_key, "late", record);
+}
+
+static void use_values(void *unused) {
+    (void)unused;
+    ck_assert_ptr_null(RLThreadGetValue(&first_key));
+    RLThreadSetValue(&first_key, "zeroth", record);
+    RLThreadSetValue(&second_key, "second", set_another);
+    RLThreadSetValue(&first_key, "first", record);
+    RLThreadSetValue(&third_key, "third", record);
+    ck_assert_str_eq(RLThreadGetValue(&first_key), "first");
+    RLThreadSetValue(&third_key, NULL, NULL);
+    ck_assert_ptr_null(RLThreadGetValue(&third_key));
+    RLThreadSetValue(&third_key, NULL, NULL);
+    RLThreadSetValue(NULL, "x", record);
+    ck_assert_ptr_null(RLThreadGetValue(NULL));
+    trace("ends");
+}
+
+static void set_for_ever(void *value) {
+    count_up(value);
+    RLThreadSetValue(&first_key, value, set_for_ever);
+}
+static void use_values_for_ever(void *value) { set_for_ever(value); }
+
+static void loop_is_there(void *loop) {
+    trace(RLGetCurrentIfMade() == loop ? "loop" : "no-loop");
+}
+static void leave_value_with_loop(RLThreadRef thread, void *unused) {
+    (void)unused;
+    RLThreadSetValue(&first_key, RLThreadGetRunLoop(thread), loop_is_there);
+    RLThreadAddExitCallBack(thread, record_exit, "exit");
+}
+
+RL_TEST(values, "S-THREAD-13", "A destructor is called when its value goes, at the end of the thread for the newest key first, and for what a destructor sets") {
+    ck_assert_ptr_null(RLThreadGetValue(&first_key));
+    thread_join(thread_start(use_values, NULL));
+    expect_trace("zeroth third ends second late first");
+    ck_assert_ptr_null(RLThreadGetValue(&first_key));
+    int count = 0;
+    thread_join(thread_start(use_values_for_ever, &count));
+    ck_assert_int_ge(count, 2);
+    RLThreadRef thread = RLThreadCreate(leave_value_with_loop, NULL, NULL);
+    ck_assert(RLThreadStart(thread) && RLThreadJoin(thread));
+    expect_trace("exit loop");
+    RLRelease(thread);
+}
+
+/* ---- sleep */
+
+static void ignore(int number) { (void)number; }
+static pthread_t sleeper;
+static void interrupt(void *unused) {
+    (void)unused;
+    for (int i = 0; i < 20; i++) {
+        pthread_kill(sleeper, SIGUSR1);
+        sched_yield();
+    }
+}
+
+RL_TEST(sleeps, "S-THREAD-14", "A sleep is not shorter than asked for, with signals too; of 0 and less it is none") {
+    struct sigaction action = {.sa_handler = ignore};
+    sigaction(SIGUSR1, &action, NULL);
+    sleeper = pthread_self();
+    Thread *thread = thread_start(interrupt, NULL);
+    double begin = monotonic_now();
+    RLThreadSleepForSeconds(0.02);
+    ck_assert(monotonic_now() - begin >= 0.02);
+    thread_join(thread);
+    RLAbsoluteTime date = date_in(0.02);
+    RLThreadSleepUntilDate(date);
+    ck_assert(RLAbsoluteTimeGetCurrent() >= date);
+    RLThreadSleepForSeconds(0);
+    RLThreadSleepForSeconds(-1e300);
+    RLThreadSleepUntilDate(date_in(-1000));
+}
+
+/* ---- the list */
+
+static bool is_listed(RLThreadRef thread) {
+    RLIndex count = -1, found = 0, number = 0;
+    RLThreadRef *list = RLThreadCopyAll(&count);
+    for (; list[number]; number++) {
+        found += list[number] == thread;
+        RLRelease(list[number]);
+    }
+    ck_assert_int_eq(number, count);
+    ck_assert_int_le(found, 1);
+    free(list);
+    return found == 1;
+}
+
+RL_TEST(list_of_threads, "S-THREAD-15 S-THREAD-8", "Every executing thread is listed once; in the child of fork the forking one alone") {
+    enum { COUNT = 5 };
+    RLThreadRef threads[COUNT];
+    for (int i = 0; i < COUNT; i++) {
+        threads[i] = RLThreadCreate(NULL, NULL, NULL);
+        ck_assert(!is_listed(threads[i]));
+        ck_assert(RLThreadStart(threads[i]));
+        ck_assert(is_listed(threads[i]));
+    }
+    ck_assert(RLThreadEnd(threads[2]) && RLThreadEnd(threads[4]));
+    for (int i = 0; i < COUNT; i++) ck_assert_int_eq(is_listed(threads[i]), i != 2 && i != 4);
+    pid_t child = fork();
+    if (child == 0) {
+        RLIndex count = -1;
+        free(RLThreadCopyAll(&count));
+        RLThreadRef thread = RLThreadCreate(NULL, NULL, NULL);
+        if (count != 0 || !RLThreadStart(thread) || !is_listed(thread) || !RLThreadEnd(thread) || is_listed(thread)) _exit(1);
+        if (RLThreadChangePriority(threads[0], 5) != ESRCH || RLThreadAddExitCallBack(threads[0], record_exit, "x")) _exit(2);
+        _exit(0);
+    }
+    int status = -1;
+    ck_assert_int_eq(waitpid(child, &status, 0), child);
+    ck_assert_int_eq(status, 0);
+    for (int i = 0; i < COUNT; i++) {
+        RLThreadEnd(threads[i]);
+        RLRelease(threads[i]);
+    }
+    free(RLThreadCopyAll(NULL));
+}
+
+/* ---- exit callbacks */
+
+static void exit_by_itself(RLThreadRef thread, void *word) {
+    record_exit(thread, word);
+    pthread_exit(NULL);
+}
+static void add_another(RLThreadRef thread, void *word) {
+    record_exit(thread, word);
+    ck_assert(RLThreadAddExitCallBack(thread, record_exit, "added"));
+}
+
+RL_TEST(exit_callbacks, "S-THREAD-16", "Exit callbacks are called on the thread, the last added first, between body and release, also where one ends the thread or adds another") {
+    RLThreadRef thread = RLThreadCreate(run_and_record, "body", record);
+    ck_assert(RLThreadAddExitCallBack(thread, record_exit, "first"));
+    ck_assert(RLThreadAddExitCallBack(thread, exit_by_itself, "second"));
+    ck_assert(RLThreadAddExitCallBack(thread, add_another, "third"));
+    ck_assert(!RLThreadAddExitCallBack(thread, NULL, NULL));
+    ck_assert(!RLThreadAddExitCallBack(NULL, record_exit, NULL));
+    ck_assert(RLThreadStart(thread) && RLThreadJoin(thread));
+    expect_trace("body third added second first body");
+    ck_assert(!RLThreadAddExitCallBack(thread, record_exit, "late"));
+    RLRelease(thread);
+    thread = RLThreadCreate(run_and_record, "never", NULL);
+    ck_assert(RLThreadAddExitCallBack(thread, record_exit, "never"));
+    RLRelease(thread);
+    expect_trace("");
+}
+
+/* ---- many */
+
+static void note_many(void *unused) {
+    (void)unused;
+    trace(RLThreadGetCurrent() ? "wrong-thread" : "many");
+}
+
+RL_TEST(becomes_multi_threaded, "S-THREAD-17", "From the first start on the process counts as multi-threaded, and the function is told just before, once") {
+    ck_assert(!RLThreadIsMultiThreaded());
+    RLThreadSetMultiThreadedCallBack(note_many, NULL);
+    RLThreadRef thread = RLThreadCreate(run_and_record, "body", NULL);
+    ck_assert(!RLThreadIsMultiThreaded());
+    ck_assert(RLThreadStart(thread) && RLThreadJoin(thread));
+    RLRelease(thread);
+    ck_assert(RLThreadIsMultiThreaded());
+    ck_assert(RLThreadDetachNew(NULL, NULL, NULL));
+    expect_trace("many body");
+}

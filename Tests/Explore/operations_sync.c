@@ -1,0 +1,196 @@
+/* Locks and what else lies in the program's memory: an item of the kind `sync` has one of each. The inline functions of the headers
+ * are compiled here such that each atomic access asks the scheduler, as those of the core do. */
+#define _GNU_SOURCE
+#include "explore_hooks.h"
+
+#include <stdint.h>
+
+#define ORDER(order)                                                       \
+    ((order) == __ATOMIC_RELAXED   ? RLX_RELAXED                           \
+     : (order) == __ATOMIC_ACQUIRE ? RLX_ACQUIRING                         \
+     : (order) == __ATOMIC_RELEASE ? RLX_RELEASING                         \
+                                   : RLX_SEQUENTIALLY_CONSISTENT)
+#define VALUE(word, value) ((__typeof__(*(word) + 0))(value))
+#define MODIFY(word, operation, value, order) \
+    VALUE(word, rlx_modify((void *)(word), sizeof *(word), operation, (uint64_t)(value), ORDER(order), __FILE__, __LINE__))
+#define __atomic_load_n(word, order) VALUE(word, rlx_load((word), sizeof *(word), ORDER(order), __FILE__, __LINE__))
+#define __atomic_store_n(word, value, order) \
+    rlx_store((word), sizeof *(word), (uint64_t)(value), ORDER(order), __FILE__, __LINE__)
+#define __atomic_exchange_n(word, value, order) MODIFY(word, RLX_EXCHANGE, value, order)
+#define __atomic_fetch_add(word, value, order) MODIFY(word, RLX_ADD, value, order)
+#define __atomic_fetch_sub(word, value, order) MODIFY(word, RLX_SUBTRACT, value, order)
+#define __atomic_compare_exchange_n(word, expected, desired, weak, order, failure)                                        \
+    compare_exchange(word, expected, sizeof *(word), (uint64_t)*(expected), (uint64_t)(desired), ORDER(order), ORDER(failure), __LINE__)
+
+static inline bool compare_exchange(void *word, void *expected, uint32_t size, uint64_t wanted, uint64_t desired, int order,
+                                    int failure, uint32_t line) {
+    uint64_t found = rlx_compare_exchange(word, size, wanted, desired, order, failure, __FILE__, line);
+    if (found == wanted) return true;
+    if (size == 8) *(uint64_t *)expected = found;
+    else *(uint32_t *)expected = (uint32_t)found;
+    return false;
+}
+
+#include "program.h"
+
+#include <string.h>
+
+/* The words are those of the scenario's first to last execution; each begins with zeroes. */
+static struct sync {
+    RLLock lock;
+    RLRecursiveLock recursive;
+    RLReadWriteLock read_write;
+    RLCondition condition;
+    RLConditionLock numbered;
+    RLOnce once;
+    RLSemaphore semaphore;
+    RLBarrier barrier;
+    uint32_t writers, readers; /* who is inside */
+    int value, called, passed;
+} syncs[MAX_ITEMS];
+
+static struct sync *sync_of(struct item *item) { return &syncs[item - items]; }
+
+void make_sync(struct item *item) {
+    struct sync *sync = sync_of(item);
+    memset(sync, 0, sizeof *sync);
+    sync->barrier.count = (uint32_t)item->number;
+    sync->value = (int)item->number;
+    sync->semaphore.state = (uint64_t)item->number;
+    item->object = NULL;
+}
+
+/* Alone, beside readers or not. Others may come in between. */
+static void be_inside(struct item *item, bool writes) {
+    struct sync *sync = sync_of(item);
+    uint32_t *mine = writes ? &sync->writers : &sync->readers;
+    uint32_t before = __atomic_fetch_add(mine, 1, __ATOMIC_SEQ_CST);
+    uint32_t others = __atomic_load_n(writes ? &sync->readers : &sync->writers, __ATOMIC_SEQ_CST);
+    if ((writes && before != 0) || others != 0) fail("two threads are in what %s keeps apart", item->name);
+    __atomic_fetch_sub(mine, 1, __ATOMIC_SEQ_CST);
+}
+
+static double limit_of(struct call *call) { return call->has_number ? call->number : 1e300; }
+
+void do_hold(struct call *call) {
+    struct sync *sync = sync_of(call->item[0]);
+    if (!RLLockLockForSeconds(&sync->lock, limit_of(call))) return;
+    be_inside(call->item[0], true);
+    RLLockUnlock(&sync->lock);
+}
+
+void do_hold_twice(struct call *call) {
+    struct sync *sync = sync_of(call->item[0]);
+    if (!RLRecursiveLockLockForSeconds(&sync->recursive, limit_of(call))) return;
+    RLRecursiveLockLock(&sync->recursive);
+    be_inside(call->item[0], true);
+    RLRecursiveLockUnlock(&sync->recursive);
+    be_inside(call->item[0], true);
+    RLRecursiveLockUnlock(&sync->recursive);
+}
+
+void do_read(struct call *call) {
+    struct sync *sync = sync_of(call->item[0]);
+    if (!RLReadWriteLockLockForReadingForSeconds(&sync->read_write, limit_of(call))) return;
+    be_inside(call->item[0], false);
+    RLReadWriteLockUnlock(&sync->read_write);
+}
+
+/* Stays inside until the semaphore is signalled. */
+void do_read_wait(struct call *call) {
+    struct sync *sync = sync_of(call->item[0]);
+    RLReadWriteLockLockForReading(&sync->read_write);
+    RLSemaphoreWait(&sync->semaphore);
+    RLReadWriteLockUnlock(&sync->read_write);
+}
+
+void do_write(struct call *call) {
+    struct sync *sync = sync_of(call->item[0]);
+    if (!RLReadWriteLockLockForWritingForSeconds(&sync->read_write, limit_of(call))) return;
+    be_inside(call->item[0], true);
+    RLReadWriteLockUnlock(&sync->read_write);
+}
+
+/* With a limit it is enough to have waited. */
+void do_consume(struct call *call) {
+    struct sync *sync = sync_of(call->item[0]);
+    bool in_time = true;
+    RLLockLock(&sync->condition.lock);
+    while (sync->value == 0 && in_time) in_time = RLConditionWaitForSeconds(&sync->condition, limit_of(call)) || !call->has_number;
+    be_inside(call->item[0], true);
+    if (sync->value > 0) sync->value--;
+    RLLockUnlock(&sync->condition.lock);
+}
+
+static void produce(struct sync *sync, bool all, bool after) {
+    RLLockLock(&sync->condition.lock);
+    sync->value += all ? 2 : 1;
+    if (after) RLLockUnlock(&sync->condition.lock);
+    if (all) RLConditionBroadcast(&sync->condition);
+    else RLConditionSignal(&sync->condition);
+    if (!after) RLLockUnlock(&sync->condition.lock);
+}
+
+/* A number: the signal comes after the unlock. */
+void do_produce(struct call *call) { produce(sync_of(call->item[0]), false, call->has_number); }
+void do_produce_all(struct call *call) { produce(sync_of(call->item[0]), true, call->has_number); }
+
+/* Takes it with the number and leaves it with the next; `whenfor` with a limit of a second. */
+static void pass_on(struct call *call, double limit) {
+    struct sync *sync = sync_of(call->item[0]);
+    RLIndex number = (RLIndex)call->number;
+    if (!RLConditionLockLockWhenConditionForSeconds(&sync->numbered, number, limit)) return;
+    if (RLConditionLockGetCondition(&sync->numbered) != number) fail("%s is taken with another number", call->item[0]->name);
+    be_inside(call->item[0], true);
+    RLConditionLockUnlockWithCondition(&sync->numbered, number + 1);
+}
+
+void do_when(struct call *call) { pass_on(call, 1e300); }
+void do_when_for(struct call *call) { pass_on(call, 1); }
+
+/* The same, and leaves the number. */
+void do_when_keep(struct call *call) {
+    struct sync *sync = sync_of(call->item[0]);
+    RLConditionLockLockWhenCondition(&sync->numbered, (RLIndex)call->number);
+    be_inside(call->item[0], true);
+    RLConditionLockUnlock(&sync->numbered);
+}
+
+void do_number(struct call *call) {
+    struct sync *sync = sync_of(call->item[0]);
+    RLConditionLockLock(&sync->numbered);
+    be_inside(call->item[0], true);
+    RLConditionLockUnlockWithCondition(&sync->numbered, (RLIndex)call->number);
+}
+
+static void set_up(void *info) {
+    struct item *item = info;
+    be_inside(item, true);
+    sync_of(item)->called++;
+}
+
+void do_call_once(struct call *call) {
+    struct sync *sync = sync_of(call->item[0]);
+    RLOnceCall(&sync->once, set_up, call->item[0]);
+    if (sync->called != 1) fail("the function was called %d times when its once returned", sync->called);
+}
+
+void do_semaphore_signal(struct call *call) { RLSemaphoreSignal(&sync_of(call->item[0])->semaphore); }
+void do_semaphore_wait(struct call *call) {
+    (void)RLSemaphoreWaitForSeconds(&sync_of(call->item[0])->semaphore, limit_of(call));
+}
+
+void do_barrier(struct call *call) {
+    struct sync *sync = sync_of(call->item[0]);
+    uint32_t arrived = 1 + __atomic_fetch_add(&sync->readers, 1, __ATOMIC_SEQ_CST);
+    RLBarrierWait(&sync->barrier);
+    uint32_t count = (uint32_t)call->item[0]->number;
+    if (__atomic_load_n(&sync->readers, __ATOMIC_SEQ_CST) < (arrived + count - 1) / count * count) fail("a thread passed the barrier too early");
+}
+
+static void be_inside_once(void *info) { be_inside(info, true); }
+static void synchronize_again(void *info) { RLSynchronized(info, be_inside_once, info); }
+
+void do_synchronized(struct call *call) {
+    RLSynchronized(call->item[0], call->has_number ? synchronize_again : be_inside_once, call->item[0]);
+}
