@@ -20,8 +20,9 @@ struct OnceTokens {
 
     private static let modules = ["$s10RunLoopKit", "$s20RunLoopKitFoundation", "$s16RunLoopKitXCTest", "$s11RunLoopCore"]
 
-    /// Those whose values are not made yet. A token becomes negative when its value is made.
-    var unmade: [String] { all.filter { $0.token.pointee >= 0 }.map(\.name).sorted() }
+    /// Those whose values are not made yet. A token becomes negative when its value is made, and 1 under the thread sanitizer, which has
+    /// a `swift_once` of its own.
+    var unmade: [String] { all.filter { $0.token.pointee >= 0 && $0.token.pointee != 1 }.map(\.name).sorted() }
 }
 
 /// The symbols of the program's own file: elf(5), for 64 bits.
