@@ -19,6 +19,7 @@ pkg_check_modules(CHECK IMPORTED_TARGET check)
 # the linker exports it because the library it links refers to it.
 set(rl_test_flags -Wall -Wextra -g)
 
+# Programs with Check multiply the limits of their cases; in others RL_TEST_TIMEOUT is the limit of a case in seconds.
 set(rl_test_environment "CK_TIMEOUT_MULTIPLIER=1")
 if(RUNLOOP_SWIFT_TARGET)
     # An emulated processor is slow.
@@ -31,8 +32,8 @@ if(RUNLOOP_SANITIZE)
     set(supp ${PROJECT_SOURCE_DIR}/scripts/suppressions)
     # Tests fork (Check runs each case in a child), and a thread may outlive main.
     set(rl_test_environment "CK_TIMEOUT_MULTIPLIER=5" "RL_TEST_TIMEOUT=300"
-        "TSAN_OPTIONS=suppressions=${supp}/thread.supp:die_after_fork=0:atexit_sleep_ms=0:second_deadlock_stack=1"
-        "ASAN_OPTIONS=detect_leaks=1:detect_stack_use_after_return=0"
+        "TSAN_OPTIONS=suppressions=${supp}/thread.supp:die_after_fork=0:atexit_sleep_ms=0:second_deadlock_stack=1:allocator_may_return_null=1"
+        "ASAN_OPTIONS=detect_leaks=1:detect_stack_use_after_return=0:allocator_may_return_null=1"
         "LSAN_OPTIONS=suppressions=${supp}/address.supp:print_suppressions=0"
         "UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1")
 endif()

@@ -26,6 +26,15 @@ void remove_own_directory(void) {
     ck_assert_int_eq(rmdir(directory), 0);
 }
 
+long own_memory(void) {
+    char line[160];
+    long kib = 0;
+    FILE *status = fopen("/proc/self/status", "r");
+    while (fgets(line, sizeof line, status)) sscanf(line, "RssAnon: %ld", &kib);
+    fclose(status);
+    return kib / 1024;
+}
+
 /* The FNV-1a hash of 128 bits, as Docs/wire-format.md has it. */
 void path_of(const char *name, const char *ending, char *path, size_t size) {
     unsigned __int128 prime = ((unsigned __int128)1 << 88) + 0x13b;

@@ -14,6 +14,9 @@ void remove_own_directory(void);
 /* The file of a name with an ending, ".port" or ".lock". */
 void path_of(const char *name, const char *ending, char *path, size_t size);
 
+/* What this process has of memory that is nobody else's, in MiB. */
+long own_memory(void);
+
 typedef struct Header {
     char magic[4];
     uint16_t version;

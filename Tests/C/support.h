@@ -13,8 +13,8 @@
  *     }
  *
  * The program takes --list (print every case, its rules and its sentence), --spin SECONDS (every
- * RL_TEST loop gets that spin limit) and names of cases to run. RL_TEST_TIMEOUT in the
- * environment is the limit of one case in seconds (60 without it).
+ * RL_TEST loop gets that spin limit) and names of cases to run. A case may take 60 seconds, times
+ * CK_TIMEOUT_MULTIPLIER of the environment.
  */
 #ifndef RUNLOOP_TESTS_SUPPORT_H
 #define RUNLOOP_TESTS_SUPPORT_H

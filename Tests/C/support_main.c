@@ -35,12 +35,6 @@ void test_on_fresh_thread(void (*body)(void)) {
     gate_wait(&body_done);
 }
 
-static double case_timeout(void) {
-    const char *text = getenv("RL_TEST_TIMEOUT");
-    double seconds = text ? atof(text) : 0;
-    return seconds > 0 ? seconds : 60;
-}
-
 static bool is_wanted(const TestCase *test_case, int count_of_names, char **names) {
     if (count_of_names == 0) return true;
     for (int i = 0; i < count_of_names; i++)
@@ -76,7 +70,7 @@ int main(int argc, char **argv) {
     for (const TestCase *c = first_case; c; c = c->next) {
         if (!is_wanted(c, argc - 1, argv + 1)) continue;
         TCase *test_case = tcase_create(c->name);
-        tcase_set_timeout(test_case, case_timeout());
+        tcase_set_timeout(test_case, 60);
         tcase_add_test(test_case, c->test);
         suite_add_tcase(suite, test_case);
         wanted++;

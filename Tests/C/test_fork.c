@@ -162,19 +162,6 @@ RL_TEST(without_a_loop_the_first_one_is_main, "S-FORK-1",
     thread_join(thread_start(fork_without_a_loop, NULL));
 }
 
-/*
- * The thread sanitizer does not support threads that the child of a threaded process starts: its
- * replacement of epoll_pwait2 sleeps on there after the event that ends the sleep.
- */
-#if defined(__has_feature)
-#if __has_feature(thread_sanitizer)
-#define THREADS_OF_CHILDREN_SLEEP_ON 1
-#endif
-#elif defined(__SANITIZE_THREAD__)
-#define THREADS_OF_CHILDREN_SLEEP_ON 1
-#endif
-
-#ifndef THREADS_OF_CHILDREN_SLEEP_ON
 static void be_woken_by_threads(void *argument) {
     (void)argument;
     Thread *thread = when_waiting(source.loop, signal_source, source.source);
@@ -200,8 +187,6 @@ RL_TEST(a_child_s_own_threads_reach_its_loop, "S-FORK-1 S-WAKE-8",
     expect_child(be_woken_by_threads, NULL);
     be_woken_by_threads(NULL);
 }
-
-#endif
 
 static void use_new_thread_s_loop(void *argument) {
     (void)argument;

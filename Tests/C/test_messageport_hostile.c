@@ -21,16 +21,6 @@
 
 #define MIB ((size_t)1 << 20)
 
-/* What this process has of memory that is nobody else's, in MiB. */
-static long own_memory(void) {
-    char line[160];
-    long kib = 0;
-    FILE *status = fopen("/proc/self/status", "r");
-    while (fgets(line, sizeof line, status)) sscanf(line, "RssAnon: %ld", &kib);
-    fclose(status);
-    return kib / 1024;
-}
-
 /* Memory of a length that nobody has paid for. */
 static int hollow_memory(size_t length) {
     int memory = memfd_create("hollow", MFD_ALLOW_SEALING | MFD_CLOEXEC);

@@ -56,15 +56,6 @@ static int count_files(void) {
     return count;
 }
 
-static long own_memory(void) {
-    char line[160];
-    long kib = 0;
-    FILE *status = fopen("/proc/self/status", "r");
-    while (fgets(line, sizeof line, status)) sscanf(line, "RssAnon: %ld", &kib);
-    fclose(status);
-    return kib / 1024;
-}
-
 RL_TEST(a_server_is_killed_at_any_moment, "S-MSG-36 S-MSG-39 S-MSG-29",
         "A server that is killed during a stream of requests ends the request that waits, leaves its name free and nothing "
         "open here") {

@@ -115,14 +115,12 @@ static void child_fire(RLTimerRef timer, void *info) {
 
 static RLPort child_port_of(void *info) { return *(int *)info; }
 
-#ifndef STRESS_THREAD_SANITIZER
 static void *child_thread(void *signalled) {
     MUST(RLGetCurrent() != loop);
     RLSourceSignal(signalled);
     RLWakeUp(loop);
     return NULL;
 }
-#endif
 
 static void be_the_child(void) {
     /* A hang must not outlive the test. */
@@ -173,15 +171,13 @@ static void be_the_child(void) {
     RLRelease(port);
     close(child_fd);
 
-#ifndef STRESS_THREAD_SANITIZER
-    /* So does a new thread, which has a loop of its own. (The sanitizer's child can start none.) */
+    /* So does a new thread, which has a loop of its own. */
     pthread_t thread;
     before = performs;
     stress_thread_start(&thread, child_thread, source);
     MUST_BE(RLRunInMode(kRLDefaultMode, STRESS_FOREVER, true), ==, kRLRunHandledSource);
     MUST_BE(performs, ==, before + 1);
     stress_thread_join(thread);
-#endif
     _exit(0);
 }
 
