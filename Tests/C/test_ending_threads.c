@@ -5,6 +5,7 @@
 #include "support.h"
 
 #include <errno.h>
+#include <malloc.h>
 #include <pthread.h>
 #include <string.h>
 #include <sys/timerfd.h>
@@ -231,6 +232,22 @@ RL_TEST(closes_a_timers_bracket, "S-LOOP-19 S-TMR-44",
         RLRelease(probe.timer);
         ck_assert_int_eq(probe.releases, 2);
     }
+}
+
+RL_TEST(leaves_no_memory_in_a_timers_bracket, "S-LOOP-19 S-TMR-44",
+        "Threads that end in the callback of a timer whose context is retained leave no memory behind") {
+#if defined(WITH_ADDRESS_SANITIZER) || defined(WITH_THREAD_SANITIZER)
+    return; /* Their allocators do not tell. */
+#endif
+    size_t before = 0;
+    mallopt(M_ARENA_MAX, 1);
+    for (int round = 0; round < 400; round++) {
+        Probe probe = {.action = end_thread, .counted = true};
+        pthread_join(start(end_in_a_counted_timer, &probe), NULL);
+        RLRelease(probe.timer);
+        if (round == 100) before = mallinfo2().uordblks;
+    }
+    ck_assert_uint_lt(mallinfo2().uordblks, before + 3000);
 }
 
 static void *end_in_a_one_shot_observer(void *probe) {

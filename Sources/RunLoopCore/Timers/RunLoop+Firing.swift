@@ -108,7 +108,10 @@ extension UnsafeMutablePointer where Pointee == Timer {
 
     @inline(never)
     private func callOutInBracket(on loop: RunLoopPointer) {
-        loop.callInBracket(context, endUse: endUseOfInfo) { info in
+        // `endUse: endUseOfInfo` would make a closure in memory from malloc.
+        loop.callInBracket(context) {
+            endUseOfInfo()
+        } _: { info in
             if let callout = details.pointee.callout { callOutTimer(callout, handle, info) }
             // S-TMR-28, S-TMR-44: the one-shot's context goes before the bracket's reference.
             if !repeats { invalidate() }
