@@ -31,13 +31,19 @@ void trace(const char *format, ...) {
     pthread_mutex_unlock(&trace_lock);
 }
 
+/* What a thread took last, which its end frees. */
+static pthread_key_t taken_key;
+static void make_taken_key(void) { pthread_key_create(&taken_key, free); }
+
 const char *trace_take(void) {
-    static __thread char *taken;
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, make_taken_key);
+    free(pthread_getspecific(taken_key));
     pthread_mutex_lock(&trace_lock);
-    free(taken);
-    taken = strdup(trace_length > 0 ? trace_buffer : "");
+    char *taken = strdup(trace_length > 0 ? trace_buffer : "");
     trace_length = 0;
     pthread_mutex_unlock(&trace_lock);
+    pthread_setspecific(taken_key, taken);
     return taken;
 }
 

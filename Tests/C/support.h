@@ -154,6 +154,8 @@ typedef struct Thread Thread;
 Thread *thread_start(void (*function)(void *argument), void *argument);
 /* Waits for the end of the thread and frees the object. */
 void thread_join(Thread *thread);
+/* Ends the calling thread by pthread_cancel(3). */
+void thread_cancel_now(void);
 
 /* A gate is shut until it is opened and then stays open. */
 typedef struct Gate {

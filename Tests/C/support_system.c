@@ -74,6 +74,16 @@ void thread_join(Thread *thread) {
     free(thread);
 }
 
+void thread_cancel_now(void) {
+    pthread_cancel(pthread_self());
+#ifdef WITH_ADDRESS_SANITIZER
+    /* The compiler puts this before each call of which it knows that it does not return. */
+    void __asan_handle_no_return(void);
+    __asan_handle_no_return();
+#endif
+    pthread_testcancel();
+}
+
 void gate_open(Gate *gate) {
     pthread_mutex_lock(&gate->lock);
     gate->open = true;

@@ -264,8 +264,7 @@ static int cancelled_in;
 static void cancel_here(Probe *self) {
     (void)self;
     cancelled_in++;
-    pthread_cancel(pthread_self());
-    pthread_testcancel();
+    thread_cancel_now();
 }
 static Probe ending = {.name = "e", .action = cancel_here};
 static void *run_to_the_callback(void *kind) {
@@ -315,8 +314,7 @@ RL_TEST(cancelled_in_a_callback, "S-LOOP-20 S-LOOP-19",
 
 static void body(RLThreadRef thread, void *info) {
     (void)thread, (void)info;
-    pthread_cancel(pthread_self());
-    pthread_testcancel();
+    thread_cancel_now();
 }
 static void release_body(void *info) {
     (void)info;

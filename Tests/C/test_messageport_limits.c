@@ -411,8 +411,7 @@ RL_TEST(a_cancelled_thread_uses_ports, "S-LOOP-20", "No call of a message port i
 static Gate cancelled_callback;
 static RLDataRef be_cancelled(RLMessagePortRef port, int32_t msgid, RLDataRef data, void *info) {
     (void)port, (void)msgid, (void)data, (void)info;
-    pthread_cancel(pthread_self());
-    pthread_testcancel();
+    thread_cancel_now();
     return NULL;
 }
 static RLMessagePortRef cancelled_port;

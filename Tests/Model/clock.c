@@ -5,12 +5,10 @@
 #include <errno.h>
 #include <linux/futex.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stddef.h>
 #include <sys/epoll.h>
 #include <sys/syscall.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "program.h"
 
@@ -113,13 +111,10 @@ static long wait_on_futex(const uint32_t *word, uint32_t value, const struct tim
     return -1;
 }
 
-/* The library makes its calls by this. */
-long syscall(long number, ...) {
-    long argument[6];
-    va_list list;
-    va_start(list, number);
-    for (int i = 0; i < 6; i++) argument[i] = va_arg(list, long);
-    va_end(list);
+/* The library makes its calls by syscall(2), which is this, with all six arguments that a call may have. */
+long answer_call(long number, long a, long b, long c, long d, long e, long f) __asm__("syscall");
+long answer_call(long number, long a, long b, long c, long d, long e, long f) {
+    long argument[6] = {a, b, c, d, e, f};
     if (joined && number == SYS_futex && ((int)argument[1] & FUTEX_CMD_MASK) == FUTEX_WAIT_BITSET)
         return wait_on_futex((const uint32_t *)argument[0], (uint32_t)argument[2],
                              (const struct timespec *)argument[3]);
