@@ -499,12 +499,10 @@ RL_TEST(a_lost_set_replaced_by_a_set, "S-FD-18 S-STOP-8",
 }
 
 static int lost_set;
-static void lose_set_of_thread(void *unused) {
-    (void)unused;
-    static Descriptor d = {.name = "d"};
+static void lose_set_of_thread(void *descriptor) {
     int ends[2], fds[8];
     make_pipe(ends);
-    add_descriptor(&d, ends[0], read_type);
+    add_descriptor(descriptor, ends[0], read_type);
     expect_run(kRLDefaultMode, 0, true, TimedOut);
     ck_assert_int_eq(library_descriptors("anon_inode:[eventpoll]", fds), 1);
     lost_set = fds[0];
@@ -515,7 +513,9 @@ RL_TEST(a_lost_set_is_not_closed, "S-FD-18 S-LOOP-16",
         "The end of a loop whose set's number names a file or a set of the client's closes neither") {
     for (int i = 0; i < 2; i++) {
         spare_file = i ? epoll_create1(EPOLL_CLOEXEC) : open("/dev/null", O_RDONLY | O_CLOEXEC);
-        thread_join(thread_start(lose_set_of_thread, NULL));
+        Descriptor d = {.name = "d"};
+        thread_join(thread_start(lose_set_of_thread, &d));
+        RLRelease(d.file);
         ck_assert_int_ne(fcntl(lost_set, F_GETFD), -1);
         if (i) ck_assert_int_eq(entries_of(lost_set), 0);
         close(lost_set);
