@@ -89,7 +89,7 @@ bool rl_load_dispatch(struct rl_dispatch *functions) {
 
 void rl_call_guarded(void (*function)(void *info), void *info, void (*cleanup)(void *argument), void *argument) {
     pthread_cleanup_push(cleanup, argument);
-    function(info);
+    RLCallOutFunction(function, info);
     pthread_cleanup_pop(0);
 }
 

@@ -1,5 +1,6 @@
 #!/bin/sh
-# Every function and constant that the headers declare is exported, and every export is declared.
+# Every function and constant that the headers declare is exported, and every export is declared, but for the frames of
+# call-outs, which only have to have names (S-DBG-2).
 # usage: headers_and_exports.sh LIBRARY INCLUDE-FOLDER C-COMPILER
 set -eu
 work=$(mktemp -d)
@@ -12,7 +13,7 @@ printf '#include <runloop/%s>\n' $(cd "$2/runloop" && ls ./*.h) >"$work/all.c"
     sed -n -e 's/^.*visibility("default")))[^(]*[ *]\(RL[A-Za-z0-9]*_\{0,1\}\) *(.*$/\1/p' -e t \
         -e 's/^.*visibility("default"))).*[ *]\(kRL[A-Za-z0-9]*\) *$/\1/p' -e t \
         -e 's/^/cannot read the declaration: /p' | sort -u >"$work/declared"
-nm -D --defined-only "$1" | awk '{ print $NF }' | sed 's/@.*//' | grep -v '^RUNLOOP_' | sort -u >"$work/exported"
+nm -D --defined-only "$1" | awk '{ print $NF }' | sed 's/@.*//' | grep -v -e '^RUNLOOP_' -e '^RLCallOut' | sort -u >"$work/exported"
 
 status=0
 if ! comm -23 "$work/declared" "$work/exported" | sed 's/^/declared, not exported: /' | { ! grep .; }; then

@@ -25,11 +25,15 @@
  * call-out, and ends the thread there as pthread_exit does. To end a thread that waits in its loop,
  * cancel it and call RLStop. A thread whose cancellation type is asynchronous must not call the
  * library.
+ * Exceptions: a C++ exception must not leave a call-out. One that would ends the process by
+ * std::terminate, with the stack as it was at the throw.
+ * Backtraces show what kind of call-out runs: the frame below it is called RLCallOutTimer,
+ * RLCallOutSource and so on. These functions are not to be called.
  * fork: in the child, the loop of the thread that forked goes on working; the parent is not
  * affected. The loops of all other threads are empty in the child and accept no items; items that
  * were in them may be added to other loops. Do not fork in a signal handler, which may have
  * interrupted the library. The child of _Fork or vfork, or one in another time namespace, may only exec.
- * Rules: Docs/semantics.md, sections 0, 12 and 13.
+ * Rules: Docs/semantics.md, sections 0, 12, 13 and 34.
  */
 #ifndef RUNLOOP_BASE_H
 #define RUNLOOP_BASE_H

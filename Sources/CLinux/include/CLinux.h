@@ -34,6 +34,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "CLinuxCallOuts.h"
 #include "CLinuxCalls.h"
 #include "CLinuxMessages.h"
 

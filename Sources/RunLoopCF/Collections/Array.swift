@@ -110,10 +110,10 @@ private func mutable(_ handle: OpaquePointer?, _ function: StaticString) -> Arra
 
 // MARK: <CoreFoundation/CFArray.h>
 
-@_cdecl("RLCFArrayGetTypeID") @implementation
+@c @implementation
 public func RLCFArrayGetTypeID() -> UInt { UInt(Kind.array) }
 
-@_cdecl("RLCFArrayCreate") @implementation
+@c @implementation
 public func RLCFArrayCreate(
     _ handle: OpaquePointer?, _ values: UnsafeMutablePointer<UnsafeRawPointer?>?, _ count: Int,
     _ callbacks: UnsafePointer<CFArrayCallBacks>?
@@ -124,7 +124,7 @@ public func RLCFArrayCreate(
     return made.handle
 }
 
-@_cdecl("RLCFArrayCreateCopy") @implementation
+@c @implementation
 public func RLCFArrayCreateCopy(_ handle: OpaquePointer?, _ other: OpaquePointer?) -> OpaquePointer? {
     let other = array(other, "CFArrayCreateCopy")
     let copy = makeArray(allocator(handle, "CFArrayCreateCopy"), other.pointee.callbacks, isMutable: false)
@@ -132,13 +132,13 @@ public func RLCFArrayCreateCopy(_ handle: OpaquePointer?, _ other: OpaquePointer
     return copy?.handle
 }
 
-@_cdecl("RLCFArrayCreateMutable") @implementation
+@c @implementation
 public func RLCFArrayCreateMutable(_ handle: OpaquePointer?, _ capacity: Int, _ callbacks: UnsafePointer<CFArrayCallBacks>?) -> OpaquePointer? {
     if capacity < 0 { trap("CFArrayCreateMutable", "the capacity is negative") }
     return makeArray(allocator(handle, "CFArrayCreateMutable"), callbacks?.pointee ?? .pointers, isMutable: true)?.handle
 }
 
-@_cdecl("RLCFArrayCreateMutableCopy") @implementation
+@c @implementation
 public func RLCFArrayCreateMutableCopy(_ handle: OpaquePointer?, _ capacity: Int, _ other: OpaquePointer?) -> OpaquePointer? {
     let other = array(other, "CFArrayCreateMutableCopy")
     let copy = makeArray(allocator(handle, "CFArrayCreateMutableCopy"), other.pointee.callbacks, isMutable: true)
@@ -146,10 +146,10 @@ public func RLCFArrayCreateMutableCopy(_ handle: OpaquePointer?, _ capacity: Int
     return copy?.handle
 }
 
-@_cdecl("RLCFArrayGetCount") @implementation
+@c @implementation
 public func RLCFArrayGetCount(_ handle: OpaquePointer?) -> Int { array(handle, "CFArrayGetCount").pointee.count }
 
-@_cdecl("RLCFArrayGetCountOfValue") @implementation
+@c @implementation
 public func RLCFArrayGetCountOfValue(_ handle: OpaquePointer?, _ range: CFRange, _ value: UnsafeRawPointer?) -> Int {
     let array = array(handle, range, "CFArrayGetCountOfValue")
     var count = 0
@@ -157,26 +157,26 @@ public func RLCFArrayGetCountOfValue(_ handle: OpaquePointer?, _ range: CFRange,
     return count
 }
 
-@_cdecl("RLCFArrayContainsValue") @implementation
+@c @implementation
 public func RLCFArrayContainsValue(_ handle: OpaquePointer?, _ range: CFRange, _ value: UnsafeRawPointer?) -> UInt8 {
     array(handle, range, "CFArrayContainsValue").index(of: value, in: range) >= 0 ? 1 : 0
 }
 
-@_cdecl("RLCFArrayGetValueAtIndex") @implementation
+@c @implementation
 public func RLCFArrayGetValueAtIndex(_ handle: OpaquePointer?, _ index: Int) -> UnsafeRawPointer? {
     let array = array(handle, "CFArrayGetValueAtIndex")
     check(index: index, in: array.pointee.count, "CFArrayGetValueAtIndex")
     return array.pointee.values![index]
 }
 
-@_cdecl("RLCFArrayGetValues") @implementation
+@c @implementation
 public func RLCFArrayGetValues(_ handle: OpaquePointer?, _ range: CFRange, _ values: UnsafeMutablePointer<UnsafeRawPointer?>?) {
     let array = array(handle, range, "CFArrayGetValues")
     guard let values else { return }
     for index in 0..<range.length { values[index] = array.pointee.values![range.location + index] }
 }
 
-@_cdecl("RLCFArrayApplyFunction") @implementation
+@c @implementation
 public func RLCFArrayApplyFunction(
     _ handle: OpaquePointer?, _ range: CFRange, _ applier: (@convention(c) (UnsafeRawPointer?, UnsafeMutableRawPointer?) -> Void)?,
     _ context: UnsafeMutableRawPointer?
@@ -191,19 +191,19 @@ public func RLCFArrayApplyFunction(
     }
 }
 
-@_cdecl("RLCFArrayGetFirstIndexOfValue") @implementation
+@c @implementation
 public func RLCFArrayGetFirstIndexOfValue(_ handle: OpaquePointer?, _ range: CFRange, _ value: UnsafeRawPointer?) -> Int {
     array(handle, range, "CFArrayGetFirstIndexOfValue").index(of: value, in: range)
 }
 
-@_cdecl("RLCFArrayGetLastIndexOfValue") @implementation
+@c @implementation
 public func RLCFArrayGetLastIndexOfValue(_ handle: OpaquePointer?, _ range: CFRange, _ value: UnsafeRawPointer?) -> Int {
     array(handle, range, "CFArrayGetLastIndexOfValue").index(of: value, in: range, backwards: true)
 }
 
 typealias Comparator = @convention(c) (UnsafeRawPointer?, UnsafeRawPointer?, UnsafeMutableRawPointer?) -> Int
 
-@_cdecl("RLCFArrayBSearchValues") @implementation
+@c @implementation
 public func RLCFArrayBSearchValues(
     _ handle: OpaquePointer?, _ range: CFRange, _ value: UnsafeRawPointer?,
     _ comparator: (@convention(c) (UnsafeRawPointer?, UnsafeRawPointer?, UnsafeMutableRawPointer?) -> Int)?,
@@ -221,20 +221,20 @@ public func RLCFArrayBSearchValues(
     return low
 }
 
-@_cdecl("RLCFArrayAppendValue") @implementation
+@c @implementation
 public func RLCFArrayAppendValue(_ handle: OpaquePointer?, _ value: UnsafeRawPointer?) {
     let array = mutable(handle, "CFArrayAppendValue")
     array.insert(value, at: array.pointee.count)
 }
 
-@_cdecl("RLCFArrayInsertValueAtIndex") @implementation
+@c @implementation
 public func RLCFArrayInsertValueAtIndex(_ handle: OpaquePointer?, _ index: Int, _ value: UnsafeRawPointer?) {
     let array = mutable(handle, "CFArrayInsertValueAtIndex")
     check(CFRange(location: index, length: 0), in: array.pointee.count, "CFArrayInsertValueAtIndex")
     array.insert(value, at: index)
 }
 
-@_cdecl("RLCFArraySetValueAtIndex") @implementation
+@c @implementation
 public func RLCFArraySetValueAtIndex(_ handle: OpaquePointer?, _ index: Int, _ value: UnsafeRawPointer?) {
     let array = mutable(handle, "CFArraySetValueAtIndex")
     check(CFRange(location: index, length: 0), in: array.pointee.count, "CFArraySetValueAtIndex")
@@ -245,17 +245,17 @@ public func RLCFArraySetValueAtIndex(_ handle: OpaquePointer?, _ index: Int, _ v
     array.released(old)
 }
 
-@_cdecl("RLCFArrayRemoveValueAtIndex") @implementation
+@c @implementation
 public func RLCFArrayRemoveValueAtIndex(_ handle: OpaquePointer?, _ index: Int) {
     let array = mutable(handle, "CFArrayRemoveValueAtIndex")
     check(index: index, in: array.pointee.count, "CFArrayRemoveValueAtIndex")
     array.remove(at: index)
 }
 
-@_cdecl("RLCFArrayRemoveAllValues") @implementation
+@c @implementation
 public func RLCFArrayRemoveAllValues(_ handle: OpaquePointer?) { mutable(handle, "CFArrayRemoveAllValues").removeAll() }
 
-@_cdecl("RLCFArrayReplaceValues") @implementation
+@c @implementation
 public func RLCFArrayReplaceValues(
     _ handle: OpaquePointer?, _ range: CFRange, _ values: UnsafeMutablePointer<UnsafeRawPointer?>?, _ count: Int
 ) {
@@ -266,7 +266,7 @@ public func RLCFArrayReplaceValues(
     for _ in 0..<range.length { array.remove(at: range.location) }
 }
 
-@_cdecl("RLCFArrayExchangeValuesAtIndices") @implementation
+@c @implementation
 public func RLCFArrayExchangeValuesAtIndices(_ handle: OpaquePointer?, _ one: Int, _ two: Int) {
     let array = mutable(handle, "CFArrayExchangeValuesAtIndices")
     check(index: one, in: array.pointee.count, "CFArrayExchangeValuesAtIndices")
@@ -275,7 +275,7 @@ public func RLCFArrayExchangeValuesAtIndices(_ handle: OpaquePointer?, _ one: In
     (values[one], values[two]) = (values[two], values[one])
 }
 
-@_cdecl("RLCFArraySortValues") @implementation
+@c @implementation
 public func RLCFArraySortValues(
     _ handle: OpaquePointer?, _ range: CFRange,
     _ comparator: (@convention(c) (UnsafeRawPointer?, UnsafeRawPointer?, UnsafeMutableRawPointer?) -> Int)?,
@@ -317,7 +317,7 @@ private func mergeSort(
     }
 }
 
-@_cdecl("RLCFArrayAppendArray") @implementation
+@c @implementation
 public func RLCFArrayAppendArray(_ handle: OpaquePointer?, _ other: OpaquePointer?, _ range: CFRange) {
     let array = mutable(handle, "CFArrayAppendArray")
     let other = record(other, ArrayRecord.self, "CFArrayAppendArray")

@@ -17,10 +17,10 @@ private func mutable(_ handle: OpaquePointer?, _ function: StaticString) -> Tabl
     mutableTable(handle, Kind.dictionary, function)
 }
 
-@_cdecl("RLCFDictionaryGetTypeID") @implementation
+@c @implementation
 public func RLCFDictionaryGetTypeID() -> UInt { UInt(Kind.dictionary) }
 
-@_cdecl("RLCFDictionaryCreate") @implementation
+@c @implementation
 public func RLCFDictionaryCreate(
     _ handle: OpaquePointer?, _ keys: UnsafeMutablePointer<UnsafeRawPointer?>?, _ values: UnsafeMutablePointer<UnsafeRawPointer?>?,
     _ count: Int, _ keyCallbacks: UnsafePointer<CFDictionaryKeyCallBacks>?, _ valueCallbacks: UnsafePointer<CFDictionaryValueCallBacks>?
@@ -34,12 +34,12 @@ public func RLCFDictionaryCreate(
     return made?.handle
 }
 
-@_cdecl("RLCFDictionaryCreateCopy") @implementation
+@c @implementation
 public func RLCFDictionaryCreateCopy(_ handle: OpaquePointer?, _ other: OpaquePointer?) -> OpaquePointer? {
     dictionary(other, "CFDictionaryCreateCopy").copy(allocator(handle, "CFDictionaryCreateCopy"), isMutable: false)?.handle
 }
 
-@_cdecl("RLCFDictionaryCreateMutable") @implementation
+@c @implementation
 public func RLCFDictionaryCreateMutable(
     _ handle: OpaquePointer?, _ capacity: Int, _ keyCallbacks: UnsafePointer<CFDictionaryKeyCallBacks>?,
     _ valueCallbacks: UnsafePointer<CFDictionaryValueCallBacks>?
@@ -49,15 +49,15 @@ public func RLCFDictionaryCreateMutable(
         Kind.dictionary, allocator(handle, "CFDictionaryCreateMutable"), callbacks(keyCallbacks, valueCallbacks), isMutable: true)?.handle
 }
 
-@_cdecl("RLCFDictionaryCreateMutableCopy") @implementation
+@c @implementation
 public func RLCFDictionaryCreateMutableCopy(_ handle: OpaquePointer?, _ capacity: Int, _ other: OpaquePointer?) -> OpaquePointer? {
     dictionary(other, "CFDictionaryCreateMutableCopy").copy(allocator(handle, "CFDictionaryCreateMutableCopy"), isMutable: true)?.handle
 }
 
-@_cdecl("RLCFDictionaryGetCount") @implementation
+@c @implementation
 public func RLCFDictionaryGetCount(_ handle: OpaquePointer?) -> Int { dictionary(handle, "CFDictionaryGetCount").pointee.count }
 
-@_cdecl("RLCFDictionaryGetCountOfKey") @implementation
+@c @implementation
 public func RLCFDictionaryGetCountOfKey(_ handle: OpaquePointer?, _ key: UnsafeRawPointer?) -> Int {
     dictionary(handle, "CFDictionaryGetCountOfKey").slot(key) == nil ? 0 : 1
 }
@@ -68,27 +68,27 @@ private func count(_ dictionary: TablePointer, _ value: UnsafeRawPointer?) -> In
     return count
 }
 
-@_cdecl("RLCFDictionaryGetCountOfValue") @implementation
+@c @implementation
 public func RLCFDictionaryGetCountOfValue(_ handle: OpaquePointer?, _ value: UnsafeRawPointer?) -> Int {
     count(dictionary(handle, "CFDictionaryGetCountOfValue"), value)
 }
 
-@_cdecl("RLCFDictionaryContainsKey") @implementation
+@c @implementation
 public func RLCFDictionaryContainsKey(_ handle: OpaquePointer?, _ key: UnsafeRawPointer?) -> UInt8 {
     dictionary(handle, "CFDictionaryContainsKey").slot(key) == nil ? 0 : 1
 }
 
-@_cdecl("RLCFDictionaryContainsValue") @implementation
+@c @implementation
 public func RLCFDictionaryContainsValue(_ handle: OpaquePointer?, _ value: UnsafeRawPointer?) -> UInt8 {
     count(dictionary(handle, "CFDictionaryContainsValue"), value) > 0 ? 1 : 0
 }
 
-@_cdecl("RLCFDictionaryGetValue") @implementation
+@c @implementation
 public func RLCFDictionaryGetValue(_ handle: OpaquePointer?, _ key: UnsafeRawPointer?) -> UnsafeRawPointer? {
     dictionary(handle, "CFDictionaryGetValue").slot(key)?.pointee.value
 }
 
-@_cdecl("RLCFDictionaryGetValueIfPresent") @implementation
+@c @implementation
 public func RLCFDictionaryGetValueIfPresent(
     _ handle: OpaquePointer?, _ key: UnsafeRawPointer?, _ value: UnsafeMutablePointer<UnsafeRawPointer?>?
 ) -> UInt8 {
@@ -97,7 +97,7 @@ public func RLCFDictionaryGetValueIfPresent(
     return 1
 }
 
-@_cdecl("RLCFDictionaryGetKeysAndValues") @implementation
+@c @implementation
 public func RLCFDictionaryGetKeysAndValues(
     _ handle: OpaquePointer?, _ keys: UnsafeMutablePointer<UnsafeRawPointer?>?, _ values: UnsafeMutablePointer<UnsafeRawPointer?>?
 ) {
@@ -109,7 +109,7 @@ public func RLCFDictionaryGetKeysAndValues(
     }
 }
 
-@_cdecl("RLCFDictionaryApplyFunction") @implementation
+@c @implementation
 public func RLCFDictionaryApplyFunction(
     _ handle: OpaquePointer?,
     _ applier: (@convention(c) (UnsafeRawPointer?, UnsafeRawPointer?, UnsafeMutableRawPointer?) -> Void)?,
@@ -119,29 +119,29 @@ public func RLCFDictionaryApplyFunction(
     dictionary(handle, "CFDictionaryApplyFunction").forEach { applier($0, $1, context) }
 }
 
-@_cdecl("RLCFDictionaryAddValue") @implementation
+@c @implementation
 public func RLCFDictionaryAddValue(_ handle: OpaquePointer?, _ key: UnsafeRawPointer?, _ value: UnsafeRawPointer?) {
     let dictionary = mutable(handle, "CFDictionaryAddValue")
     if dictionary.slot(key) == nil { dictionary.insert(key, value) }
 }
 
-@_cdecl("RLCFDictionarySetValue") @implementation
+@c @implementation
 public func RLCFDictionarySetValue(_ handle: OpaquePointer?, _ key: UnsafeRawPointer?, _ value: UnsafeRawPointer?) {
     let dictionary = mutable(handle, "CFDictionarySetValue")
     if let slot = dictionary.slot(key) { dictionary.replace(slot, value: value) } else { dictionary.insert(key, value) }
 }
 
-@_cdecl("RLCFDictionaryReplaceValue") @implementation
+@c @implementation
 public func RLCFDictionaryReplaceValue(_ handle: OpaquePointer?, _ key: UnsafeRawPointer?, _ value: UnsafeRawPointer?) {
     let dictionary = mutable(handle, "CFDictionaryReplaceValue")
     if let slot = dictionary.slot(key) { dictionary.replace(slot, value: value) }
 }
 
-@_cdecl("RLCFDictionaryRemoveValue") @implementation
+@c @implementation
 public func RLCFDictionaryRemoveValue(_ handle: OpaquePointer?, _ key: UnsafeRawPointer?) {
     let dictionary = mutable(handle, "CFDictionaryRemoveValue")
     if let slot = dictionary.slot(key) { dictionary.remove(slot) }
 }
 
-@_cdecl("RLCFDictionaryRemoveAllValues") @implementation
+@c @implementation
 public func RLCFDictionaryRemoveAllValues(_ handle: OpaquePointer?) { mutable(handle, "CFDictionaryRemoveAllValues").removeAll() }

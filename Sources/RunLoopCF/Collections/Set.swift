@@ -13,10 +13,10 @@ private func set(_ handle: OpaquePointer?, _ function: StaticString) -> TablePoi
 
 private func mutable(_ handle: OpaquePointer?, _ function: StaticString) -> TablePointer { mutableTable(handle, Kind.set, function) }
 
-@_cdecl("RLCFSetGetTypeID") @implementation
+@c @implementation
 public func RLCFSetGetTypeID() -> UInt { UInt(Kind.set) }
 
-@_cdecl("RLCFSetCreate") @implementation
+@c @implementation
 public func RLCFSetCreate(
     _ handle: OpaquePointer?, _ values: UnsafeMutablePointer<UnsafeRawPointer?>?, _ count: Int,
     _ given: UnsafePointer<CFSetCallBacks>?
@@ -27,41 +27,41 @@ public func RLCFSetCreate(
     return made?.handle
 }
 
-@_cdecl("RLCFSetCreateCopy") @implementation
+@c @implementation
 public func RLCFSetCreateCopy(_ handle: OpaquePointer?, _ other: OpaquePointer?) -> OpaquePointer? {
     set(other, "CFSetCreateCopy").copy(allocator(handle, "CFSetCreateCopy"), isMutable: false)?.handle
 }
 
-@_cdecl("RLCFSetCreateMutable") @implementation
+@c @implementation
 public func RLCFSetCreateMutable(_ handle: OpaquePointer?, _ capacity: Int, _ given: UnsafePointer<CFSetCallBacks>?) -> OpaquePointer? {
     if capacity < 0 { trap("CFSetCreateMutable", "the capacity is negative") }
     return makeTable(Kind.set, allocator(handle, "CFSetCreateMutable"), callbacks(given), isMutable: true)?.handle
 }
 
-@_cdecl("RLCFSetCreateMutableCopy") @implementation
+@c @implementation
 public func RLCFSetCreateMutableCopy(_ handle: OpaquePointer?, _ capacity: Int, _ other: OpaquePointer?) -> OpaquePointer? {
     set(other, "CFSetCreateMutableCopy").copy(allocator(handle, "CFSetCreateMutableCopy"), isMutable: true)?.handle
 }
 
-@_cdecl("RLCFSetGetCount") @implementation
+@c @implementation
 public func RLCFSetGetCount(_ handle: OpaquePointer?) -> Int { set(handle, "CFSetGetCount").pointee.count }
 
-@_cdecl("RLCFSetGetCountOfValue") @implementation
+@c @implementation
 public func RLCFSetGetCountOfValue(_ handle: OpaquePointer?, _ value: UnsafeRawPointer?) -> Int {
     set(handle, "CFSetGetCountOfValue").slot(value) == nil ? 0 : 1
 }
 
-@_cdecl("RLCFSetContainsValue") @implementation
+@c @implementation
 public func RLCFSetContainsValue(_ handle: OpaquePointer?, _ value: UnsafeRawPointer?) -> UInt8 {
     set(handle, "CFSetContainsValue").slot(value) == nil ? 0 : 1
 }
 
-@_cdecl("RLCFSetGetValue") @implementation
+@c @implementation
 public func RLCFSetGetValue(_ handle: OpaquePointer?, _ value: UnsafeRawPointer?) -> UnsafeRawPointer? {
     set(handle, "CFSetGetValue").slot(value)?.pointee.key
 }
 
-@_cdecl("RLCFSetGetValueIfPresent") @implementation
+@c @implementation
 public func RLCFSetGetValueIfPresent(
     _ handle: OpaquePointer?, _ candidate: UnsafeRawPointer?, _ value: UnsafeMutablePointer<UnsafeRawPointer?>?
 ) -> UInt8 {
@@ -70,7 +70,7 @@ public func RLCFSetGetValueIfPresent(
     return 1
 }
 
-@_cdecl("RLCFSetGetValues") @implementation
+@c @implementation
 public func RLCFSetGetValues(_ handle: OpaquePointer?, _ values: UnsafeMutablePointer<UnsafeRawPointer?>?) {
     var index = 0
     set(handle, "CFSetGetValues").forEach { value, _ in
@@ -79,7 +79,7 @@ public func RLCFSetGetValues(_ handle: OpaquePointer?, _ values: UnsafeMutablePo
     }
 }
 
-@_cdecl("RLCFSetApplyFunction") @implementation
+@c @implementation
 public func RLCFSetApplyFunction(
     _ handle: OpaquePointer?, _ applier: (@convention(c) (UnsafeRawPointer?, UnsafeMutableRawPointer?) -> Void)?,
     _ context: UnsafeMutableRawPointer?
@@ -88,29 +88,29 @@ public func RLCFSetApplyFunction(
     set(handle, "CFSetApplyFunction").forEach { value, _ in applier(value, context) }
 }
 
-@_cdecl("RLCFSetAddValue") @implementation
+@c @implementation
 public func RLCFSetAddValue(_ handle: OpaquePointer?, _ value: UnsafeRawPointer?) {
     let set = mutable(handle, "CFSetAddValue")
     if set.slot(value) == nil { set.insert(value, nil) }
 }
 
-@_cdecl("RLCFSetReplaceValue") @implementation
+@c @implementation
 public func RLCFSetReplaceValue(_ handle: OpaquePointer?, _ value: UnsafeRawPointer?) {
     let set = mutable(handle, "CFSetReplaceValue")
     if let slot = set.slot(value) { set.replace(slot, key: value) }
 }
 
-@_cdecl("RLCFSetSetValue") @implementation
+@c @implementation
 public func RLCFSetSetValue(_ handle: OpaquePointer?, _ value: UnsafeRawPointer?) {
     let set = mutable(handle, "CFSetSetValue")
     if let slot = set.slot(value) { set.replace(slot, key: value) } else { set.insert(value, nil) }
 }
 
-@_cdecl("RLCFSetRemoveValue") @implementation
+@c @implementation
 public func RLCFSetRemoveValue(_ handle: OpaquePointer?, _ value: UnsafeRawPointer?) {
     let set = mutable(handle, "CFSetRemoveValue")
     if let slot = set.slot(value) { set.remove(slot) }
 }
 
-@_cdecl("RLCFSetRemoveAllValues") @implementation
+@c @implementation
 public func RLCFSetRemoveAllValues(_ handle: OpaquePointer?) { mutable(handle, "CFSetRemoveAllValues").removeAll() }

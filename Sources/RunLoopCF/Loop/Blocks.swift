@@ -9,7 +9,7 @@ private let retainBlock: @convention(c) (UnsafeRawPointer?) -> UnsafeRawPointer?
 private let performBlock: @convention(c) (UnsafeMutableRawPointer?) -> Void = { rlcf_block_call($0) }
 private let releasePerformed: @convention(c) (UnsafeMutableRawPointer?) -> Void = { rlcf_block_release($0) }
 
-@_cdecl("RLCFRunLoopPerformBlock") @implementation
+@c @implementation
 public func RLCFRunLoopPerformBlock(_ loop: OpaquePointer?, _ mode: UnsafeRawPointer?, _ block: UnsafeMutableRawPointer?) {
     guard let loop, let mode, let block else { return }
     switch RLCFGetTypeID(mode) {
@@ -49,7 +49,7 @@ private func perform(
     free(bytes)
 }
 
-@_cdecl("RLCFRunLoopTimerCreateWithHandler") @implementation
+@c @implementation
 public func RLCFRunLoopTimerCreateWithHandler(
     _ allocator: OpaquePointer?, _ fireDate: Double, _ interval: Double, _ flags: UInt, _ order: Int, _ block: UnsafeMutableRawPointer?
 ) -> OpaquePointer? {
@@ -58,7 +58,7 @@ public func RLCFRunLoopTimerCreateWithHandler(
     return RLTimerCreate(fireDate, interval, flags, order, { rlcf_block_call_timer($1, UnsafeMutableRawPointer($0)) }, &context)
 }
 
-@_cdecl("RLCFRunLoopObserverCreateWithHandler") @implementation
+@c @implementation
 public func RLCFRunLoopObserverCreateWithHandler(
     _ allocator: OpaquePointer?, _ activities: UInt, _ repeats: UInt8, _ order: Int, _ block: UnsafeMutableRawPointer?
 ) -> OpaquePointer? {

@@ -16,7 +16,7 @@ private let retainBox: @convention(c) (UnsafeMutableRawPointer?) -> UnsafeMutabl
 private let releaseBox: @convention(c) (UnsafeMutableRawPointer?) -> Void = { boxRelease($0) }
 private let describeBox: @convention(c) (UnsafeMutableRawPointer?) -> UnsafeMutablePointer<CChar>? = { boxDescribe($0) }
 
-@_cdecl("RLCFFileDescriptorCreate") @implementation
+@c @implementation
 public func RLCFFileDescriptorCreate(
     _ allocator: OpaquePointer?, _ native: Int32, _ closes: UInt8,
     _ callout: (@convention(c) (OpaquePointer?, UInt, UnsafeMutableRawPointer?) -> Void)?,
@@ -40,7 +40,7 @@ public func RLCFFileDescriptorCreate(
     return file
 }
 
-@_cdecl("RLCFFileDescriptorGetContext") @implementation
+@c @implementation
 public func RLCFFileDescriptorGetContext(_ file: OpaquePointer?, _ context: UnsafeMutablePointer<CFFileDescriptorContext>?) {
     guard let file, let context else { return }
     var own = RLFileDescriptorContext()
@@ -58,7 +58,7 @@ public func RLCFFileDescriptorGetContext(_ file: OpaquePointer?, _ context: Unsa
         copyDescription: unsafeBitCast(box.describe, to: (@convention(c) (UnsafeMutableRawPointer?) -> OpaquePointer?)?.self))
 }
 
-@_cdecl("RLCFFileDescriptorCreateRunLoopSource") @implementation
+@c @implementation
 public func RLCFFileDescriptorCreateRunLoopSource(_ allocator: OpaquePointer?, _ file: OpaquePointer?, _ order: Int) -> OpaquePointer? {
     RLFileDescriptorCreateRunLoopSource(file, order)
 }

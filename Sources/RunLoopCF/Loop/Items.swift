@@ -12,7 +12,7 @@ private let fireBox: @convention(c) (OpaquePointer?, UnsafeMutableRawPointer?) -
     function(timer, box.pointee.info)
 }
 
-@_cdecl("RLCFRunLoopTimerCreate") @implementation
+@c @implementation
 public func RLCFRunLoopTimerCreate(
     _ allocator: OpaquePointer?, _ fireDate: Double, _ interval: Double, _ flags: UInt, _ order: Int,
     _ callout: (@convention(c) (OpaquePointer?, UnsafeMutableRawPointer?) -> Void)?,
@@ -32,7 +32,7 @@ public func RLCFRunLoopTimerCreate(
     return timer
 }
 
-@_cdecl("RLCFRunLoopTimerGetContext") @implementation
+@c @implementation
 public func RLCFRunLoopTimerGetContext(_ timer: OpaquePointer?, _ context: UnsafeMutablePointer<CFRunLoopTimerContext>?) {
     guard let timer, let context else { return }
     var own = RLTimerContext()
@@ -70,7 +70,7 @@ private let observeBox: @convention(c) (OpaquePointer?, RLActivity, UnsafeMutabl
     function(observer, UInt(activity.rawValue), box.pointee.info)
 }
 
-@_cdecl("RLCFRunLoopObserverCreate") @implementation
+@c @implementation
 public func RLCFRunLoopObserverCreate(
     _ allocator: OpaquePointer?, _ activities: UInt, _ repeats: UInt8, _ order: Int,
     _ callout: (@convention(c) (OpaquePointer?, UInt, UnsafeMutableRawPointer?) -> Void)?,
@@ -91,7 +91,7 @@ public func RLCFRunLoopObserverCreate(
     return observer
 }
 
-@_cdecl("RLCFRunLoopObserverGetContext") @implementation
+@c @implementation
 public func RLCFRunLoopObserverGetContext(_ observer: OpaquePointer?, _ context: UnsafeMutablePointer<CFRunLoopObserverContext>?) {
     guard let observer, let context else { return }
     var own = RLObserverContext()

@@ -28,7 +28,7 @@ private let receiveBox: @convention(c) (OpaquePointer, UnsafePointer<RLMachMessa
     unsafeBitCast(callout, to: Callout.self)(port, own, length, box.pointee.info)
 }
 
-@_cdecl("RLCFMachPortCreate") @implementation
+@c @implementation
 public func RLCFMachPortCreate(
     _ allocator: OpaquePointer?,
     _ callout: (@convention(c) (OpaquePointer?, UnsafeMutableRawPointer?, Int, UnsafeMutableRawPointer?) -> Void)?,
@@ -47,7 +47,7 @@ public func RLCFMachPortCreate(
     return port
 }
 
-@_cdecl("RLCFMachPortCreateWithPort") @implementation
+@c @implementation
 public func RLCFMachPortCreateWithPort(
     _ allocator: OpaquePointer?, _ name: UInt32,
     _ callout: (@convention(c) (OpaquePointer?, UnsafeMutableRawPointer?, Int, UnsafeMutableRawPointer?) -> Void)?,
@@ -57,10 +57,10 @@ public func RLCFMachPortCreateWithPort(
     return port(name)
 }
 
-@_cdecl("RLCFMachPortGetPort") @implementation
+@c @implementation
 public func RLCFMachPortGetPort(_ port: OpaquePointer?) -> UInt32 { number(RLMachPortGetPort(port)) }
 
-@_cdecl("RLCFMachPortGetContext") @implementation
+@c @implementation
 public func RLCFMachPortGetContext(_ port: OpaquePointer?, _ context: UnsafeMutablePointer<CFMachPortContext>?) {
     guard let port, let context else { return }
     var own = RLMachPortContext()
@@ -74,12 +74,12 @@ private let invalidateBox: @convention(c) (OpaquePointer, UnsafeMutableRawPointe
     rlcf_take_invalidation(UnsafeRawPointer(port))?(UnsafeMutableRawPointer(port), info.map { BoxPointer(info: $0).pointee.info } ?? nil)
 }
 
-@_cdecl("RLCFMachPortGetInvalidationCallBack") @implementation
+@c @implementation
 public func RLCFMachPortGetInvalidationCallBack(_ port: OpaquePointer?) -> (@convention(c) (OpaquePointer?, UnsafeMutableRawPointer?) -> Void)? {
     unsafeBitCast(rlcf_invalidation(UnsafeRawPointer(port)), to: Invalidation?.self)
 }
 
-@_cdecl("RLCFMachPortSetInvalidationCallBack") @implementation
+@c @implementation
 public func RLCFMachPortSetInvalidationCallBack(
     _ port: OpaquePointer?, _ callout: (@convention(c) (OpaquePointer?, UnsafeMutableRawPointer?) -> Void)?
 ) {
@@ -90,14 +90,14 @@ public func RLCFMachPortSetInvalidationCallBack(
     if !RLMachPortIsValid(port) { _ = rlcf_take_invalidation(UnsafeRawPointer(port)) }
 }
 
-@_cdecl("RLCFMachPortCreateRunLoopSource") @implementation
+@c @implementation
 public func RLCFMachPortCreateRunLoopSource(_ allocator: OpaquePointer?, _ port: OpaquePointer?, _ order: Int) -> OpaquePointer? {
     RLMachPortCreateRunLoopSource(port, order)
 }
 
 // MARK: Sending
 
-@_cdecl("RLmach_msg") @implementation
+@c @implementation
 public func RLmach_msg(
     _ message: UnsafeMutablePointer<mach_msg_header_t>?, _ option: Int32, _ size: UInt32, _ receiveSize: UInt32,
     _ receiveName: UInt32, _ timeout: UInt32, _ notify: UInt32
@@ -126,7 +126,7 @@ public func RLmach_msg(
     }
 }
 
-@_cdecl("RLmach_msg_send") @implementation
+@c @implementation
 public func RLmach_msg_send(_ message: UnsafeMutablePointer<mach_msg_header_t>?) -> Int32 {
     RLmach_msg(message, MACH_SEND_MSG, message?.pointee.msgh_size ?? 0, 0, 0, 0, 0)
 }

@@ -17,7 +17,7 @@ private let serveBox: @convention(c) (OpaquePointer, Int32, OpaquePointer, Unsaf
     return copy
 }
 
-@_cdecl("RLCFMessagePortCreateLocal") @implementation
+@c @implementation
 public func RLCFMessagePortCreateLocal(
     _ allocator: OpaquePointer?, _ name: OpaquePointer?,
     _ callout: (@convention(c) (OpaquePointer?, Int32, OpaquePointer?, UnsafeMutableRawPointer?) -> OpaquePointer?)?,
@@ -39,23 +39,23 @@ public func RLCFMessagePortCreateLocal(
     return port
 }
 
-@_cdecl("RLCFMessagePortCreateRemote") @implementation
+@c @implementation
 public func RLCFMessagePortCreateRemote(_ allocator: OpaquePointer?, _ name: OpaquePointer?) -> OpaquePointer? {
     withName(name, "CFMessagePortCreateRemote") { RLMessagePortCreateRemote($0) }
 }
 
-@_cdecl("RLCFMessagePortGetName") @implementation
+@c @implementation
 public func RLCFMessagePortGetName(_ port: OpaquePointer?) -> OpaquePointer? {
     guard let name = RLMessagePortGetName(port) else { return nil }
     return OpaquePointer(interned(name).pointee.string)
 }
 
-@_cdecl("RLCFMessagePortSetName") @implementation
+@c @implementation
 public func RLCFMessagePortSetName(_ port: OpaquePointer?, _ name: OpaquePointer?) -> UInt8 {
     withName(name, "CFMessagePortSetName") { RLMessagePortSetName(port, $0) } ? 1 : 0
 }
 
-@_cdecl("RLCFMessagePortGetContext") @implementation
+@c @implementation
 public func RLCFMessagePortGetContext(_ port: OpaquePointer?, _ context: UnsafeMutablePointer<CFMessagePortContext>?) {
     guard let port, let context else { return }
     var own = RLMessagePortContext()
@@ -69,12 +69,12 @@ private let invalidateBox: @convention(c) (OpaquePointer, UnsafeMutableRawPointe
     rlcf_take_invalidation(UnsafeRawPointer(port))?(UnsafeMutableRawPointer(port), info.map { BoxPointer(info: $0).pointee.info } ?? nil)
 }
 
-@_cdecl("RLCFMessagePortGetInvalidationCallBack") @implementation
+@c @implementation
 public func RLCFMessagePortGetInvalidationCallBack(_ port: OpaquePointer?) -> (@convention(c) (OpaquePointer?, UnsafeMutableRawPointer?) -> Void)? {
     unsafeBitCast(rlcf_invalidation(UnsafeRawPointer(port)), to: Invalidation?.self)
 }
 
-@_cdecl("RLCFMessagePortSetInvalidationCallBack") @implementation
+@c @implementation
 public func RLCFMessagePortSetInvalidationCallBack(
     _ port: OpaquePointer?, _ callout: (@convention(c) (OpaquePointer?, UnsafeMutableRawPointer?) -> Void)?
 ) {
@@ -85,7 +85,7 @@ public func RLCFMessagePortSetInvalidationCallBack(
     if !RLMessagePortIsValid(port) { _ = rlcf_take_invalidation(UnsafeRawPointer(port)) }
 }
 
-@_cdecl("RLCFMessagePortSendRequest") @implementation
+@c @implementation
 public func RLCFMessagePortSendRequest(
     _ port: OpaquePointer?, _ id: Int32, _ data: OpaquePointer?, _ sendTimeout: Double, _ receiveTimeout: Double,
     _ replyMode: OpaquePointer?, _ reply: UnsafeMutablePointer<OpaquePointer?>?
@@ -99,7 +99,7 @@ public func RLCFMessagePortSendRequest(
     return RLMessagePortSendRequest(port, id, bytes?.start, bytes?.count ?? 0, sendTimeout, receiveTimeout, text, reply)
 }
 
-@_cdecl("RLCFMessagePortCreateRunLoopSource") @implementation
+@c @implementation
 public func RLCFMessagePortCreateRunLoopSource(_ allocator: OpaquePointer?, _ port: OpaquePointer?, _ order: Int) -> OpaquePointer? {
     RLMessagePortCreateRunLoopSource(port, order)
 }

@@ -18,7 +18,7 @@ func copyMode(_ name: UnsafePointer<CChar>) -> OpaquePointer {
     return makeString(name)
 }
 
-@_cdecl("RLCFRunLoopCopyCurrentMode") @implementation
+@c @implementation
 public func RLCFRunLoopCopyCurrentMode(_ loop: OpaquePointer?) -> OpaquePointer? {
     guard let name = RLCopyCurrentMode(loop) else { return nil }
     let mode = copyMode(name)
@@ -26,7 +26,7 @@ public func RLCFRunLoopCopyCurrentMode(_ loop: OpaquePointer?) -> OpaquePointer?
     return mode
 }
 
-@_cdecl("RLCFRunLoopCopyAllModes") @implementation
+@c @implementation
 public func RLCFRunLoopCopyAllModes(_ loop: OpaquePointer?) -> OpaquePointer? {
     guard let names = RLCopyAllModes(loop, nil) else { return nil }
     let array = makeArray(systemAllocator, .objects, isMutable: true)
@@ -42,23 +42,23 @@ public func RLCFRunLoopCopyAllModes(_ loop: OpaquePointer?) -> OpaquePointer? {
     return array?.handle
 }
 
-@_cdecl("RLCFRunLoopAddCommonMode") @implementation
+@c @implementation
 public func RLCFRunLoopAddCommonMode(_ loop: OpaquePointer?, _ mode: OpaquePointer?) {
     withName(mode, "CFRunLoopAddCommonMode") { RLAddCommonMode(loop, $0) }
 }
 
-@_cdecl("RLCFRunLoopGetNextTimerFireDate") @implementation
+@c @implementation
 public func RLCFRunLoopGetNextTimerFireDate(_ loop: OpaquePointer?, _ mode: OpaquePointer?) -> Double {
     withName(mode, "CFRunLoopGetNextTimerFireDate") { RLGetNextTimerFireDate(loop, $0) }
 }
 
-@_cdecl("RLCFRunLoopRun") @implementation
+@c @implementation
 public func RLCFRunLoopRun() {
     rlcf_attach_main_queue()
     RLRun()
 }
 
-@_cdecl("RLCFRunLoopRunInMode") @implementation
+@c @implementation
 public func RLCFRunLoopRunInMode(_ mode: OpaquePointer?, _ seconds: Double, _ returnAfterSourceHandled: UInt8) -> Int32 {
     rlcf_attach_main_queue()
     // The run may end with the thread, so that no memory may wait for its return.
@@ -74,47 +74,47 @@ func interned(_ name: UnsafePointer<CChar>) -> UnsafePointer<RLCFInterned> {
     rlcf_intern(name) { UnsafeMutableRawPointer(makeString($0!)) }
 }
 
-@_cdecl("RLCFRunLoopContainsSource") @implementation
+@c @implementation
 public func RLCFRunLoopContainsSource(_ loop: OpaquePointer?, _ source: OpaquePointer?, _ mode: OpaquePointer?) -> UInt8 {
     withName(mode, "CFRunLoopContainsSource") { RLContainsSource(loop, source, $0) } ? 1 : 0
 }
 
-@_cdecl("RLCFRunLoopAddSource") @implementation
+@c @implementation
 public func RLCFRunLoopAddSource(_ loop: OpaquePointer?, _ source: OpaquePointer?, _ mode: OpaquePointer?) {
     withName(mode, "CFRunLoopAddSource") { RLAddSource(loop, source, $0) }
 }
 
-@_cdecl("RLCFRunLoopRemoveSource") @implementation
+@c @implementation
 public func RLCFRunLoopRemoveSource(_ loop: OpaquePointer?, _ source: OpaquePointer?, _ mode: OpaquePointer?) {
     withName(mode, "CFRunLoopRemoveSource") { RLRemoveSource(loop, source, $0) }
 }
 
-@_cdecl("RLCFRunLoopContainsObserver") @implementation
+@c @implementation
 public func RLCFRunLoopContainsObserver(_ loop: OpaquePointer?, _ observer: OpaquePointer?, _ mode: OpaquePointer?) -> UInt8 {
     withName(mode, "CFRunLoopContainsObserver") { RLContainsObserver(loop, observer, $0) } ? 1 : 0
 }
 
-@_cdecl("RLCFRunLoopAddObserver") @implementation
+@c @implementation
 public func RLCFRunLoopAddObserver(_ loop: OpaquePointer?, _ observer: OpaquePointer?, _ mode: OpaquePointer?) {
     withName(mode, "CFRunLoopAddObserver") { RLAddObserver(loop, observer, $0) }
 }
 
-@_cdecl("RLCFRunLoopRemoveObserver") @implementation
+@c @implementation
 public func RLCFRunLoopRemoveObserver(_ loop: OpaquePointer?, _ observer: OpaquePointer?, _ mode: OpaquePointer?) {
     withName(mode, "CFRunLoopRemoveObserver") { RLRemoveObserver(loop, observer, $0) }
 }
 
-@_cdecl("RLCFRunLoopContainsTimer") @implementation
+@c @implementation
 public func RLCFRunLoopContainsTimer(_ loop: OpaquePointer?, _ timer: OpaquePointer?, _ mode: OpaquePointer?) -> UInt8 {
     withName(mode, "CFRunLoopContainsTimer") { RLContainsTimer(loop, timer, $0) } ? 1 : 0
 }
 
-@_cdecl("RLCFRunLoopAddTimer") @implementation
+@c @implementation
 public func RLCFRunLoopAddTimer(_ loop: OpaquePointer?, _ timer: OpaquePointer?, _ mode: OpaquePointer?) {
     withName(mode, "CFRunLoopAddTimer") { RLAddTimer(loop, timer, $0) }
 }
 
-@_cdecl("RLCFRunLoopRemoveTimer") @implementation
+@c @implementation
 public func RLCFRunLoopRemoveTimer(_ loop: OpaquePointer?, _ timer: OpaquePointer?, _ mode: OpaquePointer?) {
     withName(mode, "CFRunLoopRemoveTimer") { RLRemoveTimer(loop, timer, $0) }
 }

@@ -48,7 +48,7 @@ private func withSignature<Result>(
     return result
 }
 
-@_cdecl("RLCFSocketCreate") @implementation
+@c @implementation
 public func RLCFSocketCreate(
     _ allocator: OpaquePointer?, _ family: Int32, _ type: Int32, _ proto: Int32, _ types: UInt,
     _ callout: (@convention(c) (OpaquePointer?, UInt, OpaquePointer?, UnsafeRawPointer?, UnsafeMutableRawPointer?) -> Void)?,
@@ -57,7 +57,7 @@ public func RLCFSocketCreate(
     make(callout, context) { RLSocketCreate(family, type, proto, types, $0, $1) }
 }
 
-@_cdecl("RLCFSocketCreateWithNative") @implementation
+@c @implementation
 public func RLCFSocketCreateWithNative(
     _ allocator: OpaquePointer?, _ native: Int32, _ types: UInt,
     _ callout: (@convention(c) (OpaquePointer?, UInt, OpaquePointer?, UnsafeRawPointer?, UnsafeMutableRawPointer?) -> Void)?,
@@ -66,7 +66,7 @@ public func RLCFSocketCreateWithNative(
     make(callout, context) { RLSocketCreateWithNative(native, types, $0, $1) }
 }
 
-@_cdecl("RLCFSocketCreateWithSocketSignature") @implementation
+@c @implementation
 public func RLCFSocketCreateWithSocketSignature(
     _ allocator: OpaquePointer?, _ signature: UnsafePointer<CFSocketSignature>?, _ types: UInt,
     _ callout: (@convention(c) (OpaquePointer?, UInt, OpaquePointer?, UnsafeRawPointer?, UnsafeMutableRawPointer?) -> Void)?,
@@ -77,7 +77,7 @@ public func RLCFSocketCreateWithSocketSignature(
     }
 }
 
-@_cdecl("RLCFSocketCreateConnectedToSocketSignature") @implementation
+@c @implementation
 public func RLCFSocketCreateConnectedToSocketSignature(
     _ allocator: OpaquePointer?, _ signature: UnsafePointer<CFSocketSignature>?, _ types: UInt,
     _ callout: (@convention(c) (OpaquePointer?, UInt, OpaquePointer?, UnsafeRawPointer?, UnsafeMutableRawPointer?) -> Void)?,
@@ -95,19 +95,19 @@ private func bytes(_ data: OpaquePointer?, _ function: StaticString) -> (start: 
     return (bytes.start, bytes.count)
 }
 
-@_cdecl("RLCFSocketSetAddress") @implementation
+@c @implementation
 public func RLCFSocketSetAddress(_ socket: OpaquePointer?, _ address: OpaquePointer?) -> Int {
     let address = bytes(address, "CFSocketSetAddress")
     return Int(RLSocketSetAddress(socket, address.start, address.count).rawValue)
 }
 
-@_cdecl("RLCFSocketConnectToAddress") @implementation
+@c @implementation
 public func RLCFSocketConnectToAddress(_ socket: OpaquePointer?, _ address: OpaquePointer?, _ timeout: Double) -> Int {
     let address = bytes(address, "CFSocketConnectToAddress")
     return Int(RLSocketConnectToAddress(socket, address.start, address.count, timeout).rawValue)
 }
 
-@_cdecl("RLCFSocketGetContext") @implementation
+@c @implementation
 public func RLCFSocketGetContext(_ socket: OpaquePointer?, _ context: UnsafeMutablePointer<CFSocketContext>?) {
     guard let socket, let context else { return }
     var own = RLSocketContext()
@@ -117,12 +117,12 @@ public func RLCFSocketGetContext(_ socket: OpaquePointer?, _ context: UnsafeMuta
         version: 0, info: plain.info, retain: plain.retain, release: plain.release, copyDescription: plain.describe)
 }
 
-@_cdecl("RLCFSocketCreateRunLoopSource") @implementation
+@c @implementation
 public func RLCFSocketCreateRunLoopSource(_ allocator: OpaquePointer?, _ socket: OpaquePointer?, _ order: Int) -> OpaquePointer? {
     RLSocketCreateRunLoopSource(socket, order)
 }
 
-@_cdecl("RLCFSocketSendData") @implementation
+@c @implementation
 public func RLCFSocketSendData(_ socket: OpaquePointer?, _ address: OpaquePointer?, _ data: OpaquePointer?, _ timeout: Double) -> Int {
     let (address, data) = (bytes(address, "CFSocketSendData"), bytes(data, "CFSocketSendData"))
     return Int(RLSocketSendData(socket, address.start, address.count, data.start, data.count, timeout).rawValue)
@@ -130,12 +130,12 @@ public func RLCFSocketSendData(_ socket: OpaquePointer?, _ address: OpaquePointe
 
 // MARK: The name registry, whose server no system has
 
-@_cdecl("RLCFSocketRegisterValue") @implementation
+@c @implementation
 public func RLCFSocketRegisterValue(
     _ server: UnsafePointer<CFSocketSignature>?, _ timeout: Double, _ name: OpaquePointer?, _ value: UnsafeRawPointer?
 ) -> Int { -1 }
 
-@_cdecl("RLCFSocketCopyRegisteredValue") @implementation
+@c @implementation
 public func RLCFSocketCopyRegisteredValue(
     _ server: UnsafePointer<CFSocketSignature>?, _ timeout: Double, _ name: OpaquePointer?,
     _ value: UnsafeMutablePointer<UnsafeRawPointer?>?, _ address: UnsafeMutablePointer<OpaquePointer?>?
@@ -145,13 +145,13 @@ public func RLCFSocketCopyRegisteredValue(
     return -1
 }
 
-@_cdecl("RLCFSocketRegisterSocketSignature") @implementation
+@c @implementation
 public func RLCFSocketRegisterSocketSignature(
     _ server: UnsafePointer<CFSocketSignature>?, _ timeout: Double, _ name: OpaquePointer?,
     _ signature: UnsafePointer<CFSocketSignature>?
 ) -> Int { -1 }
 
-@_cdecl("RLCFSocketCopyRegisteredSocketSignature") @implementation
+@c @implementation
 public func RLCFSocketCopyRegisteredSocketSignature(
     _ server: UnsafePointer<CFSocketSignature>?, _ timeout: Double, _ name: OpaquePointer?,
     _ signature: UnsafeMutablePointer<CFSocketSignature>?, _ address: UnsafeMutablePointer<OpaquePointer?>?
@@ -161,5 +161,5 @@ public func RLCFSocketCopyRegisteredSocketSignature(
     return -1
 }
 
-@_cdecl("RLCFSocketUnregister") @implementation
+@c @implementation
 public func RLCFSocketUnregister(_ server: UnsafePointer<CFSocketSignature>?, _ timeout: Double, _ name: OpaquePointer?) -> Int { -1 }

@@ -44,7 +44,7 @@ private let portOfBox: @convention(c) (UnsafeMutableRawPointer?) -> Int32 = { in
     return box.pointee.getPort.map { $0(box.pointee.info) } ?? -1
 }
 
-@_cdecl("RLCFRunLoopSourceCreate") @implementation
+@c @implementation
 public func RLCFRunLoopSourceCreate(
     _ allocator: OpaquePointer?, _ order: Int, _ context: UnsafeMutablePointer<CFRunLoopSourceContext>?
 ) -> OpaquePointer? {
@@ -82,7 +82,7 @@ public func RLCFRunLoopSourceCreate(
     return source
 }
 
-@_cdecl("RLCFRunLoopSourceGetContext") @implementation
+@c @implementation
 public func RLCFRunLoopSourceGetContext(_ source: OpaquePointer?, _ context: UnsafeMutablePointer<CFRunLoopSourceContext>?) {
     guard let source, let context else { return }
     // Room for either version; librunloop's structs are as long as CF's.

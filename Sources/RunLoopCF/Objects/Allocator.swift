@@ -73,10 +73,10 @@ func destroyAllocator(_ allocator: AllocatorPointer) {
     if maker != allocator { release(maker) }
 }
 
-@_cdecl("RLCFAllocatorGetTypeID") @implementation
+@c @implementation
 public func RLCFAllocatorGetTypeID() -> UInt { UInt(Kind.allocator) }
 
-@_cdecl("RLCFAllocatorSetDefault") @implementation
+@c @implementation
 public func RLCFAllocatorSetDefault(_ handle: OpaquePointer?) {
     guard let handle else { return }
     let allocator = allocator(handle, "CFAllocatorSetDefault")
@@ -84,10 +84,10 @@ public func RLCFAllocatorSetDefault(_ handle: OpaquePointer?) {
     rlcf_set_default_allocator(allocator)
 }
 
-@_cdecl("RLCFAllocatorGetDefault") @implementation
+@c @implementation
 public func RLCFAllocatorGetDefault() -> OpaquePointer? { OpaquePointer(allocator(nil, "CFAllocatorGetDefault")) }
 
-@_cdecl("RLCFAllocatorCreate") @implementation
+@c @implementation
 public func RLCFAllocatorCreate(_ maker: OpaquePointer?, _ context: UnsafeMutablePointer<CFAllocatorContext>?) -> OpaquePointer? {
     guard var context = context?.pointee else { trap("CFAllocatorCreate", "the context is NULL") }
     if let retain = context.retain { context.info = UnsafeMutableRawPointer(mutating: retain(context.info)) }
@@ -107,13 +107,13 @@ public func RLCFAllocatorCreate(_ maker: OpaquePointer?, _ context: UnsafeMutabl
     return OpaquePointer(made)
 }
 
-@_cdecl("RLCFAllocatorAllocate") @implementation
+@c @implementation
 public func RLCFAllocatorAllocate(_ handle: OpaquePointer?, _ size: Int, _ hint: UInt) -> UnsafeMutableRawPointer? {
     let allocator = allocator(handle, "CFAllocatorAllocate")
     return size > 0 ? takeMemory(allocator, size) : nil
 }
 
-@_cdecl("RLCFAllocatorReallocate") @implementation
+@c @implementation
 public func RLCFAllocatorReallocate(
     _ handle: OpaquePointer?, _ memory: UnsafeMutableRawPointer?, _ size: Int, _ hint: UInt
 ) -> UnsafeMutableRawPointer? {
@@ -130,19 +130,19 @@ public func RLCFAllocatorReallocate(
     }
 }
 
-@_cdecl("RLCFAllocatorDeallocate") @implementation
+@c @implementation
 public func RLCFAllocatorDeallocate(_ handle: OpaquePointer?, _ memory: UnsafeMutableRawPointer?) {
     giveBack(allocator(handle, "CFAllocatorDeallocate"), memory)
 }
 
-@_cdecl("RLCFAllocatorGetPreferredSizeForSize") @implementation
+@c @implementation
 public func RLCFAllocatorGetPreferredSizeForSize(_ handle: OpaquePointer?, _ size: Int, _ hint: UInt) -> Int {
     let allocator = allocator(handle, "CFAllocatorGetPreferredSizeForSize")
     guard size > 0, let preferred = allocator.pointee.context.preferredSize else { return size }
     return max(size, preferred(size, hint, allocator.pointee.context.info))
 }
 
-@_cdecl("RLCFAllocatorGetContext") @implementation
+@c @implementation
 public func RLCFAllocatorGetContext(_ handle: OpaquePointer?, _ context: UnsafeMutablePointer<CFAllocatorContext>?) {
     context?.pointee = allocator(handle, "CFAllocatorGetContext").pointee.context
 }

@@ -16,13 +16,13 @@ private func header(_ reference: UnsafeRawPointer?) -> HeaderPointer {
     UnsafeMutableRawPointer(mutating: reference!).assumingMemoryBound(to: RLCFHeader.self)
 }
 
-@_cdecl("RLCFGetTypeID") @implementation
+@c @implementation
 public func RLCFGetTypeID(_ reference: UnsafeRawPointer?) -> UInt {
     let kind = objectKind(reference, "CFGetTypeID")
     return kind == Kind.constant ? UInt(Kind.string) : kind == Kind.data ? RLDataGetTypeID() : UInt(kind)
 }
 
-@_cdecl("RLCFRetain") @implementation
+@c @implementation
 public func RLCFRetain(_ reference: UnsafeRawPointer?) -> UnsafeRawPointer? {
     let kind = objectKind(reference, "CFRetain")
     if Kind.isRunLoops(kind) { return RLRetain(reference) }
@@ -30,7 +30,7 @@ public func RLCFRetain(_ reference: UnsafeRawPointer?) -> UnsafeRawPointer? {
     return reference
 }
 
-@_cdecl("RLCFRelease") @implementation
+@c @implementation
 public func RLCFRelease(_ reference: UnsafeRawPointer?) {
     let kind = objectKind(reference, "CFRelease")
     if Kind.isRunLoops(kind) {
@@ -40,7 +40,7 @@ public func RLCFRelease(_ reference: UnsafeRawPointer?) {
     }
 }
 
-@_cdecl("RLCFGetRetainCount") @implementation
+@c @implementation
 public func RLCFGetRetainCount(_ reference: UnsafeRawPointer?) -> Int {
     let kind = objectKind(reference, "CFGetRetainCount")
     if Kind.isRunLoops(kind) { return RLGetRetainCount(reference) }
@@ -48,7 +48,7 @@ public func RLCFGetRetainCount(_ reference: UnsafeRawPointer?) -> Int {
     return rlcf_references(header(reference))
 }
 
-@_cdecl("RLCFEqual") @implementation
+@c @implementation
 public func RLCFEqual(_ first: UnsafeRawPointer?, _ second: UnsafeRawPointer?) -> UInt8 {
     _ = objectKind(first, "CFEqual")
     _ = objectKind(second, "CFEqual")
@@ -72,7 +72,7 @@ func areEqual(_ first: UnsafeRawPointer, _ second: UnsafeRawPointer) -> Bool {
     }
 }
 
-@_cdecl("RLCFHash") @implementation
+@c @implementation
 public func RLCFHash(_ reference: UnsafeRawPointer?) -> UInt {
     let kind = objectKind(reference, "CFHash")
     let handle = OpaquePointer(reference!)
@@ -88,19 +88,19 @@ public func RLCFHash(_ reference: UnsafeRawPointer?) -> UInt {
     }
 }
 
-@_cdecl("RLCFGetAllocator") @implementation
+@c @implementation
 public func RLCFGetAllocator(_ reference: UnsafeRawPointer?) -> OpaquePointer? {
     let kind = objectKind(reference, "CFGetAllocator")
     return OpaquePointer(Kind.isOurs(kind) ? header(reference).pointee.allocator : systemAllocator)
 }
 
-@_cdecl("RLCFNullGetTypeID") @implementation
+@c @implementation
 public func RLCFNullGetTypeID() -> UInt { UInt(Kind.null) }
 
-@_cdecl("RLCFBooleanGetTypeID") @implementation
+@c @implementation
 public func RLCFBooleanGetTypeID() -> UInt { UInt(Kind.boolean) }
 
-@_cdecl("RLCFBooleanGetValue") @implementation
+@c @implementation
 public func RLCFBooleanGetValue(_ boolean: OpaquePointer?) -> UInt8 {
     guard let boolean, rlcf_kind(UnsafeRawPointer(boolean)) == Kind.boolean else { trap("CFBooleanGetValue", "not a boolean") }
     return boolean == rlcf_true_address() ? 1 : 0

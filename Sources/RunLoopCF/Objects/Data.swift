@@ -81,15 +81,15 @@ func runLoopData(_ handle: OpaquePointer, _ function: StaticString) -> OpaquePoi
     return RLDataCreate(bytes.start, bytes.count)
 }
 
-@_cdecl("RLCFDataGetTypeID") @implementation
+@c @implementation
 public func RLCFDataGetTypeID() -> UInt { RLDataGetTypeID() }
 
-@_cdecl("RLCFDataCreate") @implementation
+@c @implementation
 public func RLCFDataCreate(_ allocator: OpaquePointer?, _ bytes: UnsafePointer<UInt8>?, _ length: Int) -> OpaquePointer? {
     make(allocator, bytes, bytes == nil ? 0 : length, "CFDataCreate")
 }
 
-@_cdecl("RLCFDataCreateWithBytesNoCopy") @implementation
+@c @implementation
 public func RLCFDataCreateWithBytesNoCopy(
     _ handle: OpaquePointer?, _ bytes: UnsafePointer<UInt8>?, _ length: Int, _ deallocator: OpaquePointer?
 ) -> OpaquePointer? {
@@ -103,36 +103,36 @@ public func RLCFDataCreateWithBytesNoCopy(
     return data.handle
 }
 
-@_cdecl("RLCFDataCreateCopy") @implementation
+@c @implementation
 public func RLCFDataCreateCopy(_ allocator: OpaquePointer?, _ data: OpaquePointer?) -> OpaquePointer? {
     let bytes = Bytes(data, "CFDataCreateCopy")
     return make(allocator, bytes.start, bytes.count, "CFDataCreateCopy")
 }
 
-@_cdecl("RLCFDataCreateMutable") @implementation
+@c @implementation
 public func RLCFDataCreateMutable(_ handle: OpaquePointer?, _ capacity: Int) -> OpaquePointer? {
     if capacity < 0 { trap("CFDataCreateMutable", "the capacity is negative") }
     return makeRecord(allocator(handle, "CFDataCreateMutable"), nil, 0, isMutable: true)?.handle
 }
 
-@_cdecl("RLCFDataCreateMutableCopy") @implementation
+@c @implementation
 public func RLCFDataCreateMutableCopy(_ handle: OpaquePointer?, _ capacity: Int, _ data: OpaquePointer?) -> OpaquePointer? {
     let bytes = Bytes(data, "CFDataCreateMutableCopy")
     return makeRecord(allocator(handle, "CFDataCreateMutableCopy"), bytes.start, bytes.count, isMutable: true)?.handle
 }
 
-@_cdecl("RLCFDataGetLength") @implementation
+@c @implementation
 public func RLCFDataGetLength(_ data: OpaquePointer?) -> Int { Bytes(data, "CFDataGetLength").count }
 
-@_cdecl("RLCFDataGetBytePtr") @implementation
+@c @implementation
 public func RLCFDataGetBytePtr(_ data: OpaquePointer?) -> UnsafePointer<UInt8>? { Bytes(data, "CFDataGetBytePtr").start }
 
-@_cdecl("RLCFDataGetMutableBytePtr") @implementation
+@c @implementation
 public func RLCFDataGetMutableBytePtr(_ data: OpaquePointer?) -> UnsafeMutablePointer<UInt8>? {
     mutableRecord(data, DataRecord.self, "CFDataGetMutableBytePtr").pointee.bytes
 }
 
-@_cdecl("RLCFDataGetBytes") @implementation
+@c @implementation
 public func RLCFDataGetBytes(_ data: OpaquePointer?, _ range: CFRange, _ buffer: UnsafeMutablePointer<UInt8>?) {
     let bytes = Bytes(data, "CFDataGetBytes")
     check(range, in: bytes.count, "CFDataGetBytes")
@@ -169,7 +169,7 @@ extension DataPointer {
     }
 }
 
-@_cdecl("RLCFDataSetLength") @implementation
+@c @implementation
 public func RLCFDataSetLength(_ handle: OpaquePointer?, _ length: Int) {
     let data = mutableRecord(handle, DataRecord.self, "CFDataSetLength")
     if length < 0 { trap("CFDataSetLength", "the length is negative") }
@@ -181,31 +181,31 @@ public func RLCFDataSetLength(_ handle: OpaquePointer?, _ length: Int) {
     }
 }
 
-@_cdecl("RLCFDataIncreaseLength") @implementation
+@c @implementation
 public func RLCFDataIncreaseLength(_ handle: OpaquePointer?, _ extra: Int) {
     let data = mutableRecord(handle, DataRecord.self, "CFDataIncreaseLength")
     data.replace(CFRange(location: data.pointee.length, length: 0), with: nil, extra, "CFDataIncreaseLength")
 }
 
-@_cdecl("RLCFDataAppendBytes") @implementation
+@c @implementation
 public func RLCFDataAppendBytes(_ handle: OpaquePointer?, _ bytes: UnsafePointer<UInt8>?, _ length: Int) {
     let data = mutableRecord(handle, DataRecord.self, "CFDataAppendBytes")
     if bytes == nil && length != 0 { trap("CFDataAppendBytes", "the bytes are NULL") }
     data.replace(CFRange(location: data.pointee.length, length: 0), with: bytes, length, "CFDataAppendBytes")
 }
 
-@_cdecl("RLCFDataReplaceBytes") @implementation
+@c @implementation
 public func RLCFDataReplaceBytes(_ handle: OpaquePointer?, _ range: CFRange, _ bytes: UnsafePointer<UInt8>?, _ length: Int) {
     if bytes == nil && length != 0 { trap("CFDataReplaceBytes", "the bytes are NULL") }
     mutableRecord(handle, DataRecord.self, "CFDataReplaceBytes").replace(range, with: bytes, length, "CFDataReplaceBytes")
 }
 
-@_cdecl("RLCFDataDeleteBytes") @implementation
+@c @implementation
 public func RLCFDataDeleteBytes(_ handle: OpaquePointer?, _ range: CFRange) {
     mutableRecord(handle, DataRecord.self, "CFDataDeleteBytes").replace(range, with: nil, 0, "CFDataDeleteBytes")
 }
 
-@_cdecl("RLCFDataFind") @implementation
+@c @implementation
 public func RLCFDataFind(_ data: OpaquePointer?, _ wanted: OpaquePointer?, _ range: CFRange, _ options: UInt) -> CFRange {
     let (all, part) = (Bytes(data, "CFDataFind"), Bytes(wanted, "CFDataFind"))
     check(range, in: all.count, "CFDataFind")

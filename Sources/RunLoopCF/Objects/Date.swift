@@ -13,28 +13,28 @@ struct DateRecord: Record {
 
 typealias DatePointer = UnsafeMutablePointer<DateRecord>
 
-@_cdecl("RLCFDateGetTypeID") @implementation
+@c @implementation
 public func RLCFDateGetTypeID() -> UInt { UInt(Kind.date) }
 
-@_cdecl("RLCFDateCreate") @implementation
+@c @implementation
 public func RLCFDateCreate(_ handle: OpaquePointer?, _ time: Double) -> OpaquePointer? {
     let date = makeRecord(DateRecord.self, allocator(handle, "CFDateCreate"))
     date?.pointee.time = time
     return date?.handle
 }
 
-@_cdecl("RLCFDateGetAbsoluteTime") @implementation
+@c @implementation
 public func RLCFDateGetAbsoluteTime(_ date: OpaquePointer?) -> Double {
     record(date, DateRecord.self, "CFDateGetAbsoluteTime").pointee.time
 }
 
-@_cdecl("RLCFDateGetTimeIntervalSinceDate") @implementation
+@c @implementation
 public func RLCFDateGetTimeIntervalSinceDate(_ date: OpaquePointer?, _ other: OpaquePointer?) -> Double {
     record(date, DateRecord.self, "CFDateGetTimeIntervalSinceDate").pointee.time
         - record(other, DateRecord.self, "CFDateGetTimeIntervalSinceDate").pointee.time
 }
 
-@_cdecl("RLCFDateCompare") @implementation
+@c @implementation
 public func RLCFDateCompare(_ date: OpaquePointer?, _ other: OpaquePointer?, _ context: UnsafeMutableRawPointer?) -> Int {
     let (one, two) = (record(date, DateRecord.self, "CFDateCompare").pointee.time,
                       record(other, DateRecord.self, "CFDateCompare").pointee.time)

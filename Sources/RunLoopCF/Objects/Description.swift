@@ -108,12 +108,12 @@ private func name(_ type: UInt) -> StaticString? {
     }
 }
 
-@_cdecl("RLCFCopyTypeIDDescription") @implementation
+@c @implementation
 public func RLCFCopyTypeIDDescription(_ type: UInt) -> OpaquePointer? {
     name(type).flatMap { makeString(systemAllocator, Text(ascii: $0))?.handle }
 }
 
-@_cdecl("RLCFCopyDescription") @implementation
+@c @implementation
 public func RLCFCopyDescription(_ reference: UnsafeRawPointer?) -> OpaquePointer? {
     let kind = objectKind(reference, "CFCopyDescription")
     let type = RLCFGetTypeID(reference)
@@ -195,7 +195,7 @@ private func describe(_ reference: UnsafeRawPointer, _ type: UInt, _ text: Strin
     }
 }
 
-@_cdecl("RLCFShow") @implementation
+@c @implementation
 public func RLCFShow(_ reference: UnsafeRawPointer?) {
     guard let line = makeMutableString(systemAllocator) else { return }
     line.append(object: reference)
@@ -210,7 +210,7 @@ public func RLCFShow(_ reference: UnsafeRawPointer?) {
 
 // MARK: For format.c
 
-@_cdecl("rlcf_append_bytes") @implementation
+@c @implementation
 public func rlcf_append_bytes(_ string: UnsafeMutableRawPointer?, _ bytes: UnsafePointer<CChar>?, _ count: Int) {
     guard let bytes, count > 0 else { return }
     let string = StringPointer(OpaquePointer(string!))
@@ -222,12 +222,12 @@ public func rlcf_append_bytes(_ string: UnsafeMutableRawPointer?, _ bytes: Unsaf
     releaseOurs(part.header)
 }
 
-@_cdecl("rlcf_append_object") @implementation
+@c @implementation
 public func rlcf_append_object(_ string: UnsafeMutableRawPointer?, _ object: UnsafeRawPointer?) {
     StringPointer(OpaquePointer(string!)).append(object: object)
 }
 
-@_cdecl("rlcf_append_units") @implementation
+@c @implementation
 public func rlcf_append_units(_ string: UnsafeMutableRawPointer?, _ units: UnsafePointer<UInt16>?, _ count: Int) {
     StringPointer(OpaquePointer(string!)).append(Text(units: units, count: count))
 }

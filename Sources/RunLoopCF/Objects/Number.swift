@@ -25,10 +25,10 @@ private func fixedType(_ type: Int, _ function: StaticString) -> Int {
 
 private func isReal(_ type: Int) -> Bool { type == 5 || type == 6 }
 
-@_cdecl("RLCFNumberGetTypeID") @implementation
+@c @implementation
 public func RLCFNumberGetTypeID() -> UInt { UInt(Kind.number) }
 
-@_cdecl("RLCFNumberCreate") @implementation
+@c @implementation
 public func RLCFNumberCreate(_ handle: OpaquePointer?, _ type: Int, _ value: UnsafeRawPointer?) -> OpaquePointer? {
     let type = fixedType(type, "CFNumberCreate")
     guard let value else { trap("CFNumberCreate", "the value is NULL") }
@@ -45,10 +45,10 @@ public func RLCFNumberCreate(_ handle: OpaquePointer?, _ type: Int, _ value: Uns
     return number.handle
 }
 
-@_cdecl("RLCFNumberGetType") @implementation
+@c @implementation
 public func RLCFNumberGetType(_ number: OpaquePointer?) -> Int { record(number, RLCFNumber.self, "CFNumberGetType").pointee.type }
 
-@_cdecl("RLCFNumberGetByteSize") @implementation
+@c @implementation
 public func RLCFNumberGetByteSize(_ number: OpaquePointer?) -> Int {
     switch record(number, RLCFNumber.self, "CFNumberGetByteSize").pointee.type {
     case 1: return 1
@@ -58,7 +58,7 @@ public func RLCFNumberGetByteSize(_ number: OpaquePointer?) -> Int {
     }
 }
 
-@_cdecl("RLCFNumberIsFloatType") @implementation
+@c @implementation
 public func RLCFNumberIsFloatType(_ number: OpaquePointer?) -> UInt8 {
     isReal(record(number, RLCFNumber.self, "CFNumberIsFloatType").pointee.type) ? 1 : 0
 }
@@ -70,7 +70,7 @@ private func truncated(_ value: Double) -> Int64 {
     return value < -0x1p63 ? Int64.min : Int64(value)
 }
 
-@_cdecl("RLCFNumberGetValue") @implementation
+@c @implementation
 public func RLCFNumberGetValue(_ handle: OpaquePointer?, _ type: Int, _ result: UnsafeMutableRawPointer?) -> UInt8 {
     let number = record(handle, RLCFNumber.self, "CFNumberGetValue")
     let type = fixedType(type, "CFNumberGetValue")
@@ -144,7 +144,7 @@ func hash(_ number: NumberPointer) -> UInt {
     return real.isNaN ? 0 : hash(of: real)
 }
 
-@_cdecl("RLCFNumberCompare") @implementation
+@c @implementation
 public func RLCFNumberCompare(_ one: OpaquePointer?, _ two: OpaquePointer?, _ context: UnsafeMutableRawPointer?) -> Int {
     compare(record(one, RLCFNumber.self, "CFNumberCompare"), record(two, RLCFNumber.self, "CFNumberCompare"))
 }

@@ -6,12 +6,12 @@ private func mutable(_ string: OpaquePointer?, _ function: StaticString) -> Stri
     mutableRecord(string, StringRecord.self, function)
 }
 
-@_cdecl("RLCFStringAppend") @implementation
+@c @implementation
 public func RLCFStringAppend(_ string: OpaquePointer?, _ other: OpaquePointer?) {
     mutable(string, "CFStringAppend").append(Text(other, "CFStringAppend"))
 }
 
-@_cdecl("RLCFStringAppendCharacters") @implementation
+@c @implementation
 public func RLCFStringAppendCharacters(_ string: OpaquePointer?, _ units: UnsafePointer<UInt16>?, _ count: Int) {
     if count < 0 || (units == nil && count > 0) {
         trap("CFStringAppendCharacters", "the characters are NULL or their number is negative")
@@ -19,7 +19,7 @@ public func RLCFStringAppendCharacters(_ string: OpaquePointer?, _ units: Unsafe
     mutable(string, "CFStringAppendCharacters").append(Text(units: units, count: count))
 }
 
-@_cdecl("RLCFStringAppendCString") @implementation
+@c @implementation
 public func RLCFStringAppendCString(_ string: OpaquePointer?, _ text: UnsafePointer<CChar>?, _ encoding: UInt32) {
     let string = mutable(string, "CFStringAppendCString")
     guard let text else { trap("CFStringAppendCString", "the text is NULL") }
@@ -29,34 +29,34 @@ public func RLCFStringAppendCString(_ string: OpaquePointer?, _ text: UnsafePoin
     releaseOurs(part.header)
 }
 
-@_cdecl("RLCFStringInsert") @implementation
+@c @implementation
 public func RLCFStringInsert(_ string: OpaquePointer?, _ index: Int, _ other: OpaquePointer?) {
     let string = mutable(string, "CFStringInsert")
     check(CFRange(location: index, length: 0), in: string.pointee.length, "CFStringInsert")
     string.replace(CFRange(location: index, length: 0), with: Text(other, "CFStringInsert"), "CFStringInsert")
 }
 
-@_cdecl("RLCFStringDelete") @implementation
+@c @implementation
 public func RLCFStringDelete(_ string: OpaquePointer?, _ range: CFRange) {
     let string = mutable(string, "CFStringDelete")
     check(range, in: string.pointee.length, "CFStringDelete")
     string.replace(range, with: Text(ascii: ""), "CFStringDelete")
 }
 
-@_cdecl("RLCFStringReplace") @implementation
+@c @implementation
 public func RLCFStringReplace(_ string: OpaquePointer?, _ range: CFRange, _ other: OpaquePointer?) {
     let string = mutable(string, "CFStringReplace")
     check(range, in: string.pointee.length, "CFStringReplace")
     string.replace(range, with: Text(other, "CFStringReplace"), "CFStringReplace")
 }
 
-@_cdecl("RLCFStringReplaceAll") @implementation
+@c @implementation
 public func RLCFStringReplaceAll(_ string: OpaquePointer?, _ other: OpaquePointer?) {
     let string = mutable(string, "CFStringReplaceAll")
     string.replace(CFRange(location: 0, length: string.pointee.length), with: Text(other, "CFStringReplaceAll"), "CFStringReplaceAll")
 }
 
-@_cdecl("RLCFStringFindAndReplace") @implementation
+@c @implementation
 public func RLCFStringFindAndReplace(
     _ string: OpaquePointer?, _ wanted: OpaquePointer?, _ replacement: OpaquePointer?, _ range: CFRange, _ options: UInt
 ) -> Int {
@@ -87,7 +87,7 @@ public func RLCFStringFindAndReplace(
     return count
 }
 
-@_cdecl("RLCFStringTrim") @implementation
+@c @implementation
 public func RLCFStringTrim(_ string: OpaquePointer?, _ part: OpaquePointer?) {
     let string = mutable(string, "CFStringTrim")
     let part = Text(part, "CFStringTrim")
@@ -98,7 +98,7 @@ public func RLCFStringTrim(_ string: OpaquePointer?, _ part: OpaquePointer?) {
     string.keep(begin, end)
 }
 
-@_cdecl("RLCFStringTrimWhitespace") @implementation
+@c @implementation
 public func RLCFStringTrimWhitespace(_ string: OpaquePointer?) {
     let string = mutable(string, "CFStringTrimWhitespace")
     var (begin, end) = (0, string.pointee.length)

@@ -2,10 +2,10 @@ import CRunLoopCF
 
 // Making strings: <CoreFoundation/CFString.h>.
 
-@_cdecl("RLCFStringGetTypeID") @implementation
+@c @implementation
 public func RLCFStringGetTypeID() -> UInt { UInt(Kind.string) }
 
-@_cdecl("RLCFStringCreateWithCString") @implementation
+@c @implementation
 public func RLCFStringCreateWithCString(_ handle: OpaquePointer?, _ text: UnsafePointer<CChar>?, _ encoding: UInt32) -> OpaquePointer? {
     guard let text else { trap("CFStringCreateWithCString", "the text is NULL") }
     let bytes = UnsafeRawPointer(text).assumingMemoryBound(to: UInt8.self)
@@ -13,7 +13,7 @@ public func RLCFStringCreateWithCString(_ handle: OpaquePointer?, _ text: Unsafe
         allocator(handle, "CFStringCreateWithCString"), bytes: bytes, strlen(text), encoding, isExternal: false)?.handle
 }
 
-@_cdecl("RLCFStringCreateWithCStringNoCopy") @implementation
+@c @implementation
 public func RLCFStringCreateWithCStringNoCopy(
     _ handle: OpaquePointer?, _ text: UnsafePointer<CChar>?, _ encoding: UInt32, _ deallocator: OpaquePointer?
 ) -> OpaquePointer? {
@@ -24,7 +24,7 @@ public func RLCFStringCreateWithCStringNoCopy(
     return string
 }
 
-@_cdecl("RLCFStringCreateWithBytes") @implementation
+@c @implementation
 public func RLCFStringCreateWithBytes(
     _ handle: OpaquePointer?, _ bytes: UnsafePointer<UInt8>?, _ count: Int, _ encoding: UInt32, _ isExternal: UInt8
 ) -> OpaquePointer? {
@@ -33,7 +33,7 @@ public func RLCFStringCreateWithBytes(
         allocator(handle, "CFStringCreateWithBytes"), bytes: bytes, count, encoding, isExternal: isExternal != 0)?.handle
 }
 
-@_cdecl("RLCFStringCreateWithBytesNoCopy") @implementation
+@c @implementation
 public func RLCFStringCreateWithBytesNoCopy(
     _ handle: OpaquePointer?, _ bytes: UnsafePointer<UInt8>?, _ count: Int, _ encoding: UInt32, _ isExternal: UInt8,
     _ deallocator: OpaquePointer?
@@ -44,7 +44,7 @@ public func RLCFStringCreateWithBytesNoCopy(
     return string
 }
 
-@_cdecl("RLCFStringCreateWithCharacters") @implementation
+@c @implementation
 public func RLCFStringCreateWithCharacters(_ handle: OpaquePointer?, _ units: UnsafePointer<UInt16>?, _ count: Int) -> OpaquePointer? {
     if count < 0 || (units == nil && count > 0) {
         trap("CFStringCreateWithCharacters", "the characters are NULL or their number is negative")
@@ -52,7 +52,7 @@ public func RLCFStringCreateWithCharacters(_ handle: OpaquePointer?, _ units: Un
     return makeString(allocator(handle, "CFStringCreateWithCharacters"), Text(units: units, count: count))?.handle
 }
 
-@_cdecl("RLCFStringCreateWithCharactersNoCopy") @implementation
+@c @implementation
 public func RLCFStringCreateWithCharactersNoCopy(
     _ handle: OpaquePointer?, _ units: UnsafePointer<UInt16>?, _ count: Int, _ deallocator: OpaquePointer?
 ) -> OpaquePointer? {
@@ -62,14 +62,14 @@ public func RLCFStringCreateWithCharactersNoCopy(
     return string
 }
 
-@_cdecl("RLCFStringCreateWithSubstring") @implementation
+@c @implementation
 public func RLCFStringCreateWithSubstring(_ handle: OpaquePointer?, _ string: OpaquePointer?, _ range: CFRange) -> OpaquePointer? {
     let text = Text(string, "CFStringCreateWithSubstring")
     check(range, in: text.count, "CFStringCreateWithSubstring")
     return makeString(allocator(handle, "CFStringCreateWithSubstring"), text.part(range))?.handle
 }
 
-@_cdecl("RLCFStringCreateCopy") @implementation
+@c @implementation
 public func RLCFStringCreateCopy(_ handle: OpaquePointer?, _ string: OpaquePointer?) -> OpaquePointer? {
     let text = Text(string, "CFStringCreateCopy")
     let allocator = allocator(handle, "CFStringCreateCopy")
@@ -82,7 +82,7 @@ public func RLCFStringCreateCopy(_ handle: OpaquePointer?, _ string: OpaquePoint
     return makeString(allocator, text)?.handle
 }
 
-@_cdecl("RLCFStringCreateFromExternalRepresentation") @implementation
+@c @implementation
 public func RLCFStringCreateFromExternalRepresentation(
     _ handle: OpaquePointer?, _ data: OpaquePointer?, _ encoding: UInt32
 ) -> OpaquePointer? {
@@ -91,13 +91,13 @@ public func RLCFStringCreateFromExternalRepresentation(
         allocator(handle, "CFStringCreateFromExternalRepresentation"), bytes: bytes.start, bytes.count, encoding, isExternal: true)?.handle
 }
 
-@_cdecl("RLCFStringCreateMutable") @implementation
+@c @implementation
 public func RLCFStringCreateMutable(_ handle: OpaquePointer?, _ maxLength: Int) -> OpaquePointer? {
     if maxLength < 0 { trap("CFStringCreateMutable", "the length is negative") }
     return makeMutableString(allocator(handle, "CFStringCreateMutable"))?.handle
 }
 
-@_cdecl("RLCFStringCreateMutableCopy") @implementation
+@c @implementation
 public func RLCFStringCreateMutableCopy(_ handle: OpaquePointer?, _ maxLength: Int, _ string: OpaquePointer?) -> OpaquePointer? {
     let text = Text(string, "CFStringCreateMutableCopy")
     let copy = makeMutableString(allocator(handle, "CFStringCreateMutableCopy"))
@@ -105,7 +105,7 @@ public func RLCFStringCreateMutableCopy(_ handle: OpaquePointer?, _ maxLength: I
     return copy?.handle
 }
 
-@_cdecl("RLCFStringCreateByCombiningStrings") @implementation
+@c @implementation
 public func RLCFStringCreateByCombiningStrings(
     _ handle: OpaquePointer?, _ array: OpaquePointer?, _ separator: OpaquePointer?
 ) -> OpaquePointer? {
@@ -120,7 +120,7 @@ public func RLCFStringCreateByCombiningStrings(
     return joined.handle
 }
 
-@_cdecl("RLCFStringCreateArrayBySeparatingStrings") @implementation
+@c @implementation
 public func RLCFStringCreateArrayBySeparatingStrings(
     _ handle: OpaquePointer?, _ string: OpaquePointer?, _ separator: OpaquePointer?
 ) -> OpaquePointer? {
@@ -148,7 +148,7 @@ public func RLCFStringCreateArrayBySeparatingStrings(
     return array.handle
 }
 
-@_cdecl("RLCFStringCreateWithFileSystemRepresentation") @implementation
+@c @implementation
 public func RLCFStringCreateWithFileSystemRepresentation(_ handle: OpaquePointer?, _ path: UnsafePointer<CChar>?) -> OpaquePointer? {
     RLCFStringCreateWithCString(handle, path, Encoding.utf8)
 }

@@ -2,17 +2,17 @@ import CRunLoopCF
 
 // Reading, comparing and finding: <CoreFoundation/CFString.h>.
 
-@_cdecl("RLCFStringGetLength") @implementation
+@c @implementation
 public func RLCFStringGetLength(_ string: OpaquePointer?) -> Int { Text(string, "CFStringGetLength").count }
 
-@_cdecl("RLCFStringGetCharacterAtIndex") @implementation
+@c @implementation
 public func RLCFStringGetCharacterAtIndex(_ string: OpaquePointer?, _ index: Int) -> UInt16 {
     let text = Text(string, "CFStringGetCharacterAtIndex")
     check(index: index, in: text.count, "CFStringGetCharacterAtIndex")
     return text[index]
 }
 
-@_cdecl("RLCFStringGetCharacters") @implementation
+@c @implementation
 public func RLCFStringGetCharacters(_ string: OpaquePointer?, _ range: CFRange, _ buffer: UnsafeMutablePointer<UInt16>?) {
     let text = Text(string, "CFStringGetCharacters")
     check(range, in: text.count, "CFStringGetCharacters")
@@ -20,7 +20,7 @@ public func RLCFStringGetCharacters(_ string: OpaquePointer?, _ range: CFRange, 
     for index in 0..<range.length { buffer[index] = text[range.location + index] }
 }
 
-@_cdecl("RLCFStringGetCString") @implementation
+@c @implementation
 public func RLCFStringGetCString(_ string: OpaquePointer?, _ buffer: UnsafeMutablePointer<CChar>?, _ size: Int, _ encoding: UInt32) -> UInt8 {
     let text = Text(string, "CFStringGetCString")
     guard let buffer, size > 0 else { return 0 }
@@ -34,19 +34,19 @@ public func RLCFStringGetCString(_ string: OpaquePointer?, _ buffer: UnsafeMutab
     return 1
 }
 
-@_cdecl("RLCFStringGetCStringPtr") @implementation
+@c @implementation
 public func RLCFStringGetCStringPtr(_ string: OpaquePointer?, _ encoding: UInt32) -> UnsafePointer<CChar>? {
     let text = Text(string, "CFStringGetCStringPtr")
     if !Encoding.isKnown(encoding) || Encoding.width(encoding) > 1 { return nil }
     return text.narrow.map { UnsafeRawPointer($0).assumingMemoryBound(to: CChar.self) }
 }
 
-@_cdecl("RLCFStringGetCharactersPtr") @implementation
+@c @implementation
 public func RLCFStringGetCharactersPtr(_ string: OpaquePointer?) -> UnsafePointer<UInt16>? {
     Text(string, "CFStringGetCharactersPtr").wide
 }
 
-@_cdecl("RLCFStringGetBytes") @implementation
+@c @implementation
 public func RLCFStringGetBytes(
     _ string: OpaquePointer?, _ range: CFRange, _ encoding: UInt32, _ lossByte: UInt8, _ isExternal: UInt8,
     _ buffer: UnsafeMutablePointer<UInt8>?, _ room: Int, _ used: UnsafeMutablePointer<Int>?
@@ -58,7 +58,7 @@ public func RLCFStringGetBytes(
     return done.units
 }
 
-@_cdecl("RLCFStringCreateExternalRepresentation") @implementation
+@c @implementation
 public func RLCFStringCreateExternalRepresentation(
     _ handle: OpaquePointer?, _ string: OpaquePointer?, _ encoding: UInt32, _ lossByte: UInt8
 ) -> OpaquePointer? {
@@ -75,7 +75,7 @@ public func RLCFStringCreateExternalRepresentation(
     return copy
 }
 
-@_cdecl("RLCFStringGetMaximumSizeForEncoding") @implementation
+@c @implementation
 public func RLCFStringGetMaximumSizeForEncoding(_ length: Int, _ encoding: UInt32) -> Int {
     let factor = encoding == Encoding.utf8 ? 3 : Encoding.width(encoding)
     // A mark of byte order comes in addition.
@@ -83,10 +83,10 @@ public func RLCFStringGetMaximumSizeForEncoding(_ length: Int, _ encoding: UInt3
     return overflows || length < 0 || !Encoding.isKnown(encoding) ? -1 : size
 }
 
-@_cdecl("RLCFStringGetSystemEncoding") @implementation
+@c @implementation
 public func RLCFStringGetSystemEncoding() -> UInt32 { Encoding.utf8 }
 
-@_cdecl("RLCFStringIsEncodingAvailable") @implementation
+@c @implementation
 public func RLCFStringIsEncodingAvailable(_ encoding: UInt32) -> UInt8 { Encoding.isKnown(encoding) ? 1 : 0 }
 
 /// Blanks, tabs and ends of lines.
@@ -95,7 +95,7 @@ func isBlank(_ unit: UInt16) -> Bool {
         || unit == 0x2028 || unit == 0x2029 || unit == 0x3000
 }
 
-@_cdecl("RLCFStringGetIntValue") @implementation
+@c @implementation
 public func RLCFStringGetIntValue(_ string: OpaquePointer?) -> Int32 {
     let text = Text(string, "CFStringGetIntValue")
     var index = 0
@@ -114,7 +114,7 @@ public func RLCFStringGetIntValue(_ string: OpaquePointer?) -> Int32 {
     return Int32(clamping: isNegative ? -value : value)
 }
 
-@_cdecl("RLCFStringGetDoubleValue") @implementation
+@c @implementation
 public func RLCFStringGetDoubleValue(_ string: OpaquePointer?) -> Double {
     let text = Text(string, "CFStringGetDoubleValue")
     var begin = 0
@@ -135,12 +135,12 @@ public func RLCFStringGetDoubleValue(_ string: OpaquePointer?) -> Double {
     }
 }
 
-@_cdecl("RLCFStringGetFileSystemRepresentation") @implementation
+@c @implementation
 public func RLCFStringGetFileSystemRepresentation(_ string: OpaquePointer?, _ buffer: UnsafeMutablePointer<CChar>?, _ size: Int) -> UInt8 {
     RLCFStringGetCString(string, buffer, size, Encoding.utf8)
 }
 
-@_cdecl("RLCFStringGetMaximumSizeOfFileSystemRepresentation") @implementation
+@c @implementation
 public func RLCFStringGetMaximumSizeOfFileSystemRepresentation(_ string: OpaquePointer?) -> Int {
     Text(string, "CFStringGetMaximumSizeOfFileSystemRepresentation").count * 3 + 1
 }
@@ -161,25 +161,25 @@ private func compare(_ one: Text, _ two: Text, _ options: UInt) -> Int {
     return one.count < two.count ? -1 : one.count > two.count ? 1 : 0
 }
 
-@_cdecl("RLCFStringCompare") @implementation
+@c @implementation
 public func RLCFStringCompare(_ one: OpaquePointer?, _ two: OpaquePointer?, _ options: UInt) -> Int {
     compare(Text(one, "CFStringCompare"), Text(two, "CFStringCompare"), options)
 }
 
-@_cdecl("RLCFStringCompareWithOptions") @implementation
+@c @implementation
 public func RLCFStringCompareWithOptions(_ one: OpaquePointer?, _ two: OpaquePointer?, _ range: CFRange, _ options: UInt) -> Int {
     let text = Text(one, "CFStringCompareWithOptions")
     check(range, in: text.count, "CFStringCompareWithOptions")
     return compare(text.part(range), Text(two, "CFStringCompareWithOptions"), options)
 }
 
-@_cdecl("RLCFStringHasPrefix") @implementation
+@c @implementation
 public func RLCFStringHasPrefix(_ string: OpaquePointer?, _ prefix: OpaquePointer?) -> UInt8 {
     let (text, part) = (Text(string, "CFStringHasPrefix"), Text(prefix, "CFStringHasPrefix"))
     return part.count > 0 && part.count <= text.count && text.hasUnits(of: part, at: 0) ? 1 : 0
 }
 
-@_cdecl("RLCFStringHasSuffix") @implementation
+@c @implementation
 public func RLCFStringHasSuffix(_ string: OpaquePointer?, _ suffix: OpaquePointer?) -> UInt8 {
     let (text, part) = (Text(string, "CFStringHasSuffix"), Text(suffix, "CFStringHasSuffix"))
     return part.count > 0 && part.count <= text.count && text.hasUnits(of: part, at: text.count - part.count) ? 1 : 0
@@ -197,14 +197,14 @@ func find(_ part: Text, in text: Text, _ range: CFRange, _ options: UInt) -> Int
     }
 }
 
-@_cdecl("RLCFStringFind") @implementation
+@c @implementation
 public func RLCFStringFind(_ string: OpaquePointer?, _ wanted: OpaquePointer?, _ options: UInt) -> CFRange {
     let (text, part) = (Text(string, "CFStringFind"), Text(wanted, "CFStringFind"))
     let place = find(part, in: text, CFRange(location: 0, length: text.count), options)
     return CFRange(location: place, length: place < 0 ? 0 : part.count)
 }
 
-@_cdecl("RLCFStringFindWithOptions") @implementation
+@c @implementation
 public func RLCFStringFindWithOptions(
     _ string: OpaquePointer?, _ wanted: OpaquePointer?, _ range: CFRange, _ options: UInt, _ result: UnsafeMutablePointer<CFRange>?
 ) -> UInt8 {

@@ -128,5 +128,5 @@ func makeString(_ text: UnsafePointer<CChar>) -> OpaquePointer {
     return string!.handle
 }
 
-@_cdecl("rlcf_freeze") @implementation
+@c @implementation
 public func rlcf_freeze(_ string: UnsafeMutableRawPointer?) { StringPointer(OpaquePointer(string!)).freeze() }

@@ -4,37 +4,37 @@ import Synchronization
 
 // The functions of <runloop/base.h>.
 
-@_cdecl("RLGetVersion") @implementation
+@c @implementation
 public func RLGetVersion() -> UnsafePointer<CChar> {
     rl_version()
 }
 
-@_cdecl("RLAbsoluteTimeGetCurrent") @implementation
+@c @implementation
 public func RLAbsoluteTimeGetCurrent() -> Double {
     Double(Clock.wallNow()) / 1e9
 }
 
-@_cdecl("RLRetain") @implementation
+@c @implementation
 public func RLRetain(_ obj: UnsafeRawPointer?) -> UnsafeRawPointer? {
     guard let object = anyObject(obj, "RLRetain") else { return nil }
     if let retain = object.kind.pointee.retain { retain(object) } else { object.pointee.references.wrappingAdd(1, ordering: .relaxed) }
     return obj
 }
 
-@_cdecl("RLRelease") @implementation
+@c @implementation
 public func RLRelease(_ obj: UnsafeRawPointer?) {
     guard let object = anyObject(obj, "RLRelease") else { return }
     if let release = object.kind.pointee.release { release(object) } else { object.release() }
 }
 
-@_cdecl("RLGetRetainCount") @implementation
+@c @implementation
 public func RLGetRetainCount(_ obj: UnsafeRawPointer?) -> Int {
     guard let object = anyObject(obj, "RLGetRetainCount") else { return 0 }
     if let retainCount = object.kind.pointee.retainCount { return retainCount(object) }
     return Int(object.pointee.references.load(ordering: .relaxed))
 }
 
-@_cdecl("RLEqual") @implementation
+@c @implementation
 public func RLEqual(_ a: UnsafeRawPointer?, _ b: UnsafeRawPointer?) -> Bool {
     let first = anyObject(a, "RLEqual")
     let second = anyObject(b, "RLEqual")
@@ -42,24 +42,24 @@ public func RLEqual(_ a: UnsafeRawPointer?, _ b: UnsafeRawPointer?) -> Bool {
     return isEqual(first, second)
 }
 
-@_cdecl("RLHash") @implementation
+@c @implementation
 public func RLHash(_ obj: UnsafeRawPointer?) -> UInt {
     guard let object = anyObject(obj, "RLHash") else { return 0 }
     if let hash = object.kind.pointee.hash { return hash(object) }
     return UInt(bitPattern: obj)
 }
 
-@_cdecl("RLGetTypeIDOf") @implementation
+@c @implementation
 public func RLGetTypeIDOf(_ obj: UnsafeRawPointer?) -> UInt {
     anyObject(obj, "RLGetTypeIDOf").map { UInt($0.pointee.type.load(ordering: .relaxed)) } ?? 0
 }
 
-@_cdecl("RLCopyDescription") @implementation
+@c @implementation
 public func RLCopyDescription(_ obj: UnsafeRawPointer?) -> UnsafeMutablePointer<CChar>? {
     anyObject(obj, "RLCopyDescription").flatMap { $0.copyDescription() }
 }
 
-@_cdecl("RLSetLogHandler") @implementation
+@c @implementation
 public func RLSetLogHandler(
     _ handler: (@convention(c) (UnsafePointer<CChar>, UnsafeMutableRawPointer?) -> Void)?, _ info: UnsafeMutableRawPointer?
 ) {

@@ -3,10 +3,10 @@ import Synchronization
 
 // The functions of <runloop/filedescriptor.h>.
 
-@_cdecl("RLFileDescriptorGetTypeID") @implementation
+@c @implementation
 public func RLFileDescriptorGetTypeID() -> UInt { UInt(ObjectType.fileDescriptor.rawValue) }
 
-@_cdecl("RLFileDescriptorCreate") @implementation
+@c @implementation
 public func RLFileDescriptorCreate(
     _ fd: RLFileDescriptorNativeDescriptor, _ closeOnInvalidate: Bool, _ callout: RLFileDescriptorCallBack?,
     _ context: UnsafePointer<RLFileDescriptorContext>?
@@ -23,13 +23,13 @@ public func RLFileDescriptorCreate(
     ).handle
 }
 
-@_cdecl("RLFileDescriptorGetNativeDescriptor") @implementation
+@c @implementation
 public func RLFileDescriptorGetNativeDescriptor(_ f: OpaquePointer?) -> RLFileDescriptorNativeDescriptor {
     guard let file = object(f, as: FileDescriptor.self, "RLFileDescriptorGetNativeDescriptor"), file.isValid else { return -1 }
     return file.pointee.descriptor.load(ordering: .relaxed)
 }
 
-@_cdecl("RLFileDescriptorGetContext") @implementation
+@c @implementation
 public func RLFileDescriptorGetContext(_ f: OpaquePointer?, _ context: UnsafeMutablePointer<RLFileDescriptorContext>?) {
     guard let file = object(f, as: FileDescriptor.self, "RLFileDescriptorGetContext"), let context else { return }
     let functions = file.pointee.callbacks.pointee.functions
@@ -40,27 +40,27 @@ public func RLFileDescriptorGetContext(_ f: OpaquePointer?, _ context: UnsafeMut
         copyDescription: unsafeBitCast(functions.copyDescription, to: FileDescriptorDescribe?.self))
 }
 
-@_cdecl("RLFileDescriptorEnableCallBacks") @implementation
+@c @implementation
 public func RLFileDescriptorEnableCallBacks(_ f: OpaquePointer?, _ callBackTypes: UInt) {
     object(f, as: FileDescriptor.self, "RLFileDescriptorEnableCallBacks")?.enable(UInt32(truncatingIfNeeded: callBackTypes))
 }
 
-@_cdecl("RLFileDescriptorDisableCallBacks") @implementation
+@c @implementation
 public func RLFileDescriptorDisableCallBacks(_ f: OpaquePointer?, _ callBackTypes: UInt) {
     object(f, as: FileDescriptor.self, "RLFileDescriptorDisableCallBacks")?.disable(UInt32(truncatingIfNeeded: callBackTypes))
 }
 
-@_cdecl("RLFileDescriptorInvalidate") @implementation
+@c @implementation
 public func RLFileDescriptorInvalidate(_ f: OpaquePointer?) {
     object(f, as: FileDescriptor.self, "RLFileDescriptorInvalidate")?.invalidate()
 }
 
-@_cdecl("RLFileDescriptorIsValid") @implementation
+@c @implementation
 public func RLFileDescriptorIsValid(_ f: OpaquePointer?) -> Bool {
     object(f, as: FileDescriptor.self, "RLFileDescriptorIsValid")?.isValid ?? false
 }
 
-@_cdecl("RLFileDescriptorCreateRunLoopSource") @implementation
+@c @implementation
 public func RLFileDescriptorCreateRunLoopSource(_ f: OpaquePointer?, _ order: Int) -> OpaquePointer? {
     object(f, as: FileDescriptor.self, "RLFileDescriptorCreateRunLoopSource")?.copySource(order: order)?.handle
 }

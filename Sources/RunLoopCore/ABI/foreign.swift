@@ -2,10 +2,10 @@ import CRunLoop
 
 // The functions of <runloop/foreign.h>.
 
-@_cdecl("RLForeignRunGetTypeID") @implementation
+@c @implementation
 public func RLForeignRunGetTypeID() -> UInt { UInt(ObjectType.foreignRun.rawValue) }
 
-@_cdecl("RLForeignRunCreate") @implementation
+@c @implementation
 public func RLForeignRunCreate(_ mode: UnsafePointer<CChar>?) -> OpaquePointer? {
     switch ModeName(mode) {
     case .none: return nil
@@ -16,29 +16,29 @@ public func RLForeignRunCreate(_ mode: UnsafePointer<CChar>?) -> OpaquePointer? 
     }
 }
 
-@_cdecl("RLForeignRunGetDescriptor") @implementation
+@c @implementation
 public func RLForeignRunGetDescriptor(_ run: OpaquePointer?) -> Int32 {
     guard let run = object(run, as: ForeignRun.self, "RLForeignRunGetDescriptor"), run.isValid else { return -1 }
     return run.pointee.set.descriptor
 }
 
-@_cdecl("RLForeignRunPrepare") @implementation
+@c @implementation
 public func RLForeignRunPrepare(_ run: OpaquePointer?) -> Double {
     object(run, as: ForeignRun.self, "RLForeignRunPrepare")?.prepare() ?? .infinity
 }
 
-@_cdecl("RLForeignRunDispatch") @implementation
+@c @implementation
 public func RLForeignRunDispatch(_ run: OpaquePointer?) -> RLRunResult {
     let result = object(run, as: ForeignRun.self, "RLForeignRunDispatch")?.dispatch()
     return RLRunResult(rawValue: result?.rawValue ?? 0).unsafelyUnwrapped
 }
 
-@_cdecl("RLForeignRunInvalidate") @implementation
+@c @implementation
 public func RLForeignRunInvalidate(_ run: OpaquePointer?) {
     object(run, as: ForeignRun.self, "RLForeignRunInvalidate")?.invalidate()
 }
 
-@_cdecl("RLForeignRunIsValid") @implementation
+@c @implementation
 public func RLForeignRunIsValid(_ run: OpaquePointer?) -> Bool {
     object(run, as: ForeignRun.self, "RLForeignRunIsValid")?.isValid ?? false
 }

@@ -2,7 +2,7 @@ import CRunLoop
 
 // The functions of <runloop/kernelevent.h>.
 
-@_cdecl("RLKernelEventSourceCreate") @implementation
+@c @implementation
 public func RLKernelEventSourceCreate(
     _ event: UnsafePointer<RLKernelEvent>?, _ callout: RLKernelEventCallBack?,
     _ context: UnsafeMutablePointer<RLKernelEventContext>?
@@ -11,7 +11,7 @@ public func RLKernelEventSourceCreate(
     return KernelEvent.make(event.pointee, callout: callout, context: ClientContext(context))?.handle
 }
 
-@_cdecl("RLKernelEventSourceGetEvent") @implementation
+@c @implementation
 public func RLKernelEventSourceGetEvent(_ source: OpaquePointer?, _ event: UnsafeMutablePointer<RLKernelEvent>?) -> Bool {
     guard let source = object(source, as: Source.self, "RLKernelEventSourceGetEvent"), let record = KernelEvent.of(source) else {
         return false
@@ -20,13 +20,13 @@ public func RLKernelEventSourceGetEvent(_ source: OpaquePointer?, _ event: Unsaf
     return true
 }
 
-@_cdecl("RLKernelEventSourceSetEnabled") @implementation
+@c @implementation
 public func RLKernelEventSourceSetEnabled(_ source: OpaquePointer?, _ enabled: Bool) {
     guard let source = object(source, as: Source.self, "RLKernelEventSourceSetEnabled") else { return }
     KernelEvent.of(source)?.setEnabled(enabled)
 }
 
-@_cdecl("RLKernelEventSourceTrigger") @implementation
+@c @implementation
 public func RLKernelEventSourceTrigger(_ source: OpaquePointer?, _ fflags: UInt32, _ data: Int64) {
     guard let source = object(source, as: Source.self, "RLKernelEventSourceTrigger") else { return }
     KernelEvent.of(source)?.trigger(fflags, data)

@@ -4,44 +4,44 @@ import Synchronization
 
 // What the inline functions of <runloop/lock.h> call of the library.
 
-@_cdecl("RLWordLock_") @implementation
+@c @implementation
 public func RLWordLock_(_ word: UnsafeMutablePointer<UInt32>) {
     _ = UnsafeMutableRawPointer(word).cast(to: SyncWord.self).lockWord()
 }
 
-@_cdecl("RLWordLockForSeconds_") @implementation
+@c @implementation
 public func RLWordLockForSeconds_(_ word: UnsafeMutablePointer<UInt32>, _ seconds: Double) -> Bool {
     UnsafeMutableRawPointer(word).cast(to: SyncWord.self).lockWord(until: Clock.deadline(in: seconds))
 }
 
-@_cdecl("RLWordLockBeforeDate_") @implementation
+@c @implementation
 public func RLWordLockBeforeDate_(_ word: UnsafeMutablePointer<UInt32>, _ date: Double) -> Bool {
     RLWordLockForSeconds_(word, date - RLAbsoluteTimeGetCurrent())
 }
 
-@_cdecl("RLWordWake_") @implementation
+@c @implementation
 public func RLWordWake_(_ word: UnsafeRawPointer) { wakeOne(at: word) }
 
-@_cdecl("RLLockCheck_") @implementation
+@c @implementation
 public func RLLockCheck_(_ lock: UnsafeMutablePointer<RLLock>, _ locked: Bool) {
     let lock = UnsafeMutableRawPointer(lock).cast(to: CheckedLock.self)
     if locked { lock.becomeMine() } else { lock.checkLock() }
 }
 
-@_cdecl("RLLockCheckUnlock_") @implementation
+@c @implementation
 public func RLLockCheckUnlock_(_ lock: UnsafeMutablePointer<RLLock>) {
     UnsafeMutableRawPointer(lock).cast(to: CheckedLock.self).checkUnlock()
 }
 
-@_cdecl("RLLockMisused_") @implementation
+@c @implementation
 public func RLLockMisused_(_ what: UnsafePointer<CChar>) { trap(what) }
 
-@_cdecl("RLReadWriteLockWait_") @implementation
+@c @implementation
 public func RLReadWriteLockWait_(_ lock: UnsafeMutablePointer<RLReadWriteLock>, _ writes: Bool, _ seconds: Double) -> Bool {
     UnsafeMutableRawPointer(lock).cast(to: ReadWriteWord.self).lockWord(writes: writes, until: Clock.deadline(in: seconds))
 }
 
-@_cdecl("RLReadWriteLockWake_") @implementation
+@c @implementation
 public func RLReadWriteLockWake_(_ lock: UnsafeMutablePointer<RLReadWriteLock>, _ word: UInt32) {
     UnsafeMutableRawPointer(lock).cast(to: ReadWriteWord.self).wake(word)
 }

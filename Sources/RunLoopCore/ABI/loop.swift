@@ -3,24 +3,24 @@ import Synchronization
 
 // The functions of <runloop/loop.h>.
 
-@_cdecl("RLGetTypeID") @implementation
+@c @implementation
 public func RLGetTypeID() -> UInt { UInt(ObjectType.runLoop.rawValue) }
 
-@_cdecl("RLGetCurrent") @implementation
+@c @implementation
 public func RLGetCurrent() -> OpaquePointer { RunLoop.current().handle }
 
-@_cdecl("RLGetCurrentIfMade") @implementation
+@c @implementation
 public func RLGetCurrentIfMade() -> OpaquePointer? { RunLoop.currentIfMade()?.handle }
 
-@_cdecl("RLGetMain") @implementation
+@c @implementation
 public func RLGetMain() -> OpaquePointer { RunLoop.main().handle }
 
-@_cdecl("RLCopyCurrentMode") @implementation
+@c @implementation
 public func RLCopyCurrentMode(_ rl: OpaquePointer?) -> UnsafeMutablePointer<CChar>? {
     object(rl, as: RunLoop.self, "RLCopyCurrentMode")?.copyCurrentMode()
 }
 
-@_cdecl("RLCopyAllModes") @implementation
+@c @implementation
 public func RLCopyAllModes(
     _ rl: OpaquePointer?, _ count: UnsafeMutablePointer<Int>?
 ) -> UnsafeMutablePointer<UnsafeMutablePointer<CChar>?>? {
@@ -28,17 +28,17 @@ public func RLCopyAllModes(
     return object(rl, as: RunLoop.self, "RLCopyAllModes")?.copyAllModes(count)
 }
 
-@_cdecl("RLAddCommonMode") @implementation
+@c @implementation
 public func RLAddCommonMode(_ rl: OpaquePointer?, _ mode: UnsafePointer<CChar>?) {
     object(rl, as: RunLoop.self, "RLAddCommonMode")?.addCommonMode(ModeName(mode))
 }
 
-@_cdecl("RLGetNextTimerFireDate") @implementation
+@c @implementation
 public func RLGetNextTimerFireDate(_ rl: OpaquePointer?, _ mode: UnsafePointer<CChar>?) -> Double {
     object(rl, as: RunLoop.self, "RLGetNextTimerFireDate")?.nextTimerFireDate(ModeName(mode)) ?? 0
 }
 
-@_cdecl("RLRun") @implementation
+@c @implementation
 public func RLRun() {
     let loop = RunLoop.current()
     while true {
@@ -49,33 +49,33 @@ public func RLRun() {
     }
 }
 
-@_cdecl("RLRunInMode") @implementation
+@c @implementation
 public func RLRunInMode(_ mode: UnsafePointer<CChar>?, _ seconds: Double, _ returnAfterSourceHandled: Bool) -> RLRunResult {
     let result = RunLoop.current().run(in: ModeName(mode), seconds: seconds, returnsAfterSource: returnAfterSourceHandled)
     return RLRunResult(rawValue: result.rawValue).unsafelyUnwrapped
 }
 
-@_cdecl("RLIsModeEmpty") @implementation
+@c @implementation
 public func RLIsModeEmpty(_ mode: UnsafePointer<CChar>?) -> Bool {
     RunLoop.current().runnableMode(ModeName(mode)) == nil
 }
 
-@_cdecl("RLIsWaiting") @implementation
+@c @implementation
 public func RLIsWaiting(_ rl: OpaquePointer?) -> Bool {
     object(rl, as: RunLoop.self, "RLIsWaiting")?.pointee.waiting.load(ordering: .acquiring) ?? false
 }
 
-@_cdecl("RLWakeUp") @implementation
+@c @implementation
 public func RLWakeUp(_ rl: OpaquePointer?) {
     object(rl, as: RunLoop.self, "RLWakeUp")?.wakeUp()
 }
 
-@_cdecl("RLStop") @implementation
+@c @implementation
 public func RLStop(_ rl: OpaquePointer?) {
     object(rl, as: RunLoop.self, "RLStop")?.stop()
 }
 
-@_cdecl("RLSetSpinLimit") @implementation
+@c @implementation
 public func RLSetSpinLimit(_ rl: OpaquePointer?, _ seconds: Double) {
     guard let loop = object(rl, as: RunLoop.self, "RLSetSpinLimit") else { return }
     let limit = seconds > 0 ? min(seconds, 0.001) : 0

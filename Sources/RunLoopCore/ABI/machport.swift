@@ -3,10 +3,10 @@ import Synchronization
 
 // The functions of <runloop/machport.h>.
 
-@_cdecl("RLMachPortGetTypeID") @implementation
+@c @implementation
 public func RLMachPortGetTypeID() -> UInt { UInt(ObjectType.machPort.rawValue) }
 
-@_cdecl("RLMachPortCreate") @implementation
+@c @implementation
 public func RLMachPortCreate(
     _ callout: RLMachPortCallBack?, _ context: UnsafeMutablePointer<RLMachPortContext>?, _ shouldFreeInfo: UnsafeMutablePointer<Bool>?
 ) -> OpaquePointer {
@@ -16,7 +16,7 @@ public func RLMachPortCreate(
     return port.handle
 }
 
-@_cdecl("RLMachPortCreateWithPort") @implementation
+@c @implementation
 public func RLMachPortCreateWithPort(
     _ port: Int32, _ callout: RLMachPortCallBack?, _ context: UnsafeMutablePointer<RLMachPortContext>?,
     _ shouldFreeInfo: UnsafeMutablePointer<Bool>?
@@ -25,49 +25,49 @@ public func RLMachPortCreateWithPort(
     return MachPortPointer.find(port)?.handle
 }
 
-@_cdecl("RLMachPortGetPort") @implementation
+@c @implementation
 public func RLMachPortGetPort(_ port: OpaquePointer?) -> Int32 {
     object(port, as: MachPort.self, "RLMachPortGetPort")?.port() ?? -1
 }
 
-@_cdecl("RLMachPortGetContext") @implementation
+@c @implementation
 public func RLMachPortGetContext(_ port: OpaquePointer?, _ context: UnsafeMutablePointer<RLMachPortContext>?) {
     guard let port = object(port, as: MachPort.self, "RLMachPortGetContext"), let context else { return }
     let own = port.pointee.context
     context.pointee = RLMachPortContext(own, isValid: port.isValid)
 }
 
-@_cdecl("RLMachPortInvalidate") @implementation
+@c @implementation
 public func RLMachPortInvalidate(_ port: OpaquePointer?) {
     object(port, as: MachPort.self, "RLMachPortInvalidate")?.invalidate()
 }
 
-@_cdecl("RLMachPortIsValid") @implementation
+@c @implementation
 public func RLMachPortIsValid(_ port: OpaquePointer?) -> Bool {
     object(port, as: MachPort.self, "RLMachPortIsValid")?.isValid ?? false
 }
 
-@_cdecl("RLMachPortGetInvalidationCallBack") @implementation
+@c @implementation
 public func RLMachPortGetInvalidationCallBack(_ port: OpaquePointer?) -> RLMachPortInvalidationCallBack? {
     object(port, as: MachPort.self, "RLMachPortGetInvalidationCallBack")?.invalidationCallout
 }
 
-@_cdecl("RLMachPortSetInvalidationCallBack") @implementation
+@c @implementation
 public func RLMachPortSetInvalidationCallBack(_ port: OpaquePointer?, _ callout: RLMachPortInvalidationCallBack?) {
     object(port, as: MachPort.self, "RLMachPortSetInvalidationCallBack")?.setInvalidationCallout(callout)
 }
 
-@_cdecl("RLMachPortCreateRunLoopSource") @implementation
+@c @implementation
 public func RLMachPortCreateRunLoopSource(_ port: OpaquePointer?, _ order: Int) -> OpaquePointer? {
     object(port, as: MachPort.self, "RLMachPortCreateRunLoopSource")?.copySource(order: order)?.handle
 }
 
-@_cdecl("RLMachPortSetQueueLimit") @implementation
+@c @implementation
 public func RLMachPortSetQueueLimit(_ port: OpaquePointer?, _ limit: Int) {
     object(port, as: MachPort.self, "RLMachPortSetQueueLimit")?.setLimit(limit)
 }
 
-@_cdecl("RLMachPortSend") @implementation
+@c @implementation
 public func RLMachPortSend(
     _ port: OpaquePointer?, _ msgid: Int32, _ bytes: UnsafeRawPointer?, _ length: Int, _ replyPort: OpaquePointer?,
     _ timeout: Double

@@ -2,5 +2,5 @@ import CRunLoop
 
 // The function of <runloop/mainqueue.h>.
 
-@_cdecl("RLAttachMainQueue") @implementation
+@c @implementation
 public func RLAttachMainQueue() -> Bool { MainQueue.attach() }

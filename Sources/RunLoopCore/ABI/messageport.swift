@@ -3,10 +3,10 @@ import Synchronization
 
 // The functions of <runloop/messageport.h>.
 
-@_cdecl("RLMessagePortGetTypeID") @implementation
+@c @implementation
 public func RLMessagePortGetTypeID() -> UInt { UInt(ObjectType.messagePort.rawValue) }
 
-@_cdecl("RLMessagePortCreateLocal") @implementation
+@c @implementation
 public func RLMessagePortCreateLocal(
     _ name: UnsafePointer<CChar>?, _ callout: RLMessagePortCallBack?, _ context: UnsafeMutablePointer<RLMessagePortContext>?,
     _ shouldFreeInfo: UnsafeMutablePointer<Bool>?
@@ -16,17 +16,17 @@ public func RLMessagePortCreateLocal(
     return port?.handle
 }
 
-@_cdecl("RLMessagePortCreateRemote") @implementation
+@c @implementation
 public func RLMessagePortCreateRemote(_ name: UnsafePointer<CChar>?) -> OpaquePointer? {
     name.flatMap { MessagePortPointer.makeRemote(name: $0) }?.handle
 }
 
-@_cdecl("RLMessagePortIsRemote") @implementation
+@c @implementation
 public func RLMessagePortIsRemote(_ ms: OpaquePointer?) -> Bool {
     object(ms, as: MessagePort.self, "RLMessagePortIsRemote")?.pointee.isRemote ?? false
 }
 
-@_cdecl("RLMessagePortGetName") @implementation
+@c @implementation
 public func RLMessagePortGetName(_ ms: OpaquePointer?) -> UnsafePointer<CChar>? {
     guard let port = object(ms, as: MessagePort.self, "RLMessagePortGetName") else { return nil }
     MessagePortTable.lock()
@@ -34,13 +34,13 @@ public func RLMessagePortGetName(_ ms: OpaquePointer?) -> UnsafePointer<CChar>? 
     return port.pointee.name.map { UnsafePointer($0.bytes) }
 }
 
-@_cdecl("RLMessagePortSetName") @implementation
+@c @implementation
 public func RLMessagePortSetName(_ ms: OpaquePointer?, _ newName: UnsafePointer<CChar>?) -> Bool {
     guard let port = object(ms, as: MessagePort.self, "RLMessagePortSetName"), let newName else { return false }
     return port.setName(newName)
 }
 
-@_cdecl("RLMessagePortGetContext") @implementation
+@c @implementation
 public func RLMessagePortGetContext(_ ms: OpaquePointer?, _ context: UnsafeMutablePointer<RLMessagePortContext>?) {
     guard let port = object(ms, as: MessagePort.self, "RLMessagePortGetContext"), let context else { return }
     port.lock()
@@ -49,27 +49,27 @@ public func RLMessagePortGetContext(_ ms: OpaquePointer?, _ context: UnsafeMutab
     context.pointee = RLMessagePortContext(own, isValid: port.isValid)
 }
 
-@_cdecl("RLMessagePortInvalidate") @implementation
+@c @implementation
 public func RLMessagePortInvalidate(_ ms: OpaquePointer?) {
     object(ms, as: MessagePort.self, "RLMessagePortInvalidate")?.invalidate()
 }
 
-@_cdecl("RLMessagePortIsValid") @implementation
+@c @implementation
 public func RLMessagePortIsValid(_ ms: OpaquePointer?) -> Bool {
     object(ms, as: MessagePort.self, "RLMessagePortIsValid")?.isReachable() ?? false
 }
 
-@_cdecl("RLMessagePortGetInvalidationCallBack") @implementation
+@c @implementation
 public func RLMessagePortGetInvalidationCallBack(_ ms: OpaquePointer?) -> RLMessagePortInvalidationCallBack? {
     object(ms, as: MessagePort.self, "RLMessagePortGetInvalidationCallBack")?.storedInvalidationCallBack
 }
 
-@_cdecl("RLMessagePortSetInvalidationCallBack") @implementation
+@c @implementation
 public func RLMessagePortSetInvalidationCallBack(_ ms: OpaquePointer?, _ callout: RLMessagePortInvalidationCallBack?) {
     object(ms, as: MessagePort.self, "RLMessagePortSetInvalidationCallBack")?.setInvalidationCallBack(callout)
 }
 
-@_cdecl("RLMessagePortSendRequest") @implementation
+@c @implementation
 public func RLMessagePortSendRequest(
     _ remote: OpaquePointer?, _ msgid: Int32, _ bytes: UnsafeRawPointer?, _ length: Int, _ sendTimeout: Double,
     _ rcvTimeout: Double, _ replyMode: UnsafePointer<CChar>?, _ returnData: UnsafeMutablePointer<OpaquePointer?>?
@@ -80,7 +80,7 @@ public func RLMessagePortSendRequest(
     return send(object(remote, as: MessagePort.self, "RLMessagePortSendRequest"), request, returnData)
 }
 
-@_cdecl("RLMessagePortSendRequestWithDescriptors") @implementation
+@c @implementation
 public func RLMessagePortSendRequestWithDescriptors(
     _ remote: OpaquePointer?, _ msgid: Int32, _ bytes: UnsafeRawPointer?, _ length: Int, _ descriptors: UnsafePointer<Int32>?,
     _ count: Int, _ sendTimeout: Double, _ rcvTimeout: Double, _ replyMode: UnsafePointer<CChar>?,
@@ -103,7 +103,7 @@ private func send(
     return code
 }
 
-@_cdecl("RLMessagePortBeginRequest") @implementation
+@c @implementation
 public func RLMessagePortBeginRequest(
     _ remote: OpaquePointer?, _ msgid: Int32, _ bytes: UnsafeRawPointer?, _ length: Int, _ descriptors: UnsafePointer<Int32>?,
     _ count: Int, _ sendTimeout: Double, _ loop: OpaquePointer?, _ mode: UnsafePointer<CChar>?,
@@ -119,24 +119,24 @@ public func RLMessagePortBeginRequest(
     return port.begin(what, on: loop, in: ModeName(mode), callout, info, request)
 }
 
-@_cdecl("RLMessagePortCancelRequest") @implementation
+@c @implementation
 public func RLMessagePortCancelRequest(_ remote: OpaquePointer?, _ request: UInt32) -> Bool {
     object(remote, as: MessagePort.self, "RLMessagePortCancelRequest")?.cancelRequest(request) ?? false
 }
 
-@_cdecl("RLMessagePortTakeDescriptors") @implementation
+@c @implementation
 public func RLMessagePortTakeDescriptors(
     _ local: OpaquePointer?, _ descriptors: UnsafeMutablePointer<Int32>?, _ capacity: Int
 ) -> Int {
     object(local, as: MessagePort.self, "RLMessagePortTakeDescriptors")?.takeDescriptors(descriptors, capacity) ?? 0
 }
 
-@_cdecl("RLMessagePortCreateRunLoopSource") @implementation
+@c @implementation
 public func RLMessagePortCreateRunLoopSource(_ local: OpaquePointer?, _ order: Int) -> OpaquePointer? {
     object(local, as: MessagePort.self, "RLMessagePortCreateRunLoopSource")?.makeSource(order: order)?.handle
 }
 
-@_cdecl("RLMessagePortSetDispatchQueue") @implementation
+@c @implementation
 public func RLMessagePortSetDispatchQueue(_ local: OpaquePointer?, _ queue: UnsafeMutableRawPointer?) {
     object(local, as: MessagePort.self, "RLMessagePortSetDispatchQueue")?.setDispatchQueue(queue)
 }

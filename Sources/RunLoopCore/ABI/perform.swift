@@ -3,7 +3,7 @@ import CRunLoop
 
 // The functions of <runloop/perform.h>.
 
-@_cdecl("RLPerformFunction") @implementation
+@c @implementation
 public func RLPerformFunction(
     _ rl: OpaquePointer?, _ mode: UnsafePointer<CChar>?, _ perform: PerformFunction?, _ info: UnsafeMutableRawPointer?,
     _ release: PerformFunction?
@@ -20,7 +20,7 @@ public func RLPerformFunction(
     if let release { callOutPerformedRelease(release, info) }
 }
 
-@_cdecl("RLPerformFunctionInModes") @implementation
+@c @implementation
 public func RLPerformFunctionInModes(
     _ rl: OpaquePointer?, _ modes: UnsafePointer<UnsafePointer<CChar>?>?, _ count: Int, _ perform: PerformFunction?,
     _ info: UnsafeMutableRawPointer?, _ release: PerformFunction?
@@ -56,7 +56,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
 
 // MARK: The perform family
 
-@_cdecl("RLPerformOnLoop") @implementation
+@c @implementation
 public func RLPerformOnLoop(
     _ rl: OpaquePointer?, _ mode: UnsafePointer<CChar>?, _ perform: PerformFunction?, _ info: UnsafeMutableRawPointer?,
     _ release: PerformFunction?, _ waitUntilDone: Bool
@@ -64,7 +64,7 @@ public func RLPerformOnLoop(
     withUnsafePointer(to: mode) { RLPerformOnLoopInModes(rl, $0, 1, perform, info, release, waitUntilDone) }
 }
 
-@_cdecl("RLPerformOnLoopInModes") @implementation
+@c @implementation
 public func RLPerformOnLoopInModes(
     _ rl: OpaquePointer?, _ modes: UnsafePointer<UnsafePointer<CChar>?>?, _ count: Int, _ perform: PerformFunction?,
     _ info: UnsafeMutableRawPointer?, _ release: PerformFunction?, _ waitUntilDone: Bool
@@ -78,7 +78,7 @@ public func RLPerformOnLoopInModes(
     return loop.performRequest(post, waits: waitUntilDone)
 }
 
-@_cdecl("RLPerformInOrder") @implementation
+@c @implementation
 public func RLPerformInOrder(
     _ rl: OpaquePointer?, _ modes: UnsafePointer<UnsafePointer<CChar>?>?, _ count: Int, _ order: Int,
     _ target: UnsafeRawPointer?, _ perform: PerformFunction?, _ info: UnsafeMutableRawPointer?, _ release: PerformFunction?
@@ -92,14 +92,14 @@ public func RLPerformInOrder(
     loop.performOrdered(post, target: target, order: order)
 }
 
-@_cdecl("RLCancelPerformInOrder") @implementation
+@c @implementation
 public func RLCancelPerformInOrder(
     _ rl: OpaquePointer?, _ target: UnsafeRawPointer?, _ perform: PerformFunction?, _ info: UnsafeMutableRawPointer?
 ) {
     object(rl, as: RunLoop.self, "RLCancelPerformInOrder")?.cancelOrdered(target: target, perform: perform, info: info)
 }
 
-@_cdecl("RLPerformAfterDelay") @implementation
+@c @implementation
 public func RLPerformAfterDelay(
     _ mode: UnsafePointer<CChar>?, _ delay: Double, _ target: UnsafeRawPointer?, _ perform: PerformFunction?,
     _ info: UnsafeMutableRawPointer?, _ release: PerformFunction?
@@ -107,7 +107,7 @@ public func RLPerformAfterDelay(
     withUnsafePointer(to: mode) { RLPerformAfterDelayInModes($0, 1, delay, target, perform, info, release) }
 }
 
-@_cdecl("RLPerformAfterDelayInModes") @implementation
+@c @implementation
 public func RLPerformAfterDelayInModes(
     _ modes: UnsafePointer<UnsafePointer<CChar>?>?, _ count: Int, _ delay: Double, _ target: UnsafeRawPointer?,
     _ perform: PerformFunction?, _ info: UnsafeMutableRawPointer?, _ release: PerformFunction?
@@ -120,7 +120,7 @@ public func RLPerformAfterDelayInModes(
     }
 }
 
-@_cdecl("RLCancelPerformAfterDelay") @implementation
+@c @implementation
 public func RLCancelPerformAfterDelay(
     _ target: UnsafeRawPointer?, _ perform: PerformFunction?, _ info: UnsafeMutableRawPointer?,
     _ equal: (@convention(c) (UnsafeRawPointer?, UnsafeRawPointer?) -> Bool)?
@@ -128,7 +128,7 @@ public func RLCancelPerformAfterDelay(
     RunLoop.current().cancelDelayed(target: target, perform: perform, info: info, equal: equal)
 }
 
-@_cdecl("RLPerformInBackground") @implementation
+@c @implementation
 public func RLPerformInBackground(
     _ perform: PerformFunction?, _ info: UnsafeMutableRawPointer?, _ release: PerformFunction?
 ) -> Bool {

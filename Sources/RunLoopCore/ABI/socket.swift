@@ -4,7 +4,7 @@ import Synchronization
 
 // The functions of <runloop/socket.h>.
 
-@_cdecl("RLSocketGetTypeID") @implementation
+@c @implementation
 public func RLSocketGetTypeID() -> UInt { UInt(ObjectType.socket.rawValue) }
 
 /// The pieces of a context, for one call that makes a socket.
@@ -16,7 +16,7 @@ private func makeSocket(
         functions: ClientContext(context).functions)
 }
 
-@_cdecl("RLSocketCreate") @implementation
+@c @implementation
 public func RLSocketCreate(
     _ protocolFamily: Int32, _ socketType: Int32, _ protocol: Int32, _ callBackTypes: UInt, _ callout: RLSocketCallBack?,
     _ context: UnsafePointer<RLSocketContext>?
@@ -36,14 +36,14 @@ private func openSocket(_ family: Int32, _ type: Int32, _ protocolNumber: Int32)
     return rl_socket_open(PF_INET, type, number)
 }
 
-@_cdecl("RLSocketCreateWithNative") @implementation
+@c @implementation
 public func RLSocketCreateWithNative(
     _ sock: RLSocketNativeHandle, _ callBackTypes: UInt, _ callout: RLSocketCallBack?, _ context: UnsafePointer<RLSocketContext>?
 ) -> OpaquePointer? {
     makeSocket(sock, callBackTypes, callout, context).handle
 }
 
-@_cdecl("RLSocketCreateWithSocketSignature") @implementation
+@c @implementation
 public func RLSocketCreateWithSocketSignature(
     _ signature: UnsafePointer<RLSocketSignature>?, _ callBackTypes: UInt, _ callout: RLSocketCallBack?,
     _ context: UnsafePointer<RLSocketContext>?
@@ -51,7 +51,7 @@ public func RLSocketCreateWithSocketSignature(
     makeSocket(signature, callBackTypes, callout, context, "RLSocketCreateWithSocketSignature") { $0.setAddress($1, $2) }
 }
 
-@_cdecl("RLSocketCreateConnectedToSocketSignature") @implementation
+@c @implementation
 public func RLSocketCreateConnectedToSocketSignature(
     _ signature: UnsafePointer<RLSocketSignature>?, _ callBackTypes: UInt, _ callout: RLSocketCallBack?,
     _ context: UnsafePointer<RLSocketContext>?, _ timeout: Double
@@ -79,12 +79,12 @@ private func makeSocket(
     return nil
 }
 
-@_cdecl("RLSocketSetAddress") @implementation
+@c @implementation
 public func RLSocketSetAddress(_ s: OpaquePointer?, _ address: UnsafeRawPointer?, _ length: Int) -> RLSocketError {
     result(object(s, as: Socket.self, "RLSocketSetAddress")?.setAddress(address, length))
 }
 
-@_cdecl("RLSocketConnectToAddress") @implementation
+@c @implementation
 public func RLSocketConnectToAddress(
     _ s: OpaquePointer?, _ address: UnsafeRawPointer?, _ length: Int, _ timeout: Double
 ) -> RLSocketError {
@@ -95,28 +95,28 @@ private func result(_ result: SocketResult?) -> RLSocketError {
     RLSocketError(rawValue: (result ?? .error).rawValue)!
 }
 
-@_cdecl("RLSocketInvalidate") @implementation
+@c @implementation
 public func RLSocketInvalidate(_ s: OpaquePointer?) {
     object(s, as: Socket.self, "RLSocketInvalidate")?.invalidate()
 }
 
-@_cdecl("RLSocketIsValid") @implementation
+@c @implementation
 public func RLSocketIsValid(_ s: OpaquePointer?) -> Bool {
     object(s, as: Socket.self, "RLSocketIsValid")?.isStillOpen() ?? false
 }
 
-@_cdecl("RLSocketCopyAddress") @implementation
+@c @implementation
 public func RLSocketCopyAddress(_ s: OpaquePointer?) -> OpaquePointer? {
     object(s, as: Socket.self, "RLSocketCopyAddress")?.copyAddress()?.handle
 }
 
-@_cdecl("RLSocketCopyPeerAddress") @implementation
+@c @implementation
 public func RLSocketCopyPeerAddress(_ s: OpaquePointer?) -> OpaquePointer? {
     guard let socket = object(s, as: Socket.self, "RLSocketCopyPeerAddress"), socket.isStillOpen() else { return nil }
     return socket.copyPeerAddress()?.handle
 }
 
-@_cdecl("RLSocketGetContext") @implementation
+@c @implementation
 public func RLSocketGetContext(_ s: OpaquePointer?, _ context: UnsafeMutablePointer<RLSocketContext>?) {
     guard let socket = object(s, as: Socket.self, "RLSocketGetContext"), let context else { return }
     let functions = socket.pointee.callbacks.pointee.functions
@@ -125,40 +125,40 @@ public func RLSocketGetContext(_ s: OpaquePointer?, _ context: UnsafeMutablePoin
         copyDescription: functions.copyDescription)
 }
 
-@_cdecl("RLSocketGetNative") @implementation
+@c @implementation
 public func RLSocketGetNative(_ s: OpaquePointer?) -> RLSocketNativeHandle {
     guard let socket = object(s, as: Socket.self, "RLSocketGetNative"), socket.isStillOpen() else { return -1 }
     return socket.native
 }
 
-@_cdecl("RLSocketCreateRunLoopSource") @implementation
+@c @implementation
 public func RLSocketCreateRunLoopSource(_ s: OpaquePointer?, _ order: Int) -> OpaquePointer? {
     object(s, as: Socket.self, "RLSocketCreateRunLoopSource")?.copySource(order: order)?.handle
 }
 
-@_cdecl("RLSocketGetSocketFlags") @implementation
+@c @implementation
 public func RLSocketGetSocketFlags(_ s: OpaquePointer?) -> UInt {
     object(s, as: Socket.self, "RLSocketGetSocketFlags")?.pointee.flags.load(ordering: .relaxed) ?? 0
 }
 
-@_cdecl("RLSocketSetSocketFlags") @implementation
+@c @implementation
 public func RLSocketSetSocketFlags(_ s: OpaquePointer?, _ flags: UInt) {
     object(s, as: Socket.self, "RLSocketSetSocketFlags")?.pointee.flags.store(flags, ordering: .relaxed)
 }
 
-@_cdecl("RLSocketDisableCallBacks") @implementation
+@c @implementation
 public func RLSocketDisableCallBacks(_ s: OpaquePointer?, _ callBackTypes: UInt) {
     guard let socket = object(s, as: Socket.self, "RLSocketDisableCallBacks"), socket.isStillOpen() else { return }
     socket.disable(callBackTypes)
 }
 
-@_cdecl("RLSocketEnableCallBacks") @implementation
+@c @implementation
 public func RLSocketEnableCallBacks(_ s: OpaquePointer?, _ callBackTypes: UInt) {
     guard let socket = object(s, as: Socket.self, "RLSocketEnableCallBacks"), socket.isStillOpen() else { return }
     socket.enable(callBackTypes)
 }
 
-@_cdecl("RLSocketSendData") @implementation
+@c @implementation
 public func RLSocketSendData(
     _ s: OpaquePointer?, _ address: UnsafeRawPointer?, _ addressLength: Int, _ bytes: UnsafeRawPointer?, _ length: Int,
     _ timeout: Double
@@ -168,13 +168,13 @@ public func RLSocketSendData(
 
 // MARK: The name registry, which no system has any more (S-SOCK-49)
 
-@_cdecl("RLSocketRegisterValue") @implementation
+@c @implementation
 public func RLSocketRegisterValue(
     _ nameServer: UnsafePointer<RLSocketSignature>?, _ timeout: Double, _ name: UnsafePointer<CChar>?,
     _ bytes: UnsafeRawPointer?, _ length: Int
 ) -> RLSocketError { result(.error) }
 
-@_cdecl("RLSocketCopyRegisteredValue") @implementation
+@c @implementation
 public func RLSocketCopyRegisteredValue(
     _ nameServer: UnsafePointer<RLSocketSignature>?, _ timeout: Double, _ name: UnsafePointer<CChar>?,
     _ value: UnsafeMutablePointer<OpaquePointer?>?, _ nameServerAddress: UnsafeMutablePointer<OpaquePointer?>?
@@ -184,13 +184,13 @@ public func RLSocketCopyRegisteredValue(
     return result(.error)
 }
 
-@_cdecl("RLSocketRegisterSocketSignature") @implementation
+@c @implementation
 public func RLSocketRegisterSocketSignature(
     _ nameServer: UnsafePointer<RLSocketSignature>?, _ timeout: Double, _ name: UnsafePointer<CChar>?,
     _ signature: UnsafePointer<RLSocketSignature>?
 ) -> RLSocketError { result(.error) }
 
-@_cdecl("RLSocketCopyRegisteredSocketSignature") @implementation
+@c @implementation
 public func RLSocketCopyRegisteredSocketSignature(
     _ nameServer: UnsafePointer<RLSocketSignature>?, _ timeout: Double, _ name: UnsafePointer<CChar>?,
     _ signature: UnsafeMutablePointer<RLSocketSignature>?, _ nameServerAddress: UnsafeMutablePointer<OpaquePointer?>?
@@ -200,17 +200,17 @@ public func RLSocketCopyRegisteredSocketSignature(
     return result(.error)
 }
 
-@_cdecl("RLSocketUnregister") @implementation
+@c @implementation
 public func RLSocketUnregister(
     _ nameServer: UnsafePointer<RLSocketSignature>?, _ timeout: Double, _ name: UnsafePointer<CChar>?
 ) -> RLSocketError { result(.error) }
 
-@_cdecl("RLSocketSetDefaultNameRegistryPortNumber") @implementation
+@c @implementation
 public func RLSocketSetDefaultNameRegistryPortNumber(_ port: UInt16) {
     process.pointee.nameRegistryPort.store(port ^ 2454, ordering: .relaxed)
 }
 
-@_cdecl("RLSocketGetDefaultNameRegistryPortNumber") @implementation
+@c @implementation
 public func RLSocketGetDefaultNameRegistryPortNumber() -> UInt16 {
     process.pointee.nameRegistryPort.load(ordering: .relaxed) ^ 2454
 }

@@ -3,10 +3,10 @@ import Synchronization
 
 // The functions of <runloop/source.h>.
 
-@_cdecl("RLSourceGetTypeID") @implementation
+@c @implementation
 public func RLSourceGetTypeID() -> UInt { UInt(ObjectType.source.rawValue) }
 
-@_cdecl("RLSourceCreate") @implementation
+@c @implementation
 public func RLSourceCreate(_ order: Int, _ context: UnsafeMutablePointer<RLSourceContext>?) -> OpaquePointer? {
     guard let context, context.pointee.version == 0 || context.pointee.version == 1 else { return nil }
     if context.pointee.version == 1 {
@@ -23,22 +23,22 @@ public func RLSourceCreate(_ order: Int, _ context: UnsafeMutablePointer<RLSourc
     return SourcePointer.make(order: order, info: custom.info, functions: functions, isVersionOne: false).handle
 }
 
-@_cdecl("RLSourceGetOrder") @implementation
+@c @implementation
 public func RLSourceGetOrder(_ s: OpaquePointer?) -> Int {
     object(s, as: Source.self, "RLSourceGetOrder")?.pointee.order ?? 0
 }
 
-@_cdecl("RLSourceInvalidate") @implementation
+@c @implementation
 public func RLSourceInvalidate(_ s: OpaquePointer?) {
     object(s, as: Source.self, "RLSourceInvalidate")?.invalidate()
 }
 
-@_cdecl("RLSourceIsValid") @implementation
+@c @implementation
 public func RLSourceIsValid(_ s: OpaquePointer?) -> Bool {
     object(s, as: Source.self, "RLSourceIsValid")?.isValid ?? false
 }
 
-@_cdecl("RLSourceGetContext") @implementation
+@c @implementation
 public func RLSourceGetContext(_ s: OpaquePointer?, _ context: UnsafeMutablePointer<RLSourceContext>?) {
     guard let source = object(s, as: Source.self, "RLSourceGetContext"), let context else { return }
     let functions = source.functions
@@ -58,17 +58,17 @@ public func RLSourceGetContext(_ s: OpaquePointer?, _ context: UnsafeMutablePoin
     }
 }
 
-@_cdecl("RLSourceSignal") @implementation
+@c @implementation
 public func RLSourceSignal(_ s: OpaquePointer?) {
     object(s, as: Source.self, "RLSourceSignal")?.signal()
 }
 
-@_cdecl("RLSourceIsSignalled") @implementation
+@c @implementation
 public func RLSourceIsSignalled(_ s: OpaquePointer?) -> Bool {
     object(s, as: Source.self, "RLSourceIsSignalled")?.isFlagged ?? false
 }
 
-@_cdecl("RLContainsSource") @implementation
+@c @implementation
 public func RLContainsSource(_ rl: OpaquePointer?, _ s: OpaquePointer?, _ mode: UnsafePointer<CChar>?) -> Bool {
     guard let loop = object(rl, as: RunLoop.self, "RLContainsSource"),
         let source = object(s, as: Source.self, "RLContainsSource")
@@ -76,7 +76,7 @@ public func RLContainsSource(_ rl: OpaquePointer?, _ s: OpaquePointer?, _ mode: 
     return loop.containsSource(source, in: ModeName(mode))
 }
 
-@_cdecl("RLAddSource") @implementation
+@c @implementation
 public func RLAddSource(_ rl: OpaquePointer?, _ s: OpaquePointer?, _ mode: UnsafePointer<CChar>?) {
     guard let loop = object(rl, as: RunLoop.self, "RLAddSource"), let source = object(s, as: Source.self, "RLAddSource") else {
         return
@@ -84,7 +84,7 @@ public func RLAddSource(_ rl: OpaquePointer?, _ s: OpaquePointer?, _ mode: Unsaf
     loop.addSource(source, to: ModeName(mode))
 }
 
-@_cdecl("RLRemoveSource") @implementation
+@c @implementation
 public func RLRemoveSource(_ rl: OpaquePointer?, _ s: OpaquePointer?, _ mode: UnsafePointer<CChar>?) {
     guard let loop = object(rl, as: RunLoop.self, "RLRemoveSource"),
         let source = object(s, as: Source.self, "RLRemoveSource")

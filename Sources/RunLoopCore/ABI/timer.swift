@@ -3,10 +3,10 @@ import Synchronization
 
 // The functions of <runloop/timer.h>.
 
-@_cdecl("RLTimerGetTypeID") @implementation
+@c @implementation
 public func RLTimerGetTypeID() -> UInt { UInt(ObjectType.timer.rawValue) }
 
-@_cdecl("RLTimerCreate") @implementation
+@c @implementation
 public func RLTimerCreate(
     _ fireDate: Double, _ interval: Double, _ flags: UInt, _ order: Int, _ callout: RLTimerCallBack?,
     _ context: UnsafeMutablePointer<RLTimerContext>?
@@ -17,7 +17,7 @@ public func RLTimerCreate(
     ).handle
 }
 
-@_cdecl("RLTimerGetNextFireDate") @implementation
+@c @implementation
 public func RLTimerGetNextFireDate(_ t: OpaquePointer?) -> Double {
     guard let timer = object(t, as: Timer.self, "RLTimerGetNextFireDate") else { return 0 }
     let owner = timer.lockTimer()
@@ -25,22 +25,22 @@ public func RLTimerGetNextFireDate(_ t: OpaquePointer?) -> Double {
     return timer.isValid ? timer.details.pointee.fireDate : 0
 }
 
-@_cdecl("RLTimerSetNextFireDate") @implementation
+@c @implementation
 public func RLTimerSetNextFireDate(_ t: OpaquePointer?, _ fireDate: Double) {
     object(t, as: Timer.self, "RLTimerSetNextFireDate")?.setNextFireDate(fireDate)
 }
 
-@_cdecl("RLTimerGetInterval") @implementation
+@c @implementation
 public func RLTimerGetInterval(_ t: OpaquePointer?) -> Double {
     object(t, as: Timer.self, "RLTimerGetInterval")?.interval ?? 0
 }
 
-@_cdecl("RLTimerDoesRepeat") @implementation
+@c @implementation
 public func RLTimerDoesRepeat(_ t: OpaquePointer?) -> Bool {
     object(t, as: Timer.self, "RLTimerDoesRepeat")?.repeats ?? false
 }
 
-@_cdecl("RLTimerGetOrder") @implementation
+@c @implementation
 public func RLTimerGetOrder(_ t: OpaquePointer?) -> Int {
     guard let timer = object(t, as: Timer.self, "RLTimerGetOrder") else { return 0 }
     let owner = timer.lockTimer()
@@ -48,24 +48,24 @@ public func RLTimerGetOrder(_ t: OpaquePointer?) -> Int {
     return timer.order
 }
 
-@_cdecl("RLTimerInvalidate") @implementation
+@c @implementation
 public func RLTimerInvalidate(_ t: OpaquePointer?) {
     object(t, as: Timer.self, "RLTimerInvalidate")?.invalidate()
 }
 
-@_cdecl("RLTimerIsValid") @implementation
+@c @implementation
 public func RLTimerIsValid(_ t: OpaquePointer?) -> Bool {
     object(t, as: Timer.self, "RLTimerIsValid")?.isValid ?? false
 }
 
-@_cdecl("RLTimerGetContext") @implementation
+@c @implementation
 public func RLTimerGetContext(_ t: OpaquePointer?, _ context: UnsafeMutablePointer<RLTimerContext>?) {
     guard let timer = object(t, as: Timer.self, "RLTimerGetContext"), let context else { return }
     let own = timer.context
     context.pointee = RLTimerContext(own, isValid: timer.isValid)
 }
 
-@_cdecl("RLTimerGetTolerance") @implementation
+@c @implementation
 public func RLTimerGetTolerance(_ t: OpaquePointer?) -> Double {
     guard let timer = object(t, as: Timer.self, "RLTimerGetTolerance") else { return 0 }
     let owner = timer.lockTimer()
@@ -73,7 +73,7 @@ public func RLTimerGetTolerance(_ t: OpaquePointer?) -> Double {
     return timer.tolerance
 }
 
-@_cdecl("RLTimerSetTolerance") @implementation
+@c @implementation
 public func RLTimerSetTolerance(_ t: OpaquePointer?, _ tolerance: Double) {
     guard let timer = object(t, as: Timer.self, "RLTimerSetTolerance") else { return }
     let owner = timer.lockTimer()
@@ -83,14 +83,14 @@ public func RLTimerSetTolerance(_ t: OpaquePointer?, _ tolerance: Double) {
     if tolerance != timer.tolerance { timer.makeRarities().pointee.tolerance = tolerance }
 }
 
-@_cdecl("RLContainsTimer") @implementation
+@c @implementation
 public func RLContainsTimer(_ rl: OpaquePointer?, _ t: OpaquePointer?, _ mode: UnsafePointer<CChar>?) -> Bool {
     guard let loop = object(rl, as: RunLoop.self, "RLContainsTimer"), let timer = object(t, as: Timer.self, "RLContainsTimer")
     else { return false }
     return loop.containsTimer(timer, in: ModeName(mode))
 }
 
-@_cdecl("RLAddTimer") @implementation
+@c @implementation
 public func RLAddTimer(_ rl: OpaquePointer?, _ t: OpaquePointer?, _ mode: UnsafePointer<CChar>?) {
     guard let loop = object(rl, as: RunLoop.self, "RLAddTimer"), let timer = object(t, as: Timer.self, "RLAddTimer") else {
         return
@@ -98,7 +98,7 @@ public func RLAddTimer(_ rl: OpaquePointer?, _ t: OpaquePointer?, _ mode: Unsafe
     loop.addTimer(timer, to: ModeName(mode))
 }
 
-@_cdecl("RLRemoveTimer") @implementation
+@c @implementation
 public func RLRemoveTimer(_ rl: OpaquePointer?, _ t: OpaquePointer?, _ mode: UnsafePointer<CChar>?) {
     guard let loop = object(rl, as: RunLoop.self, "RLRemoveTimer"), let timer = object(t, as: Timer.self, "RLRemoveTimer")
     else { return }

@@ -23,167 +23,129 @@ typealias InvalidationFunction = @convention(c) (OpaquePointer, UnsafeMutableRaw
 /// libdispatch's `_dispatch_main_queue_callback_4CF`; its argument is not used.
 typealias DrainFunction = @convention(c) (UnsafeMutableRawPointer?) -> Void
 
-/// The only functions that call the client. Each has its own frame, so that a backtrace tells what kind of callback is
-/// on the stack; an observer's is `notifyObservers`, which has many calls to make. No lock is held in any of them (S-THR-3).
+// The only way to the client: functions in C, whose frames and names a backtrace shows, and which no exception leaves
+// (`CLinux/callouts.c`). No lock is held in any of them (S-THR-3).
 
-@inline(never)
-func callOutSource(_ perform: PerformFunction, _ info: UnsafeMutableRawPointer?) {
-    perform(info)
-    rl_compiler_barrier()
-}
+@inline(always)
+func callOutSource(_ perform: PerformFunction, _ info: UnsafeMutableRawPointer?) { RLCallOutSource(perform, info) }
 
-@inline(never)
-func callOutPortSource(_ perform: PerformFunction, _ info: UnsafeMutableRawPointer?) {
-    perform(info)
-    rl_compiler_barrier()
-}
+@inline(always)
+func callOutPortSource(_ perform: PerformFunction, _ info: UnsafeMutableRawPointer?) { RLCallOutPortSource(perform, info) }
 
-@inline(never)
+@inline(always)
 func callOutFileDescriptor(
     _ callout: FileDescriptorFunction, _ file: OpaquePointer, _ types: UInt, _ info: UnsafeMutableRawPointer?
-) {
-    callout(file, types, info)
-    rl_compiler_barrier()
-}
+) { RLCallOutFileDescriptor(callout, file, types, info) }
 
-@inline(never)
+@inline(always)
 func callOutSocket(
     _ callout: SocketFunction, _ socket: OpaquePointer, _ type: UInt, _ address: OpaquePointer?, _ data: UnsafeRawPointer?,
     _ info: UnsafeMutableRawPointer?
-) {
-    callout(socket, type, address, data, info)
-    rl_compiler_barrier()
-}
+) { RLCallOutSocket(callout, socket, type, address, data, info) }
 
-@inline(never)
+@inline(always)
 func callOutTimer(_ callout: TimerFunction, _ timer: OpaquePointer, _ info: UnsafeMutableRawPointer?) {
-    callout(timer, info)
-    rl_compiler_barrier()
+    RLCallOutTimer(callout, timer, info)
 }
 
 @inline(always)
 func callOutObserver(
     _ callout: ObserverFunction, _ observer: OpaquePointer, _ activity: RLActivity, _ info: UnsafeMutableRawPointer?
 ) {
-    callout(observer, activity, info)
-    rl_compiler_barrier()
+    typealias Raw = @convention(c) (OpaquePointer?, UInt, UnsafeMutableRawPointer?) -> Void
+    RLCallOutObserver(unsafeBitCast(callout, to: Raw.self), observer, activity.rawValue, info)
 }
 
-@inline(never)
-func callOutPerformed(_ perform: PerformFunction, _ info: UnsafeMutableRawPointer?) {
-    perform(info)
-    rl_compiler_barrier()
-}
+@inline(always)
+func callOutPerformed(_ perform: PerformFunction, _ info: UnsafeMutableRawPointer?) { RLCallOutFunction(perform, info) }
 
-@inline(never)
+@inline(always)
 func callOutPerformedRelease(_ release: PerformFunction, _ info: UnsafeMutableRawPointer?) {
-    release(info)
-    rl_compiler_barrier()
+    RLCallOutFunctionRelease(release, info)
 }
 
-@inline(never)
+@inline(always)
 func callOutKernelEvent(
     _ callout: KernelEventFunction, _ source: OpaquePointer, _ event: inout RLKernelEvent, _ info: UnsafeMutableRawPointer?
 ) {
-    callout(source, &event, info)
-    rl_compiler_barrier()
+    typealias Raw = @convention(c) (OpaquePointer?, UnsafeRawPointer, UnsafeMutableRawPointer?) -> Void
+    RLCallOutKernelEvent(unsafeBitCast(callout, to: Raw.self), source, &event, info)
 }
 
-@inline(never)
-func callOutMainQueue(_ drain: DrainFunction) {
-    drain(nil)
-    rl_compiler_barrier()
-}
+@inline(always)
+func callOutMainQueue(_ drain: DrainFunction) { RLCallOutMainQueue(drain, nil) }
 
-@inline(never)
+@inline(always)
 func callOutMessage(
     _ callout: MessageFunction, _ port: OpaquePointer, _ msgid: Int32, _ data: OpaquePointer, _ info: UnsafeMutableRawPointer?
-) -> OpaquePointer? {
-    callout(port, msgid, data, info)
-}
+) -> OpaquePointer? { RLCallOutMessage(callout, port, msgid, data, info) }
 
-@inline(never)
+@inline(always)
 func callOutReply(
     _ callout: ReplyFunction, _ port: OpaquePointer, _ result: Int32, _ data: OpaquePointer?, _ info: UnsafeMutableRawPointer?
-) {
-    callout(port, result, data, info)
-    rl_compiler_barrier()
-}
+) { RLCallOutReply(callout, port, result, data, info) }
 
-@inline(never)
+@inline(always)
 func callOutInvalidation(_ callout: InvalidationFunction, _ port: OpaquePointer, _ info: UnsafeMutableRawPointer?) {
-    callout(port, info)
-    rl_compiler_barrier()
+    RLCallOutInvalidation(callout, port, info)
 }
 
-@inline(never)
+@inline(always)
 func callOutSchedule(_ schedule: ScheduleFunction, _ info: UnsafeMutableRawPointer?, _ loop: OpaquePointer, _ mode: UnsafePointer<CChar>) {
-    schedule(info, loop, mode)
-    rl_compiler_barrier()
+    RLCallOutSchedule(schedule, info, loop, mode)
 }
 
-@inline(never)
+@inline(always)
 func callOutCancel(_ cancel: ScheduleFunction, _ info: UnsafeMutableRawPointer?, _ loop: OpaquePointer, _ mode: UnsafePointer<CChar>) {
-    cancel(info, loop, mode)
-    rl_compiler_barrier()
+    RLCallOutCancel(cancel, info, loop, mode)
 }
 
-@inline(never)
-func callOutGetPort(_ getPort: GetPortFunction, _ info: UnsafeMutableRawPointer?) -> Int32 {
-    getPort(info)
-}
+@inline(always)
+func callOutGetPort(_ getPort: GetPortFunction, _ info: UnsafeMutableRawPointer?) -> Int32 { RLCallOutGetPort(getPort, info) }
 
-@inline(never)
+@inline(always)
 func callOutRetain(_ retain: RetainFunction, _ info: UnsafeMutableRawPointer?) -> UnsafeRawPointer? {
-    retain(info)
+    RLCallOutRetain(retain, info)
 }
 
-@inline(never)
-func callOutRelease(_ release: ReleaseFunction, _ info: UnsafeMutableRawPointer?) {
-    release(info)
-    rl_compiler_barrier()
-}
+@inline(always)
+func callOutRelease(_ release: ReleaseFunction, _ info: UnsafeMutableRawPointer?) { RLCallOutRelease(release, info) }
 
-@inline(never)
+@inline(always)
 func callOutEqual(_ equal: EqualFunction, _ first: UnsafeMutableRawPointer?, _ second: UnsafeMutableRawPointer?) -> Bool {
-    equal(first, second)
+    RLCallOutEqual(equal, first, second)
 }
 
-@inline(never)
-func callOutHash(_ hash: HashFunction, _ info: UnsafeMutableRawPointer?) -> UInt {
-    hash(info)
-}
+@inline(always)
+func callOutHash(_ hash: HashFunction, _ info: UnsafeMutableRawPointer?) -> UInt { RLCallOutHash(hash, info) }
 
-@inline(never)
+@inline(always)
 func callOutCopyDescription(_ copy: DescribeFunction, _ info: UnsafeMutableRawPointer?) -> UnsafeMutablePointer<CChar>? {
-    copy(info)
+    RLCallOutCopyDescription(copy, info)
 }
 
-@inline(never)
+@inline(always)
 func callOutMachPort(
     _ callout: MachPortFunction, _ port: OpaquePointer, _ message: UnsafePointer<RLMachMessage>, _ info: UnsafeMutableRawPointer?
 ) {
-    callout(port, message, info)
-    rl_compiler_barrier()
+    typealias Raw = @convention(c) (OpaquePointer, UnsafeRawPointer, UnsafeMutableRawPointer?) -> Void
+    RLCallOutMachPort(unsafeBitCast(callout, to: Raw.self), port, message, info)
 }
 
-@inline(never)
+@inline(always)
 func callOutThread(_ body: ThreadFunction, _ thread: OpaquePointer, _ info: UnsafeMutableRawPointer?) {
-    body(thread, info)
-    rl_compiler_barrier()
+    RLCallOutThread(body, thread, info)
 }
 
 /// A function that may end its thread; `cleanup` is called then.
-@inline(never)
+@inline(always)
 func callOutGuarded(
     _ function: PerformFunction, _ info: UnsafeMutableRawPointer?, _ cleanup: PerformFunction, _ argument: UnsafeMutableRawPointer
 ) {
     rl_call_guarded(function, info, cleanup, argument)
-    rl_compiler_barrier()
 }
 
-@inline(never)
+@inline(always)
 func callOutLogHandler(_ handler: LogHandler, _ line: UnsafePointer<CChar>, _ info: UnsafeMutableRawPointer?) {
-    handler(line, info)
-    rl_compiler_barrier()
+    RLCallOutLogHandler(handler, line, info)
 }

@@ -98,7 +98,7 @@ func object<Record: Object & ~Copyable>(
     guard let handle else { return nil }
     let record = UnsafeMutablePointer<Record>(handle)
     if record.header.pointee.type.load(ordering: .relaxed) != Record.type.rawValue {
-        trap(function, "the object is of another type or was released too often")
+        trapForObject(function)
     }
     return record
 }

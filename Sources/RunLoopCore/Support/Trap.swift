@@ -1,14 +1,20 @@
 import CLinux
 
-/// Ends the process with a line on standard error that names the function and what was wrong with the call.
+/// Ends the process after a line on standard error that names the function and says what is wrong.
 ///
 /// For misuse that has no answer. It allocates nothing, so that it also works in a signal handler.
-@inline(never)
+@inline(always)
 func trap(_ function: StaticString, _ message: StaticString) -> Never {
+    endProcess(function.utf8Start, message.utf8Start)
+}
+
+/// The texts end with 0.
+@inline(never)
+private func endProcess(_ function: UnsafePointer<UInt8>, _ message: UnsafePointer<UInt8>) -> Never {
     writeToStandardError(function)
-    writeToStandardError(": ")
+    writeToStandardError((": " as StaticString).utf8Start)
     writeToStandardError(message)
-    writeToStandardError("\n")
+    writeToStandardError(("\n" as StaticString).utf8Start)
     abort()
 }
 
@@ -16,10 +22,20 @@ func trap(_ function: StaticString, _ message: StaticString) -> Never {
 @inline(never)
 func trap(_ text: UnsafePointer<CChar>) -> Never {
     _ = rl_sys_write(STDERR_FILENO, text, strlen(text))
-    writeToStandardError("\n")
+    writeToStandardError(("\n" as StaticString).utf8Start)
     abort()
 }
 
-private func writeToStandardError(_ text: StaticString) {
-    _ = rl_sys_write(STDERR_FILENO, text.utf8Start, text.utf8CodeUnitCount)
+private func writeToStandardError(_ text: UnsafePointer<UInt8>) {
+    _ = rl_sys_write(STDERR_FILENO, text, strlen(UnsafeRawPointer(text).assumingMemoryBound(to: CChar.self)))
+}
+
+/// For a reference of another type than the function takes (S-ARG-3). A function of its own because nearly every call of the
+/// library has a place that calls it.
+@inline(always)
+func trapForObject(_ function: StaticString) -> Never { trapForObject(function.utf8Start) }
+
+@inline(never)
+private func trapForObject(_ function: UnsafePointer<UInt8>) -> Never {
+    endProcess(function, ("the object is of another type or was released too often" as StaticString).utf8Start)
 }
