@@ -19,9 +19,9 @@
 #include "CLinuxCalls.h"
 #include "CLinuxMessages.h"
 
-/* Room for the descriptors of one datagram, aligned as the kernel wants it. */
+/* Room for the descriptors of one datagram and the credentials of its sender, aligned as the kernel wants it. */
 typedef union ancillary {
-    char bytes[CMSG_SPACE(RL_MAX_DESCRIPTORS * sizeof(int))];
+    char bytes[CMSG_SPACE(RL_MAX_DESCRIPTORS * sizeof(int)) + CMSG_SPACE(sizeof(struct ucred))];
     struct cmsghdr alignment;
 } ancillary;
 
@@ -31,12 +31,18 @@ int rl_message_socket(void) {
 
 int rl_message_send(int socket, const void *head, size_t head_length, const void *body,
                     size_t body_length, const int *descriptors, int count) {
+    ssize_t sent = rl_send_with_descriptors(socket, head, head_length, body, body_length, descriptors, count);
+    return sent < 0 ? (int)-sent : 0;
+}
+
+ssize_t rl_send_with_descriptors(int socket, const void *head, size_t head_length, const void *body,
+                                 size_t body_length, const int *descriptors, int count) {
     struct iovec parts[2] = {{(void *)head, head_length}, {(void *)body, body_length}};
     struct msghdr message = {0};
     ancillary control;
     message.msg_iov = parts;
     message.msg_iovlen = body_length > 0 ? 2 : 1;
-    if (count > RL_MAX_DESCRIPTORS) return EINVAL;
+    if (count > RL_MAX_DESCRIPTORS) return -EINVAL;
     if (count > 0) {
         message.msg_control = control.bytes;
         message.msg_controllen = CMSG_SPACE((size_t)count * sizeof(int));
@@ -47,7 +53,8 @@ int rl_message_send(int socket, const void *head, size_t head_length, const void
         part->cmsg_len = CMSG_LEN((size_t)count * sizeof(int));
         memcpy(CMSG_DATA(part), descriptors, (size_t)count * sizeof(int));
     }
-    return rl_sys_sendmsg(socket, &message, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0 ? 0 : errno;
+    ssize_t sent = rl_sys_sendmsg(socket, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
+    return sent < 0 ? -errno : sent;
 }
 
 rl_datagram rl_message_receive(int socket, void *bytes, size_t capacity, int *descriptors) {
@@ -64,7 +71,16 @@ rl_datagram rl_message_receive(int socket, void *bytes, size_t capacity, int *de
     result.is_cut = (message.msg_flags & MSG_TRUNC) != 0;
     result.lost_descriptors = (message.msg_flags & MSG_CTRUNC) != 0;
     for (struct cmsghdr *item = CMSG_FIRSTHDR(&message); item; item = CMSG_NXTHDR(&message, item)) {
-        if (item->cmsg_level != SOL_SOCKET || item->cmsg_type != SCM_RIGHTS) continue;
+        if (item->cmsg_level != SOL_SOCKET) continue;
+        if (item->cmsg_type == SCM_CREDENTIALS && item->cmsg_len == CMSG_LEN(sizeof(struct ucred))) {
+            struct ucred sender;
+            memcpy(&sender, CMSG_DATA(item), sizeof sender);
+            result.has_credentials = true;
+            result.process = sender.pid;
+            result.user = sender.uid;
+            result.group = sender.gid;
+        }
+        if (item->cmsg_type != SCM_RIGHTS) continue;
         size_t count = (item->cmsg_len - CMSG_LEN(0)) / sizeof(int);
         for (size_t index = 0; index < count; index++) {
             int descriptor;

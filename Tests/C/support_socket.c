@@ -1,3 +1,4 @@
+#define _GNU_SOURCE
 #include "support_socket.h"
 
 #include <arpa/inet.h>
@@ -53,8 +54,11 @@ void report_socket(RLSocketRef s, RLSocketCallBackType type, RLDataRef address, 
         }
         break;
     case kRLSocketWriteCallBack:
-        ck_assert_ptr_null(data);
-        trace("%s:write", socket->name);
+        if (data) {
+            trace("%s:write=%d", socket->name, *(const int32_t *)data);
+        } else {
+            trace("%s:write", socket->name);
+        }
         break;
     default: ck_abort_msg("type %lu", (unsigned long)type);
     }
@@ -121,6 +125,14 @@ int connect_to(int port) {
     struct sockaddr_in address = loopback(port);
     ck_assert_int_eq(connect(fd, (struct sockaddr *)&address, sizeof address), 0);
     return fd;
+}
+
+void make_connection(int ends[2]) {
+    int listener = make_listener();
+    ends[1] = connect_to(port_of(listener));
+    ends[0] = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
+    ck_assert_int_ge(ends[0], 0);
+    close(listener);
 }
 
 void make_sockets(int type, int ends[2]) {

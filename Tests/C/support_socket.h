@@ -9,8 +9,8 @@
 
 typedef struct Socket Socket;
 struct Socket {
-    const char *name; /* records "name:read", ":accept", ":data=5", ":connect", ":connect=111" or
-                         ":write" */
+    const char *name; /* records "name:read", ":accept", ":data=5", ":connect", ":connect=111",
+                         ":write" or ":write=32" */
     void (*action)(Socket *self, RLSocketCallBackType type); /* called last; may be NULL */
     void *data;                                              /* for the action */
     bool brackets; /* retain and release record "+name" and "-name"; else they only count */
@@ -42,6 +42,8 @@ int make_listener(void);
 int refused_port(void);
 /* A blocking TCP connection to a port, made without the library. */
 int connect_to(int port);
+/* Both ends of a TCP connection. */
+void make_connection(int ends[2]);
 /* A connected pair of Unix sockets. */
 void make_sockets(int type, int ends[2]);
 struct sockaddr_un unix_address(void);

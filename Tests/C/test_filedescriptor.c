@@ -382,3 +382,67 @@ RL_TEST(who_drains_first_spares_the_others, "S-SRC-44 S-FD-3",
     expect_run(kRLDefaultMode, 0.02, true, TimedOut);
     expect_trace("1:r");
 }
+
+RL_TEST(persistent_types_stay_enabled, "S-FD-19 S-FD-7",
+        "A persistent type is reported in each pass in which it is ready, until it is disabled; the other type ends by its report") {
+    static Descriptor d = {.name = "d"};
+    int ends[2];
+    make_pair(ends);
+    add_descriptor(&d, ends[0], write_type);
+    RLFileDescriptorEnablePersistentCallBacks(NULL, read_type);
+    RLFileDescriptorEnablePersistentCallBacks(d.file, read_type | 4);
+    write_byte(ends[1]);
+    for (int i = 0; i < 3; i++) expect_run(kRLDefaultMode, 60, true, HandledSource);
+    expect_trace("d:rw d:r d:r");
+    /* Enabling changes nothing, and neither does nothing to read. */
+    RLFileDescriptorEnableCallBacks(d.file, read_type);
+    read_byte(ends[0]);
+    expect_run(kRLDefaultMode, 0, true, TimedOut);
+    write_byte(ends[1]);
+    for (int i = 0; i < 2; i++) expect_run(kRLDefaultMode, 60, true, HandledSource);
+    expect_trace("d:r d:r");
+    RLFileDescriptorDisableCallBacks(d.file, read_type);
+    expect_run(kRLDefaultMode, 0.001, true, TimedOut);
+    RLFileDescriptorEnableCallBacks(d.file, read_type);
+    expect_run(kRLDefaultMode, 60, true, HandledSource);
+    expect_run(kRLDefaultMode, 0.001, true, TimedOut);
+    expect_trace("d:r");
+}
+
+RL_TEST(a_type_becomes_persistent, "S-FD-19 S-FD-6",
+        "A type that is enabled for one report, before its source is in a loop, becomes persistent, and works with the other one") {
+    static Descriptor d = {.name = "d", .reads = true};
+    int ends[2];
+    make_pair(ends);
+    descriptor_make(&d, ends[0], false);
+    RLFileDescriptorEnableCallBacks(d.file, read_type);
+    RLFileDescriptorEnablePersistentCallBacks(d.file, read_type);
+    d.source = RLFileDescriptorCreateRunLoopSource(d.file, 0);
+    RLAddSource(RLGetCurrent(), d.source, kRLDefaultMode);
+    ck_assert_int_eq(write(ends[1], "abc", 3), 3);
+    for (int i = 0; i < 3; i++) expect_run(kRLDefaultMode, 60, true, HandledSource);
+    expect_run(kRLDefaultMode, 0, true, TimedOut);
+    expect_trace("d:r d:r d:r");
+}
+
+static void run_nested(Descriptor *d) {
+    d->action = NULL;
+    expect_run(kRLDefaultMode, 0, true, HandledSource);
+    trace("out");
+}
+
+RL_TEST(persistent_in_a_nested_run, "S-FD-19", "A nested run in the callback reports what is still ready") {
+    static Descriptor d = {.name = "d", .action = run_nested};
+    int ends[2];
+    make_pipe(ends);
+    descriptor_make(&d, ends[0], false);
+    RLFileDescriptorEnablePersistentCallBacks(d.file, read_type);
+    d.source = RLFileDescriptorCreateRunLoopSource(d.file, 0);
+    RLAddSource(RLGetCurrent(), d.source, kRLDefaultMode);
+    write_byte(ends[1]);
+    expect_run(kRLDefaultMode, 60, true, HandledSource);
+    expect_trace("d:r d:r out");
+    RLFileDescriptorInvalidate(d.file);
+    RLFileDescriptorEnablePersistentCallBacks(d.file, read_type);
+    expect_run(kRLDefaultMode, 0, true, Finished);
+}

@@ -96,6 +96,7 @@ static char address[16];
 MISUSE(RLFileDescriptorGetNativeDescriptor, GET(RLFileDescriptorGetNativeDescriptor(AS_FILE(timer))))
 MISUSE(RLFileDescriptorGetContext, RLFileDescriptorGetContext(AS_FILE(timer), &file_context))
 MISUSE(RLFileDescriptorEnableCallBacks, RLFileDescriptorEnableCallBacks(AS_FILE(source), 1))
+MISUSE(RLFileDescriptorEnablePersistentCallBacks, RLFileDescriptorEnablePersistentCallBacks(AS_FILE(source), 1))
 MISUSE(RLFileDescriptorDisableCallBacks, RLFileDescriptorDisableCallBacks(AS_FILE(source), 1))
 MISUSE(RLFileDescriptorInvalidate, RLFileDescriptorInvalidate(AS_FILE(timer)))
 MISUSE(RLFileDescriptorIsValid, GET(RLFileDescriptorIsValid(AS_FILE(timer))))
@@ -115,6 +116,13 @@ MISUSE(RLSocketSetSocketFlags, RLSocketSetSocketFlags(AS_SOCKET(timer), 1))
 MISUSE(RLSocketDisableCallBacks, RLSocketDisableCallBacks(AS_SOCKET(timer), 1))
 MISUSE(RLSocketEnableCallBacks, RLSocketEnableCallBacks(AS_SOCKET(timer), 1))
 MISUSE(RLSocketSendData, GET(RLSocketSendData(AS_SOCKET(timer), NULL, 0, "x", 1, 1)))
+MISUSE(RLSocketSend, GET(RLSocketSend(AS_SOCKET(timer), NULL, 0, "x", 1)))
+MISUSE(RLSocketWrite, GET(RLSocketWrite(AS_SOCKET(source), "x", 1, 1)))
+MISUSE(RLSocketClose, GET(RLSocketClose(AS_SOCKET(timer), kRLSocketCloseOrderly)))
+MISUSE(RLSocketListen, GET(RLSocketListen(AS_SOCKET(timer), address, 16, 0, 0)))
+MISUSE(RLSocketSetOptions, GET(RLSocketSetOptions(AS_SOCKET(timer), 1, true)))
+MISUSE(RLSocketSendDescriptors, GET(RLSocketSendDescriptors(AS_SOCKET(timer), "x", 1, NULL, 0)))
+MISUSE(RLSocketReceive, GET(RLSocketReceive(AS_SOCKET(timer), NULL, 0, NULL)))
 
 /* The loop of Add, Contains and Remove: the name is that of the function with the wrong loop. */
 static void wrong_loop_RLAddSource(void) { RLAddSource(AS_LOOP(timer), source, mode); }
@@ -191,7 +199,7 @@ RL_TEST(descriptor_calls_stop_at_other_types, "S-ARG-3",
     Misuse all[] = {M(RLFileDescriptorGetNativeDescriptor), M(RLFileDescriptorGetContext),
                     M(RLFileDescriptorEnableCallBacks),     M(RLFileDescriptorDisableCallBacks),
                     M(RLFileDescriptorInvalidate),          M(RLFileDescriptorIsValid),
-                    M(RLFileDescriptorCreateRunLoopSource)};
+                    M(RLFileDescriptorCreateRunLoopSource), M(RLFileDescriptorEnablePersistentCallBacks)};
     CHECK_ALL(all);
 }
 RL_TEST(socket_calls_stop_at_other_types, "S-ARG-3",
@@ -202,7 +210,11 @@ RL_TEST(socket_calls_stop_at_other_types, "S-ARG-3",
                     M(RLSocketGetContext),       M(RLSocketGetNative),
                     M(RLSocketCreateRunLoopSource), M(RLSocketGetSocketFlags),
                     M(RLSocketSetSocketFlags),   M(RLSocketDisableCallBacks),
-                    M(RLSocketEnableCallBacks),  M(RLSocketSendData)};
+                    M(RLSocketEnableCallBacks),  M(RLSocketSendData),
+                    M(RLSocketSend),             M(RLSocketWrite),
+                    M(RLSocketClose),            M(RLSocketListen),
+                    M(RLSocketSetOptions),       M(RLSocketSendDescriptors),
+                    M(RLSocketReceive)};
     CHECK_ALL(all);
 }
 RL_TEST(data_calls_stop_at_other_types, "S-ARG-3",

@@ -244,6 +244,9 @@ void make_item(struct item *item) {
     }
     case KIND_SOCKET: {
         if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, item->descriptors) != 0) fail("no sockets");
+        /* So little room that a write leaves bytes queued. */
+        int room = 1;
+        setsockopt(item->descriptors[0], SOL_SOCKET, SO_SNDBUF, &room, sizeof room);
         RLSocketContext context = {0, item, retain_info, release_info, NULL};
         RLSocketRef socket = RLSocketCreateWithNative(item->descriptors[0], kRLSocketReadCallBack, receive_data, &context);
         item->object = socket;
@@ -747,6 +750,35 @@ void do_semaphore_wait(struct call *call);
 void do_barrier(struct call *call);
 void do_synchronized(struct call *call);
 
+enum { WRITTEN = 12000 };
+
+/* More than the kernel takes at once; or it is refused, because the socket is closed. */
+static void do_send(struct call *call) {
+    static const char bytes[WRITTEN];
+    if (RLSocketWrite((RLSocketRef)object_of(call), bytes, sizeof bytes, 1 << 30) >= 0) call->item[0]->written += WRITTEN;
+}
+
+/* Reads all that was written so far, and waits for it; or until the end. */
+static void do_take(struct call *call) {
+    struct item *item = call->item[0];
+    char bytes[4096];
+    while (item->written > 0) {
+        struct pollfd request = {item->descriptors[1], POLLIN, 0};
+        poll(&request, 1, -1);
+        ssize_t count = read(item->descriptors[1], bytes, sizeof bytes);
+        if (count <= 0) return;
+        item->written -= (int)count;
+    }
+}
+
+static void do_close(struct call *call) {
+    RLSocketClose((RLSocketRef)object_of(call), (RLSocketCloseType)(call->has_number ? call->number : 0));
+}
+
+static void do_persist(struct call *call) {
+    RLFileDescriptorEnablePersistentCallBacks((RLFileDescriptorRef)object_of(call), kRLFileDescriptorReadCallBack);
+}
+
 const struct operation operations[] = {
     {"loop", "RLGetCurrent", do_loop, true},
     {"keep", "RLAddSource", do_keep, true},
@@ -774,6 +806,10 @@ const struct operation operations[] = {
     {"nextfire", "RLGetNextTimerFireDate", do_next_fire, true},
     {"enable", "RLFileDescriptorEnableCallBacks RLKernelEventSourceSetEnabled", do_enable, false},
     {"disable", "RLFileDescriptorDisableCallBacks RLKernelEventSourceSetEnabled", do_disable, false},
+    {"persist", "RLFileDescriptorEnablePersistentCallBacks", do_persist, false},
+    {"send", "RLSocketWrite", do_send, false},
+    {"take", "", do_take, false},
+    {"close", "RLSocketClose", do_close, false},
     {"ask", "RLMessagePortSendRequest", do_ask, true},
     {"endremote", "RLMessagePortInvalidate", do_end_remote, false},
     {"rename", "RLMessagePortSetName", do_rename, false},

@@ -49,6 +49,7 @@ struct item {
     const void *remote; /* of a message port */
     char path[64];      /* of a file, or a message port's name */
     int descriptors[2];
+    int written; /* to a socket and not taken by its peer */
     int retains, releases; /* of its info */
     int performed, scheduled, cancelled, invalidations;
     int posted, dropped, freed; /* of a post: calls, releases without a call, releases */

@@ -7,6 +7,7 @@
  * Each RLFileDescriptorEnableCallBacks gives one report: a type is disabled before it is reported
  * and has to be enabled again, in the callback or later; if the condition still holds, it is
  * reported again. Readiness from before a type was enabled is reported too.
+ * RLFileDescriptorEnablePersistentCallBacks enables types until they are disabled.
  * Readiness is that of select(2). End of file, hang-up and errors count as readable, so do not
  * enable reading again after them; errors also count as writable. Any descriptor can be used:
  * pipes, sockets, terminals, eventfds, timerfds, signalfds, inotify, pidfds and epoll sets; regular
@@ -41,7 +42,7 @@ RL_OPTIONS(RLOptionFlags, RLFileDescriptorCallBackType) {
  * What an object calls, on the loop's thread, with no lock held.
  *
  * f: the object, which stays alive during the call. callBackTypes: the bits that are ready and were
- * enabled; they are disabled now. info: that of its context.
+ * enabled; they are disabled now, but for persistent ones. info: that of its context.
  * It may enable types, invalidate f, change any loop and run the loop.
  * CF: CFFileDescriptorCallBack. Since 0.1.
  */
@@ -126,6 +127,19 @@ RL_EXPORT void RLFileDescriptorGetContext(RLFileDescriptorRef RL_NULLABLE f,
  * CF: CFFileDescriptorEnableCallBacks. Since 0.1.
  */
 RL_EXPORT void RLFileDescriptorEnableCallBacks(RLFileDescriptorRef RL_NULLABLE f, RLOptionFlags callBackTypes);
+
+/**
+ * Enables callback types until they are disabled: each pass in which the descriptor is ready
+ * reports it.
+ *
+ * f, callBackTypes: as for RLFileDescriptorEnableCallBacks, which leaves such a type as it is.
+ * The types stay enabled during the callback: a nested run reports too what is still ready. If
+ *     several loops have the source each of them may report, also at the same time.
+ * Threads: any; a waiting loop takes it into account without RLWakeUp.
+ * Reentrancy: call-outs too, its own callback included; calls no call-out.
+ * CF: none. Since 0.1.
+ */
+RL_EXPORT void RLFileDescriptorEnablePersistentCallBacks(RLFileDescriptorRef RL_NULLABLE f, RLOptionFlags callBackTypes);
 
 /**
  * Disables callback types at once; readiness that was detected and not yet reported is not

@@ -7,6 +7,7 @@
  *   timer.h     timers
  *   filedescriptor.h  callbacks when a descriptor can be read or written
  *   socket.h    sockets: listening, connecting, receiving, sending
+ *   socketio.h  sockets for servers: queues, orderly closing, options, descriptors
  *   observer.h  callbacks at the stages of a run
  *   perform.h   functions queued for a loop; blocks.h: the same for blocks
  *   mainqueue.h libdispatch's main queue, served by the main loop
@@ -43,6 +44,7 @@
 #include "perform.h"
 #include "portcodes.h"
 #include "socket.h"
+#include "socketio.h"
 #include "source.h"
 #include "sync.h"
 #include "thread.h"

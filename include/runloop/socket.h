@@ -22,6 +22,9 @@
  * A process has one object for a descriptor: making another returns the existing one.
  * Lifetime: a socket lives until RLSocketInvalidate, whatever is released; Data at the end of a
  * stream invalidates it too. Invalidate a socket before other code closes its descriptor.
+ * RLSocketSetAddress makes the address of a stream socket reusable: a server can be started again
+ * while connections of the former one linger.
+ * For servers there are calls that never wait, queues and options: socketio.h.
  * Rules: Docs/semantics.md, section 15.
  */
 #ifndef RUNLOOP_SOCKET_H
@@ -82,7 +85,7 @@ typedef struct RLSocketSignature {
  * data: for Data, an RLDataRef, of length 0 at the end of a stream, after which the socket
  *     invalidates itself; for Accept, a pointer to an int, the new descriptor, which belongs to the
  *     program and is close-on-exec; for Connect, NULL for success, else a pointer to an int32_t,
- *     the errno; else NULL. address and data are valid during the call; RLRetain keeps an
+ *     the errno; for Write the same if the queue of RLSocketWrite was lost; else NULL. address and data are valid during the call; RLRetain keeps an
  *     RLDataRef.
  * info: that of the context. The callback may do anything with the socket and the loop.
  * CF: CFSocketCallBack. Since 0.1.
@@ -182,14 +185,14 @@ RL_EXPORT RLSocketRef RL_NULLABLE RLSocketCreateConnectedToSocketSignature(
 
 /**
  * Gives a socket its address and listens there with a backlog of 256, if sockets of its kind
- * listen.
+ * listen. The address of a stream socket becomes reusable (SO_REUSEADDR); see RLSocketListen.
  *
  * s: NULL or invalid: an error. address: a struct sockaddr of length bytes; NULL or 0: an error.
  *     That of AF_UNIX may be a whole struct sockaddr_un: what follows the path is left out.
- * Returns: kRLSocketSuccess, or kRLSocketError if bind(2) fails, as on a socket that has an
- * address.
+ * Returns: kRLSocketSuccess, or kRLSocketError if bind(2) or listen(2) fails, as on a socket that
+ * has an address.
  * Threads: any. Reentrancy: call-outs too; calls no call-out.
- * CF: CFSocketSetAddress. Since 0.1.
+ * CF: CFSocketSetAddress, which does not make it reusable. Since 0.1.
  */
 RL_EXPORT RLSocketError RLSocketSetAddress(RLSocketRef RL_NULLABLE s, const void *RL_NULLABLE address, size_t length);
 
@@ -210,7 +213,8 @@ RL_EXPORT RLSocketError RLSocketConnectToAddress(RLSocketRef RL_NULLABLE s, cons
  * Invalidates a socket for good: no new callback begins, and its loops are woken.
  *
  * s: NULL and an invalid socket do nothing. Threads: any; the call does not wait for callbacks.
- * Ownership: the descriptor is closed if kRLSocketCloseOnInvalidate is set; the source becomes
+ * Ownership: the descriptor is closed if kRLSocketCloseOnInvalidate is set, and the connection reset
+ *     if bytes of RLSocketWrite are queued, which are lost: RLSocketClose sends them. The source becomes
  *     invalid; the context is released. The caller keeps its reference.
  * Reentrancy: call-outs too, its own callback included; calls release.
  * CF: CFSocketInvalidate. Since 0.1.
@@ -327,8 +331,10 @@ RL_EXPORT void RLSocketEnableCallBacks(RLSocketRef RL_NULLABLE s, RLOptionFlags 
  * s: NULL or invalid: an error. address: of addressLength bytes; NULL: to the peer.
  * bytes: NULL counts as length 0. timeout: seconds the send may wait for room; 0 or less: no limit
  *     but the descriptor's own.
- * Returns: kRLSocketSuccess if at least one byte, or an empty datagram, was sent; the call does not
- *     tell how many bytes. Otherwise kRLSocketError, also after the timeout.
+ * Returns: kRLSocketSuccess if at least one byte, or an empty datagram, was sent. A stream may take
+ *     only a part of the bytes, if there is a timeout or the descriptor is non-blocking, and the
+ *     call does not tell which: use RLSocketWrite or RLSocketSend. Otherwise kRLSocketError, also
+ *     after the timeout, and while bytes of RLSocketWrite are queued.
  * Threads: any; the call may block. Reentrancy: call-outs too; may call release (RLSocketIsValid).
  * CF: CFSocketSendData, to which an empty datagram is an error. Since 0.1.
  */

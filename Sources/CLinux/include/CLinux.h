@@ -37,6 +37,7 @@
 #include "CLinuxCallOuts.h"
 #include "CLinuxCalls.h"
 #include "CLinuxMessages.h"
+#include "CLinuxSockets.h"
 
 /* The version of the library as text that lives for ever. */
 static inline const char *rl_version(void) { return "0.1.0"; }

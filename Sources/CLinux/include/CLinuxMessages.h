@@ -22,6 +22,11 @@ typedef struct rl_datagram {
     bool is_cut;
     /* Descriptors were sent that could not be received. */
     bool lost_descriptors;
+    /* The sender's credentials came too, as the socket was asked to pass them. */
+    bool has_credentials;
+    pid_t process;
+    uid_t user;
+    gid_t group;
 } rl_datagram;
 
 /* The most descriptors that travel with one datagram, the kernel's SCM_MAX_FD. */
@@ -34,6 +39,11 @@ int rl_message_socket(void) __attribute__((visibility("hidden")));
  * errno. */
 int rl_message_send(int socket, const void *head, size_t head_length, const void *body,
                     size_t body_length, const int *descriptors, int count) __attribute__((visibility("hidden")));
+
+/* The same; how many bytes were taken, which may be fewer of a stream, or a negative errno. */
+ssize_t rl_send_with_descriptors(int socket, const void *head, size_t head_length, const void *body,
+                                 size_t body_length, const int *descriptors, int count)
+    __attribute__((visibility("hidden")));
 
 /* Takes one datagram. `descriptors` has room for RL_MAX_DESCRIPTORS. */
 rl_datagram rl_message_receive(int socket, void *bytes, size_t capacity, int *descriptors)

@@ -46,6 +46,12 @@ public func RLFileDescriptorEnableCallBacks(_ f: OpaquePointer?, _ callBackTypes
 }
 
 @c @implementation
+public func RLFileDescriptorEnablePersistentCallBacks(_ f: OpaquePointer?, _ callBackTypes: UInt) {
+    object(f, as: FileDescriptor.self, "RLFileDescriptorEnablePersistentCallBacks")?.enable(
+        UInt32(truncatingIfNeeded: callBackTypes), persistently: true)
+}
+
+@c @implementation
 public func RLFileDescriptorDisableCallBacks(_ f: OpaquePointer?, _ callBackTypes: UInt) {
     object(f, as: FileDescriptor.self, "RLFileDescriptorDisableCallBacks")?.disable(UInt32(truncatingIfNeeded: callBackTypes))
 }

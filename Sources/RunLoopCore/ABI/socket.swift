@@ -91,7 +91,8 @@ public func RLSocketConnectToAddress(
     result(object(s, as: Socket.self, "RLSocketConnectToAddress")?.connect(address, length, timeout: timeout))
 }
 
-private func result(_ result: SocketResult?) -> RLSocketError {
+/// What C gets; nil is a NULL socket.
+func result(_ result: SocketResult?) -> RLSocketError {
     RLSocketError(rawValue: (result ?? .error).rawValue)!
 }
 

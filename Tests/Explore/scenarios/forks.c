@@ -9,6 +9,7 @@ const struct scenario fork_scenarios[] = {
      "F: loop / fork{add A; remove B M; signal A; until A} | M: loop; add A; add B; signal A; signal B / remove A; once"},
     {"fork.meets_add_to_vanished_loop", "S-FORK-3", "A=source",
      "F: loop / fork{add A; signal A; until A; invalidate A} | M: loop / add A; signal A"},
+    {"fork.meets_writing", "S-SOCK-66", "A=socket", "F: keep; add A / fork{send A; once; close A} | T: send A"},
     {"fork.meets_invalidate", "S-FORK-3", "A=source", "F: loop / fork{signal A; add A; invalidate A} | M: loop; add A / invalidate A"},
     {"fork.meets_signal_of_free_source", "S-FORK-3 S-SRC-27", "A=source", "F: loop / fork{add A; signal A; until A} | T: signal A"},
     {"fork.meets_signal_and_move", "S-FORK-3 S-SRC-27", "A=source",

@@ -31,6 +31,8 @@ typealias FileDescriptorPointer = UnsafeMutablePointer<FileDescriptor>
 enum FileDescriptorState {
     /// `Readiness`: the callbacks that are enabled.
     static var enabled: UInt32 { 3 }
+    /// Of the enabled callbacks, those that a report leaves enabled: the same bits, further up.
+    static var persistentShift: UInt32 { 4 }
     static var closesOnInvalidate: UInt32 { 1 << 8 }
     static var invalid: UInt32 { Watch.ownerIsInvalid }
     /// An Invalidate left the release of the context to the last callback that runs (S-THR-8).
@@ -103,28 +105,34 @@ extension UnsafeMutablePointer where Pointee == FileDescriptor {
     }
 
     /// S-FD-6: also before there is a source, or before it is in a loop.
-    func enable(_ types: UInt32) {
+    func enable(_ types: UInt32, persistently: Bool = false) {
+        let types = types & FileDescriptorState.enabled
+        let bits = persistently ? types | types << FileDescriptorState.persistentShift : types
         var state = pointee.state.load(ordering: .relaxed)
         repeat {
             if state & FileDescriptorState.invalid != 0 { return }
-        } while !pointee.state.replace(&state, by: state | types & FileDescriptorState.enabled)
-        guard types & FileDescriptorState.enabled & ~state != 0, let source = pointee.source.copy() else { return }
+        } while !pointee.state.replace(&state, by: state | bits)
+        guard types & ~state != 0, let source = pointee.source.copy() else { return }
         source.interestGrew()
         source.release()
     }
 
     func disable(_ types: UInt32) {
-        pointee.state.bitwiseAnd(~(types & FileDescriptorState.enabled), ordering: .sequentiallyConsistent)
+        let types = types & FileDescriptorState.enabled
+        let bits = types | types << FileDescriptorState.persistentShift
+        pointee.state.bitwiseAnd(~bits, ordering: .sequentiallyConsistent)
     }
 
     /// Calls the client for what is ready and enabled at this moment (S-FD-7). Loop's thread.
     fileprivate func report(_ ready: UInt32) -> Bool {
         var state = pointee.state.load(ordering: .relaxed)
         var types: UInt32
+        var ending: UInt32
         repeat {
             types = state & ready & FileDescriptorState.enabled
             if types == 0 || state & FileDescriptorState.invalid != 0 { return false }
-        } while !pointee.state.replace(&state, by: (state & ~types) + FileDescriptorState.use)
+            ending = types & ~(state >> FileDescriptorState.persistentShift)
+        } while !pointee.state.replace(&state, by: (state & ~ending) + FileDescriptorState.use)
         callOutFileDescriptor(pointee.callout, handle, UInt(types), pointee.info)
         endUse()
         return true

@@ -38,15 +38,40 @@ enum SocketResult: Int {
     case timeout = -2
 }
 
+/// Bits of `RLSocketOption`.
+enum SocketOption {
+    static var reuseAddress: UInt { 1 }
+    /// Those that have to be set before there is an address.
+    static var ofAddress: UInt { 1 | 2 | 16 }
+}
+
 /// Addresses, connecting and sending.
 extension UnsafeMutablePointer where Pointee == Socket {
-    /// `RLSocketSetAddress`: bind, and listen if that goes (S-SOCK-38).
-    func setAddress(_ address: UnsafeRawPointer?, _ length: Int) -> SocketResult {
+    /// `RLSocketSetAddress` (S-SOCK-38) and `RLSocketListen` (S-SOCK-68): bind, and listen if its kind does that. `on` and `off` are
+    /// options.
+    func setAddress(_ address: UnsafeRawPointer?, _ length: Int, on: UInt, off: UInt, backlog: Int32) -> SocketResult {
         guard let address, SocketAddress.isPossible(length), isStillOpen() else { return .error }
-        guard rl_bind(native, address, SocketAddress.trimmed(address, length)) == 0 else { return .error }
-        _ = listen(native, 256)
+        let descriptor = native
+        // Those that are off already, or that its kind does not have.
+        _ = rl_set_socket_options(descriptor, off, false)
+        if setOptions(on, true) != .success { return .error }
+        guard rl_bind(descriptor, address, SocketAddress.trimmed(address, length)) == 0 else { return .error }
+        if pointee.isStream && listen(descriptor, backlog > 0 ? backlog : 256) != 0 { return .error }
         tellSource()
         return .success
+    }
+
+    /// As CoreFoundation does it, and the address can be taken again at once.
+    func setAddress(_ address: UnsafeRawPointer?, _ length: Int) -> SocketResult {
+        setAddress(address, length, on: pointee.isStream ? SocketOption.reuseAddress : 0, off: 0, backlog: 256)
+    }
+
+    /// `RLSocketSetOptions`.
+    func setOptions(_ options: UInt, _ on: Bool) -> SocketResult {
+        guard isValid else { return .error }
+        let error = rl_set_socket_options(native, options, on)
+        rl_set_errno(error)
+        return error == 0 ? .success : .error
     }
 
     /// `RLSocketConnectToAddress` (S-SOCK-41 to 44).
@@ -102,6 +127,11 @@ extension UnsafeMutablePointer where Pointee == Socket {
         to address: UnsafeRawPointer?, _ addressLength: Int, _ bytes: UnsafeRawPointer?, _ length: Int, timeout: Double
     ) -> SocketResult {
         guard address == nil || SocketAddress.isPossible(addressLength), isStillOpen() else { return .error }
+        if pointee.state.load(ordering: .relaxed) & SocketState.flushes != 0 {
+            // It would overtake the queue (S-SOCK-56).
+            rl_set_errno(EAGAIN)
+            return .error
+        }
         let descriptor = native
         let length = bytes == nil ? 0 : length
         let addressLength = address.map { SocketAddress.trimmed($0, addressLength) } ?? 0

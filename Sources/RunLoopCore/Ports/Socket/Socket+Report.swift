@@ -20,7 +20,7 @@ extension UnsafeMutablePointer where Pointee == Socket {
         change(tellingSource: nil) { $0 & ~bits }
     }
 
-    private func stateBits(_ types: UInt) -> UInt32 {
+    func stateBits(_ types: UInt) -> UInt32 {
         let types = types & pointee.types
         var bits: UInt32 = 0
         if types & SocketType.readKinds != 0 { bits |= SocketState.read }
@@ -37,7 +37,7 @@ extension UnsafeMutablePointer where Pointee == Socket {
     }
 
     /// Changes the state of a valid socket. True if it is interested in more by that.
-    private func replaceState(_ body: (UInt32) -> UInt32) -> Bool {
+    func replaceState(_ body: (UInt32) -> UInt32) -> Bool {
         var state = pointee.state.load(ordering: .relaxed)
         var desired: UInt32
         repeat {
@@ -60,9 +60,15 @@ extension UnsafeMutablePointer where Pointee == Socket {
         if schedule(1, { count, state in count == 1 ? state | bits : state }) { tellSource() }
     }
 
+    /// One that is being closed has nobody any more who would go on with it (S-SOCK-63).
     func wasCancelled() {
+        var isOver = false
         let all = SocketState.read | SocketState.write | SocketState.connect | SocketState.readAgain | SocketState.writeAgain
-        _ = schedule(-1) { count, state in count == 0 ? state & ~all : state }
+        _ = schedule(-1) { count, state in
+            isOver = count == 0 && state & SocketState.ends != 0
+            return count == 0 ? state & ~all : state
+        }
+        if isOver { invalidate() }
     }
 
     /// Count and state change together: one thread may take the source out of its last mode while another one adds it elsewhere.
@@ -89,9 +95,11 @@ extension UnsafeMutablePointer where Pointee == Socket {
         let link = own.flatMap { pointee.source?.link(in: $0) }
         let count = Int32(link?.pointee.modes.count ?? 0)
         let former = pointee.scheduled.exchange(count, ordering: .relaxed)
+        renewWriterInChild()
         let enabled = stateBits(.max)
         change(tellingSource: nil) { state in
-            var state = state & ~SocketState.uses | uses
+            var state = state & ~(SocketState.uses | SocketState.flushes) | uses
+            if state & SocketState.ends != 0 { state |= SocketState.lingers }
             if !isReporting { state = finished(state, SocketReport.Claim(reads: true, writes: true)) }
             if count == 0 { state &= ~(SocketState.read | SocketState.write | SocketState.connect) }
             return count > 0 && former == 0 ? state | enabled : state
@@ -102,6 +110,8 @@ extension UnsafeMutablePointer where Pointee == Socket {
 
     /// Calls the client for what is ready and enabled: Connect, then the read kind, then Write (S-SOCK-22). Loop's thread.
     func report(_ ready: Readiness) -> Bool {
+        let state = pointee.state.load(ordering: .relaxed)
+        if state & (SocketState.flushes | SocketState.ends) != 0 && !serveWriter(ready, state) { return false }
         guard let claim = claim(ready), let loop = RunLoop.ofThread else {
             return false
         }
@@ -134,9 +144,9 @@ extension UnsafeMutablePointer where Pointee == Socket {
             if failed { writes = false }
             isHandled = true
         }
-        if claim.reads && isValid && reportRead(info, place, on: loop) { isHandled = true }
-        if writes && isValid {
-            call(SocketType.write, nil, nil, info)
+        if claim.reads && mayReport && reportRead(info, place, on: loop) { isHandled = true }
+        if writes && mayReport {
+            call(SocketType.write, error: pointee.error.load(ordering: .relaxed), info)
             isHandled = true
         }
         return isHandled
@@ -149,7 +159,7 @@ extension UnsafeMutablePointer where Pointee == Socket {
         var claim: SocketReport.Claim
         let isDecided = ready.contains(.write) && state & SocketState.connected == 0 ? isConnectDecided() : true
         repeat {
-            if state & SocketState.invalid != 0 { return nil }
+            if state & (SocketState.invalid | SocketState.ends) != 0 { return nil }
             claim = SocketReport.Claim()
             desired = state
             if ready.contains(.write) && isDecided {
@@ -157,7 +167,7 @@ extension UnsafeMutablePointer where Pointee == Socket {
                     claim.connects = true
                     desired = desired & ~SocketState.connect | SocketState.connected
                 }
-                if state & SocketState.write != 0 {
+                if state & (SocketState.write | SocketState.flushes) == SocketState.write {
                     claim.writes = true
                     desired = desired & ~SocketState.write | SocketState.writeAgain
                 }
@@ -191,9 +201,14 @@ extension UnsafeMutablePointer where Pointee == Socket {
         return state
     }
 
-    fileprivate func endUse() {
+    func endUse() {
         let state = pointee.state.wrappingSubtract(SocketState.use, ordering: .sequentiallyConsistent).newValue
         if state & (SocketState.uses | SocketState.releasePending) == SocketState.releasePending { releaseInfo() }
+    }
+
+    /// As Connect and Write are told: of an error with a pointer to it.
+    private func call(_ type: UInt, error: Int32, _ info: UnsafeMutableRawPointer?) {
+        withUnsafePointer(to: error) { call(type, nil, error == 0 ? nil : UnsafeRawPointer($0), info) }
     }
 
     private func call(_ type: UInt, _ address: DataPointer?, _ data: UnsafeRawPointer?, _ info: UnsafeMutableRawPointer?) {
@@ -208,11 +223,8 @@ extension UnsafeMutablePointer where Pointee == Socket {
         var error: Int32 = 0
         // S-SOCK-37: who leaves errors reads them himself.
         if pointee.flags.load(ordering: .relaxed) & SocketFlags.leaveErrors == 0 { error = rl_socket_error(native) }
-        if error == 0 {
-            call(SocketType.connect, nil, nil, info)
-        } else {
-            call(SocketType.connect, nil, &error, info)
-        }
+        if error != 0 { loseQueue(error) }
+        call(SocketType.connect, error: error, info)
         return error != 0
     }
 
@@ -310,7 +322,7 @@ struct SocketReport: CallRecord {
         func finish() {
             address?.release()
             data?.release()
-            ended?.invalidate()
+            ended?.endOfStream()
         }
     }
 

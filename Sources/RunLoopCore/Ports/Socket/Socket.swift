@@ -12,7 +12,7 @@ struct Socket: ~Copyable {
     /// the watch's word, which its low bits are. Relaxed where the bits asked for order nothing.
     let state: Atomic<UInt32>
     /// -1 once it is invalid. Relaxed: a number orders nothing, and a call that comes too late gets EBADF or finds the file's
-    /// identity changed.
+    /// identity changed. Taken away under `writer`.
     let descriptor: Atomic<Int32>
     /// `RLSocketSetSocketFlags`. Relaxed: bits that order nothing.
     let flags: Atomic<UInt>
@@ -30,6 +30,13 @@ struct Socket: ~Copyable {
     let isStream: Bool
     /// The file that the number named when the object was made.
     let file: FileIdentity
+
+    /// The innermost of all locks: no other is taken under it.
+    let writer: Lock
+    /// The errno with which a queue was lost. Set under `writer`, before the bit `flushes` goes; relaxed.
+    let error: Atomic<Int32>
+    /// What is to be sent. Guarded by `writer`.
+    var queue: SocketQueuePointer?
 
     /// The source, with a reference. Guarded by the registry's lock.
     var source: SourcePointer?
@@ -69,6 +76,15 @@ enum SocketState {
     static var invalid: UInt32 { Watch.ownerIsInvalid }
     /// An Invalidate left the release of the context to the last report that uses it (S-THR-8).
     static var releasePending: UInt32 { 1 << 11 }
+    // These four change under the lock `writer`.
+    /// There is a queue.
+    static var flushes: UInt32 { 1 << 12 }
+    /// No more is written; after the queue the peer gets the end of the stream.
+    static var writingEnds: UInt32 { 1 << 13 }
+    /// It is being closed: nothing is told any more.
+    static var ends: UInt32 { 1 << 14 }
+    /// It is being closed and the peer was told: what comes is dropped until the peer's end.
+    static var lingers: UInt32 { 1 << 15 }
     /// A count: reports on the stack that use the context's own reference to the info.
     static var use: UInt32 { 1 << 16 }
     static var uses: UInt32 { 0xffff << 16 }
@@ -76,8 +92,13 @@ enum SocketState {
     /// The state with the interest that follows from it.
     static func aligned(_ state: UInt32) -> UInt32 {
         var interest: UInt32 = 0
-        if state & read != 0 { interest |= 1 }
-        if state & write != 0 || state & (connect | connected) == connect { interest |= 2 }
+        if state & (ends | flushes) == 0 {
+            if state & read != 0 { interest |= 1 }
+            if state & write != 0 || state & (connect | connected) == connect { interest |= 2 }
+        } else {
+            if state & (state & ends == 0 ? read : lingers) != 0 { interest |= 1 }
+            if state & flushes != 0 { interest |= 2 }
+        }
         return state & ~self.interest | interest
     }
 }
@@ -155,7 +176,7 @@ extension UnsafeMutablePointer where Pointee == Socket {
             state: Atomic(isNone ? SocketState.invalid : hasConnect ? 0 : SocketState.connected), descriptor: Atomic(native),
             flags: Atomic(types & SocketType.readKinds | SocketFlags.closeOnInvalidate), scheduled: Atomic(0), types: types,
             callout: callout, info: retained, callbacks: Callbacks.shared(functions), isStream: isStream, file: file,
-            source: nil, address: nil, peerAddress: nil))
+            writer: Lock.free(), error: Atomic(0), queue: nil, source: nil, address: nil, peerAddress: nil))
         socket.initializeHeader()
         if isNone {
             socket.releaseInfo()
@@ -179,6 +200,10 @@ extension UnsafeMutablePointer where Pointee == Socket {
     }
 
     var isValid: Bool { pointee.state.load(ordering: .sequentiallyConsistent) & SocketState.invalid == 0 }
+    /// Whether a callback may begin.
+    var mayReport: Bool {
+        pointee.state.load(ordering: .sequentiallyConsistent) & (SocketState.invalid | SocketState.ends) == 0
+    }
     var readKind: UInt { pointee.types & SocketType.readKinds }
     var native: Int32 { pointee.descriptor.load(ordering: .relaxed) }
 
@@ -269,8 +294,11 @@ extension UnsafeMutablePointer where Pointee == Socket {
         // Its loops get a wake-up (S-SOCK-9).
         source?.leaveAllLoops(wakingLoops: true)
         source?.release()
-        pointee.descriptor.store(-1, ordering: .relaxed)
-        if closes && pointee.flags.load(ordering: .relaxed) & SocketFlags.closeOnInvalidate != 0 { rl_sys_close(number) }
+        let losesBytes = endWriter()
+        if closes && pointee.flags.load(ordering: .relaxed) & SocketFlags.closeOnInvalidate != 0 {
+            if losesBytes { rl_reset_at_close(number) }
+            rl_sys_close(number)
+        }
         if desired & SocketState.releasePending == 0 { releaseInfo() }
         if wasInTable { release() }
         release()

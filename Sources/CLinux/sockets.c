@@ -1,0 +1,72 @@
+/* For sockets: what `Ports/Socket` asks of the kernel beyond the calls of CLinuxCalls.h. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "CLinuxCalls.h"
+#include "CLinuxMessages.h"
+#include "CLinuxSockets.h"
+
+ssize_t rl_send_now(int descriptor, const void *bytes, size_t length, const void *address, size_t address_length) {
+    ssize_t sent = rl_sys_sendto(descriptor, bytes, length, MSG_DONTWAIT | MSG_NOSIGNAL, address, (socklen_t)address_length);
+    return sent < 0 ? -errno : sent;
+}
+
+bool rl_is_byte_stream(int descriptor) {
+    int type;
+    socklen_t size = sizeof type;
+    return getsockopt(descriptor, SOL_SOCKET, SO_TYPE, &type, &size) == 0 && type == SOCK_STREAM;
+}
+
+int rl_set_socket_options(int descriptor, unsigned long options, bool on) {
+    /* By the bits of `RLSocketOption`. */
+    static const unsigned char known[][2] = {
+        {SOL_SOCKET, SO_REUSEADDR}, {SOL_SOCKET, SO_REUSEPORT},  {IPPROTO_TCP, TCP_NODELAY},
+        {SOL_SOCKET, SO_KEEPALIVE}, {IPPROTO_IPV6, IPV6_V6ONLY}, {SOL_SOCKET, SO_PASSCRED},
+    };
+    int value = on, error = 0;
+    for (size_t bit = 0; bit < sizeof known / sizeof known[0]; bit++)
+        if (options >> bit & 1 && setsockopt(descriptor, known[bit][0], known[bit][1], &value, sizeof value) != 0 && error == 0)
+            error = errno;
+    return error;
+}
+
+bool rl_discard_input(int descriptor) {
+    char bytes[16384];
+    ssize_t count = rl_sys_recvfrom(descriptor, bytes, sizeof bytes, MSG_DONTWAIT, NULL, NULL);
+    return count == 0 || (count < 0 && errno != EAGAIN);
+}
+
+void rl_reset_at_close(int descriptor) {
+    struct linger none = {1, 0};
+    setsockopt(descriptor, SOL_SOCKET, SO_LINGER, &none, sizeof none);
+}
+
+ssize_t rl_receive_with_descriptors(int descriptor, void *bytes, size_t capacity, int *descriptors, size_t room,
+                                    rl_received *received) {
+    if (!received) {
+        ssize_t count = rl_sys_recvfrom(descriptor, bytes, capacity, MSG_DONTWAIT, NULL, NULL);
+        return count < 0 ? -errno : count;
+    }
+    int all[RL_MAX_DESCRIPTORS];
+    rl_datagram taken = rl_message_receive(descriptor, bytes, capacity, all);
+    int error = errno;
+    memset(received, 0, sizeof *received);
+    if (taken.length < 0) return -error;
+    size_t count = (size_t)taken.descriptors;
+    received->lost_descriptors = taken.lost_descriptors || count > room;
+    if (received->lost_descriptors) {
+        for (size_t index = 0; index < count; index++) rl_drop(all[index]);
+    } else {
+        received->count = count;
+        if (count > 0) memcpy(descriptors, all, count * sizeof *all);
+    }
+    received->has_credentials = taken.has_credentials;
+    received->process = taken.process;
+    received->user = taken.user;
+    received->group = taken.group;
+    return taken.length;
+}

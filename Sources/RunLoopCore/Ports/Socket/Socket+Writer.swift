@@ -1,0 +1,211 @@
+import CLinux
+import Synchronization
+
+/// Sending without waiting, the queue, and closing (S-SOCK-56 to 66).
+///
+/// Everything here that uses the number of the descriptor does so under the lock `writer`, and never blocks. An Invalidate takes
+/// the number away under it before it closes the descriptor, so no bytes go to another file. The lock is the innermost: of the
+/// locks that the library has none is taken under it, and no client code runs under it.
+extension UnsafeMutablePointer where Pointee == Socket {
+    // MARK: Any thread
+
+    /// `RLSocketSend`: how many bytes were taken, or a negative errno.
+    func sendNow(to address: UnsafeRawPointer?, _ addressLength: Int, _ bytes: UnsafeRawPointer?, _ length: Int) -> Int {
+        guard address == nil || SocketAddress.isPossible(addressLength) else { return -Int(EINVAL) }
+        let addressLength = address.map { SocketAddress.trimmed($0, addressLength) } ?? 0
+        return withWriter(length) {
+            mustWait($0) ? -Int(EAGAIN) : rl_send_now($0, bytes, bytes == nil ? 0 : length, address, addressLength)
+        }
+    }
+
+    /// `RLSocketSendDescriptors`.
+    func sendDescriptors(_ bytes: UnsafeRawPointer?, _ length: Int, _ descriptors: UnsafePointer<Int32>?, _ count: Int) -> Int {
+        guard let descriptors, count > 0, count <= Int(RL_MAX_DESCRIPTORS) else { return -Int(EINVAL) }
+        return withWriter(length) {
+            mustWait($0)
+                ? -Int(EAGAIN) : rl_send_with_descriptors($0, bytes, bytes == nil ? 0 : length, nil, 0, descriptors, Int32(count))
+        }
+    }
+
+    /// `RLSocketReceive`. Its fields are filled in also where nothing is read.
+    func receive(
+        _ bytes: UnsafeMutableRawPointer?, _ capacity: Int, _ descriptors: UnsafeMutablePointer<Int32>?, _ room: Int,
+        _ received: UnsafeMutablePointer<rl_received>?
+    ) -> Int {
+        guard isValid else { return -Int(EBADF) }
+        pointee.writer.lockWord()
+        defer { pointee.writer.unlockWord() }
+        return rl_receive_with_descriptors(native, bytes, bytes == nil ? 0 : capacity, descriptors, room, received)
+    }
+
+    /// `RLSocketWrite`: how many bytes are queued, or a negative errno.
+    func write(_ bytes: UnsafeRawPointer?, _ length: Int, highWater: UInt) -> Int {
+        var grew = false
+        let result = withWriter(length) { descriptor in
+            let waiting = pointee.queue?.pointee.count ?? 0
+            guard let bytes, length > 0 else { return waiting }
+            if UInt(waiting) > highWater { return -Int(EAGAIN) }
+            var sent = 0
+            if !mustWait(descriptor) {
+                sent = rl_send_now(descriptor, bytes, length, nil, 0)
+                if sent == length || (sent < 0 && sent != -Int(EAGAIN)) { return min(sent, 0) }
+                sent = max(sent, 0)
+            }
+            if waiting == 0 && !rl_is_byte_stream(descriptor) { return -Int(EAGAIN) }
+            SocketQueue.append(bytes + sent, length - sent, to: &pointee.queue)
+            grew = replaceState { $0 | SocketState.flushes | stateBits(SocketType.write) }
+            return pointee.queue.unsafelyUnwrapped.pointee.count
+        }
+        if grew { tellSource() }
+        return result
+    }
+
+    /// Whether nothing may be sent now: bytes are queued, or a send would take the error of a connect from the Connect callback. The
+    /// lock is held.
+    private func mustWait(_ descriptor: Int32) -> Bool {
+        if pointee.queue != nil { return true }
+        return pointee.state.load(ordering: .relaxed) & SocketState.connected == 0 && !rl_socket_has_peer(descriptor)
+    }
+
+    /// Calls the body with the number if bytes may be sent; else a negative errno.
+    private func withWriter(_ length: Int, _ body: (Int32) -> Int) -> Int {
+        // A size_t of 2^63 and more is negative.
+        guard length >= 0, length <= SocketQueue.longest else { return -Int(EINVAL) }
+        // After a fork, the lock of one that was invalid may have no holder.
+        guard isValid else { return -Int(EBADF) }
+        pointee.writer.lockWord()
+        defer { pointee.writer.unlockWord() }
+        let descriptor = native
+        if descriptor < 0 { return -Int(EBADF) }
+        let error = pointee.error.load(ordering: .relaxed)
+        if error != 0 { return -Int(error) }
+        if pointee.state.load(ordering: .relaxed) & SocketState.writingEnds != 0 { return -Int(EPIPE) }
+        return body(descriptor)
+    }
+
+    /// `RLSocketClose`.
+    func close(_ how: Int) -> SocketResult {
+        guard how >= 0, how <= SocketClose.abort, isValid else { return .error }
+        var isOver = how == SocketClose.abort
+        pointee.writer.lockWord()
+        let descriptor = native
+        if descriptor >= 0 && isOver {
+            rl_reset_at_close(descriptor)
+        } else if descriptor >= 0 {
+            var bits = SocketState.writingEnds
+            if how == SocketClose.orderly { bits |= SocketState.ends }
+            _ = replaceState { $0 | bits }
+            if pointee.queue == nil { endWriting(descriptor) }
+            isOver = how == SocketClose.orderly && pointee.queue == nil && !(pointee.isStream && rl_socket_has_peer(descriptor))
+        }
+        pointee.writer.unlockWord()
+        // After the state says that it is being closed: whoever takes it out of its last mode looks in the other order.
+        if how == SocketClose.orderly && pointee.scheduled.load(ordering: .sequentiallyConsistent) == 0 { isOver = true }
+        if isOver { invalidate() } else { tellSource() }
+        return .success
+    }
+
+    /// The queue is empty and no more comes. The lock is held.
+    private func endWriting(_ descriptor: Int32) {
+        _ = shutdown(descriptor, Int32(SHUT_WR))
+        _ = replaceState { $0 & SocketState.ends != 0 ? $0 | SocketState.lingers : $0 }
+    }
+
+    /// The end of the stream was told (S-SOCK-26, 65).
+    func endOfStream() {
+        if pointee.state.load(ordering: .relaxed) & SocketState.flushes == 0 { return invalidate() }
+        _ = close(SocketClose.orderly)
+    }
+
+    // MARK: The loop's thread
+
+    /// What comes before anything is told: the queue, and the end of one that is being closed. False: nothing is to be told.
+    func serveWriter(_ ready: Readiness, _ state: UInt32) -> Bool {
+        let isClosing = state & SocketState.ends != 0
+        // Before the Connect callback it would take the error of the connect.
+        let isDecided = isClosing || state & SocketState.connected != 0
+        if ready.contains(.write) && state & SocketState.flushes != 0 && isDecided { flush() }
+        if isClosing && ready.contains(.read) && state & SocketState.lingers != 0 && discard() {
+            // Counted as a report, as Invalidate counts those of its thread (S-THR-8).
+            pointee.state.wrappingAdd(SocketState.use, ordering: .sequentiallyConsistent)
+            invalidate()
+            endUse()
+        }
+        return !isClosing
+    }
+
+    private func flush() {
+        var sent = 0
+        pointee.writer.lockWord()
+        let descriptor = native
+        if let queue = pointee.queue, descriptor >= 0 {
+            sent = rl_send_now(descriptor, queue.first, queue.pointee.count, nil, 0)
+            if sent >= 0 {
+                dropQueue(sent, descriptor)
+            } else if !isForNow(sent) {
+                pointee.error.store(Int32(-sent), ordering: .relaxed)
+                dropQueue(queue.pointee.count, descriptor)
+            }
+        }
+        pointee.writer.unlockWord()
+        // It says that there is room, and has no memory: not again at once.
+        if isForNow(sent) && sent != -Int(EAGAIN) { RunLoop.deferServedWatch() }
+    }
+
+    private func isForNow(_ sent: Int) -> Bool { sent == -Int(EAGAIN) || sent == -Int(ENOBUFS) || sent == -Int(ENOMEM) }
+
+    /// Takes away what was sent or is lost. The lock is held.
+    private func dropQueue(_ count: Int, _ descriptor: Int32) {
+        SocketQueue.drop(count, from: &pointee.queue)
+        guard pointee.queue == nil else { return }
+        let state = pointee.state.load(ordering: .relaxed)
+        _ = replaceState { $0 & ~SocketState.flushes }
+        if state & SocketState.writingEnds != 0 { endWriting(descriptor) }
+    }
+
+    /// A Connect callback told of this failure: nothing is told of the queue any more (S-SOCK-32, 60).
+    func loseQueue(_ error: Int32) {
+        pointee.writer.lockWord()
+        if let queue = pointee.queue {
+            pointee.error.store(error, ordering: .relaxed)
+            SocketQueue.drop(queue.pointee.count, from: &pointee.queue)
+            _ = replaceState { $0 & ~(SocketState.flushes | SocketState.write) }
+        }
+        pointee.writer.unlockWord()
+    }
+
+    /// Forgets what arrived. True if no more comes.
+    private func discard() -> Bool {
+        pointee.writer.lockWord()
+        defer { pointee.writer.unlockWord() }
+        let descriptor = native
+        return descriptor < 0 || rl_discard_input(descriptor)
+    }
+
+    // MARK: The end
+
+    /// Takes the number away for an Invalidate, which may close it then. True if bytes were queued.
+    func endWriter() -> Bool {
+        pointee.writer.lockWord()
+        defer { pointee.writer.unlockWord() }
+        pointee.descriptor.store(-1, ordering: .relaxed)
+        guard let queue = pointee.queue else { return false }
+        SocketQueue.drop(queue.pointee.count, from: &pointee.queue)
+        return true
+    }
+
+    /// In the child of `fork`: the queue is the parent's (S-SOCK-66). One that a thread which vanished was changing stays as it is,
+    /// in memory that nobody uses.
+    func renewWriterInChild() {
+        let isWhole = pointee.writer.word.load(ordering: .relaxed) == 0
+        pointee.writer.resetInChild()
+        if isWhole, let queue = pointee.queue { SocketQueue.drop(queue.pointee.count, from: &pointee.queue) }
+        pointee.queue = nil
+    }
+}
+
+/// Values of `RLSocketCloseType`.
+enum SocketClose {
+    static var orderly: Int { 0 }
+    static var abort: Int { 2 }
+}
