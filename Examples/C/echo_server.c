@@ -1,73 +1,114 @@
 /*
- * An echo server: a listening socket whose Accept callback makes a socket of each connection, and Data
- * callbacks that send back what came. All of it is one thread in one run loop. The first argument is the
- * number of connections to serve before it ends, the second the port (0: any, which it prints).
+ * An echo server for many clients in one thread and one run loop. Nothing in it blocks: what a client does not take yet is
+ * queued, and the server reads no more from that client until it has taken it; the others notice nothing. SIGTERM ends it
+ * in order: every client gets what the server has read of it, and ten seconds to end.
+ * The argument is the port (0: any, which it prints).
  */
 #include <runloop/runloop.h>
 
-#include <arpa/inet.h>
 #include <netinet/in.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 
-static int connections_left;
+/* A client that does not read costs so much memory, and what one callback reads. */
+#define HIGH_WATER 65536
 
-static void echo(RLSocketRef connection, RLSocketCallBackType type, RLDataRef peer, const void *data, void *info) {
-    (void)type;
+typedef struct Client {
+    RLSocketRef socket;
+    struct Client *next, **link;
+} Client;
+
+static Client *clients;
+static RLSocketRef listener;
+static bool is_ending;
+static int served;
+
+static void report(RLSocketRef socket, RLSocketCallBackType type, RLDataRef peer, const void *data, void *info) {
     (void)peer;
     (void)info;
-    RLDataRef chunk = data;
-    if (RLDataGetLength(chunk) > 0) {
-        /* A peer that does not read for ten seconds is given up. */
-        if (RLSocketSendData(connection, NULL, 0, RLDataGetBytePtr(chunk), RLDataGetLength(chunk), 10) ==
-            kRLSocketSuccess)
-            return;
-        RLSocketInvalidate(connection);
+    if (type == kRLSocketWriteCallBack) {
+        /* The queue is empty, or, if data is not NULL, lost; then reading finds the end. */
+        RLSocketEnableCallBacks(socket, kRLSocketDataCallBack);
+    } else if (RLSocketWrite(socket, RLDataGetBytePtr(data), RLDataGetLength(data), HIGH_WATER) > 0) {
+        RLSocketDisableCallBacks(socket, kRLSocketDataCallBack);
     }
-    /* The end of the stream: after this call the socket closes itself. */
-    printf("closed\n");
-    if (--connections_left == 0) RLStop(RLGetCurrent());
+    /* At the end of the stream the socket sends what is queued and closes itself. */
 }
 
-static void greet(RLSocketRef listener, RLSocketCallBackType type, RLDataRef peer, const void *data, void *info) {
-    (void)listener;
-    (void)type;
-    (void)info;
-    char host[INET_ADDRSTRLEN];
-    const struct sockaddr_in *address = RLDataGetBytePtr(peer);
-    printf("connection from %s\n", inet_ntop(AF_INET, &address->sin_addr, host, sizeof host));
-    RLSocketRef connection = RLSocketCreateWithNative(*(const int *)data, kRLSocketDataCallBack, echo, NULL);
-    RLSourceRef source = RLSocketCreateRunLoopSource(connection, 0);
-    RLAddSource(RLGetCurrent(), source, kRLDefaultMode);
+/* The connection is over, in whatever way. */
+static void release(const void *info) {
+    Client *client = (Client *)info;
+    *client->link = client->next;
+    if (client->next) client->next->link = client->link;
+    RLRelease(client->socket);
+    free(client);
+    if (is_ending && !clients) RLStop(RLGetMain());
+}
+
+static void take(RLSocketRef socket, RLSocketCallBackType type, RLDataRef peer, const void *data, void *info) {
+    (void)socket, (void)type, (void)peer, (void)info;
+    Client *client = calloc(1, sizeof *client);
+    client->next = clients;
+    client->link = &clients;
+    if (clients) clients->link = &client->next;
+    clients = client;
+    RLSocketContext context = {0, client, NULL, release, NULL};
+    client->socket = RLSocketCreateWithNative(*(const int *)data, kRLSocketDataCallBack | kRLSocketWriteCallBack, report, &context);
+    RLSourceRef source = RLSocketCreateRunLoopSource(client->socket, 0);
+    RLAddSource(RLGetMain(), source, kRLDefaultMode);
     RLRelease(source);
-    RLRelease(connection); /* it lives until it is invalidated */
+    served++;
+}
+
+static void give_up(RLTimerRef timer, void *info) {
+    (void)timer, (void)info;
+    while (clients) RLSocketClose(clients->socket, kRLSocketCloseAbort);
+}
+
+static void end(RLSourceRef source, const RLKernelEvent *event, void *info) {
+    (void)source, (void)event, (void)info;
+    is_ending = true;
+    RLSocketInvalidate(listener);
+    for (Client *client = clients, *next; client; client = next) {
+        next = client->next;
+        RLSocketClose(client->socket, kRLSocketCloseOrderly);
+    }
+    if (!clients) RLStop(RLGetMain());
+    RLTimerRef timer = RLTimerCreate(RLAbsoluteTimeGetCurrent() + 10, 0, 0, 0, give_up, NULL);
+    RLAddTimer(RLGetMain(), timer, kRLDefaultMode);
+    RLRelease(timer);
 }
 
 int main(int count, char **arguments) {
-    connections_left = count > 1 ? atoi(arguments[1]) : 1;
+    struct rlimit limit;
+    getrlimit(RLIMIT_NOFILE, &limit);
+    limit.rlim_cur = limit.rlim_max;
+    setrlimit(RLIMIT_NOFILE, &limit);
+
+    RLKernelEvent terminated = {.filter = kRLKernelFilterSignal, .ident = SIGTERM};
+    RLSourceRef source = RLKernelEventSourceCreate(&terminated, end, NULL);
+    RLAddSource(RLGetMain(), source, kRLDefaultMode);
+    RLRelease(source);
+
     struct sockaddr_in address = {.sin_family = AF_INET};
-    address.sin_port = htons((uint16_t)(count > 2 ? atoi(arguments[2]) : 0));
+    address.sin_port = htons((uint16_t)(count > 1 ? atoi(arguments[1]) : 0));
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    RLDataRef bytes = RLDataCreate(&address, sizeof address);
-    RLSocketSignature signature = {PF_INET, SOCK_STREAM, IPPROTO_TCP, bytes};
-    RLSocketRef listener = RLSocketCreateWithSocketSignature(&signature, kRLSocketAcceptCallBack, greet, NULL);
-    RLRelease(bytes);
-    if (listener == NULL) {
+    listener = RLSocketCreate(PF_INET, SOCK_STREAM, 0, kRLSocketAcceptCallBack, take, NULL);
+    if (RLSocketListen(listener, &address, sizeof address, kRLSocketReuseAddress | kRLSocketNoDelay, 4096) != kRLSocketSuccess) {
         perror("echo_server");
         return 1;
     }
+    source = RLSocketCreateRunLoopSource(listener, 0);
+    RLAddSource(RLGetMain(), source, kRLDefaultMode);
+    RLRelease(source);
     RLDataRef own = RLSocketCopyAddress(listener);
     printf("listening on %d\n", ntohs(((const struct sockaddr_in *)RLDataGetBytePtr(own))->sin_port));
     fflush(stdout);
     RLRelease(own);
-
-    RLSourceRef source = RLSocketCreateRunLoopSource(listener, 0);
-    RLAddSource(RLGetCurrent(), source, kRLDefaultMode);
-    RLRelease(source);
     RLRun();
-
-    RLSocketInvalidate(listener);
     RLRelease(listener);
-    printf("done\n");
+    printf("served %d connections\n", served);
     return 0;
 }
