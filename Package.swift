@@ -20,10 +20,12 @@ let package = Package(
         .executable(name: "actor-on-loop", targets: ["ActorOnLoop"]),
         .executable(name: "exit-now", targets: ["ExitNow"]),
         .executable(name: "line-server", targets: ["LineServer"]),
+        .executable(name: "echo-server", targets: ["EchoServer"]),
         .executable(name: "tutorial", targets: ["Tutorial"]),
         .executable(name: "main-queue", targets: ["MainQueue"]),
         .executable(name: "forks", targets: ["Forks"]),
         .executable(name: "first-uses", targets: ["FirstUses"]),
+        .executable(name: "echo-clients", targets: ["EchoClients"]),
         .executable(name: "hosting", targets: ["Hosting"]),
         .executable(name: "hops", targets: ["Hops"]),
     ],
@@ -112,16 +114,21 @@ let package = Package(
         .executableTarget(name: "ActorOnLoop", dependencies: ["RunLoopKit"], path: "Examples/ActorOnLoop"),
         .executableTarget(name: "ExitNow", dependencies: ["RunLoopKit"], path: "Examples/ExitNow"),
         .executableTarget(name: "LineServer", dependencies: ["RunLoopKit"], path: "Examples/LineServer"),
+        .executableTarget(name: "EchoServer", dependencies: ["RunLoopKit"], path: "Examples/EchoServer"),
         // The last step of the tutorial in Sources/RunLoopKit/RunLoopKit.docc.
         .executableTarget(name: "Tutorial", dependencies: ["RunLoopKit"], path: "Examples/Tutorial"),
         .executableTarget(name: "Hops", dependencies: ["RunLoopKit"], path: "Bench/Hops"),
         .executableTarget(name: "MainQueue", dependencies: ["RunLoopKit"], path: "Tests/Programs/MainQueue"),
         .executableTarget(name: "Hosting", dependencies: ["RunLoopKitFoundation"], path: "Tests/Programs/Hosting"),
+        .executableTarget(name: "EchoClients", path: "Tests/Programs/Echo"),
         .executableTarget(name: "Forks", dependencies: ["RunLoopKit"], path: "Tests/Programs/Forks"),
         .executableTarget(name: "FirstUses", dependencies: ["RunLoopKitXCTest"], path: "Tests/Programs/FirstUses"),
         .testTarget(
             name: "ExampleTests",
-            dependencies: ["App", "ActorOnLoop", "ExitNow", "LineServer", "Tutorial", "MainQueue", "Forks", "FirstUses", "Hosting"]),
+            dependencies: [
+                "App", "ActorOnLoop", "ExitNow", "LineServer", "EchoServer", "EchoClients", "Tutorial", "MainQueue", "Forks",
+                "FirstUses", "Hosting",
+            ]),
     ],
     swiftLanguageModes: [.v6]
 )

@@ -29,40 +29,23 @@ actor Counter {
 }
 
 /// Answers the lines of one connection until the other end closes it. Nothing here blocks the thread.
-func serve(_ connection: CInt, on loop: RunLoop, _ counter: Counter) async {
-    defer { close(connection) }
+func serve(_ stream: RunLoop.ByteStream, _ counter: Counter) async {
     var received: [UInt8] = []
-    var portion = [UInt8](repeating: 0, count: 4096)
-    for await _ in loop.readiness(of: connection) {
-        let count = read(connection, &portion, portion.count)
-        if count < 0 && (errno == EAGAIN || errno == EINTR) { continue }
-        if count <= 0 { return }
-        received += portion[..<count]
-        while let end = received.firstIndex(of: UInt8(ascii: "\n")) {
-            let answer = await Array("\(counter.next()): ".utf8) + received[...end]
-            received.removeSubrange(...end)
-            guard await reply(answer, through: connection, on: loop) else { return }
+    do {
+        for try await portion in stream {
+            received += portion
+            while let end = received.firstIndex(of: UInt8(ascii: "\n")) {
+                let answer = await Array("\(counter.next()): ".utf8) + received[...end]
+                received.removeSubrange(...end)
+                try await stream.write(answer)
+            }
+            // No line is so long.
+            if received.count > 65536 { return stream.close() }
         }
-        // No line is so long.
-        if received.count > 65536 { return }
+    } catch {
+        // The peer is gone, or the server ends.
     }
-}
-
-/// Writes all of it; waits while the other end is slow. False if the connection is over.
-func reply(_ bytes: [UInt8], through connection: CInt, on loop: RunLoop) async -> Bool {
-    var rest = bytes[...]
-    var room = loop.readiness(of: connection, for: .write).makeAsyncIterator()
-    while !rest.isEmpty {
-        let count = rest.withUnsafeBytes { send(connection, $0.baseAddress, $0.count, CInt(MSG_NOSIGNAL)) }
-        if count >= 0 {
-            rest = rest.dropFirst(count)
-        } else if errno == EAGAIN {
-            if await room.next() == nil { return false }
-        } else if errno != EINTR {
-            return false
-        }
-    }
-    return true
+    await stream.finish(within: .seconds(1))
 }
 
 @main
@@ -73,7 +56,7 @@ struct LineServer {
         let loop = worker.loop
         let port = CommandLine.arguments.count > 1 ? UInt16(CommandLine.arguments[1]) ?? 0 : 0
         guard let address = RunLoop.Socket.Address.ipv4("127.0.0.1", port: port) else { return }
-        let connections = try loop.connections(at: address, reusesAddress: true)
+        let connections = try loop.connections(at: address)
         let counter = Counter(on: loop)
         let signals = loop.signals(SIGINT, SIGTERM)
         say("listening on port \(connections.address?.port ?? 0)")
@@ -81,7 +64,7 @@ struct LineServer {
         let server = Task(executorPreference: loop.executor) {
             await withDiscardingTaskGroup { group in
                 for await connection in connections {
-                    group.addTask { await serve(connection.descriptor, on: loop, counter) }
+                    group.addTask { await serve(connection.stream(on: loop), counter) }
                 }
                 // Those that are still served are told to end.
                 group.cancelAll()

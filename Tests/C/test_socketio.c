@@ -373,7 +373,7 @@ RL_TEST(a_signal_and_a_want_of_memory_lose_nothing, "S-SOCK-57 S-SOCK-58",
         "EINTR makes a send again; ENOBUFS and ENOMEM for queued bytes try again after a time, without a spin") {
     fill_much();
     begin(SOCK_STREAM, kRLSocketWriteCallBack);
-    system_call_hook = refuse_sends;
+    hook_system_calls(refuse_sends);
     refusal = EINTR;
     refusals = 3;
     ck_assert_int_eq(RLSocketWrite(s.socket, much, 5, 0), 0);

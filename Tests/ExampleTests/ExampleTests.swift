@@ -33,7 +33,8 @@ private final class Running {
     private let pipe = Pipe()
     private var text = Data()
 
-    init(_ name: String) throws {
+    init(_ name: String, _ arguments: [String] = []) throws {
+        process.arguments = arguments
         let bundle = CommandLine.arguments.first { $0.contains(".xctest") } ?? CommandLine.arguments[0]
         process.executableURL = URL(fileURLWithPath: bundle).deletingLastPathComponent().appendingPathComponent(name)
         process.standardOutput = pipe
@@ -54,6 +55,8 @@ private final class Running {
     }
 
     func interrupt() { process.interrupt() }
+
+    var identifier: Int32 { process.processIdentifier }
 
     var status: Int32 {
         process.waitUntilExit()
@@ -178,6 +181,17 @@ private final class LineClient {
         #expect(try idle.answers(to: ["last"]) == [161])
         server.interrupt()
         #expect(try server.line() == "served 161 lines")
+        #expect(server.status == 0)
+    }
+
+    @Test("The echo server keeps no client waiting for one that floods or does not read, loses no byte, and ends in order by a signal")
+    func echoServer() async throws {
+        let server = try Running("echo-server")
+        let port = try #require(server.line().split(separator: " ").last)
+        let clients = try Running("echo-clients", [String(port), "1000", String(server.identifier)])
+        #expect(try clients.line() == "1000 clients had 3 answers each, while one did not read and one flooded")
+        #expect(clients.status == 0)
+        #expect(try server.line() == "served 1003 connections")
         #expect(server.status == 0)
     }
 

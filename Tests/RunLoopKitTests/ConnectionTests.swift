@@ -95,4 +95,79 @@ private let here = RunLoop.Socket.Address.ipv4("127.0.0.1", port: 0)!
 extension Pipe {
     /// A descriptor that is the caller's to close.
     fileprivate var detachedReadEnd: CInt { dup(readEnd) }
+
+    @Test("Streams echo what many clients send, also when all of it comes before any of it is read")
+    func streams() async throws {
+        let thread = RunLoopThread()
+        try thread.start()
+        let loop = thread.loop
+        let sequence = try loop.connections(at: here)
+        let address = try #require(sequence.address)
+        let server = Task {
+            await withDiscardingTaskGroup { group in
+                for await connection in sequence {
+                    group.addTask {
+                        let stream = connection.stream(on: loop)
+                        do { for try await chunk in stream { try await stream.write(chunk) } } catch {}
+                        await stream.finish()
+                    }
+                }
+            }
+        }
+        let much = (0..<2_000_000).map { UInt8(truncatingIfNeeded: $0 &* 2_654_435_761 >> 13) }
+        await withDiscardingTaskGroup { group in
+            for _ in 0..<3 {
+                group.addTask {
+                    let client = RunLoop.ByteStream(takingOver: connected(to: address), on: loop)
+                    async let sent: Void? = try? await client.write(much)
+                    var received: [UInt8] = []
+                    while received.count < much.count, let chunk = try? await client.read(), !chunk.isEmpty { received += chunk }
+                    _ = await sent
+                    #expect(received == much)
+                    client.finishWriting()
+                    #expect(try! await client.read() == [])
+                    client.close()
+                }
+            }
+        }
+        sequence.finish()
+        await server.value
+        await thread.finish()
+    }
+
+    @Test("A cancellation ends reading, not writing; a close ends both, and so does a limit of time for the peer's end")
+    func streamEnds() async throws {
+        let thread = RunLoopThread()
+        try thread.start()
+        var ends: [CInt] = [0, 0]
+        socketpair(AF_UNIX, CInt(SOCK_STREAM.rawValue), 0, &ends)
+        let one = RunLoop.ByteStream(takingOver: ends[0], on: thread.loop)
+        let other = RunLoop.ByteStream(takingOver: ends[1], on: thread.loop)
+        let reader = Task { () -> RunLoop.SystemError? in
+            do throws(RunLoop.SystemError) { _ = try await one.read() } catch {
+                // Also in a task that was cancelled.
+                try? await one.write([1, 2, 3])
+                return error
+            }
+            return nil
+        }
+        reader.cancel()
+        #expect(await reader.value == RunLoop.SystemError(code: ECANCELED))
+        #expect(try await other.read() == [1, 2, 3])
+        let finished = Task { await one.finish(within: .milliseconds(1)) }
+        #expect(try await other.read() == [])
+        await finished.value
+        await #expect(throws: RunLoop.SystemError(code: EBADF)) { try await one.write([1]) }
+        let writer = Task { () -> RunLoop.SystemError? in
+            do throws(RunLoop.SystemError) { while true { try await other.write([UInt8](repeating: 0, count: 1 << 20)) } } catch {
+                return error
+            }
+        }
+        #expect(await writer.value?.code == EPIPE)
+        other.close()
+        other.close()
+        await #expect(throws: RunLoop.SystemError(code: EBADF)) { try await other.read() }
+        await other.finish()
+        await thread.finish()
+    }
 }

@@ -199,4 +199,84 @@ private func address(_ kind: String) -> Socket.Address {
         // A family with too few bytes behind it has no parts.
         #expect(Socket.Address(bytes: four.bytes.prefix(4))!.host == nil)
     }
+
+    @Test("What the system does not take is queued and sent by the loop, told at the end, and a close loses nothing: S-SOCK-57, S-SOCK-59, S-SOCK-63")
+    func writing() {
+        let (trace, received) = onNewThread { () -> ([String], Int) in
+            let trace = Trace()
+            let loop = RunLoop.current
+            var ends: [CInt] = [0, 0]
+            socketpair(AF_UNIX, CInt(SOCK_STREAM.rawValue), 0, &ends)
+            let socket = Socket(descriptor: ends[0], callBackTypes: [.data, .write]) { _, event in trace.add("\(event)") }
+            loop.add(socket, forMode: .default)
+            loop.run(mode: .default, before: .now)
+            let much = [UInt8](repeating: 7, count: 1 << 20)
+            let waiting = try! socket.write(much, highWater: 0)!
+            trace.add("\(waiting > 0) \(try! socket.write(much, highWater: 0) == nil) \(try! socket.sendNow([1]) == nil)")
+            socket.close()
+            do { try socket.write([1]) } catch { trace.add("\(error.code == EPIPE)") }
+            var received = 0
+            var portion = [UInt8](repeating: 0, count: 65536)
+            while true {
+                loop.run(mode: .default, before: .now)
+                let count = recv(ends[1], &portion, portion.count, CInt(MSG_DONTWAIT.rawValue))
+                if count == 0 { break }
+                received += max(count, 0)
+            }
+            close(ends[1])
+            while socket.isValid { loop.run(mode: .default, before: .now) }
+            return (trace.all, received)
+        }
+        #expect(trace == ["writable", "true true true", "true"])
+        #expect(received == 1 << 20)
+    }
+
+    @Test("A queue that is lost is told with its error: S-SOCK-60")
+    func lostQueue() {
+        let words = onNewThread { () -> [String] in
+            let trace = Trace()
+            var ends: [CInt] = [0, 0]
+            socketpair(AF_UNIX, CInt(SOCK_STREAM.rawValue), 0, &ends)
+            let socket = Socket(descriptor: ends[0], callBackTypes: [.write]) { _, event in
+                if case .writeFailed(let error) = event { trace.add("\(error.code == EPIPE)") }
+            }
+            RunLoop.current.add(socket, forMode: .default)
+            RunLoop.current.run(mode: .default, before: .now)
+            try! socket.write([UInt8](repeating: 7, count: 1 << 20))
+            close(ends[1])
+            RunLoop.current.run(mode: .default, before: .now)
+            socket.close(.abort)
+            trace.add("\(socket.isValid)")
+            return trace.all
+        }
+        #expect(words == ["true", "false"])
+    }
+
+    @Test("Descriptors and credentials travel over a local socket: S-SOCK-67, S-SOCK-69")
+    func descriptors() throws {
+        var ends: [CInt] = [0, 0]
+        var pipes: [CInt] = [0, 0]
+        socketpair(AF_UNIX, CInt(SOCK_STREAM.rawValue), 0, &ends)
+        pipe(&pipes)
+        let one = Socket(descriptor: ends[0], callBackTypes: []) { _, _ in }
+        let other = Socket(descriptor: ends[1], callBackTypes: .read) { _, _ in }
+        try other.setOptions(.passesCredentials)
+        #expect(throws: RunLoop.SystemError.self) { try other.setOptions(.noDelay) }
+        #expect(try other.receive() == nil)
+        #expect(try one.sendNow([1, 2], descriptors: pipes) == 2)
+        let received = try #require(try other.receive(atMost: 10, descriptors: 2))
+        #expect(received.bytes == [1, 2])
+        #expect(received.credentials?.process == getpid())
+        #expect(received.descriptors.allSatisfy { fcntl($0, F_GETFD) & FD_CLOEXEC != 0 })
+        #expect(received.descriptors.count == 2 && !received.lostDescriptors)
+        #expect(try one.sendNow([3], descriptors: pipes) == 1)
+        let without = try #require(try other.receive())
+        #expect(without.bytes == [3] && without.lostDescriptors && without.descriptors.isEmpty)
+        for descriptor in received.descriptors + pipes { close(descriptor) }
+        one.invalidate()
+        other.invalidate()
+        #expect(throws: RunLoop.SystemError(code: EBADF)) { try one.sendNow([1]) }
+        #expect(throws: RunLoop.SystemError(code: EBADF)) { try one.setOptions(.keepsAlive) }
+        #expect(throws: RunLoop.SystemError(code: EBADF)) { try one.listen(at: .ipv4("127.0.0.1", port: 0)!) }
+    }
 }

@@ -7,8 +7,8 @@ internal import CRunLoop
 extension RunLoop {
     /// Calls a closure when a descriptor can be read or written, once for each time it was asked to.
     ///
-    /// Reading and writing are switched on by ``enableCallBacks(_:)`` and both are off at first. Each switches itself off
-    /// before it is reported, and is enabled again in the closure or later (S-FD-3). What was ready before it was enabled
+    /// Reading and writing are switched on by ``enableCallBacks(_:persistently:)`` and both are off at first. Each switches itself off
+    /// before it is reported, and is enabled again in the closure or later (S-FD-3), unless it was enabled persistently. What was ready before it was enabled
     /// is reported too (S-FD-9). Nothing is read or written by the loop (S-FD-10).
     ///
     /// ```swift
@@ -83,11 +83,17 @@ extension RunLoop {
         ///
         /// It is remembered if no loop has the object yet (S-FD-6). A loop that waits takes notice.
         ///
-        /// - Parameter readiness: the kinds. Those that are enabled stay so.
+        /// - Parameters:
+        ///   - readiness: the kinds. Those that are enabled stay so.
+        ///   - persistently: until they are disabled: each pass reports what is ready, without another call (S-FD-19).
         /// - Threads: any.
-        /// - CF: `CFFileDescriptorEnableCallBacks`.
-        public func enableCallBacks(_ readiness: Readiness) {
-            RLFileDescriptorEnableCallBacks(reference, readiness.rawValue)
+        /// - CF: `CFFileDescriptorEnableCallBacks`; none for `persistently`.
+        public func enableCallBacks(_ readiness: Readiness, persistently: Bool = false) {
+            if persistently {
+                RLFileDescriptorEnablePersistentCallBacks(reference, readiness.rawValue)
+            } else {
+                RLFileDescriptorEnableCallBacks(reference, readiness.rawValue)
+            }
         }
 
         /// Takes the request for reports back, also for a readiness that was seen and not yet reported (S-FD-7).

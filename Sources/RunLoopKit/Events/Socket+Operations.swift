@@ -11,7 +11,8 @@ internal import Musl
 #endif
 
 extension RunLoop.Socket {
-    /// Takes an address and, if sockets of this kind do, listens there with a backlog of 256 (S-SOCK-38).
+    /// Takes an address, which a stream may take again at once, and, if sockets of this kind do, listens there with a backlog of 256
+    /// (S-SOCK-38). ``listen(at:options:backlog:)`` has more choices.
     ///
     /// - Parameter address: where.
     /// - Throws: what the system says; an invalid socket and one that has an address are refused (S-SOCK-39).
@@ -45,8 +46,8 @@ extension RunLoop.Socket {
     /// Sends bytes with one system call; never raises `SIGPIPE` (S-SOCK-47).
     ///
     /// As long as the descriptor blocks, as it does at first, all bytes are taken or the call fails. Of one that was made
-    /// non-blocking, or within a time limit, a stream may take a part of them, and which is not told (S-SOCK-45): write to
-    /// ``nativeDescriptor`` then.
+    /// non-blocking, or within a time limit, a stream may take a part of them, and which is not told (S-SOCK-45):
+    /// ``write(_:highWater:)`` and ``sendNow(_:to:descriptors:)`` never wait and lose nothing.
     ///
     /// - Parameters:
     ///   - bytes: what to send. An empty datagram is one too (S-SOCK-46).

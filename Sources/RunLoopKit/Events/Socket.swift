@@ -88,8 +88,10 @@ extension RunLoop {
             case data([UInt8], from: Address?)
             /// A connect has succeeded, or failed with this error.
             case connected(SystemError?)
-            /// There is room to write.
+            /// There is room to write; what ``RunLoop/Socket/write(_:highWater:)`` had queued is sent.
             case writable
+            /// What was queued is lost with the connection, for this reason (S-SOCK-60).
+            case writeFailed(SystemError)
         }
 
         /// What a socket carries.
@@ -159,23 +161,22 @@ extension RunLoop {
         ///   - address: with port 0 the system chooses one, which ``address`` tells.
         ///   - kind: what it carries.
         ///   - callBackTypes: what to call the closure for; nil takes connections of a stream and reads datagrams.
-        ///   - reusesAddress: whether the address may be taken while connections of an earlier socket linger there.
+        ///   - options: nil is ``Options/reusesAddress`` for a stream, so that a server can start again, and none for datagrams.
+        ///   - backlog: how many connections may wait to be taken.
         ///   - perform: called on the loop's thread with the socket and what happened.
         /// - Throws: what the system says if the address cannot be had.
         /// - Threads: any.
         /// - CF: `CFSocketCreateWithSocketSignature`.
         public convenience init(
             listeningAt address: Address, kind: Kind = .stream, callBackTypes: CallBackTypes? = nil,
-            reusesAddress: Bool = false, perform: @escaping @Sendable (Socket, Event) -> Void
+            options: Options? = nil, backlog: Int = 256, perform: @escaping @Sendable (Socket, Event) -> Void
         ) throws(SystemError) {
             try self.init(
                 family: address.family, kind: kind, callBackTypes: callBackTypes ?? (kind == .stream ? .accept : .data),
                 perform: perform)
-            if reusesAddress, let descriptor = nativeDescriptor {
-                var yes: CInt = 1
-                setsockopt(descriptor, SOL_SOCKET, SO_REUSEADDR, &yes, socklen_t(MemoryLayout<CInt>.size))
-            }
-            do throws(SystemError) { try setAddress(address) } catch {
+            do throws(SystemError) {
+                try listen(at: address, options: options ?? (kind == .stream ? .reusesAddress : []), backlog: backlog)
+            } catch {
                 invalidate()
                 throw error
             }
@@ -256,7 +257,8 @@ private func reportSocketEvent(
         event = .data(bytes(of: OpaquePointer(data)), from: RunLoop.Socket.Address(address))
     case .connectCallBack:
         event = .connected(data.map { RunLoop.SystemError(code: $0.load(as: Int32.self)) })
-    case .writeCallBack: event = .writable
+    case .writeCallBack:
+        event = data.map { .writeFailed(RunLoop.SystemError(code: $0.load(as: Int32.self))) } ?? .writable
     default: event = .readable
     }
     closure.perform(RunLoop.Socket(wrapping: reference!), event)

@@ -8,7 +8,11 @@ extension RunLoop {
     /// The connections that others make to an address, as a sequence.
     ///
     ///     for await connection in try loop.connections(at: .ipv4("127.0.0.1", port: 7000)!) {
-    ///         Task { await serve(connection.descriptor) }
+    ///         Task {
+    ///             let stream = connection.stream(on: loop)
+    ///             for try await chunk in stream { try await stream.write(chunk) }
+    ///             await stream.finish()
+    ///         }
     ///     }
     ///
     /// A connection is taken when the consumer asks for one. Those that are not asked for wait in the system, which refuses further
@@ -19,7 +23,7 @@ extension RunLoop {
     /// - Parameters:
     ///   - address: where to listen, from this call on. With port 0 the system chooses one, which ``ConnectionSequence/address``
     ///     tells.
-    ///   - reusesAddress: whether the address may be taken while connections of an earlier socket linger there.
+    ///   - options: by default the address may be taken while connections of an earlier server linger there.
     ///   - backlog: how many connections may wait to be taken.
     ///   - mode: in which the loop watches.
     /// - Returns: a sequence for one consumer, which listens until it is over, or it and its iterator are let go of.
@@ -27,20 +31,16 @@ extension RunLoop {
     /// - Threads: any; the loop has to be run by its thread.
     /// - Foundation, CF: `CFSocket`, with a callback for each connection.
     public func connections(
-        at address: Socket.Address, reusesAddress: Bool = false, backlog: Int = 256, forMode mode: Mode = .common
+        at address: Socket.Address, options: Socket.Options = .reusesAddress, backlog: Int = 256, forMode mode: Mode = .common
     ) throws(SystemError) -> ConnectionSequence {
-        let flags = CInt(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue | SOCK_NONBLOCK.rawValue)
-        let descriptor = socket(address.family, flags, 0)
-        guard descriptor >= 0 else { throw .last }
-        var yes: CInt = 1
-        if reusesAddress { setsockopt(descriptor, SOL_SOCKET, SO_REUSEADDR, &yes, socklen_t(MemoryLayout<CInt>.size)) }
-        var storage = SocketStorage(address.bytes)
-        guard storage.withAddress({ bind(descriptor, $0, $1) }) == 0, listen(descriptor, CInt(clamping: backlog)) == 0 else {
-            let error = SystemError.last
-            close(descriptor)
-            throw error
-        }
-        return ConnectionSequence(listener: ConnectionListener(self, descriptor, mode))
+        let socket = try Socket(family: address.family, callBackTypes: []) { _, _ in }
+        defer { socket.invalidate() }
+        try socket.listen(at: address, options: options, backlog: backlog)
+        guard let descriptor = socket.nativeDescriptor else { throw SystemError(code: EBADF) }
+        // From here on it is the sequence's.
+        socket.flags = []
+        socket.invalidate()
+        return connections(takingOver: descriptor, forMode: mode)
     }
 
     /// The connections to a socket that listens already, such as one that a parent process passed on.
@@ -57,7 +57,7 @@ extension RunLoop {
     }
 }
 
-/// What ``RunLoop/connections(at:reusesAddress:backlog:forMode:)`` returns.
+/// What ``RunLoop/connections(at:options:backlog:forMode:)`` returns.
 public struct ConnectionSequence: AsyncSequence, Sendable {
     /// A connection that was taken.
     public struct Connection: Hashable, Sendable {
@@ -65,6 +65,15 @@ public struct ConnectionSequence: AsyncSequence, Sendable {
         public let descriptor: CInt
         /// The address of the other end.
         public let peer: RunLoop.Socket.Address
+
+        /// The connection as a stream of bytes, which closes the descriptor.
+        ///
+        /// - Parameters:
+        ///   - loop: the loop that waits for it.
+        ///   - mode: in which the loop watches.
+        public func stream(on loop: RunLoop, forMode mode: RunLoop.Mode = .common) -> RunLoop.ByteStream {
+            RunLoop.ByteStream(takingOver: descriptor, on: loop, forMode: mode)
+        }
     }
 
     fileprivate let listener: ConnectionListener
@@ -168,18 +177,6 @@ private final class ConnectionListener: Sendable {
 private struct SocketStorage {
     private var storage = sockaddr_storage()
     private var length = socklen_t(MemoryLayout<sockaddr_storage>.size)
-
-    init() {}
-
-    init(_ bytes: [UInt8]) {
-        withUnsafeMutableBytes(of: &storage) { $0.copyBytes(from: bytes) }
-        length = socklen_t(bytes.count)
-    }
-
-    mutating func withAddress<Result>(_ body: (UnsafePointer<sockaddr>, socklen_t) -> Result) -> Result {
-        let length = length
-        return withUnsafeBytes(of: &storage) { body($0.baseAddress!.assumingMemoryBound(to: sockaddr.self), length) }
-    }
 
     mutating func fill(_ body: (UnsafeMutablePointer<sockaddr>, UnsafeMutablePointer<socklen_t>) -> CInt) -> CInt {
         withUnsafeMutableBytes(of: &storage) { bytes in

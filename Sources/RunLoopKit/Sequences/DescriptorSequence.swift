@@ -107,11 +107,15 @@ final class DescriptorWatch: @unchecked Sendable {
 
     func next(isolation: isolated (any Actor)?) async -> RunLoop.Readiness? {
         await withTaskCancellationHandler {
-            await withCheckedContinuation(isolation: isolation) { continuation in
-                if waiter.begin(continuation) { RLFileDescriptorEnableCallBacks(object, interest.rawValue) }
-            }
+            await nextEvenIfCancelled(isolation: isolation)
         } onCancel: {
             waiter.end()
+        }
+    }
+
+    func nextEvenIfCancelled(isolation: isolated (any Actor)?) async -> RunLoop.Readiness? {
+        await withCheckedContinuation(isolation: isolation) { continuation in
+            if waiter.begin(continuation) { RLFileDescriptorEnableCallBacks(object, interest.rawValue) }
         }
     }
 }

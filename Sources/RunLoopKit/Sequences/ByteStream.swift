@@ -1,0 +1,187 @@
+#if canImport(Glibc)
+internal import Glibc
+#elseif canImport(Musl)
+internal import Musl
+#endif
+
+extension RunLoop {
+    /// A connection that one task reads and one writes, without blocking a thread.
+    ///
+    ///     for try await chunk in stream { try await stream.write(chunk) }
+    ///     await stream.finish()
+    ///
+    /// Nothing is queued: ``write(_:)`` returns when the system has taken all, so a task that serves one slow peer reads no
+    /// more from it meanwhile, and the tasks of the others go on. Iterating is reading: the elements are what is there, in
+    /// portions, until the peer's end.
+    ///
+    /// A cancellation ends the wait of a read, with `ECANCELED`, and reading with it. It does not end ``write(_:)`` and
+    /// ``finish(within:)``: bytes that were read can still be answered. ``close()`` ends everything.
+    ///
+    /// - Threads: any; the loop has to be run by its thread. One task at a time may read, and one may write.
+    /// - Foundation, CF: `CFStream`, which is no part of this library.
+    public final class ByteStream: AsyncSequence, Sendable {
+        private struct State: Sendable {
+            /// -1 once it is closed. It is used under the lock, so that nobody reads from a number that is another file's.
+            var descriptor: CInt
+            /// What waits for room, and for the peer's end; made when there is something to wait for.
+            var output, rest: DescriptorWatch?
+        }
+
+        private let state: Locked<State>
+        private let input: DescriptorWatch
+        private let loop: RunLoop
+        private let mode: Mode
+
+        /// Makes a stream of a connected socket, which becomes non-blocking and is closed with the stream.
+        ///
+        /// - Parameters:
+        ///   - descriptor: of the socket.
+        ///   - loop: the loop that waits for it.
+        ///   - mode: in which the loop watches.
+        public init(takingOver descriptor: CInt, on loop: RunLoop, forMode mode: Mode = .common) {
+            let flags = fcntl(descriptor, F_GETFL)
+            if flags >= 0 && flags & O_NONBLOCK == 0 { _ = fcntl(descriptor, F_SETFL, flags | O_NONBLOCK) }
+            state = Locked(State(descriptor: descriptor))
+            self.loop = loop
+            self.mode = mode
+            input = DescriptorWatch(loop, descriptor, .read, mode)
+        }
+
+        deinit { close() }
+
+        /// Reads what is there, or waits for it.
+        ///
+        /// - Parameter count: how many bytes at most.
+        /// - Returns: one byte at least; none at the peer's end.
+        /// - Throws: what the system says; `ECANCELED` after a cancellation and the end of the loop's thread; `EBADF` after
+        ///   ``close()``.
+        public func read(atMost count: Int = 65536) async throws(SystemError) -> [UInt8] {
+            while true {
+                if let bytes = try receive(Swift.max(count, 1)) { return bytes }
+                if await input.next(isolation: #isolation) == nil { throw over }
+            }
+        }
+
+        /// Writes all bytes, and waits for as long as the peer is slow.
+        ///
+        /// - Parameter bytes: what to send.
+        /// - Throws: what the system says, and some of the bytes may have gone; `EBADF` after ``close()``.
+        public func write(_ bytes: [UInt8]) async throws(SystemError) {
+            var sent = 0
+            while sent < bytes.count {
+                if let count = try send(bytes[sent...]) {
+                    sent += count
+                } else if await watch(.write, at: \.output)?.nextEvenIfCancelled(isolation: #isolation) == nil {
+                    throw over
+                }
+            }
+        }
+
+        /// Tells the peer that no more comes; reading goes on.
+        public func finishWriting() { state.withLock { _ = shutdown($0.descriptor, CInt(SHUT_WR)) } }
+
+        /// Ends the connection in order: tells the peer, drops what still comes, and closes at the peer's end.
+        ///
+        /// A descriptor that is closed with unread bytes resets the connection, and what was written may be lost.
+        ///
+        /// - Parameter limit: how long to wait for the peer; nil for no limit.
+        public func finish(within limit: Duration? = nil) async {
+            finishWriting()
+            let timer = limit.map { limit in
+                let timer = Timer(timeInterval: limit, repeats: false) { [self] _ in close() }
+                loop.add(timer, forMode: mode)
+                return timer
+            }
+            while true {
+                do throws(SystemError) {
+                    if let bytes = try receive(65536) {
+                        if bytes.isEmpty { break }
+                    } else if await watch(.read, at: \.rest)?.nextEvenIfCancelled(isolation: #isolation) == nil {
+                        break
+                    }
+                } catch { break }
+            }
+            timer?.invalidate()
+            close()
+        }
+
+        /// Closes the descriptor; who waits gets `EBADF`. Again: nothing.
+        public func close() {
+            input.end()
+            let former = state.withLock { state in
+                defer { state = State(descriptor: -1) }
+                return state
+            }
+            // Out of the loop before the number can be somebody else's.
+            former.output?.end()
+            former.rest?.end()
+            if former.descriptor >= 0 { systemClose(former.descriptor) }
+        }
+
+        /// The watch of that place; nil once the stream is closed.
+        private func watch(_ interest: Readiness, at place: WritableKeyPath<State, DescriptorWatch?> & Sendable) -> DescriptorWatch? {
+            let (known, descriptor) = state.withLock { ($0[keyPath: place], $0.descriptor) }
+            if let known { return known }
+            if descriptor < 0 { return nil }
+            let made = DescriptorWatch(loop, descriptor, interest, mode)
+            let isOpen = state.withLock { state in
+                if state.descriptor >= 0 { state[keyPath: place] = made }
+                return state.descriptor >= 0
+            }
+            if !isOpen { made.end() }
+            return isOpen ? made : nil
+        }
+
+        private var over: SystemError { SystemError(code: state.withLock { $0.descriptor } < 0 ? EBADF : ECANCELED) }
+
+        /// Nil if nothing is there.
+        private func receive(_ count: Int) throws(SystemError) -> [UInt8]? {
+            var result = 0
+            var error: CInt = 0
+            let bytes = [UInt8](unsafeUninitializedCapacity: count) { bytes, length in
+                (result, error) = state.withLock { (recv($0.descriptor, bytes.baseAddress, bytes.count, CInt(MSG_DONTWAIT)), errno) }
+                length = Swift.max(result, 0)
+            }
+            return try check(result, error) == nil ? nil : bytes
+        }
+
+        /// Nil if there is no room.
+        private func send(_ bytes: ArraySlice<UInt8>) throws(SystemError) -> Int? {
+            let flags = CInt(MSG_DONTWAIT | MSG_NOSIGNAL)
+            let (result, error) = bytes.withUnsafeBytes { bytes in
+                state.withLock { (systemSend($0.descriptor, bytes.baseAddress, bytes.count, flags), errno) }
+            }
+            return try check(result, error)
+        }
+
+        private func check(_ result: Int, _ error: CInt) throws(SystemError) -> Int? {
+            if result >= 0 { return result }
+            if error == EAGAIN || error == EINTR { return nil }
+            throw SystemError(code: error)
+        }
+
+        /// Gives an iterator, which reads.
+        public func makeAsyncIterator() -> Iterator { Iterator(stream: self) }
+
+        /// Reads.
+        public struct Iterator: AsyncIteratorProtocol {
+            fileprivate let stream: ByteStream
+
+            /// The next bytes; nil at the peer's end.
+            public mutating func next() async throws(SystemError) -> [UInt8]? { try await next(isolation: #isolation) }
+
+            /// The next bytes; nil at the peer's end.
+            public mutating func next(isolation: isolated (any Actor)?) async throws(SystemError) -> [UInt8]? {
+                let bytes = try await stream.read()
+                return bytes.isEmpty ? nil : bytes
+            }
+        }
+    }
+}
+
+// Within the class these names are its own methods'.
+private func systemClose(_ descriptor: CInt) { _ = close(descriptor) }
+
+private func systemSend(_ descriptor: CInt, _ bytes: UnsafeRawPointer?, _ count: Int, _ flags: CInt) -> Int {
+    send(descriptor, bytes, count, flags)
+}
