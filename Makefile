@@ -10,7 +10,7 @@ SOAK_SCALE ?= 1
 ATTACKS ?= 100
 export JOBS SOAK_SCALE
 
-.PHONY: all demo check check-arm64 explore sanitize bench docs fuzz soak clients attacks install clean
+.PHONY: all demo check check-arm64 explore sanitize bench bench-servers docs fuzz soak clients attacks install clean
 
 all:
 	scripts/install-deps build
@@ -56,6 +56,14 @@ bench:
 	ninja -C build-full -j $(JOBS) runloop
 	Bench/run $(BENCH_FLAGS) --full build-full --out build/bench.json build/Bench/programs
 	Bench/report build/bench.json Docs/performance.md
+
+# Echo servers over the library and its peers, loaded by clients in another process: about seven minutes, with
+# BENCH_FLAGS=--quick one.
+bench-servers:
+	scripts/install-deps bench
+	cmake -S . -B build -G Ninja
+	ninja -C build -j $(JOBS) bench-servers
+	Bench/servers/run $(BENCH_FLAGS) build/Bench/programs
 
 # The decoders of what travels between message ports, and a hostile peer of live ones, against a coverage-guided fuzzer: fifteen
 # minutes.
