@@ -45,9 +45,9 @@ extension RunLoop.Socket {
 
         fileprivate var type: RLSocketCloseType {
             switch self {
-            case .orderly: .closeOrderly
-            case .writing: .closeWriting
-            case .abort: .closeAbort
+            case .orderly: RLSocketCloseType(rawValue: 0)!
+            case .writing: RLSocketCloseType(rawValue: 1)!
+            case .abort: RLSocketCloseType(rawValue: 2)!
             }
         }
     }

@@ -27,6 +27,9 @@ extension RunLoop {
             var output, rest: DescriptorWatch?
         }
 
+        /// A lock is held for no longer than such a portion takes to be copied.
+        private static var portion: Int { 1 << 18 }
+
         private let state: Locked<State>
         private let input: DescriptorWatch
         private let loop: RunLoop
@@ -57,7 +60,7 @@ extension RunLoop {
         ///   ``close()``.
         public func read(atMost count: Int = 65536) async throws(SystemError) -> [UInt8] {
             while true {
-                if let bytes = try receive(Swift.max(count, 1)) { return bytes }
+                if let bytes = try receive(count) { return bytes }
                 if await input.next(isolation: #isolation) == nil { throw over }
             }
         }
@@ -69,7 +72,7 @@ extension RunLoop {
         public func write(_ bytes: [UInt8]) async throws(SystemError) {
             var sent = 0
             while sent < bytes.count {
-                if let count = try send(bytes[sent...]) {
+                if let count = try send(bytes[sent...].prefix(Self.portion)) {
                     sent += count
                 } else if await watch(.write, at: \.output)?.nextEvenIfCancelled(isolation: #isolation) == nil {
                     throw over
@@ -138,7 +141,7 @@ extension RunLoop {
         private func receive(_ count: Int) throws(SystemError) -> [UInt8]? {
             var result = 0
             var error: CInt = 0
-            let bytes = [UInt8](unsafeUninitializedCapacity: count) { bytes, length in
+            let bytes = [UInt8](unsafeUninitializedCapacity: Swift.max(Swift.min(count, Self.portion), 1)) { bytes, length in
                 (result, error) = state.withLock { (recv($0.descriptor, bytes.baseAddress, bytes.count, CInt(MSG_DONTWAIT)), errno) }
                 length = Swift.max(result, 0)
             }
