@@ -111,7 +111,7 @@ import Testing
         let source = CallStackTests.makeSource(order: 0)
         var stack = CallStack()
         _ = CallStackTests.push(WatchCall(source: source), on: &stack)
-        #expect(!stack.containsShared(SourceCall.self) { _ in true })
+        #expect(!CallStack.contains(SourceCall.self, in: stack.words, below: stack.shared) { _ in true })
         let outer = CallStackTests.push(SourceCall(source), on: &stack)
         stack.shared = stack.count
         let between = CallStackTests.push(MainQueueCall(), on: &stack)
@@ -119,7 +119,7 @@ import Testing
         stack.shared = stack.count
         _ = CallStackTests.push(MainQueueCall(), on: &stack)
         var seen: [Int] = []
-        stack.containsShared(SourceCall.self) {
+        _ = CallStack.contains(SourceCall.self, in: stack.words, below: stack.shared) {
             seen.append($0 == stack[inner] ? 2 : $0 == stack[outer] ? 1 : 0)
             return false
         }

@@ -123,20 +123,22 @@ struct CallStack {
     /// Calls `body` with the records of a kind, innermost first, until it is true; whether it was.
     @discardableResult
     func contains<Record: CallRecord>(_: Record.Type, where body: (UnsafeMutablePointer<Record>) -> Bool) -> Bool {
-        contains(below: count, where: body)
+        CallStack.contains(Record.self, in: words, below: count, where: body)
     }
 
-    /// The same for those that other threads look for; on any of them, under the loop's lock.
-    @discardableResult
-    func containsShared<Record: CallRecord>(_: Record.Type, where body: (UnsafeMutablePointer<Record>) -> Bool) -> Bool {
-        contains(below: shared, where: body)
-    }
-
-    private func contains<Record: CallRecord>(below end: Int, where body: (UnsafeMutablePointer<Record>) -> Bool) -> Bool {
+    /// The same of the words below an end, for a thread that may read no more of the stack than that.
+    static func contains<Record: CallRecord>(
+        _: Record.Type, in words: UnsafeMutablePointer<UInt>?, below end: Int, where body: (UnsafeMutablePointer<Record>) -> Bool
+    ) -> Bool {
         var end = end
         while end > 0 {
-            let start = end - Int(bitPattern: words![end - 1] >> 8)
-            if kind(endingAt: end) == Record.kind && body(self[CallPlace<Record>(start: start)]) { return true }
+            let last = words![end - 1]
+            let start = end - Int(bitPattern: last >> 8)
+            if UInt8(truncatingIfNeeded: last) == Record.kind.rawValue
+                && body(UnsafeMutableRawPointer(words! + start).assumingMemoryBound(to: Record.self))
+            {
+                return true
+            }
             end = start
         }
         return false

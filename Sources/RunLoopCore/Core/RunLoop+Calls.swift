@@ -38,6 +38,13 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         return endCall(place)
     }
 
+    /// Calls `body` with the records of a kind that other threads look for, innermost first, until it is true; whether it was. On any of
+    /// them, under the lock. A call of the stack itself would read all of it, and what `shared` does not lead to is the loop's thread's.
+    @discardableResult
+    func isCalling<Record: CallRecord>(_: Record.Type, where body: (UnsafeMutablePointer<Record>) -> Bool) -> Bool {
+        CallStack.contains(Record.self, in: pointee.calls.words, below: pointee.calls.shared, where: body)
+    }
+
     @inline(never)
     private func growCalls(by size: Int) {
         lock(owner: true)

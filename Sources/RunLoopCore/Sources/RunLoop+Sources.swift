@@ -289,7 +289,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     /// held.
     func keepIfPerforming(_ source: SourcePointer) {
         var outermost: UnsafeMutablePointer<SourceCall>?
-        pointee.calls.containsShared(SourceCall.self) {
+        isCalling(SourceCall.self) {
             if $0.pointee.source == source { outermost = $0 }
             return false
         }

@@ -135,7 +135,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         lock()
         defer { unlock() }
         var earliest = mode.pointee.timers.earliest()?.timer
-        pointee.calls.containsShared(TimerCall.self) { call in
+        isCalling(TimerCall.self) { call in
             let timer = call.pointee.timer
             // One that moved to another loop in its callback is that one's business.
             if timer.isGuarded(by: self), let node = timer.node(in: mode), !node.pointee.isTombstone,

@@ -128,7 +128,7 @@ extension UnsafeMutablePointer where Pointee == Timer {
         guard isFiring, let loop = registry.pointee.mainLoop.load(ordering: .relaxed) else { return false }
         loop.lock()
         defer { loop.unlock() }
-        return loop.pointee.calls.containsShared(TimerCall.self) { $0.pointee.timer == self }
+        return loop.isCalling(TimerCall.self) { $0.pointee.timer == self }
     }
 
     @inline(never)
