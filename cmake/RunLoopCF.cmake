@@ -61,7 +61,7 @@ rl_swift_object(rl_cf_object NAME RunLoopCF MODULE RunLoopCF SOURCES ${rl_cf_swi
 add_library(runloop_cf SHARED ${rl_cf_object} $<TARGET_OBJECTS:runloop_cf_c>)
 add_library(RunLoop::cf ALIAS runloop_cf)
 set_target_properties(runloop_cf PROPERTIES OUTPUT_NAME runloop-cf EXPORT_NAME cf VERSION ${PROJECT_VERSION}
-    SOVERSION ${PROJECT_VERSION_MAJOR} LINKER_LANGUAGE C LINK_DEPENDS ${PROJECT_SOURCE_DIR}/cmake/runloop-cf.map)
+    SOVERSION ${rl_soversion} LINKER_LANGUAGE C LINK_DEPENDS ${PROJECT_SOURCE_DIR}/cmake/runloop-cf.map)
 target_include_directories(runloop_cf INTERFACE
     $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include/runloop-cf> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}/runloop-cf>)
 target_link_libraries(runloop_cf PUBLIC runloop)
@@ -71,7 +71,7 @@ target_link_options(runloop_cf PRIVATE LINKER:--version-script=${PROJECT_SOURCE_
 # The CF names themselves, for dlsym and other languages: jumps to the functions, and copies of the constants.
 add_library(runloop_cf_names SHARED Sources/CRunLoopCFNames/names.c)
 set_target_properties(runloop_cf_names PROPERTIES OUTPUT_NAME runloop-cf-names EXPORT_NAME cf-names VERSION ${PROJECT_VERSION}
-    SOVERSION ${PROJECT_VERSION_MAJOR} C_STANDARD 99 C_EXTENSIONS ON C_VISIBILITY_PRESET hidden)
+    SOVERSION ${rl_soversion} C_STANDARD 99 C_EXTENSIONS ON C_VISIBILITY_PRESET hidden)
 target_include_directories(runloop_cf_names PRIVATE ${rl_cf_generated})
 target_link_libraries(runloop_cf_names PRIVATE runloop_cf runloop)
 target_link_options(runloop_cf_names PRIVATE LINKER:-z,relro LINKER:-z,now)

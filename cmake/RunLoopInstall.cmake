@@ -8,6 +8,19 @@ install(TARGETS runloop EXPORT RunLoopTargets LIBRARY DESTINATION ${CMAKE_INSTAL
 install(DIRECTORY include/runloop DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
     FILES_MATCHING PATTERN "*.h" PATTERN "module.modulemap")
 
+# The manual pages are made from the headers. SOURCE_DATE_EPOCH, if it is set, is their date.
+string(TIMESTAMP RUNLOOP_DATE "%B %d, %Y" UTC)
+find_program(RUNLOOP_PYTHON python3 DOC "Makes the manual pages; without it there are none")
+if(RUNLOOP_PYTHON)
+    file(GLOB rl_manual_headers CONFIGURE_DEPENDS include/runloop/*.h)
+    add_custom_command(OUTPUT ${PROJECT_BINARY_DIR}/man/man7/runloop.7
+        COMMAND ${RUNLOOP_PYTHON} ${PROJECT_SOURCE_DIR}/scripts/man ${PROJECT_SOURCE_DIR}/include/runloop
+            ${PROJECT_BINARY_DIR}/man ${PROJECT_VERSION} ${RUNLOOP_DATE}
+        DEPENDS ${rl_manual_headers} scripts/man COMMENT "Writing the manual pages" VERBATIM)
+    add_custom_target(man ALL DEPENDS ${PROJECT_BINARY_DIR}/man/man7/runloop.7)
+    install(DIRECTORY ${PROJECT_BINARY_DIR}/man/ DESTINATION ${CMAKE_INSTALL_MANDIR})
+endif()
+
 # The prefix is found from the file's own place, so that an installed tree can be moved.
 file(RELATIVE_PATH RUNLOOP_PC_PREFIX /x/${CMAKE_INSTALL_LIBDIR}/pkgconfig /x)
 configure_file(pkgconfig/runloop.pc.in ${PROJECT_BINARY_DIR}/runloop.pc @ONLY)

@@ -8,7 +8,12 @@ status=0
 expect() {
     printf '%s\n' "$dynamic" | grep -Eq "$1" || { echo "missing: $2"; status=1; }
 }
-expect "SONAME.*\[librunloop\.so\.${2%%.*}\]" "SONAME librunloop.so.${2%%.*}"
+# Before 1.0 the minor version belongs to the name.
+case $2 in
+0.*) soversion=${2%.*} ;;
+*) soversion=${2%%.*} ;;
+esac
+expect "SONAME.*\[librunloop\.so\.$soversion\]" "SONAME librunloop.so.$soversion"
 expect 'FLAGS\).*SYMBOLIC' '-Bsymbolic'
 expect 'FLAGS\).*BIND_NOW' '-z now'
 expect 'FLAGS_1\).*NODELETE' '-z nodelete'
