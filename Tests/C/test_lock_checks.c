@@ -84,8 +84,10 @@ RL_TEST(correct_use_does_not_trap, "S-SYNC-7", "Threads that contend do not trap
     Thread *threads[3];
     for (int i = 0; i < 3; i++) threads[i] = thread_start(i == 2 ? count_unchecked : count, NULL);
     for (int i = 0; i < 3; i++) thread_join(threads[i]);
+#if !defined(WITH_THREAD_SANITIZER) /* which is not told of a lock that was taken without the checks */
     /* What one thread locked without the checks another may unlock with them. */
     ck_assert(RLWordTryLock_(&lock.word));
     thread_join(thread_start((void (*)(void *))RLLockUnlock, &lock));
     ck_assert(RLLockTryLock(&lock));
+#endif
 }

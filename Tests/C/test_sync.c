@@ -341,9 +341,11 @@ RL_TEST(semaphore_counts, "S-SYNC-18", "As many waits return as there were signa
 
 static void signal_semaphore(int number) {
     (void)number;
+    int interrupted = errno;
     errno = 5;
     RLSemaphoreSignal(&semaphore);
     ck_assert_int_eq(errno, 5);
+    errno = interrupted;
 }
 
 static void *wait_for_signal(void *unused) {

@@ -12,7 +12,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static void count_up(void *counter) { __atomic_fetch_add((int *)counter, 1, __ATOMIC_SEQ_CST); }
 static void record(void *word) { trace("%s", (const char *)word); }
 static void record_exit(RLThreadRef thread, void *word) {
     ck_assert_ptr_eq(thread, RLThreadGetCurrent());
@@ -197,12 +196,6 @@ static void use_values(void *unused) {
     trace("ends");
 }
 
-static void set_for_ever(void *value) {
-    count_up(value);
-    RLThreadSetValue(&first_key, value, set_for_ever);
-}
-static void use_values_for_ever(void *value) { set_for_ever(value); }
-
 static void loop_is_there(void *loop) {
     trace(RLGetCurrentIfMade() == loop ? "loop" : "no-loop");
 }
@@ -217,14 +210,27 @@ RL_TEST(values, "S-THREAD-13", "A destructor is called when its value goes, at t
     thread_join(thread_start(use_values, NULL));
     expect_trace("zeroth third ends second late first");
     ck_assert_ptr_null(RLThreadGetValue(&first_key));
-    int count = 0;
-    thread_join(thread_start(use_values_for_ever, &count));
-    ck_assert_int_ge(count, 2);
     RLThreadRef thread = RLThreadCreate(leave_value_with_loop, NULL, NULL);
     ck_assert(RLThreadStart(thread) && RLThreadJoin(thread));
     expect_trace("exit loop");
     RLRelease(thread);
 }
+
+/* The thread sanitizer itself does not survive calls in the last round of destructors. */
+#if !defined(WITH_THREAD_SANITIZER)
+static void count_up(void *counter) { __atomic_fetch_add((int *)counter, 1, __ATOMIC_SEQ_CST); }
+static void set_for_ever(void *value) {
+    count_up(value);
+    RLThreadSetValue(&first_key, value, set_for_ever);
+}
+static void use_values_for_ever(void *value) { set_for_ever(value); }
+
+RL_TEST(values_for_ever, "S-THREAD-13", "A destructor that always sets a value again does not keep the thread from ending") {
+    int count = 0;
+    thread_join(thread_start(use_values_for_ever, &count));
+    ck_assert_int_ge(count, 2);
+}
+#endif
 
 /* ---- sleep */
 
