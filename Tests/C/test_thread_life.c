@@ -334,6 +334,78 @@ RL_TEST(exit_callbacks, "S-THREAD-16", "Exit callbacks are called on the thread,
     expect_trace("");
 }
 
+/* ---- the end as a source */
+
+static void report_end(RLSourceRef source, const RLKernelEvent *event, void *info) {
+    ck_assert(!strcmp(info, "source") && event->filter == kRLKernelFilterThread);
+    ck_assert_uint_eq(event->fflags, kRLNoteExit);
+    trace("ended:%s", event->data ? (const char *)(intptr_t)event->data : "-");
+    ck_assert(RLSourceIsValid(source));
+    RLStop(RLGetCurrent());
+}
+
+static RLSourceRef watch_end(RLThreadRef thread) {
+    RLKernelEventContext context = {.info = "source"};
+    RLKernelEvent event = {.filter = kRLKernelFilterThread, .ident = (uintptr_t)thread, .fflags = kRLNoteExit};
+    RLSourceRef source = RLKernelEventSourceCreate(&event, report_end, &context);
+    ck_assert_ptr_nonnull(source);
+    RLAddSource(RLGetCurrent(), source, kRLDefaultMode);
+    return source;
+}
+
+static void end_thread(void *thread) { RLThreadEnd(thread); }
+
+RL_TEST(end_as_a_source, "S-KEV-18", "The end of a thread is reported to a loop that waits for it, with its result, before or after the source was made") {
+    static char word[] = "set";
+    RLThreadRef thread = RLThreadCreate(NULL, NULL, NULL), quick = RLThreadCreate(leave_result, word, NULL);
+    RLSourceRef source = watch_end(thread);
+    RLSourceRef second = watch_end(thread);
+    ck_assert(RLThreadStart(thread));
+    RLSourceInvalidate(second);
+    RLRelease(second);
+    Thread *ender = when_waiting(RLGetCurrent(), end_thread, thread);
+    expect_run(kRLDefaultMode, 1e6, false, Stopped);
+    thread_join(ender);
+    ck_assert(!RLSourceIsValid(source));
+    expect_trace("ended:-");
+    RLRelease(source);
+    ck_assert(RLThreadStart(quick) && RLThreadJoin(quick));
+    source = watch_end(quick);
+    ck_assert_int_eq(RLGetRetainCount(quick), 2);
+    expect_run(kRLDefaultMode, 1e6, false, Stopped);
+    RLRelease(source);
+    ck_assert_int_eq(RLGetRetainCount(quick), 1);
+    expect_trace("ended:set");
+    errno = 0;
+    RLKernelEvent wrong = {.filter = kRLKernelFilterThread, .ident = 0, .fflags = kRLNoteExit};
+    ck_assert_ptr_null(RLKernelEventSourceCreate(&wrong, report_end, NULL));
+    ck_assert_int_eq(errno, EINVAL);
+    wrong = (RLKernelEvent){.filter = kRLKernelFilterThread, .ident = (uintptr_t)quick, .fflags = kRLNoteReap};
+    ck_assert_ptr_null(RLKernelEventSourceCreate(&wrong, report_end, NULL));
+    ck_assert_int_eq(RLGetRetainCount(quick), 1);
+    RLRelease(thread);
+    RLRelease(quick);
+}
+
+RL_TEST(end_of_a_vanished_thread, "S-KEV-18 S-THREAD-8", "In the child of fork the source of another thread reports its end") {
+    RLThreadRef thread = RLThreadCreate(NULL, NULL, NULL);
+    ck_assert(RLThreadStart(thread));
+    RLSourceRef source = watch_end(thread);
+    pid_t child = fork();
+    if (child == 0) {
+        alarm(60);
+        _exit(RLRunInMode(kRLDefaultMode, 1e6, false) == kRLRunStopped && trace_count("ended:-") == 1 ? 0 : 1);
+    }
+    int status = -1;
+    ck_assert_int_eq(waitpid(child, &status, 0), child);
+    ck_assert_int_eq(status, 0);
+    expect_run(kRLDefaultMode, 0, false, TimedOut);
+    RLSourceInvalidate(source);
+    RLRelease(source);
+    ck_assert(RLThreadEnd(thread));
+    RLRelease(thread);
+}
+
 /* ---- many */
 
 static void note_many(void *unused) {

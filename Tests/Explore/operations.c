@@ -696,6 +696,18 @@ static void do_exit_call(struct call *call) {
         __atomic_fetch_add(&call->item[0]->dropped, 1, __ATOMIC_SEQ_CST);
 }
 
+/* A source of the thread's end, that is performed or ended before. */
+static void do_watch_end(struct call *call) {
+    RLKernelEventContext context = {0};
+    RLKernelEvent event = {.filter = kRLKernelFilterThread, .ident = (uintptr_t)object_of(call), .fflags = kRLNoteExit};
+    RLSourceRef source = RLKernelEventSourceCreate(&event, NULL, &context);
+    RLAddSource(loop_of(call), source, kRLDefaultMode);
+    if (!call->has_number) RLRunInMode(kRLDefaultMode, for_ever, false);
+    else RLSourceInvalidate(source);
+    if (RLSourceIsValid(source)) fail("a thread has ended, and its source was not performed");
+    RLRelease(source);
+}
+
 static void do_list(struct call *call) {
     (void)call;
     RLThreadRef *list = RLThreadCopyAll(NULL);
@@ -738,6 +750,8 @@ void do_read(struct call *call);
 void do_read_wait(struct call *call);
 void do_write(struct call *call);
 void do_consume(struct call *call);
+void do_consume_in_mode(struct call *call);
+void do_hold_in_mode(struct call *call);
 void do_produce(struct call *call);
 void do_produce_all(struct call *call);
 void do_when(struct call *call);
@@ -846,6 +860,7 @@ const struct operation operations[] = {
     {"detach", "RLThreadDetach", do_detach, false},
     {"priority", "RLThreadChangePriority", do_priority, false},
     {"exitcall", "RLThreadAddExitCallBack", do_exit_call, false},
+    {"watchend", "RLKernelEventSourceCreate", do_watch_end, true},
     {"list", "RLThreadCopyAll", do_list, false},
     {"threadloop", "RLThreadGetRunLoop", do_thread_loop, false},
     {"fork", "fork", do_fork, true},
@@ -856,6 +871,8 @@ const struct operation operations[] = {
     {"readwait", "RLReadWriteLockLockForReading", do_read_wait, false},
     {"write", "RLReadWriteLockLockForWriting", do_write, false},
     {"consume", "RLConditionWait", do_consume, false},
+    {"consumemode", "RLConditionWaitInMode", do_consume_in_mode, true},
+    {"holdmode", "RLLockInMode", do_hold_in_mode, true},
     {"produce", "RLConditionSignal", do_produce, false},
     {"all", "RLConditionBroadcast", do_produce_all, false},
     {"when", "RLConditionLockLockWhenCondition RLConditionLockUnlockWithCondition", do_when, false},

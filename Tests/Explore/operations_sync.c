@@ -122,6 +122,25 @@ void do_consume(struct call *call) {
     RLLockUnlock(&sync->condition.lock);
 }
 
+/* The same with the loop running meanwhile, and a lock that is taken so. */
+void do_consume_in_mode(struct call *call) {
+    struct sync *sync = sync_of(call->item[0]);
+    bool in_time = true;
+    RLLockLock(&sync->condition.lock);
+    while (sync->value == 0 && in_time)
+        in_time = RLConditionWaitInMode(&sync->condition, call->mode, limit_of(call)) || !call->has_number;
+    be_inside(call->item[0], true);
+    if (sync->value > 0) sync->value--;
+    RLLockUnlock(&sync->condition.lock);
+}
+
+void do_hold_in_mode(struct call *call) {
+    struct sync *sync = sync_of(call->item[0]);
+    if (!RLLockInMode(&sync->lock, call->mode, limit_of(call))) return;
+    be_inside(call->item[0], true);
+    RLLockUnlock(&sync->lock);
+}
+
 static void produce(struct sync *sync, bool all, bool after) {
     RLLockLock(&sync->condition.lock);
     sync->value += all ? 2 : 1;

@@ -19,6 +19,7 @@
  *   Timer    any                unit, kRLNoteAbsolute,     data: expirations since the last report
  *                               kRLNoteBoot, ClockSet      fflags: kRLNoteClockSet
  *   User     any                24 bits of the program     fflags and data given to the trigger
+ *   Thread   an RLThreadRef     kRLNoteExit                data: the result
  *
  * Differences from kqueue: Docs/deviations.md.
  * fork: the child's sources have kernel objects of their own; events of files and timers that were
@@ -62,7 +63,12 @@ RL_ENUM(int32_t, RLKernelFilter) {
     /** A span of data units has passed; reported repeatedly unless the source is one-shot. */
     kRLKernelFilterTimer = -7,
     /** RLKernelEventSourceTrigger was called. */
-    kRLKernelFilterUser = -10
+    kRLKernelFilterUser = -10,
+    /**
+     * A thread of RLThreadStart has finished. ident is the RLThreadRef, which the source retains. One
+     * report, always with kRLKernelEventOneShot; data is the thread's result, a pointer. Not in kqueue.
+     */
+    kRLKernelFilterThread = -100
 };
 
 /** How a source reports. The state is always reset by a report, as EV_CLEAR says. */
@@ -98,7 +104,7 @@ RL_OPTIONS(uint32_t, RLKernelNotes) {
     /** Vnode with a path: the name now means another file, or a file was created. Not in kqueue. */
     kRLNoteReplace = 0x10000,
 
-    /** Process: it ended. */
+    /** Process and Thread: it ended. */
     kRLNoteExit = 0x20000000,
     /** Process, reported: data is the status. Without this bit it is unknown: not a child. */
     kRLNoteExitStatus = 0x04000000,

@@ -59,6 +59,9 @@ RL_EXPORT void RLConditionWake_(RLCondition *RL_NONNULL condition, bool all);
 RL_EXPORT bool RLConditionLockWait_(RLConditionLock *RL_NONNULL lock, RLIndex value, RLTimeInterval seconds);
 RL_EXPORT void RLConditionLockWake_(RLConditionLock *RL_NONNULL lock);
 RL_EXPORT void RLOnceCall_(RLOnce *RL_NONNULL once, void (*RL_NONNULL function)(void *RL_NULLABLE info), void *RL_NULLABLE info);
+RL_EXPORT bool RLConditionWaitInMode_(RLCondition *RL_NONNULL condition, RLMode RL_NULLABLE mode, RLTimeInterval seconds);
+RL_EXPORT bool RLLockInMode_(RLLock *RL_NONNULL lock, RLMode RL_NULLABLE mode, RLTimeInterval seconds);
+RL_EXPORT void RLSemaphoreWake_(const void *RL_NONNULL semaphore);
 RL_EXPORT bool RLSemaphoreWait_(RLSemaphore *RL_NONNULL semaphore, RLTimeInterval seconds);
 
 static inline bool RLConditionWillWait_(RLCondition *RL_NONNULL condition) {
@@ -212,7 +215,7 @@ static inline void RLOnceCall(RLOnce *RL_NONNULL once, void (*RL_NONNULL functio
  */
 static inline void RLSemaphoreSignal(RLSemaphore *RL_NONNULL semaphore) {
     /* The memory may be gone after this; its address is all that the wake-up needs. */
-    if (__atomic_fetch_add(&semaphore->state, (uint64_t)1, __ATOMIC_RELEASE) >> 32 != 0) RLWordWake_(&semaphore->state);
+    if (__atomic_fetch_add(&semaphore->state, (uint64_t)1, __ATOMIC_RELEASE) >> 32 != 0) RLSemaphoreWake_(semaphore);
 }
 
 /**
@@ -246,6 +249,39 @@ static inline void RLSemaphoreWait(RLSemaphore *RL_NONNULL semaphore) {
  * CF: none; pthread_barrier_wait in POSIX. Since 0.1.
  */
 RL_EXPORT bool RLBarrierWait(RLBarrier *RL_NONNULL barrier);
+
+/**
+ * Waits for a signal as RLConditionWaitForSeconds does, and runs the calling thread's loop meanwhile.
+ *
+ * What would block the main thread so serves its loop: one run of the mode, nested in the present
+ * one, ends when the condition is signalled. The lock is not held while it runs.
+ * mode: NULL and kRLCommonModes stand for the default mode. seconds: 0 and less make one pass.
+ * Returns: false if the limit is over. The lock is held in any case. A stop of that run returns true.
+ * Errors: the caller has to hold the lock, and once only; RL_CHECKS traps where it does not.
+ * Threads: the holder. Reentrancy: call-outs too; calls whatever the loop calls.
+ * CF: none. Since 0.1.
+ */
+static inline bool RLConditionWaitInMode(RLCondition *RL_NONNULL condition, RLMode RL_NULLABLE mode, RLTimeInterval seconds) {
+    return RLConditionWillWait_(condition) && RLConditionDidWait_(condition, RLConditionWaitInMode_(condition, mode, seconds));
+}
+
+/**
+ * Locks a lock as RLLockLockForSeconds does, and runs the calling thread's loop while it waits.
+ *
+ * A lock that is free is taken without a run. A stop of the run does not end the wait: another run
+ * follows.
+ * mode: NULL and kRLCommonModes stand for the default mode. seconds: 0 and less make one pass.
+ * Returns: true: the caller holds the lock; false: it does not.
+ * Threads: any; not the holder, and not in a callback during which the thread holds the lock.
+ * Ownership: after true the caller unlocks. Reentrancy: call-outs too; calls whatever the loop calls.
+ * CF: none. Since 0.1.
+ */
+static inline bool RLLockInMode(RLLock *RL_NONNULL lock, RLMode RL_NULLABLE mode, RLTimeInterval seconds) {
+    if (RL_CHECKS) RLLockCheck_(lock, false);
+    bool locked = RLLockInMode_(lock, mode, seconds);
+    RL_WILL_LOCK_(lock, 16u);
+    return RLLockTried_(lock, locked);
+}
 
 /**
  * Calls a function such that no two functions called with the same pointer execute at a time.

@@ -108,7 +108,8 @@ static inline long rl_stack_minimum(void) { return sysconf(_SC_THREAD_STACK_MIN)
     STATE(mach_ports, 64)                                                                                                     \
     STATE(message_ports, 64)                                                                                                  \
     STATE(synchronized, 256)                                                                                                  \
-    STATE(threads, 64)
+    STATE(threads, 64)                                                                                                        \
+    STATE(loop_waiters, 64)
 
 #define RL_DECLARE_STATE(part, size)                                                                                          \
     extern char rl_##part##_state[size] __attribute__((visibility("hidden")));                                                \
@@ -193,8 +194,9 @@ static inline int rl_futex_wait(const void *word, uint32_t value, const struct t
     return errno;
 }
 
-static inline void rl_futex_wake(const void *word, int count) {
-    syscall(SYS_futex, word, FUTEX_WAKE | FUTEX_PRIVATE_FLAG, count, NULL, NULL, 0);
+/* The number of those woken. */
+static inline int rl_futex_wake(const void *word, int count) {
+    return (int)syscall(SYS_futex, word, FUTEX_WAKE | FUTEX_PRIVATE_FLAG, count, NULL, NULL, 0);
 }
 
 /* The same for some of the sleepers: a wake-up reaches those that have a bit in common with it. The number of those woken. */

@@ -23,6 +23,20 @@ public func RLConditionWake_(_ condition: UnsafeMutablePointer<RLCondition>, _ a
 }
 
 @c @implementation
+public func RLConditionWaitInMode_(
+    _ condition: UnsafeMutablePointer<RLCondition>, _ mode: UnsafePointer<CChar>?, _ seconds: Double
+) -> Bool {
+    let condition = UnsafeMutableRawPointer(condition).cast(to: Condition.self)
+    return RunLoop.current().wait(for: condition, in: ModeName(mode), until: Clock.deadline(in: seconds))
+}
+
+@c @implementation
+public func RLLockInMode_(_ lock: UnsafeMutablePointer<RLLock>, _ mode: UnsafePointer<CChar>?, _ seconds: Double) -> Bool {
+    let word = UnsafeMutableRawPointer(lock).cast(to: SyncWord.self)
+    return RunLoop.current().takeLock(word, in: ModeName(mode), until: Clock.deadline(in: seconds))
+}
+
+@c @implementation
 public func RLConditionLockWait_(_ lock: UnsafeMutablePointer<RLConditionLock>, _ value: Int, _ seconds: Double) -> Bool {
     UnsafeMutableRawPointer(lock).cast(to: ConditionLock.self).lockWhen(value, until: Clock.deadline(in: seconds))
 }
@@ -35,6 +49,11 @@ public func RLConditionLockWake_(_ lock: UnsafeMutablePointer<RLConditionLock>) 
 @c @implementation
 public func RLOnceCall_(_ once: UnsafeMutablePointer<RLOnce>, _ function: PerformFunction, _ info: UnsafeMutableRawPointer?) {
     UnsafeMutableRawPointer(once).cast(to: Once.self).call(function, info)
+}
+
+@c @implementation
+public func RLSemaphoreWake_(_ semaphore: UnsafeRawPointer) {
+    wakeSleeper(at: UnsafeRawPointer(semaphore.assumingMemoryBound(to: Semaphore.self).count))
 }
 
 @c @implementation

@@ -14,6 +14,7 @@ enum CallKind: UInt8 {
     case machDelivery
     case message
     case replyWait
+    case modeWait
     /// A callback's bracket of `retain` and `release`.
     case bracket
 

@@ -22,11 +22,11 @@ extension Atomic where Value == UInt32 {
     /// Wakes one sleeper. Async-signal-safe but for errno, which the caller keeps.
     @inline(never)  // Each of the many places that give a lock back would have it.
     func futexWakeOne() {
-        withUnsafePointer(to: self) { rl_futex_wake($0, 1) }
+        withUnsafePointer(to: self) { _ = rl_futex_wake($0, 1) }
     }
 
     func futexWakeAll() {
-        withUnsafePointer(to: self) { rl_futex_wake($0, .max) }
+        withUnsafePointer(to: self) { _ = rl_futex_wake($0, .max) }
     }
 }
 

@@ -23,13 +23,14 @@ private func checkStates() {
     check(MemoryLayout<MachPorts>.size, rl_mach_ports_size())
     check(MemoryLayout<MessagePortTable>.size, rl_message_ports_size())
     check(MemoryLayout<Threads>.size, rl_threads_size())
+    check(MemoryLayout<LoopWaiters>.size, rl_loop_waiters_size())
     check(MemoryLayout<Stripe>.stride * Stripe.count, rl_synchronized_size())
 }
 
 private func load() {
     checkStates()
     Kinds.enter()
-    KernelFilter.enter()
+    KernelFilter.enter(.thread)
     registerBarrier()
     if pthread_key_create(&process.pointee.threadKey, { RunLoop.threadEnds($0!) }) != 0 {
         trap("RunLoop", "no thread-specific key")

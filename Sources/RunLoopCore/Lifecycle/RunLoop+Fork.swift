@@ -31,16 +31,19 @@ enum Fork {
         // fork. The one such use that every child has must not be the first.
         SocketTable.forEach { _ in }
         #endif
+        LoopWaiters.shared.pointee.lock.lockWord()
         Stripe.prepareFork()
     }
 
     static func parent() {
         Stripe.forkedParentOrChild()
+        LoopWaiters.shared.pointee.lock.unlockWord()
         Kinds.forEach { $0.pointee.forkParent?() }
     }
 
     static func child() {
         Stripe.forkedParentOrChild()
+        LoopWaiters.forkedChild()
         process.pointee.forkGeneration.wrappingAdd(1, ordering: .relaxed)
         registerBarrier()
         Clock.forgetWall()

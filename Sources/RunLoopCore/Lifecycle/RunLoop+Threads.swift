@@ -92,6 +92,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         case .replyWait:
             let waiter = pointee.calls.popLast(ReplyWait.self).waiter
             waiter.pointee.port.abandon(waiter)
+        case .modeWait: pointee.calls.popLast(ModeWait.self).waiter.abandon()
         case .bracket: pointee.calls.popLast(Bracket.self).close()
         }
     }

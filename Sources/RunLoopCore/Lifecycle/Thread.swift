@@ -31,9 +31,11 @@ struct Thread: ~Copyable {
     var name: UnsafeMutablePointer<CChar>?
     var stackSize: Int
     var priority: Int32
-    /// The kernel's number. Guarded by the registry's lock, and the thread's own while it is listed; so are the next three.
+    /// The kernel's number. Guarded by the registry's lock, and the thread's own while it is listed; so are the next four.
     var number: pid_t
     var exitCallbacks: UnsafeMutablePointer<ExitCallback>?
+    /// The sources that wait for its end.
+    var endWatchers: KernelEventPointer?
     /// In the list of `Threads`.
     var next, previous: ThreadPointer?
     /// Written by the thread itself; `phase` orders it.
@@ -98,7 +100,7 @@ extension UnsafeMutablePointer where Pointee == Thread {
             header: ObjectHeader(type: Atomic(0), references: Atomic(0)), phase: Atomic(ThreadPhase.created), flags: Atomic(0),
             joining: Atomic(ThreadJoin.none), forkGeneration: Atomic(0), loop: Atomic(nil), body: body, release: release,
             info: info, handle: pthread_t(), name: nil, stackSize: 0, priority: 0,
-            number: 0, exitCallbacks: nil, next: nil, previous: nil, result: nil))
+            number: 0, exitCallbacks: nil, endWatchers: nil, next: nil, previous: nil, result: nil))
         thread.initializeHeader()
         return thread
     }
@@ -216,6 +218,7 @@ extension UnsafeMutablePointer where Pointee == Thread {
         if !isReleased, let release = pointee.release { callOutPerformedRelease(release, pointee.info) }
         pointee.phase.store(ThreadPhase.finished, ordering: .releasing)
         pointee.phase.futexWakeAll()
+        tellEnd()
         rl_thread_object_set(nil)
         release()
     }

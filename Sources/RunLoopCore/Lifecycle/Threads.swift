@@ -25,6 +25,11 @@ struct Threads: ~Copyable {
     }
 
     static func keepInChild(_ thread: ThreadPointer?) {
+        var other = threads.pointee.first
+        while let current = other {
+            other = current.pointee.next
+            if current != thread { current.tellEndInChild() }
+        }
         threads.pointee.first = thread
         thread?.pointee.next = nil
         thread?.pointee.previous = nil

@@ -46,9 +46,13 @@ extension UnsafeMutablePointer where Pointee == Condition {
 
     private func wakeSleepers(_ count: Int32, _ bits: UInt32) {
         let errno = rl_errno()
-        withUnsafePointer(to: pointee.sequence) { _ = rl_futex_wake_bits($0, count, bits) }
+        let isNobody = withUnsafePointer(to: pointee.sequence) { rl_futex_wake_bits($0, count, bits) } == 0
+        if isNobody || count > 1 { LoopWaiters.tell(sequenceAddress, all: count > 1) }
         rl_set_errno(errno)
     }
+
+    /// What waiters are told by.
+    var sequenceAddress: UnsafeRawPointer { withUnsafePointer(to: pointee.sequence) { UnsafeRawPointer($0) } }
 
     /// The same for the holder, who unlocks before anybody is woken, and does not touch the memory after that.
     func unlockAndWake(_ count: Int32, bits: UInt32) {

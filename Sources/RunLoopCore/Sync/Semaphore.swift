@@ -11,11 +11,13 @@ struct Semaphore: ~Copyable {
     static var waiter: UInt64 { 1 << 32 }
 }
 
-extension UnsafeMutablePointer where Pointee == Semaphore {
+extension UnsafePointer where Pointee == Semaphore {
     /// The count is what a futex can wait for.
-    private var count: UnsafeRawPointer {
-        UnsafeRawPointer(self) + (1.littleEndian == 1 ? 0 : 4)
-    }
+    var count: UnsafeRawPointer { UnsafeRawPointer(self) + (1.littleEndian == 1 ? 0 : 4) }
+}
+
+extension UnsafeMutablePointer where Pointee == Semaphore {
+    private var count: UnsafeRawPointer { UnsafePointer(self).count }
 
     /// False if the monotonic instant came first.
     func wait(until deadline: Int64) -> Bool {

@@ -39,7 +39,13 @@ extension UnsafeMutablePointer where Pointee == SyncWord {
         }
     }
 
-    private func tryLock() -> Bool {
+    /// One attempt of a thread that waits in its loop; the releasing part is for the list in which it stands.
+    func takeAsSleeper() -> Bool {
+        let old = pointee.word.bitwiseOr(SyncWord.held | SyncWord.sleepers, ordering: .acquiringAndReleasing).oldValue
+        return old & SyncWord.held == 0
+    }
+
+    func tryLock() -> Bool {
         pointee.word.compareExchange(expected: 0, desired: SyncWord.held, ordering: .acquiring).exchanged
     }
 
@@ -51,9 +57,15 @@ extension UnsafeMutablePointer where Pointee == SyncWord {
 /// The memory may be gone already: the kernel looks at its address alone, and at the worst wakes what waits for another word there,
 /// which looks again.
 func wakeOne(at word: UnsafeRawPointer) {
+    if !wakeSleeper(at: word) { LoopWaiters.tell(word, all: false) }
+}
+
+/// The same for words that nobody waits for in a loop. False if none slept. Async-signal-safe.
+@discardableResult
+func wakeSleeper(at word: UnsafeRawPointer) -> Bool {
     let errno = rl_errno()
-    rl_futex_wake(word, 1)
-    rl_set_errno(errno)
+    defer { rl_set_errno(errno) }
+    return rl_futex_wake(word, 1) > 0
 }
 
 extension Clock {

@@ -29,14 +29,15 @@ struct KernelFilter {
     /// The source is invalid, or dies, or could not be opened: the kernel is asked no more. It may be called twice.
     var close: ((KernelEventPointer) -> Void)?
 
-    /// Fills in the table, when the library is loaded.
-    static func enter() {
+    /// Fills in the table, when the library is loaded; `further` is one that is about things above this folder.
+    static func enter(_ further: KernelFilter? = nil) {
         var entry = table
         enter(.vnode, &entry)
         enter(.process, &entry)
         enter(.signal, &entry)
         enter(.timer, &entry)
         enter(.user, &entry)
+        if let further { enter(further, &entry) }
         NotifierPort.shared.pointee.read = { Notifier.shared.readEvents() }
         RunLoopCore.process.pointee.tellLost = { KernelEvent.tellLost() }
     }

@@ -263,6 +263,6 @@ extension UnsafeMutablePointer where Pointee == Request {
         guard let wait else { return }
         wait.pointee.outcome.store(outcome, ordering: .releasing)
         // The sender may be gone by now, and its memory something else: waking a word that nobody waits on does no harm.
-        withUnsafePointer(to: wait.pointee.outcome) { rl_futex_wake($0, 1) }
+        withUnsafePointer(to: wait.pointee.outcome) { _ = rl_futex_wake($0, 1) }
     }
 }

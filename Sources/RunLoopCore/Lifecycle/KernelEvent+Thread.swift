@@ -1,0 +1,96 @@
+import CLinux
+import CRunLoop
+import Synchronization
+
+/// The Thread filter: the end of a thread of `RLThreadStart` (S-KEV-18). An inbox that the thread marks when it has finished.
+///
+/// The source has a reference to the thread, and while the thread executes the record stands in the thread's list, which the registry's
+/// lock guards. The list uses the fields that the Signal filter has for its own. `count` is 1 while the record has the reference.
+extension KernelFilter {
+    static var thread: KernelFilter {
+        KernelFilter(
+            number: .thread, open: { $0.openThread() }, take: { $0.takeThread(&$1) }, begin: { $0.beginThread($1) },
+            close: { $0.closeThread() })
+    }
+}
+
+extension UnsafeMutablePointer where Pointee == KernelEvent {
+    private var thread: ThreadPointer { ThreadPointer(bitPattern: pointee.ident)! }
+
+    fileprivate func openThread() -> Bool {
+        guard let thread = object(OpaquePointer(bitPattern: pointee.ident), as: Thread.self, "RLKernelEventSourceCreate"),
+            pointee.fflags & ~Note.exit.rawValue == 0
+        else { return refuse() }
+        pointee.flags |= RLKernelEventFlags.oneShot.rawValue
+        thread.retain()
+        pointee.count.store(1, ordering: .relaxed)
+        return true
+    }
+
+    fileprivate func beginThread(_ source: SourcePointer) {
+        pointee.source = source
+        process.pointee.registryLock.lockWord()
+        let hasEnded = thread.isFinished
+        if !hasEnded {
+            let first = thread.pointee.endWatchers
+            pointee.nextOfSignal.store(first, ordering: .relaxed)
+            first?.pointee.previousOfSignal = self
+            thread.pointee.endWatchers = self
+        }
+        process.pointee.registryLock.unlockWord()
+        if hasEnded && mayReport { source.markReady() }
+    }
+
+    fileprivate func takeThread(_ happened: inout RLKernelEvent) -> Bool {
+        guard pointee.count.load(ordering: .relaxed) == 1, thread.isFinished else { return false }
+        happened.flags |= RLKernelEventFlags.EOF.rawValue
+        happened.fflags = Note.exit.rawValue
+        happened.data = Int64(Int(bitPattern: thread.pointee.result))
+        return true
+    }
+
+    fileprivate func closeThread() {
+        process.pointee.registryLock.lockWord()
+        let isOpen = pointee.count.exchange(0, ordering: .relaxed) == 1
+        if isOpen { leaveThreadLocked() }
+        process.pointee.registryLock.unlockWord()
+        if isOpen { thread.release() }
+    }
+
+    /// Nothing if it is in no list.
+    fileprivate func leaveThreadLocked() {
+        let next = pointee.nextOfSignal.exchange(nil, ordering: .relaxed)
+        if let previous = pointee.previousOfSignal {
+            previous.pointee.nextOfSignal.store(next, ordering: .relaxed)
+        } else if thread.pointee.endWatchers == self {
+            thread.pointee.endWatchers = next
+        }
+        next?.pointee.previousOfSignal = pointee.previousOfSignal
+        pointee.previousOfSignal = nil
+    }
+}
+
+extension UnsafeMutablePointer where Pointee == Thread {
+    /// The thread has finished: tells the sources that wait for it.
+    func tellEnd() {
+        while true {
+            process.pointee.registryLock.lockWord()
+            guard let record = pointee.endWatchers else { break }
+            record.leaveThreadLocked()
+            let source = record.pointee.source.flatMap { $0.tryRetain() ? $0 : nil }
+            let mayReport = record.mayReport
+            process.pointee.registryLock.unlockWord()
+            if mayReport { source?.markReady() }
+            source?.release()
+        }
+        process.pointee.registryLock.unlockWord()
+    }
+
+    /// In the child of `fork`, where the thread is not: no reference is taken, so that nothing of the client's is called.
+    func tellEndInChild() {
+        while let record = pointee.endWatchers {
+            record.leaveThreadLocked()
+            if let source = record.pointee.source, source.isAlive, record.mayReport { source.markReady() }
+        }
+    }
+}

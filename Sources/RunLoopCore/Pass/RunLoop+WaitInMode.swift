@@ -1,0 +1,121 @@
+import CLinux
+import CRunLoop
+import Synchronization
+
+/// Waits for a condition or a lock that run the loop (S-SYNC-22, S-SYNC-23).
+///
+/// The thread makes a run of the mode with an inbox of its own in it, which whoever wakes the thread marks. Runs nested in that one may
+/// learn of the mark: then the run that waits, which is further out, ends as soon as it goes on.
+struct ModeWaiter: ~Copyable {
+    var waiter: LoopWaiter
+    let loop: RunLoopPointer
+    let inbox: SourcePointer
+    let mode: ModeName
+    /// The run around the one that waits.
+    let outerFrame: RunFramePointer?
+    /// What counts the waiter; nil for a lock.
+    let condition: ConditionPointer?
+}
+
+typealias ModeWaiterPointer = UnsafeMutablePointer<ModeWaiter>
+
+/// Not a callback, but callbacks may end the thread meanwhile.
+struct ModeWait: CallRecord {
+    let waiter: ModeWaiterPointer
+
+    static var kind: CallKind { .modeWait }
+}
+
+extension UnsafeMutablePointer where Pointee == RunLoop {
+    /// Waits for `word`, in the default mode for NULL and the pseudo-mode. Loop's thread.
+    fileprivate func makeModeWaiter(_ word: UnsafeRawPointer, _ mode: ModeName, _ condition: ConditionPointer?) -> ModeWaiterPointer {
+        let record = makeRecord(ModeWaiter.self)
+        let functions = SourceFunctions(perform: { $0!.assumingMemoryBound(to: ModeWaiter.self).endRun() })
+        let inbox = SourcePointer.makeInbox(order: 0, info: record, functions: functions)
+        let named = if case .named = mode { mode } else { ModeName.named(kRLDefaultMode) }
+        let waiter = LoopWaiter(
+            word: word, thread: RLThisThread_(), told: Atomic(0),
+            notify: { $0.cast(to: ModeWaiter.self).pointee.inbox.markReady() }, info: record, next: nil)
+        record.initialize(
+            to: ModeWaiter(
+                waiter: waiter, loop: self, inbox: inbox, mode: named, outerFrame: pointee.frame, condition: condition))
+        addSource(inbox, to: named)
+        record.waiter.enlist()
+        return record
+    }
+
+    /// Runs the mode until the waiter is told, a monotonic instant, or a stop. False if the instant came first.
+    fileprivate func run(until deadline: Int64, for record: ModeWaiterPointer) -> Bool {
+        let seconds = deadline == Clock.never ? Double.infinity : Double(deadline - Clock.now()) / 1e9
+        let result = run(in: record.pointee.mode, seconds: seconds, returnsAfterSource: false)
+        if record.isTold { return true }
+        if result == .stopped { return true }
+        if result != .finished { return false }
+        // The loop runs no more: its thread ends.
+        while !record.isTold && (deadline == Clock.never || Clock.now() < deadline) {
+            record.pointee.waiter.told.futexWait(while: 0, until: deadline)
+        }
+        return record.isTold
+    }
+
+    /// `RLConditionWaitInMode`.
+    func wait(for condition: ConditionPointer, in mode: ModeName, until deadline: Int64) -> Bool {
+        let word = UnsafeRawPointer(condition.sequenceAddress)
+        let record = makeModeWaiter(word, mode, condition)
+        condition.pointee.waiters.wrappingAdd(1, ordering: .relaxed)
+        condition.mutex.unlockWord()
+        let isInTime = call(ModeWait(waiter: record)) { _ in run(until: deadline, for: record) }
+        record.end()
+        _ = condition.mutex.lockWord()
+        return isInTime
+    }
+
+    /// `RLLockInMode`.
+    func takeLock(_ word: SyncWordPointer, in mode: ModeName, until deadline: Int64) -> Bool {
+        if word.tryLock() { return true }
+        let record = makeModeWaiter(word, mode, nil)
+        let isTaken = call(ModeWait(waiter: record)) { _ in
+            var isInTime = true
+            while true {
+                record.pointee.waiter.told.store(0, ordering: .relaxed)
+                // Whoever unlocks wakes a sleeper, or finds this thread in the list.
+                if word.takeAsSleeper() { return true }
+                if !isInTime { return false }
+                isInTime = run(until: deadline, for: record)
+            }
+        }
+        record.end()
+        return isTaken
+    }
+}
+
+extension UnsafeMutablePointer where Pointee == ModeWaiter {
+    fileprivate var waiter: LoopWaiterPointer { UnsafeMutableRawPointer(self).cast(to: LoopWaiter.self) }
+    fileprivate var isTold: Bool { pointee.waiter.told.load(ordering: .acquiring) != 0 }
+
+    /// Ends the run that waits, which may be around the one that learns of the mark. On the loop's thread.
+    fileprivate func endRun() {
+        let loop = pointee.loop
+        var frame = loop.pointee.frame
+        while let current = frame, current.pointee.outer != pointee.outerFrame { frame = current.pointee.outer }
+        frame?.pointee.hasReply = true
+        if frame != loop.pointee.frame { loop.wakeUp() }
+    }
+
+    /// The wait is over.
+    fileprivate func end() {
+        waiter.delist()
+        if let condition = pointee.condition { condition.pointee.waiters.wrappingSubtract(1, ordering: .relaxed) }
+        pointee.inbox.invalidate()
+        pointee.inbox.release()
+        CLinux.free(self)
+    }
+
+    /// A callback ended the thread. A wake-up that was meant for it is another's.
+    func abandon() {
+        let (word, wasTold) = (pointee.waiter.word, isTold)
+        let isCondition = pointee.condition != nil
+        end()
+        if wasTold && !isCondition { wakeOne(at: word) }
+    }
+}

@@ -1,0 +1,102 @@
+import CLinux
+import CRunLoop
+import Synchronization
+
+/// A thread that waits for a word of memory, as others sleep on its futex, and runs its loop meanwhile (S-SYNC-22).
+///
+/// Whoever wakes sleepers of a word tells one of these if there was no sleeper, or all. From malloc; the part of it that runs the loop
+/// is in `Pass/RunLoop+WaitInMode.swift`.
+struct LoopWaiter: ~Copyable {
+    let word: UnsafeRawPointer
+    /// The number of the thread, which is the same in the child of `fork`.
+    let thread: UInt
+    /// 1: it was told. Set under the lock of the list; cleared by the thread itself. The thread may sleep on it. Released and acquired.
+    let told: Atomic<UInt32>
+    /// Makes the loop notice. Called under the lock of the list; it takes none.
+    let notify: @convention(c) (UnsafeMutableRawPointer) -> Void
+    let info: UnsafeMutableRawPointer
+    /// Guarded by the lock of the list.
+    var next: UnsafeMutablePointer<LoopWaiter>?
+}
+
+typealias LoopWaiterPointer = UnsafeMutablePointer<LoopWaiter>
+
+/// All of the process, those that began to wait first before the others.
+struct LoopWaiters: ~Copyable {
+    let lock: Lock
+    /// How many there are: who wakes looks at this first. Sequentially consistent: raised before the waiter leaves its mark in the
+    /// word that the waker found.
+    let count: Atomic<UInt32>
+    var first: LoopWaiterPointer?
+
+    static var shared: UnsafeMutablePointer<LoopWaiters> { rl_loop_waiters().cast(to: LoopWaiters.self) }
+
+    /// Tells the first that was not told yet, or all. The word may be gone.
+    static func tell(_ word: UnsafeRawPointer, all: Bool) {
+        if shared.pointee.count.wrappingAdd(0, ordering: .sequentiallyConsistent).newValue != 0 { tellAny(word, all) }
+    }
+
+    @inline(never)
+    private static func tellAny(_ word: UnsafeRawPointer, _ all: Bool) {
+        let errno = rl_errno()
+        defer { rl_set_errno(errno) }
+        shared.pointee.lock.lockWord()
+        var next = shared.pointee.first
+        while let waiter = next {
+            next = waiter.pointee.next
+            guard waiter.pointee.word == word, waiter.pointee.told.exchange(1, ordering: .releasing) == 0 else { continue }
+            waiter.pointee.told.futexWakeOne()
+            waiter.pointee.notify(waiter.pointee.info)
+            if !all { break }
+        }
+        shared.pointee.lock.unlockWord()
+    }
+
+    /// The child of `fork` has the waits of the forking thread alone.
+    static func forkedChild() {
+        shared.pointee.lock.resetInChild()
+        let thread = RLThisThread_()
+        var kept: LoopWaiterPointer?
+        var count: UInt32 = 0
+        var next = shared.pointee.first
+        shared.pointee.first = nil
+        while let waiter = next {
+            next = waiter.pointee.next
+            guard waiter.pointee.thread == thread else { continue }
+            waiter.pointee.next = nil
+            if let kept { kept.pointee.next = waiter } else { shared.pointee.first = waiter }
+            kept = waiter
+            count += 1
+        }
+        shared.pointee.count.store(count, ordering: .relaxed)
+    }
+}
+
+extension UnsafeMutablePointer where Pointee == LoopWaiter {
+    func enlist() {
+        let shared = LoopWaiters.shared
+        shared.pointee.lock.lockWord()
+        if var last = shared.pointee.first {
+            while let next = last.pointee.next { last = next }
+            last.pointee.next = self
+        } else {
+            shared.pointee.first = self
+        }
+        shared.pointee.count.wrappingAdd(1, ordering: .sequentiallyConsistent)
+        shared.pointee.lock.unlockWord()
+    }
+
+    func delist() {
+        let shared = LoopWaiters.shared
+        shared.pointee.lock.lockWord()
+        if shared.pointee.first == self {
+            shared.pointee.first = pointee.next
+        } else {
+            var previous = shared.pointee.first!
+            while previous.pointee.next != self { previous = previous.pointee.next! }
+            previous.pointee.next = pointee.next
+        }
+        shared.pointee.count.wrappingSubtract(1, ordering: .relaxed)
+        shared.pointee.lock.unlockWord()
+    }
+}

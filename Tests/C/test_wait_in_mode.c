@@ -1,0 +1,220 @@
+/* Section 31: waits that run the loop. */
+#define _GNU_SOURCE
+#include "support.h"
+
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static RLCondition condition = RL_CONDITION_INIT;
+static RLLock lock = RL_LOCK_INIT;
+static int ready;
+
+static void set_ready(void *unused) {
+    (void)unused;
+    RLLockLock(&condition.lock);
+    ready = 1;
+    RLConditionSignal(&condition);
+    RLLockUnlock(&condition.lock);
+}
+static void set_ready_and_broadcast(void *unused) {
+    (void)unused;
+    RLLockLock(&condition.lock);
+    ready = 1;
+    RLLockUnlock(&condition.lock);
+    RLConditionBroadcast(&condition);
+}
+static void record(void *word) { trace("%s", (const char *)word); }
+static void unlock(void *unused) {
+    (void)unused;
+    RLLockUnlock(&lock);
+}
+static void hold_and_open(void *gate) {
+    RLLockLock(&lock);
+    gate_open(gate);
+}
+static void lock_elsewhere(void) {
+    Gate gate = GATE_INITIALIZER;
+    Thread *thread = thread_start(hold_and_open, &gate);
+    gate_wait(&gate);
+    thread_join(thread);
+}
+static bool wait_until_ready(RLMode mode) {
+    RLLockLock(&condition.lock);
+    bool in_time = true;
+    while (!ready && in_time) in_time = RLConditionWaitInMode(&condition, mode, 1e6);
+    RLLockUnlock(&condition.lock);
+    return in_time && ready;
+}
+
+static void signal_through_the_loop(void *loop) {
+    RLPerformFunction(loop, kRLDefaultMode, record, "posted", NULL);
+    RLWakeUp(loop);
+    RLPerformOnLoop(loop, kRLDefaultMode, record, "requested", NULL, true);
+    set_ready(NULL);
+}
+
+RL_TEST(condition_runs_the_loop, "S-SYNC-22", "While it waits for a condition the loop performs what comes for it, and the run ends with the signal") {
+    observe(RLGetCurrent(), kRLDefaultMode);
+    Thread *thread = when_waiting(RLGetCurrent(), signal_through_the_loop, RLGetCurrent());
+    ck_assert(wait_until_ready(NULL));
+    thread_join(thread);
+    const char *seen = trace_take();
+    ck_assert_ptr_nonnull(strstr(seen, "posted"));
+    ck_assert_ptr_nonnull(strstr(seen, "requested"));
+    ck_assert_int_eq(strncmp(seen, "E ", 2), 0);
+    ck_assert_uint_eq(condition.waiters, 0);
+    ck_assert_ptr_null(RLCopyCurrentMode(RLGetCurrent()));
+}
+
+RL_TEST(condition_in_another_mode, "S-SYNC-22", "The mode that is named is run; broadcast reaches the wait; a limit ends it; 0 makes one pass") {
+    Thread *thread = when_waiting(RLGetCurrent(), set_ready_and_broadcast, NULL);
+    ck_assert(wait_until_ready("mode"));
+    thread_join(thread);
+    RLLockLock(&condition.lock);
+    double begin = monotonic_now();
+    ck_assert(!RLConditionWaitInMode(&condition, "mode", 0.005));
+    ck_assert(monotonic_now() - begin >= 0.005);
+    probe_perform(&(Probe){.name = "pass"}, RLGetCurrent(), "mode");
+    ck_assert(!RLConditionWaitInMode(&condition, "mode", 0));
+    ck_assert(!RLConditionWaitInMode(&condition, "mode", -1));
+    RLLockUnlock(&condition.lock);
+    expect_trace("pass");
+}
+
+static void *sleep_for_condition(void *unused) {
+    RLLockLock(&condition.lock);
+    while (!ready) RLConditionWait(&condition);
+    ready = 2;
+    RLLockUnlock(&condition.lock);
+    RLConditionSignal(&condition);
+    return unused;
+}
+
+RL_TEST(sleeper_and_loop, "S-SYNC-22 S-SYNC-14", "A signal reaches a thread that sleeps beside one that runs its loop, and a second signal that one") {
+    pthread_t sleeper;
+    pthread_create(&sleeper, NULL, sleep_for_condition, NULL);
+    wait_until_count((int *)&condition.waiters, 1);
+    RLLockLock(&condition.lock);
+    Thread *thread = when_waiting(RLGetCurrent(), set_ready, NULL);
+    while (ready != 2) RLConditionWaitInMode(&condition, NULL, 1e6);
+    RLLockUnlock(&condition.lock);
+    thread_join(thread);
+    pthread_join(sleeper, NULL);
+}
+
+RL_TEST(lock_in_mode, "S-SYNC-23 S-SYNC-4", "A free lock is taken without a run; a taken one while the loop runs until it is free; a limit ends the wait") {
+    observe(RLGetCurrent(), kRLDefaultMode);
+    ck_assert(RLLockInMode(&lock, NULL, 1e6));
+    expect_trace("");
+    RLLockUnlock(&lock);
+    lock_elsewhere();
+    double begin = monotonic_now();
+    ck_assert(!RLLockInMode(&lock, NULL, 0.005));
+    ck_assert(monotonic_now() - begin >= 0.005);
+    ck_assert(!RLLockInMode(&lock, NULL, 0));
+    Thread *thread = when_waiting(RLGetCurrent(), unlock, NULL);
+    ck_assert(RLLockInMode(&lock, kRLCommonModes, 1e6));
+    thread_join(thread);
+    ck_assert(!RLLockTryLock(&lock));
+    RLLockUnlock(&lock);
+    ck_assert(RLLockTryLock(&lock));
+}
+
+static int counter;
+static void count_in_mode(LoopThread *self) {
+    (void)self;
+    for (int i = 0; i < 2000; i++) {
+        if (i % 3) RLLockInMode(&lock, "mode", 1e6);
+        else RLLockLock(&lock);
+        counter++;
+        RLLockUnlock(&lock);
+    }
+}
+
+RL_TEST(lock_in_mode_meets_others, "S-SYNC-23 S-SYNC-8", "Threads that sleep for a lock and threads that run their loops for it all get it") {
+    LoopThread threads[4];
+    for (int i = 0; i < 4; i++) loop_thread_start(&threads[i], count_in_mode, NULL);
+    for (int i = 0; i < 4; i++) thread_join(threads[i].thread);
+    ck_assert_int_eq(counter, 8000);
+}
+
+static void nest(void *unused) {
+    (void)unused;
+    Thread *thread = when_waiting(RLGetCurrent(), set_ready, NULL);
+    expect_run(kRLDefaultMode, 0.05, false, TimedOut);
+    thread_join(thread);
+    trace("nested");
+}
+
+RL_TEST(signalled_in_a_nested_run, "S-SYNC-24", "A signal in a run nested in the wait ends the wait when that has returned, in the same mode and in another") {
+    RLPerformFunction(RLGetCurrent(), kRLDefaultMode, nest, NULL, NULL);
+    keep_alive(RLGetCurrent(), kRLDefaultMode);
+    ck_assert(wait_until_ready(kRLDefaultMode));
+    ready = 0;
+    RLPerformFunction(RLGetCurrent(), "mode", nest, NULL, NULL);
+    ck_assert(wait_until_ready("mode"));
+    expect_trace("nested nested");
+}
+
+RL_TEST(stopped, "S-SYNC-24", "A stop ends the run: the wait for a condition returns, the one for a lock goes on") {
+    RLLockLock(&condition.lock);
+    Thread *thread = when_waiting(RLGetCurrent(), call_stop, RLGetCurrent());
+    ck_assert(RLConditionWaitInMode(&condition, NULL, 1e6));
+    RLLockUnlock(&condition.lock);
+    thread_join(thread);
+    lock_elsewhere();
+    thread = when_waiting(RLGetCurrent(), call_stop, RLGetCurrent());
+    ck_assert(!RLLockInMode(&lock, NULL, 0.02));
+    thread_join(thread);
+}
+
+static void end_thread(void *unused) {
+    (void)unused;
+    pthread_exit(NULL);
+}
+static void wait_and_end(LoopThread *self) {
+    RLPerformFunction(self->loop, kRLDefaultMode, end_thread, NULL, NULL);
+    RLLockLock(&condition.lock);
+    RLConditionWaitInMode(&condition, NULL, 1e6);
+}
+static void lock_and_end(LoopThread *self) {
+    RLPerformFunction(self->loop, kRLDefaultMode, end_thread, NULL, NULL);
+    RLLockInMode(&lock, NULL, 1e6);
+}
+
+RL_TEST(a_callback_ends_the_thread, "S-SYNC-25 S-LOOP-19", "Who is ended by a callback waits no more, and its lock is another's") {
+    LoopThread first, second;
+    loop_thread_start(&first, wait_and_end, NULL);
+    thread_join(first.thread);
+    ck_assert_uint_eq(condition.waiters, 0);
+    ck_assert(RLLockTryLock(&condition.lock));
+    RLLockLock(&lock);
+    loop_thread_start(&second, lock_and_end, NULL);
+    thread_join(second.thread);
+    RLLockUnlock(&lock);
+    ck_assert(RLLockTryLock(&lock));
+}
+
+static void fork_inside(void *unused) {
+    (void)unused;
+    pid_t child = fork();
+    if (child == 0) {
+        alarm(60);
+        Thread *thread = when_waiting(RLGetCurrent(), set_ready, NULL);
+        (void)thread;
+        trace("child");
+        return;
+    }
+    int status = -1;
+    ck_assert_int_eq(waitpid(child, &status, 0), child);
+    ck_assert_int_eq(status, 0);
+    ready = 1;
+    RLStop(RLGetCurrent());
+}
+
+RL_TEST(fork_during_a_wait, "S-SYNC-25", "The child of a fork in a callback of the wait is signalled as the parent would be") {
+    RLPerformFunction(RLGetCurrent(), kRLDefaultMode, fork_inside, NULL, NULL);
+    ck_assert(wait_until_ready(NULL));
+    if (trace_count("child")) _exit(ready == 1 ? 0 : 1);
+}

@@ -1,0 +1,70 @@
+/* Every lock, by threads that contend, for the thread sanitizer: plain memory that the locks guard. With an argument two locks are
+ * taken in two orders. */
+#include <runloop/runloop.h>
+
+#include <pthread.h>
+#include <stdio.h>
+
+enum { THREADS = 3, ROUNDS = 2000 };
+
+static RLLock lock, first, second;
+static RLRecursiveLock recursive;
+static RLReadWriteLock read_write;
+static RLCondition condition;
+static RLConditionLock numbered;
+static int counts[5];
+
+static void *count(void *unused) {
+    int seen = 0;
+    for (int i = 0; i < ROUNDS; i++) {
+        RLLockLock(&lock);
+        counts[0]++;
+        RLLockUnlock(&lock);
+        if (RLLockLockForSeconds(&lock, 1000)) {
+            counts[0]++;
+            RLLockUnlock(&lock);
+        }
+        RLRecursiveLockLock(&recursive);
+        RLRecursiveLockLock(&recursive);
+        counts[1]++;
+        RLRecursiveLockUnlock(&recursive);
+        RLRecursiveLockUnlock(&recursive);
+        if (i % 4 == 0) {
+            RLReadWriteLockLockForWriting(&read_write);
+            counts[2]++;
+        } else {
+            RLReadWriteLockLockForReading(&read_write);
+            seen += counts[2];
+        }
+        RLReadWriteLockUnlock(&read_write);
+        RLConditionLockLock(&numbered);
+        counts[3]++;
+        RLConditionLockUnlockWithCondition(&numbered, counts[3]);
+        RLLockLock(&condition.lock);
+        counts[4]++;
+        RLConditionWaitForSeconds(&condition, 0);
+        RLConditionSignal(&condition);
+        RLLockUnlock(&condition.lock);
+    }
+    return seen < 0 ? &lock : unused;
+}
+
+int main(int argc, char **argv) {
+    (void)argv;
+    pthread_t threads[THREADS];
+    for (int i = 0; i < THREADS; i++) pthread_create(&threads[i], NULL, count, NULL);
+    for (int i = 0; i < THREADS; i++) pthread_join(threads[i], NULL);
+    RLLockLock(&first);
+    RLLockLock(&second);
+    RLLockUnlock(&second);
+    RLLockUnlock(&first);
+    if (argc > 1) {
+        RLLockLock(&second);
+        RLLockLock(&first);
+        RLLockUnlock(&first);
+        RLLockUnlock(&second);
+    }
+    const int all = THREADS * ROUNDS;
+    printf("%d %d %d %d %d\n", counts[0], counts[1], counts[2], counts[3], counts[4]);
+    return counts[0] == 2 * all && counts[1] == all && counts[2] == all / 4 && counts[3] == all && counts[4] == all ? 0 : 1;
+}
