@@ -114,7 +114,7 @@ extern struct run {
     bool concurrent; /* and choices are made */
     bool child;      /* this process is the child of a fork in the scenario */
     uint32_t decision, steps;
-    int64_t now;
+    int64_t now, begun;
     int64_t wall; /* what the wall clock was set forward */
     uint32_t kernel_dirty;
     struct thread *handler_thread; /* it has the handler still to come, or NULL */

@@ -500,6 +500,11 @@ static void do_told_date(struct call *call) {
     RLTimerSetNextFireDate((RLTimerRef)object_of(call), told_date);
 }
 
+/* Fails if the clock went on by more than so many seconds in the scenario. */
+static void do_within(struct call *call) {
+    if (run.now > run.begun + (int64_t)(call->number * 1e9)) fail("more than %g seconds have passed", call->number);
+}
+
 static void do_tolerance(struct call *call) { RLTimerSetTolerance((RLTimerRef)object_of(call), call->number); }
 static void do_fire_date(struct call *call) { (void)RLTimerGetNextFireDate((RLTimerRef)object_of(call)); }
 static void do_next_fire(struct call *call) { (void)RLGetNextTimerFireDate(loop_of(call), mode_of(call)); }
@@ -813,6 +818,7 @@ const struct operation operations[] = {
     {"drop", "RLRelease", do_release_retained, false},
     {"date", "RLTimerSetNextFireDate", do_date, false},
     {"step", "", do_step, false},
+    {"within", "", do_within, false},
     {"telldate", "RLAbsoluteTimeGetCurrent", do_tell_date, false},
     {"tolddate", "RLTimerSetNextFireDate", do_told_date, false},
     {"tolerance", "RLTimerSetTolerance", do_tolerance, false},

@@ -397,7 +397,7 @@ void run_begin(void) {
     thread_count = 0;
     sleep_order = turns = 0;
     self = new_thread("main");
-    run.now = 100000000000000000; /* later than the real clock, so that timers of the kernel never fire */
+    run.now = run.begun = 100000000000000000; /* later than the real clock, so that timers of the kernel never fire */
     run.scheduled = true;
     memory_begin();
 }

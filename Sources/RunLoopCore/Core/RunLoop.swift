@@ -48,6 +48,11 @@ struct RunLoop: ~Copyable {
     /// Guards the modes' contents, the common items, the memberships of all items in this loop and their fields that say
     /// so. Biased to the loop's thread. Taken before the registry's lock; never two loops' locks at once.
     let lock: Lock
+    /// The instant at which a wait that may sleep looks again at the latest, as its last look at timers said; `Clock.never` where a pass more might be
+    /// noticed by somebody else than the mode's observers. Written by the loop's thread, by looks under `lock`; read under `lock`.
+    let sleepsUntil: Atomic<Int64>
+    /// `PostQueue.seen` at that look. Guarded by `lock`.
+    var seenPosts: UInt64
     /// True from after the BeforeWaiting observers to before the AfterWaiting observers, in a wait that sleeps. For
     /// `RLIsWaiting`.
     let waiting: Atomic<Bool>

@@ -54,7 +54,7 @@ extension UnsafeMutablePointer where Pointee == ForeignRun {
             let frame = pointee.frame
             ends = pointee.phase != .idle && (isWoken || !waits || frame.pointee.wait == .aheadAndWoken || loop.isStopRequested(frame))
         }
-        var look = loop.look(in: pointee.mode, ends: ends, deadline: Clock.never) { now }
+        var look = loop.look(in: pointee.mode, ends: ends, deadline: Clock.never, isOfHost: true) { now }
         if look.has(.hasPorts) && look.set.isOpen && !watches(look.set) {
             look.until = Swift.min(look.until, now + Clock.retryDelay)
         }

@@ -133,6 +133,8 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         if pointee.stop.exchange(StopState.running, ordering: .sequentiallyConsistent) == StopState.stopRequested {
             frame.pointee.outer?.pointee.stopRequested = true
         }
+        // What was told of the end of the wait is not for two runs (S-WAKE-14).
+        if frame.pointee.outer != nil { pointee.sleepsUntil.store(Clock.never, ordering: .relaxed) }
         pointee.frame = frame
         pointee.runs &+= 1
         pointee.currentMode.store(frame.pointee.mode, ordering: .releasing)

@@ -79,9 +79,10 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         }
     }
 
-    /// What there is in a mode, as far as that is known without asking the kernel. `ends`: the wait is over in any case.
+    /// What there is in a mode, as far as that is known without asking the kernel. `ends`: the wait is over in any case. `isOfHost`: a foreign loop
+    /// waits.
     @inline(always)
-    func look(in mode: ModePointer, ends: Bool, deadline: Int64, now: () -> Int64) -> Look {
+    func look(in mode: ModePointer, ends: Bool, deadline: Int64, isOfHost: Bool = false, now: () -> Int64) -> Look {
         var facts: Look.Facts = []
         var until = deadline
         let servesMainQueue = servesMainQueue(in: mode)
@@ -94,6 +95,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
                 facts.insert(.timersDue)
             } else {
                 until = Swift.min(until, mode.pointee.timers.nextWake())
+                tellEnd(isOfHost ? Clock.never : until, of: mode)
             }
         }
         if mode.pointee.ports.needsKernel {
@@ -117,6 +119,17 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
             until = Swift.min(until, now() + Clock.retryDelay)
         }
         return Look(facts: facts, until: until, set: set)
+    }
+
+    /// Tells other threads, which set dates of timers, how long the wait may sleep. The lock is held.
+    @inline(always)
+    private func tellEnd(_ until: Int64, of mode: ModePointer) {
+        let frame = pointee.frame
+        let isAlone = frame != nil && frame!.pointee.outer == nil && frame!.pointee.foreign == nil
+        let hasPosts = pointee.posts.holes.count > 0 || !mode.pointee.waiting[.posts].pointee.isEmpty
+            || !pointee.commonWaiting[.posts].pointee.isEmpty
+        pointee.sleepsUntil.store(isAlone && !hasPosts ? until : Clock.never, ordering: .relaxed)
+        pointee.seenPosts = pointee.posts.seen
     }
 
     /// Sleeps until something may have changed. The event that ended it, nil if that has to be looked for.

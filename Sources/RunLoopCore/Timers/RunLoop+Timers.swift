@@ -129,6 +129,17 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         return timer.isAbandoned
     }
 
+    /// Whether the loop has to be woken because another thread gave a timer of it this instant (S-WAKE-14): the wait may sleep beyond it, or a
+    /// pass more is noticed. The lock is held; where the loop looks for the end of its wait after this, it finds the instant.
+    @inline(always)
+    func isWokenBy(_ instant: Int64) -> Bool {
+        if instant < pointee.sleepsUntil.load(ordering: .relaxed) { return true }
+        guard let mode = pointee.currentMode.load(ordering: .acquiring) else { return false }
+        return mode.pointee.observedActivities.load(ordering: .relaxed) & Activity.bitsOfPass != 0
+            || pointee.posts.word.load(ordering: .relaxed) != pointee.seenPosts
+            || pointee.signalled.load(ordering: .relaxed) != nil || !pointee.pending.isEmpty || mode.hasNoItems
+    }
+
     /// The date of the mode's timer with the earliest instant, also if it is being called (S-TMR-55).
     func nextTimerFireDate(_ name: ModeName) -> Double {
         guard case .named(let name) = name, let mode = mode(name) else { return 0 }

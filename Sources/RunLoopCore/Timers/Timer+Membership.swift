@@ -96,7 +96,6 @@ extension UnsafeMutablePointer where Pointee == Timer {
         forgetVanishedLoop()
         let owner = lockTimer()
         guard isValid else { return unlockTimer(owner) }
-        let isInLoop = isInLoop
         let former = pointee.instant
         setDate(date)
         if isFiring {
@@ -110,9 +109,9 @@ extension UnsafeMutablePointer where Pointee == Timer {
                 mode.pointee.timers.insert(node)
             }
         }
+        let wakes = isInLoop && owner.map { $0.mayBeAsleep && $0.isWokenBy(pointee.instant) } ?? false
         unlockTimer(owner)
-        // Takes effect at once and wakes the loop (S-WAKE-14).
-        if let owner, isInLoop, owner.mayBeAsleep { owner.wakeUpUnlessPending() }
+        if wakes { owner!.wakeUpUnlessPending() }
     }
 }
 

@@ -80,6 +80,9 @@ enum Activity: Int {
         }
     }
 
+    /// What a run reports in every pass.
+    static var bitsOfPass: UInt { 0b0110_0110 }
+
     /// Whether an observer of these activities stands on this one's list.
     @inline(always)
     func isIn(_ activities: UInt) -> Bool {
