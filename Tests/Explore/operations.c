@@ -204,6 +204,7 @@ void make_item(struct item *item) {
         break;
     }
     case KIND_TIMER: {
+        item->due = item->number;
         RLTimerContext context = {0, item, retain_info, release_info, NULL};
         item->object = RLTimerCreate(RLAbsoluteTimeGetCurrent() + item->number, item->repeats ? 1 : 0, 0, 0, fire, &context);
         break;
@@ -295,7 +296,7 @@ void check_item(struct item *item) {
         item->kind != KIND_DESCRIPTOR && !item->forgiven)
         fail("a signal of %s is lost: it is in a loop, which ran and did not perform it", item->name);
     if (item->kind == KIND_TIMER && !item->repeats && RLTimerIsValid((RLTimerRef)item->object) && is_in_loop(item) &&
-        item->number < 500)
+        item->due < 500)
         fail("%s is in a loop, which ran past its time and did not fire it", item->name);
 }
 
@@ -480,7 +481,7 @@ static void do_release_retained(struct call *call) { RLRelease(object_of(call));
 
 static void do_date(struct call *call) {
     RLTimerSetNextFireDate((RLTimerRef)object_of(call), RLAbsoluteTimeGetCurrent() + call->number);
-    call->item[0]->number = call->number;
+    call->item[0]->due = call->number;
 }
 
 /* The wall clock is set forward by more than a scenario takes. */

@@ -42,6 +42,7 @@ struct item {
     char name[12];
     enum kind kind;
     double number;
+    double due; /* of a timer: what it was set to last, in seconds */
     bool repeats;
     struct block *block; /* of its callback */
     const void *object;

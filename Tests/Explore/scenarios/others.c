@@ -33,6 +33,8 @@ const struct scenario other_scenarios[] = {
     {"timer.told_date_meets_step", "S-TMR-9", "t=timer:5 u=timer:5",
      "L: keep; add t; add u / once | M: telldate 5 / step; telldate 5 | T: tolddate u; tolddate t; tolddate u"},
     {"timer.earlier_date_meets_run", "S-WAKE-14 S-TMR-41", "t=timer:50", "L: add t / until t; within 10 | T: date t 5"},
+    {"timer.earlier_date_meets_second_wait", "S-WAKE-14 S-TMR-41", "t=timer:50 u=timer:1",
+     "L: add t; add u m / once m; until t; within 10 | T: date t 5"},
     {"timer.dates_meet_run", "S-WAKE-14 S-TMR-41", "t=timer:50 u=timer:5",
      "L: add t; add u / until t; within 10 | T: date t 5 | U: date u 60"},
     {"timer.later_date_meets_post", "S-WAKE-14 S-BLK-2", "p=post t=timer:50", "L: add t / until p; within 10 | T: post p L; date t 60"},
