@@ -47,7 +47,7 @@ docs:
 	scripts/docs
 
 # Figures of the library, in both builds, and of its peers, in one run: about twelve minutes. With
-# BENCH_FLAGS=--quick two rough ones.
+# BENCH_FLAGS=--quick two rough ones; with BENCH_FLAGS=--dear-clock every reading of a clock is a system call.
 bench:
 	scripts/install-deps bench
 	cmake -S . -B build -G Ninja

@@ -207,6 +207,48 @@ static void timer_move(void) {
     run_in_callout(move);
 }
 
+/* Calls of the owner that change no date. */
+static void ask(void *info) {
+    (void)info;
+    for (; done < times; done++) {
+        RLTimerRef timer = timers[draw(LIVE)];
+        RLTimerContext context;
+        RLTimerGetContext(timer, &context);
+        require(RLTimerIsValid(timer) && !RLTimerDoesRepeat(timer) && RLTimerGetInterval(timer) == 0 &&
+                    RLTimerGetOrder(timer) == 0 && RLTimerGetTolerance(timer) == 0 && RLTimerGetNextFireDate(timer) > base,
+                "a timer is not as it was made");
+    }
+    RLStop(own);
+}
+
+static void timer_ask(void) {
+    fill();
+    run_in_callout(ask);
+}
+
+static void ask_loop(void *info) {
+    (void)info;
+    for (; done < times; done++) require(RLContainsTimer(own, timers[draw(LIVE)], kRLDefaultMode), "a timer is missing");
+    RLStop(own);
+}
+
+static void timer_contains(void) {
+    fill();
+    run_in_callout(ask_loop);
+}
+
+static void tolerate(void *info) {
+    (void)info;
+    for (; done < times; done++) RLTimerSetTolerance(timers[draw(LIVE)], draw(100) / 1000.0);
+    RLStop(own);
+}
+
+static void timer_tolerance(void) {
+    fill();
+    for (int i = 0; i < LIVE; i++) RLTimerSetTolerance(timers[i], 1);
+    run_in_callout(tolerate);
+}
+
 static void replace(void *info) {
     (void)info;
     for (; done < times; done++) {
@@ -287,6 +329,9 @@ static const struct {
     {"timer_remove_add", timer_remove_add},
     {"timer_move", timer_move},
     {"timer_move_outside", timer_move_outside},
+    {"timer_ask", timer_ask},
+    {"timer_contains", timer_contains},
+    {"timer_tolerance", timer_tolerance},
     {"timer_life", timer_life},
     {"timer_fire", timer_fire},
     {"timer_tick", timer_tick},

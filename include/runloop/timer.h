@@ -97,7 +97,11 @@ RL_EXPORT RLAbsoluteTime RLTimerGetNextFireDate(RLTimerRef RL_NULLABLE t);
  * t: a valid timer, in a loop or not; NULL and invalid timers do nothing.
  * fireDate: as for RLTimerCreate. In a repeating timer's own callback it replaces the next date; a
  *     past one fires again in the next pass. In a one-shot's own callback it has no effect.
- * Threads: any; a waiting loop obeys at once, without RLWakeUp. Much cheaper than a new timer.
+ *     Compute it from RLAbsoluteTimeGetCurrent: a date from another clock that is set within a
+ *     millisecond after the system's clock was set may still mean the old time.
+ * Threads: any; a waiting loop obeys at once, without RLWakeUp. Much cheaper than a new timer, and
+ *     on another thread too without a call of the kernel while the loop sleeps, unless the date
+ *     comes before the end of its wait or the mode has observers.
  * Reentrancy: call-outs too; calls no call-out.
  * CF: CFRunLoopTimerSetNextFireDate. Since 0.1.
  */

@@ -47,8 +47,8 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     private func fireLocked(_ timer: TimerPointer, isOut: Bool) {
         // A tombstone stays in its batch until its own turn: whoever has left a mode is in none of its stores.
         if !isOut { timer.forEachNode { node in if !node.pointee.isTombstone { node.pointee.mode!.pointee.timers.remove(node) } } }
-        let old = timer.pointee.state.bitwiseOr(
-            TimerState.firing | TimerState.usingInfo, ordering: .acquiringAndReleasing).oldValue
+        let old = timer.pointee.state.load(ordering: .relaxed)
+        timer.pointee.state.store(old | TimerState.firing | TimerState.usingInfo, ordering: .releasing)
         _ = callLocked(TimerCall(timer: timer)) { if old & TimerState.invalid == 0 { timer.callOut(on: self) } }
         finishFiringLocked(timer)
     }
@@ -63,12 +63,10 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
             timer.forgetLoopIfVanished(isFiring: true)
             owner = timer.lockTimer()
         }
-        var old = timer.pointee.state.load(ordering: .relaxed)
-        var desired: UInt32
-        repeat {
-            desired = old & ~(TimerState.firing | TimerState.usingInfo | TimerState.releasePending | TimerState.dateSet)
-            if old & TimerState.repeats == 0 { desired |= TimerState.invalid }
-        } while !timer.pointee.state.replace(&old, by: desired)
+        let old = timer.pointee.state.load(ordering: .relaxed)
+        var desired = old & ~(TimerState.firing | TimerState.usingInfo | TimerState.releasePending | TimerState.dateSet)
+        if old & TimerState.repeats == 0 { desired |= TimerState.invalid }
+        timer.pointee.state.store(desired, ordering: .releasing)
         var wasInserted = false
         if desired & TimerState.invalid == 0 {
             if old & TimerState.dateSet == 0 { timer.advance(past: Clock.now()) }
@@ -120,8 +118,10 @@ extension UnsafeMutablePointer where Pointee == Timer {
 
     /// The loop's thread is done with the context's info; an Invalidate that came meanwhile left its release to it.
     private func endUseOfInfo() {
-        let old = pointee.state.bitwiseAnd(
-            ~(TimerState.usingInfo | TimerState.releasePending), ordering: .acquiringAndReleasing).oldValue
+        let owner = lockTimer()
+        let old = pointee.state.load(ordering: .relaxed)
+        pointee.state.store(old & ~(TimerState.usingInfo | TimerState.releasePending), ordering: .releasing)
+        unlockTimer(owner)
         if old & TimerState.releasePending != 0 { context.releaseInfo() }
     }
 }

@@ -131,7 +131,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
 
     /// Whether the loop has to be woken because another thread gave a timer of it this instant (S-WAKE-14): the wait may sleep beyond it, or a
     /// pass more is noticed. The lock is held; where the loop looks for the end of its wait after this, it finds the instant.
-    @inline(always)
+    @inline(never)
     func isWokenBy(_ instant: Int64) -> Bool {
         if instant < pointee.sleepsUntil.load(ordering: .relaxed) { return true }
         guard let mode = pointee.currentMode.load(ordering: .acquiring) else { return false }

@@ -68,15 +68,13 @@ extension UnsafeMutablePointer where Pointee == Timer {
     /// `RLTimerInvalidate` (S-TMR-42). The context is released here, or, where the loop's thread is using it, by that thread.
     func invalidate() {
         forgetVanishedLoop()
-        var desired: UInt32
         // All under the lock, which a fork takes: the child finds no timer that is invalid and a member (S-FORK-1).
         let owner = lockTimer()
-        var state = pointee.state.load(ordering: .relaxed)
-        repeat {
-            if state & TimerState.invalid != 0 { return unlockTimer(owner) }
-            desired = state | TimerState.invalid
-            if state & TimerState.usingInfo != 0 && !isFiringOnThisThread { desired |= TimerState.releasePending }
-        } while !pointee.state.replace(&state, by: desired)
+        let state = pointee.state.load(ordering: .relaxed)
+        if state & TimerState.invalid != 0 { return unlockTimer(owner) }
+        var desired = state | TimerState.invalid
+        if state & TimerState.usingInfo != 0 && !isFiringOnThisThread { desired |= TimerState.releasePending }
+        pointee.state.store(desired, ordering: .releasing)
         // The caller has a reference, or is the timer's callback; a release function may drop that reference.
         let context = desired & TimerState.releasePending == 0 ? context : ClientContext()
         leaveLocked(owner)
@@ -99,7 +97,7 @@ extension UnsafeMutablePointer where Pointee == Timer {
         let former = pointee.instant
         setDate(date)
         if isFiring {
-            pointee.state.bitwiseOr(TimerState.dateSet, ordering: .acquiringAndReleasing)
+            pointee.state.store(pointee.state.load(ordering: .relaxed) | TimerState.dateSet, ordering: .releasing)
         } else {
             forEachNode { node in
                 // A tombstone, whose turn in a batch is still to come, is looked at again before its turn (S-TMR-24).
@@ -109,9 +107,10 @@ extension UnsafeMutablePointer where Pointee == Timer {
                 mode.pointee.timers.insert(node)
             }
         }
-        let wakes = isInLoop && owner.map { $0.mayBeAsleep && $0.isWokenBy(pointee.instant) } ?? false
+        guard let owner, isInLoop, owner.mayBeAsleep else { return unlockTimer(owner) }
+        let wakes = owner.isWokenBy(pointee.instant)
         unlockTimer(owner)
-        if wakes { owner!.wakeUpUnlessPending() }
+        if wakes { owner.wakeUpUnlessPending() }
     }
 }
 

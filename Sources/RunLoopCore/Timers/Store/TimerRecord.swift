@@ -10,8 +10,8 @@ import Synchronization
 struct Timer: ~Copyable {
     /// Counts the references of clients. A loop keeps its timers without a count: see `release`.
     let header: ObjectHeader
-    /// Bits of `TimerState`. Changed by read-modify-write that acquires and releases: the one that takes over the release of the
-    /// context knows what the other did with it. `invalid` is set under the owner's lock, and read by anybody.
+    /// Bits of `TimerState`. Changed under the owner's lock, so that plain stores do; released there and acquired by who reads it without
+    /// the lock.
     let state: Atomic<UInt32>
     /// Bit 0: it is a common item of its loop. Bit 1: it has tombstones. From bit 2: how many modes it is in. Owner.
     fileprivate(set) var memberships: UInt32
@@ -82,7 +82,7 @@ struct TimerRarities {
     var moreNodes: WordSet
 }
 
-/// The bits of `Timer.state`. Changed by read-modify-write, read by anybody.
+/// The bits of `Timer.state`.
 enum TimerState {
     static var invalid: UInt32 { 1 << 0 }
     /// Its callback is on the stack, or about to be.
