@@ -147,6 +147,34 @@ static void use_listener(void) {
     end_socket(client);
 }
 
+static void use_server(void) {
+    static char much[1 << 20];
+    char byte;
+    RLIndex count;
+    RLSocketRef stream, listener;
+    CANCELLABLE(stream = RLSocketCreateWithNative(ends[0], kRLSocketReadCallBack, note_socket, NULL));
+    add_and_release(RLSocketCreateRunLoopSource(stream, 0));
+    CANCELLABLE(result = RLSocketSetOptions(stream, kRLSocketKeepAlive, true));
+    CANCELLABLE(count = RLSocketReceive(stream, &byte, 1, &(RLSocketAncillary){0}));
+    ck_assert_int_eq(count, 1);
+    CANCELLABLE(count = RLSocketSendDescriptors(stream, "x", 1, ends, 1));
+    ck_assert_int_eq(count, 1);
+    CANCELLABLE(count = RLSocketSend(stream, NULL, 0, "x", 1));
+    ck_assert_int_eq(count, 1);
+    CANCELLABLE(count = RLSocketWrite(stream, much, sizeof much, 1 << 20));
+    ck_assert_int_gt(count, 0);
+    CANCELLABLE(result = RLSocketClose(stream, kRLSocketCloseOrderly));
+    close(ends[1]);
+    expect(kRLRunFinished, 60);
+    CANCELLABLE(RLRelease(stream));
+    struct sockaddr_in address = loopback(0);
+    CANCELLABLE(listener = RLSocketCreate(PF_INET, SOCK_STREAM, 0, kRLSocketAcceptCallBack, note_socket, NULL));
+    CANCELLABLE(result = RLSocketListen(listener, &address, sizeof address, kRLSocketReuseAddress, 1));
+    ck_assert_int_eq(result, kRLSocketSuccess);
+    CANCELLABLE(result = RLSocketClose(listener, kRLSocketCloseAbort));
+    CANCELLABLE(RLRelease(listener));
+}
+
 RL_TEST(descriptors_and_sockets, "S-LOOP-20",
         "A cancelled thread reports, closes, connects, accepts, sends and receives") {
     make_sockets(SOCK_STREAM, ends);
@@ -156,6 +184,9 @@ RL_TEST(descriptors_and_sockets, "S-LOOP-20",
     write_byte(ends[1]);
     on_cancelled_thread(use_stream);
     on_cancelled_thread(use_listener);
+    make_sockets(SOCK_STREAM, ends);
+    write_byte(ends[1]);
+    on_cancelled_thread(use_server);
     expect_trace("f s3 s2");
 }
 
