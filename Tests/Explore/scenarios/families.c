@@ -168,7 +168,7 @@ static const struct family families[] = {
       {"other", "once m", CALLBACK}}},
 };
 
-enum { MOST = 1200 };
+enum { MOST = 2000 };
 static struct scenario made[MOST + 1];
 static int made_count;
 
