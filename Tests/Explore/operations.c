@@ -792,6 +792,8 @@ static void do_take(struct call *call) {
 }
 
 static void do_close(struct call *call) {
+    /* Closing tells nothing any more, but for the end of the writing half. */
+    if (!call->has_number || call->number != 1) call->item[0]->forgiven = true;
     RLSocketClose((RLSocketRef)object_of(call), (RLSocketCloseType)(call->has_number ? call->number : 0));
 }
 
