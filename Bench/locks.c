@@ -1,7 +1,7 @@
 /*
  * Locks and the like of the library beside those of POSIX threads, in turns, and prints the medians and their ratios:
  *
- *     ninja -C build locks && build/Bench/programs/locks [turns]
+ *     ninja -C build locks && build/Bench/programs/locks [turns [part of a row's name]]
  */
 #define _GNU_SOURCE
 #include <runloop/runloop.h>
@@ -11,6 +11,7 @@
 #include <semaphore.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -200,6 +201,7 @@ int main(int argc, char **argv) {
     pin(0);
     printf("| | RunLoop | POSIX | ratio |\n|---|---|---|---|\n");
     for (int row = 0; row < ROWS; row++) {
+        if (argc > 2 && !strstr(rows[row].name, argv[2])) continue;
         for (int i = 0; i < 2 * turns; i++) {
             /* Each begins in every other turn. */
             bool posix = ((i + i / 2) & 1) != 0;
