@@ -10,7 +10,7 @@ SOAK_SCALE ?= 1
 ATTACKS ?= 100
 export JOBS SOAK_SCALE
 
-.PHONY: all demo check check-arm64 explore sanitize bench bench-servers docs fuzz soak clients attacks install clean
+.PHONY: all demo check check-arm64 explore sanitize bench bench-servers docs fuzz soak clients attacks deb install clean
 
 all:
 	scripts/install-deps build
@@ -91,6 +91,11 @@ attacks:
 	scripts/install-deps build
 	scripts/attacks $(ATTACKS)
 
+# Debian packages of the committed tree, in build-deb: built, looked at by lintian, installed under a root of their own, used and removed.
+deb:
+	scripts/install-deps deb
+	scripts/deb
+
 # The library alone: neither tests nor examples are built.
 install:
 	scripts/install-deps build
@@ -100,4 +105,4 @@ install:
 
 clean:
 	rm -rf build build-full build-arm64 build-thread build-address build-install build-clients \
-		build-docs build-explore build-swift-size .build .build-thread .build-address
+		build-docs build-deb build-explore build-swift-size .build .build-thread .build-address
