@@ -29,7 +29,7 @@ struct NotifierPort: ~Copyable {
     var serial: UInt32
     /// Brings what is to be read to the sources. Called by the loop that finds the descriptor readable, without a lock. Written
     /// when the library is loaded.
-    var read: (() -> Void)?
+    var read: (@convention(c) () -> Void)?
 
     static var shared: UnsafeMutablePointer<NotifierPort> { rl_notifier_port().assumingMemoryBound(to: NotifierPort.self) }
 }

@@ -37,7 +37,7 @@ struct Process: ~Copyable {
     let lostDescriptor: Atomic<Bool>
     /// Ends sources that lost their kernel objects and logs that; true if there were any. Called, without a lock, by a loop that finds
     /// `lostDescriptor` set. Written when the library is loaded.
-    var tellLost: (() -> Bool)?
+    var tellLost: (@convention(c) () -> Bool)?
     /// How many times this process came out of `fork` as the child.
     let forkGeneration: Atomic<UInt32>
     /// Set by the first use of a loop in this core, after a look for other cores. Released and acquired: each thread that goes on

@@ -9,8 +9,8 @@ import Synchronization
 extension KernelFilter {
     static var thread: KernelFilter {
         KernelFilter(
-            number: .thread, open: { $0.openThread() }, take: { $0.takeThread(&$1) }, begin: { $0.beginThread($1) },
-            close: { $0.closeThread() })
+            number: .thread, open: { $0.openThread() }, take: .init { $0.takeThread(&$1) }, begin: .init { $0.beginThread($1) },
+            close: .init { $0.closeThread() })
     }
 }
 

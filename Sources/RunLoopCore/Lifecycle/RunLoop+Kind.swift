@@ -3,7 +3,7 @@ import Synchronization
 extension RunLoop {
     static var kind: Kind {
         Kind(
-            name: "RLRunLoop", destroy: { $0.cast(to: RunLoop.self).destroy() }, describe: { $0.cast(to: RunLoop.self).describe(&$1) },
+            name: "RLRunLoop", destroy: { $0.cast(to: RunLoop.self).destroy() }, describe: .init { $0.cast(to: RunLoop.self).describe(&$1) },
             retain: { $0.cast(to: RunLoop.self).retainByClient() }, release: { $0.cast(to: RunLoop.self).releaseByClient() },
             forkPrepare: { RunLoop.prepareFork() }, forkParent: { RunLoop.forkedParent() }, forkChild: { RunLoop.forkedChild() })
     }

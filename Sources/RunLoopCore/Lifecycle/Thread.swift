@@ -75,7 +75,7 @@ extension Thread: Object {
     static var kind: Kind {
         Kind(
             name: "RLThread", destroy: { Thread.destroy($0.cast(to: Thread.self)) },
-            describe: { $0.cast(to: Thread.self).describe(&$1) },
+            describe: .init { $0.cast(to: Thread.self).describe(&$1) },
             forkChild: { ThreadPointer.renewInChild() })
     }
 

@@ -17,7 +17,7 @@ extension Data: Object {
     static var kind: Kind {
         Kind(
             name: "RLData", destroy: { Data.destroy($0.cast(to: Data.self)) },
-            describe: { $0.cast(to: Data.self).describe(&$1) },
+            describe: .init { $0.cast(to: Data.self).describe(&$1) },
             isEqual: { $0.cast(to: Data.self).hasSameBytes(as: $1.cast(to: Data.self)) },
             hash: { $0.cast(to: Data.self).hashOfBytes() })
     }

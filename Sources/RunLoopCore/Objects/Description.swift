@@ -10,7 +10,7 @@ extension ObjectPointer {
         text.append(" ")
         text.append(address: UnsafeRawPointer(self))
         text.append(">{")
-        describe(self, &text)
+        describe.call(self, &text)
         text.append("}")
         return text.terminated()
     }

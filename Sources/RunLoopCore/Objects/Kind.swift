@@ -11,7 +11,10 @@ struct Kind {
     /// The last reference is gone: gives the memory back.
     var destroy: Action?
     /// Appends the object's state to `<name address>{`.
-    var describe: ((UnsafeMutableRawPointer, inout TextBuffer) -> Void)?
+    var describe: Describe?
+
+    /// In a structure of its own: a call of a function that is an optional itself allocates.
+    struct Describe { let call: (UnsafeMutableRawPointer, inout TextBuffer) -> Void }
 
     // What is not the same for most kinds; nil: it is.
 

@@ -11,7 +11,7 @@ extension ForeignRun: Object {
     static var kind: Kind {
         Kind(
             name: "RLForeignRun", destroy: { ForeignRun.destroy($0.cast(to: ForeignRun.self)) },
-            describe: { $0.cast(to: ForeignRun.self).describe(&$1) },
+            describe: .init { $0.cast(to: ForeignRun.self).describe(&$1) },
             forkChild: { ForeignRun.renewInChild(RunLoop.ofThread) })
     }
 

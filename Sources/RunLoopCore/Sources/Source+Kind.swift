@@ -4,7 +4,7 @@ extension Source {
     static var kind: Kind {
         Kind(
             name: "RLSource", destroy: { Source.destroy($0.cast(to: Source.self)) },
-            describe: { $0.cast(to: Source.self).describe(&$1) },
+            describe: .init { $0.cast(to: Source.self).describe(&$1) },
             isEqual: { $0.cast(to: Source.self).isEqual($1.cast(to: Source.self)) },
             hash: { $0.cast(to: Source.self).hashOfInfo },
             forkChild: { RunLoop.ofThread?.adoptUnfinishedSignals() })

@@ -6,7 +6,7 @@ extension Timer: Object {
     static var kind: Kind {
         Kind(
             name: "RLTimer", destroy: { Timer.destroy($0.cast(to: Timer.self)) },
-            describe: { $0.cast(to: Timer.self).describe(&$1) },
+            describe: .init { $0.cast(to: Timer.self).describe(&$1) },
             release: { $0.cast(to: Timer.self).release() }, retainCount: { $0.cast(to: Timer.self).retainCount })
     }
 

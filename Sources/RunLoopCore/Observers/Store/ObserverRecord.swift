@@ -42,7 +42,7 @@ extension Observer: Object {
     static var kind: Kind {
         Kind(
             name: "RLObserver", destroy: { Observer.destroy($0.cast(to: Observer.self)) },
-            describe: { $0.cast(to: Observer.self).describe(&$1) })
+            describe: .init { $0.cast(to: Observer.self).describe(&$1) })
     }
 
     /// The last reference is gone: the observer is in no loop. It becomes invalid by it (S-OBS-15).

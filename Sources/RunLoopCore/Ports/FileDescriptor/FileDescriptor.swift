@@ -47,7 +47,7 @@ extension FileDescriptor: Object {
     static var kind: Kind {
         Kind(
             name: "RLFileDescriptor", destroy: { FileDescriptor.destroy($0.cast(to: FileDescriptor.self)) },
-            describe: { $0.cast(to: FileDescriptor.self).describe(&$1) })
+            describe: .init { $0.cast(to: FileDescriptor.self).describe(&$1) })
     }
 
     /// The last reference is gone, so there is no source. The object becomes invalid by it (S-FD-13).

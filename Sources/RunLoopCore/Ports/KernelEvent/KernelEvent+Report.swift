@@ -37,7 +37,7 @@ extension UnsafeMutablePointer where Pointee == KernelEvent {
         var happened = blankEvent
         let isLost = pointee.descriptor >= 0 && !rl_is_kind(pointee.descriptor, pointee.filter.pointee.descriptorKind)
         if isLost { pointee.descriptor = -1 }
-        let isReport = mayReport && pointee.descriptor >= 0 && pointee.filter.pointee.read?(self, &happened) == true
+        let isReport = mayReport && pointee.descriptor >= 0 && pointee.filter.pointee.read?.call(self, &happened) == true
         pointee.lock.unlockWord()
         if isLost {
             Log.write("RunLoop", ": the descriptor of a kernel event source was closed or replaced: it is invalid")
@@ -51,7 +51,7 @@ extension UnsafeMutablePointer where Pointee == KernelEvent {
     func reportMark() {
         guard mayReport else { return }
         var happened = blankEvent
-        guard pointee.filter.pointee.take?(self, &happened) == true else { return }
+        guard pointee.filter.pointee.take?.call(self, &happened) == true else { return }
         report(&happened)
     }
 

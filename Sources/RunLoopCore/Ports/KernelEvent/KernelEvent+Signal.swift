@@ -10,16 +10,16 @@ extension KernelFilter {
                 guard let number = Int32(exactly: record.pointee.ident), record.pointee.fflags == 0 else { return record.refuse() }
                 return Signals.take(number)
             },
-            take: { record, happened in
+            take: .init { record, happened in
                 let count = record.pointee.count.exchange(0, ordering: .sequentiallyConsistent)
                 happened.data = Int64(clamping: count)
                 return count != 0
             },
-            begin: { record, source in
+            begin: .init { record, source in
                 record.pointee.source = source
                 Signals.add(record)
             },
-            close: { Signals.remove($0) })
+            close: .init { Signals.remove($0) })
     }
 }
 

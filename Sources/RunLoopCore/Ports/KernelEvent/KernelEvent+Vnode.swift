@@ -49,8 +49,8 @@ typealias VnodePointer = UnsafeMutablePointer<Vnode>
 extension KernelFilter {
     static var vnode: KernelFilter {
         KernelFilter(
-            number: .vnode, open: { $0.openVnode() }, take: { $0.takeFlags(&$1) }, isNotified: true, takesPath: true,
-            begin: { $0.beginVnode($1) }, close: { $0.closeVnode() })
+            number: .vnode, open: { $0.openVnode() }, take: .init { $0.takeFlags(&$1) }, isNotified: true, takesPath: true,
+            begin: .init { $0.beginVnode($1) }, close: .init { $0.closeVnode() })
     }
 }
 

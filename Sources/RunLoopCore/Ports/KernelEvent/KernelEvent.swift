@@ -106,7 +106,7 @@ extension KernelEvent {
         let source = record.makeEventSource()
         source.pointee.state.bitwiseOr(
             SourceState.kernelEvent | (filter.pointee.isNotified ? SourceState.notified : 0), ordering: .relaxed)
-        if let begin = filter.pointee.begin { begin(record, source) } else { record.pointee.source = source }
+        if let begin = filter.pointee.begin { begin.call(record, source) } else { record.pointee.source = source }
         if record.pointee.descriptor >= 0 { record.enlist() }
         return source
     }
@@ -152,7 +152,7 @@ extension KernelEvent {
         KernelEvents.shared.pointee.signalHandlers.store(0, ordering: .relaxed)
         KernelEvents.shared.pointee.all.forEach { record in
             record.pointee.lock.resetInChild()
-            record.pointee.filter.pointee.renewInChild?(record)
+            record.pointee.filter.pointee.renewInChild?.call(record)
         }
         Notifier.shared.renewInChild()
     }
@@ -235,7 +235,7 @@ extension UnsafeMutablePointer where Pointee == KernelEvent {
     }
 
     fileprivate func closeKernelObjects() {
-        pointee.filter.pointee.close?(self)
+        pointee.filter.pointee.close?.call(self)
         guard pointee.filter.pointee.read != nil else { return }
         pointee.lock.lockWord()
         let closing = pointee.descriptor

@@ -8,26 +8,32 @@ struct KernelFilter {
     /// Asks the kernel. False with errno if it refuses. What has a descriptor after it is a watch of that, what has none an inbox.
     var open: (KernelEventPointer) -> Bool
 
+    // Functions that not every filter has are in structures of their own: a call of a function that is an optional itself allocates.
+
+    struct Look { let call: (KernelEventPointer, inout RLKernelEvent) -> Bool }
+    struct Begin { let call: (KernelEventPointer, SourcePointer) -> Void }
+    struct Step { let call: (KernelEventPointer) -> Void }
+
     // With a descriptor.
 
     var descriptorKind = RL_PROCESS
     /// What the descriptor, which is ready, tells; false if that interests nobody. Caller holds the record's lock.
-    var read: ((KernelEventPointer, inout RLKernelEvent) -> Bool)?
+    var read: Look?
     /// In the child of `fork`, if the descriptor is not to be shared with the parent: another one under the same number, or none.
-    var renewInChild: ((KernelEventPointer) -> Void)?
+    var renewInChild: Step?
 
     // With an inbox.
 
     /// Takes what there is to report; false if there is nothing.
-    var take: ((KernelEventPointer, inout RLKernelEvent) -> Bool)?
+    var take: Look?
     /// The inbox is marked by whoever reads the notifier of files.
     var isNotified = false
     var takesPath = false
 
     /// Gives the source to its record, after which there may be events for it; nil: that is all there is to do.
-    var begin: ((KernelEventPointer, SourcePointer) -> Void)?
+    var begin: Begin?
     /// The source is invalid, or dies, or could not be opened: the kernel is asked no more. It may be called twice.
-    var close: ((KernelEventPointer) -> Void)?
+    var close: Step?
 
     /// Fills in the table, when the library is loaded; `further` is one that is about things above this folder.
     static func enter(_ further: KernelFilter? = nil) {

@@ -112,7 +112,7 @@ extension MachPort: Object {
     static var kind: Kind {
         Kind(
             name: "RLMachPort", destroy: { MachPort.destroy($0.cast(to: MachPort.self)) },
-            describe: { $0.cast(to: MachPort.self).describe(&$1) },
+            describe: .init { $0.cast(to: MachPort.self).describe(&$1) },
             forkPrepare: { MachPort.prepareFork() }, forkParent: { MachPort.forkedParent() },
             forkChild: { MachPort.forkedChild(RunLoop.ofThread) })
     }

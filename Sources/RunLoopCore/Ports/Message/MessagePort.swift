@@ -51,7 +51,7 @@ extension MessagePort: Object {
     static var kind: Kind {
         Kind(
             name: "RLMessagePort", destroy: { MessagePort.destroy($0.cast(to: MessagePort.self)) },
-            describe: { $0.cast(to: MessagePort.self).describe(&$1) },
+            describe: .init { $0.cast(to: MessagePort.self).describe(&$1) },
             forkPrepare: { MessagePortTable.prepareFork() }, forkParent: { MessagePortTable.forkedParent() },
             forkChildEnd: { MessagePortTable.forkedChild() })
     }

@@ -108,7 +108,7 @@ extension Socket: Object {
     static var kind: Kind {
         Kind(
             name: "RLSocket", destroy: { Socket.destroy($0.cast(to: Socket.self)) },
-            describe: { $0.cast(to: Socket.self).describe(&$1) },
+            describe: .init { $0.cast(to: Socket.self).describe(&$1) },
             forkChild: { SocketTable.forEach { $0.renewInChild(RunLoop.ofThread) } })
     }
 
