@@ -1,10 +1,14 @@
 /* Requests whose outcome a function gets. */
 #define _GNU_SOURCE
 #include "messageport_support.h"
+#include "system_calls.h"
 
+#include <errno.h>
+#include <linux/futex.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -173,7 +177,8 @@ RL_TEST(the_end_of_the_port_is_told, "S-MSG-48 S-MSG-29",
 
 typedef struct Ending {
     RLMessagePortRef remote;
-    Outcome outcome;
+    RLRunLoopRef loop;
+    Outcome outcome, second;
 } Ending;
 
 static void begin_and_end(void *info) {
@@ -203,6 +208,98 @@ RL_TEST(the_end_of_the_loop_is_told, "S-MSG-48 S-LOOP-7",
     RLRelease(port);
 }
 
+static void do_nothing(void *info) { (void)info; }
+
+static void post_until(void *info) {
+    Ending *ending = info;
+    while (!count_of(&ending->outcome.calls)) RLPerformFunction(ending->loop, kRLDefaultMode, do_nothing, NULL, NULL);
+}
+
+RL_TEST(an_ended_loop_refuses_while_it_is_posted_to, "S-MSG-48",
+        "A loop that has ended refuses requests also while another thread posts to it, and keeps nothing of them") {
+    static Worker worker = {.service = {.reply = "yes"}};
+    static Ending ending;
+    static Outcome outcome;
+    ending.remote = worker_start(&worker, port_name("posted"));
+    thread_join(thread_start(keep_loop, &ending.loop));
+    RLIndex before = RLGetRetainCount(ending.remote);
+    Thread *poster = thread_start(post_until, &ending);
+    for (int i = 0; i < 5000; i++) {
+        ck_assert_int_eq(begin_on(ending.remote, "x", ending.loop, "m", &outcome), kRLMessagePortReceiveTimeout);
+        /* The queue of the port is emptied. */
+        if (i % 50 == 0) ck_assert_str_eq(ask_text(ending.remote, 1, "x", "ask"), "yes");
+    }
+    __atomic_store_n(&ending.outcome.calls, 1, __ATOMIC_SEQ_CST);
+    thread_join(poster);
+    ck_assert_int_eq(outcome.calls, 0);
+    ck_assert_int_eq(RLGetRetainCount(ending.remote), before);
+    RLRelease(ending.loop);
+    RLRelease(ending.remote);
+    worker_stop(&worker);
+}
+
+/* Stops two threads where they meet: one that has taken the reply of a request, and looks for the next under the port's lock; and the
+ * loop's, which comes with the outcome and waits for that lock, until the request was cancelled and the port has died. */
+static struct {
+    int received, locked, waits, is_gone, looks;
+} meeting;
+static __thread enum { OTHER, TAKER, LOOP } role;
+
+static bool meet_at_the_lock(long number, const long argument[6], long *result) {
+    if (role == TAKER && number == SYS_recvmsg) {
+        if (meeting.received && !meeting.locked) {
+            __atomic_store_n(&meeting.locked, 1, __ATOMIC_SEQ_CST);
+            wait_until_count(&meeting.waits, 1);
+        }
+        *result = system_call(number, argument);
+        if (*result > 0) meeting.received++;
+        return true;
+    }
+    if (role == LOOP && number == SYS_futex && (argument[1] & FUTEX_CMD_MASK) != FUTEX_WAKE) {
+        __atomic_add_fetch(&meeting.looks, 1, __ATOMIC_SEQ_CST);
+        __atomic_store_n(&meeting.waits, 1, __ATOMIC_SEQ_CST);
+        wait_until_count(&meeting.is_gone, 1);
+        /* As if the word had changed: the thread looks at it again. */
+        errno = EAGAIN;
+        *result = -1;
+        return true;
+    }
+    return false;
+}
+
+static void serve_when_locked(LoopThread *self) {
+    (void)self;
+    wait_until_count(&meeting.locked, 1);
+    role = LOOP;
+    RLRunInMode("m", 60, false);
+}
+
+RL_TEST(an_outcome_meets_the_last_release, "S-MSG-50 S-THR-1",
+        "A loop that comes with an outcome for a request which another thread cancels finds out by the port, also when that thread "
+        "has dropped the last reference to it") {
+    static Worker worker = {.service = {.reply = "yes"}};
+    static Outcome outcome;
+    static LoopThread other;
+    RLMessagePortRef remote = worker_start(&worker, port_name("last"));
+    loop_thread_start(&other, serve_when_locked, NULL);
+    ck_assert_int_eq(begin_on(remote, "x", other.loop, "m", &outcome), kRLMessagePortSuccess);
+    role = TAKER;
+    hook_system_calls(meet_at_the_lock);
+    ck_assert_str_eq(ask_text(remote, 1, "x", "ask"), "yes");
+    ck_assert(RLMessagePortCancelRequest(remote, outcome.request));
+    RLRelease(remote);
+    /* Whatever was freed is used again. */
+    void *blocks[128];
+    for (int i = 0; i < 128; i++) ck_assert_ptr_nonnull(memset(blocks[i] = malloc(16 * (size_t)i + 8), 0x5a, 16 * (size_t)i + 8));
+    __atomic_store_n(&meeting.is_gone, 1, __ATOMIC_SEQ_CST);
+    thread_join(other.thread);
+    hook_system_calls(NULL);
+    for (int i = 0; i < 128; i++) free(blocks[i]);
+    ck_assert_int_eq(count_of(&meeting.looks), 1);
+    ck_assert_int_eq(outcome.calls, 0);
+    worker_stop(&worker);
+}
+
 static void end_thread(Outcome *outcome, RLMessagePortRef remote) {
     (void)outcome;
     (void)remote;
@@ -224,6 +321,31 @@ RL_TEST(its_function_may_end_the_thread, "S-LOOP-19", "A function that ends its 
     RLIndex before = RLGetRetainCount(ending.remote);
     thread_join(thread_start(run_and_end_within, &ending));
     ck_assert_int_eq(ending.outcome.calls, 1);
+    ck_assert_int_eq(RLGetRetainCount(ending.remote), before);
+    RLRelease(ending.remote);
+    worker_stop(&worker);
+}
+
+static void run_two_and_end_within(void *info) {
+    Ending *ending = info;
+    ending->outcome.action = end_thread;
+    begin_and_end(ending);
+    ck_assert_int_eq(begin(ending->remote, "x", "m", &ending->second), kRLMessagePortSuccess);
+    /* The replies come in order: with this one the others are there, and are told of in one pass. */
+    ck_assert_str_eq(ask_text(ending->remote, 1, "x", "ask"), "x");
+    RLRunInMode("m", 60, false);
+    ck_abort_msg("the thread went on");
+}
+
+RL_TEST(its_function_may_end_the_thread_among_others, "S-LOOP-19",
+        "A function that ends its thread leaves nothing behind also when other outcomes are told in the same pass; those are told once") {
+    static Worker worker = {.service = {.echoes = true}};
+    static Ending ending;
+    ending.remote = worker_start(&worker, port_name("exits"));
+    RLIndex before = RLGetRetainCount(ending.remote);
+    thread_join(thread_start(run_two_and_end_within, &ending));
+    ck_assert_int_eq(ending.outcome.calls, 1);
+    ck_assert_int_eq(ending.second.calls, 1);
     ck_assert_int_eq(RLGetRetainCount(ending.remote), before);
     RLRelease(ending.remote);
     worker_stop(&worker);

@@ -47,7 +47,7 @@ import Testing
                 stack.forgetMember(innermost.start + index)
                 left[index] = nil
             }
-            while let last = left.popLast() { #expect(stack.popMember() == last) }
+            while let last = left.popLast() { #expect(stack.popMember()?.source == last) }
             #expect(stack.popMember() == nil)
             #expect(stack.count == innermost.start)
             for source in innermost.members { source.release() }

@@ -77,7 +77,10 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
             let record = popShared(SourceCall.self)
             unlock()
             if record.hasReference { source.release() }
-        case .sourceBatch: pointee.calls.popMember()?.release()
+        case .sourceBatch:
+            guard let member = pointee.calls.popMember() else { return }
+            if member.isCalled, let abandoned = member.source.functions.abandoned { abandoned(member.source.pointee.info) }
+            member.source.release()
         case .watch:
             let source = pointee.calls.popLast(WatchCall.self).source
             if let abandoned = source.functions.abandoned { abandoned(source.pointee.info) }

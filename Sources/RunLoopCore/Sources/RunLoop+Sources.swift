@@ -90,6 +90,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
             if !(handled && onlyFirst) && takeSignal(of: source) {
                 if let perform = source.functions.perform {
                     handled = true
+                    pointee.calls.markMember(index)
                     callOutSource(perform, source.pointee.info)
                 } else if source.isWatch {
                     source.retain()

@@ -21,6 +21,7 @@ struct BegunRequest {
     /// One reference of each; who ends the request gives them back.
     let arrival: SourcePointer
     let loop: RunLoopPointer
+    /// Its memory is held as long as there is the record: whoever comes to end the request and is too late still asks the port.
     let port: MessagePortPointer
     /// What it held is given back.
     var isFinished = false
@@ -76,6 +77,8 @@ struct BegunRequests {
     mutating func remove(_ request: BegunRequestPointer) {
         let place = Int(request.pointee.id & (capacity - 1))
         count -= 1
+        // What many requests at once needed is not kept. Few buckets are, for the next request.
+        defer { if count == 0 && capacity > 64 { free() } }
         if buckets![place] == request {
             buckets![place] = request.pointee.next
             return
@@ -145,7 +148,11 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
         if case .named(let name) = name { mode = loop.makeModeRecord(name) }
         let begun = makeArray(BegunRequest.self, count: 1)
         let functions = SourceFunctions(
-            release: { CLinux.free(UnsafeMutableRawPointer(mutating: $0)) },
+            release: {
+                let begun = BegunRequestPointer(asInfo: $0)
+                begun.pointee.port.releaseMemory()
+                CLinux.free(begun)
+            },
             cancel: { info, _, _ in BegunRequestPointer(asInfo: info).giveOutcome() },
             perform: { BegunRequestPointer(asInfo: $0).giveOutcome() },
             abandoned: { BegunRequestPointer(asInfo: $0).finish() })
@@ -154,6 +161,7 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
             id: 0, state: .waiting, data: nil, next: nil, service: nil, callout: callout, info: info, arrival: arrival, loop: loop,
             port: self))
         retain()
+        holdMemory()
         loop.retain()
         let spare = makeService(on: loop, mode)
         lock()

@@ -17,7 +17,7 @@ import Synchronization
 struct PostQueue: ~Copyable {
     /// Room that keeps `word` on a cache line that nothing else is written on, wherever the queue lies.
     let before: (UInt64, UInt64, UInt64, UInt64, UInt64, UInt64, UInt64)
-    /// The chunk's address without its low 12 bits, which are 0, above 28 bits of claims; 0: closed. Acquired and released
+    /// The chunk's address without its low 12 bits, which are 0, above 28 bits of claims; no address: closed. Acquired and released
     /// with each claim, which so knows the chunk; relaxed where the next claim or exchange is what counts.
     let word: Atomic<UInt64>
     let after: (UInt64, UInt64, UInt64, UInt64, UInt64, UInt64, UInt64)
@@ -191,7 +191,8 @@ extension PostQueue {
         _ = word.exchange(0, ordering: .acquiringAndReleasing)
     }
 
-    var isClosed: Bool { word.load(ordering: .acquiring) == 0 }
+    /// Not whether the word is 0: a producer that is being refused has raised the claims.
+    var isClosed: Bool { PostQueue.chunk(word.load(ordering: .acquiring)) == nil }
 
     mutating func free() {
         while let chunk = first {

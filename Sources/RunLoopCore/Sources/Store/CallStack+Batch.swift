@@ -28,19 +28,23 @@ extension CallStack {
     @inline(always)
     func member(_ index: Int) -> SourcePointer { SourcePointer(bitPattern: words.unsafelyUnwrapped[index]).unsafelyUnwrapped }
 
+    /// The member's function is called from now on, until it is forgotten. Sources have even addresses: the lowest bit says so.
+    @inline(always)
+    func markMember(_ index: Int) { words.unsafelyUnwrapped[index] |= 1 }
+
     /// The member's reference is gone.
     @inline(always)
     func forgetMember(_ index: Int) { words.unsafelyUnwrapped[index] = 0 }
 
     /// Takes the last member out of the innermost record, a batch, or that record off if it has none. The reference, unless it is
-    /// gone, is the caller's.
-    mutating func popMember() -> SourcePointer? {
+    /// gone, is the caller's. `isCalled`: its function has ended the thread.
+    mutating func popMember() -> (source: SourcePointer, isCalled: Bool)? {
         let end = count - 1
         let start = end + 1 - Int(bitPattern: words![end] >> 8)
         truncate(to: end)
         guard start < end else { return nil }
-        let member = SourcePointer(bitPattern: words![end - 1])
+        let member = words![end - 1]
         close(end - 1, .sourceBatch, size: end - start)
-        return member
+        return SourcePointer(bitPattern: member & ~1).map { ($0, member & 1 != 0) }
     }
 }
