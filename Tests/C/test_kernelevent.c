@@ -7,6 +7,7 @@
 #include "system_calls.h"
 
 #include <errno.h>
+#include <linux/futex.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -732,4 +733,66 @@ RL_TEST(arguments, "S-KEV-12 S-ARG-1",
     char *text = RLCopyDescription(source);
     ck_assert_ptr_nonnull(strstr(text, "filter"));
     free(text);
+}
+
+/* Two loops have one source. The first that has read its timer stays away when it gives a lock back that the other waits for, until
+ * that one has come back to its wait. */
+static struct {
+    int reads, waits, is_given, is_back;
+    bool is_over;
+    LoopThread loops[2];
+    Report report;
+} pair;
+static __thread enum { NEITHER, ONE_OF_TWO, READER } part;
+
+static bool stay_away(long number, const long argument[6], long *result) {
+    if (part == NEITHER || __atomic_load_n(&pair.is_over, __ATOMIC_SEQ_CST)) return false;
+    if (part == ONE_OF_TWO && number == SYS_read && __atomic_fetch_add(&pair.reads, 1, __ATOMIC_SEQ_CST) == 0) {
+        *result = system_call(number, argument);
+        part = READER;
+        /* The other loop comes, and the next date. */
+        wait_until_count(&pair.waits, 1);
+        take_time(0.001);
+        return true;
+    }
+    bool is_wake = number == SYS_futex && (argument[1] & FUTEX_CMD_MASK) == FUTEX_WAKE;
+    if (part == ONE_OF_TWO && number == SYS_futex && !is_wake && count_of(&pair.reads))
+        __atomic_store_n(&pair.waits, 1, __ATOMIC_SEQ_CST);
+    if (part == ONE_OF_TWO && count_of(&pair.is_given) && (number == SYS_epoll_pwait2 || number == SYS_epoll_pwait))
+        __atomic_store_n(&pair.is_back, 1, __ATOMIC_SEQ_CST);
+    if (part == READER && is_wake) {
+        __atomic_store_n(&pair.is_given, 1, __ATOMIC_SEQ_CST);
+        *result = system_call(number, argument);
+        wait_until_count(&pair.is_back, 1);
+        __atomic_store_n(&pair.is_over, true, __ATOMIC_SEQ_CST);
+        return true;
+    }
+    return false;
+}
+
+static void run_pair(LoopThread *self) {
+    part = ONE_OF_TWO;
+    RLAddSource(self->loop, pair.report.source, kRLDefaultMode);
+    RLRunInMode(kRLDefaultMode, 1e9, false);
+}
+
+RL_TEST(a_dispatch_source_reports_in_one_of_two_loops, "S-KEV-8 S-THR-1",
+        "Of two loops that find a dispatch source ready at the same time, one reports it, once, until it is enabled again") {
+    make(&pair.report, kRLKernelFilterTimer, 1, kRLKernelEventDispatch | kRLKernelEventDisable, kRLNoteMicroseconds, 100);
+    for (int i = 0; i < 2; i++) {
+        loop_thread_start(&pair.loops[i], run_pair, NULL);
+        wait_until_waiting(pair.loops[i].loop);
+    }
+    hook_system_calls(stay_away);
+    RLKernelEventSourceSetEnabled(pair.report.source, true);
+    wait_until_count(&pair.report.calls, 1);
+    __atomic_store_n(&pair.is_over, true, __ATOMIC_SEQ_CST);
+    for (int i = 0; i < 2; i++) {
+        RLPerformFunction(pair.loops[i].loop, kRLDefaultMode, call_stop, pair.loops[i].loop, NULL);
+        RLWakeUp(pair.loops[i].loop);
+        thread_join(pair.loops[i].thread);
+    }
+    hook_system_calls(NULL);
+    ck_assert_int_eq(pair.report.calls, 1);
+    RLRelease(pair.report.source);
 }

@@ -7,16 +7,25 @@ extension UnsafeMutablePointer where Pointee == KernelEvent {
     func setEnabled(_ enabled: Bool) {
         if enabled {
             pointee.state.bitwiseAnd(~KernelEventState.disabled, ordering: .sequentiallyConsistent)
-            guard let source = pointee.source else { return }
-            if source.isWatch {
-                source.enableInterest(.read)
-            } else if hasPending {
-                source.markReady()
-            }
         } else {
             pointee.state.bitwiseOr(KernelEventState.disabled, ordering: .sequentiallyConsistent)
-            if let source = pointee.source, source.isWatch { source.disableInterest(.read) }
         }
+        guard let source = pointee.source else { return }
+        if source.isWatch {
+            alignInterest(of: source)
+        } else if enabled && hasPending {
+            source.markReady()
+        }
+    }
+
+    /// The watch is interested exactly while the source may report. Two threads that change the state may come here in either
+    /// order: each leaves only when what it did is still right.
+    private func alignInterest(of source: SourcePointer) {
+        var aligned: Bool
+        repeat {
+            aligned = mayReport
+            if aligned { source.enableInterest(.read) } else { source.disableInterest(.read) }
+        } while mayReport != aligned
     }
 
     /// Adds to what an inbox has to report, and marks it. Any thread, also in a signal handler.
@@ -38,6 +47,7 @@ extension UnsafeMutablePointer where Pointee == KernelEvent {
         let isLost = pointee.descriptor >= 0 && !rl_is_kind(pointee.descriptor, pointee.filter.pointee.descriptorKind)
         if isLost { pointee.descriptor = -1 }
         let isReport = mayReport && pointee.descriptor >= 0 && pointee.filter.pointee.read?.call(self, &happened) == true
+        if isReport { countReportLocked() }
         pointee.lock.unlockWord()
         if isLost {
             Log.write("RunLoop", ": the descriptor of a kernel event source was closed or replaced: it is invalid")
@@ -49,11 +59,25 @@ extension UnsafeMutablePointer where Pointee == KernelEvent {
 
     /// The perform of the inbox.
     func reportMark() {
-        guard mayReport else { return }
         var happened = blankEvent
-        guard pointee.filter.pointee.take?.call(self, &happened) == true else { return }
-        report(&happened)
+        pointee.lock.lockWord()
+        let isReport = mayReport && pointee.filter.pointee.take?.call(self, &happened) == true
+        if isReport { countReportLocked() }
+        pointee.lock.unlockWord()
+        if isReport { report(&happened) }
     }
+
+    /// After what is reported was taken, in one step with it: another loop that comes next finds that the source may not report
+    /// any more (S-KEV-8). The caller holds the lock.
+    private func countReportLocked() {
+        if isOneShot {
+            pointee.state.bitwiseOr(KernelEventState.spent, ordering: .sequentiallyConsistent)
+        } else if pointee.flags & RLKernelEventFlags.dispatch.rawValue != 0 {
+            pointee.state.bitwiseOr(KernelEventState.disabled, ordering: .sequentiallyConsistent)
+        }
+    }
+
+    private var isOneShot: Bool { pointee.flags & RLKernelEventFlags.oneShot.rawValue != 0 }
 
     /// Whether a signal, a change of a file, or a trigger is to be reported.
     var hasPending: Bool {
@@ -80,13 +104,7 @@ extension UnsafeMutablePointer where Pointee == KernelEvent {
 
     private func report(_ happened: inout RLKernelEvent) {
         guard let source = pointee.source else { return }
-        let isOneShot = pointee.flags & RLKernelEventFlags.oneShot.rawValue != 0
-        if isOneShot {
-            pointee.state.bitwiseOr(KernelEventState.spent, ordering: .sequentiallyConsistent)
-            if source.isWatch { source.disableInterest(.read) }
-        } else if pointee.flags & RLKernelEventFlags.dispatch.rawValue != 0 {
-            setEnabled(false)
-        }
+        if source.isWatch && !mayReport { alignInterest(of: source) }
         if let callout = pointee.callout { callOutKernelEvent(callout, source.handle, &happened, pointee.context.info) }
         if isOneShot { source.invalidate() }
     }

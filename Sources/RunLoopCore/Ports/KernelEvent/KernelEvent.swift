@@ -9,7 +9,8 @@ import Synchronization
 /// `RLKernelEventSourceTrigger` marks. What is not reported yet stays in the kernel, or in `count`, `userFlags` and `data`, whether or
 /// not the source is enabled.
 struct KernelEvent: ~Copyable, Listed {
-    /// Guards the descriptor. No client code and no other lock is taken under it.
+    /// Guards the descriptor, and makes one step of it when a report is taken and what that does to `state`. No client code and no other
+    /// lock is taken under it.
     let lock: Lock
     /// `KernelEventState`.
     let state: Atomic<UInt32>
@@ -42,7 +43,7 @@ struct KernelEvent: ~Copyable, Listed {
     let nextOfSignal: Atomic<KernelEventPointer?>
     /// The one before it; nil: it is the first, or in no list. Guarded by the registry's lock.
     var previousOfSignal: KernelEventPointer?
-    /// All records with a descriptor, or those that ended in the child of `fork`. Guarded by the registry's lock.
+    /// All records, or those that ended in the child of `fork`. Guarded by the registry's lock.
     var next: KernelEventPointer?
     var previous: KernelEventPointer?
 }
@@ -52,7 +53,7 @@ typealias KernelEventPointer = UnsafeMutablePointer<KernelEvent>
 
 /// The kernel event sources of the process.
 struct KernelEvents: ~Copyable {
-    /// Those that have a descriptor. Guarded by the registry's lock, as the next.
+    /// All of them. Guarded by the registry's lock, as the next.
     var all: RecordList<KernelEvent>
     /// Those that became invalid in the child of `fork`, each with a reference to its source, linked by `next`.
     var lost: KernelEventPointer?
@@ -107,7 +108,7 @@ extension KernelEvent {
         source.pointee.state.bitwiseOr(
             SourceState.kernelEvent | (filter.pointee.isNotified ? SourceState.notified : 0), ordering: .relaxed)
         if let begin = filter.pointee.begin { begin.call(record, source) } else { record.pointee.source = source }
-        if record.pointee.descriptor >= 0 { record.enlist() }
+        record.enlist()
         return source
     }
 
