@@ -2,9 +2,12 @@
  * Timers in modes and loops, and the end of a timer: invalidation, context and references. The
  * probes are static, because what is left in a loop outlives the case that put it there.
  */
+#define _GNU_SOURCE
 #include "support.h"
 
+#include <sched.h>
 #include <string.h>
+#include <time.h>
 
 /* Membership */
 
@@ -299,4 +302,59 @@ RL_TEST(the_last_release_invalidates, "S-TMR-48",
     ck_assert_int_eq(probe.releases, 0);
     RLRelease(timer);
     ck_assert_int_eq(probe.releases, 1);
+}
+
+/* Two threads of one processor, one of which the scheduler prefers whenever it can run, set the date of one timer. */
+static struct {
+    RLTimerRef timer;
+    int is_refused, is_over;
+    double longest;
+} preferred;
+
+static void stay_on_a_processor(void) {
+    cpu_set_t all, one;
+    ck_assert_int_eq(sched_getaffinity(0, sizeof all, &all), 0);
+    int number = 0;
+    while (!CPU_ISSET(number, &all)) number++;
+    CPU_ZERO(&one);
+    CPU_SET(number, &one);
+    ck_assert_int_eq(sched_setaffinity(0, sizeof one, &one), 0);
+}
+
+static double own_time(void) {
+    struct timespec time;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+    return (double)time.tv_sec + (double)time.tv_nsec * 1e-9;
+}
+
+static void set_date_until_over(void *unused) {
+    (void)unused;
+    stay_on_a_processor();
+    while (!count_of(&preferred.is_over)) RLTimerSetNextFireDate(preferred.timer, 1e9);
+}
+
+static void set_date_preferred(void *unused) {
+    (void)unused;
+    stay_on_a_processor();
+    struct sched_param parameters = {.sched_priority = 1};
+    preferred.is_refused = sched_setscheduler(0, SCHED_FIFO, &parameters) != 0;
+    for (int i = 0; i < 5000 && !preferred.is_refused && preferred.longest < 0.1; i++) {
+        struct timespec moment = {0, 20000 + i % 64 * 100};
+        nanosleep(&moment, NULL);
+        double start = own_time();
+        RLTimerSetNextFireDate(preferred.timer, 2e9);
+        if (own_time() - start > preferred.longest) preferred.longest = own_time() - start;
+    }
+    __atomic_store_n(&preferred.is_over, 1, __ATOMIC_SEQ_CST);
+}
+
+RL_TEST(a_real_time_thread_does_not_spin, "S-TMR-36 S-THR-1",
+        "A real-time thread that meets another one of its processor at a timer which is in no loop lets it run") {
+    preferred.timer = RLTimerCreate(FAR_FUTURE, 0, 0, 0, NULL, NULL);
+    Thread *other = thread_start(set_date_until_over, NULL);
+    thread_join(thread_start(set_date_preferred, NULL));
+    thread_join(other);
+    /* It needs a permission. */
+    if (!preferred.is_refused) ck_assert_double_lt(preferred.longest, 0.1);
+    RLRelease(preferred.timer);
 }

@@ -127,6 +127,20 @@ struct Lock: ~Copyable {
     }
 }
 
+/// Waits for another thread that is in the middle of a few instructions, where nobody tells that it came to their end. It sleeps and
+/// does not yield: a thread with a real-time priority that yields lets no other one run on its processor.
+struct GivingWay {
+    private var turns = 0
+
+    @inline(never)
+    mutating func giveWay() {
+        turns += 1
+        if turns <= 40 { return rl_pause() }
+        var time = timespec(tv_sec: 0, tv_nsec: 50_000)
+        _ = rl_sys_nanosleep(&time)
+    }
+}
+
 /// Finds out whether there is membarrier(2).
 func registerBarrier() {
     let isThere = rl_membarrier_register() == 0

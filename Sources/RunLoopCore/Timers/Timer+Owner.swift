@@ -25,6 +25,7 @@ extension UnsafeMutablePointer where Pointee == Timer {
 
     @inline(never)
     private func lockTimerSlowly() -> RunLoopPointer? {
+        var waiting = GivingWay()
         while true {
             let owner = pointee.owner.load(ordering: .acquiring)
             if let loop = owner.loop {
@@ -33,7 +34,7 @@ extension UnsafeMutablePointer where Pointee == Timer {
                 loop.unlock()  // Another loop's lock guards it by now; each turn needs such a change by another thread.
             } else if owner.isHeld {
                 // Another thread has the fields for a few instructions, with no client code in between.
-                sched_yield()
+                waiting.giveWay()
             } else if pointee.owner.compareExchange(expected: owner, desired: .claim, ordering: .acquiring).exchanged {
                 return nil
             }
@@ -62,12 +63,13 @@ extension UnsafeMutablePointer where Pointee == Timer {
     @inline(never)
     private func enterSlowly(_ loop: RunLoopPointer) -> Bool {
         var expected = TimerOwner.none
+        var waiting = GivingWay()
         while true {
             let (exchanged, original) = pointee.owner.compareExchange(
                 expected: expected, desired: TimerOwner(loop), ordering: .acquiringAndReleasing)
             if exchanged || original == TimerOwner(loop) { return true }
             if original.loop != nil { return false }
-            if original.isHeld { sched_yield() } else { expected = original }  // As in `lockTimer`.
+            if original.isHeld { waiting.giveWay() } else { expected = original }  // As in `lockTimer`.
         }
     }
 }

@@ -87,7 +87,8 @@ enum Signals {
         // A handler is in there for well under a microsecond, calls nobody and, with all signals blocked, is interrupted by nobody
         // that would not come back. A look that finds one at work needs a signal to arrive in just that time, so looks that do
         // not end would need signals without end.
-        while KernelEvents.shared.pointee.signalHandlers.load(ordering: .sequentiallyConsistent) != 0 { sched_yield() }
+        var waiting = GivingWay()
+        while KernelEvents.shared.pointee.signalHandlers.load(ordering: .sequentiallyConsistent) != 0 { waiting.giveWay() }
     }
 
     /// Called by the signal handler: touches atomics alone.
