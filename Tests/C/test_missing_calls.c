@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <sys/eventfd.h>
 #include <sys/syscall.h>
+#include <sys/timerfd.h>
 #include <unistd.h>
 
 /* The calls that are refused, ended by -1, and with which error. */
@@ -192,4 +193,58 @@ RL_TEST(a_counter_is_served_without_preadv2, "S-ARG-11 S-SRC-46",
         ck_assert_int_eq(eventfd_read(port.fd, &count), -1);
         ck_assert_int_eq(errno, EAGAIN);
     }
+}
+
+/* Two loops have one counter, and the first that is about to read it waits until the other one is, or waits for a lock. */
+static struct {
+    int descriptor, comes, waits, reads;
+    LoopThread loops[2];
+    RLSourceRef source;
+    Probe probe;
+} counter;
+static __thread bool shares_counter;
+
+static bool refuse_and_meet(long number, const long argument[6], long *result) {
+    if (refuse_call(number, argument, result)) return true;
+    if (!shares_counter) return false;
+    if (number == SYS_futex && count_of(&counter.comes)) __atomic_store_n(&counter.waits, 1, __ATOMIC_SEQ_CST);
+    if (number != SYS_read || argument[0] != counter.descriptor) return false;
+    if (__atomic_add_fetch(&counter.comes, 1, __ATOMIC_SEQ_CST) == 1)
+        while (!count_of(&counter.waits) && count_of(&counter.comes) == 1) usleep(100);
+    return false;
+}
+
+static void count_read(Probe *self) {
+    (void)self;
+    __atomic_add_fetch(&counter.reads, 1, __ATOMIC_SEQ_CST);
+}
+
+static void run_counter(LoopThread *self) {
+    shares_counter = true;
+    RLAddSource(self->loop, counter.source, kRLDefaultMode);
+    RLRunInMode(kRLDefaultMode, 1e9, false);
+}
+
+RL_TEST(two_loops_share_a_counter_without_preadv2, "S-ARG-11 S-SRC-46",
+        "Of two loops that see one count of a blocking timerfd, one reads it and the other goes on") {
+    counter.descriptor = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC);
+    counter.probe.action = count_read;
+    counter.source = probe_port(&counter.probe, counter.descriptor);
+    refuse(reading, EOPNOTSUPP);
+    hook_system_calls(refuse_and_meet);
+    for (int i = 0; i < 2; i++) {
+        loop_thread_start(&counter.loops[i], run_counter, NULL);
+        wait_until_waiting(counter.loops[i].loop);
+    }
+    struct itimerspec once = {.it_value = {.tv_nsec = 1}};
+    ck_assert_int_eq(timerfd_settime(counter.descriptor, 0, &once, NULL), 0);
+    wait_until_count(&counter.reads, 1);
+    for (int i = 0; i < 2; i++) {
+        RLPerformFunction(counter.loops[i].loop, kRLDefaultMode, call_stop, counter.loops[i].loop, NULL);
+        RLWakeUp(counter.loops[i].loop);
+        thread_join(counter.loops[i].thread);
+    }
+    hook_system_calls(NULL);
+    ck_assert_int_eq(counter.reads, 1);
+    RLRelease(counter.source);
 }

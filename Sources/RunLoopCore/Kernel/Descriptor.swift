@@ -50,6 +50,8 @@ func takeCount(_ descriptor: Int32) -> Bool {
     if rl_read_nowait(descriptor, &count, 8) == 8 { return true }
     guard rl_errno() == EOPNOTSUPP || rl_errno() == EINVAL || rl_errno() == ESPIPE else { return false }
     // A kernel that cannot read these without waiting (timerfd before Linux 6.10): the descriptor was ready when its event was
-    // fetched, but an observer or another loop may have drained it since.
+    // fetched, but an observer or another loop may have drained it since. The loops of the process look and read one at a time.
+    process.pointee.counterLock.lockWord()
+    defer { process.pointee.counterLock.unlockWord() }
     return !readiness(of: descriptor, .read).isEmpty && rl_sys_read(descriptor, &count, 8) == 8
 }

@@ -9,6 +9,8 @@ struct Process: ~Copyable {
     let registryLock: Lock
     /// Guards the log handler.
     let logLock: Lock
+    /// Makes one step of looking at a counter and reading it, where the kernel cannot read it without waiting. See `takeCount`.
+    let counterLock: Lock
 
     /// The newest instant given to a timer that was made due. See `Clock.dueNow`.
     let lastDueInstant: Atomic<Int64>

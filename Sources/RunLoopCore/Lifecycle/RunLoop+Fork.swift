@@ -77,6 +77,7 @@ extension RunLoop {
 
     static func forkedChild() {
         process.pointee.logLock.resetInChild()
+        process.pointee.counterLock.resetInChild()
         process.pointee.registryLock.resetInChild()
         MainQueue.detachInChild()
         let own = ofThread
