@@ -439,10 +439,6 @@ uint64_t rl_counts_of_moment(void) {
 }
 
 int rl_accept(int descriptor, struct sockaddr_storage *address, socklen_t *length) {
-    int mode = rl_set_nonblocking(descriptor);
-    int accepted = rl_sys_accept4(descriptor, (struct sockaddr *)address, length, SOCK_CLOEXEC);
-    int error = errno;
-    if (mode >= 0) rl_restore_mode(descriptor, mode);
-    errno = error;
-    return accepted;
+    rl_set_nonblocking(descriptor);
+    return rl_sys_accept4(descriptor, (struct sockaddr *)address, length, SOCK_CLOEXEC);
 }

@@ -236,7 +236,9 @@ RL_EXPORT char *RL_NULLABLE RLCopyDescription(RLTypeRef RL_NULLABLE obj) RL_WARN
  * handler: called with one line, without a newline, which is valid during the call only. Names that
  *     come from outside the process are made printable in it. NULL restores the default: standard
  *     error, one write per line.
- * info: handed to handler as it is; NULL is allowed. The library does not retain or free it.
+ * info: handed to handler as it is; NULL is allowed. The library does not retain or free it. A thread
+ *     that logs while this is called may call the former handler after the return: what that uses
+ *     has to live as long as other threads call the library.
  * Threads: any; handler runs on the thread that logs, never inside RLSourceSignal, RLWakeUp or
  * RLStop. Reentrancy: call-outs too; the call itself calls no call-out.
  * CF: none. Since 0.1.

@@ -52,7 +52,8 @@ RL_ENUM(RLIndex, RLSocketError) {
 RL_OPTIONS(RLOptionFlags, RLSocketCallBackType) {
     kRLSocketNoCallBack = 0,      /**< no report of reading */
     kRLSocketReadCallBack = 1,    /**< there is data to read, or the end of the stream */
-    kRLSocketAcceptCallBack = 2,  /**< a connection was accepted */
+    kRLSocketAcceptCallBack = 2,  /**< a connection was accepted; the descriptor that listens
+                                       is made non-blocking for that */
     kRLSocketDataCallBack = 3,    /**< a chunk or a datagram was read */
     kRLSocketConnectCallBack = 4, /**< a connect ended */
     kRLSocketWriteCallBack = 8    /**< there is room to write */
@@ -213,9 +214,11 @@ RL_EXPORT RLSocketError RLSocketConnectToAddress(RLSocketRef RL_NULLABLE s, cons
  * Invalidates a socket for good: no new callback begins, and its loops are woken.
  *
  * s: NULL and an invalid socket do nothing. Threads: any; the call does not wait for callbacks.
- * Ownership: the descriptor is closed if kRLSocketCloseOnInvalidate is set, and the connection reset
- *     if bytes of RLSocketWrite are queued, which are lost: RLSocketClose sends them. The source becomes
- *     invalid; the context is released. The caller keeps its reference.
+ * Ownership: the descriptor is closed if kRLSocketCloseOnInvalidate is set, by the last thread that is
+ *     in a call with it, and a connect or a send that waits is ended; the connection is reset if bytes
+ *     of RLSocketWrite are queued, which are lost: RLSocketClose sends them. Else the descriptor is the
+ *     caller's at the return, if no such call waits. The source becomes invalid; the context is
+ *     released. The caller keeps its reference.
  * Reentrancy: call-outs too, its own callback included; calls release.
  * CF: CFSocketInvalidate. Since 0.1.
  */
@@ -326,11 +329,11 @@ RL_EXPORT void RLSocketDisableCallBacks(RLSocketRef RL_NULLABLE s, RLOptionFlags
 RL_EXPORT void RLSocketEnableCallBacks(RLSocketRef RL_NULLABLE s, RLOptionFlags callBackTypes);
 
 /**
- * Sends bytes with one send(2), or one sendto(2) if there is an address; never raises SIGPIPE.
+ * Sends bytes as send(2) does, or sendto(2) if there is an address; never raises SIGPIPE.
  *
  * s: NULL or invalid: an error. address: of addressLength bytes; NULL: to the peer.
- * bytes: NULL counts as length 0. timeout: seconds the send may wait for room; 0 or less: no limit
- *     but the descriptor's own.
+ * bytes: NULL counts as length 0. timeout: seconds the send may wait for room, of this call alone; 0
+ *     or less: no limit but the descriptor's own (SO_SNDTIMEO). A non-blocking one does not wait.
  * Returns: kRLSocketSuccess if at least one byte, or an empty datagram, was sent. A stream may take
  *     only a part of the bytes, if there is a timeout or the descriptor is non-blocking, and the
  *     call does not tell which: use RLSocketWrite or RLSocketSend. Otherwise kRLSocketError, also

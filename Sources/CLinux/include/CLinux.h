@@ -393,8 +393,9 @@ static inline int rl_set_nonblocking(int descriptor) {
 
 static inline void rl_restore_mode(int descriptor, int mode) { fcntl(descriptor, F_SETFL, mode); }
 
-/* Takes a connection without ever waiting for one, though the descriptor may be in blocking mode and another process may
- * be faster. The new descriptor, which is close-on-exec, or -1. */
+/* Takes a connection without ever waiting for one, though another process may be faster. For that it leaves the socket in
+ * non-blocking mode: the mode is that of all descriptors of the open file, and one thread or process that restored it would
+ * have another wait. The new descriptor, which is close-on-exec, or -1. */
 int rl_accept(int descriptor, struct sockaddr_storage *address, socklen_t *length) __attribute__((visibility("hidden")));
 
 /* Whether an accept failed because there was no connection, or it was gone again: the next one may come at once. All else lasts,
@@ -410,23 +411,6 @@ static inline ssize_t rl_receive(int descriptor, void *bytes, size_t size, struc
 static inline ssize_t rl_send(int descriptor, const void *bytes, size_t length, const void *address, size_t address_length) {
     return rl_sys_sendto(
         descriptor, bytes, length, MSG_NOSIGNAL, (const struct sockaddr *)address, (socklen_t)address_length);
-}
-
-static inline int rl_restore_send_timeout(int descriptor, const struct timeval *time) {
-    return setsockopt(descriptor, SOL_SOCKET, SO_SNDTIMEO, time, sizeof *time);
-}
-
-/* At least a microsecond, because 0 is for ever. The former limit in *old. */
-static inline int rl_set_send_timeout(int descriptor, double seconds, struct timeval *old) {
-    socklen_t size = sizeof *old;
-    if (getsockopt(descriptor, SOL_SOCKET, SO_SNDTIMEO, old, &size) != 0) return -1;
-    struct timeval time = {100000000, 0};
-    if (seconds < 100000000) {
-        time.tv_sec = (time_t)seconds;
-        time.tv_usec = (suseconds_t)((seconds - (double)time.tv_sec) * 1e6);
-        if (time.tv_sec == 0 && time.tv_usec == 0) time.tv_usec = 1;
-    }
-    return rl_restore_send_timeout(descriptor, &time);
 }
 
 /* As poll(2); milliseconds beyond its range are cut. */

@@ -51,7 +51,8 @@ extension UnsafeMutablePointer where Pointee == Socket {
     /// options.
     func setAddress(_ address: UnsafeRawPointer?, _ length: Int, on: UInt, off: UInt, backlog: Int32) -> SocketResult {
         guard let address, SocketAddress.isPossible(length), isStillOpen() else { return .error }
-        let descriptor = native
+        let descriptor = beginUse()
+        defer { endUse(of: descriptor) }
         // Those that are off already, or that its kind does not have.
         _ = rl_set_socket_options(descriptor, off, false)
         if setOptions(on, true) != .success { return .error }
@@ -69,7 +70,9 @@ extension UnsafeMutablePointer where Pointee == Socket {
     /// `RLSocketSetOptions`.
     func setOptions(_ options: UInt, _ on: Bool) -> SocketResult {
         guard isValid else { return .error }
-        let error = rl_set_socket_options(native, options, on)
+        let descriptor = beginUse()
+        let error = rl_set_socket_options(descriptor, options, on)
+        endUse(of: descriptor)
         rl_set_errno(error)
         return error == 0 ? .success : .error
     }
@@ -77,7 +80,7 @@ extension UnsafeMutablePointer where Pointee == Socket {
     /// `RLSocketConnectToAddress` (S-SOCK-41 to 44).
     func connect(_ address: UnsafeRawPointer?, _ length: Int, timeout: Double) -> SocketResult {
         guard let address, SocketAddress.isPossible(length), isStillOpen() else { return .error }
-        let descriptor = native
+        let descriptor = beginUse(NumberUse.waiting)
         let length = SocketAddress.trimmed(address, length)
         // NaN waits like a long time.
         let waits = timeout == 0
@@ -97,6 +100,11 @@ extension UnsafeMutablePointer where Pointee == Socket {
             result = .error
         }
         if mode >= 0 { rl_restore_mode(descriptor, mode) }
+        endUse(of: descriptor, NumberUse.waiting)
+        if result == .success && !isValid {
+            error = ECANCELED
+            result = .error
+        }
         // Before there was a connect to wait for, the registration may have been set aside.
         tellSource()
         // What was called since may have changed it.
@@ -113,6 +121,8 @@ extension UnsafeMutablePointer where Pointee == Socket {
                 error = rl_socket_error(descriptor)
                 return error == 0 ? .success : .error
             }
+            // Its number may go to the client now, who closes it.
+            if !isValid { return .success }
             // Interrupted, or too long a time for one call: each turn waits for what is left.
             if ready < 0 && rl_errno() != EINTR {
                 error = rl_errno()
@@ -122,7 +132,7 @@ extension UnsafeMutablePointer where Pointee == Socket {
         }
     }
 
-    /// `RLSocketSendData`: one send, which may be short (S-SOCK-45 to 47).
+    /// `RLSocketSendData` (S-SOCK-45 to 47).
     func send(
         to address: UnsafeRawPointer?, _ addressLength: Int, _ bytes: UnsafeRawPointer?, _ length: Int, timeout: Double
     ) -> SocketResult {
@@ -132,14 +142,46 @@ extension UnsafeMutablePointer where Pointee == Socket {
             rl_set_errno(EAGAIN)
             return .error
         }
-        let descriptor = native
+        let descriptor = beginUse(NumberUse.waiting)
         let length = bytes == nil ? 0 : length
         let addressLength = address.map { SocketAddress.trimmed($0, addressLength) } ?? 0
-        var old = timeval()
-        let limits = timeout > 0 && rl_set_send_timeout(descriptor, timeout, &old) == 0
-        let sent = rl_send(descriptor, bytes, length, address, addressLength)
-        if limits { rl_restore_send_timeout(descriptor, &old) }
+        let sent: Int
+        if timeout > 0 {
+            let end = Clock.now() + Clock.nanoseconds(timeout < Clock.longestInterval ? timeout : Clock.longestInterval)
+            sent = send(descriptor, bytes, length, address, addressLength, until: end)
+        } else {
+            sent = rl_send(descriptor, bytes, length, address, addressLength)
+        }
+        endUse(of: descriptor, NumberUse.waiting)
         return sent > 0 || (sent == 0 && length == 0 && !pointee.isStream) ? .success : .error
+    }
+
+    /// Sends as the kernel does with a limit of time, but with one that is this call's own: SO_SNDTIMEO is the descriptor's, which
+    /// other threads and processes use too. How many bytes were sent; -1 for none, with errno.
+    private func send(
+        _ descriptor: Int32, _ bytes: UnsafeRawPointer?, _ length: Int, _ address: UnsafeRawPointer?, _ addressLength: Int,
+        until end: Int64
+    ) -> Int {
+        var done = 0
+        var hadRoom = false
+        while true {
+            let sent = rl_send_now(descriptor, bytes.map { $0 + done }, length - done, address, addressLength)
+            if sent > 0 { done += sent }
+            let isOver = sent < 0 ? sent != -Int(EAGAIN) : done == length || !pointee.isStream
+            if isOver {
+                if sent < 0 { rl_set_errno(Int32(-sent)) }
+                return done > 0 ? done : sent
+            }
+            let left = end - Clock.now()
+            if left <= 0 || !isValid || rl_is_nonblocking(descriptor) {
+                rl_set_errno(EAGAIN)
+                return done > 0 ? done : -1
+            }
+            // A receiver's queue may be full though there is room in the own one, or the message longer than the room.
+            var moment = timespec(nanoseconds: min(left, 1_000_000))
+            if hadRoom && sent < 0 { _ = rl_sys_nanosleep(&moment) }
+            hadRoom = rl_wait_writable(descriptor, (left + 999_999) / 1_000_000) > 0
+        }
     }
 
     /// The own address, retained; asked of the kernel once (S-SOCK-48).
@@ -163,9 +205,11 @@ extension UnsafeMutablePointer where Pointee == Socket {
         process.pointee.registryLock.unlockWord()
         if let known { return known }
         var storage = SocketAddress()
+        let number = beginUse()
         let result = withUnsafeMutablePointer(to: &storage.bytes) { bytes in
-            bytes.withMemoryRebound(to: sockaddr.self, capacity: 1) { ask(native, $0, &storage.length) }
+            bytes.withMemoryRebound(to: sockaddr.self, capacity: 1) { ask(number, $0, &storage.length) }
         }
+        endUse(of: number)
         guard result == 0 else { return nil }
         let made = storage.copy()
         process.pointee.registryLock.lockWord()

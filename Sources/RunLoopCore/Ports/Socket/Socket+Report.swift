@@ -82,28 +82,34 @@ extension UnsafeMutablePointer where Pointee == Socket {
     /// In the child of `fork`: it is in no loop but the forking thread's, and no thread but that one reports (S-FORK-3). What a
     /// thread that vanished was reporting is over.
     func renewInChild(_ own: RunLoopPointer?) {
-        var uses: UInt32 = 0
-        var isReporting = false
-        if let own {
-            own.pointee.calls.contains(SocketReport.self) { report in
-                guard report.pointee.socket == self else { return false }
-                isReporting = true
-                if report.pointee.usesInfo { uses += SocketState.use }
-                return false
-            }
-        }
+        pointee.numberUses.store(0, ordering: .relaxed)
+        let (count: reports, uses: uses) = reports(on: own)
         let link = own.flatMap { pointee.source?.link(in: $0) }
         let count = Int32(link?.pointee.modes.count ?? 0)
         let former = pointee.scheduled.exchange(count, ordering: .relaxed)
         renewWriterInChild()
         let enabled = stateBits(.max)
         change(tellingSource: nil) { state in
-            var state = state & ~(SocketState.uses | SocketState.flushes) | uses
+            var state = state & ~(SocketState.uses | SocketState.flushes) | uses * SocketState.use
             if state & SocketState.ends != 0 { state |= SocketState.lingers }
-            if !isReporting { state = finished(state, SocketReport.Claim(reads: true, writes: true)) }
+            if reports == 0 { state = finished(state, SocketReport.Claim(reads: true, writes: true)) }
             if count == 0 { state &= ~(SocketState.read | SocketState.write | SocketState.connect) }
             return count > 0 && former == 0 ? state | enabled : state
         }
+    }
+
+    /// How many reports of the socket are on the stack of the loop's thread, the caller's, and how many of them use the context's own
+    /// reference to the info.
+    func reports(on loop: RunLoopPointer?) -> (count: UInt32, uses: UInt32) {
+        var found: (count: UInt32, uses: UInt32) = (0, 0)
+        loop?.pointee.calls.contains(SocketReport.self) { report in
+            if report.pointee.socket == self {
+                found.count += 1
+                if report.pointee.usesInfo { found.uses += 1 }
+            }
+            return false
+        }
+        return found
     }
 
     // MARK: Reporting
@@ -201,7 +207,7 @@ extension UnsafeMutablePointer where Pointee == Socket {
         return state
     }
 
-    func endUse() {
+    fileprivate func endUse() {
         let state = pointee.state.wrappingSubtract(SocketState.use, ordering: .sequentiallyConsistent).newValue
         if state & (SocketState.uses | SocketState.releasePending) == SocketState.releasePending { releaseInfo() }
     }
@@ -222,7 +228,11 @@ extension UnsafeMutablePointer where Pointee == Socket {
     private func reportConnect(_ info: UnsafeMutableRawPointer?) -> Bool {
         var error: Int32 = 0
         // S-SOCK-37: who leaves errors reads them himself.
-        if pointee.flags.load(ordering: .relaxed) & SocketFlags.leaveErrors == 0 { error = rl_socket_error(native) }
+        if pointee.flags.load(ordering: .relaxed) & SocketFlags.leaveErrors == 0 {
+            let number = beginUse()
+            if number >= 0 { error = rl_socket_error(number) }
+            endUse(of: number)
+        }
         if error != 0 { loseQueue(error) }
         call(SocketType.connect, error: error, info)
         return error != 0
@@ -240,7 +250,10 @@ extension UnsafeMutablePointer where Pointee == Socket {
 
     private func reportAccept(_ info: UnsafeMutableRawPointer?, _ place: CallPlace<SocketReport>, on loop: RunLoopPointer) -> Bool {
         var storage = SocketAddress()
-        var accepted = rl_accept(native, &storage.bytes, &storage.length)
+        let number = beginUse()
+        guard number >= 0 else { return false }
+        var accepted = rl_accept(number, &storage.bytes, &storage.length)
+        endUse(of: number)
         guard accepted >= 0 else {
             // The connection stays in the queue, and would be reported all the time.
             if !rl_accepted_nothing() {
@@ -266,10 +279,16 @@ extension UnsafeMutablePointer where Pointee == Socket {
         let size = pointee.isStream ? 32768 : 65535
         var storage = SocketAddress()
         guard var data = DataPointer.makeRoom(size) else { return false }
-        var count = rl_receive(native, data.bytes, size, &storage.bytes, &storage.length)
+        let number = beginUse()
+        var count = number < 0 ? 0 : rl_receive(number, data.bytes, size, &storage.bytes, &storage.length)
+        let error = rl_errno()
+        endUse(of: number)
+        if number < 0 {
+            data.release()
+            return false
+        }
         var isOver = pointee.isStream && count == 0
         if count < 0 {
-            let error = rl_errno()
             let isNothing = error == EAGAIN || error == EWOULDBLOCK || (!pointee.isStream && error != ENOTSOCK)
             if isNothing {
                 data.release()

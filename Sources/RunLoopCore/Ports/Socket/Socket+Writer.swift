@@ -125,12 +125,7 @@ extension UnsafeMutablePointer where Pointee == Socket {
         // Before the Connect callback it would take the error of the connect.
         let isDecided = isClosing || state & SocketState.connected != 0
         if ready.contains(.write) && state & SocketState.flushes != 0 && isDecided { flush() }
-        if isClosing && ready.contains(.read) && state & SocketState.lingers != 0 && discard() {
-            // Counted as a report, as Invalidate counts those of its thread (S-THR-8).
-            pointee.state.wrappingAdd(SocketState.use, ordering: .sequentiallyConsistent)
-            invalidate()
-            endUse()
-        }
+        if isClosing && ready.contains(.read) && state & SocketState.lingers != 0 && discard() { invalidate() }
         return !isClosing
     }
 

@@ -11,9 +11,11 @@ struct Socket: ~Copyable {
     /// Bits of `SocketState`. Changed by read-modify-write, each time with `interest` brought into line: sequentially consistent, as
     /// the watch's word, which its low bits are. Relaxed where the bits asked for order nothing.
     let state: Atomic<UInt32>
-    /// -1 once it is invalid. Relaxed: a number orders nothing, and a call that comes too late gets EBADF or finds the file's
-    /// identity changed. Taken away under `writer`.
+    /// -1 once it is invalid. Relaxed: a number orders nothing. Calls of the kernel that do more than look get it from `beginUse`, or hold
+    /// `writer`, under which it is taken away.
     let descriptor: Atomic<Int32>
+    /// Bits of `NumberUse`: which threads are in a call of the kernel with the number.
+    let numberUses: Atomic<UInt32>
     /// `RLSocketSetSocketFlags`. Relaxed: bits that order nothing.
     let flags: Atomic<UInt>
     /// Modes of loops that its source is in. Changed under the registry's lock, together with what that enables or disables;
@@ -174,9 +176,9 @@ extension UnsafeMutablePointer where Pointee == Socket {
         socket.initialize(to: Socket(
             header: ObjectHeader(type: Atomic(0), references: Atomic(0)),
             state: Atomic(isNone ? SocketState.invalid : hasConnect ? 0 : SocketState.connected), descriptor: Atomic(native),
-            flags: Atomic(types & SocketType.readKinds | SocketFlags.closeOnInvalidate), scheduled: Atomic(0), types: types,
-            callout: callout, info: retained, callbacks: Callbacks.shared(functions), isStream: isStream, file: file,
-            writer: Lock.free(), error: Atomic(0), queue: nil, source: nil, address: nil, peerAddress: nil))
+            numberUses: Atomic(0), flags: Atomic(types & SocketType.readKinds | SocketFlags.closeOnInvalidate),
+            scheduled: Atomic(0), types: types, callout: callout, info: retained, callbacks: Callbacks.shared(functions),
+            isStream: isStream, file: file, writer: Lock.free(), error: Atomic(0), queue: nil, source: nil, address: nil, peerAddress: nil))
         socket.initializeHeader()
         if isNone {
             socket.releaseInfo()
@@ -276,7 +278,7 @@ extension UnsafeMutablePointer where Pointee == Socket {
         var state = pointee.state.load(ordering: .relaxed)
         var desired: UInt32
         // Reports of this thread end after the call, so that the context is released inside it; those of others use it.
-        let own = RunLoop.watchesOnStack(ofInfo: UnsafeMutableRawPointer(self))
+        let own = reports(on: RunLoop.ofThread).uses
         // Socket, table and source in one step for the child of a fork and for a new socket of the number.
         process.pointee.registryLock.lockWord()
         repeat {
@@ -295,10 +297,9 @@ extension UnsafeMutablePointer where Pointee == Socket {
         source?.leaveAllLoops(wakingLoops: true)
         source?.release()
         let losesBytes = endWriter()
-        if closes && pointee.flags.load(ordering: .relaxed) & SocketFlags.closeOnInvalidate != 0 {
-            if losesBytes { rl_reset_at_close(number) }
-            rl_sys_close(number)
-        }
+        let closes = closes && pointee.flags.load(ordering: .relaxed) & SocketFlags.closeOnInvalidate != 0
+        if closes && losesBytes { rl_reset_at_close(number) }
+        giveAway(number, closes: closes)
         if desired & SocketState.releasePending == 0 { releaseInfo() }
         if wasInTable { release() }
         release()

@@ -1,0 +1,363 @@
+/* Sockets that several threads use at once, while one of them may invalidate them. */
+#define _GNU_SOURCE
+#include "support_socket.h"
+#include "system_calls.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/time.h>
+#include <unistd.h>
+
+static Socket s;
+
+/* Holds a thread up before its first call of the given number, until it is let go. */
+static struct {
+    long number;
+    int descriptor, comes, is_let_go;
+} stop;
+static __thread bool is_stopped;
+
+static bool stop_before(long number, const long argument[6], long *result) {
+    (void)result;
+    if (!is_stopped || number != stop.number || (stop.descriptor >= 0 && argument[0] != stop.descriptor)) return false;
+    is_stopped = false;
+    __atomic_store_n(&stop.comes, 1, __ATOMIC_SEQ_CST);
+    wait_until_count(&stop.is_let_go, 1);
+    return false;
+}
+
+static void let_go(void) { __atomic_store_n(&stop.is_let_go, 1, __ATOMIC_SEQ_CST); }
+
+static void stop_at(long number, int descriptor) {
+    stop.number = number;
+    stop.descriptor = descriptor;
+    hook_system_calls(stop_before);
+}
+
+static bool is_open(int descriptor) { return fcntl(descriptor, F_GETFD) >= 0; }
+
+static void fill(int descriptor) {
+    char bytes[4096] = {0};
+    while (send(descriptor, bytes, sizeof bytes, MSG_DONTWAIT) > 0) {}
+    while (send(descriptor, bytes, 1, MSG_DONTWAIT) > 0) {}
+}
+
+/* The number */
+
+static void run_stopped(LoopThread *self) {
+    (void)self;
+    socket_add(&s);
+    is_stopped = true;
+    RLRunInMode(kRLDefaultMode, 60, true);
+}
+
+RL_TEST(invalidate_meets_a_receive, "S-SOCK-70 S-SOCK-10 S-THR-1",
+        "A number whose socket another thread invalidates while the loop is about to receive is closed after that, so that no "
+        "other file gets it before") {
+    static LoopThread other;
+    int ends[2];
+    make_sockets(SOCK_STREAM, ends);
+    socket_make(&s, ends[0], kRLSocketDataCallBack);
+    stop_at(SYS_recvfrom, ends[0]);
+    write_byte(ends[1]);
+    loop_thread_start(&other, run_stopped, NULL);
+    wait_until_count(&stop.comes, 1);
+    RLSocketInvalidate(s.socket);
+    ck_assert(is_open(ends[0]));
+    ck_assert_int_eq(RLSocketGetNative(s.socket), -1);
+    let_go();
+    thread_join(other.thread);
+    ck_assert(!is_open(ends[0]));
+    RLRelease(s.socket);
+}
+
+static void invalidate(void *unused) {
+    (void)unused;
+    RLSocketInvalidate(s.socket);
+    ck_assert_int_eq(count_of(&stop.is_let_go), 1);
+}
+
+static bool let_go_at_a_sleep(long number, const long argument[6], long *result) {
+    if (number == SYS_nanosleep) let_go();
+    return stop_before(number, argument, result);
+}
+
+RL_TEST(invalidate_gives_a_number_back, "S-SOCK-70 S-SOCK-10",
+        "A number that stays open is the client's when Invalidate returns: no loop is about to receive with it any more") {
+    static LoopThread other;
+    int ends[2];
+    make_sockets(SOCK_STREAM, ends);
+    socket_make(&s, ends[0], kRLSocketDataCallBack);
+    RLSocketSetSocketFlags(s.socket, 0);
+    stop_at(SYS_recvfrom, ends[0]);
+    write_byte(ends[1]);
+    loop_thread_start(&other, run_stopped, NULL);
+    wait_until_count(&stop.comes, 1);
+    hook_system_calls(let_go_at_a_sleep);
+    thread_join(thread_start(invalidate, NULL));
+    thread_join(other.thread);
+    ck_assert(is_open(ends[0]));
+    RLRelease(s.socket);
+    close(ends[0]);
+}
+
+typedef struct Call {
+    RLTimeInterval timeout;
+    struct sockaddr_in address;
+    size_t length;
+    RLSocketError result;
+} Call;
+
+static void send_stopped(void *info) {
+    Call *call = info;
+    char *bytes = calloc(1, call->length);
+    is_stopped = true;
+    call->result = RLSocketSendData(s.socket, NULL, 0, bytes, call->length, call->timeout);
+    free(bytes);
+}
+
+RL_TEST(invalidate_meets_a_send, "S-SOCK-70 S-SOCK-10 S-THR-1",
+        "A number whose socket is invalidated while another thread is about to send is closed after that") {
+    Call call = {.length = 1, .timeout = 0};
+    int ends[2];
+    make_sockets(SOCK_STREAM, ends);
+    socket_make(&s, ends[0], kRLSocketNoCallBack);
+    stop_at(SYS_sendto, ends[0]);
+    Thread *sender = thread_start(send_stopped, &call);
+    wait_until_count(&stop.comes, 1);
+    RLSocketInvalidate(s.socket);
+    ck_assert(is_open(ends[0]));
+    let_go();
+    thread_join(sender);
+    ck_assert(!is_open(ends[0]));
+    RLRelease(s.socket);
+}
+
+static void connect_stopped(void *info) {
+    Call *call = info;
+    is_stopped = true;
+    call->result = RLSocketConnectToAddress(s.socket, &call->address, sizeof call->address, call->timeout);
+}
+
+RL_TEST(invalidate_ends_a_wait, "S-SOCK-70 S-SOCK-41 S-SOCK-45",
+        "A connect and a send that wait while the socket is invalidated are an Error at once, and then the number is closed") {
+    /* A listener whose queue is full: further connects wait. */
+    Call call = {.timeout = 1e9, .length = 1};
+    int listener = socket(AF_INET, SOCK_STREAM, 0);
+    call.address = loopback(0);
+    ck_assert_int_eq(bind(listener, (struct sockaddr *)&call.address, sizeof call.address), 0);
+    ck_assert_int_eq(listen(listener, 0), 0);
+    socklen_t size = sizeof call.address;
+    getsockname(listener, (struct sockaddr *)&call.address, &size);
+    for (int i = 0; i < 4; i++) {
+        int client = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
+        connect(client, (struct sockaddr *)&call.address, size);
+    }
+    int number = socket(AF_INET, SOCK_STREAM, 0);
+    socket_make(&s, number, kRLSocketNoCallBack);
+    stop_at(SYS_ppoll, -1);
+    let_go();
+    Thread *caller = thread_start(connect_stopped, &call);
+    wait_until_count(&stop.comes, 1);
+    RLSocketInvalidate(s.socket);
+    thread_join(caller);
+    ck_assert_int_eq(call.result, kRLSocketError);
+    ck_assert(!is_open(number));
+    RLRelease(s.socket);
+
+    int ends[2];
+    make_sockets(SOCK_STREAM, ends);
+    fill(ends[0]);
+    socket_make(&s, ends[0], kRLSocketNoCallBack);
+    stop.comes = 0;
+    caller = thread_start(send_stopped, &call);
+    wait_until_count(&stop.comes, 1);
+    RLSocketInvalidate(s.socket);
+    thread_join(caller);
+    ck_assert_int_eq(call.result, kRLSocketError);
+    ck_assert(!is_open(ends[0]));
+    RLRelease(s.socket);
+}
+
+/* Limits of time */
+
+static long send_limit(int descriptor) {
+    struct timeval limit;
+    socklen_t size = sizeof limit;
+    ck_assert_int_eq(getsockopt(descriptor, SOL_SOCKET, SO_SNDTIMEO, &limit, &size), 0);
+    return limit.tv_sec;
+}
+
+static void set_send_limit(int descriptor, long seconds) {
+    struct timeval limit = {seconds, 0};
+    ck_assert_int_eq(setsockopt(descriptor, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit), 0);
+}
+
+RL_TEST(a_timeout_is_the_callers_own, "S-SOCK-45 S-THR-1",
+        "A send with a timeout neither uses nor changes the limit of the descriptor, which other threads have too") {
+    Call call = {.length = 1, .timeout = 60};
+    int ends[2];
+    make_sockets(SOCK_STREAM, ends);
+    set_send_limit(ends[0], 7);
+    socket_make(&s, ends[0], kRLSocketNoCallBack);
+    stop_at(SYS_sendto, ends[0]);
+    Thread *sender = thread_start(send_stopped, &call);
+    wait_until_count(&stop.comes, 1);
+    ck_assert_int_eq(send_limit(ends[0]), 7);
+    set_send_limit(ends[0], 9);
+    let_go();
+    thread_join(sender);
+    ck_assert_int_eq(call.result, kRLSocketSuccess);
+    ck_assert_int_eq(send_limit(ends[0]), 9);
+    fill(ends[0]);
+    call.timeout = 0.01;
+    send_stopped(&call);
+    ck_assert_int_eq(call.result, kRLSocketError);
+    ck_assert_int_eq(send_limit(ends[0]), 9);
+    RLSocketInvalidate(s.socket);
+    RLRelease(s.socket);
+}
+
+RL_TEST(a_timed_send_sends_all, "S-SOCK-45",
+        "Within its timeout a send gives a blocking stream all its bytes; of a descriptor that does not block it takes what there is "
+        "room for") {
+    Call call = {.length = 1 << 22, .timeout = 1e6};
+    int ends[2];
+    make_sockets(SOCK_STREAM, ends);
+    socket_make(&s, ends[0], kRLSocketNoCallBack);
+    Thread *sender = thread_start(send_stopped, &call);
+    static char bytes[1 << 16];
+    for (size_t left = call.length; left > 0;) {
+        ssize_t got = recv(ends[1], bytes, sizeof bytes, 0);
+        ck_assert_int_gt(got, 0);
+        left -= (size_t)got;
+    }
+    thread_join(sender);
+    ck_assert_int_eq(call.result, kRLSocketSuccess);
+    fcntl(ends[0], F_SETFL, O_NONBLOCK);
+    send_stopped(&call);
+    ck_assert_int_eq(call.result, kRLSocketSuccess);
+    fill(ends[0]);
+    send_stopped(&call);
+    ck_assert_int_eq(call.result, kRLSocketError);
+    RLSocketInvalidate(s.socket);
+    RLRelease(s.socket);
+}
+
+/* Accepting */
+
+static struct Acceptor {
+    LoopThread thread;
+    Socket socket;
+    int comes, goes;
+} acceptors[2];
+static __thread struct Acceptor *acceptor;
+
+static bool stop_before_accept(long number, const long argument[6], long *result) {
+    (void)argument, (void)result;
+    if (!acceptor || number != SYS_accept4) return false;
+    __atomic_store_n(&acceptor->comes, 1, __ATOMIC_SEQ_CST);
+    wait_until_count(&acceptor->goes, 1);
+    return false;
+}
+
+static void accept_once(LoopThread *self) {
+    struct Acceptor *own = acceptor = self->data;
+    RLSourceRef source = RLSocketCreateRunLoopSource(own->socket.socket, 0);
+    RLAddSource(RLGetCurrent(), source, kRLDefaultMode);
+    RLRelease(source);
+    RLRunInMode(kRLDefaultMode, 1e9, false);
+}
+
+RL_TEST(two_loops_accept, "S-SOCK-71 S-SOCK-28 S-SOCK-55",
+        "Of two loops that accept at one listening socket by two numbers, one takes a connection and the other goes on") {
+    int number = make_listener();
+    for (int i = 0; i < 2; i++) {
+        acceptors[i].socket.name = "a";
+        socket_make(&acceptors[i].socket, i ? dup(number) : number, kRLSocketAcceptCallBack);
+    }
+    hook_system_calls(stop_before_accept);
+    int client = connect_to(port_of(number));
+    for (int i = 0; i < 2; i++) loop_thread_start(&acceptors[i].thread, accept_once, &acceptors[i]);
+    for (int i = 0; i < 2; i++) wait_until_count(&acceptors[i].comes, 1);
+    for (int i = 0; i < 2; i++) {
+        __atomic_store_n(&acceptors[i].goes, 1, __ATOMIC_SEQ_CST);
+        RLPerformFunction(acceptors[i].thread.loop, kRLDefaultMode, call_stop, acceptors[i].thread.loop, NULL);
+        RLWakeUp(acceptors[i].thread.loop);
+        thread_join(acceptors[i].thread.thread);
+    }
+    hook_system_calls(NULL);
+    expect_trace("a:accept");
+    /* The open file stays in non-blocking mode, for whatever else accepts with it. */
+    ck_assert(fcntl(number, F_GETFL) & O_NONBLOCK);
+    for (int i = 0; i < 2; i++) {
+        RLSocketInvalidate(acceptors[i].socket.socket);
+        RLRelease(acceptors[i].socket.socket);
+    }
+    close(client);
+}
+
+/* Contexts */
+
+static struct {
+    RLSocketRef socket;
+    int references, is_in_callback, is_in_retain, is_ended, references_in_retain;
+} shared;
+static __thread bool is_second;
+
+static const void *retain_shared(const void *info) {
+    if (is_second) {
+        __atomic_store_n(&shared.is_in_retain, 1, __ATOMIC_SEQ_CST);
+        wait_until_count(&shared.is_ended, 1);
+        shared.references_in_retain = count_of(&shared.references);
+    }
+    __atomic_add_fetch(&shared.references, 1, __ATOMIC_SEQ_CST);
+    return info;
+}
+static void release_shared(const void *info) {
+    (void)info;
+    __atomic_sub_fetch(&shared.references, 1, __ATOMIC_SEQ_CST);
+}
+
+static void end_it(RLSocketRef socket, RLSocketCallBackType type, RLDataRef address, const void *data, void *info) {
+    (void)type, (void)address, (void)data, (void)info;
+    if (is_second) return;
+    __atomic_store_n(&shared.is_in_callback, 1, __ATOMIC_SEQ_CST);
+    wait_until_count(&shared.is_in_retain, 1);
+    RLSocketInvalidate(socket);
+    __atomic_store_n(&shared.is_ended, 1, __ATOMIC_SEQ_CST);
+}
+
+static void run_second(LoopThread *self) {
+    is_second = true;
+    RLAddSource(RLGetCurrent(), self->data, kRLDefaultMode);
+    wait_until_count(&shared.is_in_callback, 1);
+    RLSocketEnableCallBacks(shared.socket, kRLSocketWriteCallBack);
+    RLRunInMode(kRLDefaultMode, 60, true);
+}
+
+RL_TEST(a_bracket_meets_an_invalidate_in_another, "S-THR-8 S-SOCK-14",
+        "Invalidate in the callback of one loop, whose bracket has a reference of its own, leaves the context to the loop whose bracket "
+        "is in its retain") {
+    static LoopThread second;
+    int ends[2];
+    make_sockets(SOCK_STREAM, ends);
+    RLSocketContext context = {.info = &shared, .retain = retain_shared, .release = release_shared};
+    shared.socket = RLSocketCreateWithNative(ends[0], kRLSocketReadCallBack | kRLSocketWriteCallBack, end_it, &context);
+    RLSourceRef source = RLSocketCreateRunLoopSource(shared.socket, 0);
+    RLAddSource(RLGetCurrent(), source, kRLDefaultMode);
+    RLSocketDisableCallBacks(shared.socket, kRLSocketWriteCallBack);
+    write_byte(ends[1]);
+    loop_thread_start(&second, run_second, source);
+    expect_run(kRLDefaultMode, 60, true, HandledSource);
+    thread_join(second.thread);
+    /* The first bracket's is given back, or not yet; the context's own was there. */
+    ck_assert_int_ge(shared.references_in_retain, 1);
+    ck_assert_int_eq(shared.references, 0);
+    RLRelease(source);
+    RLRelease(shared.socket);
+}
