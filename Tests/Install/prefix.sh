@@ -4,6 +4,11 @@
 # usage: prefix.sh BUILD-FOLDER THIS-FOLDER LIBDIR VERSION BUILD-TYPE
 set -eu
 build=$1 here=$2 libdir=$3 version=$4 build_type=$5
+# Before 1.0 the minor version belongs to the library's name.
+case $version in
+0.*) soversion=${version%.*} ;;
+*) soversion=${version%%.*} ;;
+esac
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
@@ -11,18 +16,18 @@ cmake --install "$build" --prefix "$work/first" >"$work/install.log"
 mv "$work/first" "$work/moved"
 prefix=$work/moved
 
-# Exactly these files, the module map among them and the one for building in place not.
-(cd "$prefix" && find . -type f -o -type l) | sed 's,^\./,,' | sort >"$work/found"
+# Exactly these files, the module map among them and the one for building in place not. The manual has a test of its own.
+(cd "$prefix" && find . -path ./share/man -prune -o \( -type f -o -type l \) -print) | sed 's,^\./,,' | sort >"$work/found"
 {
     (cd "$here/../../include" && ls runloop/*.h runloop/module.modulemap) | sed 's,^,include/,'
     (cd "$here/../../include" && find runloop-cf -name '*.h') | sed 's,^,include/,'
     for name in runloop-cf runloop-cf-names; do
-        for end in so so.${version%%.*} so.$version; do echo "$libdir/lib$name.$end"; done
+        for end in so so.$soversion so.$version; do echo "$libdir/lib$name.$end"; done
     done
     for file in pkgconfig/runloop-cf.pc cmake/RunLoop/RunLoopCFTargets.cmake cmake/RunLoop/RunLoopCFTargets-$build_type.cmake; do
         echo "$libdir/$file"
     done
-    for file in librunloop.so librunloop.so.${version%%.*} librunloop.so.$version pkgconfig/runloop.pc \
+    for file in librunloop.so librunloop.so.$soversion librunloop.so.$version pkgconfig/runloop.pc \
         cmake/RunLoop/RunLoopConfig.cmake cmake/RunLoop/RunLoopConfigVersion.cmake \
         cmake/RunLoop/RunLoopTargets.cmake cmake/RunLoop/RunLoopTargets-$build_type.cmake; do
         echo "$libdir/$file"
