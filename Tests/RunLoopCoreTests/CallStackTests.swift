@@ -48,7 +48,7 @@ import Testing
                 left[index] = nil
             }
             while let last = left.popLast() { #expect(stack.popMember()?.source == last) }
-            #expect(stack.popMember() == nil)
+            #expect(stack.popMember()?.source == nil)
             #expect(stack.count == innermost.start)
             for source in innermost.members { source.release() }
         }
