@@ -140,6 +140,8 @@ RL_TEST(condition_limits, "S-SYNC-4 S-SYNC-14", "A wait whose limit is over retu
     RLLockUnlock(&condition.lock);
 }
 
+/* A signal that comes between two calls by which the thread sanitizer is told of a lock leaves its count of them wrong. */
+#if !defined(WITH_THREAD_SANITIZER)
 static void *wait_cancelled(void *unused) {
     take_when_ready("taken");
     pthread_testcancel();
@@ -166,6 +168,7 @@ RL_TEST(condition_signals_and_cancellation, "S-SYNC-3", "A wait for a condition 
     expect_trace("taken");
     hook_system_calls(NULL);
 }
+#endif
 
 /* ---- condition locks */
 

@@ -79,7 +79,7 @@ RL_OPTIONS(uint32_t, RLKernelEventFlags) {
     kRLKernelEventOneShot = 0x0010,
     /** Disabled by each report, before its callback. */
     kRLKernelEventDispatch = 0x0080,
-    /** Reported: it cannot happen again. */
+    /** In reports only: nothing can come any more, because the process or thread has ended. */
     kRLKernelEventEOF = 0x8000
 };
 
@@ -131,13 +131,13 @@ RL_OPTIONS(uint32_t, RLKernelNotes) {
     kRLNoteUserMask = 0x00ffffff,
     /** User, for the trigger: report. Without it the bits are only kept for the next report. */
     kRLNoteTrigger = 0x01000000,
-    /** User, for the trigger: leave the bits as they are (this is 0), */
+    /** User, for the trigger: leave the source's bits as they are; this is 0. */
     kRLNoteKeep = 0x00000000,
-    /** or keep those that are in fflags, */
+    /** User, for the trigger: keep those of the source's bits that are in fflags as well. */
     kRLNoteAnd = 0x10000000,
-    /** or add those of fflags, */
+    /** User, for the trigger: add the bits of fflags to the source's. */
     kRLNoteOr = 0x20000000,
-    /** or replace them by those of fflags. */
+    /** User, for the trigger: replace the source's bits by those of fflags. */
     kRLNoteCopy = 0x30000000
 };
 

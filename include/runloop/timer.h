@@ -202,8 +202,9 @@ RL_EXPORT bool RLContainsTimer(RLRunLoopRef RL_NULLABLE rl, RLTimerRef RL_NULLAB
  *
  * rl, t, mode: the call does nothing for NULL, for an invalid timer, and for a timer that is in the
  *     mode already or belongs to another loop. The mode is made if it does not exist.
- * Threads: any; a waiting loop takes the date into account without RLWakeUp. A timer that is added
- * while timers fire, and is due, fires in the next pass.
+ * Threads: any; a waiting loop takes the date into account without RLWakeUp. A timer that is
+ * added while timers fire, and is due, fires in the next pass, unless it was removed from the mode
+ * earlier in the same batch: then it keeps its turn.
  * Ownership: the loop retains t until it is removed or invalid.
  * Reentrancy: call-outs too; calls no call-out.
  * CF: CFRunLoopAddTimer. Since 0.1.

@@ -101,7 +101,7 @@ static inline long rl_stack_minimum(void) { return sysconf(_SC_THREAD_STACK_MIN)
     STATE(registry, 64)                                                                                                       \
     STATE(main_queue, 64)                                                                                                     \
     STATE(foreign_runs, 64)                                                                                                   \
-    STATE(kernel_filters, 1024)                                                                                               \
+    STATE(kernel_filters, 2048)                                                                                               \
     STATE(notifier_port, 64)                                                                                                  \
     STATE(kernel_events, 128)                                                                                                 \
     STATE(sockets, 64)                                                                                                        \

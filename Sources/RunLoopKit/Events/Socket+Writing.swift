@@ -21,17 +21,17 @@ extension RunLoop.Socket {
         public init(rawValue: UInt) { self.rawValue = rawValue }
 
         /// The address may be taken while connections of an earlier socket linger there, so that a server can start again.
-        public static let reusesAddress = Options(rawValue: 1)
+        public static var reusesAddress: Options { Options(rawValue: 1) }
         /// Several sockets of one user listen at the address and share what comes.
-        public static let reusesPort = Options(rawValue: 2)
+        public static var reusesPort: Options { Options(rawValue: 2) }
         /// TCP sends small segments at once.
-        public static let noDelay = Options(rawValue: 4)
+        public static var noDelay: Options { Options(rawValue: 4) }
         /// The system finds out that a silent peer is gone.
-        public static let keepsAlive = Options(rawValue: 8)
+        public static var keepsAlive: Options { Options(rawValue: 8) }
         /// An IPv6 socket takes no IPv4 connections.
-        public static let onlyIPv6 = Options(rawValue: 16)
+        public static var onlyIPv6: Options { Options(rawValue: 16) }
         /// ``RunLoop/Socket/receive(atMost:descriptors:)`` tells the credentials of each sender on a local socket.
-        public static let passesCredentials = Options(rawValue: 32)
+        public static var passesCredentials: Options { Options(rawValue: 32) }
     }
 
     /// How ``close(_:)`` closes.

@@ -4,7 +4,7 @@ import CRunLoop
 /// The Process filter: a pidfd, which can be read when the process has ended.
 extension KernelFilter {
     static var process: KernelFilter {
-        KernelFilter(number: .process, open: { $0.openProcess() }, read: .init { $0.readProcess(&$1) })
+        KernelFilter(number: .process, open: { $0.openProcess() }, descriptorKind: RL_PROCESS, read: .init { $0.readProcess(&$1) })
     }
 }
 

@@ -44,7 +44,8 @@ extension UnsafeMutablePointer where Pointee == KernelEvent {
     func reportReadiness() -> Bool {
         pointee.lock.lockWord()
         var happened = blankEvent
-        let isLost = pointee.descriptor >= 0 && !rl_is_kind(pointee.descriptor, pointee.filter.pointee.descriptorKind)
+        let kind = pointee.filter.pointee.descriptorKind.unsafelyUnwrapped
+        let isLost = pointee.descriptor >= 0 && !rl_is_kind(pointee.descriptor, kind)
         if isLost { pointee.descriptor = -1 }
         let isReport = mayReport && pointee.descriptor >= 0 && pointee.filter.pointee.read?.call(self, &happened) == true
         if isReport { countReportLocked() }

@@ -243,7 +243,7 @@ extension UnsafeMutablePointer where Pointee == KernelEvent {
         // In this order, as in `EpollSet.close`.
         pointee.descriptor = -1
         rl_compiler_barrier()
-        if closing >= 0 { closeOwn(closing, pointee.filter.pointee.descriptorKind) }
+        if closing >= 0, let kind = pointee.filter.pointee.descriptorKind { closeOwn(closing, kind) }
         pointee.lock.unlockWord()
     }
 

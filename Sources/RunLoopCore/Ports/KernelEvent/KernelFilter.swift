@@ -16,10 +16,11 @@ struct KernelFilter {
 
     // With a descriptor.
 
-    var descriptorKind = RL_PROCESS
-    /// What the descriptor, which is ready, tells; false if that interests nobody. Caller holds the record's lock.
+    /// By which a number that the client closed or replaced is noticed; nil: with an inbox. A new kind goes into `rl_is_kind`.
+    let descriptorKind: rl_kind?
+    /// What the descriptor, which is ready, tells; false if that interests nobody. It may not wait: the caller holds the record's lock.
     var read: Look?
-    /// In the child of `fork`, if the descriptor is not to be shared with the parent: another one under the same number, or none.
+    /// In the child of `fork`: another descriptor under the same number, or none. nil: the object is shared with the parent.
     var renewInChild: Step?
 
     // With an inbox.
