@@ -25,7 +25,7 @@ struct PortSet {
     /// Whether the last event was one of those: the next is the kernel's, if it has one.
     private var servedAlwaysReady: Bool
     /// When slots that were put off are looked at again; 0: there are none.
-    private var deferredUntil: Int64
+    var deferredUntil: Int64
     /// The main dispatch queue and the notifier of files: `PortSet+Shared.swift`.
     var shared: SharedPorts
 
@@ -39,13 +39,13 @@ struct PortSet {
     var prefersAlwaysReady: Bool { alwaysReady.count > 0 && !servedAlwaysReady }
 
     /// The slot that a source is a member of, and its number.
-    private func slot(of source: SourcePointer) -> (slot: PortSlotPointer, index: Int)? {
+    func slot(of source: SourcePointer) -> (slot: PortSlotPointer, index: Int)? {
         let index = Int(source.pointee.port.load(ordering: .relaxed))
         guard let slot = slots.find(index), slot.pointee.members.contains(source) else { return nil }
         return (slot, index)
     }
 
-    private func forEachSlot(_ body: (PortSlotPointer, Int) -> Void) {
+    func forEachSlot(_ body: (PortSlotPointer, Int) -> Void) {
         var index = -1
         while slots.advance(&index) { body(slots[index], index) }
     }
@@ -325,33 +325,6 @@ struct PortSet {
             return (member, reported)
         }
         return nil
-    }
-
-    // MARK: Putting off
-
-    /// Looks no more at the number of a watch until then. For a handler that cannot do its work now.
-    mutating func putOff(_ source: SourcePointer, until: Int64) {
-        guard let (slot, _) = slot(of: source) else { return }
-        slot.pointee.marks.insert(.deferred)
-        if deferredUntil == 0 { deferredUntil = until }
-    }
-
-    /// When to look at what was put off; that is done now if it is time.
-    @inline(always)
-    mutating func nextDeferred(_ now: () -> Int64) -> Int64 {
-        deferredUntil == 0 ? Clock.never : lookAtDeferred(now())
-    }
-
-    @inline(never)
-    private mutating func lookAtDeferred(_ now: Int64) -> Int64 {
-        if now < deferredUntil { return deferredUntil }
-        deferredUntil = 0
-        forEachSlot { slot, index in
-            guard slot.pointee.marks.contains(.deferred) else { return }
-            slot.pointee.marks.remove(.deferred)
-            if slot.pointee.state == .registered { slot.pointee.arm(index, slot.pointee.wanted, in: epoll) }
-        }
-        return Clock.never
     }
 
     mutating func free() {
