@@ -70,6 +70,10 @@ static void count(void *unused) {
         RLLockUnlock(&condition.lock);
     }
 }
+__attribute__((unused)) static void unlock(void *unused) {
+    (void)unused;
+    RLLockUnlock(&lock);
+}
 /* As a file without the checks. */
 static void count_unchecked(void *unused) {
     (void)unused;
@@ -87,7 +91,7 @@ RL_TEST(correct_use_does_not_trap, "S-SYNC-7", "Threads that contend do not trap
 #if !defined(WITH_THREAD_SANITIZER) /* which is not told of a lock that was taken without the checks */
     /* What one thread locked without the checks another may unlock with them. */
     ck_assert(RLWordTryLock_(&lock.word));
-    thread_join(thread_start((void (*)(void *))RLLockUnlock, &lock));
+    thread_join(thread_start(unlock, NULL));
     ck_assert(RLLockTryLock(&lock));
 #endif
 }

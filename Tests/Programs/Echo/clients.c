@@ -176,5 +176,6 @@ int main(int argument_count, char **arguments) {
     }
     take_all(&late, "late client", false);
     puts("all ends in order");
+    free(clients);
     return 0;
 }
