@@ -8,6 +8,7 @@
 #include "system_calls.h"
 
 #include <errno.h>
+#include <linux/futex.h>
 #include <sys/eventfd.h>
 #include <sys/syscall.h>
 #include <sys/timerfd.h>
@@ -197,7 +198,7 @@ RL_TEST(a_counter_is_served_without_preadv2, "S-ARG-11 S-SRC-46",
 
 /* Two loops have one counter, and the first that is about to read it waits until the other one is, or waits for a lock. */
 static struct {
-    int descriptor, comes, waits, reads;
+    int descriptor, begun, comes, waits, reads;
     LoopThread loops[2];
     RLSourceRef source;
     Probe probe;
@@ -207,7 +208,9 @@ static __thread bool shares_counter;
 static bool refuse_and_meet(long number, const long argument[6], long *result) {
     if (refuse_call(number, argument, result)) return true;
     if (!shares_counter) return false;
-    if (number == SYS_futex && count_of(&counter.comes)) __atomic_store_n(&counter.waits, 1, __ATOMIC_SEQ_CST);
+    /* From the time on the loops wait in epoll, so a wait for a futex is one for the lock, before the other loop's read or during it. */
+    if (number == SYS_futex && (argument[1] & FUTEX_CMD_MASK) != FUTEX_WAKE && count_of(&counter.begun))
+        __atomic_store_n(&counter.waits, 1, __ATOMIC_SEQ_CST);
     if (number != SYS_read || argument[0] != counter.descriptor) return false;
     if (__atomic_add_fetch(&counter.comes, 1, __ATOMIC_SEQ_CST) == 1)
         while (!count_of(&counter.waits) && count_of(&counter.comes) == 1) usleep(100);
@@ -237,6 +240,7 @@ RL_TEST(two_loops_share_a_counter_without_preadv2, "S-ARG-11 S-SRC-46",
         wait_until_waiting(counter.loops[i].loop);
     }
     struct itimerspec once = {.it_value = {.tv_nsec = 1}};
+    __atomic_store_n(&counter.begun, 1, __ATOMIC_SEQ_CST);
     ck_assert_int_eq(timerfd_settime(counter.descriptor, 0, &once, NULL), 0);
     wait_until_count(&counter.reads, 1);
     for (int i = 0; i < 2; i++) {
