@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
 #include <unistd.h>
@@ -103,6 +104,59 @@ RL_TEST(invalidate_gives_a_number_back, "S-SOCK-70 S-SOCK-10",
     ck_assert(is_open(ends[0]));
     RLRelease(s.socket);
     close(ends[0]);
+}
+
+/* Two threads that are held up in the C library: one that is about to use the number, one that is about to give it away. */
+static struct {
+    int descriptor, looks, ends;
+} meeting;
+static __thread bool will_use, gives_away;
+
+int fstat(int descriptor, struct stat *about) {
+    if (will_use && descriptor == meeting.descriptor) {
+        will_use = false;
+        __atomic_store_n(&meeting.looks, 1, __ATOMIC_SEQ_CST);
+        int result = (int)syscall(SYS_fstat, descriptor, about);
+        wait_until_count(&meeting.ends, 1);
+        return result;
+    }
+    return (int)syscall(SYS_fstat, descriptor, about);
+}
+
+static int user_is_done;
+int setsockopt(int descriptor, int level, int option, const void *value, socklen_t size) {
+    if (gives_away && descriptor == meeting.descriptor && option == SO_LINGER) {
+        gives_away = false;
+        __atomic_store_n(&meeting.ends, 1, __ATOMIC_SEQ_CST);
+        wait_until_count(&user_is_done, 1);
+    }
+    return (int)syscall(SYS_setsockopt, descriptor, level, option, value, size);
+}
+
+static void copy_address(void *unused) {
+    (void)unused;
+    will_use = true;
+    RLDataRef address = RLSocketCopyAddress(s.socket);
+    ck_assert_ptr_null(address);
+    __atomic_store_n(&user_is_done, 1, __ATOMIC_SEQ_CST);
+}
+
+RL_TEST(a_late_user_keeps_no_number, "S-SOCK-70",
+        "A call that comes to use the number between its end and its closing gets none, and does not keep it open") {
+    static char much[1 << 22];
+    int ends[2];
+    make_sockets(SOCK_STREAM, ends);
+    socket_make(&s, ends[0], 0);
+    ck_assert_int_gt(RLSocketWrite(s.socket, much, sizeof much, SIZE_MAX), 0);
+    meeting.descriptor = ends[0];
+    Thread *thread = thread_start(copy_address, NULL);
+    wait_until_count(&meeting.looks, 1);
+    gives_away = true;
+    RLSocketInvalidate(s.socket);
+    ck_assert(!gives_away);
+    thread_join(thread);
+    ck_assert(!is_open(ends[0]));
+    RLRelease(s.socket);
 }
 
 typedef struct Call {

@@ -25,11 +25,14 @@ extension UnsafeMutablePointer where Pointee == Socket {
     /// The number, until `endUse`; -1 if it is given away.
     @inline(never)
     func beginUse(_ use: UInt32 = NumberUse.brief) -> Int32 {
+        // Looked at before the use is counted: an Invalidate takes the number away first, so that a use which is counted has one.
+        let number = native
+        if number < 0 { return -1 }
         var uses = pointee.numberUses.load(ordering: .relaxed)
         repeat {
             if uses & NumberUse.isOver != 0 { return -1 }
         } while !pointee.numberUses.replace(&uses, by: uses + use)
-        return native
+        return number
     }
 
     /// Nothing for -1. Leaves errno alone.
