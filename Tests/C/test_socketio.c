@@ -135,14 +135,18 @@ RL_TEST(what_the_kernel_takes_is_not_queued, "S-SOCK-57 S-SOCK-59",
 #if !defined(WITH_ADDRESS_SANITIZER) && !defined(WITH_THREAD_SANITIZER)
     size_t before = mallinfo2().uordblks;
 #endif
+    /* An assertion keeps the name of its file, so there is none in between. */
+    bool all_taken = true;
     char text[4];
     for (int i = 0; i < 100; i++) {
-        ck_assert_int_eq(RLSocketWrite(s.socket, "abcd", 4, 0), 0);
-        ck_assert_int_eq(recv(ends[1], text, 4, 0), 4);
+        all_taken &= RLSocketWrite(s.socket, "abcd", 4, 0) == 0;
+        all_taken &= recv(ends[1], text, 4, 0) == 4;
     }
 #if !defined(WITH_ADDRESS_SANITIZER) && !defined(WITH_THREAD_SANITIZER)
-    ck_assert_uint_eq(mallinfo2().uordblks, before);
+    size_t after = mallinfo2().uordblks;
+    ck_assert_uint_eq(after, before);
 #endif
+    ck_assert(all_taken);
     expect_run(kRLDefaultMode, 0, false, TimedOut);
     expect_trace("");
 }
