@@ -40,8 +40,10 @@ RL_TEST(sizes_and_zeroes, "S-SYNC-1 S-SYNC-2", "The structures are small; zeroed
     ck_assert_uint_eq(sizeof(RLSemaphore), 8);
     ck_assert_uint_eq(sizeof(RLBarrier), 12);
     ck_assert_int_eq(RLConditionLockGetCondition(&numbered), 7);
+    ck_assert(!RLOnceIsDone(&once));
     RLOnceCall(&once, count_up, &called);
     hook_system_calls(watch_calls);
+    ck_assert(RLOnceIsDone(&once));
     RLOnceCall(&once, count_up, &called);
     RLConditionSignal(&condition);
     RLConditionBroadcast(&condition);

@@ -207,6 +207,17 @@ static inline void RLOnceCall(RLOnce *RL_NONNULL once, void (*RL_NONNULL functio
 }
 
 /**
+ * Tells whether the function of a once was called and has returned.
+ *
+ * Returns: true: RLOnceCall will not call a function for it, and the caller sees all that the function did.
+ * Threads: any. Reentrancy: call-outs too; calls no call-out.
+ * CF: none. Since 0.1.
+ */
+static inline bool RLOnceIsDone(const RLOnce *RL_NONNULL once) {
+    return __atomic_load_n(&once->state, __ATOMIC_ACQUIRE) == 3;
+}
+
+/**
  * Adds 1 to the count of a semaphore and wakes a thread that waits for it.
  *
  * Errors: the count must not pass 4,294,967,295.
