@@ -16,3 +16,24 @@ public typealias Notification = Foundation.Notification
 
 /// Foundation's notification centre: RunLoopKit's is for programs without Foundation.
 public typealias NotificationCenter = Foundation.NotificationCenter
+
+/// Foundation's thread: RunLoopKit's is for programs without Foundation, as the locks are.
+public typealias Thread = Foundation.Thread
+
+/// Foundation's wish to the scheduler.
+public typealias QualityOfService = Foundation.QualityOfService
+
+/// What Foundation's locks are.
+public typealias NSLocking = Foundation.NSLocking
+
+/// Foundation's lock.
+public typealias NSLock = Foundation.NSLock
+
+/// Foundation's lock that its holder may lock again.
+public typealias NSRecursiveLock = Foundation.NSRecursiveLock
+
+/// Foundation's condition.
+public typealias NSCondition = Foundation.NSCondition
+
+/// Foundation's lock with a number.
+public typealias NSConditionLock = Foundation.NSConditionLock

@@ -37,3 +37,24 @@ public typealias PortMessage = RunLoopKit.PortMessage
 
 /// Who gets the messages of a port of RunLoopKit's.
 public typealias PortDelegate = RunLoopKit.PortDelegate
+
+/// Foundation's thread.
+public typealias Thread = Foundation.Thread
+
+/// Foundation's wish to the scheduler.
+public typealias QualityOfService = Foundation.QualityOfService
+
+/// What Foundation's locks are.
+public typealias NSLocking = Foundation.NSLocking
+
+/// Foundation's lock.
+public typealias NSLock = Foundation.NSLock
+
+/// Foundation's lock that its holder may lock again.
+public typealias NSRecursiveLock = Foundation.NSRecursiveLock
+
+/// Foundation's condition.
+public typealias NSCondition = Foundation.NSCondition
+
+/// Foundation's lock with a number.
+public typealias NSConditionLock = Foundation.NSConditionLock

@@ -24,6 +24,7 @@ enum ForkedChild {
     static func begin() {
         forks.add(1, ordering: .relaxed)
         LoopRegistry.forgetMain()
+        Thread.forgetMain()
         let executors = RunLoopExecutor.all
         if executors.isEmpty { return }
         let main = RLGetMain()
@@ -56,7 +57,8 @@ enum ForkedChild {
         MessagePort.prepare()
         SocketSender.prepare()
         NotificationQueue.prepare()
-        _ = (NotificationCenter.default, OrderedRequest.pending, RunLoopThread.currentKey)
+        Thread.prepare()
+        _ = (NotificationCenter.default, OrderedRequest.pending, RunLoopThread.own)
         _ = (MessagePortNameServer.sharedInstance(), PortBridge.begin)
         _ = (RunLoop.Mode.default, RunLoop.Mode.common)
         _ = (ContinuousClock.Instant.distantPast, ContinuousClock.Instant.distantFuture)
@@ -66,6 +68,7 @@ enum ForkedChild {
     /// is such a use. So the first ones of ``begin()`` are here, and that of a cast in which Foundation, where it is there, makes
     /// something of its own.
     private static func warmUp() {
+        Thread.warmUp()
         _ = RunLoopExecutor.all.isEmpty
         _ = ForkedChild.calls(of: [], except: nil) + [0].flatMap { _ in RunLoopExecutor.callsOfNothing() }
         NotificationCenter().post(name: Port.didBecomeInvalidNotification, object: NotificationCenter.default)

@@ -13,6 +13,10 @@ internal import Musl
 /// Frees a memory block that a Copy function of the C library returned.
 func release(block: UnsafeMutableRawPointer) { free(block) }
 
+/// A function of the system's libraries that Swift's modules do not declare; nil if there is none, or if the program is linked without
+/// the dynamic linker.
+func systemFunction(_ name: String) -> UnsafeMutableRawPointer? { dlsym(nil, name) }
+
 /// What the C library says of one of its objects.
 func describe(_ object: RLTypeRef) -> String {
     guard let text = RLCopyDescription(object) else { return "(no description)" }

@@ -22,31 +22,8 @@ internal import Synchronization
 // Sendable: the reference is to an object of the C library whose functions may be called from any thread, the other constants are
 // Sendable, the dictionary is the thread's own, everything else is behind a lock.
 public final class RunLoopThread: @unchecked Sendable {
-    /// How a thread shares the processor with others; a wish to the scheduler, which a system may not grant.
-    ///
-    /// Foundation: `QualityOfService`. The values become nice values of the thread.
-    public enum QualityOfService: Int, Sendable, CaseIterable {
-        /// For work that nobody waits for.
-        case background
-        /// For long work whose progress somebody follows.
-        case utility
-        /// Like threads that are not told otherwise.
-        case `default`
-        /// For work that somebody asked for and waits for.
-        case userInitiated
-        /// For what somebody sees at once.
-        case userInteractive
-
-        fileprivate var niceValue: CInt {
-            switch self {
-            case .background: 10
-            case .utility: 5
-            case .default: 0
-            case .userInitiated: -2
-            case .userInteractive: -5
-            }
-        }
-    }
+    /// How the thread shares the processor with others.
+    public typealias QualityOfService = RunLoopKit.QualityOfService
 
     /// The name, of which the system shows the first 15 bytes; nil if it has none.
     public let name: String?
@@ -130,6 +107,7 @@ extension RunLoopThread {
     ///
     /// - Throws: ``StartError``, after which it may be tried again.
     public func start() throws {
+        Thread.becomeMultiThreaded()
         let isStarted = starting.withLock { _ in
             if self.isStarted { return true }
             body.thread = self
@@ -148,7 +126,7 @@ extension RunLoopThread {
     }
 
     fileprivate func main() {
-        RunLoopThread.currentKey.set(self)
+        _ = RunLoopThread.own.value { self }
         addEnd()
         if let body = body.body {
             body(self)
@@ -225,9 +203,10 @@ extension RunLoopThread {
 
     /// The object of the calling thread, nil if it was not made by this class.
     @available(*, noasync, message: "an asynchronous function may change its thread at each await")
-    public static var current: RunLoopThread? { currentKey.get() }
+    public static var current: RunLoopThread? { own.known }
 
-    static let currentKey = ThreadKey<RunLoopThread>()
+    /// Keeps the object until the thread's values are destroyed: what its loop calls at the end, after the body, may ask for it.
+    static let own = ThreadLocal<RunLoopThread>(outlivesLoop: true)
 
     /// Values that belong to the thread and are let go of with this object. Of this thread only. They are `Sendable`, because
     /// what the dictionary gives out may go anywhere.
@@ -235,11 +214,11 @@ extension RunLoopThread {
     /// Foundation: `threadDictionary`.
     public var threadDictionary: ThreadDictionary {
         get {
-            precondition(RunLoopThread.currentKey.get() === self, "RunLoopThread: another thread's dictionary")
+            precondition(RunLoopThread.own.known === self, "RunLoopThread: another thread's dictionary")
             return values
         }
         set {
-            precondition(RunLoopThread.currentKey.get() === self, "RunLoopThread: another thread's dictionary")
+            precondition(RunLoopThread.own.known === self, "RunLoopThread: another thread's dictionary")
             values = newValue
         }
     }

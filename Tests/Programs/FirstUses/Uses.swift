@@ -27,4 +27,8 @@ let uses: [(name: String, body: @Sendable () -> Void)] = [
     ("a name", { _ = MessagePortNameServer.sharedInstance().port(forName: "RunLoopKit.FirstUses.none") }),
     ("a date", { _ = RunLoopKit.Timer(fire: .distantFuture, interval: .seconds(1), repeats: true) { _ in }.fireDate }),
     ("a thread", { _ = RunLoopThread.current }),
+    ("a thread's object", { _ = RunLoopKit.Thread.current }),
+    ("the main thread's object", { _ = RunLoopKit.Thread.main }),
+    ("a started thread", { RunLoopKit.Thread.detachNewThread {} }),
+    ("a lock", { RunLoopKit.NSLock().withLock {} }),
 ]

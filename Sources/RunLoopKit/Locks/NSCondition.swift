@@ -1,0 +1,96 @@
+#if InstalledLibrary
+internal import CRunLoopInstalled
+#else
+internal import CRunLoop
+#endif
+
+internal import Synchronization
+
+/// A lock, and what its holder can wait for.
+///
+///     condition.lock()
+///     while !isReady { condition.wait() }
+///     isReady = false
+///     condition.unlock()
+///
+/// What the loop asks for is changed with the lock held, and signalled. The question is in a loop because a wait may return
+/// without a signal, and because another thread may have been faster.
+///
+/// - Threads: all members may be used from any thread, in callbacks of a loop too.
+/// - Fork: the child has the lock as it was, and nobody waits there.
+/// - Foundation: `NSCondition`, which files that import RunLoopKitFoundation have in its place. C: `RLCondition`.
+// Sendable: as `NSLock`.
+open class NSCondition: Locking, @unchecked Sendable {
+    private let memory = _Cell<(UInt64, UInt64)>((0, 0))
+    private let label = LockName()
+    private var lockMemory: UnsafeMutablePointer<RLLock> { UnsafeMutableRawPointer(memory._address).assumingMemoryBound(to: RLLock.self) }
+
+    /// Makes a condition that nobody waits for, with a lock that is free.
+    public init() {}
+
+    /// What the condition is called in a debugger or a log; nil at first.
+    open var name: String? {
+        get { label.value }
+        set { label.value = newValue }
+    }
+
+    /// Waits until the lock is free, and takes it.
+    @available(*, noasync, message: "use withLock: what is locked must be unlocked by the same thread")
+    open func lock() { lockMemory.lockChecked() }
+
+    /// Gives the lock back.
+    @available(*, noasync, message: "use withLock: what is locked must be unlocked by the same thread")
+    open func unlock() { lockMemory.unlockChecked() }
+
+    /// Gives the lock back, waits for a signal, and takes the lock again; between the first two nothing is lost (S-SYNC-13).
+    ///
+    /// - Threads: the holder of the lock; in a debug build the program is stopped if another one waits.
+    @available(*, noasync, message: "a wait blocks its thread; an asynchronous function may not")
+    open func wait() {
+        lockMemory.expectMine()
+        RLConditionWait(memory.condition)
+        lockMemory.becomeMine()
+    }
+
+    /// Waits as ``wait()`` does, at most until a date.
+    ///
+    /// - Parameter limit: when to give up; one that is past waits for nothing.
+    /// - Returns: false if the limit is over. The lock is held in either case (S-SYNC-14).
+    /// - Threads: the holder of the lock.
+    @available(*, noasync, message: "a wait blocks its thread; an asynchronous function may not")
+    open func wait(until limit: ContinuousClock.Instant) -> Bool {
+        lockMemory.expectMine()
+        let isSignalled = RLConditionWaitForSeconds(memory.condition, limit.secondsFromNow)
+        lockMemory.becomeMine()
+        return isSignalled
+    }
+
+    /// Waits as ``wait(until:)`` does, and runs the calling thread's loop meanwhile, so that what would block the main thread serves
+    /// its loop (S-SYNC-22).
+    ///
+    /// It is one run, which a signal ends. The lock is not held while it runs.
+    ///
+    /// - Parameters:
+    ///   - mode: the mode to run; `.common` stands for the default one.
+    ///   - limit: when to give up; one that is past makes one pass.
+    /// - Returns: false if the limit is over; a stop of the run gives true. The lock is held in either case.
+    /// - Threads: the holder of the lock.
+    /// - Foundation: no counterpart.
+    @available(*, noasync, message: "a run blocks its thread; an asynchronous function may not")
+    public final func wait(inMode mode: RunLoop.Mode, until limit: ContinuousClock.Instant = .distantFuture) -> Bool {
+        let (condition, seconds) = (memory.condition, limit.secondsFromNow)
+        lockMemory.expectMine()
+        let isSignalled = mode.rawValue.withCString { name in
+            GuestLoop.beforeRun(in: mode)
+            return RunLoopExecutor.runningNested { RLConditionWaitInMode(condition, name, seconds) }
+        }
+        lockMemory.becomeMine()
+        return isSignalled
+    }
+
+    /// Lets one thread that waits go on; nothing happens if none does.
+    open func signal() { RLConditionSignal(memory.condition) }
+
+    /// Lets all threads that wait go on, one after the other.
+    open func broadcast() { RLConditionBroadcast(memory.condition) }
+}

@@ -1,0 +1,152 @@
+#if InstalledLibrary
+internal import CRunLoopInstalled
+#else
+internal import CRunLoop
+#endif
+
+#if canImport(Glibc)
+internal import Glibc
+#elseif canImport(Musl)
+internal import Musl
+#endif
+
+// What a thread is given, before its start or later.
+
+extension Thread {
+    /// The name of the thread, of which the system shows the first 15 bytes; nil if it has none. Setting the main thread's name changes
+    /// what the system shows for the process.
+    public var name: String? {
+        get { state.withLock { $0.name } }
+        set {
+            let isHere = isExecuting
+            let old = state.withLock { state in
+                let old = state.name
+                state.name = newValue
+                // The thread does not end while the lock is held.
+                if isHere, let handle = state.handle { Thread.show(newValue ?? "", of: handle) }
+                return old
+            }
+            _ = old
+        }
+    }
+
+    private static func show(_ name: String, of handle: pthread_t) {
+        typealias SetName = @convention(c) (pthread_t, UnsafePointer<CChar>) -> CInt
+        guard let setName = systemFunction("pthread_setname_np") else { return }
+        withUnsafeTemporaryAllocation(of: CChar.self, capacity: 16) { buffer in
+            buffer.initialize(repeating: 0)
+            for (index, byte) in name.utf8.prefix(15).enumerated() { buffer[index] = CChar(bitPattern: byte) }
+            _ = unsafeBitCast(setName, to: SetName.self)(handle, buffer.baseAddress!)
+        }
+    }
+
+    /// The size of the thread's stack in bytes: the one that was set, rounded up to what the system needs, or the system's own
+    /// (S-THREAD-11).
+    ///
+    /// Setting it takes effect before ``start()`` only; 0 means the system's own.
+    public var stackSize: Int {
+        get {
+            let (size, reference, handle) = state.withLock { ($0.stackSize, $0.reference, $0.handle) }
+            if let reference { return RLThreadGetStackSize(reference) }
+            if let handle, pthread_equal(handle, pthread_self()) != 0, let own = Thread.ownStackSize { return own }
+            let likeness = RLThreadCreate(nil, nil, nil)
+            defer { RLRelease(RLTypeRef(likeness)) }
+            RLThreadSetStackSize(likeness, size)
+            return RLThreadGetStackSize(likeness)
+        }
+        set {
+            let newValue = max(newValue, 0)
+            state.withLock { state in
+                if state.phase == .new { state.stackSize = newValue }
+            }
+        }
+    }
+
+    /// That of the calling thread.
+    private static var ownStackSize: Int? {
+        typealias GetAttributes = @convention(c) (pthread_t, UnsafeMutablePointer<pthread_attr_t>) -> CInt
+        var attributes = pthread_attr_t()
+        guard let getAttributes = systemFunction("pthread_getattr_np"),
+            unsafeBitCast(getAttributes, to: GetAttributes.self)(pthread_self(), &attributes) == 0
+        else { return nil }
+        defer { pthread_attr_destroy(&attributes) }
+        var size = 0
+        return pthread_attr_getstacksize(&attributes, &size) == 0 ? size : nil
+    }
+
+    /// How the thread shares the processor with others. A thread that executes is changed at once, where the system permits that.
+    public var qualityOfService: QualityOfService {
+        get { state.withLock { $0.quality } }
+        set {
+            state.withLock { state in
+                state.quality = newValue
+                state.priority = nil
+                state.niceValue = nil
+            }
+            _ = change(to: newValue.niceValue)
+        }
+    }
+
+    /// The priority of the thread from 0 to 1; 0.5 is that of threads which are not told otherwise.
+    ///
+    /// It becomes a nice value: -20 for 1, 19 for 0. The system may refuse one that is better than the present one; see
+    /// ``setThreadPriority(_:)``.
+    public var threadPriority: Double {
+        get {
+            let (priority, quality) = state.withLock { ($0.priority, $0.quality) }
+            return priority ?? Thread.priority(of: quality.niceValue)
+        }
+        set { _ = setPriority(newValue) }
+    }
+
+    private func setPriority(_ priority: Double) -> Bool {
+        let priority = priority.isNaN ? 0.5 : min(max(priority, 0), 1)
+        let nice = CInt(min(max((20 - priority * 40).rounded(), -20), 19))
+        state.withLock { state in
+            state.priority = priority
+            state.niceValue = nice
+        }
+        return change(to: nice)
+    }
+
+    private static func priority(of nice: CInt) -> Double { 0.5 - Double(nice) / 40 }
+
+    /// Whether the system has granted it; true for a thread that is not started.
+    private func change(to nice: CInt) -> Bool {
+        let (reference, handle, isNew) = state.withLock { ($0.reference, $0.handle, $0.phase == .new) }
+        if isNew { return true }
+        if let reference { return RLThreadChangePriority(reference, nice) == 0 }
+        guard let handle, pthread_equal(handle, pthread_self()) != 0 else { return false }
+        return RLThreadChangePriority(nil, nice) == 0
+    }
+
+    /// The calling thread's priority from 0 to 1, as the system has it.
+    ///
+    /// - Foundation: `threadPriority()`.
+    @available(*, noasync, message: "an asynchronous function may change its thread at each await")
+    public class func threadPriority() -> Double { priority(of: RLThreadGetPriority(nil)) }
+
+    /// Sets the calling thread's priority.
+    ///
+    /// - Parameter priority: from 0 to 1.
+    /// - Returns: whether the system has granted it.
+    /// - Foundation: `setThreadPriority(_:)`.
+    @available(*, noasync, message: "an asynchronous function may change its thread at each await")
+    @discardableResult
+    public class func setThreadPriority(_ priority: Double) -> Bool { current.setPriority(priority) }
+
+    /// Values that belong to the thread, which live as long as this object.
+    ///
+    /// They are `Sendable`, because any thread may have them; two threads that change the dictionary at a time may lose a change.
+    public var threadDictionary: ThreadDictionary {
+        get { state.withLock { $0.dictionary } }
+        set {
+            let old = state.withLock { state in
+                let old = state.dictionary
+                state.dictionary = newValue
+                return old
+            }
+            withExtendedLifetime(old) {}
+        }
+    }
+}

@@ -1,0 +1,207 @@
+#if InstalledLibrary
+internal import CRunLoopInstalled
+#else
+internal import CRunLoop
+#endif
+
+#if canImport(Glibc)
+internal import Glibc
+#elseif canImport(Musl)
+internal import Musl
+#endif
+
+internal import Synchronization
+
+/// A thread with the shape that Foundation gives it: a closure, or a subclass with its own ``main()``.
+///
+///     let thread = Thread { work() }
+///     thread.name = "worker"
+///     thread.start()
+///
+/// Each thread has such an object, whoever made it: ``current``. The thread has its run loop when ``start()`` returns, and runs it
+/// only if its closure does. ``RunLoopThread`` is a thread that lives in its loop, and can be waited for.
+///
+/// - Threads: all members may be used from any thread.
+/// - Fork: in the child other threads count as finished, and the thread that forked is the main one.
+/// - Foundation: `Thread`, which files that import RunLoopKitFoundation have in its place. C: `RLThreadRef`.
+// Sendable: what changes is behind a lock or atomic.
+open class Thread: @unchecked Sendable {
+    enum Phase { case new, executing, finished }
+
+    struct State {
+        var phase = Phase.new
+        /// The thread of the C library, from the start on. This object owns one reference.
+        var reference: RLThreadRef?
+        /// While the thread executes.
+        var handle: pthread_t?
+        var name: String?
+        /// 0: the system's own.
+        var stackSize = 0
+        var quality = QualityOfService.default
+        /// Once it was set; see ``niceValue``.
+        var priority: Double?
+        var niceValue: CInt?
+        var dictionary = ThreadDictionary()
+        var hasToldEnd = false
+    }
+
+    let state = Locked(State())
+    private let cancelled = Atomic(false)
+    private let block: (@Sendable () -> Void)?
+    /// Of the process in which the object was made.
+    private let generation = ForkedChild.generation
+
+    /// Makes a thread that does what a subclass says in ``main()``.
+    public init() { block = nil }
+
+    /// Makes a thread that calls a closure.
+    ///
+    /// - Parameter block: called once, on the thread.
+    public init(block: @escaping @Sendable () -> Void) { self.block = block }
+
+    /// Makes a thread that performs a selector.
+    ///
+    /// - Parameters:
+    ///   - target: who performs it.
+    ///   - selector: what to do.
+    ///   - argument: what the selector's action is given.
+    public convenience init<Target: Performer>(target: Target, selector: Selector<Target>, object argument: (any Sendable)?) {
+        let request = PerformRequest(selector, target, argument)
+        // Sendable: of its constants the target and the argument are.
+        nonisolated(unsafe) let perform = request
+        self.init { perform.perform() }
+    }
+
+    /// The object of a thread that was there before it: the calling one, or one that has not asked for it yet.
+    init(ofCallingThread isOwn: Bool) {
+        block = nil
+        let handle = isOwn ? pthread_self() : nil
+        let name = isOwn ? RLThreadGetName(RLThreadGetCurrent()).map { String(cString: $0) } : nil
+        state.withLock { state in
+            state.phase = .executing
+            state.handle = handle
+            state.name = name
+        }
+    }
+
+    deinit {
+        if let reference = state.withLock({ $0.reference }) { RLRelease(RLTypeRef(reference)) }
+    }
+
+    /// What the thread does: calls the closure. A subclass does its own, and need not call this.
+    open func main() { block?() }
+
+    /// Makes the thread, once, and returns when it has its loop (S-NSTH-1).
+    ///
+    /// One that was cancelled before is finished by it, without a thread. Starting it again, and a system without room for another
+    /// thread, stop the program.
+    open func start() {
+        let isCancelled = isCancelled
+        let isFirst = state.withLock { state in
+            if state.phase != .new { return false }
+            state.phase = isCancelled ? .finished : .executing
+            return true
+        }
+        precondition(isFirst, "Thread.start: the thread was started already")
+        if isCancelled { return }
+        Thread.becomeMultiThreaded()
+        // Released by the C library when the thread has ended.
+        let info = Unmanaged.passRetained(self).toOpaque()
+        let reference = RLThreadCreate(
+            { _, info in
+                // Not held by a variable: the closure may end the thread, which releases none.
+                Unmanaged<Thread>.fromOpaque(info!)._withUnsafeGuaranteedRef { $0.begin(); $0.main() }
+            }, info,
+            { info in
+                let thread = Unmanaged<Thread>.fromOpaque(info!).takeRetainedValue()
+                thread.end()
+            })
+        let (name, stackSize, nice) = state.withLock { state in
+            state.reference = reference
+            return (state.name, state.stackSize, state.niceValue ?? state.quality.niceValue)
+        }
+        RLThreadSetName(reference, name)
+        RLThreadSetStackSize(reference, stackSize)
+        RLThreadSetPriority(reference, nice)
+        // Who cancels it looks at the reference later.
+        if cancelled.load(ordering: .sequentiallyConsistent) { RLThreadCancel(reference) }
+        precondition(RLThreadStart(reference), "Thread.start: the system has no room for another thread")
+    }
+
+    /// On the thread, before its closure.
+    private func begin() {
+        Thread.become(self)
+        noteHandle()
+    }
+
+    func noteHandle() {
+        let handle = pthread_self()
+        state.withLock { $0.handle = handle }
+    }
+
+    /// On the thread, after its closure, also if that ended the thread.
+    private func end() {
+        tellEnd()
+        finish()
+    }
+
+    func finish() {
+        state.withLock { state in
+            state.phase = .finished
+            state.handle = nil
+        }
+    }
+
+    /// Posts that the thread ends, once.
+    func tellEnd() {
+        let isFirst = state.withLock { state in
+            defer { state.hasToldEnd = true }
+            return !state.hasToldEnd
+        }
+        if !isFirst { return }
+        // A thread that ended by pthread_exit may have let go of its object already.
+        Thread.become(self)
+        NotificationCenter.default.post(name: .NSThreadWillExit, object: self)
+    }
+
+    /// Sets ``isCancelled``, for good, and wakes the thread's loop. It ends nothing: the thread has to look.
+    open func cancel() {
+        cancelled.store(true, ordering: .sequentiallyConsistent)
+        if let reference = state.withLock({ $0.reference }) { RLThreadCancel(reference) }
+    }
+
+    /// Whether ``cancel()`` was called.
+    open var isCancelled: Bool { cancelled.load(ordering: .sequentiallyConsistent) }
+
+    /// True from ``start()`` to the end of the thread's work.
+    open var isExecuting: Bool {
+        let (phase, reference) = state.withLock { ($0.phase, $0.reference) }
+        return phase == .executing && !isGone(reference)
+    }
+
+    /// True after the end of the thread's work, however it ended.
+    open var isFinished: Bool {
+        let (phase, reference) = state.withLock { ($0.phase, $0.reference) }
+        return phase == .finished || (phase == .executing && isGone(reference))
+    }
+
+    /// Whether the thread that was there is no more: it was one of the parent's, or an observer of its end ended it.
+    private func isGone(_ reference: RLThreadRef?) -> Bool {
+        if let reference { return RLThreadIsFinished(reference) }
+        return generation != ForkedChild.generation && Thread.main !== self
+    }
+}
+
+extension Thread: Hashable, CustomStringConvertible {
+    /// Whether both are the same object.
+    public static func == (one: Thread, other: Thread) -> Bool { one === other }
+
+    /// Feeds the identity to `hasher`.
+    public func hash(into hasher: inout Hasher) { hasher.combine(ObjectIdentifier(self)) }
+
+    /// The class, the address and the name.
+    public var description: String {
+        let address = String(UInt(bitPattern: Unmanaged.passUnretained(self).toOpaque()), radix: 16)
+        return "<\(type(of: self)): 0x\(address)>{name = \(name ?? "(none)")}"
+    }
+}

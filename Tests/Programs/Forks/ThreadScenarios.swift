@@ -1,0 +1,101 @@
+// Thread's objects and locks in the child of a fork, and a main thread that ends before the others.
+import Glibc
+import RunLoopKit
+import Synchronization
+
+/// A thread that stays until it may end, with a lock that it holds.
+final class Holder: Sendable {
+    let lock = NSLock()
+    private let holds = Flag()
+    private let mayEnd = Flag()
+    private let ended = Flag()
+    private let known = Mutex<Thread?>(nil)
+
+    init() {
+        let thread = Thread { [self] in
+            lock.withLock {
+                holds.set()
+                while !mayEnd.isSet { Thread.sleep(forTimeInterval: .milliseconds(1)) }
+            }
+            ended.set()
+        }
+        known.withLock { $0 = thread }
+        thread.start()
+        while !holds.isSet { Thread.sleep(forTimeInterval: .milliseconds(1)) }
+    }
+
+    var thread: Thread { known.withLock { $0! } }
+
+    func end() {
+        mayEnd.set()
+        while !ended.isSet { Thread.sleep(forTimeInterval: .milliseconds(1)) }
+    }
+}
+
+/// Waits for a thread of the class, which calls the closure.
+func onThreadObject(_ body: @escaping @Sendable () -> String) -> String {
+    let result = Mutex("")
+    let isDone = Flag()
+    Thread.detachNewThread {
+        let text = body()
+        result.withLock { $0 = text }
+        isDone.set()
+    }
+    while !isDone.isSet { Thread.sleep(forTimeInterval: .milliseconds(1)) }
+    return result.withLock { $0 }
+}
+
+/// The thread that forks is the main one in the child, and the others have finished; locks are as they were.
+func threadObjects() -> String {
+    let main = Thread.main
+    let holder = Holder()
+    let end = onThreadObject {
+        let own = Thread.current
+        let ownLock = NSLock()
+        let guarded = Guarded(0)
+        let once = Once()
+        ownLock.lock()
+        return inChild {
+            guard Thread.current === own, own.isMainThread, Thread.isMainThread, Thread.main === own else { return 1 }
+            guard own.isExecuting, !own.isFinished else { return 2 }
+            guard main.isFinished, !main.isExecuting, !main.isMainThread else { return 3 }
+            guard holder.thread.isFinished, !holder.thread.isExecuting else { return 4 }
+            holder.thread.name = "vanished"
+            main.name = "vanished"
+            holder.thread.cancel()
+            if holder.lock.try() { return 5 }
+            ownLock.unlock()
+            guard ownLock.try() else { return 6 }
+            once.call { guarded.withLock { $0 = 1 } }
+            // A new thread finds them.
+            let result = onThreadObject { "\(Thread.main === own) \(Thread.isMainThread) \(guarded.withLock { $0 })" }
+            return result == "true false 1" ? 0 : 7
+        }
+    }
+    holder.end()
+    return end
+}
+
+/// The same where the main thread forks.
+func mainThreadObject() -> String {
+    let main = Thread.main
+    let holder = Holder()
+    let end = inChild {
+        guard Thread.main === main, Thread.current === main, main.isExecuting, !main.isFinished else { return 1 }
+        return holder.thread.isFinished ? 0 : 2
+    }
+    holder.end()
+    return end
+}
+
+/// The main thread ends, and another one ends the process.
+func endOfMain() -> String {
+    inChild {
+        let main = Thread.main
+        Thread {
+            while !main.isFinished { Thread.sleep(forTimeInterval: .milliseconds(1)) }
+            _exit(0)
+        }.start()
+        Thread.exit()
+    }
+}

@@ -1,0 +1,407 @@
+import RunLoopKit
+import Synchronization
+import Testing
+
+#if canImport(Glibc)
+import Glibc
+#endif
+
+private final class WeakObject<Object: AnyObject & Sendable>: Sendable {
+    weak let object: Object?
+    init(_ object: Object?) { self.object = object }
+}
+
+/// Waits until an object says so; a test's time limit ends one that never does.
+private func wait(for thread: Thread) {
+    while !thread.isFinished { Thread.sleep(forTimeInterval: .milliseconds(1)) }
+}
+
+/// Threads with Foundation's shape.
+@Suite(.timeLimit(.minutes(2))) struct ThreadClassTests {
+    @Test("A thread is new, executes from start to the end of its closure, and is finished: S-NSTH-1")
+    func phases() {
+        let mayEnd = Promise<Void>()
+        let thread = Thread { mayEnd.value }
+        #expect(!thread.isExecuting && !thread.isFinished && !thread.isCancelled && !thread.isMainThread)
+        thread.start()
+        #expect(thread.isExecuting && !thread.isFinished)
+        mayEnd.fulfil(())
+        wait(for: thread)
+        #expect(!thread.isExecuting && thread.isFinished)
+    }
+
+    @Test("The closure finds the thread's object as the current one, and a loop: S-NSTH-1 S-NSTH-3")
+    func current() {
+        let seen = Promise<(Thread, Bool, Bool)>()
+        let thread = Thread {
+            RunLoop.current.run(mode: .default, for: .zero)
+            seen.fulfil((Thread.current, Thread.isMainThread, Thread.current.isExecuting))
+        }
+        thread.start()
+        let (current, isMain, isExecuting) = seen.value
+        #expect(current === thread && !isMain && isExecuting && current == thread)
+        seen.forget()
+    }
+
+    @Test("A subclass does its own in main, and may call the closure: S-NSTH-1")
+    func subclass() {
+        final class Worker: Thread, @unchecked Sendable {
+            let trace = Trace()
+            override func main() {
+                trace.add("before")
+                super.main()
+                trace.add(Thread.current === self ? "after" : "another")
+            }
+        }
+        let worker = Worker {}
+        worker.start()
+        wait(for: worker)
+        #expect(worker.trace.all == ["before", "after"])
+        let nothing = Thread()
+        nothing.start()
+        wait(for: nothing)
+    }
+
+    @Test("Starting a thread again stops the program: S-NSTH-1")
+    func startedTwice() async {
+        await #expect(processExitsWith: .failure) {
+            let thread = Thread {}
+            thread.start()
+            thread.start()
+        }
+    }
+
+    @Test("A thread that is cancelled before its start is finished by it, without its closure: S-NSTH-2")
+    func cancelledBefore() {
+        let trace = Trace()
+        let thread = Thread { trace.add("called") }
+        thread.cancel()
+        #expect(thread.isCancelled && !thread.isFinished)
+        thread.start()
+        #expect(thread.isFinished && !thread.isExecuting && trace.count == 0)
+    }
+
+    @Test("Cancel sets a flag for good, and wakes the loop: S-NSTH-2")
+    func cancel() {
+        let mayRun = Promise<Void>()
+        let thread = Thread {
+            RunLoop.current.keepAlive()
+            // Nothing else ends the wait of a pass.
+            let observer = RunLoop.Observer(activities: .beforeWaiting) { _, _ in mayRun.fulfil(()) }
+            RunLoop.current.add(observer, forMode: .default)
+            RunLoop.current.add(RunLoop.Observer(activities: .afterWaiting) { _, _ in RunLoop.current.stop() }, forMode: .default)
+            while !Thread.current.isCancelled { RunLoop.current.run(mode: .default) }
+        }
+        thread.start()
+        mayRun.value
+        thread.cancel()
+        wait(for: thread)
+        #expect(thread.isCancelled)
+        let ended = Thread {}
+        ended.start()
+        wait(for: ended)
+        ended.cancel()
+        #expect(ended.isCancelled && ended.isFinished)
+    }
+
+    @Test("Each thread has one object, also one that this class has not made, until it ends: S-NSTH-3")
+    func foreign() {
+        let foreign = onNewThread { Thread.current === Thread.current ? Thread.current : nil }
+        #expect(foreign?.isFinished == true && foreign?.isExecuting == false)
+        let isExecuting = onNewThread { Thread.current.isExecuting && !Thread.current.isMainThread && !Thread.current.isCancelled }
+        #expect(isExecuting)
+        #expect(onNewThread { Thread.main !== Thread.current && Thread.main === Thread.mainThread })
+        #expect(Thread.main.isMainThread && Thread.main.isExecuting)
+    }
+
+    @Test("A thread that lives in its loop has such an object too, with its name: S-NSTH-3 S-NSTH-6")
+    func loopThread() async throws {
+        let thread = RunLoopThread(name: "of the loop")
+        try thread.start()
+        #expect(try await thread.loop.call { Thread.current.name } == "of the loop")
+        await thread.finish()
+    }
+
+    @Test("Exit ends the thread, by whatever it was called, and does not return: S-NSTH-4")
+    func exit() {
+        let trace = Trace()
+        let thread = Thread {
+            trace.add("before")
+            let end = { Thread.exit() }
+            end()
+        }
+        thread.start()
+        wait(for: thread)
+        // In a callback of the loop.
+        let inLoop = Thread {
+            RunLoop.current.perform { Thread.exit() }
+            RunLoop.current.run(mode: .default, for: .zero)
+            trace.add("after")
+        }
+        inLoop.start()
+        wait(for: inLoop)
+        // By the system's call.
+        let bySystem = Thread { pthread_exit(nil) }
+        bySystem.start()
+        wait(for: bySystem)
+        #expect(trace.all == ["before"])
+    }
+
+    @Test("A thread's object is let go of when the thread has ended, also one that ended by exit: S-NSTH-4")
+    func lifetime() async throws {
+        final class Counted: Thread, @unchecked Sendable {
+            let captured: Canary.Captured
+            let exits: Bool
+            init(_ captured: Canary.Captured, exits: Bool) {
+                self.captured = captured
+                self.exits = exits
+                super.init()
+            }
+            override func main() {
+                if exits { Thread.exit() }
+            }
+        }
+        let canary = Canary()
+        func start(exits: Bool) { Counted(canary.capture(), exits: exits).start() }
+        start(exits: false)
+        start(exits: true)
+        while canary.deaths < 2 { try await Task.sleep(for: .milliseconds(1)) }
+        // One that was never started.
+        _ = Counted(canary.capture(), exits: false)
+        #expect(canary.deaths == 3)
+    }
+
+    @Test("Observers are told once that a thread will exit, on it, before it is finished, however it ends: S-NSTH-5")
+    func willExit() {
+        let trace = Trace()
+        let observation = NotificationCenter.default.addObserver(forName: .NSThreadWillExit, object: nil, queue: nil) { note in
+            guard let thread = note.object as? Thread, let name = thread.name else { return }
+            trace.add("\(name) \(thread === Thread.current) \(thread.isFinished) \(thread.isExecuting)")
+        }
+        defer { NotificationCenter.default.removeObserver(observation) }
+        let ends: [(String, @Sendable () -> Void)] = [
+            ("returns", {}), ("exits", { Thread.exit() }), ("ended by the system", { pthread_exit(nil) }),
+        ]
+        for (name, end) in ends {
+            let thread = Thread(block: end)
+            thread.name = name
+            thread.start()
+            wait(for: thread)
+        }
+        #expect(trace.all == ends.map { "\($0.0) true false true" })
+    }
+
+    @Test("Observers are told before the library starts its first thread, once: S-NSTH-5 S-THREAD-17")
+    func becomesMultiThreaded() async {
+        await #expect(processExitsWith: .exitCode(1)) {
+            let trace = Trace()
+            _ = NotificationCenter.default.addObserver(forName: .NSWillBecomeMultiThreaded, object: nil, queue: nil) { note in
+                trace.add("\(note.object == nil) \(Thread.isMultiThreaded())")
+            }
+            if Thread.isMultiThreaded() || trace.count > 0 { _exit(3) }
+            Thread.detachNewThread {}
+            Thread {}.start()
+            _exit(Thread.isMultiThreaded() && trace.all == ["true false"] ? 1 : 2)
+        }
+    }
+
+    @Test("A thread has no name until it gets one, keeps it whole, and shows 15 bytes of it to the system, now or later: S-NSTH-6")
+    func name() {
+        @Sendable func shown() -> String {
+            var name = [UInt8](repeating: 0, count: 64)
+            let file = open("/proc/thread-self/comm", O_RDONLY)
+            let count = read(file, &name, name.count)
+            close(file)
+            return String(decoding: name.prefix(max(count - 1, 0)), as: UTF8.self)
+        }
+        let (first, renamed, second) = (Promise<String>(), Promise<Void>(), Promise<String>())
+        let thread = Thread {
+            first.fulfil(shown())
+            renamed.value
+            let byOther = shown()
+            Thread.current.name = "and again"
+            second.fulfil(byOther + ", " + shown())
+        }
+        #expect(thread.name == nil)
+        thread.name = "a rather long name"
+        #expect(thread.name == "a rather long name")
+        thread.start()
+        #expect(first.value == "a rather long n")
+        thread.name = "another"
+        renamed.fulfil(())
+        #expect(second.value == "another, and again")
+        wait(for: thread)
+        #expect(thread.name == "and again")
+        thread.name = nil
+        #expect(thread.name == nil)
+    }
+
+    @Test("A stack size is rounded up to what the system needs, and is fixed at the start: S-NSTH-7 S-THREAD-11")
+    func stackSize() {
+        let standard = Thread {}.stackSize
+        #expect(standard > 0)
+        let (inside, depth) = (Promise<Int>(), Promise<Int>())
+        let thread = Thread {
+            inside.fulfil(Thread.current.stackSize)
+            depth.fulfil(
+                withUnsafeTemporaryAllocation(byteCount: 2 << 20, alignment: 16) { buffer in
+                    buffer.initializeMemory(as: UInt8.self, repeating: 1)
+                    return buffer.count
+                })
+        }
+        thread.stackSize = 3_000_001
+        #expect(thread.stackSize >= 3_000_001 && thread.stackSize % 4096 == 0)
+        let size = thread.stackSize
+        thread.start()
+        thread.stackSize = 1 << 16
+        #expect(inside.value == size && thread.stackSize == size && depth.value == 2 << 20)
+        thread.stackSize = -5
+        let small = Thread {}
+        small.stackSize = 1
+        #expect(small.stackSize >= 1 << 14)
+        small.stackSize = 0
+        #expect(small.stackSize == standard)
+        #expect(onNewThread { Thread.current.stackSize } >= 1 << 16)
+    }
+
+    @Test("Quality of service and priority become a nice value, at the start or at once: S-NSTH-7 S-THREAD-12")
+    func priority() {
+        @Sendable func nice() -> CInt { getpriority(.init(0), 0) }
+        let (begun, mayGoOn, changed) = (Promise<CInt>(), Promise<Void>(), Promise<[CInt]>())
+        let thread = Thread {
+            begun.fulfil(nice())
+            mayGoOn.value
+            var values = [nice()]
+            Thread.current.qualityOfService = .background
+            values.append(nice())
+            Thread.setThreadPriority(0)
+            values.append(nice())
+            changed.fulfil(values + [Thread.threadPriority() < 0.03 ? 1 : 0])
+        }
+        let own = nice()
+        #expect(thread.qualityOfService == .default && thread.threadPriority == 0.5)
+        thread.qualityOfService = .utility
+        #expect(thread.threadPriority == 0.375)
+        thread.start()
+        #expect(begun.value == max(5, own))
+        thread.threadPriority = 0.3
+        #expect(thread.threadPriority == 0.3)
+        mayGoOn.fulfil(())
+        #expect(changed.value == [8, 10, 19, 1])
+        let other = Thread {}
+        other.threadPriority = 7
+        #expect(other.threadPriority == 1)
+        other.threadPriority = .nan
+        #expect(other.threadPriority == 0.5)
+    }
+
+    @Test("The values of a thread are there before its start and after its end: S-NSTH-8")
+    func dictionary() {
+        let seen = Promise<String>()
+        let thread = Thread {
+            seen.fulfil(Thread.current.threadDictionary["a"] as! String)
+            Thread.current.threadDictionary["b"] = 2
+        }
+        thread.threadDictionary["a"] = "one"
+        thread.start()
+        #expect(seen.value == "one")
+        wait(for: thread)
+        #expect(thread.threadDictionary["b"] as? Int == 2 && thread.threadDictionary.count == 2)
+        #expect(onNewThread { Thread.current.threadDictionary.isEmpty })
+    }
+
+    @Test("A sleep lasts until its date, and a date that is past needs none: S-NSTH-9 S-THREAD-14")
+    func sleep() {
+        let before = ContinuousClock.now
+        Thread.sleep(until: before + .milliseconds(20))
+        #expect(ContinuousClock.now >= before + .milliseconds(20))
+        Thread.sleep(forTimeInterval: .milliseconds(5))
+        #expect(ContinuousClock.now >= before + .milliseconds(25))
+        Thread.sleep(until: .distantPast)
+        Thread.sleep(forTimeInterval: .seconds(-5))
+    }
+
+    @Test("A thread that performs a selector: S-NSTH-10")
+    func selector() {
+        final class Worker: Performer {
+            let trace = Trace()
+            let isDone = Promise<Void>()
+        }
+        let work = Selector<Worker>("work") { worker, argument in
+            worker.trace.add("\(argument as! Int)")
+            if argument as! Int == 2 { worker.isDone.fulfil(()) }
+        }
+        let worker = Worker()
+        let thread = Thread(target: worker, selector: work, object: 1)
+        thread.start()
+        wait(for: thread)
+        Thread.detachNewThreadSelector(work, toTarget: worker, with: 2)
+        worker.isDone.value
+        #expect(worker.trace.all == ["1", "2"])
+    }
+
+    @Test("The call stack leads from the caller outwards: S-NSTH-11")
+    func callStack() {
+        let (addresses, symbols) = (Thread.callStackReturnAddresses, Thread.callStackSymbols)
+        #expect(addresses.count > 3 && symbols.count > 3 && !addresses.contains(0))
+        // The file of the program, which has the test.
+        let program = CommandLine.arguments.first { $0.contains(".xctest") } ?? CommandLine.arguments[0]
+        #expect(symbols.contains { $0.contains(program.split(separator: "/").last!) })
+    }
+
+    @Test("What a loop calls at the end of its thread finds the thread's object, which dies later: S-NSTH-3")
+    func endOfLoop() async throws {
+        let canary = Canary()
+        let (atEnd, classAtEnd) = (Promise<Bool>(), Promise<Bool>())
+        func start() throws {
+            try RunLoopThread { [captured = canary.capture()] _ in
+                captured.touch()
+                let known = WeakObject(RunLoopThread.current)
+                // Nobody else holds the object.
+                addSource { atEnd.fulfil(known.object != nil && RunLoopThread.current === known.object) }
+            }.start()
+            let thread = Thread { [captured = canary.capture()] in
+                captured.touch()
+                let known = WeakObject(Thread.current)
+                addSource { classAtEnd.fulfil(known.object != nil && Thread.current === known.object) }
+            }
+            thread.start()
+        }
+        @Sendable func addSource(cancel: @escaping @Sendable () -> Void) {
+            RunLoop.current.add(RunLoop.Source(cancel: { _, _ in cancel() }, perform: { _ in }), forMode: .default)
+        }
+        try start()
+        #expect(atEnd.value && classAtEnd.value)
+        while canary.deaths < 2 { try await Task.sleep(for: .milliseconds(1)) }
+    }
+
+    @Test("The latest destructors of a thread's values find no object of a thread that is gone: S-NSTH-3")
+    func lateDestructors() throws {
+        let result = Promise<String>()
+        @Sendable func watch() {
+            // Called in every round.
+            final class Watch: Sendable {
+                let rounds = Atomic(0)
+                let key: pthread_key_t
+                let result: Promise<String>
+                init(_ key: pthread_key_t, _ result: Promise<String>) { (self.key, self.result) = (key, result) }
+            }
+            var key = pthread_key_t()
+            pthread_key_create(&key) { info in
+                let watch = Unmanaged<Watch>.fromOpaque(info!)
+                let round = watch.takeUnretainedValue().rounds.add(1, ordering: .relaxed).newValue
+                if round < 3 {
+                    pthread_setspecific(watch.takeUnretainedValue().key, info)
+                } else {
+                    watch.takeRetainedValue().result.fulfil("\(RunLoopThread.current == nil) \(Thread.current.isMainThread)")
+                }
+            }
+            pthread_setspecific(key, Unmanaged.passRetained(Watch(key, result)).toOpaque())
+        }
+        try RunLoopThread { _ in
+            _ = Thread.current
+            watch()
+        }.start()
+        #expect(result.value == "true false")
+    }
+}
