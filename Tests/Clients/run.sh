@@ -89,17 +89,19 @@ if ! installed swift test --package-path "$here/Kit" --scratch-path "$scratch" -
 fi
 echo "kit: $(grep -o 'Test run with .* passed' "$work/kit.tests")"
 
-# 7. A file written for Foundation prints with RunLoopKit what it prints with Foundation. Where Foundation on Linux
-# breaks a rule, expected.txt has a line for each and names the rule.
+# 7. Files written for Foundation print with RunLoopKit what they print with Foundation. Where Foundation on Linux
+# breaks a rule, the expected text has a line for each and names the rule.
 build "$here/Twin" bundled
-for twin in "WithFoundation Foundation" "WithRunLoopKit RunLoopKit"; do
-    program=${twin% *} marked=${twin#* }
-    sed -n -e "s/^\[$marked[^]]*S-[A-Z]*-[0-9]*\] //p" -e t -e '/^\[\(Foundation\|RunLoopKit\)/d' -e p \
-        "$here/Twin/expected.txt" >"$work/twin.expected"
-    "$bin/$program" | diff "$work/twin.expected" -
+for twin in "WithFoundation Foundation expected" "WithRunLoopKit RunLoopKit expected" \
+    "ThreadsWithFoundation Foundation expected-threads" "ThreadsWithRunLoopKit RunLoopKit expected-threads"; do
+    # shellcheck disable=SC2086
+    set -- $twin
+    sed -n -e "s/^\[$2[^]]*S-[A-Z]*-[0-9]*\] //p" -e t -e '/^\[\(Foundation\|RunLoopKit\)/d' -e p \
+        "$here/Twin/$3.txt" >"$work/twin.expected"
+    "$bin/$1" | diff "$work/twin.expected" -
 done
-echo "twin: $(grep -vc '^\[Foundation on Linux' "$here/Twin/expected.txt") lines as expected," \
-    "$(grep -o '^\[Foundation on Linux[^]]*' "$here/Twin/expected.txt" | sort -u | wc -l) rules that Foundation breaks"
+echo "twins: $(cat "$here"/Twin/expected*.txt | grep -vc '^\[Foundation on Linux') lines as expected," \
+    "$(cat "$here"/Twin/expected*.txt | grep -o '^\[Foundation on Linux[^]]*' | sort -u | wc -l) rules that Foundation breaks"
 
 # The example of C and Swift on one loop, over either core.
 build "$here/../.." bundled --product mixed

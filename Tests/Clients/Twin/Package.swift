@@ -1,7 +1,8 @@
 // swift-tools-version: 6.1
-// One source file, written for Foundation's run loop, built twice: with Foundation, and with RunLoopKit, where
-// only its import differs. Both folders hold a link to twin.swift. It is in the language mode of the programs it
-// stands for: in Swift 6 mode Foundation's timer could not be captured where RunLoopKit's can.
+// Source files written for Foundation, each built twice: with Foundation, and with RunLoopKit. Of twin.swift, about run loops, the import
+// alone differs; threads.swift, about threads and locks, is for RunLoopKit without Foundation and says first what its times are. The folders
+// hold links to them. They are in the language mode of the programs they stand for: in Swift 6 mode Foundation's timer could not be
+// captured where RunLoopKit's can.
 import PackageDescription
 
 let package = Package(
@@ -12,6 +13,11 @@ let package = Package(
         .executableTarget(
             name: "WithRunLoopKit",
             dependencies: [.product(name: "RunLoopKitFoundation", package: "RunLoop")],
+            swiftSettings: [.define("RUNLOOPKIT")]),
+        .executableTarget(name: "ThreadsWithFoundation"),
+        .executableTarget(
+            name: "ThreadsWithRunLoopKit",
+            dependencies: [.product(name: "RunLoopKit", package: "RunLoop")],
             swiftSettings: [.define("RUNLOOPKIT")]),
     ],
     swiftLanguageModes: [.v5]
