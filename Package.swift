@@ -19,6 +19,9 @@ let package = Package(
         .executable(name: "app", targets: ["App"]),
         .executable(name: "actor-on-loop", targets: ["ActorOnLoop"]),
         .executable(name: "exit-now", targets: ["ExitNow"]),
+        .executable(name: "threads", targets: ["Threads"]),
+        .executable(name: "locks", targets: ["Locks"]),
+        .executable(name: "atomics", targets: ["Atomics"]),
         .executable(name: "line-server", targets: ["LineServer"]),
         .executable(name: "echo-server", targets: ["EchoServer"]),
         .executable(name: "tutorial", targets: ["Tutorial"]),
@@ -113,6 +116,9 @@ let package = Package(
         .executableTarget(name: "App", dependencies: ["RunLoopKit"], path: "Examples/App"),
         .executableTarget(name: "ActorOnLoop", dependencies: ["RunLoopKit"], path: "Examples/ActorOnLoop"),
         .executableTarget(name: "ExitNow", dependencies: ["RunLoopKit"], path: "Examples/ExitNow"),
+        .executableTarget(name: "Threads", dependencies: ["RunLoopKit"], path: "Examples/Threads"),
+        .executableTarget(name: "Locks", dependencies: ["RunLoopKit"], path: "Examples/Locks"),
+        .executableTarget(name: "Atomics", dependencies: ["RunLoopKit"], path: "Examples/Atomics"),
         .executableTarget(name: "LineServer", dependencies: ["RunLoopKit"], path: "Examples/LineServer"),
         .executableTarget(name: "EchoServer", dependencies: ["RunLoopKit"], path: "Examples/EchoServer"),
         // The last step of the tutorial in Sources/RunLoopKit/RunLoopKit.docc.
@@ -126,7 +132,7 @@ let package = Package(
         .testTarget(
             name: "ExampleTests",
             dependencies: [
-                "App", "ActorOnLoop", "ExitNow", "LineServer", "EchoServer", "EchoClients", "Tutorial", "MainQueue", "Forks",
+                "App", "ActorOnLoop", "ExitNow", "Threads", "Locks", "Atomics", "LineServer", "EchoServer", "EchoClients", "Tutorial", "MainQueue", "Forks",
                 "FirstUses", "Hosting",
             ]),
     ],

@@ -215,6 +215,39 @@ private final class LineClient {
         #expect(lines == ["told to exit after 3 portions", "the thread has ended"])
     }
 
+    @Test("The guide's programs of threads: detached, by a selector, by a subclass with a loop: S-NSTH-1 S-NSTH-10")
+    func threads() throws {
+        let (lines, status) = try run("threads")
+        #expect(status == 0)
+        #expect(
+            lines == [
+                "POSIX: detached, main thread: false", "saved as letter", "worker: a job", "worker: scratch is freed", "worker: end",
+                "main: worker has ended",
+            ])
+    }
+
+    @Test("The guide's programs of locks, and the forms that are values: S-NSLK-1 S-NSLK-4 S-NSLK-5")
+    func locks() throws {
+        let (lines, status) = try run("locks")
+        #expect(status == 0)
+        #expect(
+            lines == [
+                "tried: at once, 100", "recursive: 5 deep", "consumed 1", "consumed 2", "consumed 3", "signalled", "a timer fires",
+                "signalled in a mode", #"["once"] 2 1"#,
+            ])
+    }
+
+    @Test("The guide's program of atomic operations: S-ATOM-1 S-ATOM-2 S-ATOM-3")
+    func atomics() throws {
+        let (lines, status) = try run("atomics")
+        #expect(status == 0)
+        #expect(
+            lines == [
+                "bit 0: 128, was set: false", "bit 7: 1, was set: false", "bit 15: 256, was set: false", "256 to 512: true, 512",
+                "256 to 1024: false, 512", "sum: 41, 42", "last users: 1", "guarded: 1",
+            ])
+    }
+
     @Test(
         """
         A child of fork finds the objects of loops and ports while other threads change them, is told of loops that vanished, and has \
