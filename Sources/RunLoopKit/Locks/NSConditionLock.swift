@@ -21,10 +21,13 @@ open class NSConditionLock: Locking, @unchecked Sendable {
     private let label = LockName()
     private var lockMemory: UnsafeMutablePointer<RLLock> { UnsafeMutableRawPointer(memory._address).assumingMemoryBound(to: RLLock.self) }
 
+    /// Makes a lock that is free, with the number 0.
+    public convenience init() { self.init(condition: 0) }
+
     /// Makes a lock that is free.
     ///
     /// - Parameter condition: its number.
-    public init(condition: Int = 0) { memory = _Cell((0, 0, UInt64(bitPattern: Int64(condition)))) }
+    public init(condition: Int) { memory = _Cell((0, 0, UInt64(bitPattern: Int64(condition)))) }
 
     /// The number. Another thread may have changed it when the answer arrives, unless the caller holds the lock.
     open var condition: Int { RLConditionLockGetCondition(memory.conditionLock) }
