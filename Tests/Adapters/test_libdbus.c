@@ -1,0 +1,246 @@
+/* Section 40: libdbus on a run loop, with dbus-daemon. */
+#define _GNU_SOURCE
+#include "peer.h"
+
+#include <runloop/adapters/libdbus.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { CALLS = 2000, FLOOD = 20000 };
+
+static Peer server;
+static char *address;
+static int answers, errors, signals, disconnects, served, unmatched;
+
+static DBusHandlerResult filter(DBusConnection *connection, DBusMessage *message, void *info) {
+    (void)connection, (void)info;
+    if (dbus_message_is_signal(message, DBUS_INTERFACE_LOCAL, "Disconnected")) disconnects++;
+    if (dbus_message_is_error(message, DBUS_ERROR_NO_REPLY)) unmatched++;
+    if (dbus_message_is_signal(message, "org.example.Test", "Ticked")) signals++;
+    return DBUS_HANDLER_RESULT_NOT_YET_HANDLED;
+}
+
+static DBusConnection *connect_to_bus(void) {
+    DBusConnection *connection = dbus_connection_open_private(address, NULL);
+    ck_assert_ptr_nonnull(connection);
+    ck_assert(dbus_bus_register(connection, NULL));
+    dbus_connection_set_exit_on_disconnect(connection, FALSE);
+    dbus_connection_add_filter(connection, filter, NULL, NULL);
+    return connection;
+}
+
+static void begin(void) {
+    char *socket = peer_path("bus"), *argument;
+    ck_assert_int_gt(asprintf(&argument, "--address=unix:path=%s", socket), 0);
+    server = peer_start("unix:path", (const char *[]){"dbus-daemon", "--session", "--nofork", "--nopidfile", "--print-address=1", argument, NULL});
+    address = server.line;
+    address[strcspn(address, "\n")] = 0;
+}
+
+static void close_connection(DBusConnection *connection) {
+    dbus_connection_close(connection);
+    dbus_connection_unref(connection);
+}
+
+/* The service: Add gives the number plus one, Ignore gives no answer, Flood sends signals. */
+static DBusHandlerResult serve(DBusConnection *connection, DBusMessage *message, void *info) {
+    dbus_int32_t number = 0;
+    (void)info;
+    if (dbus_message_is_method_call(message, "org.example.Test", "Ignore")) return DBUS_HANDLER_RESULT_HANDLED;
+    if (!dbus_message_is_method_call(message, "org.example.Test", "Add")) return DBUS_HANDLER_RESULT_NOT_YET_HANDLED;
+    dbus_message_get_args(message, NULL, DBUS_TYPE_INT32, &number, DBUS_TYPE_INVALID);
+    number++;
+    served++;
+    DBusMessage *answer = dbus_message_new_method_return(message);
+    dbus_message_append_args(answer, DBUS_TYPE_INT32, &number, DBUS_TYPE_INVALID);
+    dbus_connection_send(connection, answer, NULL);
+    dbus_message_unref(answer);
+    return DBUS_HANDLER_RESULT_HANDLED;
+}
+
+static DBusConnection *start_service(RLDBusRef *place) {
+    static const DBusObjectPathVTable table = {.message_function = serve};
+    DBusConnection *connection = connect_to_bus();
+    ck_assert_int_eq(dbus_bus_request_name(connection, "org.example.Test", 0, NULL), DBUS_REQUEST_NAME_REPLY_PRIMARY_OWNER);
+    ck_assert(dbus_connection_register_object_path(connection, "/test", &table, NULL));
+    *place = RLDBusAttach(connection, RLGetCurrent(), kRLDefaultMode);
+    ck_assert_ptr_nonnull(*place);
+    return connection;
+}
+
+static void answered(DBusPendingCall *call, void *info) {
+    DBusMessage *answer = dbus_pending_call_steal_reply(call);
+    dbus_int32_t number = -1;
+    if (dbus_message_get_type(answer) == DBUS_MESSAGE_TYPE_ERROR) {
+        errors++;
+    } else {
+        dbus_message_get_args(answer, NULL, DBUS_TYPE_INT32, &number, DBUS_TYPE_INVALID);
+        ck_assert_int_eq(number, (long)info + 1);
+        answers++;
+    }
+    dbus_message_unref(answer);
+}
+
+static void call(DBusConnection *connection, const char *method, long number, int limit, DBusPendingCallNotifyFunction function) {
+    DBusPendingCall *pending;
+    dbus_int32_t argument = (dbus_int32_t)number;
+    DBusMessage *message = dbus_message_new_method_call("org.example.Test", "/test", "org.example.Test", method);
+    dbus_message_append_args(message, DBUS_TYPE_INT32, &argument, DBUS_TYPE_INVALID);
+    ck_assert(dbus_connection_send_with_reply(connection, message, &pending, limit));
+    ck_assert_ptr_nonnull(pending);
+    dbus_pending_call_set_notify(pending, function, (void *)number, NULL);
+    dbus_pending_call_unref(pending);
+    dbus_message_unref(message);
+}
+
+static void send_signal(DBusConnection *connection) {
+    DBusMessage *message = dbus_message_new_signal("/test", "org.example.Test", "Ticked");
+    dbus_connection_send(connection, message, NULL);
+    dbus_message_unref(message);
+}
+
+RL_TEST(a_method_is_served_and_called, "S-ADP-2 S-ADP-3",
+        "Thousands of calls of one connection are served by another of the same loop, signals are heard; detached, nothing is in the loop") {
+    RLDBusRef service, client;
+    begin();
+    DBusConnection *server_side = start_service(&service), *client_side = connect_to_bus();
+    dbus_bus_add_match(client_side, "interface='org.example.Test'", NULL);
+    client = RLDBusAttach(client_side, RLGetCurrent(), kRLDefaultMode);
+    for (long number = 0; number < CALLS; number++) call(client_side, "Add", number, 60000, answered);
+    for (int number = 0; number < 100; number++) send_signal(server_side);
+    run_until(&answers, CALLS);
+    run_until(&signals, 100);
+    ck_assert_int_eq(served, CALLS);
+    ck_assert_int_eq(errors, 0);
+    expect_idle();
+    RLDBusDetach(client), RLDBusDetach(service);
+    close_connection(client_side), close_connection(server_side);
+    expect_run(kRLDefaultMode, 0.01, false, TimedOut); /* expect_idle keeps the mode alive */
+}
+
+RL_TEST(limits_are_kept, "S-ADP-5", "A call that is never answered ends with an error at its limit") {
+    RLDBusRef service, client;
+    begin();
+    DBusConnection *server_side = start_service(&service), *client_side = connect_to_bus();
+    client = RLDBusAttach(client_side, RLGetCurrent(), kRLDefaultMode);
+    for (long number = 0; number < 20; number++) call(client_side, "Ignore", number, 20 + (int)number, answered);
+    call(client_side, "Add", 1, 60000, answered);
+    run_until(&errors, 20);
+    ck_assert_int_eq(answers, 1);
+    RLDBusDetach(client), RLDBusDetach(service);
+    close_connection(client_side), close_connection(server_side);
+    expect_run(kRLDefaultMode, 0, false, Finished);
+}
+
+RL_TEST(a_bus_that_dies_is_told_once, "S-ADP-4", 
+        "When the bus is killed libdbus makes an error for each open call and tells each connection of the end, all of it once") {
+    RLDBusRef service, client;
+    begin();
+    DBusConnection *server_side = start_service(&service), *client_side = connect_to_bus();
+    client = RLDBusAttach(client_side, RLGetCurrent(), kRLDefaultMode);
+    for (long number = 0; number < 20; number++) call(client_side, "Ignore", number, 60000, answered);
+    call(client_side, "Add", 1, 60000, answered);
+    run_until(&answers, 1);
+    peer_kill(&server);
+    run_until(&disconnects, 2);
+    expect_idle();
+    /* libdbus 1.14 forgets the calls first, so that their errors come to filters. */
+    ck_assert_int_eq(errors + unmatched, 20);
+    ck_assert_int_eq(disconnects, 2);
+    RLDBusDetach(client), RLDBusDetach(service);
+    dbus_connection_unref(client_side), dbus_connection_unref(server_side);
+}
+
+RL_TEST(a_flood_leaves_turns_to_others, "S-ADP-6", "Each pass dispatches one message, however many have come") {
+    RLDBusRef service, client;
+    begin();
+    DBusConnection *server_side = start_service(&service), *client_side = connect_to_bus();
+    dbus_bus_add_match(client_side, "interface='org.example.Test'", NULL);
+    client = RLDBusAttach(client_side, RLGetCurrent(), kRLDefaultMode);
+    const long *passes = count_passes(kRLDefaultMode);
+    for (int number = 0; number < FLOOD; number++) send_signal(server_side);
+    run_until(&signals, FLOOD);
+    ck_assert_int_ge(*passes, FLOOD);
+    RLDBusDetach(client), RLDBusDetach(service);
+    close_connection(client_side), close_connection(server_side);
+    expect_run(kRLDefaultMode, 0, false, Finished);
+}
+
+static DBusConnection *caller;
+
+static void run_inside(DBusPendingCall *pending, void *info) {
+    int before = answers;
+    const long *passes = count_passes(kRLDefaultMode);
+    call(caller, "Add", 5, 60000, answered);
+    expect_run(kRLDefaultMode, 0.1, false, TimedOut);
+    ck_assert_int_eq(answers, before);
+    ck_assert_int_lt(*passes, 100);
+    answered(pending, info);
+}
+
+RL_TEST(a_handler_runs_the_loop, "S-ADP-8", "In a run that a handler makes its connection dispatches nothing, and the loop waits; then all is dispatched") {
+    RLDBusRef service, client;
+    begin();
+    DBusConnection *server_side = start_service(&service);
+    caller = connect_to_bus();
+    client = RLDBusAttach(caller, RLGetCurrent(), kRLDefaultMode);
+    call(caller, "Add", 1, 60000, run_inside);
+    call(caller, "Add", 2, 60000, answered);
+    run_until(&answers, 3);
+    RLDBusDetach(client), RLDBusDetach(service);
+    close_connection(caller), close_connection(server_side);
+    expect_run(kRLDefaultMode, 0, false, Finished);
+}
+
+static RLDBusRef to_detach;
+
+static void detach(DBusPendingCall *pending, void *info) {
+    answered(pending, info);
+    RLDBusDetach(to_detach);
+}
+
+RL_TEST(a_handler_detaches, "S-ADP-7", "A handler takes its connection out of the loop: nothing more is dispatched") {
+    RLDBusRef service;
+    begin();
+    DBusConnection *server_side = start_service(&service), *client_side = connect_to_bus();
+    to_detach = RLDBusAttach(client_side, RLGetCurrent(), kRLDefaultMode);
+    call(client_side, "Add", 1, 60000, detach);
+    for (long number = 0; number < 10; number++) call(client_side, "Add", number, 60000, answered);
+    run_until(&served, 11);
+    expect_run(kRLDefaultMode, 0.05, false, TimedOut);
+    ck_assert_int_eq(answers, 1);
+    RLDBusDetach(service);
+    expect_run(kRLDefaultMode, 0, false, Finished);
+    close_connection(client_side), close_connection(server_side);
+}
+
+static void send_from_thread(void *connection) {
+    for (int number = 0; number < CALLS; number++) send_signal(connection);
+}
+
+RL_TEST(another_thread_sends, "S-ADP-2", "What another thread sends over a connection of a waiting loop goes out at once") {
+    RLDBusRef service, client;
+    begin();
+    dbus_threads_init_default();
+    DBusConnection *server_side = start_service(&service), *client_side = connect_to_bus();
+    dbus_bus_add_match(client_side, "interface='org.example.Test'", NULL);
+    client = RLDBusAttach(client_side, RLGetCurrent(), kRLDefaultMode);
+    Thread *thread = when_waiting(RLGetCurrent(), send_from_thread, server_side);
+    run_until(&signals, CALLS);
+    thread_join(thread);
+    RLDBusDetach(client), RLDBusDetach(service);
+    close_connection(client_side), close_connection(server_side);
+}
+
+RL_TEST(bad_arguments_are_refused, "S-ADP-1", "No connection, no loop, no mode: no adapter") {
+    begin();
+    DBusConnection *connection = connect_to_bus();
+    ck_assert_ptr_null(RLDBusAttach(NULL, RLGetCurrent(), kRLDefaultMode));
+    ck_assert_ptr_null(RLDBusAttach(connection, NULL, kRLDefaultMode));
+    ck_assert_ptr_null(RLDBusAttach(connection, RLGetCurrent(), NULL));
+    RLDBusDetach(NULL);
+    close_connection(connection);
+    expect_run(kRLDefaultMode, 0, false, Finished);
+}

@@ -1,0 +1,149 @@
+/*
+ * What the adapters of this folder share; for them, not for programs.
+ *
+ * An adapter puts another library's descriptors and timeouts into a run loop. The names here end in
+ * an underscore and may change with any version: an adapter is compiled into the program, and the
+ * program needs the run loop's functions only.
+ *
+ * An adapter begins with an RLAdapter_. All of it belongs to the thread of its loop. While a call
+ * into the library is under way the adapter makes no second one, which most libraries do not allow:
+ * what a nested run finds ready is put off until the call has returned.
+ * Rules: Docs/semantics.md, section 40.
+ */
+#ifndef RUNLOOP_ADAPTERS_ADAPTER_H
+#define RUNLOOP_ADAPTERS_ADAPTER_H
+
+#include "../runloop.h"
+#include <stdlib.h>
+#include <string.h>
+
+RL_HEADER_BEGIN
+
+/** Where an adapter's items are, and which it has. */
+typedef struct RLAdapter_ {
+    RLRunLoopRef loop;
+    char *mode;
+    struct RLAdapterFile_ *files;         /* all that are watched */
+    RLTimerRef timer;                     /* in the mode while something is to happen at a date */
+    void (*due)(struct RLAdapter_ *self); /* what happens then */
+    int uses;                             /* one until RLAdapterEnd_, and one for each function that goes on using it */
+    bool isBusy, isEnded;                 /* a call into the library is under way; RLAdapterEnd_ was called */
+    bool hasPutOff, isDue;                /* files wait, or the timer waits, for the end of that call */
+} RLAdapter_;
+
+/** A descriptor of the library. */
+typedef struct RLAdapterFile_ {
+    RLAdapter_ *owner;
+    struct RLAdapterFile_ *next, **link;
+    RLFileDescriptorRef object;
+    RLOptionFlags wanted; /* the types that the library asks for */
+    bool isPutOff;
+} RLAdapterFile_;
+
+/* Drops a use; the last one frees the adapter. */
+static inline void RLAdapterDrop_(RLAdapter_ *self) {
+    if (--self->uses > 0) return;
+    RLRelease(self->loop);
+    free(self->mode);
+    free(self);
+}
+
+/* Sets the timer to fire once, so many seconds from now. */
+static inline void RLAdapterArm_(RLAdapter_ *self, double seconds) {
+    if (self->isEnded) return;
+    RLTimerSetNextFireDate(self->timer, RLAbsoluteTimeGetCurrent() + seconds);
+    RLAddTimer(self->loop, self->timer, self->mode);
+}
+
+static inline void RLAdapterDisarm_(RLAdapter_ *self) {
+    self->isDue = false;
+    if (!self->isEnded) RLRemoveTimer(self->loop, self->timer, self->mode);
+}
+
+/* Begins a call into the library for a file, or for the timer (NULL). False: one is under way, and the file waits for its end. */
+static inline bool RLAdapterEnter_(RLAdapter_ *self, RLAdapterFile_ *file) {
+    if (!self->isBusy) return self->uses++, self->isBusy = true;
+    if (!file) return !(self->isDue = true);
+    RLFileDescriptorDisableCallBacks(file->object, file->wanted);
+    return !(file->isPutOff = self->hasPutOff = true);
+}
+
+/* Ends the call: what was put off has its turn. The adapter may be gone then. */
+static inline void RLAdapterLeave_(RLAdapter_ *self) {
+    self->isBusy = false;
+    if (self->isDue) RLAdapterArm_(self, 0);
+    for (RLAdapterFile_ *file = self->hasPutOff ? self->files : NULL; file; file = file->next) {
+        if (file->isPutOff) RLFileDescriptorEnablePersistentCallBacks(file->object, file->wanted);
+        file->isPutOff = false;
+    }
+    self->isDue = self->hasPutOff = false;
+    RLAdapterDrop_(self);
+}
+
+static inline void RLAdapterFire_(RLTimerRef timer, void *info) {
+    RLAdapter_ *self = (RLAdapter_ *)info;
+    RLRemoveTimer(self->loop, timer, self->mode);
+    self->due(self);
+}
+
+/* Makes an adapter of so many bytes, with a timer that is not set; NULL without a loop, a mode or memory. */
+static inline void *RLAdapterCreate_(size_t size, RLRunLoopRef loop, RLMode mode, void (*due)(RLAdapter_ *self)) {
+    RLAdapter_ *self = loop && mode ? (RLAdapter_ *)calloc(1, size) : NULL;
+    if (self) self->mode = (char *)malloc(strlen(mode) + 1);
+    if (!self || !self->mode) return free(self), (void *)NULL;
+    memcpy(self->mode, mode, strlen(mode) + 1);
+    RLRetain(self->loop = loop);
+    self->due = due, self->uses = 1;
+    /* One that repeats can be set again; by itself it would next fire in many years. */
+    RLTimerContext context = {0, self, NULL, NULL, NULL};
+    self->timer = RLTimerCreate(1e9, 1e9, 0, 0, RLAdapterFire_, &context);
+    return self;
+}
+
+/* Watches a descriptor for nothing yet; NULL if there is no memory. The descriptor stays the library's. */
+static inline RLAdapterFile_ *RLAdapterWatch_(RLAdapter_ *self, int fd, RLFileDescriptorCallBack callback) {
+    RLAdapterFile_ *file = (RLAdapterFile_ *)calloc(1, sizeof *file);
+    RLFileDescriptorContext context = {0, file, NULL, free, NULL};
+    RLFileDescriptorRef object = file ? RLFileDescriptorCreate(fd, false, callback, &context) : NULL;
+    if (!object) return free(file), (RLAdapterFile_ *)NULL;
+    RLSourceRef source = RLFileDescriptorCreateRunLoopSource(object, 0);
+    RLAddSource(self->loop, source, self->mode);
+    RLRelease(source);
+    file->owner = self, file->object = object;
+    file->next = self->files, file->link = &self->files;
+    if (file->next) file->next->link = &file->next;
+    return self->files = file;
+}
+
+/* kRLFileDescriptorReadCallBack and WriteCallBack. */
+static inline RLOptionFlags RLAdapterTypes_(bool reads, bool writes) { return (reads ? 1u : 0u) | (writes ? 2u : 0u); }
+
+/* Asks for exactly these types. */
+static inline void RLAdapterWant_(RLAdapterFile_ *file, RLOptionFlags types) {
+    RLOptionFlags former = file->wanted;
+    file->wanted = types;
+    if (file->isPutOff || former == types) return;
+    RLFileDescriptorDisableCallBacks(file->object, former & ~types);
+    RLFileDescriptorEnablePersistentCallBacks(file->object, types & ~former);
+}
+
+/* Ends the watch and frees the file; to be called before the library closes the descriptor. */
+static inline void RLAdapterUnwatch_(RLAdapterFile_ *file) {
+    RLFileDescriptorRef object = file->object;
+    *file->link = file->next;
+    if (file->next) file->next->link = file->link;
+    RLFileDescriptorInvalidate(object);
+    RLRelease(object);
+}
+
+/* Takes everything out of the loop. The adapter is freed with its last use. */
+static inline void RLAdapterEnd_(RLAdapter_ *self) {
+    if (self->isEnded) return;
+    self->isEnded = true;
+    while (self->files) RLAdapterUnwatch_(self->files);
+    RLTimerInvalidate(self->timer);
+    RLRelease(self->timer);
+    RLAdapterDrop_(self);
+}
+RL_HEADER_END
+#endif
