@@ -1,0 +1,7 @@
+// error: Sendable
+// What several threads read at a time is Sendable.
+import RunLoopKit
+
+final class Counter { var count = 0 }
+
+let counters = ReadWrite(Counter())
