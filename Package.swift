@@ -31,6 +31,7 @@ let package = Package(
         .executable(name: "echo-clients", targets: ["EchoClients"]),
         .executable(name: "hosting", targets: ["Hosting"]),
         .executable(name: "hops", targets: ["Hops"]),
+        .executable(name: "swift-locks", targets: ["SwiftLocks"]),
     ],
     traits: [
         .default(enabledTraits: ["BundledCore"]),
@@ -123,6 +124,7 @@ let package = Package(
         .executableTarget(name: "EchoServer", dependencies: ["RunLoopKit"], path: "Examples/EchoServer"),
         // The last step of the tutorial in Sources/RunLoopKit/RunLoopKit.docc.
         .executableTarget(name: "Tutorial", dependencies: ["RunLoopKit"], path: "Examples/Tutorial"),
+        .executableTarget(name: "SwiftLocks", dependencies: ["RunLoopKit"], path: "Bench/SwiftLocks"),
         .executableTarget(name: "Hops", dependencies: ["RunLoopKit"], path: "Bench/Hops"),
         .executableTarget(name: "MainQueue", dependencies: ["RunLoopKit"], path: "Tests/Programs/MainQueue"),
         .executableTarget(name: "Hosting", dependencies: ["RunLoopKitFoundation"], path: "Tests/Programs/Hosting"),

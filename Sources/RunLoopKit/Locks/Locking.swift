@@ -23,6 +23,7 @@ extension Locking {
     /// - Returns: what the closure returned.
     /// - Throws: what the closure threw.
     /// - Foundation: `withLock(_:)`.
+    @inlinable
     public func withLock<Result: ~Copyable, Failure>(
         _ body: () throws(Failure) -> Result
     ) throws(Failure) -> Result {
