@@ -1,0 +1,196 @@
+#!/usr/bin/env python3
+"""Section 26: a run loop inside an asyncio event loop, whose other side are TCP connections, threads and asyncio's own timers."""
+import asyncio
+import ctypes
+import os
+import sys
+import threading
+import time
+import unittest
+
+import runloop_asyncio as runloop
+
+
+def descriptors():
+    return len(os.listdir("/proc/self/fd"))
+
+
+def main(body):
+    """Runs a coroutine function on a fresh thread, which has a run loop and an event loop of its own."""
+    outcome = []
+
+    def work():
+        try:
+            outcome.append(asyncio.run(asyncio.wait_for(body(), 60)))
+        except BaseException as error:  # noqa: the test's thread raises it again
+            outcome.append(error)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    if isinstance(outcome[0], BaseException):
+        raise outcome[0]
+    return outcome[0]
+
+
+class Asyncio(unittest.TestCase):
+    def test_both_sides_are_served(self):
+        """S-FRN-1 S-FRN-3: the run loop's timers fire in order while asyncio's tasks, timers and connections go on."""
+
+        async def body():
+            fires, echoes, ticks = [], [], []
+
+            async def echo(reader, writer):
+                while line := await reader.readline():
+                    writer.write(line)
+                writer.close()
+
+            server = await asyncio.start_server(echo, "127.0.0.1", 0)
+            reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
+
+            def fire(timer):
+                fires.append(len(fires))
+                writer.write(b"%d\n" % len(fires))
+                if len(fires) == 50:
+                    timer.invalidate()
+
+            async def tick():
+                while len(fires) < 50:
+                    ticks.append(time.monotonic())
+                    await asyncio.sleep(0.001)
+
+            with runloop.Host() as host:
+                runloop.Timer(0.001, fire, interval=0.002)
+                ticking = asyncio.create_task(tick())
+                for count in range(1, 51):
+                    echoes.append(int(await reader.readline()))
+                self.assertEqual(echoes, list(range(1, 51)))
+                await ticking
+                self.assertGreater(len(ticks), 10)
+            writer.close()
+            server.close()
+
+        main(body)
+
+    def test_a_run_ends_and_another_begins(self):
+        """S-FRN-6: `finished` gives how a run ended; the next item begins another run."""
+
+        async def body():
+            with runloop.Host() as host:
+                for result in (runloop.Result.FINISHED, runloop.Result.STOPPED, runloop.Result.FINISHED):
+                    ends = asyncio.create_task(host.finished())
+                    await asyncio.sleep(0)
+                    if result is runloop.Result.STOPPED:
+                        keep = runloop.Timer(1000, lambda timer: None)
+                        runloop.Timer(0.01, lambda timer: runloop.stop())
+                    else:
+                        runloop.Timer(0.01, lambda timer: None)
+                    self.assertIs(await ends, result)
+                    if result is runloop.Result.STOPPED:
+                        keep.invalidate()
+
+        main(body)
+
+    def test_another_thread_performs(self):
+        """S-FRN-3: what other threads queue is called at once, on the event loop's thread."""
+
+        async def body():
+            calls = []
+            loop, thread = runloop.current(), threading.get_ident()
+            done = asyncio.get_running_loop().create_future()
+
+            def call():
+                calls.append(threading.get_ident())
+                if len(calls) == 3000:
+                    done.set_result(None)
+
+            with runloop.Host():
+                keep = runloop.Timer(1000, lambda timer: None)
+                workers = [threading.Thread(target=lambda: [runloop.perform(call, loop) for _ in range(1000)]) for _ in range(3)]
+                for worker in workers:
+                    worker.start()
+                await done
+                for worker in workers:
+                    worker.join()
+                keep.invalidate()
+            self.assertEqual(set(calls), {thread})
+            self.assertEqual(runloop._queued, {})
+
+        main(body)
+
+    def test_an_idle_run_loop_costs_nothing(self):
+        """S-FRN-3: while nothing is due the descriptor is not readable, and the event loop sleeps."""
+
+        async def body():
+            with runloop.Host() as host:
+                keep = runloop.Timer(1000, lambda timer: None)
+                await asyncio.sleep(0.05)
+                calls, dispatch = [], host._dispatch
+                asyncio.get_running_loop().remove_reader(host._descriptor)
+                asyncio.get_running_loop().add_reader(host._descriptor, lambda: (calls.append(1), dispatch()))
+                await asyncio.sleep(0.2)
+                self.assertLess(len(calls), 5)
+                keep.invalidate()
+
+        main(body)
+
+    def test_callbacks_may_do_anything(self):
+        """S-FRN-9 S-FRN-10: a callback runs the loop, raises, closes the host; nothing is served afterwards."""
+
+        async def body():
+            loop = asyncio.get_running_loop()
+            told, nested, late = [], [], []
+            closed = loop.create_future()
+
+            def fails(timer):
+                raise ValueError("for the test")
+
+            def runs_the_loop(timer):
+                runloop.Timer(0.001, lambda inner: (nested.append(1), runloop.stop()))
+                while not nested:
+                    runloop.lib.RLRunInMode(runloop.DEFAULT_MODE.encode(), 60, False)
+
+            hook, sys.unraisablehook = sys.unraisablehook, lambda error: told.append(error.exc_type)
+            try:
+                host = runloop.Host()
+                runloop.Timer(0.001, fails)
+                runloop.Timer(0.002, runs_the_loop)
+
+                def closes(timer):
+                    host.close()
+                    runloop.Timer(0.001, lambda timer: late.append(1))
+                    closed.set_result(None)
+
+                runloop.Timer(0.05, closes)
+                waiting = asyncio.create_task(host.finished())
+                await closed
+                await asyncio.sleep(0.02)
+                self.assertTrue(waiting.cancelled())
+            finally:
+                sys.unraisablehook = hook
+            self.assertEqual(told, [ValueError])
+            self.assertEqual(nested, [1])
+            self.assertEqual(late, [])
+            host.close()
+
+        main(body)
+
+    def test_nothing_is_left(self):
+        """S-FRN-10 S-FRN-12: hosts that are closed leave no descriptor; a second one at a time is refused."""
+
+        async def body():
+            with runloop.Host():
+                self.assertRaises(OSError, runloop.Host)
+            before = descriptors()
+            for _ in range(100):
+                with runloop.Host():
+                    await asyncio.sleep(0)
+            self.assertEqual(descriptors(), before)
+            common = ctypes.c_char_p.in_dll(runloop.lib, "kRLCommonModes").value.decode()
+            self.assertRaises(OSError, runloop.Host, common)
+
+        main(body)
+
+
+if __name__ == "__main__":
+    unittest.main()

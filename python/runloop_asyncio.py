@@ -1,0 +1,195 @@
+"""Serves a RunLoop inside an asyncio event loop.
+
+A thread waits in one place: here in asyncio. A `Host` puts a mode of the thread's run loop into the running event loop by a
+foreign run (foreign.h): its sources, timers and functions are served between asyncio's callbacks, and both sides wait together.
+
+    import asyncio
+    import runloop_asyncio as runloop
+
+    async def main():
+        with runloop.Host() as host:
+            timer = runloop.Timer(0.5, lambda timer: print("tick"), interval=0.5)
+            await asyncio.sleep(2)
+            timer.invalidate()
+            print(await host.finished())
+
+    asyncio.run(main())
+
+C libraries that use the run loop of their thread need no more than the Host. `lib` has the C functions by ctypes; the environment's
+RUNLOOP_LIBRARY names the library where it is not installed for all.
+
+All of it belongs to the event loop's thread, except `perform` and `wake_up`, which any thread may call.
+"""
+import asyncio
+import ctypes
+import enum
+import itertools
+import os
+
+__all__ = ["Host", "Result", "Timer", "lib", "perform", "current", "wake_up", "stop", "DEFAULT_MODE"]
+
+lib = ctypes.CDLL(os.environ.get("RUNLOOP_LIBRARY", "librunloop.so.0.1"))
+_FUNCTION = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+_TIMER_FUNCTION = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)
+_MODE = ctypes.c_char_p
+
+
+def _declare(name, result, *arguments):
+    function = getattr(lib, name)
+    function.restype, function.argtypes = result, arguments
+
+
+_declare("RLGetCurrent", ctypes.c_void_p)
+_declare("RLRelease", None, ctypes.c_void_p)
+_declare("RLStop", None, ctypes.c_void_p)
+_declare("RLWakeUp", None, ctypes.c_void_p)
+_declare("RLRunInMode", ctypes.c_int32, _MODE, ctypes.c_double, ctypes.c_bool)
+_declare("RLAbsoluteTimeGetCurrent", ctypes.c_double)
+_declare("RLPerformFunction", None, ctypes.c_void_p, _MODE, _FUNCTION, ctypes.c_void_p, _FUNCTION)
+_declare("RLTimerCreate", ctypes.c_void_p, ctypes.c_double, ctypes.c_double, ctypes.c_ulong, ctypes.c_long, _TIMER_FUNCTION,
+         ctypes.c_void_p)
+_declare("RLTimerInvalidate", None, ctypes.c_void_p)
+_declare("RLTimerIsValid", ctypes.c_bool, ctypes.c_void_p)
+_declare("RLAddTimer", None, ctypes.c_void_p, ctypes.c_void_p, _MODE)
+_declare("RLForeignRunCreate", ctypes.c_void_p, _MODE)
+_declare("RLForeignRunGetDescriptor", ctypes.c_int, ctypes.c_void_p)
+_declare("RLForeignRunPrepare", ctypes.c_double, ctypes.c_void_p)
+_declare("RLForeignRunDispatch", ctypes.c_int32, ctypes.c_void_p)
+_declare("RLForeignRunInvalidate", None, ctypes.c_void_p)
+
+#: The mode in which most items are.
+DEFAULT_MODE = ctypes.c_char_p.in_dll(lib, "kRLDefaultMode").value.decode()
+
+
+class Result(enum.IntEnum):
+    """How a run ended: RLRunResult."""
+
+    FINISHED = 1
+    STOPPED = 2
+
+
+class Host:
+    """A mode of this thread's run loop, served by the running event loop until `close`, or to the end of a `with`.
+
+    When nothing is left in the mode, or the run was stopped, `finished` tells; the next item begins a new run. A run loop has one
+    Host at a time: another raises OSError.
+    """
+
+    def __init__(self, mode=DEFAULT_MODE):
+        self._loop = asyncio.get_running_loop()
+        self._waiting = []
+        self._run = lib.RLForeignRunCreate(mode.encode())
+        if not self._run:
+            raise OSError("this run loop has a foreign run already, the mode cannot be run, or no descriptor is free")
+        self._descriptor = lib.RLForeignRunGetDescriptor(self._run)
+        self._loop.add_reader(self._descriptor, self._dispatch)
+
+    def _dispatch(self):
+        result = lib.RLForeignRunDispatch(self._run)
+        if not self._run:
+            return  # a callback closed it
+        if result:
+            waiting, self._waiting = self._waiting, []
+            for future in waiting:
+                if not future.done():
+                    future.set_result(Result(result))
+        # So that the next wait is one: the descriptor tells of the rest.
+        lib.RLForeignRunPrepare(self._run)
+
+    async def finished(self):
+        """Waits for the end of the run: a Result. Raises CancelledError if the Host is closed before that."""
+        future = self._loop.create_future()
+        self._waiting.append(future)
+        return await future
+
+    def close(self):
+        """Takes the run loop out of the event loop; its items stay in it. A second call does nothing."""
+        run, self._run = self._run, None
+        if not run:
+            return
+        if not self._loop.is_closed():
+            self._loop.remove_reader(self._descriptor)
+        lib.RLForeignRunInvalidate(run)
+        lib.RLRelease(run)
+        for future in self._waiting:
+            future.cancel()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        self.close()
+
+
+class Timer:
+    """Calls function(timer) after so many seconds, and then each interval, if there is one, until it is invalidated.
+
+    It stays alive while it is valid.
+    """
+
+    _valid = set()
+
+    def __init__(self, delay, function, interval=0, mode=DEFAULT_MODE):
+        def fire(_timer, _info):
+            if not interval:
+                Timer._valid.discard(self)
+            function(self)
+
+        self._function = _TIMER_FUNCTION(fire)
+        self._timer = lib.RLTimerCreate(lib.RLAbsoluteTimeGetCurrent() + delay, interval, 0, 0, self._function, None)
+        if not self._timer:
+            raise ValueError("the interval is not a number")
+        Timer._valid.add(self)
+        lib.RLAddTimer(lib.RLGetCurrent(), self._timer, mode.encode())
+
+    def invalidate(self):
+        """Ends the timer; in its function, too."""
+        lib.RLTimerInvalidate(self._timer)
+        Timer._valid.discard(self)
+
+    def is_valid(self):
+        """Tells whether it can still fire."""
+        return lib.RLTimerIsValid(self._timer)
+
+    def __del__(self):
+        if getattr(self, "_timer", None):
+            lib.RLRelease(self._timer)
+
+
+#: What is queued, by the number that the library hands back.
+_queued = {}
+_keys = itertools.count(1)
+
+
+@_FUNCTION
+def _call(key):
+    _queued[key]()
+
+
+@_FUNCTION
+def _forget(key):
+    _queued.pop(key, None)
+
+
+def current():
+    """The run loop of this thread, for `perform`, `wake_up` and `stop`."""
+    return lib.RLGetCurrent()
+
+
+def perform(function, loop=None, mode=DEFAULT_MODE):
+    """Queues a function for a run loop, that of this thread or a given one, and wakes it. Any thread may call this."""
+    loop = loop or lib.RLGetCurrent()
+    key = next(_keys)
+    _queued[key] = function
+    lib.RLPerformFunction(loop, mode.encode(), _call, key, _forget)
+    lib.RLWakeUp(loop)
+
+
+def wake_up(loop):
+    """Makes a run loop look for what there is to do. Any thread may call this."""
+    lib.RLWakeUp(loop)
+
+
+def stop(loop=None):
+    """Ends the present run of a run loop: `Host.finished` gives STOPPED."""
+    lib.RLStop(loop or lib.RLGetCurrent())
