@@ -20,6 +20,7 @@
  *                               kRLNoteBoot, ClockSet      fflags: kRLNoteClockSet
  *   User     any                24 bits of the program     fflags and data given to the trigger
  *   Thread   an RLThreadRef     kRLNoteExit                data: the result
+ *   Lock     a lock object      none                       that a distributed lock is free
  *
  * Differences from kqueue: Docs/deviations.md.
  * fork: the child's sources have kernel objects of their own; events of files and timers that were
@@ -68,7 +69,16 @@ RL_ENUM(int32_t, RLKernelFilter) {
      * A thread of RLThreadStart has finished. ident is the RLThreadRef, which the source retains. One
      * report, always with kRLKernelEventOneShot; data is the thread's result, a pointer. Not in kqueue.
      */
-    kRLKernelFilterThread = -100
+    kRLKernelFilterThread = -100,
+    /**
+     * A distributed lock is free. ident is an RLDistributedLockRef, which the source retains. A report
+     * takes nothing: who gets it tries to lock, and others may be faster. The first look comes when the
+     * source's mode runs. On the file systems of one machine (distributedlock.h) the kernel tells of
+     * each unlock, break and end of a holder. Elsewhere the source looks every data milliseconds, 1000
+     * for 0, and does not notice a lock that was free only in between; each look that finds it free is
+     * a report, and the loop's thread waits for the file server. Not in kqueue.
+     */
+    kRLKernelFilterDistributedLock = -101
 };
 
 /** How a source reports. The state is always reset by a report, as EV_CLEAR says. */

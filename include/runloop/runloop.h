@@ -15,6 +15,7 @@
  *   foreign.h   runs that wait in another event loop: GLib, libuv, epoll
  *   machport.h  messages between the threads of a process
  *   thread.h    threads that run a loop
+ *   distributedlock.h  locks that are files, for processes and hosts
  *   lock.h      locks; sync.h: conditions, once, semaphores and what else threads wait for
  *   atomic.h    atomic operations with the meaning of OSAtomic
  *   data.h      reference-counted bytes
@@ -32,6 +33,7 @@
 #include "base.h"
 #include "blocks.h"
 #include "data.h"
+#include "distributedlock.h"
 #include "filedescriptor.h"
 #include "foreign.h"
 #include "kernelevent.h"

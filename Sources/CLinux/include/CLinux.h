@@ -36,6 +36,7 @@
 
 #include "CLinuxCallOuts.h"
 #include "CLinuxCalls.h"
+#include "CLinuxLockFiles.h"
 #include "CLinuxMessages.h"
 #include "CLinuxSockets.h"
 
@@ -109,7 +110,8 @@ static inline long rl_stack_minimum(void) { return sysconf(_SC_THREAD_STACK_MIN)
     STATE(message_ports, 64)                                                                                                  \
     STATE(synchronized, 256)                                                                                                  \
     STATE(threads, 64)                                                                                                        \
-    STATE(loop_waiters, 64)
+    STATE(loop_waiters, 64)                                                                                                   \
+    STATE(distributed_locks, 64)
 
 #define RL_DECLARE_STATE(part, size)                                                                                          \
     extern char rl_##part##_state[size] __attribute__((visibility("hidden")));                                                \

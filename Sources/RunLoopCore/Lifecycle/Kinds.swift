@@ -3,7 +3,7 @@ import CLinux
 /// All kinds of objects: the only place that names them all. A new kind is its folder and a line here.
 enum Kinds {
     /// Fills in the table, when the library is loaded. `fork` takes the kinds' locks in this order: the table of message ports, a
-    /// loop, the registry, the notifier of files, a Mach-like port.
+    /// loop, the registry, the notifier of files, a Mach-like port, the list of distributed locks.
     static func enter() {
         var last: UnsafeMutablePointer<Kind>?
         enter(.messagePort, MessagePort.kind, &last)
@@ -18,6 +18,7 @@ enum Kinds {
         enter(.socket, Socket.kind, &last)
         enter(.fileDescriptor, FileDescriptor.kind, &last)
         enter(.data, Data.kind, &last)
+        enter(.distributedLock, DistributedLock.kind, &last)
     }
 
     private static var first: UnsafeMutablePointer<Kind> { Kind.of(ObjectType.messagePort.rawValue) }

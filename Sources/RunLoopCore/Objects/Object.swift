@@ -18,9 +18,10 @@ enum ObjectType: UInt32 {
     case kernelEvent = 10
     case thread = 11
     case foreignRun = 12
+    case distributedLock = 13
 
     /// One more than the largest.
-    static var end: Int { 13 }
+    static var end: Int { 14 }
 }
 
 /// The first bytes of every object that clients hold. Handles are pointers to it.

@@ -88,9 +88,9 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         let link = linkLocked(for: source)
         link.pointee.modes.insert(mode)
         mode.pointee.sources.insert(source)
+        if source.isNotified { mode.pointee.ports.joinNotifier(in: mode) }
         if source.isInbox {
             mode.pointee.inboxCount += 1
-            if source.isNotified { mode.pointee.ports.joinNotifier(in: mode) }
             takeSignalOfNewMemberLocked(link)
         } else {
             if source.hasDescriptor { mode.pointee.ports.insert(source, in: mode) }
@@ -128,9 +128,9 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     func removeLocked(_ link: SourceLinkPointer, from mode: ModePointer) -> Bool {
         let source = link.pointee.source
         mode.pointee.sources.remove(source)
+        if source.isNotified { mode.pointee.ports.leaveNotifier() }
         if source.isInbox {
             mode.pointee.inboxCount -= 1
-            if source.isNotified { mode.pointee.ports.leaveNotifier() }
         } else if source.hasDescriptor {
             mode.pointee.ports.remove(source, in: mode)
         }

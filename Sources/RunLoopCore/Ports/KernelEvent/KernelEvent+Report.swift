@@ -30,6 +30,7 @@ extension UnsafeMutablePointer where Pointee == KernelEvent {
 
     /// Adds to what an inbox has to report, and marks it. Any thread, also in a signal handler.
     func tell(_ notes: UInt32) {
+        if let tell = pointee.filter.pointee.tell { return tell.call(self) }
         pointee.userFlags.bitwiseOr(notes | Note.trigger.rawValue, ordering: .sequentiallyConsistent)
         if mayReport { pointee.source?.markReady() }
     }

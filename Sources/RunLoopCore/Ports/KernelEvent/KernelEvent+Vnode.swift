@@ -11,6 +11,8 @@ struct Vnode {
     var node: WatchNode
     /// The source's record, which has this one.
     var event: KernelEventPointer
+    /// The notes of interest.
+    var wants: UInt32
     /// Without a path: its descriptor names the file, and while it is there the kernel never tells of the file's own end:
     /// that is seen by its count of names. With a path: nil if the name stands for no file, or the kernel has no room.
     var file: FileWatchPointer?
@@ -49,7 +51,7 @@ typealias VnodePointer = UnsafeMutablePointer<Vnode>
 extension KernelFilter {
     static var vnode: KernelFilter {
         KernelFilter(
-            number: .vnode, open: { $0.openVnode() }, descriptorKind: nil, take: .init { $0.takeFlags(&$1) }, isNotified: true, takesPath: true,
+            number: .vnode, open: { $0.openVnode() }, descriptorKind: nil, take: .init { $0.takeFlags(&$1) }, takesPath: true, isNotified: true,
             begin: .init { $0.beginVnode($1) }, close: .init { $0.closeVnode() })
     }
 }
@@ -58,8 +60,13 @@ extension UnsafeMutablePointer where Pointee == KernelEvent {
     fileprivate func openVnode() -> Bool {
         let known: UInt32 = 0x7f | Note.closeWrite.rawValue | (pointee.path != nil ? Note.replace.rawValue : 0)
         guard pointee.fflags != 0, pointee.fflags & ~known == 0 else { return refuse() }
+        return watchVnode(wants: pointee.fflags)
+    }
+
+    func watchVnode(wants: UInt32) -> Bool {
         let vnode = makeRecord(Vnode.self)
         vnode.pointee.event = self
+        vnode.pointee.wants = wants
         pointee.vnode = vnode
         let notifier = Notifier.shared
         notifier.lock()
@@ -89,7 +96,7 @@ extension UnsafeMutablePointer where Pointee == KernelEvent {
         if mayReport && hasPending { source.markReady() }
     }
 
-    fileprivate func closeVnode() {
+    func closeVnode() {
         guard let vnode = pointee.vnode else { return }
         let notifier = Notifier.shared
         notifier.lock()
@@ -110,7 +117,7 @@ extension UnsafeMutablePointer where Pointee == KernelEvent {
 extension UnsafeMutablePointer where Pointee == Vnode {
     fileprivate var notifier: UnsafeMutablePointer<Notifier> { Notifier.shared }
     private var node: WatchNodePointer { UnsafeMutableRawPointer(self).assumingMemoryBound(to: WatchNode.self) }
-    var wants: UInt32 { pointee.event.pointee.fflags }
+    var wants: UInt32 { pointee.wants }
     var hasPath: Bool { pointee.event.pointee.path != nil }
     /// Only with a path.
     var name: UnsafeMutablePointer<CChar> { pointee.event.pointee.path! + pointee.nameOffset }

@@ -27,9 +27,14 @@ struct KernelFilter {
 
     /// Takes what there is to report; false if there is nothing.
     var take: Look?
-    /// The inbox is marked by whoever reads the notifier of files.
-    var isNotified = false
     var takesPath = false
+
+    // Of files.
+
+    /// The source's modes watch the notifier of files: whoever reads it marks the inbox, or calls `tell`.
+    var isNotified = false
+    /// Something happened to the file of a source with a descriptor. Caller holds the notifier's lock.
+    var tell: Step?
 
     /// Gives the source to its record, after which there may be events for it; nil: that is all there is to do.
     var begin: Begin?
@@ -44,6 +49,7 @@ struct KernelFilter {
         enter(.signal, &entry)
         enter(.timer, &entry)
         enter(.user, &entry)
+        enter(.distributedLock, &entry)
         if let further { enter(further, &entry) }
         NotifierPort.shared.pointee.read = { Notifier.shared.readEvents() }
         RunLoopCore.process.pointee.tellLost = { KernelEvent.tellLost() }

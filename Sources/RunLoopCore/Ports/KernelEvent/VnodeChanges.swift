@@ -23,7 +23,8 @@ extension UnsafeMutablePointer where Pointee == Vnode {
                 notes |= lookAtName(missing: wasMoved ? Note.rename.rawValue : Note.delete.rawValue)
             }
         }
-        if notes & wants != 0 { pointee.event.tell(notes & wants) }
+        // A file that was made and removed before this look leaves no notes; a lock was free in between.
+        if notes & wants != 0 || pointee.event.pointee.filter.pointee.tell != nil { pointee.event.tell(notes & wants) }
     }
 
     private func notesOfFile(_ mask: UInt32) -> UInt32 {

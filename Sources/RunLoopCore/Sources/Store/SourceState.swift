@@ -36,7 +36,7 @@ enum SourceState {
     static var flagged: UInt64 { 1 << 9 }
     /// A source of `KernelEvent`. Set at creation.
     static var kernelEvent: UInt64 { 1 << 10 }
-    /// An inbox that is marked by whoever reads the notifier of files. Fixed before anybody else knows the source.
+    /// An inbox that whoever reads the notifier of files marks, or a watch of a timer that he starts. Fixed before anybody else knows the source.
     static var notified: UInt64 { 1 << 11 }
     /// A count: further links that are queued, and code that touches the source without a reference.
     static var hold: UInt64 { 1 << 12 }

@@ -1,0 +1,358 @@
+/* Files that are locks of processes and hosts.
+ *
+ * On a file system of one machine whoever locks opens the file, makes it if it is missing, and locks its first byte with a lock of
+ * the open file description: that ends with the last descriptor, whatever ends the process, and others can ask for it without
+ * taking it. The second byte is the right to remove the file: only its owner does, after a look that the name still stands for the
+ * file. So a look and a removal are one step to all who keep to this, and nobody removes the file of another lock. Who locks takes both
+ * bytes, writes the note, and then gives the second one back.
+ * On other file systems the lock is held while the file exists. It is made as a link to a complete file, which is exclusive on all
+ * versions of NFS; that it was made is told by the count of links, because the answer to link(2) may be lost.
+ * Each file has a note, which says by which of the two it was made: a file that another host made through a server is found by
+ * programs of the server on a local file system, and without a lock of its bytes. */
+#define _GNU_SOURCE
+#include <sys/vfs.h>
+
+#include "CLinux.h"
+
+/* The file systems of one machine that locks of open file descriptions are known to work on. What is missing here is only taken for
+ * one of several hosts. */
+static bool is_local(int folder) {
+    static const uint32_t local[] = {
+        0xef53 /* ext2, 3 and 4 */, 0x58465342 /* xfs */,   0x9123683e /* btrfs */,  0x01021994 /* tmpfs */,
+        0x858458f6 /* ramfs */,     0xf2f52010 /* f2fs */,  0x2fc12fc1 /* zfs */,    0x794c7630 /* overlayfs */,
+        0xca451a4e /* bcachefs */,  0x00004d44 /* vfat */,  0x2011bab0 /* exfat */,  0x7366746e /* ntfs3 */,
+        0x3153464a /* jfs */,       0x52654973 /* reiserfs */};
+    struct statfs status;
+    if (fstatfs(folder, &status) != 0) return false;
+    for (size_t i = 0; i < sizeof local / sizeof *local; i++)
+        if ((uint32_t)status.f_type == local[i]) return true;
+    return false;
+}
+
+/* The note: RLDistributedLock, "local " or "shared", the number of the holding in hexadecimal, process and host. */
+static const char note_begin[] = "RLDistributedLock ";
+enum { BEGIN = sizeof note_begin - 1, RULE = 7, NOTE = 96 };
+
+/* A new holding, with its number. 0, or an errno. */
+static int write_note(int file, bool local, struct rl_holding *holding) {
+    char note[NOTE + 1], host[32] = "";
+    struct stat status;
+    if (syscall(SYS_getrandom, &holding->number, sizeof holding->number, 1 /* GRND_NONBLOCK */) != (long)sizeof holding->number)
+        holding->number = (uint64_t)getpid() << 32 ^ rl_order_of_time();
+    gethostname(host, sizeof host - 1);
+    int length = snprintf(note, sizeof note, "%s%s %016llx process %d on %s", note_begin, local ? "local " : "shared",
+                          (unsigned long long)holding->number, (int)getpid(), host);
+    memset(note + length, ' ', (size_t)(NOTE - length));
+    note[NOTE - 1] = '\n';
+    if (fstat(file, &status) != 0 || rl_sys_pwrite(file, note, NOTE, 0) != NOTE) return errno ? errno : ENOSPC;
+    holding->device = (uint64_t)status.st_dev;
+    holding->inode = (uint64_t)status.st_ino;
+    return 0;
+}
+
+/* What a lock file says. */
+struct found {
+    struct rl_holding holding;
+    bool is_local;
+    double date;
+};
+
+/* False: it is no lock file. An empty one is: its maker was ended before the note. So is one of zeroes, which the power was. */
+static bool read_note(int file, struct found *found) {
+    char note[NOTE + 1];
+    struct stat status;
+    if (fstat(file, &status) != 0 || !S_ISREG(status.st_mode)) return false;
+    ssize_t length = rl_sys_pread(file, note, NOTE, 0);
+    if (length < 0) return false;
+    note[length] = 0;
+    found->holding = (struct rl_holding){(uint64_t)status.st_dev, (uint64_t)status.st_ino, 0};
+    found->date = (double)status.st_mtim.tv_sec + (double)status.st_mtim.tv_nsec / 1e9 - 978307200;
+    found->is_local = true;
+    if (note[0] == 0) return true;
+    if (length != NOTE || memcmp(note, note_begin, BEGIN) != 0) return false;
+    found->is_local = note[BEGIN] == 'l';
+    found->holding.number = strtoull(note + BEGIN + RULE, NULL, 16);
+    return true;
+}
+
+static bool is_same(const struct rl_holding *one, const struct rl_holding *other) {
+    return one->device == other->device && one->inode == other->inode && one->number == other->number;
+}
+
+/* Closes, and says what went wrong before that. */
+static int close_for(int file, int error) {
+    rl_sys_close(file);
+    return error;
+}
+
+static int open_file(int folder, const char *name, int flags) {
+    return rl_sys_openat(folder, name, flags | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0666);
+}
+
+/* Whether the name still stands for the file. */
+static bool is_named(int folder, const char *name, const struct rl_holding *holding) {
+    struct stat status;
+    return fstatat(folder, name, &status, AT_SYMLINK_NOFOLLOW) == 0 && (uint64_t)status.st_dev == holding->device &&
+           (uint64_t)status.st_ino == holding->inode;
+}
+
+/* The bytes of a file on a local file system. */
+enum { HELD = 0, REMOVES = 1 };
+
+static bool set_bytes(int file, short type, int first, int count) {
+    struct flock range = {.l_type = type, .l_whence = SEEK_SET, .l_start = first, .l_len = count};
+    return fcntl(file, F_OFD_SETLK, &range) == 0;
+}
+
+/* Where that cannot be asked it counts as locked. */
+static bool is_byte_locked(int file) {
+    struct flock range = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = HELD, .l_len = 1};
+    return fcntl(file, F_OFD_GETLK, &range) != 0 || range.l_type != F_UNLCK;
+}
+
+/* EWOULDBLOCK: somebody holds it, as found; ENOENT: nobody does, and 0 too, but there is a file; or another error. */
+static int look(int folder, const char *name, bool local, struct found *found) {
+    int file = open_file(folder, name, O_RDONLY);
+    if (file < 0) return errno;
+    if (!read_note(file, found)) return close_for(file, EEXIST);
+    return close_for(file, !local || !found->is_local || is_byte_locked(file) ? EWOULDBLOCK : 0);
+}
+
+static const char *name_of(const struct rl_lock_file *lock) { return lock->path + strlen(lock->folder) + 1; }
+
+/* The empty string is the root. */
+static int open_folder(const char *folder) { return rl_open_path_at(AT_FDCWD, *folder ? folder : "/"); }
+
+bool rl_lock_file_init(struct rl_lock_file *lock, const char *path) {
+    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+    errno = EINVAL;
+    if (!*name || strcmp(name, ".") == 0 || strcmp(name, "..") == 0) return false;
+    char *start = NULL;
+    if (*path != '/' && !(start = getcwd(NULL, 0))) return false;
+    size_t size = (start ? strlen(start) + 1 : 0) + strlen(path) + 1;
+    lock->path = malloc(size);
+    lock->folder = malloc(size);
+    if (lock->path && lock->folder) {
+        snprintf(lock->path, size, "%s%s%s", start && strcmp(start, "/") ? start : "", start ? "/" : "", path);
+        strlcpy(lock->folder, lock->path, (size_t)(strrchr(lock->path, '/') - lock->path) + 1);
+    }
+    free(start);
+    lock->descriptor = -1;
+    return true;
+}
+
+/* That is EWOULDBLOCK for the caller, which is EAGAIN: another attempt, because the file was made, removed or replaced meanwhile. */
+enum { HELD_BY_OTHERS = -1 };
+
+/* Takes the lock with both bytes, in one attempt. */
+static int take_bytes(struct rl_lock_file *lock, int folder, const char *name) {
+    struct found found;
+    int error = 0, file = lock->descriptor;
+    if (!set_bytes(file, F_WRLCK, HELD, 2)) error = errno == EACCES || errno == EAGAIN ? EBUSY : errno;
+    if (!read_note(file, &found)) return EEXIST;
+    if (!is_named(folder, name, &found.holding)) return EAGAIN;
+    if (error == EBUSY || !found.is_local) {
+        lock->seen = found.holding;
+        return HELD_BY_OTHERS;
+    }
+    if (error) return error;
+    error = write_note(file, true, &lock->holding);
+    if (error) {
+        /* As a file without room for its note is of no use to others either. */
+        unlinkat(folder, name, 0);
+        return error;
+    }
+    set_bytes(file, F_UNLCK, REMOVES, 1);
+    return 0;
+}
+
+static int take_local(struct rl_lock_file *lock, int folder, const char *name, bool exists, void (*fork_section)(bool begins)) {
+    /* Without O_CREAT where there is a file: in folders such as /tmp the kernel refuses that for files of other users. */
+    fork_section(true);
+    int file = open_file(folder, name, O_RDWR | (exists ? 0 : O_CREAT));
+    int error = errno, high = file < 0 || file >= 64 ? -1 : rl_dup_above(file, 64);
+    struct stat status;
+    if (high >= 0) {
+        rl_sys_close(file);
+        file = high;
+    }
+    lock->descriptor = file;
+    if (file >= 0 && fstat(file, &status) == 0)
+        lock->holding = (struct rl_holding){(uint64_t)status.st_dev, (uint64_t)status.st_ino, 0};
+    fork_section(false);
+    if (file < 0) return error == ENOENT ? EAGAIN : error;
+    error = take_bytes(lock, folder, name);
+    if (error) {
+        /* Before the close, which is told to those who wait. */
+        set_bytes(file, F_UNLCK, HELD, 2);
+        lock->descriptor = -1;
+        rl_sys_close(file);
+    }
+    return error;
+}
+
+/* Whether the name is a link to the file that was made for it. */
+static bool is_linked(int folder, const char *name) {
+    struct stat status;
+    /* By a descriptor: the opening asks the server. */
+    int file = open_file(folder, name, O_RDONLY);
+    if (file < 0) return false;
+    bool is_linked = fstat(file, &status) == 0 && status.st_nlink == 2;
+    rl_sys_close(file);
+    return is_linked;
+}
+
+static int write_and_close(int file, struct rl_holding *holding) {
+    int error = write_note(file, false, holding);
+    /* The server may find out only now that there is no room. */
+    return rl_sys_close(file) != 0 && !error ? errno : error;
+}
+
+static int take_shared(struct rl_lock_file *lock, int folder, const char *name) {
+    char made[40];
+    struct rl_holding holding;
+    snprintf(made, sizeof made, ".rl-%d-%016llx", (int)getpid(), (unsigned long long)rl_order_of_time());
+    int file = open_file(folder, made, O_WRONLY | O_CREAT | O_EXCL);
+    int error = file < 0 ? errno : write_and_close(file, &holding);
+    if (file >= 0) {
+        if (!error) error = linkat(folder, made, folder, name, 0) == 0 ? 0 : errno;
+        if (error && is_linked(folder, made)) error = 0;
+        unlinkat(folder, made, 0);
+    }
+    if (error == EPERM || error == EOPNOTSUPP || error == ENOSYS || error == EMLINK) {
+        /* There are no links here. */
+        file = open_file(folder, name, O_WRONLY | O_CREAT | O_EXCL);
+        error = file < 0 ? errno : write_and_close(file, &holding);
+        if (error && file >= 0) unlinkat(folder, name, 0);
+    }
+    if (error) return error == EEXIST ? EAGAIN : error;
+    lock->holding = holding;
+    return 0;
+}
+
+int rl_lock_file_take(struct rl_lock_file *lock, void (*fork_section)(bool begins)) {
+    if (lock->is_held) return EWOULDBLOCK;
+    int folder = open_folder(lock->folder);
+    if (folder < 0) return errno;
+    const char *name = name_of(lock);
+    const bool local = is_local(folder);
+    int error = EAGAIN;
+    lock->seen = (struct rl_holding){0, 0, 0};
+    lock->has_looked = true;
+    for (int turns = 0; error == EAGAIN && turns < 100; turns++) {
+        struct found found;
+        error = look(folder, name, local, &found);
+        if (error == EWOULDBLOCK) {
+            lock->seen = found.holding;
+            error = HELD_BY_OTHERS;
+        } else if (error == 0 || error == ENOENT) {
+            error = local ? take_local(lock, folder, name, error == 0, fork_section) : take_shared(lock, folder, name);
+        }
+    }
+    lock->is_held = error == 0;
+    return close_for(folder, error == HELD_BY_OTHERS ? EWOULDBLOCK : error);
+}
+
+/* Whether the descriptor is that of the holding: whoever closed the number behind the object's back may have given it to another. */
+static bool is_own(const struct rl_lock_file *lock) {
+    struct stat status;
+    return lock->descriptor >= 0 && fstat(lock->descriptor, &status) == 0 &&
+           (uint64_t)status.st_ino == lock->holding.inode && (uint64_t)status.st_dev == lock->holding.device;
+}
+
+static int give_back_local(struct rl_lock_file *lock, int folder, const char *name) {
+    int error = ESTALE, file = lock->descriptor;
+    if (is_own(lock)) {
+        if (folder >= 0 && is_named(folder, name, &lock->holding)) error = 0;
+        /* Who has the byte at this moment breaks the lock. */
+        if (!error && set_bytes(file, F_WRLCK, REMOVES, 1) && is_named(folder, name, &lock->holding)) unlinkat(folder, name, 0);
+        set_bytes(file, F_UNLCK, HELD, 2);
+        rl_sys_close(file);
+    }
+    lock->descriptor = -1;
+    return error;
+}
+
+static int give_back_shared(struct rl_lock_file *lock, int folder, const char *name) {
+    struct found found;
+    if (folder < 0) return errno;
+    int error = look(folder, name, false, &found);
+    if (error != EWOULDBLOCK) return error;
+    if (!is_same(&found.holding, &lock->holding)) return ESTALE;
+    return unlinkat(folder, name, 0) == 0 ? 0 : errno;
+}
+
+int rl_lock_file_give_back(struct rl_lock_file *lock) {
+    if (!lock->is_held) return EPERM;
+    int folder = open_folder(lock->folder);
+    int error = lock->descriptor >= 0 ? give_back_local(lock, folder, name_of(lock)) : give_back_shared(lock, folder, name_of(lock));
+    if (error == ENOENT || error == ENOTDIR || error == EEXIST || error == ELOOP) error = ESTALE;
+    lock->is_held = error != 0 && error != ESTALE;
+    if (folder >= 0) rl_sys_close(folder);
+    return error;
+}
+
+int rl_lock_file_date(struct rl_lock_file *lock, double *date) {
+    struct found found;
+    int folder = open_folder(lock->folder);
+    if (folder < 0) return errno;
+    int error = look(folder, name_of(lock), is_local(folder), &found);
+    lock->seen = (struct rl_holding){0, 0, 0};
+    lock->has_looked = true;
+    if (error == EWOULDBLOCK) {
+        lock->seen = found.holding;
+        *date = found.date;
+    }
+    return close_for(folder, error == EWOULDBLOCK ? 0 : error == 0 ? ENOENT : error);
+}
+
+/* 0: it is over, whoever ended it. */
+static int break_file(struct rl_lock_file *lock, int folder, const char *name, int file) {
+    struct found found, now;
+    if (!read_note(file, &found)) return EEXIST;
+    if (lock->has_looked && !is_same(&found.holding, &lock->seen)) return 0;
+    if (is_local(folder) && found.is_local) {
+        bool is_writable = (fcntl(file, F_GETFL) & O_ACCMODE) == O_RDWR;
+        if (is_writable && !set_bytes(file, F_WRLCK, REMOVES, 1)) return EBUSY;
+        /* A file of another user that has ended is removed, because this one cannot take it. */
+        if (is_writable && !is_byte_locked(file)) return 0;
+        /* With the byte: nobody takes it now. */
+        if (!read_note(file, &now) || !is_same(&now.holding, &found.holding)) return 0;
+    }
+    if (!is_named(folder, name, &found.holding)) return 0;
+    return unlinkat(folder, name, 0) == 0 || errno == ENOENT ? 0 : errno;
+}
+
+int rl_lock_file_break(struct rl_lock_file *lock) {
+    int error, folder, file;
+    if (lock->is_held) {
+        error = rl_lock_file_give_back(lock);
+        return error == ESTALE ? 0 : error;
+    }
+    folder = open_folder(lock->folder);
+    if (folder < 0) return errno;
+    file = open_file(folder, name_of(lock), O_RDWR);
+    if (file < 0 && (errno == EACCES || errno == EPERM)) file = open_file(folder, name_of(lock), O_RDONLY);
+    if (file < 0) {
+        error = errno == ENOENT ? 0 : errno == EISDIR ? EEXIST : errno;
+    } else {
+        /* The locks of the bytes end with the descriptor. */
+        error = close_for(file, break_file(lock, folder, name_of(lock), file));
+    }
+    return close_for(folder, error);
+}
+
+void rl_lock_file_forget(struct rl_lock_file *lock) {
+    if (is_own(lock)) rl_sys_close(lock->descriptor);
+    lock->descriptor = -1;
+    lock->is_held = lock->has_looked = false;
+}
+
+bool rl_lock_file_is_free(const struct rl_lock_file *lock, bool *is_told) {
+    struct found found;
+    int folder = open_folder(lock->folder);
+    *is_told = folder >= 0 && is_local(folder);
+    if (folder < 0) return false;
+    int error = look(folder, name_of(lock), *is_told, &found);
+    return close_for(folder, error) == 0 || error == ENOENT;
+}

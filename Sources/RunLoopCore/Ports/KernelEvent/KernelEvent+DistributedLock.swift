@@ -1,0 +1,96 @@
+import CLinux
+import CRunLoop
+import Synchronization
+
+/// The DistributedLock filter: a timerfd, by which the source looks whether the lock is free (S-DLOCK-12).
+///
+/// Where the kernel tells what happens to the file, a watch of it starts the timer anew. It tells of the end of a process before it
+/// gives back what the process had locked, so one look may come too early: it is repeated, first after a millisecond and then after
+/// twice the time, up to the time that the source was made with. Elsewhere the looks go on in that interval.
+///
+/// Of the fields, `count` is the last pause, 0 after an event, and `data` the descriptor for those that start the timer; it has a further
+/// bit while the source has its reference to the lock.
+extension KernelFilter {
+    static var distributedLock: KernelFilter {
+        KernelFilter(
+            number: .distributedLock, open: { $0.openLock() }, descriptorKind: RL_TIMER, read: .init { $0.lookAtLock(&$1) },
+            renewInChild: .init { $0.renewLock() }, isNotified: true, tell: .init { $0.tellLock() }, begin: .init { $0.pointee.source = $1 },
+            close: .init { $0.closeLock() })
+    }
+}
+
+extension UnsafeMutablePointer where Pointee == KernelEvent {
+    private var lockFile: DistributedLockPointer { DistributedLockPointer(bitPattern: pointee.ident)! }
+    private static var hasLock: Int64 { 1 << 32 }
+    private var interval: UInt64 { pointee.amount == 0 ? 1000 : UInt64(pointee.amount) }
+
+    fileprivate func openLock() -> Bool {
+        guard let lock = object(OpaquePointer(bitPattern: pointee.ident), as: DistributedLock.self, "RLKernelEventSourceCreate"),
+            pointee.fflags == 0, pointee.amount >= 0, pointee.amount <= 1 << 32
+        else { return refuse() }
+        pointee.descriptor = makeLookTimer()
+        guard pointee.descriptor >= 0 else { return false }
+        lock.retain()
+        pointee.data.store(Int64(pointee.descriptor) | KernelEventPointer.hasLock, ordering: .relaxed)
+        guard let path = strdup(lock.pointee.file.path) else { trap("RLKernelEventSourceCreate", "out of memory") }
+        pointee.path = path
+        // Where the kernel has no room for a watch the source looks again and again.
+        if !watchVnode(wants: Note.delete.rawValue | Note.rename.rawValue | Note.replace.rawValue | Note.closeWrite.rawValue) {
+            closeVnode()
+        }
+        tellLock()
+        return true
+    }
+
+    private func makeLookTimer() -> Int32 { highNumber(timerfd_create(CLOCK_MONOTONIC, Int32(TFD_CLOEXEC | TFD_NONBLOCK))) }
+
+    private func lookAgain(after milliseconds: UInt64) {
+        var setting = itimerspec()
+        // Not 0, which would stop it.
+        setting.it_value = timespec(nanoseconds: Int64(milliseconds) * 1_000_000 + 1)
+        _ = timerfd_settime(Int32(truncatingIfNeeded: pointee.data.load(ordering: .relaxed)), 0, &setting, nil)
+    }
+
+    /// The file was removed, replaced, or closed by somebody who could write it.
+    fileprivate func tellLock() {
+        pointee.count.store(0, ordering: .relaxed)
+        lookAgain(after: 0)
+    }
+
+    /// Caller holds the record's lock, and waits for the file system with it.
+    fileprivate func lookAtLock(_ happened: inout RLKernelEvent) -> Bool {
+        var count: UInt64 = 0
+        guard rl_sys_read(pointee.descriptor, &count, 8) == 8 else { return false }
+        // What is told from here on has its own look.
+        let pause = pointee.count.load(ordering: .relaxed)
+        var isTold = false
+        let isFree = rl_lock_file_is_free(&lockFile.pointee.file, &isTold)
+        if !isTold || !isWatched {
+            lookAgain(after: interval)
+        } else if !isFree && pause < interval {
+            let next = Swift.max(pause * 2, 1)
+            // An event that came meanwhile has started the timer, and the pauses, anew.
+            if pointee.count.compareExchange(expected: pause, desired: next, ordering: .relaxed).exchanged { lookAgain(after: next) }
+        }
+        return isFree
+    }
+
+    /// Whether the kernel had room for the watches.
+    private var isWatched: Bool {
+        Notifier.shared.lock()
+        defer { Notifier.shared.unlock() }
+        guard let vnode = pointee.vnode else { return false }
+        return !vnode.pointee.exists || vnode.pointee.file != nil
+    }
+
+    fileprivate func renewLock() {
+        guard pointee.descriptor >= 0, renewDescriptor(&pointee.descriptor, { makeLookTimer() }) else { return }
+        tellLock()
+    }
+
+    fileprivate func closeLock() {
+        closeVnode()
+        let old = pointee.data.bitwiseAnd(~KernelEventPointer.hasLock, ordering: .relaxed).oldValue
+        if old & KernelEventPointer.hasLock != 0 { lockFile.release() }
+    }
+}

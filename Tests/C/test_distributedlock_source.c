@@ -1,0 +1,249 @@
+/* Section 33: the source that tells that a distributed lock is free. */
+#define _GNU_SOURCE
+#include "support_distributedlock.h"
+#include "system_calls.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/inotify.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static bool has_no_watches;
+int inotify_add_watch(int fd, const char *name, uint32_t mask) {
+    if (has_no_watches) {
+        errno = ENOSPC;
+        return -1;
+    }
+    return (int)syscall(SYS_inotify_add_watch, fd, name, mask);
+}
+
+static RLDistributedLockRef lock;
+static RLSourceRef source;
+static int reports;
+static bool takes;
+
+static void note(RLSourceRef reporting, const RLKernelEvent *event, void *info) {
+    (void)info;
+    ck_assert_ptr_eq(reporting, source);
+    ck_assert_int_eq(event->filter, kRLKernelFilterDistributedLock);
+    ck_assert_uint_eq(event->ident, (uintptr_t)lock);
+    ck_assert_uint_eq(event->fflags, 0);
+    ck_assert_int_eq(event->data, 0);
+    ck_assert_str_eq(event->path, path);
+    reports++;
+    if (!takes || RLDistributedLockTryLock(lock)) RLStop(RLGetCurrent());
+}
+
+static RLSourceRef make_source(RLDistributedLockRef of, uint32_t flags, uint32_t fflags, int64_t data) {
+    RLKernelEvent event = {(uintptr_t)of, kRLKernelFilterDistributedLock, flags, fflags, data, NULL};
+    return RLKernelEventSourceCreate(&event, note, NULL);
+}
+/* With one look in a hundred seconds where the kernel tells nothing. */
+static void add(int64_t data) {
+    make_folder();
+    lock = new_lock();
+    source = make_source(lock, 0, 0, data);
+    ck_assert_ptr_nonnull(source);
+    RLAddSource(RLGetCurrent(), source, kRLDefaultMode);
+}
+static void end(void) {
+    RLSourceInvalidate(source);
+    RLRelease(source);
+    RLRelease(lock);
+    remove_folder();
+}
+static void expect_report(void) {
+    reports = 0;
+    expect_run(kRLDefaultMode, 1000, false, Stopped);
+    ck_assert_int_ge(reports, 1);
+}
+static void expect_none(void) {
+    reports = 0;
+    RLRunInMode(kRLDefaultMode, 0.03, false);
+    ck_assert_int_eq(reports, 0);
+}
+static void run_until_taken(void) {
+    takes = true;
+    expect_report();
+    takes = false;
+}
+
+RL_TEST(a_free_lock_is_reported_at_once, "S-DLOCK-12", "The first look finds a free lock, of which there is no file, and the report takes nothing") {
+    add(100000);
+    expect_report();
+    ck_assert_int_eq(count_files(), 0);
+    expect_none();
+    ck_assert(RLDistributedLockTryLock(lock));
+    ck_assert(RLDistributedLockUnlock(lock));
+    end();
+}
+
+RL_TEST(an_unlock_is_reported, "S-DLOCK-12", "A loop that waits is told when another process unlocks") {
+    add(100000);
+    expect_report();
+    Holder holder = holder_start();
+    expect_none();
+    write_byte(holder.commands);
+    run_until_taken();
+    waitpid(holder.process, NULL, 0);
+    ck_assert(RLDistributedLockUnlock(lock));
+    expect_report();
+    end();
+}
+
+static void kill_holder(void *holder) { holder_kill(holder); }
+
+RL_TEST(the_end_of_a_process_is_reported, "S-DLOCK-4 S-DLOCK-12",
+        "A loop that waits is told when the holder is killed, though the kernel tells of that before it frees the lock") {
+    add(100000);
+    expect_report();
+    for (int i = 0; i < 20; i++) {
+        Holder holder = holder_start();
+        expect_none();
+        Thread *killer = when_waiting(RLGetCurrent(), kill_holder, &holder);
+        run_until_taken();
+        thread_join(killer);
+        ck_assert(RLDistributedLockUnlock(lock));
+    }
+    end();
+}
+
+static void break_lock(void *unused) {
+    (void)unused;
+    RLDistributedLockRef breaker = new_lock();
+    ck_assert(RLDistributedLockGetLockDate(breaker, NULL));
+    ck_assert(RLDistributedLockBreakLock(breaker));
+    RLRelease(breaker);
+}
+static void remove_file(void *unused) {
+    (void)unused;
+    ck_assert_int_eq(unlink(path), 0);
+}
+
+RL_TEST(a_break_is_reported, "S-DLOCK-8 S-DLOCK-12", "A loop that waits is told when the lock is broken, and when its file is removed") {
+    add(100000);
+    for (int i = 0; i < 2; i++) {
+        Holder holder = holder_start();
+        expect_none();
+        Thread *breaker = when_waiting(RLGetCurrent(), i == 0 ? break_lock : remove_file, NULL);
+        run_until_taken();
+        thread_join(breaker);
+        holder_kill(&holder);
+        ck_assert(RLDistributedLockUnlock(lock));
+    }
+    end();
+}
+
+static void overflow(void) {
+    char name[160];
+    /* More than max_queued_events. */
+    for (int i = 0; i < 40000; i++) {
+        snprintf(name, sizeof name, "%s/other%d", folder, i % 2);
+        close(open(name, O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
+        unlink(name);
+    }
+}
+
+RL_TEST(what_nobody_saw_is_reported, "S-DLOCK-12", "A lock that was taken and unlocked before the loop looked is reported, also if the kernel forgot the events") {
+    add(100000);
+    expect_report();
+    RLDistributedLockRef other = new_lock();
+    for (int i = 0; i < 2; i++) {
+        if (i == 1) overflow();
+        ck_assert(RLDistributedLockTryLock(other));
+        expect_error(RLDistributedLockTryLock(lock), EWOULDBLOCK);
+        ck_assert(RLDistributedLockUnlock(other));
+        expect_report();
+    }
+    RLRelease(other);
+    end();
+}
+
+RL_TEST(it_retains_its_lock, "S-DLOCK-14", "The source keeps the lock's object, is told what it was made for, and takes no nonsense") {
+    add(100000);
+    RLRelease(lock); /* the source has it */
+    RLKernelEvent event;
+    ck_assert(RLKernelEventSourceGetEvent(source, &event));
+    ck_assert_int_eq(event.data, 100000);
+    ck_assert_uint_eq(event.fflags, 0);
+    expect_report();
+    RLRetain(lock);
+    expect_error(make_source(NULL, 0, 0, 0), EINVAL);
+    expect_error(make_source(lock, 0, 0, -1), EINVAL);
+    expect_error(make_source(lock, 0, kRLNoteDelete, 0), EINVAL);
+    ck_assert_int_eq(RLGetRetainCount(lock), 2);
+    RLSourceRef disabled = make_source(lock, kRLKernelEventDisable, 0, 0);
+    RLRelease(disabled);
+    ck_assert_int_eq(RLGetRetainCount(lock), 2);
+    end();
+}
+
+RL_TEST(a_one_shot_reports_once, "S-DLOCK-12 S-KEV-8", "A one-shot source is invalid after its report, and its lock free of it") {
+    make_folder();
+    lock = new_lock();
+    source = make_source(lock, kRLKernelEventOneShot, 0, 0);
+    RLAddSource(RLGetCurrent(), source, kRLDefaultMode);
+    expect_report();
+    ck_assert(!RLSourceIsValid(source));
+    ck_assert_int_eq(RLGetRetainCount(lock), 1);
+    end();
+}
+
+RL_TEST(shared_locks_are_looked_at, "S-DLOCK-13", "Where files are shared the source looks in its interval, and reports at each look that finds the lock free") {
+    is_shared = true;
+    add(1);
+    expect_report();
+    expect_report();
+    Holder holder = holder_start();
+    while (reports > 0) { /* one look may have been before the lock */
+        reports = 0;
+        RLRunInMode(kRLDefaultMode, 0.01, false);
+    }
+    expect_none();
+    write_byte(holder.commands);
+    run_until_taken();
+    waitpid(holder.process, NULL, 0);
+    ck_assert(RLDistributedLockUnlock(lock));
+    end();
+}
+
+RL_TEST(without_watches_it_looks, "S-DLOCK-13", "Where the kernel has no room for a watch the source looks in its interval") {
+    has_no_watches = true;
+    add(1);
+    has_no_watches = false;
+    Holder holder = holder_start();
+    Thread *killer = when_waiting(RLGetCurrent(), kill_holder, &holder);
+    run_until_taken();
+    thread_join(killer);
+    ck_assert(RLDistributedLockUnlock(lock));
+    end();
+}
+
+static void wait_in_child(void *unused) {
+    (void)unused;
+    /* The parent unlocks when the child's output ends, and not before: another thread does here. */
+    reports = 0;
+    run_until_taken();
+    if (reports == 0 || !RLDistributedLockUnlock(lock)) _exit(1);
+}
+
+RL_TEST(a_child_is_told_too, "S-DLOCK-14", "The source of a child of fork reports by itself, and leaves that of the parent alone") {
+    add(100000);
+    expect_report();
+    ChildResult result = run_child(wait_in_child, NULL);
+    ck_assert_str_eq(result.output, "");
+    ck_assert(WIFEXITED(result.status));
+    ck_assert_int_eq(WEXITSTATUS(result.status), 0);
+    expect_report();
+    Holder holder = holder_start();
+    expect_none();
+    write_byte(holder.commands);
+    run_until_taken();
+    waitpid(holder.process, NULL, 0);
+    ck_assert(RLDistributedLockUnlock(lock));
+    end();
+}

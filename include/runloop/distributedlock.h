@@ -1,0 +1,123 @@
+/*
+ * RLDistributedLockRef: a lock that is a file, for processes, and for hosts that share its file
+ * system.
+ *
+ *     RLDistributedLockRef lock = RLDistributedLockCreate("/var/lib/program/index.lock");
+ *     if (RLDistributedLockTryLock(lock)) {
+ *         rebuild_index();
+ *         RLDistributedLockUnlock(lock);
+ *     }
+ *
+ * The object that holds the lock excludes all others with the same path, those of its own process
+ * too. No call waits for a holder: a program tries again later, or has its run loop tell it when
+ * the lock is free, by a source of kRLKernelFilterDistributedLock (kernelevent.h).
+ * File systems: on those of one machine (ext4, xfs, btrfs, f2fs, zfs, tmpfs, overlay and the like)
+ * the end of the holder's process frees the lock, however it comes; what remains of the file is no
+ * lock. On all others (NFS, SMB, FUSE and the like) the lock is held for as long as the file
+ * exists: after a crash somebody has to break it. RLDistributedLockGetLockDate tells how old it is,
+ * and the file says which process of which host made it.
+ * Only lock files and empty files are ever changed or removed; the path may be given to nothing
+ * else. The folder must exist, and who locks must be allowed to write in it. Files are made with the
+ * mode 0666 less the umask; a user who may not write another's file can take the lock after an
+ * unlock, but not after that user's process ended without one: it has to break it first.
+ * Errors: functions that return false set errno; those of open(2), such as EACCES, EROFS, ENOSPC
+ * and EMFILE, mean that nothing has changed.
+ * Threads: any thread may call any function, also unlock what another thread locked. A call waits
+ * for another thread's call with the same object, and for the file server.
+ * fork: the child does not hold the locks of the parent, which keeps them. So no _Fork(2) or
+ * clone(2) without exec while a lock is held: such a child would hold it too.
+ * CF: none; NSDistributedLock in Foundation. Rules: Docs/semantics.md, section 33.
+ */
+#ifndef RUNLOOP_DISTRIBUTEDLOCK_H
+#define RUNLOOP_DISTRIBUTEDLOCK_H
+
+#include "base.h"
+
+RL_HEADER_BEGIN
+
+/** A lock that is a file. */
+typedef struct RLDistributedLock *RLDistributedLockRef;
+
+/**
+ * Gives the type id of distributed locks, to compare with RLGetTypeIDOf.
+ *
+ * Returns: a number other than 0, the same for the life of the process.
+ * Threads: any. Reentrancy: call-outs too; calls no call-out.
+ * CF: none. Since 0.1.
+ */
+RL_EXPORT RLTypeID RLDistributedLockGetTypeID(void);
+
+/**
+ * Makes an object for the lock at a path; it neither makes nor looks at a file.
+ *
+ * path: of a file; copied. A relative path begins at the current folder of this moment.
+ * Returns: the object; NULL with EINVAL for NULL and for a path that cannot be a file's (empty, or
+ *     ending in /, /. or /..), or with the error of getcwd(3).
+ * Threads: any. Ownership: the caller's to release; the last release unlocks.
+ * Reentrancy: call-outs too; calls no call-out.
+ * CF: none; NSDistributedLock's initWithPath: in Foundation. Since 0.1.
+ */
+RL_EXPORT RLDistributedLockRef RL_NULLABLE RLDistributedLockCreate(const char *RL_NULLABLE path)
+    RL_WARN_UNUSED_RESULT;
+
+/**
+ * Locks if the lock is free.
+ *
+ * Returns: true: the object holds the lock; false: it does not.
+ * Errors: EWOULDBLOCK: it is held, by this object or elsewhere. EEXIST, ELOOP: the path leads to
+ *     something that is no lock file. Others: it cannot be locked. EINVAL for NULL.
+ * Threads: any; never waits for a holder. Ownership: after true the caller unlocks.
+ * Reentrancy: call-outs too; calls no call-out.
+ * CF: none; NSDistributedLock's try in Foundation. Since 0.1.
+ */
+RL_EXPORT bool RLDistributedLockTryLock(RLDistributedLockRef RL_NULLABLE lock);
+
+/**
+ * Unlocks, and removes the file.
+ *
+ * Returns: true: the lock was held by the object up to now; false: something is wrong.
+ * Errors: EPERM: the object does not hold the lock. ESTALE: it does no more, because the lock was
+ *     broken, or the file was removed or replaced; nothing is removed. Others, not on the file
+ *     systems of one machine: the file cannot be removed, and the object still holds the lock.
+ *     EINVAL for NULL.
+ * Threads: any. Reentrancy: call-outs too; calls no call-out.
+ * CF: none; NSDistributedLock's unlock in Foundation. Since 0.1.
+ */
+RL_EXPORT bool RLDistributedLockUnlock(RLDistributedLockRef RL_NULLABLE lock);
+
+/**
+ * Tells when the lock was locked, by whomever.
+ *
+ * date: receives it: the time of the file, by the clock of its file system. May be NULL; unchanged
+ *     if the result is false.
+ * Returns: true: it is held; false: it is not, or that cannot be found out.
+ * Errors: ENOENT: nobody holds it. EEXIST, ELOOP: as with RLDistributedLockTryLock. Others: it
+ *     cannot be found out. EINVAL for NULL.
+ * Threads: any. Reentrancy: call-outs too; calls no call-out.
+ * CF: none; NSDistributedLock's lockDate in Foundation. Since 0.1.
+ */
+RL_EXPORT bool RLDistributedLockGetLockDate(RLDistributedLockRef RL_NULLABLE lock,
+                                            RLAbsoluteTime *RL_NULLABLE date);
+
+/**
+ * Breaks the lock that the object saw last: takes it from whoever holds it.
+ *
+ * That is the lock for which RLDistributedLockTryLock gave EWOULDBLOCK, or
+ * RLDistributedLockGetLockDate true, if that was the object's last look. What was locked since is
+ * left alone. An object that never looked breaks what there is. The holder is not told: it goes on with what it does, and its
+ * unlock gives false. So break a lock only where the holder is known to be gone. Other processes may
+ * lock before the caller does.
+ * Returns: true: what was seen is over; false: it goes on.
+ * Errors: EBUSY: another process locks, unlocks or breaks it at this moment. EEXIST, ELOOP: as with
+ *     RLDistributedLockTryLock. Others: the file cannot be removed. EINVAL for NULL.
+ * Threads: any. Two that break a lock at once: on the file systems of one machine none breaks a
+ *     lock that was locked since; on others that is possible, if it is locked between a look and
+ *     the removal that follows it.
+ * Reentrancy: call-outs too; calls no call-out.
+ * CF: none; NSDistributedLock's breakLock in Foundation. Since 0.1.
+ */
+RL_EXPORT bool RLDistributedLockBreakLock(RLDistributedLockRef RL_NULLABLE lock);
+
+RL_HEADER_END
+
+#endif
