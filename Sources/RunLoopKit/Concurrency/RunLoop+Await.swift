@@ -37,6 +37,18 @@ extension RunLoop {
 }
 
 extension RunLoop {
+    /// The same for what has to be done even if the task is cancelled.
+    func callDespiteCancellation<Value: Sendable>(
+        isolation: isolated (any Actor)? = #isolation, _ body: @escaping @Sendable () throws -> Value
+    ) async throws -> Value {
+        let request = AwaitedClosure(body)
+        return try await withCheckedThrowingContinuation(isolation: isolation) { continuation in
+            if request.begin(continuation) { executor.append(.request(request)) }
+        }
+    }
+}
+
+extension RunLoop {
     /// The former name of ``call(isolation:_:)``, which competed with ``perform(_:)`` in asynchronous functions.
     ///
     /// - Parameters:

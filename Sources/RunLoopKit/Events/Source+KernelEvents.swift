@@ -196,6 +196,26 @@ extension RunLoop.Source {
         RLKernelEventSourceTrigger(reference, flags, data)
     }
 
+    /// Makes a source that reports that a distributed lock is free (S-DLOCK-12). A report takes nothing: whoever gets it tries to lock.
+    ///
+    /// - Parameters:
+    ///   - lock: which the source keeps.
+    ///   - interval: how often to look on file systems that several machines share; each look that finds the lock free is a report, and
+    ///     the loop's thread waits for the file server (S-DLOCK-13).
+    ///   - options: how to report.
+    ///   - perform: called on the loop's thread with the source.
+    /// - Throws: what the system says.
+    /// - Threads: any.
+    /// - CF: none.
+    public convenience init(
+        whenFree lock: DistributedLock, checkingEvery interval: Duration = .seconds(1), options: EventOptions = [],
+        perform: @escaping @Sendable (RunLoop.Source) -> Void
+    ) throws(RunLoop.SystemError) {
+        var event = kernelEvent(.distributedLock, options: options, data: max(interval.inNanoseconds / 1_000_000, 1))
+        event.ident = UInt(bitPattern: lock.reference)
+        try self.init(event) { source, _ in perform(source) }
+    }
+
     /// Switches the reports of a source of kernel events on or off; what happens meanwhile is reported afterwards
     /// (S-KEV-8). Other sources are left alone.
     ///

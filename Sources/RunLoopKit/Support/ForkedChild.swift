@@ -58,6 +58,7 @@ enum ForkedChild {
         SocketSender.prepare()
         NotificationQueue.prepare()
         Thread.prepare()
+        FileLockThread.prepare()
         _ = (NotificationCenter.default, OrderedRequest.pending, RunLoopThread.own)
         _ = (MessagePortNameServer.sharedInstance(), PortBridge.begin)
         _ = (RunLoop.Mode.default, RunLoop.Mode.common)

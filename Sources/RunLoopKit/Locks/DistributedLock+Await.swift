@@ -1,0 +1,76 @@
+extension DistributedLock {
+    /// Waits until the lock is free, takes it, calls a closure and unlocks.
+    ///
+    /// Neither the wait nor a slow file server holds up the executor of the caller: a thread of the library's does what may block.
+    /// Tasks, objects and processes that wait for one lock get it in no particular order.
+    ///
+    /// - Parameters:
+    ///   - interval: on file systems that several machines share, how long to wait between two attempts; on others the kernel tells
+    ///     of the end of a holder (S-DLOCK-12, S-DLOCK-13).
+    ///   - isolation: the caller's actor, which calls the closure; leave it out.
+    ///   - body: called with the lock held.
+    /// - Returns: what the closure returned.
+    /// - Throws: what the closure threw; what ``tryLock()`` throws where the lock cannot be taken; `CancellationError` if the task is
+    ///   cancelled before the lock was taken; what ``unlock()`` throws, `ESTALE` among it, after the closure returned.
+    public func locked<Result>(
+        checkingEvery interval: Duration = .seconds(1), isolation: isolated (any Actor)? = #isolation,
+        _ body: () async throws -> Result
+    ) async throws -> Result {
+        let loop = try FileLockThread.loop()
+        try await take(on: loop, checkingEvery: interval, isolation: isolation)
+        let result: Result
+        do {
+            result = try await body()
+        } catch {
+            try? await loop.callDespiteCancellation { try self.unlock() }
+            throw error
+        }
+        try await loop.callDespiteCancellation { try self.unlock() }
+        return result
+    }
+
+    private func take(on loop: RunLoop, checkingEvery interval: Duration, isolation: isolated (any Actor)?) async throws {
+        // A closure that has begun is awaited even if the task is cancelled, so that nobody takes the lock without knowing.
+        if try await loop.call({ try self.tryLock() }) { return }
+        // The first look of the source comes after this, so nothing is missed between the attempt and it.
+        var reports = try freeReports(on: loop, checkingEvery: interval).makeAsyncIterator()
+        while await reports.next(isolation: isolation) != nil {
+            if try await loop.call({ try self.tryLock() }) { return }
+        }
+        try Task.checkCancellation()
+        throw RunLoop.ThreadEndedError()
+    }
+
+    /// A report each time that the lock may be free.
+    private func freeReports(on loop: RunLoop, checkingEvery interval: Duration) throws -> AsyncStream<Void> {
+        let (stream, continuation) = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingNewest(1))
+        let source = try RunLoop.Source(whenFree: self, checkingEvery: interval) { _ in continuation.yield() }
+        loop.stop(continuation) { source.invalidate() }
+        loop.add(source, forMode: .default)
+        return stream
+    }
+}
+
+/// The one thread that takes and gives back file locks for asynchronous callers. It begins with the first of them and stays; the child
+/// of `fork` begins one of its own.
+enum FileLockThread {
+    private static let starting = LongLock()
+    private static let known = Locked<RunLoopThread?>(nil)
+
+    static func prepare() { _ = (starting, known) }
+
+    static func loop() throws -> RunLoop {
+        try starting.withLock { isForked in
+            if !isForked, let thread = known.withLock({ $0 }) { return thread.loop }
+            let thread = RunLoopThread(name: "file locks")
+            try thread.start()
+            let former = known.withLock { known in
+                let former = known
+                known = thread
+                return former
+            }
+            _ = former
+            return thread.loop
+        }
+    }
+}
