@@ -121,3 +121,32 @@ private final class Notes: @unchecked Sendable {
         }
     }
 }
+
+/// Locks that are files, with Foundation's dates; and Foundation's own locks and threads beside RunLoopKit's loops.
+@Suite struct LockDateTests {
+    @Test("The date of a lock that is a file is a Date: S-DLOCK-7")
+    func lockDate() throws {
+        let path = NSTemporaryDirectory() + "RunLoopKitFoundation.\(UUID().uuidString)"
+        let lock = try #require(NSDistributedLock(path: path))
+        #expect(lock.lockDate == nil)
+        #expect(lock.try())
+        let date: Date = try #require(lock.lockDate)
+        #expect(abs(date.timeIntervalSinceNow) < 3600)
+        #expect(try lock.lock.lockDate == date)
+        lock.unlock()
+    }
+
+    @Test("One import has Foundation's locks and threads under their names, and RunLoopKit's values: S-NSLK-5")
+    func names() {
+        let lock: Foundation.NSLock = NSLock()
+        #expect(lock.try() && !lock.lock(before: Date()))
+        lock.unlock()
+        let condition: Foundation.NSCondition = NSCondition()
+        condition.withLock {}
+        let thread: Foundation.Thread = Thread {}
+        thread.qualityOfService = QualityOfService.utility
+        let loopThread = RunLoopThread(qualityOfService: .utility)
+        #expect(loopThread.qualityOfService == .utility)
+        #expect(Guarded(1).withLock { $0 } == 1)
+    }
+}

@@ -99,3 +99,48 @@ func endOfMain() -> String {
         Thread.exit()
     }
 }
+
+/// A lock that is a file: taken by a child that is killed, awaited by this process and by another child.
+func fileLock() -> String {
+    let path = "/tmp/RunLoopKit.Forks.\(getpid())"
+    guard let lock = try? DistributedLock(path: path) else { return "no lock" }
+    defer { unlink(path) }
+    let isOver = Flag()
+    func take() -> CInt {
+        let result = Mutex<CInt>(1)
+        let isDone = Flag()
+        Task(executorPreference: RunLoop.main.executor) {
+            let isTaken = (try? await lock.locked { true }) == true
+            result.withLock { $0 = isTaken ? 0 : 2 }
+            isDone.set()
+        }
+        while !isDone.isSet { RunLoop.main.run(mode: .default, for: .milliseconds(1)) }
+        return result.withLock { $0 }
+    }
+    // Uses the thread that takes locks here before there is a child.
+    if take() != 0 { return "not taken" }
+    var ends: (read: CInt, write: CInt) = (0, 0)
+    withUnsafeMutableBytes(of: &ends) { _ = pipe($0.assumingMemoryBound(to: CInt.self).baseAddress!) }
+    let holder = makeChild()
+    if holder == 0 {
+        alarm(60)
+        let own = try? DistributedLock(path: path)
+        _ = try? own?.tryLock()
+        _ = write(ends.write, "x", 1)
+        while true { pause() }
+    }
+    var byte: UInt8 = 0
+    _ = read(ends.read, &byte, 1)
+    if (try? lock.tryLock()) != false { return "not held" }
+    Thread.detachNewThread {
+        Thread.sleep(forTimeInterval: .milliseconds(5))
+        kill(holder, SIGKILL)
+        isOver.set()
+    }
+    let status = take()
+    while !isOver.isSet { Thread.sleep(forTimeInterval: .milliseconds(1)) }
+    waitpid(holder, nil, 0)
+    close(ends.read)
+    close(ends.write)
+    return "\(status), \(inChild(take))"
+}

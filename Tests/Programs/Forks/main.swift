@@ -245,6 +245,7 @@ print("a foreign thread: \(foreignThread())")
 print("the objects of threads: \(threadObjects())")
 print("the main thread's object: \(mainThreadObject())")
 print("the end of the main thread: \(endOfMain())")
+print("a lock that is a file: \(fileLock())")
 
 let worker = RunLoopThread()
 try worker.start()
