@@ -126,6 +126,8 @@ typedef struct RLSource *RLSourceRef;
 typedef struct RLObserver *RLObserverRef;
 /** A run that waits in another event loop: foreign.h. CF: none. */
 typedef struct RLForeignRun *RLForeignRunRef;
+/** A clock that the program moves (clock.h). */
+typedef struct RLClock *RLClockRef;
 /** Calls a function at a date, once or repeatedly: timer.h. CF: CFRunLoopTimerRef. */
 typedef struct RLTimer *RLTimerRef;
 

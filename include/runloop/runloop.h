@@ -8,6 +8,7 @@
  *   filedescriptor.h  callbacks when a descriptor can be read or written
  *   socket.h    sockets: listening, connecting, receiving, sending
  *   socketio.h  sockets for servers: queues, orderly closing, options, descriptors
+ *   clock.h     clocks that the program moves, to test in no time what takes hours
  *   observer.h  callbacks at the stages of a run
  *   perform.h   functions queued for a loop; blocks.h: the same for blocks
  *   mainqueue.h libdispatch's main queue, served by the main loop
@@ -32,6 +33,7 @@
 #include "atomic.h"
 #include "base.h"
 #include "blocks.h"
+#include "clock.h"
 #include "data.h"
 #include "distributedlock.h"
 #include "filedescriptor.h"

@@ -108,6 +108,30 @@ RL_EXPORT RLAbsoluteTime RLTimerGetNextFireDate(RLTimerRef RL_NULLABLE t);
 RL_EXPORT void RLTimerSetNextFireDate(RLTimerRef RL_NULLABLE t, RLAbsoluteTime fireDate);
 
 /**
+ * Moves a timer to so many seconds from now.
+ *
+ * t: a valid timer, in a loop or not; NULL and invalid timers do nothing.
+ * seconds: by the clock of the timer's loop, to the nanosecond: setting the system's clock does not
+ *     come in between. 0 or less: due at once. NaN: never fires. Above 504911232 it counts as that.
+ * The rest is as for RLTimerSetNextFireDate: callbacks, grid, threads.
+ * Threads: any; a waiting loop obeys at once. Reentrancy: call-outs too; calls no call-out.
+ * CF: none. Since 0.1.
+ */
+RL_EXPORT void RLTimerSetNextFireDelay(RLTimerRef RL_NULLABLE t, RLTimeInterval seconds);
+
+/**
+ * Makes a one-shot timer stay valid after its fire, to be set again, or undoes that.
+ *
+ * t: a one-shot; NULL, invalid and repeating timers do nothing.
+ * reusable: true: after a callback that set no date the timer is still a member of its modes, and
+ *     its date is NaN: it does not fire until it gets another one. A date that the callback sets
+ *     holds. It keeps its modes from being empty, as any timer does, until it is removed.
+ * Threads: any; in its callback too. Reentrancy: call-outs too; calls no call-out.
+ * CF: none. Since 0.1.
+ */
+RL_EXPORT void RLTimerSetReusable(RLTimerRef RL_NULLABLE t, bool reusable);
+
+/**
  * Gives the seconds between a timer's fires.
  *
  * Returns: the interval, also of an invalid timer; 0 for a one-shot and for NULL.

@@ -11,7 +11,10 @@ public func RLGetVersion() -> UnsafePointer<CChar> {
 
 @c @implementation
 public func RLAbsoluteTimeGetCurrent() -> Double {
-    Double(Clock.wallNow()) / 1e9
+    if process.pointee.hasManualClocks.load(ordering: .relaxed), let loop = RunLoop.ofThread, let clock = loop.manualClock {
+        return clock.date(ofInstant: loop.isRunning ? loop.pointee.clockTime : clock.time)
+    }
+    return Double(Clock.wallNow()) / 1e9
 }
 
 @c @implementation

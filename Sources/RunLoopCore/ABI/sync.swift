@@ -27,13 +27,15 @@ public func RLConditionWaitInMode_(
     _ condition: UnsafeMutablePointer<RLCondition>, _ mode: UnsafePointer<CChar>?, _ seconds: Double
 ) -> Bool {
     let condition = UnsafeMutableRawPointer(condition).cast(to: Condition.self)
-    return RunLoop.current().wait(for: condition, in: ModeName(mode), until: Clock.deadline(in: seconds))
+    let loop = RunLoop.current()
+    return loop.wait(for: condition, in: ModeName(mode), until: loop.deadline(in: seconds))
 }
 
 @c @implementation
 public func RLLockInMode_(_ lock: UnsafeMutablePointer<RLLock>, _ mode: UnsafePointer<CChar>?, _ seconds: Double) -> Bool {
     let word = UnsafeMutableRawPointer(lock).cast(to: SyncWord.self)
-    return RunLoop.current().takeLock(word, in: ModeName(mode), until: Clock.deadline(in: seconds))
+    let loop = RunLoop.current()
+    return loop.takeLock(word, in: ModeName(mode), until: loop.deadline(in: seconds))
 }
 
 @c @implementation

@@ -104,3 +104,13 @@ public func RLRemoveTimer(_ rl: OpaquePointer?, _ t: OpaquePointer?, _ mode: Uns
     else { return }
     loop.removeTimer(timer, from: ModeName(mode))
 }
+
+@c @implementation
+public func RLTimerSetNextFireDelay(_ t: OpaquePointer?, _ seconds: Double) {
+    object(t, as: Timer.self, "RLTimerSetNextFireDelay")?.setNextFireDate(seconds, isDelay: true)
+}
+
+@c @implementation
+public func RLTimerSetReusable(_ t: OpaquePointer?, _ isReusable: Bool) {
+    object(t, as: Timer.self, "RLTimerSetReusable")?.setReusable(isReusable)
+}

@@ -71,12 +71,12 @@ struct HalfPass {
 }
 
 extension UnsafeMutablePointer where Pointee == RunLoop {
-    /// The monotonic clock; read anew only if client code ran since the last reading.
+    /// The loop's clock; read anew only if client code ran since the last reading.
     @inline(always)
     func readClock(_ frame: RunFramePointer) -> Int64 {
         if pointee.isClockStale || frame.pointee.now == 0 {
             pointee.isClockStale = false
-            frame.pointee.now = Clock.now()
+            frame.pointee.now = time
         }
         return frame.pointee.now
     }

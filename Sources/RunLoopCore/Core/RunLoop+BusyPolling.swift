@@ -41,7 +41,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     /// Whether nobody can tell that waits end without a wake-up.
     func mayPoll(_ frame: RunFramePointer) -> Bool {
         frame.pointee.mode.pointee.observedActivities.load(ordering: .relaxed) == 0 && frame.pointee.foreign == nil
-            && !frame.pointee.polls && process.pointee.canBias.load(ordering: .relaxed)
+            && !frame.pointee.polls && manualClock == nil && process.pointee.canBias.load(ordering: .relaxed)
     }
 
     /// Whether a loop that polls goes on with it, at its wait: as long as it finds posts, and as it may.

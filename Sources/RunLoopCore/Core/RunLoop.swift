@@ -58,6 +58,14 @@ struct RunLoop: ~Copyable {
     let waiting: Atomic<Bool>
     /// Client code has run since the last reading of the clock. Loop's thread only.
     var isClockStale: Bool
+    /// The clock that the program gave the loop, which holds a reference; nil: the system's. Written by the loop's thread under `lock`;
+    /// released and acquired for threads that move the clock.
+    let clock: Atomic<ManualClockPointer?>
+    /// How far the loop has come on that clock. Written by the loop's thread under `lock`.
+    var clockTime: Int64
+    /// The next instant on it at which the loop has something to do, as its last look said. Written by the loop's thread before it says
+    /// in `wake` that it sleeps.
+    let nextInstant: Atomic<Int64>
     /// Whether posts come so fast that the loop does not wait for wake-ups. Loop's thread only.
     var busyPolling: BusyPolling
     /// How long to watch the wake word before sleeping, in nanoseconds. Relaxed: a number that orders nothing.

@@ -35,6 +35,8 @@ struct Process: ~Copyable {
     /// Sets may be without the present wake-up descriptor, because it took the place of one that was lost. Relaxed: stored before
     /// `wakeDescriptor`, which orders it.
     let wakeWasReplaced: Atomic<Bool>
+    /// Whether there was ever a clock that the program moves. Relaxed: a thread that uses one has made it or was given it.
+    let hasManualClocks: Atomic<Bool>
     /// A descriptor was lost since a loop last looked; the loop logs that (S-FD-18). Relaxed, as the next: they order nothing.
     let lostDescriptor: Atomic<Bool>
     /// Ends sources that lost their kernel objects and logs that; true if there were any. Called, without a lock, by a loop that finds

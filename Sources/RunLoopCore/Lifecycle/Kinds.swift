@@ -19,6 +19,7 @@ enum Kinds {
         enter(.fileDescriptor, FileDescriptor.kind, &last)
         enter(.data, Data.kind, &last)
         enter(.distributedLock, DistributedLock.kind, &last)
+        enter(.clock, ManualClock.kind, &last)
     }
 
     private static var first: UnsafeMutablePointer<Kind> { Kind.of(ObjectType.messagePort.rawValue) }

@@ -50,6 +50,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         pointee.threadAlive.store(false, ordering: .releasing)
         forEachModeRecord { $0.pointee.ports.closeKernelSet() }
         unlock()
+        leaveClock()
         release()
     }
 

@@ -19,9 +19,10 @@ enum ObjectType: UInt32 {
     case thread = 11
     case foreignRun = 12
     case distributedLock = 13
+    case clock = 14
 
     /// One more than the largest.
-    static var end: Int { 14 }
+    static var end: Int { 15 }
 }
 
 /// The first bytes of every object that clients hold. Handles are pointers to it.

@@ -26,6 +26,7 @@ extension UnsafeMutablePointer where Pointee == ForeignRun {
             loop.pointee.sleepingEpoll.store(pointee.set.descriptor, ordering: .releasing)
             guard loop.fallAsleep(WakeState.asleepInEpoll) else { continue }
             loop.pointee.asleepOutside = self
+            if let clock = loop.manualClock { clock.tellSettled() }
             // A call that makes an inbox ready pushes it and then tells a loop that sleeps; so one of the two sees the other.
             if look.has(.hasInboxes) && loop.pointee.signalled.load(ordering: .sequentiallyConsistent) != nil {
                 loop.leaveSleepOutside()
@@ -47,16 +48,16 @@ extension UnsafeMutablePointer where Pointee == ForeignRun {
 
     private func look(isWoken: Bool) -> Look {
         let loop = pointee.loop
-        let now = Clock.now()
+        let now = loop.time
         // What the loop's own run is to do has to wait for the callback to return.
         var ends = isWoken
         if !isNested {
             let frame = pointee.frame
             ends = pointee.phase != .idle && (isWoken || !waits || frame.pointee.wait == .aheadAndWoken || loop.isStopRequested(frame))
         }
-        var look = loop.look(in: pointee.mode, ends: ends, deadline: Clock.never, isOfHost: true) { now }
+        var look = loop.look(in: pointee.mode, ends: ends, deadline: Clock.never, isOfHost: true, goesOn: !isWoken) { now }
         if look.has(.hasPorts) && look.set.isOpen && !watches(look.set) {
-            look.until = Swift.min(look.until, now + Clock.retryDelay)
+            look.until = Swift.min(look.until, Clock.now() + Clock.retryDelay)
         }
         return look
     }

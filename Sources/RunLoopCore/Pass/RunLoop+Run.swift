@@ -25,7 +25,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         beginRun(frame)
         notify(.entry, in: mode)
         if seconds > 0 && seconds <= Clock.longestInterval {
-            frame.pointee.deadline = Clock.now() + Clock.nanoseconds(seconds)
+            frame.pointee.deadline = time + Clock.nanoseconds(seconds)
         }
 
         // E2
@@ -95,7 +95,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         switch wait.event {  // P13
         case .none: break
         case .timers:
-            fireTimers(in: mode, now: Clock.dueLimit(readClock(frame)))
+            fireTimers(in: mode, now: dueLimit(readClock(frame)))
         case .port(let token, let ready):
             if performPort(token, ready, in: mode, mayBeDrained: isOld) { handledSource = true }
         case .inbox:
@@ -148,6 +148,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         if pointee.asleepOutside != nil { wakeFromOutside() }
         guard let outer else {
             pointee.stop.store(StopState.notRunning, ordering: .sequentiallyConsistent)
+            if let clock = manualClock { clock.tellSettled() }
             return
         }
         let state = outer.pointee.stopRequested ? StopState.stopRequested : StopState.running

@@ -56,7 +56,9 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         var hasNotified = false
         while true {
             let isWoken = beginLook(frame)
-            var look = look(in: frame.pointee.mode, ends: polls || isWoken, deadline: frame.pointee.deadline) { readClock(frame) }
+            // What a poll finds is for the present; but a run without time has no other look.
+            let goesOn = !isWoken && (!polls || frame.pointee.polls)
+            var look = look(in: frame.pointee.mode, ends: polls || isWoken, deadline: frame.pointee.deadline, goesOn: goesOn) { readClock(frame) }
             if isWoken { look.facts.insert(wasRoused ? [.isWoken, .wasRoused] : .isWoken) }
             if process.pointee.lostDescriptor.load(ordering: .relaxed) { tellLosses() }
             if look.has(.isRefused) { Log.once(.noDescriptor, "RunLoop", ": no descriptor for a port source; trying again") }
@@ -71,6 +73,14 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
                 look.facts.insert(.hasPolled)
                 decision = look.decide()
             }
+            if case .sleep(let until) = decision, let clock = manualClock, clock.pointee.isAutomatic.load(ordering: .relaxed), look.has(.hasPorts) {
+                // Time does not go on by itself while a port is ready (S-CLK-9).
+                switch poll(frame, look, polls: polls, &hasNotified) {
+                case .event(let event): return event
+                case .lookAgain: continue
+                case .nothing: decision = .sleep(until: until)
+                }
+            }
             switch decision {
             case .serve(let choice): return choose(choice, frame)
             case .sleep(let until): if let event = sleep(frame, look, until: until, &wasRoused) { return event }
@@ -80,9 +90,9 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     }
 
     /// What there is in a mode, as far as that is known without asking the kernel. `ends`: the wait is over in any case. `isOfHost`: a foreign loop
-    /// waits.
+    /// waits. `goesOn`: the time of a clock that the program moves may go on.
     @inline(always)
-    func look(in mode: ModePointer, ends: Bool, deadline: Int64, isOfHost: Bool = false, now: () -> Int64) -> Look {
+    func look(in mode: ModePointer, ends: Bool, deadline: Int64, isOfHost: Bool = false, goesOn: Bool, now: () -> Int64) -> Look {
         var facts: Look.Facts = []
         var until = deadline
         let servesMainQueue = servesMainQueue(in: mode)
@@ -91,17 +101,22 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         if mode.pointee.servedTimers { facts.insert(.servedTimers) }
         if mode.pointee.servedInbox { facts.insert(.servedInbox) }
         if !mode.pointee.timers.isEmpty {
-            if mode.pointee.timers.hasDue(Clock.dueLimit(now())) {
+            if mode.pointee.timers.hasDue(dueLimit(now())) {
                 facts.insert(.timersDue)
             } else {
                 until = Swift.min(until, mode.pointee.timers.nextWake())
                 tellEnd(isOfHost ? Clock.never : until, of: mode)
             }
         }
+        if let clock = manualClock, !facts.contains(.timersDue) {
+            if goesOn && goOnLocked(to: until, by: clock) && mode.pointee.timers.hasDue(pointee.clockTime) { facts.insert(.timersDue) }
+            // The kernel is asked to wait for what else has its time.
+            until = Clock.never
+        }
         if mode.pointee.ports.needsKernel {
             facts.insert(.hasPorts)
             if !mode.pointee.ports.retry() { facts.insert(.isRefused) }
-            until = Swift.min(until, mode.pointee.ports.nextDeferred(now))
+            until = Swift.min(until, mode.pointee.ports.nextDeferred { manualClock == nil ? now() : Clock.now() })
             if mode.pointee.ports.hasAlwaysReady { facts.insert(.hasAlwaysReady) }
             if mode.pointee.ports.prefersAlwaysReady { facts.insert(.prefersAlwaysReady) }
             if mode.hasSockets { facts.insert(.hasSockets) }
@@ -116,7 +131,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         if facts.contains(.isRefused) {
             // Without a set the queue is looked at by itself, as often as a set is tried for.
             if servesMainQueue && !set.isOpen && MainQueue.isReady { facts.insert(.mainQueueReady) }
-            until = Swift.min(until, now() + Clock.retryDelay)
+            until = Swift.min(until, Clock.now() + Clock.retryDelay)
         }
         return Look(facts: facts, until: until, set: set)
     }
@@ -141,7 +156,11 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         if inEpoll { pointee.sleepingEpoll.store(look.set.descriptor, ordering: .releasing) }
         let asleep = inEpoll ? WakeState.asleepInEpoll : WakeState.asleepInFutex
         guard fallAsleep(asleep) else { return nil }
-        let until = until == Clock.never ? until : earlier(until, inEpoll: inEpoll, now: readClock(frame))
+        if let clock = manualClock, settle(by: clock) {
+            getUp(from: asleep)
+            return nil
+        }
+        let until = until == Clock.never ? until : earlier(until, inEpoll: inEpoll, now: manualClock == nil ? readClock(frame) : Clock.now())
         // A call that makes an inbox ready pushes it and then tells a loop that sleeps; so one of the two sees the other.
         let isStale = look.has(.hasInboxes) && pointee.signalled.load(ordering: .sequentiallyConsistent) != nil
         var ready: (token: UInt64, events: UInt32)?

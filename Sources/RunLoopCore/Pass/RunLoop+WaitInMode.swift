@@ -44,16 +44,16 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         return record
     }
 
-    /// Runs the mode until the waiter is told, a monotonic instant, or a stop. False if the instant came first.
+    /// Runs the mode until the waiter is told, an instant of the loop's clock, or a stop. False if the instant came first.
     fileprivate func run(until deadline: Int64, for record: ModeWaiterPointer) -> Bool {
-        let seconds = deadline == Clock.never ? Double.infinity : Double(deadline - Clock.now()) / 1e9
+        let seconds = deadline == Clock.never ? Double.infinity : Double(deadline - time) / 1e9
         let result = run(in: record.pointee.mode, seconds: seconds, returnsAfterSource: false)
         if record.isTold { return true }
         if result == .stopped { return true }
         if result != .finished { return false }
         // The loop runs no more: its thread ends.
-        while !record.isTold && (deadline == Clock.never || Clock.now() < deadline) {
-            record.pointee.waiter.told.futexWait(while: 0, until: deadline)
+        while !record.isTold && (deadline == Clock.never || time < deadline) {
+            record.pointee.waiter.told.futexWait(while: 0, until: manualClock == nil ? deadline : Clock.never)
         }
         return record.isTold
     }

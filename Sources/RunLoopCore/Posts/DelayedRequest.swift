@@ -57,7 +57,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
             date: -.infinity, interval: 0, order: 0,
             callout: { _, info in info!.assumingMemoryBound(to: DelayedRequest.self).fire() }, context: context)
         // Requests with the same delay keep their order whatever is done to the wall clock (S-PERF-18).
-        if delay > 0 { timer.setDelay(delay) }
+        if delay > 0 { timer.setDelay(delay, by: self) }
         request.pointee.timer = timer
         post.modes.forEach { mode in
             // The name of a mode leads to the mode itself; nil stands for the common ones.

@@ -65,11 +65,11 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         }
         let old = timer.pointee.state.load(ordering: .relaxed)
         var desired = old & ~(TimerState.firing | TimerState.usingInfo | TimerState.releasePending | TimerState.dateSet)
-        if old & TimerState.repeats == 0 { desired |= TimerState.invalid }
+        if old & (TimerState.repeats | TimerState.reusable) == 0 { desired |= TimerState.invalid }
         timer.pointee.state.store(desired, ordering: .releasing)
         var wasInserted = false
         if desired & TimerState.invalid == 0 {
-            if old & TimerState.dateSet == 0 { timer.advance(past: Clock.now()) }
+            if old & TimerState.dateSet == 0 { timer.setNextDate(owner?.time ?? Clock.now()) }
             timer.forEachNode { node in
                 if node.pointee.place != .nowhere { return }
                 node.pointee.mode!.pointee.timers.insert(node)
@@ -112,7 +112,7 @@ extension UnsafeMutablePointer where Pointee == Timer {
         } _: { info in
             if let callout = details.pointee.callout { callOutTimer(callout, handle, info) }
             // S-TMR-28, S-TMR-44: the one-shot's context goes before the bracket's reference.
-            if !repeats { invalidate() }
+            if pointee.state.load(ordering: .relaxed) & (TimerState.repeats | TimerState.reusable) == 0 { invalidate() }
         }
     }
 

@@ -83,6 +83,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     @inline(always)
     func addLocked(_ timer: TimerPointer, to mode: ModePointer) {
         guard timer.isValid, !pointee.closing.load(ordering: .relaxed), timer.enter(self) else { return }
+        if manualClock != nil || timer.goesByManualClock { timer.changeClock(to: self) }
         if !mode.pointee.exists.load(ordering: .relaxed) { mode.pointee.exists.store(true, ordering: .releasing) }
         if timer.pointee.memberships & ~1 != 0, let node = timer.node(in: mode) {
             return bringBackLocked(node, of: timer, to: mode)
@@ -101,7 +102,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         guard node.pointee.isTombstone else { return }
         node.pointee.isTombstone = false
         let isFiring = timer.isFiring
-        if isFiring || timer.pointee.instant > Clock.dueLimit(Clock.now()) {
+        if isFiring || timer.pointee.instant > dueLimit(time) {
             mode.pointee.timers.remove(node)
             if isFiring { mode.pointee.timers.insertAway(node) } else { mode.pointee.timers.insert(node) }
         } else {

@@ -89,13 +89,13 @@ extension UnsafeMutablePointer where Pointee == Timer {
         RunLoop.ofThread?.pointee.calls.contains(TimerCall.self) { $0.pointee.timer == self } ?? false
     }
 
-    /// `RLTimerSetNextFireDate` (S-TMR-36 to 41).
-    func setNextFireDate(_ date: Double) {
+    /// `RLTimerSetNextFireDate` (S-TMR-36 to 41); `isDelay`: `RLTimerSetNextFireDelay`.
+    func setNextFireDate(_ date: Double, isDelay: Bool = false) {
         forgetVanishedLoop()
         let owner = lockTimer()
         guard isValid else { return unlockTimer(owner) }
         let former = pointee.instant
-        setDate(date)
+        if isDelay { setDelay(date, by: owner) } else { setDate(date, by: owner) }
         if isFiring {
             pointee.state.store(pointee.state.load(ordering: .relaxed) | TimerState.dateSet, ordering: .releasing)
         } else {
@@ -141,7 +141,10 @@ extension UnsafeMutablePointer where Pointee == Timer {
         details.pointee.rare?.pointee.moreNodes = WordSet()
         details.pointee.rare?.pointee.tombstoneCount = 0
         pointee.leaveAll()
-        if !isFiring { pointee.state.bitwiseAnd(TimerState.invalid | TimerState.repeats, ordering: .relaxed) }
+        if !isFiring {
+            let kept = TimerState.invalid | TimerState.repeats | TimerState.reusable | TimerState.manualClock
+            pointee.state.bitwiseAnd(kept, ordering: .relaxed)
+        }
         pointee.owner.store(.none, ordering: .relaxed)
     }
 }

@@ -92,12 +92,12 @@ extension UnsafeMutablePointer where Pointee == Timer {
         }
     }
 
-    /// Makes a timer due so many seconds from now, whatever is done to the wall clock meanwhile. It does not repeat and was never
-    /// in a loop; the seconds are more than 0.
-    @inline(never)
-    func setDelay(_ seconds: Double) {
-        details.pointee.fireDate = Swift.min(Double(Clock.wallNow()) / 1e9 + seconds, Clock.latestDate)
-        pointee.instant = Clock.now() + Clock.nanoseconds(Swift.min(seconds, Clock.longestInterval))
+    /// After a fire in whose callback no date was set. The owner's lock is held.
+    @inline(always)
+    func setNextDate(_ now: Int64) {
+        if repeats { return advance(past: now) }
+        details.pointee.fireDate = .nan
+        pointee.instant = Clock.never
     }
 
     /// Moves a repeating timer to the first instant of the grid that is later than `now`, in one step however late it is

@@ -256,7 +256,7 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
             }
         }
         let seconds = timeout > 0 ? timeout : 0
-        let deadline = seconds <= Clock.longestInterval ? Clock.now() + Clock.nanoseconds(seconds) : Clock.never
+        let deadline = seconds <= Clock.longestInterval ? loop.time + Clock.nanoseconds(seconds) : Clock.never
         var left = seconds
         while true {
             // A run of a mode that cannot run, or of a thread that is ending, returns at once.
@@ -269,7 +269,7 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
             }
             guard isValid else { return MessagePortCode.becameInvalid }
             if deadline == Clock.never { continue }
-            let rest = deadline - Clock.now()
+            let rest = deadline - loop.time
             if rest <= 0 { return MessagePortCode.receiveTimeout }
             left = Double(rest) / 1e9
         }

@@ -181,8 +181,8 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
                 let port = MessagePortPointer(info: info)
                 if !port.resumeListener() { port.resumeLater() }
             }, context: context)
-        timer.setDelay(Double(Clock.retryDelay) / 1e9)
         let loop = RunLoop.current()
+        timer.setDelay(Double(Clock.retryDelay) / 1e9, by: loop)
         if let mode = loop.pointee.frame?.pointee.mode { loop.addTimer(timer, to: .named(mode.pointee.name)) }
         timer.release()
     }

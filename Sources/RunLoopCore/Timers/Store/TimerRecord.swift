@@ -95,6 +95,10 @@ enum TimerState {
     static var dateSet: UInt32 { 1 << 4 }
     /// It has a `TimerGrid`. Set at creation.
     static var repeats: UInt32 { 1 << 5 }
+    /// A one-shot that stays valid after its fire (S-TMR-57).
+    static var reusable: UInt32 { 1 << 6 }
+    /// Its instant was given by a clock that the program moves.
+    static var manualClock: UInt32 { 1 << 7 }
 }
 
 extension UnsafeMutablePointer where Pointee == Timer {

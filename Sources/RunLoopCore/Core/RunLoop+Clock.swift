@@ -1,0 +1,75 @@
+import Synchronization
+
+/// The clock by which a loop goes: the system's, or one that the program moves (S-CLK).
+///
+/// A loop with a clock of the program's has a time of its own, `clockTime`, which follows the clock's. When it has nothing to do at that
+/// time, its look takes it to the next instant at which it has, if the clock has reached that, else to the clock's time; so everything
+/// happens at its own instant, by the loop's own passes, however far the clock was moved at once. What the kernel is asked to wait for
+/// has nothing to do with that time: who moves the clock tells the loop to look again.
+extension UnsafeMutablePointer where Pointee == RunLoop {
+    /// The program's clock. Loop's thread, or under the lock.
+    @inline(always) var manualClock: ManualClockPointer? { pointee.clock.load(ordering: .relaxed) }
+
+    /// The monotonic time of the loop's clock. Loop's thread, or under the lock.
+    @inline(always) var time: Int64 { manualClock == nil ? Clock.now() : pointee.clockTime }
+
+    /// The time against which timers are due: see `Clock.dueLimit`.
+    @inline(always)
+    func dueLimit(_ now: Int64) -> Int64 { manualClock == nil ? Clock.dueLimit(now) : now }
+
+    /// `Clock.deadline` by the loop's clock.
+    func deadline(in seconds: Double) -> Int64 {
+        let deadline = Clock.deadline(in: seconds)
+        return manualClock == nil || deadline == 0 || deadline == Clock.never ? deadline : pointee.clockTime + Clock.nanoseconds(seconds)
+    }
+
+    /// Lets time go on for a loop that has nothing to do before `next`. True if there is something to do now. The lock is held.
+    func goOnLocked(to next: Int64, by clock: ManualClockPointer) -> Bool {
+        let target = clock.time
+        let isReached = next != Clock.never && next <= target + ManualClock.slack
+        pointee.clockTime = Swift.max(pointee.clockTime, isReached ? next : target)
+        pointee.isClockStale = true
+        pointee.nextInstant.store(next, ordering: .releasing)
+        return isReached
+    }
+
+    /// The loop has just said that it sleeps. True if that made time go on, and the loop is to look again.
+    @inline(never)
+    func settle(by clock: ManualClockPointer) -> Bool {
+        defer { clock.tellSettled() }
+        guard clock.pointee.isAutomatic.load(ordering: .relaxed) else { return false }
+        // Each loop says that it sleeps and then looks at the others: the last one finds all asleep.
+        var next = Clock.never
+        var allSleep = true
+        clock.forEachLoop { loop in
+            if !loop.isSettled { allSleep = false }
+            if loop.isRunning { next = Swift.min(next, loop.pointee.nextInstant.load(ordering: .acquiring)) }
+        }
+        guard allSleep, next != Clock.never, next > clock.time else { return false }
+        clock.move(to: next)
+        var isOwn = false
+        clock.forEachLoop { loop in
+            guard loop.isRunning, loop.pointee.nextInstant.load(ordering: .acquiring) <= next else { return }
+            if loop == self { isOwn = true } else { loop.lookAgain() }
+        }
+        return isOwn
+    }
+
+    var isRunning: Bool { pointee.stop.load(ordering: .sequentiallyConsistent) != StopState.notRunning }
+
+    /// It sleeps, and was not told to look again; or it does not run.
+    var isSettled: Bool { !isRunning || pointee.wake.load(ordering: .sequentiallyConsistent) >= WakeState.asleepInFutex }
+}
+
+extension UnsafeMutablePointer where Pointee == ManualClock {
+    /// Every loop with the clock. Records are never unmapped, and the list of them only grows.
+    func forEachLoop(_ body: (RunLoopPointer) -> Void) {
+        process.pointee.registryLock.lockWord()
+        var next = registry.pointee.loopRecords
+        process.pointee.registryLock.unlockWord()
+        while let loop = next {
+            next = loop.pointee.olderRecord
+            if loop.pointee.clock.load(ordering: .acquiring) == self { body(loop) }
+        }
+    }
+}

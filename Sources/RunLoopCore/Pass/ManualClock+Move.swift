@@ -1,0 +1,138 @@
+import CLinux
+import Synchronization
+
+extension ManualClock {
+    /// So many runs without progress, or passes at one instant, end a move: a callback gives itself more to do each time.
+    fileprivate static var limit: Int { 1000 }
+}
+
+/// Moving a clock, and what the loops with it then do (S-CLK-5 to 8).
+extension UnsafeMutablePointer where Pointee == ManualClock {
+    /// `RLClockAdvance`.
+    func advance(by seconds: Double) {
+        move(by: seconds)
+        follow()
+    }
+
+    /// `RLClockAdvanceToNext`. False if no loop waits for an instant.
+    func advanceToNext() -> Bool {
+        waitForOthers()
+        var next = Clock.never
+        forEachLoop { loop in
+            if loop.isRunning {
+                next = Swift.min(next, loop.pointee.nextInstant.load(ordering: .acquiring))
+            } else if loop.isCurrent {
+                next = Swift.min(next, loop.nextInstantOfDefaultMode)
+            }
+        }
+        if next == Clock.never { return false }
+        move(to: next)
+        follow()
+        return true
+    }
+
+    /// `RLClockSetAutomatic`.
+    func setAutomatic(_ isAutomatic: Bool) {
+        pointee.isAutomatic.store(isAutomatic, ordering: .sequentiallyConsistent)
+        // The loops that sleep look again, and the last one to fall asleep moves the clock.
+        if isAutomatic { forEachLoop { $0.lookAgainIfForeign() } }
+    }
+
+    /// Sees to it that all loops come to the clock's time.
+    private func follow() {
+        var own: RunLoopPointer?
+        forEachLoop { loop in if loop.isCurrent { own = loop } else { loop.lookAgain() } }
+        if let own {
+            // One that waits in a foreign loop is told like any other.
+            own.lookAgainIfForeign()
+            if !own.isRunning { own.follow(self) }
+        }
+        waitForOthers()
+    }
+
+    /// Until every other loop sleeps or does not run. A callback that waits for this thread is waited for, for ever.
+    private func waitForOthers() {
+        pointee.waiters.wrappingAdd(1, ordering: .sequentiallyConsistent)
+        while true {
+            let count = pointee.settled.load(ordering: .sequentiallyConsistent)
+            var allSettled = true
+            forEachLoop { loop in if !loop.isCurrent && !loop.isSettled { allSettled = false } }
+            if allSettled { break }
+            pointee.settled.futexWait(while: count)
+        }
+        pointee.waiters.wrappingSubtract(1, ordering: .relaxed)
+    }
+}
+
+extension UnsafeMutablePointer where Pointee == RunLoop {
+    /// Runs the default mode until the loop has come to the clock's time, and has nothing left to do there. Loop's thread, which runs
+    /// nothing.
+    fileprivate func follow(_ clock: ManualClockPointer) {
+        let mode = ModeName.named(pointee.defaultMode.pointee.name)
+        var idleRuns = 0
+        while pointee.clockTime < clock.time && idleRuns < ManualClock.limit {
+            let before = pointee.clockTime
+            if run(in: mode, seconds: Double(clock.time - before) / 1e9, returnsAfterSource: false) == .finished { break }
+            idleRuns = pointee.clockTime == before ? idleRuns + 1 : 0
+        }
+        var passes = 0
+        while idleRuns < ManualClock.limit && hasWorkNow(by: clock) && passes < ManualClock.limit {
+            if run(in: mode, seconds: 0, returnsAfterSource: false) == .finished { break }
+            passes += 1
+        }
+        lock()
+        pointee.clockTime = Swift.max(pointee.clockTime, clock.time)
+        unlock()
+    }
+
+    /// Whether a pass of the default mode would call something. Loop's thread.
+    private func hasWorkNow(by clock: ManualClockPointer) -> Bool {
+        let mode = pointee.defaultMode
+        return hasSignalledSources || mayHavePosts(for: mode) || hasRequests(for: mode)
+            || nextInstantOfDefaultMode <= clock.time + ManualClock.slack
+    }
+
+    /// When the default mode's next timer is due. Loop's thread, which runs nothing.
+    fileprivate var nextInstantOfDefaultMode: Int64 {
+        let mode = pointee.defaultMode
+        lock()
+        defer { unlock() }
+        if mode.pointee.timers.isEmpty { return Clock.never }
+        return mode.pointee.timers.hasDue(pointee.clockTime) ? pointee.clockTime : mode.pointee.timers.nextWake()
+    }
+
+    /// `RLSetClock`: nil for the system's clock. False if the loop is not the caller's, runs, has ended, or has timers (S-CLK-2).
+    func setClock(_ clock: ManualClockPointer?) -> Bool {
+        guard isCurrent, !isRunning, pointee.threadAlive.load(ordering: .acquiring) else { return false }
+        lock()
+        var hasTimers = false
+        forEachModeRecord { if $0.pointee.timerCount > 0 || !$0.pointee.timers.isEmpty { hasTimers = true } }
+        let former = manualClock
+        if !hasTimers {
+            // The stores begin anew: they know what time it is.
+            forEachModeRecord { mode in
+                mode.pointee.timers.free()
+                mode.pointee.timers = TimerStore()
+            }
+            clock?.retain()
+            pointee.clockTime = clock?.time ?? 0
+            pointee.isClockStale = true
+            pointee.nextInstant.store(Clock.never, ordering: .relaxed)
+            pointee.clock.store(clock, ordering: .releasing)
+        }
+        unlock()
+        if hasTimers { return false }
+        lookAgainIfForeign()
+        former?.release()
+        return true
+    }
+
+    /// The thread ends: nobody waits for the loop any more.
+    func leaveClock() {
+        lock()
+        let clock = pointee.clock.exchange(nil, ordering: .acquiringAndReleasing)
+        unlock()
+        clock?.tellSettled()
+        clock?.release()
+    }
+}

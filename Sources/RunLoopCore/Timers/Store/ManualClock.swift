@@ -1,0 +1,104 @@
+import CLinux
+import Synchronization
+
+/// A clock that the program moves (S-CLK), for loops in place of the system's.
+///
+/// Its monotonic time begins at that of its creation, and its wall clock is ahead of that by as much as the system's was then; both are
+/// whole microseconds. `target` is where the program has moved it. Each loop goes there by itself, from one instant at which it has
+/// something to do to the next (`RunLoop+Clock`).
+struct ManualClock: ~Copyable {
+    let header: ObjectHeader
+    /// The monotonic time. Only grows. Sequentially consistent with the wake words of the loops: whoever moves it then tells them to
+    /// look again, and a loop that says that it sleeps has looked at it before.
+    let target: Atomic<Int64>
+    /// What its wall clock is ahead, in nanoseconds. Relaxed: a number that orders nothing.
+    let wallOffset: Atomic<Int64>
+    /// Whether time goes on by itself when all loops sleep. Relaxed: each loop looks when it falls asleep.
+    let isAutomatic: Atomic<Bool>
+    /// Counts how often a loop with the clock fell asleep or stopped running. Sequentially consistent with the wake words and `waiters`.
+    let settled: Atomic<UInt32>
+    /// Threads that wait for `settled` to change.
+    let waiters: Atomic<UInt32>
+}
+
+typealias ManualClockPointer = UnsafeMutablePointer<ManualClock>
+
+extension ManualClock: Object {
+    static var type: ObjectType { .clock }
+    static var kind: Kind {
+        Kind(
+            name: "RLClock", destroy: { $0.cast(to: ManualClock.self).header.markFreed(); CLinux.free($0) },
+            describe: .init { $1.append("time = ", $0.cast(to: ManualClock.self).date) })
+    }
+
+    static func make() -> ManualClockPointer {
+        let clock = makeRecord(ManualClock.self)
+        let now = Clock.now() / 1000 * 1000
+        clock.pointee.target.store(now, ordering: .relaxed)
+        clock.pointee.wallOffset.store((Clock.wallNow() / 1000 * 1000) - now, ordering: .relaxed)
+        clock.initializeHeader()
+        process.pointee.hasManualClocks.store(true, ordering: .relaxed)
+        return clock
+    }
+
+    /// So much later than the clock's time an instant is still reached: what the arithmetic of `Double` makes of sums.
+    static var slack: Int64 { 500 }
+}
+
+extension UnsafeMutablePointer where Pointee == ManualClock {
+    var time: Int64 { pointee.target.load(ordering: .sequentiallyConsistent) }
+    var wallOffset: Int64 { pointee.wallOffset.load(ordering: .relaxed) }
+    var date: Double { date(ofInstant: time) }
+
+    func date(ofInstant instant: Int64) -> Double { Double(instant + wallOffset) / 1e9 }
+
+    private func microseconds(_ date: Double) -> Int64 {
+        (Swift.min(Swift.max(date, -Clock.latestDate), Clock.latestDate) * 1e6).nearest
+    }
+
+    /// The instant of a date (S-CLK-4), `now` for a past one.
+    func instant(ofDate date: Double, now: Int64) -> Int64 {
+        if date.isNaN { return Clock.never }
+        let instant = microseconds(date) * 1000 - wallOffset
+        return Swift.max(now, Swift.min(instant, now + Clock.nanoseconds(Clock.longestInterval)))
+    }
+
+    /// Moves the clock to an instant, if that is later.
+    func move(to instant: Int64) {
+        var time = time
+        while time < instant {
+            let (exchanged, original) = pointee.target.compareExchange(
+                expected: time, desired: instant, ordering: .sequentiallyConsistent)
+            if exchanged { return }
+            time = original
+        }
+    }
+
+    /// Moves it on. Several threads may do so at once.
+    func move(by seconds: Double) {
+        guard seconds > 0 else { return }
+        pointee.target.wrappingAdd((Swift.min(seconds, Clock.longestInterval) * 1e9).nearest, ordering: .sequentiallyConsistent)
+    }
+
+    /// Dates from now on mean this time; instants that were given stay (S-CLK-10).
+    func setWallTime(_ date: Double) {
+        pointee.wallOffset.store(microseconds(date) * 1000 - time, ordering: .relaxed)
+    }
+
+    /// The wall clock goes on, the monotonic one does not.
+    func suspend(for seconds: Double) {
+        guard seconds > 0 else { return }
+        pointee.wallOffset.wrappingAdd(microseconds(Swift.min(seconds, Clock.longestInterval)) * 1000, ordering: .relaxed)
+    }
+
+    /// A loop with the clock has fallen asleep, or stopped running.
+    func tellSettled() {
+        pointee.settled.wrappingAdd(1, ordering: .sequentiallyConsistent)
+        if pointee.waiters.load(ordering: .sequentiallyConsistent) != 0 { pointee.settled.futexWakeAll() }
+    }
+}
+
+extension Double {
+    /// The nearest whole number, for values below 2^62; no call into libm.
+    fileprivate var nearest: Int64 { Int64(self < 0 ? self - 0.5 : self + 0.5) }
+}

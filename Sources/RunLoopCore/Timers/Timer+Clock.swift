@@ -1,0 +1,68 @@
+import Synchronization
+
+/// Dates by the clock of the timer's loop, and dates given by delays.
+extension UnsafeMutablePointer where Pointee == Timer {
+    /// Whether a clock that the program moves gave the instant.
+    @inline(always) var goesByManualClock: Bool { pointee.state.load(ordering: .relaxed) & TimerState.manualClock != 0 }
+
+    /// Sets the date by the clock of the loop whose lock is held; nil: the system's.
+    @inline(always)
+    func setDate(_ date: Double, by loop: RunLoopPointer?) {
+        if let loop, let clock = loop.manualClock { setDate(date, by: clock, now: loop.pointee.clockTime) } else { setDate(date) }
+    }
+
+    @inline(never)
+    private func setDate(_ date: Double, by clock: ManualClockPointer, now: Int64) {
+        details.pointee.fireDate = date > Clock.latestDate ? Clock.latestDate : date
+        setInstant(clock.instant(ofDate: date, now: now), by: clock)
+    }
+
+    private func setInstant(_ instant: Int64, by clock: ManualClockPointer) {
+        pointee.state.store(pointee.state.load(ordering: .relaxed) | TimerState.manualClock, ordering: .releasing)
+        pointee.instant = instant
+        if repeats {
+            grid.pointee.wallOffset = clock.wallOffset
+            grid.pointee.fraction = 0
+        }
+    }
+
+    /// Makes the timer due so many seconds from now by the clock of the loop whose lock is held, or of the calling thread's own; nil:
+    /// the system's. Nothing is done to its date by setting the wall clock (S-TMR-56).
+    @inline(never)
+    func setDelay(_ seconds: Double, by loop: RunLoopPointer?) {
+        guard seconds > 0 else { return setDate(seconds.isNaN ? seconds : -.infinity, by: loop) }
+        let distance = Clock.nanoseconds(Swift.min(seconds, Clock.longestInterval))
+        if let loop, let clock = loop.manualClock {
+            setInstant(loop.pointee.clockTime + distance, by: clock)
+            details.pointee.fireDate = Swift.min(clock.date(ofInstant: loop.pointee.clockTime) + seconds, Clock.latestDate)
+            return
+        }
+        let (wall, now) = (Clock.wallNow(), Clock.now())
+        details.pointee.fireDate = Swift.min(Double(wall) / 1e9 + seconds, Clock.latestDate)
+        pointee.instant = now + distance
+        if repeats {
+            grid.pointee.wallOffset = wall - now
+            grid.pointee.fraction = 0
+        }
+    }
+
+    /// A timer comes into a loop with another clock than gave its instant: its date means that clock's time (S-CLK-4). The loop's lock is
+    /// held.
+    @inline(never)
+    func changeClock(to loop: RunLoopPointer) {
+        if isInLoop || isFiring { return }
+        let date = details.pointee.fireDate
+        if loop.manualClock != nil { return setDate(date, by: loop) }
+        pointee.state.store(pointee.state.load(ordering: .relaxed) & ~TimerState.manualClock, ordering: .releasing)
+        setDate(date)
+    }
+
+    /// `RLTimerSetReusable`.
+    func setReusable(_ isReusable: Bool) {
+        let owner = lockTimer()
+        let state = pointee.state.load(ordering: .relaxed)
+        let isOneShot = state & TimerState.repeats == 0
+        pointee.state.store(isReusable && isOneShot ? state | TimerState.reusable : state & ~TimerState.reusable, ordering: .releasing)
+        unlockTimer(owner)
+    }
+}
