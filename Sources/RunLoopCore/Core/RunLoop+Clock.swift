@@ -23,16 +23,6 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         return manualClock == nil || deadline == 0 || deadline == Clock.never ? deadline : pointee.clockTime + Clock.nanoseconds(seconds)
     }
 
-    /// Lets time go on for a loop that has nothing to do before `next`. True if there is something to do now. The lock is held.
-    func goOnLocked(to next: Int64, by clock: ManualClockPointer) -> Bool {
-        let target = clock.time
-        let isReached = next != Clock.never && next <= target + ManualClock.slack
-        pointee.clockTime = Swift.max(pointee.clockTime, isReached ? next : target)
-        pointee.isClockStale = true
-        pointee.nextInstant.store(next, ordering: .releasing)
-        return isReached
-    }
-
     /// The loop has just said that it sleeps. True if that made time go on, and the loop is to look again.
     @inline(never)
     func settle(by clock: ManualClockPointer) -> Bool {

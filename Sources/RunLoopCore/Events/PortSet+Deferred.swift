@@ -10,8 +10,8 @@ extension PortSet {
 
     /// When to look at what was put off; that is done now if it is time.
     @inline(always)
-    mutating func nextDeferred(_ now: () -> Int64) -> Int64 {
-        deferredUntil == 0 ? Clock.never : lookAtDeferred(now())
+    mutating func nextDeferred() -> Int64 {
+        deferredUntil == 0 ? Clock.never : lookAtDeferred(Clock.now())
     }
 
     @inline(never)

@@ -41,9 +41,11 @@ struct Look {
         static var wasRoused: Facts { Facts(13) }
         /// A poll of the ports followed this look and found nothing.
         static var hasPolled: Facts { Facts(14) }
+        /// Time goes on by itself if no port is ready: the wait asks before it sleeps (S-CLK-9).
+        static var pollsFirst: Facts { Facts(15) }
 
         /// What makes the wait ask the kernel before it sleeps or ends.
-        static var calls: Facts { [.isOver, .timersDue, .inboxReady, .mainQueueReady, .hasAlwaysReady] }
+        static var calls: Facts { [.isOver, .timersDue, .inboxReady, .mainQueueReady, .hasAlwaysReady, .pollsFirst] }
     }
 
     enum Decision: Equatable {
@@ -83,6 +85,7 @@ struct Look {
         if has(.inboxReady) { return .serve(.inbox) }
         if has(.mainQueueReady) { return .serve(.mainQueue) }
         if has(.timersDue) { return .serve(.timers) }
-        return has(.isOver) ? .serve(.nothing) : .lookAgain
+        if has(.isOver) { return .serve(.nothing) }
+        return has(.pollsFirst) ? .sleep(until: until) : .lookAgain
     }
 }

@@ -85,6 +85,23 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         unlock()
     }
 
+    /// Lets the time of the program's clock go on for a loop that has nothing to do before `next`, if there is one, and says what a look
+    /// finds by that. The lock is held.
+    @inline(never)
+    func goOnLocked(in mode: ModePointer, to next: Int64?) -> Look.Facts {
+        let clock = manualClock!
+        var facts: Look.Facts = []
+        if clock.pointee.isAutomatic.load(ordering: .relaxed) { facts.insert(.pollsFirst) }
+        guard let next else { return facts }
+        let target = clock.time
+        let isReached = next != Clock.never && next <= target + ManualClock.slack
+        pointee.clockTime = Swift.max(pointee.clockTime, isReached ? next : target)
+        pointee.isClockStale = true
+        pointee.nextInstant.store(next, ordering: .releasing)
+        if isReached && !mode.pointee.timers.isEmpty && mode.pointee.timers.hasDue(pointee.clockTime) { facts.insert(.timersDue) }
+        return facts
+    }
+
     /// Whether a pass of the default mode would call something. Loop's thread.
     private func hasWorkNow(by clock: ManualClockPointer) -> Bool {
         let mode = pointee.defaultMode

@@ -73,14 +73,6 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
                 look.facts.insert(.hasPolled)
                 decision = look.decide()
             }
-            if case .sleep(let until) = decision, let clock = manualClock, clock.pointee.isAutomatic.load(ordering: .relaxed), look.has(.hasPorts) {
-                // Time does not go on by itself while a port is ready (S-CLK-9).
-                switch poll(frame, look, polls: polls, &hasNotified) {
-                case .event(let event): return event
-                case .lookAgain: continue
-                case .nothing: decision = .sleep(until: until)
-                }
-            }
             switch decision {
             case .serve(let choice): return choose(choice, frame)
             case .sleep(let until): if let event = sleep(frame, look, until: until, &wasRoused) { return event }
@@ -108,15 +100,15 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
                 tellEnd(isOfHost ? Clock.never : until, of: mode)
             }
         }
-        if let clock = manualClock, !facts.contains(.timersDue) {
-            if goesOn && goOnLocked(to: until, by: clock) && mode.pointee.timers.hasDue(pointee.clockTime) { facts.insert(.timersDue) }
+        if manualClock != nil {
+            facts.insert(goOnLocked(in: mode, to: goesOn && !facts.contains(.timersDue) ? until : nil))
             // The kernel is asked to wait for what else has its time.
             until = Clock.never
         }
         if mode.pointee.ports.needsKernel {
             facts.insert(.hasPorts)
             if !mode.pointee.ports.retry() { facts.insert(.isRefused) }
-            until = Swift.min(until, mode.pointee.ports.nextDeferred { manualClock == nil ? now() : Clock.now() })
+            until = Swift.min(until, mode.pointee.ports.nextDeferred())
             if mode.pointee.ports.hasAlwaysReady { facts.insert(.hasAlwaysReady) }
             if mode.pointee.ports.prefersAlwaysReady { facts.insert(.prefersAlwaysReady) }
             if mode.hasSockets { facts.insert(.hasSockets) }

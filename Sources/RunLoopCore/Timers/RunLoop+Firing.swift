@@ -69,7 +69,9 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         timer.pointee.state.store(desired, ordering: .releasing)
         var wasInserted = false
         if desired & TimerState.invalid == 0 {
-            if old & TimerState.dateSet == 0 { timer.setNextDate(owner?.time ?? Clock.now()) }
+            if old & TimerState.dateSet == 0 {
+                if old & TimerState.repeats != 0 { timer.advance(past: (owner ?? self).time) } else { timer.disarm() }
+            }
             timer.forEachNode { node in
                 if node.pointee.place != .nowhere { return }
                 node.pointee.mode!.pointee.timers.insert(node)

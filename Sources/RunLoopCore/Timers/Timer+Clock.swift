@@ -6,12 +6,11 @@ extension UnsafeMutablePointer where Pointee == Timer {
     @inline(always) var goesByManualClock: Bool { pointee.state.load(ordering: .relaxed) & TimerState.manualClock != 0 }
 
     /// Sets the date by the clock of the loop whose lock is held; nil: the system's.
-    @inline(always)
-    func setDate(_ date: Double, by loop: RunLoopPointer?) {
+    @inline(never)
+    private func setDate(_ date: Double, by loop: RunLoopPointer?) {
         if let loop, let clock = loop.manualClock { setDate(date, by: clock, now: loop.pointee.clockTime) } else { setDate(date) }
     }
 
-    @inline(never)
     private func setDate(_ date: Double, by clock: ManualClockPointer, now: Int64) {
         details.pointee.fireDate = date > Clock.latestDate ? Clock.latestDate : date
         setInstant(clock.instant(ofDate: date, now: now), by: clock)
@@ -24,6 +23,12 @@ extension UnsafeMutablePointer where Pointee == Timer {
             grid.pointee.wallOffset = clock.wallOffset
             grid.pointee.fraction = 0
         }
+    }
+
+    /// A date of a loop with a clock of the program's, or a delay.
+    @inline(never)
+    func setDate(_ date: Double, isDelay: Bool, by loop: RunLoopPointer?) {
+        if isDelay { setDelay(date, by: loop) } else { setDate(date, by: loop) }
     }
 
     /// Makes the timer due so many seconds from now by the clock of the loop whose lock is held, or of the calling thread's own; nil:
@@ -51,10 +56,10 @@ extension UnsafeMutablePointer where Pointee == Timer {
     @inline(never)
     func changeClock(to loop: RunLoopPointer) {
         if isInLoop || isFiring { return }
-        let date = details.pointee.fireDate
-        if loop.manualClock != nil { return setDate(date, by: loop) }
-        pointee.state.store(pointee.state.load(ordering: .relaxed) & ~TimerState.manualClock, ordering: .releasing)
-        setDate(date)
+        if loop.manualClock == nil {
+            pointee.state.store(pointee.state.load(ordering: .relaxed) & ~TimerState.manualClock, ordering: .releasing)
+        }
+        setDate(details.pointee.fireDate, by: loop)
     }
 
     /// `RLTimerSetReusable`.

@@ -95,7 +95,7 @@ extension UnsafeMutablePointer where Pointee == Timer {
         let owner = lockTimer()
         guard isValid else { return unlockTimer(owner) }
         let former = pointee.instant
-        if isDelay { setDelay(date, by: owner) } else { setDate(date, by: owner) }
+        if isDelay || owner?.manualClock != nil { setDate(date, isDelay: isDelay, by: owner) } else { setDate(date) }
         if isFiring {
             pointee.state.store(pointee.state.load(ordering: .relaxed) | TimerState.dateSet, ordering: .releasing)
         } else {

@@ -92,10 +92,9 @@ extension UnsafeMutablePointer where Pointee == Timer {
         }
     }
 
-    /// After a fire in whose callback no date was set. The owner's lock is held.
-    @inline(always)
-    func setNextDate(_ now: Int64) {
-        if repeats { return advance(past: now) }
+    /// After the fire of a reusable one-shot (S-TMR-57). The owner's lock is held.
+    @inline(never)
+    func disarm() {
         details.pointee.fireDate = .nan
         pointee.instant = Clock.never
     }
