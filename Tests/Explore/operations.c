@@ -268,6 +268,7 @@ void make_item(struct item *item) {
         break;
     case KIND_POST: return;
     case KIND_SYNC: make_sync(item); return;
+    case KIND_CLOCK: item->object = RLClockCreateManual(); break;
     default: fail("%s is of no kind", item->name);
     }
     if (!item->object) fail("%s cannot be made", item->name);
@@ -801,7 +802,19 @@ static void do_persist(struct call *call) {
     RLFileDescriptorEnablePersistentCallBacks((RLFileDescriptorRef)object_of(call), kRLFileDescriptorReadCallBack);
 }
 
+static void do_set_clock(struct call *call) {
+    if (!RLSetClock(loop_of(call), (RLClockRef)object_of(call))) fail("a loop without timers takes no clock");
+}
+
+static void do_advance(struct call *call) { RLClockAdvance((RLClockRef)object_of(call), call->number); }
+static void do_advance_to_next(struct call *call) { RLClockAdvanceToNext((RLClockRef)object_of(call)); }
+static void do_automatic(struct call *call) { RLClockSetAutomatic((RLClockRef)object_of(call), true); }
+
 const struct operation operations[] = {
+    {"setclock", "RLSetClock", do_set_clock, true},
+    {"advance", "RLClockAdvance", do_advance, false},
+    {"tonext", "RLClockAdvanceToNext", do_advance_to_next, false},
+    {"automatic", "RLClockSetAutomatic", do_automatic, false},
     {"loop", "RLGetCurrent", do_loop, true},
     {"keep", "RLAddSource", do_keep, true},
     {"add", "RLAddSource RLAddTimer RLAddObserver", do_add, true},

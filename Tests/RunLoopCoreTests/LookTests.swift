@@ -53,6 +53,8 @@ import Testing
         Case("Nothing polled: the main dispatch queue. S-GCD-1", [.hasPolled, .mainQueueReady, .timersDue], .serve(.mainQueue)),
         Case("Nothing polled: the timers after all. S-PASS-10", [.hasPolled, .timersDue, .servedTimers, .isOver, .hasPorts],
              .serve(.timers)),
+        Case("Time that goes on by itself: a port is asked for first. S-CLK-9", [.pollsFirst, .hasPorts], .poll),
+        Case("Nothing polled: time may go on. S-CLK-9", [.hasPolled, .pollsFirst, .hasPorts], .sleep(until: instant)),
         Case("What was always ready is not there any more. S-PASS-16", [.hasPolled, .hasAlwaysReady, .hasPorts], .lookAgain),
     ]
 
@@ -64,11 +66,12 @@ import Testing
     @Test("Whatever it saw, a wait never sleeps beside something to serve, and ends once it has polled: S-PASS-16")
     func everyLook() {
         let calls: Look.Facts = [.isOver, .timersDue, .inboxReady, .mainQueueReady, .hasAlwaysReady]
-        for bits in 0..<UInt32(1) << 15 {
+        for bits in 0..<UInt32(1) << 16 {
             let facts = Look.Facts(rawValue: bits)
             switch LookTests.decide(facts) {
-            case .sleep: #expect(facts.isDisjoint(with: calls.union(.hasPolled)))
-            case .poll: #expect(!facts.contains(.hasPolled) && !facts.isDisjoint(with: calls))
+            case .sleep:
+                #expect(facts.isDisjoint(with: calls) && facts.contains(.hasPolled) == facts.contains(.pollsFirst))
+            case .poll: #expect(!facts.contains(.hasPolled) && !facts.isDisjoint(with: calls.union(.pollsFirst)))
             case .lookAgain:
                 #expect(facts.contains(.hasPolled) && facts.isDisjoint(with: calls.subtracting(.hasAlwaysReady)))
             case .serve(.nothing): #expect(facts.contains(.isOver) && facts.isDisjoint(with: [.timersDue, .inboxReady]))

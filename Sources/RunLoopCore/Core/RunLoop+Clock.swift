@@ -23,28 +23,6 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         return manualClock == nil || deadline == 0 || deadline == Clock.never ? deadline : pointee.clockTime + Clock.nanoseconds(seconds)
     }
 
-    /// The loop has just said that it sleeps. True if that made time go on, and the loop is to look again.
-    @inline(never)
-    func settle(by clock: ManualClockPointer) -> Bool {
-        defer { clock.tellSettled() }
-        guard clock.pointee.isAutomatic.load(ordering: .relaxed) else { return false }
-        // Each loop says that it sleeps and then looks at the others: the last one finds all asleep.
-        var next = Clock.never
-        var allSleep = true
-        clock.forEachLoop { loop in
-            if !loop.isSettled { allSleep = false }
-            if loop.isRunning { next = Swift.min(next, loop.pointee.nextInstant.load(ordering: .acquiring)) }
-        }
-        guard allSleep, next != Clock.never, next > clock.time else { return false }
-        clock.move(to: next)
-        var isOwn = false
-        clock.forEachLoop { loop in
-            guard loop.isRunning, loop.pointee.nextInstant.load(ordering: .acquiring) <= next else { return }
-            if loop == self { isOwn = true } else { loop.lookAgain() }
-        }
-        return isOwn
-    }
-
     var isRunning: Bool { pointee.stop.load(ordering: .sequentiallyConsistent) != StopState.notRunning }
 
     /// It sleeps, and was not told to look again; or it does not run.
@@ -52,6 +30,31 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
 }
 
 extension UnsafeMutablePointer where Pointee == ManualClock {
+    /// A loop has just said that it sleeps, or does not run any more, or has given the clock back. True if that made time go on, and the
+    /// loop is to look again.
+    @inline(never)
+    func settle(_ own: RunLoopPointer?) -> Bool {
+        defer { tellSettled() }
+        guard pointee.isAutomatic.load(ordering: .relaxed) else { return false }
+        // Each loop says so and then looks at the others: the last one finds all asleep.
+        var next = Clock.never
+        var allSleep = true
+        forEachLoop { loop in
+            if !loop.isSettled { allSleep = false }
+            if loop.isRunning { next = Swift.min(next, loop.pointee.nextInstant.load(ordering: .acquiring)) }
+        }
+        guard next != Clock.never else { return false }
+        if allSleep { move(to: next) }
+        // Another thread may have moved the clock for loops of which this one was none yet, and looked at it before.
+        let time = time
+        var isOwn = false
+        forEachLoop { loop in
+            guard loop.isRunning, loop.pointee.nextInstant.load(ordering: .acquiring) <= time else { return }
+            if loop == own { isOwn = true } else { loop.lookAgain() }
+        }
+        return isOwn
+    }
+
     /// Every loop with the clock. Records are never unmapped, and the list of them only grows.
     func forEachLoop(_ body: (RunLoopPointer) -> Void) {
         process.pointee.registryLock.lockWord()

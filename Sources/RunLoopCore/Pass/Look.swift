@@ -86,6 +86,6 @@ struct Look {
         if has(.mainQueueReady) { return .serve(.mainQueue) }
         if has(.timersDue) { return .serve(.timers) }
         if has(.isOver) { return .serve(.nothing) }
-        return has(.pollsFirst) ? .sleep(until: until) : .lookAgain
+        return has(.pollsFirst) && !has(.hasAlwaysReady) ? .sleep(until: until) : .lookAgain
     }
 }

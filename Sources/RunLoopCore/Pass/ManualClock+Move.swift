@@ -149,7 +149,8 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         lock()
         let clock = pointee.clock.exchange(nil, ordering: .acquiringAndReleasing)
         unlock()
-        clock?.tellSettled()
-        clock?.release()
+        guard let clock else { return }
+        _ = clock.settle(nil)
+        clock.release()
     }
 }

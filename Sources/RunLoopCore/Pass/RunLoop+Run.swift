@@ -148,7 +148,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         if pointee.asleepOutside != nil { wakeFromOutside() }
         guard let outer else {
             pointee.stop.store(StopState.notRunning, ordering: .sequentiallyConsistent)
-            if let clock = manualClock { clock.tellSettled() }
+            if let clock = manualClock { _ = clock.settle(self) }
             return
         }
         let state = outer.pointee.stopRequested ? StopState.stopRequested : StopState.running

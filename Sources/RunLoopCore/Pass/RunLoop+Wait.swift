@@ -148,7 +148,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         if inEpoll { pointee.sleepingEpoll.store(look.set.descriptor, ordering: .releasing) }
         let asleep = inEpoll ? WakeState.asleepInEpoll : WakeState.asleepInFutex
         guard fallAsleep(asleep) else { return nil }
-        if let clock = manualClock, settle(by: clock) {
+        if let clock = manualClock, clock.settle(self) {
             getUp(from: asleep)
             return nil
         }
