@@ -178,6 +178,23 @@ void rl_write_line(int file, const void *bytes, size_t length) {
     size_limit_end(&limit, rl_sys_write(file, bytes, length) < 0);
 }
 
+bool rl_write_all(int file, const void *bytes, size_t length) {
+    const char *rest = bytes;
+    ssize_t count = 0;
+    struct pollfd room = {file, POLLOUT, 0};
+    size_limit limit;
+    size_limit_begin(&limit);
+    while (length > 0) {
+        count = rl_sys_write(file, rest, length);
+        if (count < 0 && errno == EAGAIN && rl_sys_poll(&room, 1, 1000) > 0) continue;
+        if (count <= 0) break;
+        rest += count;
+        length -= (size_t)count;
+    }
+    size_limit_end(&limit, count < 0);
+    return length == 0;
+}
+
 static bool set_length(int file, size_t length) {
     int result;
     size_limit limit;

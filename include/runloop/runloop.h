@@ -19,6 +19,7 @@
  *   distributedlock.h  locks that are files, for processes and hosts
  *   lock.h      locks; sync.h: conditions, once, semaphores and what else threads wait for
  *   atomic.h    atomic operations with the meaning of OSAtomic
+ *   insight.h   names, lists of items, and what keeps a loop from being finished
  *   data.h      reference-counted bytes
  *   messageport.h  named ports, between threads and between processes
  *   portcodes.h  result codes of sending to a port
@@ -38,6 +39,7 @@
 #include "distributedlock.h"
 #include "filedescriptor.h"
 #include "foreign.h"
+#include "insight.h"
 #include "kernelevent.h"
 #include "lock.h"
 #include "loop.h"

@@ -36,6 +36,7 @@
 
 #include "CLinuxCallOuts.h"
 #include "CLinuxCalls.h"
+#include "CLinuxInsight.h"
 #include "CLinuxLockFiles.h"
 #include "CLinuxMessages.h"
 #include "CLinuxSockets.h"
@@ -100,6 +101,7 @@ static inline long rl_stack_minimum(void) { return sysconf(_SC_THREAD_STACK_MIN)
     STATE(kinds, 2048)                                                                                                        \
     STATE(callbacks, 64)                                                                                                      \
     STATE(registry, 64)                                                                                                       \
+    STATE(names, 64)                                                                                                          \
     STATE(main_queue, 64)                                                                                                     \
     STATE(foreign_runs, 64)                                                                                                   \
     STATE(kernel_filters, 2048)                                                                                               \

@@ -26,8 +26,7 @@ public func RLRetain(_ obj: UnsafeRawPointer?) -> UnsafeRawPointer? {
 
 @c @implementation
 public func RLRelease(_ obj: UnsafeRawPointer?) {
-    guard let object = anyObject(obj, "RLRelease") else { return }
-    if let release = object.kind.pointee.release { release(object) } else { object.release() }
+    anyObject(obj, "RLRelease")?.releaseByClient()
 }
 
 @c @implementation
@@ -54,7 +53,7 @@ public func RLHash(_ obj: UnsafeRawPointer?) -> UInt {
 
 @c @implementation
 public func RLGetTypeIDOf(_ obj: UnsafeRawPointer?) -> UInt {
-    anyObject(obj, "RLGetTypeIDOf").map { UInt($0.pointee.type.load(ordering: .relaxed)) } ?? 0
+    anyObject(obj, "RLGetTypeIDOf").map { UInt($0.type) } ?? 0
 }
 
 @c @implementation
@@ -70,10 +69,10 @@ public func RLSetLogHandler(
 }
 
 /// The object behind a reference of any type; a trap for what is none (S-ARG-3).
-private func anyObject(_ reference: UnsafeRawPointer?, _ function: StaticString) -> ObjectPointer? {
+func anyObject(_ reference: UnsafeRawPointer?, _ function: StaticString) -> ObjectPointer? {
     guard let reference else { return nil }
     let object = UnsafeMutableRawPointer(mutating: reference).assumingMemoryBound(to: ObjectHeader.self)
-    let type = object.pointee.type.load(ordering: .relaxed)
+    let type = object.type
     // A number that no kind has is some other memory of the client's.
     if type == ObjectType.freed.rawValue || type >= UInt32(ObjectType.end) || object.kind.pointee.destroy == nil { trap(function, "not an object of this library, or one that was released too often") }
     return object

@@ -46,6 +46,7 @@ struct Mode: ~Copyable {
     var servedInbox: Bool
     /// Memberships of timers, also of those whose callbacks are on the stack and that are in no store.
     var timerCount: Int
+    var observerCount: Int
     /// One list for each activity.
     var observers: ObserverLists
     /// Functions and requests that wait for this mode. See `WaitingKind`.

@@ -119,6 +119,8 @@ struct RunLoop: ~Copyable {
     /// only.
     var timerSlack: Int64
 
+    /// The kernel's number of the loop's thread; 0 once that has ended. Relaxed: descriptions tell it.
+    let thread: Atomic<Int32>
     /// Made in the place of another loop that this thread had and that was torn down.
     var isSuccessor: Bool
     /// How often the destructor of the thread's key has run. Loop's thread only.

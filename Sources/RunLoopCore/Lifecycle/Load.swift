@@ -15,6 +15,7 @@ private func checkStates() {
     check(Kind.tableSize, rl_kinds_size())
     check(MemoryLayout<CallbackTable>.size, rl_callbacks_size())
     check(MemoryLayout<Registry>.size, rl_registry_size())
+    check(MemoryLayout<Names>.size, rl_names_size())
     check(MemoryLayout<MainQueue>.size, rl_main_queue_size())
     check(MemoryLayout<RecordList<ForeignRun>>.size, rl_foreign_runs_size())
     check(MemoryLayout<NotifierPort>.size, rl_notifier_port_size())

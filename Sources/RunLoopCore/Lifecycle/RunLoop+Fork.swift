@@ -82,6 +82,7 @@ extension RunLoop {
         MainQueue.detachInChild()
         let own = ofThread
         own?.pointee.lock.resetInChild()
+        own?.pointee.thread.store(getpid(), ordering: .relaxed)
         // The kernel's sets are the parent's too: the child closes its numbers, and makes sets of its own at first use.
         own?.forEachModeRecord { $0.pointee.ports.closeKernelSet() }
         forgetOtherLoops(than: own)

@@ -22,27 +22,4 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         }
         release()
     }
-
-    fileprivate func describe(_ text: inout TextBuffer) {
-        text.append("current mode = ")
-        if let mode = pointee.currentMode.load(ordering: .acquiring) {
-            text.appendPrintable(mode.pointee.name)
-        } else {
-            text.append("(none)")
-        }
-        text.append(", waiting = ", pointee.waiting.load(ordering: .acquiring))
-        text.append(", modes = (")
-        lock()
-        forEachModeRecord { mode in
-            guard mode.pointee.exists.load(ordering: .relaxed) else { return }
-            text.append(" ")
-            text.appendPrintable(mode.pointee.name)
-            if mode.pointee.isCommon.load(ordering: .relaxed) { text.append(" (common)") }
-            text.append(": ", mode.pointee.sources.count)
-            text.append(" sources, ", mode.pointee.timerCount)
-            text.append(" timers;")
-        }
-        unlock()
-        text.append(" )")
-    }
 }

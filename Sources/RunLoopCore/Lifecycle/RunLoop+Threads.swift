@@ -48,6 +48,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         for _ in 0..<PTHREAD_DESTRUCTOR_ITERATIONS where !removeSources() { break }
         lock()
         pointee.threadAlive.store(false, ordering: .releasing)
+        pointee.thread.store(0, ordering: .relaxed)
         forEachModeRecord { $0.pointee.ports.closeKernelSet() }
         unlock()
         leaveClock()

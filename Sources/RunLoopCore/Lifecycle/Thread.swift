@@ -315,9 +315,12 @@ extension UnsafeMutablePointer where Pointee == Thread {
 
 extension UnsafeMutablePointer where Pointee == Thread {
     fileprivate func describe(_ text: inout TextBuffer) {
-        text.append("name = ")
-        if let name = pointee.name { text.appendPrintable(name) } else { text.append("(none)") }
-        text.append(", executing = ", isExecuting)
+        if !header.isNamed {
+            text.append("name = ")
+            if let name = pointee.name { text.appendPrintable(name) } else { text.append("(none)") }
+            text.append(", ")
+        }
+        text.append("executing = ", isExecuting)
         text.append(", cancelled = ", isCancelled)
         text.append(", finished = ", isFinished)
     }

@@ -25,6 +25,7 @@ extension RunLoop {
         if let loop = registry.pointee.mainLoop.load(ordering: .acquiring) { return loop }
         OneCore.claim()
         let made = make()
+        made.pointee.thread.store(getpid(), ordering: .relaxed)
         var isOfEndedThread = false
         while true {
             process.pointee.registryLock.lockWord()
@@ -53,13 +54,15 @@ extension RunLoop {
     private static func makeCurrent() -> RunLoopPointer {
         OneCore.claim()
         let loop: RunLoopPointer
-        if isMainThread {
+        let thread = rl_gettid()
+        if thread == getpid() {
             let main = main()
             // A main thread whose loop was torn down gets another loop; `RLGetMain` stays what it was.
             loop = main.pointee.threadAlive.load(ordering: .acquiring) ? main : make()
         } else {
             loop = make()
         }
+        loop.pointee.thread.store(thread, ordering: .relaxed)
         loop.pointee.isSuccessor = rl_thread_had_loop_get()
         rl_thread_had_loop_set()
         rl_thread_loop_set(loop)

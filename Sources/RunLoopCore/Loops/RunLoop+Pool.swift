@@ -59,7 +59,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
 
     /// Puts the memory of a loop that has no items any more into the pool.
     func recycle() {
-        header.pointee.type.store(ObjectType.freed.rawValue, ordering: .relaxed)
+        header.markFreed()
         lock()
         drainLocked()
         freeModes()

@@ -4,23 +4,44 @@ import CLinux
 /// `copyDescription` says of its info.
 extension ObjectPointer {
     func copyDescription() -> UnsafeMutablePointer<CChar>? {
-        guard let describe = kind.pointee.describe else { trap("RLCopyDescription", "the object was released too often") }
         var text = TextBuffer()
+        describe(&text)
+        return text.terminated()
+    }
+
+    func describe(_ text: inout TextBuffer) {
+        guard let describe = kind.pointee.describe else { trap("RLCopyDescription", "the object was released too often") }
         text.append("<", kind.pointee.name)
         text.append(" ")
         text.append(address: UnsafeRawPointer(self))
         text.append(">{")
+        if let name = copyName() {
+            text.append("name = ")
+            text.appendName(name)
+            text.append(", ")
+            CLinux.free(name)
+        }
         describe.call(self, &text)
         text.append("}")
-        return text.terminated()
     }
 }
 
 extension TextBuffer {
+    /// The function that is called for an item; none is nothing.
+    @inline(always)
+    mutating func appendCallback<Function>(_ function: Function?) {
+        appendCallback(at: unsafeBitCast(function, to: UnsafeRawPointer?.self))
+    }
+
+    @inline(never)
+    private mutating func appendCallback(at address: UnsafeRawPointer?) {
+        if address != nil { append(", callback = ", function: address) }
+    }
+
     /// The client's words are appended as they are: it gave them for this (S-ARG-8).
     mutating func appendInfo(_ info: UnsafeMutableRawPointer?, _ copyDescription: DescribeFunction?) {
         append(", info = ")
-        if let copyDescription, let words = callOutCopyDescription(copyDescription, info) {
+        if callsClient, let copyDescription, let words = callOutCopyDescription(copyDescription, info) {
             append(cString: words)
             CLinux.free(words)
         } else {

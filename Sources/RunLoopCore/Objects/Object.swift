@@ -27,10 +27,17 @@ enum ObjectType: UInt32 {
 
 /// The first bytes of every object that clients hold. Handles are pointers to it.
 struct ObjectHeader: ~Copyable {
-    /// An `ObjectType`. Written at creation and at death. Relaxed: it finds mistakes of the client, whose own order brought the handle.
+    /// An `ObjectType` and bits of `ObjectMarks`. Written at creation and at death; the marks change under the registry's lock. Relaxed: it
+    /// finds mistakes of the client, whose own order brought the handle.
     let type: Atomic<UInt32>
     /// References, the library's and the clients' together. A drop releases, the last one acquires; a further one orders nothing.
     let references: Atomic<UInt32>
+}
+
+/// Bits of `ObjectHeader.type`: what is known of an object outside its record, and ends with it.
+enum ObjectMarks {
+    static var named: UInt32 { 1 << 30 }
+    static var all: UInt32 { named }
 }
 
 typealias ObjectPointer = UnsafeMutablePointer<ObjectHeader>
@@ -49,7 +56,7 @@ extension UnsafeMutablePointer where Pointee: Object & ~Copyable {
     /// Gives a zeroed block its type and its first reference.
     func initializeHeader() {
         header.pointee.references.store(1, ordering: .relaxed)
-        header.pointee.type.store(Pointee.type.rawValue, ordering: .relaxed)
+        header.pointee.type.store(Pointee.type.rawValue, ordering: .releasing)
     }
 
     @inline(always)
@@ -77,7 +84,11 @@ extension UnsafeMutablePointer where Pointee: Object & ~Copyable {
 }
 
 extension ObjectPointer {
-    var kind: UnsafeMutablePointer<Kind> { Kind.of(pointee.type.load(ordering: .relaxed)) }
+    /// The raw value of its `ObjectType`.
+    @inline(always)
+    var type: UInt32 { pointee.type.load(ordering: .relaxed) & ~ObjectMarks.all }
+
+    var kind: UnsafeMutablePointer<Kind> { Kind.of(type) }
 
     /// Drops a reference that the library or a client has; the last one destroys the object. May call client code: no lock is held.
     @inline(always)
@@ -88,8 +99,16 @@ extension ObjectPointer {
     @inline(never)
     func destroy() { kind.pointee.destroy!(self) }
 
+    /// Drops a client's reference.
+    func releaseByClient() {
+        if let release = kind.pointee.release { release(self) } else { release() }
+    }
+
     /// A stale handle is told from a live one by this while the memory lasts.
-    func markFreed() { pointee.type.store(ObjectType.freed.rawValue, ordering: .relaxed) }
+    func markFreed() {
+        if pointee.type.load(ordering: .relaxed) & ObjectMarks.all != 0 { forgetMarks() }
+        pointee.type.store(ObjectType.freed.rawValue, ordering: .relaxed)
+    }
 }
 
 /// The object behind a handle: nil for NULL, and a trap for an object of another type (S-ARG-3).
@@ -99,7 +118,7 @@ func object<Record: Object & ~Copyable>(
 ) -> UnsafeMutablePointer<Record>? {
     guard let handle else { return nil }
     let record = UnsafeMutablePointer<Record>(handle)
-    if record.header.pointee.type.load(ordering: .relaxed) != Record.type.rawValue {
+    if record.header.type != Record.type.rawValue {
         trapForObject(function)
     }
     return record

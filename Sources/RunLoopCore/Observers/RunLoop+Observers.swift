@@ -73,6 +73,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         else { return }
         mode.pointee.exists.store(true, ordering: .releasing)
         observer.addMembership(in: mode)
+        mode.pointee.observerCount += 1
         observer.retain()
         for index in 0..<Activity.count where Activity.at(index).isIn(observer.pointee.activities) {
             mode.pointee.observers.insert(observer, Activity.at(index), in: mode)
@@ -93,6 +94,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
             }
         }
         observer.removeMembership(in: mode)
+        mode.pointee.observerCount -= 1
         if observer.pointee.memberships.isEmpty && !observer.pointee.isCommon {
             observer.pointee.loop.store(nil, ordering: .releasing)
         }

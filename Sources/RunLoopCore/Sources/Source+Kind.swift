@@ -1,3 +1,4 @@
+import CLinux
 import Synchronization
 
 extension Source {
@@ -17,6 +18,20 @@ extension UnsafeMutablePointer where Pointee == Source {
         text.append(", order = ", pointee.order)
         text.append(", valid = ", isValid)
         text.append(", signalled = ", isFlagged)
+        // That of an inbox is the library's own.
+        if !isInbox { text.appendCallback(functions.perform) }
+        let port = pointee.port.load(ordering: .relaxed)
+        if port >= 0 { appendPort(port, to: &text) }
         text.appendInfo(pointee.info, functions.copyDescription)
+    }
+
+    private func appendPort(_ port: Int32, to text: inout TextBuffer) {
+        text.append(", descriptor = ", Int(port))
+        withUnsafeTemporaryAllocation(of: CChar.self, capacity: 128) { target in
+            guard rl_descriptor_target(port, target.baseAddress!, target.count) else { return }
+            text.append(" (")
+            text.appendPrintable(target.baseAddress!)
+            text.append(")")
+        }
     }
 }

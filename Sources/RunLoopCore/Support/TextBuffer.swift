@@ -5,6 +5,8 @@ struct TextBuffer {
     private(set) var bytes: UnsafeMutablePointer<CChar>
     private(set) var count = 0
     private var capacity = 128
+    /// Whether the client's functions may be called for the text.
+    var callsClient = true
 
     init() {
         bytes = makeArray(CChar.self, count: 128)
@@ -38,6 +40,38 @@ struct TextBuffer {
         let length = strlen(name)
         reserve(4 * length + 1)
         count += Int(strvisx(bytes + count, name, length, VIS_CSTYLE | VIS_NL | VIS_TAB))
+    }
+
+    /// The same for one that may be long: no more than 200 bytes of it.
+    mutating func appendName(_ name: UnsafePointer<CChar>) {
+        let length = Swift.min(strlen(name), 200)
+        reserve(4 * length + 3)
+        append("\"")
+        count += Int(strvisx(bytes + count, name, length, VIS_CSTYLE | VIS_NL | VIS_TAB))
+        append(name[length] == 0 ? "\"" : "…\"")
+    }
+
+    /// What code an address is: the name of a function, or the place in its file, where the file's debug information finds it.
+    @inline(never)
+    mutating func append(_ label: StaticString, function address: UnsafeRawPointer?) {
+        append(label)
+        var file: UnsafePointer<CChar>?
+        var offset: UInt = 0
+        if let name = rl_symbol(address, &file, &offset) {
+            appendPrintable(name)
+        } else if let file {
+            appendPrintable(file)
+            append("+0x", offset, radix: 16)
+        } else {
+            append(address: address)
+        }
+    }
+
+    /// A number of things, with their plural where there is one.
+    mutating func append(_ count: Int, _ thing: StaticString) {
+        append(count)
+        append(thing)
+        if count != 1 { append("s") }
     }
 
     mutating func append(_ value: Int) {

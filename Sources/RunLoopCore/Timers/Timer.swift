@@ -131,12 +131,18 @@ extension UnsafeMutablePointer where Pointee == Timer {
         let owner = lockTimer()
         let isValid = isValid
         let date = isValid ? details.pointee.fireDate : 0
+        let instant = pointee.instant
         let order = order
         unlockTimer(owner)
         text.append("next fire date = ", date)
+        if isValid && instant != Clock.never {
+            text.append(" (in ", Double(instant &- Clock.now()) / 1e9)
+            text.append(" s)")
+        }
         text.append(", interval = ", interval)
         text.append(", order = ", order)
         text.append(", valid = ", isValid)
+        text.appendCallback(details.pointee.callout)
         let context = context
         text.appendInfo(isValid ? context.info : nil, isValid ? context.copyDescription : nil)
     }

@@ -139,11 +139,12 @@ extension RunLoop: Hashable, CustomStringConvertible {
 
     /// What the C library says of the loop, for debugging; the form may change.
     public var description: String {
-        // Without the library's own mode.
+        // Without the library's own mode, whose lines go on to the next mode or to the end.
         let text = describe(RLTypeRef(reference))
-        guard let name = text.firstRange(of: " \(RunLoopExecutor.endMode.rawValue):"),
-            let end = text[name.upperBound...].firstIndex(of: ";")
-        else { return text }
-        return String(text[..<name.lowerBound]) + text[text.index(after: end)...]
+        guard let name = text.firstRange(of: "\n    mode \"\(RunLoopExecutor.endMode.rawValue)\"") else { return text }
+        let rest = text[name.upperBound...]
+        let ends = ["\n    mode ", "\n    and ", "\n}"].compactMap { rest.firstRange(of: $0)?.lowerBound }
+        guard let end = ends.min() else { return text }
+        return String(text[..<name.lowerBound]) + text[end...]
     }
 }

@@ -136,6 +136,7 @@ extension UnsafeMutablePointer where Pointee == Observer {
         text.append(", order = ", pointee.order)
         let isValid = isValid
         text.append(", valid = ", isValid)
+        text.appendCallback(pointee.callout)
         let context = pointee.context
         text.appendInfo(isValid ? context.info : nil, isValid ? context.copyDescription : nil)
     }

@@ -188,6 +188,7 @@ extension UnsafeMutablePointer where Pointee == FileDescriptor {
         text.append(", closed on invalidation = ", state & FileDescriptorState.closesOnInvalidate != 0)
         let isValid = state & FileDescriptorState.invalid == 0
         text.append(", valid = ", isValid)
+        text.appendCallback(pointee.callout as FileDescriptorFunction?)
         let functions = pointee.callbacks.pointee.functions
         text.appendInfo(isValid ? pointee.info : nil, isValid ? functions.copyDescription : nil)
     }

@@ -136,6 +136,7 @@ extension KernelEvent {
             text.appendPrintable(path)
         }
         text.append(", enabled = ", record.isEnabled)
+        text.appendCallback(record.pointee.callout)
         text.appendInfo(record.pointee.context.info, record.pointee.context.copyDescription)
         text.append("}")
         return text.terminated()

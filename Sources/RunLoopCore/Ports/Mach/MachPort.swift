@@ -185,6 +185,7 @@ extension UnsafeMutablePointer where Pointee == MachPort {
         text.append(" of ", limit)
         let isValid = isValid
         text.append(", valid = ", isValid)
+        text.appendCallback(pointee.callout)
         let context = pointee.context
         text.appendInfo(isValid ? context.info : nil, isValid ? context.copyDescription : nil)
     }

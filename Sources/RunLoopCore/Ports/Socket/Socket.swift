@@ -313,6 +313,7 @@ extension UnsafeMutablePointer where Pointee == Socket {
         text.append(", callback types = 0x", pointee.types, radix: 16)
         text.append(", flags = 0x", pointee.flags.load(ordering: .relaxed), radix: 16)
         text.append(", valid = ", isValid)
+        text.appendCallback(pointee.callout)
         let functions = pointee.callbacks.pointee.functions
         text.appendInfo(isValid ? pointee.info : nil, isValid ? functions.copyDescription : nil)
     }

@@ -21,8 +21,9 @@ struct PostQueue: ~Copyable {
     /// with each claim, which so knows the chunk; relaxed where the next claim or exchange is what counts.
     let word: Atomic<UInt64>
     let after: (UInt64, UInt64, UInt64, UInt64, UInt64, UInt64, UInt64)
-    /// What `word` was when a round last looked; if it is the same, nothing was posted since. Consumer only.
-    var seen: UInt64
+    /// What `word` was when a round last looked; if it is the same, nothing was posted since. Written by the consumer; relaxed, because
+    /// others only tell people of it.
+    let seenWord: Atomic<UInt64>
     /// The oldest chunk in use. Consumer only.
     var first: ChunkPointer?
     /// The last chunk that the consumer knows of: chunks to be used again stand before it. Consumer only.
@@ -43,6 +44,11 @@ struct PostQueue: ~Copyable {
 }
 
 extension PostQueue {
+    var seen: UInt64 {
+        @inline(always) get { seenWord.load(ordering: .relaxed) }
+        @inline(always) nonmutating set { seenWord.store(newValue, ordering: .relaxed) }
+    }
+
     private static var claimBits: UInt64 { 28 }
 
     private static func pack(_ chunk: ChunkPointer, _ claims: UInt64) -> UInt64 {

@@ -73,7 +73,7 @@ struct WaitingList {
         newest = place
     }
 
-    private var first: WaitingPlacePointer?
+    private(set) var first: WaitingPlacePointer?
 
     mutating func append(_ place: WaitingPlacePointer) {
         place.pointee.previous = last

@@ -118,6 +118,15 @@ struct SourceSet {
         for index in 0..<capacity where table![index] > SourceSet.removed { body(SourcePointer(bitPattern: table![index])!) }
     }
 
+    /// The member at a slot, or the next one behind it, and the slot moves on behind that; nil at the end.
+    func next(from index: inout Int) -> SourcePointer? {
+        while index < capacity {
+            index += 1
+            if table![index - 1] > SourceSet.removed { return SourcePointer(bitPattern: table![index - 1]) }
+        }
+        return nil
+    }
+
     mutating func free() {
         CLinux.free(table)
         table = nil

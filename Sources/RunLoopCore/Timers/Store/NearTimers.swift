@@ -43,6 +43,9 @@ struct NearTimers {
     /// allows. It looks at timers that come before the limit, which will all fire when it comes.
     func latestWake(_ limit: Int64) -> Int64 { run.latestWake(heap.latestWake(limit)) }
 
+    /// Calls the body with each node until it is false; whether it never was.
+    func forEach(_ body: (TimerNodePointer) -> Bool) -> Bool { run.forEach(body) && heap.forEach(body) }
+
     mutating func free() {
         run.free()
         heap.free()

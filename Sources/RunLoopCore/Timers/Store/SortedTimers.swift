@@ -140,6 +140,14 @@ struct SortedTimers {
         return limit
     }
 
+    /// Calls the body with each node until it is false; whether it never was.
+    func forEach(_ body: (TimerNodePointer) -> Bool) -> Bool {
+        for index in head..<end {
+            if let node = entries![index].node, !body(node) { return false }
+        }
+        return true
+    }
+
     mutating func free() {
         CLinux.free(entries)
         CLinux.free(spare)

@@ -89,6 +89,12 @@ struct TimerHeap {
         return limit
     }
 
+    /// Calls the body with each node until it is false; whether it never was.
+    func forEach(_ body: (TimerNodePointer) -> Bool) -> Bool {
+        for index in 0..<count where !body(entries![index].node) { return false }
+        return true
+    }
+
     mutating func free() {
         CLinux.free(entries)
         entries = nil

@@ -217,6 +217,21 @@ struct TimerStore {
         return wheel.isEmpty ? nil : wheel.anyNode()
     }
 
+    /// Calls the body with each node of a timer that is in the mode, until it is false; those of callbacks on the stack are not all here.
+    func forEachMember(_ body: (TimerNodePointer) -> Bool) {
+        var node = due.first
+        while let current = node {
+            node = current.pointee.links.next
+            if !current.pointee.isTombstone && !body(current) { return }
+        }
+        guard near.forEach(body), wheel.forEach(body) else { return }
+        node = firstAway
+        while let current = node {
+            node = current.pointee.links.next
+            if !body(current) { return }
+        }
+    }
+
     mutating func free() {
         while let record = passed {
             passed = record.pointee.next

@@ -186,6 +186,22 @@ struct TimerWheel {
         if newTick > tick { tick = newTick }
     }
 
+    /// Calls the body with each node, those that are due earlier in the wheel's buckets first, until it is false; whether it never was.
+    func forEach(_ body: (TimerNodePointer) -> Bool) -> Bool {
+        if count == 0 { return true }
+        for level in 0..<TimerWheel.levels {
+            var slots = occupied![level]
+            while slots != 0 {
+                let bucket = buckets![level << TimerWheel.slotBits | slots.trailingZeroBitCount]
+                slots &= slots - 1
+                for place in 0..<bucket.end {
+                    if let node = bucket.node(at: place), !body(node) { return false }
+                }
+            }
+        }
+        return true
+    }
+
     mutating func free() {
         if let buckets { for index in 0..<(TimerWheel.levels << TimerWheel.slotBits) { buckets[index].free() } }
         CLinux.free(buckets)

@@ -1,0 +1,57 @@
+import CLinux
+import Synchronization
+
+/// The names that the program gave to objects (S-SEE-1), beside the objects: one without a name costs nothing, and its end is told by a
+/// bit of its header from that of one that has a name. The registry's lock guards the set.
+struct Names {
+    /// Of `NameRecord`s, by their objects.
+    var records: WordSet
+
+    static var shared: UnsafeMutablePointer<Names> { rl_names().assumingMemoryBound(to: Names.self) }
+}
+
+/// The text follows the record in memory.
+struct NameRecord {
+    /// The object's address. The first word: records are found by it.
+    var object: UInt
+}
+
+extension ObjectPointer {
+    /// nil takes the name away. The caller has a reference.
+    func setName(_ name: UnsafePointer<CChar>?) {
+        var word: UInt = 0
+        if let name {
+            let length = strlen(name)
+            let record = makeRecord(NameRecord.self, tail: length + 1)
+            record.pointee.object = UInt(bitPattern: self)
+            memcpy(record + 1, name, length)
+            word = UInt(bitPattern: record)
+        }
+        process.pointee.registryLock.lockWord()
+        let old = Names.shared.pointee.records.remove(UInt(bitPattern: self), isKeyed: true)
+        if word == 0 {
+            pointee.type.bitwiseAnd(~ObjectMarks.named, ordering: .relaxed)
+        } else {
+            Names.shared.pointee.records.insert(word, isKeyed: true)
+            pointee.type.bitwiseOr(ObjectMarks.named, ordering: .relaxed)
+        }
+        process.pointee.registryLock.unlockWord()
+        CLinux.free(UnsafeMutableRawPointer(bitPattern: old))
+    }
+
+    var isNamed: Bool { pointee.type.load(ordering: .relaxed) & ObjectMarks.named != 0 }
+
+    /// From malloc; nil if it has no name.
+    func copyName() -> UnsafeMutablePointer<CChar>? {
+        guard isNamed else { return nil }
+        process.pointee.registryLock.lockWord()
+        defer { process.pointee.registryLock.unlockWord() }
+        let word = Names.shared.pointee.records.find(UInt(bitPattern: self), isKeyed: true)
+        guard let record = UnsafeMutablePointer<NameRecord>(bitPattern: word) else { return nil }
+        return strdup(UnsafeRawPointer(record + 1).assumingMemoryBound(to: CChar.self))
+    }
+
+    /// The object ends, and what its marks stand for with it.
+    @inline(never)
+    func forgetMarks() { setName(nil) }
+}

@@ -1,0 +1,90 @@
+#if InstalledLibrary
+internal import CRunLoopInstalled
+#else
+internal import CRunLoop
+#endif
+
+extension RunLoop {
+    /// A source, timer or observer in a list of a mode's items; it keeps the item of the C library alive.
+    ///
+    /// Two are equal when they stand for the same item.
+    public struct Item: Hashable, CustomStringConvertible, Sendable {
+        /// What an item can be.
+        public enum Kind: Hashable, Sendable {
+            /// Also the sources of sockets, descriptors, ports and events.
+            case source
+            case timer
+            case observer
+        }
+
+        /// What the item is.
+        public let kind: Kind
+
+        // Sendable: a constant reference to an object of the C library, which may be asked from any thread (S-THR-1).
+        private final class Keeper: @unchecked Sendable {
+            let object: RLTypeRef
+            init(taking object: RLTypeRef) { self.object = object }
+            deinit { RLRelease(object) }
+        }
+        private let keeper: Keeper
+
+        fileprivate init?(taking object: RLTypeRef) {
+            keeper = Keeper(taking: object)
+            switch RLGetTypeIDOf(object) {
+            case RLSourceGetTypeID(): kind = .source
+            case RLTimerGetTypeID(): kind = .timer
+            case RLObserverGetTypeID(): kind = .observer
+            default: return nil
+            }
+        }
+
+        /// What the program called it, nil if it did not.
+        ///
+        /// - Threads: any.
+        public var name: String? { objectName(keeper.object) }
+
+        /// What the C library says of it, in one line; the form may change.
+        public var description: String { describe(keeper.object) }
+
+        /// The item as the C functions take it, an `RLTypeRef`; valid as long as this value is.
+        public func getRLObject() -> OpaquePointer { OpaquePointer(keeper.object) }
+
+        /// Whether both stand for the same item.
+        public static func == (one: Item, other: Item) -> Bool { one.keeper.object == other.keeper.object }
+
+        /// Feeds the item's identity to `hasher`.
+        public func hash(into hasher: inout Hasher) { hasher.combine(keeper.object) }
+    }
+
+    /// The items of a mode, each once: sources first, then timers, then observers (S-SEE-4).
+    ///
+    /// - Parameter mode: ``Mode/common`` stands for the common items.
+    /// - Returns: an empty array for a mode that does not exist, which is not made by this.
+    /// - Threads: any; when the answer arrives, other threads may have changed the mode.
+    /// - CF: no counterpart.
+    public func items(in mode: Mode) -> [Item] {
+        var count: RLIndex = 0
+        let all = RLItemKinds(rawValue: kRLItemAll.rawValue)
+        guard let items = mode.rawValue.withCString({ RLCopyItems(reference, $0, all, &count) }) else { return [] }
+        defer { release(block: items) }
+        return (0..<count).compactMap { index in items[index].flatMap { Item(taking: $0) } }
+    }
+
+    /// Writes what the loop does, what is in it, and what keeps each mode from being finished, to a descriptor (S-SEE-10).
+    ///
+    /// - Parameter descriptor: standard error if it is left out.
+    /// - Returns: whether all was written.
+    /// - Threads: any, also while the loop's own thread is stuck; not in a signal handler.
+    /// - CF: `CFShow` of a loop.
+    @discardableResult
+    public func dump(to descriptor: CInt = 2) -> Bool { RLDump(reference, descriptor) }
+
+    /// Writes the same of all loops of the process whose threads live.
+    ///
+    /// - Parameter descriptor: standard error if it is left out.
+    /// - Returns: whether all was written.
+    /// - Threads: any; not in a signal handler.
+    /// - CF: no counterpart.
+    @discardableResult
+    public static func dumpAll(to descriptor: CInt = 2) -> Bool { RLDump(nil, descriptor) }
+}
