@@ -1,5 +1,5 @@
 /*
- * Seeing into a loop: names, lists of items, and what it does and waits for, in words.
+ * Seeing into a loop: names, lists of items, what it does and waits for, in words and in numbers.
  *
  * A loop that does not end, or that does not do what it should, is best asked itself. RLDump writes
  * what it does, everything in it, and for each mode the sentence what keeps it from being finished:
@@ -17,7 +17,7 @@
  * called by a signal handler itself.
  * Callbacks are shown by their names where the dynamic linker knows these (-rdynamic makes a
  * program's own known), else as a file and a distance, which `addr2line -f -e FILE DISTANCE` names.
- * Rules: Docs/semantics.md, section 35.
+ * Rules: Docs/semantics.md, sections 35 and 36.
  */
 #ifndef RUNLOOP_INSIGHT_H
 #define RUNLOOP_INSIGHT_H
@@ -94,6 +94,122 @@ RL_EXPORT RLTypeRef RL_NULLABLE *RL_NULLABLE RLCopyItems(RLRunLoopRef RL_NULLABL
  * CF: none; CFShow of a loop. Since 0.1.
  */
 RL_EXPORT bool RLDump(RLRunLoopRef RL_NULLABLE rl, int fd);
+
+/**
+ * What a loop has done since it was made, and what its call-outs took while they were measured.
+ * Times are in seconds. CF: none.
+ */
+typedef struct RLStatistics {
+    /** 0; set it before the call. Later versions have more fields. */
+    RLIndex version;
+    /** Runs, their passes, the passes that waited, and how often the thread slept in the kernel. */
+    uint64_t runs, passes, waits, sleeps;
+    /** Wake-ups that the loop took, several at once counted once. */
+    uint64_t wakeUps;
+    /** System calls by which other threads ended a sleep. */
+    uint64_t rouses;
+    /** Performed sources that were signalled, and reports of port sources, sockets and events. */
+    uint64_t sources, ports;
+    /** Fired timers, and dates of repeating timers that were left out because the loop was late. */
+    uint64_t timers, skippedDates;
+    /** Performed functions of RLPerformFunction, and of the perform family. */
+    uint64_t functions, requests;
+    /** Observers that were told, and drains of the main dispatch queue. */
+    uint64_t observers, mainQueue;
+
+    /** How long RLSetAccounting was on when it was on last; the next are of that time. */
+    RLTimeInterval accountedTime;
+    /** Call-outs, what they took in all, and the longest. One that ran the loop has that run's, too. */
+    uint64_t callOuts;
+    RLTimeInterval callOutTime, longestCallOut;
+    /** How long the thread slept in its waits. */
+    RLTimeInterval asleepTime;
+} RLStatistics;
+
+/** What the call-outs of one item took in one loop, in seconds. CF: none. */
+typedef struct RLItemStatistics {
+    /** 0; set it before the call. */
+    RLIndex version;
+    uint64_t calls;
+    RLTimeInterval total, longest, last;
+} RLItemStatistics;
+
+/** What RLSetAccounting counts by size. CF: none. */
+RL_ENUM(int32_t, RLHistogram) {
+    /** How long call-outs took. */
+    kRLHistogramCallOuts = 0,
+    /** How much later than their dates timers were called. */
+    kRLHistogramLateness = 1,
+    /** How long sources that are signalled waited to perform, from the first signal on. */
+    kRLHistogramSignals = 2
+};
+
+/** How many times were longer than the limit of the bucket before, and not than this one. CF: none. */
+typedef struct RLHistogramBucket {
+    RLTimeInterval limit;
+    uint64_t count;
+} RLHistogramBucket;
+
+/**
+ * Reads what a loop has counted and measured.
+ *
+ * Counting is always on and costs nothing that can be measured; the last five fields are of the time
+ * while RLSetAccounting was on, and stay when it is put off.
+ * statistics: receives the numbers; its version is 0. They are not all of the same instant.
+ * Returns: true; false for NULL and for another version, and nothing is written.
+ * Threads: any. Reentrancy: call-outs too; calls no call-out.
+ * CF: none. Since 0.1.
+ */
+RL_EXPORT bool RLGetStatistics(RLRunLoopRef RL_NULLABLE rl, RLStatistics *RL_NULLABLE statistics);
+
+/**
+ * Begins or ends measuring a loop's call-outs: two readings of the clock for each, and 15 kilobytes.
+ *
+ * Measured are callbacks of sources, timers and observers, performed functions and the main queue.
+ * What sockets, ports and events call counts for their sources. Each begin clears what was measured
+ * before; an end keeps it.
+ * rl: any loop; NULL does nothing. It is off at first.
+ * Threads: any; a call-out that is under way is measured if it began after this.
+ * Reentrancy: call-outs too; calls no call-out.
+ * CF: none. Since 0.1.
+ */
+RL_EXPORT void RLSetAccounting(RLRunLoopRef RL_NULLABLE rl, bool on);
+/** Tells whether a loop's call-outs are measured. Threads: any. CF: none. Since 0.1. */
+RL_EXPORT bool RLIsAccounting(RLRunLoopRef RL_NULLABLE rl);
+
+/**
+ * Reads what the call-outs of an item took in a loop.
+ *
+ * item: a source, timer or observer. statistics: receives the numbers; its version is 0.
+ * Returns: true; false if the loop has not called it while it was measuring, for NULL and for
+ * another version, and nothing is written.
+ * Threads: any. Reentrancy: call-outs too; calls no call-out.
+ * CF: none. Since 0.1.
+ */
+RL_EXPORT bool RLGetItemStatistics(RLRunLoopRef RL_NULLABLE rl, RLTypeRef RL_NULLABLE item,
+                                   RLItemStatistics *RL_NULLABLE statistics);
+
+/**
+ * Reads a histogram of a loop, for other tools: those of its buckets that are not empty.
+ *
+ * Limits are not more than a sixteenth apart. buckets: receives as many as there is room for, in the
+ * order of their limits; may be NULL. capacity: the room. There are 608 buckets at most.
+ * Returns: how many there are; 0 for NULL and for a histogram that there is not.
+ * Threads: any. Reentrancy: call-outs too; calls no call-out.
+ * CF: none. Since 0.1.
+ */
+RL_EXPORT RLIndex RLGetHistogram(RLRunLoopRef RL_NULLABLE rl, RLHistogram histogram,
+                                 RLHistogramBucket *RL_NULLABLE buckets, RLIndex capacity);
+
+/**
+ * Gives the time that a part of the measured ones is not longer than: 0.5 for the median, 0.99, 1.
+ *
+ * fraction: between 0 and 1; what is beyond counts as these.
+ * Returns: seconds, at most a sixteenth too long; 0 if nothing was measured.
+ * Threads: any. Reentrancy: call-outs too; calls no call-out.
+ * CF: none. Since 0.1.
+ */
+RL_EXPORT RLTimeInterval RLGetQuantile(RLRunLoopRef RL_NULLABLE rl, RLHistogram histogram, double fraction);
 
 RL_HEADER_END
 

@@ -71,7 +71,8 @@ static inline CFArrayCallBacks rlcf_array_callbacks(void) { return kCFTypeArrayC
 static inline uint32_t rlcf_kind(const void *reference) {
     uint32_t kind;
     memcpy(&kind, reference, sizeof kind);
-    return kind;
+    /* In an object of librunloop's the upper half has marks. */
+    return (kind & 0xffff) < RLCF_STRING ? kind & 0xffff : kind;
 }
 
 static inline void rlcf_retain(RLCFHeader *header) { __atomic_fetch_add(&header->references, 1, __ATOMIC_RELAXED); }

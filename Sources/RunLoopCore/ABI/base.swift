@@ -53,7 +53,7 @@ public func RLHash(_ obj: UnsafeRawPointer?) -> UInt {
 
 @c @implementation
 public func RLGetTypeIDOf(_ obj: UnsafeRawPointer?) -> UInt {
-    anyObject(obj, "RLGetTypeIDOf").map { UInt($0.type) } ?? 0
+    anyObject(obj, "RLGetTypeIDOf").map { UInt($0.pointee.type.load(ordering: .relaxed)) } ?? 0
 }
 
 @c @implementation
@@ -72,8 +72,8 @@ public func RLSetLogHandler(
 func anyObject(_ reference: UnsafeRawPointer?, _ function: StaticString) -> ObjectPointer? {
     guard let reference else { return nil }
     let object = UnsafeMutableRawPointer(mutating: reference).assumingMemoryBound(to: ObjectHeader.self)
-    let type = object.type
+    let type = object.pointee.type.load(ordering: .relaxed)
     // A number that no kind has is some other memory of the client's.
-    if type == ObjectType.freed.rawValue || type >= UInt32(ObjectType.end) || object.kind.pointee.destroy == nil { trap(function, "not an object of this library, or one that was released too often") }
+    if type == ObjectType.freed.rawValue || type >= UInt16(ObjectType.end) || object.kind.pointee.destroy == nil { trap(function, "not an object of this library, or one that was released too often") }
     return object
 }

@@ -115,6 +115,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
 
     @inline(never)
     private func rouseSleeper(_ state: UInt32) {
+        pointee.counters.rouses.wrappingAdd(1, ordering: .relaxed)
         let savedErrno = rl_errno()
         if state == WakeState.asleepInFutex {
             pointee.wake.futexWakeOne()
@@ -184,6 +185,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
 
     @inline(never)
     private func takePending(handingTo outer: RunFramePointer?) {
+        pointee.counters.wakeUps.count()
         // An exchange, so that what was written before the wake-ups it takes is seen after it.
         _ = pointee.wake.exchange(WakeState.awake, ordering: .sequentiallyConsistent)
         hand(to: outer)

@@ -108,6 +108,11 @@ struct RunLoop: ~Copyable {
     var frame: RunFramePointer?
     /// Counts the runs. Loop's thread only.
     var runs: UInt32
+    var counters: Counters
+    /// What call-outs are measured in; nil: they are not. Set under `lock`; released and acquired for the record.
+    let accounting: Atomic<AccountingPointer?>
+    /// The same, also after accounting was put off. Guarded by `lock`.
+    var accounts: AccountingPointer?
     /// The run of a foreign loop in whose epoll set the loop sleeps: `wake` says "asleep in epoll" although the thread goes on.
     /// Loop's thread only.
     var asleepOutside: ForeignRunPointer?

@@ -182,7 +182,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     fileprivate func retainIfAlive() -> Bool {
         lock()
         defer { unlock() }
-        let isLoop = header.pointee.type.load(ordering: .acquiring) & ~ObjectMarks.all == ObjectType.runLoop.rawValue
+        let isLoop = header.pointee.type.load(ordering: .acquiring) == ObjectType.runLoop.rawValue
         guard isLoop, pointee.threadAlive.load(ordering: .acquiring) else { return false }
         retain()
         return true

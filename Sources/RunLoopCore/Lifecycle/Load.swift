@@ -33,6 +33,7 @@ private func load() {
     checkStates()
     Kinds.enter()
     KernelFilter.enter(.thread)
+    Names.shared.pointee.forgetAccounts = { Accounting.forget($0.assumingMemoryBound(to: ObjectHeader.self)) }
     registerBarrier()
     if pthread_key_create(&process.pointee.threadKey, { RunLoop.threadEnds($0!) }) != 0 {
         trap("RunLoop", "no thread-specific key")

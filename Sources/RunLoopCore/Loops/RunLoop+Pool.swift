@@ -42,6 +42,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         pointee.clientReferences.store(0, ordering: .relaxed)
         pointee.spinLimit.store(0, ordering: .relaxed)
         pointee.timerSlack = -1
+        withUnsafeMutablePointer(to: &pointee.counters) { _ = memset($0, 0, MemoryLayout<Counters>.size) }
         pointee.destructorRuns = 0
         pointee.isSuccessor = false
         pointee.isClockStale = true
@@ -76,6 +77,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         pointee.asleepOutside = nil
         pointee.postFloor = 0
         pointee.posts.reset()
+        freeAccounts()
         unlock()
 
         process.pointee.registryLock.lockWord()

@@ -40,7 +40,7 @@ struct Kind {
     /// The next in the order of `Kinds`.
     var next: UnsafeMutablePointer<Kind>?
 
-    static func of(_ type: UInt32) -> UnsafeMutablePointer<Kind> {
+    static func of(_ type: UInt16) -> UnsafeMutablePointer<Kind> {
         rl_kinds().assumingMemoryBound(to: Kind.self) + Int(type)
     }
 

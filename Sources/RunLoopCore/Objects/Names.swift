@@ -6,6 +6,8 @@ import Synchronization
 struct Names {
     /// Of `NameRecord`s, by their objects.
     var records: WordSet
+    /// Ends what loops have of an object that is `accounted`. Written when the library is loaded.
+    var forgetAccounts: (@convention(c) (UnsafeMutableRawPointer) -> Void)?
 
     static var shared: UnsafeMutablePointer<Names> { rl_names().assumingMemoryBound(to: Names.self) }
 }
@@ -30,16 +32,16 @@ extension ObjectPointer {
         process.pointee.registryLock.lockWord()
         let old = Names.shared.pointee.records.remove(UInt(bitPattern: self), isKeyed: true)
         if word == 0 {
-            pointee.type.bitwiseAnd(~ObjectMarks.named, ordering: .relaxed)
+            pointee.marks.bitwiseAnd(~ObjectMarks.named, ordering: .relaxed)
         } else {
             Names.shared.pointee.records.insert(word, isKeyed: true)
-            pointee.type.bitwiseOr(ObjectMarks.named, ordering: .relaxed)
+            pointee.marks.bitwiseOr(ObjectMarks.named, ordering: .relaxed)
         }
         process.pointee.registryLock.unlockWord()
         CLinux.free(UnsafeMutableRawPointer(bitPattern: old))
     }
 
-    var isNamed: Bool { pointee.type.load(ordering: .relaxed) & ObjectMarks.named != 0 }
+    var isNamed: Bool { pointee.marks.load(ordering: .relaxed) & ObjectMarks.named != 0 }
 
     /// From malloc; nil if it has no name.
     func copyName() -> UnsafeMutablePointer<CChar>? {
@@ -53,5 +55,9 @@ extension ObjectPointer {
 
     /// The object ends, and what its marks stand for with it.
     @inline(never)
-    func forgetMarks() { setName(nil) }
+    func forgetMarks() {
+        if isNamed { setName(nil) }
+        if pointee.marks.load(ordering: .relaxed) & ObjectMarks.accounted != 0 { Names.shared.pointee.forgetAccounts!(self) }
+        pointee.marks.store(0, ordering: .relaxed)
+    }
 }

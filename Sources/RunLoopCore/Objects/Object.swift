@@ -2,7 +2,7 @@ import CLinux
 import Synchronization
 
 /// What kind of object a handle points to; its raw value is the public type id.
-enum ObjectType: UInt32 {
+enum ObjectType: UInt16 {
     /// Memory of an object that died, so that a stale handle is told from a live one while the memory lasts.
     case freed = 0
     case data = 1
@@ -27,17 +27,20 @@ enum ObjectType: UInt32 {
 
 /// The first bytes of every object that clients hold. Handles are pointers to it.
 struct ObjectHeader: ~Copyable {
-    /// An `ObjectType` and bits of `ObjectMarks`. Written at creation and at death; the marks change under the registry's lock. Relaxed: it
-    /// finds mistakes of the client, whose own order brought the handle.
-    let type: Atomic<UInt32>
+    /// An `ObjectType`. Written at creation and at death. Relaxed: it finds mistakes of the client, whose own order brought the handle.
+    let type: Atomic<UInt16>
+    /// Bits of `ObjectMarks`. Changed under the lock of what they stand for; relaxed, like the type.
+    let marks = Atomic<UInt16>(0)
     /// References, the library's and the clients' together. A drop releases, the last one acquires; a further one orders nothing.
     let references: Atomic<UInt32>
 }
 
-/// Bits of `ObjectHeader.type`: what is known of an object outside its record, and ends with it.
+/// Bits of `ObjectHeader.marks`: what is known of an object outside its record, and ends with it.
 enum ObjectMarks {
-    static var named: UInt32 { 1 << 30 }
-    static var all: UInt32 { named }
+    /// It has a name.
+    static var named: UInt16 { 1 << 0 }
+    /// A loop has an account of it.
+    static var accounted: UInt16 { 1 << 1 }
 }
 
 typealias ObjectPointer = UnsafeMutablePointer<ObjectHeader>
@@ -84,11 +87,7 @@ extension UnsafeMutablePointer where Pointee: Object & ~Copyable {
 }
 
 extension ObjectPointer {
-    /// The raw value of its `ObjectType`.
-    @inline(always)
-    var type: UInt32 { pointee.type.load(ordering: .relaxed) & ~ObjectMarks.all }
-
-    var kind: UnsafeMutablePointer<Kind> { Kind.of(type) }
+    var kind: UnsafeMutablePointer<Kind> { Kind.of(pointee.type.load(ordering: .relaxed)) }
 
     /// Drops a reference that the library or a client has; the last one destroys the object. May call client code: no lock is held.
     @inline(always)
@@ -106,7 +105,7 @@ extension ObjectPointer {
 
     /// A stale handle is told from a live one by this while the memory lasts.
     func markFreed() {
-        if pointee.type.load(ordering: .relaxed) & ObjectMarks.all != 0 { forgetMarks() }
+        if pointee.marks.load(ordering: .relaxed) != 0 { forgetMarks() }
         pointee.type.store(ObjectType.freed.rawValue, ordering: .relaxed)
     }
 }
@@ -118,7 +117,7 @@ func object<Record: Object & ~Copyable>(
 ) -> UnsafeMutablePointer<Record>? {
     guard let handle else { return nil }
     let record = UnsafeMutablePointer<Record>(handle)
-    if record.header.type != Record.type.rawValue {
+    if record.header.pointee.type.load(ordering: .relaxed) != Record.type.rawValue {
         trapForObject(function)
     }
     return record

@@ -120,14 +120,25 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         let count = list.pointee.count
         unlock()
         let canUsePlainStores = process.pointee.canBias.load(ordering: .relaxed)
+        pointee.counters.observers.count(UInt64(count))
         let place = beginCall(Notification(list: list))
+        let isMeasured = isAccounting
         for index in 0..<count {
             let observer = list.members[index].unsafelyUnwrapped
             pointee.calls[place].pointee.observer = observer
-            observer.notify(activity, canUsePlainStores: canUsePlainStores, place, on: self)
+            if isMeasured {
+                measure(observer, activity, canUsePlainStores, place)
+            } else {
+                observer.notify(activity, canUsePlainStores: canUsePlainStores, place, on: self)
+            }
         }
         endCall(place)
         endReading(list)
+    }
+
+    @inline(never)
+    private func measure(_ observer: ObserverPointer, _ activity: Activity, _ canUsePlainStores: Bool, _ place: CallPlace<Notification>) {
+        timed(observer.header) { observer.notify(activity, canUsePlainStores: canUsePlainStores, place, on: self) }
     }
 
     @inline(always)

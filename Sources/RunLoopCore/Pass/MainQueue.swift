@@ -103,7 +103,8 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         guard servesMainQueue(in: frame.pointee.mode), takeCount(MainQueue.shared.pointee.handle) else { return false }
         frame.pointee.mayPeek = false
         MainQueue.shared.pointee.isDraining = true
-        call(MainQueueCall()) { _ in callOutMainQueue(MainQueue.shared.pointee.drain.unsafelyUnwrapped) }
+        pointee.counters.mainQueue.count()
+        timed(nil) { call(MainQueueCall()) { _ in callOutMainQueue(MainQueue.shared.pointee.drain.unsafelyUnwrapped) } }
         MainQueue.shared.pointee.isDraining = false
         return true
     }

@@ -53,6 +53,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     @inline(always)
     func passToWait(_ frame: RunFramePointer, isFirst: Bool) -> HalfPass {
         let mode = frame.pointee.mode
+        pointee.counters.passes.count()
 
         // P1. What came since the last wait is served by this pass anyway (S-WAKE-4); what came in Entry stays (S-WAKE-3).
         if !isFirst {
@@ -88,6 +89,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         if wait.kind != .skipped {
             if pointee.waiting.load(ordering: .relaxed) { pointee.waiting.store(false, ordering: .releasing) }  // P11
             frame.pointee.wait = .over
+            if wait.kind == .waited { pointee.counters.waits.count() }
             isOld = wait.kind == .waited && isObserved(.afterWaiting, in: mode)
             if wait.kind == .waited { notify(.afterWaiting, in: mode) }  // P12
         }
@@ -137,6 +139,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         if frame.pointee.outer != nil { pointee.sleepsUntil.store(Clock.never, ordering: .relaxed) }
         pointee.frame = frame
         pointee.runs &+= 1
+        pointee.counters.runs.count()
         pointee.currentMode.store(frame.pointee.mode, ordering: .releasing)
     }
 

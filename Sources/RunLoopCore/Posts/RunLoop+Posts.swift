@@ -125,7 +125,10 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         round.pointee.listed.append(own, common)
     }
 
-    private func perform(_ post: Post) { callOutPerformed(post.perform, post.info) }
+    private func perform(_ post: Post) {
+        pointee.counters.functions.count()
+        timed(nil) { callOutPerformed(post.perform, post.info) }
+    }
 
     /// Releases what a post holds, with no lock held (S-BLK-17, S-BLK-18).
     func discard(_ post: Post) {

@@ -66,7 +66,8 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         guard batch != 0 else { return false }
         while let request = queue.next(ofBatch: batch) {
             let post = request.pointee.waiting.post
-            call(RequestCall(request: request)) { _ in callOutPerformed(post.perform, post.info) }
+            pointee.counters.requests.count()
+            timed(nil) { call(RequestCall(request: request)) { _ in callOutPerformed(post.perform, post.info) } }
             queue.removePerformed(request)
             request.finish(RequestWait.performed)
         }

@@ -58,7 +58,8 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
             return false
         }
         guard let perform = source.functions.perform else { return performWithoutFunction(source) }
-        performAlone(source) { callOutSource(perform, $0) }
+        pointee.counters.sources.count()
+        performAlone(source, isSignalled: true) { callOutSource(perform, $0) }
         return true
     }
 
@@ -91,7 +92,8 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
                 if let perform = source.functions.perform {
                     handled = true
                     pointee.calls.markMember(index)
-                    callOutSource(perform, source.pointee.info)
+                    pointee.counters.sources.count()
+                    timed(source.header, signalled: source.signalCount) { callOutSource(perform, source.pointee.info) }
                 } else if source.isWatch {
                     source.retain()
                     if performSignalledWatch(source) { handled = true }
@@ -157,6 +159,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
             unlock()
             return performWatch(source, ready)
         }
+        pointee.counters.ports.count()
         source.clearFlagged()
         guard let perform = source.functions.perform else {
             unlock(owner: true)
@@ -178,7 +181,11 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
 
     /// Calls the handler of a watch, with a reference that the caller gives away. True if it handled something.
     private func performWatch(_ source: SourcePointer, _ ready: Readiness) -> Bool {
-        let isHandled = call(WatchCall(source: source)) { _ in source.functions.watch!(source.pointee.info, ready.rawValue) }
+        pointee.counters.ports.count()
+        var isHandled = false
+        timed(source.header) {
+            isHandled = call(WatchCall(source: source)) { _ in source.functions.watch!(source.pointee.info, ready.rawValue) }
+        }
         source.release()
         return isHandled
     }
@@ -204,8 +211,10 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
 
     /// Performs a source that is in the loop, which keeps it meanwhile. The lock is held at the call, not at the return.
     @inline(always)
-    func performAlone(_ source: SourcePointer, _ callOut: (UnsafeMutableRawPointer?) -> Void) {
-        let record = callLocked(SourceCall(source)) { callOut(source.pointee.info) }
+    func performAlone(_ source: SourcePointer, isSignalled: Bool = false, _ callOut: (UnsafeMutableRawPointer?) -> Void) {
+        let record = callLocked(SourceCall(source)) {
+            timed(source.header, signalled: isSignalled ? source.signalCount : 0) { callOut(source.pointee.info) }
+        }
         unlock(owner: true)
         if record.hasReference { source.release() }
     }

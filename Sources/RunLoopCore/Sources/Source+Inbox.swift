@@ -78,6 +78,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
             // If not, another loop took it in between.
             guard takeSignalLocked(of: source) else { continue }
             let perform = source.functions.perform!
+            pointee.counters.ports.count()
             performAlone(source) { callOutPortSource(perform, $0) }
             return true
         }

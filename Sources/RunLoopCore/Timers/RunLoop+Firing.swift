@@ -49,7 +49,12 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         if !isOut { timer.forEachNode { node in if !node.pointee.isTombstone { node.pointee.mode!.pointee.timers.remove(node) } } }
         let old = timer.pointee.state.load(ordering: .relaxed)
         timer.pointee.state.store(old | TimerState.firing | TimerState.usingInfo, ordering: .releasing)
-        _ = callLocked(TimerCall(timer: timer)) { if old & TimerState.invalid == 0 { timer.callOut(on: self) } }
+        let instant = timer.pointee.instant
+        _ = callLocked(TimerCall(timer: timer)) {
+            if old & TimerState.invalid != 0 { return }
+            pointee.counters.timers.count()
+            timed(timer.header, due: instant) { timer.callOut(on: self) }
+        }
         finishFiringLocked(timer)
     }
 
@@ -70,7 +75,11 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         var wasInserted = false
         if desired & TimerState.invalid == 0 {
             if old & TimerState.dateSet == 0 {
-                if old & TimerState.repeats != 0 { timer.advance(past: (owner ?? self).time) } else { timer.disarm() }
+                if old & TimerState.repeats != 0 {
+                    pointee.counters.skippedDates.count(timer.advance(past: (owner ?? self).time))
+                } else {
+                    timer.disarm()
+                }
             }
             timer.forEachNode { node in
                 if node.pointee.place != .nowhere { return }

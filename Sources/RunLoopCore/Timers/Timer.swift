@@ -100,9 +100,9 @@ extension UnsafeMutablePointer where Pointee == Timer {
     }
 
     /// Moves a repeating timer to the first instant of the grid that is later than `now`, in one step however late it is
-    /// (S-TMR-29, S-TMR-32). The owner's lock is held.
-    func advance(past now: Int64) {
-        if pointee.instant == Clock.never { return }
+    /// (S-TMR-29, S-TMR-32). The owner's lock is held. How many instants were left out.
+    func advance(past now: Int64) -> UInt64 {
+        if pointee.instant == Clock.never { return 0 }
         let step = Swift.min(Swift.max(grid.pointee.interval * 1e9, 1), Clock.longestInterval * 1e9)
         let fraction = grid.pointee.fraction
         let lateness = Double(now - pointee.instant) - fraction
@@ -118,6 +118,7 @@ extension UnsafeMutablePointer where Pointee == Timer {
         pointee.instant += Int64(whole)
         grid.pointee.fraction = distance - whole
         details.pointee.fireDate = (Double(pointee.instant + grid.pointee.wallOffset) + grid.pointee.fraction) / 1e9
+        return count < 9e18 ? UInt64(bitPattern: Int64(count) &- 1) : 0
     }
 }
 

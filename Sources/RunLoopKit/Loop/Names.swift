@@ -70,23 +70,23 @@ extension RunLoop.Observer {
 }
 
 extension Timer {
-    /// What the program calls the timer; nil at first.
+    /// What the program calls the timer, in descriptions; nil at first. Subclasses often have a `name` of their own.
     ///
     /// - Threads: any.
     /// - Foundation, CF: no counterpart.
-    public var name: String? {
+    public var debugName: String? {
         get { objectName(RLTypeRef(reference)) }
         set { RLSetName(RLTypeRef(reference), newValue) }
     }
 
     /// Gives the timer a name where it is made: `Timer(timeInterval: …) { … }.named("flush")`.
     ///
-    /// - Parameter name: what ``name`` is from now on.
+    /// - Parameter name: what ``debugName`` is from now on.
     /// - Returns: the timer.
     /// - Threads: any.
     @discardableResult
     public func named(_ name: String) -> Self {
-        self.name = name
+        debugName = name
         return self
     }
 }

@@ -64,7 +64,7 @@ extension RunLoop {
     /// - CF: no counterpart.
     public func items(in mode: Mode) -> [Item] {
         var count: RLIndex = 0
-        let all = RLItemKinds(rawValue: kRLItemAll.rawValue)
+        let all = RLItemKinds(rawValue: 0x0FFF_FFFF)
         guard let items = mode.rawValue.withCString({ RLCopyItems(reference, $0, all, &count) }) else { return [] }
         defer { release(block: items) }
         return (0..<count).compactMap { index in items[index].flatMap { Item(taking: $0) } }

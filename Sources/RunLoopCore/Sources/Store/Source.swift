@@ -65,11 +65,13 @@ extension UnsafeMutablePointer where Pointee == Source {
 
     var functions: SourceFunctions { pointee.callbacks.pointee.functions }
 
+    var signalCount: UInt64 { pointee.signalTime.load(ordering: .relaxed) }
+
     /// Whether it performs before the other in a batch (S-SRC-31): by order, then by the time of its signal.
     @inline(always)
     func performsBefore(_ other: SourcePointer) -> Bool {
         if pointee.order != other.pointee.order { return pointee.order < other.pointee.order }
-        return pointee.signalTime.load(ordering: .relaxed) < other.pointee.signalTime.load(ordering: .relaxed)
+        return signalCount < other.signalCount
     }
 
     func freeMemory() {

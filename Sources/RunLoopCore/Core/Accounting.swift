@@ -1,0 +1,199 @@
+import CLinux
+import Synchronization
+
+/// What `RLSetAccounting` has a loop measure of its call-outs (S-STAT-3). The histograms follow the record in memory. It is made when it is
+/// first asked for and stays until the loop's memory goes to the pool, so that the loop's thread uses it without a lock while another
+/// thread puts accounting off.
+///
+/// The loop's thread alone adds; relaxed, as in `Counters`. A thread that begins anew clears the numbers.
+struct Accounting: ~Copyable {
+    /// The instant at which it began, and the processor's counter then, by which the times of signals become nanoseconds.
+    let began: Atomic<Int64>
+    let beganCount: Atomic<UInt64>
+    /// The instant at which it ended; 0: it goes on.
+    let ended: Atomic<Int64>
+    let callOuts: Atomic<UInt64>
+    /// In nanoseconds, as the next two.
+    let callOutTime: Atomic<UInt64>
+    let longest: Atomic<UInt64>
+    let asleep: Atomic<UInt64>
+    /// Of `ItemAccount`s, by their items. Guarded by the loop's lock.
+    var items: WordSet
+}
+
+typealias AccountingPointer = UnsafeMutablePointer<Accounting>
+
+/// What the call-outs of an item cost one loop. Guarded by the loop's lock.
+struct ItemAccount {
+    /// The item's address. The first word: accounts are found by it.
+    var item: UInt
+    var calls: UInt64
+    /// In nanoseconds, as the next two.
+    var total: UInt64
+    var longest: UInt64
+    var last: UInt64
+}
+
+typealias ItemAccountPointer = UnsafeMutablePointer<ItemAccount>
+
+/// The histograms of a loop; the raw values are those of `RLHistogram`.
+enum HistogramKind: Int32 {
+    case callOuts = 0
+    case lateness = 1
+    case signals = 2
+
+    static var count: Int { 3 }
+}
+
+extension UnsafeMutablePointer where Pointee == Accounting {
+    static func make() -> AccountingPointer { makeRecord(Accounting.self, tail: HistogramKind.count * Histogram.size) }
+
+    func histogram(_ kind: HistogramKind) -> Histogram {
+        Histogram(at: UnsafeMutableRawPointer(self + 1) + Int(kind.rawValue) * Histogram.size)
+    }
+
+    fileprivate func account(of item: ObjectPointer) -> ItemAccountPointer? {
+        ItemAccountPointer(bitPattern: pointee.items.find(UInt(bitPattern: item), isKeyed: true))
+    }
+
+    fileprivate func clear() {
+        let items = pointee.items
+        memset(self, 0, MemoryLayout<Accounting>.stride + HistogramKind.count * Histogram.size)
+        pointee.items = items
+        freeItems()
+    }
+
+    func freeItems() {
+        pointee.items.forEach { CLinux.free(UnsafeMutableRawPointer(bitPattern: $0)) }
+        pointee.items.removeAll()
+    }
+}
+
+/// Measuring: the loop's thread. Where accounting is off, each call-out costs a load and a branch.
+extension UnsafeMutablePointer where Pointee == RunLoop {
+    /// Calls out, and measures it if that is asked for; nil: the call-out is of no item. The item is kept by who calls. For a timer the
+    /// instant at which it was due, for a source when it was signalled, by the processor's counter.
+    @inline(always)
+    func timed(_ item: ObjectPointer?, due: Int64 = 0, signalled: @autoclosure () -> UInt64 = 0, _ callOut: () -> Void) {
+        if pointee.accounting.load(ordering: .relaxed) == nil { return callOut() }
+        measure(item, due, signalled(), callOut)
+    }
+
+    @inline(never)
+    private func measure(_ item: ObjectPointer?, _ due: Int64, _ signalled: UInt64, _ callOut: () -> Void) {
+        let begin = Clock.now()
+        if due != 0 { note(begin - due, .lateness) }
+        if signalled != 0 { noteSignal(begin, signalled) }
+        callOut()
+        guard let accounting = pointee.accounting.load(ordering: .acquiring) else { return }
+        let time = UInt64(Swift.max(Clock.now() - begin, 0))
+        accounting.pointee.callOuts.count()
+        accounting.pointee.callOutTime.count(time)
+        if time > accounting.pointee.longest.load(ordering: .relaxed) { accounting.pointee.longest.store(time, ordering: .relaxed) }
+        accounting.histogram(.callOuts).add(Int64(time))
+        guard let item else { return }
+        lock(owner: true)
+        let account = accounting.account(of: item) ?? openAccount(item, accounting)
+        account.pointee.calls &+= 1
+        account.pointee.total &+= time
+        account.pointee.last = time
+        if time > account.pointee.longest { account.pointee.longest = time }
+        unlock(owner: true)
+    }
+
+    @inline(never)
+    private func openAccount(_ item: ObjectPointer, _ accounting: AccountingPointer) -> ItemAccountPointer {
+        let account = makeRecord(ItemAccount.self)
+        account.pointee.item = UInt(bitPattern: item)
+        accounting.pointee.items.insert(UInt(bitPattern: account), isKeyed: true)
+        item.pointee.marks.bitwiseOr(ObjectMarks.accounted, ordering: .relaxed)
+        return account
+    }
+
+    @inline(never)
+    private func noteSignal(_ begin: Int64, _ signalCount: UInt64) {
+        guard let accounting = pointee.accounting.load(ordering: .acquiring) else { return }
+        // The counter's rate is what it was on the average since accounting began.
+        let counts = Double(Int64(bitPattern: rl_order_of_time() &- accounting.pointee.beganCount.load(ordering: .relaxed)))
+        let distance = Double(Int64(bitPattern: rl_order_of_time() &- signalCount))
+        let time = Double(begin - accounting.pointee.began.load(ordering: .relaxed))
+        if counts > 0 && distance >= 0 && distance <= counts { note(Int64(distance / counts * time), .signals) }
+    }
+
+    @inline(never)
+    private func note(_ time: Int64, _ kind: HistogramKind) {
+        pointee.accounting.load(ordering: .acquiring)?.histogram(kind).add(time)
+    }
+
+    /// When a sleep begins; 0 if nothing is measured.
+    @inline(always)
+    func beginSleep() -> Int64 { pointee.accounting.load(ordering: .relaxed) == nil ? 0 : Clock.now() }
+
+    /// After a sleep.
+    @inline(always)
+    func endSleep(_ begin: Int64) {
+        if begin != 0 { finishSleep(begin) }
+    }
+
+    @inline(never)
+    private func finishSleep(_ begin: Int64) {
+        guard let accounting = pointee.accounting.load(ordering: .acquiring) else { return }
+        accounting.pointee.asleep.count(UInt64(Swift.max(Clock.now() - begin, 0)))
+    }
+}
+
+/// Any thread.
+extension UnsafeMutablePointer where Pointee == RunLoop {
+    var isAccounting: Bool { pointee.accounting.load(ordering: .acquiring) != nil }
+
+    func setAccounting(_ isOn: Bool) {
+        lock()
+        defer { unlock() }
+        if isOn == isAccounting || pointee.closing.load(ordering: .relaxed) { return }
+        guard isOn else {
+            pointee.accounting.store(nil, ordering: .releasing)
+            pointee.accounts.unsafelyUnwrapped.pointee.ended.store(Clock.now(), ordering: .relaxed)
+            return
+        }
+        let accounting = pointee.accounts ?? .make()
+        accounting.clear()
+        accounting.pointee.beganCount.store(rl_order_of_time(), ordering: .relaxed)
+        accounting.pointee.began.store(Clock.now(), ordering: .relaxed)
+        pointee.accounts = accounting
+        pointee.accounting.store(accounting, ordering: .releasing)
+    }
+
+    /// What an item's call-outs cost; nil if accounting has not seen one.
+    func account(of item: ObjectPointer) -> ItemAccount? {
+        lock()
+        defer { unlock() }
+        return pointee.accounts?.account(of: item)?.pointee
+    }
+
+    /// Frees what a loop has that goes to the pool. The lock is held.
+    func freeAccounts() {
+        pointee.accounting.store(nil, ordering: .relaxed)
+        guard let accounts = pointee.accounts else { return }
+        pointee.accounts = nil
+        accounts.freeItems()
+        CLinux.free(accounts)
+    }
+}
+
+extension Accounting {
+    /// An item ends that some loop may have an account of. No lock is held.
+    static func forget(_ item: ObjectPointer) {
+        process.pointee.registryLock.lockWord()
+        var loop = registry.pointee.loopRecords
+        process.pointee.registryLock.unlockWord()
+        // Records are never given back, and their locks work through all their lives.
+        while let current = loop {
+            loop = current.pointee.olderRecord
+            current.lock()
+            var account: UInt = 0
+            if let accounts = current.pointee.accounts { account = accounts.pointee.items.remove(UInt(bitPattern: item), isKeyed: true) }
+            current.unlock()
+            CLinux.free(UnsafeMutableRawPointer(bitPattern: account))
+        }
+    }
+}

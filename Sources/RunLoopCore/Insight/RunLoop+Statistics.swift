@@ -1,0 +1,88 @@
+import CLinux
+import CRunLoop
+import Synchronization
+
+/// What a loop has counted and measured, for those who ask. Any thread; the numbers are not of one instant.
+extension UnsafeMutablePointer where Pointee == RunLoop {
+    func readCounters(_ statistics: UnsafeMutablePointer<RLStatistics>) {
+        @inline(never)
+        func read(_ counter: borrowing Atomic<UInt64>) -> UInt64 { counter.load(ordering: .relaxed) }
+        statistics.pointee.runs = read(pointee.counters.runs)
+        statistics.pointee.passes = read(pointee.counters.passes)
+        statistics.pointee.waits = read(pointee.counters.waits)
+        statistics.pointee.sleeps = read(pointee.counters.sleeps)
+        statistics.pointee.wakeUps = read(pointee.counters.wakeUps)
+        statistics.pointee.rouses = read(pointee.counters.rouses)
+        statistics.pointee.sources = read(pointee.counters.sources)
+        statistics.pointee.ports = read(pointee.counters.ports)
+        statistics.pointee.timers = read(pointee.counters.timers)
+        statistics.pointee.skippedDates = read(pointee.counters.skippedDates)
+        statistics.pointee.functions = read(pointee.counters.functions)
+        statistics.pointee.requests = read(pointee.counters.requests)
+        statistics.pointee.observers = read(pointee.counters.observers)
+        statistics.pointee.mainQueue = read(pointee.counters.mainQueue)
+    }
+
+    func readAccounting(_ statistics: UnsafeMutablePointer<RLStatistics>) {
+        withAccounts { accounts in
+            statistics.pointee.callOuts = accounts?.pointee.callOuts.load(ordering: .relaxed) ?? 0
+            func seconds(_ time: UInt64?) -> Double { Double(time ?? 0) / 1e9 }
+            statistics.pointee.callOutTime = seconds(accounts?.pointee.callOutTime.load(ordering: .relaxed))
+            statistics.pointee.longestCallOut = seconds(accounts?.pointee.longest.load(ordering: .relaxed))
+            statistics.pointee.asleepTime = seconds(accounts?.pointee.asleep.load(ordering: .relaxed))
+            statistics.pointee.accountedTime = 0
+            if let accounts {
+                let ended = accounts.pointee.ended.load(ordering: .relaxed)
+                let time = (ended == 0 ? Clock.now() : ended) - accounts.pointee.began.load(ordering: .relaxed)
+                statistics.pointee.accountedTime = Double(time) / 1e9
+            }
+        }
+    }
+
+    /// The buckets that are not empty, as many as there is room for. How many there are.
+    func readHistogram(_ kind: HistogramKind, _ buckets: UnsafeMutablePointer<RLHistogramBucket>?, _ capacity: Int) -> Int {
+        var found = 0
+        forEachBucket(kind) { limit, count in
+            if let buckets, found < capacity { buckets[found] = RLHistogramBucket(limit: limit, count: count) }
+            found += 1
+            return true
+        }
+        return found
+    }
+
+    func quantile(_ kind: HistogramKind, _ fraction: Double) -> Double {
+        var total: UInt64 = 0
+        forEachBucket(kind) { _, count in
+            total += count
+            return true
+        }
+        let rank = Double(total) * Swift.min(Swift.max(fraction, 0), 1)
+        var value = 0.0
+        var passed: UInt64 = 0
+        forEachBucket(kind) { limit, count in
+            value = limit
+            passed += count
+            return Double(passed) < rank
+        }
+        return value
+    }
+
+    /// Calls the body with the end, in seconds, and the count of each bucket that is not empty, until it is false.
+    @inline(never)
+    private func forEachBucket(_ kind: HistogramKind, _ body: (Double, UInt64) -> Bool) {
+        withAccounts { accounts in
+            guard let histogram = accounts?.histogram(kind) else { return }
+            for bucket in 0..<Histogram.bucketCount {
+                let count = histogram[bucket]
+                if count != 0 && !body(Double(Histogram.end(of: bucket)) / 1e9, count) { return }
+            }
+        }
+    }
+
+    /// The memory goes with the loop, to which the caller has a reference, and the loop's lock keeps another thread from clearing it.
+    private func withAccounts(_ body: (AccountingPointer?) -> Void) {
+        lock()
+        body(pointee.accounts)
+        unlock()
+    }
+}

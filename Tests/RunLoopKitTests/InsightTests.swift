@@ -1,0 +1,98 @@
+import RunLoopKit
+import Testing
+
+#if canImport(Glibc)
+import Glibc
+#endif
+
+/// Names, lists of items and descriptions of loops.
+@Suite struct InsightTests {
+    @Test("Loops, sources, timers and observers have names, which their descriptions show (S-SEE-1, S-SEE-3)")
+    func names() {
+        onNewThread {
+            let loop = RunLoop.current
+            #expect(loop.name == nil)
+            loop.name = "a loop ä"
+            #expect(loop.name == "a loop ä")
+            #expect(loop.description.contains("{name = \""))
+            loop.name = nil
+            #expect(loop.name == nil)
+            let source = RunLoop.Source { _ in }.named("source")
+            let timer = Timer(timeInterval: .seconds(1), repeats: false) { _ in }.named("timer")
+            let observer = RunLoop.Observer(activities: .exit) { _, _ in }.named("observer")
+            #expect(source.name == "source" && timer.debugName == "timer" && observer.name == "observer")
+        }
+    }
+
+    @Test("The items of a mode are listed once, with kind and name, and live as long as the list (S-SEE-4)")
+    func items() {
+        onNewThread {
+            let loop = RunLoop.current
+            let mode = RunLoop.Mode("a mode")
+            #expect(loop.items(in: mode).isEmpty)
+            #expect(!loop.allModes.contains(mode))
+            do {
+                loop.add(RunLoop.Source { _ in }.named("source"), forMode: mode)
+                let timer = Timer(timeInterval: .seconds(1000), repeats: false) { _ in }.named("timer")
+                loop.add(timer, forMode: mode)
+                loop.add(timer, forMode: .common)
+                loop.add(RunLoop.Observer(activities: .exit) { _, _ in }, forMode: mode)
+            }
+            let items = loop.items(in: mode)
+            #expect(items.map(\.kind) == [.source, .timer, .observer])
+            #expect(items.map(\.name) == ["source", "timer", nil])
+            #expect(items[1].description.contains("name = \"timer\""))
+            #expect(loop.items(in: .common) == [items[1]])
+            #expect(Set(items + loop.items(in: mode)).count == 3)
+        }
+    }
+
+    @Test("A dump is the description, with what keeps a mode from being finished (S-SEE-7, S-SEE-10)")
+    func dumps() {
+        onNewThread {
+            let loop = RunLoop.current
+            loop.add(Timer(timeInterval: .seconds(1000), repeats: false) { _ in }, forMode: .default)
+            var ends: [CInt] = [0, 0]
+            #expect(pipe(&ends) == 0)
+            #expect(loop.dump(to: ends[1]))
+            close(ends[1])
+            var bytes = [UInt8](repeating: 0, count: 65536)
+            let count = read(ends[0], &bytes, bytes.count)
+            close(ends[0])
+            let text = String(decoding: bytes[..<max(count, 0)], as: UTF8.self)
+            #expect(text.hasPrefix("<RLRunLoop "))
+            #expect(text.contains("kept from being finished by 1 timer"))
+            #expect(!RunLoop.dumpAll(to: -1))
+        }
+    }
+
+    @Test("A loop counts what it does, and measures call-outs by item and by size when it is asked to (S-STAT-1, S-STAT-3, S-STAT-5)")
+    func statistics() {
+        onNewThread {
+            let loop = RunLoop.current
+            let source = RunLoop.Source { _ in usleep(2000) }
+            loop.add(source, forMode: .default)
+            #expect(loop.statistics.passes == 0)
+            #expect(!loop.measuresCallOuts)
+            source.signal()
+            loop.run(mode: .default, for: .zero)
+            #expect(loop.statistics.sources == 1)
+            #expect(loop.statistics.callOuts == 0)
+            let item = loop.items(in: .default)[0]
+            #expect(item.statistics(in: loop) == nil)
+            loop.measuresCallOuts = true
+            source.signal()
+            loop.run(mode: .default, for: .zero)
+            loop.measuresCallOuts = false
+            let found = loop.statistics
+            #expect(found.runs == 2 && found.passes == 2 && found.sources == 2 && found.callOuts == 1)
+            #expect(found.callOutTime >= .milliseconds(2) && found.callOutTime == found.longestCallOut)
+            #expect(found.accountedTime >= found.callOutTime)
+            #expect(loop.quantile(1, of: .callOuts) >= found.longestCallOut)
+            #expect(loop.quantile(0.5, of: .signals) > .zero)
+            #expect(loop.quantile(0.5, of: .lateness) == .zero)
+            #expect(item.statistics(in: loop)?.calls == 1)
+            #expect(item.statistics(in: loop)?.total == found.callOutTime)
+        }
+    }
+}
