@@ -17,7 +17,7 @@
  * called by a signal handler itself.
  * Callbacks are shown by their names where the dynamic linker knows these (-rdynamic makes a
  * program's own known), else as a file and a distance, which `addr2line -f -e FILE DISTANCE` names.
- * Rules: Docs/semantics.md, sections 35 and 36.
+ * Rules: Docs/semantics.md, sections 36 and 37.
  */
 #ifndef RUNLOOP_INSIGHT_H
 #define RUNLOOP_INSIGHT_H
