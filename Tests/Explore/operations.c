@@ -466,6 +466,39 @@ static void do_signalled(struct call *call) { (void)RLSourceIsSignalled(call->it
 
 static void do_describe(struct call *call) { free(RLCopyDescription(call->item[0] ? call->item[0]->object : loop_of(call))); }
 
+/* An item or a loop gets a name, and one that is whole is read. */
+static void do_name(struct call *call) {
+    RLTypeRef object = call->item[0] ? call->item[0]->object : (RLTypeRef)loop_of(call);
+    RLSetName(object, "a name");
+    char *name = RLCopyName(object);
+    if (name && strcmp(name, "a name") != 0) fail("a name is \"%s\"", name);
+    free(name);
+}
+
+/* What is listed lives as long as the list, and what is measured of it is what was called. */
+static void do_items(struct call *call) {
+    RLRunLoopRef loop = loop_of(call);
+    RLIndex count;
+    RLTypeRef *items = RLCopyItems(loop, mode_of(call), kRLItemAll, &count);
+    for (RLIndex i = 0; i < count; i++) {
+        RLItemStatistics statistics = {.version = 0};
+        RLGetItemStatistics(loop, items[i], &statistics);
+        for (RLIndex j = 0; j < i; j++)
+            if (items[i] == items[j]) fail("an item is listed twice");
+    }
+    for (RLIndex i = 0; i < count; i++) RLRelease(items[i]);
+    free(items);
+}
+
+static void do_statistics(struct call *call) {
+    RLStatistics statistics = {.version = 0};
+    if (!RLGetStatistics(loop_of(call), &statistics)) fail("a loop has no statistics");
+    if (statistics.passes > 0 && statistics.runs == 0) fail("a pass without a run");
+}
+
+static void do_measure(struct call *call) { RLSetAccounting(loop_of(call), true); }
+static void do_unmeasure(struct call *call) { RLSetAccounting(loop_of(call), false); }
+
 /* Another reference, for `release`. */
 static void do_retain(struct call *call) { RLRetain(object_of(call)); }
 
@@ -829,6 +862,11 @@ const struct operation operations[] = {
     {"valid", "RLSourceIsValid RLTimerIsValid RLObserverIsValid RLMachPortIsValid RLFileDescriptorIsValid", do_valid, false},
     {"signalled", "RLSourceIsSignalled", do_signalled, false},
     {"describe", "RLCopyDescription", do_describe, false},
+    {"name", "RLSetName RLCopyName", do_name, true},
+    {"items", "RLCopyItems RLGetItemStatistics", do_items, true},
+    {"statistics", "RLGetStatistics", do_statistics, true},
+    {"measure", "RLSetAccounting", do_measure, true},
+    {"unmeasure", "RLSetAccounting", do_unmeasure, true},
     {"retain", "RLRetain", do_retain, false},
     {"release", "RLRelease", do_release, false},
     {"drop", "RLRelease", do_release_retained, false},

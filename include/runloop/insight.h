@@ -90,7 +90,7 @@ RL_EXPORT RLTypeRef RL_NULLABLE *RL_NULLABLE RLCopyItems(RLRunLoopRef RL_NULLABL
  * Threads: any, but no signal handler. Another thread than the loop's does not see which functions
  * RLPerformFunction has queued, nor call any copyDescription.
  * Reentrancy: call-outs too; calls copyDescription of the items' contexts, of the calling thread's
- * own loop alone.
+ * own loop alone, and release of an item that its last owner lets go of meanwhile.
  * CF: none; CFShow of a loop. Since 0.1.
  */
 RL_EXPORT bool RLDump(RLRunLoopRef RL_NULLABLE rl, int fd);

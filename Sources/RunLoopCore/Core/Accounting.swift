@@ -152,14 +152,14 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         if isOn == isAccounting || pointee.closing.load(ordering: .relaxed) { return }
         guard isOn else {
             pointee.accounting.store(nil, ordering: .releasing)
-            pointee.accounts.unsafelyUnwrapped.pointee.ended.store(Clock.now(), ordering: .relaxed)
+            pointee.accounts.load(ordering: .relaxed)!.pointee.ended.store(Clock.now(), ordering: .relaxed)
             return
         }
-        let accounting = pointee.accounts ?? .make()
+        let accounting = pointee.accounts.load(ordering: .relaxed) ?? .make()
         accounting.clear()
         accounting.pointee.beganCount.store(rl_order_of_time(), ordering: .relaxed)
         accounting.pointee.began.store(Clock.now(), ordering: .relaxed)
-        pointee.accounts = accounting
+        pointee.accounts.store(accounting, ordering: .relaxed)
         pointee.accounting.store(accounting, ordering: .releasing)
     }
 
@@ -167,14 +167,13 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     func account(of item: ObjectPointer) -> ItemAccount? {
         lock()
         defer { unlock() }
-        return pointee.accounts?.account(of: item)?.pointee
+        return pointee.accounts.load(ordering: .relaxed)?.account(of: item)?.pointee
     }
 
     /// Frees what a loop has that goes to the pool. The lock is held.
     func freeAccounts() {
         pointee.accounting.store(nil, ordering: .relaxed)
-        guard let accounts = pointee.accounts else { return }
-        pointee.accounts = nil
+        guard let accounts = pointee.accounts.exchange(nil, ordering: .relaxed) else { return }
         accounts.freeItems()
         CLinux.free(accounts)
     }
@@ -189,9 +188,11 @@ extension Accounting {
         // Records are never given back, and their locks work through all their lives.
         while let current = loop {
             loop = current.pointee.olderRecord
+            // The item's account was opened before its last reference went.
+            if current.pointee.accounts.load(ordering: .relaxed) == nil { continue }
             current.lock()
-            var account: UInt = 0
-            if let accounts = current.pointee.accounts { account = accounts.pointee.items.remove(UInt(bitPattern: item), isKeyed: true) }
+            let accounts = current.pointee.accounts.load(ordering: .relaxed)
+            let account = accounts?.pointee.items.remove(UInt(bitPattern: item), isKeyed: true) ?? 0
             current.unlock()
             CLinux.free(UnsafeMutableRawPointer(bitPattern: account))
         }

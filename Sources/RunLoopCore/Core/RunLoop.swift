@@ -111,8 +111,8 @@ struct RunLoop: ~Copyable {
     var counters: Counters
     /// What call-outs are measured in; nil: they are not. Set under `lock`; released and acquired for the record.
     let accounting: Atomic<AccountingPointer?>
-    /// The same, also after accounting was put off. Guarded by `lock`.
-    var accounts: AccountingPointer?
+    /// The same, also after accounting was put off. Guarded by `lock`; relaxed, for who asks whether there is any without it.
+    let accounts: Atomic<AccountingPointer?>
     /// The run of a foreign loop in whose epoll set the loop sleeps: `wake` says "asleep in epoll" although the thread goes on.
     /// Loop's thread only.
     var asleepOutside: ForeignRunPointer?

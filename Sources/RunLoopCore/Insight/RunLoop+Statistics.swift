@@ -82,7 +82,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     /// The memory goes with the loop, to which the caller has a reference, and the loop's lock keeps another thread from clearing it.
     private func withAccounts(_ body: (AccountingPointer?) -> Void) {
         lock()
-        body(pointee.accounts)
+        body(pointee.accounts.load(ordering: .relaxed))
         unlock()
     }
 }

@@ -119,26 +119,30 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         list.pointee.readers += 1
         let count = list.pointee.count
         unlock()
-        let canUsePlainStores = process.pointee.canBias.load(ordering: .relaxed)
         pointee.counters.observers.count(UInt64(count))
+        if isAccounting { return measureObservers(activity, list, count) }
+        let canUsePlainStores = process.pointee.canBias.load(ordering: .relaxed)
         let place = beginCall(Notification(list: list))
-        let isMeasured = isAccounting
         for index in 0..<count {
             let observer = list.members[index].unsafelyUnwrapped
             pointee.calls[place].pointee.observer = observer
-            if isMeasured {
-                measure(observer, activity, canUsePlainStores, place)
-            } else {
-                observer.notify(activity, canUsePlainStores: canUsePlainStores, place, on: self)
-            }
+            observer.notify(activity, canUsePlainStores: canUsePlainStores, place, on: self)
         }
         endCall(place)
         endReading(list)
     }
 
     @inline(never)
-    private func measure(_ observer: ObserverPointer, _ activity: Activity, _ canUsePlainStores: Bool, _ place: CallPlace<Notification>) {
-        timed(observer.header) { observer.notify(activity, canUsePlainStores: canUsePlainStores, place, on: self) }
+    private func measureObservers(_ activity: Activity, _ list: ObserverListPointer, _ count: Int) {
+        let canUsePlainStores = process.pointee.canBias.load(ordering: .relaxed)
+        let place = beginCall(Notification(list: list))
+        for index in 0..<count {
+            let observer = list.members[index].unsafelyUnwrapped
+            pointee.calls[place].pointee.observer = observer
+            timed(observer.header) { observer.notify(activity, canUsePlainStores: canUsePlainStores, place, on: self) }
+        }
+        endCall(place)
+        endReading(list)
     }
 
     @inline(always)

@@ -166,6 +166,16 @@ static const struct family families[] = {
       {"empty", "empty", CALLBACK},
       {"nested", "once", CALLBACK},
       {"other", "once m", CALLBACK}}},
+    {"insight", "S-SEE-2 S-SEE-4 S-SEE-5 S-STAT-3 S-STAT-4 S-THR-1", "A=source t=timer:3 o=observer:4+", "A=source{%s} t=timer:3 o=observer:4+",
+     "keep; measure L; add A; add t; add o; signal A", "run 50", "",
+     {{"name", "name A; name t; name L", EVERYWHERE},
+      {"items", "items L", OTHER | CALLBACK | END},
+      {"dump", "describe L", OTHER | CALLBACK | END},
+      {"measure", "unmeasure L; measure L", EVERYWHERE},
+      {"unmeasure", "unmeasure L", OTHER | CALLBACK},
+      {"statistics", "statistics L", OTHER | END},
+      {"remove", "name A; remove A L", EVERYWHERE},
+      {"invalidate", "name t; invalidate t; invalidate A", EVERYWHERE}}},
 };
 
 enum { MOST = 2000 };
