@@ -82,7 +82,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     @inline(never)
     private func measure(_ item: ObjectPointer?, _ due: Int64, _ signalled: UInt64, _ callOut: () -> Void) {
         let begin = Clock.now()
-        if due != 0 { note(begin - due, .lateness) }
+        if due != 0 { note(self.time - due, .lateness) }
         if signalled != 0 { noteSignal(begin, signalled) }
         callOut()
         guard let accounting = pointee.accounting.load(ordering: .acquiring) else { return }

@@ -133,11 +133,12 @@ extension UnsafeMutablePointer where Pointee == Timer {
         let isValid = isValid
         let date = isValid ? details.pointee.fireDate : 0
         let instant = pointee.instant
+        let now = owner?.time ?? Clock.now()
         let order = order
         unlockTimer(owner)
         text.append("next fire date = ", date)
         if isValid && instant != Clock.never {
-            text.append(" (in ", Double(instant &- Clock.now()) / 1e9)
+            text.append(" (in ", Double(instant &- now) / 1e9)
             text.append(" s)")
         }
         text.append(", interval = ", interval)
