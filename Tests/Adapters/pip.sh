@@ -5,7 +5,7 @@ set -eu
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$work"
-"$1" -c 'import pip, setuptools, wheel' 2>/dev/null || { echo "pip, setuptools or wheel is missing"; exit 77; }
+"$1" -c 'import setuptools, wheel, pip' 2>/dev/null || { echo "pip, setuptools or wheel is missing"; exit 77; }
 cp -r "$2" source
 "$1" -m pip install --quiet --no-build-isolation --no-deps --no-index --disable-pip-version-check --target installed ./source
 ls installed
