@@ -79,11 +79,11 @@ soak:
 	ninja -C build -j $(JOBS)
 	scripts/soak build; result=$$?; scripts/reliability build/soak.json Docs/reliability.md; exit $$result
 
-# Programs of the Mac that are too large for check, on CoreFoundation's names: some ten minutes.
+# Programs that are too large for check: Tcl on CoreFoundation's names, adapters with large peers; some ten minutes.
 clients:
 	scripts/install-deps clients
 	cmake -S . -B build -G Ninja
-	ninja -C build -j $(JOBS) runloop runloop_cf
+	ninja -C build -j $(JOBS) runloop runloop_cf heavy_adapters
 	scripts/clients build
 
 # The tests that attack the Swift modules, ATTACKS times, each time in a new process.

@@ -1,0 +1,277 @@
+/* Section 40: libpq on a run loop, with PostgreSQL, run as a user without privileges. */
+#define _GNU_SOURCE
+#include "peer.h"
+
+#include <runloop/adapters/libpq.h>
+
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+typedef struct Client {
+    PGconn *connection;
+    RLPostgresRef place;
+    int connects, results, errors, ends, notes, losses;
+    long sum;
+    void (*then)(struct Client *client); /* in a result's callback */
+} Client;
+
+static Peer server;
+static char options[256];
+
+static void begin(void) {
+    const char *cluster = getenv("RL_CLUSTER");
+    if (!cluster) ck_abort_msg("with_cluster runs this program");
+    char *folder = peer_path("server");
+    ck_assert_int_eq(mkdir(folder, 0700), 0);
+    ck_assert_int_eq(chmod(peer_path(""), 0755), 0);
+    server = peer_start("ready to accept connections", (const char *[]){RL_POSTGRES, "run", cluster, folder, NULL});
+    snprintf(options, sizeof options, "host=%s dbname=postgres user=postgres", folder);
+}
+
+static void connected(PGconn *connection, void *info) {
+    Client *client = info;
+    ck_assert_ptr_eq(connection, client->connection);
+    client->connects++;
+}
+
+static void result(PGconn *connection, PGresult *result, void *info) {
+    Client *client = info;
+    (void)connection;
+    if (!result) {
+        client->ends++;
+    } else if (PQresultStatus(result) == PGRES_TUPLES_OK || PQresultStatus(result) == PGRES_COMMAND_OK) {
+        client->results++;
+        for (int row = 0; row < PQntuples(result); row++) client->sum += atol(PQgetvalue(result, row, 0));
+    } else {
+        client->errors++;
+    }
+    PQclear(result);
+    if (client->then) client->then(client);
+}
+
+static void notified(PGconn *connection, PGnotify *notification, void *info) {
+    Client *client = info;
+    (void)connection;
+    ck_assert_str_eq(notification->relname, "news");
+    ck_assert_int_eq(atoi(notification->extra), client->notes);
+    client->notes++;
+}
+
+static void lost(PGconn *connection, void *info) {
+    Client *client = info;
+    ck_assert_ptr_eq(connection, client->connection);
+    ck_assert_str_ne(PQerrorMessage(connection), "");
+    client->losses++;
+}
+
+static const RLPostgresCallbacks callbacks = {connected, result, notified, lost};
+
+static void attach(Client *client, const char *where, double limit) {
+    client->connection = PQconnectStart(where);
+    client->place = RLPostgresAttach(client->connection, RLGetCurrent(), kRLDefaultMode, limit, &callbacks, client);
+    ck_assert_ptr_nonnull(client->place);
+}
+
+static void start(Client *client) {
+    attach(client, options, 30);
+    run_until(&client->connects, 1);
+}
+
+static void query(Client *client, const char *text) {
+    ck_assert_int_eq(PQsendQuery(client->connection, text), 1);
+    RLPostgresSent(client->place);
+}
+
+static void end(Client *client) {
+    RLPostgresDetach(client->place);
+    PQfinish(client->connection);
+}
+
+RL_TEST(queries_are_answered, "S-ADP-2 S-ADP-3", "Queries of several connections, small and large both ways, are answered; idle connections cost no pass") {
+    Client clients[5] = {{.connects = 0}};
+    size_t length = 3000000;
+    char *large = malloc(length + 100);
+    begin();
+    for (int i = 0; i < 5; i++) attach(&clients[i], options, 30);
+    for (int i = 0; i < 5; i++) run_until(&clients[i].connects, 1);
+    for (int round = 1; round <= 20; round++) {
+        for (int i = 0; i < 5; i++) query(&clients[i], "SELECT generate_series(1, 1000)");
+        for (int i = 0; i < 5; i++) run_until(&clients[i].ends, round);
+    }
+    for (int i = 0; i < 5; i++) {
+        ck_assert_int_eq(clients[i].results, 20);
+        ck_assert_int_eq(clients[i].sum, 20 * 500500);
+    }
+    /* More than the kernel takes at once. */
+    strcpy(large, "SELECT length('");
+    memset(large + strlen("SELECT length('"), 'x', length);
+    strcpy(large + strlen("SELECT length('") + length, "'); SELECT 1");
+    clients[0].sum = 0;
+    query(&clients[0], large);
+    run_until(&clients[0].ends, 21);
+    ck_assert_int_eq(clients[0].sum, (long)length + 1);
+    expect_idle();
+    for (int i = 0; i < 5; i++) end(&clients[i]);
+    free(large);
+}
+
+RL_TEST(notifications_come_by_themselves, "S-ADP-2", "A connection that listens hears each notification, in order, without a query of its own") {
+    Client listener = {.connects = 0}, speaker = {.connects = 0};
+    begin();
+    start(&listener), start(&speaker);
+    query(&listener, "LISTEN news");
+    run_until(&listener.ends, 1);
+    for (int i = 0; i < 50; i++) {
+        char text[64];
+        snprintf(text, sizeof text, "NOTIFY news, '%d'", i);
+        query(&speaker, text);
+        run_until(&speaker.ends, i + 1);
+    }
+    run_until(&listener.notes, 50);
+    ck_assert_int_eq(listener.ends, 1);
+    end(&listener), end(&speaker);
+    expect_run(kRLDefaultMode, 0, false, Finished);
+}
+
+RL_TEST(a_pipeline_is_answered, "S-ADP-2", "The queries of a pipeline are answered in order, each with its end") {
+    Client client = {.connects = 0};
+    begin();
+    start(&client);
+    ck_assert_int_eq(PQenterPipelineMode(client.connection), 1);
+    for (int i = 1; i <= 100; i++) {
+        char text[32];
+        snprintf(text, sizeof text, "SELECT %d", i);
+        ck_assert_int_eq(PQsendQueryParams(client.connection, text, 0, NULL, NULL, NULL, NULL, 0), 1);
+    }
+    ck_assert_int_eq(PQpipelineSync(client.connection), 1);
+    RLPostgresSent(client.place);
+    run_until(&client.results, 100);
+    ck_assert_int_eq(client.sum, 5050);
+    run_until(&client.ends, 100);
+    end(&client);
+}
+
+RL_TEST(a_server_that_dies_is_told_once, "S-ADP-4", "When the server is killed the open query gets an error, then lost is called, once; nothing is left in the loop") {
+    Client busy = {.connects = 0}, idle = {.connects = 0};
+    begin();
+    start(&busy), start(&idle);
+    query(&busy, "SELECT pg_sleep(1000)");
+    RLRunInMode(kRLDefaultMode, 0, false);
+    peer_kill(&server);
+    expect_run(kRLDefaultMode, 60, false, Finished);
+    ck_assert_int_eq(busy.errors, 1);
+    ck_assert_int_eq(busy.losses, 1);
+    ck_assert_int_eq(idle.losses, 1);
+    PQfinish(busy.connection), PQfinish(idle.connection);
+    /* And then there is no server. */
+    Client late = {.connection = PQconnectStart(options)};
+    late.place = RLPostgresAttach(late.connection, RLGetCurrent(), kRLDefaultMode, 30, &callbacks, &late);
+    expect_run(kRLDefaultMode, 60, false, Finished);
+    ck_assert_int_eq(late.losses, late.place ? 1 : 0);
+    PQfinish(late.connection);
+}
+
+RL_TEST(a_silent_server_is_given_up, "S-ADP-5", "A server that accepts and says nothing is given up after the limit") {
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t size = sizeof address;
+    int listener = socket(AF_INET, SOCK_STREAM, 0);
+    ck_assert_int_eq(bind(listener, (struct sockaddr *)&address, size), 0);
+    ck_assert_int_eq(listen(listener, 1), 0);
+    getsockname(listener, (struct sockaddr *)&address, &size);
+    char where[128];
+    snprintf(where, sizeof where, "host=127.0.0.1 port=%d user=nobody sslmode=disable gssencmode=disable", ntohs(address.sin_port));
+    Client client = {.connects = 0};
+    client.connection = PQconnectStart(where);
+    client.place = RLPostgresAttach(client.connection, RLGetCurrent(), kRLDefaultMode, 0.1, &callbacks, &client);
+    while (client.losses == 0) {
+        /* The message of a limit is the program's: libpq has none. */
+        RLRunResult result = RLRunInMode(kRLDefaultMode, 60, false);
+        ck_assert_int_eq(result, kRLRunFinished);
+    }
+    ck_assert_int_eq(client.losses, 1);
+    PQfinish(client.connection);
+    close(listener);
+}
+
+RL_TEST(another_host_is_tried, "S-ADP-4", "Where the first of two hosts refuses, the second is connected, by another socket with the same number") {
+    Client client = {.connects = 0};
+    char where[512];
+    begin();
+    snprintf(where, sizeof where, "host=127.0.0.1,%s port=1,5432 dbname=postgres user=postgres", peer_path("server"));
+    attach(&client, where, 30);
+    run_until(&client.connects, 1);
+    query(&client, "SELECT 5");
+    run_until(&client.ends, 1);
+    ck_assert_int_eq(client.sum, 5);
+    end(&client);
+    expect_run(kRLDefaultMode, 0, false, Finished);
+}
+
+RL_TEST(a_flood_leaves_turns_to_others, "S-ADP-6", "Of a large answer each pass reads a portion, so that other items have their turns") {
+    Client client = {.connects = 0};
+    begin();
+    start(&client);
+    const long *passes = count_passes(kRLDefaultMode);
+    query(&client, "SELECT repeat('1', 1000) FROM generate_series(1, 20000)");
+    PQsetSingleRowMode(client.connection);
+    run_until(&client.ends, 1);
+    ck_assert_int_ge(*passes, 20);
+    end(&client);
+    expect_run(kRLDefaultMode, 0, false, Finished);
+}
+
+static void run_inside(Client *client) {
+    client->then = NULL;
+    query(client, "SELECT 3");
+    run_until(&client->ends, 2);
+    ck_assert_int_eq(client->sum, 2 + 3);
+}
+
+static void at_the_end_run_inside(Client *client) {
+    if (client->ends == 1) run_inside(client);
+}
+
+RL_TEST(a_callback_runs_the_loop, "S-ADP-8", "A result's callback sends another query and runs the loop until that is answered") {
+    Client client = {.connects = 0, .then = at_the_end_run_inside};
+    begin();
+    start(&client);
+    query(&client, "SELECT 2");
+    run_until(&client.ends, 2);
+    end(&client);
+    expect_run(kRLDefaultMode, 0, false, Finished);
+}
+
+static void detach(Client *client) {
+    client->then = NULL;
+    end(client);
+}
+
+RL_TEST(a_callback_ends_its_connection, "S-ADP-7", "A result's callback detaches and finishes its connection: nothing more is told, nothing is in the loop") {
+    Client client = {.connects = 0, .then = detach};
+    begin();
+    start(&client);
+    query(&client, "SELECT 1; SELECT 2; SELECT 3");
+    expect_run(kRLDefaultMode, 60, false, Finished);
+    ck_assert_int_eq(client.results, 1);
+    ck_assert_int_eq(client.ends, 0);
+    ck_assert_int_eq(client.losses, 0);
+}
+
+RL_TEST(bad_arguments_are_refused, "S-ADP-1", "No connection or a bad one, no loop, no mode, no callbacks: no adapter") {
+    ck_assert_ptr_null(RLPostgresAttach(NULL, RLGetCurrent(), kRLDefaultMode, 0, &callbacks, NULL));
+    PGconn *bad = PQconnectStart("host=/nowhere/at/all bad=option");
+    ck_assert_ptr_null(RLPostgresAttach(bad, RLGetCurrent(), kRLDefaultMode, 0, &callbacks, NULL));
+    PQfinish(bad);
+    PGconn *good = PQconnectStart("hostaddr=127.0.0.1 port=1");
+    ck_assert_ptr_null(RLPostgresAttach(good, NULL, kRLDefaultMode, 0, &callbacks, NULL));
+    ck_assert_ptr_null(RLPostgresAttach(good, RLGetCurrent(), NULL, 0, &callbacks, NULL));
+    ck_assert_ptr_null(RLPostgresAttach(good, RLGetCurrent(), kRLDefaultMode, 0, NULL, NULL));
+    PQfinish(good);
+    RLPostgresDetach(NULL);
+    RLPostgresSent(NULL);
+}

@@ -1,0 +1,150 @@
+/*
+ * libpq, the client library of PostgreSQL: a connection on a run loop.
+ *
+ *   static const RLPostgresCallbacks callbacks = {connected, result, notified, lost};
+ *   place = RLPostgresAttach(PQconnectStart("dbname=test"), RLGetCurrent(), kRLDefaultMode, 10, &callbacks, info);
+ *
+ * The adapter connects; then the program sends with libpq's PQsendQuery, PQsendQueryParams and their
+ * like, calls RLPostgresSent after each, and gets results and notifications as they come. Nothing
+ * waits: what the server does not take yet is sent when it does.
+ * A server that vanishes: the open query gets libpq's error as its result, then lost is called. One
+ * that does not answer while connecting is given up after the limit; for a slow query a program sets
+ * a timer and calls PQcancel. Of one that floods, each pass reads one portion.
+ * Rules: Docs/semantics.md, section 40.
+ */
+#ifndef RUNLOOP_ADAPTERS_LIBPQ_H
+#define RUNLOOP_ADAPTERS_LIBPQ_H
+
+#include "adapter.h"
+#include <libpq-fe.h>
+
+RL_HEADER_BEGIN
+
+/**
+ * What a connection tells, on the loop's thread. Each may be NULL, and may do everything: send, detach, run the loop.
+ *
+ * connected: once; queries can be sent from then on. result: a result, to be cleared with PQclear; NULL: that was the
+ *     last of its query. While a COPY is under way it is called with such a result whenever there may be data.
+ * notified: a notification, which is freed after the call. lost: the last call; PQerrorMessage says why. The
+ *     connection has left the loop then, and the place is freed; PQfinish is the program's to call. Since 0.1.
+ */
+typedef struct RLPostgresCallbacks {
+    void (*connected)(PGconn *connection, void *info);
+    void (*result)(PGconn *connection, PGresult *result, void *info);
+    void (*notified)(PGconn *connection, PGnotify *notification, void *info);
+    void (*lost)(PGconn *connection, void *info);
+} RLPostgresCallbacks;
+
+/** A connection in a loop. */
+typedef struct RLPostgres {
+    RLAdapter_ adapter;
+    PGconn *connection;
+    RLPostgresCallbacks callbacks;
+    void *info;
+    RLAdapterFile_ *file;
+    bool isConnecting, isIdle; /* the last result's end was told */
+} *RLPostgresRef;
+
+/**
+ * Takes a connection out of its loop, which must be done before PQfinish.
+ *
+ * self: NULL does nothing. Not to be called when lost was called, and not in lost.
+ * Threads: the loop's own. Ownership: frees self. Reentrancy: call-outs too; calls no call-out. Since 0.1.
+ */
+static inline void RLPostgresDetach(RLPostgresRef self) { self ? RLAdapterEnd_(&self->adapter) : (void)0; }
+
+/**
+ * Sends what PQsendQuery and its like have queued; to be called after each of them.
+ *
+ * self: NULL does nothing. Threads: the loop's own. Reentrancy: call-outs too; calls no call-out. Since 0.1.
+ */
+static inline void RLPostgresSent(RLPostgresRef self) {
+    if (!self || self->adapter.isEnded || self->isConnecting) return;
+    int left = PQflush(self->connection);
+    if (left < 0) RLAdapterArm_(&self->adapter, 0); /* an error, which reading finds */
+    RLAdapterWant_(self->file, RLAdapterTypes_(true, left > 0));
+}
+
+static inline void RLPostgresLose_(RLPostgresRef self) {
+    if (self->adapter.isEnded) return;
+    RLAdapterEnd_(&self->adapter);
+    if (self->callbacks.lost) self->callbacks.lost(self->connection, self->info);
+}
+
+/* Hands over what has arrived. With isOver no more can come, and libpq gives an error for what is missing. */
+static inline void RLPostgresTell_(RLPostgresRef self, bool isOver) {
+    PGnotify *notification;
+    while (!self->adapter.isEnded && (isOver || !PQisBusy(self->connection))) {
+        PGresult *result = PQgetResult(self->connection);
+        ExecStatusType status = PQresultStatus(result);
+        /* A pipeline has ends in between: the second in succession is that of everything. */
+        if (!result && self->isIdle) break;
+        self->isIdle = !result;
+        if (self->callbacks.result) self->callbacks.result(self->connection, result, self->info);
+        else PQclear(result);
+        if (status == PGRES_COPY_IN || status == PGRES_COPY_OUT || status == PGRES_COPY_BOTH) break;
+    }
+    while (!self->adapter.isEnded && (notification = PQnotifies(self->connection)) != NULL) {
+        if (self->callbacks.notified) self->callbacks.notified(self->connection, notification, self->info);
+        PQfreemem(notification);
+    }
+}
+
+static inline void RLPostgresReady_(RLFileDescriptorRef object, RLOptionFlags types, void *info) {
+    RLPostgresRef self = (RLPostgresRef)((RLAdapterFile_ *)info)->owner;
+    self->adapter.uses++;
+    (void)object, (void)types;
+    if (self->isConnecting) {
+        /* The step may open another socket with the same number. */
+        RLAdapterUnwatch_(self->file);
+        PostgresPollingStatusType next = PQconnectPoll(self->connection);
+        int fd = next == PGRES_POLLING_FAILED ? -1 : PQsocket(self->connection);
+        self->file = RLAdapterWatch_(&self->adapter, fd, RLPostgresReady_);
+        if (self->file) RLAdapterWant_(self->file, RLAdapterTypes_(next != PGRES_POLLING_WRITING, next == PGRES_POLLING_WRITING));
+        self->isConnecting = next != PGRES_POLLING_OK;
+        if (!self->isConnecting) RLAdapterDisarm_(&self->adapter), PQsetnonblocking(self->connection, 1);
+        if (!self->file) RLPostgresLose_(self);
+        else if (!self->isConnecting && self->callbacks.connected) self->callbacks.connected(self->connection, self->info);
+    } else {
+        bool isOver = !PQconsumeInput(self->connection) || PQstatus(self->connection) == CONNECTION_BAD;
+        if (!isOver) RLPostgresSent(self);
+        if (RLPostgresTell_(self, isOver), isOver) RLPostgresLose_(self);
+    }
+    RLAdapterDrop_(&self->adapter);
+}
+
+/* Connecting has taken too long, or sending has failed. */
+static inline void RLPostgresDue_(RLAdapter_ *adapter) {
+    RLPostgresRef self = (RLPostgresRef)adapter;
+    adapter->uses++;
+    self->isConnecting ? RLPostgresLose_(self) : RLPostgresReady_(NULL, 0, self->file);
+    RLAdapterDrop_(adapter);
+}
+
+/**
+ * Puts a connection into a mode of a loop, and connects it.
+ *
+ * connection: from PQconnectStart, or one that is connected. NULL, or CONNECTION_BAD: NULL is returned.
+ * loop, mode: NULL: the same. limit: seconds for connecting; 0: no limit. callbacks: copied. info: for them.
+ * Returns: the place; NULL also if there is no memory. The connection stays the program's.
+ * Threads: the loop's own. Ownership: freed by RLPostgresDetach, or before lost is called.
+ * Reentrancy: call-outs too; calls no call-out. Since 0.1.
+ */
+static inline RLPostgresRef RLPostgresAttach(PGconn *connection, RLRunLoopRef loop, RLMode mode, double limit,
+                                             const RLPostgresCallbacks *callbacks, void *info) {
+    if (PQstatus(connection) == CONNECTION_BAD || !callbacks) return NULL;
+    RLPostgresRef self = (RLPostgresRef)RLAdapterCreate_(sizeof *self, loop, mode, RLPostgresDue_);
+    if (!self) return NULL;
+    self->connection = connection, self->callbacks = *callbacks, self->info = info, self->isIdle = true;
+    self->isConnecting = PQstatus(connection) != CONNECTION_OK;
+    self->file = RLAdapterWatch_(&self->adapter, PQsocket(connection), RLPostgresReady_);
+    if (!self->file) return RLAdapterEnd_(&self->adapter), (RLPostgresRef)NULL;
+    /* libpq begins as if it had asked for writing. */
+    RLAdapterWant_(self->file, RLAdapterTypes_(!self->isConnecting, self->isConnecting));
+    if (!self->isConnecting) PQsetnonblocking(connection, 1);
+    else if (limit > 0) RLAdapterArm_(&self->adapter, limit);
+    return self;
+}
+
+RL_HEADER_END
+#endif
