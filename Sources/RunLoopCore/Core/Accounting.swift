@@ -17,6 +17,8 @@ struct Accounting: ~Copyable {
     let callOutTime: Atomic<UInt64>
     let longest: Atomic<UInt64>
     let asleep: Atomic<UInt64>
+    /// The instant at which the sleep under way began; 0: it is not measured.
+    let sleepBegan: Atomic<Int64>
     /// Of `ItemAccount`s, by their items. Guarded by the loop's lock.
     var items: WordSet
 }
@@ -125,20 +127,28 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         pointee.accounting.load(ordering: .acquiring)?.histogram(kind).add(time)
     }
 
-    /// When a sleep begins; 0 if nothing is measured.
+    /// Around a sleep.
     @inline(always)
-    func beginSleep() -> Int64 { pointee.accounting.load(ordering: .relaxed) == nil ? 0 : Clock.now() }
+    func beginSleep() {
+        if pointee.accounting.load(ordering: .relaxed) != nil { markSleep() }
+    }
 
-    /// After a sleep.
     @inline(always)
-    func endSleep(_ begin: Int64) {
-        if begin != 0 { finishSleep(begin) }
+    func endSleep() {
+        if pointee.accounting.load(ordering: .relaxed) != nil { measureSleep() }
     }
 
     @inline(never)
-    private func finishSleep(_ begin: Int64) {
+    private func markSleep() {
+        pointee.accounting.load(ordering: .acquiring)?.pointee.sleepBegan.store(Clock.now(), ordering: .relaxed)
+    }
+
+    @inline(never)
+    private func measureSleep() {
         guard let accounting = pointee.accounting.load(ordering: .acquiring) else { return }
-        accounting.pointee.asleep.count(UInt64(Swift.max(Clock.now() - begin, 0)))
+        // 0: accounting began while the loop slept.
+        let began = accounting.pointee.sleepBegan.exchange(0, ordering: .relaxed)
+        if began != 0 { accounting.pointee.asleep.count(UInt64(Swift.max(Clock.now() - began, 0))) }
     }
 }
 

@@ -12,13 +12,21 @@ struct Counters: ~Copyable {
     let sources: Atomic<UInt64>
     let ports: Atomic<UInt64>
     let timers: Atomic<UInt64>
-    let skippedDates: Atomic<UInt64>
+    /// The bits of a `Double`, because the timers count in such.
+    private let skippedDateBits: Atomic<UInt64>
     let functions: Atomic<UInt64>
     let requests: Atomic<UInt64>
     let observers: Atomic<UInt64>
     let mainQueue: Atomic<UInt64>
     /// System calls that ended a sleep of the loop. Any thread adds, where it makes the call.
     let rouses: Atomic<UInt64>
+
+    @inline(always)
+    func countSkippedDates(_ number: Double) {
+        skippedDateBits.store((Double(bitPattern: skippedDateBits.load(ordering: .relaxed)) + number).bitPattern, ordering: .relaxed)
+    }
+
+    var skippedDates: UInt64 { UInt64(min(Double(bitPattern: skippedDateBits.load(ordering: .relaxed)), 1e18)) }
 }
 
 extension Atomic where Value == UInt64 {

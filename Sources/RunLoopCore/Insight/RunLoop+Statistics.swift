@@ -16,7 +16,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         statistics.pointee.sources = read(pointee.counters.sources)
         statistics.pointee.ports = read(pointee.counters.ports)
         statistics.pointee.timers = read(pointee.counters.timers)
-        statistics.pointee.skippedDates = read(pointee.counters.skippedDates)
+        statistics.pointee.skippedDates = pointee.counters.skippedDates
         statistics.pointee.functions = read(pointee.counters.functions)
         statistics.pointee.requests = read(pointee.counters.requests)
         statistics.pointee.observers = read(pointee.counters.observers)

@@ -160,7 +160,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         var signalled = false
         wasRoused = false
         if !isStale { pointee.counters.sleeps.count() }
-        let begin = beginSleep()
+        beginSleep()
         if isStale {
             // No sleep: the next look takes the stack, so this comes once for each push.
         } else if inEpoll && look.has(.hasSockets) {
@@ -174,7 +174,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         } else {
             pointee.wake.futexWait(while: asleep, until: until)
         }
-        endSleep(begin)
+        endSleep()
         frame.pointee.now = 0
         getUp(from: asleep)
         if signalled { return chooseSignals(frame) }

@@ -76,7 +76,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         if desired & TimerState.invalid == 0 {
             if old & TimerState.dateSet == 0 {
                 if old & TimerState.repeats != 0 {
-                    pointee.counters.skippedDates.count(timer.advance(past: (owner ?? self).time))
+                    pointee.counters.countSkippedDates(timer.advance(past: (owner ?? self).time))
                 } else {
                     timer.disarm()
                 }

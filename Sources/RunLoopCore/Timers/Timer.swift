@@ -101,7 +101,7 @@ extension UnsafeMutablePointer where Pointee == Timer {
 
     /// Moves a repeating timer to the first instant of the grid that is later than `now`, in one step however late it is
     /// (S-TMR-29, S-TMR-32). The owner's lock is held. How many instants were left out.
-    func advance(past now: Int64) -> UInt64 {
+    func advance(past now: Int64) -> Double {
         if pointee.instant == Clock.never { return 0 }
         let step = Swift.min(Swift.max(grid.pointee.interval * 1e9, 1), Clock.longestInterval * 1e9)
         let fraction = grid.pointee.fraction
@@ -118,7 +118,7 @@ extension UnsafeMutablePointer where Pointee == Timer {
         pointee.instant += Int64(whole)
         grid.pointee.fraction = distance - whole
         details.pointee.fireDate = (Double(pointee.instant + grid.pointee.wallOffset) + grid.pointee.fraction) / 1e9
-        return count < 9e18 ? UInt64(bitPattern: Int64(count) &- 1) : 0
+        return count - 1
     }
 }
 
