@@ -15,6 +15,7 @@
 __thread void *rl_thread_loop;
 __thread bool rl_thread_had_loop;
 __thread void *rl_thread_object;
+__thread void *rl_thread_onces;
 __thread struct rl_clock_memory rl_clock_memory;
 
 #define RL_DEFINE_STATE(part, size) char rl_##part##_state[size] __attribute__((aligned(64)));

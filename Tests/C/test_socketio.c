@@ -484,3 +484,65 @@ RL_TEST(an_echo_with_back_pressure, "S-SOCK-59 S-SOCK-36",
         if (RLSocketWrite(s.socket, NULL, 0, 0) > 0 || sent == MUCH) place = take_some(place);
     }
 }
+
+/* ---- beside other callbacks */
+
+static void write_much(Socket *self, RLSocketCallBackType type) {
+    if (type == kRLSocketWriteCallBack) trace("%ld", (long)RLSocketWrite(self->socket, NULL, 0, 0));
+    else if (RLSocketWrite(self->socket, much, MUCH, ALL_OF_IT) > 0) trace("queued");
+}
+
+RL_TEST(a_callback_queues_before_the_write_callback, "S-SOCK-59",
+        "Bytes that a Data or Connect callback leaves queued keep back the Write callback of the same report, until they are sent") {
+    s.action = write_much;
+    for (int connects = 0; connects < 2; connects++) {
+        make_sockets(SOCK_STREAM, ends);
+        socket_make(&s, ends[0], kRLSocketWriteCallBack | (connects ? kRLSocketConnectCallBack : kRLSocketDataCallBack));
+        socket_add(&s);
+        if (!connects) write_byte(ends[1]);
+        RLRunInMode(kRLDefaultMode, 0, false);
+        expect_trace(connects ? "s:connect queued" : "s:data=1 queued");
+        take_all(0, MUCH);
+        expect_trace("s:write 0");
+        RLSocketInvalidate(s.socket);
+        close(ends[1]);
+    }
+}
+
+RL_TEST(a_queue_while_connect_is_disabled, "S-SOCK-58 S-PASS-16",
+        "What was queued before a connect is sent after it though the Connect callback is disabled, and the loop sleeps") {
+    int listener = make_listener();
+    struct sockaddr_in address = loopback(port_of(listener));
+    socket_create(&s, PF_INET, SOCK_STREAM, kRLSocketConnectCallBack | kRLSocketWriteCallBack);
+    socket_add(&s);
+    ck_assert_int_eq(RLSocketWrite(s.socket, "abc", 3, 100), 3);
+    RLSocketDisableCallBacks(s.socket, kRLSocketConnectCallBack | kRLSocketWriteCallBack);
+    ck_assert_int_eq(RLSocketConnectToAddress(s.socket, &address, sizeof address, -1), kRLSocketSuccess);
+    int peer = accept(listener, NULL, NULL);
+    while (RLSocketWrite(s.socket, NULL, 0, 0) > 0) RLRunInMode(kRLDefaultMode, 0.01, false);
+    char text[4];
+    ck_assert_int_eq(recv(peer, text, sizeof text, 0), 3);
+    observe(RLGetCurrent(), kRLDefaultMode);
+    expect_run(kRLDefaultMode, 0.02, false, TimedOut);
+    expect_trace("E BT BS BW AW X");
+    /* It was connected, which is still to be told. */
+    RLSocketEnableCallBacks(s.socket, kRLSocketConnectCallBack);
+    expect_run(kRLDefaultMode, 60, true, HandledSource);
+    ck_assert_int_eq(trace_count("s:connect"), 1);
+}
+
+RL_TEST(a_refused_connect_while_connect_is_disabled, "S-SOCK-60 S-SOCK-32",
+        "A queue that a refused connect has cost is told of as such, and so is the connect once its callback is enabled") {
+    struct sockaddr_in address = loopback(refused_port());
+    socket_create(&s, PF_INET, SOCK_STREAM, kRLSocketConnectCallBack | kRLSocketWriteCallBack);
+    socket_add(&s);
+    ck_assert_int_eq(RLSocketWrite(s.socket, "abc", 3, 100), 3);
+    RLSocketDisableCallBacks(s.socket, kRLSocketConnectCallBack | kRLSocketWriteCallBack);
+    RLSocketConnectToAddress(s.socket, &address, sizeof address, -1);
+    while (RLSocketWrite(s.socket, NULL, 0, 0) > 0) RLRunInMode(kRLDefaultMode, 0.01, false);
+    ck_assert_int_eq(errno, ECONNREFUSED);
+    expect_trace("");
+    RLSocketEnableCallBacks(s.socket, kRLSocketConnectCallBack);
+    expect_run(kRLDefaultMode, 60, true, HandledSource);
+    expect_trace("s:connect=111");
+}

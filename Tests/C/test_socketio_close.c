@@ -334,3 +334,32 @@ RL_TEST(a_child_does_not_close, "S-SOCK-66 S-SOCK-63",
     close(ends[1]);
     run_until_released();
 }
+
+RL_TEST(closing_the_writing_half_of_a_connect, "S-SOCK-62",
+        "A socket that is still connecting is connected all the same; then the peer gets the end, and what it sends is reported") {
+    /* With one connection that nobody accepts the listener takes no other, for a second at least. */
+    int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    struct sockaddr_in address = loopback(0);
+    ck_assert_int_eq(bind(listener, (struct sockaddr *)&address, sizeof address), 0);
+    ck_assert_int_eq(listen(listener, 0), 0);
+    int first = connect_to(port_of(listener));
+    address = loopback(port_of(listener));
+    socket_create(&s, PF_INET, SOCK_STREAM, kRLSocketConnectCallBack | kRLSocketDataCallBack);
+    socket_add(&s);
+    ck_assert_int_eq(RLSocketConnectToAddress(s.socket, &address, sizeof address, -1), kRLSocketSuccess);
+    ck_assert_int_eq(RLSocketClose(s.socket, kRLSocketCloseWriting), kRLSocketSuccess);
+    ck_assert_int_eq(RLSocketWrite(s.socket, "x", 1, 10), -1);
+    ck_assert_int_eq(errno, EPIPE);
+    close(accept(listener, NULL, NULL));
+    expect_run(kRLDefaultMode, 60, true, HandledSource);
+    expect_trace("s:connect");
+    int peer = accept(listener, NULL, NULL);
+    RLRunInMode(kRLDefaultMode, 0.01, false);
+    char byte;
+    ck_assert_int_eq(recv(peer, &byte, 1, 0), 0);
+    write_byte(peer);
+    expect_run(kRLDefaultMode, 60, true, HandledSource);
+    expect_trace("s:data=1");
+    close(first);
+    close(peer);
+}

@@ -113,7 +113,8 @@ RL_EXPORT RLIndex RLSocketWrite(RLSocketRef RL_NULLABLE s, const void *RL_NULLAB
  *     because closing a descriptor with unread bytes would lose what was sent; then the socket is
  *     invalidated. A peer that never ends is waited for: abort it after some time. A socket without
  *     a peer, or in no loop, is invalidated at once, and so is one that leaves its last mode.
- *     kRLSocketCloseWriting: a socket that reports Data is closed orderly when the peer ends too.
+ *     kRLSocketCloseWriting: of a socket that is being connected the loop sends the end when that is
+ *     done. A socket that reports Data is closed orderly when the peer ends too.
  *     kRLSocketCloseAbort: at once; a TCP peer gets an error instead of the end of the stream.
  * Returns: kRLSocketSuccess; kRLSocketError for an invalid socket and an unknown how.
  * Threads: any; never blocks. Ownership: the descriptor is closed as by RLSocketInvalidate. Without

@@ -62,6 +62,12 @@ extern __thread void *rl_thread_object __attribute__((tls_model("initial-exec"),
 static inline void *rl_thread_object_get(void) { return rl_thread_object; }
 static inline void rl_thread_object_set(void *object) { rl_thread_object = object; }
 
+/* The functions of onces that the calling thread is in (Sync/Once.swift). */
+extern __thread void *rl_thread_onces __attribute__((tls_model("initial-exec"), visibility("hidden")));
+
+static inline void *rl_thread_onces_get(void) { return rl_thread_onces; }
+static inline void rl_thread_onces_set(void *calls) { rl_thread_onces = calls; }
+
 /* What the calling thread knows of the clocks (Kernel/WallOffset.swift); a thread that was just made knows nothing. */
 struct rl_clock_memory {
     uint64_t count;      /* the counter when the next three were read */
@@ -372,6 +378,12 @@ static inline bool rl_socket_is_unconnected(int descriptor) {
     struct pollfd request = {descriptor, POLLOUT, 0};
     if (rl_sys_poll(&request, 1, 0) <= 0) return true;
     return (request.revents & (POLLHUP | POLLERR)) == POLLHUP && !rl_socket_has_peer(descriptor);
+}
+
+/* Whether a connect that was begun goes on. */
+static inline bool rl_socket_is_connecting(int descriptor) {
+    struct pollfd request = {descriptor, POLLOUT, 0};
+    return rl_sys_poll(&request, 1, 0) == 0 && !rl_socket_has_peer(descriptor);
 }
 
 static inline int rl_bind(int descriptor, const void *address, size_t length) {

@@ -41,7 +41,8 @@ extension UnsafeMutablePointer where Pointee == Socket {
             isHandled = true
         }
         if claim.reads && mayReport && reportRead(info, place, on: loop) { isHandled = true }
-        if writes && mayReport {
+        // Not of a queue that a callback of this report has made (S-SOCK-59).
+        if writes && mayReport && pointee.state.load(ordering: .relaxed) & SocketState.flushes == 0 {
             call(SocketType.write, error: pointee.error.load(ordering: .relaxed), info)
             isHandled = true
         }
@@ -112,7 +113,9 @@ extension UnsafeMutablePointer where Pointee == Socket {
     }
 
     /// A socket that nobody has begun to connect is writable and hung up, which says nothing of a connect (S-SOCK-30).
-    private func isConnectDecided() -> Bool { !rl_socket_is_unconnected(native) }
+    private func isConnectDecided() -> Bool {
+        pointee.error.load(ordering: .relaxed) != 0 || !rl_socket_is_unconnected(native)
+    }
 
     /// True if it failed and the client was told so.
     private func reportConnect(_ info: UnsafeMutableRawPointer?) -> Bool {
@@ -122,6 +125,8 @@ extension UnsafeMutablePointer where Pointee == Socket {
             let number = beginUse()
             if number >= 0 { error = rl_socket_error(number) }
             endUse(of: number)
+            // While the type was disabled a send may have got the error.
+            if error == 0 { error = pointee.error.load(ordering: .relaxed) }
         }
         if error != 0 { loseQueue(error) }
         call(SocketType.connect, error: error, info)

@@ -95,7 +95,14 @@ extension UnsafeMutablePointer where Pointee == Socket {
             var bits = SocketState.writingEnds
             if how == SocketClose.orderly { bits |= SocketState.ends }
             _ = replaceState { $0 | bits }
-            if pointee.queue == nil { endWriting(descriptor) }
+            if pointee.queue == nil {
+                // shutdown(2) would end a connect that goes on: the loop sends the end when it is over.
+                if how != SocketClose.orderly && pointee.isStream && rl_socket_is_connecting(descriptor) {
+                    _ = replaceState { $0 | SocketState.flushes }
+                } else {
+                    endWriting(descriptor)
+                }
+            }
             isOver = how == SocketClose.orderly && pointee.queue == nil && !(pointee.isStream && rl_socket_has_peer(descriptor))
         }
         pointee.writer.unlockWord()
@@ -122,8 +129,8 @@ extension UnsafeMutablePointer where Pointee == Socket {
     /// What comes before anything is told: the queue, and the end of one that is being closed. False: nothing is to be told.
     func serveWriter(_ ready: Readiness, _ state: UInt32) -> Bool {
         let isClosing = state & SocketState.ends != 0
-        // Before the Connect callback it would take the error of the connect.
-        let isDecided = isClosing || state & SocketState.connected != 0
+        // Before a Connect callback that comes it would take the error of the connect.
+        let isDecided = isClosing || state & SocketState.connected != 0 || state & SocketState.connect == 0
         if ready.contains(.write) && state & SocketState.flushes != 0 && isDecided { flush() }
         if isClosing && ready.contains(.read) && state & SocketState.lingers != 0 && discard() { invalidate() }
         return !isClosing
@@ -133,13 +140,17 @@ extension UnsafeMutablePointer where Pointee == Socket {
         var sent = 0
         pointee.writer.lockWord()
         let descriptor = native
-        if let queue = pointee.queue, descriptor >= 0 {
+        if pointee.queue == nil && descriptor >= 0 {
+            dropQueue(0, descriptor)
+        } else if let queue = pointee.queue, descriptor >= 0 {
             sent = rl_send_now(descriptor, queue.first, queue.pointee.count, nil, 0)
             if sent >= 0 {
                 dropQueue(sent, descriptor)
             } else if !isForNow(sent) {
                 pointee.error.store(Int32(-sent), ordering: .relaxed)
                 dropQueue(queue.pointee.count, descriptor)
+                // The kernel has forgotten the error, by which it tells a connect that failed from one that was not begun.
+                _ = RunLoop.ofThread?.servedWatch?.watch.pointee.flags.bitwiseAnd(~WatchFlags.connects, ordering: .relaxed)
             }
         }
         pointee.writer.unlockWord()
@@ -160,12 +171,15 @@ extension UnsafeMutablePointer where Pointee == Socket {
 
     /// A Connect callback told of this failure: nothing is told of the queue any more (S-SOCK-32, 60).
     func loseQueue(_ error: Int32) {
+        // After a fork in the context's `retain`, the lock of one that became invalid may have no holder.
+        guard isValid else { return }
         pointee.writer.lockWord()
         if let queue = pointee.queue {
             pointee.error.store(error, ordering: .relaxed)
             SocketQueue.drop(queue.pointee.count, from: &pointee.queue)
-            _ = replaceState { $0 & ~(SocketState.flushes | SocketState.write) }
+            _ = replaceState { $0 & ~SocketState.write }
         }
+        _ = replaceState { $0 & ~SocketState.flushes }
         pointee.writer.unlockWord()
     }
 

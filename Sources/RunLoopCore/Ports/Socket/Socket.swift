@@ -79,7 +79,7 @@ enum SocketState {
     /// An Invalidate left the release of the context to the last report that uses it (S-THR-8).
     static var releasePending: UInt32 { 1 << 11 }
     // These four change under the lock `writer`.
-    /// There is a queue.
+    /// There is a queue, or the end of the stream waits for the end of a connect.
     static var flushes: UInt32 { 1 << 12 }
     /// No more is written; after the queue the peer gets the end of the stream.
     static var writingEnds: UInt32 { 1 << 13 }
