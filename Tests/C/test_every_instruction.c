@@ -6,6 +6,7 @@
 #include "support.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <semaphore.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -163,6 +164,64 @@ RL_TEST(an_action_changes_at_any_instruction_of_the_handler, "S-KEV-3 S-KEV-15",
     sem_post(&question);
     thread_join(other);
     ck_assert_int_gt(called, 0);
+}
+
+/* A lock that is waited for in two loops */
+
+static RLLock contended;
+static sem_t wanted, gotten;
+static RLRunLoopRef waiting_loop;
+static bool is_last;
+static void lock_in_mode(LoopThread *self) {
+    (void)self;
+    while (sem_wait(&wanted) == 0 && !is_last) {
+        if (RLLockInMode(&contended, NULL, 1e6)) RLLockUnlock(&contended);
+        sem_post(&gotten);
+    }
+}
+static void want_and_unlock(void) {
+    sem_post(&wanted);
+    wait_until_waiting(waiting_loop);
+    RLLockUnlock(&contended);
+}
+static bool has_lock;
+static void try_in_mode(void) { has_lock = RLLockInMode(&contended, NULL, 0); }
+
+RL_TEST(a_lock_comes_free_at_any_instruction, "S-SYNC-23 S-SYNC-25",
+        "At any instruction of the end of an attempt in one loop the lock may be given back: who waits for it in another loop gets it") {
+    LoopThread second;
+    sem_init(&question, 0, 0);
+    sem_init(&answer, 0, 0);
+    sem_init(&wanted, 0, 0);
+    sem_init(&gotten, 0, 0);
+    is_over = false;
+    other_call = want_and_unlock;
+    Thread *other = thread_start(make_calls, NULL);
+    loop_thread_start(&second, lock_in_mode, NULL);
+    waiting_loop = second.loop;
+    RLLockLock(&contended);
+    try_in_mode();
+    interrupt(try_in_mode, LONG_MAX, ask_other);
+    RLLockUnlock(&contended);
+    /* After the pass that an attempt makes, for all that comes before is a matter of the lock alone. */
+    bool reached = true;
+    const long count = LONG_MAX - steps_left;
+    for (long instructions = count < 1200 ? 1 : count - 1200; reached; instructions++) {
+        RLLockLock(&contended);
+        reached = interrupt(try_in_mode, instructions, ask_other);
+        if (!reached) break;
+        if (!is_answered) sem_wait(&answer);
+        if (has_lock) RLLockUnlock(&contended);
+        struct timespec limit;
+        clock_gettime(CLOCK_REALTIME, &limit);
+        limit.tv_sec += 20;
+        ck_assert_int_eq(sem_timedwait(&gotten, &limit), 0);
+    }
+    is_over = is_last = true;
+    sem_post(&question);
+    sem_post(&wanted);
+    thread_join(other);
+    thread_join(second.thread);
 }
 
 #endif

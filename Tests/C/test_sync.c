@@ -153,6 +153,42 @@ static void *wait_cancelled(void *unused) {
 }
 static void ignore(int number) { (void)number; }
 
+static void *wait_once(void *limit) {
+    RLLockLock(&condition.lock);
+    if (limit) RLConditionWaitForSeconds(&condition, *(double *)limit);
+    else RLConditionWait(&condition);
+    trace("woken");
+    RLLockUnlock(&condition.lock);
+    return NULL;
+}
+
+RL_TEST(handlers_end_no_wait_for_a_condition, "S-SYNC-3", "A thread that waits for a condition, with a limit and without, goes on waiting after a signal handler") {
+    struct sigaction action = {.sa_handler = ignore};
+    sigaction(SIGUSR1, &action, NULL);
+    hook_system_calls(watch_calls);
+    double limits[] = {0, 1000};
+    for (int i = 0; i < 2; i++) {
+        pthread_t thread;
+        int before = count_of(&sleeps);
+        pthread_create(&thread, NULL, wait_once, i ? &limits[i] : NULL);
+        wait_until_count(&sleeps, before + 1);
+        /* Each makes it sleep once more. */
+        for (int signals = 1; signals <= 3; signals++) {
+            while (count_of(&sleeps) <= before + signals) {
+                pthread_kill(thread, SIGUSR1);
+                sched_yield();
+            }
+        }
+        expect_trace("");
+        RLLockLock(&condition.lock);
+        RLConditionSignal(&condition);
+        RLLockUnlock(&condition.lock);
+        pthread_join(thread, NULL);
+        expect_trace("woken");
+    }
+    hook_system_calls(NULL);
+}
+
 RL_TEST(condition_signals_and_cancellation, "S-SYNC-3", "A wait for a condition is no cancellation point, and a signal handler takes nothing from it") {
     struct sigaction action = {.sa_handler = ignore};
     sigaction(SIGUSR1, &action, NULL);

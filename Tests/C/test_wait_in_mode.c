@@ -201,6 +201,36 @@ RL_TEST(a_callback_ends_the_thread, "S-SYNC-25 S-LOOP-19", "Who is ended by a ca
 }
 #endif
 
+#if !defined(WITH_THREAD_SANITIZER)
+static Gate in_callback = GATE_INITIALIZER, may_end = GATE_INITIALIZER;
+static void end_when_told(void *unused) {
+    gate_open(&in_callback);
+    gate_wait(&may_end);
+    end_thread(unused);
+}
+static void wait_and_end_when_told(LoopThread *self) {
+    RLPerformFunction(self->loop, kRLDefaultMode, end_when_told, NULL, NULL);
+    RLLockLock(&condition.lock);
+    RLConditionWaitInMode(&condition, NULL, 1e6);
+}
+static void wait_for_condition(LoopThread *self) {
+    (void)self;
+    wait_until_ready(NULL);
+}
+
+RL_TEST(a_signalled_thread_ends, "S-SYNC-25 S-SYNC-14", "A signal for a thread that a callback ends before it learns of it reaches another that waited") {
+    LoopThread first, second;
+    loop_thread_start(&first, wait_and_end_when_told, NULL);
+    gate_wait(&in_callback);
+    loop_thread_start(&second, wait_for_condition, NULL);
+    wait_until_waiting(second.loop);
+    set_ready(NULL);
+    gate_open(&may_end);
+    thread_join(first.thread);
+    thread_join(second.thread);
+}
+#endif
+
 static void fork_inside(void *unused) {
     (void)unused;
     pid_t child = fork();

@@ -196,7 +196,8 @@ static inline RLIndex RLConditionLockGetCondition(const RLConditionLock *RL_NONN
  * Calls a function unless it was called for this once before; returns when that call has returned.
  *
  * info: for the function; may be NULL.
- * Errors: a function that calls RLOnceCall for its own once waits for ever.
+ * Errors: a function that calls RLOnceCall for its own once waits for ever. One must not be left by
+ * longjmp or by an exception of C++.
  * Threads: any; of several that call at once, one calls the function. A function that ends its
  * thread counts as not called.
  * Reentrancy: call-outs too; calls the function.

@@ -36,15 +36,16 @@ enum Fork {
     }
 
     static func parent() {
-        Stripe.forkedParentOrChild()
+        Stripe.forkedParent()
         LoopWaiters.shared.pointee.lock.unlockWord()
         Kinds.forEach { $0.pointee.forkParent?() }
     }
 
     static func child() {
-        Stripe.forkedParentOrChild()
+        Stripe.forkedChild()
         LoopWaiters.forkedChild()
         process.pointee.forkGeneration.wrappingAdd(1, ordering: .relaxed)
+        OnceCall.renewInChild()
         registerBarrier()
         Clock.forgetWall()
         Kinds.forEach { $0.pointee.forkChild?() }

@@ -65,9 +65,9 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         condition.pointee.waiters.wrappingAdd(1, ordering: .relaxed)
         condition.mutex.unlockWord()
         let isInTime = call(ModeWait(waiter: record)) { _ in run(until: deadline, for: record) }
-        record.end()
+        let wasTold = record.end()
         _ = condition.mutex.lockWord()
-        return isInTime
+        return isInTime || wasTold
     }
 
     /// `RLLockInMode`.
@@ -84,7 +84,8 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
                 isInTime = run(until: deadline, for: record)
             }
         }
-        record.end()
+        // A wake-up that came since the last attempt is another's.
+        if record.end() && !isTaken { wakeOne(at: word) }
         return isTaken
     }
 }
@@ -102,20 +103,21 @@ extension UnsafeMutablePointer where Pointee == ModeWaiter {
         if frame != loop.pointee.frame { loop.wakeUp() }
     }
 
-    /// The wait is over.
-    fileprivate func end() {
+    /// The wait is over. True if the waiter was told.
+    @discardableResult
+    fileprivate func end() -> Bool {
         waiter.delist()
+        let wasTold = isTold
         if let condition = pointee.condition { condition.pointee.waiters.wrappingSubtract(1, ordering: .relaxed) }
         pointee.inbox.invalidate()
         pointee.inbox.release()
         CLinux.free(self)
+        return wasTold
     }
 
     /// A callback ended the thread. A wake-up that was meant for it is another's.
     func abandon() {
-        let (word, wasTold) = (pointee.waiter.word, isTold)
-        let isCondition = pointee.condition != nil
-        end()
-        if wasTold && !isCondition { wakeOne(at: word) }
+        let word = pointee.waiter.word
+        if end() { wakeOne(at: word) }
     }
 }

@@ -26,17 +26,18 @@ extension UnsafeMutablePointer where Pointee == Condition {
         pointee.waiters.wrappingAdd(1, ordering: .relaxed)
         mutex.unlockWord()
         let errno = rl_errno()
-        var isOver = false
-        if deadline == .max {
-            withUnsafePointer(to: pointee.sequence) { _ = rl_futex_wait_bits($0, sequence, nil, bits) }
-        } else {
-            var time = timespec(nanoseconds: deadline)
-            withUnsafePointer(to: pointee.sequence) { isOver = rl_futex_wait_bits($0, sequence, &time, bits) == ETIMEDOUT }
+        var time = timespec(nanoseconds: deadline)
+        var result = EINTR
+        // A handler that ran ends no wait; what it has signalled changed the word.
+        while result == EINTR {
+            result = withUnsafePointer(to: pointee.sequence) { word in
+                withUnsafePointer(to: &time) { rl_futex_wait_bits(word, sequence, deadline == .max ? nil : $0, bits) }
+            }
         }
         rl_set_errno(errno)
         // Before the lock: its holder then makes no system call for this thread any more.
         pointee.waiters.wrappingSubtract(1, ordering: .relaxed)
-        return !isOver
+        return result != ETIMEDOUT
     }
 
     func wake(_ count: Int32, bits: UInt32 = .max) {

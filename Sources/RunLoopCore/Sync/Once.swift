@@ -13,11 +13,13 @@ struct Once: ~Copyable {
     static var running: UInt32 { 1 }
     static var sleepers: UInt32 { 2 }
     static var done: UInt32 { 3 }
+
+    static var begun: UInt32 { process.pointee.forkGeneration.load(ordering: .relaxed) << 2 | running }
 }
 
 extension UnsafeMutablePointer where Pointee == Once {
     func call(_ function: PerformFunction, _ info: UnsafeMutableRawPointer?) {
-        let begun = process.pointee.forkGeneration.load(ordering: .relaxed) << 2 | Once.running
+        let begun = Once.begun
         while true {
             let state = pointee.state.load(ordering: .acquiring)
             if state == Once.done { return }
@@ -27,8 +29,12 @@ extension UnsafeMutablePointer where Pointee == Once {
                 break
             }
         }
-        callOutGuarded(function, info, { UnsafeMutableRawPointer($0!).cast(to: Once.self).end(0) }, self)
-        end(Once.done)
+        var call = OnceCall(once: self, outer: rl_thread_onces_get())
+        withUnsafeMutablePointer(to: &call) { call in
+            rl_thread_onces_set(call)
+            callOutGuarded(function, info, { UnsafeMutableRawPointer($0!).cast(to: OnceCall.self).end(0) }, call)
+            call.end(Once.done)
+        }
     }
 
     private func sleep(_ begun: UInt32) {
@@ -39,10 +45,33 @@ extension UnsafeMutablePointer where Pointee == Once {
         rl_set_errno(errno)
     }
 
-    private func end(_ state: UInt32) {
+    fileprivate func end(_ state: UInt32) {
         guard pointee.state.exchange(state, ordering: .releasing) & Once.sleepers != 0 else { return }
         let errno = rl_errno()
         pointee.state.futexWakeAll()
         rl_set_errno(errno)
+    }
+}
+
+/// The function of a once that a thread is in, in the frame of the call.
+struct OnceCall {
+    let once: UnsafeMutablePointer<Once>
+    let outer: UnsafeMutableRawPointer?
+
+    /// In the child of `fork`, where the forking thread goes on with those that it is in.
+    static func renewInChild() {
+        var next = rl_thread_onces_get()
+        while let call = next?.cast(to: OnceCall.self) {
+            // Those that slept are not here.
+            call.pointee.once.pointee.state.store(Once.begun, ordering: .relaxed)
+            next = call.pointee.outer
+        }
+    }
+}
+
+extension UnsafeMutablePointer where Pointee == OnceCall {
+    fileprivate func end(_ state: UInt32) {
+        rl_thread_onces_set(pointee.outer)
+        pointee.once.end(state)
     }
 }

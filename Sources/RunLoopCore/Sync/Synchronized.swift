@@ -28,7 +28,25 @@ struct Stripe: ~Copyable {
         for index in 0..<count { _ = shared[index].lock.word.pointer.lockWord() }
     }
 
-    static func forkedParentOrChild() {
+    /// Where stacks were, libc makes new ones: what threads that are not here had stays held in copies.
+    static func forkedChild() {
+        let thread = RLThisThread_()
+        for index in 0..<count {
+            var place = withUnsafeMutablePointer(to: &shared[index].first) { $0 }
+            while let holder = place.pointee {
+                if holder.pointee.thread != thread && holder.pointee.thread != 0 {
+                    let copy = makeRecord(Holder.self)
+                    // A new thread may get the number.
+                    copy.initialize(to: Holder(object: holder.pointee.object, thread: 0, hasWaiters: false, next: holder.pointee.next))
+                    place.pointee = copy
+                }
+                place = withUnsafeMutablePointer(to: &place.pointee.unsafelyUnwrapped.pointee.next) { $0 }
+            }
+        }
+        forkedParent()
+    }
+
+    static func forkedParent() {
         for index in 0..<count { shared[index].lock.word.pointer.unlockWord() }
     }
 }
