@@ -232,7 +232,8 @@ static const struct {
 
 static const char *name_of(long number, long operation) {
     /* A wake-up has no errors of its own. */
-    if (number == SYS_futex) return (operation & FUTEX_CMD_MASK) == FUTEX_WAKE ? NULL : "futex";
+    const long command = operation & FUTEX_CMD_MASK;
+    if (number == SYS_futex) return command == FUTEX_WAKE || command == FUTEX_WAKE_BITSET ? NULL : "futex";
     for (unsigned i = 0; i < sizeof system_calls / sizeof *system_calls; i++)
         if (system_calls[i].number == number) return system_calls[i].name;
     return NULL;

@@ -18,7 +18,7 @@ typedef struct Part {
 } Part;
 
 /* Ended by one without a name. */
-extern const Part loop_parts[], descriptor_parts[], port_parts[], event_parts[];
+extern const Part loop_parts[], descriptor_parts[], port_parts[], event_parts[], server_parts[];
 
 /* What went wrong since the last outcome_clear; the first one is kept. */
 typedef struct Outcome {

@@ -23,8 +23,8 @@
  * pthread_cancel: no function of the library is a cancellation point, not even one that waits. A
  * cancellation takes effect at the next cancellation point in the program's own code, such as a
  * call-out, and ends the thread there as pthread_exit does. To end a thread that waits in its loop,
- * cancel it and call RLStop. A thread whose cancellation type is asynchronous must not call the
- * library.
+ * cancel it and call RLStop. While the loop of a thread that ends is taken down no cancellation
+ * takes effect. A thread whose cancellation type is asynchronous must not call the library.
  * Exceptions: a C++ exception must not leave a call-out. One that would ends the process by
  * std::terminate, with the stack as it was at the throw.
  * Backtraces show what kind of call-out runs: the frame below it is called RLCallOutTimer,

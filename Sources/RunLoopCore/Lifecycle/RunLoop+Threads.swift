@@ -8,9 +8,19 @@ extension RunLoop {
     /// after that goes at its own first run: there may be no other. So does the main loop: `dispatch_main` ends the main thread
     /// by a destructor that never returns, and its waiting callers would never be told.
     static func threadEnds(_ value: UnsafeMutableRawPointer) {
+        // A thread that returned from its function can be cancelled even now, which would leave the rest undone. One that calls
+        // pthread_exit in a callback comes here once more.
+        let state = rl_disable_cancellation()
+        pthread_setspecific(process.pointee.threadKey, value)
+        if loopEnds() { pthread_setspecific(process.pointee.threadKey, nil) }
+        rl_restore_cancellation(state)
+    }
+
+    /// False if the destructor is to be called again.
+    private static func loopEnds() -> Bool {
         guard let loop = RunLoop.ofThread else {
             // The main thread's key is set at load, so that this is called also if others alone used its loop.
-            guard isMainThread else { return }
+            guard isMainThread else { return true }
             process.pointee.registryLock.lockWord()
             registry.pointee.mainThreadHasEnded = true
             let main = registry.pointee.mainLoop.load(ordering: .relaxed)
@@ -20,18 +30,19 @@ extension RunLoop {
                 main.threadEnded()
                 rl_thread_loop_set(nil)
             }
-            return
+            return true
         }
         loop.pointee.destructorRuns += 1
         let isMain = loop == registry.pointee.mainLoop.load(ordering: .relaxed)
         if loop.pointee.destructorRuns == 1 && !loop.pointee.isSuccessor && !isMain {
-            pthread_setspecific(process.pointee.threadKey, loop)
             // Those destructors may run it, and the frames of what a callback left with `pthread_exit` are gone.
             loop.abandonCallbacks()
-            return
+            return false
         }
-        loop.threadEnded()
+        // Not if what is released with the loop ended the thread.
+        if loop.pointee.threadAlive.load(ordering: .relaxed) { loop.threadEnded() }
         rl_thread_loop_set(nil)
+        return true
     }
 }
 
@@ -89,7 +100,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
             source.release()
         case .notification: abandon(pointee.calls.popLast(Notification.self))
         case .postRound: abandon(pointee.calls.popLast(PostRound.self))
-        case .request: _ = pointee.calls.popLast(RequestCall.self)
+        case .request: RequestWait.tell(pointee.calls.popLast(RequestCall.self).wait, RequestWait.performed)
         case .mainQueue: _ = pointee.calls.popLast(MainQueueCall.self)
         case .socketReport: pointee.calls.popLast(SocketReport.self).finish()
         case .machDelivery: pointee.calls.popLast(MachDelivery.self).finish(on: self)

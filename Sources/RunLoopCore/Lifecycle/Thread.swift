@@ -124,8 +124,13 @@ extension UnsafeMutablePointer where Pointee == Thread {
 
     /// In the child of `fork`, for the thread that forked.
     static func renewInChild() {
-        current?.pointee.forkGeneration.store(process.pointee.forkGeneration.load(ordering: .relaxed), ordering: .relaxed)
-        Threads.keepInChild(current)
+        guard let current else { return Threads.keepInChild(nil) }
+        current.pointee.forkGeneration.store(process.pointee.forkGeneration.load(ordering: .relaxed), ordering: .relaxed)
+        // Who was joining it is not here.
+        _ = current.pointee.joining.compareExchange(
+            expected: ThreadJoin.underWay, desired: ThreadJoin.none, ordering: .relaxed)
+        // One that has called its exit callbacks is in no list any more.
+        Threads.keepInChild(current.pointee.flags.load(ordering: .relaxed) & ThreadFlags.exited == 0 ? current : nil)
     }
 
     /// Calls the body unless the thread was started. Nobody else does, and nobody starts it meanwhile.
@@ -151,6 +156,9 @@ extension UnsafeMutablePointer where Pointee == Thread {
 
     /// `RLThreadStart`.
     func start() -> Bool {
+        guard isNew else { return false }
+        // Before anything is changed: that function may end the thread, and may fork.
+        Threads.becomeMany()
         var isFirst = false
         setUp {
             // First the generation: whoever sees the phase sees it.
@@ -159,7 +167,6 @@ extension UnsafeMutablePointer where Pointee == Thread {
             isFirst = true
         }
         guard isFirst else { return false }
-        Threads.becomeMany()
         var attributes = pthread_attr_t()
         pthread_attr_init(&attributes)
         if pointee.stackSize > 0 { pthread_attr_setstacksize(&attributes, stackSize) }
@@ -289,6 +296,12 @@ extension UnsafeMutablePointer where Pointee == Thread {
         return join()
     }
 
+    private func waitForEnd() {
+        while pointee.phase.load(ordering: .acquiring) == ThreadPhase.executing {
+            pointee.phase.futexWait(while: ThreadPhase.executing)
+        }
+    }
+
     /// `RLThreadJoin`.
     func join() -> Bool {
         if isNew || ThreadPointer.current == self { return false }
@@ -300,7 +313,8 @@ extension UnsafeMutablePointer where Pointee == Thread {
         if pointee.joining.load(ordering: .acquiring) == ThreadJoin.detached { return false }
         if exchanged {
             let state = rl_disable_cancellation()
-            pthread_join(pointee.handle, nil)
+            // In the child of `fork` libc may take a vanished thread for the one that joins.
+            if pthread_join(pointee.handle, nil) == EINVAL { waitForEnd() }
             rl_restore_cancellation(state)
             pointee.joining.store(ThreadJoin.done, ordering: .releasing)
             pointee.joining.futexWakeAll()

@@ -12,9 +12,8 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     func performRequest(_ post: Post, waits: Bool) -> Bool {
         if waits && isCurrent {
             // S-PERF-4: inline, whatever mode runs.
-            callOutPerformed(post.perform, post.info)
             post.modes.free()
-            if let release = post.release { callOutPerformedRelease(release, post.info) }
+            post.performAndRelease()
             return true
         }
         let wait = waits ? makeRecord(RequestWait.self) : nil
@@ -67,9 +66,13 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         while let request = queue.next(ofBatch: batch) {
             let post = request.pointee.waiting.post
             pointee.counters.requests.count()
-            timed(nil) { call(RequestCall(request: request)) { _ in callOutPerformed(post.perform, post.info) } }
+            timed(nil) { call(RequestCall(wait: nil)) { _ in callOutPerformed(post.perform, post.info) } }
             queue.removePerformed(request)
-            request.finish(RequestWait.performed)
+            let wait = request.pointee.wait
+            CLinux.free(request)
+            post.modes.free()
+            if let release = post.release { call(RequestCall(wait: wait)) { _ in callOutPerformedRelease(release, post.info) } }
+            RequestWait.tell(wait, RequestWait.performed)
         }
         return true
     }
@@ -82,9 +85,10 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     }
 }
 
-/// A request that is performed. If it ends the thread, the closing of its queue sees to it.
+/// A request that is performed: if it ends the thread, the closing of its queue sees to it. Or one that is released after that, whose
+/// sender, if it waits, has to be told then.
 struct RequestCall: CallRecord {
-    let request: RequestPointer
+    let wait: UnsafeMutablePointer<RequestWait>?
 
     static var kind: CallKind { .request }
 }
@@ -109,8 +113,7 @@ extension RunLoop {
             let record = argument!.assumingMemoryBound(to: Background.self)
             let background = record.pointee
             CLinux.free(record)
-            callOutPerformed(background.perform, background.info)
-            if let release = background.release { callOutPerformedRelease(release, background.info) }
+            Post(perform: background.perform, release: background.release, info: background.info, modes: PostModes(mode: nil)).performAndRelease()
             return nil
         }, background)
         pthread_attr_destroy(&attributes)

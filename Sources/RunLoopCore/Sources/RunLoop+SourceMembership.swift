@@ -46,13 +46,18 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
             pointee.commonSources.remove(member)
             member.link(in: self)!.pointee.isCommon = false
             unlock()
-            forEachCommonMode { remove(member, from: $0, asCommon: true) }
-            lock()
-            let left = member.link(in: self).map { leaveLocked($0) } ?? false
-            unlock()
-            if left { finishLeaving(member) }
-            member.release()
+            goOnRemovingCommon(member)
         }
+    }
+
+    /// Takes what is no common item any more out of the common modes. The caller gives a reference away.
+    func goOnRemovingCommon(_ member: SourcePointer) {
+        forEachCommonMode { remove(member, from: $0, asCommon: true) }
+        lock()
+        let left = member.link(in: self).map { leaveLocked($0) } ?? false
+        unlock()
+        if left { finishLeaving(member) }
+        member.release()
     }
 
     func containsSource(_ source: SourcePointer, in name: ModeName) -> Bool {
@@ -119,8 +124,10 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         member.retain()
         let left = removeLocked(link, from: mode)
         unlock()
-        if let cancel = member.functions.cancel { callOutCancel(cancel, member.pointee.info, handle, mode.pointee.name) }
         if left { finishLeaving(member) }
+        if member.functions.cancel != nil {
+            CancelCall(source: member, loop: self, mode: mode, rest: asCommon ? .removalFromCommon : .removal).make()
+        }
         member.release()
     }
 

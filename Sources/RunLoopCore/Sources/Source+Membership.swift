@@ -45,18 +45,18 @@ extension UnsafeMutablePointer where Pointee == Source {
     func invalidate() {
         if !becomeInvalid() { return }
         retain()
-        leaveAllLoops()
+        leaveAllLoops(isReferenced: true)
         functions.invalidated?(pointee.info)
         release()
     }
 
     /// Removes an invalid source from wherever it is, with a `cancel` for each membership (S-SRC-9, S-SRC-10); with `wakingLoops`
-    /// those loops get a wake-up (S-SOCK-9).
-    func leaveAllLoops(wakingLoops: Bool = false) {
-        forEachLink { leaveLoop(of: $0, wakingLoop: wakingLoops) }
+    /// those loops get a wake-up (S-SOCK-9). With `isReferenced` a reference is dropped if a `cancel` ends the thread.
+    func leaveAllLoops(wakingLoops: Bool = false, isReferenced: Bool = false) {
+        forEachLink { leaveLoop(of: $0, wakingLoop: wakingLoops, isReferenced) }
     }
 
-    private func leaveLoop(of link: SourceLinkPointer, wakingLoop: Bool) {
+    private func leaveLoop(of link: SourceLinkPointer, wakingLoop: Bool, _ isReferenced: Bool) {
         while let loop = link.pointee.loop.load(ordering: .sequentiallyConsistent), !loop.isVanished {
             // The loop may be gone by now; its memory and lock are not, and the second look tells.
             loop.lock()
@@ -78,10 +78,61 @@ extension UnsafeMutablePointer where Pointee == Source {
             loop.retain()
             let left = loop.removeLocked(link, from: mode)
             loop.unlock()
-            if let cancel = functions.cancel { callOutCancel(cancel, pointee.info, loop.handle, mode.pointee.name) }
             if left { loop.finishLeaving(self) }
+            if functions.cancel != nil {
+                CancelCall(source: self, loop: loop, mode: mode, rest: isReferenced ? .ownInvalidation : .invalidation).make()
+            }
             if left && wakingLoop { loop.wakeUp() }
             loop.release()
+        }
+    }
+}
+
+/// A call of `cancel`, and what the caller has to do after it: if `cancel` ends the thread that is done all the same (S-LOOP-19), on a
+/// thread that may have no loop.
+struct CancelCall {
+    let source: SourcePointer
+    let loop: RunLoopPointer
+    let mode: ModePointer
+    let rest: Rest
+
+    enum Rest {
+        /// A reference to the source is dropped.
+        case removal
+        /// The same, and the removal from the common modes goes on.
+        case removalFromCommon
+        /// A reference to the loop is dropped, and the source leaves what else it is in.
+        case invalidation
+        /// The same, and a reference to the source is dropped.
+        case ownInvalidation
+    }
+
+    func make() {
+        var call = self
+        withUnsafeMutablePointer(to: &call) { call in
+            callOutGuarded({ $0!.cast(to: CancelCall.self).callOut() }, call, { $0!.cast(to: CancelCall.self).goOn() }, call)
+        }
+    }
+}
+
+extension UnsafeMutablePointer where Pointee == CancelCall {
+    fileprivate func callOut() {
+        let source = pointee.source
+        callOutCancel(source.functions.cancel!, source.pointee.info, pointee.loop.handle, pointee.mode.pointee.name)
+    }
+
+    fileprivate func goOn() {
+        let (source, loop) = (pointee.source, pointee.loop)
+        switch pointee.rest {
+        case .removal: source.release()
+        case .removalFromCommon:
+            source.release()
+            loop.goOnRemovingCommon(source)
+        case .invalidation, .ownInvalidation:
+            loop.release()
+            let isReferenced = pointee.rest == .ownInvalidation
+            source.leaveAllLoops(isReferenced: isReferenced)
+            if isReferenced { source.release() }
         }
     }
 }

@@ -7,6 +7,21 @@ struct Post {
     var release: PerformFunction?
     var info: UnsafeMutableRawPointer?
     var modes: PostModes
+
+    /// Inline, on a thread that may have no loop. What it holds is released also if the function ends its thread.
+    func performAndRelease() {
+        guard let release else { return callOutPerformed(perform, info) }
+        var post = self
+        withUnsafeMutablePointer(to: &post) { post in
+            callOutGuarded(
+                perform, info,
+                {
+                    let post = $0!.assumingMemoryBound(to: Post.self)
+                    callOutPerformedRelease(post.pointee.release!, post.pointee.info)
+                }, post)
+        }
+        callOutPerformedRelease(release, info)
+    }
 }
 
 /// The modes of a post, in one word whose bits 0 and 2 are clear: one mode, 0 for the pseudo-mode, or, with bit 1 set, a list

@@ -28,6 +28,15 @@ struct RequestWait: ~Copyable {
 
     static var performed: UInt32 { 1 }
     static var dropped: UInt32 { 2 }
+
+    /// Lets a sender that waits go on; nil: none does.
+    @inline(never)
+    static func tell(_ wait: UnsafeMutablePointer<RequestWait>?, _ outcome: UInt32) {
+        guard let wait else { return }
+        wait.pointee.outcome.store(outcome, ordering: .releasing)
+        // The sender may be gone by now, and its memory something else: waking a word that nobody waits on does no harm.
+        withUnsafePointer(to: wait.pointee.outcome) { _ = rl_futex_wake($0, 1) }
+    }
 }
 
 /// The requests of a loop. Any thread adds; the loop's thread takes those that the running mode permits as a batch and performs
@@ -260,9 +269,6 @@ extension UnsafeMutablePointer where Pointee == Request {
         CLinux.free(self)
         post.modes.free()
         if let release = post.release { callOutPerformedRelease(release, post.info) }
-        guard let wait else { return }
-        wait.pointee.outcome.store(outcome, ordering: .releasing)
-        // The sender may be gone by now, and its memory something else: waking a word that nobody waits on does no harm.
-        withUnsafePointer(to: wait.pointee.outcome) { _ = rl_futex_wake($0, 1) }
+        RequestWait.tell(wait, outcome)
     }
 }

@@ -1,0 +1,159 @@
+/* Forks while threads hold, wait, join and end: what the child finds of that. */
+#define _GNU_SOURCE
+#include "support.h"
+
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static void expect_success(pid_t child) {
+    int status = -1;
+    ck_assert_int_eq(waitpid(child, &status, 0), child);
+    ck_assert_int_eq(status, 0);
+}
+static pid_t forked;
+static void fork_now(void *unused) {
+    (void)unused;
+    forked = fork();
+    if (forked == 0) alarm(60);
+}
+
+static int objects[2], called;
+static void count_call(void *unused) {
+    (void)unused;
+    __atomic_add_fetch(&called, 1, __ATOMIC_SEQ_CST);
+}
+
+/* ---- RLSynchronized */
+
+static void hold_until_told(void *gates) {
+    gate_open(&((Gate *)gates)[0]);
+    gate_wait(&((Gate *)gates)[1]);
+}
+static void hold_object(void *gates) { RLSynchronized(&objects[0], hold_until_told, gates); }
+static Gate is_filled = GATE_INITIALIZER, is_never = GATE_INITIALIZER;
+/* On the stack that a thread had which is not here. */
+static void *fill_stack(void *unused) {
+    volatile char much[1 << 16];
+    for (size_t i = 0; i < sizeof much; i++) much[i] = 0x5a;
+    gate_open(&is_filled);
+    gate_wait(&is_never);
+    return unused;
+}
+static void *take_held_object(void *unused) {
+    RLSynchronized(&objects[0], count_call, NULL);
+    return unused;
+}
+
+RL_TEST(held_by_a_thread_that_is_not_here, "S-SYNC-21",
+        "What another thread had stays held in the child, where libc gives its stack, and its number, to a new thread") {
+    Gate gates[2] = {GATE_INITIALIZER, GATE_INITIALIZER};
+    Thread *thread = thread_start(hold_object, gates);
+    gate_wait(&gates[0]);
+    fork_now(NULL);
+    if (forked == 0) {
+        pthread_t ids[3];
+        for (int i = 0; i < 2; i++) pthread_create(&ids[i], NULL, i == 0 ? fill_stack : take_held_object, NULL);
+        gate_wait(&is_filled);
+        /* Pointers of all stripes. */
+        for (size_t i = 16; i < 16384; i += 16) RLSynchronized((char *)objects + i, count_call, NULL);
+        _exit(called == 1023 ? 0 : 1);
+    }
+    expect_success(forked);
+    gate_open(&gates[1]);
+    thread_join(thread);
+}
+
+/* ---- RLOnce */
+
+static RLOnce once = RL_ONCE_INIT;
+static int others;
+static void call_in_child(void *unused) {
+    RLOnceCall(&once, count_call, unused);
+    __atomic_add_fetch(&others, 1, __ATOMIC_SEQ_CST);
+}
+static void fork_in_once(void *unused) {
+    count_call(unused);
+    fork_now(unused);
+    if (forked != 0) return;
+    Thread *thread = thread_start(call_in_child, NULL);
+    (void)thread;
+    /* It shows as far as can be shown that the other call waits. */
+    take_time(0.05);
+    if (count_of(&called) != 1 || count_of(&others) != 0) _exit(2);
+}
+
+RL_TEST(a_once_forks, "S-SYNC-17 S-SYNC-6", "A function of a once that forks goes on in the child as the one call; calls of other threads wait for it") {
+    RLOnceCall(&once, fork_in_once, NULL);
+    if (forked == 0) {
+        wait_until_count(&others, 1);
+        _exit(called == 1 ? 0 : 3);
+    }
+    expect_success(forked);
+    ck_assert_int_eq(called, 1);
+}
+
+/* ---- threads */
+
+static RLThreadRef thread;
+static void return_at_once(RLThreadRef self, void *info) { (void)self, (void)info; }
+
+RL_TEST(the_function_before_the_first_start_forks, "S-THREAD-17 S-THREAD-8", "The start goes on in parent and child, with a whole thread in each") {
+    RLThreadSetMultiThreadedCallBack(fork_now, NULL);
+    thread = RLThreadCreate(NULL, NULL, NULL);
+    bool is_right = RLThreadStart(thread) && RLThreadIsExecuting(thread) && !RLThreadIsFinished(thread) && RLThreadEnd(thread)
+        && RLThreadIsFinished(thread);
+    RLRelease(thread);
+    if (forked == 0) _exit(is_right ? 0 : 1);
+    ck_assert(is_right);
+    expect_success(forked);
+}
+
+static int joins;
+static void join_it(void *unused) {
+    (void)unused;
+    __atomic_add_fetch(&joins, 1, __ATOMIC_SEQ_CST);
+    RLThreadJoin(thread);
+}
+static void join_in_child(void *unused) {
+    join_it(unused);
+    _exit(RLThreadIsFinished(thread) ? 0 : 1);
+}
+static void fork_and_end(RLThreadRef self, void *info) {
+    (void)self, (void)info;
+    wait_until_count(&joins, 1);
+    take_time(0.02); /* So that the other thread is in the join; the case holds if it is not. */
+    fork_now(NULL);
+    if (forked == 0) {
+        thread_start(join_in_child, NULL);
+        wait_until_count(&joins, 2);
+        pthread_exit(NULL);
+    }
+    expect_success(forked);
+}
+
+RL_TEST(joined_by_a_thread_that_is_not_here, "S-THREAD-8", "A thread that was being joined forks, and is joined in the child by another thread") {
+    thread = RLThreadCreate(fork_and_end, NULL, NULL);
+    ck_assert(RLThreadStart(thread));
+    Thread *joiner = thread_start(join_it, NULL);
+    thread_join(joiner);
+    RLRelease(thread);
+}
+
+static void list_threads(RLThreadRef self, void *info) {
+    (void)info;
+    RLIndex count = 0;
+    RLThreadRef *all = RLThreadCopyAll(&count);
+    _exit(count == 1 && all[0] == self ? 0 : 1);
+}
+static void fork_in_release(void *info) {
+    fork_now(info);
+    if (forked != 0) return expect_success(forked);
+    if (!RLThreadDetachNew(list_threads, NULL, NULL)) _exit(2);
+}
+
+RL_TEST(a_thread_forks_in_its_release, "S-THREAD-15 S-THREAD-8", "In the child it is no executing thread any more") {
+    thread = RLThreadCreate(return_at_once, NULL, fork_in_release);
+    ck_assert(RLThreadStart(thread) && RLThreadJoin(thread));
+    RLRelease(thread);
+}
