@@ -141,6 +141,23 @@ RL_TEST(stack_sizes, "S-THREAD-11", "A stack size is rounded up to pages and to 
     RLRelease(thread);
 }
 
+static void set_stack_sizes(void *thread) {
+    for (size_t i = 0; i < 10000; i++) RLThreadSetStackSize(thread, (size_t)(i % 2 + 1) << 20);
+}
+
+/* The thread sanitizer sees whether the two meet. */
+RL_TEST(stack_size_asked_while_set, "S-THREAD-11", "A stack size may be asked for while another thread sets it") {
+    RLThreadRef thread = RLThreadCreate(NULL, NULL, NULL);
+    RLThreadSetStackSize(thread, 1 << 20);
+    Thread *setter = thread_start(set_stack_sizes, thread);
+    for (int i = 0; i < 10000; i++) {
+        size_t size = RLThreadGetStackSize(thread);
+        ck_assert(size == 1 << 20 || size == 2 << 20);
+    }
+    thread_join(setter);
+    RLRelease(thread);
+}
+
 RL_TEST(priorities, "S-THREAD-12", "The nice value of an executing thread can be changed; an ended one has none; a value before the start holds at the start") {
     Gate gate = GATE_INITIALIZER;
     RLThreadRef thread = RLThreadCreate(wait_for_gate, &gate, NULL);

@@ -350,6 +350,40 @@ private func wait(for thread: Thread) {
         #expect(symbols.contains { $0.contains(program.split(separator: "/").last!) })
     }
 
+    @Test("A loop is told of a thread's end, also of one that has ended, and not of one that is not started: S-KEV-18")
+    func endSource() throws {
+        let loopThread = RunLoopThread()
+        let thread = Thread {}
+        #expect(throws: RunLoop.SystemError(code: ESRCH)) { try RunLoop.Source(onEndOf: thread) { _ in } }
+        #expect(throws: RunLoop.SystemError(code: ESRCH)) { try RunLoop.Source(onEndOf: Thread.main) { _ in } }
+        let told = onNewThread {
+            let trace = Trace()
+            do {
+                // This one is waited for before its start.
+                RunLoop.current.add(
+                    try RunLoop.Source(onEndOf: loopThread) { _ in
+                        trace.add("\(loopThread.isFinished)")
+                        RunLoop.current.stop()
+                    }, forMode: .default)
+                try loopThread.start()
+                loopThread.stop()
+                RunLoop.current.run(mode: .default, for: .seconds(60))
+                thread.start()
+                wait(for: thread)
+                RunLoop.current.add(
+                    try RunLoop.Source(onEndOf: thread) { _ in
+                        trace.add("\(thread.isFinished)")
+                        RunLoop.current.stop()
+                    }, forMode: .default)
+                RunLoop.current.run(mode: .default, for: .seconds(60))
+            } catch {
+                trace.add("\(error)")
+            }
+            return trace.all
+        }
+        #expect(told == ["true", "true"])
+    }
+
     @Test("What a loop calls at the end of its thread finds the thread's object, which dies later: S-NSTH-3")
     func endOfLoop() async throws {
         let canary = Canary()
@@ -378,14 +412,14 @@ private func wait(for thread: Thread) {
 
     @Test("The latest destructors of a thread's values find no object of a thread that is gone: S-NSTH-3")
     func lateDestructors() throws {
-        let result = Promise<String>()
+        let result = Promise<Bool>()
         @Sendable func watch() {
             // Called in every round.
             final class Watch: Sendable {
                 let rounds = Atomic(0)
                 let key: pthread_key_t
-                let result: Promise<String>
-                init(_ key: pthread_key_t, _ result: Promise<String>) { (self.key, self.result) = (key, result) }
+                let result: Promise<Bool>
+                init(_ key: pthread_key_t, _ result: Promise<Bool>) { (self.key, self.result) = (key, result) }
             }
             var key = pthread_key_t()
             pthread_key_create(&key) { info in
@@ -394,100 +428,12 @@ private func wait(for thread: Thread) {
                 if round < 3 {
                     pthread_setspecific(watch.takeUnretainedValue().key, info)
                 } else {
-                    watch.takeRetainedValue().result.fulfil("\(RunLoopThread.current == nil) \(Thread.current.isMainThread)")
+                    watch.takeRetainedValue().result.fulfil(RunLoopThread.current == nil)
                 }
             }
             pthread_setspecific(key, Unmanaged.passRetained(Watch(key, result)).toOpaque())
         }
-        try RunLoopThread { _ in
-            _ = Thread.current
-            watch()
-        }.start()
-        #expect(result.value == "true false")
+        try RunLoopThread { _ in watch() }.start()
+        #expect(result.value)
     }
 }
-
-/// Members of one object that meet on several threads.
-@Suite(.timeLimit(.minutes(2))) struct ThreadClassRaceTests {
-    @Test("What others set, ask and cancel meets the start and the end of the thread at any instruction: S-NSTH-1 S-NSTH-2 S-NSTH-6 S-NSTH-7")
-    func othersMeetTheThread() {
-        for round in 0..<200 {
-            let thread = Thread {
-                Thread.current.name = "own"
-                Thread.current.threadDictionary["own"] = round
-                if round % 3 == 0 { Thread.exit() }
-            }
-            let others = (0..<2).map { other in
-                TestThread {
-                    while !thread.isFinished {
-                        thread.name = "other \(other)"
-                        thread.qualityOfService = .utility
-                        thread.threadPriority = 0.4
-                        _ = (thread.stackSize, thread.isExecuting, thread.description, thread.threadDictionary.count)
-                        if other == 1 && round % 5 == 0 { thread.cancel() }
-                    }
-                    return thread.isExecuting
-                }
-            }
-            thread.start()
-            #expect(others.map { $0.join() } == [false, false])
-            // One that was cancelled in time has not begun.
-            #expect(thread.threadDictionary["own"] != nil || thread.isCancelled)
-        }
-    }
-
-    @Test("Of many starts of one thread one does it: S-NSTH-1")
-    func oneStart() async {
-        await #expect(processExitsWith: .failure) {
-            let starters = (0..<2).map { _ in
-                TestThread { shared.start() }
-            }
-            for starter in starters { starter.join() }
-        }
-    }
-
-    @Test("All threads find the same object of the main thread, whoever asks first: S-NSTH-3")
-    func mainObject() {
-        let askers = (0..<4).map { _ in TestThread { ObjectIdentifier(Thread.main) } }
-        #expect(Set(askers.map { $0.join() }) == [ObjectIdentifier(Thread.main)])
-    }
-
-    @Test("A lock between many threads is nobody's twice, with attempts and limits that run out: S-NSLK-1 S-SYNC-8")
-    func limits() {
-        let (lock, recursive, numbered) = (NSLock(), NSRecursiveLock(), NSConditionLock(condition: 0))
-        let counts = (Unguarded(), Unguarded(), Unguarded())
-        let threads = (0..<4).map { thread in
-            TestThread {
-                var own = [0, 0, 0]
-                for round in 0..<2000 {
-                    if round % 3 == 0 ? lock.try() : lock.lock(before: .now + .microseconds(20)) {
-                        counts.0.number += 1
-                        own[0] += 1
-                        lock.unlock()
-                    }
-                    if recursive.lock(before: .now + .microseconds(round % 50)) {
-                        _ = recursive.try()
-                        counts.1.number += 1
-                        own[1] += 1
-                        recursive.unlock()
-                        recursive.unlock()
-                    }
-                    if numbered.lock(whenCondition: thread % 2, before: .now + .microseconds(30)) {
-                        counts.2.number += 1
-                        own[2] += 1
-                        numbered.unlock(withCondition: 1 - thread % 2)
-                    }
-                }
-                return own
-            }
-        }
-        let sums = threads.map { $0.join() }.reduce([0, 0, 0]) { zip($0, $1).map(+) }
-        #expect(sums == [counts.0.number, counts.1.number, counts.2.number])
-        #expect(lock.try() && recursive.try() && numbered.try())
-        lock.unlock()
-        recursive.unlock()
-        numbered.unlock()
-    }
-}
-
-private let shared = Thread {}

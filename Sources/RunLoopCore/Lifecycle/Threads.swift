@@ -142,7 +142,10 @@ extension UnsafeMutablePointer where Pointee == Thread {
 
     /// What the thread gets, or got.
     var stackSize: Int {
-        guard pointee.stackSize > 0 else {
+        process.pointee.registryLock.lockWord()
+        let wanted = pointee.stackSize
+        process.pointee.registryLock.unlockWord()
+        guard wanted > 0 else {
             var attributes = pthread_attr_t()
             var size = 0
             pthread_attr_init(&attributes)
@@ -151,8 +154,8 @@ extension UnsafeMutablePointer where Pointee == Thread {
             return size
         }
         let page = Int(sysconf(Int32(_SC_PAGESIZE)))
-        let (padded, overflows) = pointee.stackSize.addingReportingOverflow(page - 1)
-        let size = overflows ? pointee.stackSize : padded / page * page
+        let (padded, overflows) = wanted.addingReportingOverflow(page - 1)
+        let size = overflows ? wanted : padded / page * page
         return Swift.max(size, Int(rl_stack_minimum()))
     }
 

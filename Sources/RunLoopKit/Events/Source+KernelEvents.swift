@@ -196,6 +196,46 @@ extension RunLoop.Source {
         RLKernelEventSourceTrigger(reference, flags, data)
     }
 
+    /// Makes a source that reports, once, that a thread has ended, also if it has already; one that is not started is waited for
+    /// (S-KEV-18).
+    ///
+    /// - Parameters:
+    ///   - thread: which the source keeps.
+    ///   - perform: called on the loop's thread with the source.
+    /// - Throws: what the system says.
+    /// - Threads: any.
+    /// - CF: none.
+    public convenience init(
+        onEndOf thread: RunLoopThread, perform: @escaping @Sendable (RunLoop.Source) -> Void
+    ) throws(RunLoop.SystemError) {
+        try self.init(endOf: thread.reference, perform)
+    }
+
+    /// Makes a source that reports, once, that a thread has ended, also if it has already (S-KEV-18).
+    ///
+    /// - Parameters:
+    ///   - thread: was started.
+    ///   - perform: called on the loop's thread with the source.
+    /// - Throws: `ESRCH` for the object of a thread that was not started, or not by its class.
+    /// - Threads: any.
+    /// - CF: none.
+    public convenience init(
+        onEndOf thread: Thread, perform: @escaping @Sendable (RunLoop.Source) -> Void
+    ) throws(RunLoop.SystemError) {
+        guard let reference = thread.state.withLock({ $0.reference }) else { throw RunLoop.SystemError(code: ESRCH) }
+        // The object has the reference for good.
+        defer { withExtendedLifetime(thread) {} }
+        try self.init(endOf: reference, perform)
+    }
+
+    private convenience init(
+        endOf thread: RLThreadRef, _ perform: @escaping @Sendable (RunLoop.Source) -> Void
+    ) throws(RunLoop.SystemError) {
+        var event = kernelEvent(.thread, options: [], notes: RLKernelNotes.exit.rawValue)
+        event.ident = UInt(bitPattern: thread)
+        try self.init(event) { source, _ in perform(source) }
+    }
+
     /// Makes a source that reports that a distributed lock is free (S-DLOCK-12). A report takes nothing: whoever gets it tries to lock.
     ///
     /// - Parameters:

@@ -31,6 +31,7 @@ public final class RunLoopThread: @unchecked Sendable {
     public let qualityOfService: QualityOfService
     /// This object owns one reference to it; the thread owns another while it executes.
     private let thread: RLThreadRef
+    var reference: RLThreadRef { thread }
     private let body: ThreadBody
     /// Held during the start.
     private let starting = LongLock()

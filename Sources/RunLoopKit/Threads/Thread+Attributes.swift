@@ -30,7 +30,7 @@ extension Thread {
         }
     }
 
-    private static func show(_ name: String, of handle: pthread_t) {
+    static func show(_ name: String, of handle: pthread_t) {
         typealias SetName = @convention(c) (pthread_t, UnsafePointer<CChar>) -> CInt
         guard let setName = systemFunction("pthread_setname_np") else { return }
         withUnsafeTemporaryAllocation(of: CChar.self, capacity: 16) { buffer in

@@ -42,7 +42,11 @@ open class Thread: @unchecked Sendable {
         var priority: Double?
         var niceValue: CInt?
         var dictionary = ThreadDictionary()
+        /// What the C library was given for the start; it may be changed before the thread is there.
+        var given: (name: String?, niceValue: CInt) = (nil, 0)
         var hasToldEnd = false
+
+        var wantedNiceValue: CInt { niceValue ?? quality.niceValue }
     }
 
     let state = Locked(State())
@@ -116,13 +120,15 @@ open class Thread: @unchecked Sendable {
                 let thread = Unmanaged<Thread>.fromOpaque(info!).takeRetainedValue()
                 thread.end()
             })
-        let (name, stackSize, nice) = state.withLock { state in
-            state.reference = reference
-            return (state.name, state.stackSize, state.niceValue ?? state.quality.niceValue)
+        let (given, stackSize) = state.withLock { state in
+            state.given = (state.name, state.wantedNiceValue)
+            return (state.given, state.stackSize)
         }
-        RLThreadSetName(reference, name)
+        RLThreadSetName(reference, given.name)
         RLThreadSetStackSize(reference, stackSize)
-        RLThreadSetPriority(reference, nice)
+        RLThreadSetPriority(reference, given.niceValue)
+        // From now on others ask it for the size of the stack, and change what it was given.
+        state.withLock { $0.reference = reference }
         // Who cancels it looks at the reference later.
         if cancelled.load(ordering: .sequentiallyConsistent) { RLThreadCancel(reference) }
         precondition(RLThreadStart(reference), "Thread.start: the system has no room for another thread")
@@ -131,7 +137,15 @@ open class Thread: @unchecked Sendable {
     /// On the thread, before its closure.
     private func begin() {
         Thread.become(self)
-        noteHandle()
+        let handle = pthread_self()
+        // Who changes these later finds the thread.
+        let niceValue: CInt? = state.withLock { state in
+            state.handle = handle
+            if state.name != state.given.name { Thread.show(state.name ?? "", of: handle) }
+            let wanted = state.wantedNiceValue
+            return wanted == state.given.niceValue ? nil : wanted
+        }
+        if let niceValue { _ = RLThreadChangePriority(nil, niceValue) }
     }
 
     func noteHandle() {
