@@ -11,7 +11,8 @@
  * disconnect callback gets REDIS_ERR. One that sends without end is read one portion in a pass.
  * Limits set by redisAsyncSetTimeout and connect_timeout (hiredis 1.0 or later) are kept; an older
  * hiredis has none, so a program that needs one has to set a timer and call redisAsyncFree.
- * A callback of hiredis may run the loop; in that run this connection gets no answers.
+ * A callback of hiredis may run the loop; in that run this connection sends nothing and gets no
+ * answers.
  * Rules: Docs/semantics.md, section 40.
  */
 #ifndef RUNLOOP_ADAPTERS_HIREDIS_H
@@ -23,42 +24,35 @@
 
 RL_HEADER_BEGIN
 
-/* A connection. hiredis's five functions get it as their argument. */
+/* A connection. hiredis's functions get it as their argument. */
 typedef struct RLHiredis_ {
     RLAdapter_ adapter;
     redisAsyncContext *context;
     RLAdapterFile_ *file;
+    bool reads, writes; /* what hiredis wants */
 } RLHiredis_;
+
+/* Within hiredis's own calls nothing is changed yet: most commands are written at the end of the call, without a wait. */
+static inline void RLHiredisUpdate_(RLHiredis_ *self) {
+    if (!self->adapter.isBusy) RLAdapterWant_(self->file, RLAdapterTypes_(self->reads, self->writes));
+}
 
 static inline void RLHiredisReady_(RLFileDescriptorRef object, RLOptionFlags types, void *info) {
     RLAdapterFile_ *file = (RLAdapterFile_ *)info;
     RLHiredis_ *self = (RLHiredis_ *)file->owner;
     if (!RLAdapterEnter_(&self->adapter, file)) return;
     if (types & kRLFileDescriptorReadCallBack) redisAsyncHandleRead(self->context);
-    /* That may have freed the connection. */
-    if (types & kRLFileDescriptorWriteCallBack && RLFileDescriptorIsValid(object)) redisAsyncHandleWrite(self->context);
+    /* Each may have freed the connection. */
+    if (RLFileDescriptorIsValid(object) && self->writes) redisAsyncHandleWrite(self->context);
+    bool goesOn = RLFileDescriptorIsValid(object);
     RLAdapterLeave_(&self->adapter);
+    if (goesOn) RLHiredisUpdate_(self);
 }
 
-static inline void RLHiredisAddRead_(void *info) {
-    RLAdapterFile_ *file = ((RLHiredis_ *)info)->file;
-    RLAdapterWant_(file, file->wanted | kRLFileDescriptorReadCallBack);
-}
-
-static inline void RLHiredisDelRead_(void *info) {
-    RLAdapterFile_ *file = ((RLHiredis_ *)info)->file;
-    RLAdapterWant_(file, file->wanted & ~(RLOptionFlags)kRLFileDescriptorReadCallBack);
-}
-
-static inline void RLHiredisAddWrite_(void *info) {
-    RLAdapterFile_ *file = ((RLHiredis_ *)info)->file;
-    RLAdapterWant_(file, file->wanted | kRLFileDescriptorWriteCallBack);
-}
-
-static inline void RLHiredisDelWrite_(void *info) {
-    RLAdapterFile_ *file = ((RLHiredis_ *)info)->file;
-    RLAdapterWant_(file, file->wanted & ~(RLOptionFlags)kRLFileDescriptorWriteCallBack);
-}
+static inline void RLHiredisAddRead_(void *info) { ((RLHiredis_ *)info)->reads = true, RLHiredisUpdate_((RLHiredis_ *)info); }
+static inline void RLHiredisDelRead_(void *info) { ((RLHiredis_ *)info)->reads = false, RLHiredisUpdate_((RLHiredis_ *)info); }
+static inline void RLHiredisAddWrite_(void *info) { ((RLHiredis_ *)info)->writes = true, RLHiredisUpdate_((RLHiredis_ *)info); }
+static inline void RLHiredisDelWrite_(void *info) { ((RLHiredis_ *)info)->writes = false, RLHiredisUpdate_((RLHiredis_ *)info); }
 
 /* The last of hiredis's calls, before it closes the descriptor. */
 static inline void RLHiredisCleanup_(void *info) { RLAdapterEnd_(&((RLHiredis_ *)info)->adapter); }
@@ -107,7 +101,7 @@ static inline int RLHiredisAttach(redisAsyncContext *context, RLRunLoopRef loop,
 #endif
     context->ev.data = self;
     /* It is connected, or is not going to be, when it can be written to. */
-    RLAdapterWant_(self->file, kRLFileDescriptorWriteCallBack);
+    RLHiredisAddWrite_(self);
     return REDIS_OK;
 }
 
