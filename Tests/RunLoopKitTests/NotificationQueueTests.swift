@@ -94,7 +94,10 @@ private func withQueue(_ body: @escaping @Sendable (NotificationQueue, Trace) ->
     func asap() {
         let trace = withQueue { queue, trace in
             nonisolated(unsafe) let queue = queue
-            let waits = RunLoop.Observer(activities: .afterWaiting) { _, _ in trace.add("waited") }
+            let waits = RunLoop.Observer(activities: .afterWaiting) { _, _ in
+                trace.add("waited")
+                RunLoop.current.stop()
+            }
             RunLoop.current.add(waits, forMode: .default)
             let source = RunLoop.Source { _ in
                 queue.enqueue(Notification(name: .first), postingStyle: .asap)
@@ -102,7 +105,9 @@ private func withQueue(_ body: @escaping @Sendable (NotificationQueue, Trace) ->
             }
             RunLoop.current.add(source, forMode: .default)
             source.signal()
-            RunLoop.current.run(mode: .default, for: .milliseconds(1))
+            // Ends the wait, whenever it comes.
+            Timer.scheduledTimer(withTimeInterval: .milliseconds(1), repeats: true) { _ in }
+            RunLoop.current.run(mode: .default, for: .seconds(60))
         }
         #expect(trace == ["callback over", "first", "waited"])
     }
