@@ -51,7 +51,7 @@ import Glibc
     func dumps() {
         onNewThread {
             let loop = RunLoop.current
-            loop.add(Timer(timeInterval: .seconds(1000), repeats: false) { _ in }, forMode: .default)
+            loop.add(Timer(timeInterval: .seconds(3600), repeats: true) { _ in }.named("hourly flush"), forMode: .default)
             var ends: [CInt] = [0, 0]
             #expect(pipe(&ends) == 0)
             #expect(loop.dump(to: ends[1]))
@@ -60,6 +60,7 @@ import Glibc
             let count = read(ends[0], &bytes, bytes.count)
             close(ends[0])
             let text = String(decoding: bytes[..<max(count, 0)], as: UTF8.self)
+            if getenv("SHOW_DUMP") != nil { print(text) }
             #expect(text.hasPrefix("<RLRunLoop "))
             #expect(text.contains("kept from being finished by 1 timer"))
             #expect(!RunLoop.dumpAll(to: -1))
