@@ -60,7 +60,6 @@ import Glibc
             let count = read(ends[0], &bytes, bytes.count)
             close(ends[0])
             let text = String(decoding: bytes[..<max(count, 0)], as: UTF8.self)
-            if getenv("SHOW_DUMP") != nil { print(text) }
             #expect(text.hasPrefix("<RLRunLoop "))
             #expect(text.contains("kept from being finished by 1 timer"))
             #expect(!RunLoop.dumpAll(to: -1))
