@@ -13,7 +13,9 @@ extension RunLoop {
         public enum Kind: Hashable, Sendable {
             /// Also the sources of sockets, descriptors, ports and events.
             case source
+            /// A timer.
             case timer
+            /// An observer.
             case observer
         }
 
