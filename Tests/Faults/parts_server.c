@@ -101,8 +101,10 @@ static void listening(void) {
     } else if (listens) {
         if (RLSocketSetOptions(listens, kRLSocketNoDelay | kRLSocketKeepAlive, true) != kRLSocketSuccess) refused("an option");
         if (getsockname(listener, (struct sockaddr *)&address, &size) != 0) abort();
-        if (connect(client, (struct sockaddr *)&address, size) != 0) abort();
-        run_until(&near_side.accepted, 1, "a connection");
+        if (connect(client, (struct sockaddr *)&address, size) != 0)
+            lost("a listener");
+        else
+            run_until(&near_side.accepted, 1, "a connection");
     }
     if (near_side.descriptor >= 0) {
         RLSocketRef accepted = add_native(near_side.descriptor, kRLSocketDataCallBack, &far_side);

@@ -20,6 +20,8 @@
  * a thread of low priority that holds one may be kept from running by others.
  * fork: the child finds each lock as it was, so a lock that another thread held stays locked there.
  * pthread_atfork(lock, unlock, unlock) with functions that lock and unlock keeps a lock usable.
+ * Without that a new thread of the child, which may get the place of one that held a recursive
+ * lock, may lock that again.
  * RL_CHECKS: a file that is compiled with -DRL_CHECKS=1 traps where a lock is misused.
  * Thread sanitizer: knows these locks, and reports lock orders that can block for ever.
  * Functions whose names end in an underscore are internal.
