@@ -215,10 +215,12 @@ RL_TEST(without_watches_it_looks, "S-DLOCK-13", "Where the kernel has no room fo
     has_no_watches = true;
     add(1);
     has_no_watches = false;
+    log_capture();
     Holder holder = holder_start();
     Thread *killer = when_waiting(RLGetCurrent(), kill_holder, &holder);
     run_until_taken();
     thread_join(killer);
+    ck_assert_str_eq(log_text(), "");
     ck_assert(RLDistributedLockUnlock(lock));
     end();
 }

@@ -22,7 +22,8 @@
  * pthread_atfork(lock, unlock, unlock) with functions that lock and unlock keeps a lock usable.
  * Without that a new thread of the child, which may get the place of one that held a recursive
  * lock, may lock that again.
- * RL_CHECKS: a file that is compiled with -DRL_CHECKS=1 traps where a lock is misused.
+ * RL_CHECKS: a file that is compiled with -DRL_CHECKS=1 traps where a lock is misused; with
+ * -DRL_CHECKS=2 it also tells of locks that are taken in two orders (lockorder.h).
  * Thread sanitizer: knows these locks, and reports lock orders that can block for ever.
  * Functions whose names end in an underscore are internal.
  * CF: none; NSLock and NSRecursiveLock in Foundation. Rules: Docs/semantics.md, section 31.
@@ -32,11 +33,17 @@
 
 #include "base.h"
 
-RL_HEADER_BEGIN
-
 #ifndef RL_CHECKS
 #define RL_CHECKS 0
 #endif
+#if RL_CHECKS >= 2
+#include "lockorder.h"
+#define RL_WILL_WAIT_(lock) RLLockOrderWillLock_(lock, 0u)
+#else
+#define RL_WILL_WAIT_(lock) ((void)(lock))
+#endif
+
+RL_HEADER_BEGIN
 
 /** A lock: 8 bytes. The fields are the library's. */
 typedef struct RLLock {
@@ -98,6 +105,11 @@ extern void __tsan_mutex_post_unlock(void *RL_NULLABLE address, unsigned flags);
 #define RL_DID_LOCK_(lock, flags) __tsan_mutex_post_lock(lock, 1u | (flags), 0)
 #define RL_WILL_UNLOCK_(lock, flags) ((void)__tsan_mutex_pre_unlock(lock, 1u | (flags)))
 #define RL_DID_UNLOCK_(lock, flags) __tsan_mutex_post_unlock(lock, 1u | (flags))
+#elif RL_CHECKS >= 2
+#define RL_WILL_LOCK_(lock, flags) RLLockOrderWillLock_(lock, flags)
+#define RL_DID_LOCK_(lock, flags) RLLockOrderDidLock_(lock, flags)
+#define RL_WILL_UNLOCK_(lock, flags) RLLockOrderWillUnlock_(lock)
+#define RL_DID_UNLOCK_(lock, flags) ((void)(lock))
 #else
 #define RL_WILL_LOCK_(lock, flags) ((void)(lock))
 #define RL_DID_LOCK_(lock, flags) ((void)(lock))
@@ -283,6 +295,7 @@ static inline bool RLReadWriteLockLockForReadingForSeconds(RLReadWriteLock *RL_N
     return locked;
 }
 static inline void RLReadWriteLockLockForReading(RLReadWriteLock *RL_NONNULL lock) {
+    RL_WILL_WAIT_(lock);
     (void)RLReadWriteLockLockForReadingForSeconds(lock, 1e300);
 }
 
@@ -310,6 +323,7 @@ static inline bool RLReadWriteLockLockForWritingForSeconds(RLReadWriteLock *RL_N
     return locked;
 }
 static inline void RLReadWriteLockLockForWriting(RLReadWriteLock *RL_NONNULL lock) {
+    RL_WILL_WAIT_(lock);
     (void)RLReadWriteLockLockForWritingForSeconds(lock, 1e300);
 }
 

@@ -17,7 +17,7 @@
  *   machport.h  messages between the threads of a process
  *   thread.h    threads that run a loop
  *   distributedlock.h  locks that are files, for processes and hosts
- *   lock.h      locks; sync.h: conditions, once, semaphores and what else threads wait for
+ *   lock.h      locks (lockorder.h: a detector of their orders); sync.h: conditions, once, semaphores and what else threads wait for
  *   atomic.h    atomic operations with the meaning of OSAtomic
  *   insight.h   names, lists of items, and what keeps a loop from being finished
  *   data.h      reference-counted bytes
@@ -42,6 +42,7 @@
 #include "insight.h"
 #include "kernelevent.h"
 #include "lock.h"
+#include "lockorder.h"
 #include "loop.h"
 #include "machport.h"
 #include "mainqueue.h"

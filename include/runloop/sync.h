@@ -171,6 +171,7 @@ static inline bool RLConditionLockLockWhenConditionForSeconds(RLConditionLock *R
     return RLLockTried_(&lock->condition.lock, RLConditionLockWait_(lock, value, seconds));
 }
 static inline void RLConditionLockLockWhenCondition(RLConditionLock *RL_NONNULL lock, RLIndex value) {
+    RL_WILL_WAIT_(&lock->condition.lock);
     (void)RLConditionLockLockWhenConditionForSeconds(lock, value, 1e300);
 }
 static inline bool RLConditionLockTryLockWhenCondition(RLConditionLock *RL_NONNULL lock, RLIndex value) {

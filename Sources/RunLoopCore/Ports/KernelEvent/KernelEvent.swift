@@ -106,7 +106,7 @@ extension KernelEvent {
         record.pointee.context.adopt()
         let source = record.makeEventSource()
         source.pointee.state.bitwiseOr(
-            SourceState.kernelEvent | (filter.pointee.isNotified ? SourceState.notified : 0), ordering: .relaxed)
+            SourceState.kernelEvent | (record.pointee.vnode != nil ? SourceState.notified : 0), ordering: .relaxed)
         if let begin = filter.pointee.begin { begin.call(record, source) } else { record.pointee.source = source }
         record.enlist()
         return source

@@ -29,11 +29,8 @@ struct KernelFilter {
     var take: Look?
     var takesPath = false
 
-    // Of files.
-
-    /// The source's modes watch the notifier of files: whoever reads it marks the inbox, or calls `tell`.
-    var isNotified = false
-    /// Something happened to the file of a source with a descriptor. Caller holds the notifier's lock.
+    /// What whoever reads the notifier of files does for a source with a descriptor; nil: it marks the inbox. Caller holds the notifier's
+    /// lock.
     var tell: Step?
 
     /// Gives the source to its record, after which there may be events for it; nil: that is all there is to do.

@@ -1,0 +1,170 @@
+/* Section 31: the order of locks in files that are compiled with RL_CHECKS=2. No case ever blocks. */
+#define RL_CHECKS 2
+#define _GNU_SOURCE
+#include "support.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static RLLock a, b, c;
+static RLRecursiveLock recursive;
+static RLReadWriteLock shared;
+static RLConditionLock numbered;
+
+/* Each is a frame that a stack must show. */
+#define FRAME __attribute__((noinline, noclone))
+FRAME static void a_then_b(void) {
+    RLLockLock(&a);
+    RLLockLock(&b);
+    RLLockUnlock(&b);
+    RLLockUnlock(&a);
+}
+FRAME static void b_then_a(void) {
+    RLLockLock(&b);
+    RLLockLock(&a);
+    RLLockUnlock(&b); /* in any order */
+    RLLockUnlock(&a);
+}
+FRAME static void b_then_c(void) {
+    RLLockLock(&b);
+    RLLockLock(&c);
+    RLLockUnlock(&c);
+    RLLockUnlock(&b);
+}
+FRAME static void c_then_a(void) {
+    RLLockLock(&c);
+    RLLockLock(&a);
+    RLLockUnlock(&a);
+    RLLockUnlock(&c);
+}
+
+/* Whether the text has an address of the first bytes of a function. */
+static bool shows(const char *text, const char *end, void (*function)(void)) {
+    for (const char *at = text; (at = strstr(at, "[0x")) && at < end; at++) {
+        unsigned long address = strtoul(at + 1, NULL, 16), start = (unsigned long)(uintptr_t)function;
+        if (address > start && address < start + 400) return true;
+    }
+    return false;
+}
+
+static const char *report(void (*function)(void *)) {
+    static ChildResult result;
+    result = run_child(function, NULL);
+    ck_assert(WIFEXITED(result.status));
+    ck_assert_int_eq(WEXITSTATUS(result.status), 0);
+    return result.output;
+}
+static void expect_report(const char *text, void (*earlier)(void), void (*later)(void)) {
+    const char *end = text + strlen(text);
+    ck_assert_msg(strncmp(text, "RunLoop: lock order: ", 21) == 0, "%s", text);
+    const char *second = strstr(text, "\nRunLoop: ... and ");
+    ck_assert_ptr_nonnull(second);
+    ck_assert_msg(shows(text, second, earlier), "%s", text);
+    ck_assert_msg(shows(second, end, later), "%s", text);
+    ck_assert_ptr_null(strstr(second + 2, "RunLoop:")); /* once */
+}
+
+static void run(void *function) { (*(void (**)(void))function)(); }
+static void on_thread(void (*function)(void)) { thread_join(thread_start(run, &function)); }
+
+static void two_orders(void *unused) {
+    (void)unused;
+    for (int i = 0; i < 3; i++) {
+        on_thread(a_then_b);
+        on_thread(b_then_a);
+    }
+}
+static void a_circle_of_three(void *unused) {
+    (void)unused;
+    on_thread(c_then_a);
+    on_thread(a_then_b);
+    on_thread(b_then_c);
+}
+
+RL_TEST(two_orders_are_told, "S-SYNC-27", "Two locks that were taken in two orders, one after the other, are reported once with both stacks") {
+    const char *text = report(two_orders);
+    expect_report(text, a_then_b, b_then_a);
+    char line[128];
+    snprintf(line, sizeof line, "RunLoop: lock order: %p was held before %p\n", (void *)&a, (void *)&b);
+    ck_assert_int_eq(strncmp(text, line, strlen(line)), 0);
+}
+
+RL_TEST(circles_are_told, "S-SYNC-27", "A circle of three locks is reported, with the stacks of all three orders") {
+    const char *text = report(a_circle_of_three);
+    expect_report(text, c_then_a, b_then_c);
+    expect_report(text, a_then_b, b_then_c);
+}
+
+FRAME static void shared_then_recursive(void) {
+    RLReadWriteLockLockForReading(&shared);
+    RLRecursiveLockLock(&recursive);
+    RLRecursiveLockLock(&recursive);
+    RLRecursiveLockUnlock(&recursive);
+    RLRecursiveLockUnlock(&recursive);
+    RLReadWriteLockUnlock(&shared);
+}
+FRAME static void numbered_then_shared(void) {
+    RLConditionLockLockWhenCondition(&numbered, 0);
+    RLReadWriteLockLockForWriting(&shared);
+    RLReadWriteLockUnlock(&shared);
+    RLConditionLockUnlock(&numbered);
+}
+FRAME static void recursive_then_numbered(void) {
+    RLRecursiveLockLock(&recursive);
+    RLConditionLockLockWhenCondition(&numbered, 0);
+    RLConditionLockUnlock(&numbered);
+    RLRecursiveLockUnlock(&recursive);
+}
+static void all_kinds(void *unused) {
+    (void)unused;
+    shared_then_recursive();
+    numbered_then_shared();
+    recursive_then_numbered();
+}
+
+RL_TEST(locks_of_all_kinds_have_an_order, "S-SYNC-27", "Recursive, read-write and condition locks are in one order with plain ones") {
+    expect_report(report(all_kinds), shared_then_recursive, recursive_then_numbered);
+}
+
+static void good_orders(void *unused) {
+    (void)unused;
+    a_then_b();
+    on_thread(a_then_b);
+    /* Who only tries, or for some time, blocks nobody for ever. */
+    RLLockLock(&b);
+    ck_assert(RLLockTryLock(&a));
+    RLLockUnlock(&a);
+    ck_assert(RLLockLockForSeconds(&a, 1));
+    RLLockUnlock(&a);
+    RLLockUnlock(&b);
+    /* One after the other is no order. */
+    RLLockLock(&b);
+    RLLockUnlock(&b);
+    RLLockLock(&a);
+    RLLockUnlock(&a);
+    /* Other locks in the same memory. */
+    RLLockOrderForget(&a, sizeof a);
+    b_then_a();
+}
+
+RL_TEST(good_orders_are_not_told, "S-SYNC-27", "One order, attempts, and locks in memory that was forgotten are no reason to complain") {
+    ck_assert_str_eq(report(good_orders), "");
+}
+
+static void fork_in_between(void *unused) {
+    (void)unused;
+    a_then_b();
+    pid_t child = fork();
+    if (child == 0) {
+        b_then_a();
+        _exit(0);
+    }
+    waitpid(child, NULL, 0);
+}
+
+RL_TEST(a_child_knows_the_orders, "S-SYNC-27", "The child of fork reports what contradicts an order of its parent") {
+    expect_report(report(fork_in_between), a_then_b, b_then_a);
+}

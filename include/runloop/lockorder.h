@@ -1,0 +1,147 @@
+/*
+ * The order in which threads take the locks of lock.h and sync.h, in files that are compiled with
+ * -DRL_CHECKS=2.
+ *
+ * Two locks that are taken in two orders block two threads for ever, one day. With RL_CHECKS=2 each
+ * thread notes which locks it holds when it waits for another one; so the program has a graph of
+ * "held while waiting for". An order that closes a circle in it is written to standard error when it
+ * first comes up, with the stacks of all of them, although nothing blocked in this run:
+ *
+ *     RunLoop: lock order: 0x4040a0 was held before 0x4040a8
+ *     program(+0x1299)[0x401299]
+ *     RunLoop: ... and 0x4040a8 before 0x4040a0 here
+ *     program(+0x12f1)[0x4012f1]
+ *
+ * addr2line(1) and the debugger turn the addresses into lines, -rdynamic shows functions. Nothing of this is in the library:
+ * lock.h includes this header then, and the compiler puts the functions into the program. It is for
+ * debugging, since each lock then costs a walk of the stack. Attempts (TryLock, and waits with a
+ * limit) begin no order, because they end by themselves; what they took is held like the rest.
+ * A lock whose memory is given back and used for another one is forgotten by RLLockOrderForget.
+ * RLSynchronized is not watched. Rules: Docs/semantics.md, section 31.
+ */
+#ifndef RUNLOOP_LOCKORDER_H
+#define RUNLOOP_LOCKORDER_H
+
+#include "base.h"
+
+#if defined(RL_CHECKS) && RL_CHECKS >= 2
+
+#include <execinfo.h>
+#include <sched.h>
+#include <stdio.h>
+#include <unistd.h>
+
+RL_HEADER_BEGIN
+
+/* One of these in the program, whichever files have it. */
+#define RL_ORDER_SHARED_ __attribute__((weak, visibility("hidden")))
+
+enum { RL_ORDER_EDGES_ = 4096, RL_ORDER_HELD_ = 32, RL_ORDER_FRAMES_ = 16 };
+
+/* `first` was held by a thread that waited for `second`. */
+struct RLLockOrderEdge_ {
+    const void *RL_NULLABLE first, *RL_NULLABLE second;
+    void *RL_NULLABLE stack[RL_ORDER_FRAMES_];
+    int depth;
+    bool seen; /* by the search that is under way */
+};
+
+/* All edges, guarded by `word`: the number of the process that looks at them, so that the child of
+   fork takes over from a thread that it does not have. */
+struct RLLockOrderEdges_ {
+    struct RLLockOrderEdge_ edges[RL_ORDER_EDGES_];
+    int count;
+    int word;
+};
+RL_ORDER_SHARED_ struct RLLockOrderEdges_ RLLockOrder_;
+
+/* What the thread holds, in the order of taking. */
+RL_ORDER_SHARED_ __thread const void *RL_NULLABLE RLLockOrderHeld_[RL_ORDER_HELD_];
+RL_ORDER_SHARED_ __thread int RLLockOrderCount_;
+
+static inline void RLLockOrderEnter_(void) {
+    int own = (int)getpid(), found = 0;
+    while (!__atomic_compare_exchange_n(&RLLockOrder_.word, &found, own, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) {
+        if (found == own) {
+            sched_yield();
+            found = 0;
+        }
+    }
+}
+static inline void RLLockOrderLeave_(void) { __atomic_store_n(&RLLockOrder_.word, 0, __ATOMIC_RELEASE); }
+
+/* Whether there is a way from one lock to another; then it is written, the last edge first. */
+RL_ORDER_SHARED_ bool RLLockOrderFind_(const void *RL_NULLABLE from, const void *RL_NULLABLE to) {
+    for (int i = 0; i < RLLockOrder_.count; i++) {
+        struct RLLockOrderEdge_ *edge = &RLLockOrder_.edges[i];
+        if (edge->first != from || edge->seen) continue;
+        edge->seen = true;
+        if (edge->second != to && !RLLockOrderFind_(edge->second, to)) continue;
+        fprintf(stderr, "RunLoop: lock order: %p was held before %p\n", edge->first, edge->second);
+        backtrace_symbols_fd(edge->stack, edge->depth, 2);
+        return true;
+    }
+    return false;
+}
+
+RL_ORDER_SHARED_ void RLLockOrderAdd_(const void *RL_NULLABLE first, const void *RL_NULLABLE second) {
+    RLLockOrderEnter_();
+    int known = 0;
+    for (; known < RLLockOrder_.count; known++) {
+        if (RLLockOrder_.edges[known].first == first && RLLockOrder_.edges[known].second == second) break;
+    }
+    if (known == RLLockOrder_.count && known < RL_ORDER_EDGES_) {
+        struct RLLockOrderEdge_ *edge = &RLLockOrder_.edges[known];
+        for (int i = 0; i < RLLockOrder_.count; i++) RLLockOrder_.edges[i].seen = false;
+        edge->first = first;
+        edge->second = second;
+        edge->depth = backtrace(edge->stack, RL_ORDER_FRAMES_);
+        if (RLLockOrderFind_(second, first)) {
+            fprintf(stderr, "RunLoop: ... and %p before %p here\n", first, second);
+            backtrace_symbols_fd(edge->stack, edge->depth, 2);
+        }
+        RLLockOrder_.count++;
+    }
+    RLLockOrderLeave_();
+}
+
+/* flags: those of RL_WILL_LOCK_; the calling thread waits for the lock without a limit. */
+static inline void RLLockOrderWillLock_(const void *RL_NONNULL lock, unsigned flags) {
+    if (flags & 16u) return;
+    for (int i = 0; i < RLLockOrderCount_; i++) {
+        if (RLLockOrderHeld_[i] != lock) RLLockOrderAdd_(RLLockOrderHeld_[i], lock);
+    }
+}
+static inline void RLLockOrderDidLock_(const void *RL_NONNULL lock, unsigned flags) {
+    if (!(flags & 32u) && RLLockOrderCount_ < RL_ORDER_HELD_) RLLockOrderHeld_[RLLockOrderCount_++] = lock;
+}
+static inline void RLLockOrderWillUnlock_(const void *RL_NONNULL lock) {
+    int place = RLLockOrderCount_;
+    while (place > 0 && RLLockOrderHeld_[place - 1] != lock) place--;
+    if (place == 0) return; /* Another thread locked it. */
+    for (RLLockOrderCount_--; place <= RLLockOrderCount_; place++) RLLockOrderHeld_[place - 1] = RLLockOrderHeld_[place];
+}
+
+/**
+ * Forgets the orders of locks whose memory is given back. Only with RL_CHECKS=2.
+ *
+ * memory, size: where the locks were.
+ * Threads: any. Reentrancy: call-outs too; calls no call-out.
+ * CF: none. Since 0.1.
+ */
+static inline void RLLockOrderForget(const void *RL_NONNULL memory, size_t size) {
+    const char *start = (const char *)memory;
+    RLLockOrderEnter_();
+    for (int i = 0; i < RLLockOrder_.count;) {
+        const char *first = (const char *)RLLockOrder_.edges[i].first, *second = (const char *)RLLockOrder_.edges[i].second;
+        bool isThere = (first >= start && first < start + size) || (second >= start && second < start + size);
+        if (isThere) RLLockOrder_.edges[i] = RLLockOrder_.edges[--RLLockOrder_.count]; else i++;
+    }
+    RLLockOrderLeave_();
+}
+
+RL_HEADER_END
+
+#endif
+
+#endif
