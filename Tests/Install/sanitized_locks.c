@@ -1,11 +1,14 @@
-/* Every lock, by threads that contend, for the thread sanitizer: plain memory that the locks guard. With an argument two locks are
+/* Every lock, by threads that contend, for the thread sanitizer and for helgrind: plain memory that the locks guard. With an argument two locks are
  * taken in two orders. */
 #include <runloop/runloop.h>
 
 #include <pthread.h>
 #include <stdio.h>
 
-enum { THREADS = 3, ROUNDS = 2000 };
+#ifndef ROUNDS
+#define ROUNDS 2000
+#endif
+enum { THREADS = 3 };
 
 static RLLock lock, first, second;
 static RLRecursiveLock recursive;

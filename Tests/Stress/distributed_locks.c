@@ -15,11 +15,11 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { WORKERS = 4 };
+enum { WORKERS = 4, ALL = -1 };
 
 static struct common {
     atomic_int holder;            /* the number of a worker, from 1; 0: nobody */
-    atomic_int killed;            /* the worker that is being killed, or was killed last */
+    atomic_int killed;            /* the worker that is being killed, or was killed last; ALL at the end */
     atomic_ulong takes, by_report;
 } *common;
 
@@ -38,7 +38,8 @@ static void wait_a_moment(void) { nanosleep(&(struct timespec){0, 200000}, NULL)
 /* Whoever held it before has given it back, or is the one that is killed. */
 static void hold(void) {
     int before = atomic_exchange(&common->holder, self);
-    MUST(before == 0 || before == atomic_load(&common->killed));
+    int killed = atomic_load(&common->killed);
+    MUST(before == 0 || before == killed || killed == ALL);
     atomic_fetch_add(&common->takes, 1);
     wait_a_moment();
     MUST_BE(atomic_exchange(&common->holder, 0), ==, self);
@@ -108,6 +109,7 @@ int main(void) {
         stress_progress();
     }
     stress_watchdog_stop();
+    atomic_store(&common->killed, ALL);
     for (int i = 0; i < WORKERS; i++) {
         kill(workers[i], SIGKILL);
         waitpid(workers[i], NULL, 0);

@@ -24,7 +24,8 @@
  * lock, may lock that again.
  * RL_CHECKS: a file that is compiled with -DRL_CHECKS=1 traps where a lock is misused; with
  * -DRL_CHECKS=2 it also tells of locks that are taken in two orders (lockorder.h).
- * Thread sanitizer: knows these locks, and reports lock orders that can block for ever.
+ * Thread sanitizer: knows these locks, and reports lock orders that can block for ever. Helgrind
+ * does so in files compiled with -DRL_HELGRIND=1, which need valgrind/helgrind.h.
  * Functions whose names end in an underscore are internal.
  * CF: none; NSLock and NSRecursiveLock in Foundation. Rules: Docs/semantics.md, section 31.
  */
@@ -35,6 +36,9 @@
 
 #ifndef RL_CHECKS
 #define RL_CHECKS 0
+#endif
+#ifndef RL_HELGRIND
+#define RL_HELGRIND 0
 #endif
 #if RL_CHECKS >= 2
 #include "lockorder.h"
@@ -105,6 +109,18 @@ extern void __tsan_mutex_post_unlock(void *RL_NULLABLE address, unsigned flags);
 #define RL_DID_LOCK_(lock, flags) __tsan_mutex_post_lock(lock, 1u | (flags), 0)
 #define RL_WILL_UNLOCK_(lock, flags) ((void)__tsan_mutex_pre_unlock(lock, 1u | (flags)))
 #define RL_DID_UNLOCK_(lock, flags) __tsan_mutex_post_unlock(lock, 1u | (flags))
+#elif RL_HELGRIND
+#include <valgrind/helgrind.h>
+/* The words of the lock itself are read without a lock, which is no race: they are atomic. */
+#define RL_WILL_LOCK_(lock, flags) ((void)(lock))
+#define RL_DID_LOCK_(lock, flags)                                 \
+    do {                                                          \
+        if ((flags) & 32u) break;                                 \
+        VALGRIND_HG_DISABLE_CHECKING(lock, sizeof *(lock));       \
+        ANNOTATE_RWLOCK_ACQUIRED(lock, ((flags) & 8u) ? 0 : 1);   \
+    } while (0)
+#define RL_WILL_UNLOCK_(lock, flags) ANNOTATE_RWLOCK_RELEASED(lock, ((flags) & 8u) ? 0 : 1)
+#define RL_DID_UNLOCK_(lock, flags) ((void)(lock))
 #elif RL_CHECKS >= 2
 #define RL_WILL_LOCK_(lock, flags) RLLockOrderWillLock_(lock, flags)
 #define RL_DID_LOCK_(lock, flags) RLLockOrderDidLock_(lock, flags)
