@@ -9,8 +9,8 @@ import Synchronization
 /// `RLKernelEventSourceTrigger` marks. What is not reported yet stays in the kernel, or in `count`, `userFlags` and `data`, whether or
 /// not the source is enabled.
 struct KernelEvent: ~Copyable, Listed {
-    /// Guards the descriptor, and makes one step of it when a report is taken and what that does to `state`. No client code and no other
-    /// lock is taken under it.
+    /// Guards the descriptor, and makes one step of it when a report is taken and what that does to `state`. No client code is called under
+    /// it, and no lock is taken but the notifier's.
     let lock: Lock
     /// `KernelEventState`.
     let state: Atomic<UInt32>
