@@ -10,7 +10,7 @@ SOAK_SCALE ?= 1
 ATTACKS ?= 100
 export JOBS SOAK_SCALE
 
-.PHONY: all demo check check-arm64 explore sanitize bench bench-servers docs fuzz soak clients attacks deb install clean
+.PHONY: all demo check check-arm64 explore sanitize bench bench-servers docs fuzz soak clients attacks deb install uninstall clean
 
 all:
 	scripts/install-deps build
@@ -103,6 +103,10 @@ install:
 	cmake -S . -B build-install -G Ninja -DRUNLOOP_TESTS=OFF
 	ninja -C build-install -j $(JOBS)
 	cmake --install build-install --prefix "$(PREFIX)"
+
+# What install has put under the same PREFIX.
+uninstall:
+	scripts/uninstall "$(PREFIX)"
 
 clean:
 	rm -rf build build-full build-arm64 build-thread build-address build-install build-clients \

@@ -35,6 +35,7 @@ static void begin(void) {
     char *socket = peer_path("bus"), *argument;
     ck_assert_int_gt(asprintf(&argument, "--address=unix:path=%s", socket), 0);
     server = peer_start("unix:path", (const char *[]){"dbus-daemon", "--session", "--nofork", "--nopidfile", "--print-address=1", argument, NULL});
+    free(argument);
     address = server.line;
     address[strcspn(address, "\n")] = 0;
 }

@@ -20,6 +20,7 @@ static void begin(void) {
     char *argument;
     ck_assert_int_gt(asprintf(&argument, "--address=unix:path=%s", peer_path("bus")), 0);
     server = peer_start("unix:path", (const char *[]){"dbus-daemon", "--session", "--nofork", "--nopidfile", "--print-address=1", argument, NULL});
+    free(argument);
     address = server.line;
     address[strcspn(address, "\n")] = 0;
 }
@@ -194,6 +195,7 @@ RL_TEST(a_bus_that_is_not_there, "S-ADP-4", "Where nothing listens lost is calle
     char *two;
     ck_assert_int_gt(asprintf(&two, "unix:path=/nowhere/at/all;%s", address), 0);
     bus = new_bus(two);
+    free(two);
     RLSDBusRef place = attach(bus);
     int ready = 0;
     sd_bus_request_name_async(bus, NULL, "org.example.Second", 0, count_answer, &ready);

@@ -109,10 +109,12 @@ RL_TEST(a_protocol_error_is_told_once, "S-ADP-4", "An error of the protocol ends
     begin();
     struct wl_registry *registry = look();
     run_until(&globals, 5);
-    wl_registry_bind(registry, 999999, &wl_compositor_interface, 1);
+    struct wl_compositor *none = wl_registry_bind(registry, 999999, &wl_compositor_interface, 1);
     expect_run(kRLDefaultMode, 60, false, Finished);
     ck_assert_int_eq(losses, 1);
     ck_assert_int_eq(error_told, EPROTO);
+    wl_compositor_destroy(none);
+    wl_registry_destroy(registry);
     wl_display_disconnect(display);
 }
 

@@ -13,7 +13,18 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
 cmake --install "$build" --prefix "$work/first" >"$work/install.log"
-mv "$work/first" "$work/moved"
+# What is uninstalled leaves nothing, and a list of another prefix removes nothing.
+cp "$build/install_manifest.txt" "$work/list"
+cp -a "$work/first" "$work/moved"
+touch "$work/first/include/of_others.h"
+if "$here/../../scripts/uninstall" "$work/moved" "$work/list" 2>/dev/null; then
+    echo "a list of another prefix was taken"
+    exit 1
+fi
+"$here/../../scripts/uninstall" "$work/first" "$work/list"
+left=$(cd "$work/first" && find . -type f -o -type l -o -iname '*runloop*')
+[ "$left" = ./include/of_others.h ] || { echo "left behind: $left"; exit 1; }
+rm -r "$work/first"
 prefix=$work/moved
 
 # Exactly these files, the module map among them and the one for building in place not. The manual has a test of its own.
@@ -69,6 +80,19 @@ cmake -S project -B project/build -DCMAKE_PREFIX_PATH="$prefix" >project.log || 
 cmake --build project/build >project.log || { cat project.log; exit 1; }
 project/build/client "$version"
 project/build/client_cf
+# Meson finds it by pkg-config.
+if command -v meson >/dev/null; then
+    cat >project/meson.build <<END
+project('client', 'c', default_options: ['c_std=c99', 'werror=true', 'warning_level=2'])
+executable('client', 'program.c', dependencies: dependency('runloop', version: '>=${version%.*}'))
+executable('client_cf', 'program_cf.c', dependencies: dependency('runloop-cf'))
+END
+    meson setup project/meson project >project.log 2>&1 && ninja -C project/meson >>project.log 2>&1 || { cat project.log; exit 1; }
+    LD_LIBRARY_PATH="$prefix/$libdir" project/meson/client "$version"
+    LD_LIBRARY_PATH="$prefix/$libdir" project/meson/client_cf
+else
+    echo "meson is missing"
+fi
 # A program that asks for another minor version is told so.
 sed -i "s/RunLoop ${version%.*} REQUIRED/RunLoop 99.0 REQUIRED/" project/CMakeLists.txt
 if cmake -S project -B project/other -DCMAKE_PREFIX_PATH="$prefix" >project.log 2>&1; then
