@@ -1,4 +1,3 @@
-#!/usr/bin/env python3
 """A run loop served by asyncio: its timer ticks between asyncio's tasks, and a thread hands it a function."""
 import asyncio
 import threading
