@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Serves a RunLoop inside an asyncio event loop.
 
 A thread waits in one place: here in asyncio. A `Host` puts a mode of the thread's run loop into the running event loop by a

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "foundationloop.h"
 
 #include <errno.h>

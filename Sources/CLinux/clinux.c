@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The few bytes of memory that Swift cannot lay out: thread-local, zeroed and marked in the ELF file. */
 #define _GNU_SOURCE
 #include <dlfcn.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What descriptions tell of functions, threads and descriptors: what the dynamic linker and /proc know. */
 #define _GNU_SOURCE
 #include <dlfcn.h>

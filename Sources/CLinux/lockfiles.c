@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Files that are locks of processes and hosts.
  *
  * On a file system of one machine whoever locks opens the file, makes it if it is missing, and locks its first byte with a lock of

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* For message ports: every system call that they make and that a signal or a limit can end. Interrupted calls are made again here
  * or in CLinuxCalls.h, so no other file of theirs knows EINTR. */
 #define _GNU_SOURCE

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* For sockets: what `Ports/Socket` asks of the kernel beyond the calls of CLinuxCalls.h. */
 #define _GNU_SOURCE
 #include <errno.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The constants of the public headers. They live in C so that dlsym and foreign-function users find plain data. */
 #include <runloop/runloop.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The constants of the CoreFoundation interface, as plain data, and the objects behind them. */
 #include "CRunLoopCF.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Formats of strings: those of printf, and %@ for objects, %C for a unit, %S for units.
  *

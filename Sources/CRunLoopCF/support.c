@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What only C can do for librunloop-cf: thread-local memory, tables of the C library, blocks, libdispatch. */
 #define _GNU_SOURCE
 #include "CRunLoopCF.h"

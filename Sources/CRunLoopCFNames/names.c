@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * CoreFoundation's names as symbols, for dlsym, ctypes and compilers of other languages: functions jump to those of librunloop-cf
  * and librunloop, constants are copies of theirs. A program that is compiled with the headers needs none of this.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Foundation's classes that take a run loop or its modes, for RunLoopKit's. They live on Foundation's loop of the thread, which
 // RunLoopKit's then hosts.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 extension DistributedLock {
     /// When the lock was locked, by whomever, by the clock of its file system; nil if nobody holds it (S-DLOCK-7).
     ///

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 /// A port for subclasses that override Foundation's forms of sending.
 ///
 /// Swift lets nobody override what stands in an extension, as the forms of `Port` that take a `Date` do. A subclass of this class

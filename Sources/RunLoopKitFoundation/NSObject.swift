@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What every object of Foundation's can be asked, for RunLoopKit's, which are no subclasses of `NSObject`.
 
 /// What `NSObject` has and `NSObjectProtocol` asks for, over the hash and the description that the types have.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 /// RunLoopKit's notification queue for Foundation's notifications and centres (S-NQ-16).
 ///
 /// It posts on the thread that uses it, by observers of that thread's RunLoopKit loop, the one that

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 /// RunLoopKit's port, with the forms that take Foundation's dates and data.
 public typealias Port = RunLoopKit.Port
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 extension RunLoop {
     /// Runs the default mode again and again until it is empty or a date has passed (S-NSRL-6).
     ///

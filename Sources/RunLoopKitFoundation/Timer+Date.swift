@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 extension Timer {
     /// Makes a timer that is in no loop yet and fires first one interval from now (S-NSTM-2).
     ///

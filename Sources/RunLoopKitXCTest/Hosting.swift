@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 /// Waits for expectations run Foundation's loop; the main thread's loop hosts it, so that timers and sources of the tests are served.
 private final class HostingBegin: NSObject, XCTestObservation {
     func testBundleWillStart(_ testBundle: Bundle) { RunLoop.hostsFoundation() }

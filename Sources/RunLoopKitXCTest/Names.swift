@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 @_exported public import RunLoopKitFoundation
 @_exported public import XCTest
 

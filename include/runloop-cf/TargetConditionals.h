@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Which system a program is compiled for, in the words that Mac sources ask for it: Linux. What asks for the Mac's other
  * frameworks or for its kernel is thereby left out.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Atomic operations with the meaning of Apple's OSAtomic functions, for programs that are ported.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Types, macros and calls that every other header of RunLoop builds on, and the words they use.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Block forms of the calls that take a function.
  *

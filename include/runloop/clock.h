@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * RLClockRef: a clock that the program moves, for loops in place of the system's.
  *

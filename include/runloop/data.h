@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * RLDataRef: an immutable, reference-counted sequence of bytes.
  *

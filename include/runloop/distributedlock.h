@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * RLDistributedLockRef: a lock that is a file, for processes, and for hosts that share its file
  * system.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * RLFileDescriptorRef: callbacks when a descriptor can be read or written.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * RLForeignRunRef: a run that waits in another event loop, such as GLib's or libuv's.
  *

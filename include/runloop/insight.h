@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Seeing into a loop: names, lists of items, what it does and waits for, in words and in numbers.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Kernel events: signals, the end of processes, changes of files, clocks and the program's own
  * events as sources of a run loop, in the shape of BSD's kqueue.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * RLLock, RLRecursiveLock, RLReadWriteLock: locks that are structures of the program's own.
  *

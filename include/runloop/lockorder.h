@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The order in which threads take the locks of lock.h and sync.h, in files that are compiled with
  * -DRL_CHECKS=2.

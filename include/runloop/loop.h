@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * RLRunLoopRef: the loop of a thread, its modes, and running it.
  *

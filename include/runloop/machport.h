@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * RLMachPortRef: a message queue between the threads of a process, which behaves like a Mach port.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The main dispatch queue: blocks and functions that libdispatch queues for the main thread.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * RLMessagePortRef: a named port that receives requests from threads and processes and replies to
  * them.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * RLObserverRef: callbacks at the stages of a run.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Functions queued for a loop: CFRunLoopPerformBlock for compilers without blocks (blocks.h has the
  * block forms).

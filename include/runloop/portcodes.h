@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Result codes of sending to a port, for machport.h and messageport.h.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * RunLoop: everything a C program needs. Each concept has its own header, which is its manual:
  *

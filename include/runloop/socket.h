@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * RLSocketRef: listening, connecting, receiving and sending, with callbacks from a run loop.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Sockets for servers: sending without waiting, a queue for what the peer does not take yet, closing
  * without loss, options, and descriptors over Unix sockets.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * RLSourceRef: an item that a loop performs when it is signalled or when its descriptor is
  * readable.

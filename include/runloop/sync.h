@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * What threads wait for beside locks: conditions, locks with a number, functions that are called
  * once, semaphores, barriers, and functions of which one at a time executes.

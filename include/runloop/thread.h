@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * RLThreadRef: a thread that runs its loop.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * RLTimerRef: callbacks at a date, once or repeatedly.
  *

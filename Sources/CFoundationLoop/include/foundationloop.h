@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Foundation's run loop of the calling thread, as Sources/RunLoopKitFoundation/Hosting needs it.
  *

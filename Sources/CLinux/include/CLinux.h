@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What the Swift core needs of the kernel, libc and libbsd, and Swift cannot import by itself: variadic
  * functions, macros, thread-local storage and statically initialised memory. Nothing here has logic of its own. */
 #ifndef CLINUX_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The only functions that call the client. Each has a frame of its own with a name that a backtrace shows, so they are exported,
  * and an exception never leaves one: S-DBG-2, S-DBG-3. The library holds no lock in any of them (S-THR-3). */
 #ifndef CLINUX_CALL_OUTS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* System calls that are no cancellation points (S-LOOP-20). Those of libc are, see pthreads(7): a thread that was cancelled in one
  * would end with locks of the library taken and records half written. syscall(2) makes the plain call, which also costs least:
  * nothing is announced before it and looked up after it. The core makes none of these calls by libc's functions; a test looks.

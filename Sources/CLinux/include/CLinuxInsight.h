@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What descriptions tell of functions, threads and descriptors. */
 #ifndef CLINUX_INSIGHT_H
 #define CLINUX_INSIGHT_H

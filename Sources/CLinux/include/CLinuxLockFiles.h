@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Files that are locks of processes and hosts (S-DLOCK). */
 #ifndef CLINUX_LOCK_FILES_H
 #define CLINUX_LOCK_FILES_H

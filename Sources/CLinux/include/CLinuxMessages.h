@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What message ports need of the kernel and of libbsd and Swift cannot import: ancillary data,
  * sealed memory files, peer credentials and lock files. Nothing here is a cancellation point, returns EINTR or raises SIGXFSZ. */
 #ifndef CLINUX_MESSAGES_H

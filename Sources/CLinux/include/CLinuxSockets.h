@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What a server's sockets need of the kernel: sends that never wait, options, and the end of a connection. Nothing here is a
  * cancellation point, blocks, or raises SIGPIPE. */
 #ifndef CLINUX_SOCKETS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * What the Swift sources of librunloop-cf see of C: the public headers with CF names replaced by the symbols that they are bound
  * to (RLCFNames.h is generated from these headers), the records that constants are made of, and what only C can do.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 import CRunLoopCF
 
 /// Values in an order. While functions of the client run the record is consistent, so that they may use the array.

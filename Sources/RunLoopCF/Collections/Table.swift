@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 import CRunLoopCF
 
 /// What a table does with its keys and values; a set has keys alone.

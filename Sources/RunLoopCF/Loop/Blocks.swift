@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 import CRunLoopCF
 
 // Blocks, which are pointers here: the header declares these functions where the compiler has blocks. A block is an info that is held

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 import CRunLoopCF
 
 // <CoreFoundation/CFFileDescriptor.h>. Here, too, a context without copyDescription is librunloop's own.

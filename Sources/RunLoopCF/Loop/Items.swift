@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 import CRunLoopCF
 
 // Timers and observers: <CoreFoundation/CFRunLoop.h>. A context without copyDescription is librunloop's own, and the callback is

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 import CRunLoopCF
 
 // <CoreFoundation/CFMachPort.h> and <mach/message.h>. A message travels whole, with its header, as the bytes of librunloop's.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 import CRunLoopCF
 
 // <CoreFoundation/CFMessagePort.h>. A local port's info is always a box, because the reply may be data of this library.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 import CRunLoopCF
 
 // <CoreFoundation/CFSocket.h>. librunloop's callback has the same arguments, because its data are CF's as well.

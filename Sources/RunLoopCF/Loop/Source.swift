@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 import CRunLoopCF
 
 // Sources: <CoreFoundation/CFRunLoop.h>. Their info is always a box: functions of equality have other types here, and two

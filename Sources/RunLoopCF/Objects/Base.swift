@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 import CRunLoopCF
 
 // References of any type: <CoreFoundation/CFBase.h>.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 import CRunLoopCF
 
 /// Data that change, that were taken over without a copy, or whose memory is not from malloc. All other data are librunloop's.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 import CRunLoopCF
 
 // Texts of objects for people, and what %@ of a format prints.

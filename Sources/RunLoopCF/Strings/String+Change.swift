@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 import CRunLoopCF
 
 // Changing strings: <CoreFoundation/CFString.h>.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 import CRunLoopCF
 
 // Making strings: <CoreFoundation/CFString.h>.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 import CRunLoopCF
 
 // Reading, comparing and finding: <CoreFoundation/CFString.h>.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 import CRunLoopCF
 
 /// A string: bytes that are ASCII, with a NUL behind them, or, once there was another character in it, UTF-16 units.

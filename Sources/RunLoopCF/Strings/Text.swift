@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 import CRunLoopCF
 
 /// The units of a string, borrowed: bytes that are ASCII, or UTF-16 units.

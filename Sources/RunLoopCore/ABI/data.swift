@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 import CRunLoop
 
 // The functions of <runloop/data.h>.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 import CRunLoop
 
 // The function of <runloop/mainqueue.h>.

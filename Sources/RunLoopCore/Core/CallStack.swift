@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 import CLinux
 
 /// The kinds of records in a `CallStack`, each described where it is used.

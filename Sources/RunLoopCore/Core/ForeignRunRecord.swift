@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 import Synchronization
 
 /// A run whose waits another loop makes: GLib's, libuv's, or a plain epoll loop.

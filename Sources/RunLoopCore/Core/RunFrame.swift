@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 /// One run of a loop: what differs between nested runs. It lies on the stack of the function that runs; the loop's thread alone
 /// touches it.
 struct RunFrame {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 /// Calling out: every callback of the loop is called within a record of its `CallStack`.
 extension UnsafeMutablePointer where Pointee == RunLoop {
     /// Calls out with a record on the stack. Loop's thread; no lock is held.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 import Synchronization
 
 /// The clock by which a loop goes: the system's, or one that the program moves (S-CLK).

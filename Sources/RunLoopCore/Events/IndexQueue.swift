@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 import CLinux
 
 /// A queue of small numbers in a ring of memory from malloc. The loop's lock guards it. The zero value is empty.

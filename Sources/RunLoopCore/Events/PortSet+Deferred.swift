@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Descriptors that are put off: those whose handler cannot do its work now, for want of descriptors for instance.
 
 extension PortSet {

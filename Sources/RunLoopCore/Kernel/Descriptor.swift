@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 import CLinux
 
 /// Moves a descriptor of the library's own to a number from 64 up where the limit allows it, so that a client which closes one

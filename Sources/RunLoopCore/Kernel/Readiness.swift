@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 import CLinux
 
 /// What a descriptor is ready for, as select sees it (S-SOCK-51).

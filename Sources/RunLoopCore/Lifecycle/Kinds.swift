@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 import CLinux
 
 /// All kinds of objects: the only place that names them all. A new kind is its folder and a line here.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 import CLinux
 
 /// The library's own function for a watch. Called with the source's info and the `Readiness` bits; true: it counts as a handled

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 /// The client's pointer and the functions that care for it, as timers and observers keep them.
 struct ClientContext {
     var info: UnsafeMutableRawPointer?

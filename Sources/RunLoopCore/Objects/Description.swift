@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 import CLinux
 
 /// Descriptions for people who debug: one line, the object's type, address and state, and what the client's

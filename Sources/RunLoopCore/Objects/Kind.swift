@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 import CLinux
 
 /// What the core can do with an object without knowing what kind of object it is. The kinds enter themselves in a table when the

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 /// What a wait finds when it looks once: all that its decision depends on, and nothing else. `RunLoop.look` takes it under the
 /// loop's lock; `decide` is a pure function of it. The library's own waits and those that a foreign loop makes
 /// (`ForeignRun+Sleep`) decide alike.

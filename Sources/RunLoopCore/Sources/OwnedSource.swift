@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 import Synchronization
 
 /// The source that an object of the library gives out: the same each time while that is alive and valid. The source has a

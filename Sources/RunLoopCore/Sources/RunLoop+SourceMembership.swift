@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 import Synchronization
 
 /// Adding, removing and invalidating sources. The unit is one mode; the pseudo-mode and invalidation repeat it. Client

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 import Synchronization
 
 /// Inboxes: version 1 sources that a call makes ready, from any thread and without a descriptor.

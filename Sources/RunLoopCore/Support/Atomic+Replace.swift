@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 import Synchronization
 
 /// One attempt of a compare-and-exchange loop: true if the value was `expected` and is now `desired`; if not, `expected`

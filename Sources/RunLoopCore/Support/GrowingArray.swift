@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 import CLinux
 
 /// Elements in order, in memory from malloc that grows and is kept. The zero value is empty.

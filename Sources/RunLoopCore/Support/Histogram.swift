@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 import Synchronization
 
 /// Times by how often they came, in fixed memory: 16 buckets for each power of two, so that a bucket is not wider than a sixteenth of

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 import CLinux
 
 /// Memory from malloc, zeroed. Running out of it ends the process: no caller has an answer to that.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 import CLinux
 
 /// Records for descriptor numbers, found by the number. The zero value is empty.

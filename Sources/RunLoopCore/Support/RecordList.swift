@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 /// A record that stands in one list of its kind at most.
 protocol Listed: ~Copyable {
     var next: UnsafeMutablePointer<Self>? { get set }

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 import CLinux
 
 /// A set of words in eight bytes, in order of insertion: empty, one word, or a block of them. Words are addresses of records,

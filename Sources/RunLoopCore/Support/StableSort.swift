@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 import CLinux
 
 /// Sorts words so that equal ones keep their order: merge sort above an insertion sort. `room` is for as many words; nil: it is

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 import CLinux
 
 /// Text under construction, in memory from malloc: descriptions and log lines. The core has no `String`.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 import CLinux
 
 /// Ends the process after a line on standard error that names the function and says what is wrong.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 import Synchronization
 
 /// Dates by the clock of the timer's loop, and dates given by delays.

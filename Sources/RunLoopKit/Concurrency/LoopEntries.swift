@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 /// Something that a ``RunLoopExecutor`` does on its loop's thread.
 enum LoopEntry: Sendable {
     /// Of an actor on the loop.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 /// The timer objects that were added to a loop, which keeps them while they are in one of its modes and valid (S-NSTM-13). So a program
 /// may hold its timer weakly, as it does with Foundation's, and what a subclass adds to a timer lives as long as that.
 ///

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 /// What is known of a timer also when it is invalid, and the C library has forgotten its date.
 final class TimerRecord: Sendable {
     /// The interval as it was given, exactly (S-NSTM-12); zero for a timer that fires once.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 extension DistributedLock {
     /// Waits until the lock is free, takes it, calls a closure and unlocks.
     ///

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 /// What can be locked and unlocked: ``NSLock``, ``NSRecursiveLock``, ``NSCondition``, ``NSConditionLock``.
 ///
 /// - Foundation: `NSLocking`, which is another name of it here.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 /// A lock that is a file, with Foundation's names; ``DistributedLock`` is the same with errors that are thrown, and can be awaited.
 ///
 /// - Threads: all members may be used from any thread; it is the object that holds the lock, and not a thread.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 /// Says that something happened: a name, who says it, and what else there is to know.
 ///
 /// - Foundation: `Notification`, which programs that use Foundation have instead, RunLoopKitFoundation's

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 /// Posts notifications later: when the callback in progress is over, or when the loop has nothing to do.
 ///
 /// A queue belongs to the thread that uses it first: its notifications are posted on that thread, by observers of

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 internal import Synchronization
 
 /// What a notification queue does, for any kind of notification: RunLoopKit's own and Foundation's.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 /// Names what an object is to do: Swift's stand-in for Objective-C's selectors, which Linux has not.
 ///
 ///     extension Selector<Document> {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 /// How a message of a ``MessagePort`` is written down: the bytes of a C message port's message.
 ///
 ///     8 bytes   "RLKport1"

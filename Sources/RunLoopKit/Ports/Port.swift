@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 /// An end of a channel for messages, which a loop receives.
 ///
 /// A port made as such is Mach-like (S-NSP-12): threads of this process that have the object send to it. A message

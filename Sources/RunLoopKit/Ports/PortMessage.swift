@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 /// What one port sends to another: data and ports, and a number.
 ///
 /// - Foundation: `PortMessage`. The bytes of a component are an array here; RunLoopKitFoundation gives them as

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 extension RunLoop {
     /// Adds a port to a mode, so that the loop receives its messages there; one that is there already stays there
     /// once (S-NSRL-11).

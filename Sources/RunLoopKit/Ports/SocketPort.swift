@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 /// A port that is reached through a socket, also from other machines.
 ///
 /// A local one listens and receives; a remote one connects when it first sends. All remote ports of one address are

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 extension RunLoop {
     /// The signals that the process is sent, as a sequence of their numbers.
     ///

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 extension RunLoop {
     /// The dates of a repeating timer of this loop, as a sequence.
     ///

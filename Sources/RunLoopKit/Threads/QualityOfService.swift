@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 /// How a thread shares the processor with others; a wish to the scheduler, which a system may not grant.
 ///
 /// The values become nice values of the thread.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 /// Values of a thread by keys of any type: ``RunLoopThread/threadDictionary``.
 ///
 /// - Foundation: `NSMutableDictionary`, which takes values that must not leave the thread, and does not keep them from it.

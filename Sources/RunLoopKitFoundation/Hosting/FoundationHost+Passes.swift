@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 internal import CFoundationLoop
 
 /// While this loop runs: Foundation's makes passes.

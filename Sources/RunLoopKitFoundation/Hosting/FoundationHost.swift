@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 internal import CFoundationLoop
 
 /// A thread's loop and Foundation's loop of that thread, which serve each other (``RunLoopKit/RunLoop/hostsFoundation(inModes:)``).

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 extension RunLoop {
     /// Lets the calling thread's loop and Foundation's loop of the same thread serve each other, from now to the end of the thread.
     ///

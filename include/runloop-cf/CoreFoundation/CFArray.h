@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * CFArrayRef: values in an order, immutable or mutable.
  *

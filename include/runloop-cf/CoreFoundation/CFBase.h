@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The base of the CoreFoundation interface: types, macros, ranges, references and allocators.
  *

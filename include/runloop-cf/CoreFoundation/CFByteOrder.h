@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Byte order: reversing integers, and converting them between the processor's order and big or little endian.
  */

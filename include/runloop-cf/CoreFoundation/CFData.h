@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * CFDataRef: bytes, immutable or mutable.
  *

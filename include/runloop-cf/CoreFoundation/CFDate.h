@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Dates: seconds since 2001-01-01 00:00 UTC on the wall clock, and CFDateRef, a date as an object.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * CFDictionaryRef: values by keys, immutable or mutable, in no order.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * CFMachPortRef: a queue of messages between the threads of a process.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * CFMessagePortRef: requests and replies between processes of a user on one machine, or within one.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * CFNumberRef and CFBooleanRef: numbers and truth values as objects. They never change.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * CFRunLoopRef: the loop of a thread, and its sources, timers and observers.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * CFSetRef: values without an order and without equals, immutable or mutable.
  *

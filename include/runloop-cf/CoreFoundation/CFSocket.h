@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * CFSocketRef: a socket that calls back from a run loop.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * CFStringRef: text, immutable or mutable, a sequence of UTF-16 units.
  *

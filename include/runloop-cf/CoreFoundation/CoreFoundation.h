@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Everything of the CoreFoundation interface: run loops, their sources, timers, observers, sockets, descriptors and ports, and
  * the objects that travel with them. Start with CFBase.h, which explains references, threads and mistakes.

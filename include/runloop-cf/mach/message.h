@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Messages to a CFMachPortRef of this process: a header and bytes behind it.
  *

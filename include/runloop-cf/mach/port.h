@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The number of a Mach port: here one of a CFMachPortRef of this process. */
 #ifndef RUNLOOP_CF_MACH_PORT_H
 #define RUNLOOP_CF_MACH_PORT_H

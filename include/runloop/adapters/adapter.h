@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * What the adapters of this folder share; for them, not for programs.
  *

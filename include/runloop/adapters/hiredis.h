@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * hiredis, the client library of Redis: its asynchronous connections on a run loop.
  *

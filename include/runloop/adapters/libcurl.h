@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * libcurl: the transfers of a multi handle on a run loop, by its socket interface.
  *

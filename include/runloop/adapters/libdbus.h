@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * libdbus: connections of D-Bus on a run loop.
  *
@@ -15,7 +16,6 @@
  */
 #ifndef RUNLOOP_ADAPTERS_LIBDBUS_H
 #define RUNLOOP_ADAPTERS_LIBDBUS_H
-
 #include "adapter.h"
 #include <dbus/dbus.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * libpq, the client library of PostgreSQL: a connection on a run loop.
  *
@@ -14,7 +15,6 @@
  */
 #ifndef RUNLOOP_ADAPTERS_LIBPQ_H
 #define RUNLOOP_ADAPTERS_LIBPQ_H
-
 #include "adapter.h"
 #include <libpq-fe.h>
 

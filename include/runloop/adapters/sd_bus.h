@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * sd-bus, systemd's client library of D-Bus: a bus on a run loop.
  *
@@ -15,7 +16,6 @@
  */
 #ifndef RUNLOOP_ADAPTERS_SD_BUS_H
 #define RUNLOOP_ADAPTERS_SD_BUS_H
-
 #include "adapter.h"
 #include <limits.h>
 #include <poll.h>

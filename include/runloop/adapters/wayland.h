@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Wayland's client library: a display's events on a run loop.
  *
@@ -13,7 +14,6 @@
  */
 #ifndef RUNLOOP_ADAPTERS_WAYLAND_H
 #define RUNLOOP_ADAPTERS_WAYLAND_H
-
 #include "adapter.h"
 #include <errno.h>
 #include <limits.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 import CLinux
 
 /// What the table finds: the first field of a `FileWatch`, by its number, or of a `Vnode`, by its folder's number and its name.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 import CLinux
 
 /// Serving a local port on a dispatch queue (S-MSG-12).

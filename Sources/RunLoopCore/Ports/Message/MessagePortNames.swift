@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 import CLinux
 
 /// Names of message ports as files: `DIRECTORY/DIGEST.lock` is locked by the owner of a name for as long as it owns it and holds

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 import CLinux
 
 /// A datagram that is being sent. Long data lie in sealed memory, which the receiver maps, or come in parts

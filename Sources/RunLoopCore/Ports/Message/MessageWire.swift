@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 /// The format of what travels between message ports: Docs/wire-format.md, version 2.
 ///
 /// A connection carries datagrams, each a header of 32 bytes and perhaps a payload. This file writes and reads them and knows in

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 import CLinux
 
 /// Bytes that wait to be sent: a block from malloc with this head, made when the kernel has not taken all and freed when it

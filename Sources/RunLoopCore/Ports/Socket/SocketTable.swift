@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 import CLinux
 
 /// The valid sockets of the process by descriptor number, each with a reference. The registry's lock guards it.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 import CLinux
 
 /// What is found by what it can be cancelled by: by its target, and by target, function and info. A hash table of lists, the newest

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 import CLinux
 
 /// Something that is to be performed and waits for one of its modes: a post that was taken off the queue, or a request. It stands

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 /// Batches of sources that are being performed: records of as many words as there are members, pointers to sources with a reference
 /// each, 0 where that is given back.
 extension CallStack {

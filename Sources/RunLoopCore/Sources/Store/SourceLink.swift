@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 import Synchronization
 
 /// What ties a source to one loop: its node on that loop's stack of signalled sources and in the lists behind it, and the

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 /// The timers that are due in the present tick of the wheel or before: in a sorted array where they come in order, as those that
 /// the wheel gives out and those with past dates do, else in a heap. The loop's lock guards it. The zero value is empty.
 struct NearTimers {

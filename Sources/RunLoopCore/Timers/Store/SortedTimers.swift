@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 import CLinux
 
 /// A sorted array of timers that is consumed from its front. Where many timers are due at once, their memory is in no cache, so

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 import CLinux
 
 /// The timers of one bucket of the wheel, in an array in which a removal leaves a hole for the next one to come. A node knows its

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 import CLinux
 
 /// A heap of four children per node over the timers that are due soon, the earliest first. The loop's lock guards it. The zero

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 import Synchronization
 
 /// Whose the fields of a timer are, in one word (`Timer.owner`):

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 import CLinux
 
 /// The timers of one mode: the near ones, which are due in this tick of the wheel, later ones in the wheel, and during a batch

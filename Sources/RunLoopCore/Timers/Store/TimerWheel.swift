@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 import CLinux
 
 /// A hierarchical wheel over the timers that are not due soon: adding and removing cost the same for ten and for a million.
