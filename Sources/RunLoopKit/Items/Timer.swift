@@ -204,6 +204,33 @@ open class Timer: @unchecked Sendable {
         record.set(seconds: stored, instant: stored == seconds ? instant : nil)
     }
 
+    /// Moves the timer to so long from now by the clock of its loop, and starts a new grid there (S-TMR-56).
+    ///
+    /// It is what a timeout needs that begins anew again and again: no clock that is set in between changes its length.
+    ///
+    /// - Parameter delay: zero or less: due at once.
+    /// - Threads: any. CF: no counterpart.
+    public func rearm(after delay: Duration) {
+        guard RLTimerIsValid(reference) else { return }
+        RLTimerSetNextFireDelay(reference, delay.clamped.inSeconds)
+        let stored = RLTimerGetNextFireDate(reference)
+        if RLTimerIsValid(reference) { record.set(seconds: stored, instant: nil) }
+    }
+
+    /// Whether a timer that does not repeat stays valid after its call, to be set again; false at first (S-TMR-57).
+    ///
+    /// After a call that set no date its date is a distant one. Setting it on a repeating or an invalid timer has no effect.
+    ///
+    /// - Threads: any. CF: no counterpart.
+    public var isReusable: Bool {
+        get { record.isReusable }
+        set {
+            guard RLTimerIsValid(reference), !RLTimerDoesRepeat(reference) else { return }
+            record.isReusable = newValue
+            RLTimerSetReusable(reference, newValue)
+        }
+    }
+
     /// The interval of a repeating timer, zero for one that fires once (S-NSTM-8).
     ///
     /// Foundation: `timeInterval`. CF: `CFRunLoopTimerGetInterval`.
@@ -261,7 +288,7 @@ open class Timer: @unchecked Sendable {
     open func fire() {
         guard isValid, let closure else { return }
         closure.block(self)
-        if !RLTimerDoesRepeat(reference) { invalidate() }
+        if !RLTimerDoesRepeat(reference) && !isReusable { invalidate() }
     }
 
     /// Nil, as for every timer of Foundation that calls a closure: the closure captures what it needs.

@@ -14,6 +14,8 @@ final class TimerRecord: Sendable {
         var anchor: (instant: ContinuousClock.Instant, seconds: Double)?
         /// The object that stands for the timer, as long as anybody has it.
         weak var object: Timer?
+        /// It stays valid after its fire.
+        var isReusable = false
     }
     private let state: Locked<State>
 
@@ -27,6 +29,11 @@ final class TimerRecord: Sendable {
     var seconds: Double {
         get { state.withLock { $0.seconds } }
         set { state.withLock { $0.seconds = newValue } }
+    }
+
+    var isReusable: Bool {
+        get { state.withLock { $0.isReusable } }
+        set { state.withLock { $0.isReusable = newValue } }
     }
 
     /// Notes that a date was set, and which instant it stands for; nil if the date is not the one asked for.
