@@ -124,6 +124,32 @@ RL_TEST(the_present_comes_first, "S-CLK-5 S-CLK-6", "Time does not go on before 
     RLRelease(clock_of_loop);
 }
 
+static RLMachPortRef port;
+static void receive(RLMachPortRef p, const RLMachMessage *message, void *info) {
+    (void)p, (void)message, (void)info;
+    trace("message");
+    note_time(NULL);
+}
+static void send_message(Probe *self) {
+    note_time(self);
+    ck_assert_int_eq(RLMachPortSend(port, 1, NULL, 0, NULL, 0), kRLMessagePortSuccess);
+}
+
+RL_TEST(messages_come_first, "S-CLK-5", "Time does not go on before a message that was sent at an instant is received, and what it leads to is done") {
+    use_clock();
+    static Probe first = {.name = "first", .action = send_message}, second = {.name = "second", .action = note_time};
+    port = RLMachPortCreate(receive, NULL, NULL);
+    RLSourceRef source = RLMachPortCreateRunLoopSource(port, 0);
+    RLAddSource(RLGetCurrent(), source, kRLDefaultMode);
+    add_timer(&first, date_in(1), 0, kRLDefaultMode);
+    add_timer(&second, date_in(2), 0, kRLDefaultMode);
+    RLClockAdvance(clock_of_loop, 5);
+    expect_trace("first message second");
+    ck_assert(is(seen[0], 1) && is(seen[1], 1) && is(seen[2], 2));
+    RLMachPortInvalidate(port);
+    RLRelease(source), RLRelease(port), RLRelease(clock_of_loop);
+}
+
 static void stop_and_count(Probe *self) { RLStop(self->loop); }
 
 RL_TEST(a_stop_is_no_end, "S-CLK-6", "A callback that stops its run does not end a move; one that stops each before it begins does after 1000") {

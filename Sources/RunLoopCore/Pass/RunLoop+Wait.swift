@@ -101,11 +101,9 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
                 tellEnd(isOfHost ? Clock.never : until, of: mode)
             }
         }
-        if manualClock != nil {
-            facts.insert(goOnLocked(in: mode, to: goesOn && !facts.contains(.timersDue) ? until : nil))
-            // The kernel is asked to wait for what else has its time.
-            until = Clock.never
-        }
+        let next = until
+        // The kernel is asked to wait for what else has its time.
+        if manualClock != nil { until = Clock.never }
         if mode.pointee.ports.needsKernel {
             facts.insert(.hasPorts)
             if !mode.pointee.ports.retry() { facts.insert(.isRefused) }
@@ -117,6 +115,9 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         if mode.pointee.inboxCount > 0 {
             facts.insert(.hasInboxes)
             if hasReadyInboxLocked(in: mode) { facts.insert(.inboxReady) }
+        }
+        if manualClock != nil {
+            facts.insert(goOnLocked(in: mode, to: goesOn && facts.isDisjoint(with: [.timersDue, .inboxReady]) ? next : nil))
         }
         let set = mode.pointee.ports.epoll
         unlock(owner: true)

@@ -87,8 +87,9 @@ public final class TestClock: Clock, @unchecked Sendable {
     ///
     /// The calling thread's loop, if it goes by the clock and does not run, is run in its default mode. Loops of other threads
     /// are waited for; a callback of theirs that waits for the calling thread waits for ever. In a callback of a loop with
-    /// the clock that loop follows when the callback has returned. Tasks that slept are resumed; of these only the ones on executors of such loops have
-    /// gone on when the call returns.
+    /// the clock that loop follows when the callback has returned. Tasks that slept are resumed. Of these, the ones on the
+    /// executors of such loops have gone on when the call returns, if they sleep by this class's own methods; `Task.sleep`
+    /// with a clock resumes elsewhere first.
     ///
     /// - Parameter duration: zero and less: nothing is moved, and what is due already is done.
     /// - Threads: any. CF: no counterpart.
@@ -120,7 +121,8 @@ public final class TestClock: Clock, @unchecked Sendable {
     ///   - deadline: one that has come does not suspend for longer than a pass.
     ///   - tolerance: see ``Timer/tolerance``.
     /// - Throws: `CancellationError` when the task is cancelled; ``RunLoop/ThreadEndedError`` if the loop's thread ends before.
-    public func sleep(until deadline: Instant, tolerance: Duration? = nil) async throws {
+    // On the caller's executor: what a sleep's end resumes is queued there before the loop's time goes on.
+    nonisolated(nonsending) public func sleep(until deadline: Instant, tolerance: Duration? = nil) async throws {
         let sleeper = Sleeper()
         try await withTaskCancellationHandler {
             try await withCheckedThrowingContinuation { continuation in
@@ -129,6 +131,16 @@ public final class TestClock: Clock, @unchecked Sendable {
         } onCancel: {
             sleeper.end(throwing: CancellationError())
         }
+    }
+
+    /// The same for so long from now.
+    ///
+    /// - Parameters:
+    ///   - duration: zero and less do not suspend for longer than a pass.
+    ///   - tolerance: see ``Timer/tolerance``.
+    /// - Throws: as ``sleep(until:tolerance:)`` does.
+    nonisolated(nonsending) public func sleep(for duration: Duration, tolerance: Duration? = nil) async throws {
+        try await sleep(until: now.advanced(by: duration), tolerance: tolerance)
     }
 
     private func schedule(_ sleeper: Sleeper, _ deadline: Instant, _ tolerance: Duration?) {
