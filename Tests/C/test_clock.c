@@ -1,4 +1,4 @@
-/* Section 37: clocks that a program moves. Nothing here waits for time. */
+/* Section 41: clocks that a program moves. Nothing here waits for time. */
 #include "support.h"
 
 #include <math.h>

@@ -2,7 +2,7 @@ import RunLoopKit
 import Synchronization
 import Testing
 
-/// Clocks that a program moves, in Swift: section 37.
+/// Clocks that a program moves, in Swift: section 41.
 @Suite("Test clocks")
 struct TestClockTests {
     @Test("An hourly timer fires at its instants while the clock is moved, and the test takes no time: S-CLK-5, S-CLK-6")

@@ -22,7 +22,7 @@
  * Several loops may share a clock. Each goes its way by itself: the order of what two threads do is
  * not promised.
  * fork: the child has the clocks of the parent, each its own from then on.
- * Rules: Docs/semantics.md, section 37.
+ * Rules: Docs/semantics.md, section 41.
  */
 #ifndef RUNLOOP_CLOCK_H
 #define RUNLOOP_CLOCK_H
