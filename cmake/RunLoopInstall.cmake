@@ -8,6 +8,10 @@ install(TARGETS runloop EXPORT RunLoopTargets LIBRARY DESTINATION ${CMAKE_INSTAL
 install(DIRECTORY include/runloop DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
     FILES_MATCHING PATTERN "*.h" PATTERN "module.modulemap")
 
+# Changes programs for CoreFoundation into programs for the library.
+install(PROGRAMS tools/cf2rl DESTINATION ${CMAKE_INSTALL_BINDIR})
+install(FILES tools/cf2rl.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
+
 # The manual pages are made from the headers. SOURCE_DATE_EPOCH, if it is set, is their date.
 string(TIMESTAMP RUNLOOP_DATE "%B %d, %Y" UTC)
 find_program(RUNLOOP_PYTHON python3 DOC "Makes the manual pages; without it there are none")

@@ -30,6 +30,7 @@ prefix=$work/moved
 # Exactly these files, the module map among them and the one for building in place not. The manual has a test of its own.
 (cd "$prefix" && find . -path ./share/man -prune -o \( -type f -o -type l \) -print) | sed 's,^\./,,' | sort >"$work/found"
 {
+    echo bin/cf2rl
     (cd "$here/../../include" && ls runloop/*.h runloop/adapters/*.h runloop/module.modulemap) | sed 's,^,include/,'
     (cd "$here/../../include" && find runloop-cf -name '*.h') | sed 's,^,include/,'
     for name in runloop-cf runloop-cf-names; do

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #if InstalledLibrary
 internal import CRunLoopInstalled
 #else
