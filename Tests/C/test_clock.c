@@ -255,6 +255,21 @@ RL_TEST(dates_of_other_clocks, "S-CLK-4", "A timer made by the system's clock ge
     RLRelease(past), RLRelease(past_too), RLRelease(future), RLRelease(clock_of_loop);
 }
 
+RL_TEST(common_timers_of_other_clocks, "S-CLK-4", "A timer that comes in as a common item gets its instant anew as well")  {
+    use_clock();
+    /* What the loop's clock has before it the system's has behind it. */
+    RLClockSetWallTime(clock_of_loop, start - 1000);
+    static Probe timer = {.name = "t"};
+    RLTimerRef t = probe_timer(&timer, date_in(10), 0);
+    take_time(0.001);
+    RLAddTimer(RLGetCurrent(), t, kRLCommonModes);
+    RLClockAdvance(clock_of_loop, 9.999999);
+    expect_trace("");
+    RLClockAdvance(clock_of_loop, 0.000001);
+    expect_trace("t");
+    RLRelease(t), RLRelease(clock_of_loop);
+}
+
 RL_TEST(back_to_the_systems_clock, "S-CLK-4 S-CLK-2", "A timer that leaves for a loop with the system's clock has its date there") {
     use_clock();
     static Probe timer = {.name = "t"};

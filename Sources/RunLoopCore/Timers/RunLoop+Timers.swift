@@ -30,6 +30,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     private func addToCommonModes(_ timer: TimerPointer) {
         lock()
         if !timer.isCommon(in: self) && timer.isValid && timer.enter(self) {
+            if manualClock != nil || timer.goesByManualClock { timer.changeClock(to: self) }
             timer.pointee.isCommon = true
             pointee.commonTimers.insert(timer)
         }
