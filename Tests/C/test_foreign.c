@@ -504,6 +504,41 @@ RL_TEST(a_callback_of_another_run_runs_the_host, "S-FRN-9 S-FRN-6",
     end_run(run);
 }
 
+/* Posts come faster than the loop makes passes: its wake word says so, and a wake-up writes nothing. */
+static void run_the_host_while_busy(Probe *self) {
+    RLForeignRunRef run = inner_target;
+    trace("(");
+    while (RLForeignRunPrepare(run) == 0) expect_dispatch(run, GoesOn);
+    expect_quiet(run);
+    Thread *other = thread_start(post_and_wake, self->loop);
+    expect_ready(run);
+    thread_join(other);
+    expect_dispatch(run, GoesOn);
+    ck_assert_double_gt(RLForeignRunPrepare(run), 1000);
+    expect_quiet(run);
+    trace(")");
+    RLStop(self->loop);
+}
+static Probe host = {.action = run_the_host_while_busy};
+static void begin_to_be_busy(Probe *self) {
+    RLWakeUp(self->loop);
+    probe_perform(&host, self->loop, kRLDefaultMode);
+}
+
+RL_TEST(a_callback_of_a_busy_loop_runs_the_host, "S-FRN-9 S-WAKE-8",
+        "The host sleeps and is told of wake-ups in a callback of a loop that many posts keep awake, too") {
+    static Probe first = {.action = begin_to_be_busy}, many;
+    RLRunLoopRef loop = RLGetCurrent();
+    keep_alive(loop, kRLDefaultMode);
+    keep_alive(loop, "mine");
+    RLForeignRunRef run = inner_target = RLForeignRunCreate("mine");
+    probe_perform(&first, loop, kRLDefaultMode);
+    for (int i = 0; i < 1000; i++) probe_perform(&many, loop, kRLDefaultMode);
+    expect_run(kRLDefaultMode, 60, false, Stopped);
+    expect_trace("( f )");
+    end_run(run);
+}
+
 RL_TEST(a_loop_has_one_foreign_run, "S-FRN-12",
         "A second foreign run of a loop is refused with EBUSY until the first is invalid") {
     RLForeignRunRef run = RLForeignRunCreate("one");

@@ -8,6 +8,7 @@ extension UnsafeMutablePointer where Pointee == ForeignRun {
     func sleep() -> Double {
         let loop = pointee.loop
         guard pointee.set.isOpen || renewDescriptors() else { return Double(Clock.retryDelay) / 1e9 }
+        leaveBusyPolling()
         while true {
             let isWoken = loop.readWake() == WakeState.wakeUp
             if !isNested && pointee.phase == .idle {
@@ -35,6 +36,14 @@ extension UnsafeMutablePointer where Pointee == ForeignRun {
             }
             return secondsLeft
         }
+    }
+
+    /// In a callback of a run that polls busily nobody would rouse this sleep. A wake-up that had nothing to write may have come before it.
+    private func leaveBusyPolling() {
+        let loop = pointee.loop
+        guard loop.pointee.busyPolling.isOn else { return }
+        loop.endBusyPolling(handingTo: loop.pointee.frame)
+        loop.wakeUp()
     }
 
     /// The descriptor was closed, or names another file (S-FD-18).
