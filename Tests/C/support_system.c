@@ -4,7 +4,6 @@
 
 #include <dirent.h>
 #include <fcntl.h>
-#include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,10 +20,12 @@ double monotonic_now(void) {
     return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
 }
 
-/* Gives the other threads the processor for a moment. */
+/*
+ * Gives the other threads the processor for a moment. It sleeps and does not yield: a thread that yields forgoes the rest of its
+ * turn, and where other programs are busy it comes back milliseconds later.
+ */
 static void pause_briefly(void) {
     struct timespec moment = {0, 200000};
-    sched_yield();
     nanosleep(&moment, NULL);
 }
 
