@@ -110,9 +110,8 @@ extension UnsafeMutablePointer where Pointee == Timer {
         var count = lateness < 0 ? 1 : (lateness / step).wholePart + 1
         var distance = count * step + fraction
         // The division may be off by an ulp or two of the lateness: the next instant is later than now.
-        let correction = Swift.max((lateness.ulp / step).wholePart, 0) + 1
         while pointee.instant + Int64(distance) <= now {
-            count += correction
+            count += Swift.max((lateness.ulp / step).wholePart, 0) + 1
             distance = count * step + fraction
         }
         let whole = distance.wholePart
