@@ -45,7 +45,10 @@ static int write_note(int file, bool local, struct rl_holding *holding) {
                           (unsigned long long)holding->number, (int)getpid(), host);
     memset(note + length, ' ', (size_t)(NOTE - length));
     note[NOTE - 1] = '\n';
-    if (fstat(file, &status) != 0 || rl_sys_pwrite(file, note, NOTE, 0) != NOTE) return errno ? errno : ENOSPC;
+    if (fstat(file, &status) != 0) return errno;
+    /* A part of it is written without an error. */
+    errno = ENOSPC;
+    if (rl_sys_pwrite(file, note, NOTE, 0) != NOTE) return errno;
     holding->device = (uint64_t)status.st_dev;
     holding->inode = (uint64_t)status.st_ino;
     return 0;
@@ -167,10 +170,10 @@ static int take_bytes(struct rl_lock_file *lock, int folder, const char *name) {
     return 0;
 }
 
-static int take_local(struct rl_lock_file *lock, int folder, const char *name, bool exists, void (*fork_section)(bool begins)) {
-    /* Without O_CREAT where there is a file: in folders such as /tmp the kernel refuses that for files of other users. */
+/* Opens a file and notes its descriptor, which a child of fork may not keep. -1, and errno. */
+static int open_noted(struct rl_lock_file *lock, int folder, const char *name, int flags, void (*fork_section)(bool begins)) {
     fork_section(true);
-    int file = open_file(folder, name, O_RDWR | (exists ? 0 : O_CREAT));
+    int file = open_file(folder, name, flags);
     int error = errno, high = file < 0 || file >= 64 ? -1 : rl_dup_above(file, 64);
     struct stat status;
     if (high >= 0) {
@@ -181,15 +184,24 @@ static int take_local(struct rl_lock_file *lock, int folder, const char *name, b
     if (file >= 0 && fstat(file, &status) == 0)
         lock->holding = (struct rl_holding){(uint64_t)status.st_dev, (uint64_t)status.st_ino, 0};
     fork_section(false);
-    if (file < 0) return error == ENOENT ? EAGAIN : error;
-    error = take_bytes(lock, folder, name);
-    if (error) {
-        /* Before the close, which is told to those who wait. */
-        set_bytes(file, F_UNLCK, HELD, 2);
-        lock->descriptor = -1;
-        rl_sys_close(file);
-    }
-    return error;
+    errno = error;
+    return file;
+}
+
+static int close_noted(struct rl_lock_file *lock, bool local, int error) {
+    int file = lock->descriptor;
+    /* Before the close, which is told to those who wait; and a child that is only beginning may still have the descriptor. */
+    if (local) set_bytes(file, F_UNLCK, HELD, 2);
+    lock->descriptor = -1;
+    return close_for(file, error);
+}
+
+static int take_local(struct rl_lock_file *lock, int folder, const char *name, bool exists, void (*fork_section)(bool begins)) {
+    /* Without O_CREAT where there is a file: in folders such as /tmp the kernel refuses that for files of other users. */
+    int file = open_noted(lock, folder, name, O_RDWR | (exists ? 0 : O_CREAT), fork_section);
+    if (file < 0) return errno == ENOENT ? EAGAIN : errno;
+    int error = take_bytes(lock, folder, name);
+    return error ? close_noted(lock, true, error) : 0;
 }
 
 /* Whether the name is a link to the file that was made for it. */
@@ -261,10 +273,16 @@ static bool is_own(const struct rl_lock_file *lock) {
            (uint64_t)status.st_ino == lock->holding.inode && (uint64_t)status.st_dev == lock->holding.device;
 }
 
+/* Whether the number, closed behind the object's back, is that of another object's lock by now. */
+static bool is_of_another(const struct rl_lock_file *lock) {
+    struct found found;
+    return read_note(lock->descriptor, &found) && found.holding.number != 0 && found.holding.number != lock->holding.number;
+}
+
 static int give_back_local(struct rl_lock_file *lock, int folder, const char *name) {
     int error = ESTALE, file = lock->descriptor;
-    if (is_own(lock)) {
-        if (folder >= 0 && is_named(folder, name, &lock->holding)) error = 0;
+    if (is_own(lock) && !is_of_another(lock)) {
+        if (folder != -1 && is_named(folder, name, &lock->holding)) error = 0;
         /* Who has the byte at this moment breaks the lock. */
         if (!error && set_bytes(file, F_WRLCK, REMOVES, 1) && is_named(folder, name, &lock->holding)) unlinkat(folder, name, 0);
         set_bytes(file, F_UNLCK, HELD, 2);
@@ -285,8 +303,13 @@ static int give_back_shared(struct rl_lock_file *lock, int folder, const char *n
 
 int rl_lock_file_give_back(struct rl_lock_file *lock) {
     if (!lock->is_held) return EPERM;
-    int folder = open_folder(lock->folder);
-    int error = lock->descriptor >= 0 ? give_back_local(lock, folder, name_of(lock)) : give_back_shared(lock, folder, name_of(lock));
+    int folder = open_folder(lock->folder), error;
+    if (lock->descriptor < 0)
+        error = give_back_shared(lock, folder, name_of(lock));
+    else if (folder < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOMEM))
+        error = give_back_local(lock, AT_FDCWD, lock->path); /* without a descriptor */
+    else
+        error = give_back_local(lock, folder, name_of(lock));
     if (error == ENOENT || error == ENOTDIR || error == EEXIST || error == ELOOP) error = ESTALE;
     lock->is_held = error != 0 && error != ESTALE;
     if (folder >= 0) rl_sys_close(folder);
@@ -324,7 +347,7 @@ static int break_file(struct rl_lock_file *lock, int folder, const char *name, i
     return unlinkat(folder, name, 0) == 0 || errno == ENOENT ? 0 : errno;
 }
 
-int rl_lock_file_break(struct rl_lock_file *lock) {
+int rl_lock_file_break(struct rl_lock_file *lock, void (*fork_section)(bool begins)) {
     int error, folder, file;
     if (lock->is_held) {
         error = rl_lock_file_give_back(lock);
@@ -332,14 +355,12 @@ int rl_lock_file_break(struct rl_lock_file *lock) {
     }
     folder = open_folder(lock->folder);
     if (folder < 0) return errno;
-    file = open_file(folder, name_of(lock), O_RDWR);
-    if (file < 0 && (errno == EACCES || errno == EPERM)) file = open_file(folder, name_of(lock), O_RDONLY);
-    if (file < 0) {
+    file = open_noted(lock, folder, name_of(lock), O_RDWR, fork_section);
+    if (file < 0 && (errno == EACCES || errno == EPERM)) file = open_noted(lock, folder, name_of(lock), O_RDONLY, fork_section);
+    if (file < 0)
         error = errno == ENOENT ? 0 : errno == EISDIR ? EEXIST : errno;
-    } else {
-        /* The locks of the bytes end with the descriptor. */
-        error = close_for(file, break_file(lock, folder, name_of(lock), file));
-    }
+    else
+        error = close_noted(lock, is_local(folder), break_file(lock, folder, name_of(lock), file));
     return close_for(folder, error);
 }
 
@@ -355,5 +376,7 @@ bool rl_lock_file_is_free(const struct rl_lock_file *lock, bool *is_told) {
     *is_told = folder >= 0 && is_local(folder);
     if (folder < 0) return false;
     int error = look(folder, name_of(lock), *is_told, &found);
+    /* Where the file could not be looked at, nobody tells when it can be. */
+    if (error != 0 && error != ENOENT && error != EWOULDBLOCK && error != EEXIST && error != ELOOP) *is_told = false;
     return close_for(folder, error) == 0 || error == ENOENT;
 }

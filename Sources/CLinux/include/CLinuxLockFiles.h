@@ -30,7 +30,7 @@ int rl_lock_file_take(struct rl_lock_file *lock, void (*fork_section)(bool begin
 int rl_lock_file_give_back(struct rl_lock_file *lock) __attribute__((visibility("hidden")));
 /* The seconds since 2001, if somebody holds it. */
 int rl_lock_file_date(struct rl_lock_file *lock, double *date) __attribute__((visibility("hidden")));
-int rl_lock_file_break(struct rl_lock_file *lock) __attribute__((visibility("hidden")));
+int rl_lock_file_break(struct rl_lock_file *lock, void (*fork_section)(bool begins)) __attribute__((visibility("hidden")));
 
 /* In the child of fork: it is the parent's. */
 void rl_lock_file_forget(struct rl_lock_file *lock) __attribute__((visibility("hidden")));

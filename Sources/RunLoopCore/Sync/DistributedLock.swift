@@ -83,18 +83,11 @@ extension UnsafeMutablePointer where Pointee == DistributedLock {
         return error == 0
     }
 
-    func take() -> Bool {
-        call {
-            rl_lock_file_take($0) { begins in
-                let lock = DistributedLocks.shared
-                if begins { lock.pointee.lock.lockWord() } else { lock.pointee.lock.unlockWord() }
-            }
-        }
-    }
+    func take() -> Bool { call { rl_lock_file_take($0) { forkSection($0) } } }
 
     func giveBack() -> Bool { call { rl_lock_file_give_back($0) } }
     func getDate(_ date: UnsafeMutablePointer<Double>) -> Bool { call { rl_lock_file_date($0, date) } }
-    func breakLock() -> Bool { call { rl_lock_file_break($0) } }
+    func breakLock() -> Bool { call { rl_lock_file_break($0) { forkSection($0) } } }
 
     fileprivate func describe(_ text: inout TextBuffer) {
         text.append("path = ")
@@ -104,4 +97,10 @@ extension UnsafeMutablePointer where Pointee == DistributedLock {
         pointee.lock.unlockWord()
         text.append(", held = ", isHeld)
     }
+}
+
+/// Keeps forks out while a descriptor is opened and noted, whose locks a child would keep.
+private func forkSection(_ begins: Bool) {
+    let lock = DistributedLocks.shared
+    if begins { lock.pointee.lock.lockWord() } else { lock.pointee.lock.unlockWord() }
 }

@@ -61,7 +61,9 @@ extension UnsafeMutablePointer where Pointee == KernelEvent {
     /// Caller holds the record's lock, and waits for the file system with it.
     fileprivate func lookAtLock(_ happened: inout RLKernelEvent) -> Bool {
         var count: UInt64 = 0
-        guard rl_sys_read(pointee.descriptor, &count, 8) == 8 else { return false }
+        // Another thread may have begun to close the source.
+        guard pointee.data.load(ordering: .relaxed) & KernelEventPointer.hasLock != 0, rl_sys_read(pointee.descriptor, &count, 8) == 8
+        else { return false }
         // What is told from here on has its own look.
         let pause = pointee.count.load(ordering: .relaxed)
         var isTold = false
@@ -91,7 +93,10 @@ extension UnsafeMutablePointer where Pointee == KernelEvent {
 
     fileprivate func closeLock() {
         closeVnode()
+        // A look that is under way uses the lock's object.
+        pointee.lock.lockWord()
         let old = pointee.data.bitwiseAnd(~KernelEventPointer.hasLock, ordering: .relaxed).oldValue
+        pointee.lock.unlockWord()
         if old & KernelEventPointer.hasLock != 0 { lockFile.release() }
     }
 }

@@ -1,0 +1,207 @@
+/* Section 33 where several callers meet: threads, forks, mistakes of the program, and no room. */
+#define _GNU_SOURCE
+#include "support_distributedlock.h"
+#include "system_calls.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static RLDistributedLockRef first, second;
+static void make_two(void) {
+    make_folder();
+    first = new_lock();
+    second = new_lock();
+}
+static void release_two(void) {
+    RLRelease(first);
+    RLRelease(second);
+    remove_folder();
+}
+
+RL_TEST(an_unlock_without_room, "S-DLOCK-6", "Unlock needs no further descriptor: the file is removed where the process may open none") {
+    make_two();
+    ck_assert(RLDistributedLockTryLock(first));
+    struct rlimit limit, none;
+    getrlimit(RLIMIT_NOFILE, &limit);
+    none = (struct rlimit){3, limit.rlim_max};
+    setrlimit(RLIMIT_NOFILE, &none);
+    const bool is_unlocked = RLDistributedLockUnlock(first);
+    setrlimit(RLIMIT_NOFILE, &limit);
+    ck_assert(is_unlocked);
+    ck_assert_int_eq(count_files(), 0);
+    release_two();
+}
+
+RL_TEST(the_same_number_again, "S-DLOCK-11", "A lock whose descriptor the program closed leaves the lock alone that another object took by the same number") {
+    make_two();
+    const DescriptorSet before = descriptors_now();
+    ck_assert(RLDistributedLockTryLock(first));
+    const DescriptorSet now = descriptors_now();
+    int number = 0;
+    while (now.open[number] == before.open[number]) number++;
+    close(number);
+    ck_assert(RLDistributedLockTryLock(second));
+    ck_assert_int_ge(fcntl(number, F_GETFD), 0);
+    expect_error(RLDistributedLockUnlock(first), ESTALE);
+    ck_assert_int_eq(count_files(), 1);
+    expect_error(RLDistributedLockTryLock(first), EWOULDBLOCK);
+    ck_assert(RLDistributedLockUnlock(second));
+    release_two();
+}
+
+RL_TEST(a_note_that_does_not_fit, "S-DLOCK-3", "A note that is cut short by the limit of file sizes is no room, and no file is left") {
+    make_two();
+    struct rlimit limit, little;
+    getrlimit(RLIMIT_FSIZE, &limit);
+    little = (struct rlimit){50, limit.rlim_max};
+    setrlimit(RLIMIT_FSIZE, &little);
+    errno = 0;
+    const bool is_locked = RLDistributedLockTryLock(first);
+    const int error = errno;
+    setrlimit(RLIMIT_FSIZE, &limit);
+    ck_assert(!is_locked);
+    ck_assert_int_eq(error, ENOSPC);
+    release_two();
+}
+
+/* ---- a fork while another thread breaks */
+
+static Gate breaks, has_forked;
+static bool stops_at_break;
+static bool stop_at_pread(long number, const long argument[6], long *result) {
+    (void)argument, (void)result;
+    if (number == SYS_pread64 && __atomic_exchange_n(&stops_at_break, false, __ATOMIC_SEQ_CST)) {
+        gate_open(&breaks);
+        gate_wait(&has_forked);
+    }
+    return false;
+}
+static void break_first(void *unused) {
+    (void)unused;
+    ck_assert(RLDistributedLockBreakLock(first));
+}
+
+RL_TEST(a_fork_while_another_thread_breaks, "S-DLOCK-10 S-DLOCK-8", "A child that is forked while a lock is broken keeps nobody from locking") {
+    make_two();
+    /* A file of an ended holder stays where it is when it is broken. */
+    Holder holder = holder_start();
+    holder_kill(&holder);
+    breaks = has_forked = (Gate)GATE_INITIALIZER;
+    stops_at_break = true;
+    hook_system_calls(stop_at_pread);
+    Thread *breaker = thread_start(break_first, NULL);
+    gate_wait(&breaks);
+    int ends[2];
+    make_pipe(ends);
+    const pid_t child = fork();
+    if (child == 0) {
+        close(ends[1]);
+        char end;
+        _exit(read(ends[0], &end, 1) == 0 ? 0 : 1);
+    }
+    close(ends[0]);
+    gate_open(&has_forked);
+    thread_join(breaker);
+    hook_system_calls(NULL);
+    const bool is_locked = RLDistributedLockTryLock(second);
+    close(ends[1]);
+    waitpid(child, NULL, 0);
+    ck_assert(is_locked);
+    ck_assert(RLDistributedLockUnlock(second));
+    release_two();
+}
+
+/* ---- the source */
+
+static RLDistributedLockRef watched;
+static RLSourceRef source;
+static int reports;
+static void note(RLSourceRef reporting, const RLKernelEvent *event, void *info) {
+    (void)reporting, (void)event, (void)info;
+    reports++;
+    RLStop(RLGetCurrent());
+}
+static void watch(int64_t pause) {
+    RLKernelEvent event = {(uintptr_t)watched, kRLKernelFilterDistributedLock, 0, 0, pause, NULL};
+    source = RLKernelEventSourceCreate(&event, note, NULL);
+    ck_assert_ptr_nonnull(source);
+    RLAddSource(RLGetCurrent(), source, kRLDefaultMode);
+}
+
+static int refused_openings;
+static bool refuse_files(long number, const long argument[6], long *result) {
+    /* The folder can be opened, the file cannot. */
+    if (number != SYS_openat || (int)argument[0] == AT_FDCWD) return false;
+    __atomic_add_fetch(&refused_openings, 1, __ATOMIC_SEQ_CST);
+    *result = -1;
+    errno = EMFILE;
+    return true;
+}
+
+RL_TEST(a_shortage_of_descriptors_ends, "S-DLOCK-12 S-DLOCK-13", "A lock that cannot be looked at for want of a descriptor is looked at again, until there is one") {
+    make_folder();
+    watched = new_lock();
+    hook_system_calls(refuse_files);
+    watch(1);
+    while (__atomic_load_n(&refused_openings, __ATOMIC_SEQ_CST) < 2) RLRunInMode(kRLDefaultMode, 0.01, false);
+    RLRunInMode(kRLDefaultMode, 0.03, false);
+    ck_assert_int_eq(reports, 0);
+    hook_system_calls(NULL);
+    expect_run(kRLDefaultMode, 1000, false, Stopped);
+    RLSourceInvalidate(source);
+    RLRelease(source);
+    RLRelease(watched);
+    remove_folder();
+}
+
+static Gate looks, goes_on;
+static bool stops_at_look;
+static int other_names;
+static bool stop_at_look(long number, const long argument[6], long *result) {
+    (void)result;
+    if (number == SYS_openat && (int)argument[0] == AT_FDCWD && __atomic_exchange_n(&stops_at_look, false, __ATOMIC_SEQ_CST)) {
+        gate_open(&looks);
+        gate_wait(&goes_on);
+        if (strcmp((const char *)argument[1], folder) != 0) __atomic_add_fetch(&other_names, 1, __ATOMIC_SEQ_CST);
+    }
+    return false;
+}
+static void look_at_it(LoopThread *self) {
+    (void)self;
+    watch(1);
+    __atomic_store_n(&stops_at_look, true, __ATOMIC_SEQ_CST);
+    RLRunInMode(kRLDefaultMode, 1, false);
+}
+static void invalidate_source(void *done) {
+    RLSourceInvalidate(source);
+    __atomic_store_n((int *)done, 1, __ATOMIC_SEQ_CST);
+}
+
+RL_TEST(an_end_during_a_look, "S-DLOCK-14 S-THR-1", "A source that another thread invalidates while it looks keeps its lock until it has looked") {
+    make_folder();
+    watched = new_lock();
+    looks = goes_on = (Gate)GATE_INITIALIZER;
+    hook_system_calls(stop_at_look);
+    LoopThread other;
+    loop_thread_start(&other, look_at_it, NULL);
+    gate_wait(&looks);
+    static int is_done;
+    RLRelease(watched);
+    Thread *thread = thread_start(invalidate_source, &is_done);
+    /* It may wait for the look, or be done. */
+    for (int i = 0; i < 50 && !count_of(&is_done); i++) take_time(0.001);
+    gate_open(&goes_on);
+    thread_join(thread);
+    thread_join(other.thread);
+    hook_system_calls(NULL);
+    ck_assert_int_eq(other_names, 0);
+    RLRelease(source);
+    remove_folder();
+}
