@@ -179,15 +179,29 @@ void rl_write_line(int file, const void *bytes, size_t length) {
     size_limit_end(&limit, rl_sys_write(file, bytes, length) < 0);
 }
 
+/* For a second, whatever signals come meanwhile. */
+static bool wait_for_room(int file) {
+    struct pollfd room = {file, POLLOUT, 0};
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    const int64_t end = now.tv_sec * 1000 + now.tv_nsec / 1000000 + 1000;
+    int result, left = 1000;
+    while ((result = rl_sys_poll(&room, 1, left)) < 0 && errno == EINTR && left > 0) {
+        clock_gettime(CLOCK_MONOTONIC, &now);
+        left = (int)(end - now.tv_sec * 1000 - now.tv_nsec / 1000000);
+        if (left < 0) left = 0;
+    }
+    return result > 0;
+}
+
 bool rl_write_all(int file, const void *bytes, size_t length) {
     const char *rest = bytes;
     ssize_t count = 0;
-    struct pollfd room = {file, POLLOUT, 0};
     size_limit limit;
     size_limit_begin(&limit);
     while (length > 0) {
         count = rl_sys_write(file, rest, length);
-        if (count < 0 && errno == EAGAIN && rl_sys_poll(&room, 1, 1000) > 0) continue;
+        if (count < 0 && errno == EAGAIN && wait_for_room(file)) continue;
         if (count <= 0) break;
         rest += count;
         length -= (size_t)count;

@@ -126,10 +126,12 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         let references = header.pointee.references.load(ordering: .relaxed)
         let clientReferences = pointee.clientReferences.load(ordering: .relaxed)
         let olderRecord = pointee.olderRecord
+        let name = header.pointee.marks.load(ordering: .relaxed) & ObjectMarks.named
         memset(self, 0, MemoryLayout<RunLoop>.size)
         initializeHeader()
         header.pointee.references.store(references, ordering: .relaxed)
         retain()
+        header.pointee.marks.store(name, ordering: .relaxed)
         pointee.clientReferences.store(clientReferences, ordering: .relaxed)
         pointee.olderRecord = olderRecord
         pointee.closing.store(true, ordering: .relaxed)

@@ -129,7 +129,7 @@ extension UnsafeMutablePointer where Pointee == Timer {
     }
 
     /// The loop's thread is done with the context's info; an Invalidate that came meanwhile left its release to it.
-    private func endUseOfInfo() {
+    func endUseOfInfo() {
         let owner = lockTimer()
         let old = pointee.state.load(ordering: .relaxed)
         pointee.state.store(old & ~(TimerState.usingInfo | TimerState.releasePending), ordering: .releasing)

@@ -135,6 +135,10 @@ extension UnsafeMutablePointer where Pointee == Timer {
         let instant = pointee.instant
         let now = owner?.time ?? Clock.now()
         let order = order
+        // Invalidated by another thread meanwhile it leaves the release of the info to this one, as during its callback.
+        let state = pointee.state.load(ordering: .relaxed)
+        let usesInfo = isValid && text.callsClient && owner?.isCurrent == true && state & TimerState.usingInfo == 0
+        if usesInfo { pointee.state.store(state | TimerState.usingInfo, ordering: .releasing) }
         unlockTimer(owner)
         text.append("next fire date = ", date)
         if isValid && instant != Clock.never {
@@ -147,5 +151,6 @@ extension UnsafeMutablePointer where Pointee == Timer {
         text.appendCallback(details.pointee.callout)
         let context = context
         text.appendInfo(isValid ? context.info : nil, isValid ? context.copyDescription : nil)
+        if usesInfo { endUseOfInfo() }
     }
 }
