@@ -91,8 +91,9 @@ RL_EXPORT RLAbsoluteTime RLClockGetTime(RLClockRef RL_NULLABLE clock);
  * loops that run are told; the call returns when each of them waits again or has stopped running.
  * In a callback of one of its loops the clock is moved, and that loop follows when the callback has
  * returned.
+ * A clock goes no further than 126 years after the start of the machine.
  * Threads: any. A callback of another loop that waits for the calling thread waits for ever, and so
- * does this call. Reentrancy: call-outs too; calls all kinds of call-outs of the own loop.
+ * does this call; callbacks that move the clock at once do not wait for each other. Reentrancy: call-outs too; calls all kinds of call-outs of the own loop.
  * CF: none. Since 0.1.
  */
 RL_EXPORT void RLClockAdvance(RLClockRef RL_NULLABLE clock, RLTimeInterval seconds);
@@ -102,7 +103,8 @@ RL_EXPORT void RLClockAdvance(RLClockRef RL_NULLABLE clock, RLTimeInterval secon
  * RLClockAdvance.
  *
  * It is what the wait of a running loop would end with: a timer of its mode, or the end of its run;
- * of the calling thread's loop, if it does not run, a timer in kRLDefaultMode.
+ * of the calling thread's loop, if it does not run, a timer in kRLDefaultMode; in a callback of it
+ * the first of those instants that the clock has not come to.
  * Returns: false if there is no such instant, and for NULL.
  * Threads: any; see RLClockAdvance. Reentrancy: as RLClockAdvance. CF: none. Since 0.1.
  */
@@ -122,7 +124,7 @@ RL_EXPORT void RLClockSetAutomatic(RLClockRef RL_NULLABLE clock, bool automatic)
  * Sets the date that a clock shows, forward or back, as when an administrator sets the system's.
  *
  * date: dates mean the new time from now on; timers that are set keep their instants. NaN does
- *     nothing; it is read to the nearest microsecond.
+ *     nothing; it is read to the nearest microsecond, and one before 1970 counts as that.
  * Threads: any. Reentrancy: call-outs too; calls no call-out. CF: none. Since 0.1.
  */
 RL_EXPORT void RLClockSetWallTime(RLClockRef RL_NULLABLE clock, RLAbsoluteTime date);
@@ -131,7 +133,7 @@ RL_EXPORT void RLClockSetWallTime(RLClockRef RL_NULLABLE clock, RLAbsoluteTime d
  * Plays a suspension of the machine: the date goes on, the clock by which timers are due does not.
  *
  * seconds: by which every timer that is set comes later, looked at by the date. NaN, 0 and less do
- *     nothing.
+ *     nothing, nor does anything after the year 2129.
  * Threads: any. Reentrancy: call-outs too; calls no call-out. CF: none. Since 0.1.
  */
 RL_EXPORT void RLClockSuspend(RLClockRef RL_NULLABLE clock, RLTimeInterval seconds);

@@ -44,7 +44,7 @@ extension UnsafeMutablePointer where Pointee == ManualClock {
             if !loop.isSettled { allSleep = false }
             if loop.isRunning { next = Swift.min(next, loop.pointee.nextInstant.load(ordering: .acquiring)) }
         }
-        guard next != Clock.never else { return false }
+        guard next <= ManualClock.latest else { return false }
         if allSleep { move(to: next) }
         // Another thread may have moved the clock for loops of which this one was none yet, and looked at it before.
         let time = time

@@ -67,6 +67,9 @@ struct RunLoop: ~Copyable {
     /// The next instant on it at which the loop has something to do, as its last look said. Written by the loop's thread before it says
     /// in `wake` that it sleeps.
     let nextInstant: Atomic<Int64>
+    /// Whether the loop's thread, in a callback, waits for the clock's other loops. Written by that thread; sequentially consistent with
+    /// `ManualClock.settled`.
+    let movesClock: Atomic<Bool>
     /// Whether posts come so fast that the loop does not wait for wake-ups. Loop's thread only.
     var busyPolling: BusyPolling
     /// How long to watch the wake word before sleeping, in nanoseconds. Relaxed: a number that orders nothing.

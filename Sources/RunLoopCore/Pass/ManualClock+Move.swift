@@ -17,16 +17,18 @@ extension UnsafeMutablePointer where Pointee == ManualClock {
 
     /// `RLClockAdvanceToNext`. False if no loop waits for an instant.
     func advanceToNext() -> Bool {
+        // Other threads may have taken from a loop that sleeps what it sleeps for.
+        forEachLoop { loop in if !loop.isCurrent { loop.lookAgain() } }
         waitForOthers()
         var next = Clock.never
         forEachLoop { loop in
-            if loop.isRunning {
+            if loop.isCurrent {
+                next = Swift.min(next, loop.isRunning ? loop.nextInstantOfRun(after: time) : loop.nextInstantOfDefaultMode)
+            } else if loop.isRunning {
                 next = Swift.min(next, loop.pointee.nextInstant.load(ordering: .acquiring))
-            } else if loop.isCurrent {
-                next = Swift.min(next, loop.nextInstantOfDefaultMode)
             }
         }
-        if next == Clock.never { return false }
+        if next > ManualClock.latest { return false }
         move(to: next)
         follow()
         return true
@@ -51,16 +53,27 @@ extension UnsafeMutablePointer where Pointee == ManualClock {
         waitForOthers()
     }
 
-    /// Until every other loop sleeps or does not run. A callback that waits for this thread is waited for, for ever.
+    /// Until every other loop sleeps or does not run. A callback that waits for this thread is waited for, for ever; but in a callback
+    /// those are not that wait here themselves.
     private func waitForOthers() {
+        var own: RunLoopPointer?
+        forEachLoop { loop in if loop.isCurrent && loop.isRunning { own = loop } }
         pointee.waiters.wrappingAdd(1, ordering: .sequentiallyConsistent)
+        if let own {
+            own.pointee.movesClock.store(true, ordering: .sequentiallyConsistent)
+            tellSettled()
+        }
         while true {
             let count = pointee.settled.load(ordering: .sequentiallyConsistent)
             var allSettled = true
-            forEachLoop { loop in if !loop.isCurrent && !loop.isSettled { allSettled = false } }
+            forEachLoop { loop in
+                if loop.isCurrent || loop.isSettled { return }
+                if own == nil || !loop.pointee.movesClock.load(ordering: .sequentiallyConsistent) { allSettled = false }
+            }
             if allSettled { break }
             pointee.settled.futexWait(while: count)
         }
+        own?.pointee.movesClock.store(false, ordering: .sequentiallyConsistent)
         pointee.waiters.wrappingSubtract(1, ordering: .relaxed)
     }
 }
@@ -73,7 +86,9 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         var idleRuns = 0
         while pointee.clockTime < clock.time && idleRuns < ManualClock.limit {
             let before = pointee.clockTime
-            if run(in: mode, seconds: Double(clock.time - before) / 1e9, returnsAfterSource: false) == .finished { break }
+            // Others may have moved the clock further than a run may last.
+            let seconds = Swift.min(Double(clock.time - before) / 1e9, Clock.longestInterval)
+            if run(in: mode, seconds: seconds, returnsAfterSource: false) == .finished { break }
             idleRuns = pointee.clockTime == before ? idleRuns + 1 : 0
         }
         var passes = 0
@@ -117,6 +132,36 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         defer { unlock() }
         if mode.pointee.timers.isEmpty { return Clock.never }
         return mode.pointee.timers.hasDue(pointee.clockTime) ? pointee.clockTime : mode.pointee.timers.nextWake()
+    }
+
+    /// When the innermost run's next timer is due, or its end; to one that the clock has come to the run follows later. Loop's thread.
+    fileprivate func nextInstantOfRun(after time: Int64) -> Int64 {
+        var next = Clock.never
+        func meet(_ instant: Int64, _ latest: Int64) {
+            if instant > time { next = Swift.min(next, latest) }
+        }
+        if pointee.asleepOutside != nil {
+            let instant = pointee.nextInstant.load(ordering: .relaxed)
+            meet(instant, instant)
+            return next
+        }
+        guard let frame = pointee.frame else { return next }
+        let mode = frame.pointee.mode
+        meet(frame.pointee.deadline, frame.pointee.deadline)
+        lock()
+        mode.pointee.timers.forEachMember {
+            meet($0.timer.pointee.instant, $0.timer.latestInstant)
+            return true
+        }
+        isCalling(TimerCall.self) { call in
+            let timer = call.pointee.timer
+            if timer.isGuarded(by: self), let node = timer.node(in: mode), !node.pointee.isTombstone {
+                meet(timer.pointee.instant, timer.latestInstant)
+            }
+            return false
+        }
+        unlock()
+        return next
     }
 
     /// `RLSetClock`: nil for the system's clock. False if the loop is not the caller's, runs, has ended, or has timers (S-CLK-2).

@@ -77,11 +77,12 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         if desired & TimerState.invalid == 0 {
             if old & TimerState.dateSet == 0 {
                 if old & TimerState.repeats != 0 {
-                    pointee.counters.countSkippedDates(timer.advance(past: (owner ?? self).time))
+                    pointee.counters.countSkippedDates(timer.advance(past: time))
                 } else {
                     timer.disarm()
                 }
             }
+            if let owner, owner != self, owner.manualClock != nil || timer.goesByManualClock { timer.giveClock(of: owner) }
             timer.forEachNode { node in
                 if node.pointee.place != .nowhere { return }
                 node.pointee.mode!.pointee.timers.insert(node)

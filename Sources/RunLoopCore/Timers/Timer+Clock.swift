@@ -56,7 +56,11 @@ extension UnsafeMutablePointer where Pointee == Timer {
     /// held.
     @inline(never)
     func changeClock(to loop: RunLoopPointer) {
-        if isInLoop || isFiring { return }
+        if !isInLoop && !isFiring { giveClock(of: loop) }
+    }
+
+    @inline(never)
+    func giveClock(of loop: RunLoopPointer) {
         if loop.manualClock == nil {
             pointee.state.store(pointee.state.load(ordering: .relaxed) & ~TimerState.manualClock, ordering: .releasing)
         }

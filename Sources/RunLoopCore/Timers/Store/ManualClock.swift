@@ -42,8 +42,14 @@ extension ManualClock: Object {
         return clock
     }
 
-    /// So much later than the clock's time an instant is still reached: what the arithmetic of `Double` makes of sums.
-    static var slack: Int64 { 500 }
+    /// Where time ends, 126 years after the machine's start: with any date that a clock can show the sums stay below 2^63.
+    static var latest: Int64 { 4_000_000_000_000_000_000 }
+    /// A clock shows no earlier date, that of 1970.
+    static var earliestDate: Double { -978_307_200 }
+
+    /// So much later than the clock's time an instant is still reached, but for the last microsecond: half of one, to the nearest
+    /// whole one, and what the arithmetic of `Double` makes of sums.
+    static var slack: Int64 { 900 }
 }
 
 extension UnsafeMutablePointer where Pointee == ManualClock {
@@ -66,6 +72,7 @@ extension UnsafeMutablePointer where Pointee == ManualClock {
 
     /// Moves the clock to an instant, if that is later.
     func move(to instant: Int64) {
+        let instant = Swift.min(instant, ManualClock.latest)
         var time = time
         while time < instant {
             let (exchanged, original) = pointee.target.compareExchange(
@@ -78,17 +85,24 @@ extension UnsafeMutablePointer where Pointee == ManualClock {
     /// Moves it on. Several threads may do so at once.
     func move(by seconds: Double) {
         guard seconds > 0 else { return }
-        pointee.target.wrappingAdd((Swift.min(seconds, Clock.longestInterval) * 1e9).nearest, ordering: .sequentiallyConsistent)
+        let distance = (Swift.min(seconds, Clock.longestInterval) * 1e9).nearest
+        var time = time
+        while true {
+            let (exchanged, original) = pointee.target.compareExchange(
+                expected: time, desired: Swift.min(time + distance, ManualClock.latest), ordering: .sequentiallyConsistent)
+            if exchanged { return }
+            time = original
+        }
     }
 
     /// Dates from now on mean this time; instants that were given stay (S-CLK-10).
     func setWallTime(_ date: Double) {
-        pointee.wallOffset.store(microseconds(date) * 1000 - time, ordering: .relaxed)
+        pointee.wallOffset.store(microseconds(Swift.max(date, ManualClock.earliestDate)) * 1000 - time, ordering: .relaxed)
     }
 
     /// The wall clock goes on, the monotonic one does not.
     func suspend(for seconds: Double) {
-        guard seconds > 0 else { return }
+        guard seconds > 0, date < Clock.latestDate else { return }
         pointee.wallOffset.wrappingAdd(microseconds(Swift.min(seconds, Clock.longestInterval)) * 1000, ordering: .relaxed)
     }
 

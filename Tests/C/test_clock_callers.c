@@ -1,0 +1,238 @@
+/* Section 41: clocks that several callers move, in callbacks too, and to the end of time. Nothing here waits for time. */
+#include "support.h"
+
+#include <math.h>
+
+static RLClockRef clock_of_loop;
+static RLAbsoluteTime start;
+
+static void use_clock(void) {
+    clock_of_loop = RLClockCreateManual();
+    ck_assert(RLSetClock(RLGetCurrent(), clock_of_loop));
+    start = RLClockGetTime(clock_of_loop);
+}
+static double passed(void) { return RLAbsoluteTimeGetCurrent() - start; }
+static bool is(double time, double expected) { return fabs(time - expected) < 1e-6; }
+
+RL_TEST(the_end_of_time, "S-CLK-11", "A clock that is moved for ever comes to its latest instant and stays there, and so do its date and what is due") {
+    use_clock();
+    for (int i = 0; i < 40; i++) RLClockAdvance(clock_of_loop, INFINITY);
+    const double end = RLClockGetTime(clock_of_loop) - start;
+    ck_assert(end > 1e9);
+    ck_assert(is(passed(), end));
+    static Probe tick = {.name = "t"};
+    add_timer(&tick, NAN, INFINITY, kRLDefaultMode);
+    RLTimerSetNextFireDelay(tick.timer, 1);
+    RLClockAdvance(clock_of_loop, INFINITY);
+    ck_assert(!RLClockAdvanceToNext(clock_of_loop));
+    RLTimerSetNextFireDelay(tick.timer, INFINITY);
+    ck_assert(!RLClockAdvanceToNext(clock_of_loop));
+    expect_trace("");
+    ck_assert(RLClockGetTime(clock_of_loop) - start == end);
+    RLRelease(clock_of_loop);
+}
+
+RL_TEST(all_ages, "S-CLK-8 S-CLK-11", "A timer of the longest interval fires at each of its dates, until the clock has come to its latest instant") {
+    use_clock();
+    static Probe tick;
+    add_timer(&tick, date_in(INFINITY), INFINITY, kRLDefaultMode);
+    int moves = 0;
+    while (moves < 100 && RLClockAdvanceToNext(clock_of_loop)) moves++;
+    ck_assert_int_ge(moves, 6);
+    ck_assert_int_le(moves, 10);
+    ck_assert_int_eq(tick.calls, moves);
+    ck_assert(is(RLClockGetTime(clock_of_loop) - start, moves * 504911232.0));
+    RLRelease(clock_of_loop);
+}
+
+RL_TEST(dates_of_all_ages, "S-CLK-10 S-CLK-11", "A clock shows no date before 1970, and suspensions end where dates do; timers are due all the same") {
+    use_clock();
+    static Probe tick = {.name = "t"};
+    add_timer(&tick, date_in(1), 0, kRLDefaultMode);
+    for (int i = 0; i < 40; i++) RLClockSuspend(clock_of_loop, INFINITY);
+    ck_assert(RLClockGetTime(clock_of_loop) > start + 2e9);
+    RLClockSetWallTime(clock_of_loop, -INFINITY);
+    ck_assert(RLClockGetTime(clock_of_loop) == -978307200.0);
+    for (int i = 0; i < 9; i++) RLClockAdvance(clock_of_loop, INFINITY);
+    expect_trace("t");
+    RLClockSetWallTime(clock_of_loop, -INFINITY);
+    static Probe last = {.name = "last"};
+    add_timer(&last, INFINITY, 0, kRLDefaultMode);
+    RLClockSetWallTime(clock_of_loop, INFINITY);
+    for (int i = 0; i < 40; i++) RLClockSuspend(clock_of_loop, INFINITY);
+    static Probe past = {.name = "past"};
+    add_timer(&past, -INFINITY, 0, kRLDefaultMode);
+    RLClockAdvance(clock_of_loop, 0);
+    expect_trace("past");
+    RLRelease(clock_of_loop);
+}
+
+static void advance_to_the_limit(void *clock) {
+    RLClockAdvance(clock, INFINITY);
+    RLClockAdvance(clock, INFINITY);
+}
+
+RL_TEST(far_behind, "S-CLK-6", "A loop that another thread left behind by more than the longest interval comes to the clock's time") {
+    use_clock();
+    keep_alive(RLGetCurrent(), kRLDefaultMode);
+    thread_join(thread_start(advance_to_the_limit, clock_of_loop));
+    RLClockAdvance(clock_of_loop, 1);
+    ck_assert(is(passed(), 2 * 504911232.0 + 1));
+    RLRelease(clock_of_loop);
+}
+
+static int moves;
+static void go_to_the_next(Probe *self) {
+    (void)self;
+    while (moves < 10 && RLClockAdvanceToNext(clock_of_loop)) moves++;
+    ck_assert(is(RLClockGetTime(clock_of_loop) - start, 9));
+}
+
+RL_TEST(to_the_next_instant_in_a_callback, "S-CLK-6 S-CLK-8", "In a callback the clock goes to each later instant of the run, and says when there is none") {
+    use_clock();
+    static Probe mover = {.name = "mover", .action = go_to_the_next}, next = {.name = "next"}, last = {.name = "last"};
+    static Probe same = {.name = "same"};
+    add_timer(&mover, date_in(1), 0, kRLDefaultMode);
+    add_timer(&same, date_in(1), 0, kRLDefaultMode);
+    add_timer(&next, date_in(5), 0, kRLDefaultMode);
+    add_timer(&last, date_in(9), 0, kRLDefaultMode);
+    RLClockAdvance(clock_of_loop, 1);
+    ck_assert_int_eq(moves, 2);
+    expect_trace("mover same next last");
+    ck_assert(is(passed(), 9));
+    RLRelease(clock_of_loop);
+}
+
+static Probe gone = {.name = "gone"};
+static void sleep_with_a_timer(LoopThread *self) {
+    (void)self;
+    ck_assert(RLSetClock(RLGetCurrent(), clock_of_loop));
+    keep_alive(RLGetCurrent(), kRLDefaultMode);
+    RLRetain(add_timer(&gone, date_in(5), 0, kRLDefaultMode));
+    expect_run(kRLDefaultMode, 1e10, false, Stopped);
+}
+
+RL_TEST(an_instant_that_is_no_more, "S-CLK-8", "What another thread took from a loop that sleeps is no instant of it any more") {
+    clock_of_loop = RLClockCreateManual();
+    start = RLClockGetTime(clock_of_loop);
+    LoopThread other;
+    loop_thread_start(&other, sleep_with_a_timer, NULL);
+    wait_until_waiting(other.loop);
+    RLTimerSetNextFireDate(gone.timer, start + 7);
+    ck_assert(RLClockAdvanceToNext(clock_of_loop));
+    ck_assert(is(RLClockGetTime(clock_of_loop) - start, 7));
+    expect_trace("gone");
+    ck_assert(!RLClockAdvanceToNext(clock_of_loop));
+    RLStop(other.loop);
+    thread_join(other.thread);
+    RLRelease(gone.timer), RLRelease(clock_of_loop);
+}
+
+static int in_callbacks;
+static void meet_and_advance(Probe *self) {
+    __atomic_add_fetch(&in_callbacks, 1, __ATOMIC_SEQ_CST);
+    wait_until_count(&in_callbacks, 2);
+    RLClockAdvance(clock_of_loop, 1);
+    RLStop(self->loop);
+}
+static void run_mover(LoopThread *self) {
+    ck_assert(RLSetClock(RLGetCurrent(), clock_of_loop));
+    add_timer(self->data, start + 1, 0, kRLDefaultMode);
+    expect_run(kRLDefaultMode, 1e10, false, Stopped);
+}
+
+RL_TEST(two_callbacks_move_the_clock, "S-CLK-7", "Callbacks of two loops that move the clock at once do not wait for each other") {
+    clock_of_loop = RLClockCreateManual();
+    start = RLClockGetTime(clock_of_loop);
+    static Probe first = {.name = "t", .action = meet_and_advance}, second = {.name = "t", .action = meet_and_advance};
+    LoopThread one, other;
+    loop_thread_start(&one, run_mover, &first);
+    loop_thread_start(&other, run_mover, &second);
+    wait_until_waiting(one.loop);
+    wait_until_waiting(other.loop);
+    RLClockAdvance(clock_of_loop, 1);
+    thread_join(one.thread);
+    thread_join(other.thread);
+    expect_trace("t t");
+    ck_assert(is(RLClockGetTime(clock_of_loop) - start, 3));
+    RLRelease(clock_of_loop);
+}
+
+static void arm_elsewhere(Probe *self) {
+    RLTimerRef timer = self->timer;
+    if (self->calls > 1) return;
+    RLRemoveTimer(RLGetCurrent(), timer, kRLDefaultMode);
+    RLAddTimer(self->data, timer, kRLDefaultMode);
+}
+static void give_away(LoopThread *self) {
+    RLClockRef clock = RLClockCreateManual();
+    ck_assert(RLSetClock(RLGetCurrent(), clock));
+    RLClockAdvance(clock, 1e6);
+    /* The date is that of the other clock again. */
+    RLClockSetWallTime(clock, RLClockGetTime(clock_of_loop));
+    Probe *probe = self->data;
+    add_timer(probe, date_in(1), 1, kRLDefaultMode);
+    RLClockAdvance(clock, 1);
+    RLRelease(clock);
+}
+
+RL_TEST(a_callback_moves_its_timer, "S-CLK-4 S-TMR-13", "A timer that its callback moves to a loop with another clock is due at its date there") {
+    use_clock();
+    static Probe tick = {.name = "t", .action = arm_elsewhere};
+    tick.data = RLGetCurrent();
+    LoopThread other;
+    loop_thread_start(&other, give_away, &tick);
+    thread_join(other.thread);
+    expect_trace("t");
+    ck_assert(is(RLTimerGetNextFireDate(tick.timer) - start, 2));
+    RLClockAdvance(clock_of_loop, 1.5);
+    expect_trace("");
+    RLClockAdvance(clock_of_loop, 0.5);
+    expect_trace("t");
+    RLClockAdvance(clock_of_loop, 1);
+    expect_trace("t");
+    RLTimerInvalidate(tick.timer);
+    RLRelease(clock_of_loop);
+}
+
+static void end_here(Probe *self) {
+    if (self->calls == 1) pthread_exit(NULL);
+}
+static void end_in_callback(LoopThread *self) {
+    Probe *probe = self->data;
+    RLRetain(add_timer(probe, date_in(-1), 0, kRLDefaultMode));
+    RLTimerSetReusable(probe->timer, true);
+    RLRunInMode(kRLDefaultMode, 1e10, false);
+}
+
+RL_TEST(a_reusable_timer_outlives_its_thread, "S-TMR-57 S-LOOP-9", "A reusable one-shot whose callback ended the thread is valid without a date, and goes on in another loop") {
+    use_clock();
+    static Probe timer = {.name = "t", .action = end_here, .counted = true};
+    LoopThread other;
+    loop_thread_start(&other, end_in_callback, &timer);
+    thread_join(other.thread);
+    expect_trace("t");
+    ck_assert(RLTimerIsValid(timer.timer));
+    ck_assert(isnan(RLTimerGetNextFireDate(timer.timer)));
+    RLAddTimer(RLGetCurrent(), timer.timer, kRLDefaultMode);
+    RLTimerSetNextFireDelay(timer.timer, 3);
+    RLClockAdvance(clock_of_loop, 3);
+    expect_trace("t");
+    RLTimerInvalidate(timer.timer);
+    RLRelease(timer.timer), RLRelease(clock_of_loop);
+    ck_assert_int_eq(timer.retains, timer.releases);
+}
+
+RL_TEST(parts_of_a_second_on_any_day, "S-CLK-4 S-CLK-5", "What is set for a third of a second from now and moved by a third meets, whatever the date is") {
+    use_clock();
+    static Probe tick;
+    add_timer(&tick, FAR_FUTURE, 0, kRLDefaultMode);
+    RLTimerSetReusable(tick.timer, true);
+    for (int i = 1; i <= 2000; i++) {
+        RLClockSetWallTime(clock_of_loop, start + i * 543210.987651);
+        RLTimerSetNextFireDate(tick.timer, date_in(1.0 / 3));
+        RLClockAdvance(clock_of_loop, 1.0 / 3);
+        ck_assert_int_eq(tick.calls, i);
+    }
+    RLRelease(clock_of_loop);
+}
