@@ -556,9 +556,9 @@ RL_TEST(all_loops_are_dumped, "S-SEE-10", "Without a loop those of all living th
     static Gate end = GATE_INITIALIZER;
     int ends[2];
     loop_thread_start(&ended, change_items, &end);
-    gate_open(&end);
     RLRetain(ended.loop);
     RLSetName(ended.loop, "loop of an ended thread");
+    gate_open(&end);
     thread_join(ended.thread);
     loop_thread_start(&one, wait_for_stop, NULL);
     loop_thread_start(&two, wait_for_stop, NULL);
