@@ -58,7 +58,11 @@ extension Timer {
     ///
     /// - Threads: any.
     public var fireDate: Date {
-        get { Date(timeIntervalSinceReferenceDate: fireSeconds) }
+        get {
+            let seconds = fireSeconds
+            // A reusable timer without a date (S-TMR-57). A timer that was made with a date that is no number says so.
+            return seconds.isNaN && isReusable ? .distantFuture : Date(timeIntervalSinceReferenceDate: seconds)
+        }
         set { fireSeconds = newValue.timeIntervalSinceReferenceDate }
     }
 

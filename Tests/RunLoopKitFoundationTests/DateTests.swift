@@ -57,6 +57,18 @@ private final class Notes: @unchecked Sendable {
         #expect(timer.fireDate == date)
     }
 
+    @Test("A reusable timer that has fired has a distant date until it is given another: S-TMR-57")
+    func reusable() {
+        let dates = onNewThread { () -> [Date] in
+            let timer = Timer(timeInterval: 0, repeats: false) { _ in RunLoop.current.stop() }
+            timer.isReusable = true
+            RunLoop.current.add(timer, forMode: .default)
+            _ = RunLoop.current.run(mode: .default, before: .distantFuture)
+            return [timer.fireDate, timer.isValid ? .distantPast : Date()]
+        }
+        #expect(dates == [.distantFuture, .distantPast])
+    }
+
     @Test("A repeating timer without an interval takes a tenth of a millisecond: S-NSTM-4",
           arguments: [0.0, -1.0, .nan])
     func zeroInterval(interval: TimeInterval) {
