@@ -219,4 +219,41 @@ private final class LockFile: Sendable {
         #expect(try await task.value)
         #expect(!file.exists)
     }
+
+    @Test("A task that waits with the object of a holder whose lock was broken gets it when that one is done: S-NSLK-8 S-DLOCK-6 S-DLOCK-8")
+    func brokenBeforeWaiter() async throws {
+        let file = LockFile()
+        let (shared, breaker) = (try file.make(), try file.make())
+        let (held, isHeld) = AsyncStream.makeStream(of: Void.self)
+        let (stream, mayEnd) = AsyncStream.makeStream(of: Void.self)
+        let holder = Task {
+            try await shared.locked {
+                isHeld.finish()
+                for await _ in stream {}
+            }
+        }
+        for await _ in held {}
+        let waiter = Task { try await shared.locked { true } }
+        // So that it waits, and hears of the break in vain.
+        try await Task.sleep(for: .milliseconds(20))
+        _ = try breaker.tryLock()
+        try breaker.breakLock()
+        try await Task.sleep(for: .milliseconds(20))
+        mayEnd.finish()
+        await #expect(throws: RunLoop.SystemError(code: ESTALE)) { try await holder.value }
+        #expect(try await waiter.value)
+        #expect(!file.exists)
+    }
+
+    @Test("A wait may look as seldom as it likes: S-NSLK-8 S-DLOCK-13")
+    func longInterval() async throws {
+        let file = LockFile()
+        let holder = try file.make()
+        #expect(try holder.tryLock())
+        let lock = try file.make()
+        let waiter = Task { try await lock.locked(checkingEvery: .seconds(Int64.max)) { true } }
+        try await Task.sleep(for: .milliseconds(20))
+        try holder.unlock()
+        #expect(try await waiter.value)
+    }
 }

@@ -252,7 +252,7 @@ extension RunLoop.Source {
         whenFree lock: DistributedLock, checkingEvery interval: Duration = .seconds(1), options: EventOptions = [],
         perform: @escaping @Sendable (RunLoop.Source) -> Void
     ) throws(RunLoop.SystemError) {
-        var event = kernelEvent(.distributedLock, options: options, data: max(interval.inNanoseconds / 1_000_000, 1))
+        var event = kernelEvent(.distributedLock, options: options, data: min(max(interval.inNanoseconds / 1_000_000, 1), 1 << 32))
         event.ident = UInt(bitPattern: lock.reference)
         try self.init(event) { source, _ in perform(source) }
     }

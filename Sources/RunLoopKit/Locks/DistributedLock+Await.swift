@@ -34,7 +34,7 @@ extension DistributedLock {
         // A closure that has begun is awaited even if the task is cancelled, so that nobody takes the lock without knowing.
         if try await loop.call({ try self.tryLock() }) { return }
         // The first look of the source comes after this, so nothing is missed between the attempt and it.
-        var reports = try freeReports(on: loop, checkingEvery: interval).makeAsyncIterator()
+        var reports = try await freeReports(on: loop, checkingEvery: interval, isolation: isolation).makeAsyncIterator()
         while await reports.next(isolation: isolation) != nil {
             if try await loop.call({ try self.tryLock() }) { return }
         }
@@ -42,13 +42,27 @@ extension DistributedLock {
         throw RunLoop.ThreadEndedError()
     }
 
-    /// A report each time that the lock may be free.
-    private func freeReports(on loop: RunLoop, checkingEvery interval: Duration) throws -> AsyncStream<Void> {
-        let (stream, continuation) = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingNewest(1))
-        let source = try RunLoop.Source(whenFree: self, checkingEvery: interval) { _ in continuation.yield() }
-        loop.stop(continuation) { source.invalidate() }
-        loop.add(source, forMode: .default)
-        return stream
+    /// A report each time that the lock may be free. The source looks at the file when it is made, and holds up who ends it while it
+    /// looks, so both are done on the loop's thread.
+    private func freeReports(
+        on loop: RunLoop, checkingEvery interval: Duration, isolation: isolated (any Actor)?
+    ) async throws -> AsyncStream<Void> {
+        try await loop.call {
+            let (stream, continuation) = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingNewest(1))
+            let source = try RunLoop.Source(whenFree: self, checkingEvery: interval) { _ in continuation.yield() }
+            let number = self.waiting.withLock { waiting in
+                waiting.last += 1
+                waiting.tasks[waiting.last] = continuation
+                return waiting.last
+            }
+            loop.stop(continuation) {
+                let task = self.waiting.withLock { $0.tasks.removeValue(forKey: number) }
+                _ = task
+                loop.perform { source.invalidate() }
+            }
+            loop.add(source, forMode: .default)
+            return stream
+        }
     }
 }
 

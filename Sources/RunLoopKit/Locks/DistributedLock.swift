@@ -31,6 +31,13 @@ public final class DistributedLock: @unchecked Sendable {
     let reference: RLDistributedLockRef
     /// The file, as it was given.
     public let path: String
+    /// Tasks that wait with this object, by numbers.
+    let waiting = Locked(Waiting())
+
+    struct Waiting {
+        var tasks: [UInt: AsyncStream<Void>.Continuation] = [:]
+        var last: UInt = 0
+    }
 
     /// Makes an object for the lock at a path; no file is made or looked at (S-DLOCK-1).
     ///
@@ -65,7 +72,11 @@ public final class DistributedLock: @unchecked Sendable {
     /// - Throws: `EPERM` if this object does not hold the lock; `ESTALE` if it does no more, because it was broken or the file is
     ///   another one: what it was to protect may have been changed by others.
     public func unlock() throws(RunLoop.SystemError) {
-        if !RLDistributedLockUnlock(reference) { throw .last }
+        if RLDistributedLockUnlock(reference) { return }
+        let error = RunLoop.SystemError.last
+        // The lock may have been free for long, but not for this object; and no file has changed now, which others would hear of.
+        for task in waiting.withLock({ Array($0.tasks.values) }) { task.yield() }
+        throw error
     }
 
     /// Breaks the lock that this object saw last, by ``tryLock()`` or ``lockDate``; what was locked since is left alone (S-DLOCK-8).
