@@ -95,4 +95,37 @@ import Glibc
             #expect(item.statistics(in: loop)?.total == found.callOutTime)
         }
     }
+
+    @Test("Others may look at a loop while its thread ends, and afterwards (S-STAT-2, S-SEE-4, S-SEE-10)")
+    func endingLoops() async throws {
+        let sink = open("/dev/null", O_WRONLY)
+        defer { close(sink) }
+        for round in 0..<200 {
+            let thread = RunLoopThread()
+            try thread.start()
+            let loop = thread.loop
+            loop.measuresCallOuts = true
+            let source = RunLoop.Source { _ in }.named("source")
+            loop.add(source, forMode: .default)
+            source.signal()
+            loop.wakeUp()
+            let watchers = (0..<2).map { number in
+                TestThread {
+                    var passes: UInt64 = 0
+                    repeat {
+                        passes = loop.statistics.passes
+                        loop.name = number == 0 ? "a loop" : nil
+                        for item in loop.items(in: .default) { _ = (item.name, item.description, item.statistics(in: loop)) }
+                        _ = (loop.quantile(.nan, of: .callOuts), loop.quantile(-1, of: .signals), loop.description)
+                        _ = number == 0 ? loop.dump(to: sink) : RunLoop.dumpAll(to: sink)
+                        if number == 0 { loop.measuresCallOuts = round % 2 == 0 }
+                    } while !thread.isFinished
+                    return passes <= loop.statistics.passes
+                }
+            }
+            await thread.finish()
+            #expect(watchers.map { $0.join() } == [true, true])
+            #expect(loop.items(in: .default).isEmpty)
+        }
+    }
 }
