@@ -119,6 +119,25 @@ private func leaks(_ round: () async throws -> Void) async rethrows -> (bytes: I
         }
     }
 
+    @Test("Sleeps by a clock that no loop has leave nothing behind when they are cancelled: S-CLK-1")
+    func cancelledSleeps() async {
+        await #expect(processExitsWith: .success) {
+            let clock = TestClock()
+            let thread = try startedThread()
+            let bytes = try await leaks {
+                let sleepers = (0..<20).map { _ in
+                    Task(executorPreference: thread.loop.executor) { try await clock.sleep(for: .seconds(1000)) }
+                }
+                // By now they sleep.
+                try await thread.loop.call {}
+                for sleeper in sleepers { sleeper.cancel() }
+                for sleeper in sleepers { _ = await sleeper.result }
+            }.bytes
+            precondition(bytes < 1_000_000, "\(bytes) bytes")
+            await thread.finish()
+        }
+    }
+
     @Test("Threads with an executor, actors and calls leave nothing behind when they end")
     func threadsLeaveNothing() async {
         await #expect(processExitsWith: .success) {

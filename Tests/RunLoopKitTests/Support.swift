@@ -160,6 +160,19 @@ extension RunLoop {
     }
 }
 
+/// A thread whose loop goes by the clock until it is stopped.
+func startedThread(with clock: TestClock) async throws -> RunLoopThread {
+    let thread = RunLoopThread { thread in
+        RunLoop.current.setClock(clock)
+        RunLoop.current.keepAlive()
+        thread.loop.run(mode: .default, for: nil)
+    }
+    try thread.start()
+    // It runs when this is called, and so has the clock.
+    try await thread.loop.call {}
+    return thread
+}
+
 /// A pipe whose ends are closed at the end.
 final class Pipe: Sendable {
     let readEnd: CInt

@@ -82,24 +82,10 @@ struct TestClockTests {
         #expect(now.advanced(by: .seconds(-5)) < now)
     }
 
-    /// A thread whose loop goes by the clock until it is stopped.
-    private func thread(with clock: TestClock) async throws -> RunLoopThread {
-        let thread = RunLoopThread { thread in
-            RunLoop.current.setClock(clock)
-            let alive = RunLoop.Source(perform: { _ in })
-            thread.loop.add(alive, forMode: .default)
-            thread.loop.run(mode: .default, for: nil)
-        }
-        try thread.start()
-        // It runs when this is called, and so has the clock.
-        try await thread.loop.call {}
-        return thread
-    }
-
     @Test("Tasks on a loop's executor sleep by its clock, and have gone on when the clock was moved: S-CLK-5, S-CLK-7")
     func sleepingTasks() async throws {
         let clock = TestClock()
-        let thread = try await thread(with: clock)
+        let thread = try await startedThread(with: clock)
         let actor = LoopActor(on: thread.loop)
         let start = clock.now
         let task = Task { await actor.sleepTwice(clock) }
@@ -115,7 +101,7 @@ struct TestClockTests {
     @Test("A sleep ends by a cancellation, and by the end of the loop's thread: S-CLK-3")
     func sleepsThatEnd() async throws {
         let clock = TestClock()
-        let thread = try await thread(with: clock)
+        let thread = try await startedThread(with: clock)
         let cancelled = Task { try await clock.sleep(until: clock.now.advanced(by: .seconds(1))) }
         cancelled.cancel()
         await #expect(throws: CancellationError.self) { try await cancelled.value }
@@ -144,7 +130,7 @@ struct TestClockTests {
     @Test("Ticks by a clock have its instants: S-CLK-5")
     func ticks() async throws {
         let clock = TestClock()
-        let thread = try await thread(with: clock)
+        let thread = try await startedThread(with: clock)
         let start = clock.now
         var ticks = thread.loop.ticks(every: .seconds(60), clock: clock).makeAsyncIterator()
         for minute in 1...5 {

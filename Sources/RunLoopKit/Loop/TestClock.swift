@@ -28,11 +28,11 @@ public final class TestClock: Clock, @unchecked Sendable {
     /// A date that the clock may show, to the microsecond.
     public struct Instant: InstantProtocol, TimerDate, Hashable, Sendable {
         /// Since the beginning of 2001.
-        fileprivate let microseconds: Int64
+        private let microseconds: Int64
 
-        fileprivate init(microseconds: Int64) { self.microseconds = microseconds }
-        fileprivate init(seconds: RLAbsoluteTime) { microseconds = Int64((seconds * 1e6).rounded()) }
-        fileprivate var seconds: RLAbsoluteTime { Double(microseconds) / 1e6 }
+        private init(microseconds: Int64) { self.microseconds = microseconds }
+        init(seconds: RLAbsoluteTime) { microseconds = Int64((seconds * 1e6).rounded()) }
+        var seconds: RLAbsoluteTime { Double(microseconds) / 1e6 }
 
         /// The instant so much later, to the nearest microsecond.
         public func advanced(by duration: Duration) -> Instant {
@@ -54,14 +54,9 @@ public final class TestClock: Clock, @unchecked Sendable {
     }
 
     /// The clock of the C library. This object owns one reference to it.
-    private let reference: RLClockRef
-    private struct State {
-        /// A loop that was given the clock, for tasks that sleep outside of loops.
-        weak var loop: RunLoop?
-        /// Tasks that sleep while no loop has the clock, by instant.
-        var sleepers: [(deadline: Instant, sleeper: Sleeper)] = []
-    }
-    private let state = Locked(State())
+    let reference: RLClockRef
+    /// What tasks that sleep outside of its loops need.
+    let outside = Locked(Outside())
 
     /// Makes a clock that shows the present time, in whole microseconds, and stands still (S-CLK-1).
     public init() { reference = RLClockCreateManual() }
@@ -111,119 +106,11 @@ public final class TestClock: Clock, @unchecked Sendable {
     /// Lets the clock go on by itself whenever all loops that run with it sleep and none has a descriptor that is ready (S-CLK-9).
     public func setAutomatic(_ isAutomatic: Bool) { RLClockSetAutomatic(reference, isAutomatic) }
 
-    // MARK: Sleeping by it
-
-    /// Suspends the task until the clock has come to an instant.
-    ///
-    /// The sleep is a timer of the calling thread's loop, if that goes by the clock, as on the loop's executor; else of a loop
-    /// that was given it; where no loop has it, moving the clock ends the sleep.
-    ///
-    /// - Parameters:
-    ///   - deadline: one that has come does not suspend for longer than a pass.
-    ///   - tolerance: see ``Timer/tolerance``.
-    /// - Throws: `CancellationError` when the task is cancelled; ``RunLoop/ThreadEndedError`` if the loop's thread ends before.
-    // On the caller's executor: what a sleep's end resumes is queued there before the loop's time goes on.
-    nonisolated(nonsending) public func sleep(until deadline: Instant, tolerance: Duration? = nil) async throws {
-        let sleeper = Sleeper()
-        try await withTaskCancellationHandler {
-            try await withCheckedThrowingContinuation { continuation in
-                if sleeper.begin(continuation) { schedule(sleeper, deadline, tolerance) }
-            }
-        } onCancel: {
-            sleeper.end(throwing: CancellationError())
-        }
-    }
-
-    /// The same for so long from now.
-    ///
-    /// - Parameters:
-    ///   - duration: zero and less do not suspend for longer than a pass.
-    ///   - tolerance: see ``Timer/tolerance``.
-    /// - Throws: as ``sleep(until:tolerance:)`` does.
-    nonisolated(nonsending) public func sleep(for duration: Duration, tolerance: Duration? = nil) async throws {
-        try await sleep(until: now.advanced(by: duration), tolerance: tolerance)
-    }
-
-    private func schedule(_ sleeper: Sleeper, _ deadline: Instant, _ tolerance: Duration?) {
-        let current = RLGetCurrentIfMade()
-        let own = RLGetClock(current) == reference ? RunLoop.wrapping(current!) : nil
-        guard let loop = own ?? state.withLock({ $0.loop }), RLGetClock(loop.reference) == reference else {
-            state.withLock { state in
-                let index = state.sleepers.firstIndex { deadline < $0.deadline } ?? state.sleepers.endIndex
-                state.sleepers.insert((deadline, sleeper), at: index)
-            }
-            // The clock may have been moved meanwhile.
-            return wakeSleepers()
-        }
-        let timer = Timer(fire: deadline, interval: Duration.zero, repeats: false) { _ in sleeper.end(throwing: nil) }
-        if let tolerance { timer.tolerance = tolerance }
-        let executor = loop.executor
-        let handler = executor.atEnd { sleeper.end(throwing: RunLoop.ThreadEndedError()) }
-        sleeper.stop = {
-            executor.forget(handler: handler)
-            timer.invalidate()
-        }
-        loop.add(timer, forMode: .common)
-    }
-
-    private func wakeSleepers() {
-        let now = Instant(seconds: RLClockGetTime(reference))
-        let due = state.withLock { state in
-            let count = state.sleepers.firstIndex { now < $0.deadline } ?? state.sleepers.endIndex
-            let due = state.sleepers[..<count]
-            state.sleepers.removeFirst(count)
-            return due
-        }
-        for entry in due { entry.sleeper.end(throwing: nil) }
-    }
-
     /// Gives the calling thread's loop the clock.
     fileprivate func give(to loop: RunLoop) -> Bool {
         guard RLSetClock(loop.reference, reference) else { return false }
-        state.withLock { $0.loop = loop }
+        serveSleepers(on: loop)
         return true
-    }
-}
-
-/// A task that sleeps by a test clock. It is resumed once: by its time, by a cancellation, or by the end of the loop's thread.
-// Sendable: everything is behind the lock.
-private final class Sleeper: @unchecked Sendable {
-    private struct State {
-        var continuation: CheckedContinuation<Void, any Error>?
-        var isOver = false
-        var stop: (@Sendable () -> Void)?
-    }
-    private let state = Locked(State())
-
-    /// False if it is over already; then the continuation is resumed.
-    func begin(_ continuation: CheckedContinuation<Void, any Error>) -> Bool {
-        let isOver = state.withLock { state in
-            if !state.isOver { state.continuation = continuation }
-            return state.isOver
-        }
-        if isOver { continuation.resume(throwing: CancellationError()) }
-        return !isOver
-    }
-
-    /// What takes its timer away. Where the sleep is over already that is done at once.
-    var stop: (@Sendable () -> Void)? {
-        get { nil }
-        set {
-            let isOver = state.withLock { state in
-                if !state.isOver { state.stop = newValue }
-                return state.isOver
-            }
-            if isOver { newValue?() }
-        }
-    }
-
-    func end(throwing error: (any Error)?) {
-        let (continuation, stop) = state.withLock { state in
-            defer { (state.continuation, state.stop, state.isOver) = (nil, nil, true) }
-            return (state.continuation, state.stop)
-        }
-        stop?()
-        if let error { continuation?.resume(throwing: error) } else { continuation?.resume() }
     }
 }
 
@@ -241,7 +128,8 @@ extension RunLoop {
 
     /// Calls a closure on a thread of its own, whose loop goes by a clock, and waits for it.
     ///
-    /// What the closure leaves in the loop goes with the thread, so one test leaves nothing to the next.
+    /// What the closure leaves in the loop goes with the thread, so one test leaves nothing to the next. The closure is not on the
+    /// caller's actor: `MainActor.assumeIsolated` stops the program there.
     ///
     /// - Parameters:
     ///   - clock: the loop's clock, which the closure may move.
@@ -256,14 +144,15 @@ extension RunLoop {
             do throws(Failure) { outcome.value = .success(try body()) } catch { outcome.value = .failure(error) }
         }
         withoutActuallyEscaping(call) { call in
-            // The caller waits for the thread, so the closure is used by one thread at a time.
-            nonisolated(unsafe) let call = call
+            outcome.call = call
             let thread = RunLoopThread(name: "test clock") { _ in
                 _ = clock.give(to: LoopRegistry.current())
-                call()
+                outcome.call?()
             }
             do { try thread.start() } catch { fatalError("RunLoopKit: no thread for RunLoop.with(clock:)") }
             thread.join()
+            // Others may know the thread's object, which keeps its body.
+            outcome.call = nil
         }
         guard let value = outcome.value else { fatalError("RunLoopKit: the closure of RunLoop.with(clock:) ended its thread") }
         return try value.get()
@@ -293,7 +182,9 @@ extension RunLoop {
     }
 }
 
-/// Sendable: written by the thread that the reader waits for.
+// Sendable: the caller waits for the thread, so it is used by one thread at a time.
 private final class Outcome<Value, Failure: Error>: @unchecked Sendable {
+    /// As long as the caller waits.
+    var call: (() -> Void)?
     var value: Result<Value, Failure>?
 }

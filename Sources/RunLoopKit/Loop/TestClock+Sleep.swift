@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: MIT
+#if InstalledLibrary
+internal import CRunLoopInstalled
+#else
+internal import CRunLoop
+#endif
+
+// Tasks that sleep by a clock.
+//
+// On the thread of a loop with the clock a sleep is a timer of that loop and no more. Elsewhere it stands in the clock's list, and
+// whoever moves the clock by this class ends it when its instant has come. A loop with the clock has a timer for it besides, so that
+// the loop comes to that instant (S-CLK-5) and an automatic clock goes there (S-CLK-9); when the loop's thread ends another loop
+// gets that timer, and a loop that is given the clock takes those which no loop has.
+
+extension TestClock {
+    /// A loop that was given the clock. An object, because the compiler copies a weak property of a structure wrongly.
+    final class KnownLoop: Sendable {
+        weak let loop: RunLoop?
+        init(_ loop: RunLoop) { self.loop = loop }
+    }
+
+    struct Outside {
+        var loops: [KnownLoop] = []
+        /// The tasks that sleep outside of loops with the clock, by numbers in the order in which they began.
+        var sleepers: [UInt64: Sleeper] = [:]
+        var last: UInt64 = 0
+    }
+
+    /// Suspends the task until the clock has come to an instant.
+    ///
+    /// The sleep is a timer of the calling thread's loop, if that goes by the clock, as on the loop's executor. Elsewhere any loop
+    /// that was given the clock wakes the task, and so does moving the clock.
+    ///
+    /// - Parameters:
+    ///   - deadline: one that has come does not suspend for longer than a pass.
+    ///   - tolerance: see ``Timer/tolerance``.
+    /// - Throws: `CancellationError` when the task is cancelled; ``RunLoop/ThreadEndedError`` if the thread of the calling thread's
+    ///   loop ends before.
+    // On the caller's executor: what a sleep's end resumes is queued there before the loop's time goes on.
+    nonisolated(nonsending) public func sleep(until deadline: Instant, tolerance: Duration? = nil) async throws {
+        try await suspend(Sleeper(deadline, tolerance, now: now), isolation: #isolation)
+    }
+
+    // The closures below keep the isolation because they use it; in the function above they would be the global executor's. A continuation
+    // resumes its task there first, or on the executor that the task prefers, and goes to the actor from there. So on a loop with the
+    // clock the task prefers that loop for the length of the sleep.
+    private func suspend(_ sleeper: Sleeper, isolation: isolated (any Actor)?) async throws {
+        let executor = currentLoop?.executor
+        try await withTaskCancellationHandler {
+            try await withTaskExecutorPreference(executor, isolation: isolation) {
+                try await withCheckedThrowingContinuation(isolation: isolation) { continuation in
+                    if sleeper.begin(continuation) { schedule(sleeper) }
+                }
+            }
+        } onCancel: {
+            sleeper.end(throwing: CancellationError())
+        }
+    }
+
+    /// The calling thread's loop, if it goes by the clock.
+    private var currentLoop: RunLoop? {
+        guard let current = RLGetCurrentIfMade(), RLGetClock(current) == reference else { return nil }
+        return RunLoop.wrapping(current)
+    }
+
+    /// The same for so long from now.
+    ///
+    /// - Parameters:
+    ///   - duration: zero and less do not suspend for longer than a pass.
+    ///   - tolerance: see ``Timer/tolerance``.
+    /// - Throws: as ``sleep(until:tolerance:)`` does.
+    nonisolated(nonsending) public func sleep(for duration: Duration, tolerance: Duration? = nil) async throws {
+        try await sleep(until: now.advanced(by: duration), tolerance: tolerance)
+    }
+
+    private func schedule(_ sleeper: Sleeper) {
+        if let loop = currentLoop {
+            sleeper.setTimer(on: loop) { sleeper.end(throwing: RunLoop.ThreadEndedError()) }
+            return
+        }
+        let number = outside.withLock { outside in
+            outside.last += 1
+            outside.sleepers[outside.last] = sleeper
+            return outside.last
+        }
+        sleeper.whenOver { [weak self] in
+            let sleeper = self?.outside.withLock { $0.sleepers.removeValue(forKey: number) }
+            _ = sleeper
+        }
+        // In this order: a loop that is given the clock, and a move of it, find the task in the list, or are found here.
+        setTimer(for: sleeper)
+        if Instant(seconds: RLClockGetTime(reference)) >= sleeper.deadline { sleeper.end(throwing: nil) }
+    }
+
+    /// Has a loop with the clock, if there is one, come to the end of a sleep.
+    private func setTimer(for sleeper: Sleeper) {
+        guard let loop = outside.withLock({ $0.loops }).compactMap(\.loop).last(where: { serves($0) }), sleeper.takeTimer() else { return }
+        let another: @Sendable () -> Void = { [weak self] in
+            sleeper.leaveTimer()
+            self?.setTimer(for: sleeper)
+        }
+        let timer = sleeper.setTimer(on: loop, threadEnds: another)
+        if RLGetClock(loop.reference) == reference { return }
+        // It has given the clock back meanwhile. With the timer in it, it could not.
+        timer.invalidate()
+        another()
+    }
+
+    /// Whether a loop has the clock now, and its thread lives.
+    private func serves(_ loop: RunLoop) -> Bool {
+        RLGetClock(loop.reference) == reference && loop.knownExecutor.load()?.hasEnded != true
+    }
+
+    /// A loop has got the clock. Loop's thread.
+    func serveSleepers(on loop: RunLoop) {
+        let known = KnownLoop(loop)
+        // Not under the lock: what is loaded from a weak reference may become the last one.
+        let old = outside.withLock { $0.loops }.filter { $0.loop.map { $0 == loop || !serves($0) } ?? true }
+        let dropped = Set(old.map { ObjectIdentifier($0) })
+        let sleepers = outside.withLock { outside in
+            outside.loops.removeAll { dropped.contains(ObjectIdentifier($0)) }
+            outside.loops.append(known)
+            return outside.sleepers
+        }
+        for entry in sleepers.sorted(by: { $0.key < $1.key }) { setTimer(for: entry.value) }
+        withExtendedLifetime(old) {}
+    }
+
+    /// The clock was moved.
+    func wakeSleepers() {
+        let now = Instant(seconds: RLClockGetTime(reference))
+        let due = outside.withLock { $0.sleepers }.filter { $0.value.deadline <= now }
+        for entry in due.sorted(by: { ($0.value.deadline, $0.key) < ($1.value.deadline, $1.key) }) { entry.value.end(throwing: nil) }
+    }
+}
+
+/// A task that sleeps by a test clock. It is resumed once: by its time, by a cancellation, or by the end of the loop's thread.
+// Sendable: what is not constant is behind the lock.
+final class Sleeper: @unchecked Sendable {
+    private struct State {
+        var continuation: CheckedContinuation<Void, any Error>?
+        var isOver = false
+        /// Whether a loop has its timer, or is about to get it; of those that sleep outside of loops.
+        var hasTimer = false
+        var endings: [@Sendable () -> Void] = []
+    }
+    private let state = Locked(State())
+    let deadline: TestClock.Instant
+    private let tolerance: Duration?
+    /// A timer is set for no more than sixteen years ahead (S-TMR-9), so that of this one is set again.
+    private let isLong: Bool
+
+    init(_ deadline: TestClock.Instant, _ tolerance: Duration?, now: TestClock.Instant) {
+        self.deadline = deadline
+        self.tolerance = tolerance
+        isLong = now.duration(to: deadline) > .seconds(500_000_000)
+    }
+
+    /// False if it is over already; then the continuation is resumed.
+    func begin(_ continuation: CheckedContinuation<Void, any Error>) -> Bool {
+        let isOver = state.withLock { state in
+            if !state.isOver { state.continuation = continuation }
+            return state.isOver
+        }
+        if isOver { continuation.resume(throwing: CancellationError()) }
+        return !isOver
+    }
+
+    /// Has something done at the end of the sleep; now, if that is over already.
+    func whenOver(_ ending: @escaping @Sendable () -> Void) {
+        let isOver = state.withLock { state in
+            if !state.isOver { state.endings.append(ending) }
+            return state.isOver
+        }
+        if isOver { ending() }
+    }
+
+    func end(throwing error: (any Error)?) {
+        let (continuation, endings) = state.withLock { state in
+            defer { (state.continuation, state.endings, state.isOver) = (nil, [], true) }
+            return (state.continuation, state.endings)
+        }
+        for ending in endings { ending() }
+        if let error { continuation?.resume(throwing: error) } else { continuation?.resume() }
+    }
+
+    /// Whether the caller is to see to the timer.
+    func takeTimer() -> Bool {
+        state.withLock { state in
+            defer { state.hasTimer = true }
+            return !state.hasTimer && !state.isOver
+        }
+    }
+
+    func leaveTimer() { state.withLock { $0.hasTimer = false } }
+
+    /// Has a loop end the sleep.
+    ///
+    /// - Parameter threadEnds: called if the loop's thread ends before.
+    @discardableResult
+    func setTimer(on loop: RunLoop, threadEnds: @escaping @Sendable () -> Void) -> Timer {
+        let timer = Timer(fire: deadline, interval: Duration.zero, repeats: false) { [self] timer in
+            let now = TestClock.Instant(seconds: RLAbsoluteTimeGetCurrent())
+            if isLong && now < deadline {
+                timer.fireSeconds = deadline.seconds
+                // A date has a latest one (S-TMR-6).
+                if timer.fireSeconds > now.seconds { return }
+            }
+            end(throwing: nil)
+        }
+        timer.isReusable = isLong
+        if let tolerance { timer.tolerance = tolerance }
+        let executor = loop.executor
+        let handler = executor.atEnd(threadEnds)
+        whenOver {
+            executor.forget(handler: handler)
+            timer.invalidate()
+        }
+        loop.add(timer, forMode: .common)
+        return timer
+    }
+}

@@ -1,0 +1,148 @@
+import RunLoopKit
+import Testing
+
+/// Tasks that sleep by a clock which loops get, give back and take along when their threads end.
+@Suite("Sleeps by a test clock", .timeLimit(.minutes(1)))
+struct TestClockSleepTests {
+    @Test("A task that slept before any loop had the clock wakes at its instant: S-CLK-9, S-CLK-13")
+    func loopComesLater() async throws {
+        let clock = TestClock()
+        clock.setAutomatic(true)
+        let start = clock.now
+        let other = RunLoopThread()
+        try other.start()
+        let sleeper = Task(executorPreference: other.loop.executor) {
+            try await clock.sleep(until: start.advanced(by: .seconds(3600)))
+            return clock.now
+        }
+        // Comes after the task's first job, so the task sleeps.
+        try await other.loop.call {}
+        let thread = try await startedThread(with: clock)
+        #expect(try await start.duration(to: sleeper.value) == .seconds(3600))
+        await thread.finish()
+        await other.finish()
+    }
+
+    @Test("Of several loops with the clock any that lives serves the sleeps of others: S-CLK-1, S-CLK-9, S-CLK-13")
+    func lastLoopEnds() async throws {
+        let clock = TestClock()
+        let first = try await startedThread(with: clock)
+        let second = try await startedThread(with: clock)
+        await second.finish()
+        clock.setAutomatic(true)
+        let start = clock.now
+        try await clock.sleep(until: start.advanced(by: .seconds(3600)))
+        #expect(start.duration(to: clock.now) == .seconds(3600))
+        await first.finish()
+    }
+
+    @Test("A sleep that was not a loop's own goes on when the loops with the clock have ended: S-CLK-3, S-CLK-13")
+    func loopsEnd() async throws {
+        let clock = TestClock()
+        let start = clock.now
+        let other = RunLoopThread()
+        try other.start()
+        let threads = [try await startedThread(with: clock), try await startedThread(with: clock)]
+        let sleeper = Task(executorPreference: other.loop.executor) {
+            try await clock.sleep(until: start.advanced(by: .seconds(10)))
+            return clock.now
+        }
+        try await other.loop.call {}
+        for thread in threads { await thread.finish() }
+        clock.advance(by: .seconds(9))
+        clock.advance(by: .seconds(1))
+        #expect(try await start.duration(to: sleeper.value) == .seconds(10))
+        await other.finish()
+    }
+
+    @Test("A sleep that is longer than a timer can be set for does not end early: S-CLK-5, S-CLK-11, S-CLK-13")
+    func longSleep() async throws {
+        let clock = TestClock()
+        let start = clock.now
+        let thread = try await startedThread(with: clock)
+        let sleeper = Task(executorPreference: thread.loop.executor) {
+            try await clock.sleep(until: start.advanced(by: .seconds(600_000_000)))
+            return clock.now
+        }
+        let endless = Task(executorPreference: thread.loop.executor) { try await clock.sleep(for: .seconds(Int64.max)) }
+        try await thread.loop.call {}
+        for _ in 0..<7 { clock.advance(by: .seconds(100_000_000)) }
+        #expect(try await start.duration(to: sleeper.value) == .seconds(600_000_000))
+        endless.cancel()
+        await #expect(throws: CancellationError.self) { try await endless.value }
+        await thread.finish()
+    }
+
+    @Test("A loop that takes the clock and gives it back again and again holds up no sleep: S-CLK-2, S-CLK-13")
+    func loopGivesItBack() async throws {
+        let clock = TestClock()
+        // What meant this date by the system's clock would be years ahead.
+        clock.advance(by: .seconds(400_000_000))
+        let thread = RunLoopThread { thread in
+            let loop = RunLoop.current
+            while !thread.isEnding {
+                loop.setClock(clock)
+                loop.run(mode: .default, for: .zero)
+                loop.setClock(nil)
+            }
+        }
+        try thread.start()
+        let mover = Task.detached {
+            while !Task.isCancelled {
+                clock.advance(by: .milliseconds(1))
+                await Task.yield()
+            }
+        }
+        for _ in 0..<2000 { try await clock.sleep(for: .microseconds(1)) }
+        mover.cancel()
+        await mover.value
+        await thread.finish()
+    }
+
+    @Test("Cancellations, the clock and the end of the loop's thread meet a sleep at any instruction; it ends once: S-CLK-3, S-CLK-13")
+    func everythingAtOnce() async throws {
+        for round in 0..<100 {
+            let clock = TestClock()
+            let thread = try await startedThread(with: clock)
+            let sleepers = (0..<6).map { number in
+                Task(executorPreference: number % 2 == 0 ? thread.loop.executor : nil) {
+                    try await clock.sleep(for: .milliseconds(number))
+                }
+            }
+            let mover = Task.detached {
+                while !Task.isCancelled {
+                    clock.advance(by: .milliseconds(1))
+                    await Task.yield()
+                }
+            }
+            async let ended: Void = Task.detached { if round % 3 != 0 { await thread.finish() } }.value
+            for sleeper in sleepers.prefix(round % 4) { sleeper.cancel() }
+            for sleeper in sleepers { _ = await sleeper.result }
+            await ended
+            mover.cancel()
+            await mover.value
+            await thread.finish()
+        }
+    }
+
+    private func threadOfWith(_ clock: TestClock) -> RunLoopThread? {
+        RunLoop.with(clock: clock) { RunLoopThread.current }
+    }
+
+    @Test("The thread of with(clock:) may be known for longer than its closure: S-CLK-2")
+    func threadIsKept() async {
+        await #expect(processExitsWith: .success) {
+            let thread = TestClockSleepTests().threadOfWith(TestClock())
+            precondition(thread?.isFinished == true)
+        }
+    }
+
+    @MainActor private static func assumeInWith() {
+        RunLoop.with(clock: TestClock()) { MainActor.assumeIsolated {} }
+    }
+
+    @Test("The closure of with(clock:) is on no actor: S-CLK-2")
+    func withIsOnNoActor() async {
+        await #expect(processExitsWith: .failure) { await TestClockSleepTests.assumeInWith() }
+    }
+}
