@@ -196,6 +196,28 @@ RL_TEST(a_number_that_is_used_again_belongs_to_its_new_source, "S-SRC-39",
     expect_trace("new");
 }
 
+static Probe counted = {.name = "counter"};
+
+static void give_the_number_away(Probe *self) {
+    int ends[2];
+    if (self->calls > 1) return;
+    make_pipe(ends);
+    ck_assert_int_eq(write(ends[1], "0123456789abcdef", 16), 16);
+    ck_assert_int_eq(dup2(ends[0], counted.fd), counted.fd);
+}
+
+RL_TEST(a_file_with_the_number_of_a_counter_is_not_read, "S-SRC-46",
+        "A pipe that an observer of the end of the wait gives the number of the ready eventfd keeps its bytes, and nothing performs") {
+    static Probe observer = {.name = "AW", .action = give_the_number_away};
+    char text[17];
+    add_port(&counted, make_eventfd(), kRLDefaultMode);
+    add_observer(&observer, kRLAfterWaiting, kRLDefaultMode);
+    eventfd_signal(counted.fd);
+    expect_run(kRLDefaultMode, 0.02, true, TimedOut);
+    ck_assert_int_eq(counted.calls, 0);
+    ck_assert_int_eq(read(counted.fd, text, sizeof text), 16);
+}
+
 static void read_counter(Probe *self) {
     uint64_t counter = 0;
     if (self->calls < 3) return;

@@ -310,7 +310,14 @@ struct PortSet {
         let index = Int(token & 0xffff_ffff)
         guard let slot = slots.find(index), slot.pointee.isCurrent(token) else { return nil }
         var ready = ready
-        if mayBeDrained { ready = readiness(of: Int32(index), slot.pointee.wanted) }
+        if mayBeDrained {
+            // The read of a counter is a look as well, but must not be of another file that the number names by now.
+            if slot.pointee.isCounter {
+                rearm(slot, index, slot.pointee.armed)
+                if slot.pointee.state == .gone { return nil }
+            }
+            if !slot.pointee.isCounter || !slot.pointee.isPlain { ready = readiness(of: Int32(index), slot.pointee.wanted) }
+        }
         for place in 0..<slot.pointee.members.count {
             let member = slot.pointee.members[place]
             let reported = slot.pointee.interest(of: member).intersection(ready)
@@ -318,7 +325,7 @@ struct PortSet {
             if !member.isWatch {
                 if slot.pointee.isFollowedByPort(place) { continue }
                 if slot.pointee.isCounter && !takeCount(Int32(index)) {
-                    rearm(slot, index, slot.pointee.wanted)
+                    rearm(slot, index, slot.pointee.armed)
                     return nil
                 }
             }
