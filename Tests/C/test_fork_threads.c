@@ -446,3 +446,31 @@ RL_TEST(fork_while_a_thread_invalidates_a_port, "S-FORK-1 S-PORT-8",
     RLRelease(item);
     RLRelease(port);
 }
+
+static int ports_are_over;
+static void make_and_end_ports(void *unused) {
+    (void)unused;
+    while (!count_of(&ports_are_over)) {
+        RLMachPortRef ports[8];
+        for (int i = 0; i < 8; i++) ports[i] = RLMachPortCreate(receive_never, NULL, NULL);
+        for (int i = 0; i < 8; i++) {
+            RLMachPortInvalidate(ports[i]);
+            RLRelease(ports[i]);
+        }
+    }
+}
+static void use_a_port(void *port) { ck_assert(RLMachPortIsValid(port)); }
+
+RL_TEST(forks_while_threads_make_and_end_ports, "S-FORK-2 S-PORT-8",
+        "Ports that come and go in other threads during a fork are as they were in the parent: no lock of theirs is kept") {
+    RLMachPortRef kept[200];
+    for (int i = 0; i < 200; i++) kept[i] = RLMachPortCreate(receive_never, NULL, NULL);
+    Thread *threads[] = {thread_start(make_and_end_ports, NULL), thread_start(make_and_end_ports, NULL)};
+    for (int i = 0; i < 300; i++) {
+        ChildResult child = run_child(use_a_port, kept[i % 200]);
+        ck_assert_msg(child.status == 0, "%s", child.output);
+    }
+    __atomic_store_n(&ports_are_over, 1, __ATOMIC_SEQ_CST);
+    for (int i = 0; i < 2; i++) thread_join(threads[i]);
+    for (int i = 0; i < 200; i++) RLRelease(kept[i]);
+}

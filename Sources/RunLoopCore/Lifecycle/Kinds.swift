@@ -32,6 +32,16 @@ enum Kinds {
         last = entry
     }
 
+    /// From the last to the first.
+    static func forEachReversed(_ body: (UnsafeMutablePointer<Kind>) -> Void) {
+        func visit(_ kind: UnsafeMutablePointer<Kind>?) {
+            guard let kind else { return }
+            visit(kind.pointee.next)
+            body(kind)
+        }
+        visit(first)
+    }
+
     static func forEach(_ body: (UnsafeMutablePointer<Kind>) -> Void) {
         var kind: UnsafeMutablePointer<Kind>? = first
         while let current = kind {

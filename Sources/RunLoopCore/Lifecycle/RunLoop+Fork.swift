@@ -39,7 +39,8 @@ enum Fork {
     static func parent() {
         Stripe.forkedParent()
         LoopWaiters.shared.pointee.lock.unlockWord()
-        Kinds.forEach { $0.pointee.forkParent?() }
+        // The other way round: what a kind walks to give its locks back is guarded by those of the kinds before it.
+        Kinds.forEachReversed { $0.pointee.forkParent?() }
     }
 
     static func child() {
