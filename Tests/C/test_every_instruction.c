@@ -187,8 +187,8 @@ static void want_and_unlock(void) {
 static bool has_lock;
 static void try_in_mode(void) { has_lock = RLLockInMode(&contended, NULL, 0); }
 
-RL_TEST(a_lock_comes_free_at_any_instruction, "S-SYNC-23 S-SYNC-25",
-        "At any instruction of the end of an attempt in one loop the lock may be given back: who waits for it in another loop gets it") {
+/* Every third instruction, from the given one of three on: all before each are stepped too, so one case for all takes long. */
+static void give_back_at_every_third(long first) {
     LoopThread second;
     sem_init(&question, 0, 0);
     sem_init(&answer, 0, 0);
@@ -206,8 +206,7 @@ RL_TEST(a_lock_comes_free_at_any_instruction, "S-SYNC-23 S-SYNC-25",
     /* After the pass that an attempt makes, for all that comes before is a matter of the lock alone. */
     bool reached = true;
     const long count = LONG_MAX - steps_left;
-    /* A run takes every third, because all before it are stepped too; which ones changes from run to run. */
-    for (long instructions = (count < 1200 ? 1 : count - 1200) + getpid() % 3; reached; instructions += 3) {
+    for (long instructions = (count < 1200 ? 1 : count - 1200) + first; reached; instructions += 3) {
         RLLockLock(&contended);
         reached = interrupt(try_in_mode, instructions, ask_other);
         if (!reached) break;
@@ -223,6 +222,17 @@ RL_TEST(a_lock_comes_free_at_any_instruction, "S-SYNC-23 S-SYNC-25",
     sem_post(&wanted);
     thread_join(other);
     thread_join(second.thread);
+}
+
+RL_TEST(a_lock_comes_free_at_any_instruction, "S-SYNC-23 S-SYNC-25",
+        "At any instruction of the end of an attempt in one loop the lock may be given back: who waits for it in another loop gets it") {
+    give_back_at_every_third(0);
+}
+RL_TEST(a_lock_comes_free_at_the_next_instruction, "S-SYNC-23 S-SYNC-25", "The same at the instructions after those") {
+    give_back_at_every_third(1);
+}
+RL_TEST(a_lock_comes_free_at_the_one_after_that, "S-SYNC-23 S-SYNC-25", "The same at the ones that are left") {
+    give_back_at_every_third(2);
 }
 
 #endif
