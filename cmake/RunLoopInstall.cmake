@@ -32,6 +32,11 @@ install(FILES ${PROJECT_BINARY_DIR}/runloop.pc DESTINATION ${CMAKE_INSTALL_LIBDI
 
 set(package ${CMAKE_INSTALL_LIBDIR}/cmake/RunLoop)
 install(EXPORT RunLoopTargets NAMESPACE RunLoop:: DESTINATION ${package})
+# The component static: librunloop.a.
+if(RUNLOOP_STATIC)
+    install(TARGETS runloop_static EXPORT RunLoopStaticTargets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+    install(EXPORT RunLoopStaticTargets NAMESPACE RunLoop:: DESTINATION ${package})
+endif()
 # The component cf: CoreFoundation's names.
 if(RUNLOOP_CF)
     install(TARGETS runloop_cf runloop_cf_names EXPORT RunLoopCFTargets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})

@@ -66,9 +66,12 @@ void rl_core_claim(void) { __atomic_store_n(&rl_core_claimed, 1, __ATOMIC_SEQ_CS
 
 bool rl_core_claimed_elsewhere(void) { return dl_iterate_phdr(find_other_claim, NULL) != 0; }
 
+/* In librunloop.a there is none (cmake/RunLoopStatic.cmake). */
+#pragma weak dlopen
+
 void *rl_dispatch_function(const char *name) {
     void *function = dlsym(RTLD_DEFAULT, name);
-    if (function) return function;
+    if (function || !dlopen) return function;
     /* A library that was loaded with RTLD_LOCAL may have brought it: it is in the process, and not in the global scope. The
      * handle is kept, so that it stays. */
     void *library = dlopen("libdispatch.so", RTLD_NOLOAD | RTLD_LAZY);

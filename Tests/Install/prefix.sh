@@ -39,6 +39,9 @@ prefix=$work/moved
     for file in pkgconfig/runloop-cf.pc cmake/RunLoop/RunLoopCFTargets.cmake cmake/RunLoop/RunLoopCFTargets-$build_type.cmake; do
         echo "$libdir/$file"
     done
+    for file in librunloop.a cmake/RunLoop/RunLoopStaticTargets.cmake cmake/RunLoop/RunLoopStaticTargets-$build_type.cmake; do
+        echo "$libdir/$file"
+    done
     for file in librunloop.so librunloop.so.$soversion librunloop.so.$version pkgconfig/runloop.pc \
         cmake/RunLoop/RunLoopConfig.cmake cmake/RunLoop/RunLoopConfigVersion.cmake \
         cmake/RunLoop/RunLoopTargets.cmake cmake/RunLoop/RunLoopTargets-$build_type.cmake; do
@@ -61,36 +64,56 @@ done
 cc -std=c99 -Wall -Wextra -Werror program.c -o by_pkg_config $(pkg-config --cflags --libs runloop)
 LD_LIBRARY_PATH="$prefix/$libdir" ./by_pkg_config "$version"
 
+# The static library has the names of the shared one and no others. A linker's warning would tell of a function that needs the shared
+# libc.
+nm -g --defined-only "$prefix/$libdir/librunloop.a" 2>/dev/null | awk 'NF == 3 { print $3 }' | sort >static.names
+nm -D --defined-only "$prefix/$libdir/librunloop.so" | awk '{ print $NF }' | sed 's/@.*//' | grep -v '^RUNLOOP_' | sort >shared.names
+diff shared.names static.names || { echo "librunloop.a and librunloop.so have different names"; exit 1; }
+cp "$here/program_static.c" "$work/"
+cc -std=gnu99 -Wall -Wextra -Werror -pthread -static program_static.c -o by_static $(pkg-config --static --cflags --libs runloop) -Wl,--fatal-warnings
+if readelf -lW by_static | grep -q INTERP; then echo "the program is not static"; exit 1; fi
+./by_static
+# The same archive in a program whose other libraries are shared.
+cc -std=gnu99 -pthread program_static.c -o half_static $(pkg-config --cflags runloop) "$prefix/$libdir/librunloop.a" $(pkg-config --libs libbsd)
+if readelf -dW half_static | grep -q librunloop; then echo "the shared library was taken"; exit 1; fi
+./half_static
+
 # CoreFoundation's names: a program of the Mac, unchanged.
 [ "$(pkg-config --modversion runloop-cf)" = "$version" ]
 cp "$here/program_cf.c" "$work/"
 cc -std=c99 -Wall -Wextra -Werror program_cf.c -o cf_by_pkg_config $(pkg-config --cflags --libs runloop-cf)
 LD_LIBRARY_PATH="$prefix/$libdir" ./cf_by_pkg_config
 
-mkdir project && cp program.c program_cf.c project/
+mkdir project && cp program.c program_cf.c program_static.c project/
 cat >project/CMakeLists.txt <<END
 cmake_minimum_required(VERSION 3.16)
 project(Client C)
-find_package(RunLoop ${version%.*} REQUIRED COMPONENTS cf)
+find_package(RunLoop ${version%.*} REQUIRED COMPONENTS cf static)
 add_executable(client program.c)
 target_link_libraries(client PRIVATE RunLoop::runloop)
 add_executable(client_cf program_cf.c)
 target_link_libraries(client_cf PRIVATE RunLoop::cf)
+add_executable(client_static program_static.c)
+target_link_libraries(client_static PRIVATE RunLoop::static -static)
 END
 cmake -S project -B project/build -DCMAKE_PREFIX_PATH="$prefix" >project.log || { cat project.log; exit 1; }
 cmake --build project/build >project.log || { cat project.log; exit 1; }
 project/build/client "$version"
 project/build/client_cf
+project/build/client_static
 # Meson finds it by pkg-config.
 if command -v meson >/dev/null; then
     cat >project/meson.build <<END
 project('client', 'c', default_options: ['c_std=c99', 'werror=true', 'warning_level=2'])
 executable('client', 'program.c', dependencies: dependency('runloop', version: '>=${version%.*}'))
 executable('client_cf', 'program_cf.c', dependencies: dependency('runloop-cf'))
+executable('client_static', 'program_static.c', link_args: '-static', override_options: ['c_std=gnu99'],
+    dependencies: [dependency('runloop', static: true), dependency('threads')])
 END
     meson setup project/meson project >project.log 2>&1 && ninja -C project/meson >>project.log 2>&1 || { cat project.log; exit 1; }
     LD_LIBRARY_PATH="$prefix/$libdir" project/meson/client "$version"
     LD_LIBRARY_PATH="$prefix/$libdir" project/meson/client_cf
+    project/meson/client_static
 else
     echo "meson is missing"
 fi
