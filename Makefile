@@ -10,7 +10,7 @@ SOAK_SCALE ?= 1
 ATTACKS ?= 100
 export JOBS SOAK_SCALE
 
-.PHONY: all demo check check-arm64 explore sanitize bench bench-servers docs fuzz soak clients attacks deb install uninstall clean
+.PHONY: all demo check check-arm64 explore sanitize bench bench-servers docs docs-check fuzz soak clients attacks deb install uninstall clean
 
 all:
 	scripts/install-deps build
@@ -41,10 +41,17 @@ check-arm64:
 	scripts/install-deps arm64
 	scripts/check-arm64
 
-# The documentation of the Swift modules, in build-docs.
+# The manual, in build-docs/site: the guide, the headers, the examples and the Swift modules. A web server shows it:
+# python3 -m http.server -d build-docs/site
 docs:
-	scripts/install-deps build
+	scripts/install-deps docs
 	scripts/docs
+	scripts/manual build-docs build-docs/RunLoop.doccarchive
+
+# Every page of it in headless Chromium: links, scripts, a phone's width, and the search.
+docs-check: docs
+	scripts/install-deps docs-check
+	Tests/Manual/check.py build-docs/site
 
 # Figures of the library, in both builds, and of its peers, in one run: about twelve minutes. With
 # BENCH_FLAGS=--quick two rough ones; with BENCH_FLAGS=--dear-clock every reading of a clock is a system call.

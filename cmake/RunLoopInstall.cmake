@@ -20,7 +20,7 @@ if(RUNLOOP_PYTHON)
     add_custom_command(OUTPUT ${PROJECT_BINARY_DIR}/man/man7/runloop.7
         COMMAND ${RUNLOOP_PYTHON} ${PROJECT_SOURCE_DIR}/scripts/man ${PROJECT_SOURCE_DIR}/include/runloop
             ${PROJECT_BINARY_DIR}/man ${PROJECT_VERSION} ${RUNLOOP_DATE}
-        DEPENDS ${rl_manual_headers} scripts/man COMMENT "Writing the manual pages" VERBATIM)
+        DEPENDS ${rl_manual_headers} scripts/man scripts/headers.py COMMENT "Writing the manual pages" VERBATIM)
     add_custom_target(man ALL DEPENDS ${PROJECT_BINARY_DIR}/man/man7/runloop.7)
     install(DIRECTORY ${PROJECT_BINARY_DIR}/man/ DESTINATION ${CMAKE_INSTALL_MANDIR})
 endif()
