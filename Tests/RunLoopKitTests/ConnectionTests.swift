@@ -19,7 +19,8 @@ private func connected(to address: RunLoop.Socket.Address) -> CInt {
     return -1
 }
 
-private let here = RunLoop.Socket.Address.ipv4("127.0.0.1", port: 0)!
+/// A loopback address that no other test listens at, so that nobody takes a port that has become free.
+private let here = RunLoop.Socket.Address.ipv4("127.86.0.1", port: 0)!
 
 @Suite struct ConnectionTests {
     @Test("Connections come as a sequence, each with its descriptor and its peer, and none that is not asked for is taken")
