@@ -168,9 +168,9 @@ private func isEmpty(_ loop: RunLoop) async throws -> Bool {
         var action = sigaction()
         sigaction(SIGHUP, nil, &action)
         #expect(unsafeBitCast(action.__sigaction_handler.sa_handler, to: Int.self) == unsafeBitCast(SIG_IGN, to: Int.self))
-        // Ignored again, so the process lives.
+        // Ignored again, so the process lives. It stays ignored: the signal waits while the threads that may take it block it,
+        // and would end the process by the action that is set by then.
         kill(getpid(), SIGHUP)
-        signal(SIGHUP, SIG_DFL)
         thread.end()
     }
 
