@@ -136,6 +136,10 @@ public final class RunLoopExecutor: SerialExecutor, TaskExecutor, @unchecked Sen
 
     private func send(_ entry: LoopEntry) {
         enum Then { case nothing, post, drainElsewhere, abandon }
+        // The concurrency runtime holds no reference to an executor that it calls. Once the entry is in the list the loop's end may let it
+        // run elsewhere, and with its task the actor may go that keeps this object.
+        let kept = Unmanaged.passRetained(self)
+        defer { kept.release() }
         let then: Then = mail.withLock { mail in
             if mail.isEnded, case .request = entry { return .abandon }
             mail.entries.append(entry)
