@@ -8,7 +8,7 @@ import Glibc
 
 /// Threads with a loop.
 @Suite struct ThreadTests {
-    @Test("The loop is ready when start returns, and serves the thread that made it")
+    @Test("The loop can be used when start returns, and serves the thread that made it: S-THREAD-1")
     func ready() async throws {
         let thread = RunLoopThread(name: "worker")
         #expect(!thread.isExecuting)

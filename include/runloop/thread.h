@@ -2,9 +2,9 @@
 /*
  * RLThreadRef: a thread that runs its loop.
  *
- * RLThreadStart returns when the new thread has its loop, so that the caller can add sources to it
- * and call RLPerformOnLoop at once. A thread without a function of its own runs the default mode of
- * its loop until it is cancelled or ended; it goes on when the mode is empty.
+ * RLThreadGetRunLoop waits until a new thread has its loop, so that the caller of RLThreadStart can
+ * add sources to it and call RLPerformOnLoop at once. A thread without a function of its own runs
+ * the default mode of its loop until it is cancelled or ended; it goes on when the mode is empty.
  * RLThreadCancel only asks: it sets a flag and wakes the loop. RLThreadEnd ends a thread in order:
  * the loop performs what was queued before, its run stops, and the call returns when the thread and
  * its loop have ended. A thread with a function of its own must check RLThreadIsCancelled between
@@ -80,18 +80,18 @@ RL_EXPORT void RLThreadSetPriority(RLThreadRef RL_NULLABLE thread, int priority)
 RL_EXPORT const char *RL_NULLABLE RLThreadGetName(RLThreadRef RL_NULLABLE thread);
 
 /**
- * Starts a thread, once, and returns when it has its loop.
+ * Starts a thread, once, and does not wait for it.
  *
  * Returns: true; false for NULL, for a thread that was started already, and if the system cannot
  * make a thread, in which case the caller may try again.
  * Threads: any. Ownership: the thread retains the object while it executes.
  * Reentrancy: call-outs too; calls no call-out on this thread.
- * CF: none; NSThread's start in Cocoa, which does not wait. Since 0.1.
+ * CF: none; NSThread's start in Cocoa. Since 0.1.
  */
 RL_EXPORT bool RLThreadStart(RLThreadRef RL_NULLABLE thread);
 
 /**
- * Gives the loop of a thread that was started.
+ * Gives the loop of a thread that was started; waits for it while the thread starts.
  *
  * Returns: the loop, even after the thread has ended; NULL before the start, and for NULL.
  * Threads: any. Ownership: borrowed; the thread object retains it.
@@ -131,8 +131,8 @@ RL_EXPORT bool RLThreadIsMain(void);
 RL_EXPORT void RLThreadCancel(RLThreadRef RL_NULLABLE thread);
 
 /**
- * Tell whether RLThreadCancel or RLThreadEnd was called; whether the thread has its loop and has
- * not ended; whether it has ended.
+ * Tell whether RLThreadCancel or RLThreadEnd was called; whether the thread was started and has not
+ * ended; whether it has ended.
  *
  * Returns: false for NULL. From another thread the answer may be out of date when it arrives.
  * Threads: any. Reentrancy: call-outs too; calls no call-out.

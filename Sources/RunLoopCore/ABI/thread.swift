@@ -43,7 +43,9 @@ public func RLThreadStart(_ thread: OpaquePointer?) -> Bool {
 
 @c @implementation
 public func RLThreadGetRunLoop(_ thread: OpaquePointer?) -> OpaquePointer? {
-    object(thread, as: Thread.self, "RLThreadGetRunLoop")?.pointee.loop.load(ordering: .acquiring)?.handle
+    guard let thread = object(thread, as: Thread.self, "RLThreadGetRunLoop") else { return nil }
+    thread.waitForStart()
+    return thread.pointee.loop.load(ordering: .acquiring)?.handle
 }
 
 @c @implementation

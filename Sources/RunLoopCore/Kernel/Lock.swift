@@ -92,6 +92,14 @@ struct Lock: ~Copyable {
         }
     }
 
+    /// Takes the lock for an owner that gives up its bias, because its thread ends. The next owner's foreigners then need no fence.
+    func lockByLeavingOwner() {
+        lockWord()
+        // Who takes the mutex next sees what the owner did under its bias.
+        bias.store(0, ordering: .relaxed)
+        calm.store(0, ordering: .relaxed)
+    }
+
     /// The plain mutex, for locks that have no owner.
     func lockWord() {
         if word.compareExchange(expected: 0, desired: 1, ordering: .acquiring).exchanged { return }

@@ -58,7 +58,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         // A `cancel` may add a source to a mode that was seen to already, or to a new one. One that does so for ever is left
         // with its sources in the dead loop after as many sweeps as POSIX gives destructors.
         for _ in 0..<PTHREAD_DESTRUCTOR_ITERATIONS where !removeSources() { break }
-        lock()
+        pointee.lock.lockByLeavingOwner()
         pointee.threadAlive.store(false, ordering: .releasing)
         pointee.thread.store(0, ordering: .relaxed)
         forEachModeRecord { $0.pointee.ports.closeKernelSet() }

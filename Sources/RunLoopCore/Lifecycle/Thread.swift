@@ -9,13 +9,13 @@ import Synchronization
 /// through `phase`, which leaves `created` under the registry's lock.
 struct Thread: ~Copyable {
     let header: ObjectHeader
-    /// A `ThreadPhase`; a thread that waits for a change sleeps on it. Released and acquired: what came before a phase is known
-    /// to each thread that sees it.
+    /// A `ThreadPhase`; a thread that waits for a change sleeps on it. What came before a phase is known to each thread that sees it.
+    /// Sequentially consistent with the flag `awaited`.
     let phase: Atomic<UInt32>
     /// Bits of `ThreadFlags`. Sequentially consistent with `loop`: a thread that cancels sets its flag and then looks for the loop,
     /// the new thread stores the loop and then looks at the flags.
     let flags: Atomic<UInt32>
-    /// A `ThreadJoin`; those that wait for another joiner sleep on it. Released and acquired.
+    /// A `ThreadJoin`; those that wait for another joiner sleep on it. Sequentially consistent with the flag `awaited`.
     let joining: Atomic<UInt32>
     /// How often the process had been forked when the thread was there; in the child of `fork` other threads are not. Relaxed:
     /// written before the thread is known, or while there is one thread.
@@ -26,13 +26,14 @@ struct Thread: ~Copyable {
     let body: ThreadFunction?
     let release: PerformFunction?
     let info: UnsafeMutableRawPointer?
-    /// Written by the thread before it executes, which `phase` orders.
-    var handle: pthread_t
+    /// 0 until it is known. Written by the thread that starts it and by the thread itself, whichever comes first. Released and
+    /// acquired for what the C library has made.
+    let handle: Atomic<UInt>
     /// From malloc. Written before the start under the registry's lock, like the next two.
     var name: UnsafeMutablePointer<CChar>?
     var stackSize: Int
     var priority: Int32
-    /// The kernel's number. Guarded by the registry's lock, and the thread's own while it is listed; so are the next four.
+    /// The kernel's number, or one of `ThreadNumber`. Guarded by the registry's lock; so are the next four.
     var number: pid_t
     var exitCallbacks: UnsafeMutablePointer<ExitCallback>?
     /// The sources that wait for its end.
@@ -62,6 +63,17 @@ enum ThreadFlags {
     static var released: UInt32 { 1 << 3 }
     /// The exit callbacks were called, and no more are taken. Guarded by the registry's lock.
     static var exited: UInt32 { 1 << 4 }
+    /// A thread sleeps on `phase` or `joining`, or is about to. Sequentially consistent with them: the sleeper sets the flag and then
+    /// looks at the phase, the thread that changes the phase looks at the flag after that.
+    static var awaited: UInt32 { 1 << 5 }
+}
+
+/// What `Thread.number` is while the kernel's number is not known.
+enum ThreadNumber {
+    /// In no list of the process's threads.
+    static var unlisted: pid_t { 0 }
+    /// Listed by the thread that starts it.
+    static var starting: pid_t { -1 }
 }
 
 enum ThreadJoin {
@@ -85,7 +97,7 @@ extension Thread: Object {
         if thread.pointee.phase.load(ordering: .acquiring) == ThreadPhase.created {
             if let release = thread.pointee.release { callOutPerformedRelease(release, thread.pointee.info) }
         } else if thread.pointee.joining.load(ordering: .acquiring) == ThreadJoin.none && !thread.isVanished {
-            pthread_detach(thread.pointee.handle)
+            pthread_detach(thread.systemHandle)
         }
         thread.pointee.loop.load(ordering: .acquiring)?.release()
         while let callback = thread.takeExitCallback() { CLinux.free(callback) }
@@ -100,8 +112,8 @@ extension UnsafeMutablePointer where Pointee == Thread {
         thread.initialize(to: Thread(
             header: ObjectHeader(type: Atomic(0), references: Atomic(0)), phase: Atomic(ThreadPhase.created), flags: Atomic(0),
             joining: Atomic(ThreadJoin.none), forkGeneration: Atomic(0), loop: Atomic(nil), body: body, release: release,
-            info: info, handle: pthread_t(), name: nil, stackSize: 0, priority: 0,
-            number: 0, exitCallbacks: nil, endWatchers: nil, next: nil, previous: nil, result: nil))
+            info: info, handle: Atomic(0), name: nil, stackSize: 0, priority: 0,
+            number: ThreadNumber.unlisted, exitCallbacks: nil, endWatchers: nil, next: nil, previous: nil, result: nil))
         thread.initializeHeader()
         return thread
     }
@@ -110,7 +122,12 @@ extension UnsafeMutablePointer where Pointee == Thread {
 
     var isNew: Bool { pointee.phase.load(ordering: .acquiring) == ThreadPhase.created }
     var isCancelled: Bool { pointee.flags.load(ordering: .sequentiallyConsistent) & ThreadFlags.cancelled != 0 }
-    var isExecuting: Bool { pointee.phase.load(ordering: .acquiring) == ThreadPhase.executing && !isVanished }
+
+    /// From the start on, though the thread may not have come to its body yet.
+    var isExecuting: Bool {
+        let phase = pointee.phase.load(ordering: .acquiring)
+        return (phase == ThreadPhase.starting || phase == ThreadPhase.executing) && !isVanished
+    }
 
     var isFinished: Bool {
         let phase = pointee.phase.load(ordering: .acquiring)
@@ -165,6 +182,7 @@ extension UnsafeMutablePointer where Pointee == Thread {
             // First the generation: whoever sees the phase sees it.
             $0.pointee.forkGeneration.store(process.pointee.forkGeneration.load(ordering: .relaxed), ordering: .relaxed)
             $0.pointee.phase.store(ThreadPhase.starting, ordering: .sequentiallyConsistent)
+            enterListLocked()
             isFirst = true
         }
         guard isFirst else { return false }
@@ -179,36 +197,46 @@ extension UnsafeMutablePointer where Pointee == Thread {
         }, self)
         pthread_attr_destroy(&attributes)
         guard status == 0 else {
-            pointee.phase.store(ThreadPhase.created, ordering: .releasing)
-            pointee.phase.futexWakeAll()
+            leaveList(phase: ThreadPhase.created)
             // Not the last one: the caller has one.
             release()
             return false
         }
-        waitForStart()
+        pointee.handle.store(UInt(handle), ordering: .releasing)
         return true
     }
 
-    /// Returns at once for a thread that was starting when the process was forked: it is not here.
-    func waitForStart() {
-        while pointee.phase.load(ordering: .acquiring) == ThreadPhase.starting, !isVanished {
-            pointee.phase.futexWait(while: ThreadPhase.starting)
-        }
+    var systemHandle: pthread_t { pthread_t(pointee.handle.load(ordering: .acquiring)) }
+
+    func change(to phase: UInt32) {
+        pointee.phase.store(phase, ordering: .sequentiallyConsistent)
+        if isAwaited { pointee.phase.futexWakeAll() }
     }
+
+    private var isAwaited: Bool { pointee.flags.load(ordering: .sequentiallyConsistent) & ThreadFlags.awaited != 0 }
+
+    /// Returns when the thread is in another phase. At once on the thread itself, and for one that is not in this child of `fork`.
+    private func wait(while phase: UInt32) {
+        if pointee.phase.load(ordering: .acquiring) != phase || isVanished || ThreadPointer.current == self { return }
+        pointee.flags.bitwiseOr(ThreadFlags.awaited, ordering: .sequentiallyConsistent)
+        while pointee.phase.load(ordering: .sequentiallyConsistent) == phase { pointee.phase.futexWait(while: phase) }
+    }
+
+    /// Returns when the thread's loop is there.
+    func waitForStart() { wait(while: ThreadPhase.starting) }
 
     /// All that the thread does.
     private func execute() {
-        pointee.handle = pthread_self()
+        pointee.handle.store(UInt(pthread_self()), ordering: .releasing)
         rl_thread_object_set(self)
         if let name = pointee.name { rl_set_thread_name(name) }
         if pointee.priority != 0 { rl_set_thread_priority(pointee.priority) }
         let loop = RunLoop.current()
         loop.retain()
         pointee.loop.store(loop, ordering: .sequentiallyConsistent)
-        enterList()
-        if pointee.joining.load(ordering: .relaxed) == ThreadJoin.detached { pthread_detach(pointee.handle) }
-        pointee.phase.store(ThreadPhase.executing, ordering: .releasing)
-        pointee.phase.futexWakeAll()
+        setNumber(loop.pointee.thread.load(ordering: .relaxed))
+        if pointee.joining.load(ordering: .relaxed) == ThreadJoin.detached { pthread_detach(systemHandle) }
+        change(to: ThreadPhase.executing)
 
         if let body = pointee.body {
             callOutThread(body, handle, pointee.info)
@@ -224,8 +252,7 @@ extension UnsafeMutablePointer where Pointee == Thread {
         callExitCallbacks()
         let isReleased = pointee.flags.bitwiseOr(ThreadFlags.released, ordering: .relaxed).oldValue & ThreadFlags.released != 0
         if !isReleased, let release = pointee.release { callOutPerformedRelease(release, pointee.info) }
-        pointee.phase.store(ThreadPhase.finished, ordering: .releasing)
-        pointee.phase.futexWakeAll()
+        change(to: ThreadPhase.finished)
         tellEnd()
         rl_thread_object_set(nil)
         release()
@@ -297,16 +324,10 @@ extension UnsafeMutablePointer where Pointee == Thread {
         return join()
     }
 
-    private func waitForEnd() {
-        while pointee.phase.load(ordering: .acquiring) == ThreadPhase.executing {
-            pointee.phase.futexWait(while: ThreadPhase.executing)
-        }
-    }
-
     /// `RLThreadJoin`.
     func join() -> Bool {
         if isNew || ThreadPointer.current == self { return false }
-        waitForStart()
+        if pointee.handle.load(ordering: .acquiring) == 0 { waitForStart() }
         if isNew { return false }
         if isVanished { return true }
         let (exchanged, _) = pointee.joining.compareExchange(
@@ -315,12 +336,13 @@ extension UnsafeMutablePointer where Pointee == Thread {
         if exchanged {
             let state = rl_disable_cancellation()
             // In the child of `fork` libc may take a vanished thread for the one that joins.
-            if pthread_join(pointee.handle, nil) == EINVAL { waitForEnd() }
+            if pthread_join(systemHandle, nil) == EINVAL { wait(while: ThreadPhase.executing) }
             rl_restore_cancellation(state)
-            pointee.joining.store(ThreadJoin.done, ordering: .releasing)
-            pointee.joining.futexWakeAll()
+            pointee.joining.store(ThreadJoin.done, ordering: .sequentiallyConsistent)
+            if isAwaited { pointee.joining.futexWakeAll() }
         } else {
-            while pointee.joining.load(ordering: .acquiring) != ThreadJoin.done {
+            pointee.flags.bitwiseOr(ThreadFlags.awaited, ordering: .sequentiallyConsistent)
+            while pointee.joining.load(ordering: .sequentiallyConsistent) != ThreadJoin.done {
                 pointee.joining.futexWait(while: ThreadJoin.underWay)
             }
         }

@@ -5,7 +5,7 @@ import Synchronization
 
 /// The threads of `RLThreadStart`, as the process has them.
 struct Threads: ~Copyable {
-    /// Those that execute, linked by `next`. Guarded by the registry's lock.
+    /// Those that were started and have not ended, linked by `next`. Guarded by the registry's lock.
     var first: ThreadPointer?
     /// Whether there ever was one: 1, or 0. Relaxed: a mere answer.
     let areMany: Atomic<UInt32>
@@ -72,12 +72,49 @@ struct ExitCallback {
 
 /// What a thread leaves, and what is done when it ends.
 extension UnsafeMutablePointer where Pointee == Thread {
-    func enterList() {
-        process.pointee.registryLock.lockWord()
-        pointee.number = rl_gettid()
+    /// These three need the registry's lock.
+    private var isListed: Bool { pointee.number != ThreadNumber.unlisted && !isVanished }
+
+    func enterListLocked() {
+        pointee.number = ThreadNumber.starting
+        pointee.previous = nil
         pointee.next = threads.pointee.first
         pointee.next?.pointee.previous = self
         threads.pointee.first = self
+    }
+
+    private func leaveListLocked() {
+        if !isListed { return }
+        if let previous = pointee.previous { previous.pointee.next = pointee.next } else { threads.pointee.first = pointee.next }
+        pointee.next?.pointee.previous = pointee.previous
+        pointee.number = ThreadNumber.unlisted
+    }
+
+    /// For a thread that the system did not make. Both at once for whoever has the lock, a fork among them.
+    func leaveList(phase: UInt32) {
+        process.pointee.registryLock.lockWord()
+        leaveListLocked()
+        change(to: phase)
+        process.pointee.registryLock.unlockWord()
+    }
+
+    /// Calls the body, with the registry's lock held, when the thread is not in its start.
+    private func whenStarted<R>(_ body: () -> R) -> R {
+        while true {
+            waitForStart()
+            process.pointee.registryLock.lockWord()
+            // Else it was new, and was started meanwhile.
+            let hasStarted = pointee.number != ThreadNumber.starting || isVanished
+            let result = hasStarted ? body() : nil
+            process.pointee.registryLock.unlockWord()
+            if let result { return result }
+        }
+    }
+
+    /// On the thread.
+    func setNumber(_ number: pid_t) {
+        process.pointee.registryLock.lockWord()
+        pointee.number = number
         process.pointee.registryLock.unlockWord()
     }
 
@@ -104,11 +141,7 @@ extension UnsafeMutablePointer where Pointee == Thread {
             return callback
         }
         let old = pointee.flags.bitwiseOr(ThreadFlags.exited, ordering: .relaxed).oldValue
-        if old & ThreadFlags.exited == 0, pointee.number != 0, !isVanished {
-            if let previous = pointee.previous { previous.pointee.next = pointee.next } else { threads.pointee.first = pointee.next }
-            pointee.next?.pointee.previous = pointee.previous
-            pointee.number = 0
-        }
+        if old & ThreadFlags.exited == 0 { leaveListLocked() }
         return nil
     }
 
@@ -137,7 +170,7 @@ extension UnsafeMutablePointer where Pointee == Thread {
             if !isNew { break }
         }
         guard mark() else { return false }
-        if !isVanished { pthread_detach(pointee.handle) }
+        if !isVanished { pthread_detach(systemHandle) }
         return true
     }
 
@@ -162,18 +195,16 @@ extension UnsafeMutablePointer where Pointee == Thread {
 
     /// `RLThreadChangePriority` of a thread of the library; 0 or an errno.
     func changePriority(_ value: Int32) -> Int32 {
-        process.pointee.registryLock.lockWord()
-        defer { process.pointee.registryLock.unlockWord() }
-        if isNew {
-            pointee.priority = value
-            return 0
+        whenStarted {
+            if isNew {
+                pointee.priority = value
+                return 0
+            }
+            return isListed ? rl_change_priority(pointee.number, value) : ESRCH
         }
-        return pointee.number == 0 || isVanished ? ESRCH : rl_change_priority(pointee.number, value)
     }
 
     var priority: Int32 {
-        process.pointee.registryLock.lockWord()
-        defer { process.pointee.registryLock.unlockWord() }
-        return pointee.number == 0 || isVanished ? pointee.priority : rl_priority(pointee.number)
+        whenStarted { isListed ? rl_priority(pointee.number) : pointee.priority }
     }
 }

@@ -105,7 +105,7 @@ extension RunLoopThread {
     /// No thread could be made: the process or the system has too many.
     public struct StartError: Error, Hashable, Sendable {}
 
-    /// Makes the thread and returns when its loop is ready, before the body runs; again: nothing.
+    /// Makes the thread, whose ``loop`` can be used at once; again: nothing.
     ///
     /// - Throws: ``StartError``, after which it may be tried again.
     public func start() throws {

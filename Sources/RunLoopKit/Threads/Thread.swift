@@ -96,7 +96,7 @@ open class Thread: @unchecked Sendable {
     /// What the thread does: calls the closure. A subclass does its own, and need not call this.
     open func main() { block?() }
 
-    /// Makes the thread, once, and returns when it has its loop (S-NSTH-1).
+    /// Makes the thread, once, and does not wait for it (S-NSTH-1).
     ///
     /// One that was cancelled before is finished by it, without a thread. Starting it again, and a system without room for another
     /// thread, stop the program.
