@@ -29,7 +29,7 @@ import os
 
 __all__ = ["Host", "Result", "Timer", "lib", "perform", "current", "wake_up", "stop", "DEFAULT_MODE"]
 
-lib = ctypes.CDLL(os.environ.get("RUNLOOP_LIBRARY", "librunloop.so.0.1"))
+lib = ctypes.CDLL(os.environ.get("RUNLOOP_LIBRARY", "librunloop.so.0.2"))
 _FUNCTION = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 _TIMER_FUNCTION = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)
 _MODE = ctypes.c_char_p

@@ -152,7 +152,7 @@ static CFRunLoopTimerRef cfTimer(RLTimerRef t) { return (CFRunLoopTimerRef)t; }
 
 /* base.h */
 
-const char *RLGetVersion(void) { return "0.1.0"; }
+const char *RLGetVersion(void) { return "0.2.0"; }
 RLAbsoluteTime RLAbsoluteTimeGetCurrent(void) { return CFAbsoluteTimeGetCurrent(); }
 RLTypeRef RLRetain(RLTypeRef obj) { return obj ? CFRetain(obj) : NULL; }
 void RLRelease(RLTypeRef obj) {

@@ -6,12 +6,12 @@
 set -eu
 names=$(nm -D --defined-only "$1" | awk '{ print $NF }' | sed 's/@.*//')
 [ -n "$names" ] || { echo "the library exports nothing"; exit 1; }
-others=$(printf '%s\n' "$names" | grep -Ev '^(k?RL[A-Z][A-Za-z0-9]*_?|RUNLOOP_0\.1)$' || true)
+others=$(printf '%s\n' "$names" | grep -Ev '^(k?RL[A-Z][A-Za-z0-9]*_?|RUNLOOP_0\.2)$' || true)
 if [ -n "$others" ]; then
     echo "exported, but not of this library's interface:"
     printf '%s\n' "$others"
     exit 1
 fi
-unversioned=$(nm -D --defined-only "$1" | awk '{ print $NF }' | grep -Ev '@@?RUNLOOP_0\.1$|^RUNLOOP_0\.1$' || true)
+unversioned=$(nm -D --defined-only "$1" | awk '{ print $NF }' | grep -Ev '@@?RUNLOOP_0\.2$|^RUNLOOP_0\.2$' || true)
 [ -z "$unversioned" ] || { echo "without a version: $unversioned"; exit 1; }
 echo "$(printf '%s\n' "$names" | grep -c .) names, all of the interface"

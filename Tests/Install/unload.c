@@ -64,7 +64,7 @@ static void *use_and_close(void *argument) {
 }
 
 int main(int argc, char **argv) {
-    struct job job = {argc > 1 ? argv[1] : "librunloop.so.0.1", 0, 0};
+    struct job job = {argc > 1 ? argv[1] : "librunloop.so.0.2", 0, 0};
     pthread_t thread;
     if (pthread_create(&thread, NULL, use_and_close, &job) != 0) return 1;
     pthread_join(thread, NULL);

@@ -38,7 +38,7 @@ RL_HEADER_BEGIN
  *
  * amount: what is added; overflow wraps around.
  * Returns: the new value.
- * CF: none; OSAtomicAdd32, OSAtomicAdd32Barrier, OSAtomicAdd64 and OSAtomicAdd64Barrier. Since 0.1.
+ * CF: none; OSAtomicAdd32, OSAtomicAdd32Barrier, OSAtomicAdd64 and OSAtomicAdd64Barrier. Since 0.2.
  */
 static inline int32_t RLAtomicAdd32(int32_t amount, volatile int32_t *RL_NONNULL value) {
     return __atomic_add_fetch(value, amount, __ATOMIC_RELAXED);
@@ -57,7 +57,7 @@ static inline int64_t RLAtomicAdd64Barrier(int64_t amount, volatile int64_t *RL_
  * Add 1 to a value; subtract 1 from it.
  *
  * Returns: the new value.
- * CF: none; OSAtomicIncrement32, OSAtomicDecrement32 and their like. Since 0.1.
+ * CF: none; OSAtomicIncrement32, OSAtomicDecrement32 and their like. Since 0.2.
  */
 static inline int32_t RLAtomicIncrement32(volatile int32_t *RL_NONNULL value) {
     return RLAtomicAdd32(1, value);
@@ -89,7 +89,7 @@ static inline int64_t RLAtomicDecrement64Barrier(volatile int64_t *RL_NONNULL va
  *
  * Returns: the new value; the functions with Orig in their names return the old one.
  * CF: none; OSAtomicOr32, OSAtomicAnd32, OSAtomicXor32 and their like, which return the same bits as
- * an int32_t. Since 0.1.
+ * an int32_t. Since 0.2.
  */
 static inline uint32_t RLAtomicOr32(uint32_t mask, volatile uint32_t *RL_NONNULL value) {
     return __atomic_or_fetch(value, mask, __ATOMIC_RELAXED);
@@ -135,7 +135,7 @@ static inline uint32_t RLAtomicXor32OrigBarrier(uint32_t mask,
  *
  * old_value: the expected value; new_value: what it is replaced by.
  * Returns: whether it was replaced.
- * CF: none; OSAtomicCompareAndSwap32, 64, Int, Long, Ptr and their Barrier forms. Since 0.1.
+ * CF: none; OSAtomicCompareAndSwap32, 64, Int, Long, Ptr and their Barrier forms. Since 0.2.
  */
 static inline bool RLAtomicCompareAndSwap32(int32_t old_value, int32_t new_value,
                                             volatile int32_t *RL_NONNULL value) {
@@ -194,7 +194,7 @@ static inline bool RLAtomicCompareAndSwapPtrBarrier(void *RL_NULLABLE old_value,
  * bit: its number, in the order of Apple's systems: bit n is 0x80 >> (n & 7) of byte n >> 3.
  * address: the byte with the bits 0 to 7.
  * Returns: whether the bit was set before.
- * CF: none; OSAtomicTestAndSet, OSAtomicTestAndClear and their Barrier forms. Since 0.1.
+ * CF: none; OSAtomicTestAndSet, OSAtomicTestAndClear and their Barrier forms. Since 0.2.
  */
 static inline bool RLAtomicTestAndSet(uint32_t bit, volatile void *RL_NONNULL address) {
     volatile uint8_t *byte = (volatile uint8_t *)address + (bit >> 3);
@@ -220,7 +220,7 @@ static inline bool RLAtomicTestAndClearBarrier(uint32_t bit, volatile void *RL_N
 /**
  * Makes all threads see what the caller did before the call before what it does after it.
  *
- * CF: none; OSMemoryBarrier. Since 0.1.
+ * CF: none; OSMemoryBarrier. Since 0.2.
  */
 static inline void RLMemoryBarrier(void) { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
 

@@ -95,7 +95,7 @@
 
 /* The version of these headers; RLGetVersion gives that of the library. */
 #define RL_VERSION_MAJOR 0
-#define RL_VERSION_MINOR 1
+#define RL_VERSION_MINOR 2
 #define RL_VERSION_PATCH 0
 
 RL_HEADER_BEGIN

@@ -36,7 +36,7 @@ RL_HEADER_BEGIN
  *
  * Returns: a number other than 0, the same for the life of the process.
  * Threads: any. Reentrancy: call-outs too; calls no call-out.
- * CF: none. Since 0.1.
+ * CF: none. Since 0.2.
  */
 RL_EXPORT RLTypeID RLClockGetTypeID(void);
 
@@ -45,7 +45,7 @@ RL_EXPORT RLTypeID RLClockGetTypeID(void);
  *
  * Returns: the clock, never NULL.
  * Threads: any. Ownership: the caller's to release; loops that have it retain it.
- * Reentrancy: call-outs too; calls no call-out. CF: none. Since 0.1.
+ * Reentrancy: call-outs too; calls no call-out. CF: none. Since 0.2.
  */
 RL_EXPORT RLClockRef RL_NONNULL RLClockCreateManual(void) RL_WARN_UNUSED_RESULT;
 
@@ -57,7 +57,7 @@ RL_EXPORT RLClockRef RL_NONNULL RLClockCreateManual(void) RL_WARN_UNUSED_RESULT;
  *     runs, and while a timer or a delayed request is in one of its modes.
  * Threads: the loop's. Ownership: the loop retains the clock until it gets another one or its
  * thread ends. Reentrancy: not in callbacks of the loop, which then runs; calls no call-out.
- * CF: none. Since 0.1.
+ * CF: none. Since 0.2.
  */
 RL_EXPORT bool RLSetClock(RLRunLoopRef RL_NULLABLE rl, RLClockRef RL_NULLABLE clock);
 
@@ -66,7 +66,7 @@ RL_EXPORT bool RLSetClock(RLRunLoopRef RL_NULLABLE rl, RLClockRef RL_NULLABLE cl
  *
  * Returns: the clock that RLSetClock gave it; NULL for the system's and for NULL.
  * Threads: any. Ownership: borrowed; while the loop has it, retain it to keep it.
- * Reentrancy: call-outs too; calls no call-out. CF: none. Since 0.1.
+ * Reentrancy: call-outs too; calls no call-out. CF: none. Since 0.2.
  */
 RL_EXPORT RLClockRef RL_NULLABLE RLGetClock(RLRunLoopRef RL_NULLABLE rl);
 
@@ -76,7 +76,7 @@ RL_EXPORT RLClockRef RL_NULLABLE RLGetClock(RLRunLoopRef RL_NULLABLE rl);
  * clock: NULL for the system's.
  * Returns: the date to which the clock was moved. A loop that is on its way there has an earlier
  *     one, which RLAbsoluteTimeGetCurrent gives on its thread.
- * Threads: any. Reentrancy: call-outs too; calls no call-out. CF: none. Since 0.1.
+ * Threads: any. Reentrancy: call-outs too; calls no call-out. CF: none. Since 0.2.
  */
 RL_EXPORT RLAbsoluteTime RLClockGetTime(RLClockRef RL_NULLABLE clock);
 
@@ -94,7 +94,7 @@ RL_EXPORT RLAbsoluteTime RLClockGetTime(RLClockRef RL_NULLABLE clock);
  * A clock goes no further than 126 years after the start of the machine.
  * Threads: any. A callback of another loop that waits for the calling thread waits for ever, and so
  * does this call; callbacks that move the clock at once do not wait for each other. Reentrancy: call-outs too; calls all kinds of call-outs of the own loop.
- * CF: none. Since 0.1.
+ * CF: none. Since 0.2.
  */
 RL_EXPORT void RLClockAdvance(RLClockRef RL_NULLABLE clock, RLTimeInterval seconds);
 
@@ -106,7 +106,7 @@ RL_EXPORT void RLClockAdvance(RLClockRef RL_NULLABLE clock, RLTimeInterval secon
  * of the calling thread's loop, if it does not run, a timer in kRLDefaultMode; in a callback of it
  * the first of those instants that the clock has not come to.
  * Returns: false if there is no such instant, and for NULL.
- * Threads: any; see RLClockAdvance. Reentrancy: as RLClockAdvance. CF: none. Since 0.1.
+ * Threads: any; see RLClockAdvance. Reentrancy: as RLClockAdvance. CF: none. Since 0.2.
  */
 RL_EXPORT bool RLClockAdvanceToNext(RLClockRef RL_NULLABLE clock);
 
@@ -116,7 +116,7 @@ RL_EXPORT bool RLClockAdvanceToNext(RLClockRef RL_NULLABLE clock);
  * automatic: true: when all loops that run with the clock wait, none with a descriptor that is
  *     ready, the clock goes to the next instant at which one of them has something to do. It does
  *     not while a loop waits in a foreign run and nobody else moves it. Every clock is false first.
- * Threads: any. Reentrancy: call-outs too; calls no call-out. CF: none. Since 0.1.
+ * Threads: any. Reentrancy: call-outs too; calls no call-out. CF: none. Since 0.2.
  */
 RL_EXPORT void RLClockSetAutomatic(RLClockRef RL_NULLABLE clock, bool automatic);
 
@@ -125,7 +125,7 @@ RL_EXPORT void RLClockSetAutomatic(RLClockRef RL_NULLABLE clock, bool automatic)
  *
  * date: dates mean the new time from now on; timers that are set keep their instants. NaN does
  *     nothing; it is read to the nearest microsecond, and one before 1970 counts as that.
- * Threads: any. Reentrancy: call-outs too; calls no call-out. CF: none. Since 0.1.
+ * Threads: any. Reentrancy: call-outs too; calls no call-out. CF: none. Since 0.2.
  */
 RL_EXPORT void RLClockSetWallTime(RLClockRef RL_NULLABLE clock, RLAbsoluteTime date);
 
@@ -134,7 +134,7 @@ RL_EXPORT void RLClockSetWallTime(RLClockRef RL_NULLABLE clock, RLAbsoluteTime d
  *
  * seconds: by which every timer that is set comes later, looked at by the date. NaN, 0 and less do
  *     nothing, nor does anything after the year 2129.
- * Threads: any. Reentrancy: call-outs too; calls no call-out. CF: none. Since 0.1.
+ * Threads: any. Reentrancy: call-outs too; calls no call-out. CF: none. Since 0.2.
  */
 RL_EXPORT void RLClockSuspend(RLClockRef RL_NULLABLE clock, RLTimeInterval seconds);
 

@@ -44,7 +44,7 @@ typedef struct RLDistributedLock *RLDistributedLockRef;
  *
  * Returns: a number other than 0, the same for the life of the process.
  * Threads: any. Reentrancy: call-outs too; calls no call-out.
- * CF: none. Since 0.1.
+ * CF: none. Since 0.2.
  */
 RL_EXPORT RLTypeID RLDistributedLockGetTypeID(void);
 
@@ -56,7 +56,7 @@ RL_EXPORT RLTypeID RLDistributedLockGetTypeID(void);
  *     ending in /, /. or /..), or with the error of getcwd(3).
  * Threads: any. Ownership: the caller's to release; the last release unlocks.
  * Reentrancy: call-outs too; calls no call-out.
- * CF: none; NSDistributedLock's initWithPath: in Foundation. Since 0.1.
+ * CF: none; NSDistributedLock's initWithPath: in Foundation. Since 0.2.
  */
 RL_EXPORT RLDistributedLockRef RL_NULLABLE RLDistributedLockCreate(const char *RL_NULLABLE path)
     RL_WARN_UNUSED_RESULT;
@@ -69,7 +69,7 @@ RL_EXPORT RLDistributedLockRef RL_NULLABLE RLDistributedLockCreate(const char *R
  *     something that is no lock file. Others: it cannot be locked. EINVAL for NULL.
  * Threads: any; never waits for a holder. Ownership: after true the caller unlocks.
  * Reentrancy: call-outs too; calls no call-out.
- * CF: none; NSDistributedLock's try in Foundation. Since 0.1.
+ * CF: none; NSDistributedLock's try in Foundation. Since 0.2.
  */
 RL_EXPORT bool RLDistributedLockTryLock(RLDistributedLockRef RL_NULLABLE lock);
 
@@ -82,7 +82,7 @@ RL_EXPORT bool RLDistributedLockTryLock(RLDistributedLockRef RL_NULLABLE lock);
  *     systems of one machine: the file cannot be removed, and the object still holds the lock.
  *     EINVAL for NULL.
  * Threads: any. Reentrancy: call-outs too; calls no call-out.
- * CF: none; NSDistributedLock's unlock in Foundation. Since 0.1.
+ * CF: none; NSDistributedLock's unlock in Foundation. Since 0.2.
  */
 RL_EXPORT bool RLDistributedLockUnlock(RLDistributedLockRef RL_NULLABLE lock);
 
@@ -95,7 +95,7 @@ RL_EXPORT bool RLDistributedLockUnlock(RLDistributedLockRef RL_NULLABLE lock);
  * Errors: ENOENT: nobody holds it. EEXIST, ELOOP: as with RLDistributedLockTryLock. Others: it
  *     cannot be found out. EINVAL for NULL.
  * Threads: any. Reentrancy: call-outs too; calls no call-out.
- * CF: none; NSDistributedLock's lockDate in Foundation. Since 0.1.
+ * CF: none; NSDistributedLock's lockDate in Foundation. Since 0.2.
  */
 RL_EXPORT bool RLDistributedLockGetLockDate(RLDistributedLockRef RL_NULLABLE lock,
                                             RLAbsoluteTime *RL_NULLABLE date);
@@ -115,7 +115,7 @@ RL_EXPORT bool RLDistributedLockGetLockDate(RLDistributedLockRef RL_NULLABLE loc
  *     lock that was locked since; on others that is possible, if it is locked between a look and
  *     the removal that follows it.
  * Reentrancy: call-outs too; calls no call-out.
- * CF: none; NSDistributedLock's breakLock in Foundation. Since 0.1.
+ * CF: none; NSDistributedLock's breakLock in Foundation. Since 0.2.
  */
 RL_EXPORT bool RLDistributedLockBreakLock(RLDistributedLockRef RL_NULLABLE lock);
 

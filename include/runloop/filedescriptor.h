@@ -138,7 +138,7 @@ RL_EXPORT void RLFileDescriptorEnableCallBacks(RLFileDescriptorRef RL_NULLABLE f
  *     several loops have the source each of them may report, also at the same time.
  * Threads: any; a waiting loop takes it into account without RLWakeUp.
  * Reentrancy: call-outs too, its own callback included; calls no call-out.
- * CF: none. Since 0.1.
+ * CF: none. Since 0.2.
  */
 RL_EXPORT void RLFileDescriptorEnablePersistentCallBacks(RLFileDescriptorRef RL_NULLABLE f, RLOptionFlags callBackTypes);
 

@@ -45,7 +45,7 @@ RL_OPTIONS(RLOptionFlags, RLItemKinds) {
  * name: UTF-8, copied; descriptions make it printable and cut it after 200 bytes. NULL: none.
  * Threads: any. Ownership: the name goes with the object.
  * Reentrancy: call-outs too; calls no call-out.
- * CF: none. Since 0.1.
+ * CF: none. Since 0.2.
  */
 RL_EXPORT void RLSetName(RLTypeRef RL_NULLABLE obj, const char *RL_NULLABLE name);
 
@@ -56,7 +56,7 @@ RL_EXPORT void RLSetName(RLTypeRef RL_NULLABLE obj, const char *RL_NULLABLE name
  * none, and for NULL.
  * Threads: any. Ownership: the caller frees the name with free.
  * Reentrancy: call-outs too; calls no call-out.
- * CF: none. Since 0.1.
+ * CF: none. Since 0.2.
  */
 RL_EXPORT char *RL_NULLABLE RLCopyName(RLTypeRef RL_NULLABLE obj) RL_WARN_UNUSED_RESULT;
 
@@ -71,7 +71,7 @@ RL_EXPORT char *RL_NULLABLE RLCopyName(RLTypeRef RL_NULLABLE obj) RL_WARN_UNUSED
  * Threads: any; by the time that it arrives other threads may have changed the mode.
  * Ownership: the caller calls RLRelease on each item, and free on the array.
  * Reentrancy: call-outs too; calls no call-out.
- * CF: none. Since 0.1.
+ * CF: none. Since 0.2.
  */
 RL_EXPORT RLTypeRef RL_NULLABLE *RL_NULLABLE RLCopyItems(RLRunLoopRef RL_NULLABLE rl, RLMode RL_NULLABLE mode,
                                                          RLItemKinds kinds, RLIndex *RL_NULLABLE count)
@@ -92,7 +92,7 @@ RL_EXPORT RLTypeRef RL_NULLABLE *RL_NULLABLE RLCopyItems(RLRunLoopRef RL_NULLABL
  * RLPerformFunction has queued, nor call any copyDescription.
  * Reentrancy: call-outs too; calls copyDescription of the items' contexts, of the calling thread's
  * own loop alone, and release of an item that its last owner lets go of meanwhile.
- * CF: none; CFShow of a loop. Since 0.1.
+ * CF: none; CFShow of a loop. Since 0.2.
  */
 RL_EXPORT bool RLDump(RLRunLoopRef RL_NULLABLE rl, int fd);
 
@@ -159,7 +159,7 @@ typedef struct RLHistogramBucket {
  * statistics: receives the numbers; its version is 0. They are not all of the same instant.
  * Returns: true; false for NULL and for another version, and nothing is written.
  * Threads: any. Reentrancy: call-outs too; calls no call-out.
- * CF: none. Since 0.1.
+ * CF: none. Since 0.2.
  */
 RL_EXPORT bool RLGetStatistics(RLRunLoopRef RL_NULLABLE rl, RLStatistics *RL_NULLABLE statistics);
 
@@ -172,10 +172,10 @@ RL_EXPORT bool RLGetStatistics(RLRunLoopRef RL_NULLABLE rl, RLStatistics *RL_NUL
  * rl: any loop; NULL does nothing. It is off at first.
  * Threads: any; a call-out that is under way is measured if it began after this.
  * Reentrancy: call-outs too; calls no call-out.
- * CF: none. Since 0.1.
+ * CF: none. Since 0.2.
  */
 RL_EXPORT void RLSetAccounting(RLRunLoopRef RL_NULLABLE rl, bool on);
-/** Tells whether a loop's call-outs are measured. Threads: any. CF: none. Since 0.1. */
+/** Tells whether a loop's call-outs are measured. Threads: any. CF: none. Since 0.2. */
 RL_EXPORT bool RLIsAccounting(RLRunLoopRef RL_NULLABLE rl);
 
 /**
@@ -185,7 +185,7 @@ RL_EXPORT bool RLIsAccounting(RLRunLoopRef RL_NULLABLE rl);
  * Returns: true; false if the loop has not called it while it was measuring, for NULL and for
  * another version, and nothing is written.
  * Threads: any. Reentrancy: call-outs too; calls no call-out.
- * CF: none. Since 0.1.
+ * CF: none. Since 0.2.
  */
 RL_EXPORT bool RLGetItemStatistics(RLRunLoopRef RL_NULLABLE rl, RLTypeRef RL_NULLABLE item,
                                    RLItemStatistics *RL_NULLABLE statistics);
@@ -197,7 +197,7 @@ RL_EXPORT bool RLGetItemStatistics(RLRunLoopRef RL_NULLABLE rl, RLTypeRef RL_NUL
  * order of their limits; may be NULL. capacity: the room. There are 608 buckets at most.
  * Returns: how many there are; 0 for NULL and for a histogram that there is not.
  * Threads: any. Reentrancy: call-outs too; calls no call-out.
- * CF: none. Since 0.1.
+ * CF: none. Since 0.2.
  */
 RL_EXPORT RLIndex RLGetHistogram(RLRunLoopRef RL_NULLABLE rl, RLHistogram histogram,
                                  RLHistogramBucket *RL_NULLABLE buckets, RLIndex capacity);
@@ -208,7 +208,7 @@ RL_EXPORT RLIndex RLGetHistogram(RLRunLoopRef RL_NULLABLE rl, RLHistogram histog
  * fraction: between 0 and 1; what is beyond counts as these.
  * Returns: seconds, at most a sixteenth too long; 0 if nothing was measured.
  * Threads: any. Reentrancy: call-outs too; calls no call-out.
- * CF: none. Since 0.1.
+ * CF: none. Since 0.2.
  */
 RL_EXPORT RLTimeInterval RLGetQuantile(RLRunLoopRef RL_NULLABLE rl, RLHistogram histogram, double fraction);
 

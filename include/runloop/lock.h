@@ -162,7 +162,7 @@ static inline void RLWordUnlock_(uint32_t *RL_NONNULL word) {
  * Errors: a thread that holds the lock already waits for ever, or traps with RL_CHECKS.
  * Threads: any. Ownership: the caller unlocks. Reentrancy: call-outs too, and not in signal
  * handlers; calls no call-out.
- * CF: none; NSLock's lock in Foundation. Since 0.1.
+ * CF: none; NSLock's lock in Foundation. Since 0.2.
  */
 static inline void RLLockLock(RLLock *RL_NONNULL lock) {
     RL_WILL_LOCK_(lock, 0u);
@@ -185,7 +185,7 @@ static inline bool RLLockTried_(RLLock *RL_NONNULL lock, bool locked) {
  * Returns: true: the caller holds the lock; false: it does not.
  * Threads: any. Ownership: after true the caller unlocks. Reentrancy: call-outs too; calls no
  * call-out.
- * CF: none; NSLock's try and lockBeforeDate: in Foundation. Since 0.1.
+ * CF: none; NSLock's try and lockBeforeDate: in Foundation. Since 0.2.
  */
 static inline bool RLLockTryLock(RLLock *RL_NONNULL lock) {
     RL_WILL_LOCK_(lock, 16u);
@@ -206,7 +206,7 @@ static inline bool RLLockLockBeforeDate(RLLock *RL_NONNULL lock, RLAbsoluteTime 
  * Errors: with RL_CHECKS, unlocking a lock that is not locked, or one that another thread locked,
  * traps. Without, the lock is free afterwards.
  * Threads: any; the holder. Reentrancy: call-outs too; calls no call-out.
- * CF: none; NSLock's unlock in Foundation. Since 0.1.
+ * CF: none; NSLock's unlock in Foundation. Since 0.2.
  */
 static inline void RLLockUnlock(RLLock *RL_NONNULL lock) {
     if (RL_CHECKS) RLLockCheckUnlock_(lock);
@@ -235,7 +235,7 @@ static inline bool RLRecursiveLockTaken_(RLRecursiveLock *RL_NONNULL lock, bool 
  * Returns: true: the caller holds the lock; false: it does not.
  * Threads: any. Ownership: each lock needs its unlock. Reentrancy: call-outs too; calls no
  * call-out.
- * CF: none; NSRecursiveLock in Foundation. Since 0.1.
+ * CF: none; NSRecursiveLock in Foundation. Since 0.2.
  */
 static inline void RLRecursiveLockLock(RLRecursiveLock *RL_NONNULL lock) {
     if (RLRecursiveLockAgain_(lock)) return;
@@ -265,7 +265,7 @@ static inline bool RLRecursiveLockLockBeforeDate(RLRecursiveLock *RL_NONNULL loc
  *
  * Errors: nothing happens if the calling thread does not hold the lock; with RL_CHECKS that traps.
  * Threads: the holder. Reentrancy: call-outs too; calls no call-out.
- * CF: none; NSRecursiveLock's unlock in Foundation. Since 0.1.
+ * CF: none; NSRecursiveLock's unlock in Foundation. Since 0.2.
  */
 static inline void RLRecursiveLockUnlock(RLRecursiveLock *RL_NONNULL lock) {
     if (__atomic_load_n(&lock->owner, __ATOMIC_RELAXED) != RLThisThread_()) {
@@ -290,7 +290,7 @@ static inline void RLRecursiveLockUnlock(RLRecursiveLock *RL_NONNULL lock) {
  * Errors: a thread that holds the lock already must not lock it again, for reading neither: a
  * writer that waits would keep it out for ever.
  * Threads: any. Ownership: the caller unlocks. Reentrancy: call-outs too; calls no call-out.
- * CF: none; pthread_rwlock_rdlock in POSIX. Since 0.1.
+ * CF: none; pthread_rwlock_rdlock in POSIX. Since 0.2.
  */
 static inline bool RLReadWriteLockTryLockForReading(RLReadWriteLock *RL_NONNULL lock) {
     RL_WILL_LOCK_(lock, 24u);
@@ -322,7 +322,7 @@ static inline void RLReadWriteLockLockForReading(RLReadWriteLock *RL_NONNULL loc
  *
  * Returns: true: the caller holds the lock; false: it does not.
  * Threads: any. Ownership: the caller unlocks. Reentrancy: call-outs too; calls no call-out.
- * CF: none; pthread_rwlock_wrlock in POSIX. Since 0.1.
+ * CF: none; pthread_rwlock_wrlock in POSIX. Since 0.2.
  */
 static inline bool RLReadWriteLockTryLockForWriting(RLReadWriteLock *RL_NONNULL lock) {
     uint32_t unlocked = 0;
@@ -349,7 +349,7 @@ static inline void RLReadWriteLockLockForWriting(RLReadWriteLock *RL_NONNULL loc
  *
  * Errors: unlocking a lock that nobody holds traps with RL_CHECKS, and is undefined without.
  * Threads: the holder. Reentrancy: call-outs too; calls no call-out.
- * CF: none; pthread_rwlock_unlock in POSIX. Since 0.1.
+ * CF: none; pthread_rwlock_unlock in POSIX. Since 0.2.
  */
 static inline void RLReadWriteLockUnlock(RLReadWriteLock *RL_NONNULL lock) {
     uint32_t word = __atomic_load_n(&lock->word, __ATOMIC_RELAXED);

@@ -128,7 +128,7 @@ static inline void RLLockOrderWillUnlock_(const void *RL_NONNULL lock) {
  *
  * memory, size: where the locks were.
  * Threads: any. Reentrancy: call-outs too; calls no call-out.
- * CF: none. Since 0.1.
+ * CF: none. Since 0.2.
  */
 static inline void RLLockOrderForget(const void *RL_NONNULL memory, size_t size) {
     const char *start = (const char *)memory;

@@ -30,14 +30,14 @@
 
 RL_HEADER_BEGIN
 
-/** How RLSocketClose closes. Since 0.1. */
+/** How RLSocketClose closes. Since 0.2. */
 RL_ENUM(RLIndex, RLSocketCloseType) {
     kRLSocketCloseOrderly = 0, /**< send what is queued, wait for the peer's end, invalidate */
     kRLSocketCloseWriting = 1, /**< send what is queued, then the end of the stream; go on reading */
     kRLSocketCloseAbort = 2    /**< drop what is queued, reset the connection, invalidate */
 };
 
-/** Options of a descriptor, for RLSocketListen and RLSocketSetOptions; see socket(7), tcp(7), ipv6(7), unix(7). Since 0.1. */
+/** Options of a descriptor, for RLSocketListen and RLSocketSetOptions; see socket(7), tcp(7), ipv6(7), unix(7). Since 0.2. */
 RL_OPTIONS(RLOptionFlags, RLSocketOption) {
     kRLSocketReuseAddress = 1,    /**< listen though connections of a former socket linger at the address */
     kRLSocketReusePort = 2,       /**< several sockets of the same user listen at one address and share what comes */
@@ -57,7 +57,7 @@ RL_OPTIONS(RLOptionFlags, RLSocketOption) {
  *     and those that were received are closed.
  * hasCredentials: the next three are those of the sender, as the kernel saw them when it sent; that
  *     needs kRLSocketPassCredentials.
- * Since 0.1.
+ * Since 0.2.
  */
 typedef struct RLSocketAncillary {
     int *RL_NULLABLE descriptors;
@@ -79,7 +79,7 @@ typedef struct RLSocketAncillary {
  *     nothing was taken. EAGAIN: the kernel has no room, or bytes of RLSocketWrite are queued.
  *     EPIPE: RLSocketClose or the peer ended the stream. Others: send(2), and as for RLSocketWrite.
  * Threads: any; the call never blocks, in whatever mode the descriptor is, and never raises SIGPIPE.
- * Reentrancy: call-outs too; calls no call-out. CF: none. Since 0.1.
+ * Reentrancy: call-outs too; calls no call-out. CF: none. Since 0.2.
  */
 RL_EXPORT RLIndex RLSocketSend(RLSocketRef RL_NULLABLE s, const void *RL_NULLABLE address, size_t addressLength,
                                const void *RL_NULLABLE bytes, size_t length);
@@ -102,7 +102,7 @@ RL_EXPORT RLIndex RLSocketSend(RLSocketRef RL_NULLABLE s, const void *RL_NULLABL
  *     may meet the Write callback before it has looked at the result.
  * Ownership: no allocation if the kernel takes all. Bytes are sent only while the socket's source is
  *     in a loop and one of its modes runs.
- * Reentrancy: call-outs too; calls no call-out. CF: none. Since 0.1.
+ * Reentrancy: call-outs too; calls no call-out. CF: none. Since 0.2.
  */
 RL_EXPORT RLIndex RLSocketWrite(RLSocketRef RL_NULLABLE s, const void *RL_NULLABLE bytes, size_t length, size_t highWater);
 
@@ -120,7 +120,7 @@ RL_EXPORT RLIndex RLSocketWrite(RLSocketRef RL_NULLABLE s, const void *RL_NULLAB
  * Returns: kRLSocketSuccess; kRLSocketError for an invalid socket and an unknown how.
  * Threads: any; never blocks. Ownership: the descriptor is closed as by RLSocketInvalidate. Without
  *     kRLSocketCloseOnInvalidate the program's close completes it.
- * Reentrancy: call-outs too, its own callback included; calls release. CF: none. Since 0.1.
+ * Reentrancy: call-outs too, its own callback included; calls release. CF: none. Since 0.2.
  */
 RL_EXPORT RLSocketError RLSocketClose(RLSocketRef RL_NULLABLE s, RLSocketCloseType how);
 
@@ -135,7 +135,7 @@ RL_EXPORT RLSocketError RLSocketClose(RLSocketRef RL_NULLABLE s, RLSocketCloseTy
  * Returns: kRLSocketSuccess, or kRLSocketError with errno if an option, bind(2) or listen(2) fails.
  *     Datagram sockets, which do not listen, only get the address.
  * Threads: any. Reentrancy: call-outs too; calls no call-out. CF: none; RLSocketSetAddress is the
- *     same with kRLSocketReuseAddress, 256, and the system's setting for IPv6. Since 0.1.
+ *     same with kRLSocketReuseAddress, 256, and the system's setting for IPv6. Since 0.2.
  */
 RL_EXPORT RLSocketError RLSocketListen(RLSocketRef RL_NULLABLE s, const void *RL_NULLABLE address, size_t length,
                                        RLOptionFlags options, int32_t backlog);
@@ -148,7 +148,7 @@ RL_EXPORT RLSocketError RLSocketListen(RLSocketRef RL_NULLABLE s, const void *RL
  * A connection inherits kRLSocketNoDelay and kRLSocketKeepAlive of the socket that accepted it.
  * Returns: kRLSocketSuccess, or kRLSocketError with errno if the kernel refused one, such as
  *     kRLSocketNoDelay for a Unix socket; the others are set all the same.
- * Threads: any. Reentrancy: call-outs too; calls no call-out. CF: none. Since 0.1.
+ * Threads: any. Reentrancy: call-outs too; calls no call-out. CF: none. Since 0.2.
  */
 RL_EXPORT RLSocketError RLSocketSetOptions(RLSocketRef RL_NULLABLE s, RLOptionFlags options, bool on);
 
@@ -160,7 +160,7 @@ RL_EXPORT RLSocketError RLSocketSetOptions(RLSocketRef RL_NULLABLE s, RLOptionFl
  * Returns: the number of bytes that were taken, with which all the descriptors went; or -1 with
  *     errno, and nothing was taken: as for RLSocketSend, and ETOOMANYREFS if the user has too many
  *     descriptors on the way.
- * Threads: any; never blocks. Reentrancy: call-outs too; calls no call-out. CF: none. Since 0.1.
+ * Threads: any; never blocks. Reentrancy: call-outs too; calls no call-out. CF: none. Since 0.2.
  */
 RL_EXPORT RLIndex RLSocketSendDescriptors(RLSocketRef RL_NULLABLE s, const void *RL_NULLABLE bytes, size_t length,
                                           const int *RL_NULLABLE descriptors, size_t count);
@@ -173,7 +173,7 @@ RL_EXPORT RLIndex RLSocketSendDescriptors(RLSocketRef RL_NULLABLE s, const void 
  *     comes is dropped by the kernel.
  * Returns: the number of bytes; 0 at the end of a stream, and for an empty datagram; or -1 with
  *     errno, EAGAIN if nothing is there. The rest of a datagram that is longer is lost.
- * Threads: any; never blocks. Reentrancy: call-outs too; calls no call-out. CF: none. Since 0.1.
+ * Threads: any; never blocks. Reentrancy: call-outs too; calls no call-out. CF: none. Since 0.2.
  */
 RL_EXPORT RLIndex RLSocketReceive(RLSocketRef RL_NULLABLE s, void *RL_NULLABLE bytes, size_t capacity,
                                   RLSocketAncillary *RL_NULLABLE ancillary);

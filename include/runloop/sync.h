@@ -90,7 +90,7 @@ static inline bool RLConditionDidWait_(RLCondition *RL_NONNULL condition, bool i
  * Returns: false if the limit is over. The lock is held in any case.
  * Errors: the caller has to hold the lock; RL_CHECKS traps where it does not.
  * Threads: the holder. Reentrancy: call-outs too; calls no call-out, and serves no loop.
- * CF: none; NSCondition's wait and waitUntilDate: in Foundation. Since 0.1.
+ * CF: none; NSCondition's wait and waitUntilDate: in Foundation. Since 0.2.
  */
 static inline void RLConditionWait(RLCondition *RL_NONNULL condition) {
     (void)(RLConditionWillWait_(condition) && RLConditionDidWait_(condition, RLConditionWait_(condition, 1e300)));
@@ -108,7 +108,7 @@ static inline bool RLConditionWaitUntilDate(RLCondition *RL_NONNULL condition, R
  * Nothing happens if none waits. What the waiters look at has to be changed with the lock held; the
  * call itself may come before the unlock or after it.
  * Threads: any. Reentrancy: call-outs too; calls no call-out.
- * CF: none; NSCondition's signal and broadcast in Foundation. Since 0.1.
+ * CF: none; NSCondition's signal and broadcast in Foundation. Since 0.2.
  */
 static inline void RLConditionSignal(RLCondition *RL_NONNULL condition) {
     if (__atomic_load_n(&condition->waiters, __ATOMIC_RELAXED) != 0) RLConditionWake_(condition, false);
@@ -123,7 +123,7 @@ static inline void RLConditionBroadcast(RLCondition *RL_NONNULL condition) {
  *
  * Returns: true: the caller holds the lock; false: it does not.
  * Errors, threads, ownership, reentrancy: as RLLockLock.
- * CF: none; NSConditionLock's lock, try and lockBeforeDate: in Foundation. Since 0.1.
+ * CF: none; NSConditionLock's lock, try and lockBeforeDate: in Foundation. Since 0.2.
  */
 static inline void RLConditionLockLock(RLConditionLock *RL_NONNULL lock) { RLLockLock(&lock->condition.lock); }
 static inline bool RLConditionLockTryLock(RLConditionLock *RL_NONNULL lock) { return RLLockTryLock(&lock->condition.lock); }
@@ -139,7 +139,7 @@ static inline bool RLConditionLockLockBeforeDate(RLConditionLock *RL_NONNULL loc
  *
  * A thread that waits for the number comes to its turn, one after the other.
  * Errors, threads, reentrancy: as RLLockUnlock.
- * CF: none; NSConditionLock's unlock and unlockWithCondition: in Foundation. Since 0.1.
+ * CF: none; NSConditionLock's unlock and unlockWithCondition: in Foundation. Since 0.2.
  */
 static inline void RLConditionLockUnlock(RLConditionLock *RL_NONNULL lock) {
     if (__builtin_expect(__atomic_load_n(&lock->condition.waiters, __ATOMIC_RELAXED) == 0, 1)) {
@@ -163,7 +163,7 @@ static inline void RLConditionLockUnlockWithCondition(RLConditionLock *RL_NONNUL
  * Returns: true: the caller holds the lock; false: it does not.
  * Errors, threads, ownership, reentrancy: as RLLockLock.
  * CF: none; NSConditionLock's lockWhenCondition:, tryLockWhenCondition: and
- * lockWhenCondition:beforeDate: in Foundation. Since 0.1.
+ * lockWhenCondition:beforeDate: in Foundation. Since 0.2.
  */
 static inline bool RLConditionLockLockWhenConditionForSeconds(RLConditionLock *RL_NONNULL lock, RLIndex value,
                                                               RLTimeInterval seconds) {
@@ -188,7 +188,7 @@ static inline bool RLConditionLockLockWhenConditionBeforeDate(RLConditionLock *R
  *
  * Returns: the number; it may be out of date when it arrives, unless the caller holds the lock.
  * Threads: any. Reentrancy: call-outs too; calls no call-out.
- * CF: none; NSConditionLock's condition in Foundation. Since 0.1.
+ * CF: none; NSConditionLock's condition in Foundation. Since 0.2.
  */
 static inline RLIndex RLConditionLockGetCondition(const RLConditionLock *RL_NONNULL lock) {
     return __atomic_load_n(&lock->value, __ATOMIC_RELAXED);
@@ -203,7 +203,7 @@ static inline RLIndex RLConditionLockGetCondition(const RLConditionLock *RL_NONN
  * Threads: any; of several that call at once, one calls the function. A function that ends its
  * thread counts as not called.
  * Reentrancy: call-outs too; calls the function.
- * CF: none; dispatch_once_f in libdispatch. Since 0.1.
+ * CF: none; dispatch_once_f in libdispatch. Since 0.2.
  */
 static inline void RLOnceCall(RLOnce *RL_NONNULL once, void (*RL_NONNULL function)(void *RL_NULLABLE info), void *RL_NULLABLE info) {
     if (__builtin_expect(__atomic_load_n(&once->state, __ATOMIC_ACQUIRE) != 3, 0)) RLOnceCall_(once, function, info);
@@ -214,7 +214,7 @@ static inline void RLOnceCall(RLOnce *RL_NONNULL once, void (*RL_NONNULL functio
  *
  * Returns: true: RLOnceCall will not call a function for it, and the caller sees all that the function did.
  * Threads: any. Reentrancy: call-outs too; calls no call-out.
- * CF: none. Since 0.1.
+ * CF: none. Since 0.2.
  */
 static inline bool RLOnceIsDone(const RLOnce *RL_NONNULL once) {
     return __atomic_load_n(&once->state, __ATOMIC_ACQUIRE) == 3;
@@ -225,7 +225,7 @@ static inline bool RLOnceIsDone(const RLOnce *RL_NONNULL once) {
  *
  * Errors: the count must not pass 4,294,967,295.
  * Threads: any; async-signal-safe. Reentrancy: call-outs too; calls no call-out.
- * CF: none; dispatch_semaphore_signal in libdispatch. Since 0.1.
+ * CF: none; dispatch_semaphore_signal in libdispatch. Since 0.2.
  */
 static inline void RLSemaphoreSignal(RLSemaphore *RL_NONNULL semaphore) {
     /* The memory may be gone after this; its address is all that the wake-up needs. */
@@ -238,7 +238,7 @@ static inline void RLSemaphoreSignal(RLSemaphore *RL_NONNULL semaphore) {
  *
  * Returns: true; false: the count was 0 until the end.
  * Threads: any. Reentrancy: call-outs too; calls no call-out.
- * CF: none; dispatch_semaphore_wait in libdispatch. Since 0.1.
+ * CF: none; dispatch_semaphore_wait in libdispatch. Since 0.2.
  */
 static inline bool RLSemaphoreTryWait(RLSemaphore *RL_NONNULL semaphore) {
     uint64_t state = __atomic_load_n(&semaphore->state, __ATOMIC_RELAXED);
@@ -260,7 +260,7 @@ static inline void RLSemaphoreWait(RLSemaphore *RL_NONNULL semaphore) {
  * Returns: true to one of the threads, false to the others.
  * Errors: a barrier that was initialized for 0 threads never lets one pass.
  * Threads: any. Reentrancy: call-outs too; calls no call-out.
- * CF: none; pthread_barrier_wait in POSIX. Since 0.1.
+ * CF: none; pthread_barrier_wait in POSIX. Since 0.2.
  */
 RL_EXPORT bool RLBarrierWait(RLBarrier *RL_NONNULL barrier);
 
@@ -273,7 +273,7 @@ RL_EXPORT bool RLBarrierWait(RLBarrier *RL_NONNULL barrier);
  * Returns: false if the limit is over. The lock is held in any case. A stop of that run returns true.
  * Errors: the caller has to hold the lock, and once only; RL_CHECKS traps where it does not.
  * Threads: the holder. Reentrancy: call-outs too; calls whatever the loop calls.
- * CF: none. Since 0.1.
+ * CF: none. Since 0.2.
  */
 static inline bool RLConditionWaitInMode(RLCondition *RL_NONNULL condition, RLMode RL_NULLABLE mode, RLTimeInterval seconds) {
     return RLConditionWillWait_(condition) && RLConditionDidWait_(condition, RLConditionWaitInMode_(condition, mode, seconds));
@@ -288,7 +288,7 @@ static inline bool RLConditionWaitInMode(RLCondition *RL_NONNULL condition, RLMo
  * Returns: true: the caller holds the lock; false: it does not.
  * Threads: any; not the holder, and not in a callback during which the thread holds the lock.
  * Ownership: after true the caller unlocks. Reentrancy: call-outs too; calls whatever the loop calls.
- * CF: none. Since 0.1.
+ * CF: none. Since 0.2.
  */
 static inline bool RLLockInMode(RLLock *RL_NONNULL lock, RLMode RL_NULLABLE mode, RLTimeInterval seconds) {
     if (RL_CHECKS) RLLockCheck_(lock, false);
@@ -305,7 +305,7 @@ static inline bool RLLockInMode(RLLock *RL_NONNULL lock, RLMode RL_NULLABLE mode
  * Threads: any. A function that ends its thread lets the next one in; one must not be left by
  * longjmp or by an exception of C++.
  * Reentrancy: call-outs too; calls the function.
- * CF: none; @synchronized in Objective-C. Since 0.1.
+ * CF: none; @synchronized in Objective-C. Since 0.2.
  */
 RL_EXPORT void RLSynchronized(const void *RL_NULLABLE object, void (*RL_NONNULL function)(void *RL_NULLABLE info),
                               void *RL_NULLABLE info);

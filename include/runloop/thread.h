@@ -173,7 +173,7 @@ RL_EXPORT bool RLThreadEnd(RLThreadRef RL_NULLABLE thread);
  * body, info, release: as for RLThreadCreate.
  * Returns: true; false if the system cannot make a thread; release was called then.
  * Threads: any. Reentrancy: call-outs too; calls no call-out on this thread but release.
- * CF: none; NSThread's detachNewThreadSelector: in Cocoa. Since 0.1.
+ * CF: none; NSThread's detachNewThreadSelector: in Cocoa. Since 0.2.
  */
 RL_EXPORT bool RLThreadDetachNew(RLThreadCallBack RL_NULLABLE body, void *RL_NULLABLE info,
                                  void (*RL_NULLABLE release)(void *RL_NULLABLE info));
@@ -185,7 +185,7 @@ RL_EXPORT bool RLThreadDetachNew(RLThreadCallBack RL_NULLABLE body, void *RL_NUL
  * thread: not started, executing, or ended. NULL does nothing.
  * Returns: true; false for NULL, and if the thread was joined or detached before.
  * Threads: any. Reentrancy: call-outs too; calls no call-out.
- * CF: none; pthread_detach in POSIX. Since 0.1.
+ * CF: none; pthread_detach in POSIX. Since 0.2.
  */
 RL_EXPORT bool RLThreadDetach(RLThreadRef RL_NULLABLE thread);
 
@@ -195,7 +195,7 @@ RL_EXPORT bool RLThreadDetach(RLThreadRef RL_NULLABLE thread);
  * result: any pointer, which the library only keeps. Setting it is for the thread itself.
  * Returns: what the thread left; NULL if it left nothing, while it executes, and for NULL.
  * Threads: any. Ownership: the program's. Reentrancy: call-outs too; calls no call-out.
- * CF: none; pthread_join in POSIX. Since 0.1.
+ * CF: none; pthread_join in POSIX. Since 0.2.
  */
 RL_EXPORT void RLThreadSetResult(RLThreadRef RL_NULLABLE thread, void *RL_NULLABLE result);
 RL_EXPORT void *RL_NULLABLE RLThreadGetResult(RLThreadRef RL_NULLABLE thread);
@@ -206,7 +206,7 @@ RL_EXPORT void *RL_NULLABLE RLThreadGetResult(RLThreadRef RL_NULLABLE thread);
  * What the thread has on its stack is left as by pthread_exit: cleanup handlers run, callbacks of
  * the loop are put right, and nothing below is returned to. Returning from the body is the better end.
  * Threads: any. Reentrancy: call-outs too; calls release and exit callbacks, and does not return.
- * CF: none; NSThread's exit in Cocoa. Since 0.1.
+ * CF: none; NSThread's exit in Cocoa. Since 0.2.
  */
 static inline __attribute__((noreturn)) void RLThreadExit(void *RL_NULLABLE result) {
     RLThreadSetResult(RLThreadGetCurrent(), result);
@@ -218,7 +218,7 @@ static inline __attribute__((noreturn)) void RLThreadExit(void *RL_NULLABLE resu
  *
  * Returns: bytes: what RLThreadSetStackSize set, rounded up, or the system's default; 0 for NULL.
  * Threads: any. Reentrancy: call-outs too; calls no call-out.
- * CF: none; NSThread's stackSize in Cocoa. Since 0.1.
+ * CF: none; NSThread's stackSize in Cocoa. Since 0.2.
  */
 RL_EXPORT size_t RLThreadGetStackSize(RLThreadRef RL_NULLABLE thread);
 
@@ -230,7 +230,7 @@ RL_EXPORT size_t RLThreadGetStackSize(RLThreadRef RL_NULLABLE thread);
  *     needs a privilege, see setpriority(2).
  * Returns: 0; EACCES or EPERM: the system refuses; ESRCH: the thread has ended.
  * Threads: any. Reentrancy: call-outs too; calls no call-out.
- * CF: none; NSThread's threadPriority in Cocoa, which is 0 to 1. Since 0.1.
+ * CF: none; NSThread's threadPriority in Cocoa, which is 0 to 1. Since 0.2.
  */
 RL_EXPORT int RLThreadChangePriority(RLThreadRef RL_NULLABLE thread, int priority);
 RL_EXPORT int RLThreadGetPriority(RLThreadRef RL_NULLABLE thread);
@@ -250,7 +250,7 @@ RL_ENUM(int32_t, RLQualityOfService){
  * Returns: -5, -2, 5, 10 and 0, in the order above; 0 for other values. Without a privilege the
  * system refuses the negative ones, which then have no effect.
  * Threads: any. Reentrancy: call-outs too; calls no call-out.
- * CF: none; NSThread's qualityOfService in Foundation. Since 0.1.
+ * CF: none; NSThread's qualityOfService in Foundation. Since 0.2.
  */
 static inline int RLQualityOfServicePriority(RLQualityOfService quality) {
     switch ((int32_t)quality) {
@@ -271,7 +271,7 @@ static inline int RLQualityOfServicePriority(RLQualityOfService quality) {
  * Returns: the calling thread's value; NULL if it has none for the key.
  * Threads: any, the main one too, whose values are destroyed if it ends by pthread_exit.
  * Reentrancy: call-outs too; setting calls the destructor of the value that was there.
- * CF: none; NSThread's threadDictionary in Cocoa. Since 0.1.
+ * CF: none; NSThread's threadDictionary in Cocoa. Since 0.2.
  */
 RL_EXPORT void RLThreadSetValue(const void *RL_NULLABLE key, void *RL_NULLABLE value,
                                 void (*RL_NULLABLE destructor)(void *RL_NULLABLE value));
@@ -283,7 +283,7 @@ RL_EXPORT void *RL_NULLABLE RLThreadGetValue(const void *RL_NULLABLE key);
  * seconds, date: as for RLLockLockForSeconds and RLLockLockBeforeDate; without a limit for ever.
  * Threads: any; one with a loop serves nothing meanwhile, and better runs it for that time.
  * Reentrancy: call-outs too; calls no call-out.
- * CF: none; NSThread's sleepForTimeInterval: and sleepUntilDate: in Cocoa. Since 0.1.
+ * CF: none; NSThread's sleepForTimeInterval: and sleepUntilDate: in Cocoa. Since 0.2.
  */
 RL_EXPORT void RLThreadSleepForSeconds(RLTimeInterval seconds);
 RL_EXPORT void RLThreadSleepUntilDate(RLAbsoluteTime date);
@@ -295,7 +295,7 @@ RL_EXPORT void RLThreadSleepUntilDate(RLAbsoluteTime date);
  * Returns: an array that ends with NULL, never NULL itself.
  * Threads: any. Ownership: the caller releases each thread, and calls free once, on the array.
  * Reentrancy: call-outs too; calls no call-out.
- * CF: none. Since 0.1.
+ * CF: none. Since 0.2.
  */
 RL_EXPORT RLThreadRef RL_NULLABLE *RL_NONNULL RLThreadCopyAll(RLIndex *RL_NULLABLE count) RL_WARN_UNUSED_RESULT;
 
@@ -308,7 +308,7 @@ RL_EXPORT RLThreadRef RL_NULLABLE *RL_NONNULL RLThreadCopyAll(RLIndex *RL_NULLAB
  * Threads: any. Ownership: info is the program's; an object that is freed before the thread was
  * started calls nothing.
  * Reentrancy: call-outs too; calls no call-out.
- * CF: none; NSThreadWillExitNotification in Cocoa. Since 0.1.
+ * CF: none; NSThreadWillExitNotification in Cocoa. Since 0.2.
  */
 RL_EXPORT bool RLThreadAddExitCallBack(RLThreadRef RL_NULLABLE thread, RLThreadCallBack RL_NULLABLE callback,
                                        void *RL_NULLABLE info);
@@ -320,7 +320,7 @@ RL_EXPORT bool RLThreadAddExitCallBack(RLThreadRef RL_NULLABLE thread, RLThreadC
  *     late, it is never called.
  * Returns: true from the first start on.
  * Threads: any. Reentrancy: call-outs too; calls no call-out.
- * CF: none; NSThread's isMultiThreaded and NSWillBecomeMultiThreadedNotification. Since 0.1.
+ * CF: none; NSThread's isMultiThreaded and NSWillBecomeMultiThreadedNotification. Since 0.2.
  */
 RL_EXPORT bool RLThreadIsMultiThreaded(void);
 RL_EXPORT void RLThreadSetMultiThreadedCallBack(void (*RL_NULLABLE callback)(void *RL_NULLABLE info), void *RL_NULLABLE info);

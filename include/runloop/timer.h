@@ -116,7 +116,7 @@ RL_EXPORT void RLTimerSetNextFireDate(RLTimerRef RL_NULLABLE t, RLAbsoluteTime f
  *     come in between. 0 or less: due at once. NaN: never fires. Above 504911232 it counts as that.
  * The rest is as for RLTimerSetNextFireDate: callbacks, grid, threads.
  * Threads: any; a waiting loop obeys at once. Reentrancy: call-outs too; calls no call-out.
- * CF: none. Since 0.1.
+ * CF: none. Since 0.2.
  */
 RL_EXPORT void RLTimerSetNextFireDelay(RLTimerRef RL_NULLABLE t, RLTimeInterval seconds);
 
@@ -128,7 +128,7 @@ RL_EXPORT void RLTimerSetNextFireDelay(RLTimerRef RL_NULLABLE t, RLTimeInterval 
  *     its date is NaN: it does not fire until it gets another one. A date that the callback sets
  *     holds. It keeps its modes from being empty, as any timer does, until it is removed.
  * Threads: any; in its callback too. Reentrancy: call-outs too; calls no call-out.
- * CF: none. Since 0.1.
+ * CF: none. Since 0.2.
  */
 RL_EXPORT void RLTimerSetReusable(RLTimerRef RL_NULLABLE t, bool reusable);
 

@@ -43,7 +43,7 @@
 #include "CLinuxSockets.h"
 
 /* The version of the library as text that lives for ever. */
-static inline const char *rl_version(void) { return "0.1.0"; }
+static inline const char *rl_version(void) { return "0.2.0"; }
 
 /* The run loop of the calling thread. Initial-exec: one load, no call, usable in a signal handler. */
 extern __thread void *rl_thread_loop __attribute__((tls_model("initial-exec"), visibility("hidden")));

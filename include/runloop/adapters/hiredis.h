@@ -80,7 +80,7 @@ static inline void RLHiredisSchedule_(void *info, struct timeval limit) {
  * Returns: REDIS_OK, or REDIS_ERR, also if there is no memory; then nothing has changed.
  * Threads: the loop's own, which alone may call hiredis for this connection.
  * Ownership: hiredis frees what the adapter has, with the connection.
- * Reentrancy: call-outs too; calls no call-out. Since 0.1.
+ * Reentrancy: call-outs too; calls no call-out. Since 0.2.
  */
 static inline int RLHiredisAttach(redisAsyncContext *context, RLRunLoopRef loop, RLMode mode) {
     if (!context || context->err || context->ev.data) return REDIS_ERR;

@@ -27,7 +27,7 @@ RL_HEADER_BEGIN
  *
  * easy: its handle, which has left the multi handle: it may be cleaned up, or added again.
  * result: CURLE_OK or the error. info: that of RLCurlAttach.
- * It may do everything: add and remove handles, detach, and run the loop. Since 0.1.
+ * It may do everything: add and remove handles, detach, and run the loop. Since 0.2.
  */
 typedef void (*RLCurlDone)(CURL *easy, CURLcode result, void * info);
 
@@ -101,7 +101,7 @@ static inline int RLCurlTime_(CURLM *multi, long milliseconds, void *info) {
  * Returns: what RLCurlDetach takes; NULL if there is no memory.
  * Threads: the loop's own, which alone may call libcurl for this handle.
  * Ownership: the multi and easy handles stay the program's; the result is freed by RLCurlDetach.
- * Reentrancy: call-outs too; calls no call-out. Since 0.1.
+ * Reentrancy: call-outs too; calls no call-out. Since 0.2.
  */
 static inline RLCurlRef RLCurlAttach(CURLM *multi, RLRunLoopRef loop, RLMode mode, RLCurlDone done, void *info) {
     RLCurlRef self = multi ? (RLCurlRef)RLAdapterCreate_(sizeof *self, loop, mode, RLCurlDue_) : NULL;
@@ -120,7 +120,7 @@ static inline RLCurlRef RLCurlAttach(CURLM *multi, RLRunLoopRef loop, RLMode mod
  * self: NULL does nothing. Transfers that are not over stop where they are, and done is not called
  *     for them: the next thing to do is to remove them, or to clean the multi handle up.
  * Threads: the loop's own. Call it before curl_multi_cleanup.
- * Reentrancy: call-outs too, done included, but not libcurl's callbacks; calls no call-out. Since 0.1.
+ * Reentrancy: call-outs too, done included, but not libcurl's callbacks; calls no call-out. Since 0.2.
  */
 static inline void RLCurlDetach(RLCurlRef self) {
     if (!self) return;

@@ -106,7 +106,7 @@ static inline void RLDBusPerform_(void *info) { RLDBusDispatch_((RLAdapter_ *)in
  *
  * dbus: NULL does nothing. Messages that were read and not dispatched stay in the connection.
  * Threads: the loop's own. Ownership: frees dbus and drops its reference to the connection.
- * Reentrancy: call-outs too, handlers of messages included; calls no call-out. Since 0.1.
+ * Reentrancy: call-outs too, handlers of messages included; calls no call-out. Since 0.2.
  */
 static inline void RLDBusDetach(RLDBusRef dbus) {
     if (!dbus || dbus->adapter.isEnded) return;
@@ -126,7 +126,7 @@ static inline void RLDBusDetach(RLDBusRef dbus) {
  *     vanishes, unless dbus_connection_set_exit_on_disconnect says otherwise.
  * Returns: what RLDBusDetach takes; NULL if there is no memory.
  * Threads: the loop's own. Ownership: RLDBusDetach frees the result, which retains the connection.
- * Reentrancy: call-outs too; calls no call-out. Since 0.1.
+ * Reentrancy: call-outs too; calls no call-out. Since 0.2.
  */
 static inline RLDBusRef RLDBusAttach(DBusConnection *connection, RLRunLoopRef loop, RLMode mode) {
     RLDBusRef self = connection ? (RLDBusRef)RLAdapterCreate_(sizeof *self, loop, mode, RLDBusDispatch_) : NULL;

@@ -26,7 +26,7 @@ RL_HEADER_BEGIN
  * connected: once; queries can be sent from then on. result: a result, to be cleared with PQclear; NULL: that was the
  *     last of its query. While a COPY is under way it is called with such a result whenever there may be data.
  * notified: a notification, which is freed after the call. lost: the last call; PQerrorMessage says why. The
- *     connection has left the loop then, and the place is freed; PQfinish is the program's to call. Since 0.1.
+ *     connection has left the loop then, and the place is freed; PQfinish is the program's to call. Since 0.2.
  */
 typedef struct RLPostgresCallbacks {
     void (*connected)(PGconn *connection, void *info);
@@ -49,14 +49,14 @@ typedef struct RLPostgres {
  * Takes a connection out of its loop, which must be done before PQfinish.
  *
  * self: NULL does nothing. Not to be called when lost was called, and not in lost.
- * Threads: the loop's own. Ownership: frees self. Reentrancy: call-outs too; calls no call-out. Since 0.1.
+ * Threads: the loop's own. Ownership: frees self. Reentrancy: call-outs too; calls no call-out. Since 0.2.
  */
 static inline void RLPostgresDetach(RLPostgresRef self) { self ? RLAdapterEnd_(&self->adapter) : (void)0; }
 
 /**
  * Sends what PQsendQuery and its like have queued; to be called after each of them.
  *
- * self: NULL does nothing. Threads: the loop's own. Reentrancy: call-outs too; calls no call-out. Since 0.1.
+ * self: NULL does nothing. Threads: the loop's own. Reentrancy: call-outs too; calls no call-out. Since 0.2.
  */
 static inline void RLPostgresSent(RLPostgresRef self) {
     if (!self || self->adapter.isEnded || self->isConnecting) return;
@@ -128,7 +128,7 @@ static inline void RLPostgresDue_(RLAdapter_ *adapter) {
  * loop, mode: NULL: the same. limit: seconds for connecting; 0: no limit. callbacks: copied. info: for them.
  * Returns: the place; NULL also if there is no memory. The connection stays the program's.
  * Threads: the loop's own. Ownership: freed by RLPostgresDetach, or before lost is called.
- * Reentrancy: call-outs too; calls no call-out. Since 0.1.
+ * Reentrancy: call-outs too; calls no call-out. Since 0.2.
  */
 static inline RLPostgresRef RLPostgresAttach(PGconn *connection, RLRunLoopRef loop, RLMode mode, double limit,
                                              const RLPostgresCallbacks *callbacks, void *info) {

@@ -28,7 +28,7 @@ RL_HEADER_BEGIN
  * What is called once when a bus is over, on the loop's thread.
  *
  * bus: it has left its loop, and is still to be released by the program. error: why, a negative errno. info: that of
- * RLSDBusAttach, whose result is freed by now. It may do everything. Since 0.1.
+ * RLSDBusAttach, whose result is freed by now. It may do everything. Since 0.2.
  */
 typedef void (*RLSDBusLost)(sd_bus *bus, int error, void * info);
 
@@ -53,7 +53,7 @@ static inline void RLSDBusRouse_(RLSDBusRef self) {
  *
  * self: NULL does nothing. Not to be called when lost was called, and not in lost.
  * Threads: the loop's own. Ownership: frees self and drops its reference to the bus.
- * Reentrancy: call-outs too, handlers of messages included; calls no call-out. Since 0.1.
+ * Reentrancy: call-outs too, handlers of messages included; calls no call-out. Since 0.2.
  */
 static inline void RLSDBusDetach(RLSDBusRef self) {
     if (!self || self->adapter.isEnded) return;
@@ -129,7 +129,7 @@ static inline void RLSDBusPrepare_(RLObserverRef observer, RLActivity activity, 
  * Returns: what RLSDBusDetach takes; NULL if there is no memory.
  * Threads: the loop's own, which alone may use the bus. Ownership: freed by RLSDBusDetach, or before
  * lost is called; it retains the bus.
- * Reentrancy: call-outs too; calls no call-out. Since 0.1.
+ * Reentrancy: call-outs too; calls no call-out. Since 0.2.
  */
 static inline RLSDBusRef RLSDBusAttach(sd_bus *bus, RLRunLoopRef loop, RLMode mode, RLSDBusLost lost, void *info) {
     RLSDBusRef self = bus ? (RLSDBusRef)RLAdapterCreate_(sizeof *self, loop, mode, RLSDBusDue_) : NULL;

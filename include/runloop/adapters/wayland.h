@@ -26,7 +26,7 @@ RL_HEADER_BEGIN
  * What is called once when a display is over, on the loop's thread.
  *
  * display: it has left its loop; wl_display_disconnect is the program's to call. error: as from
- * wl_display_get_error. info: that of RLWaylandAttach, whose result is freed by now. Since 0.1.
+ * wl_display_get_error. info: that of RLWaylandAttach, whose result is freed by now. Since 0.2.
  */
 typedef void (*RLWaylandLost)(struct wl_display *display, int error, void * info);
 
@@ -46,7 +46,7 @@ typedef struct RLWayland {
  *
  * self: NULL does nothing. Not to be called when lost was called, and not in lost.
  * Threads: the loop's own. Ownership: frees self.
- * Reentrancy: call-outs too, listeners included; calls no call-out. Since 0.1.
+ * Reentrancy: call-outs too, listeners included; calls no call-out. Since 0.2.
  */
 static inline void RLWaylandDetach(RLWaylandRef self) {
     if (!self || self->adapter.isEnded) return;
@@ -125,7 +125,7 @@ static inline void RLWaylandDue_(RLAdapter_ *adapter) { (void)adapter; }
  * Returns: what RLWaylandDetach takes; NULL if there is no memory.
  * Threads: the loop's own, which alone dispatches the default queue; others may have queues of their own.
  * Ownership: the display stays the program's; the result is freed by RLWaylandDetach, or before lost is called.
- * Reentrancy: call-outs too; calls no call-out. Since 0.1.
+ * Reentrancy: call-outs too; calls no call-out. Since 0.2.
  */
 static inline RLWaylandRef RLWaylandAttach(struct wl_display *display, RLRunLoopRef loop, RLMode mode, RLWaylandLost lost,
                                            void *info) {
