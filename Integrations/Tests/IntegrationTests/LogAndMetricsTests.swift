@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: MIT
+import CoreMetrics
+import Glibc
+import Logging
+import MetricsTestKit
+import RunLoopKit
+import RunLoopLogging
+import RunLoopMetrics
+import RunLoopService
+import Synchronization
+import Testing
+
+/// Keeps what is logged.
+private final class Lines: Sendable {
+    let lines = Mutex<[String]>([])
+
+    struct Handler: LogHandler {
+        let keeper: Lines
+        var metadata: Logger.Metadata = [:]
+        var logLevel = Logger.Level.trace
+        subscript(metadataKey key: String) -> Logger.Metadata.Value? {
+            get { metadata[key] }
+            set { metadata[key] = newValue }
+        }
+
+        func log(event: LogEvent) { keeper.lines.withLock { $0.append("\(event.level) \(event.source): \(event.message)") } }
+    }
+}
+
+@Suite(.timeLimit(.minutes(1))) struct LogAndMetricsTests {
+    /// S-ARG-9: a line of the library comes to the logger. The common modes' name is none to run in, which the library says once
+    /// (S-MODE-19).
+    @Test func theLibraryLogsToALogger() {
+        let keeper = Lines()
+        RunLoop.log(to: Logger(label: "library", factory: { _ in Lines.Handler(keeper: keeper) }), level: .error)
+        defer { RunLoop.setLogHandler(nil) }
+        RunLoop.current.run(mode: .common)
+        RunLoop.current.run(mode: .common)
+        let lines = keeper.lines.withLock { $0 }
+        #expect(lines.count == 1)
+        #expect(lines.first?.hasPrefix("error RunLoop: ") == true)
+    }
+
+    /// Counters get what the loop did between two reports, and a report without news adds nothing.
+    @Test func countersGetWhatTheLoopDid() async throws {
+        let factory = TestMetrics()
+        let thread = RunLoopThread(name: "metrics")
+        try thread.start()
+        let metrics = RunLoopMetrics(of: thread.loop, label: "test", factory: factory)
+        metrics.report()
+        let functions = try factory.expectCounter("test.functions")
+        let before = functions.totalValue
+        let (done, end) = AsyncStream<Void>.makeStream()
+        for _ in 0 ..< 10 { thread.loop.perform {} }
+        thread.loop.perform { end.yield() }
+        thread.loop.wakeUp()
+        var ends = done.makeAsyncIterator()
+        _ = await ends.next()
+        await thread.finish()
+        metrics.report()
+        #expect(functions.totalValue >= before + 10)
+        let after = functions.totalValue
+        metrics.report()
+        #expect(functions.totalValue == after)
+    }
+
+    /// While call-outs are measured, the gauges tell how long they took.
+    @Test func gaugesTellOfMeasuredCallOuts() async throws {
+        let factory = TestMetrics()
+        let thread = RunLoopThread(name: "measured")
+        try thread.start()
+        thread.loop.measuresCallOuts = true
+        let (done, end) = AsyncStream<Void>.makeStream()
+        thread.loop.perform { usleep(2000) }
+        thread.loop.perform { end.yield() }
+        thread.loop.wakeUp()
+        var ends = done.makeAsyncIterator()
+        _ = await ends.next()
+        let metrics = RunLoopMetrics(of: thread.loop, label: "test", factory: factory)
+        metrics.report()
+        let slow = try factory.expectGauge("test.callOut.p99")
+        #expect((slow.lastValue ?? 0) >= 0.002)
+        #expect(try factory.expectGauge("test.busy").lastValue ?? 0 > 0)
+        await thread.finish()
+    }
+}
