@@ -21,6 +21,7 @@
  *   lock.h      locks (lockorder.h: a detector of their orders); sync.h: conditions, once, semaphores and what else threads wait for
  *   atomic.h    atomic operations with the meaning of OSAtomic
  *   insight.h   names, lists of items, and what keeps a loop from being finished
+ *   watchdog.h  who blocks a loop, told while it is blocked
  *   data.h      reference-counted bytes
  *   messageport.h  named ports, between threads and between processes
  *   portcodes.h  result codes of sending to a port
@@ -57,5 +58,6 @@
 #include "sync.h"
 #include "thread.h"
 #include "timer.h"
+#include "watchdog.h"
 
 #endif

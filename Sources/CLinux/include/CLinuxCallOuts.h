@@ -41,6 +41,7 @@ typedef struct rl_object *rl_handle;
     call(Schedule, (void *RL_OR_NULL info, rl_handle RL_OR_NULL loop, const char *RL_OR_NULL mode), (info, loop, mode)) \
     call(Cancel, (void *RL_OR_NULL info, rl_handle RL_OR_NULL loop, const char *RL_OR_NULL mode), (info, loop, mode)) \
     call(Thread, (rl_handle RL_GIVEN thread, void *RL_OR_NULL info), (thread, info)) \
+    call(SlowCallout, (const void *RL_GIVEN callout, void *RL_OR_NULL info), (callout, info)) \
     call(LogHandler, (const char *RL_GIVEN line, void *RL_OR_NULL info), (line, info))
 
 /* The same with a result. */

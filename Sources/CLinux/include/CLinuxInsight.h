@@ -12,6 +12,17 @@
  * address is from the file's beginning. */
 const char *rl_symbol(const void *address, const char **file, uintptr_t *offset) __attribute__((visibility("hidden")));
 
+/* The same of the function that an address is in. */
+const char *rl_code_symbol(const void *address, const char **file, uintptr_t *offset) __attribute__((visibility("hidden")));
+
+/* What the stack of a thread of the process has, if the thread is blocked in the kernel: where that is, and every address that follows
+ * a call, from the innermost to an address of its stack. Their number; 0 for a thread that computes, or without /proc. What calls that
+ * are over have left there may be among them. The caller keeps the thread from leaving that part of its stack. */
+unsigned rl_blocked_backtrace(pid_t thread, const void *outermost, const void **frames, unsigned capacity)
+    __attribute__((visibility("hidden")));
+
+static inline __attribute__((always_inline)) const void *rl_frame_address(void) { return __builtin_frame_address(0); }
+
 enum { RL_THREAD_NAME_SIZE = 16 };
 /* The kernel's name of a thread of the process, without a newline. False if there is no such thread, or no /proc. */
 bool rl_thread_name(pid_t thread, char *name) __attribute__((visibility("hidden")));

@@ -72,18 +72,11 @@ extension UnsafeMutablePointer where Pointee == Accounting {
     }
 }
 
-/// Measuring: the loop's thread. Where accounting is off, each call-out costs a load and a branch.
+/// Measuring: the loop's thread.
 extension UnsafeMutablePointer where Pointee == RunLoop {
-    /// Calls out, and measures it if that is asked for; nil: the call-out is of no item. The item is kept by who calls. For a timer the
-    /// instant at which it was due, for a source when it was signalled, by the processor's counter.
-    @inline(always)
-    func timed(_ item: ObjectPointer?, due: Int64 = 0, signalled: @autoclosure () -> UInt64 = 0, _ callOut: () -> Void) {
-        if pointee.accounting.load(ordering: .relaxed) == nil { return callOut() }
-        measure(item, due, signalled(), callOut)
-    }
-
     @inline(never)
-    private func measure(_ item: ObjectPointer?, _ due: Int64, _ signalled: UInt64, _ callOut: () -> Void) {
+    func measured(_ item: ObjectPointer?, _ due: Int64, _ signalled: UInt64, _ callOut: () -> Void) {
+        if pointee.accounting.load(ordering: .relaxed) == nil { return callOut() }
         let begin = Clock.now()
         if due != 0 { note(self.time - due, .lateness) }
         if signalled != 0 { noteSignal(begin, signalled) }
@@ -162,6 +155,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         defer { unlock() }
         if isOn == isAccounting || pointee.closing.load(ordering: .relaxed) { return }
         guard isOn else {
+            attend(.accounting, false)
             pointee.accounting.store(nil, ordering: .releasing)
             pointee.accounts.load(ordering: .relaxed)!.pointee.ended.store(Clock.now(), ordering: .relaxed)
             return
@@ -172,6 +166,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         accounting.pointee.began.store(Clock.now(), ordering: .relaxed)
         pointee.accounts.store(accounting, ordering: .relaxed)
         pointee.accounting.store(accounting, ordering: .releasing)
+        attend(.accounting, true)
     }
 
     /// What an item's call-outs cost; nil if accounting has not seen one.
@@ -183,6 +178,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
 
     /// Frees what a loop has that goes to the pool. The lock is held.
     func freeAccounts() {
+        attend(.accounting, false)
         pointee.accounting.store(nil, ordering: .relaxed)
         guard let accounts = pointee.accounts.exchange(nil, ordering: .relaxed) else { return }
         accounts.freeItems()

@@ -24,6 +24,8 @@ struct RunFrame {
     var hasReply = false
     /// What makes this run, if a foreign loop makes its waits.
     var foreign: ForeignRunPointer?
+    /// The callback in which the run began, if it is watched (S-SLOW-4).
+    var pausedCall: WatchedCallPointer?
     /// The last reading of the monotonic clock; stale once client code ran.
     var now: Int64 = 0
 }

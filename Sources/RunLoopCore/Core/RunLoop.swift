@@ -113,10 +113,14 @@ struct RunLoop: ~Copyable {
     /// Counts the runs. Loop's thread only.
     var runs: UInt32
     var counters: Counters
+    /// Bits of `Insight`. Changed under `lock`; relaxed: what a bit stands for is ordered by itself.
+    let insight: Atomic<UInt32>
     /// What call-outs are measured in; nil: they are not. Set under `lock`; released and acquired for the record.
     let accounting: Atomic<AccountingPointer?>
     /// The same, also after accounting was put off. Guarded by `lock`; relaxed, for who asks whether there is any without it.
     let accounts: Atomic<AccountingPointer?>
+    /// The watching of its callbacks; nil: there was none. Set once, under `lock`, and released; it stays when the loop goes to the pool.
+    let watch: Atomic<CalloutWatchPointer?>
     /// The run of a foreign loop in whose epoll set the loop sleeps: `wake` says "asleep in epoll" although the thread goes on.
     /// Loop's thread only.
     var asleepOutside: ForeignRunPointer?

@@ -27,6 +27,7 @@ private func checkStates() {
     check(MemoryLayout<MessagePortTable>.size, rl_message_ports_size())
     check(MemoryLayout<Threads>.size, rl_threads_size())
     check(MemoryLayout<LoopWaiters>.size, rl_loop_waiters_size())
+    check(MemoryLayout<Watcher>.size, rl_watcher_size())
     check(MemoryLayout<Stripe>.stride * Stripe.count, rl_synchronized_size())
 }
 
@@ -35,6 +36,7 @@ private func load() {
     Kinds.enter()
     KernelFilter.enter(.thread)
     Names.shared.pointee.forgetAccounts = { Accounting.forget($0.assumingMemoryBound(to: ObjectHeader.self)) }
+    Watcher.enter()
     registerBarrier()
     if pthread_key_create(&process.pointee.threadKey, { RunLoop.threadEnds($0!) }) != 0 {
         trap("RunLoop", "no thread-specific key")

@@ -64,6 +64,7 @@ extension RunLoop {
             loop.requests.pointee.lock.lockWord()
             loop.orderedRequests.pointee.lock.lockWord()
         }
+        Watcher.prepareFork()
         process.pointee.registryLock.lockWord()
         process.pointee.logLock.lockWord()
     }
@@ -71,6 +72,7 @@ extension RunLoop {
     static func forkedParent() {
         process.pointee.logLock.unlockWord()
         process.pointee.registryLock.unlockWord()
+        Watcher.forkedParent()
         if let loop = ofThread {
             loop.orderedRequests.pointee.lock.unlockWord()
             loop.requests.pointee.lock.unlockWord()
@@ -82,6 +84,7 @@ extension RunLoop {
         process.pointee.logLock.resetInChild()
         process.pointee.counterLock.resetInChild()
         process.pointee.registryLock.resetInChild()
+        Watcher.forkedChild()
         MainQueue.detachInChild()
         let own = ofThread
         own?.pointee.lock.resetInChild()

@@ -69,6 +69,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
 
     /// What callbacks that ended the thread left is put right, the innermost first. Loop's thread, which runs nothing any more.
     fileprivate func abandonCallbacks() {
+        abandonWatch()
         pointee.frame = nil
         pointee.currentMode.store(nil, ordering: .releasing)
         pointee.postFloor = 0

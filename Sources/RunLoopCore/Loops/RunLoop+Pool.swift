@@ -15,6 +15,7 @@ extension RunLoop {
 
         let loop = pooled ?? allocateLoop()
         loop.initialize()
+        loop.watchAsEnvironmentAsks()
         return loop
     }
 
@@ -61,6 +62,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
 
     /// Puts the memory of a loop that has no items any more into the pool.
     func recycle() {
+        endWatching()
         header.markFreed()
         lock()
         drainLocked()

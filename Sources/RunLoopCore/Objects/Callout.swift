@@ -21,6 +21,7 @@ typealias MachPortFunction = @convention(c) (OpaquePointer, UnsafePointer<RLMach
 typealias MessageFunction = @convention(c) (OpaquePointer, Int32, OpaquePointer, UnsafeMutableRawPointer?) -> OpaquePointer?
 typealias ReplyFunction = @convention(c) (OpaquePointer, Int32, OpaquePointer?, UnsafeMutableRawPointer?) -> Void
 typealias InvalidationFunction = @convention(c) (OpaquePointer, UnsafeMutableRawPointer?) -> Void
+typealias SlowCalloutFunction = @convention(c) (UnsafePointer<RLSlowCallout>, UnsafeMutableRawPointer?) -> Void
 /// libdispatch's `_dispatch_main_queue_callback_4CF`; its argument is not used.
 typealias DrainFunction = @convention(c) (UnsafeMutableRawPointer?) -> Void
 
@@ -149,4 +150,10 @@ func callOutGuarded(
 @inline(always)
 func callOutLogHandler(_ handler: LogHandler, _ line: UnsafePointer<CChar>, _ info: UnsafeMutableRawPointer?) {
     RLCallOutLogHandler(handler, line, info)
+}
+
+@inline(always)
+func callOutSlowCallout(_ handler: SlowCalloutFunction, _ callout: UnsafePointer<RLSlowCallout>, _ info: UnsafeMutableRawPointer?) {
+    typealias Raw = @convention(c) (UnsafeRawPointer, UnsafeMutableRawPointer?) -> Void
+    RLCallOutSlowCallout(unsafeBitCast(handler, to: Raw.self), callout, info)
 }

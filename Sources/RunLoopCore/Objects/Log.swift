@@ -15,6 +15,8 @@ enum LoggedOnce: UInt32 {
     case lostDescriptor = 9
     case foreignRunOfPseudoMode = 6
     case foreignRunOnOtherThread = 7
+    case noWatcher = 10
+    case slowEnvironment = 11
     case invalidationCallBackOfDeadPort = 12
     case messagePortCrowded = 20
     case noMessagePortMonitor = 21

@@ -121,7 +121,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         let count = list.pointee.count
         unlock()
         pointee.counters.observers.count(UInt64(count))
-        if isAccounting { return measureObservers(activity, list, count) }
+        if isAttended { return attendObservers(activity, list, count) }
         let canUsePlainStores = process.pointee.canBias.load(ordering: .relaxed)
         let place = beginCall(Notification(list: list))
         for index in 0..<count {
@@ -134,7 +134,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     }
 
     @inline(never)
-    private func measureObservers(_ activity: Activity, _ list: ObserverListPointer, _ count: Int) {
+    private func attendObservers(_ activity: Activity, _ list: ObserverListPointer, _ count: Int) {
         let canUsePlainStores = process.pointee.canBias.load(ordering: .relaxed)
         let place = beginCall(Notification(list: list))
         for index in 0..<count {

@@ -43,6 +43,7 @@ extension UnsafeMutablePointer where Pointee == ManualClock {
 
     /// Sees to it that all loops come to the clock's time.
     private func follow() {
+        Watcher.clockMoved()
         var own: RunLoopPointer?
         forEachLoop { loop in if loop.isCurrent { own = loop } else { loop.lookAgain() } }
         if let own {

@@ -127,6 +127,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     }
 
     func beginRun(_ frame: RunFramePointer) {
+        if isAttended { frame.pointee.pausedCall = pauseWatch() }
         if pointee.asleepOutside != nil {
             wakeFromOutside()
             pointee.waiting.store(false, ordering: .releasing)
@@ -150,6 +151,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         pointee.currentMode.store(outer?.pointee.mode, ordering: .releasing)
         pointee.frame = outer
         if pointee.asleepOutside != nil { wakeFromOutside() }
+        if let call = frame.pointee.pausedCall { resumeWatch(call) }
         guard let outer else {
             pointee.stop.store(StopState.notRunning, ordering: .sequentiallyConsistent)
             if let clock = manualClock { _ = clock.settle(self) }

@@ -67,7 +67,9 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         while let request = queue.next(ofBatch: batch) {
             let post = request.pointee.waiting.post
             pointee.counters.requests.count()
-            timed(nil) { call(RequestCall(wait: nil)) { _ in callOutPerformed(post.perform, post.info) } }
+            timed(nil, function: unsafeBitCast(post.perform, to: UnsafeRawPointer.self)) {
+                call(RequestCall(wait: nil)) { _ in callOutPerformed(post.perform, post.info) }
+            }
             queue.removePerformed(request)
             let wait = request.pointee.wait
             CLinux.free(request)

@@ -131,6 +131,8 @@ struct TextBuffer {
         append(value)
     }
 
+    mutating func removeAll() { count = 0 }
+
     /// The text with a NUL at its end; it stays the buffer's.
     mutating func terminated() -> UnsafeMutablePointer<CChar> {
         reserve(1)

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: MIT
+import CLinux
+import Synchronization
+
+/// What a loop does with its call-outs besides calling them: bits of `RunLoop.insight`.
+enum Insight: UInt32 {
+    /// It measures them (`Accounting`).
+    case accounting = 1
+    /// It is watched for those that take long (`CalloutWatch`).
+    case watching = 2
+}
+
+extension UnsafeMutablePointer where Pointee == RunLoop {
+    /// Calls out, and measures and watches it if that is asked for; where it is not, each call-out costs a load and a branch. nil: the
+    /// call-out is of no item. The item is kept by who calls. For a timer the instant at which it was due, for a source when it was signalled, by
+    /// the processor's counter, for a function the function. Loop's thread.
+    @inline(always)
+    func timed(
+        _ item: ObjectPointer?, due: Int64 = 0, signalled: @autoclosure () -> UInt64 = 0,
+        function: @autoclosure () -> UnsafeRawPointer? = nil, _ callOut: () -> Void
+    ) {
+        if !isAttended { return callOut() }
+        attended(item, due, signalled(), function(), callOut)
+    }
+
+    @inline(always)
+    var isAttended: Bool { pointee.insight.load(ordering: .relaxed) != 0 }
+
+    @inline(never)
+    private func attended(
+        _ item: ObjectPointer?, _ due: Int64, _ signalled: UInt64, _ function: UnsafeRawPointer?, _ callOut: () -> Void
+    ) {
+        watched(item, function) { measured(item, due, signalled, callOut) }
+    }
+
+    /// Begins or ends one of them. The lock is held.
+    func attend(_ what: Insight, _ isOn: Bool) {
+        if isOn {
+            pointee.insight.bitwiseOr(what.rawValue, ordering: .relaxed)
+        } else {
+            pointee.insight.bitwiseAnd(~what.rawValue, ordering: .relaxed)
+        }
+    }
+}

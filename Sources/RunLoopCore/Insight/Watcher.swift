@@ -1,0 +1,318 @@
+// SPDX-License-Identifier: MIT
+import CLinux
+import CRunLoop
+import Synchronization
+
+/// The thread that tells of slow callbacks (S-SLOW), one for the process. It looks at all watched loops, says in `wakes` until when it sleeps, looks
+/// once more, and sleeps. It runs no loop and holds no lock while it tells.
+extension Watcher {
+    /// When the library is loaded.
+    static func enter() {
+        shared.pointee.wakes.store(Clock.never, ordering: .relaxed)
+        shared.pointee.body = { _ in Watcher.run() }
+    }
+
+    private static func run() {
+        rl_set_thread_name("runloop-watch")
+        shared.pointee.lock.lockWord()
+        shared.pointee.thread = Int32(rl_gettid())
+        shared.pointee.lock.unlockWord()
+        // Of a thread that is not in the child of `fork`.
+        dropReferences()
+        while true {
+            let word = shared.pointee.word.load(ordering: .acquiring)
+            shared.pointee.wakes.store(awake, ordering: .sequentiallyConsistent)
+            while tellNext() {}
+            let next = earliest()
+            shared.pointee.wakes.store(next, ordering: .sequentiallyConsistent)
+            // A callback that began since the look, or a clock that was moved, found it awake.
+            if earliest() < next { continue }
+            shared.pointee.word.futexWait(while: word, until: next)
+        }
+    }
+
+    /// The instant of the system's clock at which the next callback is to be told; 0: one is to be told now.
+    private static func earliest() -> Int64 {
+        var next = Clock.never
+        forEachWatch { loop, watch in
+            watch.lock.lockWord()
+            if watch.due.load(ordering: .sequentiallyConsistent) != Clock.never {
+                let due = watch.due.load(ordering: .relaxed)
+                if loop.watchTime >= due {
+                    next = 0
+                } else if loop.manualClock == nil {
+                    next = Swift.min(next, due)
+                }
+            }
+            watch.lock.unlockWord()
+            return next != 0
+        }
+        return next
+    }
+
+    /// Calls the body with every watched loop until it is false. Records are never unmapped, and the list of them only grows.
+    private static func forEachWatch(_ body: (RunLoopPointer, borrowing CalloutWatch) -> Bool) {
+        process.pointee.registryLock.lockWord()
+        var next = registry.pointee.loopRecords
+        process.pointee.registryLock.unlockWord()
+        while let loop = next {
+            next = loop.pointee.olderRecord
+            if let watch = loop.pointee.watch.load(ordering: .acquiring), !body(loop, watch.pointee) { return }
+        }
+    }
+
+    /// Tells a callback whose time has come. False if there is none.
+    private static func tellNext() -> Bool {
+        var slow = SlowCallout()
+        defer { slow.free() }
+        shared.pointee.lock.lockWord()
+        forEachWatch { loop, _ in !slow.take(loop) }
+        shared.pointee.loop = slow.loop
+        shared.pointee.item = slow.item
+        shared.pointee.handler = slow.handler
+        shared.pointee.lock.unlockWord()
+        if slow.loop == nil { return false }
+        slow.tell()
+        dropReferences()
+        return true
+    }
+
+    /// May call the client.
+    private static func dropReferences() {
+        shared.pointee.lock.lockWord()
+        let (loop, item, handler) = (shared.pointee.loop, shared.pointee.item, shared.pointee.handler)
+        shared.pointee.loop = nil
+        shared.pointee.item = nil
+        shared.pointee.handler = nil
+        shared.pointee.lock.unlockWord()
+        item?.releaseByClient()
+        handler?.release()
+        loop?.release()
+    }
+
+    static func prepareFork() {
+        shared.pointee.lock.lockWord()
+        shared.pointee.forks = shared.pointee.isRunning && shared.pointee.thread == Int32(rl_gettid())
+    }
+    static func forkedParent() { shared.pointee.lock.unlockWord() }
+
+    /// There is no such thread, unless it is the one that forked.
+    static func forkedChild() {
+        shared.pointee.lock.resetInChild()
+        if shared.pointee.forks {
+            shared.pointee.thread = Int32(rl_gettid())
+        } else {
+            shared.pointee.isRunning = false
+            shared.pointee.wakes.store(Clock.never, ordering: .relaxed)
+        }
+    }
+}
+
+/// A callback that is told.
+private struct SlowCallout {
+    private(set) var loop: RunLoopPointer?
+    private(set) var item: ObjectPointer?
+    private(set) var handler: SlowHandlerPointer?
+    private var kind = CalloutKind.function
+    private var function: UnsafeRawPointer?
+    private var mode: ModePointer?
+    /// In nanoseconds, and the date at which it began.
+    private var time: Int64 = 0
+    private var since = 0.0
+    private var count: UInt32 = 0
+    private let frames = makeArray(UnsafeRawPointer?.self, count: SlowCallout.capacity)
+    private var frameCount = 0
+
+    private static var capacity: Int { 48 }
+
+    /// Takes references to what is told if the loop's callback is to be told now. The lock of the watch keeps that from ending. The watcher's lock
+    /// is held.
+    mutating func take(_ loop: RunLoopPointer) -> Bool {
+        let watch = loop.pointee.watch.load(ordering: .acquiring)!
+        watch.pointee.lock.lockWord()
+        defer { watch.pointee.lock.unlockWord() }
+        let due = watch.pointee.due.load(ordering: .sequentiallyConsistent)
+        guard due != Clock.never, case let now = loop.watchTime, now >= due, let call = watch.pointee.call else { return false }
+        var distance = due - call.pointee.began
+        while call.pointee.began + distance <= now { distance *= 2 }
+        call.pointee.due = call.pointee.began + distance
+        watch.pointee.due.store(call.pointee.due, ordering: .sequentiallyConsistent)
+        call.pointee.told += 1
+
+        loop.retain()
+        self.loop = loop
+        item = call.pointee.item
+        item?.pointee.references.wrappingAdd(1, ordering: .relaxed)
+        handler = watch.pointee.handler
+        handler?.retain()
+        kind = call.pointee.kind
+        function = call.pointee.function ?? item.flatMap { $0.callback }
+        // The innermost run is that of the callback. Modes stay as long as their loop.
+        mode = loop.pointee.currentMode.load(ordering: .acquiring)
+        time = now - call.pointee.began
+        since = (loop.manualClock?.date ?? Double(Clock.wallNow()) / 1e9) - Double(time) / 1e9
+        count = call.pointee.told
+        let thread = loop.pointee.thread.load(ordering: .relaxed)
+        frameCount = Int(rl_blocked_backtrace(thread, call.pointee.frame, frames, UInt32(SlowCallout.capacity)))
+        return true
+    }
+
+    /// Calls the handler, or writes the line. No lock is held.
+    mutating func tell() {
+        let loop = self.loop!
+        var trace = TextBuffer()
+        var symbol = TextBuffer()
+        symbol.append("", function: function)
+        describeFrames(&trace, &symbol)
+        let name = item?.copyName()
+        if let handler, let function = handler.pointee.function {
+            var callout = RLSlowCallout(
+                version: 0, loop: loop.handle, mode: UnsafePointer(modeName), kind: RLCalloutKind(rawValue: kind.rawValue)!,
+                thread: loop.pointee.thread.load(ordering: .relaxed), item: UnsafeRawPointer(item), name: UnsafePointer(name),
+                function: self.function, symbol: UnsafePointer(symbol.terminated()), since: since, time: Double(time) / 1e9, count: count,
+                frameCount: UInt32(frameCount), frames: UnsafePointer(frames), trace: UnsafePointer(trace.terminated()))
+            callOutSlowCallout(function, &callout, handler.pointee.info)
+        } else {
+            writeLine(&trace, &symbol, name)
+        }
+        trace.free()
+        symbol.free()
+        CLinux.free(name)
+    }
+
+    /// Up to the library's own frame that calls the client. What it called is the function where it is not known otherwise.
+    @inline(never)
+    private mutating func describeFrames(_ trace: inout TextBuffer, _ symbol: inout TextBuffer) {
+        for index in 0..<frameCount {
+            var file: UnsafePointer<CChar>?
+            var offset: UInt = 0
+            // A return address may be that of the next function where a call is the last instruction.
+            let name = rl_code_symbol(frames[index]! - (index == 0 ? 0 : 1), &file, &offset)
+            if let name, strncmp(name, "RLCallOut", 9) == 0 {
+                frameCount = index
+                break
+            }
+            if index > 0 { trace.append(" < ") }
+            trace.appendCode(name, file, offset)
+        }
+        guard function == nil else { return }
+        symbol.removeAll()
+        guard frameCount > 1 else { return symbol.append("?") }
+        var file: UnsafePointer<CChar>?
+        var offset: UInt = 0
+        let name = rl_code_symbol(frames[frameCount - 1]! - 1, &file, &offset)
+        symbol.appendCode(name, file, offset)
+    }
+
+    private var modeName: UnsafeMutablePointer<CChar> { (mode ?? loop!.pointee.defaultMode).pointee.name }
+
+    @inline(never)
+    private func writeLine(_ trace: inout TextBuffer, _ symbol: inout TextBuffer, _ name: UnsafeMutablePointer<CChar>?) {
+        var text = TextBuffer()
+        text.append("RunLoop: for ", Double(time / 1_000_000) / 1000)
+        text.append(" s the loop ")
+        text.append(address: UnsafeRawPointer(loop))
+        if let name = loop!.header.copyName() {
+            text.append(" ")
+            text.appendName(name)
+            CLinux.free(name)
+        }
+        text.append(" (thread ", Int(loop!.pointee.thread.load(ordering: .relaxed)))
+        text.append(") is in ")
+        switch kind {
+        case .source: text.append("source")
+        case .timer: text.append("timer")
+        case .observer: text.append("observer")
+        case .function: text.append("function")
+        case .mainQueue: text.append("the main dispatch queue")
+        }
+        if let name {
+            text.append(" ")
+            text.appendName(name)
+        }
+        text.append(", ")
+        text.append(cString: symbol.terminated())
+        text.append(", in mode ")
+        text.appendName(modeName)
+        if trace.count > 0 {
+            text.append(": ")
+            text.append(cString: trace.terminated())
+        }
+        Log.line(&text)
+        text.free()
+    }
+
+    func free() { CLinux.free(frames) }
+}
+
+extension TextBuffer {
+    fileprivate mutating func appendCode(_ name: UnsafePointer<CChar>?, _ file: UnsafePointer<CChar>?, _ offset: UInt) {
+        if let name {
+            appendPrintable(name)
+        } else if let file {
+            appendPrintable(file)
+            append("+0x", offset, radix: 16)
+        } else {
+            append("?")
+        }
+    }
+}
+
+extension ObjectPointer {
+    /// The function that an item calls; nil for a source whose function is the library's own.
+    fileprivate var callback: UnsafeRawPointer? {
+        let record = UnsafeMutableRawPointer(self)
+        switch pointee.type.load(ordering: .relaxed) {
+        case ObjectType.timer.rawValue:
+            return unsafeBitCast(record.assumingMemoryBound(to: Timer.self).details.pointee.callout, to: UnsafeRawPointer?.self)
+        case ObjectType.observer.rawValue:
+            return unsafeBitCast(record.assumingMemoryBound(to: Observer.self).pointee.callout, to: UnsafeRawPointer?.self)
+        default:
+            let source = record.assumingMemoryBound(to: Source.self)
+            return source.isInbox || source.isWatch ? nil : unsafeBitCast(source.functions.perform, to: UnsafeRawPointer?.self)
+        }
+    }
+}
+
+extension UnsafeMutablePointer where Pointee == RunLoop {
+    /// `RUNLOOP_SLOW`, for a new loop (S-SLOW-9).
+    func watchAsEnvironmentAsks() {
+        var limit = Watcher.shared.pointee.environment.load(ordering: .relaxed)
+        if limit == 0 {
+            limit = Watcher.readEnvironment()
+            Watcher.shared.pointee.environment.store(limit, ordering: .relaxed)
+        }
+        if limit > 0 { setSlowHandler(limit, nil) }
+    }
+}
+
+extension Watcher {
+    /// Negative: nothing is asked for.
+    @inline(never)
+    fileprivate static func readEnvironment() -> Int64 {
+        guard let value = rl_environment("RUNLOOP_SLOW") else { return -1 }
+        if let seconds = decimal(value), seconds > 0 { return RunLoopPointer.slowLimit(seconds) }
+        Log.once(.slowEnvironment, "RUNLOOP_SLOW", " is no number of seconds above 0; ignored")
+        return -1
+    }
+
+    /// A decimal number without a sign, as in C, whatever the program's locale is.
+    private static func decimal(_ text: UnsafePointer<CChar>) -> Double? {
+        var value = 0.0
+        var unit = 0.0
+        var digits = 0
+        var next = text
+        while next.pointee != 0 {
+            switch UInt8(bitPattern: next.pointee) {
+            case let digit where digit >= 48 && digit <= 57:
+                value = value * 10 + Double(digit - 48)
+                unit *= 10
+                digits += 1
+            case 46 where unit == 0: unit = 1
+            default: return nil
+            }
+            next += 1
+        }
+        return digits > 0 ? value / (unit == 0 ? 1 : unit) : nil
+    }
+}

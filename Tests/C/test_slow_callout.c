@@ -1,0 +1,460 @@
+/* Section 42: callbacks that take long are told while they run. */
+#define _GNU_SOURCE
+#include "support.h"
+
+#include <math.h>
+#include <poll.h>
+#include <semaphore.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+/* What the handler was told, and a semaphore that counts it. */
+typedef struct Told {
+    sem_t count;
+    RLSlowCallout last;
+    char *name, *symbol, *trace, *mode;
+    const void *frames[64];
+    double times[32];
+    uint32_t counts[32];
+    int calls, releases;
+    pthread_t thread;
+    /* Disregards what comes before a backtrace with a call in it, and after it. */
+    bool wants_backtrace;
+} Told;
+
+static Told told;
+
+static void handle(const RLSlowCallout *callout, void *info) {
+    Told *into = info;
+    if (into->wants_backtrace && (callout->frameCount < 2 || into->calls > 0)) return;
+    into->last = *callout;
+    free(into->name), free(into->symbol), free(into->trace), free(into->mode);
+    into->name = callout->name ? strdup(callout->name) : NULL;
+    into->symbol = strdup(callout->symbol);
+    into->trace = strdup(callout->trace);
+    into->mode = strdup(callout->mode);
+    ck_assert_uint_le(callout->frameCount, 64);
+    memcpy(into->frames, callout->frames, callout->frameCount * sizeof *callout->frames);
+    into->times[into->calls % 32] = callout->time;
+    into->counts[into->calls % 32] = callout->count;
+    into->thread = pthread_self();
+    __atomic_add_fetch(&into->calls, 1, __ATOMIC_SEQ_CST);
+    sem_post(&into->count);
+}
+
+static void count_release(void *info) { __atomic_add_fetch(&((Told *)info)->releases, 1, __ATOMIC_SEQ_CST); }
+
+static void watch(double seconds) {
+    sem_init(&told.count, 0, 0);
+    RLSetSlowCalloutHandler(RLGetCurrent(), seconds, handle, &told, count_release);
+}
+
+static RLClockRef clock_of_loop;
+/* With it a callback is told as often as the test wants it to be. */
+static void use_clock(void) {
+    clock_of_loop = RLClockCreateManual();
+    ck_assert(RLSetClock(RLGetCurrent(), clock_of_loop));
+}
+static void advance(double seconds) { RLClockAdvance(clock_of_loop, seconds); }
+
+static void wait_until_told(void) {
+    while (sem_wait(&told.count) != 0) {}
+}
+
+/* ---- what is told */
+
+static const void *returns_to;
+__attribute__((noinline)) static void block_here(void) {
+    returns_to = __builtin_return_address(0);
+    wait_until_told();
+}
+static void block(Probe *self) {
+    (void)self;
+    if (clock_of_loop) advance(1);
+    block_here();
+    __asm__ volatile("" ::: "memory");
+}
+
+static bool has_frame(const void *address) {
+    for (uint32_t i = 0; i < told.last.frameCount; i++)
+        if (told.frames[i] == address) return true;
+    return false;
+}
+
+RL_TEST(a_blocked_callback_is_told_while_it_blocks, "S-SLOW-1 S-SLOW-7 S-SLOW-8 S-SLOW-10",
+        "The handler gets loop, mode, item, name, function, thread, time and backtrace of a timer's callback that waits for it") {
+    static Probe timer = {.action = block};
+#if defined(__x86_64__) || defined(__aarch64__)
+    told.wants_backtrace = access("/proc/self/syscall", R_OK) == 0;
+#endif
+    watch(0.001);
+    RLTimerRef item = add_timer(&timer, date_in(-1), 0, kRLDefaultMode);
+    RLSetName(item, "slow timer");
+    expect_run(kRLDefaultMode, 10, false, Finished);
+    ck_assert_int_ge(told.calls, 1);
+    ck_assert_ptr_eq(told.last.loop, RLGetCurrent());
+    ck_assert_str_eq(told.mode, kRLDefaultMode);
+    ck_assert_int_eq(told.last.kind, kRLCalloutTimer);
+    ck_assert_ptr_eq(told.last.item, item);
+    ck_assert_str_eq(told.name, "slow timer");
+    ck_assert_ptr_nonnull(told.last.function);
+    ck_assert_int_ne(told.symbol[0], '\0');
+    ck_assert_int_eq(told.last.thread, (int)syscall(SYS_gettid));
+    ck_assert_double_ge(told.times[0], 0.001);
+    ck_assert_double_le(told.last.since + told.last.time, RLAbsoluteTimeGetCurrent() + 1);
+    ck_assert_uint_ge(told.counts[0], 1);
+    ck_assert(!pthread_equal(told.thread, pthread_self()));
+    if (told.wants_backtrace) {
+        ck_assert(has_frame(returns_to));
+        ck_assert_int_ne(told.trace[0], '\0');
+    }
+}
+
+static void observe_slowly(RLObserverRef observer, RLActivity activity, void *info) {
+    (void)observer, (void)activity, (void)info;
+    advance(1);
+    wait_until_told();
+}
+static void perform_slowly(void *info) {
+    (void)info;
+    advance(1);
+    wait_until_told();
+}
+
+RL_TEST(all_kinds_of_callbacks_are_told, "S-SLOW-2 S-SLOW-7", "Sources of both versions, observers, functions and requests are told with their kinds") {
+    static Probe source = {.action = block}, port = {.action = block};
+    use_clock();
+    watch(1);
+    RLSourceSignal(add_source(&source, kRLDefaultMode));
+    RLRunInMode(kRLDefaultMode, 0, false);
+    ck_assert_int_eq(told.last.kind, kRLCalloutSource);
+    ck_assert_ptr_eq(told.last.item, source.source);
+
+    int ends[2];
+    ck_assert_int_eq(pipe(ends), 0);
+    ck_assert_int_eq((int)write(ends[1], "x", 1), 1);
+    RLSourceRef ported = add_port(&port, ends[0], kRLDefaultMode);
+    RLRunInMode(kRLDefaultMode, 0, false);
+    ck_assert_int_eq(told.last.kind, kRLCalloutSource);
+    ck_assert_ptr_eq(told.last.item, ported);
+    RLSourceInvalidate(ported);
+
+    RLObserverRef observer = RLObserverCreate(kRLEntry, false, 0, observe_slowly, NULL);
+    RLAddObserver(RLGetCurrent(), observer, kRLDefaultMode);
+    RLRunInMode(kRLDefaultMode, 0, false);
+    ck_assert_int_eq(told.last.kind, kRLCalloutObserver);
+    ck_assert_ptr_eq(told.last.item, observer);
+    ck_assert(told.last.function == (const void *)observe_slowly);
+    RLRelease(observer);
+
+    RLPerformFunction(RLGetCurrent(), kRLDefaultMode, perform_slowly, NULL, NULL);
+    RLRunInMode(kRLDefaultMode, 0, false);
+    ck_assert_int_eq(told.last.kind, kRLCalloutFunction);
+    ck_assert_ptr_null(told.last.item);
+    ck_assert_ptr_null(told.name);
+    ck_assert(told.last.function == (const void *)perform_slowly);
+
+    RLPerformOnLoop(RLGetCurrent(), kRLDefaultMode, perform_slowly, NULL, NULL, false);
+    RLRunInMode(kRLDefaultMode, 0, false);
+    ck_assert_int_eq(told.last.kind, kRLCalloutFunction);
+}
+
+static void compute(Probe *self) {
+    (void)self;
+    while (sem_trywait(&told.count) != 0) {}
+}
+
+RL_TEST(a_callback_that_computes_is_told, "S-SLOW-8", "A callback that never waits in the kernel is told as well") {
+    static Probe timer = {.action = compute};
+    watch(0.001);
+    add_timer(&timer, date_in(-1), 0, kRLDefaultMode);
+    expect_run(kRLDefaultMode, 10, false, Finished);
+    ck_assert_int_ge(told.calls, 1);
+}
+
+static void sleep_in_calls(Probe *self) {
+    struct timespec time = {0, 20000000};
+    self->value = nanosleep(&time, NULL) == 0 && poll(NULL, 0, 20) == 0;
+}
+
+RL_TEST(no_system_call_ends_early, "S-SLOW-8", "Callbacks are told whose nanosleep and poll go to their end") {
+    static Probe timer = {.action = sleep_in_calls};
+    watch(0.001);
+    add_timer(&timer, date_in(-1), 0, kRLDefaultMode);
+    expect_run(kRLDefaultMode, 10, false, Finished);
+    wait_until_told();
+    ck_assert_int_eq((int)timer.value, 1);
+}
+
+/* ---- when it is told, by a clock that the test moves */
+
+static void take_long(Probe *self) {
+    (void)self;
+    advance(0.999);
+    advance(0.002);
+    wait_until_told();
+    advance(0.9);
+    advance(0.1);
+    wait_until_told();
+    advance(2);
+    wait_until_told();
+    advance(26);
+    wait_until_told();
+}
+
+RL_TEST(it_is_told_again_at_doubled_times, "S-SLOW-3 S-SLOW-5", "A callback is told after the time, twice and four times that, and once for several of these") {
+    static Probe timer = {.action = take_long};
+    use_clock();
+    watch(1);
+    add_timer(&timer, date_in(-1), 0, kRLDefaultMode);
+    expect_run(kRLDefaultMode, 10, false, Finished);
+    double expected[] = {1.001, 2.001, 4.001, 30.001};
+    ck_assert_int_eq(told.calls, 4);
+    for (int i = 0; i < 4; i++) {
+        ck_assert(fabs(told.times[i] - expected[i]) < 0.00001);
+        ck_assert_uint_eq(told.counts[i], (uint32_t)i + 1);
+    }
+    RLRelease(clock_of_loop);
+}
+
+RL_TEST(an_hour_of_timers_is_not_slow, "S-SLOW-5", "A loop that follows its clock over an hour has no slow callback") {
+    static Probe timer = {.name = "t"};
+    use_clock();
+    watch(1);
+    add_timer(&timer, date_in(10), 10, kRLDefaultMode);
+    advance(3600);
+    ck_assert_int_eq(trace_count("t"), 360);
+    ck_assert_int_eq(told.calls, 0);
+    RLRelease(clock_of_loop);
+}
+
+static void inner(Probe *self) {
+    (void)self;
+    advance(5);
+    wait_until_told();
+}
+static void run_inside(Probe *self) {
+    static Probe function = {.action = inner};
+    (void)self;
+    advance(0.5);
+    keep_alive(RLGetCurrent(), "inner");
+    probe_perform(&function, RLGetCurrent(), "inner");
+    RLRunInMode("inner", 0, false);
+    advance(0.4);
+    advance(0.2);
+    wait_until_told();
+}
+
+RL_TEST(runs_inside_do_not_count, "S-SLOW-4", "A callback of a nested run is told; the outer one only when it has taken the time itself") {
+    static Probe timer = {.action = run_inside};
+    use_clock();
+    watch(1);
+    add_timer(&timer, date_in(-1), 0, kRLDefaultMode);
+    expect_run(kRLDefaultMode, 10, false, Finished);
+    ck_assert_int_eq(told.calls, 2);
+    ck_assert(fabs(told.times[0] - 5) < 0.00001);
+    ck_assert(fabs(told.times[1] - 1.1) < 0.00001);
+    ck_assert_int_eq(told.last.kind, kRLCalloutTimer);
+    ck_assert_str_eq(told.mode, kRLDefaultMode);
+    RLRelease(clock_of_loop);
+}
+
+/* ---- the handler's life */
+
+static void end_watching(const RLSlowCallout *callout, void *info) {
+    RLSetSlowCalloutHandler(callout->loop, 0, NULL, NULL, NULL);
+    ck_assert_int_eq(((Told *)info)->releases, 0);
+    handle(callout, info);
+}
+static void block_long(Probe *self) {
+    (void)self;
+    advance(1);
+    wait_until_told();
+    advance(10);
+}
+
+RL_TEST(the_handler_may_end_the_watching, "S-SLOW-6", "A handler that takes itself away is released once, when it has returned, and called no more") {
+    static Probe timer = {.action = block_long};
+    sem_init(&told.count, 0, 0);
+    use_clock();
+    RLSetSlowCalloutHandler(RLGetCurrent(), 1, end_watching, &told, count_release);
+    add_timer(&timer, date_in(-1), 0, kRLDefaultMode);
+    expect_run(kRLDefaultMode, 10, false, Finished);
+    wait_until_count(&told.releases, 1);
+    ck_assert_int_eq(told.calls, 1);
+    ck_assert_double_eq(RLGetSlowCalloutTime(RLGetCurrent()), 0);
+}
+
+static Told second;
+static void set_another(const RLSlowCallout *callout, void *info) {
+    RLSetSlowCalloutHandler(callout->loop, 1, handle, &told, count_release);
+    __atomic_add_fetch(&((Told *)info)->calls, 1, __ATOMIC_SEQ_CST);
+    sem_post(&second.count);
+}
+static void block_for_two(Probe *self) {
+    (void)self;
+    advance(1);
+    while (sem_wait(&second.count) != 0) {}
+    advance(1);
+    wait_until_told();
+}
+
+RL_TEST(the_handler_may_set_another, "S-SLOW-6 S-SLOW-3", "A handler that sets another one is released; the callback is told to that one next") {
+    static Probe timer = {.action = block_for_two};
+    use_clock();
+    sem_init(&told.count, 0, 0);
+    sem_init(&second.count, 0, 0);
+    RLSetSlowCalloutHandler(RLGetCurrent(), 1, set_another, &second, count_release);
+    add_timer(&timer, date_in(-1), 0, kRLDefaultMode);
+    expect_run(kRLDefaultMode, 10, false, Finished);
+    wait_until_count(&second.releases, 1);
+    ck_assert_int_eq(second.calls, 1);
+    ck_assert_int_eq(told.calls, 1);
+    ck_assert_int_eq(told.releases, 0);
+}
+
+RL_TEST(arguments, "S-SLOW-1 S-SLOW-6", "Times beyond the limits count as these; what is no time ends the watching; release comes where the handler is not taken") {
+    RLRunLoopRef rl = RLGetCurrent();
+    RLSetSlowCalloutHandler(NULL, 1, handle, &told, count_release);
+    ck_assert_int_eq(told.releases, 1);
+    RLSetSlowCalloutHandler(rl, 1e-9, handle, &told, count_release);
+    ck_assert_double_eq(RLGetSlowCalloutTime(rl), 0.001);
+    RLSetSlowCalloutHandler(rl, 1e300, NULL, NULL, NULL);
+    ck_assert_int_eq(told.releases, 2);
+    ck_assert_double_eq(RLGetSlowCalloutTime(rl), 504911232.0);
+    double none[] = {0, -1, NAN};
+    for (int i = 0; i < 3; i++) {
+        RLSetSlowCalloutHandler(rl, none[i], handle, &told, count_release);
+        ck_assert_int_eq(told.releases, 3 + i);
+        ck_assert_double_eq(RLGetSlowCalloutTime(rl), 0);
+    }
+    ck_assert_double_eq(RLGetSlowCalloutTime(NULL), 0);
+}
+
+/* ---- threads and processes */
+
+static void end_thread(Probe *self) {
+    (void)self;
+    advance(1);
+    wait_until_told();
+    pthread_exit(NULL);
+}
+static void watch_and_end(void *unused) {
+    (void)unused;
+    static Probe timer = {.action = end_thread};
+    use_clock();
+    watch(1);
+    add_timer(&timer, date_in(-1), 0, kRLDefaultMode);
+    RLRunInMode(kRLDefaultMode, 10, false);
+}
+
+RL_TEST(a_callback_may_end_its_thread, "S-SLOW-11 S-SLOW-6", "A told callback that ends its thread leaves nothing: the loop goes, and the handler with it") {
+    thread_join(thread_start(watch_and_end, NULL));
+    wait_until_count(&told.releases, 1);
+    static Probe timer = {.action = block};
+    RLRelease(clock_of_loop);
+    use_clock();
+    watch(1);
+    add_timer(&timer, date_in(-1), 0, kRLDefaultMode);
+    expect_run(kRLDefaultMode, 10, false, Finished);
+    ck_assert_ptr_eq(told.last.loop, RLGetCurrent());
+}
+
+static void in_child(void *unused) {
+    (void)unused;
+    static Probe timer = {.action = block};
+    add_timer(&timer, date_in(-1), 0, "child");
+    if (RLRunInMode("child", 10, false) != kRLRunFinished) _exit(1);
+    if (told.last.thread != (int)syscall(SYS_gettid)) _exit(2);
+}
+static void fork_while_told(Probe *self) {
+    block(self);
+    ck_assert_int_eq(run_child(in_child, NULL).status, 0);
+}
+
+RL_TEST(the_child_of_fork_is_watched, "S-SLOW-11 S-FORK-1", "Parent and child of a fork in a callback that was told are told of their own callbacks") {
+    static Probe timer = {.action = fork_while_told}, later = {.action = block};
+    use_clock();
+    watch(1);
+    add_timer(&timer, date_in(-1), 0, kRLDefaultMode);
+    expect_run(kRLDefaultMode, 10, false, Finished);
+    add_timer(&later, date_in(-1), 0, kRLDefaultMode);
+    expect_run(kRLDefaultMode, 10, false, Finished);
+    ck_assert_ptr_eq(told.last.item, later.timer);
+}
+
+static void run_empty(void *unused) {
+    (void)unused;
+    if (RLRunInMode("child", 10, false) != kRLRunFinished) _exit(1);
+}
+static void fork_in_handler(const RLSlowCallout *callout, void *info) {
+    ck_assert_int_eq(run_child(run_empty, NULL).status, 0);
+    handle(callout, info);
+}
+RL_TEST(the_handler_may_fork, "S-SLOW-6 S-SLOW-11", "A fork by the handler does not stop the watching") {
+    static Probe timer = {.action = block};
+    sem_init(&told.count, 0, 0);
+    RLSetSlowCalloutHandler(RLGetCurrent(), 0.001, fork_in_handler, &told, count_release);
+    add_timer(&timer, date_in(-1), 0, kRLDefaultMode);
+    expect_run(kRLDefaultMode, 10, false, Finished);
+    ck_assert_int_ge(told.calls, 1);
+}
+
+/* ---- the line of the log, and the environment */
+
+static char line[4096];
+static sem_t lines;
+static void keep_line(const char *text, void *info) {
+    (void)info;
+    snprintf(line, sizeof line, "%s", text);
+    sem_post(&lines);
+}
+static void wait_for_line(Probe *self) {
+    (void)self;
+    while (sem_wait(&lines) != 0) {}
+}
+
+RL_TEST(without_a_handler_there_is_a_line, "S-SLOW-1 S-SLOW-7", "NULL for a handler logs one line with names") {
+    static Probe timer = {.action = wait_for_line};
+    sem_init(&lines, 0, 0);
+    RLSetLogHandler(keep_line, NULL);
+    RLSetName(RLGetCurrent(), "the \n loop");
+    RLSetSlowCalloutHandler(RLGetCurrent(), 0.001, NULL, NULL, NULL);
+    RLSetName(add_timer(&timer, date_in(-1), 0, kRLDefaultMode), "cleaner");
+    expect_run(kRLDefaultMode, 10, false, Finished);
+    RLSetSlowCalloutHandler(RLGetCurrent(), 0, NULL, NULL, NULL);
+    ck_assert_ptr_nonnull(strstr(line, "RunLoop: for 0.0"));
+    ck_assert_ptr_nonnull(strstr(line, "\"the \\n loop\""));
+    ck_assert_ptr_nonnull(strstr(line, "timer \"cleaner\""));
+    ck_assert_ptr_nonnull(strstr(line, kRLDefaultMode));
+}
+
+RL_MAIN_TEST(the_environment_has_loops_watched, "S-SLOW-9", "RUNLOOP_SLOW watches each new loop") {
+    static Probe timer = {.action = wait_for_line};
+    setenv("RUNLOOP_SLOW", "0.001", 1);
+    sem_init(&lines, 0, 0);
+    RLSetLogHandler(keep_line, NULL);
+    ck_assert_double_eq(RLGetSlowCalloutTime(RLGetCurrent()), 0.001);
+    add_timer(&timer, date_in(-1), 0, kRLDefaultMode);
+    expect_run(kRLDefaultMode, 10, false, Finished);
+    ck_assert_ptr_nonnull(strstr(line, "is in timer"));
+}
+
+static void refuse(const char *value) {
+    setenv("RUNLOOP_SLOW", value, 1);
+    sem_init(&lines, 0, 0);
+    RLSetLogHandler(keep_line, NULL);
+    ck_assert_double_eq(RLGetSlowCalloutTime(RLGetCurrent()), 0);
+    ck_assert_int_eq(sem_trywait(&lines), 0);
+    ck_assert_ptr_nonnull(strstr(line, "RUNLOOP_SLOW"));
+    ck_assert_int_ne(sem_trywait(&lines), 0);
+}
+RL_MAIN_TEST(words_are_no_time, "S-SLOW-9", "A value that is no number is logged once and ignored") { refuse("fast"); }
+RL_MAIN_TEST(nothing_is_no_time, "S-SLOW-9", "An empty value is no number") { refuse(""); }
+RL_MAIN_TEST(negative_is_no_time, "S-SLOW-9", "A negative number is no time") { refuse("-1"); }
+RL_MAIN_TEST(zero_is_no_time, "S-SLOW-9", "Zero is no time") { refuse("0.0"); }
+RL_MAIN_TEST(trailing_words_are_no_time, "S-SLOW-9", "A number with something behind it is no number") { refuse("0.1s"); }
