@@ -16,7 +16,11 @@
  * environment variable RUNLOOP_SLOW=0.1.
  * What a loop that is watched pays is a reading of the clock for each callback. The thread that
  * watches all loops of the process is made for the first callback, and sleeps when none is running.
- * Rules: Docs/semantics.md, section 42.
+ *
+ * The other direction is a service manager that watches the process: RLServiceNotify says what
+ * sd_notify(3) says, without its library, and RLServiceWatchdogCreate gives a timer that tells it
+ * that the loop still turns.
+ * Rules: Docs/semantics.md, sections 42 and 44.
  */
 #ifndef RUNLOOP_WATCHDOG_H
 #define RUNLOOP_WATCHDOG_H
@@ -96,6 +100,34 @@ RL_EXPORT void RLSetSlowCalloutHandler(RLRunLoopRef RL_NULLABLE rl, RLTimeInterv
  * Threads: any. Reentrancy: call-outs too; calls no call-out. CF: none. Since 0.1.
  */
 RL_EXPORT RLTimeInterval RLGetSlowCalloutTime(RLRunLoopRef RL_NULLABLE rl);
+
+/**
+ * Tells the service manager something, as sd_notify(3) does: "READY=1", "STATUS=...", "STOPPING=1".
+ *
+ * state: one or more assignments with newlines between them, as sd_notify(3) lists them; NULL and ""
+ *     are not sent.
+ * Returns: true if it was sent to the socket that the environment variable NOTIFY_SOCKET names, a
+ * path or "@" and an abstract name. False if there is none or it does not take the text within a
+ * second; a program that is no service may disregard that.
+ * Threads: any; it reads the environment. Reentrancy: call-outs too; calls no call-out.
+ * CF: none. Since 0.1.
+ */
+RL_EXPORT bool RLServiceNotify(const char *RL_NULLABLE state);
+
+/**
+ * Makes a timer that tells the service manager "WATCHDOG=1" twice in the time that this has set.
+ *
+ * Added to a loop in a mode (RLAddTimer), it does so only while the loop runs in that mode and
+ * comes to its timers: systemd restarts the service if a callback blocks it for longer than
+ * WatchdogSec=. It fires at once, then again and again, keeps its mode from being finished, and goes
+ * by the loop's clock, like every timer. In the child of fork it says nothing.
+ * Returns: the timer; NULL if the service manager does not ask for it: the environment variable
+ * WATCHDOG_USEC is not there or no number above 0, or WATCHDOG_PID names another process.
+ * Threads: any; it reads the environment. Ownership: the caller's to release.
+ * Reentrancy: call-outs too; calls no call-out.
+ * CF: none. Since 0.1.
+ */
+RL_EXPORT RLTimerRef RL_NULLABLE RLServiceWatchdogCreate(void) RL_WARN_UNUSED_RESULT;
 
 RL_HEADER_END
 

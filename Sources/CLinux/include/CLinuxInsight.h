@@ -21,7 +21,10 @@ const char *rl_code_symbol(const void *address, const char **file, uintptr_t *of
 unsigned rl_blocked_backtrace(pid_t thread, const void *outermost, const void **frames, unsigned capacity)
     __attribute__((visibility("hidden")));
 
-static inline __attribute__((always_inline)) const void *rl_frame_address(void) { return __builtin_frame_address(0); }
+/* Sends text to the socket that NOTIFY_SOCKET names, and waits up to a second for room. False if it was not sent. */
+bool rl_service_notify(const char *text, bool waits) __attribute__((visibility("hidden")));
+/* Within how many microseconds the service manager wants to hear of this process; 0: it does not. */
+uint64_t rl_service_watchdog(void) __attribute__((visibility("hidden")));
 
 enum { RL_THREAD_NAME_SIZE = 16 };
 /* The kernel's name of a thread of the process, without a newline. False if there is no such thread, or no /proc. */

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+import CLinux
 import CRunLoop
 
 // The functions of <runloop/watchdog.h>.
@@ -21,4 +22,15 @@ public func RLSetSlowCalloutHandler(
 public func RLGetSlowCalloutTime(_ rl: OpaquePointer?) -> Double {
     guard let loop = object(rl, as: RunLoop.self, "RLGetSlowCalloutTime") else { return 0 }
     return Double(loop.slowLimit) / 1e9
+}
+
+@c @implementation
+public func RLServiceNotify(_ state: UnsafePointer<CChar>?) -> Bool {
+    guard let state else { return false }
+    return rl_service_notify(state, true)
+}
+
+@c @implementation
+public func RLServiceWatchdogCreate() -> OpaquePointer? {
+    ServiceWatchdog.make(date: RLAbsoluteTimeGetCurrent())?.handle
 }

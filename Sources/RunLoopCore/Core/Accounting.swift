@@ -74,14 +74,19 @@ extension UnsafeMutablePointer where Pointee == Accounting {
 
 /// Measuring: the loop's thread.
 extension UnsafeMutablePointer where Pointee == RunLoop {
+    /// Before a call-out; what the end is to be given, 0 if it is not measured.
     @inline(never)
-    func measured(_ item: ObjectPointer?, _ due: Int64, _ signalled: UInt64, _ callOut: () -> Void) {
-        if pointee.accounting.load(ordering: .relaxed) == nil { return callOut() }
+    func beginMeasured(_ due: Int64, _ signalled: UInt64) -> Int64 {
+        if pointee.accounting.load(ordering: .relaxed) == nil { return 0 }
         let begin = Clock.now()
         if due != 0 { note(self.time - due, .lateness) }
         if signalled != 0 { noteSignal(begin, signalled) }
-        callOut()
-        guard let accounting = pointee.accounting.load(ordering: .acquiring) else { return }
+        return begin
+    }
+
+    @inline(never)
+    func endMeasured(_ item: ObjectPointer?, _ begin: Int64) {
+        guard begin != 0, let accounting = pointee.accounting.load(ordering: .acquiring) else { return }
         let time = UInt64(Swift.max(Clock.now() - begin, 0))
         accounting.pointee.callOuts.count()
         accounting.pointee.callOutTime.count(time)

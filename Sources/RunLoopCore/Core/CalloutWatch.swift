@@ -11,13 +11,11 @@ enum CalloutKind: Int32 {
     case mainQueue = 5
 }
 
-/// What is told of a callback while it runs (S-SLOW-1). The record lies in the frame that calls it.
+/// What is told of a callback while it runs (S-SLOW-1). The record lies in the frame that calls it: the callback's frames are below.
 struct WatchedCall {
     let item: ObjectPointer?
     let function: UnsafeRawPointer?
     let kind: CalloutKind
-    /// An address of the thread's stack that the callback's frames are below.
-    let frame: UnsafeRawPointer
     /// When it began, by the loop's clock, and when it is to be told next. Later by the runs inside it (S-SLOW-4).
     var began: Int64
     var due: Int64
@@ -133,20 +131,17 @@ struct Watcher: ~Copyable {
 
 /// The loop's thread.
 extension UnsafeMutablePointer where Pointee == RunLoop {
-    /// Calls out under watch, if the loop is watched.
+    /// A callback begins, whose record lies in the frame that calls it; nil if the loop is not watched.
     @inline(never)
-    func watched(_ item: ObjectPointer?, _ function: UnsafeRawPointer?, _ callOut: () -> Void) {
+    func beginWatched(_ call: WatchedCallPointer, _ item: ObjectPointer?, _ function: UnsafeRawPointer?) -> CalloutWatchPointer? {
         guard let watch = pointee.watch.load(ordering: .acquiring), case let limit = watch.pointee.limit.load(ordering: .relaxed), limit != 0
-        else { return callOut() }
+        else { return nil }
         let began = watchTime
-        var call = WatchedCall(
+        call.initialize(to: WatchedCall(
             item: item, function: function, kind: item.map { $0.calloutKind } ?? (function == nil ? .mainQueue : .function),
-            frame: rl_frame_address(), began: began, due: began &+ limit)
-        withUnsafeMutablePointer(to: &call) { call in
-            begin(call, watch)
-            callOut()
-            watch.end()
-        }
+            began: began, due: began &+ limit))
+        begin(call, watch)
+        return watch
     }
 
     /// The time by which callbacks are watched. The clock of the program has gone on to where it was moved, also where the loop follows.
@@ -186,7 +181,8 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
 }
 
 extension UnsafeMutablePointer where Pointee == CalloutWatch {
-    fileprivate func end() {
+    @inline(never)
+    func end() {
         pointee.lock.lockWord()
         pointee.due.store(Clock.never, ordering: .relaxed)
         pointee.call = nil

@@ -26,11 +26,18 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     @inline(always)
     var isAttended: Bool { pointee.insight.load(ordering: .relaxed) != 0 }
 
+    // Few lines, because each place that calls out has its own copy of them.
     @inline(never)
     private func attended(
         _ item: ObjectPointer?, _ due: Int64, _ signalled: UInt64, _ function: UnsafeRawPointer?, _ callOut: () -> Void
     ) {
-        watched(item, function) { measured(item, due, signalled, callOut) }
+        withUnsafeTemporaryAllocation(of: WatchedCall.self, capacity: 1) { call in
+            let watch = beginWatched(call.baseAddress.unsafelyUnwrapped, item, function)
+            let begin = beginMeasured(due, signalled)
+            callOut()
+            endMeasured(item, begin)
+            watch?.end()
+        }
     }
 
     /// Begins or ends one of them. The lock is held.

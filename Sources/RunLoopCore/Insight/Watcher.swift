@@ -153,7 +153,7 @@ private struct SlowCallout {
         since = (loop.manualClock?.date ?? Double(Clock.wallNow()) / 1e9) - Double(time) / 1e9
         count = call.pointee.told
         let thread = loop.pointee.thread.load(ordering: .relaxed)
-        frameCount = Int(rl_blocked_backtrace(thread, call.pointee.frame, frames, UInt32(SlowCallout.capacity)))
+        frameCount = Int(rl_blocked_backtrace(thread, call, frames, UInt32(SlowCallout.capacity)))
         return true
     }
 

@@ -41,6 +41,9 @@ extension RunLoop {
             }
         }
 
+        /// With a reference of its own.
+        init?(_ object: RLTypeRef) { self.init(taking: RLRetain(object)!) }
+
         /// What the program called it, nil if it did not.
         ///
         /// - Threads: any.

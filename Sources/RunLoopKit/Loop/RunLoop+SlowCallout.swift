@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: MIT
+#if InstalledLibrary
+internal import CRunLoopInstalled
+#else
+internal import CRunLoop
+#endif
+
+extension RunLoop {
+    /// A callback that takes long, as it is told while it runs (S-SLOW-7).
+    public struct SlowCallout: Sendable {
+        /// What a callback is called for.
+        public enum Kind: Hashable, Sendable {
+            /// Also the sources of sockets, descriptors, ports and events.
+            case source
+            /// A timer.
+            case timer
+            /// An observer.
+            case observer
+            /// A closure or function that was queued, a job of an actor on the loop among them.
+            case function
+            /// The main dispatch queue.
+            case mainQueue
+        }
+
+        /// The loop that is blocked.
+        public let loop: RunLoop
+        /// The mode in which it calls.
+        public let mode: Mode
+        /// What it calls for.
+        public let kind: Kind
+        /// The source, timer or observer; nil for a function and for the main queue.
+        public let item: Item?
+        /// The name of the C function that is called, which may be the library's own that calls a closure.
+        public let symbol: String
+        /// The kernel's number of the loop's thread.
+        public let thread: Int32
+        /// For how long it runs, without the runs of the loop inside it.
+        public let time: Duration
+        /// 1 when it is told for the first time, 2 for the second.
+        public let count: Int
+        /// The names of the functions on the thread's stack, the innermost first, with " < " between them; empty for a thread that
+        /// computes (S-SLOW-8).
+        public let trace: String
+        /// The addresses that `trace` names.
+        public let frames: [UInt]
+    }
+
+    /// After how long callbacks of the loop are told while they still run; nil: they are not (S-SLOW-1).
+    ///
+    /// - Threads: any.
+    /// - CF: no counterpart.
+    public var slowCalloutTime: Duration? {
+        let seconds = RLGetSlowCalloutTime(reference)
+        return seconds > 0 ? Duration(seconds: seconds) : nil
+    }
+
+    /// Has callbacks told that take longer than a time, while they run, in place of what was set before.
+    ///
+    /// A callback is told after that time, after twice that time, and so on. The time is that of the loop's clock, at least a millisecond.
+    ///
+    /// - Parameters:
+    ///   - time: what a callback may take. Zero and less end the telling.
+    ///   - handler: is called on a thread of the library. nil: the log has a line for each.
+    /// - Threads: any; it holds for callbacks that begin afterwards.
+    /// - CF: no counterpart.
+    public func watchCallouts(longerThan time: Duration, handler: (@Sendable (SlowCallout) -> Void)? = nil) {
+        guard let handler else { return RLSetSlowCalloutHandler(reference, time.inSeconds, nil, nil, nil) }
+        RLSetSlowCalloutHandler(
+            reference, time.inSeconds, tellSlowCallout, Unmanaged.passRetained(SlowCalloutClosure(handler)).toOpaque(), releaseSlowCallout)
+    }
+
+    /// Ends what ``watchCallouts(longerThan:handler:)`` began. A call of the handler may be under way.
+    ///
+    /// - Threads: any.
+    /// - CF: no counterpart.
+    public func stopWatchingCallouts() { RLSetSlowCalloutHandler(reference, 0, nil, nil, nil) }
+}
+
+private final class SlowCalloutClosure: Sendable {
+    let handler: @Sendable (RunLoop.SlowCallout) -> Void
+    init(_ handler: @escaping @Sendable (RunLoop.SlowCallout) -> Void) { self.handler = handler }
+}
+
+private func tellSlowCallout(_ callout: UnsafePointer<RLSlowCallout>, _ info: UnsafeMutableRawPointer?) {
+    Unmanaged<SlowCalloutClosure>.fromOpaque(info!).takeUnretainedValue().handler(RunLoop.SlowCallout(callout.pointee))
+}
+
+private func releaseSlowCallout(_ info: UnsafeMutableRawPointer?) { Unmanaged<SlowCalloutClosure>.fromOpaque(info!).release() }
+
+extension RunLoop.SlowCallout {
+    fileprivate init(_ callout: RLSlowCallout) {
+        loop = LoopRegistry.wrapper(of: callout.loop)
+        mode = RunLoop.Mode(String(cString: callout.mode))
+        switch callout.kind.rawValue {
+        case 1: kind = .source
+        case 2: kind = .timer
+        case 3: kind = .observer
+        case 5: kind = .mainQueue
+        default: kind = .function
+        }
+        item = callout.item.flatMap { RunLoop.Item($0) }
+        symbol = String(cString: callout.symbol)
+        thread = callout.thread
+        time = Duration(seconds: callout.time)
+        count = Int(callout.count)
+        trace = String(cString: callout.trace)
+        frames = (0..<Int(callout.frameCount)).map { UInt(bitPattern: callout.frames[$0]) }
+    }
+}
