@@ -88,7 +88,7 @@ typedef void (*RLSlowCalloutHandler)(const RLSlowCallout *RL_NONNULL callout, vo
  *     was freed, and the last call has returned. It may be NULL.
  * Threads: any; it holds for callbacks that begin after it. Ownership: info is the library's until
  * release. Reentrancy: call-outs and the handler too; may call release of the former handler.
- * CF: none. Since 0.1.
+ * CF: none. Since 0.2.
  */
 RL_EXPORT void RLSetSlowCalloutHandler(RLRunLoopRef RL_NULLABLE rl, RLTimeInterval seconds,
                                        RLSlowCalloutHandler RL_NULLABLE handler, void *RL_NULLABLE info,
@@ -97,7 +97,7 @@ RL_EXPORT void RLSetSlowCalloutHandler(RLRunLoopRef RL_NULLABLE rl, RLTimeInterv
 /**
  * Tells after how many seconds callbacks of a loop are told; 0: they are not.
  *
- * Threads: any. Reentrancy: call-outs too; calls no call-out. CF: none. Since 0.1.
+ * Threads: any. Reentrancy: call-outs too; calls no call-out. CF: none. Since 0.2.
  */
 RL_EXPORT RLTimeInterval RLGetSlowCalloutTime(RLRunLoopRef RL_NULLABLE rl);
 
@@ -110,7 +110,7 @@ RL_EXPORT RLTimeInterval RLGetSlowCalloutTime(RLRunLoopRef RL_NULLABLE rl);
  * path or "@" and an abstract name. False if there is none or it does not take the text within a
  * second; a program that is no service may disregard that.
  * Threads: any; it reads the environment. Reentrancy: call-outs too; calls no call-out.
- * CF: none. Since 0.1.
+ * CF: none. Since 0.2.
  */
 RL_EXPORT bool RLServiceNotify(const char *RL_NULLABLE state);
 
@@ -125,7 +125,7 @@ RL_EXPORT bool RLServiceNotify(const char *RL_NULLABLE state);
  * WATCHDOG_USEC is not there or no number above 0, or WATCHDOG_PID names another process.
  * Threads: any; it reads the environment. Ownership: the caller's to release.
  * Reentrancy: call-outs too; calls no call-out.
- * CF: none. Since 0.1.
+ * CF: none. Since 0.2.
  */
 RL_EXPORT RLTimerRef RL_NULLABLE RLServiceWatchdogCreate(void) RL_WARN_UNUSED_RESULT;
 
