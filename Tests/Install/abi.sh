@@ -35,6 +35,18 @@ change timer.h 's/^} RLTimerContext;/    int more;\n&/'
 must_fail 'RLTimerContext' --headers "$work/include"
 change loop.h 's/kRLRunTimedOut = 3/kRLRunTimedOut = 5/'
 must_fail 'kRLRunTimedOut' --headers "$work/include"
+# A structure that inline functions alone use.
+change sync.h 's/^    uint32_t count, arrived, round;/&\n    uint32_t more;/'
+must_fail 'RLBarrier' --headers "$work/include"
+# An enumeration without a name.
+rm -rf "$work/include"
+cp -r "$top/include" "$work/include"
+sed -i 's/kCFRunLoopRunTimedOut = 3/kCFRunLoopRunTimedOut = 5/' "$work/include/runloop-cf/CoreFoundation/CFRunLoop.h"
+if "$top/scripts/abi" "$work/build" --library librunloop-cf --headers "$work/include" >"$work/log" 2>&1; then
+    echo "not found: a constant of CoreFoundation's names"
+    exit 1
+fi
+grep -q kCFRunLoopRunTimedOut "$work/log"
 mkdir "$work/abi"
 sed '1a <!-- another record of the same interface -->' "$top/abi/librunloop.abi" >"$work/abi/librunloop.abi"
 must_fail 'CHANGELOG.md' --against "$work/abi"
