@@ -25,8 +25,9 @@ void loop_stop(loop *l);
 void loop_rebase(loop *l);
 /* Lets the loop watch for wake-ups for so long before it sleeps. */
 void loop_spin(loop *l, double seconds);
-/* Adds a descriptor that never becomes ready. */
-void loop_watch(loop *l, int descriptor);
+/* Adds a descriptor that never becomes ready; object: as an object for descriptors, where the
+   library has another kind of source as well. */
+void loop_watch(loop *l, int descriptor, bool object);
 /* Calls a function whenever a descriptor, an eventfd, is readable, for ever; other: by the other
    kind of source, where the library has two. True if the library reads the count itself. */
 bool loop_receive(loop *l, int descriptor, function call, void *info, bool other);

@@ -56,7 +56,8 @@ static gboolean never(GSource *s, GSourceFunc call, gpointer info) {
 
 static GSourceFuncs watch_functions = {.dispatch = never};
 
-void loop_watch(loop *l, int descriptor) {
+void loop_watch(loop *l, int descriptor, bool object) {
+    (void)object;
     GSource *s = g_source_new(&watch_functions, sizeof *s);
     g_source_add_unix_fd(s, descriptor, G_IO_IN);
     g_source_attach(s, l->context);

@@ -59,7 +59,8 @@ static void never(struct ev_loop *ev, ev_io *io, int events) {
     bench_require(false, "an idle descriptor performed");
 }
 
-void loop_watch(loop *l, int descriptor) {
+void loop_watch(loop *l, int descriptor, bool object) {
+    (void)object;
     ev_io *io = bench_allocate(sizeof *io);
     ev_io_init(io, never, descriptor, EV_READ);
     ev_io_start(l->ev, io);

@@ -87,7 +87,8 @@ void loop_spin(loop *l, double seconds) {
     bench_absent();
 }
 
-void loop_watch(loop *l, int descriptor) {
+void loop_watch(loop *l, int descriptor, bool object) {
+    (void)object;
     struct event *event = event_new(l->base, descriptor, EV_READ | EV_PERSIST, never, NULL);
     event_add(event, NULL);
 }

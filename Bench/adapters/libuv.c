@@ -56,7 +56,8 @@ static void never(uv_poll_t *poll, int status, int events) {
     bench_require(false, "an idle descriptor performed");
 }
 
-void loop_watch(loop *l, int descriptor) {
+void loop_watch(loop *l, int descriptor, bool object) {
+    (void)object;
     uv_poll_t *poll = bench_allocate(sizeof *poll);
     uv_poll_init(&l->uv, poll, descriptor);
     uv_poll_start(poll, UV_READABLE, never);

@@ -44,6 +44,7 @@ void loop_spin(loop *l, double seconds) {
     RLSetSpinLimit(l->rl, seconds);
 }
 
+#ifndef OVER_COREFOUNDATION
 static RLPort port_of(void *info) { return (RLPort)(intptr_t)info; }
 
 static void never(void *info) {
@@ -51,15 +52,33 @@ static void never(void *info) {
     bench_require(false, "an idle descriptor performed");
 }
 
-void loop_watch(loop *l, int descriptor) {
+static void never_report(RLFileDescriptorRef file, RLOptionFlags types, void *info) {
+    (void)file;
+    (void)types;
+    never(info);
+}
+#endif
+
+void loop_watch(loop *l, int descriptor, bool object) {
 #ifdef OVER_COREFOUNDATION
     /* Its version 1 sources are the eventfds and timerfds that it made itself. */
+    (void)l;
+    (void)descriptor;
+    (void)object;
     bench_absent();
-#endif
+#else
     RLSourceContext1 context = {.version = 1, .info = (void *)(intptr_t)descriptor,
                                 .getPort = port_of, .perform = never};
-    RLSourceRef source = RLSourceCreate(0, (RLSourceContext *)&context);
+    RLSourceRef source;
+    if (object) {
+        RLFileDescriptorRef file = RLFileDescriptorCreate(descriptor, false, never_report, NULL);
+        RLFileDescriptorEnableCallBacks(file, kRLFileDescriptorReadCallBack);
+        source = RLFileDescriptorCreateRunLoopSource(file, 0);
+    } else {
+        source = RLSourceCreate(0, (RLSourceContext *)&context);
+    }
     RLAddSource(l->rl, source, kRLDefaultMode);
+#endif
 }
 
 struct receiver {

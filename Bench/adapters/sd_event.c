@@ -83,7 +83,8 @@ static int never(sd_event_source *io, int descriptor, uint32_t events, void *inf
     return 0;
 }
 
-void loop_watch(loop *l, int descriptor) {
+void loop_watch(loop *l, int descriptor, bool object) {
+    (void)object;
     sd_event_add_io(l->sd, NULL, descriptor, EPOLLIN, never, NULL);
 }
 

@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/epoll.h>
 
 static void add_timer(long i) {
     struct timed *t = bench_allocate(sizeof *t);
@@ -18,6 +19,16 @@ static void add_source(long i) {
     s[3] = (void *)i;
 }
 
+/* A descriptor: its number, a function and its argument, in the block that the kernel's event leads to. */
+static void add_descriptor(long i) {
+    static int epoll = -1;
+    if (epoll < 0) epoll = epoll_create1(EPOLL_CLOEXEC);
+    void **receiver = bench_allocate(3 * sizeof *receiver);
+    receiver[2] = (void *)i;
+    struct epoll_event event = {.events = EPOLLIN, .data.ptr = receiver};
+    bench_require(epoll_ctl(epoll, EPOLL_CTL_ADD, bench_idle_descriptor(), &event) == 0, "epoll_ctl");
+}
+
 static void measure(void (*add)(long)) {
     long count = bench_argument(0, 100000), first = 1000;
     for (long i = 0; i < first; i++) add(i);
@@ -28,6 +39,10 @@ static void measure(void (*add)(long)) {
 
 void raw_memory_timer(void) { measure(add_timer); }
 void raw_memory_source(void) { measure(add_source); }
+void raw_memory_descriptor(void) {
+    bench_allow_descriptors(bench_argument(0, 100000) + 2000);
+    measure(add_descriptor);
+}
 
 static atomic_int word;
 static int idle_thread;

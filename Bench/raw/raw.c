@@ -16,6 +16,7 @@ const struct workload bench_workloads[] = {
     {"lateness", raw_lateness},
     {"memory_timer", raw_memory_timer},
     {"memory_source", raw_memory_source},
+    {"memory_descriptor", raw_memory_descriptor},
     {"idle", raw_idle},
     {NULL, NULL},
 };

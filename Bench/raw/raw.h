@@ -82,6 +82,7 @@ void raw_fire_spread(void);
 void raw_lateness(void);
 void raw_memory_timer(void);
 void raw_memory_source(void);
+void raw_memory_descriptor(void);
 void raw_idle(void);
 
 #endif

@@ -1,8 +1,8 @@
 /*
  * What waits costs memory, and must cost nothing else.
  *
- * memory_timer, memory_source: bytes of resident memory for each of many that wait.
- *     arguments: how many
+ * memory_timer, memory_source, memory_descriptor: bytes of resident memory for each of many that wait.
+ *     arguments: how many; of descriptors also 1 for the library's other kind of source
  * idle: a loop with a source, a timer and nothing to do; prints how often its thread ran.
  *     arguments: milliseconds; 1 to add a descriptor that never becomes ready
  */
@@ -24,6 +24,11 @@ static void add_timer(loop *l, long i) {
 }
 static void add_source(loop *l, long i) { source_add(l, never, (void *)(intptr_t)(i + 1)); }
 
+static void add_descriptor(loop *l, long i) {
+    (void)i;
+    loop_watch(l, bench_idle_descriptor(), bench_argument(1, 0) == 0);
+}
+
 static void measure_memory(void (*add)(loop *, long)) {
     long count = bench_argument(0, 100000);
     loop *own = loop_open(false);
@@ -37,6 +42,10 @@ static void measure_memory(void (*add)(loop *, long)) {
 
 void memory_timer(void) { measure_memory(add_timer); }
 void memory_source(void) { measure_memory(add_source); }
+void memory_descriptor(void) {
+    bench_allow_descriptors(bench_argument(0, 100000) + 2000);
+    measure_memory(add_descriptor);
+}
 
 static loop *idle_loop;
 static source *ending;
@@ -55,7 +64,7 @@ static void *be_idle(void *with_descriptor) {
     ending = source_add(idle_loop, end, NULL);
     loop_rebase(idle_loop);
     timer_add(idle_loop, 10000, 0, 0, never, NULL);
-    if (with_descriptor) loop_watch(idle_loop, bench_idle_descriptor());
+    if (with_descriptor) loop_watch(idle_loop, bench_idle_descriptor(), false);
     atomic_store(&is_ready, true);
     loop_run(idle_loop);
     return NULL;

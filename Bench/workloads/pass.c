@@ -49,7 +49,7 @@ void pass(void) {
     bench_pin(0);
     own = loop_open(false);
     for (long i = 0; i < observers; i++) loop_observe(own, observe, (void *)(intptr_t)(i + 1));
-    if (bench_argument(2, 0)) loop_watch(own, bench_idle_descriptor());
+    if (bench_argument(2, 0)) loop_watch(own, bench_idle_descriptor(), false);
     self = again_add(own, perform, NULL);
     signal_self = again_signal;
     measure();

@@ -30,7 +30,7 @@ static void be_called(void *info) {
 static void open_side(struct side *own) {
     own->loop = loop_open(true);
     own->source = source_add(own->loop, be_called, own);
-    if (with_descriptor) loop_watch(own->loop, bench_idle_descriptor());
+    if (with_descriptor) loop_watch(own->loop, bench_idle_descriptor(), false);
     if (spin > 0) loop_spin(own->loop, spin);
 }
 

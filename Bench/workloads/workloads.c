@@ -11,6 +11,7 @@ const struct workload bench_workloads[] = {
     {"fire_at_once", fire_at_once}, {"fire_spread", fire_spread},
     {"lateness", lateness},
     {"memory_timer", memory_timer}, {"memory_source", memory_source},
+    {"memory_descriptor", memory_descriptor},
     {"idle", idle},
     {NULL, NULL},
 };

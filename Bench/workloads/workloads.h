@@ -19,6 +19,7 @@ void fire_spread(void);
 void lateness(void);
 void memory_timer(void);
 void memory_source(void);
+void memory_descriptor(void);
 void idle(void);
 
 #endif

@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -327,6 +328,21 @@ RL_TEST(invalidated_before_the_close, "S-FD-11 S-FD-15",
     expect_run(kRLDefaultMode, 60, true, HandledSource);
     expect_trace("2:r");
     close(duplicate);
+}
+
+/* Memory */
+
+RL_TEST(what_an_object_takes, "S-FD-13", "The object is a block of at most 40 bytes, its source one of at most 104, as a source of the client's is") {
+    RLFileDescriptorRef file = RLFileDescriptorCreate(make_eventfd(), true, never, NULL);
+    RLSourceRef source = RLFileDescriptorCreateRunLoopSource(file, 0);
+    RLSourceContext context = {.version = 0};
+    RLSourceRef plain = RLSourceCreate(0, &context);
+    ck_assert_uint_le(malloc_usable_size(file), 40);
+    ck_assert_uint_le(malloc_usable_size(source), 104);
+    ck_assert_uint_le(malloc_usable_size(plain), 104);
+    RLRelease(plain);
+    RLRelease(source);
+    RLRelease(file);
 }
 
 /* Forks */

@@ -66,7 +66,7 @@ struct PortSet {
         }
         let slot = slots[index]
         if source.isWatch {
-            source.watch.pointee.flags.bitwiseAnd(~WatchFlags.stale, ordering: .relaxed)
+            source.watchFlags.pointee.bitwiseAnd(~WatchFlags.stale, ordering: .relaxed)
         } else {
             slot.pointee.isCounter = isCounter(port)
         }
@@ -111,7 +111,7 @@ struct PortSet {
     @inline(never)
     mutating func registerAnew(_ source: SourcePointer, in mode: ModePointer) -> Bool {
         guard let (slot, index) = slot(of: source) else { return false }
-        source.watch.pointee.flags.bitwiseAnd(~WatchFlags.stale, ordering: .relaxed)
+        source.watchFlags.pointee.bitwiseAnd(~WatchFlags.stale, ordering: .relaxed)
         if slot.pointee.state == .waiting || slot.pointee.state == .idle { return false }
         return registerWaiting(index, in: mode)
     }
@@ -260,7 +260,7 @@ struct PortSet {
         for place in 0..<slot.pointee.members.count {
             let member = slot.pointee.members[place]
             guard member.isWatch else { continue }
-            let flags = member.watch.pointee.flags.load(ordering: .relaxed)
+            let flags = member.watchFlags.pointee.load(ordering: .relaxed)
             if flags & WatchFlags.signals != 0 {
                 looks &+= 1
                 if looks & 15 == 0 { return true }

@@ -58,7 +58,7 @@ struct PortSlot {
     func interest(of member: SourcePointer) -> Readiness {
         guard member.isWatch else { return state == .alwaysReady ? [] : .read }
         if marks.contains(.deferred) { return [] }
-        return member.watch.pointee.flags.load(ordering: .relaxed) & WatchFlags.stale == 0 ? member.interest : []
+        return member.watchFlags.pointee.load(ordering: .relaxed) & WatchFlags.stale == 0 ? member.interest : []
     }
 
     /// What interests any member now.
@@ -75,7 +75,7 @@ struct PortSlot {
         var all: Readiness = []
         for place in 0..<members.count {
             let member = members[place]
-            let flags = member.isWatch ? member.watch.pointee.flags.load(ordering: .relaxed) : 0
+            let flags = member.isWatch ? member.watchFlags.pointee.load(ordering: .relaxed) : 0
             all.formUnion(SourcePointer.seen(events, interest(of: member), flags, Int32(number)))
         }
         return all
@@ -96,7 +96,7 @@ struct PortSlot {
         for place in 0..<members.count {
             let member = members[place]
             if member.isWatch && member != newest {
-                member.watch.pointee.flags.bitwiseOr(WatchFlags.stale, ordering: .relaxed)
+                member.watchFlags.pointee.bitwiseOr(WatchFlags.stale, ordering: .relaxed)
             }
         }
     }

@@ -18,20 +18,12 @@ import Synchronization
 /// - A file that epoll refuses though it is open (regular files, /dev/null) is always ready. A number that is closed, or
 ///   names another file than when the watch was added, is never ready.
 ///
-/// What it has beyond a source lies behind the source's first link in memory, so that other sources do not grow.
-struct Watch: ~Copyable {
-    /// A `Readiness`; sequentially consistent. It is the watch's own word or one that the owner keeps for it, with other bits
-    /// above these.
-    var word: UnsafePointer<Atomic<UInt32>>
-    let ownWord: Atomic<UInt32>
-    /// `WatchFlags`.
-    let flags: Atomic<UInt32>
-
+/// What is of interest stands in a word, a `Readiness`, sequentially consistent. The owner keeps it with other bits above, in the
+/// first field behind its header, or it lies behind the source's first link in memory. The flags are in that link.
+enum Watch {
     /// A bit of a word that the owner keeps: there will be no more events, and the source is about to be invalid.
     static var ownerIsInvalid: UInt32 { 1 << 2 }
 }
-
-typealias WatchPointer = UnsafeMutablePointer<Watch>
 
 enum WatchFlags {
     /// Nobody but the library can close the descriptor: it is not looked at again before each event.
@@ -45,6 +37,8 @@ enum WatchFlags {
     static var connects: UInt32 { 1 << 3 }
     /// Version 0. Set at creation.
     static var signals: UInt32 { 1 << 4 }
+    /// The word of interest is behind the link, not the owner's. Set at creation.
+    static var hasWord: UInt32 { 1 << 5 }
     /// What a watch that signals was found ready for and not told yet: two bits of a `Readiness`. Set under a loop's lock,
     /// taken by the perform.
     static var found: UInt32 { 3 << 8 }
@@ -57,37 +51,46 @@ enum WatchFlags {
 extension UnsafeMutablePointer where Pointee == Source {
     /// Whether it is a watch whose owner is invalid.
     var isLeftOver: Bool {
-        isWatch && watch.pointee.word.pointee.load(ordering: .relaxed) & Watch.ownerIsInvalid != 0
+        isWatch && wordOfWatch.pointee.load(ordering: .relaxed) & Watch.ownerIsInvalid != 0
     }
 
     /// Adds to what a watch that signals was found ready for, in the run of that number (`RunLoop.round`).
     func noteFound(_ ready: Readiness, round: UInt32) {
-        var flags = watch.pointee.flags.load(ordering: .relaxed)
+        var flags = watchFlags.pointee.load(ordering: .relaxed)
         var desired: UInt32
         repeat {
             desired = flags & ~(WatchFlags.rounds << WatchFlags.roundShift) | ready.rawValue << WatchFlags.foundShift
             desired |= (round & WatchFlags.rounds) << WatchFlags.roundShift
             // Retried only when another thread changed the flags in between, which is progress of that thread.
-        } while !watch.pointee.flags.replace(&flags, by: desired)
+        } while !watchFlags.pointee.replace(&flags, by: desired)
     }
 
     /// Takes that away.
     func takeFound() -> (ready: Readiness, round: UInt32) {
-        let old = watch.pointee.flags.bitwiseAnd(~WatchFlags.found, ordering: .relaxed).oldValue
+        let old = watchFlags.pointee.bitwiseAnd(~WatchFlags.found, ordering: .relaxed).oldValue
         return (Readiness(rawValue: (old & WatchFlags.found) >> WatchFlags.foundShift), old >> WatchFlags.roundShift)
     }
 
     /// Only for a watch.
-    var watch: WatchPointer { UnsafeMutableRawPointer(firstLink + 1).assumingMemoryBound(to: Watch.self) }
+    @inline(always)
+    var watchFlags: UnsafePointer<Atomic<UInt32>> { withUnsafePointer(to: firstLink.pointee.watchFlags) { $0 } }
 
-    var interest: Readiness { Readiness(rawValue: watch.pointee.word.pointee.load(ordering: .sequentiallyConsistent) & 3) }
+    /// Only for a watch.
+    @inline(always)
+    var wordOfWatch: UnsafePointer<Atomic<UInt32>> {
+        let isOwn = watchFlags.pointee.load(ordering: .relaxed) & WatchFlags.hasWord != 0
+        let place = isOwn ? UnsafeRawPointer(firstLink + 1) : UnsafeRawPointer(pointee.info.unsafelyUnwrapped) + MemoryLayout<ObjectHeader>.stride
+        return place.assumingMemoryBound(to: Atomic<UInt32>.self)
+    }
+
+    var interest: Readiness { Readiness(rawValue: wordOfWatch.pointee.load(ordering: .sequentiallyConsistent) & 3) }
 
     /// Takes no lock.
     func disableInterest(_ less: Readiness) { _ = takeInterest(less) }
 
     /// Switches off and says what of it was on.
     func takeInterest(_ ready: Readiness) -> Readiness {
-        let old = watch.pointee.word.pointee.bitwiseAnd(~ready.rawValue, ordering: .sequentiallyConsistent).oldValue
+        let old = wordOfWatch.pointee.bitwiseAnd(~ready.rawValue, ordering: .sequentiallyConsistent).oldValue
         return Readiness(rawValue: old & ready.rawValue)
     }
 

@@ -134,7 +134,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
 
     /// Ends one membership. True if the source left the loop by it: then the caller, without the lock, calls `finishLeaving`.
     func removeLocked(_ link: SourceLinkPointer, from mode: ModePointer) -> Bool {
-        let source = link.pointee.source
+        let source = link.ofSource
         mode.pointee.sources.remove(source)
         if source.isNotified { mode.pointee.ports.leaveNotifier() }
         if source.isInbox {
@@ -149,7 +149,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     /// Takes the source out of the loop if it is in no mode and no common item any more.
     func leaveLocked(_ link: SourceLinkPointer) -> Bool {
         guard link.pointee.modes.isEmpty && !link.pointee.isCommon else { return false }
-        keepIfPerforming(link.pointee.source)
+        keepIfPerforming(link.ofSource)
         // The link comes off this loop's stack and out of its lists while it is still this loop's: from the moment its `loop` is
         // nil, an Add in another thread may take it for another loop.
         drainLocked()
@@ -190,11 +190,11 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
             unlist(link)
             pointee.inboxes.ready.putFirst(link, mark: LinkList.readyMark)
         }
-        guard link.pointee.list == 0, link.pointee.source.isSignalled else { return }
+        guard link.pointee.list == 0, link.ofSource.isSignalled else { return }
         if link.tryQueue() {
             enlist(link)
-        } else if !link.pointee.isInbox {
-            link.pointee.source.markSignal()
+        } else if !link.isInbox {
+            link.ofSource.markSignal()
         }
     }
 

@@ -52,7 +52,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
             return performBatch(in: mode, onlyFirst: onlyFirst)
         }
         // Just one: nothing to collect and to sort.
-        let source = only.pointee.source
+        let source = only.ofSource
         let performs = takeSignalLocked(of: source)
         guard performs else {
             unlock(owner: true)
@@ -71,14 +71,14 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         var link = pointee.pending.first
         while let current = link {
             link = current.pointee.next
-            if !current.pointee.source.isSignalled {
+            if !current.ofSource.isSignalled {
                 dropLocked(current)
             } else if !current.pointee.modes.contains(mode) {
                 pointee.pending.remove(current)
                 pointee.parked.append(current, mark: LinkList.parkedMark)
             } else {
-                current.pointee.source.retain()
-                pointee.calls.pushMember(current.pointee.source)
+                current.ofSource.retain()
+                pointee.calls.pushMember(current.ofSource)
             }
         }
         let end = pointee.calls.count
@@ -143,7 +143,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
 
     func giveBackLocked(_ link: SourceLinkPointer) {
         link.unqueue()
-        if link.pointee.source.isSignalled && link.tryQueue() { enlist(link) }
+        if link.ofSource.isSignalled && link.tryQueue() { enlist(link) }
     }
 
     /// Calls the version 1 source or the watch that an event is for. False if there is none any more, or if the descriptor was

@@ -38,7 +38,7 @@ extension UnsafeMutablePointer where Pointee == Source {
         var link = pointee.moreLinks.load(ordering: .sequentiallyConsistent)
         while let current = link {
             if current.pointee.loop.load(ordering: .sequentiallyConsistent) != nil && current.tryQueue() { current.deliver() }
-            link = current.pointee.nextOfSource.load(ordering: .acquiring)
+            link = current.further.pointee.nextOfSource.load(ordering: .acquiring)
         }
         return true
     }
@@ -58,7 +58,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
             pointee.inboxes.parkedFor = mode
         }
         while let link = pointee.inboxes.ready.first {
-            if !link.pointee.source.isSignalled {
+            if !link.ofSource.isSignalled {
                 // Another loop was first. A link that is marked again just now goes to the end and is looked at there.
                 dropLocked(link)
             } else if link.pointee.modes.contains(mode) {
@@ -75,7 +75,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     func performInbox(in mode: ModePointer) -> Bool {
         lock()
         while hasReadyInboxLocked(in: mode) {
-            let source = pointee.inboxes.ready.first!.pointee.source
+            let source = pointee.inboxes.ready.first!.ofSource
             // If not, another loop took it in between.
             guard takeSignalLocked(of: source) else { continue }
             let perform = source.functions.perform!

@@ -12,13 +12,13 @@ extension UnsafeMutablePointer where Pointee == Source {
         }
         if claim(firstLink) { return firstLink }
         if let free = furtherLink(where: claim) { return free }
-        let made = makeRecord(SourceLink.self)
-        made.pointee.source = self
-        made.pointee.isInbox = isInbox
+        let made = UnsafeMutableRawPointer(makeRecord(FurtherLink.self)).assumingMemoryBound(to: SourceLink.self)
+        made.pointee.traits = isInbox ? [.inbox, .further] : .further
+        made.further.pointee.source = self
         made.pointee.loop.store(loop, ordering: .sequentiallyConsistent)
         var head = pointee.moreLinks.load(ordering: .relaxed)
         while true {
-            made.pointee.nextOfSource.store(head, ordering: .relaxed)
+            made.further.pointee.nextOfSource.store(head, ordering: .relaxed)
             let (exchanged, original) = pointee.moreLinks.compareExchange(
                 expected: head, desired: made, ordering: .sequentiallyConsistent)
             if exchanged { return made }

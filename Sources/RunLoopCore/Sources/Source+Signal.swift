@@ -24,7 +24,7 @@ extension UnsafeMutablePointer where Pointee == Source {
         var link = pointee.moreLinks.load(ordering: .sequentiallyConsistent)
         while let current = link {
             if current.pointee.loop.load(ordering: .sequentiallyConsistent) != nil && current.tryQueue() { current.deliver() }
-            link = current.pointee.nextOfSource.load(ordering: .acquiring)
+            link = current.further.pointee.nextOfSource.load(ordering: .acquiring)
         }
 
         // Somebody signalled again before this push: either marked this signal, or, after it was performed through another
@@ -100,7 +100,7 @@ extension SourceLink {
         var work = list
         while let link = work {
             work = link.pointee.next
-            let source = link.pointee.source
+            let source = link.ofSource
             source.holdMemory()
             if let loop = link.place(), link.pointee.loop.load(ordering: .sequentiallyConsistent) != loop,
                 let taken = loop.takeSignalled()
@@ -120,12 +120,12 @@ extension UnsafeMutablePointer where Pointee == SourceLink {
     /// Pushes the link on its loop's stack, or gives it back if it is in no loop or not signalled. The caller holds the
     /// source's memory. Returns the loop.
     fileprivate func place() -> RunLoopPointer? {
-        let source = pointee.source
+        let source = ofSource
         while true {
             let loop = pointee.loop.load(ordering: .sequentiallyConsistent)
             let state = source.pointee.state.load(ordering: .sequentiallyConsistent)
             if let loop, state & SourceState.signalled != 0 {
-                let isInbox = pointee.isInbox
+                let isInbox = isInbox
                 loop.push(self)
                 if isInbox { loop.lookAgainIfAsleep() } else { loop.wakeUp() }
                 return loop

@@ -5,29 +5,28 @@ import Synchronization
 /// Making a watch, and telling the loops it is in of more interest. See `Watch`.
 extension UnsafeMutablePointer where Pointee == Source {
     /// Creates a watch with one reference. Of the functions, `retain`, `release` and `copyDescription` care for the info and
-    /// `schedule` and `cancel` tell of Add and Remove; the others are not used. `word` is where the owner keeps what is of
-    /// interest, if it does; it must live as long as the info.
+    /// `schedule` and `cancel` tell of Add and Remove; the others are not used. `interest` is nil if the owner, which is the info, keeps
+    /// what is of interest.
     static func makeWatch(
-        descriptor: Int32, order: Int, info: UnsafeMutableRawPointer?, functions: SourceFunctions, interest: Readiness,
-        word: UnsafePointer<Atomic<UInt32>>? = nil, owned: Bool = false, options: UInt32 = 0,
+        descriptor: Int32, order: Int, info: UnsafeMutableRawPointer?, functions: SourceFunctions, interest: Readiness?,
+        owned: Bool = false, options: UInt32 = 0,
         handler: @escaping WatchHandler
     ) -> SourcePointer {
         var functions = functions
         functions.watch = handler
         let source = make(
             order: order, info: info, functions: functions, isVersionOne: options & WatchFlags.signals == 0,
-            tail: MemoryLayout<Watch>.stride)
+            tail: interest == nil ? 0 : MemoryLayout<Atomic<UInt32>>.stride)
         source.pointee.port.store(descriptor, ordering: .relaxed)
         source.pointee.state.bitwiseOr(SourceState.watch, ordering: .relaxed)
-        let watch = source.watch
-        watch.pointee.word = word ?? withUnsafePointer(to: watch.pointee.ownWord) { $0 }
-        if word == nil { watch.pointee.ownWord.store(interest.rawValue, ordering: .relaxed) }
-        watch.pointee.flags.store(options | (owned ? WatchFlags.owned : 0), ordering: .relaxed)
+        let word = interest == nil ? 0 : WatchFlags.hasWord
+        source.watchFlags.pointee.store(options | word | (owned ? WatchFlags.owned : 0), ordering: .relaxed)
+        if let interest { source.wordOfWatch.pointee.store(interest.rawValue, ordering: .relaxed) }
         return source
     }
 
     func enableInterest(_ more: Readiness) {
-        let old = watch.pointee.word.pointee.bitwiseOr(more.rawValue, ordering: .sequentiallyConsistent).oldValue
+        let old = wordOfWatch.pointee.bitwiseOr(more.rawValue, ordering: .sequentiallyConsistent).oldValue
         if more.rawValue & ~old != 0 { interestGrew() }
     }
 

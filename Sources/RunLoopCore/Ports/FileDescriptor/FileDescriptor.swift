@@ -15,14 +15,13 @@ typealias FileDescriptorDescribe = @convention(c) (UnsafeMutableRawPointer?) -> 
 struct FileDescriptor: ~Copyable {
     let header: ObjectHeader
     /// Bits of `FileDescriptorState`; the lowest are the enabled callbacks. Changed by read-modify-write. Sequentially
-    /// consistent as the watch's word, which it is; relaxed before an exchange.
+    /// consistent as the watch's word, which it is, behind the header; relaxed before an exchange.
     let state: Atomic<UInt32>
     /// -1 once it is invalid. Relaxed: exchanged by the one that closes it, and a number orders nothing.
     let descriptor: Atomic<Int32>
-    // These three are fixed at creation.
-    let callout: FileDescriptorFunction
+    // These two are fixed at creation.
     let info: UnsafeMutableRawPointer?
-    /// `retain`, `release` and `copyDescription`, shared by all objects that have the same.
+    /// `retain`, `release` and `copyDescription`, and the callout as `perform`; shared by all objects that have the same.
     let callbacks: CallbacksPointer
     let source: OwnedSource
 }
@@ -70,13 +69,19 @@ extension UnsafeMutablePointer where Pointee == FileDescriptor {
         info: UnsafeMutableRawPointer?, functions: SourceFunctions
     ) -> FileDescriptorPointer {
         let file = makeRecord(FileDescriptor.self)
+        var functions = functions
+        functions.perform = unsafeBitCast(callout, to: PerformFunction.self)
         let retained = functions.retain.map { UnsafeMutableRawPointer(mutating: callOutRetain($0, info)) } ?? info
         file.initialize(to: FileDescriptor(
             header: ObjectHeader(type: Atomic(0), references: Atomic(0)),
             state: Atomic(closesOnInvalidate ? FileDescriptorState.closesOnInvalidate : 0), descriptor: Atomic(descriptor),
-            callout: callout, info: retained, callbacks: Callbacks.shared(functions), source: OwnedSource()))
+            info: retained, callbacks: Callbacks.shared(functions), source: OwnedSource()))
         file.initializeHeader()
         return file
+    }
+
+    private var callout: FileDescriptorFunction {
+        unsafeBitCast(pointee.callbacks.pointee.functions.perform, to: FileDescriptorFunction.self)
     }
 
     var isValid: Bool { pointee.state.load(ordering: .sequentiallyConsistent) & FileDescriptorState.invalid == 0 }
@@ -97,7 +102,7 @@ extension UnsafeMutablePointer where Pointee == FileDescriptor {
                 abandoned: { FileDescriptorPointer(info: $0).endUse() })
             return SourcePointer.makeWatch(
                 descriptor: pointee.descriptor.load(ordering: .relaxed), order: order, info: UnsafeMutableRawPointer(self),
-                functions: functions, interest: [], word: withUnsafePointer(to: pointee.state) { $0 }
+                functions: functions, interest: nil
             ) { info, ready in FileDescriptorPointer(info: info).report(ready) }
         }
         // Invalidated meanwhile: the Invalidate may have looked for a source before there was one.
@@ -134,7 +139,7 @@ extension UnsafeMutablePointer where Pointee == FileDescriptor {
             if types == 0 || state & FileDescriptorState.invalid != 0 { return false }
             ending = types & ~(state >> FileDescriptorState.persistentShift)
         } while !pointee.state.replace(&state, by: (state & ~ending) + FileDescriptorState.use)
-        callOutFileDescriptor(pointee.callout, handle, UInt(types), pointee.info)
+        callOutFileDescriptor(callout, handle, UInt(types), pointee.info)
         endUse()
         return true
     }
@@ -189,7 +194,7 @@ extension UnsafeMutablePointer where Pointee == FileDescriptor {
         text.append(", closed on invalidation = ", state & FileDescriptorState.closesOnInvalidate != 0)
         let isValid = state & FileDescriptorState.invalid == 0
         text.append(", valid = ", isValid)
-        text.appendCallback(pointee.callout as FileDescriptorFunction?)
+        text.appendCallback(callout as FileDescriptorFunction?)
         let functions = pointee.callbacks.pointee.functions
         text.appendInfo(isValid ? pointee.info : nil, isValid ? functions.copyDescription : nil)
     }

@@ -35,7 +35,7 @@ extension UnsafeMutablePointer where Pointee == Socket {
         var writes = claim.writes
         if claim.connects {
             // From now on writable means what it says.
-            source.watch.pointee.flags.bitwiseAnd(~WatchFlags.connects, ordering: .relaxed)
+            source.watchFlags.pointee.bitwiseAnd(~WatchFlags.connects, ordering: .relaxed)
             let failed = reportConnect(info)
             // S-SOCK-32: the failure was told, no Write follows.
             if failed { writes = false }

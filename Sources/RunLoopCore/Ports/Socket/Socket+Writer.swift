@@ -151,7 +151,7 @@ extension UnsafeMutablePointer where Pointee == Socket {
                 pointee.error.store(Int32(-sent), ordering: .relaxed)
                 dropQueue(queue.pointee.count, descriptor)
                 // The kernel has forgotten the error, by which it tells a connect that failed from one that was not begun.
-                _ = RunLoop.ofThread?.servedWatch?.watch.pointee.flags.bitwiseAnd(~WatchFlags.connects, ordering: .relaxed)
+                _ = RunLoop.ofThread?.servedWatch?.watchFlags.pointee.bitwiseAnd(~WatchFlags.connects, ordering: .relaxed)
             }
         }
         pointee.writer.unlockWord()

@@ -10,7 +10,7 @@ import Synchronization
 struct Socket: ~Copyable {
     let header: ObjectHeader
     /// Bits of `SocketState`. Changed by read-modify-write, each time with `interest` brought into line: sequentially consistent, as
-    /// the watch's word, which its low bits are. Relaxed where the bits asked for order nothing.
+    /// the watch's word, which its low bits are: behind the header. Relaxed where the bits asked for order nothing.
     let state: Atomic<UInt32>
     /// -1 once it is invalid. Relaxed: a number orders nothing. Calls of the kernel that do more than look get it from `beginUse`, or hold
     /// `writer`, under which it is taken away.
@@ -267,8 +267,8 @@ extension UnsafeMutablePointer where Pointee == Socket {
         if readKind == SocketType.accept { options |= WatchFlags.onlyInput }
         if pointee.state.load(ordering: .relaxed) & SocketState.connected == 0 { options |= WatchFlags.connects }
         return SourcePointer.makeWatch(
-            descriptor: native, order: order, info: UnsafeMutableRawPointer(self), functions: functions, interest: [],
-            word: withUnsafePointer(to: pointee.state) { $0 }, options: options
+            descriptor: native, order: order, info: UnsafeMutableRawPointer(self), functions: functions, interest: nil,
+            options: options
         ) { info, ready in SocketPointer(info: info).report(Readiness(rawValue: ready)) }
     }
 

@@ -7,7 +7,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     /// Puts a queued link at the end of the list of its kind. Caller holds the lock.
     @inline(always)
     func enlist(_ link: SourceLinkPointer) {
-        if link.pointee.isInbox {
+        if link.isInbox {
             pointee.inboxes.ready.append(link, mark: LinkList.readyMark)
         } else {
             pointee.pending.append(link, mark: LinkList.pendingMark)

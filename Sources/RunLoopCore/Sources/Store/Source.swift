@@ -55,8 +55,7 @@ extension UnsafeMutablePointer where Pointee == Source {
             state: Atomic((isVersionOne ? SourceState.versionOne : 0) | (isInbox ? SourceState.inbox : 0)), signalTime: Atomic(0), order: order, info: retained,
             callbacks: Callbacks.shared(functions), moreLinks: Atomic(nil)))
         source.initializeHeader()
-        source.firstLink.pointee.source = source
-        source.firstLink.pointee.isInbox = isInbox
+        if isInbox { source.firstLink.pointee.traits = .inbox }
         return source
     }
 
@@ -79,7 +78,7 @@ extension UnsafeMutablePointer where Pointee == Source {
         Callbacks.release(pointee.callbacks)
         var link = pointee.moreLinks.load(ordering: .acquiring)
         while let current = link {
-            link = current.pointee.nextOfSource.load(ordering: .relaxed)
+            link = current.further.pointee.nextOfSource.load(ordering: .relaxed)
             CLinux.free(current)
         }
         CLinux.free(self)

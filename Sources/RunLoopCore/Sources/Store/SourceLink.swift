@@ -2,16 +2,13 @@
 import Synchronization
 
 /// What ties a source to one loop: its node on that loop's stack of signalled sources and in the lists behind it, and the
-/// modes of the loop that it is in. The first link follows the source in memory; a source in several loops has more.
+/// modes of the loop that it is in. The first link follows the source in memory; a source in several loops has more, each in a
+/// `FurtherLink`.
 struct SourceLink: ~Copyable {
     /// The loop the source is in by this link, nil when the link is free. Changed under that loop's lock only; read by
     /// anybody. Sequentially consistent with `Source.state`: a signaller sets the flag and then looks at the loop, an Add sets
     /// the loop and then looks at the flag, and one of them sees the other.
     let loop: Atomic<RunLoopPointer?>
-    /// The next of the source's further links. Set once, before the link is published, which orders it.
-    let nextOfSource: Atomic<SourceLinkPointer?>
-    /// The source; written before the link is published.
-    var source: SourcePointer
     /// Next on the stack (owned by who pushes, then by who takes the stack) or in a list (guarded by the loop's lock).
     var next: SourceLinkPointer?
     var previous: SourceLinkPointer?
@@ -19,27 +16,58 @@ struct SourceLink: ~Copyable {
     let isQueued: Atomic<Bool>
     /// The list that holds the link, by its mark; 0: none. Guarded by the loop's lock.
     var list: UInt8
-    /// Whether the source is an inbox. Written before the link is published.
-    var isInbox: Bool
+    /// Bits of `SourceLink.Traits`. Written before the link is published.
+    var traits: Traits
     /// Whether the source is a common item of the loop. Guarded by the loop's lock.
     var isCommon: Bool
+    /// `WatchFlags`, in the first link of a watch. Relaxed, but changed by read-modify-write.
+    let watchFlags: Atomic<UInt32>
     /// The modes it is in. Guarded by the loop's lock.
     var modes: SmallSet<Mode>
+
+    struct Traits: OptionSet {
+        let rawValue: UInt8
+        /// The source is an inbox.
+        static var inbox: Traits { Traits(rawValue: 1) }
+        /// The link is not the source's first.
+        static var further: Traits { Traits(rawValue: 2) }
+    }
+}
+
+/// A link of a source in several loops, a block of its own: it has to say what the first link tells by its place.
+struct FurtherLink: ~Copyable {
+    /// The first field: a pointer to it is one to the whole.
+    var link: SourceLink
+    /// Written before the link is published.
+    var source: SourcePointer
+    /// The next of the source's further links. Set once, before the link is published, which orders it.
+    let nextOfSource: Atomic<SourceLinkPointer?>
 }
 
 typealias SourceLinkPointer = UnsafeMutablePointer<SourceLink>
 
 extension UnsafeMutablePointer where Pointee == SourceLink {
-    var isFirst: Bool { self == pointee.source.firstLink }
+    var isFirst: Bool { !pointee.traits.contains(.further) }
+
+    var isInbox: Bool { pointee.traits.contains(.inbox) }
+
+    /// The source that the link is of.
+    var ofSource: SourcePointer {
+        if !isFirst { return further.pointee.source }
+        return (UnsafeMutableRawPointer(self) - MemoryLayout<Source>.stride).assumingMemoryBound(to: Source.self)
+    }
+
+    /// Only for a link that is not the first.
+    var further: UnsafeMutablePointer<FurtherLink> { UnsafeMutableRawPointer(self).assumingMemoryBound(to: FurtherLink.self) }
 
     /// Whether somebody has that right and duty, or the link is on a stack or in a list.
     var isQueued: Bool {
-        isFirst ? pointee.source.isFirstQueued : pointee.isQueued.load(ordering: .sequentiallyConsistent)
+        isFirst ? ofSource.isFirstQueued : pointee.isQueued.load(ordering: .sequentiallyConsistent)
     }
 
     /// Takes the right and the duty to put the link on a stack. False: somebody else has it.
     func tryQueue() -> Bool {
-        let source = pointee.source
+        let source = ofSource
         if isFirst { return source.tryQueueFirst() }
         if pointee.isQueued.exchange(true, ordering: .sequentiallyConsistent) { return false }
         source.holdMemory()
@@ -48,7 +76,7 @@ extension UnsafeMutablePointer where Pointee == SourceLink {
 
     /// Gives that back. The memory may go with it: the caller holds the source's memory if it looks at it again.
     func unqueue() {
-        let source = pointee.source
+        let source = ofSource
         if isFirst { return source.unqueueFirst() }
         pointee.isQueued.store(false, ordering: .sequentiallyConsistent)
         source.releaseMemory()
@@ -129,7 +157,7 @@ extension UnsafeMutablePointer where Pointee == Source {
         var link = pointee.moreLinks.load(ordering: .sequentiallyConsistent)
         while let current = link {
             if matches(current) { return current }
-            link = current.pointee.nextOfSource.load(ordering: .acquiring)
+            link = current.further.pointee.nextOfSource.load(ordering: .acquiring)
         }
         return nil
     }
@@ -140,7 +168,7 @@ extension UnsafeMutablePointer where Pointee == Source {
         body(firstLink)
         var link = pointee.moreLinks.load(ordering: .sequentiallyConsistent)
         while let current = link {
-            link = current.pointee.nextOfSource.load(ordering: .acquiring)
+            link = current.further.pointee.nextOfSource.load(ordering: .acquiring)
             body(current)
         }
     }
