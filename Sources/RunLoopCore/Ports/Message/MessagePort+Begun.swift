@@ -50,6 +50,8 @@ struct BegunRequests {
     private var capacity: UInt32 = 0
     private var count: UInt32 = 0
 
+    var isEmpty: Bool { count == 0 }
+
     func find(_ id: UInt32) -> BegunRequestPointer? {
         guard let buckets else { return nil }
         var request = buckets[Int(id & (capacity - 1))]

@@ -171,7 +171,8 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
     // MARK: Replies
 
     /// Takes the replies that have come and hands them to those who wait. False if the connection ended, or is broken; then the
-    /// caller invalidates the port.
+    /// caller invalidates the port. In a run it ends when nobody waits any more, which saves asking for more in vain: what comes without
+    /// being asked for makes the connection ready again.
     func takeReplies(inRunOf frame: RunFramePointer?) -> Bool {
         // So many that a peer which sends without end cannot keep the thread here.
         var left = 64
@@ -187,7 +188,10 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
                 from: pointee.remote.connection, by: .requester, scratch: scratch, partial: &pointee.remote.partial,
                 held: &pointee.held)
             var unwanted: DataPointer?
-            if case .message(let message) = incoming { unwanted = handOverLocked(message, inRunOf: frame) }
+            if case .message(let message) = incoming {
+                unwanted = handOverLocked(message, inRunOf: frame)
+                if frame != nil && !isAwaitedLocked { left = 0 }
+            }
             unlock()
             unwanted?.release()
             switch incoming {
@@ -201,6 +205,16 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
             }
         }
         return true
+    }
+
+    /// Whether a request has no reply yet.
+    private var isAwaitedLocked: Bool {
+        var waiter = pointee.remote.waiters
+        while let current = waiter {
+            if current.pointee.state == .waiting { return true }
+            waiter = current.pointee.next
+        }
+        return !pointee.remote.begun.isEmpty
     }
 
     /// Gives a reply to who waits for it. Returns data that nobody waits for (S-MSG-28).
