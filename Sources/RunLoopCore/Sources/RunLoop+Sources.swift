@@ -53,8 +53,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         }
         // Just one: nothing to collect and to sort.
         let source = only.ofSource
-        let performs = takeSignalLocked(of: source)
-        guard performs else {
+        guard takeSignalLocked(of: source, only) else {
             unlock(owner: true)
             return false
         }
@@ -71,14 +70,15 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         var link = pointee.pending.first
         while let current = link {
             link = current.pointee.next
-            if !current.ofSource.isSignalled {
+            let source = current.ofSource
+            if !source.isSignalled {
                 dropLocked(current)
             } else if !current.pointee.modes.contains(mode) {
                 pointee.pending.remove(current)
                 pointee.parked.append(current, mark: LinkList.parkedMark)
             } else {
-                current.ofSource.retain()
-                pointee.calls.pushMember(current.ofSource)
+                source.retain()
+                pointee.calls.pushMember(source)
             }
         }
         let end = pointee.calls.count
@@ -120,9 +120,11 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     }
 
     @inline(always)
-    func takeSignalLocked(of source: SourcePointer) -> Bool {
+    func takeSignalLocked(of source: SourcePointer) -> Bool { takeSignalLocked(of: source, source.link(in: self)) }
+
+    @inline(always)
+    private func takeSignalLocked(of source: SourcePointer, _ link: SourceLinkPointer?) -> Bool {
         // By now it may have left the loop (S-SRC-33): then the flag alone is cleared.
-        let link = source.link(in: self)
         let isListedFirst = link == source.firstLink && link!.pointee.list != 0
         // Off the list while it still counts as queued: from the moment it does not, a signaller owns its `next`.
         if isListedFirst { unlist(link!) }
@@ -149,15 +151,15 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     /// Calls the version 1 source or the watch that an event is for. False if there is none any more, or if the descriptor was
     /// drained by client code that ran since the event.
     func performPort(_ token: UInt64, _ ready: Readiness, in mode: ModePointer, mayBeDrained: Bool) -> Bool {
-        lock()
+        lock(owner: true)
         guard let (source, ready) = mode.pointee.ports.take(token: token, ready: ready, mayBeDrained: mayBeDrained), source.isValid
         else {
-            unlock()
+            unlock(owner: true)
             return false
         }
         if source.isWatch {
             source.retain()
-            unlock()
+            unlock(owner: true)
             return performWatch(source, ready)
         }
         pointee.counters.ports.count()
@@ -305,6 +307,14 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
             return false
         }
         outermost?.pointee.addReference()
+    }
+
+    /// The watch of that info, if its handler is the innermost callback of all and it is valid.
+    @inline(always)
+    func innermostWatch(ofInfo info: UnsafeMutableRawPointer) -> SourcePointer? {
+        guard case .watch = pointee.calls.innermost else { return nil }
+        let source = pointee.calls.last(WatchCall.self).source
+        return source.pointee.info == info && source.isValid ? source : nil
     }
 
     /// The watch whose handler is the innermost on the stack.

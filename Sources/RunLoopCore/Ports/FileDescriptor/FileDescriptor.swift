@@ -118,7 +118,10 @@ extension UnsafeMutablePointer where Pointee == FileDescriptor {
         repeat {
             if state & FileDescriptorState.invalid != 0 { return }
         } while !pointee.state.replace(&state, by: state | bits)
-        guard types & ~state != 0, let source = pointee.source.copy() else { return }
+        if types & ~state == 0 { return }
+        // In its own callback, where most are enabled again, the source is known and kept.
+        if state & FileDescriptorState.uses != 0, let source = RunLoop.ofThread?.innermostWatch(ofInfo: self) { return source.interestGrew() }
+        guard let source = pointee.source.copy() else { return }
         source.interestGrew()
         source.release()
     }

@@ -47,17 +47,21 @@ struct FurtherLink: ~Copyable {
 typealias SourceLinkPointer = UnsafeMutablePointer<SourceLink>
 
 extension UnsafeMutablePointer where Pointee == SourceLink {
+    @inline(always)
     var isFirst: Bool { !pointee.traits.contains(.further) }
 
+    @inline(always)
     var isInbox: Bool { pointee.traits.contains(.inbox) }
 
     /// The source that the link is of.
+    @inline(always)
     var ofSource: SourcePointer {
         if !isFirst { return further.pointee.source }
         return (UnsafeMutableRawPointer(self) - MemoryLayout<Source>.stride).assumingMemoryBound(to: Source.self)
     }
 
     /// Only for a link that is not the first.
+    @inline(always)
     var further: UnsafeMutablePointer<FurtherLink> { UnsafeMutableRawPointer(self).assumingMemoryBound(to: FurtherLink.self) }
 
     /// Whether somebody has that right and duty, or the link is on a stack or in a list.

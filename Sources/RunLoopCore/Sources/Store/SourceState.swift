@@ -145,7 +145,11 @@ extension UnsafeMutablePointer where Pointee == Source {
     /// Has the signaller that queued the link wake the loop after its push.
     func markSignal() { pointee.state.bitwiseOr(SourceState.marked, ordering: .sequentiallyConsistent) }
 
-    func clearFlagged() { pointee.state.bitwiseAnd(~SourceState.flagged, ordering: .acquiringAndReleasing) }
+    /// A flag that is set just now is as one set right after.
+    func clearFlagged() {
+        if pointee.state.load(ordering: .relaxed) & SourceState.flagged == 0 { return }
+        pointee.state.bitwiseAnd(~SourceState.flagged, ordering: .acquiringAndReleasing)
+    }
 
     /// In the child of `fork`, which has one thread.
     func forgetSignal() { pointee.state.bitwiseAnd(~SourceState.signal, ordering: .sequentiallyConsistent) }
