@@ -7,6 +7,8 @@
 #include <string.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdint.h>
+#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <poll.h>
@@ -196,10 +198,15 @@ void make_item(struct item *item) {
         item->source = RLMachPortCreateRunLoopSource(port, 0);
         break;
     }
-    case KIND_PORT: {
-        make_pipe(item);
+    case KIND_PORT:
+    case KIND_COUNTER: {
+        const bool is_counter = item->kind == KIND_COUNTER;
+        if (is_counter)
+            item->descriptors[0] = eventfd(0, EFD_NONBLOCK);
+        else
+            make_pipe(item);
         RLSourceContext1 context = {.version = 1, .info = item, .retain = retain_info, .release = release_info,
-                                    .getPort = port_of, .perform = perform_port};
+                                    .getPort = port_of, .perform = is_counter ? perform_source : perform_port};
         item->object = item->source = RLSourceCreate(0, (RLSourceContext *)&context);
         break;
     }
@@ -301,31 +308,34 @@ void check_item(struct item *item) {
         fail("%s is in a loop, which ran past its time and did not fire it", item->name);
 }
 
-void drop_item(struct item *item) {
-    if (has_source_beside(item)) {
-        RLSourceInvalidate(item->source);
-        RLRelease(item->source);
-    }
-    if (!item->object) return;
+static void drop_object(struct item *item) {
     switch (item->kind) {
     case KIND_SOURCE:
     case KIND_PORT:
+    case KIND_COUNTER:
     case KIND_VNODE:
     case KIND_USER: RLSourceInvalidate((RLSourceRef)item->object); break;
     case KIND_TIMER: RLTimerInvalidate((RLTimerRef)item->object); break;
     case KIND_OBSERVER: RLObserverInvalidate((RLObserverRef)item->object); break;
     case KIND_INBOX: RLMachPortInvalidate((RLMachPortRef)item->object); break;
     case KIND_MESSAGE: RLMessagePortInvalidate((RLMessagePortRef)item->object); break;
-    case KIND_SOCKET:
-        RLSocketInvalidate((RLSocketRef)item->object);
-        item->descriptors[0] = -1;
-        break;
+    case KIND_SOCKET: RLSocketInvalidate((RLSocketRef)item->object); break;
     case KIND_DESCRIPTOR: RLFileDescriptorInvalidate((RLFileDescriptorRef)item->object); break;
     default: break;
     }
     RLRelease(item->object);
     RLRelease(item->remote);
     if (item->kind == KIND_VNODE) unlink(item->path);
+}
+
+void drop_item(struct item *item) {
+    if (has_source_beside(item)) {
+        RLSourceInvalidate(item->source);
+        RLRelease(item->source);
+    }
+    if (item->object) drop_object(item);
+    /* What a released socket has is its own. */
+    if (item->kind == KIND_SOCKET) item->descriptors[0] = -1;
     for (int i = 0; i < 2; i++)
         if (item->descriptors[i] >= 0) close(item->descriptors[i]);
 }
@@ -411,6 +421,11 @@ static void do_signal(struct call *call) {
         if (RLMachPortSend((RLMachPortRef)item->object, 1, "x", 1, NULL, call->has_number ? call->number : 0) != 0)
             item->signal_begun = 0;
         break;
+    case KIND_COUNTER: {
+        uint64_t one = 1;
+        if (write(item->descriptors[0], &one, sizeof one) != sizeof one) fail("write to a counter");
+        break;
+    }
     case KIND_PORT:
     case KIND_DESCRIPTOR:
         if (write(item->descriptors[1], "x", 1) != 1) fail("write");

@@ -111,7 +111,7 @@ static struct block *read_block(void) {
 static void read_item(bool names_only) {
     static const char *const kinds[] = {"source", "inbox",    "port",       "timer", "observer",
                                         "post",   "mach",     "descriptor", "user",  "thread",
-                                        "message", "socket",  "vnode",      "sync",  "clock"};
+                                        "message", "socket",  "vnode",      "sync",  "clock", "counter"};
     static int index;
     char text[32];
     if (names_only && item_count == 0) index = 0;
