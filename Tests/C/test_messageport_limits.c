@@ -187,6 +187,32 @@ RL_TEST(no_interrupted_call_fails_a_request, "S-MSG-44",
     ck_assert_int_gt(served, 20);
 }
 
+/* What a request costs */
+
+static int receives;
+static bool count_receives(long number, const long argument[6], long *result) {
+    (void)argument;
+    (void)result;
+    if (number == SYS_recvmsg) receives++;
+    return false;
+}
+
+RL_TEST(a_reply_is_received_once, "S-MSG-20 S-MSG-28",
+        "A request asks its connection once for the reply, so that none is spent on finding no other") {
+    Server server = server_start(port_name("once"), NULL, NULL);
+    RLMessagePortRef remote = RLMessagePortCreateRemote(port_name("once"));
+    ck_assert_str_eq(ask_text(remote, 1, "x", "m"), "x");
+    for (int i = 0; i < 3; i++) {
+        receives = 0;
+        hook_system_calls(count_receives);
+        ck_assert_str_eq(ask_text(remote, 1, "y", "m"), "y");
+        hook_system_calls(NULL);
+        ck_assert_int_eq(receives, 1);
+    }
+    RLRelease(remote);
+    server_kill(&server);
+}
+
 /* The thread that watches for the end of peers */
 
 static int watchers_waits;
