@@ -96,13 +96,3 @@ unsigned rl_blocked_backtrace(pid_t thread, const void *outermost, const void **
     }
     return count;
 }
-
-const char *rl_code_symbol(const void *address, const char **file, uintptr_t *offset) {
-    Dl_info info;
-    *file = NULL;
-    if (dladdr(address, &info) == 0) return NULL;
-    *offset = (uintptr_t)address - (uintptr_t)info.dli_fbase;
-    const char *slash = strrchr(info.dli_fname, '/');
-    *file = slash == NULL ? info.dli_fname : slash + 1;
-    return info.dli_sname;
-}

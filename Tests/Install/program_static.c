@@ -3,6 +3,7 @@
 #include <pthread.h>
 #include <runloop/runloop.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -56,7 +57,11 @@ static int runTimer(void) {
     RLTimerRef timer = RLTimerCreate(RLAbsoluteTimeGetCurrent(), 0.001, 0, 0, fire, NULL);
     RLAddTimer(RLGetCurrent(), timer, kRLDefaultMode);
     while (RLTimerIsValid(timer)) CHECK(RLRunInMode(kRLDefaultMode, 10, true) != kRLRunTimedOut);
+    /* There is no dynamic linker to name the callback; its place in the program is told. */
+    char *words = RLCopyDescription(timer);
     RLRelease(timer);
+    CHECK(strstr(words, "+0x") || strstr(words, "callback = fire"));
+    free(words);
     CHECK(fires == 3);
     return 0;
 }
