@@ -118,6 +118,22 @@ static void pass_descriptor(void) {
     run_in_callout(signal_again);
 }
 
+/* A descriptor that stays readable, enabled again in each report. */
+static void report_again(RLFileDescriptorRef file, RLOptionFlags types, void *info) {
+    (void)info;
+    RLFileDescriptorEnableCallBacks(file, types);
+    if (++done == times) RLStop(own);
+}
+
+static void descriptor_event(void) {
+    int ends[2];
+    require(pipe(ends) == 0 && write(ends[1], "", 1) == 1, "no pipe");
+    RLFileDescriptorRef file = RLFileDescriptorCreate(ends[0], false, report_again, NULL);
+    RLFileDescriptorEnableCallBacks(file, kRLFileDescriptorReadCallBack);
+    RLAddSource(own, RLFileDescriptorCreateRunLoopSource(file, 0), kRLDefaultMode);
+    RLRun();
+}
+
 /* Many sources that are signalled together. */
 static void signal_batch(void *info) {
     (void)info;
@@ -323,6 +339,7 @@ static const struct {
     {"pass", pass},
     {"pass_observers", pass_observers},
     {"pass_descriptor", pass_descriptor},
+    {"descriptor_event", descriptor_event},
     {"signal_perform", signal_perform},
     {"wake_awake", wake_awake},
     {"post", post},
