@@ -117,4 +117,4 @@ uninstall:
 
 clean:
 	rm -rf build build-full build-arm64 build-thread build-address build-install build-clients \
-		build-docs build-deb build-explore build-swift-size .build .build-thread .build-address
+		build-docs build-deb build-explore build-swift-size .build .build-thread .build-address Integrations/.build
