@@ -6,6 +6,7 @@
 #include <link.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "CLinux.h"
@@ -73,4 +74,31 @@ bool rl_descriptor_target(int descriptor, char *text, size_t size) {
     if (length < 0) return false;
     text[length] = '\0';
     return true;
+}
+
+const char *rl_statistics_names(void) {
+    return "runs\0passes\0waits\0sleeps\0wakeUps\0rouses\0sources\0ports\0timers\0skippedDates\0functions\0requests\0"
+           "observers\0mainQueue\0*accountedTime\0callOuts\0*callOutTime\0*longestCallOut\0*asleepTime";
+}
+
+uint64_t rl_socket_cookie(int descriptor) {
+    enum { COOKIE = 57 }; /* SO_COOKIE, which libc declares late */
+    uint64_t cookie = 0;
+    socklen_t size = sizeof cookie;
+    return getsockopt(descriptor, SOL_SOCKET, COOKIE, &cookie, &size) == 0 ? cookie : 0;
+}
+
+int rl_utf8_length(const char *text) {
+    const unsigned char *bytes = (const unsigned char *)text;
+    if (bytes[0] < 0x80) return 1;
+    int length = bytes[0] >= 0xf0 ? 4 : bytes[0] >= 0xe0 ? 3 : 2;
+    uint32_t character = bytes[0] & (0xffu >> (length + 1));
+    if (bytes[0] < 0xc2 || bytes[0] > 0xf4) return 0;
+    for (int i = 1; i < length; i++) {
+        if ((bytes[i] & 0xc0) != 0x80) return 0;
+        character = character << 6 | (bytes[i] & 0x3f);
+    }
+    /* Longer than needed, half of a pair of UTF-16, or beyond the last. */
+    if (length == 3 && (character < 0x800 || character >> 11 == 0xd800 >> 11)) return 0;
+    return length == 4 && (character < 0x10000 || character > 0x10ffff) ? 0 : length;
 }

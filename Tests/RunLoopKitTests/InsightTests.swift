@@ -128,4 +128,18 @@ import Glibc
             #expect(loop.items(in: .default).isEmpty)
         }
     }
+
+    @Test("A process shows its loops between two calls (S-OUT-1)")
+    func sharing() async {
+        // The directory and the service are the process's.
+        await #expect(processExitsWith: .success) {
+            var folder = Array("/tmp/rl-share-XXXXXX".utf8CString)
+            setenv("XDG_RUNTIME_DIR", mkdtemp(&folder), 1)
+            #expect(!RunLoop.isShared)
+            #expect(RunLoop.share())
+            #expect(RunLoop.isShared)
+            #expect(RunLoop.share(false))
+            #expect(!RunLoop.isShared)
+        }
+    }
 }

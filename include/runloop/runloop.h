@@ -22,6 +22,7 @@
  *   atomic.h    atomic operations with the meaning of OSAtomic
  *   insight.h   names, lists of items, and what keeps a loop from being finished
  *   watchdog.h  who blocks a loop, told while it is blocked
+ *   share.h     the same for other processes: runloop-top(1)
  *   data.h      reference-counted bytes
  *   messageport.h  named ports, between threads and between processes
  *   portcodes.h  result codes of sending to a port
@@ -52,6 +53,7 @@
 #include "observer.h"
 #include "perform.h"
 #include "portcodes.h"
+#include "share.h"
 #include "socket.h"
 #include "socketio.h"
 #include "source.h"

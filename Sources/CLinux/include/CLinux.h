@@ -121,7 +121,8 @@ static inline long rl_stack_minimum(void) { return sysconf(_SC_THREAD_STACK_MIN)
     STATE(threads, 64)                                                                                                        \
     STATE(loop_waiters, 64)                                                                                                   \
     STATE(distributed_locks, 64)                                                                                              \
-    STATE(watcher, 128)
+    STATE(watcher, 128)                                                                                                       \
+    STATE(sharing, 64)
 
 #define RL_DECLARE_STATE(part, size)                                                                                          \
     extern char rl_##part##_state[size] __attribute__((visibility("hidden")));                                                \

@@ -33,6 +33,15 @@ bool rl_thread_name(pid_t thread, char *name) __attribute__((visibility("hidden"
 /* What /proc says that a descriptor is, with a NUL at the end; false if there is no such descriptor, or no /proc. */
 bool rl_descriptor_target(int descriptor, char *text, size_t size) __attribute__((visibility("hidden")));
 
+/* The names of the fields of RLStatistics behind its version, in their order, each with a NUL; a `*` stands before those of times. */
+const char *rl_statistics_names(void) __attribute__((visibility("hidden")));
+
+/* What tells a socket from all others that the system ever had; 0 for a number that is none. */
+uint64_t rl_socket_cookie(int descriptor) __attribute__((visibility("hidden")));
+
+/* How many bytes the character of UTF-8 has that the text begins with; 0 if that is none. */
+int rl_utf8_length(const char *text) __attribute__((visibility("hidden")));
+
 /* Writes everything, if need be in several parts; a descriptor that is not blocking is waited for, a second at a time. No signal is
  * raised. False if not all was written. */
 bool rl_write_all(int file, const void *bytes, size_t length) __attribute__((visibility("hidden")));

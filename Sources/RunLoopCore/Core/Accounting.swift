@@ -39,6 +39,13 @@ struct ItemAccount {
 
 typealias ItemAccountPointer = UnsafeMutablePointer<ItemAccount>
 
+/// Bits of `RunLoop.accountingAskers`: on whose behalf a loop measures.
+enum AccountingAsker {
+    static var program: UInt8 { 1 }
+    /// Another process (S-OUT-6).
+    static var peer: UInt8 { 2 }
+}
+
 /// The histograms of a loop; the raw values are those of `RLHistogram`.
 enum HistogramKind: Int32 {
     case callOuts = 0
@@ -155,16 +162,21 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
 extension UnsafeMutablePointer where Pointee == RunLoop {
     var isAccounting: Bool { pointee.accounting.load(ordering: .acquiring) != nil }
 
-    func setAccounting(_ isOn: Bool) {
+    /// Measures for one asker, or does not any more.
+    func setAccounting(_ isOn: Bool, for asker: UInt8 = AccountingAsker.program) {
         lock()
         defer { unlock() }
-        if isOn == isAccounting || pointee.closing.load(ordering: .relaxed) { return }
-        guard isOn else {
+        let before = pointee.accountingAskers
+        let after = isOn ? before | asker : before & ~asker
+        if after == before || pointee.closing.load(ordering: .relaxed) { return }
+        pointee.accountingAskers = after
+        if after == 0 {
             attend(.accounting, false)
             pointee.accounting.store(nil, ordering: .releasing)
             pointee.accounts.load(ordering: .relaxed)!.pointee.ended.store(Clock.now(), ordering: .relaxed)
-            return
         }
+        // What the program measures stays (S-OUT-6).
+        guard isOn, before == 0 || asker == AccountingAsker.program else { return }
         let accounting = pointee.accounts.load(ordering: .relaxed) ?? .make()
         accounting.clear()
         accounting.pointee.beganCount.store(rl_order_of_time(), ordering: .relaxed)
@@ -185,6 +197,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     func freeAccounts() {
         attend(.accounting, false)
         pointee.accounting.store(nil, ordering: .relaxed)
+        pointee.accountingAskers = 0
         guard let accounts = pointee.accounts.exchange(nil, ordering: .relaxed) else { return }
         accounts.freeItems()
         CLinux.free(accounts)

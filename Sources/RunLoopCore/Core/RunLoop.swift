@@ -121,6 +121,8 @@ struct RunLoop: ~Copyable {
     let accounts: Atomic<AccountingPointer?>
     /// The watching of its callbacks; nil: there was none. Set once, under `lock`, and released; it stays when the loop goes to the pool.
     let watch: Atomic<CalloutWatchPointer?>
+    /// Who wants call-outs measured: bits of `AccountingAsker`. Guarded by `lock`.
+    var accountingAskers: UInt8
     /// The run of a foreign loop in whose epoll set the loop sleeps: `wake` says "asleep in epoll" although the thread goes on.
     /// Loop's thread only.
     var asleepOutside: ForeignRunPointer?

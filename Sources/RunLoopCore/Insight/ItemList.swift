@@ -12,7 +12,7 @@ enum ItemKind: UInt {
 /// Items that were found in a mode, each with a reference, so that they can be looked at without the loop's lock.
 struct ItemList {
     private(set) var items: UnsafeMutablePointer<ObjectPointer?>
-    private let room: Int
+    let room: Int
     private(set) var count = 0
 
     /// There is a nil behind the last one.
@@ -28,6 +28,16 @@ struct ItemList {
         items[count] = object
         count += 1
         return true
+    }
+
+    /// The same for an object whose last reference may be gone, which is left out then. There is room.
+    mutating func appendIfAlive(_ object: ObjectPointer) {
+        var references = object.pointee.references.load(ordering: .relaxed)
+        repeat {
+            if references == 0 { return }
+        } while !object.pointee.references.replace(&references, by: references + 1)
+        items[count] = object
+        count += 1
     }
 
     /// Drops the references. No lock is held.

@@ -157,21 +157,30 @@ extension RunLoop {
         if let loop {
             append(loop, &text)
         } else {
-            process.pointee.registryLock.lockWord()
-            var record = registry.pointee.loopRecords
-            process.pointee.registryLock.unlockWord()
-            while let current = record {
-                record = current.pointee.olderRecord
-                guard current.retainIfAlive() else { continue }
-                append(current, &text)
-                current.release()
+            forEachAlive {
+                append($0, &text)
+                return true
             }
         }
         defer { text.free() }
         return rl_write_all(descriptor, text.bytes, text.count)
     }
 
-    private static func append(_ loop: RunLoopPointer, _ text: inout TextBuffer) {
+    /// Calls the body, without a lock, with each loop whose thread lives, until it is false. The loop is kept meanwhile.
+    static func forEachAlive(_ body: (RunLoopPointer) -> Bool) {
+        process.pointee.registryLock.lockWord()
+        var record = registry.pointee.loopRecords
+        process.pointee.registryLock.unlockWord()
+        var goesOn = true
+        while goesOn, let current = record {
+            record = current.pointee.olderRecord
+            guard current.retainIfAlive() else { continue }
+            goesOn = body(current)
+            current.release()
+        }
+    }
+
+    static func append(_ loop: RunLoopPointer, _ text: inout TextBuffer) {
         loop.header.describe(&text)
         text.append("\n")
     }

@@ -80,6 +80,38 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         }
     }
 
+    /// The accounts of the items that took the most time, those first, and the items with a reference each; as many as the list has room
+    /// for. Of many accounts no more than `limit` are looked at.
+    func copyLargestAccounts(_ largest: UnsafeMutablePointer<ItemAccount>, _ limit: Int, _ list: inout ItemList) {
+        var place = 0
+        // The items, until they have references.
+        var count = 0
+        lock()
+        defer { unlock() }
+        guard let accounts = pointee.accounts.load(ordering: .relaxed) else { return }
+        while place < limit, let account = ItemAccountPointer(bitPattern: accounts.pointee.items.word(from: &place)) {
+            var index = count
+            while index > 0 && largest[index - 1].total < account.pointee.total {
+                if index < list.room { largest[index] = largest[index - 1] }
+                index -= 1
+            }
+            if index < list.room { largest[index] = account.pointee }
+            if count < list.room { count += 1 }
+        }
+        for index in 0..<count {
+            // An item has its memory for as long as there is an account of it.
+            largest[list.count] = largest[index]
+            list.appendIfAlive(ObjectPointer(bitPattern: largest[index].item)!)
+        }
+    }
+
+    /// The instant at which the sleep under way began, if that is measured; else 0.
+    var sleepBegan: Int64 {
+        lock()
+        defer { unlock() }
+        return pointee.accounts.load(ordering: .relaxed)?.pointee.sleepBegan.load(ordering: .relaxed) ?? 0
+    }
+
     /// The memory goes with the loop, to which the caller has a reference, and the loop's lock keeps another thread from clearing it.
     private func withAccounts(_ body: (AccountingPointer?) -> Void) {
         lock()

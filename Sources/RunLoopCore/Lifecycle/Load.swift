@@ -28,6 +28,7 @@ private func checkStates() {
     check(MemoryLayout<Threads>.size, rl_threads_size())
     check(MemoryLayout<LoopWaiters>.size, rl_loop_waiters_size())
     check(MemoryLayout<Watcher>.size, rl_watcher_size())
+    check(MemoryLayout<Sharing>.size, rl_sharing_size())
     check(MemoryLayout<Stripe>.stride * Stripe.count, rl_synchronized_size())
 }
 
@@ -37,6 +38,11 @@ private func load() {
     KernelFilter.enter(.thread)
     Names.shared.pointee.forgetAccounts = { Accounting.forget($0.assumingMemoryBound(to: ObjectHeader.self)) }
     Watcher.enter()
+    process.pointee.tellLost = {
+        let isShared = Sharing.begin()
+        return KernelEvent.tellLost() || isShared
+    }
+    Sharing.askEnvironment()
     registerBarrier()
     if pthread_key_create(&process.pointee.threadKey, { RunLoop.threadEnds($0!) }) != 0 {
         trap("RunLoop", "no thread-specific key")

@@ -32,6 +32,7 @@ enum Fork {
         // fork. The one such use that every child has must not be the first.
         SocketTable.forEach { _ in }
         #endif
+        Sharing.shared.pointee.lock.lockWord()
         LoopWaiters.shared.pointee.lock.lockWord()
         Stripe.prepareFork()
     }
@@ -39,6 +40,7 @@ enum Fork {
     static func parent() {
         Stripe.forkedParent()
         LoopWaiters.shared.pointee.lock.unlockWord()
+        Sharing.shared.pointee.lock.unlockWord()
         // The other way round: what a kind walks to give its locks back is guarded by those of the kinds before it.
         Kinds.forEachReversed { $0.pointee.forkParent?() }
     }
@@ -52,6 +54,7 @@ enum Fork {
         Clock.forgetWall()
         Kinds.forEach { $0.pointee.forkChild?() }
         Kinds.forEach { $0.pointee.forkChildEnd?() }
+        Sharing.forkedChild()
         RunLoop.ofThread?.dropInvalidItems()
     }
 }

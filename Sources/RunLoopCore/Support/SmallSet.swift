@@ -88,7 +88,7 @@ struct WordSet {
 
     /// The word at a place, holes counted, or the next one behind it; 0 at the end. The place moves on behind it.
     @inline(never)
-    private func word(from index: inout Int) -> UInt {
+    func word(from index: inout Int) -> UInt {
         guard let block else {
             index += 1
             return index == 1 ? bits : 0

@@ -30,7 +30,7 @@ struct TextBuffer {
     }
 
     @inline(never)
-    private mutating func append(bytes source: UnsafePointer<CChar>, count length: Int) {
+    mutating func append(bytes source: UnsafePointer<CChar>, count length: Int) {
         reserve(length)
         memcpy(bytes + count, source, length)
         count += length

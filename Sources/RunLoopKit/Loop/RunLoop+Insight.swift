@@ -93,4 +93,20 @@ extension RunLoop {
     /// - CF: no counterpart.
     @discardableResult
     public static func dumpAll(to descriptor: CInt = 2) -> Bool { RLDump(nil, descriptor) }
+
+    /// Shows the loops of the process to other processes of the user, runloop-top(1) among them, or ends that (S-OUT-1). The environment
+    /// variable `RUNLOOP_SHARE=1` does the same without a call.
+    ///
+    /// - Parameter isOn: to begin or end twice does nothing.
+    /// - Returns: false if it could not begin; the reason is in the log.
+    /// - Threads: any.
+    /// - CF: no counterpart.
+    @discardableResult
+    public static func share(_ isOn: Bool = true) -> Bool { RLSetShared(isOn) }
+
+    /// Whether other processes can see the process's loops.
+    ///
+    /// - Threads: any.
+    /// - CF: no counterpart.
+    public static var isShared: Bool { RLIsShared() }
 }

@@ -131,6 +131,15 @@ extension PostQueue {
         chunk.pointee.latecomersDone.wrappingAdd(1, ordering: .releasing)
     }
 
+    /// How many posts came since a round last looked, or fewer where they are many. Any thread; nothing is looked into.
+    var unseenCount: Int {
+        let last = word.load(ordering: .relaxed)
+        let seen = seen
+        let count = Swift.min(PostQueue.claims(last), Chunk.slotCount)
+        let seenCount = Swift.min(PostQueue.claims(seen), Chunk.slotCount)
+        return PostQueue.chunk(last) == PostQueue.chunk(seen) ? Swift.max(count - seenCount, 0) : Chunk.slotCount - seenCount + count
+    }
+
     // MARK: The consumer
 
     /// Whether something was posted since the last look, or was being posted then. One load.

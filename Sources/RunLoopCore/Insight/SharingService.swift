@@ -1,0 +1,262 @@
+// SPDX-License-Identifier: MIT
+import CLinux
+import Synchronization
+
+/// A socket at which a process answers what its loops do, and the thread that does it. The thread owns the record and frees it at its
+/// end; no other thread waits for that.
+///
+/// Numbers of descriptors are written under the lock of `Sharing`, so that the child of `fork` knows which to close. All else is the thread's.
+/// A number that the program has closed, and may use itself by now, is told by the socket's cookie.
+struct SharingService: ~Copyable, Listed {
+    /// The name and the listener. Written before the thread begins and at its end.
+    var claim: MessagePortClaim
+    /// The listener's.
+    var cookie: UInt64
+    /// `SharingService.room` of them.
+    var peers: UnsafeMutablePointer<SharingPeer>
+    /// When connections are taken again, after there was no descriptor for one.
+    var acceptsAt: Int64
+    var next: SharingServicePointer?
+    var previous: SharingServicePointer?
+
+    /// S-OUT-5
+    static var room: Int { 8 }
+    static var patience: Int64 { 5_000_000_000 }
+    fileprivate static var partSize: Int { 32768 }
+    fileprivate static var longestWait: Int64 { 30_000_000_000 }
+    fileprivate static var longestRest: Int64 { 1_000_000_000 }
+}
+
+typealias SharingServicePointer = UnsafeMutablePointer<SharingService>
+
+/// A connection. The zero value is none.
+struct SharingPeer {
+    /// The number, plus one.
+    private var number: Int32 = 0
+    fileprivate var cookie: UInt64 = 0
+    /// When it last asked, or took part of an answer.
+    fileprivate var activeAt: Int64 = 0
+    /// Whether call-outs are measured for it.
+    fileprivate var measures = false
+    /// The answer that is on its way, in memory from malloc, nil if none is; and how much of it was sent.
+    fileprivate var answer: UnsafeMutablePointer<CChar>?
+    fileprivate var count = 0
+    fileprivate var sent = 0
+
+    fileprivate var descriptor: Int32 {
+        get { number - 1 }
+        set { number = newValue + 1 }
+    }
+}
+
+typealias SharingPeerPointer = UnsafeMutablePointer<SharingPeer>
+
+extension UnsafeMutablePointer where Pointee == SharingService {
+    static func make() -> SharingServicePointer {
+        let service = makeRecord(SharingService.self)
+        service.pointee.claim = MessagePortClaim()
+        service.pointee.peers = makeArray(SharingPeer.self, count: SharingService.room)
+        return service
+    }
+
+    func free() {
+        CLinux.free(pointee.peers)
+        CLinux.free(self)
+    }
+
+    func start() -> Bool { rl_start_thread({ $0!.assumingMemoryBound(to: SharingService.self).run() }, self) }
+
+    /// Whether the number of the listener is the listener's.
+    var hasListener: Bool { rl_socket_cookie(pointee.claim.listener) == pointee.cookie }
+
+    /// Whether the service is wanted and has its listener. If the program closed that, the next wait of a loop makes another
+    /// service (S-OUT-8).
+    @inline(never)
+    private func goesOn() -> Bool {
+        let isLost = !hasListener
+        Sharing.shared.pointee.lock.lockWord()
+        let isCurrent = Sharing.shared.pointee.current == self
+        if isCurrent && isLost { Sharing.shared.pointee.current = nil }
+        Sharing.shared.pointee.lock.unlockWord()
+        if isCurrent && isLost { process.pointee.lostDescriptor.store(true, ordering: .relaxed) }
+        return isCurrent && !isLost
+    }
+
+    /// The thread. Signals are blocked in it.
+    private func run() {
+        rl_set_thread_name("RunLoop.shared")
+        while goesOn() {
+            let worked = turn()
+            // S-OUT-4
+            var rest = timespec(nanoseconds: Swift.min(9 * worked, SharingService.longestRest))
+            if worked > 0 { rl_sys_nanosleep(&rest) }
+        }
+        for index in 0..<SharingService.room { drop(pointee.peers + index) }
+        Sharing.shared.pointee.lock.lockWord()
+        Sharing.shared.pointee.services.remove(self)
+        forgetStrangers()
+        pointee.claim.release()
+        Sharing.shared.pointee.lock.unlockWord()
+        free()
+    }
+
+    /// Waits, and does what there is to do. How long that took.
+    private func turn() -> Int64 {
+        withUnsafeTemporaryAllocation(of: pollfd.self, capacity: SharingService.room + 1) { entries in
+            // A poll does not notice that a number was given to another file.
+            var until = Clock.now() + SharingService.longestWait
+            let waitsForRoom = pointee.acceptsAt != 0
+            if waitsForRoom { until = Swift.min(until, pointee.acceptsAt) }
+            entries[0] = pollfd(fd: pointee.claim.listener, events: waitsForRoom ? 0 : Int16(POLLIN), revents: 0)
+            for index in 0..<SharingService.room {
+                let peer = pointee.peers + index
+                let isSending = peer.pointee.answer != nil
+                if isSending { until = Swift.min(until, peer.pointee.activeAt + SharingService.patience) }
+                entries[index + 1] = pollfd(fd: peer.pointee.descriptor, events: Int16(isSending ? POLLOUT : POLLIN), revents: 0)
+            }
+            let pause = Swift.max((until - Clock.now()) / 1_000_000 + 1, 0)
+            let count = rl_sys_poll(entries.baseAddress!, nfds_t(SharingService.room + 1), Int32(pause))
+            // Without room for so many numbers, for instance.
+            if count < 0 { return Clock.retryDelay / 9 }
+            let begin = Clock.now()
+            // What was waited for is the file that had the number before.
+            guard goesOn() else { return 0 }
+            if waitsForRoom && begin >= pointee.acceptsAt { pointee.acceptsAt = 0 }
+            if entries[0].revents != 0 { accept(begin) }
+            for index in 0..<SharingService.room {
+                let peer = pointee.peers + index
+                // One that was accepted in this turn is looked at in the next.
+                guard peer.pointee.descriptor >= 0, peer.pointee.descriptor == entries[index + 1].fd else { continue }
+                if entries[index + 1].revents != 0 {
+                    serve(peer, begin)
+                } else if peer.pointee.answer != nil && begin - peer.pointee.activeAt > SharingService.patience {
+                    drop(peer)
+                }
+            }
+            return Swift.max(Clock.now() - begin, 1)
+        }
+    }
+
+    /// The listener has a connection.
+    @inline(never)
+    private func accept(_ now: Int64) {
+        var quietest = pointee.peers
+        for index in 1..<SharingService.room where pointee.peers[index].activeAt < quietest.pointee.activeAt {
+            quietest = pointee.peers + index
+        }
+        var new = SharingPeer()
+        Sharing.shared.pointee.lock.lockWord()
+        new.descriptor = highNumber(rl_message_accept(pointee.claim.listener))
+        let error = rl_errno()
+        new.cookie = rl_socket_cookie(new.descriptor)
+        // One that has asked nothing is taken for quiet.
+        new.activeAt = Swift.max(now - 2 * SharingService.patience, 1)
+        var user: uid_t = 0
+        var other: pid_t = 0
+        let isWelcome = new.descriptor >= 0 && rl_peer(new.descriptor, &user, &other) && user == geteuid()
+        if isWelcome { swap(&quietest.pointee, &new) }
+        Sharing.shared.pointee.lock.unlockWord()
+        if new.descriptor >= 0 {
+            end(new)
+        } else if !isWelcome && error != EAGAIN {
+            pointee.acceptsAt = now + Clock.retryDelay
+        }
+    }
+
+    /// Numbers that may be the program's by now are not closed.
+    @inline(never)
+    private func forgetStrangers() {
+        if hasListener { return }
+        pointee.claim.listener = -1
+        pointee.claim.lock = -1
+    }
+
+    /// The peer asks for something, takes some of its answer, or is gone.
+    @inline(never)
+    private func serve(_ peer: SharingPeerPointer, _ now: Int64) {
+        guard rl_socket_cookie(peer.pointee.descriptor) == peer.pointee.cookie else { return drop(peer) }
+        peer.pointee.activeAt = now
+        if peer.pointee.answer == nil {
+            guard let request = receive(peer) else { return }
+            guard case .known(let answer) = SharingAnswer.make(request, measures: &peer.pointee.measures) else { return drop(peer) }
+            peer.pointee.answer = answer.bytes
+            peer.pointee.count = answer.count
+            peer.pointee.sent = 0
+        }
+        send(peer)
+    }
+
+    /// A request; nil: there is none, or the connection is over.
+    @inline(never)
+    private func receive(_ peer: SharingPeerPointer) -> SharingRequest? {
+        var request = SharingRequest()
+        let length = withUnsafeTemporaryAllocation(of: Int32.self, capacity: Int(RL_MAX_DESCRIPTORS)) { descriptors in
+            let datagram = rl_message_receive(
+                peer.pointee.descriptor, &request.bytes, MemoryLayout.size(ofValue: request.bytes) - 1, descriptors.baseAddress!)
+            for index in 0..<Int(datagram.descriptors) { rl_drop(descriptors[index]) }
+            return datagram.is_cut || datagram.descriptors > 0 ? 0 : datagram.length
+        }
+        if length < 0 && rl_errno() == EAGAIN { return nil }
+        if length <= 0 {
+            drop(peer)
+            return nil
+        }
+        return request
+    }
+
+    /// As much of the answer as the peer takes now.
+    @inline(never)
+    private func send(_ peer: SharingPeerPointer) {
+        guard let answer = peer.pointee.answer else { return }
+        while true {
+            let rest = peer.pointee.count - peer.pointee.sent
+            let count = Swift.min(rest, SharingService.partSize)
+            var mark: UInt8 = count == rest ? 0x2e : 0x2b
+            switch rl_message_send(peer.pointee.descriptor, &mark, 1, answer + peer.pointee.sent, count, nil, 0) {
+            case 0:
+                peer.pointee.sent += count
+                if count < rest { continue }
+                CLinux.free(answer)
+                peer.pointee.answer = nil
+                return
+            case EAGAIN: return
+            default: return drop(peer)
+            }
+        }
+    }
+
+    @inline(never)
+    private func drop(_ peer: SharingPeerPointer) {
+        if peer.pointee.descriptor < 0 { return }
+        var old = SharingPeer()
+        Sharing.shared.pointee.lock.lockWord()
+        swap(&peer.pointee, &old)
+        Sharing.shared.pointee.lock.unlockWord()
+        end(old)
+    }
+
+    /// Ends a connection that is not in the table any more. A close may wait, for sockets that the peer sent and that were not taken:
+    /// so no lock is held.
+    @inline(never)
+    private func end(_ peer: SharingPeer) {
+        if rl_socket_cookie(peer.descriptor) == peer.cookie { rl_sys_close(peer.descriptor) }
+        CLinux.free(peer.answer)
+        guard peer.measures else { return }
+        for index in 0..<SharingService.room where pointee.peers[index].measures { return }
+        RunLoop.forEachAlive {
+            $0.setAccounting(false, for: AccountingAsker.peer)
+            return true
+        }
+    }
+
+    /// In the child of `fork`: closes the numbers; the rest may be half changed.
+    func loseInChild() {
+        for index in 0..<SharingService.room {
+            let peer = pointee.peers[index]
+            if peer.descriptor >= 0 && rl_socket_cookie(peer.descriptor) == peer.cookie { rl_sys_close(peer.descriptor) }
+        }
+        forgetStrangers()
+        pointee.claim.forget()
+        free()
+    }
+}

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Showing the loops of a process to other processes: runloop-top(1) and runloop-dump(1).
+ *
+ * A process that calls RLSetShared(true), or is started with RUNLOOP_SHARE=1 in its environment, has
+ * a thread that tells processes of the same user what RLDump and RLGetStatistics tell:
+ *
+ *   $ RUNLOOP_SHARE=1 ./server &
+ *   $ runloop-top
+ *   $ runloop-dump $!
+ *
+ * The thread answers also while the program's own threads are stuck. It sleeps while nobody asks.
+ * What it tells, names, addresses and symbols among it, any process of the user can read, also one
+ * that may not debug this one.
+ * Rules, and what a program of one's own would send and receive: Docs/semantics.md, section 46.
+ */
+#ifndef RUNLOOP_SHARE_H
+#define RUNLOOP_SHARE_H
+
+#include "base.h"
+
+RL_HEADER_BEGIN
+
+/**
+ * Begins or ends showing the process's loops to other processes of the same user.
+ *
+ * The child of fork shows its loops if its parent did, once one of them waits.
+ * on: to begin or end twice does nothing. An answer that is being made when it ends is the last.
+ * Returns: true; false if it could not begin, for want of a descriptor, a thread, or a directory
+ *     that only this user can enter. The reason is logged.
+ * Threads: any. Reentrancy: call-outs too; calls no call-out but the log handler.
+ * CF: none. Since 0.2.
+ */
+RL_EXPORT bool RLSetShared(bool on);
+/** Tells whether other processes can see the process's loops. Threads: any. CF: none. Since 0.2. */
+RL_EXPORT bool RLIsShared(void);
+
+RL_HEADER_END
+
+#endif
