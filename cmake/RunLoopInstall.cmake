@@ -8,9 +8,9 @@ install(TARGETS runloop EXPORT RunLoopTargets LIBRARY DESTINATION ${CMAKE_INSTAL
 install(DIRECTORY include/runloop DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
     FILES_MATCHING PATTERN "*.h" PATTERN "module.modulemap")
 
-# Changes programs for CoreFoundation into programs for the library.
-install(PROGRAMS tools/cf2rl DESTINATION ${CMAKE_INSTALL_BINDIR})
-install(FILES tools/cf2rl.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
+# cf2rl changes programs for CoreFoundation into programs for the library, runloop-trace makes pictures of traces.
+install(PROGRAMS tools/cf2rl tools/runloop-trace DESTINATION ${CMAKE_INSTALL_BINDIR})
+install(FILES tools/cf2rl.1 tools/runloop-trace.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
 
 # The manual pages are made from the headers. SOURCE_DATE_EPOCH, if it is set, is their date.
 string(TIMESTAMP RUNLOOP_DATE "%B %d, %Y" UTC)

@@ -262,6 +262,14 @@ bool rl_take_room(int file, size_t offset, size_t length) {
     return false;
 }
 
+bool rl_take_file_room(int file, size_t length) {
+    size_limit limit;
+    size_limit_begin(&limit);
+    bool taken = rl_take_room(file, 0, length);
+    size_limit_end(&limit, !taken);
+    return taken;
+}
+
 void rl_write_word(int file, uint32_t word, size_t offset) {
     size_limit limit;
     size_limit_begin(&limit);

@@ -31,6 +31,7 @@ prefix=$work/moved
 (cd "$prefix" && find . -path ./share/man -prune -o \( -type f -o -type l \) -print) | sed 's,^\./,,' | sort >"$work/found"
 {
     echo bin/cf2rl
+    echo bin/runloop-trace
     (cd "$here/../../include" && ls runloop/*.h runloop/adapters/*.h runloop/module.modulemap) | sed 's,^,include/,'
     (cd "$here/../../include" && find runloop-cf -name '*.h') | sed 's,^,include/,'
     for name in runloop-cf runloop-cf-names; do

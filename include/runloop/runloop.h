@@ -23,6 +23,7 @@
  *   insight.h   names, lists of items, and what keeps a loop from being finished
  *   watchdog.h  who blocks a loop, told while it is blocked
  *   share.h     the same for other processes: runloop-top(1)
+ *   trace.h     a file with all that the loops do, for pictures
  *   data.h      reference-counted bytes
  *   messageport.h  named ports, between threads and between processes
  *   portcodes.h  result codes of sending to a port
@@ -60,6 +61,7 @@
 #include "sync.h"
 #include "thread.h"
 #include "timer.h"
+#include "trace.h"
 #include "watchdog.h"
 
 #endif

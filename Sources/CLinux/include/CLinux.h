@@ -41,6 +41,7 @@
 #include "CLinuxLockFiles.h"
 #include "CLinuxMessages.h"
 #include "CLinuxSockets.h"
+#include "CLinuxTrace.h"
 
 /* The version of the library as text that lives for ever. */
 static inline const char *rl_version(void) { return "0.2.0"; }
@@ -122,7 +123,8 @@ static inline long rl_stack_minimum(void) { return sysconf(_SC_THREAD_STACK_MIN)
     STATE(loop_waiters, 64)                                                                                                   \
     STATE(distributed_locks, 64)                                                                                              \
     STATE(watcher, 128)                                                                                                       \
-    STATE(sharing, 64)
+    STATE(sharing, 64)                                                                                                        \
+    STATE(trace, 256)
 
 #define RL_DECLARE_STATE(part, size)                                                                                          \
     extern char rl_##part##_state[size] __attribute__((visibility("hidden")));                                                \

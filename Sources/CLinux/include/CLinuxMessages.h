@@ -81,6 +81,8 @@ int rl_sealed_memory(const void *bytes, size_t length) __attribute__((visibility
 int rl_kept_memory(size_t length) __attribute__((visibility("hidden")));
 /* Takes memory for a range of it; without that a store to the range could end the process by SIGBUS. */
 bool rl_take_room(int file, size_t offset, size_t length) __attribute__((visibility("hidden")));
+/* The same from the beginning of any file, which may be longer than RLIMIT_FSIZE allows: no signal is raised then. */
+bool rl_take_file_room(int file, size_t length) __attribute__((visibility("hidden")));
 void rl_write_word(int file, uint32_t word, size_t offset) __attribute__((visibility("hidden")));
 
 /* Whether it is a memory file with so many bytes and, but for 32768 bytes, with memory for them; a sealed one has these alone,

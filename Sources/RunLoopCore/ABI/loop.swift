@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+import CLinux
 import CRunLoop
 import Synchronization
 
@@ -73,7 +74,9 @@ public func RLWakeUp(_ rl: OpaquePointer?) {
 
 @c @implementation
 public func RLStop(_ rl: OpaquePointer?) {
-    object(rl, as: RunLoop.self, "RLStop")?.stop()
+    guard let loop = object(rl, as: RunLoop.self, "RLStop") else { return }
+    if Trace.isWanted { Trace.tell(.stop, loop, caller: rl_caller()) }
+    loop.stop()
 }
 
 @c @implementation

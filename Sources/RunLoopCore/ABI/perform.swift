@@ -9,6 +9,10 @@ public func RLPerformFunction(
     _ rl: OpaquePointer?, _ mode: UnsafePointer<CChar>?, _ perform: PerformFunction?, _ info: UnsafeMutableRawPointer?,
     _ release: PerformFunction?
 ) {
+    if Trace.isWanted {
+        let caller = rl_caller()
+        return withUnsafePointer(to: mode) { performInModes(rl, $0, 1, perform, info, release, caller) }
+    }
     if let loop = object(rl, as: RunLoop.self, "RLPerformFunction"), let perform {
         var modes: PostModes?
         switch ModeName(mode) {
@@ -26,9 +30,20 @@ public func RLPerformFunctionInModes(
     _ rl: OpaquePointer?, _ modes: UnsafePointer<UnsafePointer<CChar>?>?, _ count: Int, _ perform: PerformFunction?,
     _ info: UnsafeMutableRawPointer?, _ release: PerformFunction?
 ) {
+    performInModes(rl, modes, count, perform, info, release, rl_caller())
+}
+
+@inline(never)
+private func performInModes(
+    _ rl: OpaquePointer?, _ modes: UnsafePointer<UnsafePointer<CChar>?>?, _ count: Int, _ perform: PerformFunction?,
+    _ info: UnsafeMutableRawPointer?, _ release: PerformFunction?, _ caller: UInt
+) {
     if let loop = object(rl, as: RunLoop.self, "RLPerformFunctionInModes"), let perform, let modes, count > 0,
         let postModes = loop.postModes(modes, count)
     {
+        if Trace.isWanted {
+            Trace.tell(.post, loop, item: UInt(bitPattern: info), info: unsafeBitCast(perform, to: UInt.self), caller: caller)
+        }
         if loop.post(Post(perform: perform, release: release, info: info, modes: postModes)) { return }
         postModes.free()
     }
@@ -62,7 +77,8 @@ public func RLPerformOnLoop(
     _ rl: OpaquePointer?, _ mode: UnsafePointer<CChar>?, _ perform: PerformFunction?, _ info: UnsafeMutableRawPointer?,
     _ release: PerformFunction?, _ waitUntilDone: Bool
 ) -> Bool {
-    withUnsafePointer(to: mode) { RLPerformOnLoopInModes(rl, $0, 1, perform, info, release, waitUntilDone) }
+    let caller = rl_caller()
+    return withUnsafePointer(to: mode) { performOnLoop(rl, $0, 1, perform, info, release, waitUntilDone, caller) }
 }
 
 @c @implementation
@@ -70,11 +86,22 @@ public func RLPerformOnLoopInModes(
     _ rl: OpaquePointer?, _ modes: UnsafePointer<UnsafePointer<CChar>?>?, _ count: Int, _ perform: PerformFunction?,
     _ info: UnsafeMutableRawPointer?, _ release: PerformFunction?, _ waitUntilDone: Bool
 ) -> Bool {
+    performOnLoop(rl, modes, count, perform, info, release, waitUntilDone, rl_caller())
+}
+
+private func performOnLoop(
+    _ rl: OpaquePointer?, _ modes: UnsafePointer<UnsafePointer<CChar>?>?, _ count: Int, _ perform: PerformFunction?,
+    _ info: UnsafeMutableRawPointer?, _ release: PerformFunction?, _ waitUntilDone: Bool,
+    _ caller: UInt
+) -> Bool {
     guard let loop = object(rl, as: RunLoop.self, "RLPerformOnLoop"),
         let post = loop.makePost(modes, count, perform, info, release)
     else {
         if let release { callOutPerformedRelease(release, info) }
         return false
+    }
+    if Trace.isWanted {
+        Trace.tell(.request, loop, item: UInt(bitPattern: info), info: unsafeBitCast(post.perform, to: UInt.self), caller: caller)
     }
     return loop.performRequest(post, waits: waitUntilDone)
 }
@@ -89,6 +116,9 @@ public func RLPerformInOrder(
     else {
         if let release { callOutPerformedRelease(release, info) }
         return
+    }
+    if Trace.isWanted {
+        Trace.tell(.request, loop, item: UInt(bitPattern: info), info: unsafeBitCast(post.perform, to: UInt.self), caller: rl_caller())
     }
     loop.performOrdered(post, target: target, order: order)
 }

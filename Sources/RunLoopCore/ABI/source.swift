@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+import CLinux
 import CRunLoop
 import Synchronization
 
@@ -61,7 +62,17 @@ public func RLSourceGetContext(_ s: OpaquePointer?, _ context: UnsafeMutablePoin
 
 @c @implementation
 public func RLSourceSignal(_ s: OpaquePointer?) {
-    object(s, as: Source.self, "RLSourceSignal")?.signal()
+    guard let source = object(s, as: Source.self, "RLSourceSignal") else { return }
+    if Trace.isWanted { return source.signalTraced(rl_caller()) }
+    source.signal()
+}
+
+extension UnsafeMutablePointer where Pointee == Source {
+    @inline(never)
+    fileprivate func signalTraced(_ caller: UInt) {
+        Trace.tell(.signal, firstLink.pointee.loop.load(ordering: .relaxed), item: UInt(bitPattern: self), caller: caller)
+        signal()
+    }
 }
 
 @c @implementation

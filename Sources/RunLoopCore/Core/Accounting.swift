@@ -136,21 +136,28 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     /// Around a sleep.
     @inline(always)
     func beginSleep() {
-        if pointee.accounting.load(ordering: .relaxed) != nil { markSleep() }
+        if isSleepWanted { markSleep() }
     }
 
     @inline(always)
     func endSleep() {
-        if pointee.accounting.load(ordering: .relaxed) != nil { measureSleep() }
+        if isSleepWanted { measureSleep() }
     }
+
+    @inline(always)
+    private var isSleepWanted: Bool { UInt(bitPattern: pointee.accounting.load(ordering: .relaxed)) | UInt(rl_tracing()) != 0 }
+
+    private var wakeByte: UInt8 { UInt8(truncatingIfNeeded: pointee.wake.load(ordering: .relaxed)) }
 
     @inline(never)
     private func markSleep() {
+        if Trace.isWanted { record(.sleepBegin, wakeByte, item: UInt(bitPattern: Int(pointee.sleepsUntil.load(ordering: .relaxed)))) }
         pointee.accounting.load(ordering: .acquiring)?.pointee.sleepBegan.store(Clock.now(), ordering: .relaxed)
     }
 
     @inline(never)
     private func measureSleep() {
+        if Trace.isWanted { record(.sleepEnd, wakeByte) }
         guard let accounting = pointee.accounting.load(ordering: .acquiring) else { return }
         // 0: accounting began while the loop slept.
         let began = accounting.pointee.sleepBegan.exchange(0, ordering: .relaxed)

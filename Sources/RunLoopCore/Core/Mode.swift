@@ -173,6 +173,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         mode.pointee.ports.initialize()
         mode.pointee.next = pointee.modes.load(ordering: .relaxed)
         pointee.modes.store(mode, ordering: .releasing)
+        if Trace.isWanted { Trace.name(.mode, UInt(bitPattern: mode), copy, 0, 0) }
         return mode
     }
 

@@ -11,31 +11,34 @@ enum Insight: UInt32 {
 }
 
 extension UnsafeMutablePointer where Pointee == RunLoop {
-    /// Calls out, and measures and watches it if that is asked for; where it is not, each call-out costs a load and a branch. nil: the
-    /// call-out is of no item. The item is kept by who calls. For a timer the instant at which it was due, for a source when it was signalled, by
-    /// the processor's counter, for a function the function. Loop's thread.
+    /// Calls out, and measures, watches and traces it if that is asked for; where it is not, each call-out costs two loads and a branch. nil:
+    /// the call-out is of no item. The item is kept by who calls. For a timer the instant at which it was due, for a source when it was
+    /// signalled, by the processor's counter, for a function the function and its info. Loop's thread.
     @inline(always)
     func timed(
         _ item: ObjectPointer?, due: Int64 = 0, signalled: @autoclosure () -> UInt64 = 0,
-        function: @autoclosure () -> UnsafeRawPointer? = nil, _ callOut: () -> Void
+        function: @autoclosure () -> UnsafeRawPointer? = nil, info: @autoclosure () -> UnsafeMutableRawPointer? = nil, _ callOut: () -> Void
     ) {
         if !isAttended { return callOut() }
-        attended(item, due, signalled(), function(), callOut)
+        attended(item, due, signalled(), function(), info(), callOut)
     }
 
     @inline(always)
-    var isAttended: Bool { pointee.insight.load(ordering: .relaxed) != 0 }
+    var isAttended: Bool { pointee.insight.load(ordering: .relaxed) | rl_tracing() != 0 }
 
     // Few lines, because each place that calls out has its own copy of them.
     @inline(never)
     private func attended(
-        _ item: ObjectPointer?, _ due: Int64, _ signalled: UInt64, _ function: UnsafeRawPointer?, _ callOut: () -> Void
+        _ item: ObjectPointer?, _ due: Int64, _ signalled: UInt64, _ function: UnsafeRawPointer?,
+        _ info: UnsafeMutableRawPointer?, _ callOut: () -> Void
     ) {
         withUnsafeTemporaryAllocation(of: WatchedCall.self, capacity: 1) { call in
             let watch = beginWatched(call.baseAddress.unsafelyUnwrapped, item, function)
+            let traced = beginTraced(item, function, info, due)
             let begin = beginMeasured(due, signalled)
             callOut()
             endMeasured(item, begin)
+            if Trace.isWanted { endTraced(traced, item.map { UnsafeMutableRawPointer($0) } ?? info) }
             watch?.end()
         }
     }

@@ -114,9 +114,12 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         if state >= WakeState.asleepInFutex { rouseSleeper(state) }
     }
 
+    /// An optimised `RLWakeUp` ends with a jump to this, so that it returns to the client's code, which a trace shows. Asking for that
+    /// address there would cost wake-ups of awake loops something.
     @inline(never)
     private func rouseSleeper(_ state: UInt32) {
         pointee.counters.rouses.wrappingAdd(1, ordering: .relaxed)
+        if Trace.isWanted { Trace.tell(.wakeUp, self, item: UInt(state), caller: rl_caller()) }
         let savedErrno = rl_errno()
         if state == WakeState.asleepInFutex {
             pointee.wake.futexWakeOne()

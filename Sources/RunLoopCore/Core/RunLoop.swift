@@ -123,6 +123,8 @@ struct RunLoop: ~Copyable {
     let watch: Atomic<CalloutWatchPointer?>
     /// Who wants call-outs measured: bits of `AccountingAsker`. Guarded by `lock`.
     var accountingAskers: UInt8
+    /// Its ring of the trace. Loop's thread only.
+    var ring: TraceRing
     /// The run of a foreign loop in whose epoll set the loop sleeps: `wake` says "asleep in epoll" although the thread goes on.
     /// Loop's thread only.
     var asleepOutside: ForeignRunPointer?

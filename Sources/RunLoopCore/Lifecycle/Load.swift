@@ -29,6 +29,7 @@ private func checkStates() {
     check(MemoryLayout<LoopWaiters>.size, rl_loop_waiters_size())
     check(MemoryLayout<Watcher>.size, rl_watcher_size())
     check(MemoryLayout<Sharing>.size, rl_sharing_size())
+    check(MemoryLayout<Trace>.size, rl_trace_size())
     check(MemoryLayout<Stripe>.stride * Stripe.count, rl_synchronized_size())
 }
 
@@ -43,6 +44,7 @@ private func load() {
         return KernelEvent.tellLost() || isShared
     }
     Sharing.askEnvironment()
+    Names.shared.pointee.traceLocked = { object, name in Trace.nameLocked(.object, UInt(bitPattern: object), name, 0, 0) }
     registerBarrier()
     if pthread_key_create(&process.pointee.threadKey, { RunLoop.threadEnds($0!) }) != 0 {
         trap("RunLoop", "no thread-specific key")

@@ -62,6 +62,7 @@ enum Fork {
 /// The loop's part.
 extension RunLoop {
     static func prepareFork() {
+        Trace.prepareFork()
         if let loop = ofThread {
             loop.lock()
             loop.requests.pointee.lock.lockWord()
@@ -81,6 +82,7 @@ extension RunLoop {
             loop.requests.pointee.lock.unlockWord()
             loop.unlock()
         }
+        Trace.forkedParent()
     }
 
     static func forkedChild() {
@@ -88,6 +90,7 @@ extension RunLoop {
         process.pointee.counterLock.resetInChild()
         process.pointee.registryLock.resetInChild()
         Watcher.forkedChild()
+        Trace.forkedChild()
         MainQueue.detachInChild()
         let own = ofThread
         own?.pointee.lock.resetInChild()

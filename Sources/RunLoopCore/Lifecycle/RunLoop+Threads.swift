@@ -64,6 +64,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         forEachModeRecord { $0.pointee.ports.closeKernelSet() }
         unlock()
         leaveClock()
+        leaveRing()
         release()
     }
 

@@ -19,6 +19,6 @@ enum OneCore {
                 loads libraries linked to librunloop.so builds RunLoopKit with the package trait InstalledLibrary
                 """)
         }
-        process.pointee.claimed.store(true, ordering: .releasing)
+        if !process.pointee.claimed.exchange(true, ordering: .acquiringAndReleasing) { Trace.startByEnvironment() }
     }
 }

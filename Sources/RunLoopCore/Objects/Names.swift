@@ -9,6 +9,8 @@ struct Names {
     var records: WordSet
     /// Ends what loops have of an object that is `accounted`. Written when the library is loaded.
     var forgetAccounts: (@convention(c) (UnsafeMutableRawPointer) -> Void)?
+    /// Tells a trace of a new name, under the registry's lock. Written when the library is loaded.
+    var traceLocked: (@convention(c) (UnsafeMutableRawPointer, UnsafePointer<CChar>) -> Void)?
 
     static var shared: UnsafeMutablePointer<Names> { rl_names().assumingMemoryBound(to: Names.self) }
 }
@@ -37,6 +39,7 @@ extension ObjectPointer {
         } else {
             Names.shared.pointee.records.insert(word, isKeyed: true)
             pointee.marks.bitwiseOr(ObjectMarks.named, ordering: .relaxed)
+            if rl_tracing() != 0 { Names.shared.pointee.traceLocked!(UnsafeMutableRawPointer(self), name!) }
         }
         process.pointee.registryLock.unlockWord()
         CLinux.free(UnsafeMutableRawPointer(bitPattern: old))

@@ -175,6 +175,7 @@ extension UnsafeMutablePointer where Pointee == ForeignRun {
         pointee.isBusy = true
         loop.pointee.waiting.store(false, ordering: .releasing)
         loop.notify(.exit, in: pointee.mode)
+        if Trace.isWanted { loop.recordRun(.runEnd) }
         loop.endRun(pointee.frame)
         endCallbacks()
         pointee.phase = .idle

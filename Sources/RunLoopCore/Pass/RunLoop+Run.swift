@@ -39,6 +39,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
 
         // E3
         notify(.exit, in: mode)
+        if Trace.isWanted { recordRun(.runEnd) }
         endRun(frame)
         return result!
     }
@@ -55,6 +56,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     func passToWait(_ frame: RunFramePointer, isFirst: Bool) -> HalfPass {
         let mode = frame.pointee.mode
         pointee.counters.passes.count()
+        if Trace.isWanted { record(.pass, item: UInt(bitPattern: mode)) }
 
         // P1. What came since the last wait is served by this pass anyway (S-WAKE-4); what came in Entry stays (S-WAKE-3).
         if !isFirst {
@@ -143,7 +145,11 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         pointee.runs &+= 1
         pointee.counters.runs.count()
         pointee.currentMode.store(frame.pointee.mode, ordering: .releasing)
+        if Trace.isWanted { recordRun(.runBegin) }
     }
+
+    @inline(never)
+    func recordRun(_ kind: TraceKind) { record(kind, item: UInt(bitPattern: pointee.currentMode.load(ordering: .relaxed))) }
 
     func endRun(_ frame: RunFramePointer) {
         let outer = frame.pointee.outer

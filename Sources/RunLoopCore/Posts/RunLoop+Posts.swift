@@ -128,7 +128,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
 
     private func perform(_ post: Post) {
         pointee.counters.functions.count()
-        timed(nil, function: unsafeBitCast(post.perform, to: UnsafeRawPointer.self)) { callOutPerformed(post.perform, post.info) }
+        timed(nil, function: unsafeBitCast(post.perform, to: UnsafeRawPointer.self), info: post.info) { callOutPerformed(post.perform, post.info) }
     }
 
     /// Releases what a post holds, with no lock held (S-BLK-17, S-BLK-18).

@@ -67,7 +67,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         while let request = queue.next(ofBatch: batch) {
             let post = request.pointee.waiting.post
             pointee.counters.requests.count()
-            timed(nil, function: unsafeBitCast(post.perform, to: UnsafeRawPointer.self)) {
+            timed(nil, function: unsafeBitCast(post.perform, to: UnsafeRawPointer.self), info: post.info) {
                 call(RequestCall(wait: nil)) { _ in callOutPerformed(post.perform, post.info) }
             }
             queue.removePerformed(request)

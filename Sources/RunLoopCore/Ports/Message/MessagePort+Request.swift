@@ -70,6 +70,7 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
         let header = WireHeader(
             kind: .request, flags: id != 0 ? WireHeader.wantsReply : 0, id: id, number: request.msgid,
             length: UInt64(request.bytes == nil ? 0 : request.length), descriptors: UInt32(request.descriptorCount))
+        if Trace.isWanted { tellTrace(.messageSend, header, token: nil) }
         if KeptMemoryPointer.isWorthwhile(header.length), let code = transmitInParts(request, header) { return code }
         var message = OutgoingMessage(header, bytes: request.bytes, descriptors: request.descriptors)
         guard message.prepare() else { return MessagePortCode.transportError }

@@ -42,6 +42,7 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
             case .idle: return nil
             case .progress(let bytes): left -= bytes / WireHeader.placeSize
             case .message(let message, let token):
+                if Trace.isWanted { tellTrace(.messageReceive, message.header, token: token) }
                 if let frame = frame(for: message, token) { return frame }
             case .malformed(let error, let process):
                 logRefusal("dropped a message ", error.words, process: process, user: nil)

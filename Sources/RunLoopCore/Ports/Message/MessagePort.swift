@@ -24,6 +24,8 @@ struct MessagePort: ~Copyable, Listed {
     /// The client's function, as an address. Written under `lock`, released; acquired without it.
     let invalidationCallBack: Atomic<UInt>
     let isRemote: Bool
+    /// `Trace.generation` of the last trace that has its name. Relaxed: a name may be there twice.
+    let traceGeneration: Atomic<UInt32>
     /// The name; nil for none. Changed under the table's lock and the port's; that of a remote port never changes.
     var name: MessagePortName?
     /// Neighbours in the table. Guarded by the table's lock.
@@ -81,7 +83,7 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
         let port = makeRecord(MessagePort.self)
         port.initialize(to: MessagePort(
             header: ObjectHeader(type: Atomic(0), references: Atomic(0)), state: Atomic(0), holds: Atomic(1), lock: Lock.free(),
-            invalidationCallBack: Atomic(0), isRemote: isRemote, name: name, next: nil, previous: nil, source: nil, scratch: nil,
+            invalidationCallBack: Atomic(0), isRemote: isRemote, traceGeneration: Atomic(0), name: name, next: nil, previous: nil, source: nil, scratch: nil,
             local: LocalEnd(), remote: RemoteEnd()))
         port.initializeHeader()
         return port

@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: MIT */
+/* The file of a trace.
+ *
+ * It is mapped, so that what was recorded outlives the process, however that ends. All its room is taken before it is mapped: a write to
+ * a page that the file system has no room for would raise SIGBUS. It is always a new file, which gets its name when it is whole; so no
+ * file is cut that another process has mapped, and whoever finds the name finds a trace. */
+#define _GNU_SOURCE
+#include <link.h>
+#include <signal.h>
+#include <sys/mman.h>
+
+#include "CLinux.h"
+
+__thread int rl_thread_number __attribute__((tls_model("initial-exec"), visibility("hidden")));
+
+int rl_get_thread_number(void) {
+    if (rl_thread_number == 0) rl_thread_number = (int)syscall(SYS_gettid);
+    return rl_thread_number;
+}
+
+const char *rl_trusted_environment(const char *name) { return secure_getenv(name); }
+
+static const char magic[8] = "RLTRACE1";
+
+enum { MORE = 32 };
+
+/* The path with the process's number for each "%p". */
+static bool expand(const char *path, char *text) {
+    size_t length = 0;
+    for (; *path; path++) {
+        if (length + MORE > PATH_MAX) return false;
+        if (path[0] == '%' && path[1] == 'p') {
+            length += (size_t)snprintf(text + length, MORE, "%d", (int)getpid());
+            path++;
+        } else {
+            text[length++] = *path;
+        }
+    }
+    text[length] = '\0';
+    return length > 0;
+}
+
+/* Zeroes where the file system knows no way to take room, see posix_fallocate(3). */
+static bool write_room(int file, size_t length) {
+    static const char zeroes[4096];
+    size_t done = 0;
+    while (done < length) {
+        size_t part = length - done < sizeof zeroes ? length - done : sizeof zeroes;
+        if (!rl_write_all(file, zeroes, part)) return false;
+        done += part;
+    }
+    return true;
+}
+
+static bool take_room(int file, size_t length) {
+    errno = 0;
+    if (rl_take_file_room(file, length)) return true;
+    if (errno != EOPNOTSUPP && errno != ENOSYS) return false;
+    errno = 0;
+    if (write_room(file, length)) return true;
+    if (errno == 0) errno = ENOSPC;
+    return false;
+}
+
+/* Whether a file may be replaced: 0; EBUSY: a living process writes its trace to it; EEXIST: it is none of ours. */
+static int may_replace(const char *path) {
+    struct rl_trace_header found;
+    struct stat status;
+    int file = rl_sys_openat(AT_FDCWD, path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW, 0);
+    if (file < 0) return errno == ENOENT ? 0 : EEXIST;
+    int result = EEXIST;
+    ssize_t count = rl_sys_pread(file, &found, sizeof found, 0);
+    if (fstat(file, &status) == 0 && S_ISREG(status.st_mode)) {
+        if (count == 0)
+            result = 0;
+        else if (count == (ssize_t)sizeof found && memcmp(found.magic, magic, sizeof magic) == 0)
+            result = found.end_time == 0 && (pid_t)found.process > 0 && (pid_t)found.process != getpid() &&
+                        (kill((pid_t)found.process, 0) == 0 || errno == EPERM)
+                    ? EBUSY : 0;
+    }
+    rl_sys_close(file);
+    return result;
+}
+
+/* Gives the file that is whole its name. 0, or an errno. */
+static int publish(const char *work, char *path, bool *is_other) {
+    /* On file systems without links somebody may come in between. */
+    if (link(work, path) == 0) {
+        unlink(work);
+        return 0;
+    }
+    if (errno == EEXIST || errno == EPERM || errno == EOPNOTSUPP) {
+        int reason = may_replace(path);
+        if (reason == EBUSY) {
+            *is_other = true;
+            sprintf(path + strlen(path), ".%d", (int)getpid());
+            reason = may_replace(path);
+        }
+        if (reason != 0) return reason;
+        if (rename(work, path) == 0) return 0;
+    }
+    return errno;
+}
+
+void *rl_trace_create(const char *given, const struct rl_trace_header *header, void *at, int *error, bool *is_other) {
+    char path[PATH_MAX + MORE], work[PATH_MAX + 2 * MORE];
+    const size_t length = header->file_size;
+    *is_other = false;
+    *error = ENAMETOOLONG;
+    if (!expand(given, path)) return NULL;
+    sprintf(work, "%s.%d.new", path, (int)getpid());
+    unlink(work); /* A process of that number was killed here. */
+    int file = rl_sys_openat(AT_FDCWD, work, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (file < 0) {
+        *error = errno;
+        return NULL;
+    }
+    void *map = MAP_FAILED;
+    if (take_room(file, length)) map = mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    *error = map == MAP_FAILED ? errno : 0;
+    rl_sys_close(file);
+    if (map != MAP_FAILED) {
+        struct rl_trace_header *copy = map;
+        *copy = *header;
+        memcpy(copy->magic, magic, sizeof magic);
+        *error = publish(work, path, is_other);
+        if (*error == 0) {
+            void *moved = at ? mremap(map, length, length, MREMAP_MAYMOVE | MREMAP_FIXED, at) : map;
+            return moved == MAP_FAILED ? map : moved;
+        }
+        munmap(map, length);
+    }
+    unlink(work);
+    return NULL;
+}
+
+void rl_trace_forget(void *map, size_t length) {
+    (void)!mmap(map, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+}
+
+struct loaded {
+    rl_loaded_function function;
+    uint64_t loads;
+    bool is_old;
+};
+
+static int tell_loaded(struct dl_phdr_info *file, size_t size, void *place) {
+    struct loaded *loaded = place;
+    char program[PATH_MAX];
+    uint64_t end = 0;
+    (void)size;
+    uint64_t loads = file->dlpi_adds + file->dlpi_subs;
+    if (loads == loaded->loads) {
+        loaded->is_old = true;
+        return 1;
+    }
+    const char *path = file->dlpi_name;
+    for (int part = 0; part < file->dlpi_phnum; part++) {
+        const ElfW(Phdr) *segment = &file->dlpi_phdr[part];
+        if (segment->p_type != PT_LOAD) continue;
+        if (segment->p_vaddr + segment->p_memsz > end) end = segment->p_vaddr + segment->p_memsz;
+    }
+    if (!path || !*path) {
+        /* The program itself comes first, and without its name. */
+        ssize_t count = readlink("/proc/self/exe", program, sizeof program - 1);
+        if (count <= 0) return 0;
+        program[count] = '\0';
+        path = program;
+    }
+    if (end > 0) loaded->function(path, file->dlpi_addr, file->dlpi_addr + end);
+    return 0;
+}
+
+static int count_loads(struct dl_phdr_info *file, size_t size, void *place) {
+    (void)size;
+    *(uint64_t *)place = file->dlpi_adds + file->dlpi_subs;
+    return 1;
+}
+
+bool rl_for_each_loaded(rl_loaded_function function, uint64_t *loads) {
+    struct loaded loaded = {function, *loads, false};
+    dl_iterate_phdr(tell_loaded, &loaded);
+    if (loaded.is_old) return false;
+    dl_iterate_phdr(count_loads, loads);
+    return true;
+}

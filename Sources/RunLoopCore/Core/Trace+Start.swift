@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: MIT
+import CLinux
+import CRunLoop
+import Synchronization
+
+/// Starting and stopping a trace, and what fork does to it.
+extension Trace {
+    /// The number of loops that have rings where the program does not say.
+    static var usualLoops: Int { 16 }
+    static var mostLoops: Int { 1024 }
+
+    /// Starts a trace; one log line and false if that is not possible. No lock is held.
+    static func start(_ path: UnsafePointer<CChar>, loops: Int) -> Bool {
+        guard move(from: TraceState.off, to: TraceState.changing) else {
+            Log.write("RLTraceStart", ": a trace is on already")
+            return false
+        }
+        shared.pointee.usesClock = rl_counts_of_moment() <= 1
+        let ringCount = loops <= 0 ? usualLoops : Swift.min(loops, mostLoops)
+        var header = self.header(ringCount: ringCount)
+        let length = Int(header.file_size)
+        var error: Int32 = 0
+        var isOther = false
+        let former = shared.pointee.length == length ? shared.pointee.memory.load(ordering: .relaxed) : nil
+        guard let memory = rl_trace_create(path, &header, former, &error, &isOther) else {
+            shared.pointee.state.store(TraceState.off, ordering: .releasing)
+            tellFailure(path, error)
+            return false
+        }
+        if isOther { tellOther(path) }
+        process.pointee.registryLock.lockWord()
+        shared.pointee.length = length
+        shared.pointee.namesUsed = 0
+        if ringCount > shared.pointee.ringCount || shared.pointee.rings == nil {
+            shared.pointee.rings = growArray(shared.pointee.rings, count: ringCount)
+        }
+        shared.pointee.ringCount = ringCount
+        memset(shared.pointee.rings!, 0, ringCount)
+        shared.pointee.memory.store(memory, ordering: .releasing)
+        Names.shared.pointee.records.forEach { word in
+            let record = UnsafeMutablePointer<NameRecord>(bitPattern: word)!
+            nameLocked(.object, record.pointee.object, UnsafeRawPointer(record + 1).assumingMemoryBound(to: CChar.self), 0, 0)
+        }
+        process.pointee.registryLock.unlockWord()
+        shared.pointee.loads = 0
+        nameFiles()
+        shared.pointee.generation.wrappingAdd(1, ordering: .releasing)
+        shared.pointee.state.store(TraceState.on, ordering: .releasing)
+        rl_set_tracing(true)
+        return true
+    }
+
+    static func stop() {
+        guard move(from: TraceState.on, to: TraceState.changing) else { return }
+        rl_set_tracing(false)
+        nameFiles()
+        process.pointee.registryLock.lockWord()
+        let memory = shared.pointee.memory.load(ordering: .relaxed)!
+        let header = memory.assumingMemoryBound(to: rl_trace_header.self)
+        header.pointee.end_stamp = stamp()
+        header.pointee.end_time = Clock.now()
+        rl_trace_forget(memory, shared.pointee.length)
+        process.pointee.registryLock.unlockWord()
+        shared.pointee.state.store(TraceState.off, ordering: .releasing)
+    }
+
+    static var isOn: Bool { shared.pointee.state.load(ordering: .acquiring) == TraceState.on }
+
+    /// The names of the files whose functions are called, if there are others than when they were named last.
+    private static func nameFiles() {
+        var loads = shared.pointee.loads
+        shared.pointee.loadsLock.lockWord()
+        _ = rl_for_each_loaded({ path, base, end in Trace.name(.file, UInt(base), path!, end, 0) }, &loads)
+        shared.pointee.loadsLock.unlockWord()
+        shared.pointee.loads = loads
+    }
+
+    private static func move(from old: UInt32, to new: UInt32) -> Bool {
+        shared.pointee.state.compareExchange(expected: old, desired: new, ordering: .acquiringAndReleasing).exchanged
+    }
+
+    private static func header(ringCount: Int) -> rl_trace_header {
+        var header = rl_trace_header()
+        header.header_size = UInt32(MemoryLayout<rl_trace_header>.size)
+        header.process = UInt32(bitPattern: getpid())
+        header.flags = shared.pointee.usesClock ? 1 : 0
+        header.ring_count = UInt32(ringCount)
+        header.ring_records = UInt32(ringSlots)
+        header.shared_records = UInt32(sharedSlots)
+        header.file_size = UInt64(ringsOffset + ringCount * ringStride)
+        header.shared_offset = UInt64(sharedOffset)
+        header.names_offset = UInt64(namesOffset)
+        header.names_size = UInt64(namesSize)
+        header.rings_offset = UInt64(ringsOffset)
+        header.ring_stride = UInt64(ringStride)
+        header.start_stamp = stamp()
+        header.start_time = Clock.now()
+        header.start_wall = Clock.read(CLOCK_REALTIME)
+        return header
+    }
+
+    @inline(never)
+    private static func tellFailure(_ path: UnsafePointer<CChar>, _ error: Int32) {
+        var text = TextBuffer()
+        text.append("RLTraceStart: no trace to ")
+        text.appendName(path)
+        text.append(": ")
+        if error == EEXIST { text.append("it is no trace, and is not replaced") } else { text.append(cString: strerror(error)) }
+        Log.line(&text)
+        text.free()
+    }
+
+    @inline(never)
+    private static func tellOther(_ path: UnsafePointer<CChar>) {
+        var text = TextBuffer()
+        text.append("RLTraceStart: ")
+        text.appendName(path)
+        text.append(" is the trace of a living process; this one's name ends with .", Int(getpid()))
+        Log.line(&text)
+        text.free()
+    }
+
+    // MARK: The environment
+
+    /// `RUNLOOP_TRACE=file` and `RUNLOOP_TRACE_LOOPS=number`, when the process makes its first loop.
+    static func startByEnvironment() {
+        guard let path = rl_trusted_environment("RUNLOOP_TRACE") else { return }
+        var loops = 0
+        if let number = rl_trusted_environment("RUNLOOP_TRACE_LOOPS") {
+            var end: UnsafeMutablePointer<CChar>?
+            loops = strtol(number, &end, 10)
+            if loops < 1 || loops > mostLoops || end!.pointee != 0 {
+                Log.write("RUNLOOP_TRACE_LOOPS", " is no number from 1 to 1024; 16 loops are traced")
+                loops = 0
+            }
+        }
+        if path.pointee == 0 { return Log.write("RUNLOOP_TRACE", " names no file; nothing is traced") }
+        _ = start(path, loops: loops)
+    }
+
+    // MARK: Fork
+
+    static func prepareFork() { shared.pointee.loadsLock.lockWord() }
+
+    static func forkedParent() { shared.pointee.loadsLock.unlockWord() }
+
+    /// The file is the parent's.
+    static func forkedChild() {
+        shared.pointee.loadsLock.resetInChild()
+        rl_set_tracing(false)
+        rl_forget_thread_number()
+        if let memory = shared.pointee.memory.load(ordering: .relaxed) { rl_trace_forget(memory, shared.pointee.length) }
+        shared.pointee.state.store(TraceState.off, ordering: .relaxed)
+    }
+}
