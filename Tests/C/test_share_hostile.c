@@ -303,6 +303,41 @@ RL_TEST(the_child_has_its_own, "S-OUT-7 S-FORK-1", "The child of fork has nothin
     finish();
 }
 
+static int makes_over;
+static void make_items(LoopThread *self) {
+    (void)self;
+    static Probe probe;
+    while (!__atomic_load_n(&makes_over, __ATOMIC_SEQ_CST)) {
+        add_timer(&probe, date_in(-1), 0, kRLDefaultMode);
+        RLTimerRef kept = probe_timer(&probe, date_in(-1), 1000);
+        RLAddTimer(RLGetCurrent(), kept, kRLDefaultMode);
+        RLSourceRef source = probe_source(&probe, 0);
+        RLAddSource(RLGetCurrent(), source, kRLDefaultMode);
+        RLSourceSignal(source);
+        add_observer(&probe, kRLBeforeTimers, kRLDefaultMode);
+        RLRunInMode(kRLDefaultMode, 0, false);
+        RLRemoveTimer(RLGetCurrent(), kept, kRLDefaultMode);
+        RLRelease(kept);
+        RLSourceInvalidate(source);
+        RLRelease(source);
+        RLObserverInvalidate(probe.observer);
+    }
+}
+RL_TEST(items_end_while_they_are_told, "S-OUT-4 S-OUT-6 S-STAT-4", "Timers, sources and observers that end meanwhile are left out, or kept until they were described") {
+    share_alone();
+    ck_assert(RLSetShared(true));
+    LoopThread maker;
+    loop_thread_start(&maker, make_items, NULL);
+    const int connection = share_connect(0);
+    for (int i = 0; i < 300; i++) {
+        char *answer = share_ask(connection, i % 8 ? "measure" : "dump");
+        ck_assert_ptr_nonnull(answer);
+        free(answer);
+    }
+    __atomic_store_n(&makes_over, 1, __ATOMIC_SEQ_CST);
+    thread_join(maker.thread);
+}
+
 static int toggles_over;
 static void toggle(void *unused) {
     (void)unused;

@@ -30,8 +30,14 @@ struct ItemList {
         return true
     }
 
-    /// The same for an object whose last reference may be gone, which is left out then. There is room.
-    mutating func appendIfAlive(_ object: ObjectPointer) {
+    /// The same for an item that may be about to end, which is left out then. There is room. The lock of the loop is held.
+    mutating func appendIfAlive(_ object: ObjectPointer, in loop: RunLoopPointer) {
+        if object.pointee.type.load(ordering: .relaxed) == ObjectType.timer.rawValue {
+            // Its count says nothing: a loop keeps its timers without one, and the last reference is not counted down (`Timer.release`).
+            let timer = TimerPointer(OpaquePointer(object))
+            if timer.isGuarded(by: loop) && timer.isKept { _ = append(object) }
+            return
+        }
         var references = object.pointee.references.load(ordering: .relaxed)
         repeat {
             if references == 0 { return }

@@ -101,7 +101,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         for index in 0..<count {
             // An item has its memory for as long as there is an account of it.
             largest[list.count] = largest[index]
-            list.appendIfAlive(ObjectPointer(bitPattern: largest[index].item)!)
+            list.appendIfAlive(ObjectPointer(bitPattern: largest[index].item)!, in: self)
         }
     }
 

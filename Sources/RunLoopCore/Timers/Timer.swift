@@ -63,7 +63,8 @@ extension UnsafeMutablePointer where Pointee == Timer {
     /// Whether nobody needs it any more. The owner's lock is held; if so, the caller destroys it without the lock.
     @inline(always) var isAbandoned: Bool { !isKept && header.pointee.references.load(ordering: .acquiring) == 0 }
 
-    private var isKept: Bool { isInLoop || isFiring }
+    /// Whether a loop keeps it. The owner's lock is held.
+    var isKept: Bool { isInLoop || isFiring }
 
     /// What `RLGetRetainCount` says: the clients' references and the loop's.
     var retainCount: Int {
