@@ -12,6 +12,17 @@ install(DIRECTORY include/runloop DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
 install(PROGRAMS tools/cf2rl tools/runloop-trace DESTINATION ${CMAKE_INSTALL_BINDIR})
 install(FILES tools/cf2rl.1 tools/runloop-trace.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
 
+# Programs that show loops of other processes. The Swift package manager fetches what they are built with.
+option(RUNLOOP_TOOLS "Build and install runloop-top and runloop-dump" OFF)
+if(RUNLOOP_TOOLS)
+    set(rl_tools ${PROJECT_BINARY_DIR}/tools)
+    add_custom_target(tools ALL COMMAND sh ${PROJECT_SOURCE_DIR}/scripts/tools ${rl_tools}
+        COMMENT "Building runloop-top and runloop-dump" VERBATIM)
+    install(PROGRAMS ${rl_tools}/release/runloop-top DESTINATION ${CMAKE_INSTALL_BINDIR})
+    install(FILES ${rl_tools}/release/runloop-dump DESTINATION ${CMAKE_INSTALL_BINDIR})
+    install(FILES tools/top/runloop-top.1 tools/top/runloop-dump.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
+endif()
+
 # The manual pages are made from the headers. SOURCE_DATE_EPOCH, if it is set, is their date.
 string(TIMESTAMP RUNLOOP_DATE "%B %d, %Y" UTC)
 find_program(RUNLOOP_PYTHON python3 DOC "Makes the manual pages; without it there are none")

@@ -1,0 +1,49 @@
+#!/bin/sh
+# Processes that answer garbage, without end, or not at all, beside one that answers.
+. "$(dirname "$0")/lib.sh"
+start_program
+cat >"$work/peers.py" <<'PEERS'
+import os, socket, sys, threading
+folder = os.environ["XDG_RUNTIME_DIR"] + "/runloop"
+deep = b'{"version":1,"process":1,"time":1}\n' + b"[" * 100000
+answers = [
+    [b".garbage"], [b"."], [b""], [b"x"], [b"+"] * 3, None, [b"." + deep], [b'.{"time":1e999}\n{"loop":"x","thread":1e300,"items":[1,{}],"inCall":["\\u001b"]}'],
+    [b'.{"version":1,"process":1,"time":5e-9}\n{"loop":"y","name":"\\u009b31m\\u202e","thread":-1,"queuedPosts":1e308,"passes":-5,"lateness":[null]}\n{"left":1e18}'],
+    [b"+" + b"\xff" * 30000] * 100000,
+]
+def serve(listener, parts):
+    while True:
+        connection, _ = listener.accept()
+        try:
+            connection.recv(100)
+            for part in parts or []:
+                connection.send(part)
+            if parts is not None:
+                connection.close()
+            else:
+                keep.append(connection)
+        except OSError:
+            pass
+keep = []
+for number, parts in enumerate(answers):
+    with open(f"{folder}/{number:032x}.lock", "w") as file:
+        file.write(f"RunLoop.shared.{100 + number}")
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    listener.bind(f"{folder}/{number:032x}.port")
+    listener.listen(10)
+    threading.Thread(target=serve, args=(listener, parts)).start()
+print("ready", flush=True)
+PEERS
+mkfifo "$work/ready"
+python3 "$work/peers.py" >"$work/ready" &
+pids="$pids $!"
+read -r _ <"$work/ready"
+
+timeout 30 "$tools/runloop-top" --once --interval 0.5 >"$work/text"
+cut -c 1-120 "$work/text"
+grep -q "$pid .*worker" "$work/text"
+! LC_ALL=C grep -q "$(printf '[\033\007]')" "$work/text" || fail "control characters were printed"
+! grep -q "$(printf '\302\233')" "$work/text" || fail "a control character of two bytes was printed"
+timeout 30 "$tools/runloop-top" --json --interval 0.5 >"$work/json"
+python3 -c 'import json, sys; [json.loads(line) for line in open(sys.argv[1])]' "$work/json"
+timeout 60 "$tools/runloop-dump" "$pid" | grep -q quick

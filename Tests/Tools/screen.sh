@@ -1,0 +1,76 @@
+#!/bin/sh
+# runloop-top in a terminal: keys, sizes, a process that dies, and SIGINT.
+. "$(dirname "$0")/lib.sh"
+start_program
+
+terminal() { tmux -S "$work/tmux" -f /dev/null "$@"; }
+# sees PATTERN: the screen has a line like it, soon.
+sees() {
+    for _ in $(seq 300); do
+        terminal capture-pane -p -t t >"$work/screen" 2>/dev/null || true
+        grep -q -e "$1" "$work/screen" && return
+        sleep 0.05
+    done
+    cat "$work/screen"
+    fail "not seen: $1"
+}
+sees_not() {
+    for _ in $(seq 300); do
+        terminal capture-pane -p -t t >"$work/screen"
+        grep -q -e "$1" "$work/screen" || return 0
+        sleep 0.05
+    done
+    cat "$work/screen"
+    fail "still seen: $1"
+}
+keys() { terminal send-keys -t t "$@"; }
+
+terminal new-session -d -s t -x 110 -y 30 "trap : INT; stty -g >$work/before; $tools/runloop-top --interval 0.2; echo status=\$? ; stty -g >$work/after; sleep 60"
+sees "2 loops of 1 processes"
+sees "worker"
+sees "quick one"
+sees "in call"
+sees "Timer heartbeat\|evil .u{1b}"
+cat "$work/screen"
+
+keys s
+sees "sort (passes)"
+keys / q u i c k
+sees "Filter: quick_"
+keys Enter
+sees_not "worker"
+sees "Timer heartbeat"
+keys d
+sees "kept from being finished by 1 timer"
+keys q
+sees "sort (passes)"
+keys / Escape
+sees "worker"
+keys Space
+sees "paused"
+keys Space
+sees_not "paused"
+keys Down Up PPage NPage Left F1 x é
+
+# Too small, and large again.
+terminal resize-window -t t -x 30 -y 4
+sees "too small"
+terminal resize-window -t t -x 44 -y 6
+sees "runloop-top"
+terminal resize-window -t t -x 160 -y 40
+sees "quick one"
+
+# The process dies while it is shown; another one comes.
+kill -9 "$pid"
+sees "No process shows its loops"
+start_program
+sees "$pid .*quick one"
+# One that is stopped is said not to answer.
+kill -STOP "$pid"
+sees "no answer of $pid"
+kill -CONT "$pid"
+sees "$pid .*quick one"
+
+keys C-c
+for _ in $(seq 200); do [ -s "$work/after" ] && break || sleep 0.05; done
+cmp "$work/before" "$work/after" || fail "the terminal was not put back"

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: MIT */
+/* The screen, by ncurses(3). It is put back at the end, also by SIGINT and SIGTERM. */
+#ifndef TERMINAL_H
+#define TERMINAL_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum terminal_style { TERMINAL_PLAIN, TERMINAL_BOLD, TERMINAL_REVERSE, TERMINAL_DIM };
+
+/* Keys beside characters. */
+enum terminal_key { TERMINAL_NONE = -1, TERMINAL_UP = -2, TERMINAL_DOWN = -3, TERMINAL_PAGE_UP = -4, TERMINAL_PAGE_DOWN = -5,
+                    TERMINAL_RESIZED = -6, TERMINAL_ENTER = -7, TERMINAL_ESCAPE = -8, TERMINAL_BACKSPACE = -9, TERMINAL_HOME = -10 };
+
+/* Takes the user's character set; for the next function. */
+void terminal_locale(void);
+/* How many columns a character takes; negative for one that does not print. */
+int terminal_width(uint32_t character);
+
+/* False if the terminal is of no known kind. */
+bool terminal_begin(void);
+void terminal_end(void);
+int terminal_rows(void);
+int terminal_columns(void);
+void terminal_clear(void);
+/* The text is printable. What is beyond the edge is cut. */
+void terminal_put(int row, int column, int style, const char *text);
+void terminal_show(void);
+/* A key, or TERMINAL_NONE if none comes in time. */
+int terminal_key(int milliseconds);
+
+#endif

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: MIT */
+#define _GNU_SOURCE
+#define NCURSES_WIDECHAR 1
+#include "terminal.h"
+
+#include <curses.h>
+#include <locale.h>
+#include <stdio.h>
+#include <unistd.h>
+#include <wchar.h>
+
+void terminal_locale(void) { setlocale(LC_ALL, ""); }
+
+int terminal_width(uint32_t character) { return wcwidth((wchar_t)character); }
+
+bool terminal_begin(void) {
+    if (!newterm(NULL, stdout, stdin)) return false;
+    cbreak();
+    noecho();
+    nonl();
+    keypad(stdscr, TRUE);
+    set_escdelay(50);
+    curs_set(0);
+    return true;
+}
+
+void terminal_end(void) { endwin(); }
+int terminal_rows(void) { return LINES; }
+int terminal_columns(void) { return COLS; }
+void terminal_clear(void) { erase(); }
+
+void terminal_put(int row, int column, int style, const char *text) {
+    static const attr_t attributes[] = {A_NORMAL, A_BOLD, A_REVERSE, A_DIM};
+    if (row < 0 || row >= LINES || column < 0 || column >= COLS) return;
+    attrset(attributes[style]);
+    mvaddstr(row, column, text);
+    attrset(A_NORMAL);
+}
+
+void terminal_show(void) { refresh(); }
+
+int terminal_key(int milliseconds) {
+    wint_t key;
+    timeout(milliseconds);
+    const int kind = get_wch(&key);
+    if (kind == ERR) return TERMINAL_NONE;
+    if (kind == OK) {
+        switch (key) {
+        case 27: return TERMINAL_ESCAPE;
+        case '\r':
+        case '\n': return TERMINAL_ENTER;
+        case 8:
+        case 127: return TERMINAL_BACKSPACE;
+        default: return (int)key;
+        }
+    }
+    switch (key) {
+    case KEY_UP: return TERMINAL_UP;
+    case KEY_DOWN: return TERMINAL_DOWN;
+    case KEY_PPAGE: return TERMINAL_PAGE_UP;
+    case KEY_NPAGE: return TERMINAL_PAGE_DOWN;
+    case KEY_RESIZE: return TERMINAL_RESIZED;
+    case KEY_ENTER: return TERMINAL_ENTER;
+    case KEY_BACKSPACE: return TERMINAL_BACKSPACE;
+    case KEY_HOME: return TERMINAL_HOME;
+    default: return TERMINAL_NONE;
+    }
+}

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: MIT
+import ArgumentParser
+import CTerminal
+import Glibc
+
+extension Order: ExpressibleByArgument {}
+
+/// Writes all of it, or ends the program: nobody reads any more.
+private func write(_ text: String, to file: Int32 = 1) {
+    var bytes = Array(text.utf8)[...]
+    while !bytes.isEmpty {
+        let count = bytes.withUnsafeBytes { Glibc.write(file, $0.baseAddress, $0.count) }
+        if count < 0 && errno == EINTR { continue }
+        if count <= 0 { exit(1) }
+        bytes = bytes.dropFirst(count)
+    }
+}
+
+struct Top: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "runloop-top", abstract: "Shows the run loops of processes that let others see them (RUNLOOP_SHARE=1).", version: "0.2.0")
+
+    @Argument(help: "Processes; all that show their loops if none is named.")
+    var process: [Int] = []
+    @Flag(help: "Print the loops as text and end.")
+    var once = false
+    @Flag(help: "Print the loops as JSON, one on each line, and end.")
+    var json = false
+    @Option(help: "Seconds from one look to the next.")
+    var interval = 1.0
+    @Option(help: "What comes first: \(Order.allCases.map { $0.rawValue }.joined(separator: ", ")).")
+    var sort = Order.load
+    @Option(help: "Only loops with this in process, name or state.")
+    var filter = ""
+
+    func validate() throws {
+        guard interval >= 0.1, interval <= 3600 else { throw ValidationError("The interval is between 0.1 and 3600 seconds.") }
+    }
+
+    func run() throws {
+        terminal_locale()
+        var watch = Watch(processes: process)
+        guard once || json else { return try show(watch) }
+        watch.look()
+        usleep(useconds_t(interval * 1e6))
+        watch.look()
+        let rows = watch.rows.filter { $0.matches(filter) }.sorted { sort.comesFirst($0, $1) }
+        if json {
+            for row in rows { write(Table.json(row) + "\n") }
+        } else {
+            write(Table.text(watch, rows, width: max(getenv("COLUMNS").flatMap { Int(String(cString: $0)) } ?? 120, 80)))
+        }
+        let missing = process.contains { number in !watch.rows.contains { $0.process == number } }
+        if missing { throw ExitCode.failure }
+    }
+
+    private func show(_ watch: Watch) throws {
+        guard isatty(0) == 1, isatty(1) == 1 else { throw ValidationError("This is no terminal: use --once or --json.") }
+        guard terminal_begin() else { throw ValidationError("The kind of this terminal (TERM) is not known.") }
+        var screen = Screen(watch: watch, interval: interval, order: sort, filter: filter)
+        screen.run()
+        terminal_end()
+    }
+}
+
+struct Dump: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "runloop-dump", abstract: "Prints what the run loops of processes do, hold and wait for.", version: "0.2.0")
+
+    @Argument(help: "Processes; all that show their loops if none is named.")
+    var process: [Int] = []
+
+    func run() throws {
+        terminal_locale()
+        var found: Set<Int> = []
+        for path in sharedSockets() {
+            guard let peer = Peer(path: path), process.isEmpty || process.contains(peer.process), let text = peer.ask("dump") else { continue }
+            found.insert(peer.process)
+            write("process \(peer.process)\n")
+            write(text.split(separator: "\n", omittingEmptySubsequences: false).map { printable(String($0)) }.joined(separator: "\n"))
+        }
+        for number in process where !found.contains(number) {
+            write("runloop-dump: process \(number) does not show its loops, or does not answer\n", to: 2)
+        }
+        if found.count < max(Set(process).count, 1) { throw ExitCode.failure }
+    }
+}
+
+/// One program under two names.
+@main enum Program {
+    static func main() {
+        signal(SIGPIPE, SIG_IGN)
+        let name = CommandLine.arguments.first ?? ""
+        if name.hasSuffix("runloop-dump") { Dump.main() } else { Top.main() }
+    }
+}

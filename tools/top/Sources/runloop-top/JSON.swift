@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: MIT
+
+/// A value of JSON, as far as the answers of processes need it. What comes from a process is trusted in nothing.
+enum JSON {
+    case null
+    case bool(Bool)
+    case number(Double)
+    case string(String)
+    case array([JSON])
+    case object([String: JSON])
+
+    /// nil for what is no JSON.
+    init?(_ text: some StringProtocol) {
+        var reader = JSONReader(bytes: Array(text.utf8))
+        guard let value = reader.value(depth: 0) else { return nil }
+        reader.skipSpace()
+        guard reader.isAtEnd else { return nil }
+        self = value
+    }
+
+    subscript(key: String) -> JSON? {
+        if case .object(let members) = self { members[key] } else { nil }
+    }
+
+    var number: Double? { if case .number(let value) = self { value } else { nil } }
+    var string: String? { if case .string(let value) = self { value } else { nil } }
+    var isTrue: Bool { if case .bool(true) = self { true } else { false } }
+    var array: [JSON] { if case .array(let values) = self { values } else { [] } }
+    /// A whole number that can be counted with.
+    var int: Int? { number.flatMap { abs($0) < 1e15 ? Int($0) : nil } }
+
+    /// A string in its quotes, in ASCII.
+    static func quoted(_ text: String) -> String {
+        var result = "\""
+        for unit in text.utf16 {
+            if unit >= 0x20 && unit < 0x7f && unit != 0x22 && unit != 0x5c {
+                result.unicodeScalars.append(Unicode.Scalar(UInt8(unit)))
+            } else {
+                let digits = String(unit, radix: 16)
+                result += "\\u" + String(repeating: "0", count: 4 - digits.count) + digits
+            }
+        }
+        return result + "\""
+    }
+}
+
+private struct JSONReader {
+    let bytes: [UInt8]
+    var place = 0
+
+    var isAtEnd: Bool { place == bytes.count }
+    private var next: UInt8? { place < bytes.count ? bytes[place] : nil }
+
+    mutating func skipSpace() {
+        while let byte = next, byte == 0x20 || byte == 0x09 || byte == 0x0a || byte == 0x0d { place += 1 }
+    }
+
+    private mutating func take(_ byte: Character) -> Bool {
+        skipSpace()
+        guard next == byte.asciiValue else { return false }
+        place += 1
+        return true
+    }
+
+    private mutating func word(_ word: String, _ value: JSON) -> JSON? {
+        guard bytes[place...].starts(with: word.utf8) else { return nil }
+        place += word.utf8.count
+        return value
+    }
+
+    mutating func value(depth: Int) -> JSON? {
+        skipSpace()
+        guard depth < 16, let byte = next else { return nil }
+        switch Character(Unicode.Scalar(byte)) {
+        case "{": return object(depth)
+        case "[": return array(depth)
+        case "\"": return string().map { .string($0) }
+        case "t": return word("true", .bool(true))
+        case "f": return word("false", .bool(false))
+        case "n": return word("null", .null)
+        default: return number()
+        }
+    }
+
+    private mutating func object(_ depth: Int) -> JSON? {
+        var members: [String: JSON] = [:]
+        place += 1
+        if take("}") { return .object(members) }
+        repeat {
+            skipSpace()
+            guard let key = string(), take(":"), let value = value(depth: depth + 1) else { return nil }
+            members[key] = value
+        } while take(",")
+        return take("}") ? .object(members) : nil
+    }
+
+    private mutating func array(_ depth: Int) -> JSON? {
+        var values: [JSON] = []
+        place += 1
+        if take("]") { return .array(values) }
+        repeat {
+            guard let value = value(depth: depth + 1) else { return nil }
+            values.append(value)
+        } while take(",")
+        return take("]") ? .array(values) : nil
+    }
+
+    private mutating func number() -> JSON? {
+        let start = place
+        while let byte = next, (0x30...0x39).contains(byte) || [0x2b, 0x2d, 0x2e, 0x45, 0x65].contains(byte) { place += 1 }
+        return Double(String(decoding: bytes[start..<place], as: UTF8.self)).map { .number($0) }
+    }
+
+    private mutating func string() -> String? {
+        guard next == 0x22 else { return nil }
+        place += 1
+        var result: [UInt8] = []
+        while let byte = next {
+            place += 1
+            switch byte {
+            case 0x22: return String(decoding: result, as: UTF8.self)
+            case 0x5c:
+                guard let character = escaped() else { return nil }
+                result += Array(String(character).utf8)
+            default: result.append(byte)
+            }
+        }
+        return nil
+    }
+
+    private mutating func escaped() -> Unicode.Scalar? {
+        guard let byte = next else { return nil }
+        place += 1
+        switch Character(Unicode.Scalar(byte)) {
+        case "n": return "\n"
+        case "t": return "\t"
+        case "r": return "\r"
+        case "b": return "\u{8}"
+        case "f": return "\u{c}"
+        case "u":
+            guard place + 4 <= bytes.count, let unit = UInt32(String(decoding: bytes[place..<place + 4], as: UTF8.self), radix: 16)
+            else { return nil }
+            place += 4
+            // The library writes no pairs.
+            return Unicode.Scalar(unit) ?? "\u{fffd}"
+        default: return Unicode.Scalar(byte)
+        }
+    }
+}

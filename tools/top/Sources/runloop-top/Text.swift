@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: MIT
+import CTerminal
+
+/// Text that a terminal shows and does not obey: whatever is no printable character is shown as `\u{…}`, with all else that changes the order
+/// or place of what follows.
+func printable(_ text: String) -> String {
+    var result = ""
+    for character in text.unicodeScalars {
+        switch character.properties.generalCategory {
+        case .control, .format, .surrogate, .privateUse, .unassigned, .lineSeparator, .paragraphSeparator:
+            result += "\\u{" + String(character.value, radix: 16) + "}"
+        default: result.unicodeScalars.append(character)
+        }
+    }
+    return result
+}
+
+/// Columns that printable text takes.
+func width(_ text: String) -> Int { text.unicodeScalars.reduce(0) { $0 + max(Int(terminal_width($1.value)), 0) } }
+
+/// The text in so many columns, cut or filled up.
+func fit(_ text: String, _ columns: Int, right: Bool = false) -> String {
+    var used = 0
+    var result = String.UnicodeScalarView()
+    for character in text.unicodeScalars {
+        let width = max(Int(terminal_width(character.value)), 0)
+        if used + width > columns { break }
+        used += width
+        result.append(character)
+    }
+    let space = String(repeating: " ", count: columns - used)
+    return right ? space + String(result) : String(result) + space
+}
+
+/// A number with so many digits behind the point.
+func decimal(_ value: Double, _ digits: Int) -> String {
+    guard value.isFinite, abs(value) < 1e15 else { return "-" }
+    var scale = 1.0
+    for _ in 0..<digits { scale *= 10 }
+    let whole = Int((abs(value) * scale).rounded())
+    let sign = value < 0 && whole > 0 ? "-" : ""
+    guard digits > 0 else { return sign + String(whole) }
+    let tail = String(whole % Int(scale))
+    return sign + String(whole / Int(scale)) + "." + String(repeating: "0", count: digits - tail.count) + tail
+}
+
+/// Seconds with a unit: 12.3us, 4.56ms, 7.8s.
+func time(_ seconds: Double?) -> String {
+    guard let seconds else { return "-" }
+    switch seconds {
+    case ..<0.0000005: return "0"
+    case ..<0.001: return decimal(seconds * 1e6, 1) + "us"
+    case ..<1: return decimal(seconds * 1e3, 2) + "ms"
+    case ..<1000: return decimal(seconds, 2) + "s"
+    default: return decimal(seconds, 0) + "s"
+    }
+}
+
+/// How often in a second.
+func rate(_ value: Double?) -> String {
+    guard let value else { return "-" }
+    return value < 100 ? decimal(value, 1) : value < 1e5 ? decimal(value, 0) : decimal(value / 1000, 0) + "k"
+}
+
+/// A part of one, in hundredths.
+func percent(_ part: Double?) -> String { part.map { decimal($0 * 100, 1) } ?? "-" }
+
+/// Parts of one as bars.
+func sparkline(_ values: [Double]) -> String {
+    let bars: [Unicode.Scalar] = ["▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"]
+    var result = String.UnicodeScalarView()
+    for value in values { result.append(bars[min(max(Int(value * 8), 0), 7)]) }
+    return String(result)
+}

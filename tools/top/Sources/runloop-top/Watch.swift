@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: MIT
+import Glibc
+
+/// The processes that are looked at, and their loops. Processes come and go; one that does not answer is left alone for a while.
+struct Watch {
+    /// The numbers that were asked for; none: all that show their loops.
+    let processes: [Int]
+    private var peers: [String: Peer] = [:]
+    private var restingUntil: [String: Double] = [:]
+    private(set) var rows: [LoopRow] = []
+    private(set) var leftOut = 0
+    private(set) var silent: [Int] = []
+    private var takenAt: [Int: Double] = [:]
+
+    init(processes: [Int]) { self.processes = processes }
+
+    /// Asks all processes, and waits a second at most.
+    mutating func look() {
+        let paths = sharedSockets()
+        for path in peers.keys where !paths.contains(path) { peers[path] = nil }
+        for path in paths where peers[path] == nil && restingUntil[path, default: 0] < now() {
+            guard let peer = Peer(path: path) else { continue }
+            if processes.isEmpty || processes.contains(peer.process) { peers[path] = peer }
+        }
+        var asked: [(String, Peer)] = []
+        for (path, peer) in peers {
+            if peer.send("measure") { asked.append((path, peer)) } else { peers[path] = nil }
+        }
+        let before = Dictionary(rows.map { ($0.key, $0) }, uniquingKeysWith: { first, _ in first })
+        rows = []
+        silent = []
+        leftOut = 0
+        let end = now() + 1
+        for (path, peer) in asked {
+            guard let answer = peer.receive(until: end) else {
+                // The rest of the answer would come in the place of the next.
+                peers[path] = nil
+                if kill(pid_t(peer.process), 0) == 0 {
+                    silent.append(peer.process)
+                    restingUntil[path] = now() + 5
+                }
+                continue
+            }
+            take(answer, of: peer.process, before)
+        }
+    }
+
+    private mutating func take(_ answer: String, of process: Int, _ before: [String: LoopRow]) {
+        let lines = answer.split(separator: "\n").compactMap { JSON($0) }
+        guard let head = lines.first, let time = head["time"]?.number else { return }
+        let seconds = takenAt[process].map { time - $0 }
+        takenAt[process] = time
+        for line in lines.dropFirst() {
+            leftOut += line["left"]?.int ?? 0
+            guard line["loop"]?.string != nil else { continue }
+            let sample = LoopSample(values: line)
+            let fresh = LoopRow(process: process, sample: sample, before: nil)
+            guard let old = before[fresh.key], let seconds else {
+                rows.append(fresh)
+                continue
+            }
+            rows.append(LoopRow(process: process, sample: sample, before: (old, seconds)))
+        }
+    }
+
+    /// The dump of one loop.
+    func dump(_ row: LoopRow) -> String {
+        for path in sharedSockets() {
+            if let peer = Peer(path: path), peer.process == row.process, let text = peer.ask("dump \(row.sample.thread)") { return text }
+        }
+        return "The process does not answer.\n"
+    }
+}
