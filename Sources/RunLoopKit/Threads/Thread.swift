@@ -132,6 +132,8 @@ open class Thread: @unchecked Sendable {
         state.withLock { $0.reference = reference }
         // Who cancels it looks at the reference later.
         if cancelled.load(ordering: .sequentiallyConsistent) { RLThreadCancel(reference) }
+        // Nobody joins it: its stack goes with the thread, not with this object.
+        _ = RLThreadDetach(reference)
         precondition(RLThreadStart(reference), "Thread.start: the system has no room for another thread")
     }
 
