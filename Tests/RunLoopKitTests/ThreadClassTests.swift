@@ -43,6 +43,29 @@ private func wait(for thread: Thread) {
         seen.forget()
     }
 
+    @Test("The stack of a thread that has ended goes, though its object is kept: S-NSTH-1 S-THREAD-6")
+    func stacksGo() {
+        // Of addresses, in kilobytes. What other tests have beside this one is far less than a few of these stacks.
+        func mapped() -> Int {
+            guard let file = fopen("/proc/self/statm", "r") else { return 0 }
+            defer { fclose(file) }
+            var line = [CChar](repeating: 0, count: 100)
+            fgets(&line, CInt(line.count), file)
+            return strtol(line, nil, 10) * sysconf(CInt(_SC_PAGESIZE)) / 1024
+        }
+        let before = mapped()
+        let threads = (0..<40).map { _ in
+            let thread = Thread {}
+            thread.stackSize = 1 << 30
+            thread.start()
+            wait(for: thread)
+            return thread
+        }
+        // The last ones may be on their way out.
+        while mapped() - before > 20 << 20 { Thread.sleep(forTimeInterval: .milliseconds(1)) }
+        #expect(threads.allSatisfy(\.isFinished))
+    }
+
     @Test("A subclass does its own in main, and may call the closure: S-NSTH-1")
     func subclass() {
         final class Worker: Thread, @unchecked Sendable {
