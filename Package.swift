@@ -129,8 +129,9 @@ let package = Package(
         .executableTarget(name: "MainQueue", dependencies: ["RunLoopKit"], path: "Tests/Programs/MainQueue"),
         .executableTarget(name: "Hosting", dependencies: ["RunLoopKitFoundation"], path: "Tests/Programs/Hosting"),
         .executableTarget(name: "EchoClients", path: "Tests/Programs/Echo"),
-        .executableTarget(name: "Forks", dependencies: ["RunLoopKit"], path: "Tests/Programs/Forks"),
-        .executableTarget(name: "FirstUses", dependencies: ["RunLoopKitXCTest"], path: "Tests/Programs/FirstUses"),
+        .executableTarget(name: "Forks", dependencies: ["RunLoopKit", "Symbols"], path: "Tests/Programs/Forks"),
+        .executableTarget(name: "FirstUses", dependencies: ["RunLoopKitXCTest", "Symbols"], path: "Tests/Programs/FirstUses"),
+        .target(name: "Symbols", path: "Tests/Programs/Symbols"),
         .testTarget(
             name: "ExampleTests",
             dependencies: [

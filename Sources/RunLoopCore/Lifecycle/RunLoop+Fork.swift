@@ -26,16 +26,25 @@ enum Fork {
         {
             _ = RunLoop.current()
         }
-        Kinds.forEach { $0.pointee.forkPrepare?() }
         #if DEBUG
-        // Without optimisation Swift makes what it knows of a type at the first use, under a lock that another thread may hold at the
-        // fork. The one such use that every child has must not be the first.
-        SocketTable.forEach { _ in }
+        rehearse()
         #endif
+        Kinds.forEach { $0.pointee.forkPrepare?() }
         Sharing.shared.pointee.lock.lockWord()
         LoopWaiters.shared.pointee.lock.lockWord()
         Stripe.prepareFork()
     }
+
+    #if DEBUG
+    /// Without optimisation Swift makes what it knows of a type at the first use, under a lock that another thread may hold at the
+    /// fork. None of the child's uses may be the first. (Tests/Programs/Forks looks for them.)
+    private static func rehearse() {
+        SocketTable.forEach { _ in }
+        Stripe.rehearse()
+        UnsafeMutablePointer<RequestQueue>.rehearse()
+        _ = Activity.at(0)
+    }
+    #endif
 
     static func parent() {
         Stripe.forkedParent()

@@ -31,21 +31,34 @@ struct Stripe: ~Copyable {
 
     /// Where stacks were, libc makes new ones: what threads that are not here had stays held in copies.
     static func forkedChild() {
-        let thread = RLThisThread_()
-        for index in 0..<count {
-            var place = withUnsafeMutablePointer(to: &shared[index].first) { $0 }
-            while let holder = place.pointee {
-                if holder.pointee.thread != thread && holder.pointee.thread != 0 {
-                    let copy = makeRecord(Holder.self)
-                    // A new thread may get the number.
-                    copy.initialize(to: Holder(object: holder.pointee.object, thread: 0, hasWaiters: false, next: holder.pointee.next))
-                    place.pointee = copy
-                }
-                place = withUnsafeMutablePointer(to: &place.pointee.unsafelyUnwrapped.pointee.next) { $0 }
-            }
-        }
+        for index in 0..<count { disown(&shared[index].first, except: RLThisThread_()) }
         forkedParent()
     }
+
+    private static func disown(_ first: inout UnsafeMutablePointer<Holder>?, except thread: UInt) {
+        var place = withUnsafeMutablePointer(to: &first) { $0 }
+        while let holder = place.pointee {
+            if holder.pointee.thread != thread && holder.pointee.thread != 0 {
+                let copy = makeRecord(Holder.self)
+                // A new thread may get the number.
+                copy.initialize(to: Holder(object: holder.pointee.object, thread: 0, hasWaiters: false, next: holder.pointee.next))
+                place.pointee = copy
+            }
+            place = withUnsafeMutablePointer(to: &place.pointee.unsafelyUnwrapped.pointee.next) { $0 }
+        }
+    }
+
+    #if DEBUG
+    /// See `Fork.rehearse`.
+    static func rehearse() {
+        var holder = Holder(object: UnsafeRawPointer(shared), thread: 1, hasWaiters: false, next: nil)
+        withUnsafeMutablePointer(to: &holder) { holder in
+            var first: UnsafeMutablePointer<Holder>? = holder
+            disown(&first, except: 0)
+            CLinux.free(first)
+        }
+    }
+    #endif
 
     static func forkedParent() {
         for index in 0..<count { shared[index].lock.word.pointer.unlockWord() }

@@ -296,7 +296,12 @@ public final class RunLoopExecutor: SerialExecutor, TaskExecutor, @unchecked Sen
     ///
     /// - Returns: whom to tell, when the child runs its loop.
     func vanish() -> [@Sendable () -> Void] {
-        let (handlers, entries) = mail.withLock { mail in
+        let (handlers, entries) = RunLoopExecutor.takeAll(of: mail)
+        return RunLoopExecutor.calls(handlers, entries)
+    }
+
+    private static func takeAll(of mail: borrowing Locked<Mail>) -> ([@Sendable () -> Void], LoopEntries) {
+        mail.withLock { mail in
             let entries = mail.isEnded ? LoopEntries() : mail.entries
             let handlers = Array(mail.endHandlers.values)
             if !mail.isEnded { mail.entries = LoopEntries() }
@@ -304,13 +309,14 @@ public final class RunLoopExecutor: SerialExecutor, TaskExecutor, @unchecked Sen
             mail.endHandlers = [:]
             return (handlers, entries)
         }
-        return RunLoopExecutor.calls(handlers, entries)
     }
 
     /// What ``vanish()`` does, for an executor that nobody waits for (`ForkedChild.prepare`).
     static func callsOfNothing() -> [@Sendable () -> Void] {
-        let handlers: [UInt: @Sendable () -> Void] = [0: {}]
-        return calls(Array(handlers.values), LoopEntries())
+        let mail = Locked(Mail())
+        mail.withLock { $0.endHandlers[0] = {} }
+        let (handlers, entries) = takeAll(of: mail)
+        return calls(handlers, entries)
     }
 
     private static func calls(_ handlers: [@Sendable () -> Void], _ entries: LoopEntries) -> [@Sendable () -> Void] {

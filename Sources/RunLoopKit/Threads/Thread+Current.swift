@@ -41,27 +41,21 @@ extension Thread {
     }
 
     /// In a child of `fork`, on the thread that is the main one there.
-    static func forgetMain() {
+    static func forgetMain() { replaceMain(in: mainObject) }
+
+    private static func replaceMain(in object: borrowing Locked<Thread?>) {
         let known = own.known?.thread
-        let former = exchangeMain(known)
+        let former = object.withLock { main in
+            let former = main
+            main = known
+            return former
+        }
         // Kept on: this is no place for its deinitializer.
         if let former { _ = Unmanaged.passRetained(former) }
     }
 
-    private static func exchangeMain(_ new: Thread?) -> Thread? {
-        mainObject.withLock { main in
-            let former = main
-            main = new
-            return former
-        }
-    }
-
     /// What the runtime makes for ``forgetMain()`` at the first use.
-    static func warmUp() {
-        _ = own.known?.thread
-        // A main thread's object stays, one that comes between the two too.
-        mainObject.withLock { _ in }
-    }
+    static func warmUp() { replaceMain(in: Locked<Thread?>(nil)) }
 
     /// The calling thread has that object from now on.
     static func become(_ thread: Thread) {

@@ -208,6 +208,15 @@ extension UnsafeMutablePointer where Pointee == RequestQueue {
         forgetSenders(queued)
     }
 
+    #if DEBUG
+    /// See `Fork.rehearse`.
+    static func rehearse() {
+        let queue = makeRecord(RequestQueue.self)
+        _ = (queue.running, queue.queued)
+        CLinux.free(queue)
+    }
+    #endif
+
     /// Frees requests whose senders waited, but not those that are performing.
     private func forgetSenders(_ list: UnsafeMutablePointer<WaitingList>) {
         var place = list.pointee.last
