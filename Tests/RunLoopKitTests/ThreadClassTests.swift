@@ -63,7 +63,8 @@ private func wait(for thread: Thread) {
         }
         // The last ones may be on their way out.
         while mapped() - before > 20 << 20 { Thread.sleep(forTimeInterval: .milliseconds(1)) }
-        #expect(threads.allSatisfy(\.isFinished))
+        let areFinished = threads.allSatisfy { $0.isFinished }
+        #expect(areFinished)
     }
 
     @Test("A subclass does its own in main, and may call the closure: S-NSTH-1")
