@@ -631,6 +631,22 @@ static void do_twin(struct call *call) {
     RLRelease(source);
 }
 
+/* A trace of the process; one is on at most, and the child of fork has a file of its own. */
+static void forget_line(const char *line, void *info) { (void)line, (void)info; }
+static void do_trace(struct call *call) {
+    (void)call;
+    /* One that comes while another starts or stops is refused with a line. */
+    RLSetLogHandler(forget_line, NULL);
+    RLTraceStart("/dev/shm/rl-explore.%p", 1);
+    char path[64];
+    snprintf(path, sizeof path, "/dev/shm/rl-explore.%d", (int)getpid());
+    unlink(path);
+}
+static void do_untrace(struct call *call) {
+    (void)call;
+    RLTraceStop();
+}
+
 static void do_wake(struct call *call) { RLWakeUp(loop_of(call)); }
 static void do_stop(struct call *call) { RLStop(loop_of(call)); }
 static void do_waiting(struct call *call) { (void)RLIsWaiting(loop_of(call)); }
@@ -908,6 +924,8 @@ const struct operation operations[] = {
     {"twin", "RLKernelEventSourceCreate", do_twin, false},
     {"foreign", "RLForeignRunPrepare RLForeignRunDispatch", do_foreign, true},
     {"limit", "RLMachPortSetQueueLimit", do_limit, false},
+    {"trace", "RLTraceStart", do_trace, false},
+    {"untrace", "RLTraceStop", do_untrace, false},
     {"wake", "RLWakeUp", do_wake, true},
     {"stop", "RLStop", do_stop, true},
     {"waiting", "RLIsWaiting", do_waiting, true},
