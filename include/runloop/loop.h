@@ -254,6 +254,27 @@ RL_EXPORT void RLStop(RLRunLoopRef RL_NULLABLE rl);
  */
 RL_EXPORT void RLSetSpinLimit(RLRunLoopRef RL_NULLABLE rl, RLTimeInterval seconds);
 
+/**
+ * Limits what each step of a pass in a mode calls, so that timers and ports have their turns.
+ *
+ * A pass performs at most count signalled sources and count requests, and at each of its three
+ * points at most count queued functions. What is left has its turn in the next pass, in its order,
+ * and the loop does not sleep before.
+ * rl: any loop. mode: it is made if it does not exist; kRLCommonModes stands for the modes that are
+ *     common now. NULL for one of them does nothing.
+ * count: 0 and less: any number, as at first.
+ * Threads: any; holds from the next step on. Reentrancy: call-outs too; calls no call-out.
+ * CF: none. Since 0.2.
+ */
+RL_EXPORT void RLSetPassLimit(RLRunLoopRef RL_NULLABLE rl, RLMode RL_NULLABLE mode, RLIndex count);
+
+/**
+ * Gives the limit of a mode; 0: there is none, or no such mode.
+ *
+ * Threads: any. Reentrancy: call-outs too; calls no call-out. CF: none. Since 0.2.
+ */
+RL_EXPORT RLIndex RLGetPassLimit(RLRunLoopRef RL_NULLABLE rl, RLMode RL_NULLABLE mode);
+
 RL_HEADER_END
 
 #endif

@@ -170,6 +170,30 @@ RL_EXPORT void RLSourceGetContext(RLSourceRef RL_NULLABLE s, RLSourceContext *RL
 RL_EXPORT void RLSourceSignal(RLSourceRef RL_NULLABLE s);
 
 /**
+ * Limits how often a source performs, so that one whose client is noisy leaves time for the others.
+ *
+ * It performs at most count times in a period, which begins with its first perform after the one
+ * before has ended. Then it waits for the end of the period: a signal is kept, and so is what
+ * arrives at a descriptor or a port. The log has one line when a limit is reached first.
+ * s: a source of either version, also that of a socket, a port, a descriptor or a kernel event.
+ * count: 0 and less, and seconds of 0, less and NaN: no limit, as at first.
+ * seconds: by the clock of the loop that performs the source; more than 504911232 counts as that.
+ * Threads: any; it takes the place of the limit before at once, and a new period begins.
+ * Ownership: the limit goes with the source. Reentrancy: call-outs too; calls no call-out.
+ * CF: none. Since 0.2.
+ */
+RL_EXPORT void RLSourceSetLimit(RLSourceRef RL_NULLABLE s, RLIndex count, RLTimeInterval seconds);
+
+/**
+ * Gives the limit of a source.
+ *
+ * seconds: receives the period, 0 if there is none; may be NULL.
+ * Returns: how often it performs in a period at most; 0: there is no limit.
+ * Threads: any. Reentrancy: call-outs too; calls no call-out. CF: none. Since 0.2.
+ */
+RL_EXPORT RLIndex RLSourceGetLimit(RLSourceRef RL_NULLABLE s, RLTimeInterval *RL_NULLABLE seconds);
+
+/**
  * Tells whether a source was signalled and has not performed since.
  *
  * Returns: the flag, which is cleared just before perform; false for NULL and invalid sources.

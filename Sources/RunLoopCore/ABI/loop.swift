@@ -85,3 +85,21 @@ public func RLSetSpinLimit(_ rl: OpaquePointer?, _ seconds: Double) {
     let limit = seconds > 0 ? min(seconds, 0.001) : 0
     loop.pointee.spinLimit.store(Clock.nanoseconds(limit), ordering: .relaxed)
 }
+
+@c @implementation
+public func RLSetPassLimit(_ rl: OpaquePointer?, _ mode: UnsafePointer<CChar>?, _ count: Int) {
+    guard let loop = object(rl, as: RunLoop.self, "RLSetPassLimit"), !loop.pointee.closing.load(ordering: .relaxed) else { return }
+    func set(_ mode: ModePointer) { mode.pointee.passLimit.store(Swift.max(count, 0), ordering: .relaxed) }
+    switch ModeName(mode) {
+    case .none: return
+    case .common: loop.forEachCommonMode(set)
+    case .named(let name): set(loop.makeMode(name))
+    }
+}
+
+@c @implementation
+public func RLGetPassLimit(_ rl: OpaquePointer?, _ mode: UnsafePointer<CChar>?) -> Int {
+    guard let loop = object(rl, as: RunLoop.self, "RLGetPassLimit"), case .named(let name) = ModeName(mode), let mode = loop.modeRecord(name)
+    else { return 0 }
+    return mode.pointee.passLimit.load(ordering: .relaxed)
+}

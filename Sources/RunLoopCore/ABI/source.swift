@@ -103,3 +103,17 @@ public func RLRemoveSource(_ rl: OpaquePointer?, _ s: OpaquePointer?, _ mode: Un
     else { return }
     loop.removeSource(source, from: ModeName(mode))
 }
+
+@c @implementation
+public func RLSourceSetLimit(_ s: OpaquePointer?, _ count: Int, _ seconds: Double) {
+    guard let source = object(s, as: Source.self, "RLSourceSetLimit") else { return }
+    let isLimit = count > 0 && seconds > 0
+    source.setLimit(isLimit ? count : 0, isLimit ? Clock.nanoseconds(min(seconds, Clock.longestInterval)) : 0)
+}
+
+@c @implementation
+public func RLSourceGetLimit(_ s: OpaquePointer?, _ seconds: UnsafeMutablePointer<Double>?) -> Int {
+    let limit = object(s, as: Source.self, "RLSourceGetLimit")?.readLimit() ?? (0, 0)
+    seconds?.pointee = Double(limit.1) / 1e9
+    return limit.0
+}

@@ -50,11 +50,23 @@ struct Mode: ~Copyable {
     var observerCount: Int
     /// One list for each activity.
     var observers: ObserverLists
+    /// How many signalled sources, requests and functions each step of a pass calls at most (S-LIM-6); 0: any number. Relaxed: a number
+    /// that orders nothing.
+    let passLimit: Atomic<Int>
     /// Functions and requests that wait for this mode. See `WaitingKind`.
     var waiting: WaitingLists
 }
 
 typealias ModePointer = UnsafeMutablePointer<Mode>
+
+extension UnsafeMutablePointer where Pointee == Mode {
+    /// `passLimit` as a number to count down.
+    @inline(always)
+    var stepLimit: Int {
+        let limit = pointee.passLimit.load(ordering: .relaxed)
+        return limit == 0 ? .max : limit
+    }
+}
 
 /// A mode as callers name it.
 enum ModeName {

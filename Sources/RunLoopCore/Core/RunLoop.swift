@@ -85,6 +85,14 @@ struct RunLoop: ~Copyable {
     var parkedFor: ModePointer?
     /// Inboxes that are ready. Guarded by `lock`.
     var inboxes: InboxList
+    /// Links of signalled sources and ready inboxes that have used up their limits. Guarded by `lock`.
+    var held: LinkList
+    /// Links of sources whose descriptors the kernel is not asked for until the end of their periods. Guarded by `lock`.
+    var withdrawn: WordSet
+    /// When the first of these may go on, by the loop's clock; 0: there are none. Guarded by `lock`.
+    var heldUntil: Int64
+    /// Something waits for that of which the log may have to tell. Loop's thread only.
+    var hasNewlyHeld: Bool
 
     /// The modes of the common set, newest first; like `modes` the list only grows, and is read without the lock.
     let commonModes: Atomic<ModePointer?>

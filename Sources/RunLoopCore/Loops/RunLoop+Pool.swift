@@ -74,6 +74,9 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         pointee.pending = LinkList()
         pointee.parked = LinkList()
         pointee.parkedFor = nil
+        pointee.held = LinkList()
+        pointee.withdrawn.removeAll()
+        pointee.heldUntil = 0
         pointee.inboxes = InboxList()
         pointee.currentMode.store(nil, ordering: .relaxed)
         pointee.frame = nil

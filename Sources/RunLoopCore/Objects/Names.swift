@@ -7,6 +7,8 @@ import Synchronization
 struct Names {
     /// Of `NameRecord`s, by their objects.
     var records: WordSet
+    /// Of `SourceLimit`s, by their sources.
+    var limits: WordSet
     /// Ends what loops have of an object that is `accounted`. Written when the library is loaded.
     var forgetAccounts: (@convention(c) (UnsafeMutableRawPointer) -> Void)?
     /// Tells a trace of a new name, under the registry's lock. Written when the library is loaded.
@@ -61,7 +63,15 @@ extension ObjectPointer {
     @inline(never)
     func forgetMarks() {
         if isNamed { setName(nil) }
+        if pointee.marks.load(ordering: .relaxed) & ObjectMarks.limited != 0 { forgetLimit() }
         if pointee.marks.load(ordering: .relaxed) & ObjectMarks.accounted != 0 { Names.shared.pointee.forgetAccounts!(self) }
         pointee.marks.store(0, ordering: .relaxed)
+    }
+
+    private func forgetLimit() {
+        process.pointee.registryLock.lockWord()
+        let limit = Names.shared.pointee.limits.remove(UInt(bitPattern: self), isKeyed: true)
+        process.pointee.registryLock.unlockWord()
+        CLinux.free(UnsafeMutableRawPointer(bitPattern: limit))
     }
 }

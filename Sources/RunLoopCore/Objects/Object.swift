@@ -42,6 +42,8 @@ enum ObjectMarks {
     static var named: UInt16 { 1 << 0 }
     /// A loop has an account of it.
     static var accounted: UInt16 { 1 << 1 }
+    /// A source with a limit.
+    static var limited: UInt16 { 1 << 2 }
 }
 
 typealias ObjectPointer = UnsafeMutablePointer<ObjectHeader>

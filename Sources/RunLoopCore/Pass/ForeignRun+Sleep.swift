@@ -65,7 +65,8 @@ extension UnsafeMutablePointer where Pointee == ForeignRun {
             let frame = pointee.frame
             ends = pointee.phase != .idle && (isWoken || !waits || frame.pointee.wait == .aheadAndWoken || loop.isStopRequested(frame))
         }
-        var look = loop.look(in: pointee.mode, ends: ends, deadline: Clock.never, isOfHost: true, goesOn: !isWoken) { now }
+        let deadline = loop.pointee.heldUntil == 0 ? Clock.never : loop.releaseHeld(in: pointee.mode)
+        var look = loop.look(in: pointee.mode, ends: ends, deadline: deadline, isOfHost: true, goesOn: !isWoken) { now }
         if look.has(.hasPorts) && look.set.isOpen && !watches(look.set) {
             look.until = Swift.min(look.until, Clock.now() + Clock.retryDelay)
         }

@@ -122,17 +122,25 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     /// Whether a pass of the default mode would call something. Loop's thread.
     private func hasWorkNow(by clock: ManualClockPointer) -> Bool {
         let mode = pointee.defaultMode
-        return hasSignalledSources || mayHavePosts(for: mode) || hasRequests(for: mode)
+        return hasSignalledSources || mayHavePosts(for: mode) || hasRequests(for: mode) || hasReadyInbox(in: mode)
             || nextInstantOfDefaultMode <= clock.time + ManualClock.slack
     }
 
-    /// When the default mode's next timer is due. Loop's thread, which runs nothing.
+    /// One that a look has found, and not served.
+    private func hasReadyInbox(in mode: ModePointer) -> Bool {
+        lock()
+        defer { unlock() }
+        return mode.pointee.inboxCount > 0 && hasReadyInboxLocked(in: mode)
+    }
+
+    /// When the default mode has something to do by time. Loop's thread, which runs nothing.
     fileprivate var nextInstantOfDefaultMode: Int64 {
         let mode = pointee.defaultMode
         lock()
         defer { unlock() }
-        if mode.pointee.timers.isEmpty { return Clock.never }
-        return mode.pointee.timers.hasDue(pointee.clockTime) ? pointee.clockTime : mode.pointee.timers.nextWake()
+        let held = pointee.heldUntil == 0 ? Clock.never : Swift.max(pointee.heldUntil, pointee.clockTime)
+        if mode.pointee.timers.isEmpty { return held }
+        return mode.pointee.timers.hasDue(pointee.clockTime) ? pointee.clockTime : Swift.min(mode.pointee.timers.nextWake(), held)
     }
 
     /// When the innermost run's next timer is due, or its end; to one that the clock has come to the run follows later. Loop's thread.
@@ -150,6 +158,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         let mode = frame.pointee.mode
         meet(frame.pointee.deadline, frame.pointee.deadline)
         lock()
+        if pointee.heldUntil != 0 { meet(pointee.heldUntil, pointee.heldUntil) }
         mode.pointee.timers.forEachMember {
             meet($0.timer.pointee.instant, $0.timer.latestInstant)
             return true

@@ -16,7 +16,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         let mode = frame.pointee.mode
         lock(owner: true)
         let needsKernel = mode.pointee.ports.needsKernel
-        let isBare = !needsKernel && mode.pointee.timers.isEmpty && mode.pointee.inboxCount == 0
+        let isBare = !needsKernel && mode.pointee.timers.isEmpty && mode.pointee.inboxCount == 0 && pointee.heldUntil == 0
         unlock(owner: true)
         // A poll in a mode with neither timers nor ports nor inboxes has nothing to look at.
         if isBare && !servesMainQueue(in: mode) {
@@ -51,15 +51,16 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
 
     @inline(never)
     private func waitForEvent(_ frame: RunFramePointer, polls: Bool) -> Event {
-        // A callback ran a foreign loop, which left this one asleep.
-        if pointee.asleepOutside != nil { wakeFromOutside() }
+        // Both are rare, so that one test has to do.
+        let isPlain = UInt(bitPattern: pointee.asleepOutside) | UInt(bitPattern: Int(pointee.heldUntil)) == 0
+        let deadline = isPlain ? frame.pointee.deadline : beginWait(frame)
         var wasRoused = false
         var hasNotified = false
         while true {
             let isWoken = beginLook(frame)
             // What a poll finds is for the present; but a run without time has no other look.
             let goesOn = !isWoken && (!polls || frame.pointee.polls)
-            var look = look(in: frame.pointee.mode, ends: polls || isWoken, deadline: frame.pointee.deadline, goesOn: goesOn) { readClock(frame) }
+            var look = look(in: frame.pointee.mode, ends: polls || isWoken, deadline: deadline, goesOn: goesOn) { readClock(frame) }
             if isWoken { look.facts.insert(wasRoused ? [.isWoken, .wasRoused] : .isWoken) }
             if process.pointee.lostDescriptor.load(ordering: .relaxed) { tellLosses() }
             if look.has(.isRefused) { Log.once(.noDescriptor, "RunLoop", ": no descriptor for a port source; trying again") }
@@ -80,6 +81,14 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
             case .poll, .lookAgain: break
             }
         }
+    }
+
+    /// What comes before the first look, seldom enough. When the wait ends at the latest.
+    @inline(never)
+    private func beginWait(_ frame: RunFramePointer) -> Int64 {
+        // A callback ran a foreign loop, which left this one asleep.
+        if pointee.asleepOutside != nil { wakeFromOutside() }
+        return pointee.heldUntil == 0 ? frame.pointee.deadline : Swift.min(frame.pointee.deadline, releaseHeld(in: frame.pointee.mode))
     }
 
     /// What there is in a mode, as far as that is known without asking the kernel. `ends`: the wait is over in any case. `isOfHost`: a foreign loop

@@ -38,14 +38,21 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     private func performRound(in mode: ModePointer) {
         // Nested rounds begin where this one ends, and do not see what waits from before.
         let start = pointee.posts.cursor
-        let end = pointee.posts.end()
+        var end = pointee.posts.end()
+        var waiting = WaitingChain()
+        let isLimited = mode.pointee.passLimit.load(ordering: .relaxed) != 0
+        if isLimited { limitRound(&end, &waiting, in: mode) }
         let place = beginCall(PostRound(position: start, end: end))
         pointee.posts.cursor = end
         let outerFloor = pointee.postFloor
         pointee.postFloor = end.sequence
         pointee.busyPolling.takenPosts &+= UInt32(truncatingIfNeeded: end.sequence &- start.sequence)
 
-        takeWaiting(into: pointee.calls[place], in: mode, from: outerFloor)
+        if isLimited {
+            pointee.calls[place].pointee.listed = waiting
+        } else {
+            takeWaiting(into: pointee.calls[place], in: mode, from: outerFloor)
+        }
         if !pointee.posts.holes.isEmpty { fillHoles(into: pointee.calls[place], in: mode) }
         if pointee.calls[place].pointee.listed.first != nil { performListed(of: place) }
         while let chunk = pointee.calls[place].pointee.position.chunk {
@@ -116,6 +123,30 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
             CLinux.free(node)
             discard(post)
         }
+    }
+
+    /// S-LIM-6: takes no more than so many posts, first of those that wait on lists. The others are for the next round, for which the loop
+    /// stays awake, and for nested ones, as if they were posted after this one began.
+    @inline(never)
+    private func limitRound(_ end: inout PostQueue.Position, _ waiting: inout WaitingChain, in mode: ModePointer) {
+        var left = mode.stepLimit
+        let own = mode.pointee.waiting[.posts]
+        let common = mode.pointee.isCommon.load(ordering: .relaxed) ? pointee.commonWaiting[.posts] : nil
+        while let first = own.first(from: pointee.postFloor, or: common) {
+            if left == 0 {
+                wakeUp()
+                break
+            }
+            first.unlist()
+            waiting.append(first)
+            left -= 1
+        }
+        var position = pointee.posts.cursor
+        while left > 0, PostQueue.advance(&position, to: end) != nil { left -= 1 }
+        guard position.sequence < end.sequence else { return }
+        end = position
+        pointee.posts.expectMore()
+        wakeUp()
     }
 
     /// Takes what waited for this mode, in the order of posting.

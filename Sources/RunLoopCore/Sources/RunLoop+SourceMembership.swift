@@ -99,7 +99,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
             mode.pointee.inboxCount += 1
             takeSignalOfNewMemberLocked(link)
         } else {
-            if source.hasDescriptor { mode.pointee.ports.insert(source, in: mode) }
+            if source.hasDescriptor && !link.pointee.isWithdrawn { mode.pointee.ports.insert(source, in: mode) }
             if !source.isVersionOne { takeSignalOfNewMemberLocked(link) }
         }
         unlock()
@@ -139,7 +139,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         if source.isNotified { mode.pointee.ports.leaveNotifier() }
         if source.isInbox {
             mode.pointee.inboxCount -= 1
-        } else if source.hasDescriptor {
+        } else if source.hasDescriptor && !link.pointee.isWithdrawn {
             mode.pointee.ports.remove(source, in: mode)
         }
         link.pointee.modes.remove(mode)
@@ -150,6 +150,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     func leaveLocked(_ link: SourceLinkPointer) -> Bool {
         guard link.pointee.modes.isEmpty && !link.pointee.isCommon else { return false }
         keepIfPerforming(link.ofSource)
+        forgetWithdrawnLocked(link)
         // The link comes off this loop's stack and out of its lists while it is still this loop's: from the moment its `loop` is
         // nil, an Add in another thread may take it for another loop.
         drainLocked()

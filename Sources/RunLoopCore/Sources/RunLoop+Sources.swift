@@ -81,6 +81,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
                 pointee.calls.pushMember(source)
             }
         }
+        if mode.pointee.passLimit.load(ordering: .relaxed) != 0 { limitBatch(from: start, mode.stepLimit) }
         let end = pointee.calls.count
         pointee.calls.makeRoomForSorting(from: start)
         unlock()
@@ -110,6 +111,15 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         return handled
     }
 
+    /// Members beyond the mode's limit stay in the list, for the next pass. The loop, whose lock is held, has references to them.
+    @inline(never)
+    private func limitBatch(from start: Int, _ limit: Int) {
+        while pointee.calls.count - start > limit {
+            pointee.calls.truncate(to: pointee.calls.count - 1)
+            pointee.calls.member(pointee.calls.count).releaseNotLast()
+        }
+    }
+
     /// Clears the flag of a batch member and takes it off the lists. False if it is not to perform: invalid (S-SRC-34), or
     /// performed by somebody else meanwhile (S-SRC-35).
     @inline(always)
@@ -129,8 +139,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         // Off the list while it still counts as queued: from the moment it does not, a signaller owns its `next`.
         if isListedFirst { unlist(link!) }
         guard source.takeFlag(unqueueing: isListedFirst) else {
-            if isListedFirst { giveBackLocked(link!) }
-            return false
+            return takeRefusedSignalLocked(source, link, isListedFirst: isListedFirst)
         }
         if !isListedFirst, let link, link.pointee.list != 0 { dropLocked(link) }
         return true
@@ -148,11 +157,21 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         if link.ofSource.isSignalled && link.tryQueue() { enlist(link) }
     }
 
+    /// Whether the source is valid; if it has a limit, this counts.
+    @inline(always)
+    private func takesEventLocked(_ source: SourcePointer) -> Bool {
+        let state = source.pointee.state.load(ordering: .sequentiallyConsistent)
+        if state & (SourceState.invalid | SourceState.limited) == 0 { return true }
+        if state & SourceState.invalid != 0 { return false }
+        countPerformLocked(source)
+        return true
+    }
+
     /// Calls the version 1 source or the watch that an event is for. False if there is none any more, or if the descriptor was
     /// drained by client code that ran since the event.
     func performPort(_ token: UInt64, _ ready: Readiness, in mode: ModePointer, mayBeDrained: Bool) -> Bool {
         lock(owner: true)
-        guard let (source, ready) = mode.pointee.ports.take(token: token, ready: ready, mayBeDrained: mayBeDrained), source.isValid
+        guard let (source, ready) = mode.pointee.ports.take(token: token, ready: ready, mayBeDrained: mayBeDrained), takesEventLocked(source)
         else {
             unlock(owner: true)
             return false

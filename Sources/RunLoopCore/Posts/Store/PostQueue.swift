@@ -146,6 +146,9 @@ extension PostQueue {
     @inline(always)
     var hasNews: Bool { word.load(ordering: .relaxed) != seen || !holes.isEmpty }
 
+    /// A round has left something behind its end.
+    func expectMore() { seen = 0 }
+
     /// The end of what was posted so far.
     mutating func end() -> Position {
         seen = word.load(ordering: .acquiring)

@@ -104,12 +104,21 @@ extension UnsafeMutablePointer where Pointee == RequestQueue {
     func takeBatch(in mode: ModePointer) -> UInt32 {
         pointee.lock.lockWord()
         defer { pointee.lock.unlockWord() }
-        let own = mode.pointee.waiting[pointee.kind].takeAll(from: 0)
-        let common = mode.pointee.isCommon.load(ordering: .relaxed)
-            ? mode.pointee.loop.pointee.commonWaiting[pointee.kind].takeAll(from: 0) : nil
-        if own == nil && common == nil { return 0 }
+        let own = mode.pointee.waiting[pointee.kind]
+        let common = mode.pointee.isCommon.load(ordering: .relaxed) ? mode.pointee.loop.pointee.commonWaiting[pointee.kind] : nil
         var chain = WaitingChain()
-        chain.append(own, common)
+        let limit = mode.stepLimit
+        if limit != .max && pointee.kind == .requests {
+            // S-LIM-6
+            for _ in 0..<limit {
+                guard let first = own.first(from: 0, or: common) else { break }
+                first.unlist()
+                chain.append(first)
+            }
+        } else {
+            chain.append(own.takeAll(from: 0), common?.takeAll(from: 0))
+        }
+        if chain.first == nil { return 0 }
         var count = 0
         var waiting = chain.first
         while let current = waiting {

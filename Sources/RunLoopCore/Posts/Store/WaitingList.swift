@@ -107,6 +107,24 @@ extension UnsafeMutablePointer where Pointee == WaitingList {
     }
 }
 
+extension UnsafeMutablePointer where Pointee == WaitingList {
+    /// The first in this list and another one of those that came at `floor` or later. Without a floor it is found at once.
+    func first(from floor: UInt64, or other: UnsafeMutablePointer<WaitingList>?) -> WaitingPointer? {
+        let one = pointee.first(from: floor)
+        guard let other = other?.pointee.first(from: floor) else { return one }
+        guard let one else { return other }
+        return one.pointee.sequence < other.pointee.sequence ? one : other
+    }
+}
+
+extension WaitingList {
+    fileprivate func first(from floor: UInt64) -> WaitingPointer? {
+        var place = first
+        while let current = place, current.pointee.waiting.pointee.sequence < floor { place = current.pointee.next }
+        return place?.pointee.waiting
+    }
+}
+
 /// A queue of what is on no list, linked by `next`. The zero value is empty.
 struct WaitingChain {
     private(set) var first: WaitingPointer?

@@ -19,6 +19,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         switch link.pointee.list {
         case LinkList.pendingMark: pointee.pending.remove(link)
         case LinkList.parkedMark: pointee.parked.remove(link)
+        case LinkList.heldMark: pointee.held.remove(link)
         case LinkList.readyMark: pointee.inboxes.ready.remove(link)
         default: pointee.inboxes.parked.remove(link)
         }

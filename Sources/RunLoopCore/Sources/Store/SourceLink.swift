@@ -20,6 +20,8 @@ struct SourceLink: ~Copyable {
     var traits: Traits
     /// Whether the source is a common item of the loop. Guarded by the loop's lock.
     var isCommon: Bool
+    /// Whether the kernel is not asked for its descriptor, for it has used up its limit. Guarded by the loop's lock.
+    var isWithdrawn: Bool
     /// `WatchFlags`, in the first link of a watch. Relaxed, but changed by read-modify-write.
     let watchFlags: Atomic<UInt32>
     /// The modes it is in. Guarded by the loop's lock.
@@ -98,6 +100,7 @@ struct LinkList {
     static var parkedMark: UInt8 { 2 }
     static var readyMark: UInt8 { 3 }
     static var parkedReadyMark: UInt8 { 4 }
+    static var heldMark: UInt8 { 5 }
 
     mutating func append(_ link: SourceLinkPointer, mark: UInt8) {
         link.pointee.list = mark

@@ -16,6 +16,7 @@ import Synchronization
 ///     invalid     Invalidate                                                 nobody
 ///     dead        the drop of the last reference                             nobody; the memory goes when `queued` and the
 ///                                                                            holds are gone
+///     limited     `RLSourceSetLimit`, as the next                          the same, for no limit
 ///     hold        a count of those who touch the source without a reference  each of them
 enum SourceState {
     /// The signal flag of a version 0 source; of an inbox, that it is ready.
@@ -39,9 +40,11 @@ enum SourceState {
     static var kernelEvent: UInt64 { 1 << 10 }
     /// An inbox that whoever reads the notifier of files marks, or a watch of a timer that he starts. Fixed before anybody else knows the source.
     static var notified: UInt64 { 1 << 11 }
+    /// It has a `SourceLimit`. In this word so that performing one without costs nothing.
+    static var limited: UInt64 { 1 << 12 }
     /// A count: further links that are queued, and code that touches the source without a reference.
-    static var hold: UInt64 { 1 << 12 }
-    static var holds: UInt64 { 0xf_ffff << 12 }
+    static var hold: UInt64 { 1 << 13 }
+    static var holds: UInt64 { 0x7_ffff << 13 }
     /// A count of signals, so that a late signaller tells its own signal from a later one.
     static var generation: UInt64 { 1 << 32 }
     static var generations: UInt64 { 0xffff_ffff << 32 }
@@ -131,12 +134,24 @@ extension UnsafeMutablePointer where Pointee == Source {
         return ((state &+ SourceState.generation) & ~SourceState.marked) | SourceState.signalled
     }
 
-    /// Takes the flag away, and with `unqueueing` the first link, which the caller has. False if the source is not to perform.
+    var isLimited: Bool { pointee.state.load(ordering: .relaxed) & SourceState.limited != 0 }
+
+    func setLimited(_ isLimited: Bool) {
+        if isLimited {
+            pointee.state.bitwiseOr(SourceState.limited, ordering: .sequentiallyConsistent)
+        } else {
+            pointee.state.bitwiseAnd(~SourceState.limited, ordering: .sequentiallyConsistent)
+        }
+    }
+
+    /// Takes the flag away, and with `unqueueing` the first link, which the caller has. False if the source is not to perform, or is limited
+    /// and the caller has not looked at that.
     @inline(always)
-    func takeFlag(unqueueing: Bool) -> Bool {
+    func takeFlag(unqueueing: Bool, disregarding ignored: UInt64 = 0) -> Bool {
         var state = pointee.state.load(ordering: .relaxed)
         while true {
-            if state & SourceState.signalled == 0 || state & SourceState.invalid != 0 { return false }
+            let stops = SourceState.invalid | SourceState.limited & ~ignored
+            if state & (SourceState.signalled | stops) != SourceState.signalled { return false }
             let desired = state & ~(SourceState.signal | (unqueueing ? SourceState.queued : 0))
             if pointee.state.replace(&state, by: desired) { return true }
         }

@@ -1,0 +1,383 @@
+/* Section 43: so much a source may perform in a time, and so much a mode in a pass. */
+#define _GNU_SOURCE
+#include "support.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static RLClockRef clock_of_loop;
+static void use_clock(void) {
+    clock_of_loop = RLClockCreateManual();
+    ck_assert(RLSetClock(RLGetCurrent(), clock_of_loop));
+}
+static void advance(double seconds) { RLClockAdvance(clock_of_loop, seconds); }
+
+static uint64_t passes(void) {
+    RLStatistics statistics = {.version = 0};
+    ck_assert(RLGetStatistics(RLGetCurrent(), &statistics));
+    return statistics.passes;
+}
+
+/* ---- version 0 */
+
+static void signal_again(Probe *self) { RLSourceSignal(self->source); }
+
+RL_TEST(a_source_waits_for_the_end_of_its_period, "S-LIM-1 S-LIM-2 S-LIM-4", "A source that signals itself performs so often in each period, and keeps its signal between them") {
+    static Probe source = {.action = signal_again};
+    use_clock();
+    RLSourceSignal(add_source(&source, kRLDefaultMode));
+    RLSourceSetLimit(source.source, 3, 10);
+    advance(0);
+    ck_assert_int_eq(source.calls, 3);
+    ck_assert(RLSourceIsSignalled(source.source));
+    advance(9.9);
+    ck_assert_int_eq(source.calls, 3);
+    advance(0.1);
+    ck_assert_int_eq(source.calls, 6);
+    advance(25);
+    ck_assert_int_eq(source.calls, 12);
+    RLRelease(clock_of_loop);
+}
+
+RL_TEST(the_loop_sleeps_meanwhile, "S-LIM-3", "No pass is made for a source that waits, and its mode is not empty") {
+    static Probe source = {.action = signal_again};
+    use_clock();
+    RLSourceSignal(add_source(&source, kRLDefaultMode));
+    RLSourceSetLimit(source.source, 2, 10);
+    advance(0);
+    uint64_t before = passes();
+    advance(9);
+    ck_assert_uint_le(passes() - before, 2);
+    ck_assert_int_eq(source.calls, 2);
+    expect_run(kRLDefaultMode, 0, false, TimedOut);
+    advance(1);
+    ck_assert_int_eq(source.calls, 4);
+    RLRelease(clock_of_loop);
+}
+
+RL_TEST(others_go_on, "S-LIM-2", "Sources in the same batch, timers and functions have their turns while one waits") {
+    static Probe noisy = {.action = signal_again}, other = {.action = signal_again}, timer = {.name = "t"}, function = {.name = "f"};
+    use_clock();
+    RLSourceSignal(add_source(&noisy, kRLDefaultMode));
+    RLSourceSignal(add_source(&other, kRLDefaultMode));
+    RLSourceSetLimit(noisy.source, 1, 10);
+    RLSourceSetLimit(other.source, 5, 10);
+    add_timer(&timer, date_in(1), 0, kRLDefaultMode);
+    probe_perform(&function, RLGetCurrent(), kRLDefaultMode);
+    advance(5);
+    ck_assert_int_eq(noisy.calls, 1);
+    ck_assert_int_eq(other.calls, 5);
+    expect_trace("f t");
+    advance(5);
+    ck_assert_int_eq(noisy.calls, 2);
+    ck_assert_int_eq(other.calls, 10);
+    RLRelease(clock_of_loop);
+}
+
+RL_TEST(membership_is_as_ever, "S-LIM-3", "A waiting source that is removed performs where it is added, when its period is over; an invalid one never") {
+    static Probe source = {.action = signal_again}, invalid = {.action = signal_again};
+    use_clock();
+    RLRetain(add_source(&source, kRLDefaultMode));
+    RLSourceSignal(source.source);
+    RLSourceSetLimit(source.source, 1, 10);
+    RLSourceSignal(add_source(&invalid, kRLDefaultMode));
+    RLSourceSetLimit(invalid.source, 1, 10);
+    keep_alive(RLGetCurrent(), kRLDefaultMode);
+    advance(0);
+    ck_assert_int_eq(source.calls + invalid.calls, 2);
+    RLRemoveSource(RLGetCurrent(), source.source, kRLDefaultMode);
+    RLSourceInvalidate(invalid.source);
+    advance(20);
+    ck_assert_int_eq(source.calls + invalid.calls, 2);
+    ck_assert(RLSourceIsSignalled(source.source));
+    RLAddSource(RLGetCurrent(), source.source, "other");
+    expect_run("other", 0, true, HandledSource);
+    expect_run("other", 0, true, TimedOut);
+    ck_assert_int_eq(source.calls, 2);
+    RLAddSource(RLGetCurrent(), source.source, kRLDefaultMode);
+    advance(10);
+    ck_assert_int_eq(source.calls, 3);
+    RLSourceInvalidate(source.source);
+    RLRelease(source.source);
+    RLRelease(clock_of_loop);
+}
+
+RL_TEST(arguments, "S-LIM-1", "What is no limit ends the one there is, and what waited performs") {
+    static Probe source = {.action = signal_again};
+    use_clock();
+    RLSourceSignal(add_source(&source, kRLDefaultMode));
+    double seconds = 7;
+    ck_assert_int_eq((int)RLSourceGetLimit(source.source, &seconds), 0);
+    ck_assert_double_eq(seconds, 0);
+    RLSourceSetLimit(source.source, 2, 1e300);
+    ck_assert_int_eq((int)RLSourceGetLimit(source.source, &seconds), 2);
+    ck_assert_double_eq(seconds, 504911232.0);
+    advance(0);
+    ck_assert_int_eq(source.calls, 2);
+    RLSourceSetLimit(source.source, 1, 5);
+    advance(0);
+    ck_assert_int_eq(source.calls, 3);
+    const struct { RLIndex count; double seconds; } none[] = {{0, 1}, {-1, 1}, {1, 0}, {1, -1}, {1, NAN}};
+    for (int i = 0; i < 5; i++) {
+        RLSourceSetLimit(source.source, 1, 5);
+        RLSourceSetLimit(source.source, none[i].count, none[i].seconds);
+        ck_assert_int_eq((int)RLSourceGetLimit(source.source, NULL), 0);
+    }
+    source.action = NULL;
+    int calls = source.calls;
+    advance(0);
+    ck_assert_int_eq(source.calls, calls + 1);
+    RLSourceSetLimit(NULL, 1, 1);
+    ck_assert_int_eq((int)RLSourceGetLimit(NULL, &seconds), 0);
+    RLRelease(clock_of_loop);
+}
+
+RL_TEST(the_log_tells_once, "S-LIM-5", "One line for a limit, with the source's name") {
+    static Probe source = {.action = signal_again};
+    use_clock();
+    log_capture();
+    RLSourceSignal(add_source(&source, kRLDefaultMode));
+    RLSetName(source.source, "noisy");
+    RLSourceSetLimit(source.source, 2, 1);
+    advance(5.5);
+    ck_assert_int_eq(source.calls, 12);
+    ck_assert_int_eq(log_count(), 1);
+    ck_assert_ptr_nonnull(strstr(log_text(), "\"noisy\" has performed 2 times in 1.0"));
+    RLRelease(clock_of_loop);
+}
+
+/* ---- descriptors, ports */
+
+/* Moving the clock does not wait for descriptors. */
+static void poll_descriptors(void) {
+    for (int i = 0; i < 6; i++) RLRunInMode(kRLDefaultMode, 0, false);
+}
+static void advance_and_poll(double seconds) {
+    advance(seconds);
+    poll_descriptors();
+}
+
+static void take_byte(Probe *self) { read_byte(self->fd); }
+
+RL_TEST(a_descriptor_waits, "S-LIM-2 S-LIM-3", "Bytes in a pipe are reported in portions, one in each period") {
+    static Probe port = {.action = take_byte};
+    int ends[2];
+    make_pipe(ends);
+    use_clock();
+    add_port(&port, ends[0], kRLDefaultMode);
+    RLSourceSetLimit(port.source, 2, 10);
+    for (int i = 0; i < 5; i++) write_byte(ends[1]);
+    advance_and_poll(0);
+    ck_assert_int_eq(port.calls, 2);
+    uint64_t before = passes();
+    advance(9);
+    ck_assert_uint_le(passes() - before, 2);
+    ck_assert_int_eq(port.calls, 2);
+    advance_and_poll(1);
+    ck_assert_int_eq(port.calls, 4);
+    advance_and_poll(10);
+    ck_assert_int_eq(port.calls, 5);
+    RLRelease(clock_of_loop);
+}
+
+RL_TEST(a_counter_keeps_its_count, "S-LIM-2", "What is added to an eventfd while its source waits is reported after it") {
+    static Probe port = {0};
+    int descriptor = make_eventfd();
+    use_clock();
+    add_port(&port, descriptor, kRLDefaultMode);
+    RLSourceSetLimit(port.source, 1, 10);
+    eventfd_signal(descriptor);
+    advance_and_poll(0);
+    ck_assert_int_eq(port.calls, 1);
+    eventfd_signal(descriptor);
+    advance_and_poll(9);
+    ck_assert_int_eq(port.calls, 1);
+    advance_and_poll(1);
+    ck_assert_int_eq(port.calls, 2);
+    /* Removed and added while it waits. */
+    eventfd_signal(descriptor);
+    RLRetain(port.source);
+    RLRemoveSource(RLGetCurrent(), port.source, kRLDefaultMode);
+    RLAddSource(RLGetCurrent(), port.source, kRLDefaultMode);
+    RLRelease(port.source);
+    advance_and_poll(10);
+    ck_assert_int_eq(port.calls, 3);
+    RLRelease(clock_of_loop);
+}
+
+static int received;
+static void receive(RLMachPortRef port, const RLMachMessage *message, void *info) {
+    (void)port, (void)message, (void)info;
+    received++;
+}
+
+RL_TEST(messages_wait_in_their_port, "S-LIM-2", "The messages of a Mach-like port come in portions, in passes of both its modes") {
+    use_clock();
+    RLMachPortContext context = {0};
+    RLMachPortRef port = RLMachPortCreate(receive, &context, NULL);
+    RLSourceRef source = RLMachPortCreateRunLoopSource(port, 0);
+    RLAddSource(RLGetCurrent(), source, kRLDefaultMode);
+    RLAddSource(RLGetCurrent(), source, "other");
+    RLSourceSetLimit(source, 2, 10);
+    for (int i = 0; i < 5; i++) ck_assert_int_eq(RLMachPortSend(port, 1, NULL, 0, NULL, 0), kRLMessagePortSuccess);
+    advance(0);
+    ck_assert_int_eq(received, 2);
+    RLRunInMode("other", 0, false);
+    ck_assert_int_eq(received, 2);
+    advance(10);
+    ck_assert_int_eq(received, 4);
+    advance(10);
+    ck_assert_int_eq(received, 5);
+    RLMachPortInvalidate(port);
+    RLRelease(source);
+    RLRelease(port);
+    RLRelease(clock_of_loop);
+}
+
+/* ---- other threads, by the system's clock */
+
+static Probe theirs = {.action = signal_again};
+static void run_limited(LoopThread *self) {
+    (void)self;
+    RLSourceSignal(add_source(&theirs, kRLDefaultMode));
+    RLSourceSetLimit(theirs.source, 1, 100000);
+    expect_run(kRLDefaultMode, 1000, false, Stopped);
+}
+
+RL_TEST(a_lifted_limit_is_seen_at_once, "S-LIM-1", "Another thread lifts the limit: the loop, which sleeps, performs") {
+    LoopThread other;
+    loop_thread_start(&other, run_limited, NULL);
+    wait_until_waiting(other.loop);
+    ck_assert_int_eq(count_of(&theirs.calls), 1);
+    RLSourceSetLimit(theirs.source, 3, 100000);
+    wait_until_count(&theirs.calls, 4);
+    wait_until_waiting(other.loop);
+    ck_assert_int_eq(count_of(&theirs.calls), 4);
+    RLStop(other.loop);
+    thread_join(other.thread);
+}
+
+RL_TEST(a_period_ends_by_itself, "S-LIM-2", "By the system's clock, too, the wait ends with the period") {
+    static Probe source = {.action = signal_again};
+    RLSourceSignal(add_source(&source, kRLDefaultMode));
+    RLSourceSetLimit(source.source, 1, 0.01);
+    double begin = monotonic_now();
+    while (source.calls < 4) RLRunInMode(kRLDefaultMode, 10, true);
+    ck_assert_double_ge(monotonic_now() - begin, 0.03 - 0.0001);
+}
+
+static void run_in_child(void *source) {
+    RLClockAdvance(RLGetClock(RLGetCurrent()), 10);
+    if (((Probe *)source)->calls != 2) _exit(1);
+}
+
+RL_TEST(the_child_of_fork_goes_on, "S-LIM-2 S-FORK-1", "A source that waits in the parent goes on in the child") {
+    static Probe source = {.action = signal_again};
+    use_clock();
+    RLSourceSignal(add_source(&source, kRLDefaultMode));
+    RLSourceSetLimit(source.source, 1, 10);
+    advance(0);
+    ck_assert_int_eq(run_child(run_in_child, &source).status, 0);
+    advance(10);
+    ck_assert_int_eq(source.calls, 2);
+    RLRelease(clock_of_loop);
+}
+
+/* ---- a mode's limit */
+
+static int performed;
+static void count_function(void *info) {
+    ck_assert_int_eq((int)(long)info, performed);
+    performed++;
+}
+static void note_performed(Probe *self) { self->value = performed; }
+
+RL_TEST(timers_have_their_turn_among_functions, "S-LIM-6", "A timer fires after one portion of a thousand functions, which go on in their order") {
+    static Probe timer = {.action = note_performed};
+    RLSetPassLimit(RLGetCurrent(), kRLDefaultMode, 10);
+    ck_assert_int_eq((int)RLGetPassLimit(RLGetCurrent(), kRLDefaultMode), 10);
+    for (long i = 0; i < 1000; i++) RLPerformFunction(RLGetCurrent(), kRLDefaultMode, count_function, (void *)i, NULL);
+    add_timer(&timer, date_in(-1), 0, kRLDefaultMode);
+    expect_run(kRLDefaultMode, 1000, false, Finished);
+    ck_assert_int_eq(performed, 1000);
+    ck_assert_int_eq((int)timer.value, 10);
+}
+
+RL_TEST(functions_of_other_modes_keep_their_order, "S-LIM-6", "What waited for a mode comes in portions, before what was posted later") {
+    static Probe timer = {.action = note_performed};
+    RLSetPassLimit(RLGetCurrent(), "other", 10);
+    keep_alive(RLGetCurrent(), kRLDefaultMode);
+    for (long i = 0; i < 100; i++) RLPerformFunction(RLGetCurrent(), "other", count_function, (void *)i, NULL);
+    expect_run(kRLDefaultMode, 0, false, TimedOut);
+    for (long i = 100; i < 200; i++) RLPerformFunction(RLGetCurrent(), "other", count_function, (void *)i, NULL);
+    add_timer(&timer, date_in(-1), 0, "other");
+    expect_run("other", 1000, false, Finished);
+    ck_assert_int_eq(performed, 200);
+    ck_assert_int_le((int)timer.value, 20);
+}
+
+RL_TEST(timers_have_their_turn_among_requests, "S-LIM-6", "Requests come in portions") {
+    static Probe timer = {.action = note_performed};
+    RLSetPassLimit(RLGetCurrent(), kRLDefaultMode, 10);
+    for (long i = 0; i < 100; i++) RLPerformOnLoop(RLGetCurrent(), kRLDefaultMode, count_function, (void *)i, NULL, false);
+    add_timer(&timer, date_in(-1), 0, kRLDefaultMode);
+    expect_run(kRLDefaultMode, 1000, false, Finished);
+    ck_assert_int_eq(performed, 100);
+    ck_assert_int_eq((int)timer.value, 10);
+}
+
+static void count_source(Probe *self) {
+    (void)self;
+    performed++;
+}
+
+RL_TEST(timers_have_their_turn_among_sources, "S-LIM-6", "Signalled sources come in portions, by their order") {
+    static Probe sources[20], timer = {.action = note_performed};
+    RLSetPassLimit(RLGetCurrent(), kRLDefaultMode, 5);
+    for (int i = 0; i < 20; i++) {
+        sources[i].action = count_source;
+        RLSourceSignal(add_source(&sources[i], kRLDefaultMode));
+    }
+    add_timer(&timer, date_in(-1), 0, kRLDefaultMode);
+    expect_run(kRLDefaultMode, 0.001, false, TimedOut);
+    ck_assert_int_eq((int)timer.value, 5);
+    ck_assert_int_eq(performed, 20);
+    for (int i = 0; i < 20; i++) ck_assert_int_eq(sources[i].calls, 1);
+}
+
+static void post_again(void *info) {
+    (void)info;
+    performed++;
+    RLPerformFunction(RLGetCurrent(), kRLDefaultMode, post_again, NULL, NULL);
+    if (performed >= 300) RLStop(RLGetCurrent());
+}
+
+RL_TEST(a_client_that_posts_for_ever_leaves_turns, "S-LIM-6 S-PASS-13", "Functions that post themselves leave a port its turn") {
+    static Probe port = {.action = note_performed};
+    int ends[2];
+    make_pipe(ends);
+    write_byte(ends[1]);
+    add_port(&port, ends[0], kRLDefaultMode);
+    RLSetPassLimit(RLGetCurrent(), kRLDefaultMode, 10);
+    for (int i = 0; i < 100; i++) RLPerformFunction(RLGetCurrent(), kRLDefaultMode, post_again, NULL, NULL);
+    expect_run(kRLDefaultMode, 1000, false, Stopped);
+    ck_assert_int_ge(port.calls, 5);
+}
+
+RL_TEST(arguments_of_a_mode, "S-LIM-6", "Common modes, NULL, no limit") {
+    RLRunLoopRef rl = RLGetCurrent();
+    RLAddCommonMode(rl, "other");
+    RLSetPassLimit(rl, kRLCommonModes, 7);
+    ck_assert_int_eq((int)RLGetPassLimit(rl, kRLDefaultMode), 7);
+    ck_assert_int_eq((int)RLGetPassLimit(rl, "other"), 7);
+    ck_assert_int_eq((int)RLGetPassLimit(rl, "third"), 0);
+    RLSetPassLimit(rl, "other", -1);
+    ck_assert_int_eq((int)RLGetPassLimit(rl, "other"), 0);
+    RLSetPassLimit(NULL, "other", 1);
+    RLSetPassLimit(rl, NULL, 1);
+    ck_assert_int_eq((int)RLGetPassLimit(NULL, "other"), 0);
+    ck_assert_int_eq((int)RLGetPassLimit(rl, NULL), 0);
+}
