@@ -33,10 +33,11 @@ struct CalloutWatch: ~Copyable {
     /// Held by who looks at the call, and by the loop's thread at its end: so what the call names is there meanwhile. Taken after the
     /// watcher's lock and before the registry's.
     let lock: Lock
-    /// How long a callback may take, in nanoseconds; 0: it may take any time. Written under `lock`; relaxed, a number that orders nothing.
+    /// How long a callback may take, in nanoseconds; 0: it may take any time. Written under `lock`; sequentially consistent with `due` where
+    /// a call begins while the watching ends, else relaxed.
     let limit: Atomic<Int64>
     /// When the callback under way is told, by the loop's clock; `Clock.never`: none is. The loop's thread publishes the call by it, and
-    /// takes it back under `lock`. Sequentially consistent with `Watcher.wakes`.
+    /// takes it back under `lock`, as does who ends the watching. Sequentially consistent with `Watcher.wakes` and `limit`.
     let due: Atomic<Int64>
     /// The callback under way. Written by the loop's thread; others may look at it under `lock`, while `due` is not `never`.
     var call: WatchedCallPointer?
@@ -171,6 +172,8 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     private func begin(_ call: WatchedCallPointer, _ watch: CalloutWatchPointer) {
         watch.pointee.call = call
         watch.pointee.due.store(call.pointee.due, ordering: .sequentiallyConsistent)
+        // Who ended the watching since the limit was read found no call to take away, or will take this one.
+        if watch.pointee.limit.load(ordering: .sequentiallyConsistent) == 0 { return watch.end() }
         // A clock of the program's has no instants at which the thread wakes: who moves it rouses the thread, and may have done so just before.
         let comes = manualClock?.time ?? Watcher.shared.pointee.wakes.load(ordering: .sequentiallyConsistent)
         if manualClock == nil ? call.pointee.due < comes : call.pointee.due <= comes { Watcher.rouse() }
@@ -217,8 +220,8 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         }
         let watch = pointee.watch.load(ordering: .relaxed) ?? makeWatchLocked()
         watch.pointee.lock.lockWord()
-        watch.pointee.limit.store(limit, ordering: .relaxed)
-        if limit == 0 { watch.pointee.due.store(Clock.never, ordering: .relaxed) }
+        watch.pointee.limit.store(limit, ordering: .sequentiallyConsistent)
+        if limit == 0 { watch.pointee.due.store(Clock.never, ordering: .sequentiallyConsistent) }
         let former = watch.pointee.handler
         watch.pointee.handler = limit == 0 ? nil : handler
         watch.pointee.lock.unlockWord()

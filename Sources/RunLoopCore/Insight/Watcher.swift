@@ -99,6 +99,13 @@ extension Watcher {
     /// There is no such thread, unless it is the one that forked.
     static func forkedChild() {
         shared.pointee.lock.resetInChild()
+        // The look for the next instant holds none of the locks that `fork` waits for, and changes nothing. What else holds that of a loop is the
+        // loop's thread, and who has the loop's lock.
+        var next = registry.pointee.loopRecords
+        while let loop = next {
+            next = loop.pointee.olderRecord
+            loop.pointee.watch.load(ordering: .relaxed)?.pointee.lock.resetInChild()
+        }
         if shared.pointee.forks {
             shared.pointee.thread = Int32(rl_gettid())
         } else {
