@@ -50,9 +50,9 @@ public final class RunLoopMetrics: Sendable {
         reported.withLock { reported in
             let now = loop.statistics
             for (counter, count) in counters {
-                // The numbers are not all of one instant, but none ever shrinks.
-                let difference = count(now) - (reported.map(count) ?? 0)
-                if difference > 0 { counter.increment(by: difference) }
+                let (before, after) = (reported.map(count) ?? 0, count(now))
+                // The numbers are not all of one instant, but none ever shrinks; but in the child of fork a loop of another thread has done nothing.
+                if after > before { counter.increment(by: after - before) }
             }
             reported = now
             guard loop.measuresCallOuts, now.callOuts > 0, now.accountedTime > .zero else { return }

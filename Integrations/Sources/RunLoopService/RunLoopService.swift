@@ -5,7 +5,8 @@ public import ServiceLifecycle
 /// A thread with a run loop, as a service of a `ServiceGroup`.
 ///
 /// Its thread begins with ``run()``. A graceful shutdown ends it in order: what was queued until then is performed. A cancelled task
-/// ends it after the pass under way. In both cases ``run()`` returns when the thread is gone, with its loop and all that was in it.
+/// ends it after the pass under way. In both cases, and when a callback ends the thread, ``run()`` returns when the thread is gone, with its
+/// loop and all that was in it.
 ///
 ///     let service = RunLoopService(name: "sockets") { loop in loop.add(listener, forMode: .default) }
 ///     try await ServiceGroup(services: [service], gracefulShutdownSignals: [.sigterm], logger: logger).run()
@@ -14,7 +15,7 @@ public import ServiceLifecycle
 public final class RunLoopService: Service {
     /// The thread. Its loop is there from the beginning of ``run()``; a service runs once.
     public let thread: RunLoopThread
-    /// Finished when the thread's body is over.
+    /// Finished at the end of the thread.
     private let ended: AsyncStream<Never>
 
     /// Describes a service.
@@ -26,14 +27,21 @@ public final class RunLoopService: Service {
         let (ended, end) = AsyncStream<Never>.makeStream()
         self.ended = ended
         thread = RunLoopThread(name: name) { thread in
+            RunLoopService.tellEnd(to: end)
             prepare(RunLoop.current)
             // The thread has a source of its own in the loop, so that this waits when nothing else is there.
             while !thread.isEnding { RunLoop.current.run(mode: .default) }
-            end.finish()
         }
     }
 
-    /// Starts the thread and returns when it is gone: after a graceful shutdown, or when the task is cancelled.
+    /// Has the stream finished when the calling thread ends, also where a callback ends it: its loop cancels its sources then. The source is no
+    /// variable of the thread's body, because such an end releases none.
+    @inline(never)
+    private static func tellEnd(to stream: AsyncStream<Never>.Continuation) {
+        RunLoop.current.add(RunLoop.Source(cancel: { _, _ in stream.finish() }, perform: { _ in }), forMode: .default)
+    }
+
+    /// Starts the thread and returns when it is gone: after a graceful shutdown, when the task is cancelled, or when a callback ended it.
     ///
     /// - Throws: `RunLoopThread.StartError` if the process or the system has too many threads.
     public func run() async throws {

@@ -64,6 +64,29 @@ private final class Lines: Sendable {
         #expect(functions.totalValue == after)
     }
 
+    /// S-FORK-1: in the child of a fork another thread's loop has done nothing, and a report adds nothing.
+    @Test func theChildOfForkReportsNothingOfAnotherThreadsLoop() async throws {
+        let thread = RunLoopThread(name: "not in the child")
+        try thread.start()
+        let metrics = RunLoopMetrics(of: thread.loop, label: "test", factory: TestMetrics())
+        try await thread.loop.call {}
+        // The second has no news, as in the child, which makes no first use of a type so.
+        metrics.report()
+        metrics.report()
+        // Swift declares no fork.
+        let fork = unsafeBitCast(try #require(dlsym(nil, "fork")), to: (@convention(c) () -> pid_t).self)
+        let child = fork()
+        if child == 0 {
+            alarm(20)
+            metrics.report()
+            _exit(0)
+        }
+        var status: CInt = -1
+        #expect(waitpid(child, &status, 0) == child)
+        #expect(status == 0)
+        await thread.finish()
+    }
+
     /// While call-outs are measured, the gauges tell how long they took.
     @Test func gaugesTellOfMeasuredCallOuts() async throws {
         let factory = TestMetrics()

@@ -63,6 +63,13 @@ import Testing
         #expect(service.thread.isCancelled)
     }
 
+    /// A callback that ends the thread, and not the loop's run, ends the service too.
+    @Test func aCallbackMayEndTheThread() async throws {
+        let service = RunLoopService { loop in loop.perform { Thread.exit() } }
+        try await service.run()
+        #expect(service.thread.isFinished)
+    }
+
     /// In a group: when another service ends, the group shuts down, and with it the loop.
     @Test func aGroupShutsItDown() async throws {
         struct Brief: Service {
