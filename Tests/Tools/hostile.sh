@@ -9,15 +9,21 @@ deep = b'{"version":1,"process":1,"time":1}\n' + b"[" * 100000
 answers = [
     [b".garbage"], [b"."], [b""], [b"x"], [b"+"] * 3, None, [b"." + deep], [b'.{"time":1e999}\n{"loop":"x","thread":1e300,"items":[1,{}],"inCall":["\\u001b"]}'],
     [b'.{"version":1,"process":1,"time":5e-9}\n{"loop":"y","name":"\\u009b31m\\u202e","thread":-1,"queuedPosts":1e308,"passes":-5,"lateness":[null]}\n{"left":1e18}'],
+    [b'.{"version":1,"process":1,"time":1}\n{"loop":"z","thread":1,"queuedPosts":-1e300}'],
+    [b'.{"version":1,"process":1,"time":1}\n{"loop":"z","thread":1,"queuedPosts":1e999,"queuedRequests":-1e999}'],
+    [b'+{"version":1,"process":1,"time":1}\n'] + [b"+" + b'{"left":9e14}\n' * 4000] * 3 + [b'.{"left":-9e14}\n'],
     [b"+" + b"\xff" * 30000] * 100000,
 ]
 def serve(listener, parts):
     while True:
         connection, _ = listener.accept()
         try:
-            connection.recv(100)
-            for part in parts or []:
-                connection.send(part)
+            # Whoever answers wholly does so each time, so that what it says is shown.
+            while connection.recv(100):
+                for part in parts or []:
+                    connection.send(part)
+                if not parts or not parts[-1].startswith(b"."):
+                    break
             if parts is not None:
                 connection.close()
             else:
@@ -44,6 +50,8 @@ cut -c 1-120 "$work/text"
 grep -q "$pid .*worker" "$work/text"
 ! LC_ALL=C grep -q "$(printf '[\033\007]')" "$work/text" || fail "control characters were printed"
 ! grep -q "$(printf '\302\233')" "$work/text" || fail "a control character of two bytes was printed"
+timeout 30 env COLUMNS=9223372036854775807 "$tools/runloop-top" --once --interval 0.1 >"$work/text"
+grep -q "$pid .*worker" "$work/text"
 timeout 30 "$tools/runloop-top" --json --interval 0.5 >"$work/json"
 python3 -c 'import json, sys; [json.loads(line) for line in open(sys.argv[1])]' "$work/json"
 timeout 60 "$tools/runloop-dump" "$pid" | grep -q quick

@@ -48,7 +48,7 @@ struct Top: ParsableCommand {
         if json {
             for row in rows { write(Table.json(row) + "\n") }
         } else {
-            write(Table.text(watch, rows, width: max(getenv("COLUMNS").flatMap { Int(String(cString: $0)) } ?? 120, 80)))
+            write(Table.text(watch, rows, width: min(max(getenv("COLUMNS").flatMap { Int(String(cString: $0)) } ?? 120, 80), 1000)))
         }
         let missing = process.contains { number in !watch.rows.contains { $0.process == number } }
         if missing { throw ExitCode.failure }

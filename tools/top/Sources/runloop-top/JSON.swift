@@ -108,7 +108,8 @@ private struct JSONReader {
     private mutating func number() -> JSON? {
         let start = place
         while let byte = next, (0x30...0x39).contains(byte) || [0x2b, 0x2d, 0x2e, 0x45, 0x65].contains(byte) { place += 1 }
-        return Double(String(decoding: bytes[start..<place], as: UTF8.self)).map { .number($0) }
+        // Within limits, so that no sum of a few and no difference is infinite or no number.
+        return Double(String(decoding: bytes[start..<place], as: UTF8.self)).map { .number(min(max($0, -1e15), 1e15)) }
     }
 
     private mutating func string() -> String? {

@@ -86,7 +86,7 @@ struct LoopRow {
     var key: String { "\(process) \(sample.loop) \(sample.thread)" }
 
     var name: String { printable(sample.values["name"]?.string ?? sample.values["threadName"]?.string ?? sample.loop) }
-    var queued: Int { Int(min(sample.number("queuedPosts") + sample.number("queuedRequests"), 1e9)) }
+    var queued: Int { Int(min(max(sample.number("queuedPosts") + sample.number("queuedRequests"), 0), 1e9)) }
     var lateness: Double? { quantile("lateness") }
     var longestCallOut: Double? { sample.isMeasured ? sample.number("longestCallOut") : nil }
 

@@ -51,7 +51,7 @@ struct Watch {
         let seconds = takenAt[process].map { time - $0 }
         takenAt[process] = time
         for line in lines.dropFirst() {
-            leftOut += line["left"]?.int ?? 0
+            leftOut = min(leftOut + max(line["left"]?.int ?? 0, 0), 1_000_000_000)
             guard line["loop"]?.string != nil else { continue }
             let sample = LoopSample(values: line)
             let fresh = LoopRow(process: process, sample: sample, before: nil)
