@@ -9,7 +9,9 @@ import os
 import random
 import subprocess
 import sys
+import struct
 import tempfile
+import time
 
 tool, traced = sys.argv[1:3]
 rounds = int(sys.argv[3]) if len(sys.argv) > 3 else 150
@@ -77,3 +79,23 @@ with tempfile.TemporaryDirectory() as folder:
         assert status in (0, 1) and (status == 0 or said.count("\n") == 1), (seed, status, said)
         if status == 0:
             json.load(open(bad + ".json"))
+
+    # A ring, names and posts in which each record looks for all the others, if it can be made to: time grows with the file, not with its square.
+    count = 40_000
+    ring, name = module.RING.size + count * 32, struct.pack("<QQQQHHI", 150, 9, 0, 0, 2, 0, 1) + b"n" + bytes(7)
+    posts = b"".join(module.SHARED.pack(i + 1, 200 + i, module.POST, 5, 0x5000, 9, 8, 0, 0) for i in range(count))
+    offsets = 4096, 4096 + len(posts), 4096 + len(posts) + count * len(name)
+    head = module.HEADER.pack(
+        b"RLTRACE1", module.HEADER.size, 1234, 1, 1, count, count, offsets[2] + ring, offsets[0], offsets[1], count * len(name), offsets[2],
+        ring, 100, 100, 100, 0, 0, count * len(name), 0, 0)
+    for records in (
+        [(module.SLEEP_BEGIN, 0, 0)] * (count // 2) + [(module.RUN_END, 0, 0), (module.CALL_END, 0, 9)] * (count // 4),
+        [(module.CALL_BEGIN, module.TIMER, 9), (module.CALL_END, 0, 9)] * (count // 2),
+        [(module.CALL_BEGIN, module.FUNCTION, 9), (module.CALL_END, 0, 9)] * (count // 2),
+    ):
+        packed = b"".join(module.RECORD.pack(300 + count + i, kind, detail, 0, 0, item, 8) for i, (kind, detail, item) in enumerate(records))
+        with open(bad, "wb") as file:
+            file.write(head.ljust(4096, b"\0") + posts + name * count + module.RING.pack(count, 0x5000, 100, 77, 0, 100, 100) + packed)
+        began = time.process_time()
+        assert convert("--output", "/dev/null", bad)[0] == 0
+        assert time.process_time() - began < 20, "a conversion without end"
