@@ -5,6 +5,7 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>
+#include <time.h>
 
 #include "CLinux.h"
 #include "CLinuxInsight.h"
@@ -20,13 +21,21 @@ bool rl_service_notify(const char *text, bool waits) {
     if (name[0] == '@') address.sun_path[0] = '\0';
     int descriptor = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
     if (descriptor < 0) return false;
+    struct timespec begin, now;
     struct timeval limit = {1, 0};
-    setsockopt(descriptor, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
+    clock_gettime(CLOCK_MONOTONIC, &begin);
     ssize_t sent;
-    do {
-        sent = rl_sys_sendto(descriptor, text, text_length, MSG_NOSIGNAL | (waits ? 0 : MSG_DONTWAIT), (struct sockaddr *)&address,
-                             (socklen_t)(offsetof(struct sockaddr_un, sun_path) + length));
-    } while (sent < 0 && errno == EINTR);
+    while (true) {
+        setsockopt(descriptor, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
+        sent = syscall(SYS_sendto, descriptor, text, text_length, MSG_NOSIGNAL | (waits ? 0 : MSG_DONTWAIT), (struct sockaddr *)&address,
+                       (socklen_t)(offsetof(struct sockaddr_un, sun_path) + length));
+        if (sent >= 0 || errno != EINTR) break;
+        /* A signal ended the wait; rl_sys_sendto would begin another of a second. */
+        clock_gettime(CLOCK_MONOTONIC, &now);
+        long rest = 1000000 - (now.tv_sec - begin.tv_sec) * 1000000 - (now.tv_nsec - begin.tv_nsec) / 1000;
+        if (rest <= 0) break;
+        limit = (struct timeval){rest / 1000000, rest % 1000000};
+    }
     rl_sys_close(descriptor);
     return sent == (ssize_t)text_length;
 }

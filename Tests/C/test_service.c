@@ -2,12 +2,14 @@
 #define _GNU_SOURCE
 #include "support.h"
 
+#include <signal.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>
+#include <time.h>
 #include <unistd.h>
 
 /* The manager's socket; a name with '@' is abstract. */
@@ -87,6 +89,24 @@ RL_TEST(a_manager_that_does_not_read_ends_nothing, "S-SDN-1 S-SDN-3", "A full qu
     ck_assert(RLServiceNotify("READY=1"));
     ck_assert_str_eq(receive(manager), "READY=1");
     RLRelease(timer);
+}
+
+static void notice(int signal) { (void)signal; }
+RL_TEST(signals_do_not_lengthen_the_wait, "S-SDN-1", "Signals that come all the time end no wait for room early, and begin none anew: it is over after a second") {
+    int manager = listen_somewhere();
+    while (RLServiceNotify("READY=1")) {}
+    struct sigaction action = {.sa_handler = notice, .sa_flags = SA_RESTART};
+    sigaction(SIGUSR1, &action, NULL);
+    timer_t timer;
+    struct sigevent event = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGUSR1};
+    ck_assert_int_eq(timer_create(CLOCK_MONOTONIC, &event, &timer), 0);
+    const struct itimerspec often = {{0, 100000000}, {0, 100000000}};
+    timer_settime(timer, 0, &often, NULL);
+    const double began = monotonic_now();
+    ck_assert(!RLServiceNotify("READY=1"));
+    ck_assert_double_ge(monotonic_now() - began, 0.99);
+    timer_delete(timer);
+    close(manager);
 }
 
 static void set_watchdog(const char *time, const char *process) {
