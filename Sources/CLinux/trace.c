@@ -7,6 +7,7 @@
 #define _GNU_SOURCE
 #include <link.h>
 #include <signal.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 
 #include "CLinux.h"
@@ -62,44 +63,50 @@ static bool take_room(int file, size_t length) {
     return false;
 }
 
-/* Whether a file may be replaced: 0; EBUSY: a living process writes its trace to it; EEXIST: it is none of ours. */
-static int may_replace(const char *path) {
+/* Whether a file may be replaced: 0; EBUSY: a living process writes its trace to it; EEXIST: it is none of ours; EAGAIN: another process is
+ * about to replace it, or has. While *locked is open, which the caller closes, no other process replaces it; -1: there is no file. */
+static int may_replace(const char *path, int *locked) {
     struct rl_trace_header found;
-    struct stat status;
-    int file = rl_sys_openat(AT_FDCWD, path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW, 0);
+    struct stat status, named;
+    int file = *locked = rl_sys_openat(AT_FDCWD, path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW, 0);
     if (file < 0) return errno == ENOENT ? 0 : EEXIST;
-    int result = EEXIST;
+    if (fstat(file, &status) != 0 || !S_ISREG(status.st_mode)) return EEXIST;
+    /* Where files cannot be locked, two that begin at once may take each other's name. */
+    if (flock(file, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) return EAGAIN;
+    if (lstat(path, &named) != 0 || named.st_ino != status.st_ino || named.st_dev != status.st_dev) return EAGAIN;
     ssize_t count = rl_sys_pread(file, &found, sizeof found, 0);
-    if (fstat(file, &status) == 0 && S_ISREG(status.st_mode)) {
-        if (count == 0)
-            result = 0;
-        else if (count == (ssize_t)sizeof found && memcmp(found.magic, magic, sizeof magic) == 0)
-            result = found.end_time == 0 && (pid_t)found.process > 0 && (pid_t)found.process != getpid() &&
-                        (kill((pid_t)found.process, 0) == 0 || errno == EPERM)
-                    ? EBUSY : 0;
-    }
-    rl_sys_close(file);
-    return result;
+    if (count == 0) return 0;
+    if (count != (ssize_t)sizeof found || memcmp(found.magic, magic, sizeof magic) != 0) return EEXIST;
+    bool is_alive = found.end_time == 0 && (pid_t)found.process > 0 && (pid_t)found.process != getpid() &&
+                    (kill((pid_t)found.process, 0) == 0 || errno == EPERM);
+    return is_alive ? EBUSY : 0;
 }
 
 /* Gives the file that is whole its name. 0, or an errno. */
 static int publish(const char *work, char *path, bool *is_other) {
-    /* On file systems without links somebody may come in between. */
-    if (link(work, path) == 0) {
-        unlink(work);
-        return 0;
-    }
-    if (errno == EEXIST || errno == EPERM || errno == EOPNOTSUPP) {
-        int reason = may_replace(path);
-        if (reason == EBUSY) {
+    const struct timespec nap = {0, 1000000};
+    for (int rest = 1000;; rest--) {
+        int locked;
+        if (link(work, path) == 0) {
+            unlink(work);
+            return 0;
+        }
+        const bool has_links = errno == EEXIST;
+        if (!has_links && errno != EPERM && errno != EOPNOTSUPP) return errno;
+        int reason = may_replace(path, &locked);
+        /* On file systems without links somebody may come in between. */
+        if (reason == 0 && has_links && locked < 0) reason = EAGAIN;
+        if (reason == 0 && rename(work, path) != 0) reason = errno;
+        if (locked >= 0) rl_sys_close(locked);
+        if (reason == EAGAIN && rest > 0) {
+            rl_sys_nanosleep(&nap);
+        } else if ((reason == EBUSY || reason == EAGAIN) && !*is_other) {
             *is_other = true;
             sprintf(path + strlen(path), ".%d", (int)getpid());
-            reason = may_replace(path);
+        } else {
+            return reason;
         }
-        if (reason != 0) return reason;
-        if (rename(work, path) == 0) return 0;
     }
-    return errno;
 }
 
 void *rl_trace_create(const char *given, const struct rl_trace_header *header, void *at, int *error, bool *is_other) {

@@ -494,6 +494,47 @@ RL_TEST(two_processes_have_two_files, "S-TRC-6 S-TRC-9",
     remove_folder();
 }
 
+/* What is done before the library gives a file its name, once. */
+static void (*before_rename)(void);
+int rename(const char *from, const char *to) {
+    void (*action)(void) = before_rename;
+    before_rename = NULL;
+    if (action) action();
+    return renameat(AT_FDCWD, from, AT_FDCWD, to);
+}
+static pid_t rival;
+static void start_rival(void) {
+    int ends[2];
+    char started = 0;
+    make_pipe(ends);
+    rival = fork();
+    if (rival == 0) {
+        started = RLTraceStart(path, 1);
+        if (write(ends[1], &started, 1) == 1) pause();
+        _exit(0);
+    }
+    ck_assert_int_eq(read(ends[0], &started, 1), 1);
+    ck_assert(started);
+    close(ends[0]);
+    close(ends[1]);
+}
+
+RL_TEST(two_that_replace_a_trace_at_once, "S-TRC-6", "Of two processes that both find a former trace the second does not lose its file, nor take the first one's name") {
+    char other[160];
+    ck_assert(RLTraceStart(trace_path(), 0));
+    RLTraceStop();
+    before_rename = start_rival;
+    ck_assert(RLTraceStart(path, 0));
+    TraceFile file = stop_and_read();
+    ck_assert_uint_eq(file.header.process, (uint32_t)getpid());
+    trace_file_free(&file);
+    snprintf(other, sizeof other, "%s.%d", path, (int)rival);
+    ck_assert(exists(other));
+    kill(rival, SIGKILL);
+    waitpid(rival, NULL, 0);
+    remove_folder();
+}
+
 /* fork */
 
 static void work_in_child(void *unused) {
