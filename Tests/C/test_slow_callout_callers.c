@@ -102,3 +102,32 @@ RL_TEST(an_end_while_a_callback_begins, "S-SLOW-1", "A callback is not told that
     ck_assert(is_ended);
     ck_assert_str_eq(log_text(), "");
 }
+
+/* On the stack that the callback had. */
+__attribute__((noinline)) static void use_stack(void *unused) {
+    (void)unused;
+    volatile char much[1 << 15];
+    for (size_t i = 0; i < sizeof much; i++) much[i] = 0x5a;
+    /* The watching thread has looked at this one's loop, too. */
+    thread_join(thread_start(be_told, NULL));
+    for (size_t i = 0; i < sizeof much; i++) ck_assert_int_eq(much[i], 0x5a);
+}
+static void end_thread(void *unused) {
+    (void)unused;
+    pthread_exit(NULL);
+}
+static void watch_and_end(void *unused) {
+    (void)unused;
+    RLSetSlowCalloutHandler(RLGetCurrent(), 0.001, tell_nothing, NULL, NULL);
+    RLPerformFunction(RLGetCurrent(), kRLDefaultMode, end_thread, NULL, NULL);
+    keep_alive(RLGetCurrent(), kRLDefaultMode);
+    pthread_cleanup_push(use_stack, NULL);
+    RLRunInMode(kRLDefaultMode, 10, false);
+    pthread_cleanup_pop(0);
+}
+
+RL_TEST(a_cleanup_on_the_stack_of_an_ended_callback, "S-SLOW-11 S-LOOP-19",
+        "A cleanup handler takes long on the stack of the callback that ended its thread: nothing is read from there") {
+    sem_init(&told, 0, 0);
+    thread_join(thread_start(watch_and_end, NULL));
+}

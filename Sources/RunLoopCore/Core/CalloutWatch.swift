@@ -11,11 +11,14 @@ enum CalloutKind: Int32 {
     case mainQueue = 5
 }
 
-/// What is told of a callback while it runs (S-SLOW-1). The record lies in the frame that calls it: the callback's frames are below.
+/// What is told of a callback while it runs (S-SLOW-1). Nothing of it lies in the callback's frames: a callback that ends its thread leaves
+/// these to the cleanup handlers of the thread.
 struct WatchedCall {
     let item: ObjectPointer?
     let function: UnsafeRawPointer?
     let kind: CalloutKind
+    /// In the frame that calls it, the end of the stack that the callback has. Nothing is read or written there.
+    let stack: UnsafeRawPointer
     /// When it began, by the loop's clock, and when it is to be told next. Later by the runs inside it (S-SLOW-4).
     var began: Int64
     var due: Int64
@@ -24,8 +27,6 @@ struct WatchedCall {
     /// When the run inside it began.
     var pausedAt: Int64 = 0
 }
-
-typealias WatchedCallPointer = UnsafeMutablePointer<WatchedCall>
 
 /// A loop's part in the watching of its callbacks. It is made when that is first asked for and never freed: like the loop's memory it
 /// serves the next loop there.
@@ -39,8 +40,8 @@ struct CalloutWatch: ~Copyable {
     /// When the callback under way is told, by the loop's clock; `Clock.never`: none is. The loop's thread publishes the call by it, and
     /// takes it back under `lock`, as does who ends the watching. Sequentially consistent with `Watcher.wakes` and `limit`.
     let due: Atomic<Int64>
-    /// The callback under way. Written by the loop's thread; others may look at it under `lock`, while `due` is not `never`.
-    var call: WatchedCallPointer?
+    /// The callback under way. Written by the loop's thread while `due` is `never`; else under `lock`.
+    var call: WatchedCall
     /// nil: a line of the log. Guarded by `lock`.
     var handler: SlowHandlerPointer?
 }
@@ -132,16 +133,14 @@ struct Watcher: ~Copyable {
 
 /// The loop's thread.
 extension UnsafeMutablePointer where Pointee == RunLoop {
-    /// A callback begins, whose record lies in the frame that calls it; nil if the loop is not watched.
+    /// A callback begins, whose frames are below the given address; nil if the loop is not watched.
     @inline(never)
-    func beginWatched(_ call: WatchedCallPointer, _ item: ObjectPointer?, _ function: UnsafeRawPointer?) -> CalloutWatchPointer? {
+    func beginWatched(_ stack: UnsafeRawPointer, _ item: ObjectPointer?, _ function: UnsafeRawPointer?) -> CalloutWatchPointer? {
         guard let watch = pointee.watch.load(ordering: .acquiring), case let limit = watch.pointee.limit.load(ordering: .relaxed), limit != 0
         else { return nil }
         let began = watchTime
-        call.initialize(to: WatchedCall(
-            item: item, function: function, kind: item.map { $0.calloutKind } ?? (function == nil ? .mainQueue : .function),
-            began: began, due: began &+ limit))
-        begin(call, watch)
+        let kind = item.map { $0.calloutKind } ?? (function == nil ? .mainQueue : .function)
+        begin(WatchedCall(item: item, function: function, kind: kind, stack: stack, began: began, due: began &+ limit), watch)
         return watch
     }
 
@@ -150,33 +149,34 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
 
     /// A run begins inside a callback (S-SLOW-4). nil if that is not watched.
     @inline(never)
-    func pauseWatch() -> WatchedCallPointer? {
+    func pauseWatch() -> WatchedCall? {
         guard let watch = pointee.watch.load(ordering: .acquiring), watch.pointee.due.load(ordering: .relaxed) != Clock.never else { return nil }
-        let call = watch.pointee.call
         watch.end()
-        call?.pointee.pausedAt = watchTime
+        var call = watch.pointee.call
+        call.pausedAt = watchTime
         return call
     }
 
     /// The run has ended.
     @inline(never)
-    func resumeWatch(_ call: WatchedCallPointer) {
+    func resumeWatch(_ paused: WatchedCall) {
         let watch = pointee.watch.load(ordering: .relaxed)!
         if watch.pointee.limit.load(ordering: .relaxed) == 0 { return }
-        let distance = watchTime - call.pointee.pausedAt
-        call.pointee.began &+= distance
-        call.pointee.due &+= distance
+        var call = paused
+        let distance = watchTime - call.pausedAt
+        call.began &+= distance
+        call.due &+= distance
         begin(call, watch)
     }
 
-    private func begin(_ call: WatchedCallPointer, _ watch: CalloutWatchPointer) {
+    private func begin(_ call: WatchedCall, _ watch: CalloutWatchPointer) {
         watch.pointee.call = call
-        watch.pointee.due.store(call.pointee.due, ordering: .sequentiallyConsistent)
+        watch.pointee.due.store(call.due, ordering: .sequentiallyConsistent)
         // Who ended the watching since the limit was read found no call to take away, or will take this one.
         if watch.pointee.limit.load(ordering: .sequentiallyConsistent) == 0 { return watch.end() }
         // A clock of the program's has no instants at which the thread wakes: who moves it rouses the thread, and may have done so just before.
         let comes = manualClock?.time ?? Watcher.shared.pointee.wakes.load(ordering: .sequentiallyConsistent)
-        if manualClock == nil ? call.pointee.due < comes : call.pointee.due <= comes { Watcher.rouse() }
+        if manualClock == nil ? call.due < comes : call.due <= comes { Watcher.rouse() }
     }
 
     /// What the thread was in the middle of is over.
@@ -188,7 +188,6 @@ extension UnsafeMutablePointer where Pointee == CalloutWatch {
     func end() {
         pointee.lock.lockWord()
         pointee.due.store(Clock.never, ordering: .relaxed)
-        pointee.call = nil
         pointee.lock.unlockWord()
     }
 }

@@ -25,7 +25,7 @@ struct RunFrame {
     /// What makes this run, if a foreign loop makes its waits.
     var foreign: ForeignRunPointer?
     /// The callback in which the run began, if it is watched (S-SLOW-4).
-    var pausedCall: WatchedCallPointer?
+    var pausedCall: WatchedCall?
     /// The last reading of the monotonic clock; stale once client code ran.
     var now: Int64 = 0
 }

@@ -32,8 +32,8 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         _ item: ObjectPointer?, _ due: Int64, _ signalled: UInt64, _ function: UnsafeRawPointer?,
         _ info: UnsafeMutableRawPointer?, _ callOut: () -> Void
     ) {
-        withUnsafeTemporaryAllocation(of: WatchedCall.self, capacity: 1) { call in
-            let watch = beginWatched(call.baseAddress.unsafelyUnwrapped, item, function)
+        withUnsafeTemporaryAllocation(byteCount: 1, alignment: 1) { stack in
+            let watch = beginWatched(UnsafeRawPointer(stack.baseAddress.unsafelyUnwrapped), item, function)
             let traced = beginTraced(item, function, info, due)
             let begin = beginMeasured(due, signalled)
             callOut()

@@ -139,28 +139,30 @@ private struct SlowCallout {
         watch.pointee.lock.lockWord()
         defer { watch.pointee.lock.unlockWord() }
         let due = watch.pointee.due.load(ordering: .sequentiallyConsistent)
-        guard due != Clock.never, case let now = loop.watchTime, now >= due, let call = watch.pointee.call else { return false }
-        var distance = due - call.pointee.began
-        while call.pointee.began + distance <= now { distance *= 2 }
-        call.pointee.due = call.pointee.began + distance
-        watch.pointee.due.store(call.pointee.due, ordering: .sequentiallyConsistent)
-        call.pointee.told += 1
+        guard due != Clock.never, case let now = loop.watchTime, now >= due else { return false }
+        var call = watch.pointee.call
+        var distance = due - call.began
+        while call.began + distance <= now { distance *= 2 }
+        call.due = call.began + distance
+        call.told += 1
+        watch.pointee.call = call
+        watch.pointee.due.store(call.due, ordering: .sequentiallyConsistent)
 
         loop.retain()
         self.loop = loop
-        item = call.pointee.item
+        item = call.item
         item?.pointee.references.wrappingAdd(1, ordering: .relaxed)
         handler = watch.pointee.handler
         handler?.retain()
-        kind = call.pointee.kind
-        function = call.pointee.function ?? item.flatMap { $0.callback }
+        kind = call.kind
+        function = call.function ?? item.flatMap { $0.callback }
         // The innermost run is that of the callback. Modes stay as long as their loop.
         mode = loop.pointee.currentMode.load(ordering: .acquiring)
-        time = now - call.pointee.began
+        time = now - call.began
         since = (loop.manualClock?.date ?? Double(Clock.wallNow()) / 1e9) - Double(time) / 1e9
-        count = call.pointee.told
+        count = call.told
         let thread = loop.pointee.thread.load(ordering: .relaxed)
-        frameCount = Int(rl_blocked_backtrace(thread, call, frames, UInt32(SlowCallout.capacity)))
+        frameCount = Int(rl_blocked_backtrace(thread, call.stack, frames, UInt32(SlowCallout.capacity)))
         return true
     }
 
