@@ -219,7 +219,8 @@ extension UnsafeMutablePointer where Pointee == Thread {
     private func wait(while phase: UInt32) {
         if pointee.phase.load(ordering: .acquiring) != phase || isVanished || ThreadPointer.current == self { return }
         pointee.flags.bitwiseOr(ThreadFlags.awaited, ordering: .sequentiallyConsistent)
-        while pointee.phase.load(ordering: .sequentiallyConsistent) == phase { pointee.phase.futexWait(while: phase) }
+        // A signal handler may fork here.
+        while pointee.phase.load(ordering: .sequentiallyConsistent) == phase, !isVanished { pointee.phase.futexWait(while: phase) }
     }
 
     /// Returns when the thread's loop is there.
@@ -309,11 +310,12 @@ extension UnsafeMutablePointer where Pointee == Thread {
 
     /// `RLThreadEnd`.
     func end() -> Bool {
-        if isNew {
-            cancel()
-            return false
-        }
         waitForStart()
+        // Without a loop it has no queue for the marker: it was not started, or the system did not make it, or it is only just starting.
+        guard pointee.loop.load(ordering: .sequentiallyConsistent) != nil else {
+            cancel()
+            return join()
+        }
         if pointee.flags.load(ordering: .sequentiallyConsistent) & ThreadFlags.ending == 0 {
             // Before the flags: a thread that sees them finds the marker in its queue.
             queueStop()
@@ -342,7 +344,7 @@ extension UnsafeMutablePointer where Pointee == Thread {
             if isAwaited { pointee.joining.futexWakeAll() }
         } else {
             pointee.flags.bitwiseOr(ThreadFlags.awaited, ordering: .sequentiallyConsistent)
-            while pointee.joining.load(ordering: .sequentiallyConsistent) != ThreadJoin.done {
+            while pointee.joining.load(ordering: .sequentiallyConsistent) != ThreadJoin.done, !isVanished {
                 pointee.joining.futexWait(while: ThreadJoin.underWay)
             }
         }

@@ -103,13 +103,16 @@ extension UnsafeMutablePointer where Pointee == Thread {
         while true {
             waitForStart()
             process.pointee.registryLock.lockWord()
-            // Else it was new, and was started meanwhile.
-            let hasStarted = pointee.number != ThreadNumber.starting || isVanished
+            // Else it was new, and was started meanwhile. On the thread itself a log handler may be called before it has its loop.
+            let hasStarted = pointee.number != ThreadNumber.starting || isVanished || ThreadPointer.current == self
             let result = hasStarted ? body() : nil
             process.pointee.registryLock.unlockWord()
             if let result { return result }
         }
     }
+
+    /// 0, which names the calling thread, for one that is in its start: nobody but itself asks then.
+    private var knownNumber: pid_t { pointee.number == ThreadNumber.starting ? 0 : pointee.number }
 
     /// On the thread.
     func setNumber(_ number: pid_t) {
@@ -200,11 +203,11 @@ extension UnsafeMutablePointer where Pointee == Thread {
                 pointee.priority = value
                 return 0
             }
-            return isListed ? rl_change_priority(pointee.number, value) : ESRCH
+            return isListed ? rl_change_priority(knownNumber, value) : ESRCH
         }
     }
 
     var priority: Int32 {
-        whenStarted { isListed ? rl_priority(pointee.number) : pointee.priority }
+        whenStarted { isListed ? rl_priority(knownNumber) : pointee.priority }
     }
 }
