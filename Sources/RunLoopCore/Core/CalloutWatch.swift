@@ -102,6 +102,8 @@ struct Watcher: ~Copyable {
     var handler: SlowHandlerPointer?
     /// What the thread does. Written when the library is loaded.
     var body: (@convention(c) (UnsafeMutableRawPointer?) -> Void)?
+    /// Called with each new loop, for what the environment asks for. Written at load.
+    var meet: (@convention(c) (UnsafeMutableRawPointer) -> Void)?
 
     static var shared: UnsafeMutablePointer<Watcher> { rl_watcher().assumingMemoryBound(to: Watcher.self) }
     static var awake: Int64 { .min }

@@ -10,6 +10,7 @@ extension Watcher {
     static func enter() {
         shared.pointee.wakes.store(Clock.never, ordering: .relaxed)
         shared.pointee.body = { _ in Watcher.run() }
+        shared.pointee.meet = { $0.assumingMemoryBound(to: RunLoop.self).watchAsEnvironmentAsks() }
     }
 
     private static func run() {
@@ -285,7 +286,7 @@ extension ObjectPointer {
 
 extension UnsafeMutablePointer where Pointee == RunLoop {
     /// `RUNLOOP_SLOW`, for a new loop (S-SLOW-9).
-    func watchAsEnvironmentAsks() {
+    fileprivate func watchAsEnvironmentAsks() {
         var limit = Watcher.shared.pointee.environment.load(ordering: .relaxed)
         if limit == 0 {
             limit = Watcher.readEnvironment()

@@ -15,7 +15,7 @@ extension RunLoop {
 
         let loop = pooled ?? allocateLoop()
         loop.initialize()
-        loop.watchAsEnvironmentAsks()
+        Watcher.shared.pointee.meet.unsafelyUnwrapped(loop)
         return loop
     }
 
