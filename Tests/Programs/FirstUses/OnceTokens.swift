@@ -1,4 +1,4 @@
-import Symbols
+import RunLoopTestSymbols
 
 /// The tokens of the library's lazy globals and `static let`s, as the program's symbol table has them. The runtime takes a token while
 /// it makes the value: in the child of a `fork` that came meanwhile nobody gives it back.

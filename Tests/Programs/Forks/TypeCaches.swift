@@ -1,4 +1,4 @@
-import Symbols
+import RunLoopTestSymbols
 
 /// The words in which a program without optimisation keeps what the Swift runtime told it of a type. The runtime is asked at the first use,
 /// under locks that threads which are not in the child of a `fork` may hold for ever; what the library does in every child must
