@@ -235,6 +235,44 @@ RLCFInvalidation rlcf_invalidation(const void *port) {
     return callout;
 }
 
+typedef struct KeptPort {
+    struct KeptPort *next;
+    const void *port;
+} KeptPort;
+
+/* Guarded by invalidationsLock. Each has a reference of this library's. */
+static KeptPort *keptPorts;
+
+bool rlcf_keep_port(const void *port) {
+    KeptPort *made = malloc(sizeof *made);
+    if (!made) rlcf_trap("CFMessagePortCreateRunLoopSource", "out of memory");
+    pthread_mutex_lock(&invalidationsLock);
+    KeptPort *found = keptPorts;
+    while (found && found->port != port) found = found->next;
+    if (!found) {
+        made->port = port;
+        made->next = keptPorts;
+        keptPorts = made;
+    }
+    pthread_mutex_unlock(&invalidationsLock);
+    if (found) free(made);
+    return !found;
+}
+
+bool rlcf_forget_port(const void *port) {
+    KeptPort *found = NULL;
+    pthread_mutex_lock(&invalidationsLock);
+    for (KeptPort **link = &keptPorts; *link; link = &(*link)->next) {
+        if ((*link)->port != port) continue;
+        found = *link;
+        *link = found->next;
+        break;
+    }
+    pthread_mutex_unlock(&invalidationsLock);
+    free(found);
+    return found != NULL;
+}
+
 /* MARK: fork */
 
 /* The locks of this file are held while a thread forks, so that the child finds them free. */

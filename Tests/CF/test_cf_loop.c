@@ -166,6 +166,52 @@ static void stop_loop(CFMessagePortRef port, void *info) {
     CFRunLoopStop(CFRunLoopGetMain());
 }
 
+static CFDataRef stopAtMessage(CFMessagePortRef port, SInt32 id, CFDataRef data, void *info) {
+    (void)port, (void)data;
+    *(int *)info += id;
+    CFRunLoopStop(CFRunLoopGetCurrent());
+    return NULL;
+}
+static int releasedInfos;
+static void releaseInfo(const void *info) { (void)info, releasedInfos++; }
+static int invalidations;
+static void countInvalidation(CFMessagePortRef port, void *info) { (void)port, (void)info, invalidations++; }
+
+RL_TEST(message_ports_live_with_their_sources, "S-CF-24 S-MSG-34 S-MSG-38",
+        "A port whose source is in a loop serves when port and source are released, until it is invalidated") {
+    for (int withCallBack = 0; withCallBack < 2; withCallBack++) {
+        int sum = 0;
+        releasedInfos = invalidations = 0;
+        CFMessagePortContext context = {0, &sum, NULL, releaseInfo, NULL};
+        CFMessagePortRef local = CFMessagePortCreateLocal(NULL, CFSTR("cf.test.kept"), stopAtMessage, &context, NULL);
+        if (withCallBack) CFMessagePortSetInvalidationCallBack(local, countInvalidation);
+        /* The same source each time; the port is kept once. */
+        for (int i = 0; i < 2; i++) {
+            CFRunLoopSourceRef source = CFMessagePortCreateRunLoopSource(NULL, local, 0);
+            CFRunLoopAddSource(CFRunLoopGetCurrent(), source, kCFRunLoopDefaultMode);
+            CFRelease(source);
+        }
+        CFMessagePortSetInvalidationCallBack(local, withCallBack ? countInvalidation : NULL);
+        CFRelease(local);
+        CFMessagePortRef remote = CFMessagePortCreateRemote(NULL, CFSTR("cf.test.kept"));
+        ck_assert(remote != NULL);
+        ck_assert_int_eq(CFMessagePortSendRequest(remote, 7, NULL, 1, 0, NULL, NULL), kCFMessagePortSuccess);
+        ck_assert_int_eq(CFRunLoopRunInMode(kCFRunLoopDefaultMode, 10, false), kCFRunLoopRunStopped);
+        ck_assert_int_eq(sum, 7);
+        ck_assert_int_eq(releasedInfos, 0);
+        /* Whoever makes the name again gets the port; its own reference is the last when the port is invalid. */
+        CFMessagePortRef again = CFMessagePortCreateLocal(NULL, CFSTR("cf.test.kept"), stopAtMessage, NULL, NULL);
+        ck_assert(CFMessagePortIsValid(again));
+        ck_assert_int_eq(CFGetRetainCount(again), 2);
+        CFMessagePortInvalidate(again);
+        ck_assert_int_eq(CFGetRetainCount(again), 1);
+        ck_assert_int_eq(releasedInfos, 1);
+        ck_assert_int_eq(invalidations, withCallBack);
+        ck_assert_int_eq(CFRunLoopRunInMode(kCFRunLoopDefaultMode, 0, false), kCFRunLoopRunFinished);
+        CFRelease(again), CFRelease(remote);
+    }
+}
+
 RL_TEST(message_ports_reach_other_processes, "S-CF-20", "A server in one process answers a client in another, and learns of its end") {
     CFStringRef name = port_name("process");
     int ready[2];

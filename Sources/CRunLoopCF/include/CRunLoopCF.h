@@ -149,6 +149,10 @@ void rlcf_set_invalidation(const void *port, RLCFInvalidation callout);
 RLCFInvalidation rlcf_invalidation(const void *port);
 RLCFInvalidation rlcf_take_invalidation(const void *port);
 
+/* The ports of which this library has a reference: whether this one was none of them before, and whether it was one until now. */
+bool rlcf_keep_port(const void *port);
+bool rlcf_forget_port(const void *port);
+
 static inline CFStringRef rlcf_default_mode(void) { return kCFRunLoopDefaultMode; }
 static inline CFStringRef rlcf_common_modes(void) { return kCFRunLoopCommonModes; }
 

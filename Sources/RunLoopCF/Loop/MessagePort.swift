@@ -68,6 +68,8 @@ public func RLCFMessagePortGetContext(_ port: OpaquePointer?, _ context: UnsafeM
 
 private let invalidateBox: @convention(c) (OpaquePointer, UnsafeMutableRawPointer?) -> Void = { port, info in
     rlcf_take_invalidation(UnsafeRawPointer(port))?(UnsafeMutableRawPointer(port), info.map { BoxPointer(info: $0).pointee.info } ?? nil)
+    // S-CF-24. Whoever invalidates the port has a reference until this returns.
+    if rlcf_forget_port(UnsafeRawPointer(port)) { RLRelease(UnsafeRawPointer(port)) }
 }
 
 @c @implementation
@@ -81,8 +83,10 @@ public func RLCFMessagePortSetInvalidationCallBack(
 ) {
     guard let port else { return }
     rlcf_set_invalidation(UnsafeRawPointer(port), unsafeBitCast(callout, to: RLCFInvalidation?.self))
-    // An invalid port calls it at once.
-    RLMessagePortSetInvalidationCallBack(port, callout == nil ? nil : invalidateBox)
+    // An invalid port calls it at once, and one that is valid and has a source needs it without the client's.
+    if callout != nil || !RLMessagePortIsValid(port) || RLMessagePortIsRemote(port) {
+        RLMessagePortSetInvalidationCallBack(port, callout == nil ? nil : invalidateBox)
+    }
     if !RLMessagePortIsValid(port) { _ = rlcf_take_invalidation(UnsafeRawPointer(port)) }
 }
 
@@ -102,5 +106,15 @@ public func RLCFMessagePortSendRequest(
 
 @c @implementation
 public func RLCFMessagePortCreateRunLoopSource(_ allocator: OpaquePointer?, _ port: OpaquePointer?, _ order: Int) -> OpaquePointer? {
-    RLMessagePortCreateRunLoopSource(port, order)
+    guard let source = RLMessagePortCreateRunLoopSource(port, order) else { return nil }
+    // CoreFoundation's source retains the port, which has the source until it is invalid (S-CF-24); librunloop's retains nothing.
+    let kept = UnsafeRawPointer(port!)
+    _ = RLRetain(kept)
+    if rlcf_keep_port(kept) {
+        // A port that has become invalid meanwhile calls it at once.
+        RLMessagePortSetInvalidationCallBack(port, invalidateBox)
+    } else {
+        RLRelease(kept)
+    }
+    return source
 }

@@ -60,6 +60,7 @@ CF_EXPORT void CFMessagePortSetInvalidationCallBack(CFMessagePortRef ms, CFMessa
 CF_EXPORT SInt32 CFMessagePortSendRequest(CFMessagePortRef remote, SInt32 msgid, CFDataRef data, CFTimeInterval sendTimeout,
                                           CFTimeInterval rcvTimeout, CFStringRef replyMode, CFDataRef *returnData)
     RLCF_(CFMessagePortSendRequest);
+/** From then on the port lives until CFMessagePortInvalidate, though all references to it and to the source are released. */
 CF_EXPORT CFRunLoopSourceRef CFMessagePortCreateRunLoopSource(CFAllocatorRef allocator, CFMessagePortRef local, CFIndex order)
     RLCF_(CFMessagePortCreateRunLoopSource);
 CF_EXPORT void CFMessagePortSetDispatchQueue(CFMessagePortRef ms, struct dispatch_queue_s *queue)
