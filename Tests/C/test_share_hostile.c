@@ -171,6 +171,36 @@ RL_TEST(requests_without_end, "S-OUT-4 S-OUT-5", "Peers that ask all the time, a
     finish();
 }
 
+static void connect_and_leave(void *unused) {
+    (void)unused;
+    int before = -1;
+    while (!__atomic_load_n(&flood_over, __ATOMIC_SEQ_CST)) {
+        const int connection = share_connect(0);
+        if (before >= 0) close(before);
+        before = connection;
+    }
+    if (before >= 0) close(before);
+}
+RL_TEST(connections_without_end, "S-OUT-5", "Peers that connect and say nothing push none out that has asked, before it was looked at") {
+    begin();
+    const int held[] = {share_connect(0), share_connect(0), share_connect(0), share_connect(0), share_connect(0), share_connect(0), share_connect(0)};
+    for (int i = 0; i < 7; i++) expect_answered(held[i]);
+    Thread *threads[] = {thread_start(connect_and_leave, NULL), thread_start(connect_and_leave, NULL)};
+    int answered = 0;
+    for (int i = 0; i < 8; i++) {
+        const int connection = share_connect_soon(0);
+        char *answer = share_ask(connection, "statistics");
+        answered += answer != NULL;
+        free(answer);
+        close(connection);
+    }
+    __atomic_store_n(&flood_over, 1, __ATOMIC_SEQ_CST);
+    for (int i = 0; i < 2; i++) thread_join(threads[i]);
+    ck_assert_msg(answered >= 7, "%d of 8 were answered", answered);
+    for (int i = 0; i < 7; i++) close(held[i]);
+    finish();
+}
+
 static void connect_as_another_user(void *unused) {
     (void)unused;
     if (setgid(65534) != 0 || setuid(65534) != 0) _exit(2);

@@ -122,17 +122,17 @@ extension UnsafeMutablePointer where Pointee == SharingService {
             // What was waited for is the file that had the number before.
             guard goesOn() else { return 0 }
             if waitsForRoom && begin >= pointee.acceptsAt { pointee.acceptsAt = 0 }
-            if entries[0].revents != 0 { accept(begin) }
             for index in 0..<SharingService.room {
                 let peer = pointee.peers + index
-                // One that was accepted in this turn is looked at in the next.
-                guard peer.pointee.descriptor >= 0, peer.pointee.descriptor == entries[index + 1].fd else { continue }
+                guard peer.pointee.descriptor >= 0 else { continue }
                 if entries[index + 1].revents != 0 {
                     serve(peer, begin)
                 } else if peer.pointee.answer != nil && begin - peer.pointee.activeAt > SharingService.patience {
                     drop(peer)
                 }
             }
+            // Last, so that no connection gives way before its request was looked at.
+            if entries[0].revents != 0 { accept(begin) }
             return Swift.max(Clock.now() - begin, 1)
         }
     }
