@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 static RLClockRef clock_of_loop;
@@ -206,6 +207,78 @@ RL_TEST(a_counter_keeps_its_count, "S-LIM-2", "What is added to an eventfd while
     advance_and_poll(10);
     ck_assert_int_eq(port.calls, 3);
     RLRelease(clock_of_loop);
+}
+
+static int reported;
+static void report(RLFileDescriptorRef file, RLOptionFlags types, void *info) {
+    (void)types, (void)info;
+    read_byte(RLFileDescriptorGetNativeDescriptor(file));
+    reported++;
+    RLFileDescriptorEnableCallBacks(file, kRLFileDescriptorReadCallBack);
+}
+
+RL_TEST(a_descriptor_object_waits, "S-LIM-2", "A descriptor object whose callback enables it again reports in portions") {
+    int ends[2];
+    make_pipe(ends);
+    use_clock();
+    RLFileDescriptorRef file = RLFileDescriptorCreate(ends[0], false, report, NULL);
+    RLSourceRef source = RLFileDescriptorCreateRunLoopSource(file, 0);
+    RLAddSource(RLGetCurrent(), source, kRLDefaultMode);
+    RLSourceSetLimit(source, 2, 10);
+    RLFileDescriptorEnableCallBacks(file, kRLFileDescriptorReadCallBack);
+    for (int i = 0; i < 5; i++) write_byte(ends[1]);
+    for (int expected = 2; expected <= 6; expected += 2) {
+        poll_descriptors();
+        ck_assert_int_eq(reported, expected < 5 ? expected : 5);
+        advance(10);
+    }
+    RLFileDescriptorInvalidate(file);
+    RLRelease(source);
+    RLRelease(file);
+    RLRelease(clock_of_loop);
+}
+
+static void receive_data(RLSocketRef socket, RLSocketCallBackType type, RLDataRef address, const void *data, void *info) {
+    (void)socket, (void)type, (void)address, (void)data, (void)info;
+    reported++;
+}
+
+RL_TEST(a_socket_waits, "S-LIM-2 S-LIM-3 S-SOCK-52", "The datagrams of a socket come in portions, and none is lost") {
+    int ends[2];
+    ck_assert_int_eq(socketpair(AF_UNIX, SOCK_DGRAM, 0, ends), 0);
+    use_clock();
+    RLSocketRef socket = RLSocketCreateWithNative(ends[0], kRLSocketDataCallBack, receive_data, NULL);
+    RLSourceRef source = RLSocketCreateRunLoopSource(socket, 0);
+    RLAddSource(RLGetCurrent(), source, kRLDefaultMode);
+    RLAddSource(RLGetCurrent(), source, "other");
+    RLSourceSetLimit(source, 2, 10);
+    for (int i = 0; i < 5; i++) ck_assert_int_eq((int)write(ends[1], "x", 1), 1);
+    for (int expected = 2; expected <= 6; expected += 2) {
+        poll_descriptors();
+        RLRunInMode("other", 0, false);
+        ck_assert_int_eq(reported, expected < 5 ? expected : 5);
+        uint64_t before = passes();
+        advance(9);
+        if (expected < 5) ck_assert_uint_le(passes() - before, 2);
+        advance(1);
+    }
+    RLSocketInvalidate(socket);
+    RLRelease(source);
+    RLRelease(socket);
+    RLRelease(clock_of_loop);
+}
+
+RL_TEST(another_clock_begins_anew, "S-LIM-4", "A loop that gets another clock does not wait by the former one") {
+    static Probe source = {.action = signal_again};
+    use_clock();
+    RLSourceSignal(add_source(&source, kRLDefaultMode));
+    RLSourceSetLimit(source.source, 1, 1000);
+    advance(100000);
+    ck_assert_int_eq(source.calls, 101);
+    RLRelease(clock_of_loop);
+    ck_assert(RLSetClock(RLGetCurrent(), NULL));
+    for (int i = 0; i < 3; i++) RLRunInMode(kRLDefaultMode, 0, false);
+    ck_assert_int_eq(source.calls, 102);
 }
 
 static int received;

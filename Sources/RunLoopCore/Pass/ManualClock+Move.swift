@@ -187,6 +187,8 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
                 mode.pointee.timers.free()
                 mode.pointee.timers = TimerStore()
             }
+            // What waits by the other clock looks again.
+            if pointee.heldUntil != 0 { pointee.heldUntil = .min }
             clock?.retain()
             pointee.clockTime = clock?.time ?? 0
             pointee.isClockStale = true
