@@ -584,6 +584,10 @@ static void do_disable(struct call *call) {
 
 static void do_limit(struct call *call) { RLMachPortSetQueueLimit((RLMachPortRef)object_of(call), (RLIndex)call->number); }
 
+/* A period that does not end while a schedule runs; without a number the limit is taken away. */
+static void do_budget(struct call *call) { RLSourceSetLimit(call->item[0]->source, (RLIndex)call->number, 1e8); }
+static void do_pass_limit(struct call *call) { RLSetPassLimit(loop_of(call), mode_of(call), 1); }
+
 /* A request that waits for its answer; on the loop that serves it too (S-MSG-27). */
 static void do_ask(struct call *call) {
     RLDataRef data = NULL;
@@ -924,6 +928,8 @@ const struct operation operations[] = {
     {"twin", "RLKernelEventSourceCreate", do_twin, false},
     {"foreign", "RLForeignRunPrepare RLForeignRunDispatch", do_foreign, true},
     {"limit", "RLMachPortSetQueueLimit", do_limit, false},
+    {"budget", "RLSourceSetLimit", do_budget, false},
+    {"passlimit", "RLSetPassLimit", do_pass_limit, true},
     {"trace", "RLTraceStart", do_trace, false},
     {"untrace", "RLTraceStop", do_untrace, false},
     {"wake", "RLWakeUp", do_wake, true},

@@ -130,7 +130,8 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
             noteEnd(end)
             return false
         }
-        guard source.isLimited, source.takeFlag(unqueueing: isListedFirst, disregarding: SourceState.limited) else {
+        // Without a limit, too: it may have been taken away since, by a thread that found nothing that waits.
+        guard source.takeFlag(unqueueing: isListedFirst, disregarding: SourceState.limited) else {
             if isListedFirst { giveBackLocked(link!) }
             return false
         }

@@ -31,5 +31,18 @@ const struct scenario source_scenarios[] = {
      "L: loop; add A common / once / agree A; agree A m | T: common L m | U: remove A L common"},
     {"source.add_common_meets_common_mode", "S-MODE-12 S-SRC-8", "A=source",
      "L: loop / once / agree A; agree A m | T: common L m | U: add A L common"},
+    /* A source that waits by a clock that stands still, and is not let go, leaves its loop asleep for ever. */
+    {"source.lifted_limit_meets_hold", "S-LIM-1 S-LIM-2", "C=clock A=source{signal A}", "L: loop; setclock C; budget A 1; add A; signal A / until A 2 | T: budget A"},
+    {"source.other_limit_meets_hold", "S-LIM-1 S-LIM-2", "C=clock A=source{signal A}", "L: loop; setclock C; budget A 1; add A; signal A / until A 2 | T: budget A 2"},
+    {"source.lifted_limit_meets_signal", "S-LIM-1 S-LIM-2", "C=clock A=source", "L: loop; setclock C; budget A 1; add A; signal A / once; until A | T: signal A; wake L | U: budget A"},
+    {"source.lifted_limit_meets_port", "S-LIM-1 S-LIM-2", "C=clock D=port{signal D}", "L: loop; setclock C; budget D 1; add D; signal D / until D 2 | T: budget D"},
+    {"source.lifted_limit_meets_inbox", "S-LIM-1 S-LIM-2", "C=clock D=inbox{signal D}", "L: loop; setclock C; budget D 1; add D; signal D / until D 2 | T: budget D"},
+    {"source.remove_meets_hold", "S-LIM-3 S-SRC-33", "A=source{signal A}", "L: loop; keep; budget A 1; add A; signal A / once; once | T: remove A L | U: budget A"},
+    {"source.remove_meets_withdrawn", "S-LIM-3", "D=port{signal D}", "L: loop; keep; budget D 1; add D; signal D / once; once | T: remove D L | U: budget D"},
+    {"source.invalidate_and_release_meet_hold", "S-LIM-3 S-SRC-34", "A=source{signal A}", "L: loop; keep; budget A 1; add A; signal A / once; once | T: invalidate A; release A"},
+    {"source.limit_meets_end_of_thread", "S-LIM-3 S-LOOP-9", "A=source{signal A} D=port{signal D}",
+     "L: loop; budget A 1; add A; signal A; budget D 1; add D; signal D / once; once; end | T: budget A; budget D"},
+    {"source.two_loops_meet_limit", "S-LIM-4", "A=source{signal A; wake L}", "L: loop; budget A 1; add A; signal A / once; until A | M: loop; add A / once | T: budget A"},
+    {"post.pass_limit_meets_posts", "S-LIM-6", "p=post q=post", "L: loop; keep; passlimit L / until q | T: post p L; wake L | U: post q L; wake L"},
     {NULL, NULL, NULL, NULL},
 };
