@@ -42,6 +42,7 @@ enum Fork {
         SocketTable.forEach { _ in }
         Stripe.rehearse()
         UnsafeMutablePointer<RequestQueue>.rehearse()
+        PostQueue.rehearse()
         _ = Activity.at(0)
     }
     #endif

@@ -250,4 +250,16 @@ extension PostQueue {
             current.pointee.latecomersDone.store(0, ordering: .relaxed)
         }
     }
+
+    #if DEBUG
+    /// See `Fork.rehearse`.
+    static func rehearse() {
+        let chunk = ChunkPointer.make()
+        var position = Position(chunk: chunk, index: 0)
+        while let slot = advance(&position, to: Position(chunk: chunk, index: 1)) {
+            if !slot.isFilled { slot.abandon() }
+        }
+        CLinux.free(chunk)
+    }
+    #endif
 }
