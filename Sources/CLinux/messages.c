@@ -105,6 +105,29 @@ void rl_drop(int descriptor) {
     rl_sys_close(descriptor);
 }
 
+void rl_close_connection(int connection) {
+    /* Nothing more comes. Each datagram brings credentials then, so that an empty one is not taken for the end of the queue. */
+    int yes = 1;
+    setsockopt(connection, SOL_SOCKET, SO_PASSCRED, &yes, sizeof yes);
+    shutdown(connection, SHUT_RDWR);
+    for (;;) {
+        char byte;
+        int descriptors[RL_MAX_DESCRIPTORS];
+        rl_datagram datagram = rl_message_receive(connection, &byte, sizeof byte, descriptors);
+        if (datagram.length < 0) break;
+        for (int index = 0; index < (int)datagram.descriptors; index++) rl_drop(descriptors[index]);
+        if (!datagram.has_credentials) break;
+    }
+    rl_sys_close(connection);
+}
+
+void rl_close_listener(int listener) {
+    /* Nobody connects any more. */
+    shutdown(listener, SHUT_RDWR);
+    for (int connection; (connection = rl_message_accept(listener)) >= 0;) rl_close_connection(connection);
+    rl_sys_close(listener);
+}
+
 int rl_message_accept(int listener) {
     return rl_sys_accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 }

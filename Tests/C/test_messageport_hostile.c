@@ -399,6 +399,33 @@ RL_TEST(no_socket_that_was_sent_holds_its_closer, "S-MSG-42",
     remove_own_directory();
 }
 
+RL_TEST(no_socket_in_the_queue_of_a_connection_holds_its_closer, "S-MSG-42",
+        "A socket that is to wait for its peer in close(2) does not wait there if it lies in a connection that is ended, taken or not") {
+    use_own_directory();
+    static Service service = {.reply = "yes"};
+    RLMessagePortRef port = add_service(&service, "queued", "m");
+    /* Behind what ends the connection; an empty datagram between the two is not the end of the queue. */
+    int raw = greet_raw("queued"), fd = lingering_socket(600);
+    send_raw(raw, header_of(99, 0, 0), "");
+    ck_assert_int_eq(send(raw, "", 0, 0), 0);
+    send_memory(raw, header_of(2, 0, 5), fd);
+    close(fd);
+    while (!is_closed(raw)) RLRunInMode("m", 0.01, true);
+    close(raw);
+    RLMessagePortRef remote = RLMessagePortCreateRemote("queued");
+    ck_assert_str_eq(ask_text(remote, 2, "y", "m"), "yes");
+    RLRelease(remote);
+    /* In a connection that nobody accepts any more. */
+    raw = connect_raw("queued"), fd = lingering_socket(600);
+    send_memory(raw, header_of(2, 0, 5), fd);
+    close(fd);
+    RLMessagePortInvalidate(port);
+    RLRelease(port);
+    ck_assert(is_closed(raw));
+    close(raw);
+    remove_own_directory();
+}
+
 RL_TEST(a_hostile_server_is_left, "S-MSG-42 S-MSG-29 S-MSG-18",
         "A reply in memory that does not hold it ends the connection, and the request with an error") {
     use_own_directory();

@@ -54,6 +54,11 @@ rl_datagram rl_message_receive(int socket, void *bytes, size_t capacity, int *de
  * peer has taken what was sent, also if the socket never blocks else; so the option is switched off. See socket(7). */
 void rl_drop(int descriptor) __attribute__((visibility("hidden")));
 
+/* Closes the caller's end of a connection, for all processes that have it, with what lies in it: see rl_drop. The second one closes a
+ * listening socket with the connections that nobody has accepted. */
+void rl_close_connection(int connection) __attribute__((visibility("hidden")));
+void rl_close_listener(int listener) __attribute__((visibility("hidden")));
+
 /* A connection from the queue of a listening socket, close-on-exec and never blocking; or -1. */
 int rl_message_accept(int listener) __attribute__((visibility("hidden")));
 

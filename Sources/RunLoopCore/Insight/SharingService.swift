@@ -235,11 +235,10 @@ extension UnsafeMutablePointer where Pointee == SharingService {
         end(old)
     }
 
-    /// Ends a connection that is not in the table any more. A close may wait, for sockets that the peer sent and that were not taken:
-    /// so no lock is held.
+    /// Ends a connection that is not in the table any more.
     @inline(never)
     private func end(_ peer: SharingPeer) {
-        if rl_socket_cookie(peer.descriptor) == peer.cookie { rl_sys_close(peer.descriptor) }
+        if rl_socket_cookie(peer.descriptor) == peer.cookie { rl_close_connection(peer.descriptor) }
         CLinux.free(peer.answer)
         guard peer.measures else { return }
         for index in 0..<SharingService.room where pointee.peers[index].measures { return }

@@ -28,12 +28,12 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
         var user: uid_t = 0
         var owner: pid_t = 0
         guard rl_peer(connection, &user, &owner), user == geteuid() else {
-            rl_sys_close(connection)
+            rl_close_connection(connection)
             return .refused(user: user, process: owner)
         }
         // What the process needs its other descriptors for goes on, however many peers there are.
         guard pointee.local.connectionCount < rl_most_connections() else {
-            rl_sys_close(connection)
+            rl_close_connection(connection)
             return .crowded
         }
         let place = freePlaceLocked()
@@ -105,7 +105,7 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
         guard connection.descriptor >= 0 else { return }
         // First out of the set: another process may have the file too, and then closing would leave it there.
         _ = rl_epoll_ctl(pointee.local.epoll, EPOLL_CTL_DEL, connection.descriptor, 0, 0)
-        rl_sys_close(connection.descriptor)
+        rl_close_connection(connection.descriptor)
         pointee.local.connectionCount -= 1
         forgetRepliesLocked(place)
         dropTransfersLocked(of: place)

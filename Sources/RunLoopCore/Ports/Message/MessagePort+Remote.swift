@@ -64,7 +64,7 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
         }
         let connection = name.connect()
         guard connection >= 0, greet(connection, name) else {
-            if connection >= 0 { rl_sys_close(connection) }
+            if connection >= 0 { rl_close_connection(connection) }
             name.free()
             return nil
         }
@@ -72,7 +72,7 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
         if let existing = MessagePortTable.findLocked(name, isRemote: true), existing.tryRetain() {
             // Another thread was quicker.
             MessagePortTable.unlock()
-            rl_sys_close(connection)
+            rl_close_connection(connection)
             name.free()
             return existing
         }
@@ -149,7 +149,7 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
     func closeConnectionLocked() {
         let isInUse = pointee.remote.users > 0 || pointee.source.map { $0.isValid } ?? false || hasServiceLocked
         guard !isInUse, pointee.remote.connection >= 0 else { return }
-        rl_sys_close(pointee.remote.connection)
+        rl_close_connection(pointee.remote.connection)
         pointee.remote.connection = -1
         dropTransfersLocked()
     }

@@ -113,6 +113,8 @@ struct MessagePortClaim {
             unlink(file("port"))
             // A waiting flopen(3bsd) notices that the file it locks is no longer the one of this path.
             unlink(file("lock"))
+            if listener >= 0 { rl_close_listener(listener) }
+            listener = -1
         }
         forget()
     }
