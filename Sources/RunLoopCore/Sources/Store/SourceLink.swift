@@ -18,14 +18,30 @@ struct SourceLink: ~Copyable {
     var list: UInt8
     /// Bits of `SourceLink.Traits`. Written before the link is published.
     var traits: Traits
-    /// Whether the source is a common item of the loop. Guarded by the loop's lock.
-    var isCommon: Bool
-    /// Whether the kernel is not asked for its descriptor, for it has used up its limit. Guarded by the loop's lock.
-    var isWithdrawn: Bool
+    /// Bits of `SourceLink.Conditions`. Guarded by the loop's lock.
+    private var conditions: Conditions
     /// `WatchFlags`, in the first link of a watch. Relaxed, but changed by read-modify-write.
     let watchFlags: Atomic<UInt32>
     /// The modes it is in. Guarded by the loop's lock.
     var modes: SmallSet<Mode>
+
+    /// Whether the source is a common item of the loop.
+    var isCommon: Bool {
+        get { conditions.contains(.common) }
+        set { if newValue { conditions.insert(.common) } else { conditions.remove(.common) } }
+    }
+
+    /// Whether the kernel is not asked for its descriptor, for it has used up its limit.
+    var isWithdrawn: Bool {
+        get { conditions.contains(.withdrawn) }
+        set { if newValue { conditions.insert(.withdrawn) } else { conditions.remove(.withdrawn) } }
+    }
+
+    private struct Conditions: OptionSet {
+        let rawValue: UInt8
+        static var common: Conditions { Conditions(rawValue: 1) }
+        static var withdrawn: Conditions { Conditions(rawValue: 2) }
+    }
 
     struct Traits: OptionSet {
         let rawValue: UInt8
