@@ -12,6 +12,9 @@ struct ManualClock: ~Copyable {
     /// The monotonic time. Only grows. Sequentially consistent with the wake words of the loops: whoever moves it then tells them to
     /// look again, and a loop that says that it sleeps has looked at it before.
     let target: Atomic<Int64>
+    /// What the moves by seconds were longer than the nanoseconds that `target` got, as the bits of a `Double`. Relaxed: of two moves at
+    /// once one may be rounded.
+    let remainder: Atomic<UInt64>
     /// What its wall clock is ahead, in nanoseconds. Relaxed: a number that orders nothing.
     let wallOffset: Atomic<Int64>
     /// Whether time goes on by itself when all loops sleep. Relaxed: each loop looks when it falls asleep.
@@ -85,7 +88,9 @@ extension UnsafeMutablePointer where Pointee == ManualClock {
     /// Moves it on. Several threads may do so at once.
     func move(by seconds: Double) {
         guard seconds > 0 else { return }
-        let distance = (Swift.min(seconds, Clock.longestInterval) * 1e9).nearest
+        let exact = Swift.min(seconds, Clock.longestInterval) * 1e9 + Double(bitPattern: pointee.remainder.load(ordering: .relaxed))
+        let distance = exact.nearest
+        pointee.remainder.store((exact - Double(distance)).bitPattern, ordering: .relaxed)
         var time = time
         while true {
             let (exchanged, original) = pointee.target.compareExchange(
