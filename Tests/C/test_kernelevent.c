@@ -756,8 +756,13 @@ static bool stay_away(long number, const long argument[6], long *result) {
         return true;
     }
     bool is_wake = number == SYS_futex && (argument[1] & FUTEX_CMD_MASK) == FUTEX_WAKE;
-    if (part == ONE_OF_TWO && number == SYS_futex && !is_wake && count_of(&pair.reads))
+    if (part == ONE_OF_TWO && number == SYS_futex && !is_wake) {
+        /* It may wait before the reader, which has the lock, comes to its read. */
         __atomic_store_n(&pair.waits, 1, __ATOMIC_SEQ_CST);
+        *result = system_call(number, argument);
+        if (!count_of(&pair.reads)) __atomic_store_n(&pair.waits, 0, __ATOMIC_SEQ_CST);
+        return true;
+    }
     if (part == ONE_OF_TWO && count_of(&pair.is_given) && (number == SYS_epoll_pwait2 || number == SYS_epoll_pwait))
         __atomic_store_n(&pair.is_back, 1, __ATOMIC_SEQ_CST);
     if (part == READER && is_wake) {
