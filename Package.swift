@@ -1,4 +1,5 @@
 // swift-tools-version: 6.1
+// SPDX-License-Identifier: MIT
 // The package builds the core as full Swift and RunLoopKit, the Swift API, over it. The C library
 // itself, `librunloop.so`, is built by CMake from the same sources as Embedded Swift.
 import PackageDescription

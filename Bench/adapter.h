@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * What a workload needs from a loop. Each file of adapters/ gives it over one library, with the
  * means that its manual recommends and, where there are several, with the cheapest.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* See bench.h. */
 #define _GNU_SOURCE
 #include "bench.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The frame of the measurements: the clock, pinning, counting, and the output.
  *

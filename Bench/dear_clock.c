@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Makes every reading of a clock a system call, as it is on machines whose clock the kernel cannot read in the program itself. Loaded before a program
  * by LD_PRELOAD: it stands in for libc's functions.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Locks and the like of the library beside those of POSIX threads, in turns, and prints the medians and their ratios:
  *

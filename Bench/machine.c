@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * What the machine charges for the few things of which every row consists, in nanoseconds for each: a clock, a coarse one, the processor's
  * counter, an exchange and a lock that nobody else wants, the cheapest system call, a switch from one thread to another and a read

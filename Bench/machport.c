@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Messages of 32 bytes from a thread that sends all the time to one that is called for each, in
  * nanoseconds: by Mach-like ports, by queues as one would write them by hand, by CoreFoundation.

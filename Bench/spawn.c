@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Starts a program so many times, one after the other, and prints the median of its whole life in
  * milliseconds.

@@ -1,4 +1,5 @@
 // swift-tools-version: 6.2
+// SPDX-License-Identifier: MIT
 // RunLoopKit beside the packages that servers in Swift are made of: swift-service-lifecycle, swift-log, swift-metrics and SwiftNIO. It
 // is a package of its own, so that RunLoopKit itself depends on none of them.
 import PackageDescription

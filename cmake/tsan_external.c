@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Linked into the library of a thread-sanitized build only.
  *

@@ -1,4 +1,5 @@
 // swift-tools-version: 6.1
+// SPDX-License-Identifier: MIT
 // The same small program with each run loop, to be weighed: scripts/swift-sizes.
 import PackageDescription
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* GLib: a context may be used by all threads, under its lock. */
 #include "../adapter.h"
 #include "../bench.h"

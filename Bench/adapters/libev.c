@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* libev 4: a loop belongs to one thread; ev_async_send alone may be called from others. */
 #include "../adapter.h"
 #include "../bench.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * libevent 2: a base has a lock if threads were switched on, and then all calls are allowed from
  * all threads. They are switched on only where a workload has other threads, which is to its

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* libuv 1: a loop belongs to one thread; uv_async_send alone may be called from others. */
 #include "../adapter.h"
 #include "../bench.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * What libraries without a call for it need to post functions: a list under a mutex. As their
  * manuals advise, a poster wakes the loop only if the list was empty, and the loop takes the whole

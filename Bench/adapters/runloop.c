@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* librunloop; and CoreFoundation, when it is linked with Tests/Differential/cf_shim.c instead. */
 #include "../adapter.h"
 #include "../bench.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* sd-event: a loop belongs to one thread. Other threads reach it by a descriptor. */
 #include "../adapter.h"
 #include "../bench.h"

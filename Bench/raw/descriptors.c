@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* epoll_wait that takes many events at once, as it would be written by hand. */
 #define _GNU_SOURCE
 #include "raw.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Timers that fire: a heap under a mutex, which is free during the calls, and a futex to sleep
  * on.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A 4-ary heap of dates with pointers to the timers, each of which knows its place. */
 #include "raw.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What a block of its own costs for each timer and source, and a futex that nobody wakes. */
 #define _GNU_SOURCE
 #include "raw.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * A loop over two lists of signalled sources, one of the loop's own thread and a lock-free one of
  * the others, and epoll_wait without waiting if there is a descriptor.

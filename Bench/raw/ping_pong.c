@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Two threads and two futexes; with a descriptor, two eventfds that are never read; or two words
  * that are watched.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * A ring that producers claim places of by adding to one counter; each place tells by a number of
  * its own whether it is filled, and for which lap. The consumer sleeps on a futex when there is

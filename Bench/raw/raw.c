@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The hand-written programs: for each workload the shortest C for just that job. */
 #include "raw.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What the hand-written programs share: the futex calls and the two stores of timers. */
 #ifndef BENCH_RAW_H
 #define BENCH_RAW_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A whole program: one callback after no delay. */
 #include <time.h>
 

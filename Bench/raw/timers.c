@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The operations on live timers: a heap, or a wheel if the third argument is 1, under a mutex. No
  * clock is read: the dates are there.

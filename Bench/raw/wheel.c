@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * A hierarchical wheel: eight levels of 64 lists, the lowest a millisecond each. A timer stands at
  * the level of the highest digit in which its date differs from now. Only adding and removing are

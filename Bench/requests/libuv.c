@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* libuv's pipes: a length, then the bytes, into memory that is used again. */
 #include "requests.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A stream socket with blocking calls: a length, then the bytes, into memory that is used again. */
 #include "requests.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Round trips between two processes: nanoseconds for a request with some bytes and its echo.
  *     arguments: requests; bytes; processors

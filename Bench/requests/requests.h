@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What a way of sending requests to another process gives to the measurement. */
 #ifndef BENCH_REQUESTS_H
 #define BENCH_REQUESTS_H

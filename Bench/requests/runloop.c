@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Message ports. */
 #include "requests.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* D-Bus by libsystemd, straight between the two processes: a method call with an array of bytes. */
 #include "requests.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Over RLFileDescriptor: the program reads and writes. */
 #include "server.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Over GLib's main loop. */
 #include "server.h"
 

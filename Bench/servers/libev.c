@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Over libev. */
 #include "server.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Over libevent's events, without its buffers. */
 #include "server.h"
 

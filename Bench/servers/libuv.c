@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Over libuv's streams: the loop accepts and reads; uv_try_write, with uv_write for what is left. */
 #include "server.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The clients of an echo server, in a process of their own: `load PORT CONNECTIONS SECONDS PID`. Each connection has one request of 64
  * bytes under way and sends the next when the answer is there. Prints requests, seconds, the server's processor seconds, and the
  * median and the 99th percentile of the time of a request in µs. The first fifth of the time is not counted. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* By hand: one epoll set. */
 #include "server.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Clients of Redis by hiredis over one event loop (OVER_RUNLOOP, OVER_LIBUV or OVER_LIBEV): connections that each keep so many
  * commands on their way. Prints the requests, the seconds, and the seconds of processor time of this process.

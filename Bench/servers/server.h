@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What the echo servers share: where they listen, and their buffer. Each is a program of one thread that sends back what it reads.
  * The first argument is the port. */
 #ifndef RUNLOOP_BENCH_SERVER_H

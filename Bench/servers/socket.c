@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Over RLSocket: the loop accepts, reads and queues. */
 #include "server.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Events of many descriptors, of which few are active: nanoseconds for an event, one read and one
  * write of the callback included.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Passes of a loop that is awake because a source signals itself: nanoseconds for a pass.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Two threads signal and wake each other in turns: nanoseconds for a round trip.
  *

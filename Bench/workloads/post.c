@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Other threads post functions to a running loop: nanoseconds from the first post to the last call,
  * for each function.

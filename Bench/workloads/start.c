@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A whole program: one timer without delay, whose callback ends the loop. */
 #include "../adapter.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Operations on one of many timers that wait for hours, drawn at random: nanoseconds for each.
  * All happen inside one callback, where a library may use the time that it read before, except for

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Tokens that go round among descriptors, for the loops and for raw epoll: with n descriptors of
  * which m are active there are m rings of n / m eventfds. Whoever finds its own readable takes the

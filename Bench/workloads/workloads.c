@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The workloads of the programs that run over an adapter. */
 #include "workloads.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* One function per workload; what its arguments are is said where it is defined. */
 #ifndef BENCH_WORKLOADS_H
 #define BENCH_WORKLOADS_H

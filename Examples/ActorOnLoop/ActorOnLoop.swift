@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // An actor that lives on a worker's run loop and is fed by a socket: the loop calls the source on the actor's own thread, so
 // what it reads goes into the actor's state without a lock and without a hop.
 import RunLoopKit

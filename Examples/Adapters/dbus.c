@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * A service and a client of D-Bus by libdbus, each with a connection of its own, in one loop: the client calls a method and hears a
  * signal. The argument is the address of a bus.

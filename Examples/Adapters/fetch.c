@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Fetches all the addresses that are its arguments at the same time, by libcurl; each has two seconds.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Frames: a program whose window library is pumped, as SDL's and GLFW's are, draws sixty frames a second. A display timer of the
  * run loop is the clock of the frames; each frame takes the window's events without waiting, moves the world and draws. Between

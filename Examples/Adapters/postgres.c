@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * A client of PostgreSQL by libpq: one connection listens, another one asks and notifies. The argument is what PQconnectStart takes.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * A client of Redis by hiredis: a subscriber hears what a timer publishes. The argument is the server's socket (a path) or port.
  */

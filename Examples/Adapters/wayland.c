@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * A client of Wayland: lists what the compositor has, and measures how long it takes to answer, once a tick of a timer.
  * It finds the compositor as every client does, by WAYLAND_DISPLAY and XDG_RUNTIME_DIR.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // A program without windows, in the shape of one with: state on the main actor, a timer on the main loop, a clean end on
 // Ctrl-C. `main` is asynchronous, and the main loop runs the main thread.
 import RunLoopKit

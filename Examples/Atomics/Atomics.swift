@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What OSAtomic's functions become in Swift: a value of `Atomic`, which nobody can touch in any other way. The order is said at each use:
 // `.relaxed` where OSAtomic has its plain form, `.sequentiallyConsistent` where it has Barrier; Examples/C/atomics.c is the same in C.
 import RunLoopKit

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Atomic operations with OSAtomic's meaning: bits by Apple's order, compare-and-swap, and a count of references whose last user sees
  * what the others did. Examples/Atomics has the same in Swift.

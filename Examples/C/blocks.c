@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The same with blocks: a performed block, a timer and an observer, each a closure over local variables.
  * Needs clang -fblocks and a block runtime (-lBlocksRuntime); the library itself needs neither.

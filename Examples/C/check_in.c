@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Two threads that talk by Mach-like ports, as in Apple's guide.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The same across two processes: a parent starts workers as programs of their own (this one with a
  * name as its argument), and each checks in with message 100 and its port's name. The third worker

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Two threads, two message ports: the main thread starts a worker and gives it the name of its own
  * port. The worker makes a port, checks in with message 100, which carries its name, and from then

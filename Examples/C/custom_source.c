@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * A custom input source: the main thread hands commands to a worker through a buffer, signals the source
  * and wakes the worker's loop. The source's schedule and cancel routines, called on the worker's thread,

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The bones of a daemon on one loop, without a signal handler and without a thread: it reads its
  * configuration anew on SIGHUP and whenever the file is changed or replaced, starts workers, hears of

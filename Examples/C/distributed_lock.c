@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Three processes that must not work at the same time: each asks for a lock that is a file, and has its loop tell it when the lock is
  * free. One of them is killed in the middle of its work, which frees its lock; another process does its part.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * An echo server for many clients in one thread and one run loop. Nothing in it blocks: what a client does not take yet is
  * queued, and the server reads no more from that client until it has taken it; the others notice nothing. SIGTERM ends it

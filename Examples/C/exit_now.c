@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * A thread that works in portions and looks after each whether it is to end, as in Apple's guide:
  * its loop runs for no longer than it takes to hear of it.

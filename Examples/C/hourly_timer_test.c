@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * hourly-timer-test: a program that works once an hour, and its test, which takes no time.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Locks, one after the other: a lock that a working loop only tries, functions of which one at a time executes, a function that
  * locks again what it holds, a producer and a consumer with a condition lock, and a condition.

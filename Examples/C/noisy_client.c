@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * One client sends without end, by a source that signals itself again in each callback. Without a
  * limit the loop would do little else; with one the source performs 100 times in a period and then

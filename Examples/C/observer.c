@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Watches a loop at work: an observer on all activities and a timer that repeats every 0.1 s, in a loop
  * that is run ten times for a second. The activities of the first runs' first turns are printed.

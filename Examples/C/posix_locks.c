@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The locks of POSIX in a program with run loops: a mutex, and a condition with a thread that waits for work by it. Both go with the
  * library's threads and callbacks; lock.h and sync.h are smaller, and have limits of time that a set clock does not move.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The skeleton of a thread that lives in its loop: it installs its source and then runs the loop, ten
  * seconds at a time, until somebody stops it or nothing is left that could wake it.

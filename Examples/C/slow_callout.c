@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * "Who blocks my loop?" A timer waits for something for half a second, in which the loop does nothing
  * else. The loop is watched: while the timer's function still waits, the handler tells where. With NULL in

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Threads: one of POSIX that is detached from birth, one of the library with a result, and one whose function makes the scope and
  * the run loop of a thread by hand. The main thread is told of the ends by its loop.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * A timer that fires first after 0.1 s and then every 0.3 s, in the common modes: it fires in the default
  * mode and, once that is a common mode, in a mode of the program's own.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * "Why does it not end?" RLRun returns when its mode has nothing left, and here it does not: something
  * was forgotten in it. SIGUSR1 makes the program say what, in words. A loop that is stuck in a

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * A program for the Mac, unchanged: the main thread and a worker thread talk by message ports. The worker gets the name of the main
  * thread's port, makes a port of its own and checks in with that port's name; from then on the main thread gives it work. Both release

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * A program for the Mac, unchanged: a server and a client in two processes talk by a message port. The server keeps words in a dictionary;
  * the client stores two, asks for them, and tells the server to end.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * A program for the Mac, unchanged: a worker thread with a run loop of its own. It checks in at the main thread's message port, is given
  * commands by a custom source, and counts the passes of its loop with an observer.

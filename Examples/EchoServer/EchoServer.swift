@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // An echo server for many clients on one thread: connections come as a sequence of the loop's, and each is a stream of bytes that a
 // task of its own reads and writes. A client that does not read keeps only its own task waiting. SIGTERM ends the server in order:
 // every client gets what was read of it, and ten seconds to end. The argument is the port (0: any, which it prints).

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The pattern of Apple's Threading Programming Guide for a thread that ends itself: it does its work in portions, runs its loop
 // between them, and looks at a value in its dictionary that an input source may set.
 import RunLoopKit

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * A run loop drives a GLib context: the descriptors GLib wants polled stand in an epoll set, which
  * is a port of the run loop; GLib's timeout is a timer; GLib dispatches after each wait.

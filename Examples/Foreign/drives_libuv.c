@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * A run loop drives libuv: libuv's epoll descriptor is a port of the run loop, its next timeout a
  * timer, and libuv runs after each wait without waiting itself.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * A plain epoll loop drives a run loop: the run's descriptor stands in its set like any other, and
  * there is nothing else to do than to dispatch when it is readable.

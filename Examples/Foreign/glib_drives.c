@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * GLib drives a run loop: a GSource makes the waits of the thread's run loop, so that sources,
  * timers and observers work in a program whose main loop is GLib's.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * libuv drives a run loop: a prepare handle makes the steps of a pass before libuv waits, a poll
  * handle those after the wait.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 /*
  * Qt drives a run loop: a QSocketNotifier makes the steps of a pass after Qt's wait, the dispatcher's aboutToBlock those before it.
  * So C libraries that use the run loop of their thread work in a Qt program, whose dialogs (event loops inside an event) serve it too.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // A server of lines: connections come as a sequence of the loop's, each is served by a task of its own on the loop's thread, and a
 // signal ends the program in order. Talk to it with nc: it answers each line with the line and its number.
 import RunLoopKit

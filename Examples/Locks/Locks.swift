@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The programs of the chapter on synchronisation in Apple's Threading Programming Guide, without Foundation: a lock that a working loop only
 // tries, a function that locks again what it holds, a producer and a consumer with a condition lock, a condition, and the forms that
 // are values. Atomic values are in Examples/Atomics, locks of POSIX in Examples/C/posix_locks.c.

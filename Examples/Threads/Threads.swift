@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The programs of the chapter on threads in Apple's Threading Programming Guide, without Foundation: a thread that nobody holds, one of POSIX,
 // one that performs a selector, one that a subclass describes, one whose closure makes the scope and the loop of a thread, and
 // what is told of all of them. One that ends itself is in Examples/ExitNow.

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What descriptions tell of functions, threads and descriptors: what the dynamic linker and /proc know. */
+/* What descriptions say about functions, threads and descriptors: what the dynamic linker and /proc know. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
@@ -12,7 +12,7 @@
 #include "CLinux.h"
 #include "CLinuxInsight.h"
 
-/* A program that is linked statically is in no dynamic linker's list; its segments are known all the same. */
+/* A statically linked program is in no dynamic linker's list; its segments are known nevertheless. */
 struct rl_place {
     uintptr_t address, base;
 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* The word that says whether anybody wants to be told, and the probes: places that a tracer of the system (bpftrace, perf, SystemTap) finds
- * by ELF notes. They are in one function, which is called only while a trace is on or a probe is watched, so that the arguments cost nothing
- * otherwise; all of them have one semaphore, the word's lower half. Without the header of systemtap-sdt-dev there are none. */
+/* The word that says whether anything is to be recorded, and the probes: places that a tracer of the system (bpftrace, perf, SystemTap)
+ * finds by ELF notes. They are in one function, which is called only while a trace is on or a probe is watched, so that the arguments cost
+ * nothing otherwise; all of them have one semaphore, the word's lower half. Without the header of systemtap-sdt-dev there are none. */
 #include "CLinux.h"
 
 #if !defined(RL_NO_PROBES) && __has_include(<sys/sdt.h>)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Telling a service manager: datagrams to the socket that NOTIFY_SOCKET names, sd_notify(3) without its library. */
+/* Notifying a service manager: datagrams to the socket that NOTIFY_SOCKET names, sd_notify(3) without its library. */
 #define _GNU_SOURCE
 #include <stddef.h>
 #include <string.h>
@@ -15,7 +15,7 @@ bool rl_service_notify(const char *text, bool waits) {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     size_t length = name ? strlen(name) : 0, text_length = strlen(text);
     if (text_length == 0 || (length > 0 && name[0] != '/' && name[0] != '@')) return false;
-    /* Without a NUL behind it a path may fill the whole field. */
+    /* A path without a NUL after it may fill the whole field. */
     if (length < 2 || length > sizeof address.sun_path) return false;
     memcpy(address.sun_path, name, length);
     if (name[0] == '@') address.sun_path[0] = '\0';

@@ -5,8 +5,8 @@
 extension Stream {
     /// Schedules the stream on Foundation's loop of the loop's thread, which the loop hosts from then on.
     ///
-    /// Foundation on Linux calls no delegates of streams, whatever loop runs: a `RunLoop.FileDescriptor` tells when
-    /// there is something to read or room to write.
+    /// Foundation on Linux calls no delegates of streams, whatever loop runs: use a `RunLoop.FileDescriptor`, which
+    /// reports when there is something to read or room to write.
     ///
     /// - Parameters:
     ///   - aRunLoop: the calling thread's; for another one the stream is scheduled when that loop runs.
@@ -16,7 +16,7 @@ extension Stream {
         onFoundation(of: aRunLoop, mode) { $0.schedule(in: $1, forMode: $2) }
     }
 
-    /// Takes the stream off Foundation's loop of the loop's thread.
+    /// Removes the stream from Foundation's loop of the loop's thread.
     ///
     /// - Parameters:
     ///   - aRunLoop: the loop it was scheduled in.

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT
 /// A port for subclasses that override Foundation's forms of sending.
 ///
-/// Swift lets nobody override what stands in an extension, as the forms of `Port` that take a `Date` do. A subclass of this class
-/// overrides them, or one of them, and is sent to by them whoever sends and in whatever form. One that overrides nothing is a
+/// Swift does not allow overriding members of an extension, such as the forms of `Port` that take a `Date`. A subclass of this
+/// class overrides them, or one of them, and every form of sending to it then calls them. One that overrides nothing is a
 /// Mach-like port.
 ///
 /// - Threads: all members may be used from any thread.
 /// - Foundation: `Port`.
 open class FoundationPort: Port, @unchecked Sendable {
-    /// Queues a message at this port. Without an override it leads to the form with a number.
+    /// Queues a message at this port. Without an override it calls the form with a number.
     ///
     /// - Parameters:
     ///   - limitDate: how long to wait while the queue is full.
@@ -42,7 +42,7 @@ open class FoundationPort: Port, @unchecked Sendable {
             reserved: headerSpaceReserved)
     }
 
-    /// Leads to the form with a date.
+    /// Calls the form with a date.
     public final override func send(
         before limitDate: ContinuousClock.Instant, components: [Any]?, from receivePort: Port?,
         reserved headerSpaceReserved: Int
@@ -52,7 +52,7 @@ open class FoundationPort: Port, @unchecked Sendable {
             reserved: headerSpaceReserved)
     }
 
-    /// Leads to the form with a date.
+    /// Calls the form with a date.
     public final override func send(
         before limitDate: ContinuousClock.Instant, msgid msgID: Int, components: [Any]?, from receivePort: Port?,
         reserved headerSpaceReserved: Int

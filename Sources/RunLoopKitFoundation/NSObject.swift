@@ -11,7 +11,7 @@ extension FoundationObject {
     public func isProxy() -> Bool { false }
     /// Whether it is of exactly that class.
     public func isMember(of aClass: AnyClass) -> Bool { type(of: self) == aClass }
-    /// Whether it is of that class or of one that comes from it.
+    /// Whether it is of that class or of a subclass.
     public func isKind(of aClass: AnyClass) -> Bool {
         var next: AnyClass? = type(of: self)
         while let known = next, known != aClass { next = _getSuperclass(known) }
@@ -21,12 +21,12 @@ extension FoundationObject {
     public func copy(with zone: NSZone? = nil) -> Any { self }
     /// This object: it is not copied.
     public func copy() -> Any { self }
-    /// What it says of itself.
+    /// Its description.
     public var debugDescription: String { description }
 }
 
 extension FoundationObject where Self: Hashable {
-    /// What `hashValue` says.
+    /// The same as `hashValue`.
     public var hash: Int { hashValue }
     /// Whether the other is an equal object of this kind.
     public func isEqual(_ object: Any?) -> Bool { (object as? Self) == self }

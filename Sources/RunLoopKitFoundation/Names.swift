@@ -21,7 +21,7 @@ public typealias NotificationCenter = Foundation.NotificationCenter
 /// Foundation's thread: RunLoopKit's is for programs without Foundation, as the locks are.
 public typealias Thread = Foundation.Thread
 
-/// Foundation's wish to the scheduler.
+/// Foundation's quality of service.
 public typealias QualityOfService = Foundation.QualityOfService
 
 /// What Foundation's locks are.

@@ -42,7 +42,7 @@ open class NotificationQueue {
     /// Enqueues a notification, or posts it now.
     ///
     /// - Parameters:
-    ///   - notification: what to post. It takes its place at the end, also if it replaces others (S-NQ-9).
+    ///   - notification: what to post. It is put at the end, even if it replaces others (S-NQ-9).
     ///   - postingStyle: when to post.
     ///   - coalesceMask: which waiting ones it replaces, whatever their style.
     ///   - modes: the modes in which it may be posted; nil is the default mode (S-NQ-7).
@@ -53,11 +53,11 @@ open class NotificationQueue {
         pending.enqueue(notification, style: postingStyle, coalescing: coalesceMask, modes: modes)
     }
 
-    /// Takes back waiting notifications of all styles (S-NQ-12).
+    /// Removes waiting notifications of all styles (S-NQ-12).
     ///
     /// - Parameters:
     ///   - notification: has the name and the sender to look for.
-    ///   - coalesceMask: which of them have to be the same; with none nothing is taken back.
+    ///   - coalesceMask: which of them have to be the same; with none nothing is removed.
     open func dequeueNotifications(
         matching notification: Foundation.Notification, coalesceMask: NotificationCoalescing
     ) {

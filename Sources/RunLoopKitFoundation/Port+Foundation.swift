@@ -5,7 +5,7 @@ public typealias Port = RunLoopKit.Port
 /// RunLoopKit's Mach-like port.
 public typealias NSMachPort = RunLoopKit.MachPort
 
-/// RunLoopKit's message port, which Foundation on Linux has not.
+/// RunLoopKit's message port, which Foundation on Linux does not have.
 public typealias MessagePort = RunLoopKit.MessagePort
 
 /// RunLoopKit's socket port.
@@ -14,10 +14,10 @@ public typealias SocketPort = RunLoopKit.SocketPort
 /// RunLoopKit's message between ports.
 public typealias PortMessage = RunLoopKit.PortMessage
 
-/// Who gets the messages of a port of RunLoopKit's.
+/// The delegate of a port of RunLoopKit's.
 public typealias PortDelegate = RunLoopKit.PortDelegate
 
-/// What has Foundation's forms of sending, which lead to those that take an instant and an array.
+/// A port with Foundation's forms of sending, which call those that take an instant and an array.
 ///
 /// They belong to a protocol so that a subclass can have its own of the same name: ``FoundationPort``.
 public protocol DatedPort: Port {}
@@ -25,15 +25,15 @@ public protocol DatedPort: Port {}
 extension Port: DatedPort {
     /// Posted to Foundation's default centre when a port has become invalid, with the port as its object (S-NSP-10).
     ///
-    /// A subclass that overrides `invalidate()` posts it by itself (S-NSP-18). Observers of RunLoopKit's default centre hear what
-    /// is posted to Foundation's, and the other way round.
+    /// A subclass that overrides `invalidate()` posts it by itself (S-NSP-18). Observers of RunLoopKit's default centre also get
+    /// what is posted to Foundation's, and vice versa.
     public static var didBecomeInvalidNotification: Foundation.Notification.Name {
         .init("NSPortDidBecomeInvalidNotification")
     }
 }
 
 extension DatedPort {
-    /// Queues a message at this port. It leads to the form that takes an instant and an array, which a subclass may override.
+    /// Queues a message at this port. It calls the form that takes an instant and an array, which a subclass may override.
     ///
     /// - Parameters:
     ///   - limitDate: how long to wait while the queue is full; a date that is not in the future makes one try.
@@ -49,7 +49,7 @@ extension DatedPort {
             before: limitDate.instant, components: components?.map { $0 }, from: receivePort, reserved: headerSpaceReserved)
     }
 
-    /// Queues a message with a number at this port. It leads to the form that takes an instant and an array, which a subclass may
+    /// Queues a message with a number at this port. It calls the form that takes an instant and an array, which a subclass may
     /// override.
     ///
     /// - Parameters:
@@ -89,7 +89,7 @@ extension PortMessage {
 }
 
 extension SocketPort {
-    /// The `sockaddr` of the port, as the system has it: for a local one where it listens.
+    /// The `sockaddr` of the port: for a local one that at which it listens.
     public var address: Data { Data(addressBytes) }
 }
 

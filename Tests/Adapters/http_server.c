@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * A small HTTP server on loopback, which prints its port. A thread for each connection, which it keeps open.
  *

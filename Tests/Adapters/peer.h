@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The peers of adapters: real servers, started and ended by the test, with a folder of their own for sockets and files. A server
  * dies with the process of its case, whatever becomes of that; the folder is removed then.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Section 40: hiredis on a run loop, with redis-server. */
 #define _GNU_SOURCE
 #include "peer.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Section 40: libcurl on a run loop, with an HTTP server that can misbehave. */
 #define _GNU_SOURCE
 #include "peer.h"

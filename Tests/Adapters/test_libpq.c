@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Section 40: libpq on a run loop, with PostgreSQL, run as a user without privileges. */
 #define _GNU_SOURCE
 #include "peer.h"

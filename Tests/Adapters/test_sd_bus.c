@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Section 40: sd-bus on a run loop, with dbus-daemon. */
 #define _GNU_SOURCE
 #include "peer.h"

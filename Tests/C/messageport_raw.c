@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Peers that are not this library. */
 #define _GNU_SOURCE
 #include "messageport_raw.h"

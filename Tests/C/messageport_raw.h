@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Peers of message ports that are not this library: they write what Docs/wire-format.md says, or
  * something else, to the socket of a port whose name lies in a directory of the test's own.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What the tests of message ports share. */
 #ifndef RUNLOOP_TESTS_MESSAGEPORT_SUPPORT_H
 #define RUNLOOP_TESTS_MESSAGEPORT_SUPPORT_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The trace and the probes of support.h. */
 #include "support.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * What the C tests share: a trace of callbacks, probes that record into it, threads and gates, and
  * the macros by which a test says what it proves.

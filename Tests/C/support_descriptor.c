@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "support_descriptor.h"
 
 #include <sys/socket.h>

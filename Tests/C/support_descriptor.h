@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Descriptor objects for tests: each records its name and the letters of what is reported. */
 #ifndef RUNLOOP_TESTS_SUPPORT_DESCRIPTOR_H
 #define RUNLOOP_TESTS_SUPPORT_DESCRIPTOR_H

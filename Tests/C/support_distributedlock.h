@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What the tests of distributed locks share: a folder, file systems that look shared, holders in processes of their own. */
 #ifndef RUNLOOP_TESTS_SUPPORT_DISTRIBUTEDLOCK_H
 #define RUNLOOP_TESTS_SUPPORT_DISTRIBUTEDLOCK_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The list of cases and main() for support.h. */
 #include "support.h"
 

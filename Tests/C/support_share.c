@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* See support_share.h. The requests and answers are those of S-OUT-3. */
 #define _GNU_SOURCE
 #include "support_share.h"

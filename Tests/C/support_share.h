@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What the tests of section 46 share: a process that asks another what its loops do. */
 #ifndef RUNLOOP_TESTS_SUPPORT_SHARE_H
 #define RUNLOOP_TESTS_SUPPORT_SHARE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Sockets for tests: each records its name and what it was called for. */
 #ifndef RUNLOOP_TESTS_SUPPORT_SOCKET_H
 #define RUNLOOP_TESTS_SUPPORT_SOCKET_H

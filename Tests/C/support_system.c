@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Time, threads, descriptors, the log and child processes for support.h. */
 #define _GNU_SOURCE
 #include "support.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * For programs that stand between the library and the kernel: the library makes its calls by syscall(2), which system_calls.c
  * defines. A program that links it may set a hook, which sees each of them, on whatever thread.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What calls do with NULL, odd structs, odd names and odd booleans. */
 #include "support.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Section 32: atomic operations. */
 #include "support.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Queued functions (section 7), in their form without blocks; test_clang_blocks.c has the other. */
 #include "support.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * What the library guarantees while client code runs: no lock is held, and the info is alive. The
  * contexts are static, because what is left in a loop outlives the case that put it there.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * pthread_cancel: no call of the library is a cancellation point. Each case makes its calls on a thread whose cancellation was
  * asked for before, so that the first cancellation point on the way would end it.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The block forms of blocks.h (section 7); built by a compiler that knows blocks. */
 #include "support.h"
 

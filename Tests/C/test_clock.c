@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Section 41: clocks that a program moves. Nothing here waits for time. */
 #include "support.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Section 41: clocks that several callers move, in callbacks too, and to the end of time. Nothing here waits for time. */
 #include "support.h"
 

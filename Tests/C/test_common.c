@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The pseudo-mode and the common set (section 2). */
 #include "support.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* RLDataRef: bytes with an owner. */
 #include "support.h"
 

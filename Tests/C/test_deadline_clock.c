@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Deadlines of runs (section 3.3) under a clock the test moves, where the numbers are exact. */
 #include "support.h"
 #include "virtual_clock.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Descriptions, and the lines of the log. */
 #define _GNU_SOURCE
 #include "support.h"

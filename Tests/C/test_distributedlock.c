@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Section 33: distributed locks, without their sources. */
 #define _GNU_SOURCE
 #include "support_distributedlock.h"

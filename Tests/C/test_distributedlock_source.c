@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Section 33: the source that tells that a distributed lock is free. */
 #define _GNU_SOURCE
 #include "support_distributedlock.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * S-LOOP-4: the main loop is the initial thread's, also when another thread loads the library and
  * calls it first. This program is not linked to the library; its argument is the library's file.

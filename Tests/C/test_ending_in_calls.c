@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Threads that end in a function that a call of the library calls, inside a run or not, and at the end of a thread: what the call
  * has begun is done all the same.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Threads that end inside the callback of a descriptor, a socket, a Mach port or a kernel event: what
  * the library held for the call is given back, so that the object can be used and ended elsewhere.

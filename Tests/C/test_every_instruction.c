@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * What happens between any two instructions of a call: the processor's trap flag stops a thread after so many instructions of
  * it, for each number from 1 to the end of the call. For what the explorer does not see because it happens in C, or in plain memory.

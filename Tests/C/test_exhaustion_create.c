@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Every creation call while the kernel has no room (S-ARG-10): each call with which the library asks it
  * for something is refused in turn, with each errno that stands for that. What is made is made whole,

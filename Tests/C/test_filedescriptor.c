@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Descriptor objects: which types are reported, when, and how often. */
 #define _GNU_SOURCE
 #include "support_descriptor.h"

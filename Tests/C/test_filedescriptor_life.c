@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Descriptor objects: creation, sources, invalidation, and descriptors closed behind their back. */
 #define _GNU_SOURCE
 #include "support_descriptor.h"

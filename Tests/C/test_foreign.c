@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Foreign runs: the waits are made by another loop, here by poll. The probes are static, because
  * what is left in a loop outlives the case that put it there.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What no number may break: counts that overflow, memory that grows with what comes and goes. What operations cost with many
    objects is counted by Tests/Growth. */
 #include "support.h"

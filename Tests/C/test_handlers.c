@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The block forms of timers and observers (blocks.h). The block runtime's copy and release are
  * replaced by ones that count and call on, so that the tests see when a block is held.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Names, lists of items, and descriptions of loops. */
 #define _GNU_SOURCE
 #include "support.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Section 36 where several callers meet: forks, signals, and threads that end items while they are described. */
 #define _GNU_SOURCE
 #include "support.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Kernel events: signals, processes, timers, the program's own. Files: test_kernelevent_file.c. The
  * probes are static, because what is left in a loop outlives the case that put it there.

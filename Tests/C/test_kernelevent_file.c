@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Kernel events of files, by descriptor and by path. The probes are static, because what is left in
  * a loop outlives the case that put it there.

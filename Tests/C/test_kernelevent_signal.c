@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Signal sources against what a program does with the same signal at the same time: sigaction(2) in
  * another thread, handlers that interrupt the library's and leave it by siglongjmp(3), fork.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The one inotify instance behind all sources of files: many sources, sources that share a file,
  * loops that share the instance, what the kernel forgets, and the child of fork.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Section 43: so much a source may perform in a time, and so much a mode in a pass. */
 #define _GNU_SOURCE
 #include "support.h"

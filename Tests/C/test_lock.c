@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Section 31: locks. */
 #define _GNU_SOURCE
 #include "support.h"

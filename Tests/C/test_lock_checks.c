@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Section 31: what traps in a file that is compiled with RL_CHECKS. */
 #define RL_CHECKS 1
 #include "support.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Section 31: the order of locks in files that are compiled with RL_CHECKS=2. No case ever blocks. */
 #define RL_CHECKS 2
 #define _GNU_SOURCE

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A thread's loop while the thread lives (section 1): identity, first state, descriptors. */
 #include "support.h"
 

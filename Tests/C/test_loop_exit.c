@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A thread's loop when the thread ends and after it (section 1). */
 #include "support.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Section 17: Mach-like ports, their messages, sources and death. */
 #include "support.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Section 17: full queues, senders that wait, ports that die meanwhile, threads, and fork. */
 #include "support.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The main dispatch queue (section 14). Every case loads libdispatch itself, from the path it was compiled with, since
  * Check's processes are forked and libdispatch wants to be loaded by the main thread of its process. What CoreFoundation

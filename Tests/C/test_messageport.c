@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Local message ports: names, contexts, sources, service. Both ends are in one process here.
  */

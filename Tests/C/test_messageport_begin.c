@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Requests whose outcome a function gets. */
 #define _GNU_SOURCE
 #include "messageport_support.h"

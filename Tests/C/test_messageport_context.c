@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The context of a local port: released once, with the info that it was made with, and never before
  * the last function that gets that info has returned.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Message ports that a dispatch queue serves. Every case loads libdispatch itself, from the path it was compiled with:
  * see test_main_queue.c. The services are static, because a queue's threads outlive the case.

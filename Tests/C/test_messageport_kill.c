@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * SIGKILL for either side of a stream of requests, at moments that nobody chose. RL_KILLS in the
  * environment is how often each case kills (40 without it).

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Message ports at the limits: of file sizes, of memory, of lengths; calls that are interrupted or made on a cancelled thread;
  * a directory for names that changes.

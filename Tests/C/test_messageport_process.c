@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Message ports between processes: names, ends, kills, fork, peers that misbehave, descriptors that
  * run out.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Requests: what SendRequest does while it waits, its results, large messages, descriptors. Both
  * ends are in one process.

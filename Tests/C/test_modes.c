@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Modes (section 2): names, when a mode comes into being, the current mode, held events. */
 #include "support.h"
 

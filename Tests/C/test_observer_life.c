@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Observers: callbacks, contexts and invalidation. The probes are static, because what is left in a
  * loop outlives the case that put it there.

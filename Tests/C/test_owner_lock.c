@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The lock of a loop when the kernel takes no membarrier(2) any more, as with a filter of system
  * calls that was installed after the library was loaded. The kernel calls of the library are

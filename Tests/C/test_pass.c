@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The pass (section 4): what is called when, what is served when. See also test_traces.c. */
 #include "support.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Sections 21.2 and 21.3: functions after a delay and in order, and how they are cancelled. */
 #include "support.h"
 

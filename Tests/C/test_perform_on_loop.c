@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Section 21.1: functions that another thread's loop is asked to perform. */
 #include "support.h"
 

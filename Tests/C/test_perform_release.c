@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What queued functions leave behind (section 7): ignored requests, and the release callback. */
 #include "support.h"
 

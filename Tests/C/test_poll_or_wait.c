@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * After a source was handled the pass polls once (P7), and the next pass follows with no sleep
  * between. Where nobody could tell, the loop may make one wait of that poll and the next pass's

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Port sources on descriptors the loop does not read: level triggered service. */
 #define _GNU_SOURCE
 #include "support.h"

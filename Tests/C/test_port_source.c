@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Port sources: sources that a descriptor signals. The probes are static, because what is left in a
  * loop outlives the case that put it there.

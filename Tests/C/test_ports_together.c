@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Ports that are ready together: what a callback of one does to the others shows in their turns.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Who owns what, and when an object dies. */
 #include "support.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Kernel calls that are refused, as by a filter of system calls: what the library does instead. Its calls are answered here.
  */

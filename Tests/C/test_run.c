@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Runs: how they start and what they return (sections 3.1 and 3.2). */
 #include "support.h"
 

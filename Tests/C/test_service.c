@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Section 44: telling a service manager. */
 #define _GNU_SOURCE
 #include "support.h"

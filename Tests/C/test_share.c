@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What a process shows of its loops, and how it begins and ends. */
 #define _GNU_SOURCE
 #include "support_share.h"

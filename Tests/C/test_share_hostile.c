@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Peers of the same user that mean harm, limits of descriptors, forks, and several callers (section 46). */
 #define _GNU_SOURCE
 #include "support_share.h"

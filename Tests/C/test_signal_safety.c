@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* RLSourceSignal, RLWakeUp and RLStop in signal handlers (S-WAKE-12). */
 #define _GNU_SOURCE
 #include "support.h"

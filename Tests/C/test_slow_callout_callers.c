@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Slow callbacks: the thread that watches, the loop's and those that set it in the middle of each other, where they read the clock. */
 #define _GNU_SOURCE
 #include "support.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Socket objects: creation, flags, their one source, and their end. */
 #define _GNU_SOURCE
 #include "support_socket.h"

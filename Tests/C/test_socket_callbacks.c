@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Socket callbacks: what is reported, in which order, and when again. */
 #define _GNU_SOURCE
 #include "support_socket.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Sockets that several threads use at once, while one of them may invalidate them. */
 #define _GNU_SOURCE
 #include "support_socket.h"

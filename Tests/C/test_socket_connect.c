@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Socket operations: addresses, connecting, and sending. */
 #define _GNU_SOURCE
 #include "support_socket.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Section 15.2: sockets are version 0 sources. The traces are compared with CoreFoundation's in
  * Tests/Differential/socket_passes.c; here is what those cannot show. */
 #include "support.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Section 15.5: sending without waiting, and the queue. */
 #define _GNU_SOURCE
 #include "support_socket.h"

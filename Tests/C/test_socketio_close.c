@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Section 15.5: the end of a connection. */
 #define _GNU_SOURCE
 #include "support_socket.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Section 15.5: options, listening, descriptors and credentials. */
 #define _GNU_SOURCE
 #include "support_socket.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Custom sources by themselves: creation, equality, validity and the life of their context. */
 #include "support.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Custom sources in modes and loops: members, schedule and cancel, and what keeps what alive. */
 #include "support.h"
 

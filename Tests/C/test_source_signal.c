@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Signalling custom sources, and the batch that performs in one pass. The probes are static: what
  * is left in a loop is cancelled when the thread of the case ends, after the case returned.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What a loop counts, and what it measures when it is asked to. */
 #include "support.h"
 

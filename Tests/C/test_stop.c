@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* RLStop (section 5). */
 #include "support.h"
 

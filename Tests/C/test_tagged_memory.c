@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * An allocator whose pointers have marks in their upper bits, as with memory tagging: here a mark without hardware, so that memory
  * with it cannot be used, and the library must not try where it has no room for it.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Section 28: threads that live in their loops. */
 #define _GNU_SOURCE
 #include "support.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Section 28: what meets a thread in its start, and forks by signal handlers of those that wait for a thread. */
 #define _GNU_SOURCE
 #include "support.h"

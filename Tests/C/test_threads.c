@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Threads: who calls back where, what may be called from where, and that no lock is held meanwhile.
  * The probes are static, because what is left in a loop outlives the case that put it there.

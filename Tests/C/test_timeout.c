@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Deadlines of runs (section 3.3). */
 #define _GNU_SOURCE
 #include "support.h"

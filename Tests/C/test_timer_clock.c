@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Timers under a clock the test moves: instants, grids, lateness of centuries and tolerance.
  * Nothing here waits, and the numbers are exact. The probes are static, because what is left in a

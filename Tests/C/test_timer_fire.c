@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Timers firing: order, batches, re-arming and SetNextFireDate. The probes are static, because what
  * is left in a loop outlives the case that put it there.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Timers in modes and loops, and the end of a timer: invalidation, context and references. The
  * probes are static, because what is left in a loop outlives the case that put it there.

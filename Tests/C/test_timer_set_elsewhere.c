@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Dates that another thread sets while the loop waits: when they wake it, and when nobody could tell (S-WAKE-14). The calls of the kernel
  * that the setting thread makes are counted.

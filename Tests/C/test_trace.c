@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The trace: what is recorded, where, and what becomes of the file. */
 #define _GNU_SOURCE
 #include "support.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The reference traces TR-1 to TR-19 of section 4. Each case has an observer of all activities on a
  * secondary thread; the trace of the callbacks and the result are the whole truth about a run.

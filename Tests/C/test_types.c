@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Objects of a wrong type: the call stops the program with a message that names the call. */
 #include "support.h"
 

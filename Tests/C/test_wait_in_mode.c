@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Section 31: waits that run the loop. */
 #define _GNU_SOURCE
 #include "support.h"

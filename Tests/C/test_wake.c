@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* RLWakeUp and waiting (section 6). More levels of runs are in test_wake_nested.c. */
 #include "support.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Wake-ups and nested runs (S-WAKE-9), and changes by another thread during a wait (section 6). */
 #include "support.h"
 

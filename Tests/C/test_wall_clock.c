@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Changes of the wall clock. This program defines clock_gettime itself, so that the wall clock,
  * as everybody in the process sees it, can be set; the monotonic clock stays the kernel's.

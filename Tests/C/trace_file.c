@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Reading a trace. */
 #include "trace_file.h"
 

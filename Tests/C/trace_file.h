@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Reading a trace (Docs/trace-format.md), for tests. */
 #ifndef RUNLOOP_TESTS_TRACE_FILE_H
 #define RUNLOOP_TESTS_TRACE_FILE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The replaced functions of virtual_clock.h. */
 #define _GNU_SOURCE
 #include "virtual_clock.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * A clock the test moves, for programs that link virtual_clock.c: the library's clock_gettime and
  * its two ways to sleep are replaced. Before virtual_clock_start everything is the system's.

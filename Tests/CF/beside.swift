@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Foundation's run loop and a C library on librunloop-cf in one process.
 import Foundation
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A C library for CoreFoundation, used by beside.swift. */
 #include <CoreFoundation/CoreFoundation.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Takes hiredis's example, which has its port written in it, to the port of the test's server (linked with --wrap). */
 #include <hiredis/async.h>
 #include <stdlib.h>

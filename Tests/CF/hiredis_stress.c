@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Many connections to a Redis server by hiredis's adapter for CoreFoundation, as it comes with hiredis: pipelines, a subscriber, a
  * timer beside them, connections that are closed with commands on their way. Nothing may be lost or told twice.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * CoreFoundation's names by dlsym, as a foreign-function interface finds them (S-CF-23).
  * usage: names LIBRUNLOOP-CF-NAMES; it is not linked to any library of the project.

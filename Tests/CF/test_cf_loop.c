@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Loops, descriptors and ports in CoreFoundation's names: what the toolchain's CoreFoundation has not on Linux, and what concerns
  * both libraries.

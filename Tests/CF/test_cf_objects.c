@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Objects of the CoreFoundation interface: what the toolchain's CoreFoundation does not show on Linux. */
 #include "../C/support.h"
 

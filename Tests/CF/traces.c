@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "traces.h"
 
 #include <stdarg.h>

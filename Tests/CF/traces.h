@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Scenarios in CoreFoundation's names, compiled once against the toolchain's CoreFoundation and once against librunloop-cf. Each says
  * what happens by words; the two programs must say the same. A line of the output is a scenario: its name, a tab, its words.

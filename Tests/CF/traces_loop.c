@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Loops, sources, timers and observers, as far as their functions have CoreFoundation's types. */
 #include "traces.h"
 

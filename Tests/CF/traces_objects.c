@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Objects: references, allocators, data, collections, numbers. */
 #include "traces.h"
 

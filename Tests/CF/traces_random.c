@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Random calls on strings and collections, the same in both programs; each line of words is a digest of many results. */
 #include "traces.h"
 

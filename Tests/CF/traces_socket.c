@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Sockets: data, addresses and contexts in CoreFoundation's types. */
 #include "traces.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Strings: encodings, formats, comparison, change. */
 #include "traces.h"
 

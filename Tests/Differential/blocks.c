@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Scenarios of section 7: queued functions and blocks. */
 #include "scenario.h"
 

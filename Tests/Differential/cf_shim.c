@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* See cf_shim.h. Needs -fblocks and the toolchain's CoreFoundation headers. */
 #define _GNU_SOURCE
 #include "cf_shim.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The RL interface over the toolchain's CoreFoundation.
  *
  * A C file that includes <runloop/runloop.h> and is linked with cf_shim.c instead of librunloop

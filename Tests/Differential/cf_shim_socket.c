@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* See cf_shim.h: socket.h over CFSocket. */
 #include "cf_shim.h"
 

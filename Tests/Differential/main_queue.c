@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Scenarios of section 14: libdispatch's main queue. Each runs on the main thread of its process, which its name asks for. */
 #include "scenario.h"
 

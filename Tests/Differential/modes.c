@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Scenarios of section 2: modes, the common modes, membership; and of section 1: the loop itself. */
 #include "scenario.h"
 

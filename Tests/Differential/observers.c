@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Scenarios of sections 10 and 11: observers and nested runs. */
 #include "scenario.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Scenarios of section 4: the order of one pass; the reference traces TR-1 to TR-19. */
 #include "scenario.h"
 

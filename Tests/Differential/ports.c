@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Scenarios of section 8.4: port sources. */
 #include "scenario.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Random scenarios, by seed: the two programs draw the same numbers and must say the same words. They
  * stay away from what the rules let CoreFoundation do otherwise: stale wake-ups and idle passes (only
  * polls, no stop, no ports), batches whose last source is skipped (no invalidation and no nested run in

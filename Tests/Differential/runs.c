@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Scenarios of section 3: when a run starts, what it returns, its timeout. */
 #include "scenario.h"
 

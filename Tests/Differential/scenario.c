@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* See scenario.h. Without arguments the program runs every scenario in a new process of itself and
  * prints one line for each, with tabs between: name, rules, sentence, expected over CoreFoundation,
  * expected over librunloop, trace. With --part I N it does so for each N-th scenario from the I-th on. With a name it runs that

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What the scenarios share. Each scenario is one function, written once in RL names and run by two
  * programs, one over CoreFoundation and one over librunloop, in a process and on a thread of its own; one
  * whose name begins with "main_" runs on the main thread of its process.

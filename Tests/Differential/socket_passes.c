@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Scenarios of section 15.2: in which pass, and in which order, sockets are told. CoreFoundation's helper
  * thread has to see what is ready before the loop runs, so these give it the time for that. */
 #include "scenario.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Scenarios of section 15. CoreFoundation's helper thread makes the number of its passes a matter of
  * luck, so these say what is called, not in which pass. */
 #include "scenario.h"

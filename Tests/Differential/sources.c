@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Scenarios of section 8, custom sources: equality, validity, schedule and cancel, signals. */
 #include "scenario.h"
 

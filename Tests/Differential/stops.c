@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Scenarios of sections 5 and 6: stop, wake-up, waiting. */
 #include "scenario.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Scenarios of section 9: timers that fire, in batches, on their grid, and what callbacks may do. */
 #include "scenario.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Scenarios of section 9: timers as objects, their dates, contexts and membership. */
 #include "scenario.h"
 

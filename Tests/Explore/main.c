@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* explore [options] [name ...]: runs the scenarios whose names begin with one of those given, each in a process of its own;
  * @written names those that are written out, @pairs those that are made of every two calls.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The memory that the threads share: which locations they meet at, and what a load of a weak order may see.
  *
  * Each location has the last values that were written to it. A value that was stored in a releasing order carries what its thread

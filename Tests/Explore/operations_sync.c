@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Locks and what else lies in the program's memory: an item of the kind `sync` has one of each. The inline functions of the headers
  * are compiled here such that each atomic access asks the scheduler, as those of the core do. */
 #define _GNU_SOURCE

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What an execution did, step by step, and how a failing one is shown. */
 #define _GNU_SOURCE
 #include "report.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Which schedules are run. A schedule is a short list of deviations from the default, in which a thread runs until it blocks and
  * loads see the newest value. Running one tells where it could deviate further; each deviation costs nothing (another thread goes
  * on where one blocked) or one (a preemption, an older value, a signal). The search runs the schedules up to a cost, those with fewer

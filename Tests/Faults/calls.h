@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Stands between the library and libc: counts the library's kernel calls by the place that makes them, and lets one fail.
  *

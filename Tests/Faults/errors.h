@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Which errors a call may return, by its page in section 2 or 3 of the manual. EFAULT is left out: it says that the caller is broken. */
 #ifndef RUNLOOP_FAULTS_ERRORS_H
 #define RUNLOOP_FAULTS_ERRORS_H

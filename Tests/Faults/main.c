@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * faults: each kernel call of the library fails once, at each place that makes it, with each error that its manual lists.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Parts of the library at work, each small and quick, done by a process that has not used the library before.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Version 1 sources, descriptor objects, sockets and foreign runs. */
 #define _GNU_SOURCE
 #include "parts.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Kernel events. */
 #define _GNU_SOURCE
 #include "parts.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Sources, timers, functions, observers, threads and forks. */
 #define _GNU_SOURCE
 #include "parts.h"

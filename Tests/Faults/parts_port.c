@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Mach-like ports and message ports. */
 #define _GNU_SOURCE
 #include "parts.h"

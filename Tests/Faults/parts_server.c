@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What servers use: listening with options, queues, orderly ends, descriptors on the way, persistent callbacks; and what threads wait for. */
 #define _GNU_SOURCE
 #include "parts.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The fuzzer's entry: Sources/RunLoopKit/Ports/MessageCoding.swift, alone, against bytes that a coverage-guided fuzzer makes.
 //
 // The input is a message. It lies in memory of exactly its own length, so that the address sanitizer sees a read beyond it.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The fuzzer's entry: a whole hostile peer against live ports of the core, which is compiled with coverage.
  *

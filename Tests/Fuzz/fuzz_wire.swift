@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The fuzzer's entry: Sources/RunLoopCore/Ports/Message/MessageWire.swift, alone, against bytes that a coverage-guided fuzzer makes.
 //
 // The input is a connection: byte 0 says who receives (0: accepted it, 1: made it), then come datagrams, each a length of two

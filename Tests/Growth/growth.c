@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Runs the cases with n objects and with eight times as many, each on a new thread, and has callgrind write down what
  * the counted parts cost. `growth` compares.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * What the cases of the growth test share. A case is a function of n that does something with n objects. What it does
  * between `counted` and `counted_end` is what callgrind counts; the rest prepares it and clears up. See growth.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Sources, timers and observers. */
 #include "growth.h"
 

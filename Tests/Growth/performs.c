@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Functions, requests, delayed requests. */
 #include "growth.h"
 

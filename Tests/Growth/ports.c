@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What has descriptors: fewer of them, because a process may have few. */
 #include "growth.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // S-DBG-3: an exception that would leave a callback ends the process by std::terminate with the whole stack in place, after a line; one that is
 // caught inside is the program's own, and the end of a thread is none: its frames are unwound.
 #include <cstdio>

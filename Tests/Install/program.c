@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A program of somebody else's: it runs a loop once with a timer, and checks the library's version. */
 #include <runloop/runloop.h>
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A program for CoreFoundation, of somebody else: a timer prints a string of a dictionary and stops the loop. */
 #include <CoreFoundation/CoreFoundation.h>
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A program that is linked statically with librunloop.a: timers, functions queued by another thread, a message port that a child of
  * fork sends to, and the end of threads. The library's constructor, its handlers of fork and its thread keys have to work there as well. */
 #include <pthread.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Every lock, by threads that contend, for the thread sanitizer and for helgrind: plain memory that the locks guard. With an argument two locks are
  * taken in two orders. */
 #include <runloop/runloop.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A thread uses its loop, the library is closed, then the thread ends: its teardown is the library's code,
  * which therefore has to stay mapped (S-LOOP-7: the source still gets its cancel).
  * usage: unload LIBRARY */

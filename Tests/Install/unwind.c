@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Calls back in every way there is and looks at the stack from inside: backtrace(3) has to find the call-out's name (S-DBG-2) and, beyond
  * the library, the function where the thread began (S-DBG-1). `unwind_stop` is where a debugger stops to look too. */
 #define _GNU_SOURCE

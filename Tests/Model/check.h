@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Compares an observed trace with what the model allows. */
 #ifndef MODEL_CHECK_H
 #define MODEL_CHECK_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "choices.h"
 
 int choices_ask(struct choices *choices, int options, int position) {

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Where the specification leaves something open the model asks here. A search then looks for
    answers with which the model's trace is the observed one. */
 #ifndef MODEL_CHOICES_H

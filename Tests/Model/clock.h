@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A virtual clock for the library. This program defines clock_gettime, epoll_pwait2 and syscall
    itself, so on threads that have joined it the library reads the virtual time, and a timed wait
    moves that time to its deadline at once and returns. Other threads, and everything before the

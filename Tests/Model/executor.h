@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Runs a sequence on the library and writes down everything that is seen. */
 #ifndef MODEL_EXECUTOR_H
 #define MODEL_EXECUTOR_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The executor's items: their callbacks, and the library's calls for each kind of item. */
 #define _GNU_SOURCE
 #include <fcntl.h>

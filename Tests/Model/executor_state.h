@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What the files of the executor share: the state of the sequence that runs now. */
 #ifndef MODEL_EXECUTOR_STATE_H
 #define MODEL_EXECUTOR_STATE_H

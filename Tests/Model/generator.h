@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Makes a random sequence from a seed. */
 #ifndef MODEL_GENERATOR_H
 #define MODEL_GENERATOR_H

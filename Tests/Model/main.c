@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* model-test: random sequences of operations on the library, each checked against the model.
  *
  * It proves the rules on loops, modes, runs, passes, stop, wake-up, posted functions, sources, timers,

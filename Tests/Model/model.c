@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The model's interpreter: each operation of a sequence, done on the model's loops. */
 #include "model.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The slow, obviously right loop that says what the library has to do. It is written from the
    numbered rules alone: plain arrays, linear searches, one rule beside each line that carries it
    out. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The model's items: who is in which mode, who is valid, and who still refers to whom. */
 #include <string.h>
 

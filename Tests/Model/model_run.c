@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The model's run: E1 to E3 and the pass P1 to P15, in the order of section 4 of the specification.
    */
 #include <string.h>

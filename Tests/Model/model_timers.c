@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The model's timers: dates, instants, which is first, and the batch that fires. */
 #include "model.h"
 

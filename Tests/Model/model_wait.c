@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The model's wait: what is ready, what ends the wait, and which one event the pass then serves. */
 #include <string.h>
 

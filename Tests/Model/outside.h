@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The world outside the loop during its waits: things a signal handler does at set times, and the
    rescue of a wait that has no end. The model and the executor each play one in the same way. */
 #ifndef MODEL_OUTSIDE_H

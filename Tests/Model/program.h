@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What one random sequence is: items, scripts for their callouts, and a list of operations. */
 #ifndef MODEL_PROGRAM_H
 #define MODEL_PROGRAM_H

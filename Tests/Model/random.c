@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "random.h"
 
 void random_start(struct random *random, uint64_t seed) {

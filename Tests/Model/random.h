@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A small seeded generator of random numbers, the same on every machine. */
 #ifndef MODEL_RANDOM_H
 #define MODEL_RANDOM_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Tries a sequence in a child process, makes a failing one smaller, and prints it. */
 #ifndef MODEL_REPORT_H
 #define MODEL_REPORT_H

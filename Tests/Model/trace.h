@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What was observed: a list of entries, made alike by the executor and by the model. */
 #ifndef MODEL_TRACE_H
 #define MODEL_TRACE_H

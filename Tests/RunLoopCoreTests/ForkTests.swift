@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 import CLinux
 @testable import RunLoopCore
 import Synchronization

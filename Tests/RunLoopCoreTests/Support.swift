@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What the tests of the core's data structures share. Each random test makes the same choices for the same
 // seed; a failing expectation names the seed.
 import CRunLoop

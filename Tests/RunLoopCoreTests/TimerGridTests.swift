@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 import CRunLoop
 @testable import RunLoopCore
 import Synchronization

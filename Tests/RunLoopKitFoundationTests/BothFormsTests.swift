@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // A file that imports RunLoopKit besides sees the forms with instants and those with dates.
 import RunLoopKit
 import RunLoopKitFoundation

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Asynchronous code and loops that get in each other's way at random moments. What is checked is that everybody gets an
 // answer, and one of those that the documentation names; a waiter that is forgotten makes its test run into its time limit.
 import RunLoopKit

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What the tests share. A loop belongs to a thread, so a test makes a thread, runs its scenario there
 // and checks what the scenario reports on its own thread, where the testing library expects it.
 import RunLoopKit

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 import RunLoopKitXCTest  // was: import XCTest
 
 // Code as programs have it that know Foundation's run loop only.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 import RunLoopKitXCTest  // was: import XCTest
 
 // In the style of Foundation's own tests, for Foundation's run loop.

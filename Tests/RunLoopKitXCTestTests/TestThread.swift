@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 import RunLoopKitXCTest  // was: import XCTest
 
 class TestThread: XCTestCase {

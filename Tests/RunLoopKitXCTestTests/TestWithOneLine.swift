@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 import RunLoopKitXCTest  // was: import XCTest
 
 // Tests as they are written for Foundation's run loop. Nothing but the import says that it is another one.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A signal handler calls RLSourceSignal, RLWakeUp and RLStop at a high rate, on a thread that is
    all the time inside the library's other functions on the same loop, and on one that changes that
    loop from outside. Nothing deadlocks and nothing is lost, also where the handler comes between

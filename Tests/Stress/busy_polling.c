@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* While posts come faster than the loop makes passes it polls busily, and wake-ups write nothing.
    Whatever else other threads tell the loop meanwhile must reach it all the same, and so must the
    last post of each burst, after which it sleeps: S-WAKE-8, S-WAKE-1, S-WAKE-14, S-STOP-8,

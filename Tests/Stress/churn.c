@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Four threads make, add, signal, move, remove, invalidate and release sources, port sources,
    timers and observers of two running loops, and hand each other items that the giver goes on
    using. No callback sees a released context, every addition has its removal, every context is

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "count_malloc.h"
 
 atomic_long malloc_live_blocks, malloc_live_bytes;

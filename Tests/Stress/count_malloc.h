@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Counts what the process allocates, by standing in front of the C library's allocator. Not there
    in sanitized programs, whose runtime stands there already: COUNT_MALLOC says which. */
 #ifndef RUNLOOP_TESTS_COUNT_MALLOC_H

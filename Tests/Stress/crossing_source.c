@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* One thread removes a source from one loop while a second adds it to another loop: S-THR-1. However the two calls meet, the
    source is in the second loop after them, a signal from before them is performed there without another wake-up, and later
    signals reach it: S-SRC-25, S-SRC-27, S-WAKE-15. The first loop has taken the link off its stack, for a mode that it does not

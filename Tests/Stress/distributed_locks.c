@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Processes take and give back one distributed lock as fast as they can, some by its source, while the main process kills one of them
    after the other with SIGKILL and starts another in its place. Never do two hold the lock (S-DLOCK-2), the death of a holder frees it
    for the others (S-DLOCK-4), and nobody who waits for a report misses it (S-DLOCK-12). */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A thread forks two hundred times from a timer of its loop, while two threads signal and wake that
    loop, two queue functions for it, and two more drive loops of their own. Each child goes on with
    the loop it inherited: what was signalled or queued is there, timed waits end, timers,

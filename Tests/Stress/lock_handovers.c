@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Eight threads take three locks ten million times: one at a time is in (S-SYNC-8, S-SYNC-11), what it wrote is seen by the
    next one (S-SYNC-5), and nobody waits for ever. Then they pass a condition lock round in a ring, each waiting for its own number
    (S-SYNC-16). At last a priority is inverted: a thread of nice value 19 has the lock that others wait for, while further threads keep all processors busy. Locks do

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Four threads send to one Mach-like port: every message that was queued is received once, those of
    each sender in order, whatever they wait for, however its source moves between loops and modes,
    and a port that dies lets all its senders go: S-PORT-5, S-PORT-11, S-PORT-13, S-PORT-14, S-WAKE-8. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Requests between processes while either side is killed at any moment: the other gets the
  * documented error and goes on, nothing hangs, and no descriptor is left. The parent asks a server

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A source moves between two running loops without rest while another thread signals it. A signal
    whose wake-up goes to the loop that holds the source is performed at once, exactly once,
    whichever loop that turns out to be; a signal that meets the source between two loops is kept,

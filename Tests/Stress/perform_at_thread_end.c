@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Functions are queued for a loop while its thread ends, and after. Each is released exactly once,
    whether it ran, waited in the queue, or came too late; those that ran are the first that their
    thread queued: S-BLK-18, S-BLK-3, S-LOOP-6, S-LOOP-10, S-LOOP-12. */

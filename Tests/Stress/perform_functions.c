@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Four threads queue a million functions for one loop: those of each thread run in the order
    queued, each runs once and is released once, right after it ran, and the wake-up after a post is
    never spent for nothing: S-BLK-3, S-BLK-5, S-BLK-17, S-BLK-18, S-WAKE-8. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Two loops hand a ball to each other by signal and wake-up. The ball is a plain variable: what one
    side wrote before RLSourceSignal, the other's perform must see (S-WAKE-8), which the thread
    sanitizer checks too. On one core every hand-over is a sleep and a wake-up. */

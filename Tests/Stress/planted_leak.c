@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Has one deliberate defect: a source is never released. The suite expects the leak sanitizer to
    report it, which proves that leaks of the library's objects are found. With the argument
    "released" the defect is gone, and nothing may be reported (S-SRC-14, S-REF-1). */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Has one deliberate defect: two threads write a plain variable, one of them from a source's
    perform, with nothing that orders the two. The suite expects the thread sanitizer to report it,
    which proves that the sanitizer sees through the library. With the argument "ordered" the defect

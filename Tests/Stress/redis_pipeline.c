@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * A Redis server as a peer: 100,000 commands are sent over one RLSocket without waiting for answers, and
  * every answer comes back, in order (S-SOCK-23, S-SOCK-29, S-SOCK-43). The client works like the adapters

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Four threads ask loops to perform, some waiting for it, while the loops' threads end: every request
    is performed once or refused, its release runs once, who waits always returns, and each thread's
    requests are performed in the order made: S-PERF-1, S-PERF-2, S-PERF-6, S-PERF-11, S-WAKE-8. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A stack for the signal handlers of one thread, painted, so that what they used can be measured,
    and with a page below it that must not be touched. */
 #ifndef RUNLOOP_TESTS_SIGNAL_STACK_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* One source in two running loops: each signal is performed by exactly one of them, whichever is
    woken, and none is lost: S-SRC-30, S-SRC-25, S-WAKE-8. */
 #include "stress.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Eight threads signal and wake one loop as fast as they can. Each of them stops now and then to
    wait until its last value was seen, so every one of those moments proves that the pair of calls
    before it was not lost, whatever the loop was doing: S-WAKE-8, S-SRC-25, S-SRC-26, S-WAKE-2. */

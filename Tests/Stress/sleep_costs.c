@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A loop with nothing to do does not run at all, whatever it sleeps on and whatever waits far away
    in it; and a loop that is awake makes no system call, nor does who sends to it: S-PASS-16, S-PASS-7,
    S-SRC-29, S-PORT-13. */

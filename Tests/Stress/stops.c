@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Three threads stop a loop's runs from outside. A stop given while a run is under way ends that
    run, wherever in its pass it comes; none is kept for a later run: S-STOP-1, S-STOP-2, S-STOP-8,
    S-STOP-10, S-STOP-11, S-RUN-8. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What the stress programs share: counts, failures seen from any thread, loops on threads of their
    own, answers to waiting threads, and a watchdog that turns a lost wake-up into a failure. */
 #ifndef RUNLOOP_TESTS_STRESS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Ten thousand threads come, fill their loops, and go. Nothing of them stays: no descriptor, no
    memory, no context; and what a thread leaves behind is gone before a join of it returns unless
    somebody retains the loop: S-LOOP-7, S-LOOP-9, S-LOOP-10, S-LOOP-16, S-LOOP-17, S-BLK-18. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Thread objects under several hands: in each round four threads at once start, set up, ask, cancel,
    end and join one thread, whose last reference anybody may drop. It starts once, everybody who may
    wait for its end gets it, all that was queued is released once, and nothing stays: no descriptor,

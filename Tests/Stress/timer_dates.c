@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Four threads each set the date of a timer of their own on one waiting loop and wait until it
    fires, while a fifth fills the loop with other timers. No setting is lost, also when it meets the
    timer's own callback: S-TMR-41, S-WAKE-14, S-TMR-38, S-TMR-20. A timer added from another thread

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Two loops fire timers while three threads, and the timers' own callbacks, add, remove, reschedule,
    invalidate and release the same ones and carry them from loop to loop: no timer is freed while
    somebody has it, and the context of each is released exactly once: S-TMR-13, S-TMR-25, S-TMR-42,

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A program with two loops for the tests of the tools: one whose timer blocks it most of the time, under a name with control characters. */
 #include <runloop/runloop.h>
 

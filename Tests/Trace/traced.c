@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A program to be traced: a server with a painter's loop, a worker that gives it things to do, and another process that sends it messages. Each process records in FILE or FILE-client.
  * usage: traced FILE */
 #define _GNU_SOURCE

@@ -5,14 +5,15 @@
  *     static volatile int32_t users;
  *     if (RLAtomicIncrement32Barrier(&users) == 1) open_up();
  *
- * Each operation is one step to all other threads. A plain one orders nothing else; one with
- * Barrier in its name is a full barrier: all threads see what the caller did before it before what
- * the caller does after it. All functions are inline; none locks or calls the library.
+ * Each operation is a single step as seen by all other threads. A plain one orders nothing else;
+ * one with Barrier in its name is a full barrier: all threads see what the caller did before it
+ * before they see what the caller does after it. All functions are inline; none locks or calls the
+ * library.
  * Values are aligned to their size, as variables are. No pointer is NULL.
  * Threads: any; all are async-signal-safe. Reentrancy: call-outs too; none calls a call-out.
  *
- * New code. <stdatomic.h> (C11), <atomic> (C++) and Synchronization (Swift) say the same with types
- * that cannot be accessed in any other way by mistake, and with the order that is needed:
+ * New code. <stdatomic.h> (C11), <atomic> (C++) and Synchronization (Swift) offer the same with
+ * types that cannot be accessed non-atomically by mistake, and with exactly the order needed:
  *
  *     RLAtomicAdd32(n, &x)            atomic_fetch_add_explicit(&x, n, memory_order_relaxed) + n
  *     RLAtomicAdd32Barrier(n, &x)     atomic_fetch_add(&x, n) + n
@@ -36,7 +37,7 @@ RL_HEADER_BEGIN
 /**
  * Add to a value.
  *
- * amount: what is added; overflow wraps around.
+ * amount: the amount to add; overflow wraps around.
  * Returns: the new value.
  * CF: none; OSAtomicAdd32, OSAtomicAdd32Barrier, OSAtomicAdd64 and OSAtomicAdd64Barrier. Since 0.2.
  */
@@ -133,7 +134,7 @@ static inline uint32_t RLAtomicXor32OrigBarrier(uint32_t mask,
 /**
  * Replace a value if it is the expected one.
  *
- * old_value: the expected value; new_value: what it is replaced by.
+ * old_value: the expected value; new_value: the value that replaces it.
  * Returns: whether it was replaced.
  * CF: none; OSAtomicCompareAndSwap32, 64, Int, Long, Ptr and their Barrier forms. Since 0.2.
  */
@@ -218,7 +219,7 @@ static inline bool RLAtomicTestAndClearBarrier(uint32_t bit, volatile void *RL_N
 }
 
 /**
- * Makes all threads see what the caller did before the call before what it does after it.
+ * Makes all threads see what the caller did before the call before they see what it does after it.
  *
  * CF: none; OSMemoryBarrier. Since 0.2.
  */

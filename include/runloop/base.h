@@ -5,7 +5,7 @@
  * References. All objects are reference counted. What a function with Create or Copy in its name
  * returns is the caller's to release: objects with RLRelease, a char * or char ** with free. What a
  * Get function returns is borrowed. The library retains what it needs: an item may be released as
- * soon as it was added. Contexts are copied, their info retained.
+ * soon as it has been added. Contexts are copied, their info retained.
  * NULL. A NULL object is allowed everywhere: actions do nothing, getters return 0, false or NULL,
  * and -1 for a descriptor; calls that return a code return the one for an error.
  * A reference of the wrong type is a programming error and traps: the call writes a line to
@@ -13,9 +13,10 @@
  * Names. Modes are UTF-8 strings compared by content; the library copies them.
  * Time. Dates are seconds since 2001-01-01 00:00 UTC on the wall clock, intervals are seconds.
  * Threads. Most functions may be called on any thread ("Threads: any"). RLSourceSignal, RLWakeUp,
- * RLStop and RLKernelEventSourceTrigger are async-signal-safe, and no other function is. The first
- * three need at most 4 KiB of stack; in a program with lazy binding (no -z now) the first call of
- * each needs as much again for the dynamic linker.
+ * RLStop, RLKernelEventSourceTrigger, RLSemaphoreSignal and the functions of atomic.h are
+ * async-signal-safe, and no other function is. The first three need at most 4 KiB of stack; in a
+ * program with lazy binding (no -z now) the first call of each needs as much again for the dynamic
+ * linker.
  * Call-outs are functions of the program that the library calls. Perform, timer, observer and
  * queued functions run on the loop's thread; the other functions of a context run on the thread
  * whose call causes them. The library holds no lock while a call-out runs, so a call-out may call
@@ -24,12 +25,12 @@
  * pthread_cancel: no function of the library is a cancellation point, not even one that waits. A
  * cancellation takes effect at the next cancellation point in the program's own code, such as a
  * call-out, and ends the thread there as pthread_exit does. To end a thread that waits in its loop,
- * cancel it and call RLStop. While the loop of a thread that ends is taken down no cancellation
+ * cancel it and call RLStop. While the loop of a thread that ends is torn down no cancellation
  * takes effect. A thread whose cancellation type is asynchronous must not call the library.
- * Exceptions: a C++ exception must not leave a call-out. One that would ends the process by
- * std::terminate, with the stack as it was at the throw.
+ * Exceptions: a C++ exception must not leave a call-out. One that would leave it ends the process
+ * by std::terminate, with the stack as it was at the throw.
  * Backtraces show what kind of call-out runs: the frame below it is called RLCallOutTimer,
- * RLCallOutSource and so on. These functions are not to be called.
+ * RLCallOutSource and so on. Programs must not call these functions.
  * fork: in the child, the loop of the thread that forked goes on working; the parent is not
  * affected. The loops of all other threads are empty in the child and accept no items; items that
  * were in them may be added to other loops. Do not fork in a signal handler, which may have
@@ -121,7 +122,7 @@ typedef const char *RLMode;
 
 /** The loop of a thread: loop.h. CF: CFRunLoopRef. */
 typedef struct RLRunLoop *RLRunLoopRef;
-/** A source, signalled by hand or by its port: source.h. CF: CFRunLoopSourceRef. */
+/** A source, signalled by the program or by its port: source.h. CF: CFRunLoopSourceRef. */
 typedef struct RLSource *RLSourceRef;
 /** Calls a function at stages of a run: observer.h. CF: CFRunLoopObserverRef. */
 typedef struct RLObserver *RLObserverRef;
@@ -139,9 +140,9 @@ typedef struct RLTimer *RLTimerRef;
 RL_EXPORT const RLTimeInterval kRLAbsoluteTimeIntervalSince1970;
 
 /**
- * Gives the version of the library that is loaded, as "major.minor.patch".
+ * Returns the version of the library that is loaded, as "major.minor.patch".
  *
- * Returns: a constant string, "0.1.0" for this version; never NULL, never to be freed.
+ * Returns: a constant string, such as "0.2.0"; never NULL, never to be freed.
  * Threads: any. Reentrancy: call-outs too; calls no call-out.
  * CF: none. Since 0.1.
  */
@@ -182,7 +183,7 @@ RL_EXPORT RLTypeRef RL_NULLABLE RLRetain(RLTypeRef RL_NULLABLE obj);
 RL_EXPORT void RLRelease(RLTypeRef RL_NULLABLE obj);
 
 /**
- * Gives the number of references to an object, for debugging only.
+ * Returns the number of references to an object, for debugging only.
  *
  * Returns: a count that each RLRetain raises by one and each RLRelease lowers by one; it includes
  * an unspecified number of references that the library holds. 0 for NULL.
@@ -192,7 +193,7 @@ RL_EXPORT void RLRelease(RLTypeRef RL_NULLABLE obj);
 RL_EXPORT RLIndex RLGetRetainCount(RLTypeRef RL_NULLABLE obj);
 
 /**
- * Tells whether two references mean equal objects.
+ * Tells whether two objects are equal.
  *
  * a, b: objects of the same or of different types; two NULLs are equal, NULL and an object are not.
  * Returns: true for the same object, for two data objects with the same bytes, and for two sources
@@ -203,7 +204,7 @@ RL_EXPORT RLIndex RLGetRetainCount(RLTypeRef RL_NULLABLE obj);
 RL_EXPORT bool RLEqual(RLTypeRef RL_NULLABLE a, RLTypeRef RL_NULLABLE b);
 
 /**
- * Gives a hash of an object; equal objects have equal hashes.
+ * Returns a hash of an object; equal objects have equal hashes.
  *
  * Returns: for a source, the result of its context's hash function or, without one, its info
  * pointer; for other types, a number that does not change while the object lives; 0 for NULL.
@@ -215,7 +216,7 @@ RL_EXPORT RLHashCode RLHash(RLTypeRef RL_NULLABLE obj);
 /**
  * Tells the type of an object.
  *
- * Returns: what the type's own function gives: RLGetTypeID for a loop, RLSourceGetTypeID for a
+ * Returns: what the type's own function returns: RLGetTypeID for a loop, RLSourceGetTypeID for a
  * source, and so on; 0 for NULL, which is the id of no type.
  * Threads: any. Reentrancy: call-outs too; calls no call-out.
  * CF: CFGetTypeID; the name is longer because RLGetTypeID is CFRunLoopGetTypeID. Since 0.1.
@@ -228,7 +229,7 @@ RL_EXPORT RLTypeID RLGetTypeIDOf(RLTypeRef RL_NULLABLE obj);
  * Returns: a UTF-8 string, which the caller frees with free; NULL for NULL.
  * Threads: any. Ownership: the library frees the string that the context's copyDescription returns.
  * Reentrancy: call-outs too; calls the object's copyDescription, unless the object is an invalid
- * timer or observer, which has no info any more.
+ * timer or observer, which no longer has an info.
  * CF: CFCopyDescription, which returns a CFStringRef. Since 0.1.
  */
 RL_EXPORT char *RL_NULLABLE RLCopyDescription(RLTypeRef RL_NULLABLE obj) RL_WARN_UNUSED_RESULT;
@@ -239,9 +240,9 @@ RL_EXPORT char *RL_NULLABLE RLCopyDescription(RLTypeRef RL_NULLABLE obj) RL_WARN
  * handler: called with one line, without a newline, which is valid during the call only. Names that
  *     come from outside the process are made printable in it. NULL restores the default: standard
  *     error, one write per line.
- * info: handed to handler as it is; NULL is allowed. The library does not retain or free it. A thread
- *     that logs while this is called may call the former handler after the return: what that uses
- *     has to live as long as other threads call the library.
+ * info: passed to handler as it is; NULL is allowed. The library does not retain or free it. A thread
+ *     that logs during this call may still call the former handler after the call has returned: what
+ *     that handler uses has to live as long as other threads call the library.
  * Threads: any; handler runs on the thread that logs, never inside RLSourceSignal, RLWakeUp or
  * RLStop. Reentrancy: call-outs too; the call itself calls no call-out.
  * CF: none. Since 0.1.

@@ -6,7 +6,7 @@
  * are inline functions over the function forms, so the library itself needs no block runtime; a
  * program that calls them links one: -lBlocksRuntime, or libdispatch's.
  * Each function copies its block, so a block on the stack may be passed. The copy is released when
- * the function form calls release: for a performed block right after it ran, for a timer or an
+ * the function form calls release: for a performed block right after it has run, for a timer or an
  * observer when it becomes invalid. A block is kept alive during each of its calls, so it may
  * invalidate its own timer or observer.
  * Arguments and threads: as for the function form.

@@ -21,7 +21,7 @@ RL_HEADER_BEGIN
 typedef const struct RLData *RLDataRef;
 
 /**
- * Gives the type id of data, to compare with RLGetTypeIDOf.
+ * Returns the type id of data, to compare with RLGetTypeIDOf.
  *
  * Returns: a number other than 0, the same for the life of the process.
  * Threads: any. Reentrancy: call-outs too; calls no call-out.
@@ -41,7 +41,7 @@ RL_EXPORT RLTypeID RLDataGetTypeID(void);
 RL_EXPORT RLDataRef RL_NULLABLE RLDataCreate(const void *RL_NULLABLE bytes, size_t length) RL_WARN_UNUSED_RESULT;
 
 /**
- * Gives the address of the first byte.
+ * Returns the address of the first byte.
  *
  * Returns: a pointer to RLDataGetLength bytes, which must not be read if the length is 0; NULL for
  * NULL.
@@ -52,7 +52,7 @@ RL_EXPORT RLDataRef RL_NULLABLE RLDataCreate(const void *RL_NULLABLE bytes, size
 RL_EXPORT const void *RL_NULLABLE RLDataGetBytePtr(RLDataRef RL_NULLABLE d);
 
 /**
- * Gives the number of bytes.
+ * Returns the number of bytes.
  *
  * Returns: the length; 0 for NULL.
  * Threads: any. Reentrancy: call-outs too; calls no call-out.

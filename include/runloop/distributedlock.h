@@ -9,23 +9,23 @@
  *         RLDistributedLockUnlock(lock);
  *     }
  *
- * The object that holds the lock excludes all others with the same path, those of its own process
- * too. No call waits for a holder: a program tries again later, or has its run loop tell it when
- * the lock is free, by a source of kRLKernelFilterDistributedLock (kernelevent.h).
+ * The object that holds the lock excludes all others with the same path, including those of its own
+ * process. No call waits for a holder: a program tries again later, or uses a source of
+ * kRLKernelFilterDistributedLock (kernelevent.h), which reports when the lock is free.
  * File systems: on those of one machine (ext4, xfs, btrfs, f2fs, zfs, tmpfs, overlay and the like)
- * the end of the holder's process frees the lock, however it comes; what remains of the file is no
- * lock. On all others (NFS, SMB, FUSE and the like) the lock is held for as long as the file
- * exists: after a crash somebody has to break it. RLDistributedLockGetLockDate tells how old it is,
- * and the file says which process of which host made it.
- * Only lock files and empty files are ever changed or removed; the path may be given to nothing
- * else. The folder must exist, and who locks must be allowed to write in it. Files are made with the
- * mode 0666 less the umask; a user who may not write another's file can take the lock after an
- * unlock, but not after that user's process ended without one: it has to break it first.
+ * the end of the holder's process, in whatever way, frees the lock; what remains of the file is not
+ * a held lock. On all others (NFS, SMB, FUSE and the like) the lock is held for as long as the file
+ * exists: after a crash a program has to break it. RLDistributedLockGetLockDate returns when it was
+ * locked, and the file says which process of which host made it.
+ * Only lock files and empty files are ever changed or removed; use the path for nothing else. The
+ * directory must exist, and a process that locks must have permission to write in it. Files are made
+ * with the mode 0666 less the umask; a user who may not write another user's file can take the lock
+ * after an unlock, but has to break it first if that user's process ended without one.
  * Errors: functions that return false set errno; those of open(2), such as EACCES, EROFS, ENOSPC
  * and EMFILE, mean that nothing has changed.
- * Threads: any thread may call any function, also unlock what another thread locked. A call waits
+ * Threads: any thread may call any function, and may unlock what another thread locked. A call waits
  * for another thread's call with the same object, and for the file server.
- * fork: the child does not hold the locks of the parent, which keeps them. So no _Fork(2) or
+ * fork: the child does not hold the locks of the parent, which keeps them. Do not call _Fork or
  * clone(2) without exec while a lock is held: such a child would hold it too.
  * CF: none; NSDistributedLock in Foundation. Rules: Docs/semantics.md, section 33.
  */
@@ -40,7 +40,7 @@ RL_HEADER_BEGIN
 typedef struct RLDistributedLock *RLDistributedLockRef;
 
 /**
- * Gives the type id of distributed locks, to compare with RLGetTypeIDOf.
+ * Returns the type id of distributed locks, to compare with RLGetTypeIDOf.
  *
  * Returns: a number other than 0, the same for the life of the process.
  * Threads: any. Reentrancy: call-outs too; calls no call-out.
@@ -51,7 +51,7 @@ RL_EXPORT RLTypeID RLDistributedLockGetTypeID(void);
 /**
  * Makes an object for the lock at a path; it neither makes nor looks at a file.
  *
- * path: of a file; copied. A relative path begins at the current folder of this moment.
+ * path: of a file; copied. A relative path is resolved against the current directory now.
  * Returns: the object; NULL with EINVAL for NULL and for a path that cannot be a file's (empty, or
  *     ending in /, /. or /..), or with the error of getcwd(3).
  * Threads: any. Ownership: the caller's to release; the last release unlocks.
@@ -66,7 +66,7 @@ RL_EXPORT RLDistributedLockRef RL_NULLABLE RLDistributedLockCreate(const char *R
  *
  * Returns: true: the object holds the lock; false: it does not.
  * Errors: EWOULDBLOCK: it is held, by this object or elsewhere. EEXIST, ELOOP: the path leads to
- *     something that is no lock file. Others: it cannot be locked. EINVAL for NULL.
+ *     something that is not a lock file. Others: it cannot be locked. EINVAL for NULL.
  * Threads: any; never waits for a holder. Ownership: after true the caller unlocks.
  * Reentrancy: call-outs too; calls no call-out.
  * CF: none; NSDistributedLock's try in Foundation. Since 0.2.
@@ -76,8 +76,8 @@ RL_EXPORT bool RLDistributedLockTryLock(RLDistributedLockRef RL_NULLABLE lock);
 /**
  * Unlocks, and removes the file.
  *
- * Returns: true: the lock was held by the object up to now; false: something is wrong.
- * Errors: EPERM: the object does not hold the lock. ESTALE: it does no more, because the lock was
+ * Returns: true: the object held the lock up to now; false: something is wrong.
+ * Errors: EPERM: the object does not hold the lock. ESTALE: it no longer does, because the lock was
  *     broken, or the file was removed or replaced; nothing is removed. Others, not on the file
  *     systems of one machine: the file cannot be removed, and the object still holds the lock.
  *     EINVAL for NULL.
@@ -87,13 +87,13 @@ RL_EXPORT bool RLDistributedLockTryLock(RLDistributedLockRef RL_NULLABLE lock);
 RL_EXPORT bool RLDistributedLockUnlock(RLDistributedLockRef RL_NULLABLE lock);
 
 /**
- * Tells when the lock was locked, by whomever.
+ * Tells when the lock was locked, whichever object holds it.
  *
- * date: receives it: the time of the file, by the clock of its file system. May be NULL; unchanged
- *     if the result is false.
- * Returns: true: it is held; false: it is not, or that cannot be found out.
- * Errors: ENOENT: nobody holds it. EEXIST, ELOOP: as with RLDistributedLockTryLock. Others: it
- *     cannot be found out. EINVAL for NULL.
+ * date: receives the time of the file, by the clock of its file system. May be NULL; unchanged if
+ *     the result is false.
+ * Returns: true: it is held; false: it is not, or that cannot be determined.
+ * Errors: ENOENT: it is not held. EEXIST, ELOOP: as with RLDistributedLockTryLock. Others: it
+ *     cannot be determined. EINVAL for NULL.
  * Threads: any. Reentrancy: call-outs too; calls no call-out.
  * CF: none; NSDistributedLock's lockDate in Foundation. Since 0.2.
  */
@@ -101,19 +101,19 @@ RL_EXPORT bool RLDistributedLockGetLockDate(RLDistributedLockRef RL_NULLABLE loc
                                             RLAbsoluteTime *RL_NULLABLE date);
 
 /**
- * Breaks the lock that the object saw last: takes it from whoever holds it.
+ * Breaks the lock that the object last saw: takes it from its holder.
  *
- * That is the lock for which RLDistributedLockTryLock gave EWOULDBLOCK, or
- * RLDistributedLockGetLockDate true, if that was the object's last look. What was locked since is
- * left alone. An object that never looked breaks what there is. The holder is not told: it goes on with what it does, and its
- * unlock gives false. So break a lock only where the holder is known to be gone. Other processes may
- * lock before the caller does.
+ * That is the lock for which RLDistributedLockTryLock returned EWOULDBLOCK, or
+ * RLDistributedLockGetLockDate true, if that was the object's last look. A lock that was taken since
+ * is left alone. An object that never looked breaks the present one. The holder gets no notice: it
+ * goes on with its work, and its unlock returns false. So break a lock only where the holder is
+ * known to be gone. Other processes may lock before the caller does.
  * Returns: true: what was seen is over; false: it goes on.
  * Errors: EBUSY: another process locks, unlocks or breaks it at this moment. EEXIST, ELOOP: as with
  *     RLDistributedLockTryLock. Others: the file cannot be removed. EINVAL for NULL.
- * Threads: any. Two that break a lock at once: on the file systems of one machine none breaks a
- *     lock that was locked since; on others that is possible, if it is locked between a look and
- *     the removal that follows it.
+ * Threads: any. If two threads break a lock at once, on the file systems of one machine neither
+ *     breaks a lock that was taken since; on others that is possible, if it is taken between a look
+ *     and the removal that follows it.
  * Reentrancy: call-outs too; calls no call-out.
  * CF: none; NSDistributedLock's breakLock in Foundation. Since 0.2.
  */

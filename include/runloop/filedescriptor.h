@@ -15,7 +15,7 @@
  * files and /dev/null are always ready. The library never reads from a descriptor or writes to it.
  * Several objects may watch one descriptor; each has its own types and reports, one in a pass.
  * Invalidate an object before you close its descriptor. A descriptor that was closed before that,
- * or whose number means another file by then, is not reported any more.
+ * or whose number means another file by then, is no longer reported.
  * Lifetime: RLFileDescriptorCreate calls the context's retain. A source retains its object.
  * RLFileDescriptorInvalidate or the last release ends the object and calls the context's release.
  * Rules: Docs/semantics.md, section 16.
@@ -43,7 +43,7 @@ RL_OPTIONS(RLOptionFlags, RLFileDescriptorCallBackType) {
  * What an object calls, on the loop's thread, with no lock held.
  *
  * f: the object, which stays alive during the call. callBackTypes: the bits that are ready and were
- * enabled; they are disabled now, but for persistent ones. info: that of its context.
+ * enabled; they are disabled now, except persistent ones. info: that of its context.
  * It may enable types, invalidate f, change any loop and run the loop.
  * CF: CFFileDescriptorCallBack. Since 0.1.
  */
@@ -69,7 +69,7 @@ typedef struct RLFileDescriptorContext {
 } RLFileDescriptorContext;
 
 /**
- * Gives the type id of descriptor objects, to compare with RLGetTypeIDOf.
+ * Returns the type id of descriptor objects, to compare with RLGetTypeIDOf.
  *
  * Returns: a number other than 0, the same for the life of the process.
  * Threads: any. Reentrancy: call-outs too; calls no call-out.
@@ -96,7 +96,7 @@ RL_EXPORT RLFileDescriptorRef RL_NULLABLE RLFileDescriptorCreate(RLFileDescripto
     RL_WARN_UNUSED_RESULT;
 
 /**
- * Gives the descriptor that an object was made for.
+ * Returns the descriptor that an object was made for.
  *
  * Returns: the number; -1 for an invalid object and for NULL.
  * Threads: any. Ownership: borrowed; the object may close it.
@@ -134,8 +134,8 @@ RL_EXPORT void RLFileDescriptorEnableCallBacks(RLFileDescriptorRef RL_NULLABLE f
  * reports it.
  *
  * f, callBackTypes: as for RLFileDescriptorEnableCallBacks, which leaves such a type as it is.
- * The types stay enabled during the callback: a nested run reports too what is still ready. If
- *     several loops have the source each of them may report, also at the same time.
+ * The types stay enabled during the callback: a nested run too reports what is still ready. If
+ *     several loops have the source each of them may report, even at the same time.
  * Threads: any; a waiting loop takes it into account without RLWakeUp.
  * Reentrancy: call-outs too, its own callback included; calls no call-out.
  * CF: none. Since 0.2.
@@ -176,7 +176,7 @@ RL_EXPORT void RLFileDescriptorInvalidate(RLFileDescriptorRef RL_NULLABLE f);
 RL_EXPORT bool RLFileDescriptorIsValid(RLFileDescriptorRef RL_NULLABLE f);
 
 /**
- * Gives the object's source, to be added to any number of modes and loops with RLAddSource.
+ * Returns the object's source, to be added to any number of modes and loops with RLAddSource.
  *
  * order: the order of the source, used at the first call; later calls return the same source, as
  *     long as that is alive and valid. A report counts as a handled source.

@@ -40,7 +40,7 @@
 RL_HEADER_BEGIN
 
 /**
- * Gives the type id of foreign runs, to compare with RLGetTypeIDOf.
+ * Returns the type id of foreign runs, to compare with RLGetTypeIDOf.
  *
  * Returns: a number other than 0, the same for the life of the process.
  * Threads: any. Reentrancy: call-outs too; calls no call-out.
@@ -61,7 +61,7 @@ RL_EXPORT RLTypeID RLForeignRunGetTypeID(void);
 RL_EXPORT RLForeignRunRef RL_NULLABLE RLForeignRunCreate(RLMode RL_NULLABLE mode) RL_WARN_UNUSED_RESULT;
 
 /**
- * Gives the descriptor that is readable when RLForeignRunDispatch has something to do.
+ * Returns the descriptor that is readable when RLForeignRunDispatch has something to do.
  *
  * Returns: the same number until the run is invalidated; -1 for NULL or an invalid run. Only where
  *     the client closed it, or gave it to another file, the next Prepare or Dispatch makes a
@@ -76,11 +76,11 @@ RL_EXPORT int RLForeignRunGetDescriptor(RLForeignRunRef RL_NULLABLE run);
  * Makes the steps of a pass before its wait; if they are made already, only computes the time
  * again.
  *
- * Returns: the seconds until a dispatch has something to do because of the time: 0 for now,
+ * Returns: the seconds until a dispatch has something to do because time has passed: 0 for now,
  *     infinity for never. The descriptor becomes readable by then too, so a host may ignore the
  *     number or round it up. Infinity also for NULL, an invalid run, and on another thread.
  * Errors: if no descriptor is free, a short time after which to call again.
- * Threads: the one that made the run; on another thread nothing happens, with one log line a
+ * Threads: the one that made the run; on another thread nothing happens, with one log line per
  * process.
  * Reentrancy: call-outs too; calls out to observers, functions and signalled sources.
  * CF: none. Since 0.1.
@@ -92,9 +92,9 @@ RL_EXPORT RLTimeInterval RLForeignRunPrepare(RLForeignRunRef RL_NULLABLE run);
  *
  * Returns: kRLRunGoesOn, also if nothing was done, for NULL, and for an invalid run; kRLRunStopped
  *     or kRLRunFinished after the Exit observers of a run that has ended.
- * Threads: the one that made the run; on another thread nothing happens, with one log line a
+ * Threads: the one that made the run; on another thread nothing happens, with one log line per
  * process.
- * Reentrancy: call-outs too, then as RLRunInMode for 0 seconds; calls out to all in the mode.
+ * Reentrancy: call-outs too, then as RLRunInMode for 0 seconds; calls out to everything in the mode.
  * CF: none. Since 0.1.
  */
 RL_EXPORT RLRunResult RLForeignRunDispatch(RLForeignRunRef RL_NULLABLE run);
@@ -104,7 +104,7 @@ RL_EXPORT RLRunResult RLForeignRunDispatch(RLForeignRunRef RL_NULLABLE run);
  *
  * run: NULL and an invalid run: nothing happens. In a callback of the run itself, or of a run
  *     nested in it, the run ends after its pass, when those callbacks have returned.
- * Threads: the one that made the run; on another thread nothing happens, with one log line a
+ * Threads: the one that made the run; on another thread nothing happens, with one log line per
  * process.
  * Reentrancy: call-outs too; calls Exit observers.
  * CF: none. Since 0.1.

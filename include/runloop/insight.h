@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Seeing into a loop: names, lists of items, what it does and waits for, in words and in numbers.
+ * Inspecting a loop: names, lists of items, what it does and waits for, in words and in numbers.
  *
- * A loop that does not end, or that does not do what it should, is best asked itself. RLDump writes
- * what it does, everything in it, and for each mode the sentence what keeps it from being finished:
+ * When a loop does not end, or does not do what it should, ask the loop itself. RLDump writes what
+ * it does, everything in it, and for each mode a sentence that says what keeps it from being
+ * finished:
  *
  *   <RLRunLoop 0x55d0c8a1b2c0>{name = "main", thread = 4711 "server", current mode = ...
  *       mode "kCFRunLoopDefaultMode" (common):
@@ -12,12 +13,12 @@
  *           kept from being finished by 1 source, 1 timer
  *   }
  *
- * Of a loop whose thread is stuck, another thread can do that. A program that is to tell it at any
- * time has a kernel event source for SIGUSR1 in the loop of a thread of its own, and calls
+ * For a loop whose thread is stuck, another thread can do that. A program that should be able to do
+ * so at any time has a kernel event source for SIGUSR1 in the loop of a separate thread, and calls
  * RLDump(NULL, STDERR_FILENO) in its callback (Examples/C/why_not_finished.c). RLDump must not be
  * called by a signal handler itself.
- * Callbacks are shown by their names where the dynamic linker knows these (-rdynamic makes a
- * program's own known), else as a file and a distance, which `addr2line -f -e FILE DISTANCE` names.
+ * Callbacks are shown by their names where the dynamic linker knows these (-rdynamic makes those of
+ * the program known), else as a file and an offset, which `addr2line -f -e FILE OFFSET` resolves.
  * Rules: Docs/semantics.md, sections 36 and 37.
  */
 #ifndef RUNLOOP_INSIGHT_H
@@ -40,19 +41,19 @@ RL_OPTIONS(RLOptionFlags, RLItemKinds) {
 /**
  * Gives an object a name, for people who debug; it replaces the one that the object had.
  *
- * obj: any object: a loop, an item, a port, a thread; NULL does nothing. Objects without a name pay
- *     nothing for those that have one.
+ * obj: any object: a loop, an item, a port, a thread; NULL does nothing. Objects without a name have
+ *     no cost from those that have one.
  * name: UTF-8, copied; descriptions make it printable and cut it after 200 bytes. NULL: none.
- * Threads: any. Ownership: the name goes with the object.
+ * Threads: any. Ownership: the name is freed with the object.
  * Reentrancy: call-outs too; calls no call-out.
  * CF: none. Since 0.2.
  */
 RL_EXPORT void RLSetName(RLTypeRef RL_NULLABLE obj, const char *RL_NULLABLE name);
 
 /**
- * Gives the name of an object.
+ * Returns the name of an object.
  *
- * Returns: what RLSetName set; of a thread without that, what RLThreadSetName set; NULL if there is
+ * Returns: what RLSetName set; for a thread without that, what RLThreadSetName set; NULL if there is
  * none, and for NULL.
  * Threads: any. Ownership: the caller frees the name with free.
  * Reentrancy: call-outs too; calls no call-out.
@@ -68,7 +69,7 @@ RL_EXPORT char *RL_NULLABLE RLCopyName(RLTypeRef RL_NULLABLE obj) RL_WARN_UNUSED
  * kinds: which items; sources come first, then timers, then observers.
  * count: receives their number, 0 for a NULL loop; may be NULL.
  * Returns: an array that ends with NULL; NULL for a NULL loop. RLGetTypeIDOf tells what each is.
- * Threads: any; by the time that it arrives other threads may have changed the mode.
+ * Threads: any; other threads may have changed the mode by the time that the call returns.
  * Ownership: the caller calls RLRelease on each item, and free on the array.
  * Reentrancy: call-outs too; calls no call-out.
  * CF: none. Since 0.2.
@@ -78,20 +79,20 @@ RL_EXPORT RLTypeRef RL_NULLABLE *RL_NULLABLE RLCopyItems(RLRunLoopRef RL_NULLABL
     RL_WARN_UNUSED_RESULT;
 
 /**
- * Writes what RLCopyDescription says of a loop to a descriptor, with a newline behind it.
+ * Writes what RLCopyDescription says of a loop to a descriptor, followed by a newline.
  *
- * It tells the loop's thread, whether it runs and waits and how, the callbacks of timers and
- * sources that are on the stack, and of each mode the items, the functions that wait to be
+ * The text shows the loop's thread, whether it runs and waits and how, the callbacks of timers and
+ * sources that are on the stack, and for each mode the items, the functions that wait to be
  * performed, and what keeps the mode from being finished. Of many items some are shown and the
- * rest are counted, so that neither the text nor the time for which the loop is held up grows with
+ * rest are counted, so that neither the text nor the time for which the loop is blocked grows with
  * them. The wording is not promised.
  * rl: any loop; NULL: all loops of the process whose threads live.
- * fd: where to write. One that is not blocking is waited for, up to a second for each part.
+ * fd: where to write. The call waits for a non-blocking one, up to a second for each part.
  * Returns: true if all was written; no signal is raised if it was not.
  * Threads: any, but no signal handler. Another thread than the loop's does not see which functions
  * RLPerformFunction has queued, nor call any copyDescription.
  * Reentrancy: call-outs too; calls copyDescription of the items' contexts, of the calling thread's
- * own loop alone, and release of an item that its last owner lets go of meanwhile.
+ * own loop alone, and release of an item whose last other reference is released meanwhile.
  * CF: none; CFShow of a loop. Since 0.2.
  */
 RL_EXPORT bool RLDump(RLRunLoopRef RL_NULLABLE rl, int fd);
@@ -115,10 +116,10 @@ typedef struct RLStatistics {
     uint64_t timers, skippedDates;
     /** Performed functions of RLPerformFunction, and of the perform family. */
     uint64_t functions, requests;
-    /** Observers that were told, and drains of the main dispatch queue. */
+    /** Observers that were called, and drains of the main dispatch queue. */
     uint64_t observers, mainQueue;
 
-    /** How long RLSetAccounting was on when it was on last; the next are of that time. */
+    /** How long RLSetAccounting was on when it was last on; the next fields refer to that time. */
     RLTimeInterval accountedTime;
     /** Call-outs, what they took in all, and the longest. One that ran the loop has that run's, too. */
     uint64_t callOuts;
@@ -141,11 +142,11 @@ RL_ENUM(int32_t, RLHistogram) {
     kRLHistogramCallOuts = 0,
     /** How much later than their dates timers were called. */
     kRLHistogramLateness = 1,
-    /** How long sources that are signalled waited to perform, from the first signal on. */
+    /** How long signalled sources waited to perform, from the first signal on. */
     kRLHistogramSignals = 2
 };
 
-/** How many times were longer than the limit of the bucket before, and not than this one. CF: none. */
+/** How many times were longer than the limit of the bucket before, and not longer than this. CF: none. */
 typedef struct RLHistogramBucket {
     RLTimeInterval limit;
     uint64_t count;
@@ -154,8 +155,8 @@ typedef struct RLHistogramBucket {
 /**
  * Reads what a loop has counted and measured.
  *
- * Counting is always on and costs nothing that can be measured; the last five fields are of the time
- * while RLSetAccounting was on, and stay when it is put off.
+ * Counting is always on, at no measurable cost; the last five fields refer to the time while
+ * RLSetAccounting was on, and stay when it is turned off.
  * statistics: receives the numbers; its version is 0. They are not all of the same instant.
  * Returns: true; false for NULL and for another version, and nothing is written.
  * Threads: any. Reentrancy: call-outs too; calls no call-out.
@@ -166,10 +167,10 @@ RL_EXPORT bool RLGetStatistics(RLRunLoopRef RL_NULLABLE rl, RLStatistics *RL_NUL
 /**
  * Begins or ends measuring a loop's call-outs: two readings of the clock for each, and 15 kilobytes.
  *
- * Measured are callbacks of sources, timers and observers, performed functions and the main queue.
- * What sockets, ports and events call counts for their sources. Each begin clears what was measured
- * before; an end keeps it.
- * rl: any loop; NULL does nothing. It is off at first.
+ * The loop measures callbacks of sources, timers and observers, performed functions and the main
+ * queue. Callbacks of sockets, ports and events count for their sources. Each begin clears what was
+ * measured before; an end keeps it.
+ * rl: any loop; NULL does nothing. Measuring is initially off.
  * Threads: any; a call-out that is under way is measured if it began after this.
  * Reentrancy: call-outs too; calls no call-out.
  * CF: none. Since 0.2.
@@ -195,7 +196,7 @@ RL_EXPORT bool RLGetItemStatistics(RLRunLoopRef RL_NULLABLE rl, RLTypeRef RL_NUL
  *
  * Limits are not more than a sixteenth apart. buckets: receives as many as there is room for, in the
  * order of their limits; may be NULL. capacity: the room. There are 608 buckets at most.
- * Returns: how many there are; 0 for NULL and for a histogram that there is not.
+ * Returns: how many there are; 0 for NULL and for an unknown histogram.
  * Threads: any. Reentrancy: call-outs too; calls no call-out.
  * CF: none. Since 0.2.
  */
@@ -203,9 +204,9 @@ RL_EXPORT RLIndex RLGetHistogram(RLRunLoopRef RL_NULLABLE rl, RLHistogram histog
                                  RLHistogramBucket *RL_NULLABLE buckets, RLIndex capacity);
 
 /**
- * Gives the time that a part of the measured ones is not longer than: 0.5 for the median, 0.99, 1.
+ * Returns the quantile of the measured times for a fraction: 0.5 for the median, 0.99, 1.
  *
- * fraction: between 0 and 1; what is beyond counts as these.
+ * fraction: between 0 and 1; values beyond count as these.
  * Returns: seconds, at most a sixteenth too long; 0 if nothing was measured.
  * Threads: any. Reentrancy: call-outs too; calls no call-out.
  * CF: none. Since 0.2.

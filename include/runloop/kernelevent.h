@@ -7,7 +7,7 @@
  * subject (ident or path), the events of interest (fflags) and how to report them (flags). It
  * returns an ordinary version 1 source: RLAddSource, RLRemoveSource, RLSourceInvalidate and
  * RLRelease work as for any source. The kernel watches from the creation on. What happens before a
- * mode with the source runs is reported when the mode runs; what happens several times before its
+ * mode with the source runs is reported when the mode runs; what happens several times before the
  * report is reported once.
  * The callback runs on the loop's thread, as a handled source, with another RLKernelEvent that
  * says what happened.
@@ -28,8 +28,8 @@
  * pending at the fork are reported in the parent only. A source for which no kernel object can be
  * made in the child is invalid there.
  * Files: sources share one inotify instance, so the limits are the kernel's max_user_watches and
- * the number of descriptors: one for each file named by descriptor and one for each folder. If more
- * than max_queued_events are pending, a source reports all that may have happened (S-KEV-17).
+ * the number of descriptors: one for each file named by descriptor and one for each directory. If
+ * more than max_queued_events are pending, a source reports all that may have happened (S-KEV-17).
  * Rules: Docs/semantics.md, section 27.
  */
 #ifndef RUNLOOP_KERNELEVENT_H
@@ -44,8 +44,8 @@ RL_ENUM(int32_t, RLKernelFilter) {
     /**
      * A file was changed, by any process. ident is an open descriptor, which may be closed once the
      * source is made: the source watches the file itself, whatever its name becomes. Or path names a
-     * file: then the source watches that name, even when another file takes its place, as editors do
-     * it. The file need not exist; its folder must.
+     * file: then the source watches that name, even when another file takes its place, as when an
+     * editor saves. The file need not exist; its directory must.
      */
     kRLKernelFilterVnode = -4,
     /**
@@ -73,11 +73,11 @@ RL_ENUM(int32_t, RLKernelFilter) {
     kRLKernelFilterThread = -100,
     /**
      * A distributed lock is free. ident is an RLDistributedLockRef, which the source retains. A report
-     * takes nothing: who gets it tries to lock, and others may be faster. The first look comes when the
-     * source's mode runs. On the file systems of one machine (distributedlock.h) the kernel tells of
-     * each unlock, break and end of a holder. Elsewhere the source looks every data milliseconds, 1000
-     * for 0, and does not notice a lock that was free only in between; each look that finds it free is
-     * a report, and the loop's thread waits for the file server. Not in kqueue.
+     * does not take the lock: the callback tries to lock it, and others may be faster. The first look
+     * comes when the source's mode runs. On the file systems of one machine (distributedlock.h) the
+     * kernel reports each unlock, break and end of a holder. Elsewhere the source looks every data
+     * milliseconds, 1000 for 0, and does not notice a lock that was free only in between; each look
+     * that finds it free is a report, and the loop's thread waits for the file server. Not in kqueue.
      */
     kRLKernelFilterDistributedLock = -101
 };
@@ -90,7 +90,7 @@ RL_OPTIONS(uint32_t, RLKernelEventFlags) {
     kRLKernelEventOneShot = 0x0010,
     /** Disabled by each report, before its callback. */
     kRLKernelEventDispatch = 0x0080,
-    /** In reports only: nothing can come any more, because the process or thread has ended. */
+    /** In reports only: no further report can come, because the process or thread has ended. */
     kRLKernelEventEOF = 0x8000
 };
 
@@ -98,7 +98,7 @@ RL_OPTIONS(uint32_t, RLKernelEventFlags) {
 RL_OPTIONS(uint32_t, RLKernelNotes) {
     /** Vnode: the file's last name was removed; for a path, its name was. */
     kRLNoteDelete = 0x0001,
-    /** Vnode: contents were written or cut; of a folder, its list of names. */
+    /** Vnode: contents were written or truncated; of a directory, its list of names changed. */
     kRLNoteWrite = 0x0002,
     /** Vnode: the file grew. */
     kRLNoteExtend = 0x0004,
@@ -202,9 +202,9 @@ typedef void (*RLKernelEventCallBack)(RLSourceRef RL_NULLABLE source, const RLKe
  * event: what to wait for; copied. NULL: NULL is returned. callout: NULL: reports only count as
  *     handled. context: copied; NULL: info is NULL.
  * Returns: the source; NULL with errno if that is impossible: EINVAL for values without a meaning,
- *     ESRCH for no such process, ENOENT for no such folder, EBADF for no such descriptor, EMFILE or
+ *     ESRCH for no such process, ENOENT for no such directory, EBADF for no such descriptor, EMFILE or
  *     ENFILE if no descriptor is free, ENOSPC if no file watch is free, EBUSY for a signal for
- *     which the program replaced the library's handler by its own eight times.
+ *     which the program has replaced the library's handler with its own eight times.
  * Threads: any. Ownership: the caller's to release; ident stays the caller's.
  * Reentrancy: call-outs too; calls retain. CF: none; kqueue's EV_ADD. Since 0.1.
  */
@@ -214,7 +214,7 @@ RL_EXPORT RLSourceRef RL_NULLABLE RLKernelEventSourceCreate(const RLKernelEvent 
     RL_WARN_UNUSED_RESULT;
 
 /**
- * Gives the event that a source was made for.
+ * Returns the event that a source was made for.
  *
  * source: for NULL and other sources the result is false, and event is unchanged. event: receives a
  *     copy, whose path belongs to the source; kRLKernelEventDisable is as it is now. May be NULL.

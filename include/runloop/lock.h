@@ -9,22 +9,22 @@
  *
  * Zeroed memory is an unlocked lock. Nothing is allocated and nothing has to be destroyed, so a
  * lock may lie in static memory, in another structure or on the stack of a thread that outlives its
- * use. It must not be copied or moved while it is used; its memory may be given back when no call
- * on it is under way. The pointers are not NULL.
- * A lock that is free costs one atomic instruction to take and one to give back, both inline. A
- * thread that finds a lock taken tries again for about a microsecond, unless others sleep already,
- * and then sleeps in the kernel until the lock is given back. Spinning any longer wastes the
- * processor that the holder may need; a lock that only spins is not offered, for a holder that was
- * preempted would be waited for at full speed.
- * Limits are seconds from the call on, or a date that is converted to such a number at the call: 0
- * and less make one attempt. No function is a cancellation point. Locks do not pass priorities on:
- * a thread of low priority that holds one may be kept from running by others.
+ * use. It must not be copied or moved while it is used; its memory may be freed when no call on it
+ * is under way. The pointers are not NULL.
+ * A free lock costs one atomic instruction to lock and one to unlock, both inline. A thread that
+ * finds a lock taken tries again for about a microsecond, unless others sleep already, and then
+ * sleeps in the kernel until the lock is unlocked. Spinning any longer wastes the processor that
+ * the holder may need. A lock that only spins is not offered: while its holder is preempted, the
+ * waiting threads would use their whole processors.
+ * Time limits are seconds from the call, or a date that is converted to such a number at the call:
+ * 0 and less make one attempt. No function is a cancellation point. Locks do not pass priorities
+ * on: other threads may keep a holder of low priority from running.
  * fork: the child finds each lock as it was, so a lock that another thread held stays locked there.
  * pthread_atfork(lock, unlock, unlock) with functions that lock and unlock keeps a lock usable.
- * Without that a new thread of the child, which may get the place of one that held a recursive
- * lock, may lock that again.
+ * Without that, a new thread of the child to which libc gives the memory of a thread that held a
+ * recursive lock may lock that lock again.
  * RL_CHECKS: a file that is compiled with -DRL_CHECKS=1 traps where a lock is misused; with
- * -DRL_CHECKS=2 it also tells of locks that are taken in two orders (lockorder.h).
+ * -DRL_CHECKS=2 it also reports locks that are taken in two orders (lockorder.h).
  * Thread sanitizer: knows these locks, and reports lock orders that can block for ever. Helgrind
  * does so in files compiled with -DRL_HELGRIND=1, which need valgrind/helgrind.h.
  * Functions whose names end in an underscore are internal.
@@ -159,7 +159,7 @@ static inline void RLWordUnlock_(uint32_t *RL_NONNULL word) {
 /**
  * Locks a lock; waits until it is free.
  *
- * Errors: a thread that holds the lock already waits for ever, or traps with RL_CHECKS.
+ * Errors: a thread that already holds the lock waits for ever, or traps with RL_CHECKS.
  * Threads: any. Ownership: the caller unlocks. Reentrancy: call-outs too, and not in signal
  * handlers; calls no call-out.
  * CF: none; NSLock's lock in Foundation. Since 0.2.
@@ -180,7 +180,7 @@ static inline bool RLLockTried_(RLLock *RL_NONNULL lock, bool locked) {
 }
 
 /**
- * Lock a lock if it is free, if it gets free within some seconds, if it gets free before a date.
+ * Lock a lock if it is free, if it becomes free within some seconds, if it does before a date.
  *
  * Returns: true: the caller holds the lock; false: it does not.
  * Threads: any. Ownership: after true the caller unlocks. Reentrancy: call-outs too; calls no
@@ -284,11 +284,11 @@ static inline void RLRecursiveLockUnlock(RLRecursiveLock *RL_NONNULL lock) {
 
 /**
  * Lock a read-write lock for reading, beside other readers: if no writer holds it or waits for it;
- * as soon as that is so; if that is so within some seconds.
+ * as soon as none does; if none does within some seconds.
  *
  * Returns: true: the caller holds the lock; false: it does not.
- * Errors: a thread that holds the lock already must not lock it again, for reading neither: a
- * writer that waits would keep it out for ever.
+ * Errors: a thread that already holds the lock must not lock it again, not even for reading: a
+ * writer that waits would block it for ever.
  * Threads: any. Ownership: the caller unlocks. Reentrancy: call-outs too; calls no call-out.
  * CF: none; pthread_rwlock_rdlock in POSIX. Since 0.2.
  */
@@ -317,7 +317,7 @@ static inline void RLReadWriteLockLockForReading(RLReadWriteLock *RL_NONNULL loc
 }
 
 /**
- * Lock a read-write lock for writing, alone: if it is free; as soon as it is; if it gets free
+ * Lock a read-write lock for writing, alone: if it is free; as soon as it is; if it becomes free
  * within some seconds.
  *
  * Returns: true: the caller holds the lock; false: it does not.
@@ -347,7 +347,7 @@ static inline void RLReadWriteLockLockForWriting(RLReadWriteLock *RL_NONNULL loc
 /**
  * Unlocks a read-write lock that the calling thread locked for reading or for writing.
  *
- * Errors: unlocking a lock that nobody holds traps with RL_CHECKS, and is undefined without.
+ * Errors: unlocking a lock that is not held traps with RL_CHECKS, and is undefined without.
  * Threads: the holder. Reentrancy: call-outs too; calls no call-out.
  * CF: none; pthread_rwlock_unlock in POSIX. Since 0.2.
  */

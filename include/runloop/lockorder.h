@@ -3,21 +3,22 @@
  * The order in which threads take the locks of lock.h and sync.h, in files that are compiled with
  * -DRL_CHECKS=2.
  *
- * Two locks that are taken in two orders block two threads for ever, one day. With RL_CHECKS=2 each
- * thread notes which locks it holds when it waits for another one; so the program has a graph of
- * "held while waiting for". An order that closes a circle in it is written to standard error when it
- * first comes up, with the stacks of all of them, although nothing blocked in this run:
+ * Two locks that are taken in two orders can block two threads for ever. With RL_CHECKS=2 each
+ * thread records which locks it holds when it waits for another one; so the program has a graph of
+ * "held while waiting for". An order that closes a cycle in it is written to standard error when it
+ * first occurs, with the stacks of all its orders, even if nothing blocked in this run:
  *
  *     RunLoop: lock order: 0x4040a0 was held before 0x4040a8
  *     program(+0x1299)[0x401299]
  *     RunLoop: ... and 0x4040a8 before 0x4040a0 here
  *     program(+0x12f1)[0x4012f1]
  *
- * addr2line(1) and the debugger turn the addresses into lines, -rdynamic shows functions. Nothing of this is in the library:
- * lock.h includes this header then, and the compiler puts the functions into the program. It is for
- * debugging, since each lock then costs a walk of the stack. Attempts (TryLock, and waits with a
- * limit) begin no order, because they end by themselves; what they took is held like the rest.
- * A lock whose memory is given back and used for another one is forgotten by RLLockOrderForget.
+ * addr2line(1) and the debugger convert the addresses to lines, -rdynamic shows functions. Nothing
+ * of this is in the library: lock.h includes this header then, and the compiler puts the functions
+ * into the program. It is for debugging, since each lock then costs a walk of the stack. Attempts
+ * (TryLock, and waits with a time limit) begin no order, because they end by themselves; the locks
+ * that they took count as held like the rest.
+ * Call RLLockOrderForget before memory with a lock is freed and used for another one.
  * RLSynchronized is not watched. Rules: Docs/semantics.md, section 31.
  */
 #ifndef RUNLOOP_LOCKORDER_H
@@ -124,7 +125,7 @@ static inline void RLLockOrderWillUnlock_(const void *RL_NONNULL lock) {
 }
 
 /**
- * Forgets the orders of locks whose memory is given back. Only with RL_CHECKS=2.
+ * Forgets the orders of locks whose memory is about to be freed. Only with RL_CHECKS=2.
  *
  * memory, size: where the locks were.
  * Threads: any. Reentrancy: call-outs too; calls no call-out.

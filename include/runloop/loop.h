@@ -12,15 +12,15 @@
  *   +-- as long as there is no result
  *   Exit
  *
- * A pass that performed a signalled source, or whose run was given 0 seconds or less, only looks
+ * A pass that performed a signalled source, or whose run was given 0 seconds or less, only polls
  * and never waits; BeforeWaiting and AfterWaiting are then left out.
  * Result: decided at the end of a pass, the first that holds: a source was handled and the caller
  * asked for that, the deadline passed, a stop was requested, nothing is left in the mode.
  * kRLCommonModes is not a mode: it stands for the loop's set of common modes, present and future.
- * RLSourceSignal marks a source and wakes nobody. RLWakeUp ends the wait; the run goes on with a
+ * RLSourceSignal marks a source and wakes no loop. RLWakeUp ends the wait; the run goes on with a
  * pass. RLStop ends the innermost run, and its wait first.
  * Any call-out may run the loop again (a nested run), in the same mode or another.
- * Rules: Docs/semantics.md, sections 1 to 6 and 11.
+ * Rules: Docs/semantics.md, sections 1 to 6, 11 and 43.
  */
 #ifndef RUNLOOP_LOOP_H
 #define RUNLOOP_LOOP_H
@@ -33,8 +33,8 @@ RL_HEADER_BEGIN
 RL_EXPORT const char *const RL_NONNULL kRLDefaultMode;
 /**
  * The pseudo-mode, "kCFRunLoopCommonModes". An item added under it is a common item: it joins every
- * mode of the common set (kRLDefaultMode and those named to RLAddCommonMode) and each that is named
- * later. Removing it under this name takes it out of them all. It cannot be run.
+ * mode of the common set (kRLDefaultMode and those passed to RLAddCommonMode) and each that is added
+ * later. Removing it under this name removes it from them all. The pseudo-mode cannot be run.
  */
 RL_EXPORT const char *const RL_NONNULL kRLCommonModes;
 
@@ -54,7 +54,7 @@ RL_ENUM(int32_t, RLRunResult) {
 
 /** The stages of a run that an observer can see. CF: CFRunLoopActivity. */
 RL_OPTIONS(RLOptionFlags, RLActivity) {
-    /** The run starts; once, before all else. */
+    /** The run starts; once, before everything else. */
     kRLEntry = 1UL << 0,
     /** A pass starts; in every pass, whether or not there are timers. */
     kRLBeforeTimers = 1UL << 1,
@@ -64,14 +64,14 @@ RL_OPTIONS(RLOptionFlags, RLActivity) {
     kRLBeforeWaiting = 1UL << 5,
     /** The wait is over and its event is not served yet; always after kRLBeforeWaiting. */
     kRLAfterWaiting = 1UL << 6,
-    /** The run ends; once, after all else, whatever the result. */
+    /** The run ends; once, after everything else, whatever the result. */
     kRLExit = 1UL << 7,
     /** All of these and any that later versions add. */
     kRLAllActivities = 0x0FFFFFFFUL
 };
 
 /**
- * Gives the type id of loops, to compare with RLGetTypeIDOf.
+ * Returns the type id of loops, to compare with RLGetTypeIDOf.
  *
  * Returns: a number other than 0, the same for the life of the process.
  * Threads: any. Reentrancy: call-outs too; calls no call-out.
@@ -80,7 +80,7 @@ RL_OPTIONS(RLOptionFlags, RLActivity) {
 RL_EXPORT RLTypeID RLGetTypeID(void);
 
 /**
- * Gives the calling thread's loop; the first call on a thread makes it.
+ * Returns the calling thread's loop; the first call on a thread makes it.
  *
  * Returns: the same reference for the whole life of the thread; never NULL.
  * Errors: traps if the process has a second copy of the library that runs loops of its own.
@@ -95,9 +95,9 @@ RL_EXPORT RLTypeID RLGetTypeID(void);
 RL_EXPORT RLRunLoopRef RL_NONNULL RLGetCurrent(void);
 
 /**
- * Gives the calling thread's loop if it has one, and makes none.
+ * Returns the calling thread's loop if it has one, and makes none.
  *
- * Returns: what RLGetCurrent gives; NULL on a thread that has no loop yet, or no longer. The main
+ * Returns: what RLGetCurrent returns; NULL on a thread that has no loop yet, or no longer. The main
  * thread has one as soon as any thread has asked for it.
  * Threads: any. Ownership: borrowed, as from RLGetCurrent.
  * Reentrancy: call-outs too; calls no call-out.
@@ -106,7 +106,7 @@ RL_EXPORT RLRunLoopRef RL_NONNULL RLGetCurrent(void);
 RL_EXPORT RLRunLoopRef RL_NULLABLE RLGetCurrentIfMade(void);
 
 /**
- * Gives the loop of the main thread: the process's first thread, whichever thread loaded the
+ * Returns the loop of the main thread: the process's first thread, whichever thread loaded the
  * library.
  *
  * Returns: the loop, even before the main thread has used it; never NULL. In the child of fork it
@@ -119,7 +119,7 @@ RL_EXPORT RLRunLoopRef RL_NULLABLE RLGetCurrentIfMade(void);
 RL_EXPORT RLRunLoopRef RL_NONNULL RLGetMain(void);
 
 /**
- * Gives the name of the mode that a loop is running; with nested runs, that of the innermost.
+ * Returns the name of the mode that a loop is running; with nested runs, that of the innermost.
  *
  * rl: any loop, or NULL.
  * Returns: the name, which the caller frees with free; NULL if the loop is not running or rl is
@@ -148,8 +148,8 @@ RL_EXPORT char *RL_NULLABLE *RL_NULLABLE RLCopyAllModes(RLRunLoopRef RL_NULLABLE
 /**
  * Adds a mode to the loop's set of common modes, for good, and every common item to that mode.
  *
- * rl, mode: the call does nothing for NULL, for kRLCommonModes itself and for a name that is common
- *     already. It does not bring back a common item that was removed from this one mode.
+ * rl, mode: the call does nothing for NULL, for kRLCommonModes itself and for a name that is already
+ *     common. It does not restore a common item that was removed from this one mode.
  * Threads: any; on another thread than the loop's it wakes the loop if a version 0 source joins.
  * Reentrancy: call-outs too; calls schedule of each version 0 source that joins, on this thread,
  * and may call equal and hash of sources.
@@ -158,7 +158,7 @@ RL_EXPORT char *RL_NULLABLE *RL_NULLABLE RLCopyAllModes(RLRunLoopRef RL_NULLABLE
 RL_EXPORT void RLAddCommonMode(RLRunLoopRef RL_NULLABLE rl, RLMode RL_NULLABLE mode);
 
 /**
- * Gives the date of a mode's timer that is due first.
+ * Returns the date of a mode's timer that is due first.
  *
  * rl, mode: NULL, a mode that does not exist and the pseudo-mode have no timers.
  * Returns: the date, which may be past, and may be that of a timer whose callback runs now; 0 if
@@ -201,7 +201,7 @@ RL_EXPORT RLRunResult RLRunInMode(RLMode RL_NULLABLE mode, RLTimeInterval second
  * mode: a name; NULL, kRLCommonModes and a mode that does not exist count as empty.
  * Returns: true if the mode has no source, no timer and no queued function; observers do not count.
  * Threads: asks the calling thread's loop. Reentrancy: call-outs too; calls no call-out.
- * CF: _CFRunLoopFinished, which is exported and in no public header. Since 0.1.
+ * CF: _CFRunLoopFinished, which is exported but not in a public header. Since 0.1.
  */
 RL_EXPORT bool RLIsModeEmpty(RLMode RL_NULLABLE mode);
 
@@ -247,8 +247,8 @@ RL_EXPORT void RLStop(RLRunLoopRef RL_NULLABLE rl);
  * Makes a loop spin for a moment before it sleeps: wake-ups arrive sooner and cost processor time.
  *
  * rl: any loop; NULL does nothing.
- * seconds: 0 at first; NaN and negatives count as 0, more than 0.001 as 0.001. The loop never spins
- *     past its next timer or deadline. Events of descriptors are seen when the spin ends.
+ * seconds: initially 0; NaN and negative values count as 0, more than 0.001 as 0.001. The loop never
+ *     spins past its next timer or deadline. It notices events of descriptors when the spin ends.
  * Threads: any; holds from the next wait on. Reentrancy: call-outs too; calls no call-out.
  * CF: none. Since 0.1.
  */
@@ -258,18 +258,18 @@ RL_EXPORT void RLSetSpinLimit(RLRunLoopRef RL_NULLABLE rl, RLTimeInterval second
  * Limits what each step of a pass in a mode calls, so that timers and ports have their turns.
  *
  * A pass performs at most count signalled sources and count requests, and at each of its three
- * points at most count queued functions. What is left has its turn in the next pass, in its order,
- * and the loop does not sleep before.
+ * points at most count queued functions. The rest has its turn in the next pass, in its order, and
+ * the loop does not sleep before that pass.
  * rl: any loop. mode: it is made if it does not exist; kRLCommonModes stands for the modes that are
  *     common now. NULL for one of them does nothing.
- * count: 0 and less: any number, as at first.
+ * count: 0 and less: any number, which is the initial state.
  * Threads: any; holds from the next step on. Reentrancy: call-outs too; calls no call-out.
  * CF: none. Since 0.2.
  */
 RL_EXPORT void RLSetPassLimit(RLRunLoopRef RL_NULLABLE rl, RLMode RL_NULLABLE mode, RLIndex count);
 
 /**
- * Gives the limit of a mode; 0: there is none, or no such mode.
+ * Returns the limit of a mode; 0: the mode has none, or does not exist.
  *
  * Threads: any. Reentrancy: call-outs too; calls no call-out. CF: none. Since 0.2.
  */

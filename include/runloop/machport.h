@@ -8,7 +8,7 @@
  * to it and keep it (RLRetain).
  * The queue holds 5 messages unless RLMachPortSetQueueLimit sets another limit. A sender waits
  * while the queue is full, until there is room, its timeout passes, or the port becomes invalid. So
- * a loop that sends to itself without a timeout may wait for ever.
+ * a loop that sends to its own port without a timeout may wait for ever.
  * RLMachPortInvalidate or the last release invalidates a port. Queued messages are dropped then,
  * and waiting senders return. A source holds a reference to its port, and a queued message one to
  * its reply port, unless such messages are queued at that port too: so ports that are reply ports
@@ -55,8 +55,8 @@ typedef struct RLMachMessage {
     const void *RL_NULLABLE bytes;
     size_t length;
     /**
-     * The port for an answer, borrowed; NULL: none, or one that died while it had messages with reply
-     * ports in its own queue. It may be invalid by now.
+     * The port for an answer, borrowed; NULL: none, or a port that died while it had messages with
+     * reply ports in its own queue. It may be invalid by now.
      */
     RLMachPortRef RL_NULLABLE replyPort;
 } RLMachMessage;
@@ -72,7 +72,7 @@ typedef void (*RLMachPortCallBack)(RLMachPortRef RL_NONNULL port, const RLMachMe
 typedef void (*RLMachPortInvalidationCallBack)(RLMachPortRef RL_NONNULL port, void *RL_NULLABLE info);
 
 /**
- * Gives the type id of Mach-like ports, to compare with RLGetTypeIDOf.
+ * Returns the type id of Mach-like ports, to compare with RLGetTypeIDOf.
  *
  * Returns: a number other than 0, the same for the life of the process.
  * Threads: any. Reentrancy: call-outs too; calls no call-out.
@@ -81,7 +81,7 @@ typedef void (*RLMachPortInvalidationCallBack)(RLMachPortRef RL_NONNULL port, vo
 RL_EXPORT RLTypeID RLMachPortGetTypeID(void);
 
 /**
- * Makes a port that receives and can be sent to.
+ * Makes a port that receives the messages that are sent to it.
  *
  * callout: gets the messages; NULL: they are received and dropped. context: NULL: info is NULL.
  * shouldFreeInfo: set to false, because the port keeps the context; may be NULL.
@@ -109,10 +109,10 @@ RL_EXPORT RLMachPortRef RL_NULLABLE RLMachPortCreateWithPort(RLPort port, RLMach
                                                              bool *RL_NULLABLE shouldFreeInfo) RL_WARN_UNUSED_RESULT;
 
 /**
- * Gives a descriptor that is readable as long as messages are queued, for a loop of another kind.
+ * Returns a descriptor that is readable as long as messages are queued, for a loop of another kind.
  *
  * The first call makes it; it stays open, with the same number, until the port object is freed,
- * even after the port became invalid. To receive, run a loop that has the port's source; do not
+ * even after the port has become invalid. To receive, run a loop that has the port's source; do not
  * read from the descriptor. Until the first call a port has none, and sending is cheaper.
  * Returns: the descriptor; -1 for NULL and if no descriptor is free.
  * Threads: any. Ownership: the library closes it.
@@ -146,7 +146,7 @@ RL_EXPORT void RLMachPortGetContext(RLMachPortRef RL_NULLABLE port, RLMachPortCo
 RL_EXPORT void RLMachPortInvalidate(RLMachPortRef RL_NULLABLE port);
 
 /**
- * Tells whether a port can still be sent to.
+ * Tells whether a port is valid, so that messages can be sent to it.
  *
  * Returns: true until it becomes invalid; false for NULL.
  * Threads: any. Reentrancy: call-outs too; calls no call-out.
@@ -155,7 +155,7 @@ RL_EXPORT void RLMachPortInvalidate(RLMachPortRef RL_NULLABLE port);
 RL_EXPORT bool RLMachPortIsValid(RLMachPortRef RL_NULLABLE port);
 
 /**
- * Gives the function that is called when the port becomes invalid.
+ * Returns the function that is called when the port becomes invalid.
  *
  * Returns: the function, even if it was called already; NULL if none was set, and for NULL.
  * Threads: any. Reentrancy: call-outs too; calls no call-out.
@@ -176,13 +176,13 @@ RL_EXPORT void RLMachPortSetInvalidationCallBack(RLMachPortRef RL_NULLABLE port,
                                                  RLMachPortInvalidationCallBack RL_NULLABLE callout);
 
 /**
- * Gives the source by which loops receive the port's messages.
+ * Returns the source by which loops receive the port's messages.
  *
  * order: only for RLSourceGetOrder; ports are served in the order in which they became ready.
  * Returns: the same source while that is alive and valid, then a new one; NULL for NULL and an
  * invalid port.
  * Threads: any. Ownership: the caller's to release. The source retains the port, and loops retain
- * the source; the port does not. Without a source, messages wait for the next one.
+ * the source; the port does not. Without a source, messages wait until there is one again.
  * Reentrancy: call-outs too; calls no call-out.
  * CF: CFMachPortCreateRunLoopSource without the allocator. Since 0.1.
  */
@@ -190,7 +190,7 @@ RL_EXPORT RLSourceRef RL_NULLABLE RLMachPortCreateRunLoopSource(RLMachPortRef RL
     RL_WARN_UNUSED_RESULT;
 
 /**
- * Sets how many messages the queue holds before senders wait; 5 at first.
+ * Sets how many messages the queue holds before senders wait; initially 5.
  *
  * port: NULL does nothing. limit: less than 1 counts as 1. Messages that are queued already stay;
  *     the new limit applies to waiting senders at once.

@@ -9,7 +9,7 @@
  * drain counts as a handled source. A queue that is ready before the wait is served at once,
  * without BeforeWaiting and AfterWaiting, but not in the first pass of a run nor in the pass after
  * a drain.
- * Such a mode is never empty: a run of it waits for the queue, and returns by RLStop or its
+ * Such a mode is never empty: a run of it waits for the queue, and returns after RLStop or at its
  * deadline.
  * While a function of the queue is running, nested runs neither serve the queue nor wait for it.
  * Without libdispatch in the process, and for every other thread's loop, nothing changes.

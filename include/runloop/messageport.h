@@ -16,9 +16,9 @@
  * Up to 32 KiB are copied through a socket. Longer messages are copied through 4 MiB of memory,
  * which each end of a connection makes for its first long message and keeps, or are passed in
  * sealed memory that the receiver maps.
- * About 200 messages of a sender, or about 200 KiB, are queued; then the sender waits for
+ * About 200 messages of a sender, or about 200 KiB, are queued; then the sender waits, at most for
  * sendTimeout.
- * Messages that arrive in parts may use 256 MiB and 256 descriptors of a port, and connections half
+ * Messages that arrive in parts may use 256 MiB and 256 descriptors per port, and connections half
  * of the descriptors that the process may have. Beyond that a message or a connection fails, and
  * the port goes on.
  *
@@ -80,14 +80,14 @@ typedef void (*RLMessagePortInvalidationCallBack)(RLMessagePortRef RL_NONNULL ms
  *
  * result: kRLMessagePortSuccess; kRLMessagePortTransportError: the receiver could not reply;
  *     kRLMessagePortBecameInvalidError: the port became invalid; kRLMessagePortReceiveTimeout: the
- *     loop's thread ends. data: with success the reply's, during the callback; otherwise NULL. info: as
- *     it was given. It may do everything with the port and the loop. CF: none. Since 0.1.
+ *     loop's thread ends. data: with success the reply's, valid during the callback; otherwise NULL.
+ *     info: as it was given. It may do anything with the port and the loop. CF: none. Since 0.1.
  */
 typedef void (*RLMessagePortReplyCallBack)(RLMessagePortRef RL_NONNULL remote, int32_t result,
                                            RLDataRef RL_NULLABLE data, void *RL_NULLABLE info);
 
 /**
- * Gives the type id of message ports, to compare with RLGetTypeIDOf.
+ * Returns the type id of message ports, to compare with RLGetTypeIDOf.
  *
  * Returns: a number other than 0, the same for the life of the process.
  * Threads: any. Reentrancy: call-outs too; calls no call-out.
@@ -137,7 +137,7 @@ RL_EXPORT RLMessagePortRef RL_NULLABLE RLMessagePortCreateRemote(const char *RL_
 RL_EXPORT bool RLMessagePortIsRemote(RLMessagePortRef RL_NULLABLE ms);
 
 /**
- * Gives a port's name.
+ * Returns a port's name.
  *
  * Returns: the name as it was cut; NULL for a local port without a name, and for NULL.
  * Threads: any. Ownership: borrowed; valid while the port lives and keeps that name.
@@ -151,7 +151,7 @@ RL_EXPORT const char *RL_NULLABLE RLMessagePortGetName(RLMessagePortRef RL_NULLA
  *
  * newName: cut as by RLMessagePortCreateLocal.
  * Returns: true if the port has the name now; false for a remote or invalid port, NULL, a name that
- * a local port of this process has, this one included, or that is registered elsewhere.
+ * a local port of this process has, including this one, or that is registered elsewhere.
  * With a new name, remote ports connected under the old one become invalid and what they had sent
  * is lost. Threads: any. Reentrancy: call-outs too; calls no call-out.
  * CF: CFMessagePortSetName. Since 0.1.
@@ -175,9 +175,9 @@ RL_EXPORT void RLMessagePortGetContext(RLMessagePortRef RL_NULLABLE ms, RLMessag
  * are closed, which tells the peers; the invalidation callback runs; the context is released; the
  * source is invalidated. Requests that wait for a reply on a remote port end with
  * kRLMessagePortBecameInvalidError.
- * Threads: any. The call does not wait for a message callback that runs, on another thread or
+ * Threads: any. The call does not wait for a message callback that is running, on another thread or
  * around this call; if the context has no retain, it is released after that callback. Reentrancy:
- * call-outs too, the port's own among them; calls the invalidation callback and release.
+ * call-outs too, including the port's own; calls the invalidation callback and release.
  * CF: CFMessagePortInvalidate. Since 0.1.
  */
 RL_EXPORT void RLMessagePortInvalidate(RLMessagePortRef RL_NULLABLE ms);
@@ -193,7 +193,7 @@ RL_EXPORT void RLMessagePortInvalidate(RLMessagePortRef RL_NULLABLE ms);
 RL_EXPORT bool RLMessagePortIsValid(RLMessagePortRef RL_NULLABLE ms);
 
 /**
- * Gives the function set with RLMessagePortSetInvalidationCallBack.
+ * Returns the function set with RLMessagePortSetInvalidationCallBack.
  *
  * Returns: the function; NULL without one and for NULL.
  * Threads: any. Reentrancy: call-outs too; calls no call-out.
@@ -259,17 +259,17 @@ RL_EXPORT int32_t RLMessagePortSendRequestWithDescriptors(RLMessagePortRef RL_NU
  *
  * remote, msgid, bytes, length, descriptors, count, sendTimeout: as for
  *     RLMessagePortSendRequestWithDescriptors.
- * loop, mode: whose thread calls callout, when it runs the mode or, for kRLCommonModes, one of the
- *     common ones. While requests wait the mode has sources of the library's and is not empty. Replies
- *     of many requests may come in any order, each to its own function.
+ * loop, mode: the loop's thread calls callout, when it runs the mode or, for kRLCommonModes, one of
+ *     the common modes. While requests wait the mode has sources of the library's and is not empty.
+ *     Replies of many requests may come in any order, each to its own function.
  * callout, info: callout gets the outcome once, unless the request is cancelled.
  * request: receives a number for RLMessagePortCancelRequest, before callout can be called; may be NULL.
  * Returns: kRLMessagePortSuccess; otherwise what went wrong, and callout is never called:
  * kRLMessagePortReceiveTimeout if the loop's thread has ended, kRLMessagePortTransportError also for a
  * NULL loop, mode or callout.
- * There is no limit to the time that a reply takes: cancel the request.
- * Threads: any. Ownership: the port and the loop are kept until the request is over; info stays the
- * caller's. Reentrancy: call-outs too; may call the invalidation callback. CF: none. Since 0.1.
+ * There is no time limit for the reply: cancel the request.
+ * Threads: any. Ownership: the port and the loop are retained until the request is over; info stays
+ * the caller's. Reentrancy: call-outs too; may call the invalidation callback. CF: none. Since 0.1.
  */
 RL_EXPORT int32_t RLMessagePortBeginRequest(RLMessagePortRef RL_NULLABLE remote, int32_t msgid,
                                             const void *RL_NULLABLE bytes, size_t length,
@@ -282,9 +282,9 @@ RL_EXPORT int32_t RLMessagePortBeginRequest(RLMessagePortRef RL_NULLABLE remote,
  * Ends a request that RLMessagePortBeginRequest began: its callback is not called, its reply is dropped.
  *
  * remote: the port it was sent to. request: its number; it is not used again while the request waits.
- * Returns: true if the callback will not be called; false if it was, is being called, or the request
- * was cancelled, and for NULL and unknown numbers. What was sent is not taken back.
- * Threads: any. Reentrancy: call-outs too; calls no call-out unless the port dies by it.
+ * Returns: true if the callback will not be called; false if it was called, is being called, or the
+ * request was cancelled, and for NULL and unknown numbers. What was sent is not taken back.
+ * Threads: any. Reentrancy: call-outs too; calls no call-out unless the call frees the port.
  * CF: none. Since 0.1.
  */
 RL_EXPORT bool RLMessagePortCancelRequest(RLMessagePortRef RL_NULLABLE remote, uint32_t request);
@@ -304,7 +304,7 @@ RL_EXPORT RLIndex RLMessagePortTakeDescriptors(RLMessagePortRef RL_NULLABLE loca
                                                RLIndex capacity);
 
 /**
- * Gives the source that serves a local port's messages; add it to the modes that shall serve them.
+ * Returns the source that serves a local port's messages; add it to the modes that are to serve it.
  *
  * order: has no effect on the order of service. A port without a name receives nothing.
  * Returns: the same source, with one more reference, while that is valid.

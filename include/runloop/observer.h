@@ -52,7 +52,7 @@ typedef struct RLObserverContext {
 typedef void (*RLObserverCallBack)(RLObserverRef RL_NULLABLE o, RLActivity activity, void *RL_NULLABLE info);
 
 /**
- * Gives the type id of observers, to compare with RLGetTypeIDOf.
+ * Returns the type id of observers, to compare with RLGetTypeIDOf.
  *
  * Returns: a number other than 0, the same for the life of the process.
  * Threads: any. Reentrancy: call-outs too; calls no call-out.
@@ -66,7 +66,7 @@ RL_EXPORT RLTypeID RLObserverGetTypeID(void);
  * activities: bits of RLActivity; 0 and unknown bits match no activity.
  * repeats: false: called once in all, for the first activity that matches. order: lower comes
  *     first.
- * callout: NULL: nothing is called, but a one-shot becomes invalid all the same.
+ * callout: NULL: nothing is called, but a one-shot still becomes invalid.
  * context: copied; NULL: info is NULL.
  * Returns: the observer.
  * Threads: any. Ownership: the caller's to release; when release runs: RLObserverContext.
@@ -78,7 +78,7 @@ RL_EXPORT RLObserverRef RL_NULLABLE RLObserverCreate(RLOptionFlags activities, b
                                                      RLObserverContext *RL_NULLABLE context) RL_WARN_UNUSED_RESULT;
 
 /**
- * Gives the activities that an observer was made for.
+ * Returns the activities that an observer was made for.
  *
  * Returns: the bits as given, even for an invalid observer; 0 for NULL.
  * Threads: any. Reentrancy: call-outs too; calls no call-out.
@@ -96,7 +96,7 @@ RL_EXPORT RLOptionFlags RLObserverGetActivities(RLObserverRef RL_NULLABLE o);
 RL_EXPORT bool RLObserverDoesRepeat(RLObserverRef RL_NULLABLE o);
 
 /**
- * Gives the order of an observer.
+ * Returns the order of an observer.
  *
  * Returns: the order, also of an invalid observer; 0 for NULL.
  * Threads: any. Reentrancy: call-outs too; calls no call-out.

@@ -12,8 +12,8 @@
  * lost.
  * A queued function keeps its mode from being empty, but does not count as a handled source. A
  * function that runs at the first point does not keep the pass from waiting.
- * release runs exactly once for every call: after the function ran, when its loop is freed, or at
- * once if the function can never run.
+ * release runs exactly once for every call: after the function has run, when its loop is freed, or
+ * at once if the function can never run.
  * The second half of this header is the perform family: on a loop, after a delay, in order.
  * Rules: Docs/semantics.md, section 7.
  */
@@ -73,9 +73,9 @@ RL_EXPORT void RLPerformFunctionInModes(RLRunLoopRef RL_NULLABLE rl, const RLMod
 /**
  * Asks a loop to perform a function and wakes it; with waitUntilDone, returns after the function.
  *
- * A pass performs all requests that its mode permits in the order queued, before its signalled
- * sources; they count as a handled source. A request made by a request is performed in the next
- * pass.
+ * A pass performs all requests that its mode permits in the order in which they were queued, before
+ * its signalled sources; they count as a handled source. A request made by a request is performed in
+ * the next pass.
  * rl: any loop. On the calling thread's own loop, waitUntilDone performs the function inline,
  *     whatever mode runs; without it the function is queued like any other.
  * mode: NULL: the function never runs. kRLCommonModes stands for all modes that are common then.
@@ -96,7 +96,7 @@ RL_EXPORT bool RLPerformOnLoop(RLRunLoopRef RL_NULLABLE rl, RLMode RL_NULLABLE m
  * Asks a loop as RLPerformOnLoop does, for several modes: it runs in whichever of them runs first.
  *
  * modes: count names, read during the call; NULL entries are skipped. NULL or count <= 0: no mode,
- *     so the function never runs, with waitUntilDone neither.
+ *     so the function never runs, not even with waitUntilDone.
  * Returns, threads, ownership, reentrancy: as for RLPerformOnLoop.
  * CF: none. Since 0.1.
  */
@@ -122,7 +122,7 @@ RL_EXPORT bool RLPerformInBackground(void (*RL_NULLABLE perform)(void *RL_NULLAB
  * mode: of that loop; kRLDefaultMode is usual. NULL: the function never runs.
  * delay: seconds, measured on the monotonic clock; negative values and NaN count as 0. With 0 the
  *     function still runs when timers fire next, not inline. Requests with the same delay are
- *     performed in the order made.
+ *     performed in the order in which they were made.
  * target: for RLCancelPerformAfterDelay; any address, not used otherwise, may be NULL.
  * The request is a timer, so it does not count as a handled source.
  * Threads: acts on the calling thread's loop. Ownership: info is the library's until release.
@@ -166,7 +166,8 @@ RL_EXPORT void RLCancelPerformAfterDelay(const void *RL_NULLABLE target,
 /**
  * Asks a loop to perform a function at the start of its next pass in one of the modes.
  *
- * Requests of one pass are performed by ascending order, those of equal order in the order made.
+ * Requests of one pass are performed by ascending order, those of equal order in the order in which
+ * they were made.
  * They do not count as a handled source. The call wakes the loop. A request that is made by another
  * one is performed in the next pass.
  * rl, perform: NULL: the function never runs. modes, count: as for RLPerformOnLoopInModes.

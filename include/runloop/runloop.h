@@ -9,7 +9,7 @@
  *   filedescriptor.h  callbacks when a descriptor can be read or written
  *   socket.h    sockets: listening, connecting, receiving, sending
  *   socketio.h  sockets for servers: queues, orderly closing, options, descriptors
- *   clock.h     clocks that the program moves, to test in no time what takes hours
+ *   clock.h     clocks that the program moves, to test in no time what would take hours
  *   observer.h  callbacks at the stages of a run
  *   perform.h   functions queued for a loop; blocks.h: the same for blocks
  *   mainqueue.h libdispatch's main queue, served by the main loop
@@ -18,12 +18,13 @@
  *   machport.h  messages between the threads of a process
  *   thread.h    threads that run a loop
  *   distributedlock.h  locks that are files, for processes and hosts
- *   lock.h      locks (lockorder.h: a detector of their orders); sync.h: conditions, once, semaphores and what else threads wait for
+ *   lock.h      locks (lockorder.h reports inconsistent orders); sync.h: conditions, once, semaphores
+ *               and other things that threads wait for
  *   atomic.h    atomic operations with the meaning of OSAtomic
  *   insight.h   names, lists of items, and what keeps a loop from being finished
- *   watchdog.h  who blocks a loop, told while it is blocked
+ *   watchdog.h  which callback blocks a loop, reported while the loop is blocked
  *   share.h     the same for other processes: runloop-top(1)
- *   trace.h     a file with all that the loops do, for pictures
+ *   trace.h     a file that records what the loops do, for pictures
  *   data.h      reference-counted bytes
  *   messageport.h  named ports, between threads and between processes
  *   portcodes.h  result codes of sending to a port

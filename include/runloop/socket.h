@@ -11,9 +11,8 @@
  * A type is disabled while its callback runs. Afterwards it is enabled again if the flags say so:
  * by default for Read, Accept and Data, not for Write. Other types wait for
  * RLSocketEnableCallBacks.
- * Connect comes once in the life of a socket. In one pass the order is Connect; Read, Accept or
- * Data;
- * Write.
+ * The Connect callback is called once in the life of a socket. In one pass the order is Connect;
+ * Read, Accept or Data; Write.
  * The source has version 0, like CFSocket's: readiness signals it, and all ready sockets perform in
  * one pass, among the signalled sources of the mode, by order and then the longest ready first. So
  * another callback of the same pass may already have read or written what a callback reports: use
@@ -87,8 +86,8 @@ typedef struct RLSocketSignature {
  * data: for Data, an RLDataRef, of length 0 at the end of a stream, after which the socket
  *     invalidates itself; for Accept, a pointer to an int, the new descriptor, which belongs to the
  *     program and is close-on-exec; for Connect, NULL for success, else a pointer to an int32_t,
- *     the errno; for Write the same if the queue of RLSocketWrite was lost; else NULL. address and data are valid during the call; RLRetain keeps an
- *     RLDataRef.
+ *     the errno; for Write the same if the queue of RLSocketWrite was lost; else NULL. address and
+ *     data are valid during the call; RLRetain keeps an RLDataRef.
  * info: that of the context. The callback may do anything with the socket and the loop.
  * CF: CFSocketCallBack. Since 0.1.
  */
@@ -114,7 +113,7 @@ typedef struct RLSocketContext {
 } RLSocketContext;
 
 /**
- * Gives the type id of sockets, to compare with RLGetTypeIDOf.
+ * Returns the type id of sockets, to compare with RLGetTypeIDOf.
  *
  * Returns: a number other than 0, the same for the life of the process.
  * Threads: any. Reentrancy: call-outs too; calls no call-out.
@@ -128,9 +127,9 @@ RL_EXPORT RLTypeID RLSocketGetTypeID(void);
  * protocolFamily, socketType, protocol: as for socket(2); see RLSocketSignature for what is filled
  *     in. callBackTypes: bits of RLSocketCallBackType; others are dropped.
  * callout: may be NULL: nothing is called. context: copied; NULL: info is NULL.
- * Returns: the socket; NULL if socket(2) failed, for instance for want of a descriptor.
+ * Returns: the socket; NULL if socket(2) failed, for instance for lack of a descriptor.
  * Threads: any. Ownership: the caller's to release; it lives until RLSocketInvalidate, which closes
- *     the descriptor unless kRLSocketCloseOnInvalidate was taken away.
+ *     the descriptor unless kRLSocketCloseOnInvalidate was removed.
  * Reentrancy: call-outs too; calls retain.
  * CF: CFSocketCreate without the allocator. Since 0.1.
  */
@@ -139,15 +138,16 @@ RL_EXPORT RLSocketRef RL_NULLABLE RLSocketCreate(int32_t protocolFamily, int32_t
                                                  const RLSocketContext *RL_NULLABLE context) RL_WARN_UNUSED_RESULT;
 
 /**
- * Makes a socket for a descriptor, or returns the one that it has already.
+ * Makes a socket for a descriptor, or returns the existing one.
  *
- * sock: any descriptor; -1, or 2^20 and more that is not open, gives an invalid socket; whether others are open is not checked.
- * callBackTypes, callout, context: as for RLSocketCreate; ignored if sock has a socket already. If
+ * sock: any descriptor; -1, or 2^20 and more that is not open, gives an invalid socket; whether other
+ *     numbers are open is not checked.
+ * callBackTypes, callout, context: as for RLSocketCreate; ignored if sock already has a socket. If
  *     that one was made for another file with the same number, it becomes invalid, nothing is
  *     closed, and a new one is made.
  * Returns: the socket. Threads: any.
- * Ownership: the caller's to release; the descriptor is closed by RLSocketInvalidate unless
- *     kRLSocketCloseOnInvalidate is taken away.
+ * Ownership: the caller's to release; RLSocketInvalidate closes the descriptor unless
+ *     kRLSocketCloseOnInvalidate is removed.
  * Reentrancy: call-outs too; calls retain, and release of a socket that becomes invalid.
  * CF: CFSocketCreateWithNative, which returns the old one for ever. Since 0.1.
  */
@@ -202,8 +202,8 @@ RL_EXPORT RLSocketError RLSocketSetAddress(RLSocketRef RL_NULLABLE s, const void
  * Connects a socket, at once or in the background.
  *
  * s: NULL or invalid: an error. address: a struct sockaddr of length bytes; NULL or 0: an error.
- * timeout: seconds. Positive: so long at most. 0: as long as connect(2) takes; only begun if the
- *     client made the descriptor non-blocking. Negative: only begun; Connect tells how it ended.
+ * timeout: seconds. Positive: at most that long. 0: as long as connect(2) takes; only begun if the
+ *     client made the descriptor non-blocking. Negative: only begun; Connect reports the outcome.
  * Returns: kRLSocketSuccess, kRLSocketError, kRLSocketTimeout. The descriptor's mode is as before.
  * Threads: any; the call may block. Reentrancy: call-outs too; calls no call-out.
  * CF: CFSocketConnectToAddress, which leaves it non-blocking on Linux. Since 0.1.
@@ -217,9 +217,9 @@ RL_EXPORT RLSocketError RLSocketConnectToAddress(RLSocketRef RL_NULLABLE s, cons
  * s: NULL and an invalid socket do nothing. Threads: any; the call does not wait for callbacks.
  * Ownership: the descriptor is closed if kRLSocketCloseOnInvalidate is set, by the last thread that is
  *     in a call with it, and a connect or a send that waits is ended; the connection is reset if bytes
- *     of RLSocketWrite are queued, which are lost: RLSocketClose sends them. Else the descriptor is the
- *     caller's at the return, if no such call waits. The source becomes invalid; the context is
- *     released. The caller keeps its reference.
+ *     of RLSocketWrite are queued, which are lost: RLSocketClose sends them. Otherwise the descriptor
+ *     belongs to the caller when the call returns, if no such call waits. The source becomes invalid;
+ *     the context is released. The caller keeps its reference.
  * Reentrancy: call-outs too, its own callback included; calls release.
  * CF: CFSocketInvalidate. Since 0.1.
  */
@@ -237,7 +237,7 @@ RL_EXPORT void RLSocketInvalidate(RLSocketRef RL_NULLABLE s);
 RL_EXPORT bool RLSocketIsValid(RLSocketRef RL_NULLABLE s);
 
 /**
- * Gives the address of a socket.
+ * Returns the address of a socket.
  *
  * Returns: a struct sockaddr, as it was at the first of these calls; NULL for NULL, for an invalid
  *     socket and for a descriptor that has no address.
@@ -247,7 +247,7 @@ RL_EXPORT bool RLSocketIsValid(RLSocketRef RL_NULLABLE s);
 RL_EXPORT RLDataRef RL_NULLABLE RLSocketCopyAddress(RLSocketRef RL_NULLABLE s) RL_WARN_UNUSED_RESULT;
 
 /**
- * Gives the address of the peer of a socket.
+ * Returns the address of the peer of a socket.
  *
  * Returns: a struct sockaddr as it was when there first was one; NULL for NULL, for an invalid
  *     socket and for one that is not connected.
@@ -267,7 +267,7 @@ RL_EXPORT RLDataRef RL_NULLABLE RLSocketCopyPeerAddress(RLSocketRef RL_NULLABLE 
 RL_EXPORT void RLSocketGetContext(RLSocketRef RL_NULLABLE s, RLSocketContext *RL_NULLABLE context);
 
 /**
- * Gives the descriptor of a socket.
+ * Returns the descriptor of a socket.
  *
  * Returns: the number; -1 for NULL and for an invalid socket.
  * Threads: any. Ownership: borrowed. Reentrancy: call-outs too; may call release (RLSocketIsValid).
@@ -276,9 +276,9 @@ RL_EXPORT void RLSocketGetContext(RLSocketRef RL_NULLABLE s, RLSocketContext *RL
 RL_EXPORT RLSocketNativeHandle RLSocketGetNative(RLSocketRef RL_NULLABLE s);
 
 /**
- * Gives the socket's source, to be added to any number of modes and loops with RLAddSource.
+ * Returns the socket's source, to be added to any number of modes and loops with RLAddSource.
  *
- * order: that of the source at the first call; later ones give the same source, unless that was
+ * order: that of the source at the first call; later calls return the same source, unless that was
  *     invalidated, which leaves the socket valid. Its perform counts as a handled source.
  * Returns: the source; NULL for NULL and for an invalid socket.
  * Threads: any. Ownership: the caller's to release. Reentrancy: call-outs too; may call release.
@@ -288,17 +288,17 @@ RL_EXPORT RLSourceRef RL_NULLABLE RLSocketCreateRunLoopSource(RLSocketRef RL_NUL
     RL_WARN_UNUSED_RESULT;
 
 /**
- * Gives the flags of a socket.
+ * Returns the flags of a socket.
  *
- * Returns: bits of RLSocketFlag, also of an invalid socket; 0 for NULL. At first those that enable
- *     Read, Accept or Data again, as it has them, and kRLSocketCloseOnInvalidate.
+ * Returns: bits of RLSocketFlag, also of an invalid socket; 0 for NULL. Initially those that re-enable
+ *     Read, Accept or Data, whichever the socket has, and kRLSocketCloseOnInvalidate.
  * Threads: any. Reentrancy: call-outs too; calls no call-out.
  * CF: CFSocketGetSocketFlags. Since 0.1.
  */
 RL_EXPORT RLOptionFlags RLSocketGetSocketFlags(RLSocketRef RL_NULLABLE s);
 
 /**
- * Replaces all flags of a socket; they count from the end of the next callback on.
+ * Replaces all flags of a socket; they take effect at the end of the next callback.
  *
  * s: NULL does nothing. flags: bits of RLSocketFlag.
  * Threads: any. Reentrancy: call-outs too; calls no call-out.
@@ -333,11 +333,11 @@ RL_EXPORT void RLSocketEnableCallBacks(RLSocketRef RL_NULLABLE s, RLOptionFlags 
  * Sends bytes as send(2) does, or sendto(2) if there is an address; never raises SIGPIPE.
  *
  * s: NULL or invalid: an error. address: of addressLength bytes; NULL: to the peer.
- * bytes: NULL counts as length 0. timeout: seconds the send may wait for room, of this call alone; 0
- *     or less: no limit but the descriptor's own (SO_SNDTIMEO). A non-blocking one does not wait.
+ * bytes: NULL counts as length 0. timeout: seconds for which this call may wait for room; 0 or less:
+ *     no limit but the descriptor's own (SO_SNDTIMEO). A non-blocking descriptor does not wait.
  * Returns: kRLSocketSuccess if at least one byte, or an empty datagram, was sent. A stream may take
- *     only a part of the bytes, if there is a timeout or the descriptor is non-blocking, and the
- *     call does not tell which: use RLSocketWrite or RLSocketSend. Otherwise kRLSocketError, also
+ *     only part of the bytes, if there is a timeout or the descriptor is non-blocking, and the call
+ *     does not report how many: use RLSocketWrite or RLSocketSend. Otherwise kRLSocketError, also
  *     after the timeout, and while bytes of RLSocketWrite are queued.
  * Threads: any; the call may block. Reentrancy: call-outs too; may call release (RLSocketIsValid).
  * CF: CFSocketSendData, to which an empty datagram is an error. Since 0.1.
@@ -403,7 +403,7 @@ RL_EXPORT RLSocketError RLSocketCopyRegisteredSocketSignature(const RLSocketSign
                                                               RLDataRef RL_NULLABLE *RL_NULLABLE nameServerAddress);
 
 /**
- * Would take a name back.
+ * Would remove a name.
  *
  * nameServer, timeout, name: anything. Returns: kRLSocketError.
  * Threads: any. Reentrancy: call-outs too; calls no call-out.
@@ -422,9 +422,9 @@ RL_EXPORT RLSocketError RLSocketUnregister(const RLSocketSignature *RL_NULLABLE 
 RL_EXPORT void RLSocketSetDefaultNameRegistryPortNumber(uint16_t port);
 
 /**
- * Gives the port number that name registry calls would use.
+ * Returns the port number that name registry calls would use.
  *
- * Returns: what was set last; 2454 at first.
+ * Returns: what was last set; initially 2454.
  * Threads: any. Reentrancy: call-outs too; calls no call-out.
  * CF: CFSocketGetDefaultNameRegistryPortNumber. Since 0.1.
  */

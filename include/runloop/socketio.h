@@ -14,12 +14,12 @@
  *     }
  *
  * with kRLSocketDataCallBack | kRLSocketWriteCallBack as the types of each connection. A peer that
- * does not read costs what is queued for it and keeps nobody waiting. How long it may stay like that
- * is the program's to say, with a timer and RLSocketClose(s, kRLSocketCloseAbort).
+ * does not read costs what is queued for it and keeps no other waiting. The program decides how long
+ * that may last, with a timer and RLSocketClose(s, kRLSocketCloseAbort).
  * When a connection is over, in whatever way, the context's release is called.
- * At the end of a process what is still queued is lost: close the connections orderly first, and run
- * the loop until the last release.
- * None of these calls looks whether the number of the descriptor still names the socket's file:
+ * At the end of a process what is still queued is lost: first close the connections with
+ * kRLSocketCloseOrderly, and run the loop until the last release.
+ * None of these calls checks whether the number of the descriptor still names the socket's file:
  * invalidate a socket before other code closes its descriptor.
  * None is in CoreFoundation. Rules: Docs/semantics.md, section 15.5.
  */
@@ -39,20 +39,20 @@ RL_ENUM(RLIndex, RLSocketCloseType) {
 
 /** Options of a descriptor, for RLSocketListen and RLSocketSetOptions; see socket(7), tcp(7), ipv6(7), unix(7). Since 0.2. */
 RL_OPTIONS(RLOptionFlags, RLSocketOption) {
-    kRLSocketReuseAddress = 1,    /**< listen though connections of a former socket linger at the address */
+    kRLSocketReuseAddress = 1,    /**< listen even if connections of a former socket linger at the address */
     kRLSocketReusePort = 2,       /**< several sockets of the same user listen at one address and share what comes */
     kRLSocketNoDelay = 4,         /**< TCP: send small segments at once */
     kRLSocketKeepAlive = 8,       /**< find out that a silent peer is gone */
     kRLSocketOnlyIPv6 = 16,       /**< an IPv6 socket takes no IPv4 connections */
-    kRLSocketPassCredentials = 32 /**< Unix: RLSocketReceive tells each sender's credentials */
+    kRLSocketPassCredentials = 32 /**< Unix: RLSocketReceive returns each sender's credentials */
 };
 
 /**
  * What came with the bytes of RLSocketReceive.
  *
- * descriptors, room: set by the caller: where to put descriptors, and how many at most; NULL and 0
+ * descriptors, room: set by the caller: where to store descriptors, and how many at most; NULL and 0
  *     if none are expected.
- * count: how many were put there. They are close-on-exec and the caller's to close.
+ * count: how many were stored there. They are close-on-exec and the caller's to close.
  * lostDescriptors: there was no room for all, or the process may have no more; then count is 0,
  *     and those that were received are closed.
  * hasCredentials: the next three are those of the sender, as the kernel saw them when it sent; that
@@ -71,11 +71,11 @@ typedef struct RLSocketAncillary {
 } RLSocketAncillary;
 
 /**
- * Sends what the kernel takes at once, with one send(2), and tells how much that was.
+ * Sends what the kernel takes at once, with one send(2), and returns how much that was.
  *
  * s: NULL or invalid: EBADF. address: of addressLength bytes; NULL: to the peer.
  * bytes: NULL counts as length 0. length: 2^63 and more: EINVAL.
- * Returns: the number of bytes that were taken, of a datagram all or none; or -1 with errno, and
+ * Returns: the number of bytes that were taken, for a datagram all or none; or -1 with errno, and
  *     nothing was taken. EAGAIN: the kernel has no room, or bytes of RLSocketWrite are queued.
  *     EPIPE: RLSocketClose or the peer ended the stream. Others: send(2), and as for RLSocketWrite.
  * Threads: any; the call never blocks, in whatever mode the descriptor is, and never raises SIGPIPE.
@@ -89,17 +89,17 @@ RL_EXPORT RLIndex RLSocketSend(RLSocketRef RL_NULLABLE s, const void *RL_NULLABL
  *
  * s: NULL or invalid: EBADF. bytes: copied if they are queued; NULL counts as length 0.
  * length: 0 only asks for the result. 2^63 and more: EINVAL.
- * highWater: if more bytes than this are queued already, none is taken: EAGAIN. So highWater and the
- *     bytes of one call are the most that a peer can cost.
+ * highWater: if more bytes than this are already queued, none is taken: EAGAIN. So a peer costs at
+ *     most highWater and the bytes of one call.
  * Returns: how many bytes are queued after the call, 0 if the kernel has all; or -1 with errno, and
- *     none was taken. EPIPE: RLSocketClose or the peer ended the stream. Once a queue was lost, the
- *     errno of that, for good. Others: send(2).
- *     A datagram or a record, which no queue could keep apart, is taken whole or not: EAGAIN.
+ *     none was taken. EPIPE: RLSocketClose or the peer ended the stream. Once a queue was lost, every
+ *     later call fails with the errno of that loss. Others: send(2).
+ *     A datagram or a record, whose boundary a queue would lose, is taken whole or not at all: EAGAIN.
  * While bytes are queued, no Write callback comes, and the type is enabled, if the socket has it:
- *     the next one tells that the queue is empty. Its data is NULL, or points to an int32_t, the
- *     errno with which the queue was lost.
- * Threads: any; never blocks. The bytes of one call stay together. A thread other than the loop's
- *     may meet the Write callback before it has looked at the result.
+ *     the next callback reports that the queue is empty. Its data is NULL, or points to an int32_t,
+ *     the errno with which the queue was lost.
+ * Threads: any; never blocks. The bytes of one call stay together. If the caller is not the loop's
+ *     thread, the Write callback may come before the caller has looked at the result.
  * Ownership: no allocation if the kernel takes all. Bytes are sent only while the socket's source is
  *     in a loop and one of its modes runs.
  * Reentrancy: call-outs too; calls no call-out. CF: none. Since 0.2.
@@ -109,12 +109,12 @@ RL_EXPORT RLIndex RLSocketWrite(RLSocketRef RL_NULLABLE s, const void *RL_NULLAB
 /**
  * Closes a connection, or its sending half, when all that was written is sent; or resets it.
  *
- * s: NULL or invalid: an error. how: kRLSocketCloseOrderly: no callback begins any more. What is
+ * s: NULL or invalid: an error. how: kRLSocketCloseOrderly: no further callback begins. What is
  *     queued is sent, then the end of the stream; what still comes is dropped until the peer's end,
  *     because closing a descriptor with unread bytes would lose what was sent; then the socket is
- *     invalidated. A peer that never ends is waited for: abort it after some time. A socket without
- *     a peer, or in no loop, is invalidated at once, and so is one that leaves its last mode.
- *     kRLSocketCloseWriting: of a socket that is being connected the loop sends the end when that is
+ *     invalidated. The socket waits for a peer that never ends: abort it after some time. A socket
+ *     without a peer, or in no loop, is invalidated at once, and so is one that leaves its last mode.
+ *     kRLSocketCloseWriting: for a socket that is being connected the loop sends the end when that is
  *     done. A socket that reports Data is closed orderly when the peer ends too.
  *     kRLSocketCloseAbort: at once; a TCP peer gets an error instead of the end of the stream.
  * Returns: kRLSocketSuccess; kRLSocketError for an invalid socket and an unknown how.
@@ -129,7 +129,7 @@ RL_EXPORT RLSocketError RLSocketClose(RLSocketRef RL_NULLABLE s, RLSocketCloseTy
  *
  * s: NULL or invalid: an error. address: as for RLSocketSetAddress.
  * options: bits of RLSocketOption. Of ReuseAddress, ReusePort and OnlyIPv6 those that are not given
- *     are switched off: an IPv6 socket takes IPv4 connections too.
+ *     are switched off: an IPv6 socket accepts IPv4 connections too.
  * backlog: how many connections may wait to be accepted; 0 or less: 256. The kernel has its own
  *     limit, /proc/sys/net/core/somaxconn.
  * Returns: kRLSocketSuccess, or kRLSocketError with errno if an option, bind(2) or listen(2) fails.
@@ -147,7 +147,7 @@ RL_EXPORT RLSocketError RLSocketListen(RLSocketRef RL_NULLABLE s, const void *RL
  *     about the address have to be set before there is one. on: on or off.
  * A connection inherits kRLSocketNoDelay and kRLSocketKeepAlive of the socket that accepted it.
  * Returns: kRLSocketSuccess, or kRLSocketError with errno if the kernel refused one, such as
- *     kRLSocketNoDelay for a Unix socket; the others are set all the same.
+ *     kRLSocketNoDelay for a Unix socket; the others are still set.
  * Threads: any. Reentrancy: call-outs too; calls no call-out. CF: none. Since 0.2.
  */
 RL_EXPORT RLSocketError RLSocketSetOptions(RLSocketRef RL_NULLABLE s, RLOptionFlags options, bool on);
@@ -156,21 +156,21 @@ RL_EXPORT RLSocketError RLSocketSetOptions(RLSocketRef RL_NULLABLE s, RLOptionFl
  * Sends bytes and descriptors over a Unix socket, as one message.
  *
  * s: NULL or invalid: EBADF. bytes, length: as for RLSocketSend; a stream needs one byte at least.
- * descriptors: count numbers, 1 to 253; else: EINVAL. They stay the caller's, which may close them.
+ * descriptors: count numbers, 1 to 253; else: EINVAL. They stay the caller's, who may close them.
  * Returns: the number of bytes that were taken, with which all the descriptors went; or -1 with
  *     errno, and nothing was taken: as for RLSocketSend, and ETOOMANYREFS if the user has too many
- *     descriptors on the way.
+ *     descriptors in flight.
  * Threads: any; never blocks. Reentrancy: call-outs too; calls no call-out. CF: none. Since 0.2.
  */
 RL_EXPORT RLIndex RLSocketSendDescriptors(RLSocketRef RL_NULLABLE s, const void *RL_NULLABLE bytes, size_t length,
                                           const int *RL_NULLABLE descriptors, size_t count);
 
 /**
- * Reads what is there, with the descriptors and the credentials that came with it; for Read.
+ * Reads what is there, with the descriptors and credentials that came with it; for Read callbacks.
  *
  * s: NULL or invalid: EBADF. bytes: room for capacity bytes; NULL counts as capacity 0.
- * ancillary: descriptors and room are read, the rest is filled in, whatever the result; NULL: what
- *     comes is dropped by the kernel.
+ * ancillary: descriptors and room are read, the rest is filled in, whatever the result; NULL: the
+ *     kernel drops what comes.
  * Returns: the number of bytes; 0 at the end of a stream, and for an empty datagram; or -1 with
  *     errno, EAGAIN if nothing is there. The rest of a datagram that is longer is lost.
  * Threads: any; never blocks. Reentrancy: call-outs too; calls no call-out. CF: none. Since 0.2.

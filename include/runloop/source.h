@@ -4,7 +4,7 @@
  * readable.
  *
  * The program signals a version 0 source, from any thread: RLSourceSignal sets the source's flag
- * and wakes no loop; RLWakeUp makes a waiting loop look. Several signals before the perform count
+ * and wakes no loop; RLWakeUp ends a loop's wait. Several signals before the perform count
  * once. A pass performs the signalled sources of its mode by ascending order; of equal orders, the
  * one that has been signalled longest performs first.
  * A version 1 source is signalled by its port, a file descriptor that has become readable. A pass
@@ -22,7 +22,7 @@
  * equal and perform functions for which equal returns true or, without equal, whose info pointers
  * are the same. Adding a source to a mode that has an equal one does nothing; Contains and Remove
  * find the equal one.
- * Rules: Docs/semantics.md, section 8.
+ * Rules: Docs/semantics.md, sections 8 and 43.
  */
 #ifndef RUNLOOP_SOURCE_H
 #define RUNLOOP_SOURCE_H
@@ -88,7 +88,7 @@ typedef struct RLSourceContext1 {
 } RLSourceContext1;
 
 /**
- * Gives the type id of sources, to compare with RLGetTypeIDOf.
+ * Returns the type id of sources, to compare with RLGetTypeIDOf.
  *
  * Returns: a number other than 0, the same for the life of the process.
  * Threads: any. Reentrancy: call-outs too; calls no call-out.
@@ -111,7 +111,7 @@ RL_EXPORT RLSourceRef RL_NULLABLE RLSourceCreate(RLIndex order, RLSourceContext 
     RL_WARN_UNUSED_RESULT;
 
 /**
- * Gives the order of a source.
+ * Returns the order of a source.
  *
  * Returns: the order, also of an invalid source; 0 for NULL.
  * Threads: any. Reentrancy: call-outs too; calls no call-out.
@@ -123,7 +123,7 @@ RL_EXPORT RLIndex RLSourceGetOrder(RLSourceRef RL_NULLABLE s);
  * Invalidates a source for good: clears its signal and removes it from every mode of every loop.
  *
  * s: any source; NULL and a source that is invalid already do nothing.
- * Threads: any. A perform that runs on another thread is not waited for.
+ * Threads: any. The call does not wait for a perform that runs on another thread.
  * Ownership: loops drop their references. The context is released when the source is freed; info
  * stays valid until then.
  * Reentrancy: call-outs too, its own perform included; calls cancel once for each mode of each
@@ -172,23 +172,23 @@ RL_EXPORT void RLSourceSignal(RLSourceRef RL_NULLABLE s);
 /**
  * Limits how often a source performs, so that one whose client is noisy leaves time for the others.
  *
- * It performs at most count times in a period, which begins with its first perform after the one
- * before has ended. Then it waits for the end of the period: a signal is kept, and so is what
- * arrives at a descriptor or a port. The log has one line when a limit is reached first.
+ * It performs at most count times in a period, which begins with its first perform after the end of
+ * the period before. Then it waits for the end of the period: a signal is kept, and so is what
+ * arrives at a descriptor or a port. A line is logged when a limit is first reached.
  * s: a source of either version, also that of a socket, a port, a descriptor or a kernel event.
- * count: 0 and less, and seconds of 0, less and NaN: no limit, as at first.
+ * count: 0 and less, and seconds of 0, less and NaN: no limit, which is the initial state.
  * seconds: by the clock of the loop that performs the source; more than 504911232 counts as that.
- * Threads: any; it takes the place of the limit before at once, and a new period begins.
- * Ownership: the limit goes with the source. Reentrancy: call-outs too; calls no call-out.
+ * Threads: any; the limit replaces the former one at once, and a new period begins.
+ * Ownership: the limit ends with the source. Reentrancy: call-outs too; calls no call-out.
  * CF: none. Since 0.2.
  */
 RL_EXPORT void RLSourceSetLimit(RLSourceRef RL_NULLABLE s, RLIndex count, RLTimeInterval seconds);
 
 /**
- * Gives the limit of a source.
+ * Returns the limit of a source.
  *
  * seconds: receives the period, 0 if there is none; may be NULL.
- * Returns: how often it performs in a period at most; 0: there is no limit.
+ * Returns: how often at most it performs in a period; 0: there is no limit.
  * Threads: any. Reentrancy: call-outs too; calls no call-out. CF: none. Since 0.2.
  */
 RL_EXPORT RLIndex RLSourceGetLimit(RLSourceRef RL_NULLABLE s, RLTimeInterval *RL_NULLABLE seconds);
@@ -199,7 +199,7 @@ RL_EXPORT RLIndex RLSourceGetLimit(RLSourceRef RL_NULLABLE s, RLTimeInterval *RL
  * Returns: the flag, which is cleared just before perform; false for NULL and invalid sources.
  * Threads: any; from another thread the answer may be out of date when it arrives.
  * Reentrancy: call-outs too; calls no call-out.
- * CF: CFRunLoopSourceIsSignalled, exported there but in no header. Since 0.1.
+ * CF: CFRunLoopSourceIsSignalled, exported there but not in a header. Since 0.1.
  */
 RL_EXPORT bool RLSourceIsSignalled(RLSourceRef RL_NULLABLE s);
 
@@ -224,7 +224,7 @@ RL_EXPORT bool RLContainsSource(RLRunLoopRef RL_NULLABLE rl, RLSourceRef RL_NULL
  * port that is ready is served without RLWakeUp.
  * Ownership: the loop retains s until it is removed or invalidated, or the loop's thread ends.
  * Reentrancy: call-outs too; calls schedule or getPort, and may call equal and hash.
- * CF: CFRunLoopAddSource, which wakes nobody. Since 0.1.
+ * CF: CFRunLoopAddSource, which does not wake the loop. Since 0.1.
  */
 RL_EXPORT void RLAddSource(RLRunLoopRef RL_NULLABLE rl, RLSourceRef RL_NULLABLE s, RLMode RL_NULLABLE mode);
 

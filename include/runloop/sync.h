@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What threads wait for beside locks: conditions, locks with a number, functions that are called
- * once, semaphores, barriers, and functions of which one at a time executes.
+ * What threads wait for besides locks: conditions, locks with a number, functions that are called
+ * once, semaphores, barriers, and functions that are executed by one thread at a time.
  *
- * All are structures of the program's own, as locks are: lock.h says what holds of them too. No
- * pointer to one is NULL.
- * A thread that has a run loop should not wait here for long: nothing of its loop is served
- * meanwhile.
+ * All are structures of the program's own, as locks are: what lock.h says of locks applies to them
+ * too. No pointer to one is NULL.
+ * A thread that has a run loop should not wait here for long: its loop serves nothing meanwhile.
  * Thread sanitizer: knows them as well, but a once, a semaphore and a barrier only if the library
  * is built with it too.
  * CF: none; NSCondition and NSConditionLock in Foundation. Rules: Docs/semantics.md, section 31.
@@ -79,15 +78,15 @@ static inline bool RLConditionDidWait_(RLCondition *RL_NONNULL condition, bool i
 }
 
 /**
- * Wait for a signal: unlock the condition's lock, wait, and lock it again; without a limit, for
- * some seconds, until a date.
+ * Wait for a signal: unlock the condition's lock, wait, and lock it again; without a time limit,
+ * for some seconds, until a date.
  *
  *     RLLockLock(&condition.lock);
  *     while (!ready) RLConditionWait(&condition);
  *     RLLockUnlock(&condition.lock);
  *
- * The call may return without a signal, so what is waited for has to be looked at again.
- * Returns: false if the limit is over. The lock is held in any case.
+ * The call may return without a signal, so the caller has to test again what it waits for.
+ * Returns: false if the time limit was reached. The lock is held in any case.
  * Errors: the caller has to hold the lock; RL_CHECKS traps where it does not.
  * Threads: the holder. Reentrancy: call-outs too; calls no call-out, and serves no loop.
  * CF: none; NSCondition's wait and waitUntilDate: in Foundation. Since 0.2.
@@ -105,8 +104,8 @@ static inline bool RLConditionWaitUntilDate(RLCondition *RL_NONNULL condition, R
 /**
  * Wake one thread that waits for a condition; wake all.
  *
- * Nothing happens if none waits. What the waiters look at has to be changed with the lock held; the
- * call itself may come before the unlock or after it.
+ * Nothing happens if none waits. Change what the waiters test with the lock held; the call itself
+ * may come before the unlock or after it.
  * Threads: any. Reentrancy: call-outs too; calls no call-out.
  * CF: none; NSCondition's signal and broadcast in Foundation. Since 0.2.
  */
@@ -137,7 +136,7 @@ static inline bool RLConditionLockLockBeforeDate(RLConditionLock *RL_NONNULL loc
 /**
  * Unlock a condition lock: with the number that it has, or with a new one.
  *
- * A thread that waits for the number comes to its turn, one after the other.
+ * The threads that wait for the number get the lock, one after the other.
  * Errors, threads, reentrancy: as RLLockUnlock.
  * CF: none; NSConditionLock's unlock and unlockWithCondition: in Foundation. Since 0.2.
  */
@@ -157,8 +156,8 @@ static inline void RLConditionLockUnlockWithCondition(RLConditionLock *RL_NONNUL
 }
 
 /**
- * Lock a condition lock when it is free and has a number: as soon as that is so, if it is, within
- * some seconds, before a date.
+ * Lock a condition lock when it is free and has a number: waiting for that, if that is so now,
+ * within some seconds, before a date.
  *
  * Returns: true: the caller holds the lock; false: it does not.
  * Errors, threads, ownership, reentrancy: as RLLockLock.
@@ -184,7 +183,7 @@ static inline bool RLConditionLockLockWhenConditionBeforeDate(RLConditionLock *R
 }
 
 /**
- * Gives the number of a condition lock.
+ * Returns the number of a condition lock.
  *
  * Returns: the number; it may be out of date when it arrives, unless the caller holds the lock.
  * Threads: any. Reentrancy: call-outs too; calls no call-out.
@@ -195,11 +194,11 @@ static inline RLIndex RLConditionLockGetCondition(const RLConditionLock *RL_NONN
 }
 
 /**
- * Calls a function unless it was called for this once before; returns when that call has returned.
+ * Calls a function unless one was called for this once before; returns when that call has returned.
  *
  * info: for the function; may be NULL.
- * Errors: a function that calls RLOnceCall for its own once waits for ever. One must not be left by
- * longjmp or by an exception of C++.
+ * Errors: a function that calls RLOnceCall for its own once waits for ever. It must not be left by
+ * longjmp or by a C++ exception.
  * Threads: any; of several that call at once, one calls the function. A function that ends its
  * thread counts as not called.
  * Reentrancy: call-outs too; calls the function.
@@ -233,7 +232,7 @@ static inline void RLSemaphoreSignal(RLSemaphore *RL_NONNULL semaphore) {
 }
 
 /**
- * Take 1 from the count of a semaphore: if it is not 0, when it is not 0 any more, if that is
+ * Subtract 1 from the count of a semaphore: if it is not 0, as soon as it is not 0, if that is
  * within some seconds.
  *
  * Returns: true; false: the count was 0 until the end.
@@ -255,7 +254,7 @@ static inline void RLSemaphoreWait(RLSemaphore *RL_NONNULL semaphore) {
 }
 
 /**
- * Waits at a barrier until as many threads have arrived as it is for.
+ * Waits at a barrier until as many threads have arrived as the barrier was initialized for.
  *
  * Returns: true to one of the threads, false to the others.
  * Errors: a barrier that was initialized for 0 threads never lets one pass.
@@ -267,10 +266,11 @@ RL_EXPORT bool RLBarrierWait(RLBarrier *RL_NONNULL barrier);
 /**
  * Waits for a signal as RLConditionWaitForSeconds does, and runs the calling thread's loop meanwhile.
  *
- * What would block the main thread so serves its loop: one run of the mode, nested in the present
- * one, ends when the condition is signalled. The lock is not held while it runs.
+ * A wait that would block the main thread serves its loop this way: one run of the mode, nested in
+ * the current one, ends when the condition is signalled. The lock is not held while it runs.
  * mode: NULL and kRLCommonModes stand for the default mode. seconds: 0 and less make one pass.
- * Returns: false if the limit is over. The lock is held in any case. A stop of that run returns true.
+ * Returns: false if the time limit was reached. The lock is held in any case. If that run is stopped,
+ * the call returns true.
  * Errors: the caller has to hold the lock, and once only; RL_CHECKS traps where it does not.
  * Threads: the holder. Reentrancy: call-outs too; calls whatever the loop calls.
  * CF: none. Since 0.2.
@@ -282,7 +282,7 @@ static inline bool RLConditionWaitInMode(RLCondition *RL_NONNULL condition, RLMo
 /**
  * Locks a lock as RLLockLockForSeconds does, and runs the calling thread's loop while it waits.
  *
- * A lock that is free is taken without a run. A stop of the run does not end the wait: another run
+ * A free lock is taken without a run. A stop of the run does not end the wait: another run
  * follows.
  * mode: NULL and kRLCommonModes stand for the default mode. seconds: 0 and less make one pass.
  * Returns: true: the caller holds the lock; false: it does not.
@@ -300,10 +300,10 @@ static inline bool RLLockInMode(RLLock *RL_NONNULL lock, RLMode RL_NULLABLE mode
 /**
  * Calls a function such that no two functions called with the same pointer execute at a time.
  *
- * object: any pointer; only its value counts. NULL: the function is called without more ado.
+ * object: any pointer; only its value counts. NULL: the function is called without a lock.
  * function: may call RLSynchronized again, with the same pointer too. info: for it; may be NULL.
- * Threads: any. A function that ends its thread lets the next one in; one must not be left by
- * longjmp or by an exception of C++.
+ * Threads: any. A function that ends its thread lets the next one execute; it must not be left by
+ * longjmp or by a C++ exception.
  * Reentrancy: call-outs too; calls the function.
  * CF: none; @synchronized in Objective-C. Since 0.2.
  */

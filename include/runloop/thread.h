@@ -30,7 +30,7 @@ typedef struct RLThread *RLThreadRef;
 typedef void (*RLThreadCallBack)(RLThreadRef RL_NONNULL thread, void *RL_NULLABLE info);
 
 /**
- * Gives the type id of threads, to compare with RLGetTypeIDOf.
+ * Returns the type id of threads, to compare with RLGetTypeIDOf.
  *
  * Returns: a number other than 0, the same for the life of the process.
  * Threads: any. Reentrancy: call-outs too; calls no call-out.
@@ -42,7 +42,7 @@ RL_EXPORT RLTypeID RLThreadGetTypeID(void);
  * Makes a thread that is not started yet.
  *
  * body: what the thread does; NULL: it runs the default mode of its loop until it is cancelled or
- *     ended. info: handed to body and release; may be NULL.
+ *     ended. info: passed to body and release; may be NULL.
  * release: called once: on the thread, after body returned or called pthread_exit, or when an
  *     object that was never started is freed; may be NULL.
  * Returns: the thread; never NULL.
@@ -70,10 +70,10 @@ RL_EXPORT void RLThreadSetStackSize(RLThreadRef RL_NULLABLE thread, size_t stack
 RL_EXPORT void RLThreadSetPriority(RLThreadRef RL_NULLABLE thread, int priority);
 
 /**
- * Gives the name of a thread.
+ * Returns the name of a thread.
  *
- * Returns: the name, valid as long as the caller holds the thread and until another name is set
- * before the start; NULL if the thread has no name, and for NULL.
+ * Returns: the name, valid as long as the caller holds a reference to the thread and until another
+ * name is set before the start; NULL if the thread has no name, and for NULL.
  * Threads: any. Reentrancy: call-outs too; calls no call-out.
  * CF: none. Since 0.1.
  */
@@ -82,7 +82,7 @@ RL_EXPORT const char *RL_NULLABLE RLThreadGetName(RLThreadRef RL_NULLABLE thread
 /**
  * Starts a thread, once, and does not wait for it.
  *
- * Returns: true; false for NULL, for a thread that was started already, and if the system cannot
+ * Returns: true; false for NULL, for a thread that was already started, and if the system cannot
  * make a thread, in which case the caller may try again.
  * Threads: any. Ownership: the thread retains the object while it executes.
  * Reentrancy: call-outs too; calls no call-out on this thread.
@@ -91,7 +91,7 @@ RL_EXPORT const char *RL_NULLABLE RLThreadGetName(RLThreadRef RL_NULLABLE thread
 RL_EXPORT bool RLThreadStart(RLThreadRef RL_NULLABLE thread);
 
 /**
- * Gives the loop of a thread that was started; waits for it while the thread starts.
+ * Returns the loop of a thread that was started; waits for it while the thread starts.
  *
  * Returns: the loop, even after the thread has ended; NULL before the start, and for NULL.
  * Threads: any. Ownership: borrowed; the thread object retains it.
@@ -101,7 +101,7 @@ RL_EXPORT bool RLThreadStart(RLThreadRef RL_NULLABLE thread);
 RL_EXPORT RLRunLoopRef RL_NULLABLE RLThreadGetRunLoop(RLThreadRef RL_NULLABLE thread);
 
 /**
- * Gives the object of the calling thread.
+ * Returns the object of the calling thread.
  *
  * Returns: the object, borrowed; NULL on a thread that RLThreadStart did not make.
  * Threads: any. Reentrancy: call-outs too; calls no call-out.
@@ -120,13 +120,13 @@ RL_EXPORT RLThreadRef RL_NULLABLE RLThreadGetCurrent(void);
 RL_EXPORT bool RLThreadIsMain(void);
 
 /**
- * Asks a thread to end: sets its flag for good and wakes its loop.
+ * Asks a thread to end: sets its flag permanently and wakes its loop.
  *
- * A thread without a body then ends after its present pass; what is queued later may be dropped. A
+ * A thread without a body then ends after its current pass; what is queued later may be dropped. A
  * thread with a body must check RLThreadIsCancelled.
  * thread: NULL does nothing. A thread that is not started is cancelled from its start.
  * Threads: any. Reentrancy: call-outs too; calls no call-out.
- * CF: none; NSThread's cancel in Cocoa, which wakes nobody. Since 0.1.
+ * CF: none; NSThread's cancel in Cocoa, which wakes no loop. Since 0.1.
  */
 RL_EXPORT void RLThreadCancel(RLThreadRef RL_NULLABLE thread);
 
@@ -168,7 +168,7 @@ RL_EXPORT bool RLThreadJoin(RLThreadRef RL_NULLABLE thread);
 RL_EXPORT bool RLThreadEnd(RLThreadRef RL_NULLABLE thread);
 
 /**
- * Starts a thread that nobody will join; its object is freed when it ends.
+ * Starts a thread that will not be joined; its object is freed when it ends.
  *
  * body, info, release: as for RLThreadCreate.
  * Returns: true; false if the system cannot make a thread; release was called then.
@@ -179,9 +179,9 @@ RL_EXPORT bool RLThreadDetachNew(RLThreadCallBack RL_NULLABLE body, void *RL_NUL
                                  void (*RL_NULLABLE release)(void *RL_NULLABLE info));
 
 /**
- * Lets the system take back what a thread uses when it ends, though its object is still held.
+ * Makes the system free what a thread uses when it ends, even while its object is still retained.
  *
- * The thread cannot be joined any more. A thread that nobody holds needs no call.
+ * The thread can no longer be joined. A thread whose object is not retained needs no such call.
  * thread: not started, executing, or ended. NULL does nothing.
  * Returns: true; false for NULL, and if the thread was joined or detached before.
  * Threads: any. Reentrancy: call-outs too; calls no call-out.
@@ -190,10 +190,10 @@ RL_EXPORT bool RLThreadDetachNew(RLThreadCallBack RL_NULLABLE body, void *RL_NUL
 RL_EXPORT bool RLThreadDetach(RLThreadRef RL_NULLABLE thread);
 
 /**
- * Leave a result, and get it.
+ * Set the result of a thread, and get it.
  *
- * result: any pointer, which the library only keeps. Setting it is for the thread itself.
- * Returns: what the thread left; NULL if it left nothing, while it executes, and for NULL.
+ * result: any pointer, which the library only stores. Only the thread itself may set it.
+ * Returns: what the thread set; NULL if it set nothing, while it executes, and for NULL.
  * Threads: any. Ownership: the program's. Reentrancy: call-outs too; calls no call-out.
  * CF: none; pthread_join in POSIX. Since 0.2.
  */
@@ -203,8 +203,8 @@ RL_EXPORT void *RL_NULLABLE RLThreadGetResult(RLThreadRef RL_NULLABLE thread);
 /**
  * Ends the calling thread, with a result.
  *
- * What the thread has on its stack is left as by pthread_exit: cleanup handlers run, callbacks of
- * the loop are put right, and nothing below is returned to. Returning from the body is the better end.
+ * The functions on the thread's stack are left as by pthread_exit: cleanup handlers run, the library
+ * releases what it holds for callbacks, and no function returns. It is better to return from the body.
  * Threads: any. Reentrancy: call-outs too; calls release and exit callbacks, and does not return.
  * CF: none; NSThread's exit in Cocoa. Since 0.2.
  */
@@ -214,7 +214,7 @@ static inline __attribute__((noreturn)) void RLThreadExit(void *RL_NULLABLE resu
 }
 
 /**
- * Gives the size of a thread's stack.
+ * Returns the size of a thread's stack.
  *
  * Returns: bytes: what RLThreadSetStackSize set, rounded up, or the system's default; 0 for NULL.
  * Threads: any. Reentrancy: call-outs too; calls no call-out.
@@ -225,7 +225,8 @@ RL_EXPORT size_t RLThreadGetStackSize(RLThreadRef RL_NULLABLE thread);
 /**
  * Change the nice value of a thread at any time; get it.
  *
- * thread: NULL: the calling thread, whoever made it. One that is not started gets it at its start.
+ * thread: NULL: the calling thread, whatever made it. A thread that is not started gets the value at
+ *     its start.
  * priority: -20 (highest) to 19 (lowest); other values are cut. A lower value than the present one
  *     needs a privilege, see setpriority(2).
  * Returns: 0; EACCES or EPERM: the system refuses; ESRCH: the thread has ended.
@@ -237,15 +238,15 @@ RL_EXPORT int RLThreadGetPriority(RLThreadRef RL_NULLABLE thread);
 
 /** What a thread's work is for. CF: none; NSQualityOfService in Foundation. */
 RL_ENUM(int32_t, RLQualityOfService){
-    kRLQualityOfServiceUserInteractive = 0x21, /**< what somebody sees at once */
-    kRLQualityOfServiceUserInitiated = 0x19,   /**< what somebody asked for and waits for */
-    kRLQualityOfServiceUtility = 0x11,         /**< what somebody asked for and does not wait for */
-    kRLQualityOfServiceBackground = 0x09,      /**< what nobody sees */
-    kRLQualityOfServiceDefault = -1            /**< all else */
+    kRLQualityOfServiceUserInteractive = 0x21, /**< work whose effect the user sees at once */
+    kRLQualityOfServiceUserInitiated = 0x19,   /**< work that the user asked for and waits for */
+    kRLQualityOfServiceUtility = 0x11,         /**< work that the user asked for and does not wait for */
+    kRLQualityOfServiceBackground = 0x09,      /**< work that the user does not see */
+    kRLQualityOfServiceDefault = -1            /**< everything else */
 };
 
 /**
- * Gives the nice value for a quality of service, for RLThreadSetPriority.
+ * Returns the nice value for a quality of service, for RLThreadSetPriority.
  *
  * Returns: -5, -2, 5, 10 and 0, in the order above; 0 for other values. Without a privilege the
  * system refuses the negative ones, which then have no effect.
@@ -281,7 +282,7 @@ RL_EXPORT void *RL_NULLABLE RLThreadGetValue(const void *RL_NULLABLE key);
  * Put the calling thread to sleep, for some seconds, or until a date.
  *
  * seconds, date: as for RLLockLockForSeconds and RLLockLockBeforeDate; without a limit for ever.
- * Threads: any; one with a loop serves nothing meanwhile, and better runs it for that time.
+ * Threads: any; a thread with a loop serves nothing meanwhile: better run the loop for that time.
  * Reentrancy: call-outs too; calls no call-out.
  * CF: none; NSThread's sleepForTimeInterval: and sleepUntilDate: in Cocoa. Since 0.2.
  */
@@ -303,8 +304,8 @@ RL_EXPORT RLThreadRef RL_NULLABLE *RL_NONNULL RLThreadCopyAll(RLIndex *RL_NULLAB
  * Adds a function that a thread calls when it ends.
  *
  * The last one added is called first, on the thread, after its body and before its release; its
- * loop is there and runs no more by itself. callback: NULL is refused. info: handed to it.
- * Returns: true; false for NULL, and for a thread that is too far in its end: nothing is called.
+ * loop still exists but no longer runs by itself. callback: NULL is refused. info: passed to it.
+ * Returns: true; false for NULL, and for a thread that has already passed this point in its end.
  * Threads: any. Ownership: info is the program's; an object that is freed before the thread was
  * started calls nothing.
  * Reentrancy: call-outs too; calls no call-out.
@@ -316,8 +317,8 @@ RL_EXPORT bool RLThreadAddExitCallBack(RLThreadRef RL_NULLABLE thread, RLThreadC
 /**
  * Tell whether RLThreadStart was ever called; set a function that the first call will call.
  *
- * callback: called with info on the starting thread, before the thread is there; NULL: none. Too
- *     late, it is never called.
+ * callback: called with info on the thread that calls RLThreadStart, before the new thread exists;
+ *     NULL: none. A function set after that call is never called.
  * Returns: true from the first start on.
  * Threads: any. Reentrancy: call-outs too; calls no call-out.
  * CF: none; NSThread's isMultiThreaded and NSWillBecomeMultiThreadedNotification. Since 0.2.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The C half of the demo on its own: counts a file and prints the figures as wc does. */
 #include "counter.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The main thread's part: a port source on the pipe, lines for the worker, and its reports. */
 #include "private.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The feeder's thread: a slow producer, so that there is something to watch. */
 #include "private.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What the files of the C half share. */
 #ifndef DEMO_PRIVATE_H
 #define DEMO_PRIVATE_H

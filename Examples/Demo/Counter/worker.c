@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The worker's thread: a custom source with a queue of batches; each is counted and reported. */
 #include "private.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The Swift half of the demo. It shares the main loop with the C half: C brings the bytes of a file
 // through a pipe and has another thread count them; Swift shows the progress and what the loop does.
 //

@@ -3,9 +3,10 @@ public import Logging
 public import RunLoopKit
 
 extension RunLoop {
-    /// Hands the library's log lines to a logger of swift-log instead of standard error, for the whole process.
+    /// Sends the library's log lines to a logger of swift-log instead of standard error, for the whole process.
     ///
-    /// The library logs what no caller is told by a result: a peer that is refused, or a directory that is not safe. The logger is kept
+    /// The library logs what no result reports to a caller: a peer that is refused, or a directory that is not safe. The
+    /// logger is kept
     /// for the life of the process.
     ///
     /// - Parameters:

@@ -7,19 +7,19 @@ private import Synchronization
 // way and a result the other. An asynchronous function needs none of this: it awaits `RunLoop.call` and `EventLoopFuture.get`.
 
 extension EventLoop {
-    /// Calls a closure on a run loop's thread and gives this event loop a future of its value.
+    /// Calls a closure on a run loop's thread and returns a future of its value on this event loop.
     ///
     ///     context.eventLoop.call(on: .main) { model.title }.assumeIsolated().whenSuccess { context.writeAndFlush(line($0), promise: nil) }
     ///
     /// The closure is queued for the run loop's common modes, behind what is queued already, and the loop is woken. Closures of one
     /// thread are called in the order in which it queued them, and their futures complete in that order. The closure is never called
-    /// inside this function and counts as no handled source. It cannot be taken back.
+    /// inside this function and does not count as a handled source. It cannot be cancelled.
     ///
     /// - Parameters:
     ///   - loop: the run loop; its thread has to run it.
     ///   - body: called once on the run loop's thread, or not at all.
     /// - Returns: a future on this event loop: the value that the closure returned; or the error that it threw; or
-    ///   `RunLoop.ThreadEndedError` if the run loop's thread ends before it called the closure, or has ended.
+    ///   `RunLoop.ThreadEndedError` if the run loop's thread ends before it has called the closure, or has ended.
     /// - Threads: any. This event loop's group must not be shut down before the future is complete.
     public func call<Value: Sendable>(
         on loop: RunLoop, _ body: @escaping @Sendable () throws -> Value
@@ -60,14 +60,15 @@ extension EventLoopFuture where Value: Sendable {
 
     /// Runs the calling thread's run loop in a mode until the future is complete, and returns its value.
     ///
-    /// `wait()` holds the thread up; this lets its timers, sources and queued closures of the mode go on. A request to stop the run
+    /// `wait()` blocks the thread; this function serves its timers, sources and queued closures of the mode meanwhile. A
+    /// request to stop the run
     /// loop ends a run inside this function and not the function.
     ///
-    /// - Parameter mode: what is served meanwhile; not `common`, which is no mode to run in.
+    /// - Parameter mode: the mode that is served meanwhile; not `common`, which cannot be run.
     /// - Returns: the future's value.
     /// - Throws: the error with which the future failed.
     /// - Threads: any but an event loop's of the future's group, which would wait for itself.
-    /// - Reentrancy: allowed in whatever the run loop calls. Of two such waits the inner one returns first.
+    /// - Reentrancy: allowed in everything that the run loop calls. Of two such waits the inner one returns first.
     @available(*, noasync, message: "a run blocks its thread; await get()")
     public func wait(running mode: RunLoop.Mode) throws -> Value {
         precondition(mode != .common, "the common modes are none to run in")

@@ -5,15 +5,16 @@ public import ServiceLifecycle
 /// A thread with a run loop, as a service of a `ServiceGroup`.
 ///
 /// Its thread begins with ``run()``. A graceful shutdown ends it in order: what was queued until then is performed. A cancelled task
-/// ends it after the pass under way. In both cases, and when a callback ends the thread, ``run()`` returns when the thread is gone, with its
-/// loop and all that was in it.
+/// ends it after the current pass. In both cases, and when a callback ends the thread, ``run()`` returns when the thread
+/// has ended, with
+/// its loop and everything in it.
 ///
 ///     let service = RunLoopService(name: "sockets") { loop in loop.add(listener, forMode: .default) }
 ///     try await ServiceGroup(services: [service], gracefulShutdownSignals: [.sigterm], logger: logger).run()
 ///
 /// - Threads: any.
 public final class RunLoopService: Service {
-    /// The thread. Its loop is there from the beginning of ``run()``; a service runs once.
+    /// The thread. Its loop exists from the beginning of ``run()``; a service runs once.
     public let thread: RunLoopThread
     /// Finished at the end of the thread.
     private let ended: AsyncStream<Never>
@@ -41,7 +42,8 @@ public final class RunLoopService: Service {
         RunLoop.current.add(RunLoop.Source(cancel: { _, _ in stream.finish() }, perform: { _ in }), forMode: .default)
     }
 
-    /// Starts the thread and returns when it is gone: after a graceful shutdown, when the task is cancelled, or when a callback ended it.
+    /// Starts the thread and returns when it has ended: after a graceful shutdown, when the task is cancelled, or when a
+    /// callback ended it.
     ///
     /// - Throws: `RunLoopThread.StartError` if the process or the system has too many threads.
     public func run() async throws {

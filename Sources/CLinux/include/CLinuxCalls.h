@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* System calls that are no cancellation points (S-LOOP-20). Those of libc are, see pthreads(7): a thread that was cancelled in one
- * would end with locks of the library taken and records half written. syscall(2) makes the plain call, which also costs least:
- * nothing is announced before it and looked up after it. The core makes none of these calls by libc's functions; a test looks.
+/* System calls that are not cancellation points (S-LOOP-20). Those of libc are, see pthreads(7): a thread that was cancelled in one would end with
+ * locks of the library taken and records half written. syscall(2) makes the plain call, which also costs least: nothing is recorded before it or
+ * checked after it. The core makes none of these calls through libc's functions; a test checks that.
  *
- * Each takes and returns what the function of its name in section 2 of the manual does. EINTR is absorbed here where a call that
- * was interrupted has done nothing: a signal is no concern of the caller's. Waits return it, because what they wait for may have
- * changed. */
+ * Each takes and returns the same as the function of its name in section 2 of the manual. EINTR is absorbed here where a call
+ * that was interrupted has done nothing: a signal does not concern the caller. Waits return it, because what they wait for may
+ * have changed. */
 #ifndef CLINUX_CALLS_H
 #define CLINUX_CALLS_H
 
@@ -23,7 +23,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Makes a call again for as long as signals interrupt it. */
+/* Repeats a call for as long as signals interrupt it. */
 #define RL_UNINTERRUPTED(type, ...)                          \
     type result;                                             \
     do {                                                     \
@@ -31,7 +31,7 @@
     } while (result < 0 && errno == EINTR);                  \
     return result
 
-/* The number is free after it, whatever it returns; so it is never made again. */
+/* The number is free after it, whatever it returns; so it is never repeated. */
 static inline int rl_sys_close(int descriptor) { return (int)syscall(SYS_close, descriptor); }
 
 static inline ssize_t rl_sys_read(int descriptor, void *bytes, size_t length) {
@@ -50,7 +50,7 @@ static inline ssize_t rl_sys_pwrite(int descriptor, const void *bytes, size_t le
     RL_UNINTERRUPTED(ssize_t, SYS_pwrite64, descriptor, bytes, length, offset);
 }
 
-/* At the file's own position. Where the call is not to be had, as with epoll_pwait2 below, that is EOPNOTSUPP, as libc makes it. */
+/* At the file's own position. Where the call is not available, as with epoll_pwait2 below, the error is EOPNOTSUPP, as from libc. */
 static inline ssize_t rl_sys_preadv2(int descriptor, const struct iovec *parts, int count, int flags) {
     ssize_t result;
     do {
@@ -86,13 +86,13 @@ static inline int rl_sys_accept4(int socket, struct sockaddr *address, socklen_t
     RL_UNINTERRUPTED(int, SYS_accept4, socket, address, size, flags);
 }
 
-/* EINTR: the connect goes on, or, of a local socket, was not begun. */
+/* EINTR: the connect goes on, or, for a local socket, was not begun. */
 static inline int rl_sys_connect(int socket, const struct sockaddr *address, socklen_t size) {
     return (int)syscall(SYS_connect, socket, address, size);
 }
 
-/* Milliseconds as for poll(2), negative for no end. A mere look, with 0, is not interrupted: the kernel would report a signal even
- * of that. */
+/* Milliseconds as for poll(2), negative for no end. A call with 0, which only looks, is repeated: the kernel would report a signal
+ * even for that. */
 static inline int rl_sys_poll(struct pollfd *entries, nfds_t count, int milliseconds) {
     int result;
     do {
@@ -102,8 +102,8 @@ static inline int rl_sys_poll(struct pollfd *entries, nfds_t count, int millisec
     return result;
 }
 
-/* Whether a wait in a set failed by something else than the kernel can fail it by: a kernel, an emulator or a filter that does not
- * know the call says ENOSYS, and filters EPERM, EACCES or what they like. */
+/* Whether a wait in a set failed with an error that the call itself does not have: a kernel, an emulator or a filter that does not
+ * know the call returns ENOSYS, and filters return EPERM, EACCES or any other error. */
 static inline bool rl_is_wait_refused(int count) {
     return count < 0 && errno != EINTR && errno != EBADF && errno != EINVAL && errno != EFAULT;
 }
@@ -117,12 +117,12 @@ __attribute__((always_inline)) static inline int rl_sys_epoll_wait(int epoll, st
     return rl_is_wait_refused(count) ? rl_wait_otherwise(epoll, events, room, milliseconds) : count;
 }
 
-/* NULL for no end. Where the call is not to be had: an older one, with the time rounded up to milliseconds, late and never early. */
+/* NULL for no end. Where the call is not available: an older one, with the time rounded up to milliseconds, late and never early. */
 static inline int rl_sys_epoll_pwait2(int epoll, struct epoll_event *events, int room, const struct timespec *timeout) {
     int count = (int)syscall(SYS_epoll_pwait2, epoll, events, room, timeout, NULL, (size_t)0);
     if (!rl_is_wait_refused(count)) return count;
     int milliseconds = -1;
-    /* A longer time is cut; the caller looks at the clock and waits again. */
+    /* A longer time is capped; the caller looks at the clock and waits again. */
     if (timeout && timeout->tv_sec > 1000000)
         milliseconds = 1000000000;
     else if (timeout)
@@ -132,7 +132,7 @@ static inline int rl_sys_epoll_pwait2(int epoll, struct epoll_event *events, int
 
 static inline int rl_sys_nanosleep(const struct timespec *time) { return (int)syscall(SYS_nanosleep, time, NULL); }
 
-/* For functions of other libraries that have cancellation points in them: between these two the calling thread has none. */
+/* For functions of other libraries that have cancellation points in them: between these two calls the calling thread has none. */
 static inline int rl_disable_cancellation(void) {
     int state;
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);

@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* One time that a lock was locked: the file, and a number that is written in it. Two are the same if all is. */
+/* One holding of a lock: the file, and a number that is written in it. Two are the same if all fields are. */
 struct rl_holding {
     uint64_t device, inode, number;
 };
@@ -15,7 +15,7 @@ struct rl_holding {
 struct rl_lock_file {
     char *path, *folder;       /* absolute, from malloc; fixed. The name follows the folder and a slash. */
     bool is_held;              /* by this object */
-    bool has_looked;           /* `seen` is what others held at the last look, zeroes if nobody did */
+    bool has_looked;           /* `seen` is what others held at the last look, zeroes if they held none */
     int descriptor;            /* of the file that is held, or about to be; -1: none, as on file systems of several hosts */
     struct rl_holding holding; /* of the descriptor, or what is held */
     struct rl_holding seen;
@@ -25,17 +25,17 @@ struct rl_lock_file {
 bool rl_lock_file_init(struct rl_lock_file *lock, const char *path) __attribute__((visibility("hidden")));
 
 /* These return 0, or an errno. `fork_section` is called with true before a descriptor is opened that a child of fork may not keep,
- * and with false when it stands in the record. */
+ * and with false when the record has it. */
 int rl_lock_file_take(struct rl_lock_file *lock, void (*fork_section)(bool begins)) __attribute__((visibility("hidden")));
 int rl_lock_file_give_back(struct rl_lock_file *lock) __attribute__((visibility("hidden")));
-/* The seconds since 2001, if somebody holds it. */
+/* The seconds since 2001, if it is held. */
 int rl_lock_file_date(struct rl_lock_file *lock, double *date) __attribute__((visibility("hidden")));
 int rl_lock_file_break(struct rl_lock_file *lock, void (*fork_section)(bool begins)) __attribute__((visibility("hidden")));
 
 /* In the child of fork: it is the parent's. */
 void rl_lock_file_forget(struct rl_lock_file *lock) __attribute__((visibility("hidden")));
 
-/* Whether nobody holds it, by what is fixed alone. is_told: whether the kernel tells of it when that changes. */
+/* Whether it is free, by the fixed fields alone. is_told: whether the kernel reports when that changes. */
 bool rl_lock_file_is_free(const struct rl_lock_file *lock, bool *is_told) __attribute__((visibility("hidden")));
 
 #endif

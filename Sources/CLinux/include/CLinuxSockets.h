@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What a server's sockets need of the kernel: sends that never wait, options, and the end of a connection. Nothing here is a
+/* What a server's sockets need from the kernel: sends that never wait, options, and the end of a connection. Nothing here is a
  * cancellation point, blocks, or raises SIGPIPE. */
 #ifndef CLINUX_SOCKETS_H
 #define CLINUX_SOCKETS_H
@@ -19,7 +19,7 @@ bool rl_is_byte_stream(int descriptor) __attribute__((visibility("hidden")));
 /* Switches the options of `RLSocketOption`. 0, or the errno of the first that the kernel refuses. */
 int rl_set_socket_options(int descriptor, unsigned long options, bool on) __attribute__((visibility("hidden")));
 
-/* Takes what has arrived and forgets it, a portion of it. True at the end of the stream and after an error. */
+/* Takes what has arrived, or a portion of it, and discards it. True at the end of the stream and after an error. */
 bool rl_discard_input(int descriptor) __attribute__((visibility("hidden")));
 
 /* Makes the close of the descriptor reset the connection. */
@@ -36,7 +36,7 @@ typedef struct rl_received {
 } rl_received;
 
 /* Reads what is there: how many bytes, or a negative errno. All descriptors that came are put into the array, or, if one could
- * not be had or the array is too small, all are closed. received may be NULL: then the kernel drops them. */
+ * not be received or the array is too small, all are closed. received may be NULL: then the kernel drops them. */
 ssize_t rl_receive_with_descriptors(int descriptor, void *bytes, size_t capacity, int *descriptors, size_t room,
                                     rl_received *received) __attribute__((visibility("hidden")));
 

@@ -69,12 +69,12 @@ public func RLSetLogHandler(
     Log.setHandler(handler, info)
 }
 
-/// The object behind a reference of any type; a trap for what is none (S-ARG-3).
+/// The object behind a reference of any type; traps for anything else (S-ARG-3).
 func anyObject(_ reference: UnsafeRawPointer?, _ function: StaticString) -> ObjectPointer? {
     guard let reference else { return nil }
     let object = UnsafeMutableRawPointer(mutating: reference).assumingMemoryBound(to: ObjectHeader.self)
     let type = object.pointee.type.load(ordering: .relaxed)
-    // A number that no kind has is some other memory of the client's.
+    // A number that no kind has is other memory of the client's.
     if type == ObjectType.freed.rawValue || type >= UInt16(ObjectType.end) || object.kind.pointee.destroy == nil { trap(function, "not an object of this library, or one that was released too often") }
     return object
 }

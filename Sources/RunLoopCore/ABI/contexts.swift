@@ -2,7 +2,7 @@
 import CLinux
 import CRunLoop
 
-/// The contexts of C that have an info and three functions for it, all of one shape.
+/// The C contexts that consist of an info and three functions for it, all with the same members.
 protocol InfoContext {
     var info: UnsafeMutableRawPointer? { get }
     var retain: RetainFunction? { get }
@@ -22,7 +22,7 @@ extension RLMessagePortContext: InfoContext {}
 extension RLKernelEventContext: InfoContext {}
 
 extension InfoContext {
-    /// What a Get function shows: an invalid object has no info.
+    /// What a Get function returns: an invalid object has no info.
     init(_ own: ClientContext, isValid: Bool) {
         self.init(
             version: 0, info: isValid ? own.info : nil, retain: own.retain, release: own.release, copyDescription: own.copyDescription)
@@ -30,13 +30,13 @@ extension InfoContext {
 }
 
 extension ClientContext {
-    /// NULL: a context with nothing in it.
+    /// NULL: an empty context.
     init<Context: InfoContext>(_ given: UnsafePointer<Context>?) {
         self.init()
         guard let given = given?.pointee else { return }
         self.init(info: given.info, retain: given.retain, release: given.release, copyDescription: given.copyDescription)
     }
 
-    /// The functions alone, for objects that keep them as sources do.
+    /// The functions alone, for objects that store them as sources do.
     var functions: SourceFunctions { SourceFunctions(retain: retain, release: release, copyDescription: copyDescription) }
 }

@@ -3,7 +3,7 @@ import CLinux
 import CRunLoop
 import Synchronization
 
-// What the inline functions of <runloop/lock.h> call of the library.
+// The library functions that the inline functions of <runloop/lock.h> call.
 
 @c @implementation
 public func RLWordLock_(_ word: UnsafeMutablePointer<UInt32>) {

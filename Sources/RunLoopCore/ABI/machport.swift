@@ -76,7 +76,7 @@ public func RLMachPortSend(
     let replyPort = object(replyPort, as: MachPort.self, "RLMachPortSend")
     guard let port = object(port, as: MachPort.self, "RLMachPortSend") else { return Int32(kRLMessagePortIsInvalid) }
     let length = bytes == nil ? 0 : length
-    // What is negative here is more than the half of all memory.
+    // A negative value here is a length of more than half of the address space.
     guard length >= 0 else { return Int32(kRLMessagePortTransportError) }
     return port.send(msgid, bytes, length, replyPort, timeout: timeout)
 }

@@ -51,7 +51,7 @@ private func performInModes(
 }
 
 extension UnsafeMutablePointer where Pointee == RunLoop {
-    /// A client's list of modes; NULL entries are skipped (S-BLK-13), and nil is returned if nothing else is in it.
+    /// A client's list of modes; NULL entries are skipped (S-BLK-13), and nil is returned if it has no other entries.
     func postModes(_ names: UnsafePointer<UnsafePointer<CChar>?>, _ count: Int) -> PostModes? {
         let list = makeArray(UInt.self, count: 1 + count)
         var length = 0
@@ -169,7 +169,7 @@ public func RLPerformInBackground(
 }
 
 extension UnsafeMutablePointer where Pointee == RunLoop {
-    /// What a client asks for; nil if it can never run. The caller then releases it.
+    /// The request of a client; nil if it can never run. The caller then releases it.
     fileprivate func makePost(
         _ modes: UnsafePointer<UnsafePointer<CChar>?>?, _ count: Int, _ perform: PerformFunction?,
         _ info: UnsafeMutableRawPointer?, _ release: PerformFunction?

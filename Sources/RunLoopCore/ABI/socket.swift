@@ -8,7 +8,7 @@ import Synchronization
 @c @implementation
 public func RLSocketGetTypeID() -> UInt { UInt(ObjectType.socket.rawValue) }
 
-/// The pieces of a context, for one call that makes a socket.
+/// Passes the parts of a context to one call that makes a socket.
 private func makeSocket(
     _ native: Int32, _ types: UInt, _ callout: RLSocketCallBack?, _ context: UnsafePointer<RLSocketContext>?
 ) -> SocketPointer {
@@ -62,7 +62,7 @@ public func RLSocketCreateConnectedToSocketSignature(
     }
 }
 
-/// S-SOCK-7: a socket that was made but cannot have its address is invalidated.
+/// S-SOCK-7: a socket that was made but cannot be given its address is invalidated.
 private func makeSocket(
     _ signature: UnsafePointer<RLSocketSignature>?, _ types: UInt, _ callout: RLSocketCallBack?,
     _ context: UnsafePointer<RLSocketContext>?, _ function: StaticString,
@@ -92,7 +92,7 @@ public func RLSocketConnectToAddress(
     result(object(s, as: Socket.self, "RLSocketConnectToAddress")?.connect(address, length, timeout: timeout))
 }
 
-/// What C gets; nil is a NULL socket.
+/// The result as C gets it; nil is a NULL socket.
 func result(_ result: SocketResult?) -> RLSocketError {
     RLSocketError(rawValue: (result ?? .error).rawValue)!
 }
@@ -168,7 +168,7 @@ public func RLSocketSendData(
     result(object(s, as: Socket.self, "RLSocketSendData")?.send(to: address, addressLength, bytes, length, timeout: timeout))
 }
 
-// MARK: The name registry, which no system has any more (S-SOCK-49)
+// MARK: The name registry, which no longer exists on any system (S-SOCK-49)
 
 @c @implementation
 public func RLSocketRegisterValue(

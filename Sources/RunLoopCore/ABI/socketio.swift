@@ -4,7 +4,7 @@ import CRunLoop
 
 // The functions of <runloop/socketio.h>.
 
-/// A count, or a negative errno as C has it; nil is a NULL socket.
+/// A count, or a negative errno, as C gets it; nil is a NULL socket.
 private func answer(_ result: Int?) -> Int {
     let result = result ?? -Int(EBADF)
     guard result < 0 else { return result }

@@ -3,7 +3,7 @@ import CLinux
 import CRunLoop
 import Synchronization
 
-// The functions of <runloop/sync.h>, and what the inline ones call.
+// The functions of <runloop/sync.h>, and those that its inline functions call.
 
 @c @implementation
 public func RLConditionWait_(_ condition: UnsafeMutablePointer<RLCondition>, _ seconds: Double) -> Bool {

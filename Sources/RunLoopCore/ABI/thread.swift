@@ -22,7 +22,7 @@ public func RLThreadSetName(_ thread: OpaquePointer?, _ name: UnsafePointer<CCha
 
 @c @implementation
 public func RLThreadSetStackSize(_ thread: OpaquePointer?, _ stackSize: Int) {
-    // A size_t: what is negative here is more than there is.
+    // A size_t: a negative value here is more than the address space has.
     object(thread, as: Thread.self, "RLThreadSetStackSize")?.setUp { $0.pointee.stackSize = stackSize < 0 ? .max : stackSize }
 }
 

@@ -2,25 +2,25 @@
 import CLinux
 import Synchronization
 
-/// What `RLSetAccounting` has a loop measure of its call-outs (S-STAT-3). The histograms follow the record in memory. It is made when it is
-/// first asked for and stays until the loop's memory goes to the pool, so that the loop's thread uses it without a lock while another
-/// thread puts accounting off.
+/// What a loop measures of its call-outs after `RLSetAccounting` (S-STAT-3). The histograms follow the record in memory. The record is made
+/// when accounting is first requested and stays until the loop's memory goes to the pool, so that the loop's thread uses it without a lock
+/// while another thread turns accounting off.
 ///
-/// The loop's thread alone adds; relaxed, as in `Counters`. A thread that begins anew clears the numbers.
+/// Only the loop's thread adds; relaxed, as in `Counters`. A thread that turns accounting on again clears the numbers.
 struct Accounting: ~Copyable {
-    /// The instant at which it began, and the processor's counter then, by which the times of signals become nanoseconds.
+    /// The instant at which it began, and the processor's counter then: they convert the times of signals to nanoseconds.
     let began: Atomic<Int64>
     let beganCount: Atomic<UInt64>
-    /// The instant at which it ended; 0: it goes on.
+    /// The instant at which it ended; 0: it is on.
     let ended: Atomic<Int64>
     let callOuts: Atomic<UInt64>
-    /// In nanoseconds, as the next two.
+    /// In nanoseconds, like the next two.
     let callOutTime: Atomic<UInt64>
     let longest: Atomic<UInt64>
     let asleep: Atomic<UInt64>
-    /// The instant at which the sleep under way began; 0: it is not measured.
+    /// The instant at which the current sleep began; 0: it is not measured.
     let sleepBegan: Atomic<Int64>
-    /// Of `ItemAccount`s, by their items. Guarded by the loop's lock.
+    /// The addresses of `ItemAccount`s, keyed by their items. Guarded by the loop's lock.
     var items: WordSet
 }
 
@@ -28,10 +28,10 @@ typealias AccountingPointer = UnsafeMutablePointer<Accounting>
 
 /// What the call-outs of an item cost one loop. Guarded by the loop's lock.
 struct ItemAccount {
-    /// The item's address. The first word: accounts are found by it.
+    /// The item's address. The first word: it is the key of the account.
     var item: UInt
     var calls: UInt64
-    /// In nanoseconds, as the next two.
+    /// In nanoseconds, like the next two.
     var total: UInt64
     var longest: UInt64
     var last: UInt64
@@ -39,7 +39,7 @@ struct ItemAccount {
 
 typealias ItemAccountPointer = UnsafeMutablePointer<ItemAccount>
 
-/// Bits of `RunLoop.accountingAskers`: on whose behalf a loop measures.
+/// Bits of `RunLoop.accountingAskers`: for whom a loop measures.
 enum AccountingAsker {
     static var program: UInt8 { 1 }
     /// Another process (S-OUT-6).
@@ -79,9 +79,9 @@ extension UnsafeMutablePointer where Pointee == Accounting {
     }
 }
 
-/// Measuring: the loop's thread.
+/// Measuring. Loop's thread.
 extension UnsafeMutablePointer where Pointee == RunLoop {
-    /// Before a call-out; what the end is to be given, 0 if it is not measured.
+    /// Called before a call-out. Returns the argument for `endMeasured`; 0 if the call-out is not measured.
     @inline(never)
     func beginMeasured(_ due: Int64, _ signalled: UInt64) -> Int64 {
         if pointee.accounting.load(ordering: .relaxed) == nil { return 0 }
@@ -121,7 +121,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     @inline(never)
     private func noteSignal(_ begin: Int64, _ signalCount: UInt64) {
         guard let accounting = pointee.accounting.load(ordering: .acquiring) else { return }
-        // The counter's rate is what it was on the average since accounting began.
+        // The counter's rate is its average since accounting began.
         let counts = Double(Int64(bitPattern: rl_order_of_time() &- accounting.pointee.beganCount.load(ordering: .relaxed)))
         let distance = Double(Int64(bitPattern: rl_order_of_time() &- signalCount))
         let time = Double(begin - accounting.pointee.began.load(ordering: .relaxed))
@@ -133,7 +133,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         pointee.accounting.load(ordering: .acquiring)?.histogram(kind).add(time)
     }
 
-    /// Around a sleep.
+    /// Called before a sleep; `endSleep` after it.
     @inline(always)
     func beginSleep() {
         if isSleepWanted { markSleep() }
@@ -169,7 +169,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
 extension UnsafeMutablePointer where Pointee == RunLoop {
     var isAccounting: Bool { pointee.accounting.load(ordering: .acquiring) != nil }
 
-    /// Measures for one asker, or does not any more.
+    /// Begins or stops measuring for one asker.
     func setAccounting(_ isOn: Bool, for asker: UInt8 = AccountingAsker.program) {
         lock()
         defer { unlock() }
@@ -182,7 +182,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
             pointee.accounting.store(nil, ordering: .releasing)
             pointee.accounts.load(ordering: .relaxed)!.pointee.ended.store(Clock.now(), ordering: .relaxed)
         }
-        // What the program measures stays (S-OUT-6).
+        // What the program measured is kept (S-OUT-6).
         guard isOn, before == 0 || asker == AccountingAsker.program else { return }
         let accounting = pointee.accounts.load(ordering: .relaxed) ?? .make()
         accounting.clear()
@@ -200,7 +200,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         return pointee.accounts.load(ordering: .relaxed)?.account(of: item)?.pointee
     }
 
-    /// Frees what a loop has that goes to the pool. The lock is held.
+    /// Frees the accounts of a loop that goes to the pool. The lock is held.
     func freeAccounts() {
         attend(.accounting, false)
         pointee.accounting.store(nil, ordering: .relaxed)
@@ -212,15 +212,15 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
 }
 
 extension Accounting {
-    /// An item ends that some loop may have an account of. No lock is held.
+    /// Frees the accounts that loops may have of an item that is being freed. No lock is held.
     static func forget(_ item: ObjectPointer) {
         process.pointee.registryLock.lockWord()
         var loop = registry.pointee.loopRecords
         process.pointee.registryLock.unlockWord()
-        // Records are never given back, and their locks work through all their lives.
+        // Loops' records are never unmapped, and their locks work in all of the records' lives.
         while let current = loop {
             loop = current.pointee.olderRecord
-            // The item's account was opened before its last reference went.
+            // The item's account was opened before its last reference was released.
             if current.pointee.accounts.load(ordering: .relaxed) == nil { continue }
             current.lock()
             let accounts = current.pointee.accounts.load(ordering: .relaxed)

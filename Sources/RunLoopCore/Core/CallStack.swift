@@ -19,11 +19,11 @@ enum CallKind: UInt8 {
     /// A callback's bracket of `retain` and `release`.
     case bracket
 
-    /// Other threads look for it too.
+    /// Other threads search for it too.
     var isShared: Bool { self == .timer || self == .source }
 }
 
-/// What a record holds beside its kind: whole words, which need no more care than to be copied.
+/// What a record holds besides its kind: whole words that can be copied without further care.
 protocol CallRecord {
     static var kind: CallKind { get }
 }
@@ -31,32 +31,32 @@ protocol CallRecord {
 extension CallRecord {
     @inline(always)
     static var words: Int { (MemoryLayout<Self>.size + MemoryLayout<UInt>.size - 1) / MemoryLayout<UInt>.size }
-    /// With the word that says the kind.
+    /// Including the word that says the kind.
     @inline(always)
     static var size: Int { words + 1 }
 }
 
-/// Where a record lies in its stack.
+/// The position of a record in its stack.
 struct CallPlace<Record: CallRecord> {
     let start: Int
 }
 
-/// What a loop's thread is in the middle of: a record for each callback of the loop on its stack, and for what it has taken and owes,
-/// innermost last. Each says what kind of callback it is, for which object, and what is to be put right after it. Not in frames
-/// of the thread's stack: a callback may end its thread (S-LOOP-19), and what it leaves is then found here (`abandonCallbacks`).
+/// The unfinished work of a loop's thread: a record for each callback of the loop on its stack, and for what it has taken and must return,
+/// innermost last. Each says what kind of callback it is, for which object, and what must be done right after it. These are not in
+/// frames of the thread's stack: a callback may end its thread (S-LOOP-19), and `abandonCallbacks` then finds here what is left to do.
 ///
-/// The records lie in one growing array of words, each followed by a word with its kind and its size, so that they are walked from the
-/// innermost outwards and nothing is allocated in a pass. Pointers to records are good until the next call-out.
+/// The records lie in one growing array of words, each followed by a word with its kind and its size, so that they can be walked from the
+/// innermost outwards and nothing is allocated in a pass. Pointers to records are valid until the next call-out.
 ///
-/// The loop's thread alone reads and changes the stack, with two exceptions, both under the loop's lock. Records of timers and
-/// sources are looked for by other threads too: they are pushed and popped under the lock, `shared` leads to the innermost of
-/// them, and all that lies below that stays as it is meanwhile. The array moves under the lock.
+/// Only the loop's thread reads and changes the stack, with two exceptions, both under the loop's lock. Other threads also search for
+/// records of timers and sources: these records are pushed and popped under the lock, `shared` leads to the innermost of
+/// them, and everything below it stays unchanged meanwhile. The array is moved under the lock.
 struct CallStack {
     private(set) var words: UnsafeMutablePointer<UInt>?
     private var capacity = 0
     /// Words in use.
     private(set) var count = 0
-    /// The end of the innermost record that other threads look for. Guarded by the loop's lock.
+    /// The end of the innermost record that other threads search for. Guarded by the loop's lock.
     var shared = 0
 
     @inline(always)
@@ -90,7 +90,7 @@ struct CallStack {
         UnsafeMutableRawPointer(words.unsafelyUnwrapped + place.start).assumingMemoryBound(to: Record.self)
     }
 
-    /// Takes off the innermost record.
+    /// Removes the innermost record.
     @inline(always)
     mutating func pop<Record: CallRecord>(_ place: CallPlace<Record>) -> Record {
         count = place.start
@@ -110,25 +110,25 @@ struct CallStack {
         self = CallStack()
     }
 
-    // MARK: Looking for records
+    // MARK: Searching for records
 
     /// The kind of the innermost record; nil if there is none.
     var innermost: CallKind? { count == 0 ? nil : kind(endingAt: count) }
 
     private func kind(endingAt end: Int) -> CallKind { CallKind(rawValue: UInt8(truncatingIfNeeded: words![end - 1])).unsafelyUnwrapped }
 
-    /// The innermost record, which is of that kind.
+    /// The innermost record, which must be of that kind.
     func last<Record: CallRecord>(_: Record.Type) -> Record { self[CallPlace<Record>(start: count - Record.size)].pointee }
 
     mutating func popLast<Record: CallRecord>(_: Record.Type) -> Record { pop(CallPlace<Record>(start: count - Record.size)) }
 
-    /// Calls `body` with the records of a kind, innermost first, until it is true; whether it was.
+    /// Calls `body` with the records of a kind, innermost first, until it returns true; returns whether it did.
     @discardableResult
     func contains<Record: CallRecord>(_: Record.Type, where body: (UnsafeMutablePointer<Record>) -> Bool) -> Bool {
         CallStack.contains(Record.self, in: words, below: count, where: body)
     }
 
-    /// The same of the words below an end, for a thread that may read no more of the stack than that.
+    /// The same for the words below an end, for a thread that may read only that part of the stack.
     static func contains<Record: CallRecord>(
         _: Record.Type, in words: UnsafeMutablePointer<UInt>?, below end: Int, where body: (UnsafeMutablePointer<Record>) -> Bool
     ) -> Bool {
@@ -146,7 +146,7 @@ struct CallStack {
         return false
     }
 
-    /// After the innermost record was taken off out of turn: finds the shared one below. Under the loop's lock.
+    /// After the innermost record was removed out of turn: finds the next shared record below. Under the loop's lock.
     mutating func findShared() {
         shared = count
         while shared > 0 && !kind(endingAt: shared).isShared { shared -= Int(bitPattern: words![shared - 1] >> 8) }

@@ -2,7 +2,7 @@
 import CLinux
 import Synchronization
 
-/// What a loop has done so far (S-STAT-1). The loop's thread alone counts, but for `rouses`, with a plain addition; other threads read.
+/// What a loop has done so far (S-STAT-1). Only the loop's thread counts, except for `rouses`, with a plain addition; other threads read.
 /// Relaxed: numbers that order nothing.
 struct Counters: ~Copyable {
     let runs: Atomic<UInt64>
@@ -13,7 +13,7 @@ struct Counters: ~Copyable {
     let sources: Atomic<UInt64>
     let ports: Atomic<UInt64>
     let timers: Atomic<UInt64>
-    /// The bits of a `Double`, because the timers count in such.
+    /// The bits of a `Double`, because timers count in this type.
     private let skippedDateBits: Atomic<UInt64>
     let functions: Atomic<UInt64>
     let requests: Atomic<UInt64>
@@ -31,7 +31,7 @@ struct Counters: ~Copyable {
 }
 
 extension Atomic where Value == UInt64 {
-    /// Adds where nobody else does.
+    /// Adds to a counter to which no other thread adds.
     @inline(always)
     func count(_ number: UInt64 = 1) { store(load(ordering: .relaxed) &+ number, ordering: .relaxed) }
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/// One run of a loop: what differs between nested runs. It lies on the stack of the function that runs; the loop's thread alone
-/// touches it.
+/// One run of a loop: what differs between nested runs. It lies on the stack of the function that runs; only the loop's thread
+/// uses it.
 struct RunFrame {
     /// The run from whose callback this one was started.
     var outer: RunFramePointer?
@@ -11,22 +11,22 @@ struct RunFrame {
     let polls: Bool
     /// The monotonic instant of the deadline; `Clock.never` for none.
     var deadline: Int64 = Clock.never
-    /// The wait of the pass under way, which wake-ups that nested runs take are for as well (S-WAKE-9).
+    /// The wait of the current pass; wake-ups that nested runs take also apply to it (S-WAKE-9).
     var wait = WaitState.ahead
     /// This run was asked to stop before a nested one began, which then was the innermost (S-STOP-2, S-STOP-3).
     var stopRequested = false
     /// Step P8 looks at the main dispatch queue: not in a run's first pass nor in the one after a drain (S-GCD-6).
     var mayPeek = false
-    /// The last wait ended with a wake-up.
+    /// A wake-up ended the last wait.
     var wasWoken = false
-    /// What the run was for is there: it returns after its pass. Set when a nested run got a message port's reply that this one
+    /// What the run waits for has arrived: the run returns after its pass. Set when a nested run got a message port's reply that this run
     /// waits for.
     var hasReply = false
-    /// What makes this run, if a foreign loop makes its waits.
+    /// The foreign run that makes this run, if a foreign loop makes its waits.
     var foreign: ForeignRunPointer?
-    /// The callback in which the run began, if it is watched (S-SLOW-4).
+    /// The callback in which the run began, if that is watched (S-SLOW-4).
     var pausedCall: WatchedCall?
-    /// The last reading of the monotonic clock; stale once client code ran.
+    /// The last reading of the monotonic clock; stale once client code has run.
     var now: Int64 = 0
 }
 
@@ -59,7 +59,7 @@ struct Wait {
     enum Kind {
         /// The main dispatch queue is served without a wait (P8).
         case skipped
-        /// A poll (P7): nobody observes it.
+        /// A poll (P7): no observers are called.
         case polled
         case waited
     }
@@ -74,7 +74,7 @@ struct HalfPass {
 }
 
 extension UnsafeMutablePointer where Pointee == RunLoop {
-    /// The loop's clock; read anew only if client code ran since the last reading.
+    /// The loop's clock; read again only if client code ran since the last reading.
     @inline(always)
     func readClock(_ frame: RunFramePointer) -> Int64 {
         if pointee.isClockStale || frame.pointee.now == 0 {

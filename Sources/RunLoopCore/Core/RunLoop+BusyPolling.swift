@@ -4,32 +4,32 @@ import Synchronization
 
 /// What a loop does while posts come faster than it makes passes.
 ///
-/// A wake-up has to write, or a store that its caller made just before could stay unseen (`wakeUp`); and it is a write to a line
+/// A wake-up has to write, or a store that its caller made just before could stay unseen (`wakeUp`); and it is a write to a cache line
 /// that the loop reads and writes in each pass. So while posts come fast the loop says in the wake word that it polls: each of its
-/// waits ends at once, which nobody can tell from wake-ups that come all the time where nothing observes the passes. A wake-up
-/// then only looks. To leave the state the loop first writes the word and then makes every thread's processor see that, with
-/// membarrier(2): a thread that looked before it has its stores seen in the pass that the loop makes now, one that looks after it
-/// finds another state.
+/// waits ends at once, which, where nothing observes the passes, looks the same as wake-ups that come all the time. A wake-up
+/// then only reads the word. To leave the state the loop first writes the word and then makes every processor that runs a thread of
+/// the process see that, with membarrier(2): stores of a thread that read the word before it are seen in the pass that the loop
+/// makes now, and a thread that reads the word after it finds another state.
 ///
 /// Loop's thread only.
 struct BusyPolling {
-    /// The loop's own knowledge of the state, because a wake-up that had looked before the state began may write over the word.
+    /// The loop's own knowledge of the state, because a wake-up that read the word before the state began may overwrite it.
     var isOn = false
-    /// How many posts rounds have taken since the last wait ended.
+    /// How many posts the rounds have taken since the last wait ended.
     var takenPosts: UInt32 = 0
-    /// How many they have taken of late: the count of each wait has a weight that halves within three waits.
+    /// How many they have taken recently: the weight of each wait's count halves within three waits.
     private var postRate: UInt32 = 0
 
-    /// So many posts of late are a reason to poll.
+    /// The loop polls when at least this many posts came recently.
     private static var limit: UInt32 { 64 }
 
     @inline(always)
     var isIdle: Bool { !isOn && postRate | takenPosts == 0 }
 
-    /// The last round found so many posts that there are more by now.
+    /// The last round found so many posts that there are probably more by now.
     var tookMany: Bool { takenPosts >= BusyPolling.limit }
 
-    /// A wait is over. Whether posts come fast.
+    /// A wait is over. Returns whether posts come fast.
     mutating func countWait() -> Bool {
         let taken = takenPosts
         takenPosts = 0
@@ -39,17 +39,17 @@ struct BusyPolling {
 }
 
 extension UnsafeMutablePointer where Pointee == RunLoop {
-    /// Whether nobody can tell that waits end without a wake-up.
+    /// Whether nothing can detect that waits end without a wake-up.
     func mayPoll(_ frame: RunFramePointer) -> Bool {
         frame.pointee.mode.pointee.observedActivities.load(ordering: .relaxed) == 0 && frame.pointee.foreign == nil
             && !frame.pointee.polls && manualClock == nil && process.pointee.canBias.load(ordering: .relaxed)
     }
 
-    /// Whether a loop that polls goes on with it, at its wait: as long as it finds posts, and as it may.
+    /// Whether a loop that polls continues to poll, at its wait: as long as it finds posts and may poll.
     ///
-    /// Where it found few, it first offers its processor once. Producers that wait for it use it for more posts, which is cheaper
-    /// for both sides than a sleep and a wake-up for each few; producers elsewhere get on meanwhile, undisturbed by looks at the
-    /// queue.
+    /// If it found few, it first yields its processor once. Producers that wait for that processor use it for more posts, which is cheaper
+    /// for both sides than a sleep and a wake-up for each few; producers on other processors continue meanwhile, without the loop reading
+    /// the queue.
     func goesOnPolling(_ frame: RunFramePointer) -> Bool {
         guard mayPoll(frame) else { return false }
         if pointee.busyPolling.tookMany { return true }
@@ -60,7 +60,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         return pointee.busyPolling.takenPosts > 0 || pointee.posts.hasNews
     }
 
-    /// Only where nothing else may come to wait for the processor.
+    /// Only if the loop has nothing else that could become due while it waits for the processor.
     private func mayYield(_ frame: RunFramePointer) -> Bool {
         let mode = frame.pointee.mode
         lock(owner: true)
@@ -74,6 +74,6 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
 }
 
 extension RunLoop {
-    /// What another thread may use the processor for at a time, in nanoseconds, and more.
+    /// More than the time for which another thread may use the processor at a stretch, in nanoseconds.
     fileprivate static var longestYield: Int64 { 20_000_000 }
 }

@@ -24,7 +24,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         return pointee.calls.pop(place)
     }
 
-    /// Calls out with a record that other threads look for. The lock is held at the call and at the return, not while `body` runs.
+    /// Calls out with a record that other threads search for. The lock is held at the call and at the return, not while `body` runs.
     /// Returns the record as it is then.
     @inline(always)
     func callLocked<Record: CallRecord>(_ record: Record, _ body: () -> Void) -> Record {
@@ -39,8 +39,8 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         return endCall(place)
     }
 
-    /// Calls `body` with the records of a kind that other threads look for, innermost first, until it is true; whether it was. On any of
-    /// them, under the lock. A call of the stack itself would read all of it, and what `shared` does not lead to is the loop's thread's.
+    /// Calls `body` with the records of a kind that other threads search for, innermost first, until it returns true; returns whether it did.
+    /// Any thread, under the lock. A method of the stack would read all of it, and only the loop's thread may read what `shared` does not reach.
     @discardableResult
     func isCalling<Record: CallRecord>(_: Record.Type, where body: (UnsafeMutablePointer<Record>) -> Bool) -> Bool {
         CallStack.contains(Record.self, in: pointee.calls.words, below: pointee.calls.shared, where: body)
@@ -54,7 +54,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     }
 
     /// Calls `body` with the info that a callback of the context gets, within the bracket of the context's `retain` and `release`, if it
-    /// has them. `endUse` is called once the context's own reference is not needed any more.
+    /// has them. `endUse` is called once the context's own reference is no longer needed.
     @inline(always)
     func callInBracket<Result>(
         _ context: ClientContext, endUse: () -> Void, _ body: (UnsafeMutableRawPointer?) -> Result
@@ -69,7 +69,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     }
 }
 
-/// What a context's `retain` returned for a callback, and what gives it back.
+/// What a context's `retain` returned for a callback, and the function that releases it.
 struct Bracket: CallRecord {
     let release: ReleaseFunction?
     let info: UnsafeMutableRawPointer?

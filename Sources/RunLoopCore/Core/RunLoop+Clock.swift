@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
 import Synchronization
 
-/// The clock by which a loop goes: the system's, or one that the program moves (S-CLK).
+/// The clock that a loop uses: the system's, or one that the program moves (S-CLK).
 ///
-/// A loop with a clock of the program's has a time of its own, `clockTime`, which follows the clock's. When it has nothing to do at that
-/// time, its look takes it to the next instant at which it has, if the clock has reached that, else to the clock's time; so everything
-/// happens at its own instant, by the loop's own passes, however far the clock was moved at once. What the kernel is asked to wait for
-/// has nothing to do with that time: who moves the clock tells the loop to look again.
+/// A loop with a clock of the program has a time of its own, `clockTime`, which follows the clock. When the loop has nothing to do at that
+/// time, its look moves it to the next instant at which it has, if the clock has reached that, else to the clock's time; so everything
+/// happens at its own instant, in the loop's own passes, however far one call moved the clock. The timeouts that the loop passes to the
+/// kernel do not depend on that time: a thread that moves the clock makes the loop look again.
 extension UnsafeMutablePointer where Pointee == RunLoop {
     /// The program's clock. Loop's thread, or under the lock.
     @inline(always) var manualClock: ManualClockPointer? { pointee.clock.load(ordering: .relaxed) }
@@ -26,18 +26,18 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
 
     var isRunning: Bool { pointee.stop.load(ordering: .sequentiallyConsistent) != StopState.notRunning }
 
-    /// It sleeps, and was not told to look again; or it does not run.
+    /// The loop sleeps, and no other thread has asked it to look again; or it does not run.
     var isSettled: Bool { !isRunning || pointee.wake.load(ordering: .sequentiallyConsistent) >= WakeState.asleepInFutex }
 }
 
 extension UnsafeMutablePointer where Pointee == ManualClock {
-    /// A loop has just said that it sleeps, or does not run any more, or has given the clock back. True if that made time go on, and the
-    /// loop is to look again.
+    /// A loop has just said that it sleeps, or does not run any more, or has given up the clock. True if that advanced the time and the
+    /// calling loop must look again.
     @inline(never)
     func settle(_ own: RunLoopPointer?) -> Bool {
         defer { tellSettled() }
         guard pointee.isAutomatic.load(ordering: .relaxed) else { return false }
-        // Each loop says so and then looks at the others: the last one finds all asleep.
+        // Each loop first says that it sleeps and then looks at the others: the last one finds all asleep.
         var next = Clock.never
         var allSleep = true
         forEachLoop { loop in
@@ -46,7 +46,7 @@ extension UnsafeMutablePointer where Pointee == ManualClock {
         }
         guard next <= ManualClock.latest else { return false }
         if allSleep { move(to: next) }
-        // Another thread may have moved the clock for loops of which this one was none yet, and looked at it before.
+        // Another thread may have moved the clock, and looked at this loop, before this loop said that it sleeps.
         let time = time
         var isOwn = false
         forEachLoop { loop in
@@ -56,7 +56,7 @@ extension UnsafeMutablePointer where Pointee == ManualClock {
         return isOwn
     }
 
-    /// Every loop with the clock. Records are never unmapped, and the list of them only grows.
+    /// Calls the body with every loop that uses the clock. Records are never unmapped, and the list of them only grows.
     func forEachLoop(_ body: (RunLoopPointer) -> Void) {
         process.pointee.registryLock.lockWord()
         var next = registry.pointee.loopRecords

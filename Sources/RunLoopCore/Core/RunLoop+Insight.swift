@@ -2,18 +2,18 @@
 import CLinux
 import Synchronization
 
-/// What a loop does with its call-outs besides calling them: bits of `RunLoop.insight`.
+/// What a loop does at a call-out besides the call itself: bits of `RunLoop.insight`.
 enum Insight: UInt32 {
-    /// It measures them (`Accounting`).
+    /// It measures the call-outs (`Accounting`).
     case accounting = 1
-    /// It is watched for those that take long (`CalloutWatch`).
+    /// It is watched for call-outs that take long (`CalloutWatch`).
     case watching = 2
 }
 
 extension UnsafeMutablePointer where Pointee == RunLoop {
-    /// Calls out, and measures, watches and traces it if that is asked for; where it is not, each call-out costs two loads and a branch. nil:
-    /// the call-out is of no item. The item is kept by who calls. For a timer the instant at which it was due, for a source when it was
-    /// signalled, by the processor's counter, for a function the function and its info. Loop's thread.
+    /// Calls out, and measures, watches and traces the call-out if that is requested; if not, each call-out costs two loads and a branch. `item`
+    /// is nil for a call-out of no item. The caller keeps the item alive. For a timer, pass the instant at which it was due; for a source when
+    /// it was signalled, by the processor's counter; for a function the function and its info. Loop's thread.
     @inline(always)
     func timed(
         _ item: ObjectPointer?, due: Int64 = 0, signalled: @autoclosure () -> UInt64 = 0,
@@ -43,7 +43,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         }
     }
 
-    /// Begins or ends one of them. The lock is held.
+    /// Sets or clears one of the bits. The lock is held.
     func attend(_ what: Insight, _ isOn: Bool) {
         if isOn {
             pointee.insight.bitwiseOr(what.rawValue, ordering: .relaxed)

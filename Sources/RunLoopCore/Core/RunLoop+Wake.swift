@@ -2,7 +2,7 @@
 import CLinux
 import Synchronization
 
-/// What `RunLoop.wake` says. Every legal value is here, and every way from one to another:
+/// The values of `RunLoop.wake`, and every transition from one to another:
 ///
 ///     any thread           from                    to
 ///     `wakeUp`             all but `busyPolling`   `wakeUp`; a sleeper is roused
@@ -17,12 +17,12 @@ import Synchronization
 ///     `endWait`            `wakeUp`                `awake`; while posts come fast, all to `busyPolling`
 ///     `endBusyPolling`     `busyPolling`           `awake`, then a barrier in every thread
 ///
-/// In other states each of them leaves the word as it is. `Tests/Spin/wake.pml` is a model of this.
+/// In all other states each of these functions leaves the word as it is. `Tests/Spin/wake.pml` is a model of this.
 ///
-/// A wake-up that a run takes is also for those of the runs around it that have not had the wait of their pass (S-WAKE-9): their
-/// `RunFrame.wait` then says so, and stands beside the word in `beginLook` and `endWait`.
+/// A wake-up that a run takes also applies to those of the runs around it that have not had the wait of their pass (S-WAKE-9): their
+/// `RunFrame.wait` then says so, and `beginLook` and `endWait` read it together with the word.
 enum WakeState {
-    /// The loop is awake or not running; nothing is asked of it.
+    /// The loop is awake or not running; it has no request.
     static var awake: UInt32 { 0 }
     /// Something changed: the sleep ends, the wait goes on with a new look at stop word, timers and ports.
     static var lookAgain: UInt32 { 1 }
@@ -37,17 +37,17 @@ enum WakeState {
     static var asleepInEpoll: UInt32 { 5 }
 }
 
-/// What a run knows of the wait of its pass. Loop's thread only.
+/// What a run knows about the wait of its pass. Loop's thread only.
 enum WaitState: UInt8 {
     /// It is to come.
     case ahead
     /// It is to come, and ends at once: a nested run took a wake-up that it would have seen.
     case aheadAndWoken
-    /// It is over, or left out: a wake-up is for the next pass.
+    /// It is over, or skipped: a wake-up is for the next pass.
     case over
 }
 
-/// What `RunLoop.stop` says of the innermost run.
+/// What `RunLoop.stop` says about the innermost run.
 enum StopState {
     static var notRunning: UInt32 { 0 }
     static var running: UInt32 { 1 }
@@ -58,20 +58,20 @@ enum StopState {
 
 /// Wake-up and stop: callable from anywhere, also from signal handlers (S-WAKE-12).
 extension UnsafeMutablePointer where Pointee == RunLoop {
-    /// Ends the wait of the loop, this one or the coming one (S-WAKE-1 to 5). A system call only if the loop sleeps.
+    /// Ends the wait of the loop, the current or the next one (S-WAKE-1 to 5). Makes a system call only if the loop sleeps.
     @inline(always)
     func wakeUp() {
-        // A look will do here, although the processor may make it before what the caller stored becomes visible: the loop leaves
+        // A load is enough here, although the processor may make it before the caller's earlier stores become visible: the loop leaves
         // this state by a barrier in every thread, and looks at everything after it (`endBusyPolling`).
         if pointee.wake.load(ordering: .sequentiallyConsistent) == WakeState.busyPolling { return }
-        // Otherwise an exchange, also where a wake-up is pending already. A mere look at it could come before a store that is on
-        // its way, such as the one that makes a post ready; the loop would take the pending wake-up, not see the store, and
+        // Otherwise an exchange, even if a wake-up is already pending. A mere load could come before a store that is not visible
+        // yet, such as the one that makes a post ready; the loop would take the pending wake-up, not see the store, and
         // sleep.
         rouse(from: pointee.wake.exchange(WakeState.wakeUp, ordering: .sequentiallyConsistent))
     }
 
-    /// The same for who has just changed something under the loop's lock. Where a wake-up is pending, the loop has not taken it
-    /// yet; it looks at the change, under the lock, only after it did, and a mere look at the word leaves that word where it is.
+    /// The same for a caller that has just changed something under the loop's lock. If a wake-up is pending, the loop has not taken it
+    /// yet; it looks at the change, under the lock, only after it has taken it, and a mere load leaves the cache line of the word where it is.
     func wakeUpUnlessPending() {
         if pointee.wake.load(ordering: .sequentiallyConsistent) != WakeState.wakeUp { wakeUp() }
     }
@@ -83,7 +83,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
             let (exchanged, original) = pointee.wake.compareExchange(
                 expected: state, desired: WakeState.lookAgain, ordering: .sequentiallyConsistent)
             if exchanged { return rouse(from: state) }
-            state = original  // The loop fell asleep or woke up in between, or somebody else told it.
+            state = original  // The loop fell asleep or woke up in between, or another thread changed the word.
         }
     }
 
@@ -95,11 +95,11 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
             let (exchanged, original) = pointee.wake.compareExchange(
                 expected: state, desired: WakeState.lookAgain, ordering: .sequentiallyConsistent)
             if exchanged { return rouse(from: state) }
-            state = original  // The loop woke up, or somebody else told it.
+            state = original  // The loop woke up, or another thread changed the word.
         }
     }
 
-    /// The loop's own thread is awake and will look anyway.
+    /// Does nothing on the loop's own thread, which is awake and will look anyway.
     func lookAgainIfForeign() {
         if mayBeAsleep { lookAgain() }
     }
@@ -114,8 +114,8 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         if state >= WakeState.asleepInFutex { rouseSleeper(state) }
     }
 
-    /// An optimised `RLWakeUp` ends with a jump to this, so that it returns to the client's code, which a trace shows. Asking for that
-    /// address there would cost wake-ups of awake loops something.
+    /// An optimised `RLWakeUp` ends with a jump to this function, which therefore returns to the client's code: a trace shows that
+    /// return address. Reading it in `RLWakeUp` would make wake-ups of awake loops slower.
     @inline(never)
     private func rouseSleeper(_ state: UInt32) {
         pointee.counters.rouses.wrappingAdd(1, ordering: .relaxed)
@@ -140,7 +140,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
 // MARK: The loop's thread
 
 extension UnsafeMutablePointer where Pointee == RunLoop {
-    /// Begins a look of a wait: the wake word, from which a request to look again is taken away. Whatever is said from now on
+    /// Begins a look of a wait. Returns the wake word, and clears a request to look again from it. Any change of the word from now on
     /// keeps the loop from falling asleep.
     @inline(always)
     func readWake() -> UInt32 {
@@ -149,7 +149,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         return word
     }
 
-    /// Begins a look of a run's own wait. Whether a wake-up or a stop ends that.
+    /// Begins a look of a run's own wait. Returns whether a wake-up or a stop ends that wait.
     @inline(always)
     func beginLook(_ frame: RunFramePointer) -> Bool {
         let word = readWake()
@@ -163,7 +163,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
 
     @inline(always)
     func isStopRequested(_ frame: RunFramePointer) -> Bool {
-        // Sequentially consistent, like `wake`: a stop that finds a look again pending tells nobody, and is seen after it.
+        // Sequentially consistent, like `wake`: a stop that finds a pending `lookAgain` rouses no thread, and the loop sees the stop after it.
         pointee.stop.load(ordering: .sequentiallyConsistent) == StopState.stopRequested
     }
 
@@ -171,7 +171,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     @inline(always)
     func fallAsleep(_ state: UInt32) -> Bool { replaceWake(WakeState.awake, by: state) }
 
-    /// Awake again, unless another thread has changed the word: what it wrote stays for the next look.
+    /// Marks the loop awake again, unless another thread has changed the word: what it wrote stays for the next look.
     @inline(always)
     func getUp(from state: UInt32) { replaceWake(state, by: WakeState.awake) }
 
@@ -180,10 +180,10 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         pointee.wake.compareExchange(expected: expected, desired: desired, ordering: .sequentiallyConsistent).exchanged
     }
 
-    /// Takes a pending wake-up away, for the run that begins or the pass that does, and hands it on.
+    /// Takes a pending wake-up, for the run or the pass that begins, and hands it on to the outer runs.
     @inline(always)
     func takeWakeUp(handingTo outer: RunFramePointer?) {
-        // Any other state stays: a look again is for the next sleep.
+        // Any other state stays: `lookAgain` is for the next sleep.
         if pointee.wake.load(ordering: .sequentiallyConsistent) == WakeState.wakeUp { takePending(handingTo: outer) }
     }
 
@@ -195,7 +195,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         hand(to: outer)
     }
 
-    /// A wake-up that a run takes is also for those of the outer runs that have not waited in their passes (S-WAKE-9).
+    /// A wake-up that a run takes also applies to those of the outer runs that have not waited in their passes (S-WAKE-9).
     private func hand(to outer: RunFramePointer?) {
         var outer = outer
         while let frame = outer {
@@ -204,7 +204,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         }
     }
 
-    /// Uses up the wake-ups that ended this wait, or would have (S-WAKE-2).
+    /// Consumes the wake-ups that ended this wait, or would have (S-WAKE-2).
     @inline(always)
     func endWait(_ frame: RunFramePointer) {
         let word = pointee.wake.load(ordering: .sequentiallyConsistent)
@@ -214,7 +214,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         frame.pointee.wait = .ahead
     }
 
-    /// Takes the wake-up that ended a wait, or polls busily. Whether the wait counts as woken.
+    /// Takes the wake-up that ended a wait, or begins or continues busy polling. Returns whether the wait counts as woken.
     @inline(never)
     private func takeOrPoll(_ frame: RunFramePointer) -> Bool {
         let word = pointee.wake.load(ordering: .sequentiallyConsistent)
@@ -235,7 +235,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         return true
     }
 
-    /// Ends the state, as if a wake-up had come just now: what was written before is seen by what the loop does next.
+    /// Ends the state, as if a wake-up had come just now: the loop's next steps see what was written before.
     @inline(always)
     func endBusyPolling(handingTo outer: RunFramePointer?) {
         if pointee.busyPolling.isOn { leaveBusyPolling(handingTo: outer) }
@@ -244,9 +244,9 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     @inline(never)
     private func leaveBusyPolling(handingTo outer: RunFramePointer?) {
         pointee.busyPolling.isOn = false
-        // Where it fails, a wake-up is pending besides.
+        // If it fails, a wake-up is pending too.
         replaceWake(WakeState.busyPolling, by: WakeState.awake)
-        // A kernel that refuses it all at once costs a wait, and no loop polls after that (`fenceOtherThreads`).
+        // If the kernel begins to refuse membarrier(2), this waits once, and no loop polls after that (`fenceOtherThreads`).
         fenceOtherThreads()
         hand(to: outer)
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 import CLinux
 
-/// A queue of small numbers in a ring of memory from malloc. The loop's lock guards it. The zero value is empty.
+/// A queue of small numbers in a ring buffer from malloc. The loop's lock guards it. The zero value is empty.
 struct IndexQueue {
     private var ring: UnsafeMutablePointer<UInt32>?
     private var capacity = 0

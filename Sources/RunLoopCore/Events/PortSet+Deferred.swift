@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: MIT
-// Descriptors that are put off: those whose handler cannot do its work now, for want of descriptors for instance.
+// Deferred descriptors: those whose handler cannot do its work now, for example because the process has no free descriptor.
 
 extension PortSet {
-    /// Looks no more at the number of a watch until then. For a handler that cannot do its work now.
+    /// Ignores the number of a watch until the given instant. For a handler that cannot do its work now.
     mutating func putOff(_ source: SourcePointer, until: Int64) {
         guard let (slot, _) = slot(of: source) else { return }
         slot.pointee.marks.insert(.deferred)
         if deferredUntil == 0 { deferredUntil = until }
     }
 
-    /// When to look at what was put off; that is done now if it is time.
+    /// Looks at the deferred descriptors if their time has come. Returns when to look at them next.
     @inline(always)
     mutating func nextDeferred() -> Int64 {
         deferredUntil == 0 ? Clock.never : lookAtDeferred(Clock.now())

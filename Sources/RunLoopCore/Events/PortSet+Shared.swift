@@ -9,26 +9,26 @@ struct SharedPorts {
     var mainQueue: PortSlot.State
     /// The queue's eventfd while the mode serves that queue.
     var mainQueueDescriptor: Int32
-    /// Inboxes of the mode that are marked by whoever reads the notifier.
+    /// How many inboxes of the mode are marked by the thread that reads the notifier.
     var notified: Int
-    /// The notifier that is registered for them. 0: none is yet, and `waiting` counts that.
+    /// The serial of the notifier that is registered for them. 0: none is yet, and `waiting` counts it.
     var notifierSerial: UInt32
 }
 
 /// The descriptor of the notifier of files (`Notifier`), as the modes that watch it see it.
 struct NotifierPort: ~Copyable {
-    /// Guards all fields here and what is the notifier's. Taken after a loop's lock and the registry's.
+    /// Guards all fields here and those of the notifier. Taken after a loop's lock and the registry's.
     let lock: Lock
-    /// Good while `users` is not 0; -1 then: it was lost.
+    /// Valid while `users` is not 0; if it is -1 then, the descriptor was lost.
     var descriptor: Int32
-    /// Another number of the same instance, by which it is found again where the client closed the first (S-FD-18). Sets in which
-    /// the kernel has it under that one go on telling of it. -1: there is none.
+    /// Another number of the same instance, by which it is found if the client closed the first (S-FD-18). Sets that have the instance
+    /// registered under the first number continue to report it. -1: there is none.
     var spare: Int32
-    /// The valid sources of files.
+    /// How many sources of files are valid.
     var users: Int
-    /// Tells this instance from earlier ones, whose number it may have; never 0 while there is one.
+    /// Distinguishes this instance from earlier ones, whose number it may have; never 0 while there is one.
     var serial: UInt32
-    /// Brings what is to be read to the sources. Called by the loop that finds the descriptor readable, without a lock. Written
+    /// Reads the events and passes them to the sources. Called by the loop that finds the descriptor readable, without a lock. Written
     /// when the library is loaded.
     var read: (@convention(c) () -> Void)?
 
@@ -36,8 +36,8 @@ struct NotifierPort: ~Copyable {
 }
 
 extension UnsafeMutablePointer where Pointee == NotifierPort {
-    /// Whether the instance is there, under one of its two numbers. What has taken a number of it is the client's. If it is not,
-    /// its sources have to become invalid, which a loop does that finds `lostDescriptor` (S-KEV-11). Caller holds the lock.
+    /// Whether the instance is open under one of its two numbers. Any other file under its numbers is the client's. If the instance is
+    /// lost, its sources have to become invalid; a loop that finds `lostDescriptor` does that (S-KEV-11). Caller holds the lock.
     @inline(never)
     func isOpenLocked() -> Bool {
         if rl_is_kind(pointee.descriptor, RL_INOTIFY) { return true }
@@ -67,7 +67,7 @@ extension PortSet {
 
     // MARK: The main dispatch queue
 
-    /// Begins or ends to watch the main dispatch queue.
+    /// Begins or stops watching the main dispatch queue.
     @inline(always)
     mutating func watchMainQueue(_ watches: Bool, _ descriptor: @autoclosure () -> Int32) {
         if watches != (shared.mainQueue != .unused) { changeMainQueue(watches, descriptor()) }
@@ -115,7 +115,7 @@ extension PortSet {
         if shared.notifierSerial == 0 { waiting -= 1 }
         let notifier = NotifierPort.shared
         notifier.pointee.lock.lockWord()
-        // Of one that was closed the kernel has forgotten the number, which may be anybody's.
+        // If the notifier was closed, the kernel has removed the entry, and the number may belong to any file.
         if notifier.pointee.users > 0 && notifier.pointee.serial == shared.notifierSerial { epoll.unregister(notifier.pointee.descriptor) }
         notifier.pointee.lock.unlockWord()
         shared.notifierSerial = 0
@@ -127,9 +127,9 @@ extension PortSet {
         let notifier = NotifierPort.shared
         notifier.pointee.lock.lockWord()
         defer { notifier.pointee.lock.unlockWord() }
-        // Without one the sources are just about to leave.
+        // If there is none, the sources are just about to leave.
         guard notifier.pointee.users > 0, notifier.pointee.serial != shared.notifierSerial else { return }
-        // One that was lost is not there to be registered, and what has its number is not to be (S-FD-18).
+        // One that was lost cannot be registered, and the file that has its number must not be (S-FD-18).
         if notifier.isOpenLocked() {
             let result = epoll.register(
                 notifier.pointee.descriptor, events: Readiness.read.events, token: EpollSet.notifierToken)

@@ -2,41 +2,41 @@
 import CLinux
 import Synchronization
 
-/// What a mode knows of one descriptor number: its members, and their one registration in the mode's epoll set. The loop's lock
+/// A mode's record of one descriptor number: its members, and their one registration in the mode's epoll set. The loop's lock
 /// guards it. Zeroed memory is an unused slot.
 ///
-/// All members share the registration, which is for the union of what interests them. Its generation stands in the kernel's event
-/// beside the number, so an event of a registration that was replaced is told from one of this.
+/// All members share the registration, which is for the union of what interests them. The kernel's event carries its generation
+/// beside the number, so an event of a registration that was replaced can be distinguished from one of this registration.
 struct PortSlot {
     /// In the order of their turns; the order among version 1 sources is that of their addition.
     var members: SmallSet<Source>
     private var generation: UInt32
     private(set) var state: State
-    /// The `Readiness` the kernel is asked for.
+    /// The `Readiness` that the registration requests from the kernel.
     private var armedBits: UInt8
     /// An eventfd or timerfd, whose count is taken before a version 1 source performs (S-SRC-46).
     var isCounter: Bool
     var marks: Marks
 
-    /// How the kernel's set and a number stand to each other.
+    /// The state of a number with respect to the kernel's set.
     ///
     ///     unused       → waiting, idle           a first member comes, of interest or not
     ///     idle         → waiting                 something is of interest
-    ///     waiting      → registered, refused, alwaysReady      the kernel was asked; without room it stays
+    ///     waiting      → registered, refused, alwaysReady      a registration was tried; without room it stays
     ///     any          → waiting                 a member comes, or the number is to be registered anew
     ///     registered, refused → waiting          the set is closed; the next one gets all
-    ///     registered, alwaysReady → gone         the kernel, or a look, says that the number is another file's or nobody's
+    ///     registered, alwaysReady → gone         the kernel, or a check, says that the number is closed or names another file
     ///     any          → unused                  the last member leaves
     enum State: UInt8 {
         case unused = 0
-        /// Not told to the kernel yet: no descriptor or no room.
+        /// Not registered with the kernel yet: no descriptor or no room.
         case waiting
         case registered
-        /// Not watchable.
+        /// The kernel cannot watch the number.
         case refused
-        /// Not told to the kernel, because nothing was of interest so far.
+        /// Not registered with the kernel, because nothing was of interest so far.
         case idle
-        /// Not watchable and always ready: a regular file, /dev/null.
+        /// The kernel cannot watch the file, which is always ready: a regular file, /dev/null.
         case alwaysReady
         /// The number was closed, or names another file than when it was registered.
         case gone
@@ -44,9 +44,9 @@ struct PortSlot {
 
     struct Marks: OptionSet {
         let rawValue: UInt8
-        /// The registration is edge triggered, because what the kernel reports interests nobody (S-SOCK-51).
+        /// The registration is edge triggered, because what the kernel reports is of interest to no member (S-SOCK-51).
         static var edge: Marks { Marks(rawValue: 1) }
-        /// The slot is in the queue of those that are always ready.
+        /// The slot is in the queue of the slots that are always ready.
         static var queued: Marks { Marks(rawValue: 2) }
         /// Nothing is of interest until `PortSet.deferredUntil`.
         static var deferred: Marks { Marks(rawValue: 4) }
@@ -61,7 +61,7 @@ struct PortSlot {
         return member.watchFlags.pointee.load(ordering: .relaxed) & WatchFlags.stale == 0 ? member.interest : []
     }
 
-    /// What interests any member now.
+    /// What is of interest to any member now.
     var wanted: Readiness {
         var all: Readiness = []
         for place in 0..<members.count { all.formUnion(interest(of: members[place])) }
@@ -70,7 +70,7 @@ struct PortSlot {
 
     var armed: Readiness { Readiness(rawValue: UInt32(armedBits)) }
 
-    /// What of the kernel's bits somebody is waiting for.
+    /// The part of the kernel's bits that is of interest to a member.
     func seen(_ events: UInt32, _ number: Int) -> Readiness {
         var all: Readiness = []
         for place in 0..<members.count {
@@ -81,7 +81,7 @@ struct PortSlot {
         return all
     }
 
-    /// Nothing but one version 1 source.
+    /// Whether the only member is a version 1 source.
     @inline(always)
     var isPlain: Bool { members.count == 1 && !members[0].isWatch }
 
@@ -101,30 +101,30 @@ struct PortSlot {
         }
     }
 
-    // MARK: Steps. `waiting` counts the slots that wait, and whatever else waits for room in the kernel.
+    // MARK: Steps. `waiting` counts the slots and shared ports that wait for room in the kernel.
 
     func token(_ number: Int) -> UInt64 { UInt64(generation) << 32 | UInt64(number) }
 
-    /// Whether an event with that generation is of this registration.
+    /// Whether an event with that generation belongs to this registration.
     @inline(always)
     func isCurrent(_ token: UInt64) -> Bool {
         generation == UInt32(token >> 32) && (state == .registered || state == .alwaysReady)
     }
 
-    /// The slot is to be registered, also one that is: events of before are another registration's.
+    /// The slot is to be registered, even if it is already: earlier events belong to another registration.
     mutating func startWaiting(_ waiting: inout Int) {
         generation &+= 1
         if state != .waiting { waiting += 1 }
         state = .waiting
     }
 
-    /// A member came that is of no interest, to a slot that needs no registration for the others.
+    /// A member came that has no interest, to a slot that needs no registration for the others.
     mutating func stayIdle() {
         generation &+= 1
         if state != .waiting && state != .alwaysReady { state = .idle }
     }
 
-    /// Tells the kernel of a slot that waits. nil if there is no room.
+    /// Registers a waiting slot with the kernel. nil if there is no room.
     @inline(never)
     mutating func register(_ number: Int, in epoll: EpollSet, _ waiting: inout Int) -> EpollSet.Registration? {
         let wanted = wanted
@@ -142,8 +142,8 @@ struct PortSlot {
         return result
     }
 
-    /// Asks the kernel for exactly this. The slot is gone if that does not know the number: it was closed, and perhaps names another
-    /// file now.
+    /// Requests exactly this from the kernel. The slot is gone if the kernel does not know the number: it was closed, and perhaps names
+    /// another file now.
     @inline(never)
     mutating func arm(_ number: Int, _ wanted: Readiness, edge: Bool = false, in epoll: EpollSet) {
         guard epoll.modify(Int32(number), events: wanted.events, edge: edge, token: token(number)) else { return lose() }

@@ -2,23 +2,23 @@
 import CLinux
 import Synchronization
 
-/// A watch is the library's own kind of source: it calls a function of the library when a descriptor is ready for what is of
-/// interest at that time. File descriptors, sockets and the like are made of it.
+/// A watch is the library's own kind of source: it calls a function of the library when a descriptor is ready for something that is of
+/// interest at that time. File descriptors, sockets and the like are built on it.
 ///
 /// - `makeWatch` makes one; it is an ordinary source for Add, Remove, Contains and Invalidate, and content of its modes even
 ///   when nothing is of interest.
-/// - `enableInterest`, `disableInterest`, `takeInterest` work from any thread at any time, also before the
+/// - `enableInterest`, `disableInterest`, `takeInterest` work from any thread at any time, even before the
 ///   source is in a loop; the caller holds no lock that may come after a loop's. Less interest costs no system call, and
-///   neither does interest that comes back before the next event.
+///   neither does interest that is enabled again before the next event.
 /// - The handler runs on the loop's thread, without a lock, once per pass as long as the descriptor is ready for something of
 ///   interest, in turn with everything else that is ready. It gets the bits that are ready and of interest, and says whether
 ///   that counts as a handled source.
-/// - A watch that signals is a version 0 source: what a wait or a poll finds ready signals it, and its handler runs where signalled
-///   sources perform, with what was found (S-SOCK-52).
+/// - A watch that signals is a version 0 source: readiness that a wait or a poll finds signals it, and its handler runs where signalled
+///   sources perform, with the readiness that was found (S-SOCK-52).
 /// - A file that epoll refuses though it is open (regular files, /dev/null) is always ready. A number that is closed, or
 ///   names another file than when the watch was added, is never ready.
 ///
-/// What is of interest stands in a word, a `Readiness`, sequentially consistent. The owner keeps it with other bits above, in the
+/// The interest is an atomic word, a `Readiness`, sequentially consistent. Either the owner keeps it, with other bits above it, in the
 /// first field behind its header, or it lies behind the source's first link in memory. The flags are in that link.
 enum Watch {
     /// A bit of a word that the owner keeps: there will be no more events, and the source is about to be invalid.
@@ -26,24 +26,24 @@ enum Watch {
 }
 
 enum WatchFlags {
-    /// Nobody but the library can close the descriptor: it is not looked at again before each event.
+    /// Only the library can close the descriptor: it is not checked again before each event.
     static var owned: UInt32 { 1 << 0 }
     /// The number names another file than it did when the source was added. Cleared by the next Add.
     static var stale: UInt32 { 1 << 1 }
-    /// Readable is data alone, not hang-up or an error: there is nothing to accept then.
+    /// Only data makes it readable, not hang-up or an error: there is nothing to accept then.
     static var onlyInput: UInt32 { 1 << 2 }
-    /// Writable means that a connect is over: a socket that nobody has begun to connect, which is writable and hung up, is not
+    /// Writable means that a connect is over: a socket without a connect, which is writable and hung up, is not
     /// ready (S-SOCK-30).
     static var connects: UInt32 { 1 << 3 }
     /// Version 0. Set at creation.
     static var signals: UInt32 { 1 << 4 }
-    /// The word of interest is behind the link, not the owner's. Set at creation.
+    /// The word of interest lies behind the link, not in the owner. Set at creation.
     static var hasWord: UInt32 { 1 << 5 }
-    /// What a watch that signals was found ready for and not told yet: two bits of a `Readiness`. Set under a loop's lock,
+    /// What a watch that signals was found ready for and has not reported yet: two bits of a `Readiness`. Set under a loop's lock,
     /// taken by the perform.
     static var found: UInt32 { 3 << 8 }
     static var foundShift: UInt32 { 8 }
-    /// In which run of which loop, by the end of that number (`RunLoop.round`).
+    /// In which run of which loop: the low bits of that number (`RunLoop.round`).
     static var rounds: UInt32 { 0xffff }
     static var roundShift: UInt32 { 16 }
 }
@@ -54,7 +54,7 @@ extension UnsafeMutablePointer where Pointee == Source {
         isWatch && wordOfWatch.pointee.load(ordering: .relaxed) & Watch.ownerIsInvalid != 0
     }
 
-    /// Adds to what a watch that signals was found ready for, in the run of that number (`RunLoop.round`).
+    /// Adds to the found readiness of a watch that signals, in the run with that number (`RunLoop.round`).
     func noteFound(_ ready: Readiness, round: UInt32) {
         var flags = watchFlags.pointee.load(ordering: .relaxed)
         var desired: UInt32
@@ -65,7 +65,7 @@ extension UnsafeMutablePointer where Pointee == Source {
         } while !watchFlags.pointee.replace(&flags, by: desired)
     }
 
-    /// Takes that away.
+    /// Takes the found readiness and clears it.
     func takeFound() -> (ready: Readiness, round: UInt32) {
         let old = watchFlags.pointee.bitwiseAnd(~WatchFlags.found, ordering: .relaxed).oldValue
         return (Readiness(rawValue: (old & WatchFlags.found) >> WatchFlags.foundShift), old >> WatchFlags.roundShift)
@@ -88,13 +88,13 @@ extension UnsafeMutablePointer where Pointee == Source {
     /// Takes no lock.
     func disableInterest(_ less: Readiness) { _ = takeInterest(less) }
 
-    /// Switches off and says what of it was on.
+    /// Disables interest and returns the part of it that was enabled.
     func takeInterest(_ ready: Readiness) -> Readiness {
         let old = wordOfWatch.pointee.bitwiseAnd(~ready.rawValue, ordering: .sequentiallyConsistent).oldValue
         return Readiness(rawValue: old & ready.rawValue)
     }
 
-    /// What of `interest` a watch with these flags sees in bits of epoll(7).
+    /// The part of `interest` that a watch with these flags sees in bits of epoll(7).
     static func seen(_ events: UInt32, _ interest: Readiness, _ flags: UInt32, _ descriptor: Int32) -> Readiness {
         var ready = Readiness(events: events).intersection(interest)
         if flags & WatchFlags.onlyInput != 0 && events & EPOLLIN.rawValue == 0 { ready.remove(.read) }

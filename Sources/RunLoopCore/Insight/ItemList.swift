@@ -15,13 +15,13 @@ struct ItemList {
     let room: Int
     private(set) var count = 0
 
-    /// There is a nil behind the last one.
+    /// A nil follows the last item.
     init(room: Int) {
         self.room = room
         items = makeArray(ObjectPointer?.self, count: room + 1)
     }
 
-    /// False if there was no room for it.
+    /// False if there was no room.
     mutating func append(_ object: ObjectPointer) -> Bool {
         if count == room { return false }
         object.pointee.references.wrappingAdd(1, ordering: .relaxed)
@@ -30,10 +30,10 @@ struct ItemList {
         return true
     }
 
-    /// The same for an item that may be about to end, which is left out then. There is room. The lock of the loop is held.
+    /// The same for an item that may be about to be freed; it is then left out. There is room. The lock of the loop is held.
     mutating func appendIfAlive(_ object: ObjectPointer, in loop: RunLoopPointer) {
         if object.pointee.type.load(ordering: .relaxed) == ObjectType.timer.rawValue {
-            // Its count says nothing: a loop keeps its timers without one, and the last reference is not counted down (`Timer.release`).
+            // Its count proves nothing: a loop keeps its timers without a reference, and the last one is not subtracted (`Timer.release`).
             let timer = TimerPointer(OpaquePointer(object))
             if timer.isGuarded(by: loop) && timer.isKept { _ = append(object) }
             return
@@ -98,7 +98,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         }
     }
 
-    /// As many of them as there is room for.
+    /// Copies as many of them as there is room for.
     @inline(never)
     func append(_ kind: ItemKind, of mode: ModePointer?, to list: inout ItemList) {
         guard let mode else { return appendCommon(kind, to: &list) }
@@ -108,7 +108,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
             while let source = mode.pointee.sources.next(from: &slot), list.append(source.header) {}
         case .timers:
             mode.pointee.timers.forEachMember { list.append($0.timer.header) }
-            // Those whose callbacks are on the stack are in no store, but for those that another thread put into the list of these.
+            // Timers whose callbacks are on the stack are in no store, except those that another thread put into their list.
             isCalling(TimerCall.self) { call in
                 let timer = call.pointee.timer
                 guard timer.isGuarded(by: self), let node = timer.node(in: mode), node.pointee.place == .nowhere,
@@ -139,7 +139,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
 }
 
 extension UnsafeMutablePointer where Pointee == Observer {
-    /// The first of the lists of a mode on which it stands.
+    /// The first of a mode's lists that it is on.
     fileprivate var firstActivity: Int {
         var index = 0
         while !Activity.at(index).isIn(pointee.activities) { index += 1 }

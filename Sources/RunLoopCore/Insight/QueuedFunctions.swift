@@ -2,11 +2,11 @@
 import CLinux
 import Synchronization
 
-/// Functions that wait to be performed in a mode: what a description shows of them.
+/// Functions that wait to be performed in a mode: what a description shows about them.
 struct QueuedFunctions {
-    /// So many are shown.
+    /// The number of functions shown at most.
     private static var room: Int { 32 }
-    /// So many are counted.
+    /// The number of functions counted at most.
     private static var limit: Int { 4096 }
 
     private var posts = makeArray(Post.self, count: room)
@@ -17,14 +17,14 @@ struct QueuedFunctions {
 
     subscript(index: Int) -> Post { posts[index] }
 
-    /// False if no more are counted.
+    /// False if the limit is reached.
     mutating func append(_ post: Post) -> Bool {
         if count < QueuedFunctions.room { (posts + count).initialize(to: post) }
         count += 1
         return hasAll
     }
 
-    /// The places of a list that came at `floor` or later.
+    /// The entries of a list that were added at `floor` or later.
     mutating func append(_ list: UnsafeMutablePointer<WaitingList>, from floor: UInt64) {
         var place = list.pointee.last
         while let current = place, current.pointee.waiting.pointee.sequence >= floor, append(current.pointee.waiting.pointee.post) {
@@ -53,7 +53,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         queue.pointee.lock.unlockWord()
     }
 
-    /// What `hasPosts` finds, without taking it off the queue. Loop's thread.
+    /// Appends what `hasPosts` finds, without taking it off the queue. Loop's thread.
     private func appendPosts(in mode: ModePointer, to functions: inout QueuedFunctions) {
         functions.append(mode.pointee.waiting[.posts], from: pointee.postFloor)
         if mode.pointee.isCommon.load(ordering: .relaxed) {

@@ -2,12 +2,12 @@
 import CLinux
 import Synchronization
 
-/// The description of a loop: what it does, what is in it, and what keeps its modes from being finished (S-SEE-5 to 9). Any thread.
+/// The description of a loop: its state, its contents, and what keeps its modes from being finished (S-SEE-5 to 9). Any thread.
 ///
-/// Under the loop's lock items are given references and counted, not more than are shown. All that is written of them is found out
-/// without it: it may call the client, and the dynamic linker and the kernel take their time.
+/// Under the loop's lock, items are retained and counted, no more than are shown. Everything that is written about them is determined
+/// without the lock: it may call the client, and the dynamic linker and the kernel take their time.
 extension UnsafeMutablePointer where Pointee == RunLoop {
-    /// So many items of a kind are shown of a mode, and so many modes.
+    /// The number of items of a kind shown for a mode at most, and of modes.
     private static var shown: Int { 32 }
 
     func describe(_ text: inout TextBuffer) {
@@ -130,7 +130,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         functions.free()
     }
 
-    /// Writes a line for each item, and for those that are not there. The list is freed.
+    /// Writes a line for each item, and one for those that had no room in the list. Frees the list.
     @inline(never)
     private func append(_ list: ItemList, _ label: StaticString, of count: Int, _ text: inout TextBuffer) {
         for index in 0..<list.count {
@@ -166,7 +166,7 @@ extension RunLoop {
         return rl_write_all(descriptor, text.bytes, text.count)
     }
 
-    /// Calls the body, without a lock, with each loop whose thread lives, until it is false. The loop is kept meanwhile.
+    /// Calls the body, without a lock, with each loop whose thread lives, until it returns false. The loop is retained meanwhile.
     static func forEachAlive(_ body: (RunLoopPointer) -> Bool) {
         process.pointee.registryLock.lockWord()
         var record = registry.pointee.loopRecords
@@ -187,8 +187,8 @@ extension RunLoop {
 }
 
 extension UnsafeMutablePointer where Pointee == RunLoop {
-    /// Takes a reference to a record that may be in the pool, if a thread lives in it: its thread's own reference goes after that is no
-    /// more said, under the lock.
+    /// Takes a reference to a record that may be in the pool, if its thread lives: the thread drops its own reference only after it has
+    /// cleared `threadAlive`, under the lock.
     fileprivate func retainIfAlive() -> Bool {
         lock()
         defer { unlock() }

@@ -3,7 +3,7 @@ import CLinux
 import CRunLoop
 import Synchronization
 
-/// What a loop has counted and measured, for those who ask. Any thread; the numbers are not of one instant.
+/// What a loop has counted and measured. Any thread; the numbers are not of one instant.
 extension UnsafeMutablePointer where Pointee == RunLoop {
     func readCounters(_ statistics: UnsafeMutablePointer<RLStatistics>) {
         @inline(never)
@@ -40,7 +40,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         }
     }
 
-    /// The buckets that are not empty, as many as there is room for. How many there are.
+    /// Copies the buckets that are not empty, as many as there is room for. Returns how many there are.
     func readHistogram(_ kind: HistogramKind, _ buckets: UnsafeMutablePointer<RLHistogramBucket>?, _ capacity: Int) -> Int {
         var found = 0
         forEachBucket(kind) { limit, count in
@@ -68,7 +68,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         return value
     }
 
-    /// Calls the body with the end, in seconds, and the count of each bucket that is not empty, until it is false.
+    /// Calls the body with the end, in seconds, and the count of each bucket that is not empty, until it returns false.
     @inline(never)
     private func forEachBucket(_ kind: HistogramKind, _ body: (Double, UInt64) -> Bool) {
         withAccounts { accounts in
@@ -80,11 +80,11 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         }
     }
 
-    /// The accounts of the items that took the most time, those first, and the items with a reference each; as many as the list has room
-    /// for. Of many accounts no more than `limit` are looked at.
+    /// Copies the accounts of the items that took the most time, largest first, and the items with a reference each; as many as the list has
+    /// room for. Looks at no more than `limit` accounts.
     func copyLargestAccounts(_ largest: UnsafeMutablePointer<ItemAccount>, _ limit: Int, _ list: inout ItemList) {
         var place = 0
-        // The items, until they have references.
+        // The accounts found so far; `list` counts those whose items were then retained.
         var count = 0
         lock()
         defer { unlock() }
@@ -99,20 +99,20 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
             if count < list.room { count += 1 }
         }
         for index in 0..<count {
-            // An item has its memory for as long as there is an account of it.
+            // An item's memory is valid as long as there is an account of it.
             largest[list.count] = largest[index]
             list.appendIfAlive(ObjectPointer(bitPattern: largest[index].item)!, in: self)
         }
     }
 
-    /// The instant at which the sleep under way began, if that is measured; else 0.
+    /// The instant at which the current sleep began, if that is measured; else 0.
     var sleepBegan: Int64 {
         lock()
         defer { unlock() }
         return pointee.accounts.load(ordering: .relaxed)?.pointee.sleepBegan.load(ordering: .relaxed) ?? 0
     }
 
-    /// The memory goes with the loop, to which the caller has a reference, and the loop's lock keeps another thread from clearing it.
+    /// The memory lives as long as the loop, to which the caller has a reference; the loop's lock keeps other threads from clearing it.
     private func withAccounts(_ body: (AccountingPointer?) -> Void) {
         lock()
         body(pointee.accounts.load(ordering: .relaxed))

@@ -2,23 +2,23 @@
 import CLinux
 import Synchronization
 
-/// What the process shows of its loops to others (section 46): whether it does, and the services that do it.
+/// Sharing of the state of the loops with other processes (section 46): whether it is on, and the services that do it.
 ///
-/// No lock is taken under this one, and none is waited for: `fork` takes it.
+/// A thread that holds this lock takes no other lock and waits for none: `fork` takes it.
 struct Sharing: ~Copyable {
     let lock: Lock
-    /// The process wants to be seen: by its own call, by its environment, or because the parent of the fork was. Guarded by `lock`, as all.
+    /// Sharing was requested: by a call, by the environment, or in the parent of the fork. Guarded by `lock`, like all fields.
     var isWanted: Bool
-    /// The environment says something else than yes or no.
+    /// The environment variable is neither yes nor no.
     var isMisread: Bool
     /// The service that answers; nil: none does.
     var current: SharingServicePointer?
-    /// It and those that are about to end.
+    /// The current service and those that are about to end.
     var services: RecordList<SharingService>
 
     static var shared: UnsafeMutablePointer<Sharing> { rl_sharing().cast(to: Sharing.self) }
 
-    /// So many processes of a user can be seen.
+    /// The number of processes of a user that can share at once.
     private static var slots: Int { 4096 }
 
     static var isOn: Bool {
@@ -32,7 +32,7 @@ struct Sharing: ~Copyable {
         shared.pointee.isWanted = isOn
         if !isOn, let service = shared.pointee.current {
             shared.pointee.current = nil
-            // Nobody connects any more, and the thread wakes up.
+            // No process can connect any more, and the thread wakes up.
             if service.hasListener { shutdown(service.pointee.claim.listener, Int32(SHUT_RDWR)) }
         }
         let problem = beginLocked()
@@ -42,7 +42,7 @@ struct Sharing: ~Copyable {
         return problem == nil
     }
 
-    /// What a loop that waits does if somebody asked for it: true if the service was to be begun.
+    /// Called by a waiting loop: begins the service if that was requested. True if the service was to be begun.
     static func begin() -> Bool {
         shared.pointee.lock.lockWord()
         let isMisread = shared.pointee.isMisread
@@ -55,7 +55,7 @@ struct Sharing: ~Copyable {
         return isDue
     }
 
-    /// Begins the service if it is wanted and not there. What went wrong; nil: nothing.
+    /// Begins the service if it is wanted and does not run. Returns what went wrong; nil: nothing.
     private static func beginLocked() -> StaticString? {
         guard shared.pointee.isWanted, shared.pointee.current?.hasListener != true else { return nil }
         let service = SharingServicePointer.make()
@@ -70,7 +70,7 @@ struct Sharing: ~Copyable {
         return problem
     }
 
-    /// Takes the least number that no living process has.
+    /// Claims the lowest number that no living process has.
     private static func claim(_ service: SharingServicePointer) -> StaticString? {
         for slot in 0..<slots {
             var text = TextBuffer()
@@ -92,7 +92,7 @@ struct Sharing: ~Copyable {
 
     private static func tell(_ problem: StaticString) { Log.write("RLSetShared: ", problem) }
 
-    /// When the library is loaded: what the environment asks for is done when a loop waits (S-OUT-1).
+    /// Called when the library is loaded. A service that the environment requests begins when a loop waits (S-OUT-1).
     static func askEnvironment() {
         guard let value = rl_environment("RUNLOOP_SHARE"), value[0] != 0, strcmp(value, "0") != 0 else { return }
         shared.pointee.isWanted = strcmp(value, "1") == 0
@@ -100,7 +100,7 @@ struct Sharing: ~Copyable {
         process.pointee.lostDescriptor.store(true, ordering: .relaxed)
     }
 
-    /// In the child of `fork`, where the threads of the services are not.
+    /// In the child of `fork`, where the services' threads do not exist.
     static func forkedChild() {
         shared.pointee.lock.resetInChild()
         shared.pointee.services.forEach { $0.loseInChild() }

@@ -2,28 +2,28 @@
 import CLinux
 import Synchronization
 
-/// An epoll descriptor: the only place that calls epoll. What the kernel does that one would not expect, and the answers:
+/// An epoll descriptor: the only place that calls epoll. Unexpected behaviours of the kernel, and the answer to each:
 ///
 /// a. A set lives on in the child of `fork` and is then shared with the parent. The child closes its number and makes a set
 ///    of its own at first use (`RunLoop+Fork.swift`).
-/// b. A descriptor that is closed leaves the set by itself, unless it was duplicated; then its events go on. Each event
-///    carries the generation of its registration; one that does not match is dropped by `PortSet`.
-/// c. A number that was closed and used again is refused with ENOENT by MOD and not by ADD. So every registration tries ADD
-///    first, and MOD if that says EEXIST.
-/// d. Regular files, directories and /dev/null are refused with EPERM: a watch of them is always ready (S-FD-17). Bad numbers are
-///    refused with EBADF. Such a port of a version 1 source never reports (S-SRC-43).
-/// e. A level-triggered event moves to the end of the ready list when it was reported, so service rotates (S-PASS-14).
-/// f. MOD of an entry that is ready reports it anew. That wakes a sleeper without a write: one eventfd for the whole
-///    process, never read, stands in every set. Its count has a mark in it, by which the library knows it again where its number
-///    may have been lost, and a set by that entry. A waker that comes so late that the set is gone finds no entry; were set and
-///    eventfd both gone and both numbers, from 64 up, a set and a member of it of the client's by then, that one entry would
-///    be asked for anew.
-/// g. MOD of a number that was closed, or closed and used again, fails with EBADF or ENOENT: so it tells whether the number
+/// b. A descriptor that is closed leaves the set by itself, unless it was duplicated; then its events continue. Each event
+///    carries the generation of its registration; `PortSet` drops one that does not match.
+/// c. For a number that was closed and used again, MOD fails with ENOENT and ADD succeeds. So every registration tries ADD
+///    first, and MOD if ADD fails with EEXIST.
+/// d. The kernel refuses regular files, directories and /dev/null with EPERM: a watch of them is always ready (S-FD-17). It refuses bad
+///    numbers with EBADF. Such a port of a version 1 source never reports (S-SRC-43).
+/// e. A level-triggered event moves to the end of the ready list when it is reported, so service rotates (S-PASS-14).
+/// f. MOD of an entry that is ready reports it again. That wakes a sleeper without a write: one eventfd for the whole
+///    process, never read, is in every set. Its count contains a mark, by which the library recognises it if its number
+///    may have been lost; a set is recognised by that entry. A waker that comes after the set was closed finds no entry; if set and
+///    eventfd were both gone and both numbers, from 64 up, by then belonged to a set of the client and a member of it, MOD would
+///    change that one entry.
+/// g. MOD of a number that was closed, or closed and used again, fails with EBADF or ENOENT: so it shows whether the number
 ///    still names the file that was registered.
-/// h. Hang-up and error are reported whatever was asked for. `PortSet` makes such a registration edge triggered.
+/// h. Hang-up and error are reported whatever events are requested. `PortSet` makes such a registration edge triggered.
 struct EpollSet {
     private(set) var descriptor: Int32 = -1
-    /// Tells this set from others that had the same number. 0: none.
+    /// Distinguishes this set from others that had the same number. 0: none.
     private(set) var serial: UInt32 = 0
 
     var isOpen: Bool { descriptor >= 0 }
@@ -42,7 +42,7 @@ struct EpollSet {
 
     private static var wakeEvents: UInt32 { EPOLLIN.rawValue | RL_EPOLLET }
 
-    /// Makes the descriptor. False if none can be had.
+    /// Makes the descriptor. False if none is available.
     mutating func open() -> Bool {
         if isOpen { return true }
         guard var wake = EpollSet.retainWakeDescriptor() else { return false }
@@ -59,10 +59,10 @@ struct EpollSet {
         return true
     }
 
-    /// Closes the descriptor, if it still names the set, as one that was just made does.
+    /// Closes the descriptor, if it still names the set. With `isNew` it is not checked, because the set was just made.
     mutating func close(isNew: Bool = false) {
         guard isOpen else { return }
-        // In this order: the child of a fork by another thread closes what it finds here, and by then the number may be another
+        // In this order: the child of a fork by another thread closes the number that it finds here, and by then the number may be another
         // file's.
         let closing = descriptor
         descriptor = -1
@@ -71,15 +71,15 @@ struct EpollSet {
         EpollSet.releaseWakeDescriptor()
     }
 
-    /// Whether a number still names a set of the library's, which has the eventfd in it: then adding that fails and changes
-    /// nothing, not in a set that the parent of a fork sleeps in either. Another set is asked for no event of it meanwhile. Where
-    /// the eventfd was lost as well nothing tells the sets apart, and the answer is no: better one descriptor too many than a
-    /// client's closed. `errno` stays: a set is closed where a creation fails, too.
+    /// Whether a number still names a set of the library's, which contains the eventfd: then adding that fails and changes
+    /// nothing, not even in a set that the parent of a fork sleeps in. To another set the eventfd is added for no events, and removed again.
+    /// If the eventfd was lost too, nothing distinguishes the sets, and the answer is no: it is better to leak a descriptor than to close
+    /// a client's. `errno` is kept: a set is also closed when a creation fails.
     private static func isOurs(set number: Int32) -> Bool {
         let wake = process.pointee.wakeDescriptor.load(ordering: .acquiring)
         let kept = rl_errno()
         defer { rl_set_errno(kept) }
-        // One failure is not believed.
+        // A single failure is not trusted.
         for _ in 0..<2 {
             if rl_epoll_ctl(number, EPOLL_CTL_ADD, wake, 0, wakeToken) == 0 {
                 _ = rl_epoll_ctl(number, EPOLL_CTL_DEL, wake, 0, 0)
@@ -90,15 +90,15 @@ struct EpollSet {
         return false
     }
 
-    /// Forgets a number that is not the set's any more (S-FD-18).
+    /// Forgets a number that no longer belongs to the set (S-FD-18).
     mutating func forget() {
         guard isOpen else { return }
         descriptor = -1
         EpollSet.releaseWakeDescriptor()
     }
 
-    /// In the child of `fork`: a set of its own under the same number, which others may have been told. Where there is no room
-    /// for a second descriptor beside it, the number may become another.
+    /// In the child of `fork`: makes a set of its own under the same number, which other code may have been given. If no second
+    /// descriptor is available for that, the number may change.
     mutating func renewInChild() {
         guard isOpen else { return }
         var fresh = EpollSet()
@@ -113,13 +113,13 @@ struct EpollSet {
 
     enum Registration {
         case added
-        /// It was there, and has a new token and new events.
+        /// It was registered already, and has a new token and new events.
         case replaced
         /// The number is no open descriptor.
         case refused
         /// The kernel cannot watch this file, because it is always ready.
         case alwaysReady
-        /// The kernel has no room now; to be tried again.
+        /// The kernel has no room now; the caller tries again later.
         case later
     }
 
@@ -134,10 +134,10 @@ struct EpollSet {
         }
     }
 
-    /// Changes what is asked for. False if the number does not name the registered file any more.
+    /// Changes the requested events. False if the number no longer names the registered file.
     func modify(_ port: Int32, events: UInt32, edge: Bool, token: UInt64) -> Bool {
         if rl_epoll_ctl(descriptor, EPOLL_CTL_MOD, port, edge ? events | RL_EPOLLET : events, token) == 0 { return true }
-        // A set that was lost says nothing of the port; the next wait finds that out.
+        // If the set itself was lost, the error says nothing about the port; the next wait notices the loss.
         return rl_errno() == EINVAL || (rl_errno() == EBADF && rl_is_open(port))
     }
 
@@ -146,9 +146,9 @@ struct EpollSet {
     }
 
     enum Event {
-        /// Nothing until the time given, or a signal handler ran.
+        /// No event until the given time, or a signal handler ran.
         case none
-        /// Told to wake up; the wake word says why.
+        /// A thread roused the loop; the wake word says why.
         case roused
         case ready(token: UInt64, events: UInt32)
     }
@@ -170,7 +170,7 @@ struct EpollSet {
         return token == EpollSet.wakeToken ? .roused : .ready(token: token, events: events)
     }
 
-    /// All events that one call brings; `until` as above. Nothing that was lost is told but by one event with `lostToken`.
+    /// All events that one call returns; `until` as above. If the set was lost, the only event has `lostToken`.
     func waitForAll(until: Int64?, _ events: UnsafeMutablePointer<rl_event>) -> Int {
         var count: Int32
         if until == Clock.never {
@@ -186,8 +186,8 @@ struct EpollSet {
         return Int(Swift.max(count, 0))
     }
 
-    /// One event that is there now. The event of an old rousing is passed over: it is edge triggered, so it comes once, and
-    /// nobody rouses a loop that is awake.
+    /// One event that is there now. The event of an old rousing is skipped: it is edge triggered, so it comes once, and
+    /// no thread rouses a loop that is awake.
     func poll() -> Event {
         while true {
             let event = wait(until: nil)
@@ -195,8 +195,8 @@ struct EpollSet {
         }
     }
 
-    /// Takes the event of an old rousing out of a set of at most three descriptors, so that the set is readable no more for it.
-    /// Level-triggered events stay, whether or not one of them is met on the way. False: the set was lost.
+    /// Takes the event of an old rousing out of a set of at most three descriptors, so that the event no longer makes the set readable.
+    /// Level-triggered events stay, whether or not this meets one of them. False: the set was lost.
     @discardableResult
     func forgetRousing() -> Bool {
         for _ in 0..<3 {
@@ -206,27 +206,27 @@ struct EpollSet {
         return true
     }
 
-    /// Wakes a loop that sleeps in the set. Async-signal-safe but for errno. Fails harmlessly if the set is gone.
+    /// Wakes a loop that sleeps in the set. Async-signal-safe except for errno. Fails harmlessly if the set was closed.
     static func rouse(_ epoll: Int32) {
         let wake = process.pointee.wakeDescriptor.load(ordering: .acquiring)
         if rl_epoll_ctl(epoll, EPOLL_CTL_MOD, wake, wakeEvents, wakeToken) == 0 { return }
         rouse(epoll, withoutTrusting: wake, isSet: rl_errno() != EINVAL)
     }
 
-    /// The eventfd or the set was closed or replaced behind the library's back, or the set is gone, as it may be for who comes
-    /// late. If it is the eventfd, a new one takes its place (S-FD-18). If it is the set, a loop may sleep in it all the same,
-    /// and nothing but the eventfd leads there: a write to it, and to nothing that took its number, rouses the sleepers of all
-    /// sets, of which the others sleep again.
+    /// The eventfd or the set was closed or replaced by other code, or the library itself has closed the set, as may happen to a late
+    /// waker. If it is the eventfd, a new one replaces it (S-FD-18). If it is the set, a loop may still sleep in it, and only the
+    /// eventfd reaches that loop: a write to the eventfd, and to nothing that took its number, rouses the sleepers of all
+    /// sets; those that are not meant sleep again.
     @inline(never)
     private static func rouse(_ epoll: Int32, withoutTrusting known: Int32, isSet: Bool) {
         var wake = known
         let isRaised = rl_raise_marked(wake, process.pointee.wakeMark)
-        // EINVAL: the set's number names something else. So does that of a set without the eventfd that all have.
+        // EINVAL: the set's number names something else. So does the number of a set that lacks the eventfd of all the library's sets.
         guard isSet, !isRaised || process.pointee.wakeWasReplaced.load(ordering: .relaxed) else { return }
-        // Each turn but the first two needs another thread that lost it as well. A new one may have the number of the old.
+        // Each turn after the first two happens only if another thread found it lost too. A new eventfd may have the old one's number.
         for turn in 0..<8 {
             guard wake >= 0, rl_is_open(epoll) else { return }
-            // Once it was replaced, sets that do not have the new one yet are the likely reason.
+            // If the eventfd was replaced, the likely reason is that the set does not have the new one yet.
             if turn > 0 || process.pointee.wakeWasReplaced.load(ordering: .relaxed) {
                 if rl_epoll_ctl(epoll, EPOLL_CTL_MOD, wake, wakeEvents, wakeToken) == 0 { return }
                 if rl_errno() == ENOENT && rl_epoll_ctl(epoll, EPOLL_CTL_ADD, wake, wakeEvents, wakeToken) == 0 { return }
@@ -236,7 +236,7 @@ struct EpollSet {
         }
     }
 
-    /// A new eventfd in the place of one that was lost, whose number is left alone; nil if there is none to be had. Any thread,
+    /// Replaces an eventfd that was lost, and leaves that one's number alone; nil if no new one is available. Any thread,
     /// also in a signal handler.
     private static func replaceWakeDescriptor(_ lost: Int32) -> Int32? {
         let made = highNumber(rl_marked_eventfd(process.pointee.wakeMark))
@@ -250,12 +250,12 @@ struct EpollSet {
         return exchanged ? made : current
     }
 
-    /// The process's always readable eventfd, which lives as long as there are sets. nil if none can be had.
+    /// The process's always readable eventfd, which lives as long as there are sets. nil if none is available.
     private static func retainWakeDescriptor() -> Int32? {
         process.pointee.registryLock.lockWord()
         defer { process.pointee.registryLock.unlockWord() }
         if process.pointee.wakeDescriptorUsers == 0 {
-            // No eventfd of the client's, or of another program, counts alike.
+            // No eventfd of the client, or of another program, has the same count.
             if process.pointee.wakeMark == 0 {
                 let random = rl_order_of_time() &* 0x9e37_79b9_7f4a_7c15
                 process.pointee.wakeMark = (random >> 2 | 1 << 61) & ~((1 << UInt64(RL_MARK_SHIFT)) - 1)
@@ -275,7 +275,7 @@ struct EpollSet {
         process.pointee.wakeDescriptorUsers -= 1
         guard process.pointee.wakeDescriptorUsers == 0 else { return }
         let wake = process.pointee.wakeDescriptor.exchange(-1, ordering: .relaxed)
-        // A number that was lost may be somebody else's by now.
+        // A number that was lost may belong to other code by now.
         if isOurs(wake) { rl_sys_close(wake) }
     }
 

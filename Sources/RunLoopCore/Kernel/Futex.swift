@@ -4,11 +4,11 @@ import Synchronization
 
 /// The kernel's wait queue behind a word of memory. See futex(2).
 ///
-/// An `Atomic` never moves while it is borrowed, so its address is the futex's name.
+/// An `Atomic` never moves while it is borrowed, so its address identifies the futex.
 extension Atomic where Value == UInt32 {
     /// Sleeps while the word holds `value`, until the monotonic instant `until` if there is one (`Int64.max`: none).
     ///
-    /// It may return for no reason; the caller looks at the word again.
+    /// It may return spuriously; the caller looks at the word again.
     func futexWait(while value: UInt32, until: Int64 = .max) {
         withUnsafePointer(to: self) { word in
             if until == .max {
@@ -20,8 +20,8 @@ extension Atomic where Value == UInt32 {
         }
     }
 
-    /// Wakes one sleeper. Async-signal-safe but for errno, which the caller keeps.
-    @inline(never)  // Each of the many places that give a lock back would have it.
+    /// Wakes one sleeper. Async-signal-safe except for errno, which the caller saves.
+    @inline(never)  // Each of the many places that release a lock would get a copy.
     func futexWakeOne() {
         withUnsafePointer(to: self) { _ = rl_futex_wake($0, 1) }
     }

@@ -2,7 +2,7 @@
 import CLinux
 import Synchronization
 
-/// A lock that costs its owner, the loop's own thread, two plain stores, and everybody else a futex mutex.
+/// A lock that costs its owner, the loop's own thread, two plain stores, and every other thread a futex mutex.
 ///
 /// `word` is the mutex: 0 free, 1 held, 2 held with sleepers. While `bias` is 1 the owner does not take the mutex but
 /// only sets `inside`. A foreign thread takes the mutex, clears `bias`, makes the owner's processor see that with
@@ -12,11 +12,11 @@ import Synchronization
 /// Why the owner needs no fence: membarrier puts a full one into the owner's instruction stream. Either the owner's
 /// store to `inside` comes before it, and the foreigner sees it and waits, or the owner's second look at `bias` comes
 /// after it, and the owner goes to the mutex. The same holds at the end: the owner clears `inside`, then looks at `bias`,
-/// and wakes the foreigner if it is gone.
+/// and wakes the foreigner if the bias was cleared.
 ///
 /// No client code runs under it. The zero value is a free lock.
 struct Lock: ~Copyable {
-    /// The mutex. Acquire to take, release to give back.
+    /// The mutex. Taken with acquire, released with release.
     let word: Atomic<UInt32>
     /// 1: the owner may enter by `inside` alone. Set by the owner under `word`, cleared by a foreigner under `word`.
     let bias: Atomic<UInt32>
@@ -92,10 +92,10 @@ struct Lock: ~Copyable {
         }
     }
 
-    /// Takes the lock for an owner that gives up its bias, because its thread ends. The next owner's foreigners then need no fence.
+    /// Takes the lock for an owner that gives up its bias, because its thread ends. Foreign threads then need no fence under the next owner.
     func lockByLeavingOwner() {
         lockWord()
-        // Who takes the mutex next sees what the owner did under its bias.
+        // The next thread that takes the mutex sees what the owner did under its bias.
         bias.store(0, ordering: .relaxed)
         calm.store(0, ordering: .relaxed)
     }
@@ -106,7 +106,7 @@ struct Lock: ~Copyable {
         waitForWord()
     }
 
-    // Not inlined: each of the many places that take a lock would have it.
+    // Not inlined: each of the many places that take a lock would get a copy.
     @inline(never)
     private func waitForWord() {
         for _ in 0..<40 {
@@ -122,7 +122,7 @@ struct Lock: ~Copyable {
         if word.exchange(0, ordering: .releasing) == 2 { word.futexWakeOne() }
     }
 
-    /// Makes a free, unbiased lock of one whose holder did not come along into the child of `fork`.
+    /// Makes the lock free and unbiased, because the thread that held it does not exist in the child of `fork`.
     func resetInChild() {
         word.store(0, ordering: .relaxed)
         bias.store(0, ordering: .relaxed)
@@ -130,14 +130,14 @@ struct Lock: ~Copyable {
         calm.store(0, ordering: .relaxed)
     }
 
-    /// Lets the owner have the bias at its first use; for a lock that just got a new owner.
+    /// Lets the owner have the bias at its first use; for a lock that has just got a new owner.
     func expectOwner() {
         calm.store(Lock.calmLimit, ordering: .relaxed)
     }
 }
 
-/// Waits for another thread that is in the middle of a few instructions, where nobody tells that it came to their end. It sleeps and
-/// does not yield: a thread with a real-time priority that yields lets no other one run on its processor.
+/// Waits for another thread that is in the middle of a few instructions, if nothing signals that it has finished them. It sleeps and
+/// does not yield: a thread with a real-time priority that yields lets no thread of lower priority run on its processor.
 struct GivingWay {
     private var turns = 0
 
@@ -150,7 +150,7 @@ struct GivingWay {
     }
 }
 
-/// Finds out whether there is membarrier(2).
+/// Finds out whether membarrier(2) is available.
 func registerBarrier() {
     let isThere = rl_membarrier_register() == 0
     if isThere { process.pointee.couldBias.store(true, ordering: .relaxed) }
@@ -162,8 +162,8 @@ func fenceOtherThreads() {
     if rl_membarrier() != 0 { fenceOtherThreadsByWaiting() }
 }
 
-/// The kernel takes no membarrier(2): it never did, or a filter of system calls that came after the load forbids it. In the
-/// second case a thread may be in by its bias: what it has stored leaves its processor's buffer well within this sleep, and no
+/// The kernel refuses membarrier(2): it always did, or a filter of system calls that was installed after the load forbids it. In the
+/// second case a thread may hold a lock by its bias: its stores leave its processor's buffer well within this sleep, and no
 /// thread gets a bias any more.
 @inline(never)
 private func fenceOtherThreadsByWaiting() {

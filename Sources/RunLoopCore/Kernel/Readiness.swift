@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 import CLinux
 
-/// What a descriptor is ready for, as select sees it (S-SOCK-51).
+/// What a descriptor is ready for, in the sense of select (S-SOCK-51).
 struct Readiness: OptionSet {
     let rawValue: UInt32
 

@@ -5,8 +5,8 @@ import Synchronization
 
 /// The Thread filter: the end of a thread of `RLThreadStart` (S-KEV-18). An inbox that the thread marks when it has finished.
 ///
-/// The source has a reference to the thread, and while the thread executes the record stands in the thread's list, which the registry's
-/// lock guards. The list uses the fields that the Signal filter has for its own. `count` is 1 while the record has the reference.
+/// The record holds a reference to the thread, and while the thread executes the record is in the thread's list, which the registry's
+/// lock guards. The list uses the fields that the Signal filter has for its own. `count` is 1 while the record holds the reference.
 extension KernelFilter {
     static var thread: KernelFilter {
         KernelFilter(
@@ -58,7 +58,7 @@ extension UnsafeMutablePointer where Pointee == KernelEvent {
         if isOpen { thread.release() }
     }
 
-    /// Nothing if it is in no list.
+    /// Does nothing if the record is in no list.
     fileprivate func leaveThreadLocked() {
         let next = pointee.nextOfSignal.exchange(nil, ordering: .relaxed)
         if let previous = pointee.previousOfSignal {
@@ -72,7 +72,7 @@ extension UnsafeMutablePointer where Pointee == KernelEvent {
 }
 
 extension UnsafeMutablePointer where Pointee == Thread {
-    /// The thread has finished: tells the sources that wait for it.
+    /// The thread has finished: marks the sources that wait for it as ready.
     func tellEnd() {
         while true {
             process.pointee.registryLock.lockWord()
@@ -87,7 +87,7 @@ extension UnsafeMutablePointer where Pointee == Thread {
         process.pointee.registryLock.unlockWord()
     }
 
-    /// In the child of `fork`, where the thread is not: no reference is taken, so that nothing of the client's is called.
+    /// In the child of `fork`, where the thread does not exist: takes no reference, so that no function of the client is called.
     func tellEndInChild() {
         while let record = pointee.endWatchers {
             record.leaveThreadLocked()

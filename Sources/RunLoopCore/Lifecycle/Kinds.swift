@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 import CLinux
 
-/// All kinds of objects: the only place that names them all. A new kind is its folder and a line here.
+/// All kinds of objects: the only place that names them all. A new kind needs a folder and a line here.
 enum Kinds {
-    /// Fills in the table, when the library is loaded. `fork` takes the kinds' locks in this order: the table of message ports, a
+    /// Fills the table when the library is loaded. `fork` takes the kinds' locks in this order: the table of message ports, a
     /// loop, the registry, the notifier of files, a Mach-like port, the list of distributed locks.
     static func enter() {
         var last: UnsafeMutablePointer<Kind>?

@@ -11,7 +11,7 @@ extension RunLoop {
 }
 
 extension UnsafeMutablePointer where Pointee == RunLoop {
-    /// Clients' references are counted apart: the thread's own must not be released by them (S-LOOP-15).
+    /// Clients' references are counted separately: a client must not release the thread's own (S-LOOP-15).
     fileprivate func retainByClient() {
         pointee.clientReferences.wrappingAdd(1, ordering: .relaxed)
         retain()

@@ -9,7 +9,7 @@ import Synchronization
 /// through `phase`, which leaves `created` under the registry's lock.
 struct Thread: ~Copyable {
     let header: ObjectHeader
-    /// A `ThreadPhase`; a thread that waits for a change sleeps on it. What came before a phase is known to each thread that sees it.
+    /// A `ThreadPhase`; a thread that waits for a change sleeps on it. A thread that sees a phase also sees what was written before it.
     /// Sequentially consistent with the flag `awaited`.
     let phase: Atomic<UInt32>
     /// Bits of `ThreadFlags`. Sequentially consistent with `loop`: a thread that cancels sets its flag and then looks for the loop,
@@ -17,8 +17,8 @@ struct Thread: ~Copyable {
     let flags: Atomic<UInt32>
     /// A `ThreadJoin`; those that wait for another joiner sleep on it. Sequentially consistent with the flag `awaited`.
     let joining: Atomic<UInt32>
-    /// How often the process had been forked when the thread was there; in the child of `fork` other threads are not. Relaxed:
-    /// written before the thread is known, or while there is one thread.
+    /// How often the process had been forked when the thread was started; in the child of `fork` other threads do not exist. Relaxed:
+    /// written before other threads see the phase, or while there is one thread.
     let forkGeneration: Atomic<UInt32>
     /// Set by the thread before it executes, never cleared; a reference. Released and acquired for the record.
     let loop: Atomic<RunLoopPointer?>
@@ -26,8 +26,8 @@ struct Thread: ~Copyable {
     let body: ThreadFunction?
     let release: PerformFunction?
     let info: UnsafeMutableRawPointer?
-    /// 0 until it is known. Written by the thread that starts it and by the thread itself, whichever comes first. Released and
-    /// acquired for what the C library has made.
+    /// 0 until it is known. Written by the thread that starts it and by the thread itself. Released and
+    /// acquired for what the C library has initialised.
     let handle: Atomic<UInt>
     /// From malloc. Written before the start under the registry's lock, like the next two.
     var name: UnsafeMutablePointer<CChar>?
@@ -55,9 +55,9 @@ enum ThreadPhase {
 
 enum ThreadFlags {
     static var cancelled: UInt32 { 1 << 0 }
-    /// A marker was queued by `end`: it is to be performed before the thread ends.
+    /// A marker was queued by `end`: it must be performed before the thread ends.
     static var ending: UInt32 { 1 << 1 }
-    /// A marker was performed, and all that was queued before it.
+    /// A marker was performed, and everything that was queued before it.
     static var drained: UInt32 { 1 << 2 }
     /// `release` was called, or is being called: it may end the thread.
     static var released: UInt32 { 1 << 3 }
@@ -68,7 +68,7 @@ enum ThreadFlags {
     static var awaited: UInt32 { 1 << 5 }
 }
 
-/// What `Thread.number` is while the kernel's number is not known.
+/// The values of `Thread.number` while the kernel's number is not known.
 enum ThreadNumber {
     /// In no list of the process's threads.
     static var unlisted: pid_t { 0 }
@@ -123,7 +123,7 @@ extension UnsafeMutablePointer where Pointee == Thread {
     var isNew: Bool { pointee.phase.load(ordering: .acquiring) == ThreadPhase.created }
     var isCancelled: Bool { pointee.flags.load(ordering: .sequentiallyConsistent) & ThreadFlags.cancelled != 0 }
 
-    /// From the start on, though the thread may not have come to its body yet.
+    /// True from the start on, though the thread may not have reached its body yet.
     var isExecuting: Bool {
         let phase = pointee.phase.load(ordering: .acquiring)
         return (phase == ThreadPhase.starting || phase == ThreadPhase.executing) && !isVanished
@@ -144,14 +144,14 @@ extension UnsafeMutablePointer where Pointee == Thread {
     static func renewInChild() {
         guard let current else { return Threads.keepInChild(nil) }
         current.pointee.forkGeneration.store(process.pointee.forkGeneration.load(ordering: .relaxed), ordering: .relaxed)
-        // Who was joining it is not here.
+        // The thread that was joining it does not exist here.
         _ = current.pointee.joining.compareExchange(
             expected: ThreadJoin.underWay, desired: ThreadJoin.none, ordering: .relaxed)
-        // One that has called its exit callbacks is in no list any more.
+        // A thread that has called its exit callbacks is no longer in a list.
         Threads.keepInChild(current.pointee.flags.load(ordering: .relaxed) & ThreadFlags.exited == 0 ? current : nil)
     }
 
-    /// Calls the body unless the thread was started. Nobody else does, and nobody starts it meanwhile.
+    /// Calls the body unless the thread was started. No other thread does so or starts it meanwhile.
     func setUp(_ body: (ThreadPointer) -> Void) {
         process.pointee.registryLock.lockWord()
         if isNew { body(self) }
@@ -175,11 +175,11 @@ extension UnsafeMutablePointer where Pointee == Thread {
     /// `RLThreadStart`.
     func start() -> Bool {
         guard isNew else { return false }
-        // Before anything is changed: that function may end the thread, and may fork.
+        // Before anything is changed: the function that this calls may end the thread, and may fork.
         Threads.becomeMany()
         var isFirst = false
         setUp {
-            // First the generation: whoever sees the phase sees it.
+            // First the generation: a thread that sees the phase sees it too.
             $0.pointee.forkGeneration.store(process.pointee.forkGeneration.load(ordering: .relaxed), ordering: .relaxed)
             $0.pointee.phase.store(ThreadPhase.starting, ordering: .sequentiallyConsistent)
             enterListLocked()
@@ -198,7 +198,7 @@ extension UnsafeMutablePointer where Pointee == Thread {
         pthread_attr_destroy(&attributes)
         guard status == 0 else {
             leaveList(phase: ThreadPhase.created)
-            // Not the last one: the caller has one.
+            // Not the last reference: the caller has one.
             release()
             return false
         }
@@ -215,7 +215,7 @@ extension UnsafeMutablePointer where Pointee == Thread {
 
     private var isAwaited: Bool { pointee.flags.load(ordering: .sequentiallyConsistent) & ThreadFlags.awaited != 0 }
 
-    /// Returns when the thread is in another phase. At once on the thread itself, and for one that is not in this child of `fork`.
+    /// Returns when the thread is in another phase; at once on the thread itself, and for a thread that does not exist in this child of `fork`.
     private func wait(while phase: UInt32) {
         if pointee.phase.load(ordering: .acquiring) != phase || isVanished || ThreadPointer.current == self { return }
         pointee.flags.bitwiseOr(ThreadFlags.awaited, ordering: .sequentiallyConsistent)
@@ -223,10 +223,10 @@ extension UnsafeMutablePointer where Pointee == Thread {
         while pointee.phase.load(ordering: .sequentiallyConsistent) == phase, !isVanished { pointee.phase.futexWait(while: phase) }
     }
 
-    /// Returns when the thread's loop is there.
+    /// Returns when the thread's loop exists.
     func waitForStart() { wait(while: ThreadPhase.starting) }
 
-    /// All that the thread does.
+    /// The thread's function.
     private func execute() {
         pointee.handle.store(UInt(pthread_self()), ordering: .releasing)
         rl_thread_object_set(self)
@@ -248,7 +248,7 @@ extension UnsafeMutablePointer where Pointee == Thread {
         finish()
     }
 
-    /// The thread's last use of its object. Who ends the thread in a callback comes here by the loop's end (S-LOOP-19).
+    /// The thread's last use of its object. If a callback ends the thread, the end of the loop calls this (S-LOOP-19).
     func finish() {
         callExitCallbacks()
         let isReleased = pointee.flags.bitwiseOr(ThreadFlags.released, ordering: .relaxed).oldValue & ThreadFlags.released != 0
@@ -259,11 +259,11 @@ extension UnsafeMutablePointer where Pointee == Thread {
         release()
     }
 
-    /// Runs the default mode, which never gets empty, until the thread is cancelled.
+    /// Runs the default mode, which never becomes empty, until the thread is cancelled.
     private func live(in loop: RunLoopPointer) {
         let keep = SourcePointer.makeInbox(order: 0, info: nil, functions: SourceFunctions())
         loop.addSource(keep, to: .named(kRLDefaultMode))
-        // The loop has it, and ends it too if a callback ends the thread.
+        // The loop holds a reference, and drops it too if a callback ends the thread.
         keep.release()
         while !isCancelled {
             _ = loop.run(in: .named(kRLDefaultMode), seconds: .infinity, returnsAfterSource: false)
@@ -280,7 +280,7 @@ extension UnsafeMutablePointer where Pointee == Thread {
 
     // MARK: End
 
-    /// Queues the marker: a request that stops the loop's runs. (A mere stop is not remembered between two runs.)
+    /// Queues the marker: a request that stops the loop's runs. (A stop alone is not kept between two runs.)
     private func queueStop() {
         guard let loop = pointee.loop.load(ordering: .sequentiallyConsistent), !isVanished else { return }
         retain()
@@ -291,9 +291,9 @@ extension UnsafeMutablePointer where Pointee == Thread {
         _ = loop.performRequest(post, waits: false)
     }
 
-    /// The marker's turn has come, on the thread: all that was queued before it was performed.
+    /// Called on the thread when the marker's turn has come: everything that was queued before it was performed.
     private func stopRuns() {
-        // Cancelled too, before the run returns: `end` may not have come to that yet.
+        // Sets the cancelled flag too, before the run returns: `end` may not have done that yet.
         pointee.flags.bitwiseOr(ThreadFlags.drained | ThreadFlags.cancelled, ordering: .sequentiallyConsistent)
         let loop = RunLoop.current()
         loop.stop()
@@ -311,13 +311,13 @@ extension UnsafeMutablePointer where Pointee == Thread {
     /// `RLThreadEnd`.
     func end() -> Bool {
         waitForStart()
-        // Without a loop it has no queue for the marker: it was not started, or the system did not make it, or it is only just starting.
+        // Without a loop there is no queue for the marker: the thread was not started, the system did not create it, or it is just starting.
         guard pointee.loop.load(ordering: .sequentiallyConsistent) != nil else {
             cancel()
             return join()
         }
         if pointee.flags.load(ordering: .sequentiallyConsistent) & ThreadFlags.ending == 0 {
-            // Before the flags: a thread that sees them finds the marker in its queue.
+            // Before the flags: when the thread sees them, it finds the marker in its queue.
             queueStop()
             pointee.flags.bitwiseOr(ThreadFlags.ending | ThreadFlags.cancelled, ordering: .sequentiallyConsistent)
             if !isVanished { pointee.loop.load(ordering: .acquiring)?.wakeUp() }
@@ -337,7 +337,7 @@ extension UnsafeMutablePointer where Pointee == Thread {
         if pointee.joining.load(ordering: .acquiring) == ThreadJoin.detached { return false }
         if exchanged {
             let state = rl_disable_cancellation()
-            // In the child of `fork` libc may take a vanished thread for the one that joins.
+            // In the child of `fork` libc may believe that a vanished thread still joins it.
             if pthread_join(systemHandle, nil) == EINVAL { wait(while: ThreadPhase.executing) }
             rl_restore_cancellation(state)
             pointee.joining.store(ThreadJoin.done, ordering: .sequentiallyConsistent)

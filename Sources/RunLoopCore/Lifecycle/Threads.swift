@@ -3,19 +3,19 @@ import CLinux
 import CRunLoop
 import Synchronization
 
-/// The threads of `RLThreadStart`, as the process has them.
+/// The process's threads of `RLThreadStart`.
 struct Threads: ~Copyable {
     /// Those that were started and have not ended, linked by `next`. Guarded by the registry's lock.
     var first: ThreadPointer?
-    /// Whether there ever was one: 1, or 0. Relaxed: a mere answer.
+    /// 1 if there ever was one, else 0. Relaxed: it orders nothing.
     let areMany: Atomic<UInt32>
-    /// The key of `ThreadValue`. Written at load.
+    /// The key of `ThreadValue`. Written when the library is loaded.
     var valuesKey: pthread_key_t
     /// Called before the first start. Guarded by the registry's lock.
     var becomesMany: PerformFunction?
     var becomesManyInfo: UnsafeMutableRawPointer?
 
-    /// Before the first thread is there.
+    /// Called before the first thread exists.
     static func becomeMany() {
         if threads.pointee.areMany.exchange(1, ordering: .relaxed) != 0 { return }
         process.pointee.registryLock.lockWord()
@@ -70,7 +70,7 @@ struct ExitCallback {
     var next: UnsafeMutablePointer<ExitCallback>?
 }
 
-/// What a thread leaves, and what is done when it ends.
+/// The list of threads, and what is done when a thread ends.
 extension UnsafeMutablePointer where Pointee == Thread {
     /// These three need the registry's lock.
     private var isListed: Bool { pointee.number != ThreadNumber.unlisted && !isVanished }
@@ -90,7 +90,7 @@ extension UnsafeMutablePointer where Pointee == Thread {
         pointee.number = ThreadNumber.unlisted
     }
 
-    /// For a thread that the system did not make. Both at once for whoever has the lock, a fork among them.
+    /// For a thread that the system could not create. A thread that takes the lock, as `fork` does, sees both changes at once.
     func leaveList(phase: UInt32) {
         process.pointee.registryLock.lockWord()
         leaveListLocked()
@@ -98,12 +98,12 @@ extension UnsafeMutablePointer where Pointee == Thread {
         process.pointee.registryLock.unlockWord()
     }
 
-    /// Calls the body, with the registry's lock held, when the thread is not in its start.
+    /// Calls the body, with the registry's lock held, when the thread is not just starting.
     private func whenStarted<R>(_ body: () -> R) -> R {
         while true {
             waitForStart()
             process.pointee.registryLock.lockWord()
-            // Else it was new, and was started meanwhile. On the thread itself a log handler may be called before it has its loop.
+            // Otherwise the thread was new, and was started meanwhile. On the thread itself a log handler may be called before its loop exists.
             let hasStarted = pointee.number != ThreadNumber.starting || isVanished || ThreadPointer.current == self
             let result = hasStarted ? body() : nil
             process.pointee.registryLock.unlockWord()
@@ -111,10 +111,10 @@ extension UnsafeMutablePointer where Pointee == Thread {
         }
     }
 
-    /// 0, which names the calling thread, for one that is in its start: nobody but itself asks then.
+    /// 0, which names the calling thread, for one that is just starting: only the thread itself asks then.
     private var knownNumber: pid_t { pointee.number == ThreadNumber.starting ? 0 : pointee.number }
 
-    /// On the thread.
+    /// Called on the thread.
     func setNumber(_ number: pid_t) {
         process.pointee.registryLock.lockWord()
         pointee.number = number
@@ -135,7 +135,7 @@ extension UnsafeMutablePointer where Pointee == Thread {
         return !isTooLate
     }
 
-    /// The last one added; without one, no more are taken and the thread leaves the list.
+    /// Takes the callback that was added last; if there is none, no more are accepted and the thread leaves the list.
     func takeExitCallback() -> UnsafeMutablePointer<ExitCallback>? {
         process.pointee.registryLock.lockWord()
         defer { process.pointee.registryLock.unlockWord() }
@@ -148,7 +148,7 @@ extension UnsafeMutablePointer where Pointee == Thread {
         return nil
     }
 
-    /// One may end the thread, and then this is called anew.
+    /// A callback may end the thread; then this is called again.
     func callExitCallbacks() {
         while let callback = takeExitCallback() {
             let (function, info) = (callback.pointee.function, callback.pointee.info)
@@ -165,11 +165,11 @@ extension UnsafeMutablePointer where Pointee == Thread {
         }
         while true {
             var marked: Bool?
-            // A thread that starts after this looks, and detaches itself.
+            // A thread that starts after this reads the mark, and detaches itself.
             setUp { _ in marked = mark() }
             if let marked { return marked }
             waitForStart()
-            // Else it could not be started.
+            // Otherwise it could not be started.
             if !isNew { break }
         }
         guard mark() else { return false }
@@ -177,7 +177,7 @@ extension UnsafeMutablePointer where Pointee == Thread {
         return true
     }
 
-    /// What the thread gets, or got.
+    /// The size that the thread gets, or got.
     var stackSize: Int {
         process.pointee.registryLock.lockWord()
         let wanted = pointee.stackSize

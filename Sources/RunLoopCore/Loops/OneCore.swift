@@ -3,15 +3,15 @@ import CLinux
 import Synchronization
 
 /// One core per process: a Swift program with its own copy of the core and a C library linked to librunloop.so would have two
-/// loops per thread that know nothing of each other. The first core that is used claims the process; the second one traps.
+/// loops per thread, independent of each other. The first core that is used claims the process; the second one traps.
 ///
-/// Each copy has an ELF note of owner "RunLoop" (clinux.c) that tells where its claim word is; so the copies find each other
-/// in the list of loaded files, whatever symbols they show.
+/// Each copy has an ELF note of owner "RunLoop" (clinux.c) with the place of its claim word; so the copies find each other
+/// in the list of loaded files, whatever symbols they export.
 enum OneCore {
     /// Called before a core makes its first loop.
     static func claim() {
         if process.pointee.claimed.load(ordering: .acquiring) { return }
-        // The claim comes before the look at the others: of two cores that do this at once at least one traps.
+        // The claim comes before the check of the others: of two cores that do this at once at least one traps.
         rl_core_claim()
         if rl_core_claimed_elsewhere() {
             trap("RunLoop", """

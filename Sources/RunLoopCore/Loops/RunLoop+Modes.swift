@@ -18,7 +18,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         }
         pointee.commonTimers.forEach { addLocked($0, to: mode) }
         pointee.commonObservers.forEach { addLocked($0, to: mode) }
-        // Sources have client functions to call: they are added one by one without the lock.
+        // Adding a source calls functions of the client: sources are added one by one without the lock.
         let sources = makeArray(SourcePointer.self, count: Swift.max(sourceCount, 1))
         var copied = 0
         pointee.commonSources.forEach { source in
@@ -43,7 +43,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         pointee.currentMode.load(ordering: .acquiring).flatMap { strdup($0.pointee.name) }
     }
 
-    /// The names of all modes in one block from malloc: pointers, a NULL, and the text behind them (S-MODE-6).
+    /// The names of all modes in one block from malloc: pointers, a NULL, and the text after them (S-MODE-6).
     func copyAllModes(_ count: UnsafeMutablePointer<Int>?) -> UnsafeMutablePointer<UnsafeMutablePointer<CChar>?>? {
         lock()
         defer { unlock() }
@@ -61,7 +61,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         var room = text
         var index = 0
         forEachModeRecord { mode in
-            // Modes that came into being meanwhile found no room.
+            // There is no room for modes that were made meanwhile.
             guard index < modes, mode.pointee.exists.load(ordering: .relaxed) else { return }
             let length = strlen(mode.pointee.name) + 1
             guard length <= room else { return }

@@ -25,7 +25,7 @@ struct SourceFunctions {
 }
 
 extension UnsafePointer where Pointee == SourceFunctions {
-    /// A number made of the addresses of those functions by which sets differ most.
+    /// A number made of the addresses of the functions in which sets differ most.
     fileprivate var digest: UInt {
         func word<Function>(_ function: Function?) -> UInt { unsafeBitCast(function, to: UInt.self) }
         let life = word(pointee.release) ^ (word(pointee.schedule) << 1)
@@ -39,9 +39,9 @@ extension UnsafePointer where Pointee == SourceFunctions {
 /// A set of functions shared by the sources that were created with it: a program has few sets and many sources, and nine
 /// pointers in each would double a source's size.
 struct Callbacks {
-    /// The first field: the set's address is the functions' too.
+    /// The first field: the set's address is also that of the functions.
     var functions: SourceFunctions
-    /// Sources that use it. Guarded by the registry's lock.
+    /// How many sources use it. Guarded by the registry's lock.
     var users: Int
     /// The next in its bucket. Guarded by the registry's lock.
     var next: CallbacksPointer?

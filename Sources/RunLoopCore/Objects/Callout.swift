@@ -25,7 +25,7 @@ typealias SlowCalloutFunction = @convention(c) (UnsafePointer<RLSlowCallout>, Un
 /// libdispatch's `_dispatch_main_queue_callback_4CF`; its argument is not used.
 typealias DrainFunction = @convention(c) (UnsafeMutableRawPointer?) -> Void
 
-// The only way to the client: functions in C, whose frames and names a backtrace shows, and which no exception leaves
+// The only path to the client: functions in C, whose frames and names a backtrace shows, and which no exception leaves
 // (`CLinux/callouts.c`). No lock is held in any of them (S-THR-3).
 
 @inline(always)

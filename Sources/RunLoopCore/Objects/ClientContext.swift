@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
-/// The client's pointer and the functions that care for it, as timers and observers keep them.
+/// The client's pointer and the functions that manage it, as timers and observers store them.
 struct ClientContext {
     var info: UnsafeMutableRawPointer?
     var retain: RetainFunction?
     var release: ReleaseFunction?
     var copyDescription: DescribeFunction?
 
-    /// Retains the info, once, at creation; what that returns becomes the info.
+    /// Retains the info, once, at creation; the value that `retain` returns becomes the info.
     mutating func adopt() {
         if let retain { info = UnsafeMutableRawPointer(mutating: callOutRetain(retain, info)) }
     }
@@ -31,7 +31,7 @@ extension ClientContext {
 }
 
 extension UnsafeMutablePointer where Pointee: ~Copyable {
-    /// The record of the library's own that is the info of a context.
+    /// A context whose info is a record of the library.
     init(info: UnsafeRawPointer?) {
         self = UnsafeMutableRawPointer(mutating: info.unsafelyUnwrapped).assumingMemoryBound(to: Pointee.self)
     }

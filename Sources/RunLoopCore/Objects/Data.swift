@@ -5,9 +5,9 @@ import Synchronization
 /// Immutable bytes with a reference count. The bytes follow the record in memory, or are a mapped file.
 struct Data: ~Copyable {
     let header: ObjectHeader
-    /// Fixed once the object is given to anybody.
+    /// Fixed once other code has the object.
     var length: Int
-    /// Pages of a file, unmapped with the object; nil: the bytes are behind the record.
+    /// Pages of a file, unmapped with the object; nil: the bytes follow the record.
     let mapping: UnsafeMutableRawPointer?
 }
 
@@ -32,7 +32,7 @@ extension Data: Object {
 }
 
 extension UnsafeMutablePointer where Pointee == Data {
-    /// A copy of the bytes. NULL bytes are an empty copy, whatever the length says.
+    /// A copy of the bytes. NULL bytes give an empty copy, whatever the length.
     static func make(_ bytes: UnsafeRawPointer?, _ length: Int) -> DataPointer? {
         let length = bytes == nil ? 0 : length
         let (size, overflows) = MemoryLayout<Data>.stride.addingReportingOverflow(length)
@@ -44,7 +44,7 @@ extension UnsafeMutablePointer where Pointee == Data {
         return data
     }
 
-    /// The first `length` bytes, at least one, of a file that nobody can change any more. nil without room for them.
+    /// The first `length` bytes, at least one, of a file that can no longer be changed. nil if there is no room for them.
     static func map(_ file: Int32, _ length: Int) -> DataPointer? {
         rl_map_file(file, length).map { make(mapping: $0, length) }
     }
@@ -56,7 +56,7 @@ extension UnsafeMutablePointer where Pointee == Data {
         return data
     }
 
-    /// Room for bytes that are yet to come; what is there is not set.
+    /// Room for bytes that arrive later; the memory is not initialised.
     static func makeRoom(_ length: Int) -> DataPointer? {
         guard let memory = malloc(MemoryLayout<Data>.stride + length) else { return nil }
         let data = memory.assumingMemoryBound(to: Data.self)
@@ -65,13 +65,13 @@ extension UnsafeMutablePointer where Pointee == Data {
         return data
     }
 
-    // MARK: Bytes that come one after the other
+    // MARK: Bytes that arrive piece by piece
 
-    /// Data for `length` bytes of which the first `count` come now, with room for no more than four times these.
+    /// Data for `length` bytes of which the first `count` arrive now, with room for no more than four times these.
     static func growing(_ length: Int, for count: Int) -> (data: DataPointer, room: Int)? {
         let room = Swift.min(length, count * 4)
         guard room >= largePage else { return makeRoom(room).map { ($0, room) } }
-        // Addresses for all, so that large pages need not move; memory for what comes.
+        // Addresses for all bytes, so that large pages need not move; memory only for those that arrive.
         guard let addresses = rl_map_addresses(length) else { return nil }
         let data = make(mapping: addresses, length)
         if let grown = data.grown(length, for: count) { return grown }
@@ -79,7 +79,7 @@ extension UnsafeMutablePointer where Pointee == Data {
         return nil
     }
 
-    /// The same data with room for the first `count` bytes. nil without it; the data are what they were then.
+    /// The same data with room for the first `count` bytes. nil if there is none; the data are unchanged then.
     func grown(_ length: Int, for count: Int) -> (data: DataPointer, room: Int)? {
         var room = Swift.min(length, count * 4)
         if let mapping = pointee.mapping {
@@ -92,7 +92,7 @@ extension UnsafeMutablePointer where Pointee == Data {
         return (data, room)
     }
 
-    /// The same data, which nobody has seen yet, with fewer bytes.
+    /// The same data, which no other code has seen yet, with fewer bytes.
     func shrunk(to length: Int) -> DataPointer {
         pointee.length = length
         guard let memory = realloc(UnsafeMutableRawPointer(self), MemoryLayout<Data>.stride + length) else { return self }

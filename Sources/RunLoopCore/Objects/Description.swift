@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 import CLinux
 
-/// Descriptions for people who debug: one line, the object's type, address and state, and what the client's
-/// `copyDescription` says of its info.
+/// Descriptions for debugging: one line with the object's type, address and state, and what the client's
+/// `copyDescription` returns for its info.
 extension ObjectPointer {
     func copyDescription() -> UnsafeMutablePointer<CChar>? {
         var text = TextBuffer()
@@ -28,7 +28,7 @@ extension ObjectPointer {
 }
 
 extension TextBuffer {
-    /// The function that is called for an item; none is nothing.
+    /// The function that is called for an item; nothing if it has none.
     @inline(always)
     mutating func appendCallback<Function>(_ function: Function?) {
         appendCallback(at: unsafeBitCast(function, to: UnsafeRawPointer?.self))
@@ -39,7 +39,7 @@ extension TextBuffer {
         if address != nil { append(", callback = ", function: address) }
     }
 
-    /// The client's words are appended as they are: it gave them for this (S-ARG-8).
+    /// The client's text is appended unchanged: that is its purpose (S-ARG-8).
     mutating func appendInfo(_ info: UnsafeMutableRawPointer?, _ copyDescription: DescribeFunction?) {
         append(", info = ")
         if callsClient, let copyDescription, let words = callOutCopyDescription(copyDescription, info) {

@@ -9,7 +9,7 @@ struct Kind {
 
     /// The handle's type in C.
     var name: StaticString
-    /// The last reference is gone: gives the memory back.
+    /// Called when the last reference is released: frees the memory.
     var destroy: Action?
     /// Appends the object's state to `<name address>{`.
     var describe: Describe?
@@ -17,25 +17,25 @@ struct Kind {
     /// In a structure of its own: a call of a function that is an optional itself allocates.
     struct Describe { let call: (UnsafeMutableRawPointer, inout TextBuffer) -> Void }
 
-    // What is not the same for most kinds; nil: it is.
+    // Functions in which few kinds differ from the others; nil: the common behaviour.
 
-    /// A client's reference, taken and dropped.
+    /// Take and drop a client's reference.
     var retain: Action?
     var release: Action?
     var retainCount: (@convention(c) (UnsafeMutableRawPointer) -> Int)?
-    /// Of two objects of this kind; else each is equal to itself alone, and its address is its hash.
+    /// Compares two objects of this kind; if nil, each is equal only to itself, and its address is its hash.
     var isEqual: (@convention(c) (UnsafeMutableRawPointer, UnsafeMutableRawPointer) -> Bool)?
     var hash: (@convention(c) (UnsafeMutableRawPointer) -> UInt)?
 
     // `fork`, for the kind as a whole. In the order of `Kinds`, which is that of the locks.
 
-    /// Takes the locks that the child needs whole what they guard of; gives them back in the parent.
+    /// Takes the locks whose structures the child needs in a consistent state; `forkParent` releases them in the parent.
     var forkPrepare: Hook?
     var forkParent: Hook?
-    /// In the child, while it has one thread and nothing of the client's may be called: makes the locks anew, and what must not be
-    /// the parent's. No source is made invalid.
+    /// In the child, while it has one thread and no function of the client may be called: resets the locks, and replaces what must not be
+    /// shared with the parent. No source is made invalid.
     var forkChild: Hook?
-    /// After that of all kinds: makes invalid what the child does not get.
+    /// Called after `forkChild` of all kinds: makes invalid what the child does not inherit.
     var forkChildEnd: Hook?
 
     /// The next in the order of `Kinds`.

@@ -2,16 +2,16 @@
 import CLinux
 import Synchronization
 
-/// The names that the program gave to objects (S-SEE-1), beside the objects: one without a name costs nothing, and its end is told by a
-/// bit of its header from that of one that has a name. The registry's lock guards the set.
+/// The names that the program gave to objects (S-SEE-1), stored outside the objects: one without a name costs nothing, and a bit of its
+/// header says at its end whether it has one. The registry's lock guards the set.
 struct Names {
-    /// Of `NameRecord`s, by their objects.
+    /// The addresses of `NameRecord`s, keyed by their objects.
     var records: WordSet
-    /// Of `SourceLimit`s, by their sources.
+    /// The addresses of `SourceLimit`s, keyed by their sources.
     var limits: WordSet
-    /// Ends what loops have of an object that is `accounted`. Written when the library is loaded.
+    /// Frees the accounts that loops have of an object that is `accounted`. Written when the library is loaded.
     var forgetAccounts: (@convention(c) (UnsafeMutableRawPointer) -> Void)?
-    /// Tells a trace of a new name, under the registry's lock. Written when the library is loaded.
+    /// Records a new name in a trace, under the registry's lock. Written when the library is loaded.
     var traceLocked: (@convention(c) (UnsafeMutableRawPointer, UnsafePointer<CChar>) -> Void)?
 
     static var shared: UnsafeMutablePointer<Names> { rl_names().assumingMemoryBound(to: Names.self) }
@@ -19,12 +19,12 @@ struct Names {
 
 /// The text follows the record in memory.
 struct NameRecord {
-    /// The object's address. The first word: records are found by it.
+    /// The object's address. The first word: it is the key of the record.
     var object: UInt
 }
 
 extension ObjectPointer {
-    /// nil takes the name away. The caller has a reference.
+    /// nil removes the name. The caller has a reference.
     func setName(_ name: UnsafePointer<CChar>?) {
         var word: UInt = 0
         if let name {
@@ -59,7 +59,7 @@ extension ObjectPointer {
         return strdup(UnsafeRawPointer(record + 1).assumingMemoryBound(to: CChar.self))
     }
 
-    /// The object ends, and what its marks stand for with it.
+    /// The object is being freed: frees what its marks stand for.
     @inline(never)
     func forgetMarks() {
         if isNamed { setName(nil) }

@@ -4,7 +4,7 @@ import Synchronization
 
 /// What kind of object a handle points to; its raw value is the public type id.
 enum ObjectType: UInt16 {
-    /// Memory of an object that died, so that a stale handle is told from a live one while the memory lasts.
+    /// Memory of a freed object, so that a stale handle is distinguished from a live one as long as the memory is not reused.
     case freed = 0
     case data = 1
     case runLoop = 2
@@ -15,7 +15,7 @@ enum ObjectType: UInt16 {
     case machPort = 7
     case messagePort = 8
     case socket = 9
-    /// No object of its own: a source that has a record of this kind.
+    /// Not an object itself: a source has a record of this kind.
     case kernelEvent = 10
     case thread = 11
     case foreignRun = 12
@@ -26,17 +26,17 @@ enum ObjectType: UInt16 {
     static var end: Int { 15 }
 }
 
-/// The first bytes of every object that clients hold. Handles are pointers to it.
+/// The first bytes of every object that clients hold. A handle is a pointer to it.
 struct ObjectHeader: ~Copyable {
-    /// An `ObjectType`. Written at creation and at death. Relaxed: it finds mistakes of the client, whose own order brought the handle.
+    /// An `ObjectType`. Written at creation and at the end. Relaxed: it detects mistakes of the client, which itself orders the passing of handles.
     let type: Atomic<UInt16>
     /// Bits of `ObjectMarks`. Changed under the lock of what they stand for; relaxed, like the type.
     let marks = Atomic<UInt16>(0)
-    /// References, the library's and the clients' together. A drop releases, the last one acquires; a further one orders nothing.
+    /// References, the library's and the clients' together. Dropping one releases, dropping the last one also acquires; taking one orders nothing.
     let references: Atomic<UInt32>
 }
 
-/// Bits of `ObjectHeader.marks`: what is known of an object outside its record, and ends with it.
+/// Bits of `ObjectHeader.marks`: what is stored about an object outside its record, and is freed with it.
 enum ObjectMarks {
     /// It has a name.
     static var named: UInt16 { 1 << 0 }
@@ -59,7 +59,7 @@ extension UnsafeMutablePointer where Pointee: Object & ~Copyable {
         UnsafeMutableRawPointer(self).assumingMemoryBound(to: ObjectHeader.self)
     }
 
-    /// Gives a zeroed block its type and its first reference.
+    /// Sets the type and the first reference of a zeroed block.
     func initializeHeader() {
         header.pointee.references.store(1, ordering: .relaxed)
         header.pointee.type.store(Pointee.type.rawValue, ordering: .releasing)
@@ -70,7 +70,7 @@ extension UnsafeMutablePointer where Pointee: Object & ~Copyable {
         header.pointee.references.wrappingAdd(1, ordering: .relaxed)
     }
 
-    /// Takes a reference unless the last one is gone. For memory that is kept by other means.
+    /// Takes a reference unless the last one was dropped. For memory that is kept valid by other means.
     func tryRetain() -> Bool {
         var count = header.pointee.references.load(ordering: .relaxed)
         repeat {
@@ -106,7 +106,7 @@ extension ObjectPointer {
         if let release = kind.pointee.release { release(self) } else { release() }
     }
 
-    /// A stale handle is told from a live one by this while the memory lasts.
+    /// Lets a stale handle be distinguished from a live one as long as the memory is not reused.
     func markFreed() {
         if pointee.marks.load(ordering: .relaxed) != 0 { forgetMarks() }
         pointee.type.store(ObjectType.freed.rawValue, ordering: .relaxed)

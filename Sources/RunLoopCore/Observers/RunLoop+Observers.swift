@@ -66,7 +66,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         }
     }
 
-    /// Adds a valid observer of this loop, or of none, to one mode; nothing if it is there. Each list that it is put on has a
+    /// Adds a valid observer of this loop, or of none, to one mode; does nothing if it is already there. Each list that it is put on holds a
     /// reference to it.
     func addLocked(_ observer: ObserverPointer, to mode: ModePointer) {
         guard observer.isValid, !pointee.closing.load(ordering: .relaxed), observer.enter(self),
@@ -102,7 +102,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         return references
     }
 
-    /// Calls the observers of an activity (S-OBS-3). Those that are there now are called, whatever is added meanwhile.
+    /// Calls the observers of an activity (S-OBS-3). Calls those that are present now, whatever is added meanwhile.
     @inline(always)
     func notify(_ activity: Activity, in mode: ModePointer) {
         if isObserved(activity, in: mode) { notifyObservers(activity, in: mode) }
@@ -155,14 +155,14 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         if isLast { list.free() }
     }
 
-    /// The thread ended in an observer's callback: the observers of this notification are called no more (S-LOOP-19).
+    /// The thread ended in an observer's callback: no further observers of this notification are called (S-LOOP-19).
     func abandon(_ notification: Notification) {
         notification.observer?.abandonCallout(notification.call)
         endReading(notification.list)
     }
 }
 
-/// A notification under way: which observer is being called.
+/// A notification in progress: which observer is being called.
 struct Notification: CallRecord {
     let list: ObserverListPointer
     var observer: ObserverPointer?
@@ -170,7 +170,7 @@ struct Notification: CallRecord {
 
     static var kind: CallKind { .notification }
 
-    /// Whether the callback is on the stack, and by what the observer shows it.
+    /// Whether the callback is on the stack, and which field of the observer shows it.
     enum Call: UInt8 {
         /// It is if the observer's `inCallout` says so.
         case inCallout

@@ -16,7 +16,7 @@ extension ForeignRun: Object {
             forkChild: { ForeignRun.renewInChild(RunLoop.ofThread) })
     }
 
-    /// A run of a mode of the calling thread's loop; nil with errno where the loop has one already, and where the kernel has no
+    /// Makes a run of a mode of the calling thread's loop; nil with errno if the loop has one already, or if the kernel has no
     /// room for its descriptors.
     static func make(_ name: UnsafePointer<CChar>) -> ForeignRunPointer? {
         let loop = RunLoop.current()
@@ -67,7 +67,7 @@ extension ForeignRun: Object {
         free(run)
     }
 
-    /// In the child of `fork`: the runs of the thread that forked get descriptors of their own, the others are over.
+    /// In the child of `fork`: the runs of the thread that forked get descriptors of their own, the others end.
     static func renewInChild(_ own: RunLoopPointer?) {
         all.pointee.forEach { run in
             run.closeTimer()
@@ -131,7 +131,7 @@ extension UnsafeMutablePointer where Pointee == ForeignRun {
 }
 
 extension UnsafeMutablePointer where Pointee == RunLoop {
-    /// Two would take the loop's one wake word from each other. One that became invalid in a callback of its own is no host's any more.
+    /// Two would compete for the loop's one wake word. One that became invalid in a callback of its own has no host any more.
     fileprivate var hasForeignRun: Bool {
         process.pointee.registryLock.lockWord()
         defer { process.pointee.registryLock.unlockWord() }
@@ -150,7 +150,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         ForeignRun.all.pointee.first { $0.pointee.loop == self && isUsable($0) }
     }
 
-    /// The thread ends: nobody can make a wait for it any more.
+    /// The thread ends: no host can wait for it any more.
     func endForeignRuns() {
         while let run = copyForeignRun() {
             if pointee.asleepOutside == run { leaveSleepOutside() }

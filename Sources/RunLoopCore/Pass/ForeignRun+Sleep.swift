@@ -4,7 +4,7 @@ import Synchronization
 
 /// The sleep of a foreign run: the loop counts as asleep in the run's set while its thread is the host's.
 extension UnsafeMutablePointer where Pointee == ForeignRun {
-    /// Lets the loop sleep in the set, if nothing ends the wait at once: then the set is readable, and the answer 0.
+    /// Lets the loop sleep in the set, unless something ends the wait at once: then it makes the set readable and returns 0.
     func sleep() -> Double {
         let loop = pointee.loop
         guard pointee.set.isOpen || renewDescriptors() else { return Double(Clock.retryDelay) / 1e9 }
@@ -12,7 +12,7 @@ extension UnsafeMutablePointer where Pointee == ForeignRun {
         while true {
             let isWoken = loop.readWake() == WakeState.wakeUp
             if !isNested && pointee.phase == .idle {
-                // A loop that is not running forgets wake-ups (S-WAKE-5), but what they were for may be there to run.
+                // A loop that is not running forgets wake-ups (S-WAKE-5), but what they announced may be there to run.
                 loop.takeWakeUp(handingTo: nil)
                 advance()
                 if !isValid { return .infinity }
@@ -29,7 +29,7 @@ extension UnsafeMutablePointer where Pointee == ForeignRun {
             guard loop.fallAsleep(WakeState.asleepInEpoll) else { continue }
             loop.pointee.asleepOutside = self
             if let clock = loop.manualClock { clock.tellSettled() }
-            // A call that makes an inbox ready pushes it and then tells a loop that sleeps; so one of the two sees the other.
+            // A call that makes an inbox ready pushes it and then checks whether the loop sleeps; so one of the two sees the other.
             if look.has(.hasInboxes) && loop.pointee.signalled.load(ordering: .sequentiallyConsistent) != nil {
                 loop.leaveSleepOutside()
                 continue
@@ -38,7 +38,7 @@ extension UnsafeMutablePointer where Pointee == ForeignRun {
         }
     }
 
-    /// In a callback of a run that polls busily nobody would rouse this sleep. A wake-up that had nothing to write may have come before it.
+    /// In a callback of a busy-polling run no thread would rouse this sleep. A wake-up that needed no write may have come before it.
     private func leaveBusyPolling() {
         let loop = pointee.loop
         guard loop.pointee.busyPolling.isOn else { return }
@@ -59,7 +59,7 @@ extension UnsafeMutablePointer where Pointee == ForeignRun {
     private func look(isWoken: Bool) -> Look {
         let loop = pointee.loop
         let now = loop.time
-        // What the loop's own run is to do has to wait for the callback to return.
+        // The work of the loop's own run has to wait until the callback returns.
         var ends = isWoken
         if !isNested {
             let frame = pointee.frame
@@ -73,9 +73,9 @@ extension UnsafeMutablePointer where Pointee == ForeignRun {
         return look
     }
 
-    /// Sees to it that the mode's set is in the run's. False if the kernel refuses that.
+    /// Makes sure that the mode's set is in the run's. False if the kernel refuses that.
     private func watches(_ epoll: EpollSet) -> Bool {
-        // A set that was closed has left by itself.
+        // The kernel has removed a set that was closed.
         if epoll.serial == pointee.watchedSerial { return true }
         switch pointee.set.register(epoll.descriptor, events: EPOLLIN.rawValue, token: ForeignRun.modeToken) {
         case .added, .replaced:
@@ -99,7 +99,7 @@ extension UnsafeMutablePointer where Pointee == ForeignRun {
 }
 
 extension UnsafeMutablePointer where Pointee == RunLoop {
-    /// The thread goes on with something else than the wait that the foreign loop makes. A later look finds out what it missed.
+    /// The thread does something other than the wait that the foreign loop makes. A later look finds what was missed.
     func wakeFromOutside() {
         guard let run = pointee.asleepOutside else { return }
         leaveSleepOutside()

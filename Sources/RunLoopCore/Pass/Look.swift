@@ -4,7 +4,7 @@
 /// (`ForeignRun+Sleep`) decide alike.
 struct Look {
     var facts: Facts
-    /// When there is something to do by time alone: the deadline, the next timer, the next try of what the kernel refused.
+    /// The next instant at which there is something to do: the deadline, the next timer, the next attempt at what the kernel refused.
     var until: Int64
     /// Where to ask for ports.
     var set = EpollSet()
@@ -15,19 +15,19 @@ struct Look {
         private init(_ bit: UInt32) { rawValue = 1 << bit }
         init(rawValue: UInt32) { self.rawValue = rawValue }
 
-        /// The wait ends whatever is ready: it is a poll, or there is a wake-up, a stop, or the deadline has passed.
+        /// The wait ends no matter what is ready: it is a poll, there is a wake-up or a stop, or the deadline has passed.
         static var isOver: Facts { Facts(0) }
         /// Among the reasons is a wake-up or a stop.
         static var isWoken: Facts { Facts(1) }
         static var timersDue: Facts { Facts(2) }
         static var inboxReady: Facts { Facts(3) }
-        /// The main dispatch queue has something, and there is no set that would tell so.
+        /// The main dispatch queue has something, and there is no set that would report it.
         static var mainQueueReady: Facts { Facts(4) }
         /// The mode has ports, or it serves the main dispatch queue.
         static var hasPorts: Facts { Facts(5) }
-        /// Ports among them are always ready: the kernel does not tell of these (`PortSet`).
+        /// Some of these ports are always ready: the kernel does not report those (`PortSet`).
         static var hasAlwaysReady: Facts { Facts(6) }
-        /// Such a port has its turn before those that the kernel tells of.
+        /// Such a port has its turn before those that the kernel reports.
         static var prefersAlwaysReady: Facts { Facts(7) }
         static var hasSockets: Facts { Facts(8) }
         static var hasInboxes: Facts { Facts(9) }
@@ -37,12 +37,12 @@ struct Look {
         static var servedTimers: Facts { Facts(11) }
         /// The last port of the mode was an inbox: if a descriptor is ready too, it is next (S-PASS-14).
         static var servedInbox: Facts { Facts(12) }
-        /// The last sleep in the set ended by the rousing. The set gives its events in the order in which they came, so there was
+        /// A rousing ended the last sleep in the set. The set returns its events in the order in which they came, so there was
         /// none before it.
         static var wasRoused: Facts { Facts(13) }
         /// A poll of the ports followed this look and found nothing.
         static var hasPolled: Facts { Facts(14) }
-        /// Time goes on by itself if no port is ready: the wait asks before it sleeps (S-CLK-9).
+        /// Time goes on by itself if no port is ready: the wait asks the kernel before it sleeps (S-CLK-9).
         static var pollsFirst: Facts { Facts(15) }
 
         /// What makes the wait ask the kernel before it sleeps or ends.
@@ -55,7 +55,7 @@ struct Look {
         case poll
         /// Sleep until that instant.
         case sleep(until: Int64)
-        /// Nothing of what this look saw is there any more.
+        /// Nothing that this look saw is there any more.
         case lookAgain
     }
 
@@ -73,7 +73,7 @@ struct Look {
     func has(_ fact: Facts) -> Bool { !facts.isDisjoint(with: fact) }
 
     /// Timers take turns with ports, and inboxes with descriptors. What has its turn is served at once; before anything else, and
-    /// before the end of the wait, the kernel is asked.
+    /// before its end, the wait asks the kernel.
     @inline(always)
     func decide() -> Decision {
         if !has(.hasPolled) {

@@ -5,23 +5,23 @@ import Synchronization
 /// The main dispatch queue, as the main thread's loop sees it (section 14 of the specification).
 ///
 /// libdispatch has an eventfd that it makes readable when something is queued for the main thread, and a function that runs what
-/// is queued. Both are found by name when the queue is attached; the library links to nothing for it. The eventfd is
-/// watched by the epoll set of whichever mode serves the queue (`PortSet`). Its count belongs to everybody who serves the queue:
-/// CoreFoundation's loop on the same thread reads it too, and who comes second finds nothing to do.
+/// is queued. Both are found by name when the queue is attached; the library links to nothing for it. The eventfd is watched by
+/// the epoll set of whichever mode serves the queue (`PortSet`). All loops that serve the queue share its count: CoreFoundation's
+/// loop on the same thread reads it too, and the second reader finds nothing to do.
 struct MainQueue: ~Copyable {
     /// A `MainQueueState`. Written under the registry's lock; the next two fields are written before it says attached. Sequentially
-    /// consistent with `mainLoop` and `wake`: who attaches stores it and then tells the main loop, if there is one; a main loop
-    /// that is made, or goes to sleep, looks here after that.
+    /// consistent with `mainLoop` and `wake`: the attaching thread stores it and then makes the main loop, if there is one, look
+    /// again; a main loop that is made, or goes to sleep, looks here after that.
     let state: Atomic<UInt32>
     var handle: Int32
     var drain: DrainFunction?
-    /// Something from the queue is on the stack. Main thread only.
+    /// A call of the queue's is on the stack. Main thread only.
     var isDraining: Bool
 
     static var shared: UnsafeMutablePointer<MainQueue> { rl_main_queue().assumingMemoryBound(to: MainQueue.self) }
 }
 
-/// What `MainQueue.state` says. Every legal value is here.
+/// The values of `MainQueue.state`. Every legal value is here.
 enum MainQueueState {
     static var detached: UInt32 { 0 }
     static var attached: UInt32 { 1 }
@@ -33,7 +33,7 @@ enum MainQueueState {
 private typealias HandleFunction = @convention(c) () -> Int32
 
 extension MainQueue {
-    /// `RLAttachMainQueue`. libdispatch is called without a lock; of two threads that do it at once both find the same.
+    /// `RLAttachMainQueue`. libdispatch is called without a lock; two threads that call it at once both find the same.
     static func attach() -> Bool {
         switch shared.pointee.state.load(ordering: .acquiring) {
         case MainQueueState.attached: return true
@@ -54,12 +54,12 @@ extension MainQueue {
             MainQueue.shared.pointee.state.store(MainQueueState.attached, ordering: .sequentiallyConsistent)
         }
         process.pointee.registryLock.unlockWord()
-        // A main loop that sleeps in such a mode sleeps on, but listens to the queue from now on.
+        // A main loop that sleeps in such a mode does not end its wait, but watches the queue from now on.
         registry.pointee.mainLoop.load(ordering: .sequentiallyConsistent)?.lookAgainIfForeign()
         return true
     }
 
-    /// libdispatch traps if it gets no eventfd for its main queue, so the library looks first.
+    /// libdispatch traps if it gets no eventfd for its main queue, so the library checks first.
     private static func canOpenDescriptor() -> Bool {
         let probe = eventfd(0, Int32(EFD_CLOEXEC))
         guard probe >= 0 else { return false }
@@ -96,8 +96,8 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         return mayPeek && servesMainQueue(in: frame.pointee.mode) && MainQueue.isReady
     }
 
-    /// Runs what is in the queue (S-GCD-4). False if somebody else did so since the event, or the queue is not for this mode any
-    /// more.
+    /// Runs what is in the queue (S-GCD-4). False if other code has run it since the event, or if this mode does not serve the
+    /// queue any more.
     @inline(never)
     func drainMainQueue(_ frame: RunFramePointer) -> Bool {
         // The count is taken first: what is queued during the drain makes the eventfd ready again.
@@ -111,7 +111,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     }
 }
 
-/// The main dispatch queue is drained. Nothing is owed after it: it goes with the process's main thread.
+/// The main dispatch queue is drained. It leaves nothing to clean up: it ends with the process's main thread.
 struct MainQueueCall: CallRecord {
     static var kind: CallKind { .mainQueue }
 }

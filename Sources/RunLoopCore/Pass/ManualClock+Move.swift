@@ -3,11 +3,11 @@ import CLinux
 import Synchronization
 
 extension ManualClock {
-    /// So many runs without progress, or passes at one instant, end a move: a callback gives itself more to do each time.
+    /// So many runs without progress, or passes at one instant, end a move: a callback causes more work each time.
     fileprivate static var limit: Int { 1000 }
 }
 
-/// Moving a clock, and what the loops with it then do (S-CLK-5 to 8).
+/// Moving a clock, and what the loops that use it then do (S-CLK-5 to 8).
 extension UnsafeMutablePointer where Pointee == ManualClock {
     /// `RLClockAdvance`.
     func advance(by seconds: Double) {
@@ -17,7 +17,7 @@ extension UnsafeMutablePointer where Pointee == ManualClock {
 
     /// `RLClockAdvanceToNext`. False if no loop waits for an instant.
     func advanceToNext() -> Bool {
-        // Other threads may have taken from a loop that sleeps what it sleeps for.
+        // Other threads may have removed what a sleeping loop sleeps for.
         forEachLoop { loop in if !loop.isCurrent { loop.lookAgain() } }
         waitForOthers()
         var next = Clock.never
@@ -41,21 +41,21 @@ extension UnsafeMutablePointer where Pointee == ManualClock {
         if isAutomatic { forEachLoop { $0.lookAgainIfForeign() } }
     }
 
-    /// Sees to it that all loops come to the clock's time.
+    /// Makes all loops reach the clock's time.
     private func follow() {
         Watcher.clockMoved()
         var own: RunLoopPointer?
         forEachLoop { loop in if loop.isCurrent { own = loop } else { loop.lookAgain() } }
         if let own {
-            // One that waits in a foreign loop is told like any other.
+            // One that waits in a foreign loop looks again like any other.
             own.lookAgainIfForeign()
             if !own.isRunning { own.follow(self) }
         }
         waitForOthers()
     }
 
-    /// Until every other loop sleeps or does not run. A callback that waits for this thread is waited for, for ever; but in a callback
-    /// those are not that wait here themselves.
+    /// Waits until every other loop sleeps or does not run: for ever, if a callback of one waits for this thread. In a callback it
+    /// does not wait for loops that are waiting here themselves.
     private func waitForOthers() {
         var own: RunLoopPointer?
         forEachLoop { loop in if loop.isCurrent && loop.isRunning { own = loop } }
@@ -80,14 +80,14 @@ extension UnsafeMutablePointer where Pointee == ManualClock {
 }
 
 extension UnsafeMutablePointer where Pointee == RunLoop {
-    /// Runs the default mode until the loop has come to the clock's time, and has nothing left to do there. Loop's thread, which runs
-    /// nothing.
+    /// Runs the default mode until the loop has reached the clock's time, and has nothing left to do there. Loop's thread, outside
+    /// any run.
     fileprivate func follow(_ clock: ManualClockPointer) {
         let mode = ModeName.named(pointee.defaultMode.pointee.name)
         var idleRuns = 0
         while pointee.clockTime < clock.time && idleRuns < ManualClock.limit {
             let before = pointee.clockTime
-            // Others may have moved the clock further than a run may last.
+            // Other threads may have moved the clock further than a run may last.
             let seconds = Swift.min(Double(clock.time - before) / 1e9, Clock.longestInterval)
             if run(in: mode, seconds: seconds, returnsAfterSource: false) == .finished { break }
             idleRuns = pointee.clockTime == before ? idleRuns + 1 : 0
@@ -102,8 +102,8 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         unlock()
     }
 
-    /// Lets the time of the program's clock go on for a loop that has nothing to do before `next`, if there is one, and says what a look
-    /// finds by that. The lock is held.
+    /// Lets the time of the program's clock go on for a loop that has nothing to do before `next`, if there is one, and returns what a
+    /// look finds by that. The lock is held.
     @inline(never)
     func goOnLocked(in mode: ModePointer, to next: Int64?) -> Look.Facts {
         let clock = manualClock!
@@ -126,14 +126,14 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
             || nextInstantOfDefaultMode <= clock.time + ManualClock.slack
     }
 
-    /// One that a look has found, and not served.
+    /// An inbox that a look has found and not served.
     private func hasReadyInbox(in mode: ModePointer) -> Bool {
         lock()
         defer { unlock() }
         return mode.pointee.inboxCount > 0 && hasReadyInboxLocked(in: mode)
     }
 
-    /// When the default mode has something to do by time. Loop's thread, which runs nothing.
+    /// The next instant at which the default mode has something to do. Loop's thread, outside any run.
     fileprivate var nextInstantOfDefaultMode: Int64 {
         let mode = pointee.defaultMode
         lock()
@@ -143,7 +143,8 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         return mode.pointee.timers.hasDue(pointee.clockTime) ? pointee.clockTime : Swift.min(mode.pointee.timers.nextWake(), held)
     }
 
-    /// When the innermost run's next timer is due, or its end; to one that the clock has come to the run follows later. Loop's thread.
+    /// When the innermost run's next timer is due, or when the run ends; an instant that the clock has reached does not count, the run
+    /// gets there later. Loop's thread.
     fileprivate func nextInstantOfRun(after time: Int64) -> Int64 {
         var next = Clock.never
         func meet(_ instant: Int64, _ latest: Int64) {
@@ -187,7 +188,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
                 mode.pointee.timers.free()
                 mode.pointee.timers = TimerStore()
             }
-            // What waits by the other clock looks again.
+            // What is held until an instant of the other clock is looked at again.
             if pointee.heldUntil != 0 { pointee.heldUntil = .min }
             clock?.retain()
             pointee.clockTime = clock?.time ?? 0
@@ -202,7 +203,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         return true
     }
 
-    /// The thread ends: nobody waits for the loop any more.
+    /// The thread ends: no thread waits for the loop any more.
     func leaveClock() {
         lock()
         let clock = pointee.clock.exchange(nil, ordering: .acquiringAndReleasing)

@@ -6,7 +6,7 @@ import Synchronization
 extension UnsafeMutablePointer where Pointee == RunLoop {
     enum PollResult {
         case event(Event)
-        /// What was ready interests nobody, or it was the notifier of files, which may have made an inbox ready.
+        /// No source is interested in what was ready, or it was the notifier of files, which may have made an inbox ready.
         case lookAgain
         case nothing
     }
@@ -15,10 +15,11 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     @inline(always)
     func poll(_ frame: RunFramePointer, _ look: Look, polls: Bool, _ hasNotified: inout Bool) -> PollResult {
         var signalled = false
-        // A poll goes on to other events; that of a host's run is its wait.
+        // A poll goes on to other events; the poll of a host's run is its wait.
         let endsBySignal = !polls || frame.pointee.foreign != nil
         if look.has(.prefersAlwaysReady), let event = chooseAlwaysReady(frame, &signalled) { return .event(event) }
-        // The notifier of files that is ready a second time had all others before it: what comes on and on holds up no end.
+        // When the notifier of files is ready a second time, all others have come before it: events that keep coming do not delay
+        // the end of the wait.
         if look.has(.hasSockets) && look.set.isOpen {
             let chosen = fetchAll(frame, look.set, until: nil, &signalled, passesNotifierOver: hasNotified).chosen
             if signalled && endsBySignal { return .event(chooseSignals(frame)) }
@@ -38,7 +39,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         return signalled && endsBySignal ? .event(chooseSignals(frame)) : .nothing
     }
 
-    /// The event for what the kernel reported, nil if that interests nobody.
+    /// The event for what the kernel reported, nil if no source is interested in it.
     func choosePort(_ token: UInt64, _ events: UInt32, _ frame: RunFramePointer, _ signalled: inout Bool) -> Event? {
         let mode = frame.pointee.mode
         lock(owner: true)
@@ -46,7 +47,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
             mode.pointee.ports.acceptShared()
             unlock(owner: true)
             if token == EpollSet.mainQueueToken { return endWait(frame, with: .mainQueue) }
-            // The inboxes of this mode that are ready by that are served first, and of the notifier nothing is.
+            // The inboxes of this mode that this makes ready are served first; the notifier itself is not served.
             mode.pointee.servedInbox = false
             NotifierPort.shared.pointee.read?()
             return nil
@@ -67,10 +68,10 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         return endWait(frame, with: .port(token: taken.token, ready: taken.ready))
     }
 
-    /// Sockets were signalled: as by a wake-up the next pass follows, which performs them (S-SOCK-54).
+    /// Sockets were signalled: as after a wake-up, the next pass follows and performs them (S-SOCK-54).
     func chooseSignals(_ frame: RunFramePointer) -> Event {
         let event = endWait(frame, with: .none)
-        // The wait that a host makes is a poll here, and over by this.
+        // The wait that a host makes is a poll here, and this ends it.
         if frame.pointee.foreign != nil { frame.pointee.wasWoken = true }
         return event
     }
@@ -87,7 +88,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     /// Signals all sockets that are ready (S-SOCK-53), and chooses one of the other events, each in its turn. For a mode with
     /// sockets.
     ///
-    /// The other events are level triggered and come again. All that one call brings are moved to the end of the kernel's list
+    /// The other events are level-triggered and come again. The kernel moves all that one call returns to the end of its list
     /// together, which does not rotate them; a count does.
     @inline(never)
     func fetchAll(
@@ -98,7 +99,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         return withUnsafeTemporaryAllocation(of: rl_event.self, capacity: room) { buffer in
             let events = buffer.baseAddress!
             var until = until
-            // Further calls where one may not bring all: what a call brings moves behind the rest.
+            // Further calls are made where one may not return all: what a call returns moves behind the rest.
             var furtherCalls = mode.pointee.sockets.load(ordering: .relaxed) / room
             while true {
                 let count = epoll.waitForAll(until: until, events)

@@ -3,7 +3,7 @@ import CLinux
 import Synchronization
 
 /// Step P10: waiting for one event, in the futex of the wake word, or in epoll if the mode has ports. A wait looks (`look`), decides
-/// (`Look.decide`) and carries the decision out, until that is an event. It ends by a ready port, a due timer, a wake-up, a stop or
+/// (`Look.decide`) and carries out the decision, until there is an event. It ends by a ready port, a due timer, a wake-up, a stop or
 /// the deadline, and by nothing else (S-PASS-16): whatever merely ends a sleep leads to another look and another sleep.
 extension UnsafeMutablePointer where Pointee == RunLoop {
     /// The wait of a pass, which is a poll after a handled source and in a run without time (P7).
@@ -36,10 +36,10 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     /// Whether the poll of a pass that handled a source is followed by the next pass's wait, with nothing to call between them:
     /// then that wait serves for both, which saves asking the kernel twice.
     ///
-    /// It stands for all from the poll, which found nothing, to the wait of the next pass. There P14, P1 and P4 to P8 have
-    /// nothing to do, as this look finds, after which no code of the client runs on this thread; what other threads bring from
-    /// now on could as well have come a little later. No observer tells the two passes from one. P15 would have gone on: a port
-    /// is in the mode, and a stop and the deadline end the wait as they end the poll.
+    /// It replaces everything from the poll, which found nothing, to the wait of the next pass. In between, P14, P1 and P4 to P8
+    /// have nothing to do, as this check finds, after which no code of the client runs on this thread; what other threads add
+    /// from now on could as well have come a little later. No observer can tell the two passes from one. P15 would have gone on:
+    /// a port is in the mode, and a stop and the deadline end the wait as they end the poll.
     @inline(never)
     private func isWaitNext(_ frame: RunFramePointer) -> Bool {
         let mode = frame.pointee.mode
@@ -51,14 +51,14 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
 
     @inline(never)
     private func waitForEvent(_ frame: RunFramePointer, polls: Bool) -> Event {
-        // Both are rare, so that one test has to do.
+        // Both are rare, so one test covers both.
         let isPlain = UInt(bitPattern: pointee.asleepOutside) | UInt(bitPattern: Int(pointee.heldUntil)) == 0
         let deadline = isPlain ? frame.pointee.deadline : beginWait(frame)
         var wasRoused = false
         var hasNotified = false
         while true {
             let isWoken = beginLook(frame)
-            // What a poll finds is for the present; but a run without time has no other look.
+            // A poll looks at the present only; but a run without time has no other look.
             let goesOn = !isWoken && (!polls || frame.pointee.polls)
             var look = look(in: frame.pointee.mode, ends: polls || isWoken, deadline: deadline, goesOn: goesOn) { readClock(frame) }
             if isWoken { look.facts.insert(wasRoused ? [.isWoken, .wasRoused] : .isWoken) }
@@ -83,7 +83,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         }
     }
 
-    /// What comes before the first look, seldom enough. When the wait ends at the latest.
+    /// The rare work before the first look. Returns when the wait ends at the latest.
     @inline(never)
     private func beginWait(_ frame: RunFramePointer) -> Int64 {
         // A callback ran a foreign loop, which left this one asleep.
@@ -91,7 +91,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         return pointee.heldUntil == 0 ? frame.pointee.deadline : Swift.min(frame.pointee.deadline, releaseHeld(in: frame.pointee.mode))
     }
 
-    /// What there is in a mode, as far as that is known without asking the kernel. `ends`: the wait is over in any case. `isOfHost`: a foreign loop
+    /// What is in a mode, as far as the loop knows without asking the kernel. `ends`: the wait is over in any case. `isOfHost`: a foreign loop
     /// waits. `goesOn`: the time of a clock that the program moves may go on.
     @inline(always)
     func look(in mode: ModePointer, ends: Bool, deadline: Int64, isOfHost: Bool = false, goesOn: Bool, now: () -> Int64) -> Look {
@@ -111,7 +111,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
             }
         }
         let next = until
-        // The kernel is asked to wait for what else has its time.
+        // Only what does not follow the program's clock limits the kernel's wait.
         if manualClock != nil { until = Clock.never }
         if mode.pointee.ports.needsKernel {
             facts.insert(.hasPorts)
@@ -132,14 +132,14 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         unlock(owner: true)
         if ends || (facts.isDisjoint(with: [.timersDue, .inboxReady]) && deadline != Clock.never && now() >= deadline) { facts.insert(.isOver) }
         if facts.contains(.isRefused) {
-            // Without a set the queue is looked at by itself, as often as a set is tried for.
+            // Without a set the loop looks at the queue itself, as often as it tries to get a set.
             if servesMainQueue && !set.isOpen && MainQueue.isReady { facts.insert(.mainQueueReady) }
             until = Swift.min(until, Clock.now() + Clock.retryDelay)
         }
         return Look(facts: facts, until: until, set: set)
     }
 
-    /// Tells other threads, which set dates of timers, how long the wait may sleep. The lock is held.
+    /// Publishes how long the wait may sleep, for threads that set dates of timers. The lock is held.
     @inline(always)
     private func tellEnd(_ until: Int64, of mode: ModePointer) {
         let frame = pointee.frame
@@ -150,7 +150,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         pointee.seenPosts = pointee.posts.seen
     }
 
-    /// Sleeps until something may have changed. The event that ended it, nil if that has to be looked for.
+    /// Sleeps until something may have changed. Returns the event that ended the sleep, nil if a look has to find it.
     @inline(always)
     private func sleep(_ frame: RunFramePointer, _ look: Look, until: Int64, _ wasRoused: inout Bool) -> Event? {
         pointee.waiting.store(true, ordering: .releasing)
@@ -164,7 +164,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
             return nil
         }
         let until = until == Clock.never ? until : earlier(until, inEpoll: inEpoll, now: manualClock == nil ? readClock(frame) : Clock.now())
-        // A call that makes an inbox ready pushes it and then tells a loop that sleeps; so one of the two sees the other.
+        // A call that makes an inbox ready pushes it and then checks whether the loop sleeps; so one of the two sees the other.
         let isStale = look.has(.hasInboxes) && pointee.signalled.load(ordering: .sequentiallyConsistent) != nil
         var ready: (token: UInt64, events: UInt32)?
         var chosen: rl_event?
@@ -173,7 +173,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         if !isStale { pointee.counters.sleeps.count() }
         beginSleep()
         if isStale {
-            // No sleep: the next look takes the stack, so this comes once for each push.
+            // No sleep: the next look takes the stack, so this happens once for each push.
         } else if inEpoll && look.has(.hasSockets) {
             (chosen, wasRoused) = fetchAll(frame, look.set, until: until, &signalled)
         } else if inEpoll {
@@ -216,9 +216,9 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         return event
     }
 
-    /// What to ask the kernel for in order to wake at an instant: it takes the liberty to be late by the thread's timer slack, in
-    /// epoll by a thousandth of the wait if that is more, and mostly does. Whoever wakes before the instant for that sleeps
-    /// again for what is left. What is nearer than the slack is asked for as it is: timers that close fire together.
+    /// The instant to ask the kernel for in order to wake at `until`: the kernel may be late by the thread's timer slack, in
+    /// epoll by a thousandth of the wait if that is more, and mostly is. A loop that therefore wakes too early sleeps again for
+    /// the rest. An instant nearer than the slack is asked for as it is: timers that close fire together.
     private func earlier(_ until: Int64, inEpoll: Bool, now: Int64) -> Int64 {
         if pointee.timerSlack < 0 { pointee.timerSlack = Swift.max(Int64(rl_timer_slack()), 0) }
         let distance = until - now

@@ -2,9 +2,9 @@
 import CLinux
 import Synchronization
 
-/// A function that the current thread's loop performs after a delay: `RLPerformAfterDelay` (S-PERF-16 to 23). A record that is
-/// the info of a one-shot timer, whose only reference is its loop's; it goes when the timer is invalidated. The loop's thread
-/// alone touches it, or whoever frees the loop.
+/// A function that the current thread's loop performs after a delay: `RLPerformAfterDelay` (S-PERF-16 to 23). The record is the
+/// info of a one-shot timer, whose only reference is its loop's; it is freed when the timer is invalidated. Only the loop's
+/// thread touches it, or the thread that frees the loop.
 struct DelayedRequest {
     var post: Post
     var target: UnsafeRawPointer?
@@ -20,7 +20,7 @@ typealias DelayedRequestPointer = UnsafeMutablePointer<DelayedRequest>
 extension UnsafeMutablePointer where Pointee == DelayedRequest {
     fileprivate var links: CancelLinksPointer { withUnsafeMutablePointer(to: &pointee.links) { $0 } }
 
-    /// Takes it out of the loop's index: nothing can be cancelled any more.
+    /// Takes it out of the loop's index: it cannot be cancelled any more.
     fileprivate func unlist() {
         guard pointee.isListed else { return }
         pointee.isListed = false
@@ -61,7 +61,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         if delay > 0 { timer.setDelay(delay, by: self) }
         request.pointee.timer = timer
         post.modes.forEach { mode in
-            // The name of a mode leads to the mode itself; nil stands for the common ones.
+            // The name of a mode leads to the mode itself; nil means the common ones.
             if let mode { addTimer(timer, to: .named(mode.pointee.name)) } else { addTimer(timer, to: .common) }
         }
         post.modes.free()
@@ -76,7 +76,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         // Timers, each with a reference: comparing and releasing call the client, after which a request may be gone.
         var timers = TimerList()
         let key = CancelKey(target: target, perform: perform, info: info)
-        // Where the client says what is equal, all requests to the target have to be looked at.
+        // If the client decides what is equal, all requests to the target have to be looked at.
         let isExact = perform != nil && equal == nil
         pointee.delayedRequests.forEach(isExact ? key : CancelKey(target: target, perform: nil, info: nil)) { record in
             let request = record.assumingMemoryBound(to: DelayedRequest.self)
@@ -100,7 +100,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
 }
 
 extension UnsafeMutablePointer where Pointee == Timer {
-    /// The request of a valid timer of one.
+    /// The request that the timer belongs to. The timer is valid and belongs to one.
     fileprivate var delayedRequest: DelayedRequestPointer? {
         details.pointee.info?.assumingMemoryBound(to: DelayedRequest.self)
     }

@@ -5,9 +5,9 @@ import Synchronization
 
 /// Performed functions: `RLPerformFunction` and the rounds A, B and C of the pass (section 7).
 ///
-/// The round takes what was posted before it began. What is for other modes goes to the lists of those, so that no later round
-/// has to look at it in vain, when the round is over: whatever was posted before a round began is invisible to nested runs until
-/// then (S-BLK-15).
+/// The round takes what was posted before it began. What is for other modes goes to their lists when the round is over, so that
+/// no later round has to look at it in vain: whatever was posted before a round began is invisible to nested runs until then
+/// (S-BLK-15).
 extension UnsafeMutablePointer where Pointee == RunLoop {
     /// Queues a function. False if it can never run: the caller then releases it.
     @inline(always)
@@ -60,7 +60,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
             var index = pointee.calls[place].pointee.position.index
             while index < limit {
                 let slot = chunk.slot(index)
-                // Beyond the chunk's end it hints at nothing.
+                // Beyond the chunk's end the hint has no effect that matters.
                 rl_prefetch(slot + 8)
                 index += 1
                 switch slot.content {
@@ -114,7 +114,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         }
     }
 
-    /// Performs the posts of the round's list. The one that is performed stays in it, so that it is found if it ends the thread.
+    /// Performs the posts of the round's list. The post that is being performed stays in it, so that it is found if it ends the thread.
     private func performListed(of place: CallPlace<PostRound>) {
         while let node = pointee.calls[place].pointee.listed.first {
             perform(node.pointee.post)
@@ -125,8 +125,8 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         }
     }
 
-    /// S-LIM-6: takes no more than so many posts, first of those that wait on lists. The others are for the next round, for which the loop
-    /// stays awake, and for nested ones, as if they were posted after this one began.
+    /// S-LIM-6: takes at most so many posts, first those that wait on lists. The others are for the next round, for which the loop stays
+    /// awake, and for nested ones, as if they were posted after this one began.
     @inline(never)
     private func limitRound(_ end: inout PostQueue.Position, _ waiting: inout WaitingChain, in mode: ModePointer) {
         var left = mode.stepLimit
@@ -186,7 +186,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         for index in 0..<pointee.posts.holes.count {
             if case .post(let post) = pointee.posts.holes[index].content, post.modes.permits(mode) { return true }
         }
-        // What is for other modes goes to their lists, so that the next look does not pass it.
+        // What is for other modes goes to their lists, so that the next look does not meet it again.
         let seen = pointee.posts.seen
         let end = pointee.posts.end()
         var position = pointee.posts.cursor
@@ -194,7 +194,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
             switch slot.content {
             case .post(let post):
                 if post.modes.permits(mode) {
-                    pointee.posts.seen = seen  // There is something to take for a round.
+                    pointee.posts.seen = seen  // A round has something to take.
                     return true
                 }
                 WaitingPointer.make(post, sequence: slot.sequence).enlist(.posts, in: self)
@@ -236,12 +236,12 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     }
 }
 
-/// One round: how far it is.
+/// One round, and how far it has come.
 struct PostRound: CallRecord {
     /// The slot that is performed, or looked at next.
     var position: PostQueue.Position
     let end: PostQueue.Position
-    /// What waited from before; it is performed before the slots.
+    /// What was already waiting; it is performed before the slots.
     var listed = WaitingChain()
     /// What was for other modes, to be put on their lists when the round is over.
     var kept = WaitingChain()
@@ -252,7 +252,7 @@ struct PostRound: CallRecord {
 typealias PostRoundPointer = UnsafeMutablePointer<PostRound>
 
 extension UnsafeMutablePointer where Pointee == RunLoop {
-    /// The thread ended in a performed function: what is left of the round goes back, to be dropped when the queue is (S-BLK-18). The
+    /// The thread ended in a performed function: the rest of the round goes back, to be dropped with the queue (S-BLK-18). The
     /// function that ended it is dropped like the others.
     func abandon(_ round: PostRound) {
         var round = round
@@ -269,7 +269,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         }
     }
 
-    /// In the child of `fork`: slots that a round under way has not come to, and whose producers do not exist here.
+    /// In the child of `fork`: abandons slots that a current round has not reached and whose producers do not exist here.
     func abandonClaimsOfRounds() {
         pointee.calls.contains(PostRound.self) { round in
             var position = round.pointee.position

@@ -88,8 +88,8 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     }
 }
 
-/// A request that is performed: if it ends the thread, the closing of its queue sees to it. Or one that is released after that, whose
-/// sender, if it waits, has to be told then.
+/// A request that is being performed: if it ends the thread, the closing of its queue finishes it. Or one that is released after
+/// that, whose sender, if it waits, has to be woken then.
 struct RequestCall: CallRecord {
     let wait: UnsafeMutablePointer<RequestWait>?
 
@@ -104,7 +104,7 @@ extension RunLoop {
         var info: UnsafeMutableRawPointer?
     }
 
-    /// False if there is no thread to be had.
+    /// False if no thread can be created.
     static func performOnNewThread(_ perform: PerformFunction, _ info: UnsafeMutableRawPointer?, _ release: PerformFunction?) -> Bool {
         let background = makeRecord(Background.self)
         background.initialize(to: Background(perform: perform, release: release, info: info))

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 import Synchronization
 
-/// The source that an object of the library gives out: the same each time while that is alive and valid. The source has a
-/// reference to the object, the object none to the source, which tells it with `forgetIfDead` when it dies.
+/// The source that an object of the library returns: the same each time while it is alive and valid. The source has a reference
+/// to the object, the object none to the source, which calls `forgetIfDead` when it dies.
 ///
 /// The registry's lock guards the pointer, and with it the memory behind it: a source whose last reference is gone stays in
 /// memory until it has released its info, and that takes the lock.

@@ -51,7 +51,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         }
     }
 
-    /// Takes what is no common item any more out of the common modes. The caller gives a reference away.
+    /// Takes a source that is not a common item any more out of the common modes. The caller gives away a reference.
     func goOnRemovingCommon(_ member: SourcePointer) {
         forEachCommonMode { remove(member, from: $0, asCommon: true) }
         lock()
@@ -78,8 +78,8 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
 
     /// Adds the source to one mode and calls `schedule`. False if it or an equal one was there (S-SRC-7).
     ///
-    /// `asCommon`: only while it is a common item, as `remove` then does its part only while it is none. So of an addition to the
-    /// pseudo-mode and a removal on two threads the one that was later in the set has its way in every mode.
+    /// `asCommon`: only while it is a common item, as `remove` then removes it only while it is not one. So when one thread adds
+    /// to the pseudo-mode and another removes, the later change of the set prevails in every mode.
     @discardableResult
     func add(_ source: SourcePointer, to mode: ModePointer, asCommon: Bool = false) -> Bool {
         source.readPort()
@@ -104,7 +104,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         }
         unlock()
         if source.isVersionOne || source.isWatch { lookAgainIfForeign() }
-        // Whoever made the membership calls this, whoever ends it calls `cancel`, whatever comes in between (S-SRC-18).
+        // The thread that made the membership calls this, the thread that ends it calls `cancel`, whatever comes in between (S-SRC-18).
         if let schedule = source.functions.schedule { callOutSchedule(schedule, source.pointee.info, handle, mode.pointee.name) }
         if !source.isValid {
             // Invalidated between the check and the membership: its Invalidate may have looked before (S-SRC-9).
@@ -132,7 +132,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         member.release()
     }
 
-    /// Ends one membership. True if the source left the loop by it: then the caller, without the lock, calls `finishLeaving`.
+    /// Ends one membership. True if the source thereby left the loop: then the caller, without the lock, calls `finishLeaving`.
     func removeLocked(_ link: SourceLinkPointer, from mode: ModePointer) -> Bool {
         let source = link.ofSource
         mode.pointee.sources.remove(source)
@@ -146,7 +146,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         return leaveLocked(link)
     }
 
-    /// Takes the source out of the loop if it is in no mode and no common item any more.
+    /// Takes the source out of the loop if it is in no mode and not a common item any more.
     func leaveLocked(_ link: SourceLinkPointer) -> Bool {
         guard link.pointee.modes.isEmpty && !link.pointee.isCommon else { return false }
         keepIfPerforming(link.ofSource)
@@ -159,8 +159,8 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         link.pointee.loop.store(nil, ordering: .sequentiallyConsistent)
         // A signaller that saw the loop before that may have pushed the link since the first look.
         drainLocked()
-        // What an Add finds queued it leaves to whoever queued it, which is this thread. The caller has a reference: the memory
-        // stays.
+        // An Add that finds the link queued leaves it to the thread that queued it, which is this one. The caller has a
+        // reference: the memory stays.
         if isInHand { SourceLink.forward(link, freedBy: nil) }
         return true
     }
@@ -179,11 +179,11 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         return source.claimLink(for: self)
     }
 
-    /// A signal that came before the source was in this loop (S-SRC-27): the link goes to the end of the pending ones.
-    /// If it is queued already, whoever queued it sees the loop and pushes it; a mark makes a signaller wake the loop after its
-    /// push, because the wake-up of the Add may come before that. Who makes an inbox ready tells the loop in any case.
+    /// A signal that came before the source was in this loop (S-SRC-27): the link goes to the end of the pending ones. If it is queued already, the
+    /// thread that queued it sees the loop and pushes it; a mark makes a signaller wake the loop after its push, because the wake-up of the Add may
+    /// come before that. A thread that makes an inbox ready makes the loop look in any case.
     private func takeSignalOfNewMemberLocked(_ link: SourceLinkPointer) {
-        // What is parked was in no mode that runs; now it may be.
+        // A parked link was in no running mode; now it may be.
         if link.pointee.list == LinkList.parkedMark {
             unlist(link)
             pointee.pending.putFirst(link, mark: LinkList.pendingMark)
@@ -199,7 +199,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         }
     }
 
-    /// A source added by another thread wakes the loop, so that one which is signalled performs at once (S-WAKE-15).
+    /// A source that another thread adds wakes the loop, so that a signalled one performs at once (S-WAKE-15).
     private func wakeForNewSource(_ source: SourcePointer) {
         if !source.isVersionOne && mayBeAsleep { wakeUp() }
     }

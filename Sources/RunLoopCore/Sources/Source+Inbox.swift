@@ -4,31 +4,31 @@ import Synchronization
 /// Inboxes: version 1 sources that a call makes ready, from any thread and without a descriptor.
 ///
 /// `makeInbox` makes one, `markReady` says that there is something in it. Its `perform` then runs on the thread of a loop it is
-/// in, at P13 and in the mode that runs, one inbox per pass, in the order in which they became ready, and alternating with
-/// due timers and with descriptors (S-PASS-8, S-PASS-10). It counts as a handled source and keeps its modes from being
-/// empty. What is in the inbox is its owner's business. `perform` takes one thing; if there is more it calls `markReady`
-/// before it calls the client, and so comes again behind the others that are ready.
+/// in, at P13 and in the mode that runs, one inbox per pass, in the order in which they became ready, and alternating with due
+/// timers and with descriptors (S-PASS-8, S-PASS-10). It counts as a handled source and keeps its modes from being empty. What is
+/// in the inbox is its owner's business. `perform` takes one thing; if there is more it calls `markReady` before it calls the
+/// client, and so performs again after the others that are ready.
 ///
 /// The mark is kept while the inbox is in no loop, or while its loops run other modes. Marks before the perform count once, and
-/// the mark is taken away before `perform` is called: what was put in before a mark is seen by the perform that comes of
-/// it or by an earlier one. So nothing is lost if everyone marks after putting something in, or, where the owner has a lock,
-/// whoever finds the inbox empty, under that lock. An inbox in several loops performs in one of them for each mark.
+/// the mark is removed before `perform` is called: what was put in before a mark is seen by the perform that the mark causes or
+/// by an earlier one. So nothing is lost if every thread marks after putting something in, or, where the owner has a lock, if the
+/// thread that finds the inbox empty marks under that lock. An inbox in several loops performs in one of them for each mark.
 ///
 /// Nothing here takes a lock, allocates, or calls the kernel while the loop is awake: async-signal-safe. A sleeping loop is made
-/// to look again; that the inbox is ready then ends its wait, which is no wake-up.
+/// to look again; the ready inbox then ends its wait, which is not a wake-up.
 extension UnsafeMutablePointer where Pointee == Source {
-    /// An inbox with one reference, in no loop and not ready. Of the functions `schedule`, `cancel` and `getPort` are not called.
+    /// An inbox with one reference, in no loop and not ready. Of the functions, `schedule`, `cancel` and `getPort` are not called.
     static func makeInbox(order: Int, info: UnsafeMutableRawPointer?, functions: SourceFunctions) -> SourcePointer {
         make(order: order, info: info, functions: functions, isVersionOne: true, isInbox: true)
     }
 
-    /// Makes the inbox ready and sees to it that its loops notice. Any thread that has a reference to it.
+    /// Makes the inbox ready and makes its loops notice. Any thread that has a reference to it.
     func markReady() {
         if setReady() { wakeSleepingLoops() }
     }
 
-    /// Makes the inbox ready without telling sleeping loops: `wakeSleepingLoops`, or `lookAgainIfAsleep` on the loop of each link, has
-    /// to follow. False if that is not needed, because whoever made it ready or brought its link to a loop does so.
+    /// Makes the inbox ready without rousing sleeping loops: `wakeSleepingLoops`, or `lookAgainIfAsleep` on the loop of each link, has
+    /// to follow. False if that is not needed, because the thread that made it ready or brought its link to a loop does so.
     func setReady() -> Bool {
         guard let old = beginReady() else { return false }
         let delivers = old & SourceState.queued == 0
@@ -43,14 +43,14 @@ extension UnsafeMutablePointer where Pointee == Source {
         return true
     }
 
-    /// Makes the loops look that the inbox is in and that sleep.
+    /// Makes the sleeping loops that the inbox is in look again.
     func wakeSleepingLoops() {
         forEachLink { $0.pointee.loop.load(ordering: .sequentiallyConsistent)?.lookAgainIfAsleep() }
     }
 }
 
 extension UnsafeMutablePointer where Pointee == RunLoop {
-    /// Whether an inbox of the mode is ready; the first of them then stands first in the list. Caller holds the lock.
+    /// Whether an inbox of the mode is ready; the first of them is then first in the list. Caller holds the lock.
     func hasReadyInboxLocked(in mode: ModePointer) -> Bool {
         drainLocked()
         if pointee.inboxes.parkedFor != mode {

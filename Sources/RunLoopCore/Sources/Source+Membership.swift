@@ -6,7 +6,7 @@ extension UnsafeMutablePointer where Pointee == Source {
     /// Ties a free link, or a new one, to a loop whose lock the caller holds.
     func claimLink(for loop: RunLoopPointer) -> SourceLinkPointer {
         func claim(_ link: SourceLinkPointer) -> Bool {
-            // Who queued it may have vanished in a fork, and would never see the loop.
+            // The thread that queued it may have vanished in a fork, and would never see the loop.
             if RunLoopPointer.anyVanished && link.isQueued { return false }
             return link.pointee.loop.compareExchange(expected: nil, desired: loop, ordering: .sequentiallyConsistent).exchanged
         }
@@ -59,7 +59,7 @@ extension UnsafeMutablePointer where Pointee == Source {
 
     private func leaveLoop(of link: SourceLinkPointer, wakingLoop: Bool, _ isReferenced: Bool) {
         while let loop = link.pointee.loop.load(ordering: .sequentiallyConsistent), !loop.isVanished {
-            // The loop may be gone by now; its memory and lock are not, and the second look tells.
+            // The loop may be gone by now; its memory and lock are not, and the second look shows it.
             loop.lock()
             guard link.pointee.loop.load(ordering: .relaxed) == loop else {
                 loop.unlock()
@@ -89,8 +89,8 @@ extension UnsafeMutablePointer where Pointee == Source {
     }
 }
 
-/// A call of `cancel`, and what the caller has to do after it: if `cancel` ends the thread that is done all the same (S-LOOP-19), on a
-/// thread that may have no loop.
+/// A call of `cancel`, and what the caller has to do after it, which is done even if `cancel` ends the thread (S-LOOP-19), on a thread
+/// that may have no loop.
 struct CancelCall {
     let source: SourcePointer
     let loop: RunLoopPointer

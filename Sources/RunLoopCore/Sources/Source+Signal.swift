@@ -4,11 +4,11 @@ import Synchronization
 
 /// Signalling, without a lock and async-signal-safe (S-WAKE-12).
 ///
-/// A signal sets the source's flag and, if the link is not queued already, pushes it on the stack of the loop it is in. The
-/// loop takes the whole stack once per pass. Three races have their answers here:
+/// A signal sets the source's flag and, if the link is not queued already, pushes it on the stack of the loop it is in. The loop
+/// takes the whole stack once per pass. Four races are resolved here:
 /// - Two signallers. Between the first one's flag and its push the second finds the flag set, does nothing, and its wake-up
 ///   may be spent on an empty stack. So it marks the state, and the first one, seeing the mark after its push, wakes the loop.
-/// - A signaller and an Add. Flag and loop are both sequentially consistent; whoever comes second sees the other and pushes. An
+/// - A signaller and an Add. Flag and loop are both sequentially consistent; the later of the two sees the other and pushes. An
 ///   Add that finds the link queued marks the state like a second signaller.
 /// - A signaller and a Remove. After its push the signaller looks at the link's loop again. If it changed, the link may lie on
 ///   the stack of a loop that is not its own any more: `redistribute` takes that whole stack and pushes each link where it
@@ -27,8 +27,8 @@ extension UnsafeMutablePointer where Pointee == Source {
             link = current.further.pointee.nextOfSource.load(ordering: .acquiring)
         }
 
-        // Somebody signalled again before this push: either marked this signal, or, after it was performed through another
-        // link, made a later one and found the link queued. Their wake-up may have come before there was anything to find.
+        // Another signaller came before this push: it either marked this signal, or, after this was performed through another
+        // link, made a later one and found the link queued. Its wake-up may have come before there was anything to find.
         let now = pointee.state.load(ordering: .sequentiallyConsistent)
         let isLater = (now ^ desired) & SourceState.generations != 0
         if now & SourceState.signalled != 0 && (isLater || now & SourceState.marked != 0) { wakeLoops() }
@@ -44,10 +44,10 @@ extension UnsafeMutablePointer where Pointee == SourceLink {
     func deliver() {
         while true {
             guard let loop = pointee.loop.load(ordering: .sequentiallyConsistent) else {
-                // In no loop. Give the link back; an Add that came in between has seen it queued and left it to us.
+                // In no loop. Give the link back; an Add that came in between has seen it queued and left it to this thread.
                 unqueue()
                 if pointee.loop.load(ordering: .sequentiallyConsistent) == nil || !tryQueue() { return }
-                continue  // Each turn needs another Add or Remove in between.
+                continue  // Each iteration needs another Add or Remove in between.
             }
             loop.push(self)
             if pointee.loop.load(ordering: .sequentiallyConsistent) != loop { loop.redistribute() }
@@ -94,8 +94,8 @@ extension SourceLink {
     /// Brings queued links, which are on no stack and in no list, to the loops they belong to, and wakes those loops, since
     /// the wake-ups that were meant for them may have been spent; or gives the links back if there is nothing to bring.
     ///
-    /// A queued link keeps the source's memory; a hold keeps it after the push, when the link is somebody else's. Memory that
-    /// is not needed any more is freed, or left to that loop.
+    /// A queued link keeps the source's memory; a hold keeps it after the push, when the link is not this thread's any more.
+    /// Memory that is not needed any more is freed, or left to that loop.
     static func forward(_ list: SourceLinkPointer?, freedBy freeing: RunLoopPointer?) {
         var work = list
         while let link = work {
@@ -135,7 +135,7 @@ extension UnsafeMutablePointer where Pointee == SourceLink {
             guard stateNow & (SourceState.signalled | SourceState.dead) == SourceState.signalled,
                 pointee.loop.load(ordering: .sequentiallyConsistent) != nil, tryQueue()
             else { return nil }
-            // Signalled and added since: each turn needs another such pair.
+            // Signalled and added since: each iteration needs another such pair.
         }
     }
 }

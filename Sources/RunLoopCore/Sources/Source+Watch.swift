@@ -2,11 +2,11 @@
 import CLinux
 import Synchronization
 
-/// Making a watch, and telling the loops it is in of more interest. See `Watch`.
+/// Making a watch, and making the loops it is in notice more interest. See `Watch`.
 extension UnsafeMutablePointer where Pointee == Source {
-    /// Creates a watch with one reference. Of the functions, `retain`, `release` and `copyDescription` care for the info and
-    /// `schedule` and `cancel` tell of Add and Remove; the others are not used. `interest` is nil if the owner, which is the info, keeps
-    /// what is of interest.
+    /// Creates a watch with one reference. Of the functions, `retain`, `release` and `copyDescription` manage the info, and `schedule`
+    /// and `cancel` report Add and Remove; the others are not used. `interest` is nil if the owner, which is the info, keeps what is of
+    /// interest.
     static func makeWatch(
         descriptor: Int32, order: Int, info: UnsafeMutableRawPointer?, functions: SourceFunctions, interest: Readiness?,
         owned: Bool = false, options: UInt32 = 0,
@@ -35,9 +35,9 @@ extension UnsafeMutablePointer where Pointee == Source {
         forEachModeOfLoops { $0.pointee.ports.registerAnew(self, in: $0) }
     }
 
-    /// Tells the modes that hold the watch. An Add claims the link and then reads the interest, this looks at the link after the
-    /// interest has changed, both sequentially consistent. A loop that takes bits of a registration back reads the interest under its lock, and
-    /// this takes that lock after the interest has changed: one of the two arms the registration.
+    /// Informs the modes that hold the watch. An Add claims the link and then reads the interest, this looks at the link after the interest has
+    /// changed, both sequentially consistent. A loop that removes bits from a registration reads the interest under its lock, and this takes
+    /// that lock after the interest has changed: one of the two arms the registration.
     func interestGrew() {
         forEachModeOfLoops { $0.pointee.ports.interestGrew(of: self, in: $0) }
     }
@@ -45,7 +45,7 @@ extension UnsafeMutablePointer where Pointee == Source {
     /// Calls the body with each mode that holds the watch, under the lock of its loop; true: the loop has to look again.
     private func forEachModeOfLoops(_ body: (ModePointer) -> Bool) {
         forEachLink { link in
-            // The loop may be gone by now; its memory and lock are not, and the second look tells.
+            // The loop may be gone by now; its memory and lock are not, and the second look shows it.
             guard let loop = link.pointee.loop.load(ordering: .sequentiallyConsistent), !loop.isVanished else { return }
             loop.lock()
             guard link.pointee.loop.load(ordering: .relaxed) == loop else { return loop.unlock() }

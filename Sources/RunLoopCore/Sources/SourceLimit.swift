@@ -2,7 +2,7 @@
 import CLinux
 import Synchronization
 
-/// How often a source may perform (S-LIM-1), beside the source: one without a limit costs a look at a bit of its header. Guarded by the
+/// How often a source may perform (S-LIM-1), beside the source: one without a limit costs a look at a bit of its state. Guarded by the
 /// registry's lock, as names are: a source may perform in several loops.
 struct SourceLimit {
     /// The source's address. The first word: limits are found by it.
@@ -13,7 +13,7 @@ struct SourceLimit {
     /// When the period began, by the clock of the loop that performed, and how often the source has performed in it.
     var began: Int64
     var used: Int
-    /// Whether the log has told that the source has to wait.
+    /// Whether the log has reported that the source has to wait.
     var isTold: Bool
 }
 
@@ -25,7 +25,7 @@ extension UnsafeMutablePointer where Pointee == Source {
         SourceLimitPointer(bitPattern: Names.shared.pointee.limits.find(UInt(bitPattern: self), isKeyed: true))
     }
 
-    /// `RLSourceSetLimit`; a count of 0: none. What waits comes under the new limit.
+    /// `RLSourceSetLimit`; a count of 0 means none. What is waiting comes under the new limit.
     func setLimit(_ count: Int, _ period: Int64) {
         var word: UInt = 0
         if count > 0 {
@@ -86,7 +86,7 @@ extension UnsafeMutablePointer where Pointee == Source {
         return limit.pointee.used >= limit.pointee.count ? limit.pointee.began + limit.pointee.period : nil
     }
 
-    /// The limit, if the log has not told of it: the caller does so.
+    /// The limit, if the log has not reported it: the caller does so.
     fileprivate func takeTelling() -> SourceLimit? {
         process.pointee.registryLock.lockWord()
         defer { process.pointee.registryLock.unlockWord() }
@@ -116,12 +116,12 @@ extension UnsafeMutablePointer where Pointee == Source {
 
 /// What waits for the end of its period. The loop's lock is held in all of these.
 ///
-/// A signalled source, or an inbox that is ready, keeps its flag, and its link stands in the list `held` in place of those that a pass looks at. A
+/// A signalled source, or an inbox that is ready, keeps its flag, and its link is in the list `held` instead of those that a pass looks at. A
 /// descriptor is taken out of what the kernel is asked for as soon as its source has used up its limit: what was taken from a counter cannot be
-/// given back. `heldUntil` is the first instant, by the loop's clock, at which something may go on; each look of a wait knows it.
+/// given back. `heldUntil` is the first instant, by the loop's clock, at which something may go on; each look of a wait takes it into account.
 extension UnsafeMutablePointer where Pointee == RunLoop {
-    /// What `takeSignalLocked` does where the flag was not to be had at once: there is none, or the source has a limit. The first link is off its list
-    /// if `isListedFirst`. False if the source is not to perform: it stands in `held` if it has to wait.
+    /// What `takeSignalLocked` does where it could not take the flag at once: there is none, or the source has a limit. The first link is off its
+    /// list if `isListedFirst`. False if the source is not to perform: it is in `held` if it has to wait.
     @inline(never)
     func takeRefusedSignalLocked(_ source: SourcePointer, _ link: SourceLinkPointer?, isListedFirst: Bool) -> Bool {
         if let link, source.isLimited, isListedFirst || link.pointee.list != 0, source.isSignalled, let end = source.waits(at: time) {
@@ -130,7 +130,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
             noteEnd(end)
             return false
         }
-        // Without a limit, too: it may have been taken away since, by a thread that found nothing that waits.
+        // Without a limit, too: it may have been removed since, by a thread that found nothing waiting.
         guard source.takeFlag(unqueueing: isListedFirst, disregarding: SourceState.limited) else {
             if isListedFirst { giveBackLocked(link!) }
             return false
@@ -156,7 +156,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         if pointee.heldUntil == 0 || end < pointee.heldUntil { pointee.heldUntil = end }
     }
 
-    /// Lets go on what may. Whether a signalled source of the mode is among it.
+    /// Releases what may go on. True if a signalled source of the mode is among it.
     @inline(never)
     func releaseHeldLocked(in mode: ModePointer, now: Int64) -> Bool {
         if now < pointee.heldUntil { return false }
@@ -191,7 +191,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     }
 
     /// Before a look: the same, which ends the wait if a signalled source of the mode is among it, and the next instant at which something may go
-    /// on; the look takes that for the end of the wait.
+    /// on; the look takes that as the end of the wait.
     @inline(never)
     func releaseHeld(in mode: ModePointer) -> Int64 {
         var told: (source: SourcePointer, limit: SourceLimit)?
@@ -208,7 +208,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         return next
     }
 
-    /// A source that waits and of which the log has not told, with a reference; the others have their turns in the next looks.
+    /// A waiting source that the log has not reported, with a reference; the others have their turns in the next looks.
     private func takeUntoldLocked() -> (source: SourcePointer, limit: SourceLimit)? {
         var found: (source: SourcePointer, limit: SourceLimit)?
         func look(_ source: SourcePointer) {
@@ -225,7 +225,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         return found
     }
 
-    /// The source leaves the loop, or one of its modes, which it is in no more as far as the kernel is concerned.
+    /// The source leaves the loop, or one of its modes; for the kernel it has left already.
     func forgetWithdrawnLocked(_ link: SourceLinkPointer) {
         guard link.pointee.isWithdrawn else { return }
         link.pointee.isWithdrawn = false

@@ -2,7 +2,7 @@
 import Synchronization
 
 /// Times by how often they came, in fixed memory: 16 buckets for each power of two, so that a bucket is not wider than a sixteenth of
-/// what it begins with, up to half an hour in nanoseconds. What is longer is in the last. (The layout of HdrHistogram, by Gil Tene.)
+/// what it begins with, up to half an hour in nanoseconds. Longer times are in the last. (The layout of HdrHistogram, by Gil Tene.)
 ///
 /// One thread adds; relaxed, because the numbers order nothing.
 struct Histogram {

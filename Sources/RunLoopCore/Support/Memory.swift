@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 import CLinux
 
-/// Memory from malloc, zeroed. Running out of it ends the process: no caller has an answer to that.
+/// Memory from malloc, zeroed. Running out of it ends the process: no caller could handle that.
 func makeRecord<Record: ~Copyable>(_ type: Record.Type, tail: Int = 0) -> UnsafeMutablePointer<Record> {
     guard let memory = calloc(1, MemoryLayout<Record>.stride + tail) else { trap("RunLoop", "out of memory") }
     return memory.assumingMemoryBound(to: type)

@@ -3,8 +3,8 @@ import CLinux
 
 /// Records for descriptor numbers, found by the number. The zero value is empty.
 ///
-/// They lie in blocks for 32 consecutive numbers, of which there are those that were used: the memory is for the numbers that there
-/// are and not for the highest (S-THR-9). A record is zeroed memory at first, and never moves.
+/// They lie in blocks for 32 consecutive numbers, and only blocks that were used exist: the memory depends on the numbers in use
+/// and not on the highest (S-THR-9). A record is zeroed memory at first, and never moves.
 struct NumberTable<Record> {
     private var blocks: UnsafeMutablePointer<UnsafeMutablePointer<Record>?>?
     /// Blocks that there is room for; those that were not used are nil.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// A record that stands in one list of its kind at most.
+/// A record that is in at most one list of its kind.
 protocol Listed: ~Copyable {
     var next: UnsafeMutablePointer<Self>? { get set }
     var previous: UnsafeMutablePointer<Self>? { get set }

@@ -2,7 +2,7 @@
 import CLinux
 
 /// Sorts words so that equal ones keep their order: merge sort above an insertion sort. `room` is for as many words; nil: it is
-/// allocated if need be. What is in order already costs one look at each word.
+/// allocated if need be. Words already in order cost one look each.
 @inline(never)
 func sortStably(
     _ words: UnsafeMutablePointer<UInt>, _ count: Int, room: UnsafeMutablePointer<UInt>? = nil, precedes: @convention(c) (UInt, UInt) -> Bool

@@ -52,7 +52,7 @@ struct TextBuffer {
         append(name[length] == 0 ? "\"" : "…\"")
     }
 
-    /// What code an address is: the name of a function, or the place in its file, where the file's debug information finds it.
+    /// The code at an address: the name of a function, or the place in its file, where the file's debug information finds it.
     @inline(never)
     mutating func append(_ label: StaticString, function address: UnsafeRawPointer?) {
         append(label)
@@ -94,7 +94,7 @@ struct TextBuffer {
     }
 
     mutating func append(_ value: Bool) {
-        // Without its type a choice of two literals is a `String`, which brings the whole of its machinery along.
+        // Without its type a choice of two literals is a `String`, which brings in all of its machinery.
         let word: StaticString = value ? "Yes" : "No"
         append(word)
     }
@@ -104,7 +104,7 @@ struct TextBuffer {
         count += Int(rl_format_double(bytes + count, 400, value))
     }
 
-    // A value with what stands before it.
+    // A value with the text before it.
 
     mutating func append(_ label: StaticString, _ text: StaticString) {
         append(label)

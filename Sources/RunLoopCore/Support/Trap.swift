@@ -3,7 +3,7 @@ import CLinux
 
 /// Ends the process after a line on standard error that names the function and says what is wrong.
 ///
-/// For misuse that has no answer. It allocates nothing, so that it also works in a signal handler.
+/// For misuse that cannot be handled. It allocates nothing, so that it also works in a signal handler.
 @inline(always)
 func trap(_ function: StaticString, _ message: StaticString) -> Never {
     endProcess(function.utf8Start, message.utf8Start)

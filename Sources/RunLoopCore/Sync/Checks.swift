@@ -3,9 +3,9 @@ import CLinux
 import CRunLoop
 import Synchronization
 
-/// What a file that is compiled with `RL_CHECKS` asks (S-SYNC-7).
+/// What files that are compiled with `RL_CHECKS` check (S-SYNC-7).
 ///
-/// The owner of a lock is written by its holder before the bit `known`, so whoever finds the bit finds no earlier owner than that one.
+/// The owner of a lock is written by its holder before the bit `known`, so a thread that finds the bit finds no earlier owner than that one.
 struct CheckedLock: ~Copyable {
     let word: Atomic<UInt32>
     /// Half of the thread's number. Relaxed, ordered by `known`.

@@ -12,7 +12,7 @@ struct Condition: ~Copyable {
     let owner: UInt32
     /// Relaxed: the futex compares it.
     let sequence: Atomic<UInt32>
-    /// Who may sleep. Raised under the lock; read by whoever signals, who knows of the waiters it has to wake by the lock.
+    /// How many threads may sleep. Raised under the lock; read by the signalling thread, which by the lock knows of the waiters that it has to wake.
     let waiters: Atomic<UInt32>
 }
 
@@ -29,7 +29,7 @@ extension UnsafeMutablePointer where Pointee == Condition {
         let errno = rl_errno()
         var time = timespec(nanoseconds: deadline)
         var result = EINTR
-        // A handler that ran ends no wait; what it has signalled changed the word.
+        // A signal handler that ran does not end the wait; what it has signalled changed the word.
         while result == EINTR {
             result = withUnsafePointer(to: pointee.sequence) { word in
                 withUnsafePointer(to: &time) { rl_futex_wait_bits(word, sequence, deadline == .max ? nil : $0, bits) }
@@ -53,10 +53,10 @@ extension UnsafeMutablePointer where Pointee == Condition {
         rl_set_errno(errno)
     }
 
-    /// What waiters are told by.
+    /// The word by which waiters are notified.
     var sequenceAddress: UnsafeRawPointer { withUnsafePointer(to: pointee.sequence) { UnsafeRawPointer($0) } }
 
-    /// The same for the holder, who unlocks before anybody is woken, and does not touch the memory after that.
+    /// The same for the holder, which unlocks before any thread is woken, and does not touch the memory after that.
     func unlockAndWake(_ count: Int32, bits: UInt32) {
         pointee.sequence.wrappingAdd(1, ordering: .relaxed)
         mutex.unlockWord()
@@ -67,7 +67,7 @@ extension UnsafeMutablePointer where Pointee == Condition {
 /// `RLConditionLock`: a condition and the number that the threads wait for.
 struct ConditionLock: ~Copyable {
     let condition: Condition
-    /// Written by the holder, read by anybody; relaxed.
+    /// Written by the holder, read by any thread; relaxed.
     let value: Atomic<Int>
 
     /// Which sleepers to wake for a number: each of the numbers 0 to 30 has a bit of its own, the others share one.
@@ -87,13 +87,13 @@ extension UnsafeMutablePointer where Pointee == ConditionLock {
                 condition.mutex.unlockWord()
                 return false
             }
-            // Who was woken and comes too late looks once more: that wake-up was meant for one thread.
+            // A thread that was woken and comes too late looks once more: that wake-up was meant for one thread.
             isInTime = condition.sleep(until: deadline, bits: ConditionLock.bits(value))
         }
         return false
     }
 
-    /// Unlocks it and wakes who waits for the number: one, who unlocks in turn, or all who may be meant.
+    /// Unlocks it and wakes threads that wait for the number: one, which unlocks in turn, or all that may be meant.
     func unlockAndWake() {
         let value = pointee.value.load(ordering: .relaxed)
         condition.unlockAndWake(ConditionLock.isAlone(value) ? 1 : .max, bits: ConditionLock.bits(value))

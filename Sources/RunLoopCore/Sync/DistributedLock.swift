@@ -3,7 +3,7 @@ import CLinux
 import CRunLoop
 import Synchronization
 
-/// A lock that is a file (section 33): `RLDistributedLockRef`. What is done with the file is in `CLinux/lockfiles.c`.
+/// A lock that is a file (section 33): `RLDistributedLockRef`. The operations on the file are in `CLinux/lockfiles.c`.
 struct DistributedLock: ~Copyable, Listed {
     let header: ObjectHeader
     /// Guards `file`, but for its paths, which are fixed. Held while the file system is asked; nothing else is called under it.
@@ -18,8 +18,8 @@ struct DistributedLock: ~Copyable, Listed {
 typealias DistributedLockPointer = UnsafeMutablePointer<DistributedLock>
 
 struct DistributedLocks: ~Copyable {
-    /// Held by `fork`, and for the moment from the opening of a file until its descriptor is noted: so the child knows all that
-    /// keep a lock of the parent's.
+    /// Held by `fork`, and for the moment from the opening of a file until its descriptor is noted: so the child knows all
+    /// descriptors that keep a lock of the parent's.
     let lock: Lock
     var all: RecordList<DistributedLock>
 
@@ -99,7 +99,7 @@ extension UnsafeMutablePointer where Pointee == DistributedLock {
     }
 }
 
-/// Keeps forks out while a descriptor is opened and noted, whose locks a child would keep.
+/// Keeps forks out while a descriptor whose locks a child would keep is opened and noted.
 private func forkSection(_ begins: Bool) {
     let lock = DistributedLocks.shared
     if begins { lock.pointee.lock.lockWord() } else { lock.pointee.lock.unlockWord() }

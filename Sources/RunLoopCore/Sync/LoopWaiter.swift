@@ -5,13 +5,13 @@ import Synchronization
 
 /// A thread that waits for a word of memory, as others sleep on its futex, and runs its loop meanwhile (S-SYNC-22).
 ///
-/// Whoever wakes sleepers of a word tells one of these if there was no sleeper, or all. From malloc; the part of it that runs the loop
-/// is in `Pass/RunLoop+WaitInMode.swift`.
+/// A thread that wakes sleepers of a word notifies one of these if there was no sleeper, or all. From malloc; the part of it that runs
+/// the loop is in `Pass/RunLoop+WaitInMode.swift`.
 struct LoopWaiter: ~Copyable {
     let word: UnsafeRawPointer
     /// The number of the thread, which is the same in the child of `fork`.
     let thread: UInt
-    /// 1: it was told. Set under the lock of the list; cleared by the thread itself. The thread may sleep on it. Released and acquired.
+    /// 1: it was notified. Set under the lock of the list; cleared by the thread itself. The thread may sleep on it. Released and acquired.
     let told: Atomic<UInt32>
     /// Makes the loop notice. Called under the lock of the list; it takes none.
     let notify: @convention(c) (UnsafeMutableRawPointer) -> Void
@@ -22,17 +22,17 @@ struct LoopWaiter: ~Copyable {
 
 typealias LoopWaiterPointer = UnsafeMutablePointer<LoopWaiter>
 
-/// All of the process, those that began to wait first before the others.
+/// All of the process, in the order in which they began to wait.
 struct LoopWaiters: ~Copyable {
     let lock: Lock
-    /// How many there are: who wakes looks at this first. Sequentially consistent: raised before the waiter leaves its mark in the
-    /// word that the waker found.
+    /// How many there are: a waking thread looks at this first. Sequentially consistent: raised before the waiter leaves its mark
+    /// in the word that the waker found.
     let count: Atomic<UInt32>
     var first: LoopWaiterPointer?
 
     static var shared: UnsafeMutablePointer<LoopWaiters> { rl_loop_waiters().cast(to: LoopWaiters.self) }
 
-    /// Tells the first that was not told yet, or all. The word may be gone.
+    /// Notifies the first that was not notified yet, or all. The word may be gone.
     static func tell(_ word: UnsafeRawPointer, all: Bool) {
         if shared.pointee.count.wrappingAdd(0, ordering: .sequentiallyConsistent).newValue != 0 { tellAny(word, all) }
     }

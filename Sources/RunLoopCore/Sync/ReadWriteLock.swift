@@ -3,12 +3,12 @@ import CLinux
 import CRunLoop
 import Synchronization
 
-/// What is not inline of `RLReadWriteLock`.
+/// The part of `RLReadWriteLock` that is not inline.
 ///
-/// While `writersWait` is set no reader comes in, so the readers that are in leave, and the last of them wakes a writer. It leaves the
-/// bits as they are: nobody overtakes that writer but another one. A writer that unlocks clears all bits and wakes one writer and
-/// all readers, whichever is first; who finds the lock taken sets its bit again. So readers and writers take turns.
-/// `readersWait` is never set without a writer that is in or waits.
+/// While `writersWait` is set no reader gets the lock, so the readers that have it unlock, and the last of them wakes a writer. It
+/// leaves the bits as they are: only another writer overtakes that one. A writer that unlocks clears all bits and wakes one writer and
+/// all readers, and whichever is first gets the lock; a thread that finds the lock taken sets its bit again. So readers and writers
+/// take turns. `readersWait` is never set without a writer that has the lock or waits.
 struct ReadWriteWord: ~Copyable {
     /// The number of readers and the bits. Acquire to take, release to give back.
     let word: Atomic<UInt32>
@@ -84,7 +84,7 @@ extension UnsafeMutablePointer where Pointee == ReadWriteWord {
         rl_set_errno(errno)
     }
 
-    /// Whoever still waits sets its bit again.
+    /// A thread that still waits sets its bit again.
     private func letOthersIn() {
         wakeSleepers(pointee.word.bitwiseAnd(~ReadWriteWord.waiters, ordering: .relaxed).oldValue)
     }

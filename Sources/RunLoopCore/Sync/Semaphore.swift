@@ -4,7 +4,7 @@ import CRunLoop
 import Synchronization
 
 /// `RLSemaphore`: the count in the lower half of a word and the number of waiters in the upper one, so that the signal which lets a
-/// waiter go on knows by the same step whether to wake one, and needs the memory no more.
+/// waiter go on learns in the same step whether to wake one, and does not need the memory after it.
 struct Semaphore: ~Copyable {
     /// Acquire to take, release to signal.
     let state: Atomic<UInt64>
@@ -48,7 +48,7 @@ extension UnsafeMutablePointer where Pointee == Semaphore {
 /// `RLBarrier`: how many threads it is for, how many have arrived, and a number that changes when they go on.
 struct Barrier: ~Copyable {
     let count: UInt32
-    /// Sequentially consistent: what each did before is seen by all after.
+    /// Sequentially consistent: what each thread did before is seen by all threads after.
     let arrived: Atomic<UInt32>
     let round: Atomic<UInt32>
 }

@@ -4,10 +4,10 @@ import Synchronization
 
 /// The word of a lock that lies in the program's memory: `RLLock`, `RLRecursiveLock`, the lock of a condition.
 ///
-/// The inline functions of `lock.h` take it when it is free and give it back; what waits is here.
+/// The inline functions of `lock.h` take it when it is free and give it back; waiting is here.
 struct SyncWord: ~Copyable {
-    /// Bits: `held`, `sleepers`: whoever unlocks wakes one, `known`: the owner is written beside it. 0: free. Acquire to take, release
-    /// to give back.
+    /// Bits: `held`, `sleepers`: the unlocking thread wakes one, `known`: the owner is written beside it. 0: free. Acquire to take,
+    /// release to give back.
     let word: Atomic<UInt32>
 
     static var held: UInt32 { 1 }
@@ -22,7 +22,7 @@ extension UnsafeMutablePointer where Pointee == SyncWord {
     @inline(never)
     func lockWord(until deadline: Int64 = .max) -> Bool {
         if tryLock() { return true }
-        // For about as long as a thread needs to fall asleep and to be woken; not where others sleep, for which it took longer.
+        // Spins for about as long as a thread needs to fall asleep and to be woken; not if others sleep, which have waited longer.
         for _ in 0..<(deadline > 0 ? 40 : 0) {
             rl_pause()
             let word = pointee.word.load(ordering: .relaxed)
@@ -32,7 +32,7 @@ extension UnsafeMutablePointer where Pointee == SyncWord {
         let errno = rl_errno()
         defer { rl_set_errno(errno) }
         while true {
-            // Taken so, it says that there are sleepers, of which there may be one more; at worst that is a wake-up for nothing.
+            // Taken this way, the lock says that there are sleepers, because there may be another one; at worst that is a wake-up for nothing.
             let old = pointee.word.bitwiseOr(SyncWord.held | SyncWord.sleepers, ordering: .acquiring).oldValue
             if old & SyncWord.held == 0 { return true }
             if deadline != .max && Clock.now() >= deadline { return false }
@@ -40,7 +40,7 @@ extension UnsafeMutablePointer where Pointee == SyncWord {
         }
     }
 
-    /// One attempt of a thread that waits in its loop; the releasing part is for the list in which it stands.
+    /// One attempt of a thread that waits in its loop; the releasing part is for the list that it is in.
     func takeAsSleeper() -> Bool {
         let old = pointee.word.bitwiseOr(SyncWord.held | SyncWord.sleepers, ordering: .acquiringAndReleasing).oldValue
         return old & SyncWord.held == 0
@@ -55,13 +55,13 @@ extension UnsafeMutablePointer where Pointee == SyncWord {
     }
 }
 
-/// The memory may be gone already: the kernel looks at its address alone, and at the worst wakes what waits for another word there,
-/// which looks again.
+/// The memory may be gone already: the kernel uses its address alone, and at worst wakes a thread that waits for another word
+/// there, which looks again.
 func wakeOne(at word: UnsafeRawPointer) {
     if !wakeSleeper(at: word) { LoopWaiters.tell(word, all: false) }
 }
 
-/// The same for words that nobody waits for in a loop. False if none slept. Async-signal-safe.
+/// The same for words that no thread waits for in a loop. False if none slept. Async-signal-safe.
 @discardableResult
 func wakeSleeper(at word: UnsafeRawPointer) -> Bool {
     let errno = rl_errno()

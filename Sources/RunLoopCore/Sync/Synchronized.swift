@@ -5,9 +5,9 @@ import Synchronization
 
 /// `RLSynchronized`: which pointers are held by which threads.
 ///
-/// A thread that executes a function has a record in the frame of its call, which is listed in one of 16 stripes by the pointer. So
-/// nothing is allocated, different pointers never wait for each other for longer than it takes to look through a list, and any
-/// number of them can be held in any order.
+/// A thread that executes a function has a record in the frame of its call, which is listed in one of 16 stripes, chosen by the
+/// pointer. So nothing is allocated, different pointers never wait for each other for longer than it takes to look through a list,
+/// and any number of them can be held in any order.
 struct Stripe: ~Copyable {
     /// Guards `first` and its list. Held for a few instructions, and while the process forks.
     let lock: SyncWord
@@ -29,7 +29,7 @@ struct Stripe: ~Copyable {
         for index in 0..<count { _ = shared[index].lock.word.pointer.lockWord() }
     }
 
-    /// Where stacks were, libc makes new ones: what threads that are not here had stays held in copies.
+    /// libc makes new stacks where those of vanished threads were: what those threads held stays held by copies.
     static func forkedChild() {
         for index in 0..<count { disown(&shared[index].first, except: RLThisThread_()) }
         forkedParent()

@@ -15,7 +15,7 @@ extension UnsafeMutablePointer where Pointee == Timer {
     @inline(always)
     func node(in mode: ModePointer) -> TimerNodePointer? {
         if UInt(bitPattern: firstNode.pointee.mode) == UInt(bitPattern: mode) { return firstNode }
-        // A look at the memory behind, spared if it can be.
+        // A look at the memory behind, avoided if possible.
         return pointee.memberships & ~1 == 0 ? nil : furtherNode(in: mode)
     }
 
@@ -47,7 +47,7 @@ extension UnsafeMutablePointer where Pointee == Timer {
         return made
     }
 
-    /// Gives a node back that is in no store. The owner's lock is held.
+    /// Gives back a node that is in no store. The owner's lock is held.
     @inline(always)
     func freeNode(_ node: TimerNodePointer) {
         if node == firstNode { node.pointee.mode = nil } else { freeFurtherNode(node) }
@@ -73,7 +73,7 @@ extension UnsafeMutablePointer where Pointee == Timer {
         details.pointee.rare?.pointee.moreNodes.forEach { body(TimerNodePointer(bitPattern: $0)!) }
     }
 
-    /// Gives all nodes back, which are in no store. The owner's lock is held.
+    /// Gives back all nodes, which are in no store. The owner's lock is held.
     func freeAllNodes() {
         if firstNode.pointee.mode != nil { freeNode(firstNode) }
         while let node = anyFurtherNode { freeNode(node) }

@@ -10,7 +10,7 @@ extension TimerOwner {
     }
 }
 
-/// Who may touch a timer's fields: see `TimerOwner`.
+/// Which threads may touch a timer's fields: see `TimerOwner`.
 extension UnsafeMutablePointer where Pointee == Timer {
     /// Gives the caller the timer's fields: takes the lock of the loop that guards them, which is returned, or claims a timer
     /// that was in none. The timer need not be in that loop.
@@ -32,7 +32,7 @@ extension UnsafeMutablePointer where Pointee == Timer {
             if let loop = owner.loop {
                 loop.lock()
                 if isGuardedNow(by: loop) { return loop }
-                loop.unlock()  // Another loop's lock guards it by now; each turn needs such a change by another thread.
+                loop.unlock()  // Another loop's lock guards it by now; each iteration needs such a change by another thread.
             } else if owner.isHeld {
                 // Another thread has the fields for a few instructions, with no client code in between.
                 waiting.giveWay()
@@ -51,7 +51,7 @@ extension UnsafeMutablePointer where Pointee == Timer {
     @inline(always)
     func isGuarded(by loop: RunLoopPointer) -> Bool { pointee.owner.load(ordering: .acquiring) == TimerOwner(loop) }
 
-    /// The same for who has been the owner before, or is it.
+    /// The same for a loop that has been the owner before, or is the owner.
     @inline(always)
     func isGuardedNow(by loop: RunLoopPointer) -> Bool { pointee.owner.load(ordering: .relaxed) == TimerOwner(loop) }
 

@@ -2,23 +2,23 @@
 internal import Synchronization
 
 extension RunLoop {
-    /// The loop's thread has ended, so what was to be done there never will be.
+    /// The loop's thread has ended, so what was queued there will never be done.
     public struct ThreadEndedError: Error, Hashable, Sendable {}
 
-    /// Calls a closure on the loop's thread and waits for its value, without holding up the caller's thread.
+    /// Calls a closure on the loop's thread and waits for its value, without blocking the caller's thread.
     ///
     ///     let sum = try await loop.call { table.sum() }
     ///
     /// The closure is queued for the common modes, behind what is queued already, and the loop is woken. It does not
-    /// count as a handled source, and is never called before this call suspends. ``perform(_:)`` queues a closure and goes on.
+    /// count as a handled source, and is never called before this call suspends. ``perform(_:)`` queues a closure and returns.
     ///
     /// - Parameters:
-    ///   - isolation: the caller's actor, which goes on where it was; leave it out.
+    ///   - isolation: the caller's actor, on which the caller continues; leave it out.
     ///   - body: called once on the loop's thread, or not at all.
     /// - Returns: what the closure returned.
     /// - Throws: what the closure threw; `CancellationError` if the task is cancelled before the closure began, which then
-    ///   is not called; ``ThreadEndedError`` if the loop's thread ends before that. A closure that has begun is not
-    ///   disturbed by a cancellation, and may look at `Task.isCancelled` of nobody: it runs outside of the task.
+    ///   is not called; ``ThreadEndedError`` if the loop's thread ends before that. A cancellation does not affect
+    ///   a closure that has begun, which cannot use `Task.isCancelled`: it runs outside of the task.
     /// - Threads: any; the loop has to be run by its thread.
     /// - Foundation, CF: no counterpart.
     public func call<Value: Sendable>(

@@ -16,11 +16,11 @@ extension RunLoop.Source {
         /// A set of those bits.
         public init(rawValue: UInt32) { self.rawValue = rawValue }
 
-        /// Made switched off, until ``RunLoop/Source/setReportsEnabled(_:)``.
+        /// Made disabled, until ``RunLoop/Source/setReportsEnabled(_:)``.
         public static var disabled: EventOptions { EventOptions(rawValue: 0x0008) }
         /// Invalid after its first report.
         public static var oneShot: EventOptions { EventOptions(rawValue: 0x0010) }
-        /// Switched off by each report, before its closure is called.
+        /// Disabled by each report, before its closure is called.
         public static var disabledByReport: EventOptions { EventOptions(rawValue: 0x0080) }
     }
 
@@ -34,7 +34,7 @@ extension RunLoop.Source {
 
         /// The last name of the file was removed; of a path, its name was.
         public static var deleted: FileChanges { FileChanges(rawValue: 0x0001) }
-        /// Contents were written or cut; of a folder, its list of names.
+        /// Contents were written or truncated; of a directory, its list of names changed.
         public static var written: FileChanges { FileChanges(rawValue: 0x0002) }
         /// The file grew.
         public static var extended: FileChanges { FileChanges(rawValue: 0x0004) }
@@ -46,9 +46,9 @@ extension RunLoop.Source {
         public static var renamed: FileChanges { FileChanges(rawValue: 0x0020) }
         /// Its file system was unmounted.
         public static var revoked: FileChanges { FileChanges(rawValue: 0x0040) }
-        /// Somebody who could write it closed it.
+        /// A descriptor that was open for writing was closed.
         public static var closedAfterWriting: FileChanges { FileChanges(rawValue: 0x0200) }
-        /// The path names another file now, or one at last; for paths only.
+        /// The path now names another file, or a file where there was none; for paths only.
         public static var replaced: FileChanges { FileChanges(rawValue: 0x10000) }
     }
 
@@ -62,7 +62,7 @@ extension RunLoop.Source {
         case unknown
     }
 
-    /// By which clock a kernel timer counts.
+    /// The clock of a kernel timer.
     public enum EventClock: Hashable, Sendable {
         /// The clock of ``Timer``, which stands still while the system is suspended.
         case uptime
@@ -70,7 +70,7 @@ extension RunLoop.Source {
         case boot
     }
 
-    /// What a trigger does with the bits that are there.
+    /// What a trigger does with the existing bits.
     public enum TriggerCombination: Hashable, Sendable {
         /// Leaves them as they are.
         case keep

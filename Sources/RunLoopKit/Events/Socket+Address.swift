@@ -12,12 +12,12 @@ internal import Musl
 #endif
 
 extension RunLoop.Socket {
-    /// Where a socket is: a `sockaddr` of its family, as the system has it.
+    /// The address of a socket: a `sockaddr` of its family, in the system's form.
     public struct Address: Hashable, Sendable {
         /// The `sockaddr`.
         public let bytes: [UInt8]
 
-        /// An address as the system has it.
+        /// An address in the system's form.
         ///
         /// - Parameter bytes: a `sockaddr`, which begins with its family.
         /// - Returns: nil if there are too few bytes for a family, or more than any address has.
@@ -50,7 +50,7 @@ extension RunLoop.Socket {
         /// - Parameters:
         ///   - host: in numbers, such as "127.0.0.1"; nil for all addresses of the machine. Names are not looked up.
         ///   - port: the number of the port, 0 for one that the system chooses.
-        /// - Returns: nil if the host is no such address.
+        /// - Returns: nil if the host is not such an address.
         public static func ipv4(_ host: String?, port: UInt16) -> Address? {
             var address = sockaddr_in()
             address.sin_family = sa_family_t(AF_INET)
@@ -65,7 +65,7 @@ extension RunLoop.Socket {
         ///   - host: in numbers, such as "::1"; nil for all addresses of the machine. Names are not looked up.
         ///   - port: the number of the port, 0 for one that the system chooses.
         ///   - scope: the number of the interface, for addresses that are local to a link.
-        /// - Returns: nil if the host is no such address.
+        /// - Returns: nil if the host is not such an address.
         public static func ipv6(_ host: String?, port: UInt16, scope: UInt32 = 0) -> Address? {
             var address = sockaddr_in6()
             address.sin6_family = sa_family_t(AF_INET6)
@@ -77,11 +77,11 @@ extension RunLoop.Socket {
 
         /// A name in the file system.
         ///
-        /// - Parameter path: what a listening socket makes there is the program's to remove.
+        /// - Parameter path: the program has to remove the file that a listening socket makes there.
         /// - Returns: nil if it is empty, too long for an address (108 bytes with its end), or has a zero in it.
         public static func unix(_ path: String) -> Address? { unix(Array(path.utf8), isAbstract: false) }
 
-        /// A name of Linux's own for local sockets, which is in no file system and goes with the socket.
+        /// A name in Linux's abstract namespace for local sockets, which is in no file system and disappears with the socket.
         ///
         /// - Parameter name: any bytes.
         /// - Returns: nil if it is too long for an address.

@@ -12,11 +12,11 @@ internal import Musl
 #endif
 
 extension RunLoop.Socket {
-    /// Takes an address, which a stream may take again at once, and, if sockets of this kind do, listens there with a backlog of 256
-    /// (S-SOCK-38). ``listen(at:options:backlog:)`` has more choices.
+    /// Binds to an address, which a stream may reuse at once, and, if sockets of this kind listen, listens there with a backlog of 256
+    /// (S-SOCK-38). ``listen(at:options:backlog:)`` has more options.
     ///
-    /// - Parameter address: where.
-    /// - Throws: what the system says; an invalid socket and one that has an address are refused (S-SOCK-39).
+    /// - Parameter address: the address.
+    /// - Throws: the system's error; an invalid socket and one that has an address are refused (S-SOCK-39).
     /// - Threads: any.
     /// - CF: `CFSocketSetAddress`.
     public func setAddress(_ address: Address) throws(RunLoop.SystemError) {
@@ -29,10 +29,10 @@ extension RunLoop.Socket {
     /// Connects, at once or in the background.
     ///
     /// - Parameters:
-    ///   - address: of the other end.
-    ///   - timeout: how long to wait for the connection; nil only begins it, and ``CallBackTypes/connect`` tells how it
-    ///     ended (S-SOCK-43).
-    /// - Throws: what the system says; `ETIMEDOUT` after the time (S-SOCK-41).
+    ///   - address: that of the peer.
+    ///   - timeout: how long to wait for the connection; nil only begins it, and ``CallBackTypes/connect`` reports the
+    ///     outcome (S-SOCK-43).
+    /// - Throws: the system's error; `ETIMEDOUT` after the time (S-SOCK-41).
     /// - Threads: any; the call may block if it is given a time.
     /// - CF: `CFSocketConnectToAddress`.
     public func connect(to address: Address, timeout: Duration? = nil) throws(RunLoop.SystemError) {
@@ -46,15 +46,15 @@ extension RunLoop.Socket {
 
     /// Sends bytes with one system call; never raises `SIGPIPE` (S-SOCK-47).
     ///
-    /// As long as the descriptor blocks, as it does at first, all bytes are taken or the call fails. Of one that was made
-    /// non-blocking, or within a time limit, a stream may take a part of them, and which is not told (S-SOCK-45):
+    /// As long as the descriptor blocks, as it does initially, all bytes are taken or the call fails. If it was made
+    /// non-blocking, or within a time limit, a stream may take only part of them, and how many is not reported (S-SOCK-45):
     /// ``write(_:highWater:)`` and ``sendNow(_:to:descriptors:)`` never wait and lose nothing.
     ///
     /// - Parameters:
-    ///   - bytes: what to send. An empty datagram is one too (S-SOCK-46).
-    ///   - address: where to, for datagrams of a socket that is not connected.
+    ///   - bytes: what to send. An empty datagram is allowed (S-SOCK-46).
+    ///   - address: the destination, for datagrams of a socket that is not connected.
     ///   - timeout: how long to wait for room; nil for no limit.
-    /// - Throws: what the system says; `EAGAIN` after the time.
+    /// - Throws: the system's error; `EAGAIN` after the time.
     /// - Threads: any; the call may block.
     /// - CF: `CFSocketSendData`.
     public func send(
@@ -81,23 +81,23 @@ extension RunLoop.Socket {
         throw error.code == 0 ? RunLoop.SystemError(code: EINVAL) : error
     }
 
-    /// Switches callbacks on; what is ready already is told in the next pass (S-SOCK-36).
+    /// Enables callbacks; what is already ready is reported in the next pass (S-SOCK-36).
     ///
     /// Nothing happens before a loop has the socket, which enables all of them (S-SOCK-35).
     ///
     /// - Parameter types: those that the socket does not have are ignored.
-    /// - Threads: any; a loop that waits takes notice.
+    /// - Threads: any; a waiting loop takes it into account.
     /// - CF: `CFSocketEnableCallBacks`.
     public func enableCallBacks(_ types: CallBackTypes) { RLSocketEnableCallBacks(reference, types.rawValue) }
 
-    /// Switches callbacks off; nothing that arrives is lost by it (S-SOCK-36).
+    /// Disables callbacks; nothing that arrives meanwhile is lost (S-SOCK-36).
     ///
     /// - Parameter types: those that the socket does not have are ignored.
-    /// - Threads: any; a closure that runs on another thread is not waited for.
+    /// - Threads: any; the call does not wait for a closure that runs on another thread.
     /// - CF: `CFSocketDisableCallBacks`.
     public func disableCallBacks(_ types: CallBackTypes) { RLSocketDisableCallBacks(reference, types.rawValue) }
 
-    /// How the socket goes on after its closure and at its end; a change counts from the end of the next call on (S-SOCK-5).
+    /// What the socket does after its closure and at its end; a change takes effect at the end of the next call (S-SOCK-5).
     ///
     /// CF: `CFSocketGetSocketFlags`, `CFSocketSetSocketFlags`.
     public var flags: Flags {
@@ -105,13 +105,13 @@ extension RunLoop.Socket {
         set { RLSocketSetSocketFlags(reference, newValue.rawValue) }
     }
 
-    /// Whether the socket is of use; it looks at the descriptor (S-SOCK-13). CF: `CFSocketIsValid`.
+    /// Whether the socket is valid; this checks the descriptor (S-SOCK-13). CF: `CFSocketIsValid`.
     public var isValid: Bool { RLSocketIsValid(reference) }
 
-    /// Ends the socket for good: no call begins any more, and the descriptor is closed if ``flags`` say so (S-SOCK-9,
-    /// S-SOCK-10); again: nothing.
+    /// Ends the socket permanently: no further call begins, and the descriptor is closed if ``flags`` say so
+    /// (S-SOCK-9, S-SOCK-10); a second call does nothing.
     ///
-    /// - Threads: any; a closure that runs on another thread is not waited for.
+    /// - Threads: any; the call does not wait for a closure that runs on another thread.
     /// - CF: `CFSocketInvalidate`.
     public func invalidate() { RLSocketInvalidate(reference) }
 
@@ -121,13 +121,13 @@ extension RunLoop.Socket {
         return number < 0 ? nil : number
     }
 
-    /// The address on this side, as it was when it was first asked for (S-SOCK-48). CF: `CFSocketCopyAddress`.
+    /// The local address, as it was when first requested (S-SOCK-48). CF: `CFSocketCopyAddress`.
     public var address: Address? { Address(taking: RLSocketCopyAddress(reference)) }
 
-    /// The address of the other end, nil if there is none. CF: `CFSocketCopyPeerAddress`.
+    /// The address of the peer, nil if there is none. CF: `CFSocketCopyPeerAddress`.
     public var peerAddress: Address? { Address(taking: RLSocketCopyPeerAddress(reference)) }
 
-    /// The source by which loops have the socket, the same each time unless it was invalidated (S-SOCK-15).
+    /// The source by which loops watch the socket, the same each time unless it was invalidated (S-SOCK-15).
     ///
     /// ``RunLoop/add(_:forMode:)-(RunLoop.Socket,_)`` adds it.
     ///
@@ -141,7 +141,7 @@ extension RunLoop.Socket {
 }
 
 extension RunLoop {
-    /// Adds a socket to a mode; one that is there already stays there once.
+    /// Adds a socket to a mode; one that is already there is not added again.
     ///
     /// - Parameters:
     ///   - socket: the socket. An invalid one is not added.

@@ -13,7 +13,7 @@ internal import Musl
 
 /// For servers: sending without waiting, closing without loss, options, and descriptors over local sockets.
 extension RunLoop.Socket {
-    /// What a socket's descriptor does, as the system has it: S-SOCK-67.
+    /// Options of a socket's descriptor: S-SOCK-67.
     public struct Options: OptionSet, Hashable, Sendable {
         /// The bits of `RLSocketOption`.
         public let rawValue: UInt
@@ -21,17 +21,17 @@ extension RunLoop.Socket {
         /// A set of those bits.
         public init(rawValue: UInt) { self.rawValue = rawValue }
 
-        /// The address may be taken while connections of an earlier socket linger there, so that a server can start again.
+        /// The address may be used while connections of an earlier socket linger there, so that a server can start again.
         public static var reusesAddress: Options { Options(rawValue: 1) }
         /// Several sockets of one user listen at the address and share what comes.
         public static var reusesPort: Options { Options(rawValue: 2) }
         /// TCP sends small segments at once.
         public static var noDelay: Options { Options(rawValue: 4) }
-        /// The system finds out that a silent peer is gone.
+        /// The system detects that a silent peer is gone.
         public static var keepsAlive: Options { Options(rawValue: 8) }
-        /// An IPv6 socket takes no IPv4 connections.
+        /// An IPv6 socket accepts no IPv4 connections.
         public static var onlyIPv6: Options { Options(rawValue: 16) }
-        /// ``RunLoop/Socket/receive(atMost:descriptors:)`` tells the credentials of each sender on a local socket.
+        /// ``RunLoop/Socket/receive(atMost:descriptors:)`` returns the credentials of each sender on a local socket.
         public static var passesCredentials: Options { Options(rawValue: 32) }
     }
 
@@ -69,19 +69,19 @@ extension RunLoop.Socket {
         public let bytes: [UInt8]
         /// Descriptors that came with them, the caller's to close; they are close-on-exec.
         public let descriptors: [CInt]
-        /// There were more than was allowed or than the process may have; then all are closed.
+        /// There were more than allowed, or more than the process may have; then all of them are closed.
         public let lostDescriptors: Bool
         /// The sender, with ``Options/passesCredentials``.
         public let credentials: Credentials?
     }
 
-    /// Takes an address and, if sockets of this kind do, listens there (S-SOCK-68).
+    /// Binds to an address and, if sockets of this kind listen, listens there (S-SOCK-68).
     ///
     /// - Parameters:
-    ///   - address: where.
+    ///   - address: the address.
     ///   - options: of ``Options/reusesAddress``, ``Options/reusesPort`` and ``Options/onlyIPv6`` those that are not given are off.
-    ///   - backlog: how many connections may wait to be taken.
-    /// - Throws: what the system says.
+    ///   - backlog: how many connections may wait to be accepted.
+    /// - Throws: the system's error.
     /// - Threads: any.
     /// - CF: none; ``setAddress(_:)`` is close to it.
     public func listen(
@@ -99,21 +99,21 @@ extension RunLoop.Socket {
     /// - Parameters:
     ///   - options: those about the address have to be set before there is one.
     ///   - on: on or off.
-    /// - Throws: what the system says of the first that it refuses; the others are set all the same.
+    /// - Throws: the system's error of the first that it refuses; the others are still set.
     /// - Threads: any.
     public func setOptions(_ options: Options, _ on: Bool = true) throws(RunLoop.SystemError) {
         errno = EBADF
         if RLSocketSetOptions(reference, options.rawValue, on) != .success { throw .last }
     }
 
-    /// Sends what the system takes at once, and tells how much that was; never waits (S-SOCK-56).
+    /// Sends what the system takes at once, and returns how much that was; never waits (S-SOCK-56).
     ///
     /// - Parameters:
     ///   - bytes: what to send.
-    ///   - address: where to, for datagrams of a socket that is not connected.
+    ///   - address: the destination, for datagrams of a socket that is not connected.
     ///   - descriptors: up to 253 that go with the bytes over a local socket (S-SOCK-69). They stay the caller's.
     /// - Returns: the number of bytes that were taken; nil if none was, because there is no room, or bytes are queued.
-    /// - Throws: what the system says; `EPIPE` after ``close(_:)``.
+    /// - Throws: the system's error; `EPIPE` after ``close(_:)``.
     /// - Threads: any.
     public func sendNow(
         _ bytes: [UInt8], to address: Address? = nil, descriptors: [CInt] = []
@@ -132,13 +132,13 @@ extension RunLoop.Socket {
     ///
     /// While bytes are queued the closure is not called for ``Event/writable``; it is when they are sent, if the socket has
     /// ``CallBackTypes/write``, and for ``Event/writeFailed(_:)`` if they are lost (S-SOCK-59, S-SOCK-60). So a server that
-    /// switches reading off while something is queued, and on again then, keeps little for a peer that does not read.
+    /// disables reading while something is queued, and enables it afterwards, stores little for a peer that does not read.
     ///
     /// - Parameters:
     ///   - bytes: what to send; none only asks how many are queued.
-    ///   - highWater: if more bytes than this are queued already none is taken.
+    ///   - highWater: if more bytes than this are already queued none is taken.
     /// - Returns: the number of bytes that are queued after the call; nil if none was taken.
-    /// - Throws: what the system says; `EPIPE` after ``close(_:)``; for good what lost a queue.
+    /// - Throws: the system's error; `EPIPE` after ``close(_:)``; once a queue was lost, always the error of that loss.
     /// - Threads: any.
     @discardableResult
     public func write(_ bytes: [UInt8], highWater: Int = 65536) throws(RunLoop.SystemError) -> Int? {
@@ -151,7 +151,7 @@ extension RunLoop.Socket {
     ///   - count: how many bytes at most.
     ///   - descriptors: how many descriptors at most.
     /// - Returns: nil if nothing is there.
-    /// - Throws: what the system says.
+    /// - Throws: the system's error.
     /// - Threads: any.
     public func receive(atMost count: Int = 65536, descriptors: Int = 0) throws(RunLoop.SystemError) -> Received? {
         var numbers = [CInt](repeating: -1, count: min(max(descriptors, 0), 253))
@@ -172,9 +172,10 @@ extension RunLoop.Socket {
                 ? Received.Credentials(process: ancillary.process, user: ancillary.user, group: ancillary.group) : nil)
     }
 
-    /// Closes the connection, or its sending half, when all that was written is sent; or resets it. An invalid socket: nothing.
+    /// Closes the connection, or its sending half, when everything written has been sent; or resets it. On an invalid
+    /// socket it does nothing.
     ///
-    /// A peer that never ends is waited for by ``Ending/orderly``: abort it after some time. A socket without a peer, or in no
+    /// ``Ending/orderly`` waits for a peer that never ends: abort it after some time. A socket without a peer, or in no
     /// loop, is invalidated at once.
     ///
     /// - Threads: any.

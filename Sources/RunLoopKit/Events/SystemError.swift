@@ -6,7 +6,7 @@ internal import Musl
 #endif
 
 extension RunLoop {
-    /// What the system said when it refused something.
+    /// The system's error for something that it refused.
     public struct SystemError: Error, Hashable, Sendable, CustomStringConvertible {
         /// The error number, such as `EINVAL`.
         public let code: CInt

@@ -2,17 +2,17 @@
 extension DistributedLock {
     /// Waits until the lock is free, takes it, calls a closure and unlocks.
     ///
-    /// Neither the wait nor a slow file server holds up the executor of the caller: a thread of the library's does what may block.
+    /// Neither the wait nor a slow file server blocks the executor of the caller: a thread of the library does what may block.
     /// Tasks, objects and processes that wait for one lock get it in no particular order.
     ///
     /// - Parameters:
-    ///   - interval: on file systems that several machines share, how long to wait between two attempts; on others the kernel tells
-    ///     of the end of a holder (S-DLOCK-12, S-DLOCK-13).
+    ///   - interval: on file systems that several machines share, how long to wait between two attempts; on others the kernel
+    ///     reports the end of a holder (S-DLOCK-12, S-DLOCK-13).
     ///   - isolation: the caller's actor, which calls the closure; leave it out.
     ///   - body: called with the lock held.
     /// - Returns: what the closure returned.
     /// - Throws: what the closure threw; what ``tryLock()`` throws where the lock cannot be taken; `CancellationError` if the task is
-    ///   cancelled before the lock was taken; what ``unlock()`` throws, `ESTALE` among it, after the closure returned.
+    ///   cancelled before the lock was taken; what ``unlock()`` throws, including `ESTALE`, after the closure has returned.
     public func locked<Result>(
         checkingEvery interval: Duration = .seconds(1), isolation: isolated (any Actor)? = #isolation,
         _ body: () async throws -> Result

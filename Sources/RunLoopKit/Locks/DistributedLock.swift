@@ -25,7 +25,7 @@ internal import Musl
 ///
 /// - Threads: all members may be used from any thread; it is the object that holds the lock, and not a thread.
 /// - Fork: the child holds nothing that the parent held (S-DLOCK-10).
-/// - Foundation: ``NSDistributedLock``, which Foundation on Linux has not. C: `RLDistributedLockRef`.
+/// - Foundation: ``NSDistributedLock``, which Foundation on Linux does not have. C: `RLDistributedLockRef`.
 // Sendable: the reference is a constant to an object of the C library, whose functions may be called from any thread.
 public final class DistributedLock: @unchecked Sendable {
     let reference: RLDistributedLockRef
@@ -39,10 +39,10 @@ public final class DistributedLock: @unchecked Sendable {
         var last: UInt = 0
     }
 
-    /// Makes an object for the lock at a path; no file is made or looked at (S-DLOCK-1).
+    /// Makes an object for the lock at a path; no file is made or read (S-DLOCK-1).
     ///
-    /// - Parameter path: of the file; its folder has to exist when the lock is taken. A relative path begins at the current folder of
-    ///   this moment.
+    /// - Parameter path: that of the file; its directory has to exist when the lock is taken. A relative path is resolved against the
+    ///   current directory now.
     /// - Throws: `EINVAL` for a path that cannot be a file's.
     public init(path: String) throws(RunLoop.SystemError) {
         guard !path.utf8.contains(0), let made = RLDistributedLockCreate(path) else {
@@ -58,8 +58,8 @@ public final class DistributedLock: @unchecked Sendable {
     /// Locks if the lock is free (S-DLOCK-3).
     ///
     /// - Returns: whether this object holds the lock now, by this call.
-    /// - Throws: what the system says where the lock cannot be taken; `EEXIST` and `ELOOP` if the path leads to something that is no
-    ///   lock file.
+    /// - Throws: the system's error where the lock cannot be taken; `EEXIST` and `ELOOP` if the path leads to something that is
+    ///   not a lock file.
     public func tryLock() throws(RunLoop.SystemError) -> Bool {
         if RLDistributedLockTryLock(reference) { return true }
         let error = RunLoop.SystemError.last
@@ -69,8 +69,8 @@ public final class DistributedLock: @unchecked Sendable {
 
     /// Unlocks, and removes the file (S-DLOCK-6).
     ///
-    /// - Throws: `EPERM` if this object does not hold the lock; `ESTALE` if it does no more, because it was broken or the file is
-    ///   another one: what it was to protect may have been changed by others.
+    /// - Throws: `EPERM` if this object does not hold the lock; `ESTALE` if it no longer does, because the lock was broken or the
+    ///   file is another one: others may have changed what the lock was to protect.
     public func unlock() throws(RunLoop.SystemError) {
         if RLDistributedLockUnlock(reference) { return }
         let error = RunLoop.SystemError.last
@@ -79,19 +79,20 @@ public final class DistributedLock: @unchecked Sendable {
         throw error
     }
 
-    /// Breaks the lock that this object saw last, by ``tryLock()`` or ``lockDate``; what was locked since is left alone (S-DLOCK-8).
+    /// Breaks the lock that this object last saw, by ``tryLock()`` or ``lockDate``; a lock that was taken since is left
+    /// alone (S-DLOCK-8).
     ///
-    /// The holder is not told: it goes on with what it does. So break a lock only where the holder is known to be gone.
+    /// The holder gets no notice: it goes on with its work. So break a lock only where the holder is known to be gone.
     ///
-    /// - Throws: `EBUSY` if another process locks, unlocks or breaks it at this moment, and what the system says if the file cannot be
+    /// - Throws: `EBUSY` if another process locks, unlocks or breaks it at this moment, and the system's error if the file cannot be
     ///   removed.
     public func breakLock() throws(RunLoop.SystemError) {
         if !RLDistributedLockBreakLock(reference) { throw .last }
     }
 
-    /// When the lock was locked, by whomever, by the clock of its file system; nil if nobody holds it (S-DLOCK-7).
+    /// When the lock was locked, whatever its holder, by the clock of its file system; nil if it is not held (S-DLOCK-7).
     ///
-    /// Reading it throws what the system says if that cannot be found out.
+    /// Reading it throws the system's error if that cannot be determined.
     @_disfavoredOverload
     public var lockDate: ContinuousClock.Instant? {
         get throws(RunLoop.SystemError) {

@@ -30,7 +30,7 @@ public struct Guarded<Value: ~Copyable>: ~Copyable, @unchecked Sendable {
 
     /// Puts a value under a lock that is free.
     ///
-    /// - Parameter value: what is guarded; nobody else uses it from now on.
+    /// - Parameter value: the value to guard; no other code may use it from now on.
     @inlinable
     public init(_ value: consuming sending Value) {
         word = _Cell(0)
@@ -41,7 +41,7 @@ public struct Guarded<Value: ~Copyable>: ~Copyable, @unchecked Sendable {
     ///
     /// - Parameter body: what to do with the value. It cannot await anything.
     /// - Returns: what the closure returned.
-    /// - Throws: what the closure threw; the lock is given back then too.
+    /// - Throws: what the closure threw; the lock is unlocked then too.
     @inlinable
     public borrowing func withLock<Result: ~Copyable, Failure>(
         _ body: (inout sending Value) throws(Failure) -> sending Result
@@ -65,7 +65,7 @@ public struct Guarded<Value: ~Copyable>: ~Copyable, @unchecked Sendable {
         return try body(&value._address.pointee)
     }
 
-    /// Calls a closure with the value as soon as the lock is free, unless that is too late (S-SYNC-4).
+    /// Calls a closure with the value as soon as the lock is free, if that is before a time limit (S-SYNC-4).
     ///
     /// - Parameters:
     ///   - limit: when to give up; one that is past makes one attempt.

@@ -18,7 +18,7 @@ public typealias NSLocking = Locking
 extension Locking {
     /// Calls a closure with the lock held.
     ///
-    /// The lock is given back when the closure returns or throws. A closure that ends its thread leaves the lock locked.
+    /// The lock is unlocked when the closure returns or throws. A closure that ends its thread leaves the lock locked.
     ///
     /// - Parameter body: what to do. It cannot await anything.
     /// - Returns: what the closure returned.

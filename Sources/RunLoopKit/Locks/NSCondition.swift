@@ -19,17 +19,17 @@ internal import Synchronization
 ///
 /// - Threads: all members may be used from any thread, in callbacks of a loop too.
 /// - Fork: the child has the lock as it was, and nobody waits there.
-/// - Foundation: `NSCondition`, which files that import RunLoopKitFoundation have in its place. C: `RLCondition`.
+/// - Foundation: `NSCondition`, which files that import RunLoopKitFoundation use instead. C: `RLCondition`.
 // Sendable: as `NSLock`.
 open class NSCondition: Locking, @unchecked Sendable {
     private let memory = _Cell<(UInt64, UInt64)>((0, 0))
     private let label = LockName()
     private var lockMemory: UnsafeMutablePointer<RLLock> { UnsafeMutableRawPointer(memory._address).assumingMemoryBound(to: RLLock.self) }
 
-    /// Makes a condition that nobody waits for, with a lock that is free.
+    /// Makes a condition without waiters, with a lock that is free.
     public init() {}
 
-    /// What the condition is called in a debugger or a log; nil at first.
+    /// The name of the condition in a debugger or a log; initially nil.
     open var name: String? {
         get { label.value }
         set { label.value = newValue }
@@ -43,9 +43,9 @@ open class NSCondition: Locking, @unchecked Sendable {
     @available(*, noasync, message: "use withLock: what is locked must be unlocked by the same thread")
     open func unlock() { lockMemory.unlockChecked() }
 
-    /// Gives the lock back, waits for a signal, and takes the lock again; between the first two nothing is lost (S-SYNC-13).
+    /// Unlocks the lock, waits for a signal, and locks the lock again; no signal is lost between the first two steps (S-SYNC-13).
     ///
-    /// - Threads: the holder of the lock; in a debug build the program is stopped if another one waits.
+    /// - Threads: the holder of the lock; in a debug build the program ends if another thread waits.
     @available(*, noasync, message: "a wait blocks its thread; an asynchronous function may not")
     open func wait() {
         lockMemory.expectMine()
@@ -56,7 +56,7 @@ open class NSCondition: Locking, @unchecked Sendable {
     /// Waits as ``wait()`` does, at most until a date.
     ///
     /// - Parameter limit: when to give up; one that is past waits for nothing.
-    /// - Returns: false if the limit is over. The lock is held in either case (S-SYNC-14).
+    /// - Returns: false if the limit was reached. The lock is held in either case (S-SYNC-14).
     /// - Threads: the holder of the lock.
     @available(*, noasync, message: "a wait blocks its thread; an asynchronous function may not")
     open func wait(until limit: ContinuousClock.Instant) -> Bool {
@@ -66,15 +66,15 @@ open class NSCondition: Locking, @unchecked Sendable {
         return isSignalled
     }
 
-    /// Waits as ``wait(until:)`` does, and runs the calling thread's loop meanwhile, so that what would block the main thread serves
-    /// its loop (S-SYNC-22).
+    /// Waits as ``wait(until:)`` does, and runs the calling thread's loop meanwhile, so that a wait that would block the main thread
+    /// serves its loop (S-SYNC-22).
     ///
     /// It is one run, which a signal ends. The lock is not held while it runs.
     ///
     /// - Parameters:
     ///   - mode: the mode to run; `.common` stands for the default one.
     ///   - limit: when to give up; one that is past makes one pass.
-    /// - Returns: false if the limit is over; a stop of the run gives true. The lock is held in either case.
+    /// - Returns: false if the limit was reached; true if the run was stopped. The lock is held in either case.
     /// - Threads: the holder of the lock.
     /// - Foundation: no counterpart.
     @available(*, noasync, message: "a run blocks its thread; an asynchronous function may not")
@@ -89,9 +89,9 @@ open class NSCondition: Locking, @unchecked Sendable {
         return isSignalled
     }
 
-    /// Lets one thread that waits go on; nothing happens if none does.
+    /// Wakes one thread that waits; nothing happens if none waits.
     open func signal() { RLConditionSignal(memory.condition) }
 
-    /// Lets all threads that wait go on, one after the other.
+    /// Wakes all threads that wait; they go on one after the other.
     open func broadcast() { RLConditionBroadcast(memory.condition) }
 }

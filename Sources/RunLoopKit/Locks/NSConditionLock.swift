@@ -15,7 +15,7 @@ internal import Synchronization
 ///
 /// - Threads: all members may be used from any thread, in callbacks of a loop too.
 /// - Fork: the child has the lock as it was; what another thread held stays locked there.
-/// - Foundation: `NSConditionLock`, which files that import RunLoopKitFoundation have in its place. C: `RLConditionLock`.
+/// - Foundation: `NSConditionLock`, which files that import RunLoopKitFoundation use instead. C: `RLConditionLock`.
 // Sendable: as `NSLock`.
 open class NSConditionLock: Locking, @unchecked Sendable {
     private let memory: _Cell<(UInt64, UInt64, UInt64)>
@@ -30,10 +30,10 @@ open class NSConditionLock: Locking, @unchecked Sendable {
     /// - Parameter condition: its number.
     public init(condition: Int) { memory = _Cell((0, 0, UInt64(bitPattern: Int64(condition)))) }
 
-    /// The number. Another thread may have changed it when the answer arrives, unless the caller holds the lock.
+    /// The number. Another thread may have changed it by the time of the return, unless the caller holds the lock.
     open var condition: Int { RLConditionLockGetCondition(memory.conditionLock) }
 
-    /// What the lock is called in a debugger or a log; nil at first.
+    /// The name of the lock in a debugger or a log; initially nil.
     open var name: String? {
         get { label.value }
         set { label.value = newValue }
@@ -49,7 +49,7 @@ open class NSConditionLock: Locking, @unchecked Sendable {
     @available(*, noasync, message: "use withLock: what is locked must be unlocked by the same thread")
     open func `try`() -> Bool { lockMemory.tryLockChecked() }
 
-    /// Takes the lock as soon as it is free, whatever its number is, unless that is too late (S-SYNC-4).
+    /// Takes the lock as soon as it is free, whatever its number is, if that is before a time limit (S-SYNC-4).
     ///
     /// - Parameter limit: when to give up; one that is past makes one attempt.
     /// - Returns: whether the caller holds the lock now, and has to unlock it.
@@ -73,7 +73,7 @@ open class NSConditionLock: Locking, @unchecked Sendable {
     @available(*, noasync, message: "what is locked must be unlocked by the same thread")
     open func tryLock(whenCondition condition: Int) -> Bool { lock(whenCondition: condition, for: 0) }
 
-    /// Takes the lock as soon as it is free and has a number, unless that is too late.
+    /// Takes the lock as soon as it is free and has a number, if that is before a time limit.
     ///
     /// - Parameters:
     ///   - condition: the number.
@@ -90,14 +90,14 @@ open class NSConditionLock: Locking, @unchecked Sendable {
         return isLocked
     }
 
-    /// Gives the lock back with the number that it has.
+    /// Unlocks the lock with the number that it has.
     @available(*, noasync, message: "use withLock: what is locked must be unlocked by the same thread")
     open func unlock() {
         lockMemory.expectMine()
         RLConditionLockUnlock(memory.conditionLock)
     }
 
-    /// Gives the lock back with a new number; the threads that wait for that one come to their turn, one after the other (S-SYNC-16).
+    /// Unlocks the lock with a new number; the threads that wait for that number get the lock, one after the other (S-SYNC-16).
     ///
     /// - Parameter condition: the number.
     @available(*, noasync, message: "what is locked must be unlocked by the same thread")

@@ -15,7 +15,7 @@ internal import Synchronization
 ///
 /// - Threads: all members may be used from any thread, in callbacks of a loop too.
 /// - Fork: the child has the lock as it was; what another thread held stays locked there.
-/// - Foundation: `NSLock`, which files that import RunLoopKitFoundation have in its place. C: `RLLock`.
+/// - Foundation: `NSLock`, which files that import RunLoopKitFoundation use instead. C: `RLLock`.
 // Sendable: the lock is used by the functions of the C library alone, which any thread may call; the name has a lock of its own.
 open class NSLock: Locking, @unchecked Sendable {
     private let memory = _Cell<UInt64>(0)
@@ -24,7 +24,7 @@ open class NSLock: Locking, @unchecked Sendable {
     /// Makes a lock that is free.
     public init() {}
 
-    /// What the lock is called in a debugger or a log; nil at first.
+    /// The name of the lock in a debugger or a log; initially nil.
     open var name: String? {
         get { label.value }
         set { label.value = newValue }
@@ -40,7 +40,7 @@ open class NSLock: Locking, @unchecked Sendable {
     @available(*, noasync, message: "use withLock: what is locked must be unlocked by the same thread")
     open func `try`() -> Bool { memory.lock.tryLockChecked() }
 
-    /// Takes the lock as soon as it is free, unless that is too late (S-SYNC-4).
+    /// Takes the lock as soon as it is free, if that is before a time limit (S-SYNC-4).
     ///
     /// - Parameter limit: when to give up; one that is past makes one attempt.
     /// - Returns: whether the caller holds the lock now, and has to unlock it.
@@ -49,7 +49,7 @@ open class NSLock: Locking, @unchecked Sendable {
 
     /// Takes the lock as soon as it is free, and runs the calling thread's loop meanwhile (S-SYNC-23).
     ///
-    /// A lock that is free is taken without a run. A stop of the run does not end the wait.
+    /// A free lock is taken without a run. A stop of the run does not end the wait.
     ///
     /// - Parameters:
     ///   - mode: the mode to run; `.common` stands for the default one.
@@ -69,7 +69,7 @@ open class NSLock: Locking, @unchecked Sendable {
         return isLocked
     }
 
-    /// Gives the lock back, and lets a thread that waits for it go on.
+    /// Unlocks the lock, and wakes a thread that waits for it.
     @available(*, noasync, message: "use withLock: what is locked must be unlocked by the same thread")
     open func unlock() { memory.lock.unlockChecked() }
 }

@@ -14,7 +14,7 @@ internal import Synchronization
 ///
 /// - Threads: all members may be used from any thread, in callbacks of a loop too.
 /// - Fork: the child has the lock as it was; what another thread held stays locked there.
-/// - Foundation: `NSRecursiveLock`, which files that import RunLoopKitFoundation have in its place. C: `RLRecursiveLock`.
+/// - Foundation: `NSRecursiveLock`, which files that import RunLoopKitFoundation use instead. C: `RLRecursiveLock`.
 // Sendable: as `NSLock`.
 open class NSRecursiveLock: Locking, @unchecked Sendable {
     private let memory = _Cell<(UInt64, UInt64)>((0, 0))
@@ -23,7 +23,7 @@ open class NSRecursiveLock: Locking, @unchecked Sendable {
     /// Makes a lock that is free.
     public init() {}
 
-    /// What the lock is called in a debugger or a log; nil at first.
+    /// The name of the lock in a debugger or a log; initially nil.
     open var name: String? {
         get { label.value }
         set { label.value = newValue }
@@ -35,20 +35,20 @@ open class NSRecursiveLock: Locking, @unchecked Sendable {
 
     /// Takes the lock if it is free, or the calling thread's.
     ///
-    /// - Returns: whether the caller holds the lock now, once more perhaps, and has to unlock it.
+    /// - Returns: whether the caller holds the lock now, possibly once more, and has to unlock it.
     @available(*, noasync, message: "use withLock: what is locked must be unlocked by the same thread")
     open func `try`() -> Bool { RLRecursiveLockTryLock(memory.recursiveLock) }
 
-    /// Takes the lock as soon as it is free or if it is the calling thread's, unless that is too late (S-SYNC-4).
+    /// Takes the lock as soon as it is free or if it is the calling thread's, if that is before a time limit (S-SYNC-4).
     ///
     /// - Parameter limit: when to give up; one that is past makes one attempt.
-    /// - Returns: whether the caller holds the lock now, once more perhaps, and has to unlock it.
+    /// - Returns: whether the caller holds the lock now, possibly once more, and has to unlock it.
     @available(*, noasync, message: "use withLock: what is locked must be unlocked by the same thread")
     open func lock(before limit: ContinuousClock.Instant) -> Bool {
         RLRecursiveLockLockForSeconds(memory.recursiveLock, limit.secondsFromNow)
     }
 
-    /// Gives the lock back once; the last time, a thread that waits for it goes on.
+    /// Unlocks the lock once; the last unlock wakes a thread that waits for it.
     @available(*, noasync, message: "use withLock: what is locked must be unlocked by the same thread")
     open func unlock() {
         #if DEBUG

@@ -21,12 +21,12 @@ internal import Synchronization
 public struct Once: ~Copyable, @unchecked Sendable {
     private let state: _Cell<UInt32>
 
-    /// Something that was not done yet.
+    /// Makes a once whose closure has not been called.
     public init() { state = _Cell(0) }
 
     /// Calls a closure unless one was called before; returns when that call has returned.
     ///
-    /// - Parameter body: what is to be done. It cannot await anything.
+    /// - Parameter body: called once. It cannot await anything.
     public borrowing func call(_ body: () -> Void) {
         let once = UnsafeMutableRawPointer(state._address).assumingMemoryBound(to: RLOnce.self)
         // Without this the closure would be put into memory for every call.

@@ -30,7 +30,7 @@ public struct ReadWrite<State: ~Copyable & Sendable>: ~Copyable, @unchecked Send
 
     /// Puts a value under a lock that is free.
     ///
-    /// - Parameter state: what is guarded.
+    /// - Parameter state: the value to guard.
     @inlinable
     public init(_ state: consuming State) {
         word = _Cell(0)
@@ -39,9 +39,9 @@ public struct ReadWrite<State: ~Copyable & Sendable>: ~Copyable, @unchecked Send
 
     /// Calls a closure with the value, beside other readers, when no thread changes it or waits to change it.
     ///
-    /// - Parameter body: looks at the value. It cannot await anything.
+    /// - Parameter body: reads the value. It cannot await anything.
     /// - Returns: what the closure returned.
-    /// - Throws: what the closure threw; the lock is given back then too.
+    /// - Throws: what the closure threw; the lock is unlocked then too.
     @inlinable
     public borrowing func withReadLock<Result: ~Copyable, Failure>(
         _ body: (borrowing State) throws(Failure) -> Result
@@ -55,7 +55,7 @@ public struct ReadWrite<State: ~Copyable & Sendable>: ~Copyable, @unchecked Send
     ///
     /// - Parameter body: may change the value. It cannot await anything.
     /// - Returns: what the closure returned.
-    /// - Throws: what the closure threw; the lock is given back then too.
+    /// - Throws: what the closure threw; the lock is unlocked then too.
     @inlinable
     public borrowing func withWriteLock<Result: ~Copyable, Failure>(
         _ body: (inout State) throws(Failure) -> Result
@@ -65,11 +65,11 @@ public struct ReadWrite<State: ~Copyable & Sendable>: ~Copyable, @unchecked Send
         return try body(&state._address.pointee)
     }
 
-    /// Calls a closure with the value as soon as no thread changes it or waits to, unless that is too late (S-SYNC-4).
+    /// Calls a closure with the value as soon as no thread changes it or waits to, if that is before a time limit (S-SYNC-4).
     ///
     /// - Parameters:
     ///   - limit: when to give up; one that is past makes one attempt.
-    ///   - body: looks at the value.
+    ///   - body: reads the value.
     /// - Returns: what the closure returned; nil if it was not called.
     /// - Throws: what the closure threw.
     @available(*, noasync, message: "a wait blocks its thread; an asynchronous function may not")
@@ -82,7 +82,7 @@ public struct ReadWrite<State: ~Copyable & Sendable>: ~Copyable, @unchecked Send
         return try body(state._address.pointee)
     }
 
-    /// Calls a closure with the value, alone, as soon as the lock is free, unless that is too late (S-SYNC-4).
+    /// Calls a closure with the value, alone, as soon as the lock is free, if that is before a time limit (S-SYNC-4).
     ///
     /// - Parameters:
     ///   - limit: when to give up; one that is past makes one attempt.

@@ -30,7 +30,7 @@ extension RunLoop {
 
         /// Stands for all common modes of a loop in the calls that add, remove and look for items.
         ///
-        /// It is no mode: running it returns ``RunLoop/RunResult/finished`` at once (S-MODE-19).
+        /// It is not a mode: running it returns ``RunLoop/RunResult/finished`` at once (S-MODE-19).
         /// ``RunLoop/addCommonMode(_:)`` makes a mode a common one.
         ///
         /// Foundation: `RunLoop.Mode.common`. CF: `kCFRunLoopCommonModes`.
@@ -78,7 +78,7 @@ extension RunLoop {
         return all.filter { $0 != RunLoopExecutor.endMode }
     }
 
-    /// Makes a mode a common one, for good: items added under ``Mode/common`` are added to it, those
+    /// Makes a mode a common one, permanently: items added under ``Mode/common`` are added to it, those
     /// there are already at once (S-MODE-12).
     ///
     /// - Threads: any. A custom source's `schedule` closure is called inside, on this thread.

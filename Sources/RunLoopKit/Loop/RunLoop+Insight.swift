@@ -8,7 +8,7 @@ internal import CRunLoop
 extension RunLoop {
     /// A source, timer or observer in a list of a mode's items; it keeps the item of the C library alive.
     ///
-    /// Two are equal when they stand for the same item.
+    /// Two are equal when they represent the same item.
     public struct Item: Hashable, CustomStringConvertible, Sendable {
         /// What an item can be.
         public enum Kind: Hashable, Sendable {
@@ -44,18 +44,18 @@ extension RunLoop {
         /// With a reference of its own.
         init?(_ object: RLTypeRef) { self.init(taking: RLRetain(object)!) }
 
-        /// What the program called it, nil if it did not.
+        /// Its name, nil if the program gave it none.
         ///
         /// - Threads: any.
         public var name: String? { objectName(keeper.object) }
 
-        /// What the C library says of it, in one line; the form may change.
+        /// The C library's description of it, in one line; the form may change.
         public var description: String { describe(keeper.object) }
 
-        /// The item as the C functions take it, an `RLTypeRef`; valid as long as this value is.
+        /// The item as the C functions take it, an `RLTypeRef`; valid as long as this value exists.
         public func getRLObject() -> OpaquePointer { OpaquePointer(keeper.object) }
 
-        /// Whether both stand for the same item.
+        /// Whether both represent the same item.
         public static func == (one: Item, other: Item) -> Bool { one.keeper.object == other.keeper.object }
 
         /// Feeds the item's identity to `hasher`.
@@ -65,8 +65,8 @@ extension RunLoop {
     /// The items of a mode, each once: sources first, then timers, then observers (S-SEE-4).
     ///
     /// - Parameter mode: ``Mode/common`` stands for the common items.
-    /// - Returns: an empty array for a mode that does not exist, which is not made by this.
-    /// - Threads: any; when the answer arrives, other threads may have changed the mode.
+    /// - Returns: an empty array for a mode that does not exist; the call does not make it.
+    /// - Threads: any; other threads may have changed the mode by the time of the return.
     /// - CF: no counterpart.
     public func items(in mode: Mode) -> [Item] {
         var count: RLIndex = 0
@@ -80,7 +80,7 @@ extension RunLoop {
     ///
     /// - Parameter descriptor: standard error if it is left out.
     /// - Returns: whether all was written.
-    /// - Threads: any, also while the loop's own thread is stuck; not in a signal handler.
+    /// - Threads: any, even while the loop's own thread is stuck; not in a signal handler.
     /// - CF: `CFShow` of a loop.
     @discardableResult
     public func dump(to descriptor: CInt = 2) -> Bool { RLDump(reference, descriptor) }
@@ -94,10 +94,11 @@ extension RunLoop {
     @discardableResult
     public static func dumpAll(to descriptor: CInt = 2) -> Bool { RLDump(nil, descriptor) }
 
-    /// Shows the loops of the process to other processes of the user, runloop-top(1) among them, or ends that (S-OUT-1). The environment
+    /// Shows the loops of the process to other processes of the user, such as runloop-top(1), or stops showing them
+    /// (S-OUT-1). The environment
     /// variable `RUNLOOP_SHARE=1` does the same without a call.
     ///
-    /// - Parameter isOn: to begin or end twice does nothing.
+    /// - Parameter isOn: beginning or ending twice does nothing.
     /// - Returns: false if it could not begin; the reason is in the log.
     /// - Threads: any.
     /// - CF: no counterpart.

@@ -10,11 +10,11 @@ internal import CRunLoop
 // under it adds the item to each mode that is common now or becomes so later (S-MODE-14).
 
 extension RunLoop {
-    /// Adds a timer to a mode; a timer that is there already stays there once.
+    /// Adds a timer to a mode; a timer that is already there is not added again.
     ///
     /// The loop keeps the object while it is in a mode and valid (S-NSTM-13).
     /// A timer belongs to one loop: while another loop has it, and when it is invalid, nothing
-    /// happens (S-TMR-13, S-TMR-18). A waiting loop takes notice without being woken (S-WAKE-13).
+    /// happens (S-TMR-13, S-TMR-18). A waiting loop takes it into account without a wake-up (S-WAKE-13).
     ///
     /// - Threads: any.
     /// - Foundation: `add(_:forMode:)`. CF: `CFRunLoopAddTimer`.
@@ -44,7 +44,7 @@ extension RunLoop {
     /// The date may be past, when that timer is overdue or its closure is being called.
     ///
     /// - Threads: any.
-    /// - CF: `CFRunLoopGetNextTimerFireDate`, which says 0 in place of nil.
+    /// - CF: `CFRunLoopGetNextTimerFireDate`, which returns 0 in place of nil.
     public func nextTimerFireDate(forMode mode: Mode) -> ContinuousClock.Instant? {
         let seconds = mode.rawValue.withCString { RLGetNextTimerFireDate(reference, $0) }
         return seconds == 0 ? nil : Dates.instant(of: seconds)
@@ -52,7 +52,7 @@ extension RunLoop {
 }
 
 extension RunLoop {
-    /// Adds a source to a mode; one that is there already stays there once.
+    /// Adds a source to a mode; one that is already there is not added again.
     ///
     /// A source may be in several modes and in several loops. A custom one has its `schedule` closure
     /// called inside this call, on this thread, for each mode it is really added to (S-SRC-18). From
@@ -85,7 +85,7 @@ extension RunLoop {
 }
 
 extension RunLoop {
-    /// Adds an observer to a mode; one that is there already stays there once.
+    /// Adds an observer to a mode; one that is already there is not added again.
     ///
     /// An observer belongs to one loop: while another loop has it, and when it is invalid, nothing
     /// happens (S-OBS-10, S-OBS-17). Observers do not keep a run going (S-OBS-12).

@@ -10,7 +10,7 @@ internal import CRunLoop
 extension RunLoop.Source {
     /// Limits how often the source performs; what comes meanwhile waits for the end of the period, and nothing is lost (S-LIM-1, S-LIM-2).
     ///
-    /// The log has one line when the limit is reached first.
+    /// A line is logged when the limit is first reached.
     ///
     /// - Parameters:
     ///   - count: how often in a period; zero and less: no limit.
@@ -35,7 +35,7 @@ extension RunLoop {
     /// that timers and ports have their turns between them (S-LIM-6).
     ///
     /// - Parameters:
-    ///   - count: zero and less: any number, as at first.
+    ///   - count: zero and less: any number, which is the initial state.
     ///   - mode: ``Mode/common`` stands for the modes that are common now.
     /// - Threads: any.
     /// - CF: no counterpart.

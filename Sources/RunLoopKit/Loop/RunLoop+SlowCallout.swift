@@ -6,7 +6,7 @@ internal import CRunLoop
 #endif
 
 extension RunLoop {
-    /// A callback that takes long, as it is told while it runs (S-SLOW-7).
+    /// A callback that takes long, as it is reported while it runs (S-SLOW-7).
     public struct SlowCallout: Sendable {
         /// What a callback is called for.
         public enum Kind: Hashable, Sendable {
@@ -24,9 +24,9 @@ extension RunLoop {
 
         /// The loop that is blocked.
         public let loop: RunLoop
-        /// The mode in which it calls.
+        /// The mode in which the callback was called.
         public let mode: Mode
-        /// What it calls for.
+        /// What the callback was called for.
         public let kind: Kind
         /// The source, timer or observer; nil for a function and for the main queue.
         public let item: Item?
@@ -34,18 +34,18 @@ extension RunLoop {
         public let symbol: String
         /// The kernel's number of the loop's thread.
         public let thread: Int32
-        /// For how long it runs, without the runs of the loop inside it.
+        /// How long it has run, without the runs of the loop inside it.
         public let time: Duration
-        /// 1 when it is told for the first time, 2 for the second.
+        /// 1 in the first report, 2 in the second, and so on.
         public let count: Int
-        /// The names of the functions on the thread's stack, the innermost first, with " < " between them; empty for a thread that
-        /// computes (S-SLOW-8).
+        /// The names of the functions on the thread's stack, the innermost first, with " < " between them; empty if there is no backtrace
+        /// (S-SLOW-8). A thread that computes is asked for its own by SIGURG, unless the program has set an action for that (S-SLOW-12).
         public let trace: String
         /// The addresses that `trace` names.
         public let frames: [UInt]
     }
 
-    /// After how long callbacks of the loop are told while they still run; nil: they are not (S-SLOW-1).
+    /// The time after which callbacks of the loop are reported while they still run; nil: they are not (S-SLOW-1).
     ///
     /// - Threads: any.
     /// - CF: no counterpart.
@@ -54,14 +54,15 @@ extension RunLoop {
         return seconds > 0 ? Duration(seconds: seconds) : nil
     }
 
-    /// Has callbacks told that take longer than a time, while they run, in place of what was set before.
+    /// Reports callbacks that take longer than a time, while they run; replaces what was set before.
     ///
-    /// A callback is told after that time, after twice that time, and so on. The time is that of the loop's clock, at least a millisecond.
+    /// A callback is reported after that time, after twice that time, and so on. The time is that of the loop's clock,
+    /// at least a millisecond.
     ///
     /// - Parameters:
-    ///   - time: what a callback may take. Zero and less end the telling.
-    ///   - handler: is called on a thread of the library. nil: the log has a line for each.
-    /// - Threads: any; it holds for callbacks that begin afterwards.
+    ///   - time: what a callback may take. Zero and less end the reports.
+    ///   - handler: called on a thread of the library. nil: a line is logged for each report.
+    /// - Threads: any; applies to callbacks that begin afterwards.
     /// - CF: no counterpart.
     public func watchCallouts(longerThan time: Duration, handler: (@Sendable (SlowCallout) -> Void)? = nil) {
         guard let handler else { return RLSetSlowCalloutHandler(reference, time.inSeconds, nil, nil, nil) }

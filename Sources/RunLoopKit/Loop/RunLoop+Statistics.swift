@@ -8,7 +8,7 @@ internal import CRunLoop
 extension RunLoop {
     /// What a loop has done since it was made, and what its call-outs took while they were measured (S-STAT-1, S-STAT-3).
     ///
-    /// Counting is always on. The last five are of the time while ``RunLoop/measuresCallOuts`` was true last.
+    /// Counting is always on. The last five refer to the time while ``RunLoop/measuresCallOuts`` was last true.
     public struct Statistics: Sendable {
         /// Runs of the loop.
         public let runs: UInt64
@@ -18,7 +18,7 @@ extension RunLoop {
         public let waits: UInt64
         /// How often the thread slept in the kernel.
         public let sleeps: UInt64
-        /// Wake-ups that the loop took; several at once are one.
+        /// Wake-ups that the loop took; several at once count as one.
         public let wakeUps: UInt64
         /// System calls by which other threads ended a sleep.
         public let rouses: UInt64
@@ -34,7 +34,7 @@ extension RunLoop {
         public let functions: UInt64
         /// Performed requests of the perform family.
         public let requests: UInt64
-        /// Observers that were told.
+        /// Observers that were called.
         public let observers: UInt64
         /// Drains of the main dispatch queue.
         public let mainQueue: UInt64
@@ -42,9 +42,9 @@ extension RunLoop {
         public let accountedTime: Duration
         /// Measured call-outs.
         public let callOuts: UInt64
-        /// What they took in all. One that ran the loop has the time of that run.
+        /// Their total time. The time of one that ran the loop includes that run.
         public let callOutTime: Duration
-        /// What the longest took.
+        /// The time of the longest.
         public let longestCallOut: Duration
         /// How long the thread slept meanwhile.
         public let asleepTime: Duration
@@ -67,7 +67,7 @@ extension RunLoop {
             asleepTime: Duration(seconds: found.asleepTime))
     }
 
-    /// Whether the loop measures its call-outs; false at first. It costs two readings of the clock for each (S-STAT-3).
+    /// Whether the loop measures its call-outs; initially false. It costs two readings of the clock for each (S-STAT-3).
     ///
     /// Setting it to true begins anew, to false keeps what was measured.
     ///
@@ -96,12 +96,12 @@ extension RunLoop {
         }
     }
 
-    /// The time that a part of the measured ones is not longer than: 0.5 gives the median (S-STAT-5).
+    /// The quantile of the measured times for a fraction: 0.5 gives the median (S-STAT-5).
     ///
     /// - Parameters:
     ///   - fraction: between 0 and 1.
-    ///   - histogram: of what.
-    /// - Returns: at most a sixteenth too much; zero if nothing was measured.
+    ///   - histogram: which times.
+    /// - Returns: the time, at most a sixteenth too long; zero if nothing was measured.
     /// - Threads: any.
     /// - CF: no counterpart.
     public func quantile(_ fraction: Double, of histogram: Histogram) -> Duration {
@@ -114,11 +114,11 @@ extension RunLoop.Item {
     public struct Statistics: Sendable {
         /// How often it was called.
         public let calls: UInt64
-        /// What that took in all.
+        /// The total time of the calls.
         public let total: Duration
-        /// What the longest took.
+        /// The time of the longest.
         public let longest: Duration
-        /// What the last took.
+        /// The time of the last.
         public let last: Duration
     }
 

@@ -10,7 +10,7 @@ internal import CRunLoop
 /// `runloop-trace` turns it into what Perfetto (ui.perfetto.dev) shows. The file can be read at any time, also after the process was killed.
 /// A program that is started with `RUNLOOP_TRACE=file` in its environment is traced from its first loop on without any call.
 extension RunLoop {
-    /// Why a trace was not started; the log has a line that says it in words.
+    /// Why a trace was not started; a log line says it in words.
     public enum TraceError: Error, Sendable {
         /// A trace is on, or is being started or stopped.
         case isTracing
@@ -25,13 +25,14 @@ extension RunLoop {
     /// defer { RunLoop.stopTrace() }
     /// ```
     ///
-    /// Closures have one function for all of their kind, so names of items tell more in a trace.
+    /// All closures of a kind have the same function, so the names of items are more helpful in a trace.
     ///
     /// - Parameters:
-    ///   - path: The file; `%p` in it stands for the process's number. A former trace is replaced, no other file is. Beside the trace of a
+    ///   - path: The file; `%p` in it stands for the process's number. A former trace is replaced, but no other file.
+    ///     Beside the trace of a
     ///     living process the file gets the process's number as a suffix.
     ///   - loops: How many loops get a ring of one megabyte each, from 1 to 1024.
-    /// - Throws: ``TraceError``. What can fail fails here.
+    /// - Throws: ``TraceError``. Only the start can fail.
     public static func startTrace(at path: String, loops: Int = 16) throws(TraceError) {
         if isTracing { throw .isTracing }
         if !RLTraceStart(path, loops) { throw isTracing ? .isTracing : .noFile }

@@ -45,7 +45,7 @@ public final class RunLoop: @unchecked Sendable {
 
     /// The loop of the calling thread, made if the thread has none yet.
     ///
-    /// - Threads: any. An asynchronous function has no thread of its own and so may not ask.
+    /// - Threads: any. An asynchronous function has no thread of its own, so it cannot ask.
     /// - Foundation: `RunLoop.current`. CF: `CFRunLoopGetCurrent`.
     @available(*, noasync, message: "an asynchronous function may change its thread at each await")
     public static var current: RunLoop { LoopRegistry.current() }
@@ -54,7 +54,7 @@ public final class RunLoop: @unchecked Sendable {
     ///
     /// In its common modes it also serves `DispatchQueue.main` and `@MainActor` code, so those modes are never empty: a run
     /// of it ends by ``stop()`` or its time (S-GCD-1, S-GCD-3). Foundation's main loop in the same program serves the same
-    /// queue while it runs; neither takes anything from the other.
+    /// queue while it runs; neither takes anything away from the other.
     ///
     /// In the child of `fork` it is the loop of the thread that forked (S-FORK-1).
     ///
@@ -64,14 +64,14 @@ public final class RunLoop: @unchecked Sendable {
 
     /// The loop as the C functions take it, an `RLRunLoopRef`.
     ///
-    /// The pointer is valid as long as this object is. Items that C code adds to it and items added
+    /// The pointer is valid as long as this object lives. Items that C code adds to it and items added
     /// through this object live in the same modes.
     ///
     /// - Threads: any.
     /// - Foundation: `getCFRunLoop()`.
     public func getRLRunLoop() -> OpaquePointer { reference }
 
-    /// The `RunLoop` object of a loop that C code hands over, an `RLRunLoopRef`.
+    /// The `RunLoop` object of a loop from C code, an `RLRunLoopRef`.
     ///
     /// - Parameter reference: a live loop of the C library; anything else is a programming error.
     /// - Returns: the one object of that loop.
@@ -101,8 +101,7 @@ extension RunLoop {
     /// Ends the wait of a waiting loop, or the coming wait of a running one (S-WAKE-1, S-WAKE-3).
     ///
     /// It causes no closure to be called other than observers' and does not end the run. A loop that
-    /// is not running forgets it (S-WAKE-5). Wake-ups do not add up: several before the wait ends
-    /// are one.
+    /// is not running ignores it (S-WAKE-5). Wake-ups do not add up: several before the wait ends count as one.
     ///
     /// - Threads: any. The C function `RLWakeUp` may even be called by a signal handler.
     /// - CF: `CFRunLoopWakeUp`.
@@ -110,7 +109,7 @@ extension RunLoop {
 
     /// Ends the innermost run of the loop after the pass it is in (S-STOP-2).
     ///
-    /// That run returns ``RunResult/stopped``. A loop that is not running forgets it. ``run()`` is a
+    /// That run returns ``RunResult/stopped``. A loop that is not running ignores it. ``run()`` is a
     /// series of runs, and a stop ends only the one it meets (S-NSRL-7): use
     /// ``run(mode:for:returnAfterSourceHandled:)`` for a loop that is to be stopped.
     ///
@@ -118,7 +117,7 @@ extension RunLoop {
     /// - CF: `CFRunLoopStop`.
     public func stop() { RLStop(reference) }
 
-    /// Lets the loop watch for wake-ups for a short time before it sleeps, 0 at first.
+    /// Lets the loop watch for wake-ups for a short time before it sleeps, initially 0.
     ///
     /// A thread that is woken often within a few microseconds then spares both sides a system call,
     /// at the price of processor time. Values above one millisecond count as one millisecond and
@@ -132,13 +131,13 @@ extension RunLoop {
 // MARK: - Identity
 
 extension RunLoop: Hashable, CustomStringConvertible {
-    /// Two objects are equal when they stand for the same loop.
+    /// Two objects are equal when they represent the same loop.
     public static func == (one: RunLoop, other: RunLoop) -> Bool { one.reference == other.reference }
 
     /// Feeds the identity of the loop to `hasher`.
     public func hash(into hasher: inout Hasher) { hasher.combine(reference) }
 
-    /// What the C library says of the loop, for debugging; the form may change.
+    /// The C library's description of the loop, for debugging; the form may change.
     public var description: String {
         // Without the library's own mode, whose lines go on to the next mode or to the end.
         let text = describe(RLTypeRef(reference))

@@ -5,7 +5,7 @@ internal import CRunLoopInstalled
 internal import CRunLoop
 #endif
 
-/// What a service tells systemd, or another manager that understands `sd_notify`; its library is not needed (S-SDN-1).
+/// Messages to systemd, or to another service manager that understands `sd_notify`; its library is not needed (S-SDN-1).
 public enum ServiceManager {
     /// Sends assignments such as `READY=1`, with newlines between them.
     ///
@@ -15,9 +15,9 @@ public enum ServiceManager {
     @discardableResult
     public static func notify(_ state: String) -> Bool { RLServiceNotify(state) }
 
-    /// Says that the service is ready, and with it a line that people read.
+    /// Reports that the service is ready, with a status line for people.
     ///
-    /// - Parameter status: one line; nil leaves the one that there is.
+    /// - Parameter status: one line; nil keeps the present one.
     /// - Returns: whether it was sent.
     /// - Threads: any.
     @discardableResult
@@ -25,14 +25,14 @@ public enum ServiceManager {
         notify(status.map { "READY=1\nSTATUS=\($0)" } ?? "READY=1")
     }
 
-    /// Says that the service ends.
+    /// Reports that the service ends.
     ///
     /// - Returns: whether it was sent.
     /// - Threads: any.
     @discardableResult
     public static func stopping() -> Bool { notify("STOPPING=1") }
 
-    /// Tells the service manager, twice in the time that it asks for, that a loop turns (S-SDN-2).
+    /// Reports to the service manager, twice in the time that it asks for, that a loop still runs (S-SDN-2).
     ///
     /// The loop keeps it, and it keeps its modes from being finished, until it is invalidated.
     public final class Watchdog: Sendable {
@@ -49,7 +49,7 @@ public enum ServiceManager {
 
         deinit { RLRelease(RLTypeRef(reference)) }
 
-        /// Adds it to a mode of a loop. It tells while the loop runs in that mode and is not blocked by a callback (S-SDN-3).
+        /// Adds it to a mode of a loop. It reports while the loop runs in that mode and is not blocked by a callback (S-SDN-3).
         ///
         /// - Threads: any.
         public func add(to loop: RunLoop, forMode mode: RunLoop.Mode = .default) {

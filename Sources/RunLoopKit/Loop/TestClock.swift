@@ -34,7 +34,7 @@ public final class TestClock: Clock, @unchecked Sendable {
         init(seconds: RLAbsoluteTime) { microseconds = Int64((seconds * 1e6).rounded()) }
         var seconds: RLAbsoluteTime { Double(microseconds) / 1e6 }
 
-        /// The instant so much later, to the nearest microsecond.
+        /// The instant that is later by a duration, to the nearest microsecond.
         public func advanced(by duration: Duration) -> Instant {
             let (seconds, attoseconds) = duration.clamped.components
             let fraction = (attoseconds + (attoseconds < 0 ? -500_000_000_000 : 500_000_000_000)) / 1_000_000_000_000
@@ -63,15 +63,15 @@ public final class TestClock: Clock, @unchecked Sendable {
 
     deinit { RLRelease(RLTypeRef(reference)) }
 
-    /// The clock as the C functions take it, an `RLClockRef`; valid as long as this object is.
+    /// The clock as the C functions take it, an `RLClockRef`; valid as long as this object lives.
     public func getRLClock() -> OpaquePointer { reference }
 
-    /// The clock's time; on the thread of a loop that is on its way there, the loop's.
+    /// The clock's time; on the thread of a loop that has not reached it yet, the loop's time.
     public var now: Instant {
         Instant(seconds: isCurrentLoops ? RLAbsoluteTimeGetCurrent() : RLClockGetTime(reference))
     }
 
-    /// A microsecond: instants are read to the nearest.
+    /// A microsecond: instants are rounded to the nearest one.
     public var minimumResolution: Duration { .microseconds(1) }
 
     /// Whether the calling thread's loop goes by the clock.
@@ -81,13 +81,13 @@ public final class TestClock: Clock, @unchecked Sendable {
 
     /// Moves the clock forward, and returns when its loops have done what was due on the way (S-CLK-5 to 7).
     ///
-    /// The calling thread's loop, if it goes by the clock and does not run, is run in its default mode. Loops of other threads
-    /// are waited for; a callback of theirs that waits for the calling thread waits for ever. In a callback of a loop with
+    /// The calling thread's loop, if it uses the clock and is not running, is run in its default mode. The call waits for
+    /// loops of other threads; a callback of theirs that waits for the calling thread waits for ever. In a callback of a loop with
     /// the clock that loop follows when the callback has returned. Tasks that slept are resumed. Of these, the ones on the
     /// executors of such loops have gone on when the call returns, if they sleep by this class's own methods; `Task.sleep`
     /// with a clock resumes elsewhere first.
     ///
-    /// - Parameter duration: zero and less: nothing is moved, and what is due already is done.
+    /// - Parameter duration: zero and less: nothing is moved, and what is already due is done.
     /// - Threads: any. CF: no counterpart.
     public func advance(by duration: Duration) {
         RLClockAdvance(reference, duration.clamped.inSeconds)
@@ -103,7 +103,7 @@ public final class TestClock: Clock, @unchecked Sendable {
         return RLClockAdvanceToNext(reference)
     }
 
-    /// Lets the clock go on by itself whenever all loops that run with it sleep and none has a descriptor that is ready (S-CLK-9).
+    /// Makes the clock move by itself whenever all loops that run with it sleep and none has a descriptor that is ready (S-CLK-9).
     public func setAutomatic(_ isAutomatic: Bool) { RLClockSetAutomatic(reference, isAutomatic) }
 
     /// Gives the calling thread's loop the clock.
@@ -115,9 +115,9 @@ public final class TestClock: Clock, @unchecked Sendable {
 }
 
 extension RunLoop {
-    /// Gives this loop a clock to go by, or with nil the system's.
+    /// Sets the clock that this loop uses; nil is the system's.
     ///
-    /// - Parameter clock: the loop keeps it.
+    /// - Parameter clock: the clock, which the loop retains.
     /// - Returns: false, with nothing changed, for another thread's loop, while the loop runs, and while it has timers (S-CLK-2).
     /// - Threads: the loop's.
     @available(*, noasync, message: "a loop takes a clock while it does not run")
@@ -126,14 +126,14 @@ extension RunLoop {
         clock.map { $0.give(to: self) } ?? RLSetClock(reference, nil)
     }
 
-    /// Calls a closure on a thread of its own, whose loop goes by a clock, and waits for it.
+    /// Calls a closure on a separate thread, whose loop uses a clock, and waits for it.
     ///
-    /// What the closure leaves in the loop goes with the thread, so one test leaves nothing to the next. The closure is not on the
-    /// caller's actor: `MainActor.assumeIsolated` stops the program there.
+    /// What the closure leaves in the loop disappears with the thread, so one test does not affect the next. The closure is not on
+    /// the caller's actor: `MainActor.assumeIsolated` ends the program there.
     ///
     /// - Parameters:
     ///   - clock: the loop's clock, which the closure may move.
-    ///   - body: is called once; `RunLoop.current` is the loop.
+    ///   - body: called once; `RunLoop.current` is the loop.
     /// - Returns: what the closure returned.
     /// - Throws: what the closure threw.
     /// - Threads: any; the calling thread is blocked meanwhile.
@@ -158,7 +158,7 @@ extension RunLoop {
         return try value.get()
     }
 
-    /// The dates of a repeating timer of this loop by a clock that the loop goes by, as a sequence; otherwise as
+    /// The dates of a repeating timer of this loop by a clock that the loop uses, as a sequence; otherwise as
     /// ``ticks(every:tolerance:forMode:)``.
     ///
     /// - Parameters:

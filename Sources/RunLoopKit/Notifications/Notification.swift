@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-/// Says that something happened: a name, who says it, and what else there is to know.
+/// A message that something happened: a name, a sender, and further information.
 ///
-/// - Foundation: `Notification`, which programs that use Foundation have instead, RunLoopKitFoundation's
-///   ``NotificationQueue`` included (S-NQ-16).
+/// - Foundation: `Notification`, which programs that use Foundation have instead, including
+///   RunLoopKitFoundation's ``NotificationQueue`` (S-NQ-16).
 public struct Notification {
     /// The name of a kind of notification.
     ///
@@ -18,11 +18,11 @@ public struct Notification {
         public init(_ rawValue: String) { self.rawValue = rawValue }
     }
 
-    /// What kind of notification it is.
+    /// The kind of notification.
     public var name: Name
-    /// Who says it, often the object that something happened to.
+    /// The sender, often the object that something happened to.
     public var object: Any? { didSet { isSenderSendable = object == nil } }
-    /// What else there is to know.
+    /// Further information.
     public var userInfo: [AnyHashable: Any]? { didSet { isInfoSendable = userInfo == nil } }
 
     /// Whether the compiler has seen that the sender, and the rest, may go to another thread.
@@ -30,12 +30,12 @@ public struct Notification {
     private var isInfoSendable: Bool
     var isSendable: Bool { isSenderSendable && isInfoSendable }
 
-    /// Makes a notification; nobody is told yet.
+    /// Makes a notification; it is not posted yet.
     ///
     /// - Parameters:
-    ///   - name: what kind it is.
-    ///   - object: who says it.
-    ///   - userInfo: what else there is to know.
+    ///   - name: the kind of notification.
+    ///   - object: the sender.
+    ///   - userInfo: further information.
     @_disfavoredOverload
     public init(name: Name, object: Any? = nil, userInfo: [AnyHashable: Any]? = nil) {
         self.name = name
@@ -45,12 +45,12 @@ public struct Notification {
         isInfoSendable = userInfo == nil
     }
 
-    /// Makes a notification that observers on other threads can have too; nobody is told yet.
+    /// Makes a notification that observers on other threads can get too; it is not posted yet.
     ///
     /// - Parameters:
-    ///   - name: what kind it is.
-    ///   - object: who says it.
-    ///   - userInfo: what else there is to know.
+    ///   - name: the kind of notification.
+    ///   - object: the sender.
+    ///   - userInfo: further information.
     public init(name: Name, object: (any Sendable)? = nil, userInfo: [String: any Sendable]? = nil) {
         self.name = name
         self.object = object

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 internal import Synchronization
 
-/// Tells observers of notifications.
+/// Passes notifications to observers.
 ///
 /// - Threads: all members may be used from any thread; closures are called where the notification is
 ///   posted, unless they named a loop.
@@ -67,7 +67,7 @@ public final class NotificationCenter: Sendable {
         var lastNumber: UInt64 = 0
     }
 
-    /// The centre that everybody uses who does not say otherwise.
+    /// The centre that is used unless another is given.
     public static let `default` = NotificationCenter()
 
     private let state = Locked(State())
@@ -75,16 +75,16 @@ public final class NotificationCenter: Sendable {
     /// Makes a centre with no observers.
     public init() {}
 
-    /// Has a closure called for each notification of a kind, of a sender, or both.
+    /// Registers a closure that is called for each notification of a kind, of a sender, or both.
     ///
     /// - Parameters:
     ///   - name: the kind; nil for all.
-    ///   - object: the sender, which is not kept alive; nil for all. A value that is not `Sendable` is compared, and stops the
-    ///     program when a like one is posted on another thread.
+    ///   - object: the sender, which is not kept alive; nil for all. A value that is not `Sendable` is compared, and ends the
+    ///     program when such a value is posted on another thread.
     ///   - queue: the loop that calls the closure, in its common modes, some time after the posting; with nil
-    ///     the posting thread calls it before the posting returns. A sender or an information that is not `Sendable`
-    ///     stops the program when it is posted on another thread than the loop's.
-    ///   - block: is given the notification. It is kept until the observer is removed.
+    ///     the posting thread calls it before the posting returns. A sender or information that is not `Sendable`
+    ///     ends the program when it is posted on another thread than the loop's.
+    ///   - block: called with the notification. It is kept until the observer is removed.
     /// - Returns: what ``removeObserver(_:)`` takes; the centre keeps it too.
     /// - Foundation: `addObserver(forName:object:queue:using:)`, where the queue is an operation queue.
     @_disfavoredOverload
@@ -101,7 +101,7 @@ public final class NotificationCenter: Sendable {
     ///   - name: the kind; nil for all.
     ///   - object: the sender, which is not kept alive; nil for all.
     ///   - queue: the loop that calls the closure, in its common modes; with nil the posting thread does.
-    ///   - block: is given the notification.
+    ///   - block: called with the notification.
     /// - Returns: what ``removeObserver(_:)`` takes; the centre keeps it too.
     public func addObserver(
         forName name: Notification.Name?, object: (any Sendable)?, queue: RunLoop?,
@@ -148,11 +148,11 @@ public final class NotificationCenter: Sendable {
         return found.flatMap(\.values).sorted { $0.number < $1.number }
     }
 
-    /// Calls the closures of all who want the notification, in the order in which they were added.
+    /// Calls the closures of all matching observers, in the order in which they were added.
     ///
-    /// Who is added meanwhile is not called, nor is who is removed before its turn.
+    /// An observer that is added meanwhile is not called, nor is one that is removed before its turn.
     ///
-    /// - Parameter notification: what to tell.
+    /// - Parameter notification: what to post.
     public func post(_ notification: Notification) {
         for observation in observations(for: notification) where observation.wants(notification) {
             if observation.isRemoved.load(ordering: .acquiring) { continue }
@@ -175,20 +175,20 @@ public final class NotificationCenter: Sendable {
     /// Makes a notification and posts it.
     ///
     /// - Parameters:
-    ///   - name: what kind it is.
-    ///   - object: who says it.
-    ///   - userInfo: what else there is to know.
+    ///   - name: the kind of notification.
+    ///   - object: the sender.
+    ///   - userInfo: further information.
     @_disfavoredOverload
     public func post(name: Notification.Name, object: Any?, userInfo: [AnyHashable: Any]? = nil) {
         post(Notification(name: name, object: object, userInfo: userInfo))
     }
 
-    /// Makes a notification that observers on other threads can have too, and posts it.
+    /// Makes a notification that observers on other threads can get too, and posts it.
     ///
     /// - Parameters:
-    ///   - name: what kind it is.
-    ///   - object: who says it.
-    ///   - userInfo: what else there is to know.
+    ///   - name: the kind of notification.
+    ///   - object: the sender.
+    ///   - userInfo: further information.
     public func post(name: Notification.Name, object: (any Sendable)?, userInfo: [String: any Sendable]? = nil) {
         post(Notification(name: name, object: object, userInfo: userInfo))
     }

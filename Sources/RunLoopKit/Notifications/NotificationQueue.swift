@@ -2,8 +2,9 @@
 /// Posts notifications later: when the callback in progress is over, or when the loop has nothing to do.
 ///
 /// A queue belongs to the thread that uses it first: its notifications are posted on that thread, by observers of
-/// its loop (S-NQ-14). Using it on another one stops the program. Notifications of one style are posted in the order in which they were enqueued
-/// (S-NQ-2). Those that wait do not keep a run going and do not wake the loop (S-NQ-15); they go with the queue.
+/// its loop (S-NQ-14). Using it on another thread ends the program. Notifications of one style are posted in the order
+/// in which they were enqueued
+/// (S-NQ-2). Those that wait do not keep a run going and do not wake the loop (S-NQ-15); they are dropped with the queue.
 ///
 /// - Threads: one.
 /// - Foundation: `NotificationQueue`; RunLoopKitFoundation has one for Foundation's notifications (S-NQ-16).
@@ -72,7 +73,7 @@ open class NotificationQueue {
     /// Enqueues a notification, or posts it now.
     ///
     /// - Parameters:
-    ///   - notification: what to post. It takes its place at the end, also if it replaces others (S-NQ-9).
+    ///   - notification: what to post. It is put at the end, even if it replaces others (S-NQ-9).
     ///   - postingStyle: when to post.
     ///   - coalesceMask: which waiting ones it replaces, whatever their style.
     ///   - modes: the modes in which it may be posted; it waits for a run of one of them. Nil is the default
@@ -84,11 +85,11 @@ open class NotificationQueue {
         pending.enqueue(notification, style: postingStyle, coalescing: coalesceMask, modes: modes)
     }
 
-    /// Takes back waiting notifications of all styles (S-NQ-12).
+    /// Removes waiting notifications of all styles (S-NQ-12).
     ///
     /// - Parameters:
     ///   - notification: has the name and the sender to look for.
-    ///   - coalesceMask: which of them have to be the same; with none nothing is taken back.
+    ///   - coalesceMask: which of them have to be the same; with none nothing is removed.
     open func dequeueNotifications(matching notification: Notification, coalesceMask: NotificationCoalescing) {
         pending.dequeue(matching: notification, coalescing: coalesceMask)
     }

@@ -7,8 +7,8 @@ internal import CRunLoop
 
 /// An object that can be asked to do something on another thread or later, by a ``Selector``.
 ///
-/// A class says that it is one, and gets the functions that Foundation gives every object. Each request keeps its
-/// object and its argument until it was performed or is dropped (S-PERF-9).
+/// A class that conforms gets the functions that Foundation gives every object. Each request retains its object
+/// and its argument until it has been performed or is dropped (S-PERF-9).
 ///
 /// Foundation: `NSObject`'s `perform` functions.
 public protocol Performer: AnyObject, Sendable {}
@@ -16,20 +16,21 @@ public protocol Performer: AnyObject, Sendable {}
 extension Performer {
     /// Asks a loop to perform the selector, and wakes it; with `wait`, returns after that.
     ///
-    /// All requests that a mode permits are performed in one pass, in the order made; they count as a handled source
-    /// (S-PERF-2, S-PERF-3). On the calling thread's own loop a request that is waited for is performed inside the
-    /// call (S-PERF-4). It cannot be cancelled (S-PERF-10).
+    /// All requests that a mode permits are performed in one pass, in the order in which they were made; they count as a
+    /// handled source
+    /// (S-PERF-2, S-PERF-3). On the calling thread's own loop a request that the caller waits for is performed
+    /// inside the call (S-PERF-4). It cannot be cancelled (S-PERF-10).
     ///
     /// - Parameters:
-    ///   - aSelector: what to do.
-    ///   - loop: of the thread that does it.
-    ///   - arg: what the selector's action is given.
+    ///   - aSelector: the action.
+    ///   - loop: that of the thread that performs it.
+    ///   - arg: the argument of the selector's action.
     ///   - wait: whether to block until it is done; the caller's own loop does not run meanwhile (S-PERF-6).
     ///   - modes: the modes in which it may be performed, the common ones if left out (S-PERF-8). With none it never
     ///     is (S-PERF-7).
     /// - Returns: true if the request is queued, or has been performed; false if it never will be, because the loop's
     ///   thread has ended or ends before it (S-PERF-11).
-    /// - Threads: any. An asynchronous function does not wait so; it awaits ``RunLoop/call(isolation:_:)``.
+    /// - Threads: any. An asynchronous function does not wait this way; it awaits ``RunLoop/call(isolation:_:)``.
     /// - Foundation: `perform(_:on:with:waitUntilDone:modes:)`, which takes a thread.
     @available(*, noasync, message: "it may block its thread; await RunLoop.call(_:)")
     @discardableResult
@@ -47,8 +48,8 @@ extension Performer {
     /// Asks the main thread's loop (S-PERF-15); otherwise like ``perform(_:on:with:waitUntilDone:modes:)``.
     ///
     /// - Parameters:
-    ///   - aSelector: what to do.
-    ///   - arg: what the selector's action is given.
+    ///   - aSelector: the action.
+    ///   - arg: the argument of the selector's action.
     ///   - wait: whether to block until it is done.
     ///   - modes: the modes in which it may be performed, the common ones if left out.
     /// - Returns: true if the request is queued, or has been performed.
@@ -65,9 +66,9 @@ extension Performer {
     /// Performs the selector on a new thread, which runs no loop and ends after it (S-PERF-15).
     ///
     /// - Parameters:
-    ///   - aSelector: what to do.
-    ///   - arg: what the selector's action is given.
-    /// - Returns: false if there is no thread to be had.
+    ///   - aSelector: the action.
+    ///   - arg: the argument of the selector's action.
+    /// - Returns: false if no thread is available.
     /// - Foundation: `performSelector(inBackground:with:)`.
     @discardableResult
     public func performSelector(inBackground aSelector: Selector<Self>, with arg: (any Sendable)?) -> Bool {
@@ -76,12 +77,13 @@ extension Performer {
 
     /// Sets a timer on the calling thread's loop that performs the selector once (S-PERF-16).
     ///
-    /// It is never performed inside this call, also without a delay (S-PERF-17). Requests with the same delay are
-    /// performed in the order made (S-PERF-18). Being a timer it does not count as a handled source (S-PERF-19).
+    /// It is never performed inside this call, even without a delay (S-PERF-17). Requests with the same delay are
+    /// performed in the order in which they were made (S-PERF-18). Because it is a timer, it does not count as a handled
+    /// source (S-PERF-19).
     ///
     /// - Parameters:
-    ///   - aSelector: what to do.
-    ///   - anArgument: what the selector's action is given.
+    ///   - aSelector: the action.
+    ///   - anArgument: the argument of the selector's action.
     ///   - delay: how long to wait at least; a negative one counts as none.
     ///   - modes: the modes in which it may be performed, the default one if left out. With none it never is.
     /// - Threads: any; the calling thread's loop must be run.
@@ -102,13 +104,13 @@ extension Performer {
     /// Cancels delayed requests of one selector with an equal argument, in all modes of the calling thread's loop
     /// (S-PERF-20).
     ///
-    /// Nothing that matches, and a request that is being performed: no effect (S-PERF-22). Other threads' loops are
+    /// It has no effect if nothing matches, and on a request that is being performed (S-PERF-22). Other threads' loops are
     /// not touched (S-PERF-23).
     ///
     /// - Parameters:
-    ///   - aTarget: whose requests.
-    ///   - aSelector: what they ask for.
-    ///   - anArgument: what they were given: the same object, or an equal value.
+    ///   - aTarget: the object that the requests are for.
+    ///   - aSelector: their action.
+    ///   - anArgument: their argument: the same object, or an equal value.
     /// - Foundation: `cancelPreviousPerformRequests(withTarget:selector:object:)`.
     @available(*, noasync, message: "an asynchronous function may change its thread at each await")
     public static func cancelPreviousPerformRequests(
@@ -124,7 +126,7 @@ extension Performer {
 
     /// Cancels all delayed requests to an object, in all modes of the calling thread's loop (S-PERF-21).
     ///
-    /// - Parameter aTarget: whose requests.
+    /// - Parameter aTarget: the object that the requests are for.
     /// - Foundation: `cancelPreviousPerformRequests(withTarget:)`.
     @available(*, noasync, message: "an asynchronous function may change its thread at each await")
     public static func cancelPreviousPerformRequests(withTarget aTarget: Self) {
@@ -178,13 +180,13 @@ private func releaseOrdered(_ info: UnsafeMutableRawPointer?) {
 extension RunLoop {
     /// Asks the loop to perform a selector at the start of its next pass in one of the modes (S-PERF-24).
     ///
-    /// Of those that are due together the ones of lower order come first, equal ones in the order made. They do not
+    /// Of those that are due together the ones of lower order come first, equal ones in the order in which they were made. They do not
     /// count as a handled source, and the loop is woken.
     ///
     /// - Parameters:
-    ///   - aSelector: what to do.
-    ///   - target: who does it; kept, like the argument, until it was performed or is cancelled (S-PERF-25).
-    ///   - arg: what the selector's action is given.
+    ///   - aSelector: the action.
+    ///   - target: the object that performs it; kept, like the argument, until it was performed or is cancelled (S-PERF-25).
+    ///   - arg: the argument of the selector's action.
     ///   - order: its place among the requests.
     ///   - modes: the modes in which it may be performed; with none it never is.
     /// - Threads: any.
@@ -204,9 +206,9 @@ extension RunLoop {
     /// Cancels ordered requests of one selector with an equal argument, in all modes (S-PERF-26).
     ///
     /// - Parameters:
-    ///   - aSelector: what they ask for.
-    ///   - target: whose requests.
-    ///   - arg: what they were given: the same object, or an equal value.
+    ///   - aSelector: their action.
+    ///   - target: the object that the requests are for.
+    ///   - arg: their argument: the same object, or an equal value.
     /// - Threads: any.
     /// - Foundation: `cancelPerform(_:target:argument:)`.
     public func cancelPerform<Target: AnyObject & Sendable>(
@@ -224,7 +226,7 @@ extension RunLoop {
 
     /// Cancels all ordered requests to an object, in all modes (S-PERF-26).
     ///
-    /// - Parameter target: whose requests.
+    /// - Parameter target: the object that the requests are for.
     /// - Threads: any.
     /// - Foundation: `cancelPerformSelectors(withTarget:)`.
     public func cancelPerformSelectors(withTarget target: AnyObject) {

@@ -18,7 +18,7 @@ public final class CancellablePerform: Sendable {
         self.loop = loop
     }
 
-    /// Takes the request back, in all modes: it never runs, and lets go of what it holds.
+    /// Cancels the request, in all modes: it never runs, and releases what it holds.
     ///
     /// One that has run, or runs now, is not affected (S-PERF-22).
     ///
@@ -55,7 +55,7 @@ private func releaseRequested(_ info: UnsafeMutableRawPointer?) {
 // MARK: - On a loop's thread
 
 extension RunLoop {
-    /// Has a closure called on the loop's thread, and wakes the loop; if wanted, waits until it was called.
+    /// Queues a closure that is called on the loop's thread, and wakes the loop; optionally waits until it has been called.
     ///
     /// All such closures that a mode permits are called in one pass, in the order of queueing, and count as a handled source
     /// (S-PERF-2, S-PERF-3); one that is queued by another comes in the next pass (S-PERF-12). They cannot be cancelled.
@@ -64,7 +64,7 @@ extension RunLoop {
     ///   - waits: whether to return only after the call. On the loop's own thread the closure is then called inside this call,
     ///     whatever mode runs (S-PERF-4). Elsewhere the caller's thread is blocked, and its own loop does not run (S-PERF-6).
     ///   - modes: in any of which it may be called; with none it is never called (S-PERF-7).
-    ///   - block: what to do.
+    ///   - block: the closure.
     /// - Returns: false if it was not called and never will be: no mode, or the loop's thread has ended (S-PERF-11).
     /// - Threads: any.
     /// - Foundation: `NSObject.perform(_:on:with:waitUntilDone:modes:)`; for ``main``: `performSelector(onMainThread:…)`.
@@ -82,7 +82,7 @@ extension RunLoop {
 
     /// Calls a closure on a new thread, which ends after it; no loop runs there (S-PERF-15).
     ///
-    /// - Returns: false if the system has no thread left; the closure is not called then.
+    /// - Returns: false if no thread is available; then the closure is not called.
     /// - Threads: any.
     /// - Foundation: `NSObject.performSelector(inBackground:with:)`.
     @discardableResult
@@ -97,12 +97,13 @@ extension RunLoop {
     /// Sets a timer on the calling thread's loop that calls a closure once.
     ///
     /// A delay of zero or less is due at the next service of timers and never inside this call (S-PERF-17). Requests with the
-    /// same delay are called in the order made (S-PERF-18). Being timers they do not count as handled sources (S-PERF-19).
+    /// same delay are called in the order in which they were made (S-PERF-18). Because they are timers, they do not
+    /// count as handled sources (S-PERF-19).
     ///
     /// - Parameters:
-    ///   - delay: on the clock that `ContinuousClock` shows.
+    ///   - delay: by the `ContinuousClock`.
     ///   - modes: of the calling thread's loop; with none the closure is never called.
-    ///   - block: what to do.
+    ///   - block: the closure.
     /// - Returns: the request, which need not be kept.
     /// - Threads: acts on the calling thread's loop.
     /// - Foundation: `NSObject.perform(_:with:afterDelay:inModes:)`.
@@ -125,10 +126,10 @@ extension RunLoop {
 // MARK: - In an order
 
 extension RunLoop {
-    /// Has a closure called at the start of the loop's next pass in one of the modes, lower orders first (S-PERF-24).
+    /// Queues a closure that is called at the start of the loop's next pass in one of the modes, lower orders first (S-PERF-24).
     ///
     /// - Parameters:
-    ///   - order: among the requests that are due together; equal ones are called in the order made.
+    ///   - order: among the requests that are due together; equal ones are called in the order in which they were made.
     ///   - modes: with none the closure is never called.
     ///   - block: what to do; it does not count as a handled source.
     /// - Returns: the request, which need not be kept.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// Names what an object is to do: Swift's stand-in for Objective-C's selectors, which Linux has not.
+/// Names an action of an object: Swift's replacement for Objective-C's selectors, which do not exist on Linux.
 ///
 ///     extension Selector<Document> {
 ///         static let save = Selector("save") { document, _ in document.save() }
@@ -10,15 +10,15 @@
 ///
 /// Foundation: `Selector`.
 public struct Selector<Target: AnyObject>: Hashable, Sendable {
-    /// What tells one selector of a class from another.
+    /// The name that distinguishes the selector from others of its class.
     public let name: String
     let action: @Sendable (Target, (any Sendable)?) -> Void
 
     /// Makes a selector.
     ///
     /// - Parameters:
-    ///   - name: what tells it from the others of its class.
-    ///   - action: what to do; is given the object and the argument of the request.
+    ///   - name: distinguishes it from the others of its class.
+    ///   - action: called with the object and the argument of the request.
     public init(_ name: String, _ action: @escaping @Sendable (Target, (any Sendable)?) -> Void) {
         self.name = name
         self.action = action

@@ -7,13 +7,13 @@ internal import CRunLoop
 
 /// A port between the threads of this process, with the contract of a Mach port.
 ///
-/// Its queue holds five messages unless ``setQueueLimit(_:)`` says otherwise; who sends to a full one waits. C code
+/// Its queue holds five messages unless ``setQueueLimit(_:)`` says otherwise; a thread that sends to a full queue waits. C code
 /// has the same ports as `RLMachPortRef`.
 ///
 /// - Threads: all members may be used from any thread; the delegate is called on the loop's.
 /// - Foundation: `NSMachPort`. CF: `CFMachPortRef`, which ``getRLMachPort()`` gives in its `RL` form.
 public final class MachPort: Port, MachPortNumbered, @unchecked Sendable {
-    /// What happens to the rights of a port; there are none here, so they say nothing.
+    /// What happens to the rights of a port; there are none here, so they have no effect.
     ///
     /// Foundation: `NSMachPort.Options`.
     public struct Options: OptionSet, Hashable, Sendable {
@@ -23,13 +23,13 @@ public final class MachPort: Port, MachPortNumbered, @unchecked Sendable {
         /// A set of those bits.
         public init(rawValue: UInt) { self.rawValue = rawValue }
 
-        /// The right to send is given back when the port becomes invalid.
+        /// The right to send is released when the port becomes invalid.
         public static var deallocateSendRight: Options { Options(rawValue: 1 << 0) }
-        /// The right to receive is given back when the port becomes invalid.
+        /// The right to receive is released when the port becomes invalid.
         public static var deallocateReceiveRight: Options { Options(rawValue: 1 << 1) }
     }
 
-    /// Makes a port of its own.
+    /// Makes a new port.
     public override init() { super.init() }
 
     convenience init(channel: MachChannel) {
@@ -37,33 +37,33 @@ public final class MachPort: Port, MachPortNumbered, @unchecked Sendable {
         begin(over: channel)
     }
 
-    /// The port of C code's that a reference names, made if there is none: one object for each port.
+    /// The object of a port from C code, made if there is none: one object for each port.
     ///
     /// A port that C code made keeps C's receiver, so that a delegate of the object gets nothing.
     ///
     /// - Parameter reference: a live `RLMachPortRef`; anything else is a programming error.
     public static func wrapping(_ reference: OpaquePointer) -> Port { MachChannel.object(of: reference) }
 
-    /// The port as the C functions take it, an `RLMachPortRef`; valid as long as this object is.
+    /// The port as the C functions take it, an `RLMachPortRef`; valid as long as this object lives.
     public func getRLMachPort() -> OpaquePointer { machChannel.reference }
 
-    /// A descriptor that can be read while messages are queued, for a loop of another kind; -1 if there is none.
+    /// A descriptor that is readable while messages are queued, for a loop of another kind; -1 if there is none.
     ///
-    /// It is made when it is first asked for and stays the port's. To receive, run a loop that has the port.
+    /// It is made at the first use and belongs to the port. To receive, run a loop that has the port.
     ///
     /// - Foundation: `machPort`, a number of the kernel's.
     public var machPort: CInt { RLMachPortGetPort(machChannel.reference) }
 
     /// Sets how many messages the queue holds before senders wait, at least one.
     ///
-    /// - Parameter limit: the number, 5 at first.
+    /// - Parameter limit: the number, initially 5.
     /// - Foundation: no counterpart.
     public func setQueueLimit(_ limit: Int) { RLMachPortSetQueueLimit(machChannel.reference, limit) }
 }
 
 /// What has a number by which other code of the process finds it.
 ///
-/// An initializer of a class always makes a new object; that of a protocol may give the one that is there, as
+/// An initializer of a class always makes a new object; that of a protocol may return the existing one, as
 /// Foundation's does. ``MachPort`` alone conforms.
 public protocol MachPortNumbered {
     /// The number: a descriptor that can be read while messages are queued.
@@ -72,10 +72,10 @@ public protocol MachPortNumbered {
 
 extension MachPortNumbered where Self == MachPort {
     /// The port of a number that ``MachPort/machPort`` or `RLMachPortGetPort` gave in this process: the same object for the
-    /// same port, as long as anybody holds it (S-PORT-3).
+    /// same port, as long as it is referenced (S-PORT-3).
     ///
-    /// A port that C code made keeps C's receiver, so that a delegate of the object gets nothing. A number that is no
-    /// port's, and that of an invalid port, make an object that is invalid.
+    /// A port that C code made keeps C's receiver, so that a delegate of the object gets nothing. A number that is
+    /// not a port's, and that of an invalid port, make an invalid object.
     ///
     /// - Parameter machPort: the number.
     /// - Foundation: `init(machPort:)`.
@@ -85,7 +85,7 @@ extension MachPortNumbered where Self == MachPort {
     ///
     /// - Parameters:
     ///   - machPort: the number.
-    ///   - options: say nothing here, where ports have no rights.
+    ///   - options: have no effect here, because ports have no rights.
     /// - Foundation: `init(machPort:options:)`.
     public init(machPort: CInt, options: MachPort.Options) { self = MachChannel.port(ofNumber: machPort) }
 }

@@ -12,7 +12,7 @@ internal import Musl
 #endif
 
 extension MessagePort {
-    /// Sends bytes and descriptors and awaits the answer, without holding up the caller's thread for it.
+    /// Sends bytes and descriptors and awaits the answer, without blocking the caller's thread.
     ///
     ///     let answer = try await port.request(question, timeout: .seconds(5), on: worker.loop)
     ///
@@ -20,16 +20,16 @@ extension MessagePort {
     /// several, each for its own answer (S-MSG-49).
     ///
     /// - Parameters:
-    ///   - bytes: what to send, at most 0x60000000 bytes. More than 32 KiB are copied to the receiver on a thread of their own, which a
+    ///   - bytes: what to send, at most 0x60000000 bytes. More than 32 KiB are copied to the receiver on a separate thread, which a
     ///     cancellation does not wait for.
     ///   - msgid: any number.
     ///   - descriptors: open ones, at most 128; the receiver gets duplicates.
     ///   - timeout: for everything together; nil for no limit.
     ///   - loop: receives the answer, in its common modes, which are not empty meanwhile.
-    ///   - isolation: the caller's actor, which goes on where it was; leave it out.
+    ///   - isolation: the caller's actor, on which the caller continues; leave it out.
     /// - Returns: the bytes of the answer.
-    /// - Throws: ``RequestError``: ``RequestError/sendTimeout`` or ``RequestError/receiveTimeout`` when the time is over, and what else
-    ///   goes wrong with the port. ``RunLoop/ThreadEndedError`` if the loop's thread has ended or does so before the answer is there.
+    /// - Throws: ``RequestError``: ``RequestError/sendTimeout`` or ``RequestError/receiveTimeout`` when the time is over, and other
+    ///   errors of the port. ``RunLoop/ThreadEndedError`` if the loop's thread has ended or ends before the answer arrives.
     ///   `CancellationError` if the task is cancelled before; what was sent is not taken back.
     /// - Threads: any.
     /// - Foundation, CF: no counterpart.

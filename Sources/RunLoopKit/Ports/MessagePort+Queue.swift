@@ -9,14 +9,15 @@ internal import CRunLoop
 #endif
 
 extension MessagePort {
-    /// Has a dispatch queue serve the port's messages in place of a run loop (S-MSG-12).
+    /// Makes a dispatch queue serve the port's messages in place of a run loop (S-MSG-12).
     ///
-    /// The ``setRequestHandler(_:)``'s closure or the ``Port/delegate()`` is called on the queue, for one message after the other, also
+    /// The ``setRequestHandler(_:)``'s closure or the ``Port/delegate()`` is called on the queue, for one message after
+    /// the other, even
     /// on a concurrent queue. A port that was found by name, one that is invalid and one that is in a loop are refused, with a log line. While the queue
     /// is busy, or suspended, a message that has its turn occupies one thread of libdispatch's.
     ///
-    /// - Parameter queue: takes the place of any queue before; with nil messages wait for a loop or for another queue.
-    /// - Threads: any. A call that is under way, or about to begin, is not waited for.
+    /// - Parameter queue: replaces any former queue; with nil messages wait for a loop or for another queue.
+    /// - Threads: any. The call does not wait for a call of the handler that is under way or about to begin.
     /// - Foundation: none. CF: `CFMessagePortSetDispatchQueue`.
     public func setDispatchQueue(_ queue: DispatchQueue?) {
         guard let queue else { return RLMessagePortSetDispatchQueue(reference, nil) }

@@ -54,13 +54,13 @@ extension MessagePort {
         case becameInvalid = -5
     }
 
-    /// Says who answers what comes in, in place of the ``Port/delegate()``.
+    /// Sets the handler that answers incoming messages, in place of the ``Port/delegate()``.
     ///
     /// The handler gets every message of the port as it travelled; of one that was sent with components that is the form
     /// in which they travel. It is called on the loop's thread, one message in each pass (S-MSG-13).
     ///
-    /// - Parameter handler: gives the bytes of the answer; nil answers with none (S-MSG-17). One who sent without
-    ///   waiting gets nothing (S-MSG-16). Nil gives the messages to the delegate again.
+    /// - Parameter handler: returns the bytes of the answer; nil answers with none (S-MSG-17). A sender that does
+    ///   not wait gets nothing (S-MSG-16). With a nil handler the delegate gets the messages again.
     /// - Threads: any.
     /// - CF: the callback of `CFMessagePortCreateLocal`.
     public func setRequestHandler(_ handler: (@Sendable (MessagePort, Request) -> [UInt8]?)?) {

@@ -9,10 +9,10 @@ internal import CRunLoop
 ///
 /// A port made here receives: it goes into a loop, and ``MessagePortNameServer`` registers its name. What
 /// ``MessagePortNameServer/port(forName:)`` finds sends to it, in this process or another. Such a port becomes invalid
-/// when the one it sends to is gone. An answer goes to the `sendPort` of a received message, which is another
+/// when the port that it sends to is gone. An answer goes to the `sendPort` of a received message, which is another
 /// message port too: a port that is sent as the one to answer to gets a name of its own if it has none.
 ///
-/// ``request(_:msgid:descriptors:sendTimeout:replyTimeout:mode:)`` sends bytes and descriptors to whoever has set a
+/// ``request(_:msgid:descriptors:sendTimeout:replyTimeout:mode:)`` sends bytes and descriptors to a port with a
 /// ``setRequestHandler(_:)``, or to C code, and waits for the answer.
 ///
 /// - Threads: all members may be used from any thread; the delegate is called on the loop's.
@@ -72,14 +72,14 @@ public final class MessagePort: Port, @unchecked Sendable {
         return port
     }
 
-    /// The port as the C functions take it, an `RLMessagePortRef`; valid as long as this object is.
+    /// The port as the C functions take it, an `RLMessagePortRef`; valid as long as this object lives.
     public func getRLMessagePort() -> OpaquePointer { reference }
 
-    /// Whether the port can be used. One that was found by name looks whether the other end is there.
+    /// Whether the port can be used. A port that was found by name checks whether the other end exists.
     public override var isValid: Bool { RLMessagePortIsValid(reference) }
 
-    /// Makes the port invalid for good: it leaves its loops, its name is free, and
-    /// ``Port/didBecomeInvalidNotification`` is posted; again: nothing (S-NSP-10, S-NSP-16).
+    /// Makes the port invalid permanently: it leaves its loops, its name is free, and
+    /// ``Port/didBecomeInvalidNotification`` is posted; a second call does nothing (S-NSP-10, S-NSP-16).
     public override func invalidate() {
         let isFirst = takeAnnouncement()
         RLMessagePortInvalidate(reference)
@@ -110,7 +110,7 @@ public final class MessagePort: Port, @unchecked Sendable {
     /// Called by a loop that the port is removed from.
     ///
     /// - Parameters:
-    ///   - runLoop: the loop that is to receive no more.
+    ///   - runLoop: the loop that no longer receives.
     ///   - mode: the mode in which it did.
     public override func remove(from runLoop: RunLoop, forMode mode: RunLoop.Mode) {
         withSource { source in mode.rawValue.withCString { RLRemoveSource(runLoop.reference, source, $0) } }
@@ -223,8 +223,8 @@ public final class MessagePortNameServer: Sendable {
     ///
     /// - Parameters:
     ///   - port: a message port that was made here, not found by name.
-    ///   - name: at most 128 bytes of UTF-8; more are cut. A port that has a name loses that.
-    /// - Returns: false if the name is taken, or the port is none that can receive.
+    ///   - name: at most 128 bytes of UTF-8; a longer name is cut. A port that has a name loses it.
+    /// - Returns: false if the name is taken, or the port cannot receive.
     public func registerPort(_ port: Port, name: String) -> Bool {
         guard let port = port as? MessagePort, !name.isEmpty else { return false }
         return port.register(name)
@@ -233,7 +233,7 @@ public final class MessagePortNameServer: Sendable {
     /// Finds the port of a name (S-NSP-14).
     ///
     /// - Parameter name: what it was registered under.
-    /// - Returns: a port that sends to it; nil if nobody has the name.
+    /// - Returns: a port that sends to it; nil if no port has the name.
     public func port(forName name: String) -> Port? { port(forName: name, host: nil) }
 
     /// Finds the port of a name on this machine.
@@ -241,13 +241,13 @@ public final class MessagePortNameServer: Sendable {
     /// - Parameters:
     ///   - name: what it was registered under.
     ///   - host: nil or empty; there is no other machine (S-NSP-15).
-    /// - Returns: a port that sends to it; nil if nobody has the name, and for any other host.
+    /// - Returns: a port that sends to it; nil if no port has the name, and for any other host.
     public func port(forName name: String, host: String?) -> Port? {
         guard host?.isEmpty ?? true else { return nil }
         return MessagePort.remote(named: Array(name.utf8))
     }
 
-    /// Does nothing: a message port's name goes when the port is invalidated (S-NSP-16).
+    /// Does nothing: a message port's name is free when the port is invalidated (S-NSP-16).
     ///
     /// - Parameter name: a name.
     /// - Returns: false.

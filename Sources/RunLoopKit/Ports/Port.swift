@@ -55,25 +55,25 @@ open class Port: @unchecked Sendable {
     /// The Mach-like channel, if anybody has used it.
     final var machChannelIfMade: MachChannel? { channel.withLock { $0 } }
 
-    /// Says who gets the messages. The port does not keep the delegate alive (S-NSP-3); without one messages are
-    /// taken and dropped (S-NSP-2).
+    /// Sets the delegate, which gets the messages. The port does not keep the delegate alive (S-NSP-3); without
+    /// one messages are received and dropped (S-NSP-2).
     ///
     /// - Parameter anObject: the delegate, or nil.
     open func setDelegate(_ anObject: (any PortDelegate)?) {
         listener.withLock { $0.delegate = anObject }
     }
 
-    /// Who gets the messages, nil if nobody was named or is gone.
+    /// The delegate, nil if none was set or it no longer exists.
     open func delegate() -> (any PortDelegate)? { listener.withLock { $0.delegate } }
 
-    /// Whether the port can be sent to and received from.
+    /// Whether messages can be sent to the port and received from it.
     open var isValid: Bool { machChannel.isValid }
 
-    /// Makes the port invalid for good: it leaves its loops, waiting senders return, what is queued is dropped, and
-    /// ``didBecomeInvalidNotification`` is posted; again: nothing (S-NSP-10).
+    /// Makes the port invalid permanently: it leaves its loops, waiting senders return, queued messages are dropped, and
+    /// ``didBecomeInvalidNotification`` is posted; a second call does nothing (S-NSP-10).
     open func invalidate() { machChannel.invalidate(self) }
 
-    /// Called by a loop that the port is added to; not to be called by programs.
+    /// Called by a loop that the port is added to; programs do not call it.
     ///
     /// - Parameters:
     ///   - runLoop: the loop that is to receive.
@@ -82,10 +82,10 @@ open class Port: @unchecked Sendable {
         machChannel.schedule(in: runLoop, forMode: mode)
     }
 
-    /// Called by a loop that the port is removed from; not to be called by programs.
+    /// Called by a loop that the port is removed from; programs do not call it.
     ///
     /// - Parameters:
-    ///   - runLoop: the loop that is to receive no more.
+    ///   - runLoop: the loop that no longer receives.
     ///   - mode: the mode in which it did.
     open func remove(from runLoop: RunLoop, forMode mode: RunLoop.Mode) {
         machChannel.remove(from: runLoop, forMode: mode)

@@ -4,14 +4,14 @@
 /// - Foundation: `PortMessage`. The bytes of a component are an array here; RunLoopKitFoundation gives them as
 ///   `Data`.
 open class PortMessage {
-    /// The number that tells receivers what the message is about, 0 at first; the library does not look at it.
+    /// A number that tells receivers what the message is about, initially 0; the library does not use it.
     open var msgid: UInt32 = 0
 
     /// Of a message to send, where it goes; of a received one, where an answer goes (S-NSP-5, S-NSP-6).
     open var sendPort: Port? { destination }
     private let destination: Port?
 
-    /// Of a message to send, where answers are to go; of a received one, the port it came in on.
+    /// Of a message to send, where answers are to go; of a received one, the port at which it arrived.
     open var receivePort: Port? { origin }
     private let origin: Port?
 
@@ -63,7 +63,7 @@ extension PortMessage: Sendable {}
 
 /// Gets the messages of a port, on the thread of the loop that received them.
 ///
-/// A delegate is `Sendable`, because whoever has the port reaches it from any thread.
+/// A delegate is `Sendable`, because any code that has the port can reach it from any thread.
 ///
 /// Foundation: `PortDelegate`.
 public protocol PortDelegate: AnyObject, Sendable {

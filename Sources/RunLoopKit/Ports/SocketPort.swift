@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
-/// A port that is reached through a socket, also from other machines.
+/// A port that is reached through a socket, from other machines too.
 ///
 /// A local one listens and receives; a remote one connects when it first sends. All remote ports of one address are
-/// equal and share the connection (S-NSP-17). Whoever can connect to a local port can send to it: a program that listens
-/// decides from whom it takes what.
+/// equal and share the connection (S-NSP-17). Every process that can connect to a local port can send to it: a program
+/// that listens decides what it accepts from which peer.
 ///
 /// A port for datagrams, by ``init(protocolFamily:socketType:protocol:address:)``, needs no connection: each message is one
-/// datagram, which must not be too long for one, may be lost, and may come from anybody.
+/// datagram, which must not be too long for one, may be lost, and may come from any peer.
 ///
 /// - Threads: all members may be used from any thread; the delegate is called on the loop's.
 /// - Foundation: `SocketPort` (`NSSocketPort`).
@@ -22,7 +22,7 @@ open class SocketPort: Port, @unchecked Sendable {
 
     /// Makes a local TCP port at a number that the system chooses, on all addresses of the machine.
     ///
-    /// It is invalid from the beginning if there is no descriptor to be had.
+    /// The port is invalid from the start if no descriptor is available.
     public override convenience init() { self.init(listeningAt: 0) }
 
     /// Makes a local TCP port, on all addresses of the machine.
@@ -40,7 +40,7 @@ open class SocketPort: Port, @unchecked Sendable {
     ///   - family: such as `AF_INET` or `AF_UNIX`.
     ///   - type: `SOCK_STREAM` or `SOCK_DGRAM`.
     ///   - protocol: 0 for the usual one.
-    ///   - address: a `sockaddr` of the family, as the system has it.
+    ///   - address: a `sockaddr` of the family.
     /// - Returns: nil if the address is taken or cannot be used, or the type is another.
     public init?(
         protocolFamily family: Int32, socketType type: Int32, protocol: Int32, address: some Sequence<UInt8>
@@ -63,7 +63,7 @@ open class SocketPort: Port, @unchecked Sendable {
     ///   - type: `SOCK_STREAM` or `SOCK_DGRAM`.
     ///   - protocol: 0 for the usual one.
     ///   - sock: belongs to the port from now on, which makes it listen and closes it. If nil is returned it is the caller's.
-    /// - Returns: nil if it is no socket of that type, or cannot listen.
+    /// - Returns: nil if it is not a socket of that type, or cannot listen.
     public init?(protocolFamily family: Int32, socketType type: Int32, protocol: Int32, socket sock: CInt) {
         let asked = SocketSignature(
             protocolFamily: family, socketType: type, protocol: `protocol`, address: SocketCalls.localAddress(sock))
@@ -92,7 +92,7 @@ open class SocketPort: Port, @unchecked Sendable {
     ///   - family: such as `AF_INET` or `AF_UNIX`.
     ///   - type: `SOCK_STREAM` or `SOCK_DGRAM`; another one makes a port that nothing can be sent to.
     ///   - protocol: 0 for the usual one.
-    ///   - address: a `sockaddr` of the family, as the system has it.
+    ///   - address: a `sockaddr` of the family.
     public init(
         remoteWithProtocolFamily family: Int32, socketType type: Int32, protocol: Int32,
         address: some Sequence<UInt8>
@@ -107,7 +107,7 @@ open class SocketPort: Port, @unchecked Sendable {
         self.init(attempt: Attempt(.tcp(SocketSignature.ipv4(0, port: port))))
     }
 
-    /// What came of listening, for the initializers of this module.
+    /// The result of listening, for the initializers of this module.
     public struct Attempt {
         fileprivate let signature: SocketSignature
         fileprivate let listener: SocketListener
@@ -118,10 +118,10 @@ open class SocketPort: Port, @unchecked Sendable {
         }
     }
 
-    /// Makes a local port that may be invalid from the beginning. It is public so that subclasses inherit the initializers that use it;
-    /// programs have nothing to call it with.
+    /// Makes a local port that may be invalid from the start. It is public so that subclasses inherit the initializers that use it;
+    /// programs cannot call it.
     ///
-    /// - Parameter attempt: what came of listening.
+    /// - Parameter attempt: the result of listening.
     public init(attempt: Attempt) {
         signature = attempt.signature.bound(to: attempt.listener.address)
         end = .local(attempt.listener)
@@ -146,13 +146,13 @@ open class SocketPort: Port, @unchecked Sendable {
     open var socketType: Int32 { signature.socketType }
     /// The protocol of the socket, 0 for the usual one.
     open var `protocol`: Int32 { signature.protocol }
-    /// The `sockaddr` of the port, as the system has it: for a local one where it listens.
+    /// The `sockaddr` of the port: for a local one that at which it listens.
     @_disfavoredOverload
     open var address: [UInt8] { signature.address }
     /// ``address``, for the form of this class that gives Foundation's data.
     package var addressBytes: [UInt8] { signature.address }
 
-    /// The descriptor that listens, -1 for a remote port and an invalid one; it stays the port's.
+    /// The descriptor that listens, -1 for a remote port and an invalid one; it belongs to the port.
     open var socket: CInt {
         if case .local(let listener) = end { return listener.descriptor }
         return -1
@@ -173,8 +173,8 @@ open class SocketPort: Port, @unchecked Sendable {
         }
     }
 
-    /// Makes the port invalid for good: its sockets are closed. ``Port/didBecomeInvalidNotification`` is posted for a
-    /// local port only; again: nothing (S-NSP-17).
+    /// Makes the port invalid permanently: its sockets are closed. ``Port/didBecomeInvalidNotification`` is posted for a
+    /// local port only; a second call does nothing (S-NSP-17).
     open override func invalidate() {
         switch end {
         case .local(let listener): if listener.close() { postInvalidation() }
@@ -194,7 +194,7 @@ open class SocketPort: Port, @unchecked Sendable {
     /// Called by a loop that the port is removed from.
     ///
     /// - Parameters:
-    ///   - runLoop: the loop that is to receive no more.
+    ///   - runLoop: the loop that no longer receives.
     ///   - mode: the mode in which it did.
     open override func remove(from runLoop: RunLoop, forMode mode: RunLoop.Mode) {
         if case .local(let listener) = end { listener.remove(from: runLoop, forMode: mode) }
@@ -204,12 +204,12 @@ open class SocketPort: Port, @unchecked Sendable {
     ///
     /// - Parameters:
     ///   - limitDate: how long to wait for the connection and for room in it; a date that is not in the future makes
-    ///     one try. A message of which only a part was written closes the connection.
+    ///     one try. If only part of a message was written, the connection is closed.
     ///   - msgID: the number that the receiver gets, of which 32 bits are carried.
     ///   - components: sequences of bytes and at most 1024 socket ports; anything else is refused (S-NSP-19).
     ///   - receivePort: where answers are to go; a socket port or nil.
     ///   - headerSpaceReserved: ignored.
-    /// - Returns: whether it was handed to the system; false also for an invalid port (S-NSP-8).
+    /// - Returns: whether it was passed to the system; false also for an invalid port (S-NSP-8).
     @_disfavoredOverload
     open override func send(
         before limitDate: ContinuousClock.Instant, msgid msgID: Int, components: [Any]?, from receivePort: Port?,

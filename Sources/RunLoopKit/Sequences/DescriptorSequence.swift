@@ -14,7 +14,7 @@ extension RunLoop {
         /// A set of those bits.
         public init(rawValue: UInt) { self.rawValue = rawValue }
 
-        /// A read would not block: there is data, the other side has closed, or there is an error to be read.
+        /// A read would not block: there is data, the peer has closed, or there is an error to read.
         public static var read: Readiness { Readiness(rawValue: 1 << 0) }
         /// A write would not block.
         public static var write: Readiness { Readiness(rawValue: 1 << 1) }
@@ -23,14 +23,15 @@ extension RunLoop {
     /// The readiness of a descriptor, as a sequence.
     ///
     /// Each call of `next` waits until the descriptor is ready and says for what; so the consumer reads or writes what it
-    /// likes in between, and a descriptor that is still ready is told again. Nothing is watched between the calls. The sequence
+    /// likes in between, and a descriptor that is still ready is reported again. The loop watches nothing between the
+    /// calls. The sequence
     /// ends when the task that iterates is cancelled and when the loop's thread ends.
     ///
     /// - Parameters:
-    ///   - descriptor: stays the caller's. Let go of the sequence before closing it: a closed one is never ready.
+    ///   - descriptor: stays the caller's. Release the sequence before closing it: a closed descriptor is never ready.
     ///   - interest: what to wait for.
-    ///   - mode: in which the loop watches it.
-    /// - Returns: a sequence for one consumer, which watches until it and its iterator are let go of.
+    ///   - mode: the mode in which the loop watches it.
+    /// - Returns: a sequence for one consumer, which watches until it and its iterator are released.
     /// - Threads: any; the loop has to be run by its thread.
     /// - Foundation, CF: `CFFileDescriptor`, with a callback.
     public func readiness(
@@ -44,7 +45,7 @@ extension RunLoop {
 public struct DescriptorSequence: AsyncSequence, Sendable {
     fileprivate let watch: DescriptorWatch
 
-    /// Gives the one iterator.
+    /// Returns the only iterator.
     public func makeAsyncIterator() -> Iterator { Iterator(watch: watch) }
 
     /// Waits for the descriptor.

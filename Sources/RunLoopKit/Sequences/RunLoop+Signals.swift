@@ -2,20 +2,20 @@
 extension RunLoop {
     /// The signals that the process is sent, as a sequence of their numbers.
     ///
-    /// While it exists, these signals do not do what they do by default, such as end the process; a handler that the program
-    /// had set for them is called as well (S-KEV-3), and is there alone again after the last sequence or source that wants
-    /// them. Signals of one kind that come close together are one, as everywhere. Several sequences and sources may want the
-    /// same signal, on one loop or on several, and each gets it.
+    /// While it exists, the default actions of these signals, such as ending the process, do not happen; a handler that the
+    /// program had set for them is called as well (S-KEV-3), and is restored after the last sequence or source of these
+    /// signals. Signals of one kind that arrive close together count as one, as always. Several sequences and sources
+    /// may have the same signal, on one loop or on several, and each gets it.
     ///
     /// The signals are unblocked on the calling thread: a program that was started with them blocked would not get them.
     ///
-    /// The sequence exists until it and its iterator are let go of, the task that iterates is cancelled, or the loop's
+    /// The sequence exists until it and its iterator are released, the task that iterates is cancelled, or the loop's
     /// thread ends. While it exists its mode is not empty.
     ///
     /// - Parameters:
-    ///   - numbers: such as `SIGINT`. Those that a ``Source/init(onSignal:options:perform:)`` cannot have, `SIGKILL` among
-    ///     them, make the sequence end at once.
-    ///   - mode: in which the loop takes notice.
+    ///   - numbers: such as `SIGINT`. Those that a ``Source/init(onSignal:options:name:perform:)`` cannot have, such as
+    ///     `SIGKILL`, make the sequence end at once.
+    ///   - mode: the mode in which the loop reports them.
     /// - Returns: a sequence for one consumer.
     /// - Threads: any; the loop has to be run by its thread.
     /// - Foundation, CF: no counterpart. libdispatch: `DispatchSource.makeSignalSource`.

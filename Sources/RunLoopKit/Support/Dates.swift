@@ -13,8 +13,8 @@ extension ContinuousClock.Instant {
 
     /// An instant after every one that the clock shows, some two thousand years ahead.
     ///
-    /// As the date of a timer it means that the timer waits to be given another one: the library stores
-    /// the latest date it can hold in its place (S-TMR-6).
+    /// A timer with this date waits until it gets another one: the library stores the latest date that
+    /// it can hold in its place (S-TMR-6).
     ///
     /// Foundation: `Date.distantFuture`.
     public static let distantFuture = ContinuousClock.now + .seconds(Dates.distance)

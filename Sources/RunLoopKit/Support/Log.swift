@@ -6,10 +6,10 @@ internal import CRunLoop
 #endif
 
 extension RunLoop {
-    /// Hands the library's few log lines to a closure instead of standard error, for the whole process.
+    /// Sends the library's few log lines to a closure instead of standard error, for the whole process.
     ///
-    /// A thread that logs meanwhile may call the former closure after this has returned. So each closure is kept for the life of
-    /// the process; a program sets one, at its beginning.
+    /// A thread that logs meanwhile may still call the former closure after this call has returned. So each closure is kept for
+    /// the life of the process; set one, at the start of the program.
     ///
     /// - Parameter handler: gets one line, without a newline, on the thread that logs. Names from outside the process are made
     ///   printable in it. nil: standard error again.

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
-/// How a thread shares the processor with others; a wish to the scheduler, which a system may not grant.
+/// How a thread shares the processor with others; a request to the scheduler, which a system may not grant.
 ///
 /// The values become nice values of the thread.
 ///
-/// - Foundation: `QualityOfService`, which files that import RunLoopKitFoundation have in its place.
+/// - Foundation: `QualityOfService`, which files that import RunLoopKitFoundation use instead.
 public enum QualityOfService: Int, Sendable, CaseIterable {
     /// For what somebody sees at once.
     case userInteractive = 0x21

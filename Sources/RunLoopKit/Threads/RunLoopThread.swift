@@ -28,7 +28,7 @@ public final class RunLoopThread: @unchecked Sendable {
 
     /// The name, of which the system shows the first 15 bytes; nil if it has none.
     public let name: String?
-    /// The wish given to ``init(name:stackSize:qualityOfService:body:)``.
+    /// The quality given to ``init(name:stackSize:qualityOfService:body:)``.
     public let qualityOfService: QualityOfService
     /// This object owns one reference to it; the thread owns another while it executes.
     private let thread: RLThreadRef
@@ -61,7 +61,7 @@ public final class RunLoopThread: @unchecked Sendable {
     ///   - name: shown by debuggers and by ps.
     ///   - stackSize: in bytes, rounded up to what the system needs; nil for the system's own size.
     ///   - qualityOfService: see ``QualityOfService``.
-    ///   - body: runs on the thread and is given this object; nil runs the loop until the thread is stopped or cancelled.
+    ///   - body: runs on the thread and gets this object; nil runs the loop until the thread is stopped or cancelled.
     public init(
         name: String? = nil, stackSize: Int? = nil, qualityOfService: QualityOfService = .default,
         body: (@Sendable (RunLoopThread) -> Void)? = nil
@@ -105,9 +105,9 @@ extension RunLoopThread {
     /// No thread could be made: the process or the system has too many.
     public struct StartError: Error, Hashable, Sendable {}
 
-    /// Makes the thread, whose ``loop`` can be used at once; again: nothing.
+    /// Makes the thread, whose ``loop`` can be used at once; a second call does nothing.
     ///
-    /// - Throws: ``StartError``, after which it may be tried again.
+    /// - Throws: ``StartError``, after which the call may be repeated.
     public func start() throws {
         Thread.becomeMultiThreaded()
         let isStarted = starting.withLock { _ in
@@ -194,13 +194,13 @@ extension RunLoopThread {
     /// True from ``start()`` to the end of the thread's work.
     public var isExecuting: Bool { RLThreadIsExecuting(thread) && !state.withLock { $0.isOver } }
 
-    /// True after the body has returned, and what it left was performed.
+    /// True after the body has returned, and what it left has been performed.
     public var isFinished: Bool { RLThreadIsFinished(thread) || state.withLock { $0.isOver } }
 
-    /// Whether ``cancel()`` was called. A body looks at this from time to time.
+    /// Whether ``cancel()`` was called. A body has to check this from time to time.
     public var isCancelled: Bool { RLThreadIsCancelled(thread) }
 
-    /// Whether ``stop()`` or ``cancel()`` was called. A body that runs the loop itself looks at this after each run.
+    /// Whether ``stop()`` or ``cancel()`` was called. A body that runs the loop itself has to check this after each run.
     public var isEnding: Bool { isCancelled || state.withLock { $0.isStopping } }
 
     /// The object of the calling thread, nil if it was not made by this class.
@@ -210,8 +210,8 @@ extension RunLoopThread {
     /// Keeps the object until the thread's values are destroyed: what its loop calls at the end, after the body, may ask for it.
     static let own = ThreadLocal<RunLoopThread>(outlivesLoop: true)
 
-    /// Values that belong to the thread and are let go of with this object. Of this thread only. They are `Sendable`, because
-    /// what the dictionary gives out may go anywhere.
+    /// Values that belong to the thread and are released with this object. For use on this thread only. They are `Sendable`,
+    /// because values from the dictionary may go anywhere.
     ///
     /// Foundation: `threadDictionary`.
     public var threadDictionary: ThreadDictionary {
@@ -229,20 +229,20 @@ extension RunLoopThread {
 // MARK: - End
 
 extension RunLoopThread {
-    /// Ends the thread in order: what was queued by now is performed first. Returns at once.
+    /// Ends the thread in order: what is already queued is performed first. Returns at once.
     ///
-    /// Runs of the loop in common modes are stopped, nested ones too. A thread that was not started is not affected.
+    /// Runs of the loop in common modes are stopped, including nested ones. A thread that was not started is not affected.
     public func stop() {
         guard isStarted else { return }
         state.withLock { $0.isStopping = true }
         stopRuns()
     }
 
-    /// Ends the thread after the pass under way, without performing what is queued. Returns at once.
+    /// Ends the thread after the current pass, without performing what is queued. Returns at once.
     ///
-    /// A thread that was not started ends as soon as it is.
+    /// A thread that was not started ends as soon as it is started.
     ///
-    /// Foundation: `cancel()`, which does no more than set ``isCancelled``.
+    /// Foundation: `cancel()`, which only sets ``isCancelled``.
     public func cancel() {
         RLThreadCancel(thread)
         stopRuns()
@@ -256,15 +256,15 @@ extension RunLoopThread {
         loop.wakeUp()
     }
 
-    /// Waits until the thread is gone, with all that the end of a thread does to its loop.
+    /// Waits until the thread and its loop have ended.
     ///
-    /// It does not end the thread; call ``stop()`` before. On the thread itself, and if it was not started, it returns at once.
+    /// It does not end the thread; call ``stop()`` first. On the thread itself, and if it was not started, it returns at once.
     @available(*, noasync, message: "waiting blocks the thread; use finish()")
     public func join() { RLThreadJoin(thread) }
 
-    /// Stops the thread and waits until it is gone, without holding up the caller's thread for its work.
+    /// Stops the thread and waits until it has ended, without blocking the caller's thread.
     ///
-    /// A job on the thread itself must not wait for its own end: there it returns when the thread was told to stop.
+    /// A job on the thread itself must not wait for its own end: there it returns when the stop has been requested.
     public func finish() async {
         // Once: a start that comes meanwhile is later than this.
         guard isStarted else { return }

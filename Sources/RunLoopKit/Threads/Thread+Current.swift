@@ -98,17 +98,17 @@ extension Thread {
     /// Whether this is the main thread's object.
     public var isMainThread: Bool { Thread.main === self }
 
-    /// Starts a thread that calls a closure, and that nobody holds.
+    /// Starts a thread that calls a closure, without returning its object.
     ///
     /// - Parameter block: called once, on the thread.
     public class func detachNewThread(_ block: @escaping @Sendable () -> Void) { Thread(block: block).start() }
 
-    /// Starts a thread that performs a selector, and that nobody holds.
+    /// Starts a thread that performs a selector, without returning its object.
     ///
     /// - Parameters:
-    ///   - selector: what to do.
-    ///   - target: who performs it.
-    ///   - argument: what the selector's action is given.
+    ///   - selector: the action.
+    ///   - target: the object that performs it.
+    ///   - argument: the argument of the selector's action.
     public class func detachNewThreadSelector<Target: Performer>(
         _ selector: Selector<Target>, toTarget target: Target, with argument: (any Sendable)?
     ) {
@@ -124,7 +124,7 @@ extension Thread {
         NotificationCenter.default.post(name: .NSWillBecomeMultiThreaded, object: nil)
     }
 
-    /// Ends the calling thread, after telling the observers of ``Notification/Name/NSThreadWillExit``.
+    /// Ends the calling thread, after posting ``Notification/Name/NSThreadWillExit``.
     ///
     /// What the functions on its stack hold, memory and locks, is not released, so it is better to return.
     @available(*, noasync, message: "it would end a thread that others use")
@@ -137,15 +137,15 @@ extension Thread {
     @inline(never)
     private static func tellOwnEnd() { current.tellEnd() }
 
-    /// Puts the calling thread to sleep until a date; nothing of its loop is served meanwhile.
+    /// Puts the calling thread to sleep until a date; its loop serves nothing meanwhile.
     ///
-    /// - Parameter date: one that is past does not sleep.
+    /// - Parameter date: with a past date the thread does not sleep.
     @available(*, noasync, message: "it blocks the thread; await Task.sleep")
     public class func sleep(until date: ContinuousClock.Instant) { RLThreadSleepForSeconds(date.secondsFromNow) }
 
-    /// Puts the calling thread to sleep for a time; nothing of its loop is served meanwhile.
+    /// Puts the calling thread to sleep for a time; its loop serves nothing meanwhile.
     ///
-    /// - Parameter interval: none, or less, does not sleep.
+    /// - Parameter interval: with zero or less the thread does not sleep.
     @available(*, noasync, message: "it blocks the thread; await Task.sleep")
     public class func sleep(forTimeInterval interval: Duration) { RLThreadSleepForSeconds(interval.inSeconds) }
 }
@@ -153,12 +153,12 @@ extension Thread {
 // MARK: - Stack
 
 extension Thread {
-    /// Where the functions that the calling thread is in return to, the innermost first; empty where the C library cannot tell.
+    /// The return addresses of the calling thread's stack, the innermost first; empty where the C library does not know them.
     public class var callStackReturnAddresses: [UInt] {
         withCallStack { _, addresses in addresses.map { UInt(bitPattern: $0) } }
     }
 
-    /// The same in words, each with the file and, where the file says it, the function.
+    /// The same as text, each with the file and, where the file contains it, the function.
     public class var callStackSymbols: [String] {
         withCallStack { symbols, addresses in
             typealias Symbols = @convention(c) (UnsafePointer<UnsafeMutableRawPointer?>, CInt) -> UnsafeMutablePointer<UnsafePointer<CChar>?>?
@@ -189,7 +189,7 @@ extension Notification.Name {
     /// Posted before the library starts its first thread, if Swift code does that, by the thread that does. It has no sender.
     public static var NSWillBecomeMultiThreaded: Notification.Name { .init("NSWillBecomeMultiThreadedNotification") }
 
-    /// Never posted: a process that has had several threads counts as multi-threaded for good.
+    /// Never posted: a process that has had several threads counts as multi-threaded permanently.
     public static var NSDidBecomeSingleThreaded: Notification.Name { .init("NSDidBecomeSingleThreadedNotification") }
 
     /// Posted by a ``Thread`` that ends, on that thread; the sender is the thread.

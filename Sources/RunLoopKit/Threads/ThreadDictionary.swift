@@ -21,6 +21,6 @@ public struct ThreadDictionary: @unchecked Sendable {
     /// Whether there are none.
     public var isEmpty: Bool { values.isEmpty }
 
-    /// Lets go of all values.
+    /// Releases all values.
     public mutating func removeAll() { values.removeAll() }
 }

@@ -25,7 +25,7 @@ final class PassEnd {
         self.foundation = foundation
     }
 
-    /// Whether it can be used, as it can until its end; false if there is no descriptor to be had.
+    /// Whether it can be used, as it can until its end; false if no descriptor is available.
     func begin() -> Bool {
         if source != nil { return true }
         descriptor = rlf_make_event()

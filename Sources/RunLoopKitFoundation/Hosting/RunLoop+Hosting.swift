@@ -13,20 +13,23 @@ extension RunLoop {
     ///     RunLoop.current.run(until: later)    // file handles post, streams tell their delegates
     ///
     /// Before this loop waits, and when something is ready for Foundation's, Foundation's makes a pass. While Foundation's
-    /// waits, this loop is a `RunLoop.ForeignRun` of it. A mode counts as empty when it is in both. A stop of the
-    /// one in a callback of the other ends the run that is under way. `run(mode:before:)` returns after any work of Foundation's that
+    /// waits, this loop is a `RunLoop.ForeignRun` of it. A mode counts as empty when it is empty in both. A stop of one
+    /// loop in a callback of the other ends the current run. `run(mode:before:)` returns after any work of Foundation's that
     /// woke this loop, and Foundation's does after any work of this one. A signal that Foundation's code gives to a source
     /// of this loop needs a `wakeUp()` after it, as one from another thread does.
     ///
     /// (S-HOST-1 to S-HOST-9)
     ///
-    /// A loop that hosts pays for a pass of Foundation's before each wait, some ten microseconds. In a child of `fork` it hosts no more.
+    /// A loop that hosts pays for a pass of Foundation's before each wait, some ten microseconds. In a child of `fork`
+    /// it no longer hosts.
     ///
-    /// - Parameter modes: in which modes. A mode has the same name in both; `RunLoop.Mode.common` stands for those that are common in the loop
+    /// - Parameter modes: the modes. A mode has the same name in both; `RunLoop.Mode.common` stands for those that are
+    ///   common in the loop
     ///   that runs.
-    /// - Returns: whether the loop hosts Foundation's; false where no descriptors are to be had, or where this Foundation waits for something
-    ///   else than an epoll set. Then nothing has changed.
-    /// - Threads: any, for its own loop. Again: nothing, but the modes are added.
+    /// - Returns: whether the loop hosts Foundation's; false where no descriptors are available, or where this
+    ///   Foundation does not wait in an
+    ///   epoll set. Then nothing has changed.
+    /// - Threads: any, for its own loop. A further call only adds modes.
     @available(*, noasync, message: "an asynchronous function may change its thread at each await")
     @discardableResult
     public static func hostsFoundation(inModes modes: [Mode] = [.common]) -> Bool {

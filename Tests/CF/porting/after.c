@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A CoreFoundation program before cf2rl: sources, timers, observers, ports, data and a description. */
 #include <runloop/runloop.h>
 #include <string.h>

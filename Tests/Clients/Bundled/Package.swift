@@ -1,4 +1,5 @@
 // swift-tools-version: 6.1
+// SPDX-License-Identifier: MIT
 // A package that depends on RunLoop by path and takes its defaults: the core comes with it.
 import PackageDescription
 

@@ -1,4 +1,5 @@
 // swift-tools-version: 6.1
+// SPDX-License-Identifier: MIT
 // A package that takes RunLoopKit over the installed librunloop.so and uses Foundation besides.
 import PackageDescription
 

@@ -1,4 +1,5 @@
 // swift-tools-version: 6.1
+// SPDX-License-Identifier: MIT
 // The tests of RunLoopKit once more, here over the installed library: its core is Embedded Swift, while the
 // core inside the package is full Swift. Tests/RunLoopKitTests is a link to the package's own tests.
 import PackageDescription

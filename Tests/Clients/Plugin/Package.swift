@@ -1,4 +1,5 @@
 // swift-tools-version: 6.1
+// SPDX-License-Identifier: MIT
 // A Swift program that loads a C plug-in linked to librunloop.so. Built with the trait InstalledLibrary
 // both use one core; built with BundledCore they would use two, which the library refuses.
 import PackageDescription

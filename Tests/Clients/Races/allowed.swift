@@ -1,4 +1,5 @@
 // error: none
+// SPDX-License-Identifier: MIT
 // What looks like the others and is allowed.
 import RunLoopKit
 import Synchronization

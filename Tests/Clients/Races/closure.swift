@@ -1,4 +1,5 @@
 // error: Sendable
+// SPDX-License-Identifier: MIT
 // The loop's thread calls the closure.
 import RunLoopKit
 

@@ -1,4 +1,5 @@
 // error: Sendable
+// SPDX-License-Identifier: MIT
 // Whoever has the port reaches its delegate from any thread.
 import RunLoopKit
 

@@ -1,4 +1,5 @@
 // error: Sendable
+// SPDX-License-Identifier: MIT
 // What a thread's dictionary gives out may go anywhere.
 import RunLoopKit
 

@@ -1,4 +1,5 @@
 // error: risks causing data races
+// SPDX-License-Identifier: MIT
 // A foreign run belongs to its thread.
 import RunLoopKit
 

@@ -1,4 +1,5 @@
 // error: task-isolated
+// SPDX-License-Identifier: MIT
 // What comes into a guard, or out of it, is nobody else's.
 import RunLoopKit
 

@@ -1,4 +1,5 @@
 // error: none
+// SPDX-License-Identifier: MIT
 // A value that is not Sendable may be guarded, and its guard used by many threads.
 import RunLoopKit
 

@@ -1,4 +1,5 @@
 // error: unavailable from asynchronous contexts
+// SPDX-License-Identifier: MIT
 // An asynchronous function may go on on another thread than the one that locked.
 import RunLoopKit
 

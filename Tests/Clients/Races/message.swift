@@ -1,4 +1,5 @@
 // error: risks causing data races
+// SPDX-License-Identifier: MIT
 // A message is its receiver's.
 import RunLoopKit
 

@@ -1,4 +1,5 @@
 // error: risks causing data races
+// SPDX-License-Identifier: MIT
 // A notification queue is its thread's.
 import RunLoopKit
 

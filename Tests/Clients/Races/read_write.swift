@@ -1,4 +1,5 @@
 // error: Sendable
+// SPDX-License-Identifier: MIT
 // What several threads read at a time is Sendable.
 import RunLoopKit
 

@@ -1,4 +1,5 @@
 // error: Sendable
+// SPDX-License-Identifier: MIT
 // What an awaited closure gives leaves the loop's thread.
 import RunLoopKit
 

@@ -1,4 +1,5 @@
 // swift-tools-version: 6.1
+// SPDX-License-Identifier: MIT
 // A Swift program that uses the installed C library without RunLoopKit, through its module map.
 import PackageDescription
 

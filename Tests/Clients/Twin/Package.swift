@@ -1,4 +1,5 @@
 // swift-tools-version: 6.1
+// SPDX-License-Identifier: MIT
 // Source files written for Foundation, each built twice: with Foundation, and with RunLoopKit. Of twin.swift, about run loops, the import
 // alone differs; threads.swift, about threads and locks, is for RunLoopKit without Foundation and says first what its times are. The folders
 // hold links to them. They are in the language mode of the programs they stand for: in Swift 6 mode Foundation's timer could not be

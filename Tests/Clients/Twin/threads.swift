@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Ordinary Foundation code with threads and locks, in the ways that Foundation's documentation shows. Built with Foundation and with
 // RunLoopKit it prints the same, except for the lines that expected-threads.txt marks with the rule that Foundation on Linux breaks.
 // Locks are S-NSLK-1 and S-NSLK-3, threads S-NSTH-1 to S-NSTH-11.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Ordinary Foundation code that uses a run loop in the ways Foundation's documentation shows. Built with
 // Foundation and with RunLoopKitFoundation it prints the same, except for the lines that expected.txt marks with
 // the rule that Foundation on Linux breaks. The run loop object is S-NSRL-1 to S-NSRL-14, the timer S-NSTM-1 to

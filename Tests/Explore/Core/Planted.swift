@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 import ExploreHooks
 
 /// For the patches of plants/: whether the fault of this name is to be there in this run.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What the explored core calls: every atomic access, and every pause of a spinning thread. Each call first asks the scheduler
  * which thread goes next, and then makes the access itself. */
 #ifndef EXPLORE_HOOKS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "../program.h"
 
 /* Clocks that the program moves (S-CLK). A timer that is not fired leaves its loop asleep for ever. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Every pair of calls that can meet on one thing, made from a list of calls for each kind of thing.
  *
  * For each family: every two calls, on two threads, while the loop runs; every call in a callback against every call of another

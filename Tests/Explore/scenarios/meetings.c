@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Calls of two things, two loops or two modes that meet: pairs that no family has. */
 #include "../program.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Calls that meet on a timer, an observer, a post, a port, a loop or a mode. */
 #include "../program.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Calls that meet on one source. */
 #include "../program.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "../program.h"
 
 /* Locks and what else lies in the program's memory (S-SYNC). */

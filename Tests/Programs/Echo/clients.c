@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The clients of an echo server: `clients PORT COUNT PID`. One sends and never reads, one sends without end, and COUNT others
  * talk to the server meanwhile, all connected at the same time; none may wait for the first two. Then all bytes that were sent

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 import RunLoopTestSymbols
 
 /// The tokens of the library's lazy globals and `static let`s, as the program's symbol table has them. The runtime takes a token while

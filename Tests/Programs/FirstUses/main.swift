@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What the library makes at its first use: all of it has to be made before a `fork`, which may come while another thread makes it.
 //
 // usage: first-uses              tells what a fork leaves unmade

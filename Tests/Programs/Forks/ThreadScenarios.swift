@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Thread's objects and locks in the child of a fork, and a main thread that ends before the others.
 import Glibc
 import RunLoopKit

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 import RunLoopTestSymbols
 
 /// The words in which a program without optimisation keeps what the Swift runtime told it of a type. The runtime is asked at the first use,

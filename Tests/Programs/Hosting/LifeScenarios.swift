@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 import RunLoopKitFoundation
 
 /// Foundation on Linux calls no delegates of streams, but they may be scheduled and read.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 import RunLoopKitFoundation
 
 typealias FoundationLoop = Foundation.RunLoop

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Foundation's own classes on a loop of RunLoopKit's, and the other way round, on the main thread and on others. Prints a line for
 // each scenario; a test looks at them. A scenario that would wait for ever is ended by an alarm.
 import RunLoopKitFoundation

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Who runs what is queued for the main thread: a loop of RunLoopKit, Foundation's, and either under the other. Prints
 // what happens; the test knows what has to be printed.
 import Dispatch

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 import Glibc
 
 /// The symbols of the program's own file: elf(5), for 64 bits.

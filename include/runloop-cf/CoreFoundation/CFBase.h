@@ -4,7 +4,7 @@
  *
  * These headers declare the names of Apple's CoreFoundation, so that a program written for it compiles
  * unchanged. The names exist for the compiler alone: each is bound to a symbol of librunloop-cf (CFRetain
- * to RLCFRetain) or of librunloop (CFRunLoopStop to RLStop), so that a process may also hold another CoreFoundation.
+ * to RLCFRetain) or of librunloop (CFRunLoopStop to RLStop), so that a process may also contain another CoreFoundation.
  * What is declared works; what is not there does not compile. Docs/porting.md has a table.
  *
  * References. What Create and Copy functions return is the caller's to release with CFRelease; what Get functions
@@ -153,7 +153,7 @@ CF_EXPORT CFTypeID CFGetTypeID(CFTypeRef cf) RLCF_(CFGetTypeID);
 CF_EXPORT CFStringRef CFCopyTypeIDDescription(CFTypeID type_id) RLCF_(CFCopyTypeIDDescription);
 /** Adds a reference and returns the object. */
 CF_EXPORT CFTypeRef CFRetain(CFTypeRef cf) RLCF_(CFRetain);
-/** Gives a reference back; the last one frees the object, which may call release functions of the program. */
+/** Releases a reference; releasing the last one frees the object, which may call release functions of the program. */
 CF_EXPORT void CFRelease(CFTypeRef cf) RLCF_(CFRelease);
 /** Counts the references, for debugging; constants have LONG_MAX. */
 CF_EXPORT CFIndex CFGetRetainCount(CFTypeRef cf) RLCF_(CFGetRetainCount);
@@ -182,7 +182,7 @@ CF_EXPORT const CFAllocatorRef kCFAllocatorDefault RLCF_CONSTANT_(CFAllocatorDef
 CF_EXPORT const CFAllocatorRef kCFAllocatorSystemDefault RLCF_CONSTANT_(CFAllocatorSystemDefault);
 CF_EXPORT const CFAllocatorRef kCFAllocatorMalloc RLCF_CONSTANT_(CFAllocatorMalloc);
 CF_EXPORT const CFAllocatorRef kCFAllocatorMallocZone RLCF_CONSTANT_(CFAllocatorMallocZone);
-/** Gives no memory and frees none: for bytes that stay the program's. */
+/** Provides no memory and frees none: for bytes that stay the program's. */
 CF_EXPORT const CFAllocatorRef kCFAllocatorNull RLCF_CONSTANT_(CFAllocatorNull);
 /** To CFAllocatorCreate: the new allocator makes its own memory. */
 CF_EXPORT const CFAllocatorRef kCFAllocatorUseContext RLCF_CONSTANT_(CFAllocatorUseContext);
@@ -213,14 +213,14 @@ CF_EXPORT CFTypeID CFAllocatorGetTypeID(void) RLCF_(CFAllocatorGetTypeID);
 CF_EXPORT void CFAllocatorSetDefault(CFAllocatorRef allocator) RLCF_(CFAllocatorSetDefault);
 /** What NULL means on the calling thread, borrowed. */
 CF_EXPORT CFAllocatorRef CFAllocatorGetDefault(void) RLCF_(CFAllocatorGetDefault);
-/** Makes an allocator of functions; allocator gives the memory for the object. It lives as long as what it made. */
+/** Makes an allocator of functions; allocator provides the memory for the object. It lives as long as what it made. */
 CF_EXPORT CFAllocatorRef CFAllocatorCreate(CFAllocatorRef allocator, CFAllocatorContext *context) RLCF_(CFAllocatorCreate);
 /** Memory of size bytes; NULL if there is none or size is not above 0. hint: 0. */
 CF_EXPORT void *CFAllocatorAllocate(CFAllocatorRef allocator, CFIndex size, CFOptionFlags hint) RLCF_(CFAllocatorAllocate);
 /** Grows or shrinks memory; ptr NULL allocates, newsize 0 frees. NULL if the allocator cannot. */
 CF_EXPORT void *CFAllocatorReallocate(CFAllocatorRef allocator, void *ptr, CFIndex newsize, CFOptionFlags hint)
     RLCF_(CFAllocatorReallocate);
-/** Gives memory back to the allocator it came from; NULL does nothing. */
+/** Frees memory through the allocator that it came from; NULL does nothing. */
 CF_EXPORT void CFAllocatorDeallocate(CFAllocatorRef allocator, void *ptr) RLCF_(CFAllocatorDeallocate);
 /** How much memory would be made for a request of size bytes. */
 CF_EXPORT CFIndex CFAllocatorGetPreferredSizeForSize(CFAllocatorRef allocator, CFIndex size, CFOptionFlags hint)

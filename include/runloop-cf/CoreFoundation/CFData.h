@@ -18,7 +18,7 @@ typedef struct __CFData *CFMutableDataRef;
 CF_EXPORT CFTypeID CFDataGetTypeID(void) RLCF_(CFDataGetTypeID);
 /** Copies bytes. */
 CF_EXPORT CFDataRef CFDataCreate(CFAllocatorRef allocator, const UInt8 *bytes, CFIndex length) RLCF_(CFDataCreate);
-/** Takes bytes over without a copy; bytesDeallocator frees them with the data, kCFAllocatorNull never. NULL: the default. */
+/** Uses bytes without copying them; bytesDeallocator frees them with the data, kCFAllocatorNull never. NULL: the default. */
 CF_EXPORT CFDataRef CFDataCreateWithBytesNoCopy(CFAllocatorRef allocator, const UInt8 *bytes, CFIndex length,
                                                 CFAllocatorRef bytesDeallocator) RLCF_(CFDataCreateWithBytesNoCopy);
 /** Makes immutable data of equal bytes. */
@@ -30,13 +30,13 @@ CF_EXPORT CFMutableDataRef CFDataCreateMutableCopy(CFAllocatorRef allocator, CFI
     RLCF_(CFDataCreateMutableCopy);
 /** The number of bytes. */
 CF_EXPORT CFIndex CFDataGetLength(CFDataRef theData) RLCF_(CFDataGetLength);
-/** The first byte, borrowed; of mutable data good until they change. */
+/** The first byte, borrowed; of mutable data valid until they change. */
 CF_EXPORT const UInt8 *CFDataGetBytePtr(CFDataRef theData) RLCF_(CFDataGetBytePtr);
-/** The first byte, to be written; good until the length changes. */
+/** The first byte, to be written; valid until the length changes. */
 CF_EXPORT UInt8 *CFDataGetMutableBytePtr(CFMutableDataRef theData) RLCF_(CFDataGetMutableBytePtr);
 /** Copies a range. */
 CF_EXPORT void CFDataGetBytes(CFDataRef theData, CFRange range, UInt8 *buffer) RLCF_(CFDataGetBytes);
-/** Cuts the data, or lengthens them with zeros. */
+/** Truncates the data, or lengthens them with zeros. */
 CF_EXPORT void CFDataSetLength(CFMutableDataRef theData, CFIndex length) RLCF_(CFDataSetLength);
 /** Lengthens the data with zeros. */
 CF_EXPORT void CFDataIncreaseLength(CFMutableDataRef theData, CFIndex extraLength) RLCF_(CFDataIncreaseLength);

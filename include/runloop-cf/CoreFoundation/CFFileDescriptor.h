@@ -14,7 +14,7 @@ CF_EXTERN_C_BEGIN
 typedef int CFFileDescriptorNativeDescriptor;
 typedef struct __CFFileDescriptor *CFFileDescriptorRef;
 
-/** What is reported, and switched off by that. */
+/** What is reported; a report disables it. */
 CF_ENUM(CFOptionFlags) {
     kCFFileDescriptorReadCallBack = 1UL << 0,
     kCFFileDescriptorWriteCallBack = 1UL << 1

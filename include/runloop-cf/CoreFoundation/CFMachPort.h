@@ -3,9 +3,9 @@
  * CFMachPortRef: a queue of messages between the threads of a process.
  *
  * The manual is <runloop/machport.h>. A port's number is made of its descriptor; messages are sent to it by mach_msg and mach_msg_send
- * (<mach/mach.h>). The callback's msg is a mach_msg_header_t of size bytes, good during the call: its local port received it, its
+ * (<mach/mach.h>). The callback's msg is a mach_msg_header_t of size bytes, valid during the call: its local port received it, its
  * remote port, if that is not MACH_PORT_NULL, takes the answer. What
- * RLMachPortSend sends is told if it begins with such a header. The allocator of a Create call is not used.
+ * RLMachPortSend sends is delivered if it begins with such a header. The allocator of a Create call is not used.
  */
 #ifndef RUNLOOP_CF_MACHPORT_H
 #define RUNLOOP_CF_MACHPORT_H

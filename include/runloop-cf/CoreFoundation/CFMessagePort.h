@@ -46,7 +46,7 @@ CF_EXPORT CFMessagePortRef CFMessagePortCreateLocal(CFAllocatorRef allocator, CF
     RLCF_(CFMessagePortCreateLocal);
 CF_EXPORT CFMessagePortRef CFMessagePortCreateRemote(CFAllocatorRef allocator, CFStringRef name) RLCF_(CFMessagePortCreateRemote);
 CF_EXPORT Boolean CFMessagePortIsRemote(CFMessagePortRef ms) RLCF_AS(CFMessagePortIsRemote, RLMessagePortIsRemote);
-/** The name, borrowed, for good. */
+/** The name, borrowed; it is never freed. */
 CF_EXPORT CFStringRef CFMessagePortGetName(CFMessagePortRef ms) RLCF_(CFMessagePortGetName);
 CF_EXPORT Boolean CFMessagePortSetName(CFMessagePortRef ms, CFStringRef newName) RLCF_(CFMessagePortSetName);
 CF_EXPORT void CFMessagePortGetContext(CFMessagePortRef ms, CFMessagePortContext *context) RLCF_(CFMessagePortGetContext);
@@ -60,7 +60,7 @@ CF_EXPORT void CFMessagePortSetInvalidationCallBack(CFMessagePortRef ms, CFMessa
 CF_EXPORT SInt32 CFMessagePortSendRequest(CFMessagePortRef remote, SInt32 msgid, CFDataRef data, CFTimeInterval sendTimeout,
                                           CFTimeInterval rcvTimeout, CFStringRef replyMode, CFDataRef *returnData)
     RLCF_(CFMessagePortSendRequest);
-/** From then on the port lives until CFMessagePortInvalidate, though all references to it and to the source are released. */
+/** From then on the port lives until CFMessagePortInvalidate, even if all references to it and to the source are released. */
 CF_EXPORT CFRunLoopSourceRef CFMessagePortCreateRunLoopSource(CFAllocatorRef allocator, CFMessagePortRef local, CFIndex order)
     RLCF_(CFMessagePortCreateRunLoopSource);
 CF_EXPORT void CFMessagePortSetDispatchQueue(CFMessagePortRef ms, struct dispatch_queue_s *queue)

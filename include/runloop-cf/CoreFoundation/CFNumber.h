@@ -39,7 +39,7 @@ typedef CF_ENUM(CFIndex, CFNumberType) {
     kCFNumberCGFloatType = 16,
     kCFNumberMaxType = 16
 };
-/** Numbers that no integer is; constants. */
+/** Numbers that are not integers; constants. */
 CF_EXPORT const CFNumberRef kCFNumberPositiveInfinity RLCF_CONSTANT_(CFNumberPositiveInfinity);
 CF_EXPORT const CFNumberRef kCFNumberNegativeInfinity RLCF_CONSTANT_(CFNumberNegativeInfinity);
 CF_EXPORT const CFNumberRef kCFNumberNaN RLCF_CONSTANT_(CFNumberNaN);
@@ -53,7 +53,7 @@ CF_EXPORT CFNumberType CFNumberGetType(CFNumberRef number) RLCF_(CFNumberGetType
 CF_EXPORT CFIndex CFNumberGetByteSize(CFNumberRef number) RLCF_(CFNumberGetByteSize);
 /** Whether it is kept as a floating-point number. */
 CF_EXPORT Boolean CFNumberIsFloatType(CFNumberRef number) RLCF_(CFNumberIsFloatType);
-/** Converts the number to a type; false if that changed its value. valuePtr gets the result all the same. */
+/** Converts the number to a type; false if that changed its value. valuePtr still gets the result. */
 CF_EXPORT Boolean CFNumberGetValue(CFNumberRef number, CFNumberType theType, void *valuePtr) RLCF_(CFNumberGetValue);
 /** Compares two numbers by value, whatever their types; NaN comes after negative numbers and before the others. context: unused. */
 CF_EXPORT CFComparisonResult CFNumberCompare(CFNumberRef number, CFNumberRef otherNumber, void *context) RLCF_(CFNumberCompare);

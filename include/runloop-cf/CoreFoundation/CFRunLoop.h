@@ -92,7 +92,7 @@ CF_EXPORT void CFRunLoopRemoveTimer(CFRunLoopRef rl, CFRunLoopTimerRef timer, CF
 
 /* MARK: Sources */
 
-/** What a source that is signalled by hand does: RLSourceContext. version: 0. mode: good during the call. */
+/** What a source that the program signals does: RLSourceContext. version: 0. mode: valid during the call. */
 typedef struct {
     CFIndex version;
     void *info;
@@ -106,7 +106,7 @@ typedef struct {
     void (*perform)(void *info);
 } CFRunLoopSourceContext;
 
-/** A port of a source: a descriptor that can be read. */
+/** A port of a source: a readable descriptor. */
 typedef int __CFPort;
 
 /** What a source with a port does: RLSourceContext1. version: 1. */

@@ -3,7 +3,7 @@
  * CFStringRef: text, immutable or mutable, a sequence of UTF-16 units.
  *
  * CFSTR("text") is a constant string, in UTF-8, which may also initialise a static variable and need not be released.
- * Indexes and ranges count units; outside the string they trap. Conversions that cannot be done give NULL, false or 0.
+ * Indexes and ranges count units; outside the string they trap. Conversions that are impossible return NULL, false or 0.
  * Locales, normal forms, transforms and the comparisons that need them are not part of this interface.
  */
 #ifndef RUNLOOP_CF_STRING_H
@@ -26,7 +26,7 @@ CF_EXTERN_C_BEGIN
 #endif
 #define CFSTR(cStr) ((CFStringRef)(const void *)(RLCF_CONSTANT_STRING cStr ""))
 
-/** How text is made of bytes. Texts in UTF-16 and UTF-32 without a named order begin with a mark of it, or are in the processor's. */
+/** How text is made of bytes. Texts in UTF-16 and UTF-32 without a named order begin with a byte order mark, or are in the processor's order. */
 typedef UInt32 CFStringEncoding;
 #define kCFStringEncodingInvalidId (0xffffffffU)
 typedef CF_ENUM(CFStringEncoding, CFStringBuiltInEncodings) {
@@ -54,7 +54,7 @@ CF_EXPORT CFStringRef CFStringCreateWithCString(CFAllocatorRef alloc, const char
 CF_EXPORT CFStringRef CFStringCreateWithCStringNoCopy(CFAllocatorRef alloc, const char *cStr, CFStringEncoding encoding,
                                                       CFAllocatorRef contentsDeallocator)
     RLCF_(CFStringCreateWithCStringNoCopy);
-/** Makes a string of numBytes bytes. isExternalRepresentation: a mark of byte order at the beginning is no text. */
+/** Makes a string of numBytes bytes. isExternalRepresentation: a byte order mark at the beginning is not text. */
 CF_EXPORT CFStringRef CFStringCreateWithBytes(CFAllocatorRef alloc, const UInt8 *bytes, CFIndex numBytes,
                                               CFStringEncoding encoding, Boolean isExternalRepresentation)
     RLCF_(CFStringCreateWithBytes);
@@ -81,7 +81,7 @@ CF_EXPORT CFStringRef CFStringCreateWithFormat(CFAllocatorRef alloc, CFDictionar
 CF_EXPORT CFStringRef CFStringCreateWithFormatAndArguments(CFAllocatorRef alloc, CFDictionaryRef formatOptions,
                                                            CFStringRef format, va_list arguments)
     RLCF_(CFStringCreateWithFormatAndArguments);
-/** Makes a string of the bytes of data, with a mark of byte order or without. */
+/** Makes a string of the bytes of data, with a byte order mark or without. */
 CF_EXPORT CFStringRef CFStringCreateFromExternalRepresentation(CFAllocatorRef alloc, CFDataRef data, CFStringEncoding encoding)
     RLCF_(CFStringCreateFromExternalRepresentation);
 /** Makes an empty string that grows. maxLength: a hint. */
@@ -114,12 +114,12 @@ CF_EXPORT const char *CFStringGetCStringPtr(CFStringRef theString, CFStringEncod
 CF_EXPORT const UniChar *CFStringGetCharactersPtr(CFStringRef theString) RLCF_(CFStringGetCharactersPtr);
 /**
  * Converts as much of a range as fits into buffer (NULL: only counts) and returns how many units that were. lossByte: for
- * characters that the encoding has not; 0: conversion ends there. isExternalRepresentation: with a mark of byte order.
+ * characters that the encoding does not have; 0: conversion ends there. isExternalRepresentation: with a byte order mark.
  */
 CF_EXPORT CFIndex CFStringGetBytes(CFStringRef theString, CFRange range, CFStringEncoding encoding, UInt8 lossByte,
                                    Boolean isExternalRepresentation, UInt8 *buffer, CFIndex maxBufLen, CFIndex *usedBufLen)
     RLCF_(CFStringGetBytes);
-/** Converts the whole string to data, with a mark of byte order where the encoding names none. */
+/** Converts the whole string to data, with a byte order mark where the encoding names no order. */
 CF_EXPORT CFDataRef CFStringCreateExternalRepresentation(CFAllocatorRef alloc, CFStringRef theString, CFStringEncoding encoding,
                                                          UInt8 lossByte) RLCF_(CFStringCreateExternalRepresentation);
 /** Room that any text of so many units needs in an encoding, without a NUL; kCFNotFound if that is no number. */

@@ -60,14 +60,14 @@ typedef struct {
  *
  * option: MACH_SEND_MSG, with MACH_SEND_TIMEOUT or without; anything else traps. timeout: milliseconds to wait for room in the
  *     queue with MACH_SEND_TIMEOUT; without it the call waits as long as it takes. rcv_size, rcv_name, notify: not used.
- * Returns: MACH_MSG_SUCCESS; MACH_SEND_INVALID_DEST for a number of no valid port, MACH_SEND_INVALID_REPLY if the local port is
+ * Returns: MACH_MSG_SUCCESS; MACH_SEND_INVALID_DEST for a number that is not a valid port's, MACH_SEND_INVALID_REPLY if the local port is
  *     neither MACH_PORT_NULL nor a valid port, MACH_SEND_MSG_TOO_SMALL, MACH_SEND_TIMED_OUT.
  * Threads: any. Ownership: the message stays the caller's. Reentrancy: calls nothing out.
  */
 CF_EXPORT mach_msg_return_t mach_msg(mach_msg_header_t *msg, mach_msg_option_t option, mach_msg_size_t send_size,
                                      mach_msg_size_t rcv_size, mach_port_name_t rcv_name, mach_msg_timeout_t timeout,
                                      mach_port_name_t notify) RLCF_(mach_msg);
-/** Sends a message of msg->msgh_size bytes without a limit of time. */
+/** Sends a message of msg->msgh_size bytes without a time limit. */
 CF_EXPORT mach_msg_return_t mach_msg_send(mach_msg_header_t *msg) RLCF_(mach_msg_send);
 
 CF_EXTERN_C_END

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the adapters of this folder share; for them, not for programs.
+ * What the adapters of this folder share; it is internal to them.
  *
  * An adapter puts another library's descriptors and timeouts into a run loop. The names here end in
  * an underscore and may change with any version: an adapter is compiled into the program, and the
- * program needs the run loop's functions only.
+ * program needs only the run loop's functions.
  *
  * An adapter begins with an RLAdapter_. All of it belongs to the thread of its loop. While a call
- * into the library is under way the adapter makes no second one, which most libraries do not allow:
- * what a nested run finds ready is put off until the call has returned.
+ * into the library is under way the adapter makes no second one, because most libraries forbid it:
+ * what a nested run finds ready is postponed until the call has returned.
  * Rules: Docs/semantics.md, section 40.
  */
 #ifndef RUNLOOP_ADAPTERS_ADAPTER_H

@@ -8,8 +8,8 @@
  * From then on hiredis is used as its own manual says. The connection keeps the mode alive, and
  * leaves it when hiredis frees the connection: after redisAsyncDisconnect, redisAsyncFree, or an
  * error.
- * A server that vanishes is reported as hiredis does it: each open command is answered by NULL, the
- * disconnect callback gets REDIS_ERR. One that sends without end is read one portion in a pass.
+ * hiredis reports a server that vanishes in its own way: each open command is answered by NULL, the
+ * disconnect callback gets REDIS_ERR. From one that sends without end a pass reads one portion.
  * Limits set by redisAsyncSetTimeout and connect_timeout (hiredis 1.0 or later) are kept; an older
  * hiredis has none, so a program that needs one has to set a timer and call redisAsyncFree.
  * A callback of hiredis may run the loop; in that run this connection sends nothing and gets no
@@ -101,7 +101,7 @@ static inline int RLHiredisAttach(redisAsyncContext *context, RLRunLoopRef loop,
     context->ev.scheduleTimer = RLHiredisSchedule_;
 #endif
     context->ev.data = self;
-    /* It is connected, or is not going to be, when it can be written to. */
+    /* When the descriptor is writable, the connect has succeeded or failed. */
     RLHiredisAddWrite_(self);
     return REDIS_OK;
 }

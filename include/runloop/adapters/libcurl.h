@@ -8,8 +8,8 @@
  * From then on easy handles are added and removed as libcurl's manual says; a transfer is cancelled
  * by curl_multi_remove_handle. While there is no transfer nothing is in the mode, so that RLRun
  * returns when all are done and nothing else is there.
- * A server that vanishes, or that a limit such as CURLOPT_TIMEOUT_MS cuts off, ends the transfer
- * with libcurl's code. One that sends without end is read one portion in a pass.
+ * If a server vanishes, or exceeds a limit such as CURLOPT_TIMEOUT_MS, the transfer ends with
+ * libcurl's code. From one that sends without end a pass reads one portion.
  * libcurl's own callbacks (write, progress) may run the loop; in that run no transfer goes on. They
  * must not add or remove handles, which libcurl refuses; done may do all of that.
  * Rules: Docs/semantics.md, section 40.
@@ -27,7 +27,7 @@ RL_HEADER_BEGIN
  *
  * easy: its handle, which has left the multi handle: it may be cleaned up, or added again.
  * result: CURLE_OK or the error. info: that of RLCurlAttach.
- * It may do everything: add and remove handles, detach, and run the loop. Since 0.2.
+ * It may do anything: add and remove handles, detach, and run the loop. Since 0.2.
  */
 typedef void (*RLCurlDone)(CURL *easy, CURLcode result, void * info);
 
@@ -41,7 +41,7 @@ struct RLCurl {
     void *info;
 };
 
-/* Lets libcurl work for a socket, or for its time, and tells of the transfers that are over. */
+/* Lets libcurl work for a socket, or for its timer, and reports the transfers that are over. */
 static inline void RLCurlWork_(RLCurlRef self, RLAdapterFile_ *file, curl_socket_t fd, int what) {
     int left;
     CURLMsg *message;
@@ -68,7 +68,7 @@ static inline void RLCurlReady_(RLFileDescriptorRef object, RLOptionFlags types,
 
 static inline void RLCurlDue_(RLAdapter_ *adapter) { RLCurlWork_((RLCurlRef)adapter, NULL, CURL_SOCKET_TIMEOUT, 0); }
 
-/* libcurl tells what it waits for on a socket. */
+/* libcurl says what it waits for on a socket. */
 static inline int RLCurlSocket_(CURL *easy, curl_socket_t fd, int what, void *info, void *known) {
     RLCurlRef self = (RLCurlRef)info;
     RLAdapterFile_ *file = (RLAdapterFile_ *)known;
@@ -84,7 +84,7 @@ static inline int RLCurlSocket_(CURL *easy, curl_socket_t fd, int what, void *in
     return 0;
 }
 
-/* libcurl tells when it wants to be called next; -1: not at all. */
+/* libcurl says when it wants to be called next; -1: not at all. */
 static inline int RLCurlTime_(CURLM *multi, long milliseconds, void *info) {
     RLCurlRef self = (RLCurlRef)info;
     (void)multi;
@@ -118,7 +118,7 @@ static inline RLCurlRef RLCurlAttach(CURLM *multi, RLRunLoopRef loop, RLMode mod
  * Takes a multi handle out of its loop.
  *
  * self: NULL does nothing. Transfers that are not over stop where they are, and done is not called
- *     for them: the next thing to do is to remove them, or to clean the multi handle up.
+ *     for them: remove them next, or clean the multi handle up.
  * Threads: the loop's own. Call it before curl_multi_cleanup.
  * Reentrancy: call-outs too, done included, but not libcurl's callbacks; calls no call-out. Since 0.2.
  */

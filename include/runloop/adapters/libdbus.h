@@ -7,9 +7,9 @@
  *
  * From then on the loop does what dbus_connection_read_write_dispatch does: it reads and writes,
  * hands one message in a pass to filters, objects and pending calls, and keeps their time limits.
- * A bus that vanishes is told by libdbus: filters get org.freedesktop.DBus.Local.Disconnected, and
- * before it an error for each open call (libdbus 1.14 does not complete the calls themselves). Of
- * one that floods, each pass takes one message.
+ * libdbus reports a bus that vanishes: filters get org.freedesktop.DBus.Local.Disconnected, and
+ * before it an error for each open call (libdbus 1.14 does not complete the calls themselves). From
+ * one that sends without end each pass takes one message.
  * A handler of a message may run the loop; in that run the connection dispatches no other. Other
  * threads may send over the connection (dbus_threads_init_default).
  * Rules: Docs/semantics.md, section 40.
@@ -102,7 +102,7 @@ static inline void RLDBusDispatch_(RLAdapter_ *adapter) {
 static inline void RLDBusPerform_(void *info) { RLDBusDispatch_((RLAdapter_ *)info); }
 
 /**
- * Takes a connection out of its loop, which must be done before its last reference goes.
+ * Takes a connection out of its loop; call it before the connection's last reference is released.
  *
  * dbus: NULL does nothing. Messages that were read and not dispatched stay in the connection.
  * Threads: the loop's own. Ownership: frees dbus and drops its reference to the connection.

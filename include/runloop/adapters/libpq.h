@@ -8,9 +8,9 @@
  * The adapter connects; then the program sends with libpq's PQsendQuery, PQsendQueryParams and their
  * like, calls RLPostgresSent after each, and gets results and notifications as they come. Nothing
  * waits: what the server does not take yet is sent when it does.
- * A server that vanishes: the open query gets libpq's error as its result, then lost is called. One
- * that does not answer while connecting is given up after the limit; for a slow query a program sets
- * a timer and calls PQcancel. Of one that floods, each pass reads one portion.
+ * If a server vanishes, the open query gets libpq's error as its result, then lost is called. If it
+ * does not answer while connecting, the adapter gives up after the limit; for a slow query a program
+ * sets a timer and calls PQcancel. From one that sends without end each pass reads one portion.
  * Rules: Docs/semantics.md, section 40.
  */
 #ifndef RUNLOOP_ADAPTERS_LIBPQ_H
@@ -21,7 +21,7 @@
 RL_HEADER_BEGIN
 
 /**
- * What a connection tells, on the loop's thread. Each may be NULL, and may do everything: send, detach, run the loop.
+ * What a connection calls, on the loop's thread. Each may be NULL, and may do anything: send, detach, run the loop.
  *
  * connected: once; queries can be sent from then on. result: a result, to be cleared with PQclear; NULL: that was the
  *     last of its query. While a COPY is under way it is called with such a result whenever there may be data.
@@ -46,7 +46,7 @@ typedef struct RLPostgres {
 } *RLPostgresRef;
 
 /**
- * Takes a connection out of its loop, which must be done before PQfinish.
+ * Takes a connection out of its loop; call it before PQfinish.
  *
  * self: NULL does nothing. Not to be called when lost was called, and not in lost.
  * Threads: the loop's own. Ownership: frees self. Reentrancy: call-outs too; calls no call-out. Since 0.2.

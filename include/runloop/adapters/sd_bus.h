@@ -8,8 +8,8 @@
  * From then on the loop does what sd_bus_process and sd_bus_wait do: it reads and writes, hands
  * messages to their handlers, and keeps the limits of calls. Before each wait it asks sd-bus
  * what to wait for, by an observer that is the last of BeforeSources and BeforeWaiting.
- * A bus that vanishes is told by sd-bus: open calls are answered by an error; then lost is called. Of
- * one that floods, a pass takes two messages at most.
+ * sd-bus reports a bus that vanishes: open calls are answered by an error; then lost is called. From
+ * one that sends without end a pass takes at most two messages.
  * A handler of a message may run the loop; in that run the bus dispatches no other.
  * In strict C99 the program has to define _POSIX_C_SOURCE as 199309L or later.
  * Rules: Docs/semantics.md, section 40.
@@ -27,8 +27,8 @@ RL_HEADER_BEGIN
 /**
  * What is called once when a bus is over, on the loop's thread.
  *
- * bus: it has left its loop, and is still to be released by the program. error: why, a negative errno. info: that of
- * RLSDBusAttach, whose result is freed by now. It may do everything. Since 0.2.
+ * bus: it has left its loop, and the program still has to release it. error: why, a negative errno. info: that of
+ * RLSDBusAttach, whose result is freed by now. It may do anything. Since 0.2.
  */
 typedef void (*RLSDBusLost)(sd_bus *bus, int error, void * info);
 
@@ -49,7 +49,7 @@ static inline void RLSDBusRouse_(RLSDBusRef self) {
 }
 
 /**
- * Takes a bus out of its loop, which must be done before it is closed.
+ * Takes a bus out of its loop; call it before the bus is closed.
  *
  * self: NULL does nothing. Not to be called when lost was called, and not in lost.
  * Threads: the loop's own. Ownership: frees self and drops its reference to the bus.

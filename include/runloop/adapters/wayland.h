@@ -7,9 +7,9 @@
  * From then on requests are sent before the loop waits, and events of the display's default queue
  * are dispatched as they come. While the loop waits it is prepared to read (wl_display_prepare_read),
  * so that other threads may read the display too, with queues of their own. In between a callback
- * may do what it likes with the display, a round trip included.
- * A compositor that vanishes, or an error of the protocol: lost is called once. One that reads
- * nothing: requests stay in libwayland's buffer until it does.
+ * may do anything with the display, including a round trip.
+ * If the compositor vanishes, or after a protocol error, lost is called once. If it reads nothing,
+ * requests stay in libwayland's buffer until it does.
  * Rules: Docs/semantics.md, section 40.
  */
 #ifndef RUNLOOP_ADAPTERS_WAYLAND_H
@@ -42,7 +42,7 @@ typedef struct RLWayland {
 } *RLWaylandRef;
 
 /**
- * Takes a display out of its loop, which must be done before wl_display_disconnect.
+ * Takes a display out of its loop; call it before wl_display_disconnect.
  *
  * self: NULL does nothing. Not to be called when lost was called, and not in lost.
  * Threads: the loop's own. Ownership: frees self.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The C half of the demo: three threads with a loop each count what is in a file.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The C half of the example: a source, a timer and an observer on a loop that Swift uses as well. */
 #ifndef C_HALF_H
 #define C_HALF_H

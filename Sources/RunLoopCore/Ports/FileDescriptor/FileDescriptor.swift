@@ -7,17 +7,17 @@ typealias FileDescriptorRetain = @convention(c) (UnsafeMutableRawPointer?) -> Un
 typealias FileDescriptorRelease = @convention(c) (UnsafeMutableRawPointer?) -> Void
 typealias FileDescriptorDescribe = @convention(c) (UnsafeMutableRawPointer?) -> UnsafeMutablePointer<CChar>?
 
-/// A client's descriptor with a callback for each side of it, which switches itself off before it is called (S-FD-3).
+/// A client's descriptor with a callback for each direction, which is disabled before it is called (S-FD-3).
 ///
-/// Its source is a watch that keeps what is of interest in `state` here, so that a callback costs one exchange and callbacks
-/// that are enabled again before the next event cost nothing else. The source has a reference to the descriptor object,
-/// the object none to the source (S-FD-13).
+/// Its source is a watch whose interest is kept in `state` here, so that a callback costs one exchange, and callbacks that are
+/// enabled again before the next event cost nothing else. The source has a reference to the descriptor object, the object none to
+/// the source (S-FD-13).
 struct FileDescriptor: ~Copyable {
     let header: ObjectHeader
     /// Bits of `FileDescriptorState`; the lowest are the enabled callbacks. Changed by read-modify-write. Sequentially
-    /// consistent as the watch's word, which it is, behind the header; relaxed before an exchange.
+    /// consistent, because it is the watch's word, behind the header; relaxed before an exchange.
     let state: Atomic<UInt32>
-    /// -1 once it is invalid. Relaxed: exchanged by the one that closes it, and a number orders nothing.
+    /// -1 once it is invalid. Relaxed: exchanged by the thread that closes it, and a number orders nothing.
     let descriptor: Atomic<Int32>
     // These two are fixed at creation.
     let info: UnsafeMutableRawPointer?
@@ -50,7 +50,7 @@ extension FileDescriptor: Object {
             describe: .init { $0.cast(to: FileDescriptor.self).describe(&$1) })
     }
 
-    /// The last reference is gone, so there is no source. The object becomes invalid by it (S-FD-13).
+    /// The last reference is gone, so there is no source. The object thereby becomes invalid (S-FD-13).
     static func destroy(_ file: FileDescriptorPointer) {
         let state = file.pointee.state.load(ordering: .acquiring)
         file.header.markFreed()
@@ -158,7 +158,7 @@ extension UnsafeMutablePointer where Pointee == FileDescriptor {
     func invalidate() {
         var state = pointee.state.load(ordering: .relaxed)
         var desired: UInt32
-        // Callbacks of this thread end after the call, so that the context is released inside it; those of others use it.
+        // Callbacks of this thread end after the call, so that the context is released inside it; those of other threads still use it.
         let own = RunLoop.watchesOnStack(ofInfo: UnsafeMutableRawPointer(self))
         repeat {
             if state & FileDescriptorState.invalid != 0 { return }

@@ -3,14 +3,14 @@ import CLinux
 import CRunLoop
 import Synchronization
 
-/// The DistributedLock filter: a timerfd, by which the source looks whether the lock is free (S-DLOCK-12).
+/// The DistributedLock filter: a timerfd, at whose times the source checks whether the lock is free (S-DLOCK-12).
 ///
-/// Where the kernel tells what happens to the file, a watch of it starts the timer anew. It tells of the end of a process before it
-/// gives back what the process had locked, so one look may come too early: it is repeated, first after a millisecond and then after
-/// twice the time, up to the time that the source was made with. Elsewhere the looks go on in that interval.
+/// Where the kernel reports what happens to the file, a watch of it restarts the timer. The kernel reports the end of a process
+/// before it releases the locks of the process, so one look may come too early: it is repeated, first after a millisecond and then
+/// after twice the time, up to the time that the source was made with. Elsewhere the looks go on in that interval.
 ///
-/// Of the fields, `count` is the last pause, 0 after an event, and `data` the descriptor for those that start the timer; it has a further
-/// bit while the source has its reference to the lock.
+/// Of the fields, `count` is the last pause, 0 after an event, and `data` the descriptor for the threads that start the timer; `data` has
+/// a further bit while the source has its reference to the lock.
 extension KernelFilter {
     static var distributedLock: KernelFilter {
         KernelFilter(
@@ -35,7 +35,7 @@ extension UnsafeMutablePointer where Pointee == KernelEvent {
         pointee.data.store(Int64(pointee.descriptor) | KernelEventPointer.hasLock, ordering: .relaxed)
         guard let path = strdup(lock.pointee.file.path) else { trap("RLKernelEventSourceCreate", "out of memory") }
         pointee.path = path
-        // Where the kernel has no room for a watch the source looks again and again.
+        // Where the kernel has no room for a watch the source looks periodically.
         if !watchVnode(wants: Note.delete.rawValue | Note.rename.rawValue | Note.replace.rawValue | Note.closeWrite.rawValue) {
             closeVnode()
         }
@@ -52,19 +52,19 @@ extension UnsafeMutablePointer where Pointee == KernelEvent {
         _ = timerfd_settime(Int32(truncatingIfNeeded: pointee.data.load(ordering: .relaxed)), 0, &setting, nil)
     }
 
-    /// The file was removed, replaced, or closed by somebody who could write it.
+    /// The file was removed, replaced, or closed by a process that could write it.
     fileprivate func tellLock() {
         pointee.count.store(0, ordering: .relaxed)
         lookAgain(after: 0)
     }
 
-    /// Caller holds the record's lock, and waits for the file system with it.
+    /// Caller holds the record's lock, also while it waits for the file system.
     fileprivate func lookAtLock(_ happened: inout RLKernelEvent) -> Bool {
         var count: UInt64 = 0
         // Another thread may have begun to close the source.
         guard pointee.data.load(ordering: .relaxed) & KernelEventPointer.hasLock != 0, rl_sys_read(pointee.descriptor, &count, 8) == 8
         else { return false }
-        // What is told from here on has its own look.
+        // An event that comes from here on causes its own look.
         let pause = pointee.count.load(ordering: .relaxed)
         var isTold = false
         let isFree = rl_lock_file_is_free(&lockFile.pointee.file, &isTold)
@@ -72,7 +72,7 @@ extension UnsafeMutablePointer where Pointee == KernelEvent {
             lookAgain(after: interval)
         } else if !isFree && pause < interval {
             let next = Swift.max(pause * 2, 1)
-            // An event that came meanwhile has started the timer, and the pauses, anew.
+            // An event that came meanwhile has restarted the timer, and the pauses.
             if pointee.count.compareExchange(expected: pause, desired: next, ordering: .relaxed).exchanged { lookAgain(after: next) }
         }
         return isFree
@@ -93,7 +93,7 @@ extension UnsafeMutablePointer where Pointee == KernelEvent {
 
     fileprivate func closeLock() {
         closeVnode()
-        // A look that is under way uses the lock's object.
+        // A look in progress uses the lock's object.
         pointee.lock.lockWord()
         let old = pointee.data.bitwiseAnd(~KernelEventPointer.hasLock, ordering: .relaxed).oldValue
         pointee.lock.unlockWord()

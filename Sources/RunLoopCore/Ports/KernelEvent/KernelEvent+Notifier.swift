@@ -4,21 +4,21 @@ import Synchronization
 
 /// The process's one inotify instance, and what it watches.
 ///
-/// It is there while there are valid sources of files. Each mode that has such sources has the instance in its epoll set, level
-/// triggered. A loop whose wait finds it readable reads all there is, under the lock, and brings it to the sources' inboxes,
-/// whichever loops they are in; then it looks at its own inboxes again. So what a loop is told does not depend on other loops'
-/// running, and reading ends no wait. A loop whose sources are all in modes that do not run has the instance in no set it waits in.
+/// It exists while there are valid sources of files. Each mode that has such sources has the instance in its epoll set, level-triggered. A loop whose
+/// wait finds it readable reads all there is, under the lock, and delivers it to the sources' inboxes, whichever loops they are in; then it looks at
+/// its own inboxes again. So what a loop learns does not depend on whether other loops run, and reading ends no wait. A loop whose sources are all in
+/// modes that do not run has the instance in no set it waits in.
 ///
-/// A file or folder is watched once however many sources want it. The kernel gives a watched inode a number; the same number
-/// is the same inode, whatever `stat` says. Numbers are not used again before 2^31 of them were.
+/// A file or folder is watched once, however many sources watch it. The kernel gives a watched inode a number; the same number is
+/// the same inode, whatever `stat` says. A number is reused only after 2^31 of them have been used.
 ///
 /// The instance itself, its lock and its users are `NotifierPort`. That lock guards all fields here and everything of `Vnode` and
-/// `FileWatch`. Under it nothing is called but the kernel, and no lock is taken.
+/// `FileWatch`. Under it only the kernel is called, and no lock is taken.
 struct Notifier {
     var table: WatchTable
     /// The valid sources of files.
     var sources: VnodePointer?
-    /// Those that something happened to, while events are brought to them.
+    /// Those that something happened to, while events are delivered to them.
     var touched: VnodePointer?
 
     static var shared: UnsafeMutablePointer<Notifier> { withUnsafeMutablePointer(to: &KernelEvents.shared.pointee.notifier) { $0 } }
@@ -32,7 +32,7 @@ struct FileWatch {
     /// -1: the kernel has ended the watch.
     var number: Int32
     /// What the kernel was asked for: all that members wanted so far. It shrinks with the last member only, because the kernel
-    /// takes a mask by a path alone, which may lead elsewhere by now.
+    /// takes a new mask only with a path, which may lead elsewhere by now.
     var mask: UInt32
     /// Sources for which it is the file, and those for which it is the folder.
     var members: Int
@@ -52,7 +52,7 @@ extension UnsafeMutablePointer where Pointee == Notifier {
 
     // MARK: Life
 
-    /// For one more source; false with errno if there is no instance to be had. Caller holds the lock.
+    /// For one more source; false with errno if no instance can be made. Caller holds the lock.
     func retainLocked() -> Bool {
         if instance.pointee.users == 0 {
             instance.pointee.descriptor = Notifier.make()
@@ -128,15 +128,15 @@ extension UnsafeMutablePointer where Pointee == Notifier {
 
     // MARK: Events
 
-    /// Reads all there is and brings it to the sources. Any thread, without a lock that comes after the notifier's.
+    /// Reads all there is and delivers it to the sources. Any thread that holds no lock that comes after the notifier's.
     func readEvents() {
         lock()
         if instance.pointee.users > 0 { readLocked() }
         unlock()
     }
 
-    /// What the sources make of it is found out at the end: an event that is still in the kernel must not be taken for one of
-    /// a file that a source watches only now. The kernel's queue is bounded, and so are the turns, if others fill it as fast.
+    /// What it means for the sources is determined at the end: an event that is still in the kernel must not be taken for one of a file that a source
+    /// watches only now. The kernel's queue is bounded, and so is the number of reads, if other processes fill it as fast.
     func readLocked() {
         guard instance.isOpenLocked() else { return }
         withUnsafeTemporaryAllocation(byteCount: 4096, alignment: 8) { buffer in
@@ -151,7 +151,7 @@ extension UnsafeMutablePointer where Pointee == Notifier {
                     let name = (event + MemoryLayout<inotify_event>.size).assumingMemoryBound(to: CChar.self)
                     accept(header, header.len > 0 ? name : nil)
                 }
-                // With room for another event there was none.
+                // There was room for another event, but none came.
                 if count + MemoryLayout<inotify_event>.size + Int(NAME_MAX) + 1 <= 4096 { break }
             }
         }
@@ -163,7 +163,7 @@ extension UnsafeMutablePointer where Pointee == Notifier {
 
     private func accept(_ event: inotify_event, _ name: UnsafePointer<CChar>?) {
         if event.mask & UInt32(IN_Q_OVERFLOW) != 0 {
-            // The kernel forgot some: anything may have happened to anyone.
+            // The kernel dropped some: anything may have happened to any file.
             var source = pointee.sources
             while let current = source {
                 source = current.pointee.next
@@ -174,7 +174,7 @@ extension UnsafeMutablePointer where Pointee == Notifier {
         var file = watch.pointee.files
         while let current = file {
             file = current.pointee.nextOfFile
-            // What happens to the files in a folder, which a watch of it tells too, is not its own matter.
+            // A watch of a folder also reports what happens to the files in it, which are not events of the folder itself.
             let own = name == nil ? current.pointee.mask | UInt32(IN_IGNORED | IN_UNMOUNT) : current.pointee.mask & Vnode.changesOfList
             touch(current, event.mask & own)
         }
@@ -207,8 +207,8 @@ extension UnsafeMutablePointer where Pointee == Notifier {
 
     // MARK: fork
 
-    /// In the child of `fork`: an instance of its own, with all watches. What the parent's has in store is the parent's. The
-    /// sources for which that fails are marked as lost. Called by the only thread.
+    /// In the child of `fork`: an instance of its own, with all watches. Events queued in the parent's instance are the parent's.
+    /// The sources for which that fails are marked as lost. Called by the only thread.
     func renewInChild() {
         instance.pointee.lock.resetInChild()
         guard instance.pointee.users > 0 else { return }

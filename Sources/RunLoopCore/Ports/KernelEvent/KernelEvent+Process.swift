@@ -2,7 +2,7 @@
 import CLinux
 import CRunLoop
 
-/// The Process filter: a pidfd, which can be read when the process has ended.
+/// The Process filter: a pidfd, which is readable when the process has ended.
 extension KernelFilter {
     static var process: KernelFilter {
         KernelFilter(number: .process, open: { $0.openProcess() }, descriptorKind: RL_PROCESS, read: .init { $0.readProcess(&$1) })
@@ -27,7 +27,7 @@ extension UnsafeMutablePointer where Pointee == KernelEvent {
         case 1:
             happened.fflags |= Note.exitStatus.rawValue
             happened.data = Int64(status)
-        default: break  // Somebody else's child, or somebody else waited for it.
+        default: break  // Another process's child, or other code has waited for it.
         }
         return true
     }

@@ -20,7 +20,7 @@ extension UnsafeMutablePointer where Pointee == KernelEvent {
     }
 
     /// The watch is interested exactly while the source may report. Two threads that change the state may come here in either
-    /// order: each leaves only when what it did is still right.
+    /// order: each returns only when what it did is still right.
     private func alignInterest(of source: SourcePointer) {
         var aligned: Bool
         repeat {
@@ -29,7 +29,7 @@ extension UnsafeMutablePointer where Pointee == KernelEvent {
         } while mayReport != aligned
     }
 
-    /// Adds to what an inbox has to report, and marks it. Any thread, also in a signal handler.
+    /// Adds to what an inbox has to report, and marks the inbox. Any thread, also in a signal handler.
     func tell(_ notes: UInt32) {
         if let tell = pointee.filter.pointee.tell { return tell.call(self) }
         pointee.userFlags.bitwiseOr(notes | Note.trigger.rawValue, ordering: .sequentiallyConsistent)
@@ -70,8 +70,8 @@ extension UnsafeMutablePointer where Pointee == KernelEvent {
         if isReport { report(&happened) }
     }
 
-    /// After what is reported was taken, in one step with it: another loop that comes next finds that the source may not report
-    /// any more (S-KEV-8). The caller holds the lock.
+    /// Called when what is reported has been taken, under the same lock: another loop that comes next finds that the source may
+    /// not report any more (S-KEV-8). The caller holds the lock.
     private func countReportLocked() {
         if isOneShot {
             pointee.state.bitwiseOr(KernelEventState.spent, ordering: .sequentiallyConsistent)

@@ -27,11 +27,11 @@ extension KernelFilter {
 
 /// The Signal filter: the library's handler counts for every source of the signal and marks its inbox.
 ///
-/// Not a signalfd, which needs the signal blocked in every thread, those of other libraries included, takes a signal away
-/// from every other reader of it, and has its blocked mask inherited by programs that are executed.
+/// Not a signalfd, which needs the signal blocked in every thread, those of other libraries included, takes a signal away from
+/// every other reader of it, and makes executed programs inherit the blocked mask.
 ///
-/// The handler goes through the list of its signal without a lock. Who takes a record off the list waits until no
-/// handler is at work, and only then gives the record's memory back.
+/// The handler goes through the list of its signal without a lock. A thread that takes a record off the list waits until no
+/// handler runs, and only then frees the record's memory.
 enum Signals {
     static var limit: Int { 65 }
 
@@ -47,7 +47,7 @@ enum Signals {
             return false
         }
         let list = KernelEvents.shared.pointee.signals! + Int(number)
-        // There is no signal 0: this does nothing. But without optimisation Swift makes what it knows of a type at the first use,
+        // There is no signal 0: this does nothing. But without optimisation Swift makes the metadata of a type at the first use,
         // with locks and memory from malloc, which must not happen in the handler.
         handle(0)
         if list.pointee.users == 0 && rl_take_signal(number, { Signals.handle($0) }) != 0 { return false }
@@ -86,14 +86,14 @@ enum Signals {
         }
         process.pointee.registryLock.unlockWord()
         guard isFound else { return }
-        // A handler is in there for well under a microsecond, calls nobody and, with all signals blocked, is interrupted by nobody
-        // that would not come back. A look that finds one at work needs a signal to arrive in just that time, so looks that do
-        // not end would need signals without end.
+        // A handler runs for well under a microsecond, calls no other code and, with all signals blocked, is not interrupted by
+        // code that might not return. A check finds a handler running only if a signal arrives in just that time, so checks
+        // without end would need signals without end.
         var waiting = GivingWay()
         while KernelEvents.shared.pointee.signalHandlers.load(ordering: .sequentiallyConsistent) != 0 { waiting.giveWay() }
     }
 
-    /// Called by the signal handler: touches atomics alone.
+    /// Called by the signal handler: touches only atomics.
     private static func handle(_ number: Int32) {
         KernelEvents.shared.pointee.signalHandlers.wrappingAdd(1, ordering: .sequentiallyConsistent)
         var record = KernelEvents.shared.pointee.signals![Int(number)].first.load(ordering: .sequentiallyConsistent)

@@ -2,7 +2,7 @@
 import CLinux
 import CRunLoop
 
-/// The Timer filter: a timerfd, by the monotonic clock, the one that goes on while the system is suspended, or the wall clock.
+/// The Timer filter: a timerfd, by the monotonic clock, the clock that goes on while the system is suspended, or the wall clock.
 extension KernelFilter {
     static var timer: KernelFilter {
         KernelFilter(
@@ -32,7 +32,7 @@ extension UnsafeMutablePointer where Pointee == KernelEvent {
             unit = pointee.fflags & Note.nanoseconds.rawValue != 0 ? 1 : 1_000_000
         }
         let (product, overflows) = pointee.amount.multipliedReportingOverflow(by: unit)
-        // The kernel's own limit is this, about 292 years.
+        // This is the kernel's own limit, about 292 years.
         return overflows ? Int64.max / 2 : product
     }
 
@@ -54,7 +54,7 @@ extension UnsafeMutablePointer where Pointee == KernelEvent {
 
     /// Starts the timer from now, or at its date.
     private func arm(_ descriptor: Int32) -> Bool {
-        // The clock may be set between its reading and the call. Where the kernel tells of that at all, the first call has it do
+        // The clock may be set between its reading and the call. Where the kernel reports that at all, the first call makes it do
         // so, and each further one fails if the clock was set since the one before.
         if tellsClockSet { _ = armOnce(descriptor) }
         while !armOnce(descriptor) {
@@ -68,7 +68,7 @@ extension UnsafeMutablePointer where Pointee == KernelEvent {
         var setting = itimerspec()
         var flags: Int32 = 0
         if isAbsolute || tellsClockSet {
-            // The kernel tells of a set clock only for a timer with a date of the wall clock.
+            // The kernel reports a set clock only for a timer with a date of the wall clock.
             var now = timespec()
             clock_gettime(CLOCK_REALTIME, &now)
             flags = Int32(RL_TFD_TIMER_ABSTIME | (tellsClockSet ? RL_TFD_TIMER_CANCEL_ON_SET : 0))
@@ -98,7 +98,7 @@ extension UnsafeMutablePointer where Pointee == KernelEvent {
             return true
         }
         guard rl_errno() == ECANCELED else { return false }
-        // The dates the timer has been armed for are of a clock that is gone.
+        // The timer was armed for dates by the former setting of the clock.
         _ = arm(pointee.descriptor)
         happened.fflags = Note.clockSet.rawValue
         return true
@@ -119,12 +119,12 @@ extension UnsafeMutablePointer where Pointee == KernelEvent {
     }
 }
 
-/// In the child of `fork`: another kernel object under the same number, for which loops will register it. False: none is to be
-/// had, and the number is -1.
+/// In the child of `fork`: another kernel object under the same number, for which loops will register it. False: none can be
+/// made, and the number is -1.
 func renewDescriptor(_ number: inout Int32, _ make: () -> Int32) -> Bool {
     var fresh = make()
     if fresh < 0 {
-        // No room for two: the old one first. It was the parent's anyway.
+        // No room for two: the old one is closed first. It was the parent's anyway.
         rl_sys_close(number)
         fresh = make()
     }

@@ -11,7 +11,7 @@ extension KernelFilter {
 }
 
 extension UnsafeMutablePointer where Pointee == KernelEvent {
-    /// The bits that were told and not reported yet.
+    /// The bits that were triggered and not reported yet.
     func takeFlags(_ happened: inout RLKernelEvent) -> Bool {
         let flags = pointee.userFlags.load(ordering: .sequentiallyConsistent)
         if flags & Note.trigger.rawValue == 0 { return false }
@@ -24,7 +24,7 @@ extension UnsafeMutablePointer where Pointee == KernelEvent {
     func trigger(_ fflags: UInt32, _ data: Int64) {
         guard pointee.filter.pointee.number == .user else { return }
         let triggers = fflags & Note.trigger.rawValue
-        // The data first: who sees the bits sees them.
+        // The data first: a thread that sees the bits sees them.
         if triggers != 0 { pointee.data.store(data, ordering: .sequentiallyConsistent) }
         let given = fflags & Note.userMask.rawValue
         var old = pointee.userFlags.load(ordering: .relaxed)

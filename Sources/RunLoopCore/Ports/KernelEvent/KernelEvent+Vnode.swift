@@ -2,10 +2,10 @@
 import CLinux
 import CRunLoop
 
-/// What a Vnode source knows of its file. The notifier's lock guards it, but for what is fixed at creation.
+/// What a Vnode source knows of its file. The notifier's lock guards it, except for what is fixed at creation.
 ///
-/// The source is an inbox; whichever thread reads the notifier finds out what the source has to report and marks it. With a path
-/// the folder is watched for the name too. An event about the name only leads to a look at what the name stands for now, so that
+/// The source is an inbox; the thread that reads the notifier finds out what the source has to report and marks it. With a path
+/// the folder is watched for the name too. An event about the name only leads to a look at what the name refers to now, so that
 /// it does not matter how often it changed before the look. A look needs no descriptor, so it is always possible.
 struct Vnode {
     /// In the notifier's table, by folder and name; for a source with a path.
@@ -14,15 +14,15 @@ struct Vnode {
     var event: KernelEventPointer
     /// The notes of interest.
     var wants: UInt32
-    /// Without a path: its descriptor names the file, and while it is there the kernel never tells of the file's own end:
-    /// that is seen by its count of names. With a path: nil if the name stands for no file, or the kernel has no room.
+    /// Without a path: its descriptor names the file, and while it is open the kernel never reports the file's own end: that is
+    /// seen by its count of names. With a path: nil if the name refers to no file, or the kernel has no room.
     var file: FileWatchPointer?
     /// With a path: it has a descriptor that names the folder. `nameOffset` is where the name begins in the path.
     var folder: FileWatchPointer?
     var nameOffset: Int
-    /// What of the file's events is this source's.
+    /// Which of the file's events are this source's.
     var mask: UInt32
-    /// With a path: whether the name stands for a file.
+    /// With a path: whether the name refers to a file.
     var exists: Bool
     /// In the child of `fork`: it could not be watched anew.
     var isLost: Bool
@@ -36,11 +36,11 @@ struct Vnode {
     /// All of the notifier's sources.
     var next: VnodePointer?
     var previous: VnodePointer?
-    /// While events are brought: bits of inotify(7) and those below. Not 0: it is in the notifier's list `touched`.
+    /// While events are delivered: bits of inotify(7) and those below. Not 0: it is in the notifier's list `touched`.
     var happened: UInt32
     var nextTouched: VnodePointer?
 
-    /// Events of a folder by which its list of names changes.
+    /// Events of a folder that change its list of names.
     static var changesOfList: UInt32 { UInt32(IN_CREATE | IN_DELETE | IN_MOVED_FROM | IN_MOVED_TO) }
     /// The name was touched; the last time by moving its file away.
     static var nameTouched: UInt32 { 1 << 17 }
@@ -77,9 +77,9 @@ extension UnsafeMutablePointer where Pointee == KernelEvent {
             pointee.vnode = nil
             return false
         }
-        // What a file that is watched already did before is not for this source.
+        // Earlier events of a file that is already watched are not for this source.
         notifier.readLocked()
-        // The other number is looked at here, where nothing is in a hurry.
+        // The other number is checked here, where time does not matter.
         let port = notifier.instance
         if !rl_is_kind(port.pointee.spare, RL_INOTIFY) { port.pointee.spare = rl_dup_above(port.pointee.descriptor, 64) }
         vnode.enlist()
@@ -88,7 +88,7 @@ extension UnsafeMutablePointer where Pointee == KernelEvent {
         return isOpen
     }
 
-    /// Gives the source of a file to its record, after which events are reported, those that came by now too.
+    /// Gives its record the source of a file, after which events are reported, also those that have already come.
     fileprivate func beginVnode(_ source: SourcePointer) {
         let notifier = Notifier.shared
         notifier.lock()
@@ -101,7 +101,7 @@ extension UnsafeMutablePointer where Pointee == KernelEvent {
         guard let vnode = pointee.vnode else { return }
         let notifier = Notifier.shared
         notifier.lock()
-        // Of invalidation and death one is first.
+        // Either invalidation or death comes first.
         let isOpen = pointee.vnode == vnode
         pointee.vnode = nil
         if isOpen {
@@ -235,8 +235,8 @@ extension UnsafeMutablePointer where Pointee == Vnode {
         notifier.leave(watch, descriptor: !hasPath)
     }
 
-    /// Watches the file that the name stands for now, whose status was just remembered. True if it is the one watched before:
-    /// the kernel's number tells, and not the inode's, which may be another file's by now.
+    /// Watches the file that the name refers to now, whose status was just remembered. True if it is the one watched before: the
+    /// kernel's number shows that, and not the inode's, which may be another file's by now.
     @inline(never)
     func watchFile() -> Bool {
         let mask = maskOfFile(pointee.status)
@@ -274,12 +274,12 @@ extension UnsafeMutablePointer where Pointee == Vnode {
         pointee.next?.pointee.previous = pointee.previous
     }
 
-    /// What the name stands for now; false with errno if that is nothing.
+    /// What the name refers to now; false with errno if that is nothing.
     @inline(never)
     func lookUp(_ status: inout stat) -> Bool {
         let folder = pointee.folder!.pointee.descriptor
         if fstatat(folder, name, &status, 0) == 0 { return true }
-        // For want of memory, say: that says nothing of the name, so one failure is not believed.
+        // A failure for lack of memory, for example, says nothing about the name, so one such failure is not believed.
         return rl_errno() != ENOENT && rl_errno() != ENOTDIR && fstatat(folder, name, &status, 0) == 0
     }
 
@@ -300,8 +300,8 @@ extension UnsafeMutablePointer where Pointee == Vnode {
         if let file = pointee.file { body(file) }
     }
 
-    /// In the child of `fork`, after what is known by a descriptor is watched anew: the rest, and as things are now. What happened
-    /// before is the parent's to report.
+    /// In the child of `fork`, after what is known by a descriptor is watched anew: watches the rest, in its present state. The
+    /// parent reports what happened before.
     func renewInChild() {
         pointee.event.forgetReports()
         if hasPath {

@@ -2,11 +2,11 @@
 import CLinux
 import CRunLoop
 
-/// A filter of kernel events: what the kernel is asked for a source, and what it tells. Each has a file of its own, which makes one
-/// of these; `enter` is the list of all.
+/// A filter of kernel events: what the kernel is asked for a source, and what it reports. Each has a file of its own, which makes
+/// one of these; `enter` has the list of all.
 struct KernelFilter {
     var number: RLKernelFilter
-    /// Asks the kernel. False with errno if it refuses. What has a descriptor after it is a watch of that, what has none an inbox.
+    /// Asks the kernel. False with errno if it refuses. A source that has a descriptor after this is a watch of it, one that has none is an inbox.
     var open: (KernelEventPointer) -> Bool
 
     // Functions that not every filter has are in structures of their own: a call of a function that is an optional itself allocates.
@@ -17,9 +17,9 @@ struct KernelFilter {
 
     // With a descriptor.
 
-    /// By which a number that the client closed or replaced is noticed; nil: with an inbox. A new kind goes into `rl_is_kind`.
+    /// Shows whether the client closed or replaced the number; nil: with an inbox. A new kind goes into `rl_is_kind`.
     let descriptorKind: rl_kind?
-    /// What the descriptor, which is ready, tells; false if that interests nobody. It may not wait: the caller holds the record's lock.
+    /// What the ready descriptor reports; false if that is not of interest. It may not wait: the caller holds the record's lock.
     var read: Look?
     /// In the child of `fork`: another descriptor under the same number, or none. nil: the object is shared with the parent.
     var renewInChild: Step?
@@ -30,16 +30,16 @@ struct KernelFilter {
     var take: Look?
     var takesPath = false
 
-    /// What whoever reads the notifier of files does for a source with a descriptor; nil: it marks the inbox. Caller holds the notifier's
-    /// lock.
+    /// What the thread that reads the notifier of files does for a source with a descriptor; nil: it marks the inbox. Caller holds the
+    /// notifier's lock.
     var tell: Step?
 
-    /// Gives the source to its record, after which there may be events for it; nil: that is all there is to do.
+    /// Gives the record its source, after which there may be events for it; nil: nothing else is to be done.
     var begin: Begin?
-    /// The source is invalid, or dies, or could not be opened: the kernel is asked no more. It may be called twice.
+    /// The source is invalid, or dies, or could not be opened: the kernel is not asked any more. It may be called twice.
     var close: Step?
 
-    /// Fills in the table, when the library is loaded; `further` is one that is about things above this folder.
+    /// Fills in the table, when the library is loaded; `further` is a filter for a part above this folder.
     static func enter(_ further: KernelFilter? = nil) {
         var entry = table
         enter(.vnode, &entry)

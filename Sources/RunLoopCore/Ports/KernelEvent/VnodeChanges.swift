@@ -2,9 +2,9 @@
 import CLinux
 import CRunLoop
 
-/// What the events of a file come to. Caller holds the notifier's lock.
+/// What the events of a file amount to. Caller holds the notifier's lock.
 extension UnsafeMutablePointer where Pointee == Vnode {
-    /// Finds out what of that which happened is of interest, and marks the inbox if anything is.
+    /// Finds out which of the events are of interest, and marks the inbox if any are.
     func tellWhatHappened() {
         let happened = pointee.happened
         pointee.happened = 0
@@ -50,17 +50,17 @@ extension UnsafeMutablePointer where Pointee == Vnode {
 
     private func notesOfNames(_ old: stat, _ new: stat) -> UInt32 {
         if new.st_nlink == old.st_nlink { return 0 }
-        // With a path the name counts, and the folder tells of that.
+        // With a path the name counts, and the folder reports its changes.
         return new.st_nlink == 0 && !hasPath ? Note.link.rawValue | Note.delete.rawValue : Note.link.rawValue
     }
 
-    /// The name was touched: what does it stand for now? `missing`: what to report if that is nothing, and was a file before.
+    /// The name was touched: what does it refer to now? `missing`: what to report if that is nothing, and was a file before.
     @inline(never)
     func lookAtName(missing: UInt32) -> UInt32 {
         var status = stat()
         let existed = pointee.exists
         guard lookUp(&status) else {
-            // A folder that may not be searched, or no memory: of the name nothing is known.
+            // A folder that may not be searched, or no memory: nothing is known about the name.
             switch rl_errno() {
             case ENOENT, ENOTDIR, ELOOP, ENAMETOOLONG: break
             default: return 0
@@ -73,19 +73,19 @@ extension UnsafeMutablePointer where Pointee == Vnode {
         let old = (status: pointee.status, second: pointee.second)
         remember(status)
         guard watchFile() else { return Note.replace.rawValue }
-        // What happened to the file itself since the last look is still to be told.
+        // What happened to the file itself since the last look is still to be reported.
         if isSame(status, old.status) { (pointee.status, pointee.second) = old }
         return 0
     }
 
-    /// The kernel forgot events: whatever may have happened is reported. A time of change that is the same, and was old at the
-    /// last look, says that nothing did but the closing of a file that nobody wrote.
+    /// The kernel dropped events: whatever may have happened is reported. A time of change that is the same, and was old at the
+    /// last look, shows that nothing did but the closing of a file that was not written.
     private func lookAnew() -> UInt32 {
         let unseen = Note.write.rawValue | Note.extend.rawValue | Note.attrib.rawValue
         let existed = pointee.exists
         if hasPath {
             let notes = lookAtName(missing: Note.delete.rawValue | Note.rename.rawValue)
-            // Of what was done to a former file nothing is known.
+            // Nothing is known of what was done to a former file.
             if notes != 0 { return existed ? notes | unseen | Note.link.rawValue | Note.closeWrite.rawValue : notes }
             if !existed { return 0 }
         }

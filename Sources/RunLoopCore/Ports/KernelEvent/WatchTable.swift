@@ -21,7 +21,7 @@ extension UnsafeMutablePointer where Pointee == WatchNode {
     }
 }
 
-/// A hash table of lists. Adding and removing cost the same for any number of nodes, also of one key.
+/// A hash table of lists. Adding and removing cost the same for any number of nodes, even of one key.
 struct WatchTable {
     private var buckets: UnsafeMutablePointer<WatchNodePointer?>?
     private var capacity: Int

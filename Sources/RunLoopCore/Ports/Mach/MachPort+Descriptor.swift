@@ -5,7 +5,7 @@ import Synchronization
 /// The descriptor by which loops of another kind notice messages, which names the port in this process (S-PORT-1, S-PORT-9); and
 /// what `fork` does to ports.
 extension UnsafeMutablePointer where Pointee == MachPort {
-    /// The descriptor, made if need be; -1 if there is none to be had.
+    /// The descriptor, made if need be; -1 if none can be made.
     func port() -> Int32 {
         let descriptor = pointee.descriptor.load(ordering: .acquiring)
         if descriptor >= 0 { return descriptor }
@@ -25,13 +25,13 @@ extension UnsafeMutablePointer where Pointee == MachPort {
         return pointee.descriptor.load(ordering: .relaxed)
     }
 
-    /// An eventfd that can be read if messages are queued now. Caller holds the lock.
+    /// An eventfd that is readable if messages are queued now. Caller holds the lock.
     private func makeEventfdLocked() -> Int32 {
         eventfd(pointee.count > 0 ? 1 : 0, Int32(EFD_CLOEXEC | EFD_NONBLOCK))
     }
 
     /// Makes the descriptor readable, or not readable any more, if there is one. Caller holds the lock, so that the descriptor
-    /// says of the queue what is true.
+    /// always agrees with the queue.
     @inline(always)
     func setReadableLocked(_ readable: Bool) {
         let descriptor = pointee.descriptor.load(ordering: .relaxed)
@@ -88,7 +88,7 @@ extension MachPort {
             port.pointee.waiters = 0
             port.pointee.users.keep { $0 == own }
             if port.pointee.descriptor.load(ordering: .relaxed) >= 0 { port.replaceDescriptorLocked() }
-            // The thread that made it invalid may not be here to do the same with the source.
+            // The thread that made it invalid may not exist here to do the same with the source.
             if !port.isValid { _ = port.pointee.source?.becomeInvalid() }
             // A receiver that had taken the mark may be gone.
             if port.pointee.count > 0, let source = port.pointee.source, source.isValid {

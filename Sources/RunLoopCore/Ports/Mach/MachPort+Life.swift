@@ -86,7 +86,7 @@ extension UnsafeMutablePointer where Pointee == MachPort {
         functions.perform = { info in MachPortPointer(info: info).receive() }
         let made = SourcePointer.makeInbox(order: order, info: self, functions: functions)
         pointee.lock.lockWord()
-        // Another thread may have been as quick, or the port may have died.
+        // Another thread may have made one meanwhile, or the port may have died.
         let other = usableSourceLocked
         let isTaken = isValid && other == nil
         if isTaken {

@@ -7,7 +7,7 @@ import Synchronization
 extension UnsafeMutablePointer where Pointee == MachPort {
     /// `RLMachPortSend` (S-PORT-13, S-PORT-14). The bytes are there if the length is not 0.
     func send(_ msgid: Int32, _ bytes: UnsafeRawPointer?, _ length: Int, _ replyPort: MachPortPointer?, timeout: Double) -> Int32 {
-        // What is not small is copied before the lock is taken.
+        // A message that is not small is copied before the lock is taken.
         var message: MachMessagePointer?
         if length > MachMessage.smallCapacity {
             message = MachMessagePointer.make(capacity: length)
@@ -32,7 +32,7 @@ extension UnsafeMutablePointer where Pointee == MachPort {
             }
         }
         unlockAndFreeIfUnused()
-        // Every send does so, not only the one that made the source ready: that one's thread may have been stopped before this.
+        // Every send does so, not only the one that made the source ready: the thread of that one may have been preempted before this.
         loop?.lookAgainIfAsleep()
         if code != kRLMessagePortSuccess {
             CLinux.free(message)
@@ -41,7 +41,7 @@ extension UnsafeMutablePointer where Pointee == MachPort {
         return Int32(code)
     }
 
-    /// Gives the lock back, and the memory of a port that is dead and that nobody refers to any more.
+    /// Gives the lock back, and frees the memory of a port that is dead and that nothing refers to any more.
     private func unlockAndFreeIfUnused() {
         let isLast = pointee.waiters == 0 && pointee.mentions == 0
             && pointee.state.load(ordering: .relaxed) & MachPortState.abandoned != 0
@@ -53,8 +53,8 @@ extension UnsafeMutablePointer where Pointee == MachPort {
     /// are queued at the reply port itself, its memory alone is kept (S-PORT-17).
     ///
     /// So ports that wait in each other's queues never keep themselves alive, however many they are. Each sender counts its message here
-    /// before it looks at the count there. If the references of a ring were all there, each look of a sender at the next port would have
-    /// come before that port's count, and the count of the first before itself.
+    /// before it looks at the count there. If all references of a ring existed, each look of a sender at the next port would have come
+    /// before that port's count, and the count of the first before itself.
     @inline(never)
     private func keepReply(_ reply: MachPortPointer) -> Bool {
         pointee.keptReplies.wrappingAdd(1, ordering: .sequentiallyConsistent)
@@ -77,7 +77,7 @@ extension UnsafeMutablePointer where Pointee == MachPort {
             pointee.keptReplies.wrappingSubtract(1, ordering: .sequentiallyConsistent)
             return reply
         }
-        // The functions that are called when a port dies may retain it: that is no life.
+        // The functions that are called when a port dies may retain it: that does not make it alive.
         let isAlive = reply.tryRetain() && reply.pointee.state.load(ordering: .sequentiallyConsistent) & MachPortState.dying == 0
         reply.pointee.lock.lockWord()
         reply.pointee.mentions -= 1
@@ -85,7 +85,7 @@ extension UnsafeMutablePointer where Pointee == MachPort {
         return isAlive ? reply : nil
     }
 
-    /// What a send would end with now, if it did not wait.
+    /// What a send would return now, if it did not wait.
     private var roomLocked: Int {
         if !isValid { return kRLMessagePortIsInvalid }
         return pointee.count < pointee.limit ? kRLMessagePortSuccess : kRLMessagePortSendTimeout
@@ -100,14 +100,14 @@ extension UnsafeMutablePointer where Pointee == MachPort {
     }
 
     private func recycleLocked(_ message: MachMessagePointer) {
-        // What a queue of the usual length needs, and a few.
+        // As many as a queue of the usual length needs, and a few more.
         guard pointee.spareCount < 8 else { return CLinux.free(message) }
         message.pointee.next = pointee.spares
         pointee.spares = message
         pointee.spareCount += 1
     }
 
-    /// Queues a message. Returns the loop to be told if it sleeps; it may be another loop by then, to which that does no harm.
+    /// Queues a message. Returns the loop that has to look again if it sleeps; it may be another loop by then, to which that does no harm.
     private func appendLocked(_ message: MachMessagePointer) -> RunLoopPointer? {
         let wasEmpty = pointee.count == 0
         if let last = pointee.last { last.pointee.next = message } else { pointee.first = message }
@@ -144,13 +144,13 @@ extension UnsafeMutablePointer where Pointee == MachPort {
             pointee.room.futexWait(while: turn, until: until)
             isOver = until != Clock.never && Clock.now() >= until
             pointee.lock.lockWord()
-            // If the word is the same nobody woke this one, and it still counts; else it was taken off the count, or another one
-            // was for it, which costs a wake-up of nobody later on.
+            // If the word is the same no thread woke this one, and it still counts; else it was taken off the count, or another
+            // one was in its place, which later costs a wake-up that reaches no thread.
             if pointee.room.load(ordering: .relaxed) == turn { pointee.sleepers -= 1 }
         }
     }
 
-    /// Lets one sender look again, or all. True if the caller has to wake them, after it gave the lock back.
+    /// Lets one sender look again, or all. True if the caller has to wake them, after giving the lock back.
     func makeRoomLocked(forAll: Bool = false) -> Bool {
         pointee.room.wrappingAdd(1, ordering: .relaxed)
         guard pointee.sleepers > 0 else { return false }
@@ -221,7 +221,7 @@ extension UnsafeMutablePointer where Pointee == MachPort {
         loop.endCall(place).finish(on: loop)
     }
 
-    /// The loop's thread is done with the context's info; an Invalidate that came meanwhile left its release to the last one.
+    /// The loop's thread is done with the context's info; an Invalidate that came meanwhile left the release to the last user.
     fileprivate func endUseOfInfo(by loop: RunLoopPointer) {
         pointee.lock.lockWord()
         if let place = pointee.users.place(where: { $0 == loop }) { pointee.users.remove(at: place) }
@@ -232,7 +232,7 @@ extension UnsafeMutablePointer where Pointee == MachPort {
     }
 }
 
-/// A message whose callback runs, and what is owed for it. The source that is served keeps the port.
+/// A message whose callback runs, and what has to be done after it. The source that is served keeps the port.
 struct MachDelivery: CallRecord {
     let port: MachPortPointer
     /// The port's `users` name the loop.
@@ -243,7 +243,7 @@ struct MachDelivery: CallRecord {
 
     static var kind: CallKind { .machDelivery }
 
-    /// After the callback, also one that ended its thread.
+    /// Called after the callback, also after one that ended its thread.
     func finish(on loop: RunLoopPointer) {
         if guardsInfo { port.endUseOfInfo(by: loop) }
         replyPort?.release()

@@ -6,28 +6,28 @@ import Synchronization
 /// A Mach-like port: a bounded queue of messages, and the inbox by which loops receive them (section 17).
 ///
 /// Any thread sends; the threads of the loops that have the source receive. `lock` guards the queue and is held for a few
-/// instructions, never in client code. What always holds outside of it: if the queue is not empty, the source is ready, or
-/// somebody is about to take a message, or there is no source. So only the send that finds the queue empty makes the source
-/// ready, under the lock, and a receiver that leaves something makes it ready again.
+/// instructions, never in client code. Outside of it the invariant is: if the queue is not empty, the source is ready, or a
+/// thread is about to take a message, or there is no source. So only the send that finds the queue empty makes the source ready,
+/// under the lock, and a receiver that leaves something makes it ready again.
 ///
 /// The source holds the port; the port knows the source without a reference. A sender that waits for room has no reference of
 /// its own, so that the port can die while it waits (S-PORT-11): `waiters` keeps the memory for it.
 struct MachPort: ~Copyable, Listed {
     let header: ObjectHeader
-    /// Bits of `MachPortState`. Changed by read-modify-write, `invalid` under `lock`; read by anybody. Relaxed, for `lock` orders
-    /// what depends on it, but for `invalid`, which is sequentially consistent: what the invalidating thread did before is known.
+    /// Bits of `MachPortState`. Changed by read-modify-write, `invalid` under `lock`; read by any thread. Relaxed, for `lock` orders what depends on
+    /// it, except for `invalid`, which is sequentially consistent: what the invalidating thread did before is visible.
     let state: Atomic<UInt32>
-    /// The eventfd, -1 until somebody asked for it. Written once, under the registry's lock and `lock`;
-    /// released and acquired, for those that have neither.
+    /// The eventfd, -1 until it is asked for. Written once, under the registry's lock and `lock`; released and acquired, for
+    /// threads that hold neither.
     let descriptor: Atomic<Int32>
     /// Changes whenever there may be room for a sender; senders wait on it. Written under `lock`, relaxed.
     let room: Atomic<UInt32>
-    /// Senders that sleep on `room` and that nobody woke; perhaps more than there are. Guarded by `lock`.
+    /// The number of senders that sleep on `room` and were not woken; perhaps more than there are. Guarded by `lock`.
     var sleepers: UInt32
     /// Senders that are inside a wait. Guarded by `lock`.
     var waiters: UInt32
-    /// Messages queued anywhere that name this port as the one to answer to and have no reference to it: they keep the memory.
-    /// Guarded by `lock`.
+    /// The number of messages queued anywhere that name this port as their reply port and have no reference to it: they keep the
+    /// memory. Guarded by `lock`.
     var mentions: UInt32
     /// Messages that are queued here, or are about to be, and have a reference to their reply port (`keepReply`). Sequentially consistent.
     let keptReplies: Atomic<Int>
@@ -43,7 +43,7 @@ struct MachPort: ~Copyable, Listed {
     var last: MachMessagePointer?
     var count: Int
     var limit: Int
-    /// Small messages to be used again. Guarded by `lock`.
+    /// Small messages for reuse. Guarded by `lock`.
     var spares: MachMessagePointer?
     var spareCount: Int
     /// The source, without a reference: nil before there is one, and again when its last reference is gone. Guarded by `lock`.
@@ -69,13 +69,13 @@ struct MachPorts {
 /// The bits of `MachPort.state`.
 enum MachPortState {
     static var invalid: UInt32 { 1 << 0 }
-    /// The last reference is gone. Set before anything else happens then.
+    /// The last reference is gone. Set before anything else is done then.
     static var dying: UInt32 { 1 << 1 }
     /// The memory is to be freed by the last sender that waits.
     static var abandoned: UInt32 { 1 << 2 }
     /// The context is to be released by the last of `users`.
     static var releasePending: UInt32 { 1 << 3 }
-    /// In the child of `fork`: the descriptor is still the parent's, since there was none to put in its place.
+    /// In the child of `fork`: the descriptor is still the parent's, since none could be made to replace it.
     static var sharedDescriptor: UInt32 { 1 << 4 }
 }
 
@@ -118,10 +118,10 @@ extension MachPort: Object {
             forkChild: { MachPort.forkedChild(RunLoop.ofThread) })
     }
 
-    /// The last reference is gone: the port dies by it, with all that `RLMachPortInvalidate` does (S-PORT-11).
+    /// The last reference is gone: the port dies, with all that `RLMachPortInvalidate` does (S-PORT-11).
     static func destroy(_ port: MachPortPointer) {
         port.pointee.state.bitwiseOr(MachPortState.dying, ordering: .sequentiallyConsistent)
-        // The functions called from here may retain and release the port: that must not bring them here again.
+        // The functions called from here may retain and release the port: that must not lead here again.
         port.header.pointee.references.store(1 << 30, ordering: .sequentiallyConsistent)
         port.invalidate()
         port.leaveProcess()
@@ -154,18 +154,18 @@ extension UnsafeMutablePointer where Pointee == MachPort {
 
     var isValid: Bool { pointee.state.load(ordering: .sequentiallyConsistent) & MachPortState.invalid == 0 }
 
-    /// Takes the port out of what the process knows of its ports, and closes the descriptor.
+    /// Takes the port out of the process's tables of ports, and closes the descriptor.
     fileprivate func leaveProcess() {
         process.pointee.registryLock.lockWord()
         let descriptor = pointee.descriptor.load(ordering: .relaxed)
         MachPorts.shared.pointee.all.remove(self)
-        // Somebody may have closed the number, which names another port then.
+        // The program may have closed the number, which then names another port.
         if let place = MachPorts.shared.pointee.byDescriptor.find(Int(descriptor)), place.pointee == self { place.pointee = nil }
         process.pointee.registryLock.unlockWord()
         if descriptor >= 0 { rl_sys_close(descriptor) }
     }
 
-    /// Frees a port that nobody can reach any more.
+    /// Frees a port that no thread can reach any more.
     func freeMemory() {
         while let spare = pointee.spares {
             pointee.spares = spare.pointee.next

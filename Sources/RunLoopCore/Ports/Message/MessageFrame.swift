@@ -9,7 +9,7 @@ struct MessageFrame {
     /// The connection it came on.
     var token: UInt64
     var callout: MessageFunction?
-    /// Its info is in use by this message, until a bracket is open.
+    /// This message uses its info until a bracket is open.
     var context: ClientContext
     var usesContext = true
     /// Descriptors that the client took.
@@ -19,7 +19,7 @@ struct MessageFrame {
 typealias MessageFramePointer = UnsafeMutablePointer<MessageFrame>
 
 extension UnsafeMutablePointer where Pointee == MessageFrame {
-    /// Calls the client, in the bracket of S-MSG-19, and replies. The frame is gone then.
+    /// Calls the client, in the bracket of S-MSG-19, and replies. The frame is then freed.
     func serve() {
         let loop = RunLoop.current()
         let reply = loop.call(MessageCall(frame: self)) { _ in
@@ -35,7 +35,7 @@ extension UnsafeMutablePointer where Pointee == MessageFrame {
         finish(reply.map { DataPointer($0) }, isFailure: false)
     }
 
-    /// What follows the callback, also one that ended its thread: then whoever asked gets a failure.
+    /// What follows the callback, also one that ended its thread: then the sender of the request gets a failure.
     func finish(_ reply: DataPointer?, isFailure: Bool) {
         let port = pointee.port
         if pointee.usesContext { port.endUseOfContext() }

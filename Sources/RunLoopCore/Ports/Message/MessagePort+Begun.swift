@@ -4,9 +4,9 @@ import Synchronization
 
 /// A request whose outcome a function gets on a loop's thread (`RLMessagePortBeginRequest`).
 ///
-/// `arrival` is in the loop's mode and performs when the request is over; the record is that source's info and is freed with it. Whoever
-/// takes the request out of the port's table ends it: the arrival when it performs, the end of the loop's thread, of which the arrival's
-/// `cancel` tells, or a cancellation. The connection is read by the watch of a `ReplyService`, by threads that wait for replies of
+/// `arrival` is in the loop's mode and performs when the request is over; the record is that source's info and is freed with it. What
+/// takes the request out of the port's table ends it: the arrival when it performs, the end of the loop's thread, which the arrival's
+/// `cancel` reports, or a cancellation. The connection is read by the watch of a `ReplyService`, by threads that wait for replies of
 /// their own, and by those that wait for room.
 struct BegunRequest {
     var id: UInt32
@@ -19,10 +19,10 @@ struct BegunRequest {
     var service: ReplyServicePointer?
     let callout: ReplyFunction
     let info: UnsafeMutableRawPointer?
-    /// One reference of each; who ends the request gives them back.
+    /// One reference to each; what ends the request gives them back.
     let arrival: SourcePointer
     let loop: RunLoopPointer
-    /// Its memory is held as long as there is the record: whoever comes to end the request and is too late still asks the port.
+    /// Its memory is held as long as the record exists: a thread that is too late to end the request still asks the port.
     let port: MessagePortPointer
     /// What it held is given back.
     var isFinished = false
@@ -30,13 +30,13 @@ struct BegunRequest {
 
 typealias BegunRequestPointer = UnsafeMutablePointer<BegunRequest>
 
-/// What reads a port's replies in one mode of one loop, for all begun requests there. Guarded by the port's lock, but for `watch`.
+/// What reads a port's replies in one mode of one loop, for all begun requests there. Guarded by the port's lock, except for `watch`.
 struct ReplyService {
     /// A reference.
     let loop: RunLoopPointer
     /// Nil: the common modes.
     let mode: ModePointer?
-    /// A reference. Its own watch and not that of requests that run a mode themselves: those take theirs out again.
+    /// A reference. Its own watch and not that of requests that run a mode themselves, which remove theirs again.
     let watch: SourcePointer
     var users: Int
     var next: ReplyServicePointer?
@@ -80,7 +80,7 @@ struct BegunRequests {
     mutating func remove(_ request: BegunRequestPointer) {
         let place = Int(request.pointee.id & (capacity - 1))
         count -= 1
-        // What many requests at once needed is not kept. Few buckets are, for the next request.
+        // The memory that many requests at once needed is not kept. A few buckets are, for the next request.
         defer { if count == 0 && capacity > 64 { free() } }
         if buckets![place] == request {
             buckets![place] = request.pointee.next
@@ -133,10 +133,10 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
             if take(begun) { begun.finish() }
             return code
         }
-        // A reply that has come already is found there.
+        // A reply that has already come is found there.
         loop.addSource(watch, to: name)
         loop.addSource(arrival, to: name)
-        // Sources are taken out of a loop whose thread ends after this, which the arrival is told of.
+        // Sources are taken out of a loop whose thread ends after this, which calls the arrival's `cancel`.
         if loop.pointee.posts.isClosed, take(begun) {
             begun.finish()
             return MessagePortCode.receiveTimeout
@@ -204,7 +204,7 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
 
     // MARK: - Ending
 
-    /// Takes a request out of the table. False if somebody has done so, and ends it.
+    /// Takes a request out of the table. False if another thread has done so, and ends it.
     fileprivate func take(_ begun: BegunRequestPointer) -> Bool {
         lock()
         guard let service = begun.pointee.service else {
@@ -217,7 +217,7 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
         return true
     }
 
-    /// The service, if it has no use any more.
+    /// The service, if it is not used any more.
     private func takeLocked(_ begun: BegunRequestPointer, _ service: ReplyServicePointer) -> ReplyServicePointer? {
         pointee.remote.begun.remove(begun)
         begun.pointee.service = nil
@@ -254,7 +254,7 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
         begun.pointee.arrival.signal(on: begun.pointee.loop)
     }
 
-    /// The port is invalid: its connection is to be in no loop when its number is given back.
+    /// The port is invalid: its connection must be in no loop when its number is given back.
     func endServices() {
         while true {
             lock()
@@ -279,7 +279,7 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
         return false
     }
 
-    /// In the child of `fork`: the one loop that is left tells its requests that the port is invalid; the others can be cancelled.
+    /// In the child of `fork`: the requests of the one remaining loop end because the port is invalid; the others can be cancelled.
     func loseBegunRequests() {
         pointee.remote.begun.forEach { begun in
             if begun.pointee.state == .waiting { begun.pointee.state = .invalid }
@@ -303,7 +303,7 @@ extension UnsafeMutablePointer where Pointee == Source {
 }
 
 extension UnsafeMutablePointer where Pointee == ReplyService {
-    /// Nobody has it any more.
+    /// Nothing refers to it any more.
     fileprivate func end() {
         pointee.watch.invalidate()
         pointee.watch.release()
@@ -317,7 +317,7 @@ extension UnsafeMutablePointer where Pointee == BegunRequest {
         self = UnsafeMutableRawPointer(mutating: info!).assumingMemoryBound(to: BegunRequest.self)
     }
 
-    /// Calls the function, if nobody else has ended the request. The source is retained meanwhile, and so the record.
+    /// Calls the function, unless the request has already ended. The source is retained meanwhile, and so the record.
     fileprivate func giveOutcome() {
         guard pointee.port.take(self) else { return }
         // What is still waiting never gets a reply: the loop's thread ends.

@@ -3,12 +3,12 @@ import CLinux
 
 /// Serving a local port on a dispatch queue (S-MSG-12).
 ///
-/// The port's epoll set can be read when there is something to do, so a read source of libdispatch on it takes the place of the
+/// The port's epoll set is readable when there is something to do, so a read source of libdispatch on it takes the place of the
 /// run loop source: each call of its handler serves one message, as a pass does, and the source comes again while the set is
 /// ready. The functions are found by name, as for the main queue (`MainQueue`); the library links to nothing for it.
 ///
-/// The record belongs to libdispatch's source, which frees it in its cancel handler: after that nobody looks at the descriptor,
-/// a duplicate of the set's. The port has one reference to the source, from which it parts by `cancel`.
+/// The record belongs to libdispatch's source, which frees it in its cancel handler: after that nothing uses the descriptor, a
+/// duplicate of the set's. The port has one reference to the source, which it gives up by `cancel`.
 struct DispatchServing {
     let port: MessagePortPointer
     let descriptor: Int32
@@ -19,7 +19,7 @@ struct DispatchServing {
 typealias DispatchServingPointer = UnsafeMutablePointer<DispatchServing>
 
 extension UnsafeMutablePointer where Pointee == DispatchServing {
-    /// Lets the source begin, whether or not somebody has cancelled it meanwhile, and gives back the starter's reference.
+    /// Lets the source begin, even if it has been cancelled meanwhile, and gives back the starter's reference.
     fileprivate func start() {
         let (source, functions) = (pointee.source, pointee.functions)
         functions.resume!(source)
@@ -33,7 +33,7 @@ extension UnsafeMutablePointer where Pointee == DispatchServing {
         functions.release!(source)
     }
 
-    /// The event handler: serves one message, unless the port has been given something else to serve it.
+    /// The event handler: serves one message, unless the port is served by something else now.
     fileprivate func serve() {
         let port = pointee.port
         port.lock()
@@ -72,18 +72,18 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
                 pointee.local.dispatch = made
             }
             unlock()
-            // What is refused has to begin before it can end: libdispatch frees no source that was never started.
+            // A refused source has to begin before it can end: libdispatch frees no source that was never started.
             if problem != nil { old = made }
         }
         if let made {
-            // The port's reference is not enough: another thread may take it away as soon as the port has it.
+            // The port's reference is not enough: another thread may drop it as soon as the port has it.
             made.start()
         }
         old?.cancel()
         if let problem { MessagePortPointer.logProblem("RLMessagePortSetDispatchQueue", problem, nil) }
     }
 
-    /// A source that has not begun, with two references: one for the port, one for who starts it.
+    /// A source that has not begun, with two references: one for the port, one for the thread that starts it.
     private func makeServing(on queue: UnsafeMutableRawPointer) -> (DispatchServingPointer?, StaticString?) {
         var functions = rl_dispatch()
         guard rl_load_dispatch(&functions) else { return (nil, "the process has no libdispatch") }
@@ -131,7 +131,7 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
         return true
     }
 
-    /// In the child of `fork`, which has nothing of its parent's queues: the number is closed, the record is left alone.
+    /// In the child of `fork`, which has none of its parent's queues: the number is closed, the record is left alone.
     func loseDispatchQueue() {
         if let serving = pointee.local.dispatch { rl_sys_close(serving.pointee.descriptor) }
         pointee.local.dispatch = nil

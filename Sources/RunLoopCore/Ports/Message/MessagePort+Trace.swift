@@ -4,8 +4,8 @@ import Synchronization
 
 /// Messages in a trace (S-TRC-8).
 extension UnsafeMutablePointer where Pointee == MessagePort {
-    /// Records a message that is about to be sent, or that came on a connection. Both sides make the same number of what they know of it:
-    /// the port's name, the sender's process, and what the header says. No lock is held.
+    /// Records a message that is about to be sent, or that came on a connection. Both sides compute the same number from what they know
+    /// of it: the port's name, the sender's process, and what the header says. No lock is held.
     @inline(never)
     func tellTrace(_ kind: TraceKind, _ header: WireHeader, token: UInt64?) {
         withUnsafeTemporaryAllocation(of: CChar.self, capacity: WireHeader.nameLimit + 1) { buffer in

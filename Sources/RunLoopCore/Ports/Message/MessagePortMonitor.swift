@@ -2,11 +2,11 @@
 import CLinux
 import Synchronization
 
-/// The thread that notices the end of a peer while nobody uses the remote port (S-MSG-36). There is one while there are remote
-/// ports with an invalidation callback, which is what makes the moment visible; a port without one finds out when it is asked.
-/// The table's lock guards the record; the thread owns it and frees it at its end.
+/// The thread that notices the end of a peer while no thread uses the remote port (S-MSG-36). There is one while there are remote
+/// ports with an invalidation callback, which makes the moment visible; a port without one finds out when it is asked. The
+/// table's lock guards the record; the thread owns it and frees it at its end.
 ///
-/// A port for which there is no descriptor or no room in the kernel is looked at again and again, ten times a second.
+/// A port for which there is no descriptor or no room in the kernel is checked ten times a second.
 struct MessagePortMonitor {
     /// Holds the connections, with ports as tokens. Roused when the thread is to look at this record again, or to end. Not open
     /// if there are no descriptors for it.
@@ -66,7 +66,7 @@ struct MessagePortMonitor {
         endIfIdleLocked(monitor)
     }
 
-    /// Lets go of the thread if it has nothing to watch; the next port gets another one.
+    /// Lets the thread end if it has nothing to watch; the next port gets another one.
     private static func endIfIdleLocked(_ monitor: UnsafeMutablePointer<MessagePortMonitor>) {
         guard monitor.pointee.watched == 0 else { return }
         MessagePortTable.shared.pointee.monitor = nil
@@ -76,7 +76,7 @@ struct MessagePortMonitor {
     private static func start() -> UnsafeMutablePointer<MessagePortMonitor>? {
         let monitor = makeArray(MessagePortMonitor.self, count: 1)
         monitor.initialize(to: MessagePortMonitor(set: EpollSet(), watched: 0, polled: 0))
-        // Without a set the thread has to look by itself.
+        // Without a set the thread has to poll.
         _ = monitor.pointee.set.open()
         if rl_start_thread({ MessagePortMonitor.run($0!.assumingMemoryBound(to: MessagePortMonitor.self)) }, monitor) {
             MessagePortTable.shared.pointee.monitor = monitor

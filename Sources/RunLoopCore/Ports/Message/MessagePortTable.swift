@@ -4,7 +4,7 @@ import Synchronization
 
 /// The message ports of the process, each from its creation to the end of its object: so the child of `fork` finds the lock of each
 /// port that it can still be asked for. The table's lock also guards the ports' names, and is held while a name is claimed or given
-/// back, so that two threads cannot claim one at once and a name that is free can be had; it comes before a port's lock.
+/// back, so that two threads cannot claim one at once and a free name can be claimed; it comes before a port's lock.
 struct MessagePortTable: ~Copyable {
     let lock: Lock
     /// The valid message ports.
@@ -36,7 +36,7 @@ struct MessagePortTable: ~Copyable {
 
     // MARK: fork
 
-    /// Before `fork`: with the table's and every port's lock the child gets whole ports. A thread holds them for moments.
+    /// Before `fork`: with the table's and every port's lock the child gets whole ports. A thread holds them only briefly.
     static func prepareFork() {
         lock()
         shared.pointee.ports.forEach { $0.lock() }
@@ -47,8 +47,8 @@ struct MessagePortTable: ~Copyable {
         unlock()
     }
 
-    /// In the child: the numbers are closed, for a name or a connection would live on in the child otherwise, the files stay the
-    /// parent's, and the ports are invalid.
+    /// In the child: the numbers are closed, because a name or a connection would otherwise live on in the child, the files stay
+    /// the parent's, and the ports are invalid.
     static func forkedChild() {
         shared.pointee.lock.resetInChild()
         MessagePortMonitor.abandonInChild()

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 import CLinux
 
-/// A datagram that is being sent. Long data lie in sealed memory, which the receiver maps, or come in parts
+/// A datagram that is being sent. Long data are in sealed memory, which the receiver maps, or come in parts
 /// (`MessageParts.swift`).
 struct OutgoingMessage {
     var header: WireHeader
@@ -10,7 +10,7 @@ struct OutgoingMessage {
     private var memory: Int32 = -1
     private var descriptors: UnsafePointer<Int32>?
 
-    /// A part that lies in a place of kept memory.
+    /// A part that is in a place of kept memory.
     init(part length: Int, place: Int, of kept: KeptMemoryPointer) {
         header = WireHeader(
             kind: .part, flags: WireHeader.inKeptMemory, id: 0, number: Int32(place), length: UInt64(length), descriptors: 0)
@@ -71,7 +71,7 @@ struct OutgoingMessage {
     }
 }
 
-/// What came as one datagram.
+/// The content of one datagram.
 enum Incoming {
     /// There is none.
     case nothing
@@ -85,7 +85,7 @@ enum Incoming {
 
 struct IncomingMessage {
     var header: WireHeader
-    /// The data, one reference; nil if they could not be had: no descriptor or no memory here.
+    /// The data, one reference; nil if they could not be received: no descriptor or no memory here.
     var data: DataPointer?
     /// The client's descriptors, in memory from malloc, nil if there are none.
     var descriptors: UnsafeMutablePointer<Int32>?

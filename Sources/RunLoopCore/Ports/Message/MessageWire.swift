@@ -7,7 +7,7 @@
 struct WireHeader {
     var kind: WireKind
     var flags: UInt8
-    /// Ties a reply to its request; 0 for a message that wants none.
+    /// Connects a reply with its request; 0 for a message that wants none.
     var id: UInt32
     /// The msgid of a request, the status of a reply.
     var number: Int32
@@ -27,10 +27,10 @@ struct WireHeader {
 
     /// The payload comes in parts, which are the datagrams of kind `part` that follow on the connection.
     static var inParts: UInt8 { 1 << 2 }
-    /// The part lies in the sender's kept memory, whose descriptor comes with it, in the place that `number` tells.
+    /// The part is in the sender's kept memory, whose descriptor comes with it, in the place that `number` gives.
     static var inKeptMemory: UInt8 { 1 << 3 }
 
-    /// Kept memory is a page with a word for each place, not 0 while a part lies in it, and then the places.
+    /// Kept memory is a page with a word for each place, not 0 while a part is in it, and then the places.
     static var places: Int { 8 }
     static var placeSize: Int { 512 << 10 }
     static var placesOffset: Int { 4096 }
@@ -50,11 +50,11 @@ struct WireHeader {
 
 /// What a datagram is.
 enum WireKind: UInt8 {
-    /// The first of a connection, from who connected: the name of the port that is meant.
+    /// The first of a connection, from the side that connected: the name of the port that is meant.
     case hello = 1
-    /// From who connected: a message.
+    /// From the side that connected: a message.
     case request = 2
-    /// From who accepted: the answer to a request that wants one.
+    /// From the side that accepted: the answer to a request that wants one.
     case reply = 3
     /// From both: the next part of the message that was begun last.
     case part = 4
@@ -100,7 +100,7 @@ enum WireError {
 
 /// The end of a connection that receives.
 enum WireReceiver {
-    /// Accepted the connection and has not heard for which name it is.
+    /// Accepted the connection and does not know yet which name it is for.
     case awaitingHello
     /// Accepted it, and the name was right.
     case serving

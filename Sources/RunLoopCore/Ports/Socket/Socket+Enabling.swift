@@ -2,7 +2,7 @@
 import CLinux
 import Synchronization
 
-// Which callbacks of a socket are enabled, and what the loops are to watch for it.
+// Which callbacks of a socket are enabled, and what the loops have to watch for it.
 
 extension UnsafeMutablePointer where Pointee == Socket {
     /// S-SOCK-35: only types it has, and only while it is valid and scheduled.
@@ -29,14 +29,14 @@ extension UnsafeMutablePointer where Pointee == Socket {
         return bits
     }
 
-    /// Changes the state of a valid socket; if it is interested in more by that, its source learns of it.
+    /// Changes the state of a valid socket; if that adds to its interest, its source learns of it.
     func change(tellingSource known: SourcePointer?, _ body: (UInt32) -> UInt32) {
         guard replaceState(body) else { return }
         if let known { return known.interestGrew() }
         tellSource()
     }
 
-    /// Changes the state of a valid socket. True if it is interested in more by that.
+    /// Changes the state of a valid socket. True if that adds to its interest.
     func replaceState(_ body: (UInt32) -> UInt32) -> Bool {
         var state = pointee.state.load(ordering: .relaxed)
         var desired: UInt32
@@ -47,7 +47,7 @@ extension UnsafeMutablePointer where Pointee == Socket {
         return desired & ~state & SocketState.interest != 0
     }
 
-    /// Makes the kernel look anew.
+    /// Makes the kernel check anew.
     func tellSource() {
         guard let source = source() else { return }
         source.interestGrew()
@@ -60,7 +60,7 @@ extension UnsafeMutablePointer where Pointee == Socket {
         if schedule(1, { count, state in count == 1 ? state | bits : state }) { tellSource() }
     }
 
-    /// One that is being closed has nobody any more who would go on with it (S-SOCK-63).
+    /// If it is being closed, nothing is left that would continue the close (S-SOCK-63).
     func wasCancelled() {
         var isOver = false
         let all = SocketState.read | SocketState.write | SocketState.connect | SocketState.readAgain | SocketState.writeAgain
@@ -79,8 +79,8 @@ extension UnsafeMutablePointer where Pointee == Socket {
         return replaceState { body(count, $0) }
     }
 
-    /// In the child of `fork`: it is in no loop but the forking thread's, and no thread but that one reports (S-FORK-3). What a
-    /// thread that vanished was reporting is over.
+    /// In the child of `fork`: it is in no loop but the forking thread's, and no thread but that one reports (S-FORK-3). Reports
+    /// of vanished threads have ended.
     func renewInChild(_ own: RunLoopPointer?) {
         pointee.numberUses.store(0, ordering: .relaxed)
         let (count: reports, uses: uses) = reports(on: own)

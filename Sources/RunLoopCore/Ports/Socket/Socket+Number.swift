@@ -4,13 +4,13 @@ import Synchronization
 
 /// `Socket.numberUses`: two counts and two bits.
 ///
-/// An Invalidate on another thread may give the number away, and the program gets the same one for its next file, while a call of
-/// the library is about to use it. So whoever makes a call of the kernel with the number counts as its user, an Invalidate lets
-/// nobody become one, and the last user closes it. No client code runs in a use.
+/// An Invalidate on another thread may give the number away, and the program may get the same one for its next file, while a call
+/// of the library is about to use it. So a thread that calls the kernel with the number counts as its user, after an Invalidate
+/// no thread becomes one, and the last user closes it. No client code runs in a use.
 enum NumberUse {
     /// A user whose calls do not wait.
     static var brief: UInt32 { 1 }
-    /// One who may wait for the peer.
+    /// A user that may wait for the peer.
     static var waiting: UInt32 { 1 << 16 }
     /// The last user closes it.
     static var closes: UInt32 { 1 << 30 }
@@ -26,7 +26,7 @@ extension UnsafeMutablePointer where Pointee == Socket {
     /// The number, until `endUse`; -1 if it is given away.
     @inline(never)
     func beginUse(_ use: UInt32 = NumberUse.brief) -> Int32 {
-        // Looked at before the use is counted: an Invalidate takes the number away first, so that a use which is counted has one.
+        // Read before the use is counted: an Invalidate takes the number away first, so that a counted use has one.
         let number = native
         if number < 0 { return -1 }
         var uses = pointee.numberUses.load(ordering: .relaxed)
@@ -47,8 +47,8 @@ extension UnsafeMutablePointer where Pointee == Socket {
         rl_set_errno(error)
     }
 
-    /// For the one Invalidate: nobody begins to use the number any more. The last user closes it, this one maybe; users that wait are
-    /// made to end. A number that is not to be closed is the client's at the return.
+    /// For the one Invalidate: no thread begins to use the number any more. The last user closes it, perhaps this one; waiting users
+    /// are made to end. A number that is not to be closed is the client's at the return.
     func giveAway(_ number: Int32, closes: Bool) {
         let bits = NumberUse.isOver + (closes ? NumberUse.closes : 0)
         let uses = pointee.numberUses.wrappingAdd(bits + NumberUse.brief, ordering: .sequentiallyConsistent).newValue

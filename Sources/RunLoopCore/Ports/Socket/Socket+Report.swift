@@ -34,10 +34,10 @@ extension UnsafeMutablePointer where Pointee == Socket {
         var isHandled = false
         var writes = claim.writes
         if claim.connects {
-            // From now on writable means what it says.
+            // From now on writable means just that.
             source.watchFlags.pointee.bitwiseAnd(~WatchFlags.connects, ordering: .relaxed)
             let failed = reportConnect(info)
-            // S-SOCK-32: the failure was told, no Write follows.
+            // S-SOCK-32: the failure was reported, no Write follows.
             if failed { writes = false }
             isHandled = true
         }
@@ -50,7 +50,7 @@ extension UnsafeMutablePointer where Pointee == Socket {
         return isHandled
     }
 
-    /// Switches off what is to be reported, so that no nested run and no other loop reports it too. nil: nothing.
+    /// Disables what is to be reported, so that no nested run and no other loop reports it too. nil: nothing.
     private func claim(_ ready: Readiness) -> SocketReport.Claim? {
         var state = pointee.state.load(ordering: .relaxed)
         var desired: UInt32
@@ -80,7 +80,7 @@ extension UnsafeMutablePointer where Pointee == Socket {
         return claim
     }
 
-    /// Switches on what the flags say, unless the callback switched it off (S-SOCK-34).
+    /// Enables what the flags say, unless the callback disabled it (S-SOCK-34).
     fileprivate func finish(_ claim: SocketReport.Claim, _ source: SourcePointer) {
         change(tellingSource: source) { finished($0, claim) }
     }
@@ -104,7 +104,7 @@ extension UnsafeMutablePointer where Pointee == Socket {
         if state & (SocketState.uses | SocketState.releasePending) == SocketState.releasePending { releaseInfo() }
     }
 
-    /// As Connect and Write are told: of an error with a pointer to it.
+    /// As Connect and Write are called: for an error with a pointer to it.
     private func call(_ type: UInt, error: Int32, _ info: UnsafeMutableRawPointer?) {
         withUnsafePointer(to: error) { call(type, nil, error == 0 ? nil : UnsafeRawPointer($0), info) }
     }
@@ -113,15 +113,15 @@ extension UnsafeMutablePointer where Pointee == Socket {
         if let callout = pointee.callout { callOutSocket(callout, handle, type, address?.handle, data, info) }
     }
 
-    /// A socket that nobody has begun to connect is writable and hung up, which says nothing of a connect (S-SOCK-30).
+    /// A socket whose connect has not begun is writable and hung up, which says nothing about a connect (S-SOCK-30).
     private func isConnectDecided() -> Bool {
         pointee.error.load(ordering: .relaxed) != 0 || !rl_socket_is_unconnected(native)
     }
 
-    /// True if it failed and the client was told so.
+    /// True if it failed and that was reported to the client.
     private func reportConnect(_ info: UnsafeMutableRawPointer?) -> Bool {
         var error: Int32 = 0
-        // S-SOCK-37: who leaves errors reads them himself.
+        // S-SOCK-37: a client that leaves errors reads them itself.
         if pointee.flags.load(ordering: .relaxed) & SocketFlags.leaveErrors == 0 {
             let number = beginUse()
             if number >= 0 { error = rl_socket_error(number) }
@@ -205,15 +205,15 @@ extension UnsafeMutablePointer where Pointee == Socket {
     }
 }
 
-/// A report that is under way, and what is owed for it.
+/// A report in progress, and what has to be done after it.
 struct SocketReport: CallRecord {
     let socket: SocketPointer
-    /// The one that is served, which keeps the socket.
+    /// The source that is served, which keeps the socket.
     let source: SourcePointer
     let claim: Claim
     /// The callbacks get the context's info itself, whose use is counted.
     var usesInfo = true
-    /// The end of the stream is told: the socket becomes invalid by it (S-SOCK-26).
+    /// The end of the stream is reported, which makes the socket invalid (S-SOCK-26).
     var endsSocket = false
     /// Of the callback on the stack.
     var address: DataPointer?
@@ -228,7 +228,7 @@ struct SocketReport: CallRecord {
         var writes = false
     }
 
-    /// What is owed for a callback for reading.
+    /// What has to be done after a callback for reading.
     struct Reading {
         let address: DataPointer?
         let data: DataPointer?
@@ -241,7 +241,7 @@ struct SocketReport: CallRecord {
         }
     }
 
-    /// Takes that out of the record, which the finishing may move.
+    /// Takes the data out of the record, which may move while it is finished.
     mutating func takeData() -> Reading {
         let reading = Reading(address: address, data: data, ended: endsSocket ? socket : nil)
         address = nil

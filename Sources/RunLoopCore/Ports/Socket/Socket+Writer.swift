@@ -5,8 +5,8 @@ import Synchronization
 /// Sending without waiting, the queue, and closing (S-SOCK-56 to 66).
 ///
 /// Everything here that uses the number of the descriptor does so under the lock `writer`, and never blocks. An Invalidate takes
-/// the number away under it before it closes the descriptor, so no bytes go to another file. The lock is the innermost: of the
-/// locks that the library has none is taken under it, and no client code runs under it.
+/// away the number under it before it closes the descriptor, so no bytes go to another file. The lock is the innermost: no other
+/// lock of the library is taken under it, and no client code runs under it.
 extension UnsafeMutablePointer where Pointee == Socket {
     // MARK: Any thread
 
@@ -72,7 +72,7 @@ extension UnsafeMutablePointer where Pointee == Socket {
     private func withWriter(_ length: Int, _ body: (Int32) -> Int) -> Int {
         // A size_t of 2^63 and more is negative.
         guard length >= 0, length <= SocketQueue.longest else { return -Int(EINVAL) }
-        // After a fork, the lock of one that was invalid may have no holder.
+        // After a fork, the lock of an invalid socket may be held by a thread that does not exist.
         guard isValid else { return -Int(EBADF) }
         pointee.writer.lockWord()
         defer { pointee.writer.unlockWord() }
@@ -97,7 +97,7 @@ extension UnsafeMutablePointer where Pointee == Socket {
             if how == SocketClose.orderly { bits |= SocketState.ends }
             _ = replaceState { $0 | bits }
             if pointee.queue == nil {
-                // shutdown(2) would end a connect that goes on: the loop sends the end when it is over.
+                // shutdown(2) would end a connect in progress: the loop sends the end when that is over.
                 if how != SocketClose.orderly && pointee.isStream && rl_socket_is_connecting(descriptor) {
                     _ = replaceState { $0 | SocketState.flushes }
                 } else {
@@ -107,7 +107,7 @@ extension UnsafeMutablePointer where Pointee == Socket {
             isOver = how == SocketClose.orderly && pointee.queue == nil && !(pointee.isStream && rl_socket_has_peer(descriptor))
         }
         pointee.writer.unlockWord()
-        // After the state says that it is being closed: whoever takes it out of its last mode looks in the other order.
+        // After the state says that it is being closed: a thread that takes it out of its last mode looks in the other order.
         if how == SocketClose.orderly && pointee.scheduled.load(ordering: .sequentiallyConsistent) == 0 { isOver = true }
         if isOver { invalidate() } else { tellSource() }
         return .success
@@ -119,7 +119,7 @@ extension UnsafeMutablePointer where Pointee == Socket {
         _ = replaceState { $0 & SocketState.ends != 0 ? $0 | SocketState.lingers : $0 }
     }
 
-    /// The end of the stream was told (S-SOCK-26, 65).
+    /// The end of the stream was reported (S-SOCK-26, 65).
     func endOfStream() {
         if pointee.state.load(ordering: .relaxed) & SocketState.flushes == 0 { return invalidate() }
         _ = close(SocketClose.orderly)
@@ -127,10 +127,10 @@ extension UnsafeMutablePointer where Pointee == Socket {
 
     // MARK: The loop's thread
 
-    /// What comes before anything is told: the queue, and the end of one that is being closed. False: nothing is to be told.
+    /// What is done before anything is reported: the queue, and the end of a socket that is being closed. False: nothing is to be reported.
     func serveWriter(_ ready: Readiness, _ state: UInt32) -> Bool {
         let isClosing = state & SocketState.ends != 0
-        // Before a Connect callback that comes it would take the error of the connect.
+        // Before a pending Connect callback it would take the error of the connect.
         let isDecided = isClosing || state & SocketState.connected != 0 || state & SocketState.connect == 0
         if ready.contains(.write) && state & SocketState.flushes != 0 && isDecided { flush() }
         if isClosing && ready.contains(.read) && state & SocketState.lingers != 0 && discard() { invalidate() }
@@ -150,18 +150,18 @@ extension UnsafeMutablePointer where Pointee == Socket {
             } else if !isForNow(sent) {
                 pointee.error.store(Int32(-sent), ordering: .relaxed)
                 dropQueue(queue.pointee.count, descriptor)
-                // The kernel has forgotten the error, by which it tells a connect that failed from one that was not begun.
+                // The kernel has cleared the error, by which a connect that failed differs from one that was not begun.
                 _ = RunLoop.ofThread?.servedWatch?.watchFlags.pointee.bitwiseAnd(~WatchFlags.connects, ordering: .relaxed)
             }
         }
         pointee.writer.unlockWord()
-        // It says that there is room, and has no memory: not again at once.
+        // The kernel says that there is room, but has no memory: not again at once.
         if isForNow(sent) && sent != -Int(EAGAIN) { RunLoop.deferServedWatch() }
     }
 
     private func isForNow(_ sent: Int) -> Bool { sent == -Int(EAGAIN) || sent == -Int(ENOBUFS) || sent == -Int(ENOMEM) }
 
-    /// Takes away what was sent or is lost. The lock is held.
+    /// Removes what was sent or is lost. The lock is held.
     private func dropQueue(_ count: Int, _ descriptor: Int32) {
         SocketQueue.drop(count, from: &pointee.queue)
         guard pointee.queue == nil else { return }
@@ -170,9 +170,9 @@ extension UnsafeMutablePointer where Pointee == Socket {
         if state & SocketState.writingEnds != 0 { endWriting(descriptor) }
     }
 
-    /// A Connect callback told of this failure: nothing is told of the queue any more (S-SOCK-32, 60).
+    /// A Connect callback reported this failure: nothing is reported about the queue any more (S-SOCK-32, 60).
     func loseQueue(_ error: Int32) {
-        // After a fork in the context's `retain`, the lock of one that became invalid may have no holder.
+        // After a fork in the context's `retain`, the lock of a socket that became invalid may be held by a thread that does not exist.
         guard isValid else { return }
         pointee.writer.lockWord()
         if let queue = pointee.queue {
@@ -184,7 +184,7 @@ extension UnsafeMutablePointer where Pointee == Socket {
         pointee.writer.unlockWord()
     }
 
-    /// Forgets what arrived. True if no more comes.
+    /// Discards what has arrived. True if no more comes.
     private func discard() -> Bool {
         pointee.writer.lockWord()
         defer { pointee.writer.unlockWord() }
@@ -194,7 +194,7 @@ extension UnsafeMutablePointer where Pointee == Socket {
 
     // MARK: The end
 
-    /// Takes the number away for an Invalidate, which may close it then. True if bytes were queued.
+    /// Takes away the number for an Invalidate, which may then close it. True if bytes were queued.
     func endWriter() -> Bool {
         pointee.writer.lockWord()
         defer { pointee.writer.unlockWord() }
@@ -204,8 +204,8 @@ extension UnsafeMutablePointer where Pointee == Socket {
         return true
     }
 
-    /// In the child of `fork`: the queue is the parent's (S-SOCK-66). One that a thread which vanished was changing stays as it is,
-    /// in memory that nobody uses.
+    /// In the child of `fork`: the queue is the parent's (S-SOCK-66). A queue that a vanished thread was changing stays as it is,
+    /// in memory that is not used any more.
     func renewWriterInChild() {
         let isWhole = pointee.writer.word.load(ordering: .relaxed) == 0
         pointee.writer.resetInChild()

@@ -6,14 +6,14 @@ import Synchronization
 ///
 /// It lives until it is invalidated: the table of sockets, by number, has a reference to it, and so has its source. What is
 /// enabled and what its source, a watch, is interested in are one word, so that a report claims what it reports with one
-/// exchange; while a callback is on the stack its type is off. No lock is held while anything is read or sent.
+/// exchange; while a callback is on the stack its type is disabled. No lock is held while anything is read or sent.
 struct Socket: ~Copyable {
     let header: ObjectHeader
-    /// Bits of `SocketState`. Changed by read-modify-write, each time with `interest` brought into line: sequentially consistent, as
-    /// the watch's word, which its low bits are: behind the header. Relaxed where the bits asked for order nothing.
+    /// Bits of `SocketState`. Changed by read-modify-write, each time with `interest` updated to match: sequentially consistent,
+    /// because its low bits are the watch's word, behind the header. Relaxed where the bits that are read order nothing.
     let state: Atomic<UInt32>
-    /// -1 once it is invalid. Relaxed: a number orders nothing. Calls of the kernel that do more than look get it from `beginUse`, or hold
-    /// `writer`, under which it is taken away.
+    /// -1 once it is invalid. Relaxed: a number orders nothing. Code that does more than look at the file gets it from `beginUse`, or
+    /// holds `writer`, under which it is taken away.
     let descriptor: Atomic<Int32>
     /// Bits of `NumberUse`: which threads are in a call of the kernel with the number.
     let numberUses: Atomic<UInt32>
@@ -29,7 +29,7 @@ struct Socket: ~Copyable {
     let info: UnsafeMutableRawPointer?
     /// `retain`, `release` and `copyDescription`, shared by all objects that have the same.
     let callbacks: CallbacksPointer
-    /// Stream sockets and their like, which are connected and end; not datagrams, and not what is no socket.
+    /// Stream sockets and their like, which are connected and end; not datagrams, and not files that are not sockets.
     let isStream: Bool
     /// The file that the number named when the object was made.
     let file: FileIdentity
@@ -43,7 +43,7 @@ struct Socket: ~Copyable {
 
     /// The source, with a reference. Guarded by the registry's lock.
     var source: SourcePointer?
-    /// Addresses once they were asked for. Guarded by the registry's lock.
+    /// Addresses, once they have been asked for. Guarded by the registry's lock.
     var address: DataPointer?
     var peerAddress: DataPointer?
 }
@@ -82,11 +82,11 @@ enum SocketState {
     // These four change under the lock `writer`.
     /// There is a queue, or the end of the stream waits for the end of a connect.
     static var flushes: UInt32 { 1 << 12 }
-    /// No more is written; after the queue the peer gets the end of the stream.
+    /// Nothing more is written; after the queue the peer gets the end of the stream.
     static var writingEnds: UInt32 { 1 << 13 }
-    /// It is being closed: nothing is told any more.
+    /// It is being closed: nothing is reported any more.
     static var ends: UInt32 { 1 << 14 }
-    /// It is being closed and the peer was told: what comes is dropped until the peer's end.
+    /// It is being closed and the end was sent to the peer: what comes is dropped until the peer's end.
     static var lingers: UInt32 { 1 << 15 }
     /// A count: reports on the stack that use the context's own reference to the info.
     static var use: UInt32 { 1 << 16 }
@@ -125,12 +125,12 @@ extension Socket: Object {
     }
 }
 
-/// What tells whether a number still names the same file.
+/// What shows whether a number still names the same file.
 struct FileIdentity {
     private var device: UInt64 = 0
     private var inode: UInt64 = 0
     private(set) var isOpen = false
-    /// The kernel did not say which file it is, for want of memory.
+    /// The kernel did not say which file it is, for lack of memory.
     private var isUnknown = false
 
     init(_ descriptor: Int32) {
@@ -141,7 +141,7 @@ struct FileIdentity {
         }
     }
 
-    /// False if either is not open. True if that cannot be told (S-SOCK-2).
+    /// False if either is not open. True if that cannot be determined (S-SOCK-2).
     func isSame(as other: FileIdentity) -> Bool {
         guard isOpen && other.isOpen else { return false }
         return isUnknown || other.isUnknown || (device == other.device && inode == other.inode)
@@ -154,7 +154,7 @@ extension UnsafeMutablePointer where Pointee == Socket {
         native: Int32, types: UInt, callout: SocketFunction?, info: UnsafeMutableRawPointer?, functions: SourceFunctions
     ) -> SocketPointer {
         let file = FileIdentity(native)
-        // Few processes have more descriptors; no memory is taken for a number that is none.
+        // Few processes have more descriptors; no memory is taken for a larger number that is not open.
         let isNone = native < 0 || (native >= 1 << 20 && !file.isOpen)
         // Retried when the number's object turns out to be for another file: that one leaves the table.
         while let old = SocketTable.object(of: native) {
@@ -193,7 +193,7 @@ extension UnsafeMutablePointer where Pointee == Socket {
         return other
     }
 
-    /// Whether it is valid; it becomes invalid now if its descriptor was closed behind its back (S-SOCK-13).
+    /// Whether it is valid; it becomes invalid now if its descriptor was closed without its knowledge (S-SOCK-13).
     func isStillOpen() -> Bool {
         guard isValid else { return false }
         let native = pointee.descriptor.load(ordering: .relaxed)
@@ -235,7 +235,7 @@ extension UnsafeMutablePointer where Pointee == Socket {
         process.pointee.registryLock.lockWord()
         let old = pointee.source
         if !isValid {
-            // Since the look above: it takes no source any more.
+            // It became invalid since the check above: it takes no source any more.
             process.pointee.registryLock.unlockWord()
             made.release()
             return nil
@@ -278,7 +278,7 @@ extension UnsafeMutablePointer where Pointee == Socket {
     func invalidate(closes: Bool = true) {
         var state = pointee.state.load(ordering: .relaxed)
         var desired: UInt32
-        // Reports of this thread end after the call, so that the context is released inside it; those of others use it.
+        // Reports of this thread end after the call, so that the context is released inside it; those of other threads still use it.
         let own = reports(on: RunLoop.ofThread).uses
         // Socket, table and source in one step for the child of a fork and for a new socket of the number.
         process.pointee.registryLock.lockWord()

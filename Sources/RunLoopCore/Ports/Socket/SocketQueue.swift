@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: MIT
 import CLinux
 
-/// Bytes that wait to be sent: a block from malloc with this head, made when the kernel has not taken all and freed when it
-/// has. No queue is nil. Guarded by the lock `writer` of its socket.
+/// Bytes that wait to be sent: a block from malloc with this header, made when the kernel has not taken everything and freed when
+/// it has. nil means no queue. Guarded by the lock `writer` of its socket.
 struct SocketQueue {
     /// Bytes `start ..< end` of the block wait; those before are sent. Invariant: start < end <= capacity.
     fileprivate var start: Int
     private var end: Int
     private let capacity: Int
 
-    /// No program has more, and sums of two such numbers do not overflow.
+    /// No program has more bytes, and sums of two such numbers do not overflow.
     static var longest: Int { 1 << 48 }
     private static var smallest: Int { 4096 }
 
@@ -21,7 +21,7 @@ struct SocketQueue {
         if let queue, queue.pointee.capacity - queue.pointee.end < count, queue.pointee.start >= waiting,
             queue.pointee.capacity - waiting >= count
         {
-            // As many bytes were sent as are moved, so that each is moved once at most.
+            // At least as many bytes were sent as are moved, so that each is moved once at most.
             memcpy(queue.block, queue.first, waiting)
             queue.pointee.start = 0
             queue.pointee.end = waiting
@@ -41,7 +41,7 @@ struct SocketQueue {
         queue!.pointee.end += count
     }
 
-    /// Takes bytes away that were sent, or all; then there is no queue.
+    /// Removes bytes that were sent, or all; then there is no queue.
     static func drop(_ count: Int, from queue: inout SocketQueuePointer?) {
         guard let some = queue else { return }
         some.pointee.start += count

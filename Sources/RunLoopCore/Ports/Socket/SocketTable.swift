@@ -28,14 +28,14 @@ enum SocketTable {
         return nil
     }
 
-    /// Takes a socket out; the table's reference is the caller's, who holds the lock. False if it was not in.
+    /// Takes a socket out; the table's reference is the caller's, which holds the lock. False if it was not in.
     static func removeLocked(_ socket: SocketPointer, at number: Int32) -> Bool {
         guard let place = sockets.pointee.find(Int(number)), place.pointee == socket else { return false }
         place.pointee = nil
         return true
     }
 
-    /// In the child of `fork`, where nobody else is.
+    /// In the child of `fork`, where there is no other thread.
     static func forEach(_ body: (SocketPointer) -> Void) {
         var number = -1
         while sockets.pointee.advance(&number) { sockets.pointee[number].pointee.map(body) }

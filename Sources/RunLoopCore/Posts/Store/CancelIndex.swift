@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT
 import CLinux
 
-/// What is found by what it can be cancelled by: by its target, and by target, function and info. A hash table of lists, the newest
-/// first, whose links are in the records. Guarded like what it is for. The zero value is empty.
+/// Records by what cancels them: by their target, and by target, function and info. A hash table of lists, the newest first, whose
+/// links are in the records. Guarded as the records are. The zero value is empty.
 struct CancelIndex {
     private var lists: UnsafeMutablePointer<CancelLinkPointer?>?
     private var capacity = 0
     private var count = 0
 
-    /// Where a list of `lists` is.
+    /// The place of a list in `lists`.
     private func place(_ hash: UInt) -> Int { Int(truncatingIfNeeded: hash >> 20) & (capacity - 1) }
 
     @inline(never)
@@ -22,7 +22,7 @@ struct CancelIndex {
         return hash
     }
 
-    /// Puts a record in, whose links are its own.
+    /// Inserts a record, by the links in it.
     @inline(never)
     mutating func insert(_ links: CancelLinksPointer, _ key: CancelKey, record: UnsafeMutableRawPointer) {
         if count >= capacity { grow() }
@@ -55,7 +55,7 @@ struct CancelIndex {
         capacity = max(16, 2 * capacity)
         lists = makeArray(CancelLinkPointer?.self, count: capacity)
         for index in 0..<oldCapacity {
-            // From the oldest on, so that the newest is the first again.
+            // Begins with the oldest, so that the newest is the first again.
             var link = old![index]
             while let next = link?.pointee.next { link = next }
             while let current = link {
@@ -66,7 +66,7 @@ struct CancelIndex {
         CLinux.free(old)
     }
 
-    /// Takes a record out; nothing if it is not in.
+    /// Takes a record out; does nothing if it is not in the index.
     @inline(never)
     mutating func remove(_ links: CancelLinksPointer) {
         remove(links.byTarget)
@@ -106,7 +106,7 @@ struct CancelIndex {
     }
 }
 
-/// What something is cancelled by.
+/// What a record is cancelled by.
 struct CancelKey {
     var target: UnsafeRawPointer?
     var perform: PerformFunction?

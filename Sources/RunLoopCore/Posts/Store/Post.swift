@@ -9,7 +9,7 @@ struct Post {
     var info: UnsafeMutableRawPointer?
     var modes: PostModes
 
-    /// Inline, on a thread that may have no loop. What it holds is released also if the function ends its thread.
+    /// Performs it inline, on a thread that may have no loop. What it holds is released even if the function ends its thread.
     func performAndRelease() {
         guard let release else { return callOutPerformed(perform, info) }
         var post = self
@@ -66,7 +66,7 @@ struct PostModes {
         for index in 1...Int(list[0]) { body(ModePointer(bitPattern: list[index])) }
     }
 
-    /// How many modes `forEach` gives.
+    /// How many modes `forEach` calls its body with.
     var count: Int { list.map { Int($0[0]) } ?? 1 }
 
     func free() {

@@ -2,8 +2,8 @@
 import CLinux
 import Synchronization
 
-/// A function that a loop is asked to perform, by `RLPerformOnLoop` or `RLPerformInOrder` (section 21). A record from malloc, behind
-/// which are its places on lists: one for each mode, and one for the queue's own.
+/// A function that a loop is asked to perform, by `RLPerformOnLoop` or `RLPerformInOrder` (section 21). A record from malloc,
+/// followed in memory by its places on lists: one for each mode, and one for the queue's own.
 struct Request {
     /// First, so that a pointer to it is one to the request.
     var waiting: Waiting
@@ -14,7 +14,7 @@ struct Request {
     var order: Int
     /// The batch that has it, while it is in `running`; 0 before.
     var batch: UInt32
-    /// Its turn has come: it is not cancelled any more.
+    /// Its turn has come: it cannot be cancelled any more.
     var isPerforming: Bool
     /// Where its sender waits for the end.
     var wait: UnsafeMutablePointer<RequestWait>?
@@ -22,7 +22,7 @@ struct Request {
 
 typealias RequestPointer = UnsafeMutablePointer<Request>
 
-/// What the sender of a request waits on. The sender frees it; whoever sets the word touches only its address after that.
+/// What the sender of a request waits on. The sender frees it; the thread that sets the word touches only its address after that.
 struct RequestWait: ~Copyable {
     /// 0 pending, 1 performed, 2 dropped. Release and acquire.
     let outcome: Atomic<UInt32>
@@ -30,34 +30,34 @@ struct RequestWait: ~Copyable {
     static var performed: UInt32 { 1 }
     static var dropped: UInt32 { 2 }
 
-    /// Lets a sender that waits go on; nil: none does.
+    /// Lets a waiting sender go on; nil: no sender waits.
     @inline(never)
     static func tell(_ wait: UnsafeMutablePointer<RequestWait>?, _ outcome: UInt32) {
         guard let wait else { return }
         wait.pointee.outcome.store(outcome, ordering: .releasing)
-        // The sender may be gone by now, and its memory something else: waking a word that nobody waits on does no harm.
+        // The sender may be gone by now, and its memory reused: waking a word that no thread waits on does no harm.
         withUnsafePointer(to: wait.pointee.outcome) { _ = rl_futex_wake($0, 1) }
     }
 }
 
 /// The requests of a loop. Any thread adds; the loop's thread takes those that the running mode permits as a batch and performs
-/// them. The lock is held for a few instructions, or to take a batch, and no other is taken under it.
+/// them. The lock is held for a few instructions, or to take a batch, and no other lock is taken under it.
 ///
-/// A request stands on the lists of its modes (`Waiting`), whose kind is the queue's and which the queue's lock guards. The members
-/// of a batch stay in `running` until they were performed, so that a cancellation finds them before their turns, and the end of the
-/// thread finds them all, also that which ended it. A nested run has a batch of its own on top and does not see the outer one's.
+/// A request is on the lists of its modes (`Waiting`), whose kind is the queue's and which the queue's lock guards. The members of a batch stay in
+/// `running` until they have been performed, so that a cancellation finds them before their turns, and the end of the thread finds them all,
+/// including the one that ended it. A nested run has a batch of its own on top and does not see the outer one's.
 struct RequestQueue: ~Copyable {
     let lock: Lock
     /// Requests in `queued`. Changed under `lock`, read without it.
     let count: Atomic<Int>
-    /// Guarded by `lock`, as all that follow. All requests that are in no batch, in order of arrival.
+    /// Guarded by `lock`, as is all that follows. All requests that are in no batch, in order of arrival.
     var queued: WaitingList
     /// The batches under way. The last is the next to perform.
     var running: WaitingList
     /// The ordered requests that can be cancelled.
     var index: CancelIndex
     var nextSequence: UInt64
-    /// The thread has ended: nothing is taken in any more.
+    /// The thread has ended: no request is accepted any more.
     var isClosed: Bool
     var lastBatch: UInt32
     /// Written when the loop is made.
@@ -151,7 +151,7 @@ extension UnsafeMutablePointer where Pointee == RequestQueue {
         return next
     }
 
-    /// Takes out a request that was performed. Whatever stood before it in `running` is done with.
+    /// Takes out a request that was performed. Everything before it in `running` is finished.
     func removePerformed(_ request: RequestPointer) {
         pointee.lock.lockWord()
         var waiting: WaitingPointer
@@ -183,7 +183,7 @@ extension UnsafeMutablePointer where Pointee == RequestQueue {
         RequestQueue.drop(cancelled)
     }
 
-    /// Closes the queue and drops what is in it; waiting senders are told (S-PERF-11). No lock is held.
+    /// Closes the queue and drops what is in it; waiting senders are woken (S-PERF-11). No lock is held.
     func closeQueue() {
         pointee.lock.lockWord()
         pointee.isClosed = true
@@ -201,7 +201,7 @@ extension UnsafeMutablePointer where Pointee == RequestQueue {
         RequestQueue.drop(waiting)
     }
 
-    /// A new loop's.
+    /// Opens the queue of a new loop.
     func openQueue(_ kind: WaitingKind) {
         pointee.lock.lockWord()
         pointee.isClosed = false
@@ -209,8 +209,8 @@ extension UnsafeMutablePointer where Pointee == RequestQueue {
         pointee.lock.unlockWord()
     }
 
-    /// In the child of `fork`. Senders that waited were other threads: they are not there, and what they waited with is their
-    /// own.
+    /// In the child of `fork`. Senders that waited were other threads: they do not exist here, and the memory they waited on is
+    /// their own.
     func resetInChild() {
         pointee.lock.resetInChild()
         forgetSenders(running)
@@ -257,7 +257,7 @@ extension RequestQueue {
 }
 
 extension UnsafeMutablePointer where Pointee == Waiting {
-    /// The request it is the beginning of.
+    /// The request that begins with it.
     var request: RequestPointer { UnsafeMutableRawPointer(self).assumingMemoryBound(to: Request.self) }
 }
 
@@ -281,7 +281,7 @@ extension UnsafeMutablePointer where Pointee == Request {
         CancelKey(target: pointee.target, perform: pointee.waiting.post.perform, info: pointee.waiting.post.info)
     }
 
-    /// Releases what the request holds, tells its sender, and frees it.
+    /// Releases what the request holds, wakes its sender, and frees it.
     func finish(_ outcome: UInt32) {
         let wait = pointee.wait
         let post = pointee.waiting.post

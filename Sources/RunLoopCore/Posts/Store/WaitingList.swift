@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 import CLinux
 
-/// Something that is to be performed and waits for one of its modes: a post that was taken off the queue, or a request. It stands
-/// on a list of each of its modes, and on one of the loop for the pseudo-mode, so that a round or a batch finds what is for its mode
-/// and looks at nothing else. Places on lists lie behind the record, whatever it is the beginning of.
+/// Something that is to be performed and waits for one of its modes: a post that was taken off the queue, or a request. It is on a
+/// list of each of its modes, and for the pseudo-mode on one of the loop, so that a round or a batch finds what is for its mode and
+/// looks at nothing else. The places on lists follow the whole record that it is the beginning of.
 struct Waiting {
     var post: Post
     /// Its place in the order in which they came.
@@ -50,13 +50,13 @@ struct WaitingLists {
 /// Places in the order of their sequences. The zero value is empty.
 struct WaitingList {
     private(set) var last: WaitingPlacePointer?
-    /// The one that was inserted last: the next one mostly belongs behind it.
+    /// The one that was inserted last: the next one usually belongs behind it.
     private var newest: WaitingPlacePointer?
 
     var isEmpty: Bool { last == nil }
 
-    /// Nearly always at the end. What rounds kept while rounds nested in them kept what came later belongs before that: the first
-    /// of it is searched for from the end, past what nested rounds kept, and those that follow are put behind it.
+    /// Nearly always at the end. What a round kept while rounds nested in it kept what came later belongs before that: the place
+    /// of the first is searched for from the end, past what nested rounds kept, and those that follow are put behind it.
     @inline(never)
     mutating func insert(_ place: WaitingPlacePointer) {
         let sequence = place.pointee.waiting.pointee.sequence
@@ -108,7 +108,7 @@ extension UnsafeMutablePointer where Pointee == WaitingList {
 }
 
 extension UnsafeMutablePointer where Pointee == WaitingList {
-    /// The first in this list and another one of those that came at `floor` or later. Without a floor it is found at once.
+    /// The first of those that came at `floor` or later, in this list and another one. Without a floor no search is needed.
     func first(from floor: UInt64, or other: UnsafeMutablePointer<WaitingList>?) -> WaitingPointer? {
         let one = pointee.first(from: floor)
         guard let other = other?.pointee.first(from: floor) else { return one }
@@ -143,7 +143,7 @@ struct WaitingChain {
         return waiting
     }
 
-    /// Puts one into its place in the order.
+    /// Inserts one at its place in the order.
     mutating func insert(_ waiting: WaitingPointer) {
         guard let last, last.pointee.sequence > waiting.pointee.sequence else { return append(waiting) }
         var before: WaitingPointer?

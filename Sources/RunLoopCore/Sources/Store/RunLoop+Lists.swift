@@ -2,7 +2,7 @@
 import CLinux
 import Synchronization
 
-/// The lists of a loop in which the links of sources stand that were signalled or are ready. Caller holds the lock.
+/// The lists of a loop that hold the links of sources that were signalled or are ready. Caller holds the lock.
 extension UnsafeMutablePointer where Pointee == RunLoop {
     /// Puts a queued link at the end of the list of its kind. Caller holds the lock.
     @inline(always)
@@ -25,11 +25,11 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         }
     }
 
-    /// Signals a watch of the loop's that was found ready (S-SOCK-52). No one is told: the loop's thread calls it, before a
-    /// pass. The lock is held.
+    /// Signals a watch of the loop's that was found ready (S-SOCK-52). Wakes no loop: the loop's thread calls it, before a pass.
+    /// The lock is held.
     func signalLocked(_ source: SourcePointer) {
         source.setFlag()
-        // Another loop of the source's, or a client, may have signalled it: this loop performs it all the same if it is first.
+        // Another loop of the source's, or a client, may have signalled it: this loop performs it nevertheless if it is first.
         if let link = source.link(in: self), link.pointee.list == 0, link.tryQueue() { enlist(link) }
     }
 

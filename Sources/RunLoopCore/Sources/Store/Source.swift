@@ -4,23 +4,23 @@ import Synchronization
 
 /// A source, version 0 (signalled by hand) or 1 (signalled by a descriptor, or an inbox: see `Source+Inbox.swift`).
 ///
-/// The record is followed in memory by its first `SourceLink`, which ties it to one loop; further loops have links of
-/// their own. Who touches what: `state` anybody, without a lock; the links' `loop` likewise; all else is fixed at creation.
+/// The record is followed in memory by its first `SourceLink`, which ties it to one loop; further loops have links of their own. Any thread may touch
+/// `state` and the links' `loop` without a lock; the other atomic fields say how they are ordered; all else is fixed at creation.
 struct Source: ~Copyable {
     let header: ObjectHeader
-    /// The port of a version 1 source, as `getPort` gave it when the source was last added while in no loop. Relaxed: the thread that
-    /// wrote it adds the source under the loop's lock.
+    /// The port of a version 1 source, as `getPort` returned it when the source was last added while in no loop. Relaxed: the thread
+    /// that wrote it adds the source under the loop's lock.
     let port: Atomic<Int32>
     /// The hash folded to half its size, for sets; valid once `SourceState.hashed` is set.
     let hashCode: Atomic<UInt32>
     /// Signal flag, validity and what keeps the memory: see `SourceState`. Sequentially consistent with the links' `loop` and `isQueued`
-    /// and with `moreLinks`. Read relaxed where a bit is asked for that is set at creation, and before an exchange. What keeps the
-    /// memory is released by each holder and acquired by the last.
+    /// and with `moreLinks`. Read relaxed for a bit that is set at creation, and before an exchange. What keeps the memory is released
+    /// by each holder and acquired by the last.
     let state: Atomic<UInt64>
-    /// When the flag was set, as `rl_order_of_time` tells it. Written by the signaller before it sets the flag, which orders it.
+    /// When the flag was set, as `rl_order_of_time` returns it. Written by the signaller before it sets the flag, which orders it.
     let signalTime: Atomic<UInt64>
     let order: Int
-    /// What `retain` gave for the context's info.
+    /// What `retain` returned for the context's info.
     let info: UnsafeMutableRawPointer?
     /// Shared by all sources with the same functions.
     let callbacks: CallbacksPointer
@@ -33,8 +33,8 @@ typealias SourcePointer = UnsafeMutablePointer<Source>
 
 extension Source: Object {
     static var type: ObjectType { .source }
-    /// The last reference is gone, so the source is in no loop. Its context is released now (S-SRC-11, S-SRC-14); the
-    /// memory may still be on a stack that a signaller reached late, and is then freed by whoever takes it off.
+    /// The last reference is gone, so the source is in no loop. Its context is released now (S-SRC-11, S-SRC-14); the memory may
+    /// still be on a stack that a signaller reached late, and is then freed by the thread that takes it off.
     @inline(never)
     static func destroy(_ source: SourcePointer) {
         source.header.markFreed()

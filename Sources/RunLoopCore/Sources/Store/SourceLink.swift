@@ -5,11 +5,11 @@ import Synchronization
 /// modes of the loop that it is in. The first link follows the source in memory; a source in several loops has more, each in a
 /// `FurtherLink`.
 struct SourceLink: ~Copyable {
-    /// The loop the source is in by this link, nil when the link is free. Changed under that loop's lock only; read by
-    /// anybody. Sequentially consistent with `Source.state`: a signaller sets the flag and then looks at the loop, an Add sets
-    /// the loop and then looks at the flag, and one of them sees the other.
+    /// The loop the source is in by this link, nil when the link is free. Changed under that loop's lock only; read by any
+    /// thread. Sequentially consistent with `Source.state`: a signaller sets the flag and then looks at the loop, an Add sets the
+    /// loop and then looks at the flag, and one of them sees the other.
     let loop: Atomic<RunLoopPointer?>
-    /// Next on the stack (owned by who pushes, then by who takes the stack) or in a list (guarded by the loop's lock).
+    /// Next on the stack (owned by the thread that pushes, then by the one that takes the stack) or in a list (guarded by the loop's lock).
     var next: SourceLinkPointer?
     var previous: SourceLinkPointer?
     /// For further links, what `SourceState.queued` is for the first; sequentially consistent with `loop` and `Source.state`.
@@ -52,7 +52,7 @@ struct SourceLink: ~Copyable {
     }
 }
 
-/// A link of a source in several loops, a block of its own: it has to say what the first link tells by its place.
+/// A link of a source in several loops, a block of its own: it has to store what the place of the first link implies.
 struct FurtherLink: ~Copyable {
     /// The first field: a pointer to it is one to the whole.
     var link: SourceLink
@@ -82,12 +82,12 @@ extension UnsafeMutablePointer where Pointee == SourceLink {
     @inline(always)
     var further: UnsafeMutablePointer<FurtherLink> { UnsafeMutableRawPointer(self).assumingMemoryBound(to: FurtherLink.self) }
 
-    /// Whether somebody has that right and duty, or the link is on a stack or in a list.
+    /// Whether a thread has the right and duty to put the link on a stack, or the link is on a stack or in a list.
     var isQueued: Bool {
         isFirst ? ofSource.isFirstQueued : pointee.isQueued.load(ordering: .sequentiallyConsistent)
     }
 
-    /// Takes the right and the duty to put the link on a stack. False: somebody else has it.
+    /// Takes the right and the duty to put the link on a stack. False: it is taken.
     func tryQueue() -> Bool {
         let source = ofSource
         if isFirst { return source.tryQueueFirst() }

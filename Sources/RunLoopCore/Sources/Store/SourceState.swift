@@ -10,22 +10,22 @@ import Synchronization
 ///                 `beginReady`); a loop that finds a watch ready             `fork` in the child
 ///     marked      a second signal before that, or an Add that finds the      the next first signal, and with `signalled`
 ///                 link queued: the first signaller wakes the loop
-///     queued      who will put the first link on a stack or in a list        the perform, with `signalled`; who has the link
-///                                                                            and gives it back (`unqueue`)
+///     queued      a thread that puts the first link on a stack or in a list  the perform, with `signalled`; a thread that
+///                                                                            has the link and gives it back (`unqueue`)
 ///     flagged     a signal of a version 1 source                             the perform, Invalidate
-///     invalid     Invalidate                                                 nobody
-///     dead        the drop of the last reference                             nobody; the memory goes when `queued` and the
+///     invalid     Invalidate                                                 nothing
+///     dead        the drop of the last reference                             nothing; the memory goes when `queued` and the
 ///                                                                            holds are gone
-///     limited     `RLSourceSetLimit`, as the next                          the same, for no limit
-///     hold        a count of those who touch the source without a reference  each of them
+///     limited     `RLSourceSetLimit`                                         the same, for no limit
+///     hold        a count of uses of the source without a reference          each of them
 enum SourceState {
     /// The signal flag of a version 0 source; of an inbox, that it is ready.
     static var signalled: UInt64 { 1 << 0 }
     /// Signalled again while the first signaller may not have pushed the link yet: it wakes the loop after its push.
     static var marked: UInt64 { 1 << 1 }
-    /// The first link is on a stack, in a list of its loop, or in the hands of somebody who will put it there.
+    /// The first link is on a stack, in a list of its loop, or held by a thread that will put it there.
     static var queued: UInt64 { 1 << 2 }
-    /// The last reference is gone; the memory stays until no link is queued and nobody holds it.
+    /// The last reference is gone; the memory stays until no link is queued and no hold is left.
     static var dead: UInt64 { 1 << 3 }
     static var invalid: UInt64 { 1 << 4 }
     static var hashed: UInt64 { 1 << 5 }
@@ -38,7 +38,8 @@ enum SourceState {
     static var flagged: UInt64 { 1 << 9 }
     /// A source of `KernelEvent`. Set at creation.
     static var kernelEvent: UInt64 { 1 << 10 }
-    /// An inbox that whoever reads the notifier of files marks, or a watch of a timer that he starts. Fixed before anybody else knows the source.
+    /// An inbox that the thread that reads the notifier of files marks, or a watch of a timer that it starts. Fixed before any other thread knows
+    /// the source.
     static var notified: UInt64 { 1 << 11 }
     /// It has a `SourceLimit`. In this word so that performing one without costs nothing.
     static var limited: UInt64 { 1 << 12 }
@@ -84,7 +85,7 @@ extension UnsafeMutablePointer where Pointee == Source {
     /// state and then look at the loop.
     var isValid: Bool { pointee.state.load(ordering: .sequentiallyConsistent) & SourceState.invalid == 0 }
     var isSignalled: Bool { pointee.state.load(ordering: .sequentiallyConsistent) & SourceState.signalled != 0 }
-    /// What `RLSourceIsSignalled` tells (S-SRC-38).
+    /// What `RLSourceIsSignalled` returns (S-SRC-38).
     var isFlagged: Bool {
         pointee.state.load(ordering: .relaxed) & (isVersionOne ? SourceState.flagged : SourceState.signalled) != 0
     }
@@ -160,7 +161,7 @@ extension UnsafeMutablePointer where Pointee == Source {
     /// Has the signaller that queued the link wake the loop after its push.
     func markSignal() { pointee.state.bitwiseOr(SourceState.marked, ordering: .sequentiallyConsistent) }
 
-    /// A flag that is set just now is as one set right after.
+    /// A flag that is set just now counts as one set right after.
     func clearFlagged() {
         if pointee.state.load(ordering: .relaxed) & SourceState.flagged == 0 { return }
         pointee.state.bitwiseAnd(~SourceState.flagged, ordering: .acquiringAndReleasing)
@@ -170,7 +171,7 @@ extension UnsafeMutablePointer where Pointee == Source {
     func forgetSignal() { pointee.state.bitwiseAnd(~SourceState.signal, ordering: .sequentiallyConsistent) }
     func restoreFlag() { pointee.state.bitwiseOr(SourceState.signalled, ordering: .relaxed) }
 
-    /// The first step of an Invalidate, under any lock: whoever made it makes the others. False: somebody else did.
+    /// The first step of an Invalidate, under any lock: the thread that made it makes the others. False: it was made before.
     @inline(never)
     func becomeInvalid() -> Bool {
         var state = pointee.state.load(ordering: .relaxed)
@@ -184,7 +185,7 @@ extension UnsafeMutablePointer where Pointee == Source {
 
     var isFirstQueued: Bool { pointee.state.load(ordering: .sequentiallyConsistent) & SourceState.queued != 0 }
 
-    /// False: somebody else has it.
+    /// False: it is taken.
     func tryQueueFirst() -> Bool {
         pointee.state.bitwiseOr(SourceState.queued, ordering: .sequentiallyConsistent).oldValue & SourceState.queued == 0
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/// The timers that are due in the present tick of the wheel or before: in a sorted array where they come in order, as those that
-/// the wheel gives out and those with past dates do, else in a heap. The loop's lock guards it. The zero value is empty.
+/// The timers that are due in the present tick of the wheel or before: in a sorted array if they come in order, as those from the
+/// wheel and those with past dates do, else in a heap. The loop's lock guards it. The zero value is empty.
 struct NearTimers {
     private var run = SortedTimers()
     private var heap = TimerHeap()
@@ -11,7 +11,7 @@ struct NearTimers {
         if !run.append(node, instant: instant) { heap.insert(node, instant: instant) }
     }
 
-    /// One of those that the wheel gives out when it moves on: all are later than those that are here. `sortPoured` ends it.
+    /// Adds one of those that leave the wheel when it moves on: all are later than those that are here. `sortPoured` ends it.
     @inline(always)
     mutating func pour(_ node: TimerNodePointer, instant: Int64) { run.appendUnsorted(node, instant: instant) }
 
@@ -31,7 +31,7 @@ struct NearTimers {
         return first
     }
 
-    /// Takes the one out that fires first if its instant has come.
+    /// Takes out the one that fires first if its instant has come.
     @inline(always)
     mutating func removeFirst(notAfter now: Int64) -> TimerNodePointer? {
         if heap.isEmpty { return run.removeFirst(notAfter: now) }
@@ -44,7 +44,7 @@ struct NearTimers {
     /// allows. It looks at timers that come before the limit, which will all fire when it comes.
     func latestWake(_ limit: Int64) -> Int64 { run.latestWake(heap.latestWake(limit)) }
 
-    /// Calls the body with each node until it is false; whether it never was.
+    /// Calls the body with each node until it returns false; true if it never did.
     func forEach(_ body: (TimerNodePointer) -> Bool) -> Bool { run.forEach(body) && heap.forEach(body) }
 
     mutating func free() {
@@ -52,6 +52,6 @@ struct NearTimers {
         heap.free()
     }
 
-    /// Whether the heap is one and the array in order. For tests.
+    /// Whether the heap is a valid heap and the array in order. For tests.
     func checkInvariants() -> Bool { run.checkInvariants() && heap.checkInvariants() }
 }

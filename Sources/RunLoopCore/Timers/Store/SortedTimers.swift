@@ -25,7 +25,7 @@ struct SortedTimers {
     /// The first entry that counts, one that was not removed.
     private var head = 0
     private var end = 0
-    /// Where those begin that are to be sorted; the end if there are none.
+    /// Where the entries to be sorted begin; the end if there are none.
     private var sortedEnd = 0
     /// Removed entries behind the head.
     private var holes = 0
@@ -36,7 +36,7 @@ struct SortedTimers {
         @inline(always) get { head == end ? nil : entries![head] }
     }
 
-    /// Appends a timer, unless it is to fire before the last one: then the result is false.
+    /// Appends a timer. False, and nothing is appended, if it is to fire before the last one.
     mutating func append(_ node: TimerNodePointer, instant: Int64) -> Bool {
         let entry = Entry(instant: instant, node: node, sequence: node.pointee.sequence)
         if head != end && entry.precedes(entries![end - 1]) { return false }
@@ -45,7 +45,7 @@ struct SortedTimers {
         return true
     }
 
-    /// Appends a timer that is later than those before the last `sort`, which is still to come for it.
+    /// Appends a timer that is later than those already sorted; a `sort` has to follow.
     @inline(always)
     mutating func appendUnsorted(_ node: TimerNodePointer, instant: Int64) {
         append(Entry(instant: instant, node: node, sequence: node.pointee.sequence))
@@ -74,12 +74,12 @@ struct SortedTimers {
         }
     }
 
-    /// Takes the first one out if its instant has come.
+    /// Takes out the first one if its instant has come.
     @inline(always)
     mutating func removeFirst(notAfter now: Int64) -> TimerNodePointer? {
         guard head != end, entries![head].instant <= now else { return nil }
         let node = entries![head].node.unsafelyUnwrapped
-        // Where there are many, each comes from memory; so it is asked for in advance.
+        // If there are many, each has to be fetched from memory; so it is prefetched.
         if head + 8 < end, let later = entries![head + 8].node { later.prefetch() }
         head += 1
         if head == end || entries![head].node == nil { skipRemoved() }
@@ -102,7 +102,7 @@ struct SortedTimers {
         if low == head { skipRemoved() } else if holes > (end - head) / 2 + 8 { closeHoles() }
     }
 
-    /// Moves the entries together where more than half of them are holes. Each removal pays for it once.
+    /// Compacts the entries if more than half of them are holes. The cost is amortised over the removals.
     private mutating func closeHoles() {
         var place = head
         for index in head..<end where entries![index].node != nil {
@@ -126,7 +126,7 @@ struct SortedTimers {
         if capacity > SortedTimers.keptCapacity { free() }
     }
 
-    /// What an array that is empty may keep, so that no pass allocates.
+    /// How much capacity an empty array may keep, so that no pass allocates.
     private static var keptCapacity: Int { 1024 }
 
     /// The latest instant, not after `limit`, to which a wait may go on without making a timer later than its tolerance
@@ -141,7 +141,7 @@ struct SortedTimers {
         return limit
     }
 
-    /// Calls the body with each node until it is false; whether it never was.
+    /// Calls the body with each node until it returns false; true if it never did.
     func forEach(_ body: (TimerNodePointer) -> Bool) -> Bool {
         for index in head..<end {
             if let node = entries![index].node, !body(node) { return false }
@@ -173,7 +173,7 @@ struct SortedTimers {
 
 /// Sorting.
 extension SortedTimers {
-    /// Puts what was appended unsorted in order.
+    /// Sorts what was appended unsorted.
     mutating func sort() {
         let count = end - sortedEnd
         if count > 32 {
@@ -194,7 +194,7 @@ extension SortedTimers {
         let places = (UnsafeMutableRawPointer(spare) + size).assumingMemoryBound(to: UInt32.self)
         let base = entries[0].sequence &- 1 << 31
         var isTied = false
-        // Equal instants are seldom; they are found when they are neighbours.
+        // Equal instants are rare; they are found when they are neighbours.
         SortedTimers.sortByBytes(entries, count, spare: spare, places: places) { UInt64(bitPattern: $0.instant) }
         for index in 1..<count where entries[index].instant == entries[index - 1].instant { isTied = true }
         if isTied {

@@ -2,7 +2,7 @@
 import CLinux
 
 /// The timers of one bucket of the wheel, in an array in which a removal leaves a hole for the next one to come. A node knows its
-/// place, so adding and removing touch no other timer: with many of them, which are in no cache, that is nearly all that counts.
+/// place, so adding and removing touch no other timer: with many of them, which are in no cache, that is nearly the whole cost.
 /// The loop's lock guards it. The zero value is empty.
 struct TimerBucket {
     /// The address of a node, or, odd, a hole: twice what `hole` was when it was made, and one.
@@ -42,8 +42,8 @@ struct TimerBucket {
         entries = growArray(entries, count: Int(capacity))
     }
 
-    /// Moves the nodes together if more than half of the places are holes, so that a look through them costs no more than they
-    /// are worth. Each removal pays for it once.
+    /// Compacts the nodes if more than half of the places are holes, so that the cost of going through them stays proportional to
+    /// their number. The cost is amortised over the removals.
     @inline(always)
     mutating func closeHoles() {
         if end > 2 * count + 8 { compact() }
@@ -61,7 +61,7 @@ struct TimerBucket {
         hole = 0
     }
 
-    /// Calls the body with each node; it asks for the memory of those to come.
+    /// Calls the body with each node, and prefetches the memory of the next ones.
     @inline(always)
     func forEach(_ body: (TimerNodePointer) -> Void) {
         guard let entries else { return }
@@ -79,7 +79,7 @@ struct TimerBucket {
         return entry & 1 == 0 ? TimerNodePointer(bitPattern: entry) : nil
     }
 
-    /// The node with the last place; to take all out, one after the other, costs each the same. The bucket is not empty.
+    /// The node with the last place; taking all out, one after the other, costs the same for each. The bucket is not empty.
     mutating func last() -> TimerNodePointer {
         while true {
             if let node = node(at: end - 1) { return node }
@@ -92,7 +92,7 @@ struct TimerBucket {
         }
     }
 
-    /// Forgets all nodes. A small array is kept, so that timers which go from bucket to bucket allocate nothing.
+    /// Forgets all nodes. A small array is kept, so that timers that move from bucket to bucket allocate nothing.
     mutating func empty() {
         if capacity > 64 { return free() }
         end = 0

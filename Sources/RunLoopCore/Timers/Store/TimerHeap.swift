@@ -90,7 +90,7 @@ struct TimerHeap {
         return limit
     }
 
-    /// Calls the body with each node until it is false; whether it never was.
+    /// Calls the body with each node until it returns false; true if it never did.
     func forEach(_ body: (TimerNodePointer) -> Bool) -> Bool {
         for index in 0..<count where !body(entries![index].node) { return false }
         return true

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 import CLinux
 
-/// What ties a timer into a list of its store.
+/// What links a timer into a list of its store.
 struct TimerLinks {
     var next: TimerNodePointer?
     var previous: TimerNodePointer?
@@ -47,7 +47,7 @@ struct TimerNode {
         set { bits = (bits & ~7) | newValue.rawValue }
     }
 
-    /// It waits for its turn in a batch.
+    /// Whether it waits for its turn in a batch.
     var isInBatch: Bool { place == .due || place == .passed }
 
     @inline(always)
@@ -61,19 +61,19 @@ struct TimerNode {
         set { bits = newValue ? bits | 0b1000 : bits & ~0b1000 }
     }
 
-    /// A block of its own, not the one behind the timer.
+    /// Whether it is a block of its own, not the one behind the timer.
     var isFurther: Bool {
         get { bits & 0b1_0000 != 0 }
         set { bits = newValue ? bits | 0b1_0000 : bits & ~0b1_0000 }
     }
 
-    /// In no store because the timer's callback is on the stack, here or in another loop, but in the store's list of those.
+    /// Whether it is in no store because the timer's callback is on the stack, here or in another loop, but in the store's list of such nodes.
     var isAway: Bool {
         get { bits & 0b10_0000 != 0 }
         set { bits = newValue ? bits | 0b10_0000 : bits & ~0b10_0000 }
     }
 
-    /// Whether its turn is before the other one's, which is in the same batch: the last 26 bits of their ranks.
+    /// Whether its turn is before that of the other one, which is in the same batch: the last 26 bits of their ranks.
     func hasTurn(before other: TimerNode) -> Bool { Int32(bitPattern: (bits & ~63) &- (other.bits & ~63)) < 0 }
 
     /// Index in the heap, bucket of the wheel, or rank in a batch.
@@ -92,7 +92,7 @@ struct FurtherNode {
 }
 
 extension UnsafeMutablePointer where Pointee == TimerNode {
-    /// Asks for the timer's memory, which is in two cache lines.
+    /// Prefetches the timer's memory, which is in two cache lines.
     @inline(always)
     func prefetch() {
         rl_prefetch(self)
@@ -131,7 +131,7 @@ struct NodeList {
 
     var isEmpty: Bool { first == nil }
 
-    /// Puts a node behind another one, or first.
+    /// Inserts a node behind another one, or first.
     mutating func insert(_ node: TimerNodePointer, after before: TimerNodePointer?) {
         let next = before == nil ? first : before!.pointee.links.next
         node.pointee.links = TimerLinks(next: next, previous: before)

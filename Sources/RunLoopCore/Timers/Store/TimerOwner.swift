@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 import Synchronization
 
-/// Whose the fields of a timer are, in one word (`Timer.owner`):
+/// Which loop or thread owns the fields of a timer, in one word (`Timer.owner`):
 ///
-///     none     nobody's: the timer is in no loop
+///     none     no owner: the timer is in no loop
 ///     a claim  a thread's, for a few instructions; the timer is in no loop
 ///     a loop   that loop's: its lock guards them
 ///
@@ -12,8 +12,8 @@ import Synchronization
 ///     none → loop      an Add, under the loop's lock       (enter)
 ///     loop → none      the timer is not in it any more and goes to another one, under the loop's lock, or the loop has vanished
 ///
-/// In the child of `fork` a claim from before is of a thread that does not exist there; so a claim tells the process too, and one of
-/// another process counts as none.
+/// In the child of `fork` an earlier claim belongs to a thread that does not exist there; so a claim identifies the process too, and
+/// one of another process counts as none.
 struct TimerOwner: RawRepresentable, AtomicRepresentable, Equatable {
     let rawValue: UInt
 
@@ -24,7 +24,7 @@ struct TimerOwner: RawRepresentable, AtomicRepresentable, Equatable {
     private var isClaim: Bool { rawValue & 63 == 8 }
     /// Whether a thread of this process has the fields.
     var isHeld: Bool { isClaim && self == TimerOwner.claim }
-    /// The address of the loop; nil if it is none.
+    /// The address of the loop; nil if the word names none.
     var address: UnsafeMutableRawPointer? {
         @inline(always) get { isClaim ? nil : UnsafeMutableRawPointer(bitPattern: rawValue) }
     }

@@ -3,11 +3,11 @@ import CLinux
 
 /// A hierarchical wheel over the timers that are not due soon: adding and removing cost the same for ten and for a million.
 ///
-/// Time is cut into ticks of 2^20 ns (about a millisecond). Eight levels of 64 buckets; a timer whose tick differs from the
-/// wheel's in the highest group of six bits number l belongs on level l, in the bucket that this group of its own tick names.
-/// So all timers on a level come before all on the next, and on a level the buckets are in order of their number.
-/// When the wheel moves on, the buckets whose time has come are emptied: what is due in this tick goes out, the rest goes
-/// down to lower levels. A timer moves at most once per level.
+/// Time is divided into ticks of 2^20 ns (about a millisecond). Eight levels of 64 buckets; a timer whose tick differs from the
+/// wheel's in the highest group of six bits number l belongs on level l, in the bucket whose number is this group of its own
+/// tick. So all timers on a level come before all on the next, and on a level the buckets are in order of their number. When the
+/// wheel moves on, the buckets whose time has come are emptied: what is due in this tick leaves the wheel, the rest moves to
+/// lower levels. A timer moves at most once per level.
 ///
 /// The loop's lock guards it. (Hashed and hierarchical timing wheels: Varghese and Lauck, 1987.)
 struct TimerWheel {
@@ -16,7 +16,7 @@ struct TimerWheel {
     static var tickBits: Int { 20 }
 
     private var buckets: UnsafeMutablePointer<TimerBucket>?
-    /// One word per level, one bit per bucket. A bucket whose bit is clear is empty; one whose bit is set was found so not yet.
+    /// One word per level, one bit per bucket. A bucket whose bit is clear is empty; one whose bit is set has not yet been found empty.
     private var occupied: UnsafeMutablePointer<UInt64>?
     /// The present tick. Timers of this tick and earlier ones are not in the wheel.
     private(set) var tick: Int64 = 0
@@ -28,7 +28,7 @@ struct TimerWheel {
 
     static func tick(of instant: Int64) -> Int64 { instant >> Int64(tickBits) }
 
-    /// Whether it knows what time it is, and has its buckets.
+    /// Whether its present tick was set, and it has its buckets.
     var isSet: Bool { buckets != nil }
 
     @inline(never)
@@ -99,8 +99,8 @@ struct TimerWheel {
     }
 
     /// The earliest instant in the wheel, and its timer, if few timers have to be looked at for that; else the instant at which
-    /// the first bucket begins: by then the loop wakes, the bucket is emptied, and the few that come first are known. The wheel
-    /// is not empty.
+    /// the first bucket begins: then the loop wakes, the bucket is emptied, and the few that come first are known. The wheel is
+    /// not empty.
     mutating func nextInstant() -> (instant: Int64, timer: TimerPointer?) {
         let bucket = firstBucket()
         buckets![bucket.index].closeHoles()
@@ -109,7 +109,7 @@ struct TimerWheel {
         return (earliest.instant, earliest.timer)
     }
 
-    /// The timer with the earliest instant. It may look at all timers of the first bucket, if that one was taken out since they
+    /// The timer with the earliest instant. It may look at all timers of the first bucket, if that timer was taken out since they
     /// were looked at. The wheel is not empty.
     mutating func first() -> TimerNodePointer {
         if let earliest { return earliest }
@@ -126,7 +126,7 @@ struct TimerWheel {
         return earliest.unsafelyUnwrapped
     }
 
-    /// Any timer; to take all out, one after the other, costs each the same. The wheel is not empty.
+    /// Any timer; taking all out, one after the other, costs the same for each. The wheel is not empty.
     mutating func anyNode() -> TimerNodePointer {
         buckets![firstBucket().index].last()
     }
@@ -163,12 +163,12 @@ struct TimerWheel {
         return limit
     }
 
-    /// Moves the wheel to a later tick. Timers of that tick and before are given to `due`, in no order.
+    /// Moves the wheel to a later tick. Timers of that tick and before are passed to `due`, in no order.
     mutating func advance(to newTick: Int64, due: (TimerNodePointer) -> Void) {
         while count > 0 {
             let bucket = firstBucket()
             guard bucket.tick <= newTick else { break }
-            // The wheel stands at the bucket's beginning while the bucket is emptied: its timers fall to lower levels.
+            // The wheel is at the bucket's beginning while the bucket is emptied: its timers move to lower levels.
             tick = bucket.tick
             earliest = nil
             occupied![bucket.index >> TimerWheel.slotBits] &= ~(1 << UInt64(bucket.index & 63))
@@ -187,7 +187,7 @@ struct TimerWheel {
         if newTick > tick { tick = newTick }
     }
 
-    /// Calls the body with each node, those that are due earlier in the wheel's buckets first, until it is false; whether it never was.
+    /// Calls the body with each node, those that are due earlier in the wheel's buckets first, until it returns false; true if it never did.
     func forEach(_ body: (TimerNodePointer) -> Bool) -> Bool {
         if count == 0 { return true }
         for level in 0..<TimerWheel.levels {
@@ -213,7 +213,7 @@ struct TimerWheel {
         earliest = nil
     }
 
-    /// Whether every timer stands in the bucket that its tick and the wheel's say. For tests.
+    /// Whether every timer is in the bucket that follows from its tick and the wheel's. For tests.
     func checkInvariants() -> Bool {
         var seen = 0
         var isRight = true

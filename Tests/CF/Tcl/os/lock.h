@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The Mac's unfair lock, which Tcl's notifier wants beside CoreFoundation: here a spin lock that yields. */
 #include <pthread.h>
 #include <sched.h>

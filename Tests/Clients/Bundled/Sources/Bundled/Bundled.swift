@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // A worker thread's loop serves closures, a source and a timer that the main thread gives it, and ends
 // when it is stopped. Exercises S-BLK-3, S-WAKE-8, S-STOP-8 and S-TMR-41 from outside the package.
 import Glibc

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Foundation's run loop and ours in one process and on one thread: each serves its own items, also when
 // one runs inside a callback of the other, and the mode names agree (S-NSRL-13, S-NSRL-15).
 import Foundation

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The C functions called from Swift: a one-shot timer, a signalled source and a performed function in one
 // run (S-RUN-16, S-SRC-29, S-BLK-3).
 import CRunLoopSystem
