@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * One hot path, so many times: `guard` counts the instructions of a long run less those of a short
  * one, which depends on no clock. Prints how often memory was allocated in the whole run. See
@@ -332,6 +333,20 @@ static void timer_move_outside(void) {
     pthread_join(thread, NULL);
 }
 
+static void end_at_once(RLThreadRef thread, void *info) {
+    (void)thread;
+    (void)info;
+}
+
+/* One thread after the other, with what the C library does for each. */
+static void thread_life(void) {
+    for (; done < times; done++) {
+        RLThreadRef thread = RLThreadCreate(end_at_once, NULL, NULL);
+        require(RLThreadStart(thread) && RLThreadJoin(thread), "a thread");
+        RLRelease(thread);
+    }
+}
+
 static const struct {
     const char *name;
     void (*run)(void);
@@ -353,6 +368,7 @@ static const struct {
     {"timer_fire", timer_fire},
     {"timer_tick", timer_tick},
     {"source_life", source_life},
+    {"thread_life", thread_life},
 };
 
 int main(int argc, char **argv) {

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The rows of the table: what is run, and what the library is to reach."""
 from dataclasses import dataclass
 from typing import Callable, Optional
