@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # Processes that answer garbage, without end, or not at all, beside one that answers.
 . "$(dirname "$0")/lib.sh"
 start_program

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # What the tests of the tools (S-OUT-10) share. usage: TEST.sh FOLDER-OF-TOOLS PROGRAM
 set -eu
 tools=$1

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # Text and JSON of runloop-top, and runloop-dump.
 . "$(dirname "$0")/lib.sh"
 start_program

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # runloop-top in a terminal: keys, sizes, a process that dies, and SIGINT.
 . "$(dirname "$0")/lib.sh"
 start_program
@@ -25,7 +26,7 @@ sees_not() {
 }
 keys() { terminal send-keys -t t "$@"; }
 
-terminal new-session -d -s t -x 110 -y 30 "trap : INT; stty -g >$work/before; $tools/runloop-top --interval 0.2; echo status=\$? ; stty -g >$work/after; sleep 60"
+terminal new-session -d -s t -x 110 -y 30 "cd $work; trap : INT; stty -g >$work/before; $tools/runloop-top --interval 0.2; echo status=\$? ; stty -g >$work/after; sleep 60"
 sees "2 loops of 1 processes"
 sees "worker"
 sees "quick one"
@@ -46,6 +47,20 @@ keys q
 sees "sort (passes)"
 keys / Escape
 sees "worker"
+# A trace of the process, and a second one beside it (S-OUT-13).
+keys t
+sees "the trace of $pid is on"
+keys x
+sees "t trace"
+keys t
+sees "the trace of $pid: runloop-$pid.trace"
+keys t
+sees "is on; t stops it"
+keys t
+sees "the trace of $pid: runloop-$pid.2.trace"
+[ "$(stat -c %a "$work/runloop-$pid.trace")" = 600 ]
+python3 "$(dirname "$0")/../../tools/runloop-trace" --output "$work/trace.json" "$work/runloop-$pid.trace"
+grep -q heartbeat "$work/trace.json"
 keys Space
 sees "paused"
 keys Space

@@ -59,7 +59,9 @@ struct Top: ParsableCommand {
         guard terminal_begin() else { throw ValidationError("The kind of this terminal (TERM) is not known.") }
         var screen = Screen(watch: watch, interval: interval, order: sort, filter: filter)
         screen.run()
+        let ends = screen.end()
         terminal_end()
+        for line in ends { write("runloop-top: \(line)\n") }
     }
 }
 

@@ -39,11 +39,16 @@ final class Peer {
         return Glibc.send(descriptor, bytes, bytes.count, Int32(MSG_NOSIGNAL)) == bytes.count
     }
 
-    /// The answer, nil if it does not come whole until the instant (`now`).
+    /// The answer as text, nil if it does not come whole until the instant (`now`).
     func receive(until end: Double) -> String? {
+        receiveBytes(until: end, limit: Peer.longestAnswer).map { String(decoding: $0, as: UTF8.self) }
+    }
+
+    /// The same as it is, of at most so many bytes and a part.
+    func receiveBytes(until end: Double, limit: Int) -> [UInt8]? {
         var text: [UInt8] = []
         var part = [UInt8](repeating: 0, count: 65536)
-        while text.count < Peer.longestAnswer {
+        while text.count < limit {
             var entry = pollfd(fd: descriptor, events: Int16(POLLIN), revents: 0)
             let rest = end - now()
             let ready = poll(&entry, 1, Int32(max(rest, 0) * 1000))
@@ -52,7 +57,7 @@ final class Peer {
             let count = recv(descriptor, &part, part.count, Int32(MSG_DONTWAIT))
             guard count > 0 else { return nil }
             text += part[1..<count]
-            if part[0] == UInt8(ascii: ".") { return String(decoding: text, as: UTF8.self) }
+            if part[0] == UInt8(ascii: ".") { return text }
             guard part[0] == UInt8(ascii: "+") else { return nil }
         }
         return nil

@@ -14,6 +14,10 @@ struct Screen {
     /// The lines of a dump that is shown.
     private var dump: [String]?
     private var dumpTop = 0
+    /// The processes whose traces are on.
+    private var traced: [Int] = []
+    /// What the last line says until the next key.
+    private(set) var message: String?
 
     init(watch: Watch, interval: Double, order: Order, filter: String) {
         self.watch = watch
@@ -30,12 +34,43 @@ struct Screen {
         while true {
             if now() >= next {
                 if !isPaused { watch.look() }
+                for process in traced where !watch.reaches(process) {
+                    traced.removeAll { $0 == process }
+                    message = "the trace of \(process) is lost: the process does not answer"
+                }
                 next = now() + interval
             }
             draw()
             let key = Int(terminal_key(Int32(max((next - now()) * 1000, 0)) + 1))
-            if key != Int(TERMINAL_NONE.rawValue) && !handle(key) { return }
+            if key != Int(TERMINAL_NONE.rawValue) && !handle(key) { break }
         }
+    }
+
+    /// Ends the traces that are on, and says where they are.
+    mutating func end() -> [String] {
+        traced.map {
+            stopTrace($0)
+            return message!
+        }
+    }
+
+    private mutating func toggleTrace() {
+        guard let process = rows.first(where: { $0.key == selected })?.process else { return }
+        if traced.contains(process) {
+            traced.removeAll { $0 == process }
+            stopTrace(process)
+        } else if watch.startTrace(process) {
+            traced.append(process)
+            message = "the trace of \(process) is on; t stops it"
+        } else {
+            message = "\(process) starts no trace: one is on already, or it does not answer"
+        }
+    }
+
+    private mutating func stopTrace(_ process: Int) {
+        guard let bytes = watch.stopTrace(process) else { return message = "the trace of \(process) is lost: the process does not answer" }
+        let (name, problem) = TraceFile.write(bytes, of: process)
+        message = "the trace of \(process)" + (problem.map { " is lost: \(name.isEmpty ? "" : name + ": ")\($0)" } ?? ": \(name)")
     }
 
     private func at(_ row: Int, _ text: String, _ style: terminal_style = TERMINAL_PLAIN) {
@@ -75,11 +110,13 @@ struct Screen {
             at(height - itemRoom - 2, Table.itemHeader(width: width), TERMINAL_REVERSE)
             for (line, item) in items.prefix(itemRoom).enumerated() { at(height - itemRoom - 1 + line, Table.item(item, width: width)) }
         }
-        if isTyping {
+        if let message, !isTyping {
+            at(height - 1, message, TERMINAL_BOLD)
+        } else if isTyping {
             at(height - 1, "Filter: \(printable(filter))_")
         } else {
             let shown = filter.isEmpty ? "" : " [\(printable(filter))]"
-            at(height - 1, "q quit  s sort (\(order.rawValue))  / filter\(shown)  d dump  space pause", TERMINAL_DIM)
+            at(height - 1, "q quit  s sort (\(order.rawValue))  / filter\(shown)  d dump  t trace  space pause", TERMINAL_DIM)
         }
     }
 
@@ -93,6 +130,7 @@ struct Screen {
     /// False at the end.
     private mutating func handle(_ key: Int) -> Bool {
         let kind = terminal_key(rawValue: Int32(truncatingIfNeeded: key))
+        if kind != TERMINAL_RESIZED { message = nil }
         if isTyping {
             type(key, kind)
         } else if dump != nil {
@@ -104,6 +142,7 @@ struct Screen {
             case Int(UInt8(ascii: "/")): isTyping = true
             case Int(UInt8(ascii: " ")): isPaused.toggle()
             case Int(UInt8(ascii: "d")): showDump()
+            case Int(UInt8(ascii: "t")): toggleTrace()
             default:
                 switch kind {
                 case TERMINAL_ENTER: showDump()

@@ -70,4 +70,21 @@ struct Watch {
         }
         return "The process does not answer.\n"
     }
+
+    private func peer(_ process: Int) -> Peer? { peers.values.first { $0.process == process } }
+
+    /// Has a process record a trace (S-OUT-11); whether it does. The connection that is asked each time keeps it.
+    func startTrace(_ process: Int) -> Bool {
+        guard let peer = peer(process), let answer = peer.ask("trace start") else { return false }
+        return answer.split(separator: "\n").first.flatMap { JSON($0) }?["trace"]?.isTrue ?? false
+    }
+
+    /// Ends it, and gives what came.
+    func stopTrace(_ process: Int) -> [UInt8]? {
+        guard let peer = peer(process), peer.send("trace stop") else { return nil }
+        return peer.receiveBytes(until: now() + 10, limit: TraceFile.longest)
+    }
+
+    /// Whether there is a connection to the process.
+    func reaches(_ process: Int) -> Bool { peer(process) != nil }
 }
