@@ -6,7 +6,7 @@ extension Timer {
     ///   - interval: how many seconds until the first call and, if it repeats, between calls. A repeating
     ///     timer takes a tenth of a millisecond in place of zero or less (S-NSTM-4).
     ///   - repeats: false for a timer that becomes invalid after its first call.
-    ///   - block: is given the timer.
+    ///   - block: called with the timer.
     /// - Threads: any.
     public convenience init(
         timeInterval interval: TimeInterval, repeats: Bool, block: @escaping @Sendable (Timer) -> Void
@@ -22,7 +22,7 @@ extension Timer {
     ///     starts now (S-TMR-31).
     ///   - interval: how many seconds between calls, if it repeats; otherwise it is ignored.
     ///   - repeats: false for a timer that becomes invalid after its first call.
-    ///   - block: is given the timer.
+    ///   - block: called with the timer.
     /// - Threads: any.
     @_disfavoredOverload
     public convenience init(
@@ -31,13 +31,29 @@ extension Timer {
         self.init(time: date, interval, repeats, block)
     }
 
+    /// Makes a timer that is in no loop yet, fires first one interval from now, and goes by a clock (S-TMR-58).
+    ///
+    /// - Parameters:
+    ///   - interval: how many seconds until the first call and, if it repeats, between calls.
+    ///   - repeats: false for a timer that becomes invalid after its first call.
+    ///   - clock: by which the time until the date goes; with `wall` the timer follows the date that the system shows.
+    ///   - name: what `debugName` is at first.
+    ///   - block: is given the timer.
+    /// - Threads: any.
+    public convenience init(
+        timeInterval interval: TimeInterval, repeats: Bool, clock: TimerClock, name: String? = nil, block: @escaping @Sendable (Timer) -> Void
+    ) {
+        let delay = repeats && !(interval > 0) ? 0.0001 : interval
+        self.init(fire: Date(timeIntervalSinceNow: delay), interval: delay, repeats: repeats, clock: clock, name: name, block: block)
+    }
+
     /// Makes a timer as `init(timeInterval:repeats:block:)` does, and adds it to the calling thread's loop in
     /// the default mode (S-NSTM-1).
     ///
     /// - Parameters:
     ///   - interval: how many seconds until the first call and, if it repeats, between calls.
     ///   - repeats: false for a timer that becomes invalid after its first call.
-    ///   - block: is given the timer.
+    ///   - block: called with the timer.
     /// - Returns: the timer, which the loop keeps alive until it becomes invalid.
     /// - Threads: any; the calling thread's loop gets the timer and must be run.
     @discardableResult
@@ -69,7 +85,7 @@ extension Timer {
     /// The interval of a repeating timer in seconds, 0 for one that fires once (S-NSTM-8).
     public var timeInterval: TimeInterval { intervalSeconds }
 
-    /// How many seconds later than its date the timer may fire, 0 at first (S-TMR-53).
+    /// How many seconds later than its date the timer may fire, initially 0 (S-TMR-53).
     ///
     /// A negative value counts as 0, and a repeating timer takes at most half its interval.
     ///

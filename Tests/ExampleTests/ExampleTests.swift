@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The programs of the package that have a main thread of their own, which a test does not have.
 import Foundation
 import Testing
@@ -252,14 +253,16 @@ private final class LineClient {
         """
         A child of fork finds the objects of loops and ports while other threads change them, is told of loops that vanished, and has \
         its own loop as the main one; a thread that only asks gets no loop; threads' objects and locks are as they have to be there, and the \
-        main thread may end before the others; a lock of a child that is killed can be awaited: S-FORK-1 S-SYNC-6 S-NSTH-4 S-NSTH-12 S-NSLK-8
+        main thread may end before the others; a lock of a child that is killed can be awaited; a port in a child without descriptors \
+        spins no loop: S-FORK-1 S-ARG-10 S-SYNC-6 S-NSTH-4 S-NSTH-12 S-NSLK-8
         """)
     func forks() throws {
         let (lines, status) = try run("forks")
         #expect(status == 0)
         let expected = [
-            "tables: exit 0", "a loop that vanished: exit 0", "a call that waits: exit 0", "what waits for a loop: exit 0",
-            "the main loop: exit 0", "a foreign thread: not isolated, no loop",
+            "tables: exit 0", "a loop that vanished: exit 0", "a call that waits: exit 0", "calls that were taken: exit 0",
+            "what waits for a loop: exit 0",
+            "the main loop: exit 0", "a port without descriptors: exit 0", "a foreign thread: not isolated, no loop",
             "the objects of threads: exit 0", "the main thread's object: exit 0", "the end of the main thread: exit 0",
             "a lock that is a file: 0, exit 0", "a value at top level: 7",
         ]

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 import RunLoopKitFoundation
 import Testing
 
@@ -22,14 +23,51 @@ private final class Notes: @unchecked Sendable {
     var all: [String] { lock.withLock { entries } }
 }
 
+extension Timer {
+    /// What a program for Foundation's timer may have. It compiles if no name of RunLoopKit's timer means something else here.
+    fileprivate static func pause<Kind: Clock>(until instant: Kind.Instant, by clock: Kind) async throws {
+        try await clock.sleep(until: instant, tolerance: nil)
+    }
+}
+
+/// A subclass of a program for Foundation's timer.
+private final class PausingTimer: Timer, @unchecked Sendable {
+    let clock: any Clock<Duration> = ContinuousClock()
+}
+
 /// The forms that take Foundation's dates.
 @Suite struct DateTests {
+    @Test("An extension and a subclass of Timer see Swift's clocks as with Foundation: S-NSRL-15")
+    func clockNames() async throws {
+        try await Timer.pause(until: .now, by: ContinuousClock())
+        let timer = PausingTimer(timeInterval: 1000, repeats: false) { _ in }
+        #expect(timer.clock is ContinuousClock && timer.timerClock == .monotonic)
+    }
+
     @Test("The names mean RunLoopKit's classes, and the modes are spelt as Foundation's: S-NSRL-13, S-NSRL-15")
     func names() {
         #expect(RunLoop.self == RunLoopKit.RunLoop.self)
         #expect(Timer.self == RunLoopKit.Timer.self)
         #expect(RunLoop.Mode.default.rawValue == Foundation.RunLoop.Mode.default.rawValue)
         #expect(RunLoop.Mode.common.rawValue == Foundation.RunLoop.Mode.common.rawValue)
+    }
+
+    @Test("A timer by another clock takes dates and seconds too: S-TMR-58, S-TMR-61", arguments: [Timer.TimerClock.boot, .wall])
+    func clocks(clock: Timer.TimerClock) {
+        let date = Date(timeIntervalSinceNow: 3600.123456789)
+        let timer = Timer(fire: date, interval: 0.1, repeats: true, clock: clock, name: "alarm") { _ in }
+        #expect(timer.fireDate == date)
+        #expect(timer.timerClock == clock)
+        #expect(timer.debugName == "alarm")
+        let fires = onNewThread {
+            let notes = Notes()
+            let begin = Date()
+            let timer = Timer(timeInterval: 0.001, repeats: false, clock: clock) { _ in notes.add(Date() >= begin + 0.001 ? "on time" : "early") }
+            RunLoop.current.add(timer, forMode: .default)
+            RunLoop.current.run()
+            return notes.all
+        }
+        #expect(fires == ["on time"])
     }
 
     @Test("Dates and intervals are given back bit for bit: S-NSTM-12, S-NSTM-3, S-NSTM-8")

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 import RunLoopKit
 import Synchronization
 import Testing
@@ -169,6 +170,63 @@ extension Pipe {
         other.close()
         await #expect(throws: RunLoop.SystemError(code: EBADF)) { try await other.read() }
         await other.finish()
+        await thread.finish()
+    }
+
+    /// What tasks on a loop do as long as the loop has not come to a closure that was queued before.
+    private func untilLoopGoesOn(_ body: @escaping @Sendable () async throws -> Void) async throws -> Bool {
+        let thread = RunLoopThread()
+        try thread.start()
+        let hasGoneOn = Atomic(false)
+        let task = Task(executorPreference: thread.loop.executor) {
+            // In the loop's next pass.
+            thread.loop.perform { hasGoneOn.store(true, ordering: .releasing) }
+            var rounds = 0
+            while !hasGoneOn.load(ordering: .acquiring) && rounds < 100_000 {
+                try await body()
+                rounds += 1
+            }
+        }
+        try await task.value
+        let result = hasGoneOn.load(ordering: .acquiring)
+        await thread.finish()
+        return result
+    }
+
+    @Test("A peer that is never waited for does not keep the loop from its other work: reading, writing, taking connections")
+    func turns() async throws {
+        let thread = RunLoopThread()
+        try thread.start()
+        var ends: (CInt, CInt) = (0, 0)
+        let status = withUnsafeMutableBytes(of: &ends) {
+            socketpair(AF_UNIX, CInt(SOCK_STREAM.rawValue), 0, $0.assumingMemoryBound(to: CInt.self).baseAddress!)
+        }
+        try #require(status == 0)
+        let (stream, peer) = (RunLoop.ByteStream(takingOver: ends.0, on: thread.loop), ends.1)
+        #expect(try await untilLoopGoesOn {
+            // There is always something to read,
+            let bytes = [UInt8](repeating: 1, count: 64)
+            _ = bytes.withUnsafeBytes { send(peer, $0.baseAddress, $0.count, 0) }
+            _ = try await stream.read()
+        })
+        #expect(try await untilLoopGoesOn {
+            // room for what is written,
+            try await stream.write([1])
+            var bytes = [UInt8](repeating: 0, count: 64)
+            _ = recv(peer, &bytes, bytes.count, 0)
+        })
+        stream.close()
+        close(peer)
+        // and a connection to take.
+        let sequence = try thread.loop.connections(at: here)
+        let address = try #require(sequence.address)
+        #expect(try await untilLoopGoesOn {
+            var iterator = sequence.makeAsyncIterator()
+            let peer = connected(to: address)
+            if let connection = await iterator.next() { close(connection.descriptor) }
+            close(peer)
+        })
+        sequence.finish()
         await thread.finish()
     }
 }

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 import RunLoopKit
 import Testing
 
@@ -7,6 +8,24 @@ import Glibc
 
 /// Names, lists of items and descriptions of loops.
 @Suite struct InsightTests {
+    @Test("RunLoopKit's own initializers take a name (S-SEE-1)")
+    func namesOfInitializers() throws {
+        #expect(RunLoop.Source(name: "custom") { _ in }.name == "custom")
+        #expect(RunLoop.Source { _ in }.name == nil)
+        #expect(RunLoop.Source(descriptor: 0, name: "port") { _ in }.name == "port")
+        #expect(RunLoop.Observer(activities: .exit, name: "observer") { _, _ in }.name == "observer")
+        #expect(try RunLoop.Source(every: .seconds(1), name: "kernel") { _, _ in }.name == "kernel")
+        #expect(try RunLoop.Source.whenTriggered(name: "trigger") { _, _, _ in }.name == "trigger")
+        #expect(RunLoop.FileDescriptor(0, name: "descriptor") { _, _ in }?.name == "descriptor")
+        let socket = try RunLoop.Socket(listeningAt: #require(.ipv4("127.0.0.1", port: 0)), name: "server") { _, _ in }
+        #expect(socket.name == "server")
+        socket.name = nil
+        #expect(socket.name == nil)
+        socket.invalidate()
+        #expect(Timer(timeInterval: .seconds(1), repeats: false, clock: .boot, name: "timer") { _ in }.debugName == "timer")
+        #expect(RunLoopThread(name: "thread").name == "thread")
+    }
+
     @Test("Loops, sources, timers and observers have names, which their descriptions show (S-SEE-1, S-SEE-3)")
     func names() {
         onNewThread {

@@ -1,6 +1,13 @@
+// SPDX-License-Identifier: MIT
 import RunLoopKit
 import Synchronization
 import Testing
+
+#if canImport(Glibc)
+import Glibc
+#elseif canImport(Musl)
+import Musl
+#endif
 
 /// Timers with Foundation's shape.
 @Suite struct TimerTests {
@@ -31,6 +38,28 @@ import Testing
         #expect(timer.fireDate >= before + .seconds(5))
         #expect(timer.fireDate <= after + .seconds(5))
         #expect(onNewThread { !RunLoop.current.contains(timer, forMode: .default) })
+    }
+
+    @Test("A timer goes by the clock that it is made with, and keeps its date exactly: S-TMR-58, S-TMR-61, S-NSTM-12",
+          arguments: [Timer.TimerClock.monotonic, .boot, .wall])
+    func clocks(clock: Timer.TimerClock) {
+        let date = ContinuousClock.now + .milliseconds(5)
+        let (name, before, fires) = onNewThread { () -> (String?, Bool, Int) in
+            let trace = Trace()
+            let timer = Timer(fire: date, interval: .milliseconds(5), repeats: true, clock: clock, name: "tick") { timer in
+                trace.add("fire")
+                if trace.count == 3 { timer.invalidate() }
+            }
+            let isExact = timer.fireDate == date && timer.timerClock == clock
+            RunLoop.current.add(timer, forMode: .default)
+            RunLoop.current.run(mode: .default)
+            return (timer.debugName, isExact, trace.count)
+        }
+        #expect(name == "tick")
+        #expect(before)
+        #expect(fires == 3)
+        #expect(Timer(timeInterval: .seconds(1), repeats: false) { _ in }.timerClock == .monotonic)
+        #expect(Timer(timeInterval: .zero, repeats: true, clock: clock) { _ in }.timeInterval == .microseconds(100))
     }
 
     @Test("A timer given a date keeps it exactly: S-NSTM-3, S-NSTM-12")
@@ -354,6 +383,64 @@ import Testing
             return results
         }
         #expect(results == Array(repeating: true, count: 9))
+    }
+
+    @Test("A loop keeps the object of a timer that one thread takes out of a mode while another adds it to one: S-NSTM-13")
+    func keptByAnotherThread() throws {
+        final class Work: Sendable {
+            private let round = Atomic(0)
+            private let done = Atomic(0)
+            private let timer = Mutex<Timer?>(nil)
+
+            /// The work of one thread and of the other, at the same time.
+            func share(_ timer: Timer, _ body: (Timer) -> Void) {
+                self.timer.withLock { $0 = timer }
+                let next = round.add(1, ordering: .acquiringAndReleasing).newValue
+                body(timer)
+                while done.load(ordering: .acquiring) < next { sched_yield() }
+            }
+
+            func serve(rounds: Int, _ body: (Timer) -> Void) {
+                for next in 1...rounds {
+                    while round.load(ordering: .acquiring) < next { sched_yield() }
+                    let shared = timer.withLock { timer -> Timer? in
+                        defer { timer = nil }
+                        return timer
+                    }
+                    if let shared { body(shared) }
+                    // Not before the other thread can be the only one that has the object.
+                    withExtendedLifetime(shared) {}
+                    done.store(next, ordering: .releasing)
+                }
+            }
+        }
+        let thread = RunLoopThread()
+        try thread.start()
+        let loop = thread.loop
+        let work = Work()
+        let rounds = 1000
+        let other = TestThread {
+            work.serve(rounds: rounds) { timer in
+                loop.add(timer, forMode: .init("one"))
+                loop.remove(timer, forMode: .init("one"))
+            }
+        }
+        var lost = 0
+        for _ in 0..<rounds {
+            weak var known: Timer?
+            func race() {
+                let timer = Timer(timeInterval: .seconds(1000), repeats: false) { _ in }
+                known = timer
+                work.share(timer) { loop.add($0, forMode: .init("two")) }
+            }
+            race()
+            if known == nil { lost += 1 }
+            known?.invalidate()
+        }
+        other.join()
+        thread.stop()
+        thread.join()
+        #expect(lost == 0)
     }
 
     private func makeTimer(capturing canary: Canary) -> Timer {

@@ -4,25 +4,45 @@ public import RunLoopKit
 
 internal import Synchronization
 
-/// Gives the statistics of a loop to swift-metrics: counters of what the loop did, and while it measures its call-outs
+/// Reports the statistics of a loop to swift-metrics: counters of what the loop did, and while it measures its call-outs
 /// (`RunLoop.measuresCallOuts`) recorders of how long these took.
 ///
 ///     let metrics = RunLoopMetrics(of: service.thread.loop, label: "sockets")
 ///     let timer = Timer.scheduledTimer(withTimeInterval: .seconds(10), repeats: true) { _ in metrics.report() }
 ///
-/// - Threads: any; reports wait for each other.
+/// - Threads: any. What happened between two reports is counted once, whichever thread reports it. No lock is held: a backend may report
+///   again, and so may the child of `fork`, whatever another thread was reporting in the parent.
 public final class RunLoopMetrics: Sendable {
     private let loop: RunLoop
-    private let reported: Mutex<RunLoop.Statistics?> = Mutex(nil)
-    private let counters: [(counter: Counter, count: @Sendable (RunLoop.Statistics) -> UInt64)]
+    private let counters: [Part]
     private let busy: Gauge
     private let median: Gauge
     private let slow: Gauge
 
+    /// One of the counters, and how much it was told.
+    private final class Part: Sendable {
+        private let counter: Counter
+        private let count: @Sendable (RunLoop.Statistics) -> UInt64
+        private let reported = Atomic<UInt64>(0)
+
+        init(_ counter: Counter, _ count: @escaping @Sendable (RunLoop.Statistics) -> UInt64) {
+            self.counter = counter
+            self.count = count
+        }
+
+        func report(_ statistics: RunLoop.Statistics) {
+            let latter = count(statistics)
+            // Whoever raises the number reports what it was raised by; one that read an older number finds it higher.
+            let former = reported.max(latter, ordering: .relaxed).oldValue
+            // No number ever shrinks; but in the child of fork a loop of another thread has done nothing.
+            if latter > former { counter.increment(by: latter - former) }
+        }
+    }
+
     /// Describes what is reported. Each name is that of a property of `RunLoop.Statistics` behind the label: `sockets.timers`.
     ///
     /// - Parameters:
-    ///   - loop: whose statistics.
+    ///   - loop: the loop.
     ///   - label: what the names begin with.
     ///   - dimensions: of all metrics.
     ///   - factory: makes the metrics; the process's unless given.
@@ -36,7 +56,7 @@ public final class RunLoopMetrics: Sendable {
             ("sources", { $0.sources }), ("ports", { $0.ports }), ("timers", { $0.timers }), ("skippedDates", { $0.skippedDates }),
             ("functions", { $0.functions }), ("requests", { $0.requests }), ("observers", { $0.observers }),
         ]
-        counters = parts.map { (Counter(label: "\(label).\($0)", dimensions: dimensions, factory: factory), $1) }
+        counters = parts.map { Part(Counter(label: "\(label).\($0)", dimensions: dimensions, factory: factory), $1) }
         busy = Gauge(label: "\(label).busy", dimensions: dimensions, factory: factory)
         median = Gauge(label: "\(label).callOut.median", dimensions: dimensions, factory: factory)
         slow = Gauge(label: "\(label).callOut.p99", dimensions: dimensions, factory: factory)
@@ -47,18 +67,11 @@ public final class RunLoopMetrics: Sendable {
     /// While the loop measures its call-outs, the gauges get the part of the time that it spent in call-outs (`busy`, 0 to 1), and in
     /// seconds the median call-out and the one that 99 of 100 are not longer than.
     public func report() {
-        reported.withLock { reported in
-            let now = loop.statistics
-            for (counter, count) in counters {
-                let (before, after) = (reported.map(count) ?? 0, count(now))
-                // The numbers are not all of one instant, but none ever shrinks; but in the child of fork a loop of another thread has done nothing.
-                if after > before { counter.increment(by: after - before) }
-            }
-            reported = now
-            guard loop.measuresCallOuts, now.callOuts > 0, now.accountedTime > .zero else { return }
-            busy.record(min(now.callOutTime / now.accountedTime, 1))
-            median.record(loop.quantile(0.5, of: .callOuts) / .seconds(1))
-            slow.record(loop.quantile(0.99, of: .callOuts) / .seconds(1))
-        }
+        let now = loop.statistics
+        for counter in counters { counter.report(now) }
+        guard loop.measuresCallOuts, now.callOuts > 0, now.accountedTime > .zero else { return }
+        busy.record(min(now.callOutTime / now.accountedTime, 1))
+        median.record(loop.quantile(0.5, of: .callOuts) / .seconds(1))
+        slow.record(loop.quantile(0.99, of: .callOuts) / .seconds(1))
     }
 }

@@ -27,6 +27,37 @@ private final class Lines: Sendable {
     }
 }
 
+/// Counters that have the metrics report again whenever they are told something.
+private struct ReportingFactory: MetricsFactory {
+    final class Keeper: Sendable {
+        let metrics = Mutex<RunLoopMetrics?>(nil)
+        let counts = Mutex<[String: Int64]>([:])
+        let reports = Mutex(0)
+    }
+    let keeper = Keeper()
+
+    final class Reporter: CounterHandler {
+        let label: String
+        let keeper: Keeper
+        init(_ label: String, _ keeper: Keeper) { (self.label, self.keeper) = (label, keeper) }
+        func increment(by amount: Int64) {
+            keeper.counts.withLock { $0[label, default: 0] += amount }
+            keeper.reports.withLock { $0 += 1 }
+            keeper.metrics.withLock { $0 }?.report()
+        }
+        func reset() {}
+    }
+
+    func makeCounter(label: String, dimensions: [(String, String)]) -> any CounterHandler { Reporter(label, keeper) }
+    func makeRecorder(label: String, dimensions: [(String, String)], aggregate: Bool) -> any RecorderHandler { NOOPMetricsHandler.instance }
+    func makeTimer(label: String, dimensions: [(String, String)]) -> any TimerHandler { NOOPMetricsHandler.instance }
+    func makeMeter(label: String, dimensions: [(String, String)]) -> any MeterHandler { NOOPMetricsHandler.instance }
+    func destroyCounter(_ handler: any CounterHandler) {}
+    func destroyRecorder(_ handler: any RecorderHandler) {}
+    func destroyTimer(_ handler: any TimerHandler) {}
+    func destroyMeter(_ handler: any MeterHandler) {}
+}
+
 @Suite(.timeLimit(.minutes(1))) struct LogAndMetricsTests {
     /// S-ARG-9: a line of the library comes to the logger. The common modes' name is none to run in, which the library says once
     /// (S-MODE-19).
@@ -84,6 +115,47 @@ private final class Lines: Sendable {
         var status: CInt = -1
         #expect(waitpid(child, &status, 0) == child)
         #expect(status == 0)
+        await thread.finish()
+    }
+
+    /// A backend that reports again while it is told finds no lock held, and nothing is counted twice.
+    @Test func aBackendMayReport() throws {
+        let factory = ReportingFactory()
+        let metrics = RunLoopMetrics(of: .current, label: "test", factory: factory)
+        factory.keeper.metrics.withLock { $0 = metrics }
+        for _ in 0 ..< 5 {
+            RunLoop.current.perform {}
+            RunLoop.current.run(mode: .default, before: .now)
+        }
+        let functions = RunLoop.current.statistics.functions
+        metrics.report()
+        #expect(factory.keeper.counts.withLock { $0["test.functions"] } == Int64(functions))
+        #expect(factory.keeper.reports.withLock { $0 } > 0)
+        factory.keeper.metrics.withLock { $0 = nil }
+    }
+
+    /// The child of fork reports too, whatever another thread was reporting in the parent.
+    @Test func childReportsWhileTheParentDoes() async throws {
+        let thread = RunLoopThread(name: "reporting")
+        try thread.start()
+        let metrics = RunLoopMetrics(of: thread.loop, label: "test", factory: NOOPMetricsHandler.instance)
+        metrics.report()
+        let reporter = RunLoopThread { thread in while !thread.isEnding { metrics.report() } }
+        try reporter.start()
+        let fork = unsafeBitCast(try #require(dlsym(nil, "fork")), to: (@convention(c) () -> pid_t).self)
+        var failures = 0
+        for _ in 0 ..< 100 {
+            let child = fork()
+            if child == 0 {
+                alarm(20)
+                metrics.report()
+                _exit(0)
+            }
+            var status: CInt = -1
+            if waitpid(child, &status, 0) != child || status != 0 { failures += 1 }
+        }
+        #expect(failures == 0)
+        await reporter.finish()
         await thread.finish()
     }
 

@@ -23,7 +23,7 @@ struct LoopEntries {
     private var head = 0
 
     /// How much memory is kept when the last entry was taken.
-    private static let keptCapacity = 1024
+    static let keptCapacity = 1024
 
     var isEmpty: Bool { head == entries.count }
 
@@ -44,6 +44,15 @@ struct LoopEntries {
             head = 0
         }
         return entry
+    }
+
+    /// Notes the requests among the entries.
+    func appendRequests(to requests: inout [any LoopRequest]) {
+        var index = head
+        while index < entries.count {
+            if case .request(let request) = entries[index] { requests.append(request) }
+            index += 1
+        }
     }
 
     /// Takes over all of another list, behind its own.

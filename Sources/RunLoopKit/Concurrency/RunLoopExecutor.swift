@@ -48,6 +48,8 @@ public final class RunLoopExecutor: SerialExecutor, TaskExecutor, @unchecked Sen
     /// Loop's thread only. What is on its stack: awaited closures, and whether a job is among it.
     private var running: [any LoopRequest] = []
     private var jobs = 0
+    /// Loop's thread only. Empty but for what has just left ``Mail/taken``.
+    private var forgotten: [any LoopRequest] = []
     /// Loop's thread only: how many entries were taken and are done, with those that were left to run in nested runs.
     private var done = 0
     /// Loop's thread only. The innermost drain goes on with the entries when its present one is done.
@@ -58,6 +60,9 @@ public final class RunLoopExecutor: SerialExecutor, TaskExecutor, @unchecked Sen
     /// What other threads appended, and the state in which everybody's entries go elsewhere.
     struct Mail {
         var entries = LoopEntries()
+        /// The requests that the loop's thread has taken out of `entries` and has not done yet, and some that it has: in the child of
+        /// `fork`, which cannot look at what belongs to a thread, somebody waits for them.
+        var taken: [any LoopRequest] = []
         /// The loop's thread has ended; ``RunLoopExecutor/drainElsewhere()`` does what is in `entries` from then on.
         var isEnded = false
         var isDrainedElsewhere = false
@@ -100,15 +105,15 @@ public final class RunLoopExecutor: SerialExecutor, TaskExecutor, @unchecked Sen
     /// Called by the concurrency runtime with jobs of actors.
     public func enqueue(_ job: consuming ExecutorJob) { append(.actorJob(UnownedJob(job))) }
 
-    /// Called by the concurrency runtime with jobs of tasks that prefer this executor. They are isolated to nobody; running them
-    /// as the actors' jobs are run would send each to the executor a second time.
+    /// Called by the concurrency runtime with jobs of tasks that prefer this executor. They are not isolated to an actor;
+    /// running them as actors' jobs would send each to the executor a second time.
     @_implements(TaskExecutor, enqueue(_:))
     public func enqueueTask(_ job: consuming ExecutorJob) { append(.taskJob(UnownedJob(job))) }
 
     /// The executor as an actor's `unownedExecutor` returns it; the actor keeps this object.
     public func asUnownedSerialExecutor() -> UnownedSerialExecutor { UnownedSerialExecutor(ordinary: self) }
 
-    /// Called by the concurrency runtime: stops the program if this is not the loop's thread.
+    /// Called by the concurrency runtime: ends the program if this is not the loop's thread.
     public func checkIsolated() {
         precondition(isOnThread, "RunLoopExecutor: not on the thread of the loop")
     }
@@ -127,6 +132,8 @@ public final class RunLoopExecutor: SerialExecutor, TaskExecutor, @unchecked Sen
     /// Puts something in and wakes the loop. After the loop's end a job goes elsewhere and a request is abandoned.
     func append(_ entry: LoopEntry) {
         guard RunLoopExecutor.currentKey.get() === self else { return send(entry) }
+        // By the mail, so that it is noted there.
+        if case .request = entry { return send(entry) }
         // What others sent before goes first.
         takeMail()
         own.append(entry)
@@ -162,9 +169,25 @@ public final class RunLoopExecutor: SerialExecutor, TaskExecutor, @unchecked Sen
     private func takeMail() {
         guard hasMail.load(ordering: .relaxed) else { return }
         mail.withLock { mail in
+            // Now and then, so that what is done does not pile up while there is always something left.
+            if mail.taken.count >= LoopEntries.keptCapacity + 2 * own.count { noteTaken(in: &mail) }
+            mail.entries.appendRequests(to: &mail.taken)
             own.takeAll(of: &mail.entries)
             hasMail.store(false, ordering: .relaxed)
         }
+        forgetDone()
+    }
+
+    /// Notes the requests that the thread has not done yet, and no others. Loop's thread, with the lock; ``forgetDone()`` comes after it.
+    private func noteTaken(in mail: inout Mail) {
+        swap(&mail.taken, &forgotten)
+        mail.taken.append(contentsOf: running)
+        own.appendRequests(to: &mail.taken)
+    }
+
+    private func forgetDone() {
+        if forgotten.isEmpty { return }
+        forgotten.removeAll(keepingCapacity: forgotten.capacity <= LoopEntries.keptCapacity)
     }
 
     // MARK: - On the loop
@@ -205,9 +228,11 @@ public final class RunLoopExecutor: SerialExecutor, TaskExecutor, @unchecked Sen
         let isLeft = mail.withLock { mail in
             if mail.isEnded { return false }
             if !own.isEmpty || !mail.entries.isEmpty { return true }
+            if !mail.taken.isEmpty { noteTaken(in: &mail) }
             isScheduled.store(false, ordering: .releasing)
             return false
         }
+        forgetDone()
         if isLeft { post() }
     }
 
@@ -273,6 +298,7 @@ public final class RunLoopExecutor: SerialExecutor, TaskExecutor, @unchecked Sen
             mail.isEnded = true
             own.takeAll(of: &mail.entries)
             swap(&own, &mail.entries)
+            swap(&forgotten, &mail.taken)
             // An entry that ended the thread does not come back.
             mail.isDrainedElsewhere = !mail.entries.isEmpty
             let handlers = Array(mail.endHandlers.values)
@@ -281,6 +307,7 @@ public final class RunLoopExecutor: SerialExecutor, TaskExecutor, @unchecked Sen
         }
         guard close != nil else { return nil }
         running = []
+        forgotten = []
         let source = endSource.withLock { source in
             defer { source = nil }
             return source
@@ -296,44 +323,54 @@ public final class RunLoopExecutor: SerialExecutor, TaskExecutor, @unchecked Sen
     ///
     /// - Returns: whom to tell, when the child runs its loop.
     func vanish() -> [@Sendable () -> Void] {
-        let (handlers, entries) = RunLoopExecutor.takeAll(of: mail)
-        return RunLoopExecutor.calls(handlers, entries)
+        let (handlers, requests) = RunLoopExecutor.takeAll(of: mail)
+        return RunLoopExecutor.calls(handlers, requests)
     }
 
-    private static func takeAll(of mail: borrowing Locked<Mail>) -> ([@Sendable () -> Void], LoopEntries) {
+    private static func takeAll(of mail: borrowing Locked<Mail>) -> ([@Sendable () -> Void], [any LoopRequest]) {
         mail.withLock { mail in
-            let entries = mail.isEnded ? LoopEntries() : mail.entries
+            var requests = mail.taken
+            if !mail.isEnded {
+                mail.entries.appendRequests(to: &requests)
+                mail.entries = LoopEntries()
+            }
             let handlers = Array(mail.endHandlers.values)
-            if !mail.isEnded { mail.entries = LoopEntries() }
+            mail.taken = []
             mail.isEnded = true
             mail.endHandlers = [:]
-            return (handlers, entries)
+            return (handlers, requests)
         }
     }
 
     /// What ``vanish()`` does, for an executor that nobody waits for (`ForkedChild.prepare`).
     static func callsOfNothing() -> [@Sendable () -> Void] {
         let mail = Locked(Mail())
-        mail.withLock { $0.endHandlers[0] = {} }
-        let (handlers, entries) = takeAll(of: mail)
-        return calls(handlers, entries)
+        mail.withLock { mail in
+            mail.endHandlers[0] = {}
+            mail.taken.append(NoRequest())
+            mail.entries.append(.request(NoRequest()))
+        }
+        let (handlers, requests) = takeAll(of: mail)
+        return calls(handlers, requests)
     }
 
-    private static func calls(_ handlers: [@Sendable () -> Void], _ entries: LoopEntries) -> [@Sendable () -> Void] {
+    private final class NoRequest: LoopRequest {
+        func run() {}
+        func abandon() {}
+    }
+
+    private static func calls(_ handlers: [@Sendable () -> Void], _ requests: [any LoopRequest]) -> [@Sendable () -> Void] {
         var calls = handlers
-        var left = entries
-        while let entry = left.takeFirst() {
-            if case .request(let request) = entry { calls.append { request.abandon() } }
-        }
+        for request in requests { calls.append { request.abandon() } }
         return calls
     }
 }
 
 extension RunLoop {
-    /// The executor that runs actors and tasks on this loop's thread: one object for a loop.
+    /// The executor that runs actors and tasks on this loop's thread: one object per loop.
     ///
     /// - Threads: any.
-    /// - Foundation, CF: no counterpart; `MainActor` is the main thread's own.
+    /// - Foundation, CF: no counterpart; `MainActor` is that of the main thread.
     public var executor: RunLoopExecutor {
         knownExecutor.load() ?? knownExecutor.storeIfNil(RunLoopExecutor.of(self))
     }

@@ -34,18 +34,19 @@ extension RunLoop {
         /// The object of the C library. This object owns one reference to it.
         let reference: RLFileDescriptorRef
 
-        /// Makes a watch of a descriptor, in no loop yet and with both callbacks off (S-FD-2).
+        /// Makes a watch of a descriptor, in no loop yet and with both callbacks disabled (S-FD-2).
         ///
         /// - Parameters:
         ///   - descriptor: its number. Whether it is open is not checked.
         ///   - closeOnInvalidate: whether ``invalidate()``, or the end of the object, closes the descriptor.
+        ///   - name: the initial ``name``.
         ///   - perform: called on the loop's thread with the object and what the descriptor is ready for, which may be both
-        ///     (S-FD-5). It may do everything with the object and the loop.
+        ///     (S-FD-5). It may do anything with the object and the loop.
         /// - Returns: nil if the number is negative (S-FD-1).
         /// - Threads: any.
         /// - CF: `CFFileDescriptorCreate`.
         public init?(
-            _ descriptor: CInt, closeOnInvalidate: Bool = false,
+            _ descriptor: CInt, closeOnInvalidate: Bool = false, name: String? = nil,
             perform: @escaping @Sendable (FileDescriptor, Readiness) -> Void
         ) {
             let closure = FileDescriptorClosure(perform)
@@ -61,9 +62,10 @@ extension RunLoop {
                 }, &context)
             guard let made else { return nil }
             reference = made
+            setName(of: RLTypeRef(reference), name)
         }
 
-        /// Stands for an object that C code hands over, an `RLFileDescriptorRef`, and retains it.
+        /// Wraps an object from C code, an `RLFileDescriptorRef`, and retains it.
         public init(wrapping reference: OpaquePointer) {
             self.reference = reference
             _ = RLRetain(RLTypeRef(reference))
@@ -71,7 +73,7 @@ extension RunLoop {
 
         deinit { RLRelease(RLTypeRef(reference)) }
 
-        /// The object as the C functions take it; valid as long as this one is.
+        /// The object as the C functions take it; valid as long as this object lives.
         public func getRLFileDescriptor() -> OpaquePointer { reference }
 
         /// The number of the descriptor; nil after ``invalidate()`` (S-FD-12). CF: `CFFileDescriptorGetNativeDescriptor`.
@@ -80,9 +82,9 @@ extension RunLoop {
             return number < 0 ? nil : number
         }
 
-        /// Asks for one report of each kind; what is ready already is reported in the next pass (S-FD-9).
+        /// Asks for one report of each kind; what is already ready is reported in the next pass (S-FD-9).
         ///
-        /// It is remembered if no loop has the object yet (S-FD-6). A loop that waits takes notice.
+        /// The request is kept if no loop has the object yet (S-FD-6). A waiting loop takes it into account.
         ///
         /// - Parameters:
         ///   - readiness: the kinds. Those that are enabled stay so.
@@ -97,10 +99,10 @@ extension RunLoop {
             }
         }
 
-        /// Takes the request for reports back, also for a readiness that was seen and not yet reported (S-FD-7).
+        /// Withdraws the request for reports, even for readiness that was seen and not yet reported (S-FD-7).
         ///
         /// - Parameter readiness: the kinds.
-        /// - Threads: any; a closure that runs on another thread is not waited for.
+        /// - Threads: any; the call does not wait for a closure that runs on another thread.
         /// - CF: `CFFileDescriptorDisableCallBacks`.
         public func disableCallBacks(_ readiness: Readiness) {
             RLFileDescriptorDisableCallBacks(reference, readiness.rawValue)
@@ -109,13 +111,13 @@ extension RunLoop {
         /// False after ``invalidate()``. CF: `CFFileDescriptorIsValid`.
         public var isValid: Bool { RLFileDescriptorIsValid(reference) }
 
-        /// Ends the reports for good and releases the closure; again: nothing (S-FD-11).
+        /// Ends the reports permanently and releases the closure; a second call does nothing (S-FD-11).
         ///
-        /// - Threads: any; a closure that runs on another thread is not waited for.
+        /// - Threads: any; the call does not wait for a closure that runs on another thread.
         /// - CF: `CFFileDescriptorInvalidate`.
         public func invalidate() { RLFileDescriptorInvalidate(reference) }
 
-        /// The source by which loops have the object, the same each time as long as it is alive and valid (S-FD-14).
+        /// The source by which loops watch the object, the same each time as long as it is alive and valid (S-FD-14).
         ///
         /// ``RunLoop/add(_:forMode:)-(RunLoop.FileDescriptor,_)`` adds it.
         ///
@@ -128,7 +130,7 @@ extension RunLoop {
         }
     }
 
-    /// Adds a watch of a descriptor to a mode; one that is there already stays there once.
+    /// Adds a watch of a descriptor to a mode; one that is already there is not added again.
     ///
     /// - Parameters:
     ///   - descriptor: the watch. An invalid one is not added.
@@ -152,7 +154,7 @@ extension RunLoop {
 }
 
 extension RunLoop.FileDescriptor: Hashable, CustomStringConvertible {
-    /// Two objects are equal when they stand for the same object of the C library.
+    /// Two objects are equal when they represent the same object of the C library.
     public static func == (one: RunLoop.FileDescriptor, other: RunLoop.FileDescriptor) -> Bool {
         one.reference == other.reference
     }
@@ -160,7 +162,7 @@ extension RunLoop.FileDescriptor: Hashable, CustomStringConvertible {
     /// Feeds the identity of the object to `hasher`.
     public func hash(into hasher: inout Hasher) { hasher.combine(reference) }
 
-    /// What the C library says of the object, for debugging; the form may change.
+    /// The C library's description of the object, for debugging; the form may change.
     public var description: String { describe(RLTypeRef(reference)) }
 }
 

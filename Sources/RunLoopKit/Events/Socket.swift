@@ -46,17 +46,17 @@ extension RunLoop {
 
             /// There is something to read, or the end; the closure reads it (S-SOCK-23).
             public static var read: CallBackTypes { CallBackTypes(rawValue: 1) }
-            /// The loop takes each connection and hands its descriptor over (S-SOCK-28).
+            /// The loop accepts each connection and passes its descriptor to the closure (S-SOCK-28).
             public static var accept: CallBackTypes { CallBackTypes(rawValue: 2) }
-            /// The loop reads, and hands over chunks or datagrams (S-SOCK-25).
+            /// The loop reads, and passes chunks or datagrams to the closure (S-SOCK-25).
             public static var data: CallBackTypes { CallBackTypes(rawValue: 3) }
-            /// A connect has ended, well or not; once in the life of a socket (S-SOCK-30).
+            /// A connect has ended, successfully or not; once in the life of a socket (S-SOCK-30).
             public static var connect: CallBackTypes { CallBackTypes(rawValue: 4) }
             /// There is room to write; once, then again after ``enableCallBacks(_:)`` (S-SOCK-29).
             public static var write: CallBackTypes { CallBackTypes(rawValue: 8) }
         }
 
-        /// How a socket goes on after its closure and at its end.
+        /// What a socket does after its closure and at its end.
         public struct Flags: OptionSet, Hashable, Sendable {
             /// The bits of `RLSocketFlag`.
             public let rawValue: UInt
@@ -72,7 +72,7 @@ extension RunLoop {
             public static var automaticallyReenablesData: Flags { Flags(rawValue: 3) }
             /// Writing is on again after the closure was called for it.
             public static var automaticallyReenablesWrite: Flags { Flags(rawValue: 8) }
-            /// The error of a connect is left for the program to ask for (S-SOCK-30, S-SOCK-37).
+            /// The error of a connect is left for the program to read (S-SOCK-30, S-SOCK-37).
             public static var leavesErrors: Flags { Flags(rawValue: 64) }
             /// ``RunLoop/Socket/invalidate()`` closes the descriptor.
             public static var closesOnInvalidate: Flags { Flags(rawValue: 128) }
@@ -119,13 +119,14 @@ extension RunLoop {
         ///   - family: such as `AF_INET` or `AF_UNIX`.
         ///   - kind: what it carries.
         ///   - callBackTypes: what to call the closure for.
-        ///   - perform: called on the loop's thread with the socket and what happened. It may do everything with the
+        ///   - name: the initial ``name``.
+        ///   - perform: called on the loop's thread with the socket and what happened. It may do anything with the
         ///     socket and the loop.
-        /// - Throws: what the system says if there is no socket to be had.
+        /// - Throws: the system's error if no socket is available.
         /// - Threads: any.
         /// - CF: `CFSocketCreate`.
         public init(
-            family: CInt, kind: Kind = .stream, callBackTypes: CallBackTypes,
+            family: CInt, kind: Kind = .stream, callBackTypes: CallBackTypes, name: String? = nil,
             perform: @escaping @Sendable (Socket, Event) -> Void
         ) throws(SystemError) {
             let made = SocketClosure(perform).makeSocket { context in
@@ -133,48 +134,52 @@ extension RunLoop {
             }
             guard let made else { throw .last }
             reference = made
+            setName(of: RLTypeRef(reference), name)
         }
 
         /// Makes a socket of a descriptor, which need not be one of a socket for reading and writing (S-SOCK-50).
         ///
-        /// A process has one socket for one descriptor: if there is one already this object stands for that, with the
+        /// A process has one socket for one descriptor: if there is already one this object represents it, with the
         /// types and the closure that it has (S-SOCK-2).
         ///
         /// - Parameters:
         ///   - descriptor: is closed by ``invalidate()`` unless ``flags`` say otherwise. -1 gives an invalid socket.
         ///   - callBackTypes: what to call the closure for.
+        ///   - name: the initial ``name``.
         ///   - perform: called on the loop's thread with the socket and what happened.
         /// - Threads: any.
         /// - CF: `CFSocketCreateWithNative`.
         public init(
-            descriptor: CInt, callBackTypes: CallBackTypes, perform: @escaping @Sendable (Socket, Event) -> Void
+            descriptor: CInt, callBackTypes: CallBackTypes, name: String? = nil, perform: @escaping @Sendable (Socket, Event) -> Void
         ) {
             let made = SocketClosure(perform).makeSocket { context in
                 RLSocketCreateWithNative(descriptor, callBackTypes.rawValue, reportSocketEvent, context)
             }
             guard let made else { fatalError("RunLoopKit: no memory for a socket") }
             reference = made
+            setName(of: RLTypeRef(reference), name)
         }
 
         /// Makes a socket that listens at an address, or, for datagrams, receives there.
         ///
         /// - Parameters:
-        ///   - address: with port 0 the system chooses one, which ``address`` tells.
+        ///   - address: with port 0 the system chooses a port, which ``address`` contains.
         ///   - kind: what it carries.
-        ///   - callBackTypes: what to call the closure for; nil takes connections of a stream and reads datagrams.
+        ///   - callBackTypes: what to call the closure for; nil accepts connections of a stream and reads datagrams.
         ///   - options: nil is ``Options/reusesAddress`` for a stream, so that a server can start again, and none for datagrams.
-        ///   - backlog: how many connections may wait to be taken.
+        ///   - backlog: how many connections may wait to be accepted.
+        ///   - name: the initial ``name``.
         ///   - perform: called on the loop's thread with the socket and what happened.
-        /// - Throws: what the system says if the address cannot be had.
+        /// - Throws: the system's error if the address cannot be used.
         /// - Threads: any.
         /// - CF: `CFSocketCreateWithSocketSignature`.
         public convenience init(
             listeningAt address: Address, kind: Kind = .stream, callBackTypes: CallBackTypes? = nil,
-            options: Options? = nil, backlog: Int = 256, perform: @escaping @Sendable (Socket, Event) -> Void
+            options: Options? = nil, backlog: Int = 256, name: String? = nil, perform: @escaping @Sendable (Socket, Event) -> Void
         ) throws(SystemError) {
             try self.init(
                 family: address.family, kind: kind, callBackTypes: callBackTypes ?? (kind == .stream ? .accept : .data),
-                perform: perform)
+                name: name, perform: perform)
             do throws(SystemError) {
                 try listen(at: address, options: options ?? (kind == .stream ? .reusesAddress : []), backlog: backlog)
             } catch {
@@ -186,26 +191,27 @@ extension RunLoop {
         /// Makes a socket that connects to an address, at once or in the background.
         ///
         /// - Parameters:
-        ///   - address: of the other end.
+        ///   - address: that of the peer.
         ///   - kind: what it carries.
         ///   - callBackTypes: what to call the closure for.
         ///   - timeout: see ``connect(to:timeout:)``.
+        ///   - name: the initial ``name``.
         ///   - perform: called on the loop's thread with the socket and what happened.
-        /// - Throws: what the system says if there is no connection to be had; `ETIMEDOUT` after the time.
+        /// - Throws: the system's error if no connection can be made; `ETIMEDOUT` after the time.
         /// - Threads: any; the call may block if it is given a time.
         /// - CF: `CFSocketCreateConnectedToSocketSignature`.
         public convenience init(
             connectingTo address: Address, kind: Kind = .stream, callBackTypes: CallBackTypes = [.data, .connect],
-            timeout: Duration? = nil, perform: @escaping @Sendable (Socket, Event) -> Void
+            timeout: Duration? = nil, name: String? = nil, perform: @escaping @Sendable (Socket, Event) -> Void
         ) throws(SystemError) {
-            try self.init(family: address.family, kind: kind, callBackTypes: callBackTypes, perform: perform)
+            try self.init(family: address.family, kind: kind, callBackTypes: callBackTypes, name: name, perform: perform)
             do throws(SystemError) { try connect(to: address, timeout: timeout) } catch {
                 invalidate()
                 throw error
             }
         }
 
-        /// Stands for a socket that C code hands over, an `RLSocketRef`, and retains it.
+        /// Wraps a socket from C code, an `RLSocketRef`, and retains it.
         public init(wrapping reference: OpaquePointer) {
             self.reference = reference
             _ = RLRetain(RLTypeRef(reference))
@@ -213,19 +219,19 @@ extension RunLoop {
 
         deinit { RLRelease(RLTypeRef(reference)) }
 
-        /// The socket as the C functions take it; valid as long as this object is.
+        /// The socket as the C functions take it; valid as long as this object lives.
         public func getRLSocket() -> OpaquePointer { reference }
     }
 }
 
 extension RunLoop.Socket: Hashable, CustomStringConvertible {
-    /// Two objects are equal when they stand for the same socket.
+    /// Two objects are equal when they represent the same socket.
     public static func == (one: RunLoop.Socket, other: RunLoop.Socket) -> Bool { one.reference == other.reference }
 
     /// Feeds the identity of the socket to `hasher`.
     public func hash(into hasher: inout Hasher) { hasher.combine(reference) }
 
-    /// What the C library says of the socket, for debugging; the form may change.
+    /// The C library's description of the socket, for debugging; the form may change.
     public var description: String { describe(RLTypeRef(reference)) }
 }
 

@@ -19,23 +19,24 @@ internal import Musl
 extension RunLoop.Source {
     /// Makes a source that reports a signal of the process (S-KEV-2).
     ///
-    /// While there is a valid one the signal does not do what it does by default, and a handler that the program had
+    /// While there is a valid one the signal's default action does not happen, and a handler that the program had
     /// installed is called as well (S-KEV-3). The signal is unblocked on the calling thread, as by
-    /// ``RunLoop/signals(_:forMode:)``, which asynchronous code has in its place.
+    /// ``RunLoop/signals(_:forMode:)``, which asynchronous code uses instead.
     ///
     /// - Parameters:
     ///   - signal: such as `SIGHUP`.
     ///   - options: how to report.
-    ///   - perform: called on the loop's thread with the source and how often the signal came since the last report.
-    /// - Throws: what the system says; `EINVAL` for a signal that cannot be handled (S-KEV-9).
+    ///   - name: the initial ``name``.
+    ///   - perform: called on the loop's thread with the source and how often the signal arrived since the last report.
+    /// - Throws: the system's error; `EINVAL` for a signal that cannot be handled (S-KEV-9).
     /// - Threads: any.
     /// - CF: none. libdispatch: `DispatchSource.makeSignalSource`.
     public convenience init(
-        onSignal signal: CInt, options: EventOptions = [],
+        onSignal signal: CInt, options: EventOptions = [], name: String? = nil,
         perform: @escaping @Sendable (RunLoop.Source, Int) -> Void
     ) throws(RunLoop.SystemError) {
         try self.init(
-            kernelEvent(.signal, ident: signal, options: options)
+            kernelEvent(.signal, ident: signal, options: options), name: name
         ) { source, event in perform(source, Int(event.data)) }
         unblock(signal)
     }
@@ -43,20 +44,21 @@ extension RunLoop.Source {
     /// Makes a source that reports the end of a process, once (S-KEV-4).
     ///
     /// - Parameters:
-    ///   - process: its id. No other process that gets the number later is ever meant.
+    ///   - process: its id. Another process that gets the number later is never reported.
     ///   - reaps: whether the library waits for a child, so that the program need not.
     ///   - options: how to report.
+    ///   - name: the initial ``name``.
     ///   - perform: called on the loop's thread with the source and how the process ended.
-    /// - Throws: what the system says; `ESRCH` if there is no such process.
+    /// - Throws: the system's error; `ESRCH` if there is no such process.
     /// - Threads: any.
     /// - CF: none. libdispatch: `DispatchSource.makeProcessSource`.
     public convenience init(
-        onExitOf process: CInt, reaps: Bool = false, options: EventOptions = [],
+        onExitOf process: CInt, reaps: Bool = false, options: EventOptions = [], name: String? = nil,
         perform: @escaping @Sendable (RunLoop.Source, ProcessEnd) -> Void
     ) throws(RunLoop.SystemError) {
         let notes = RLKernelNotes.exit.rawValue | (reaps ? RLKernelNotes.reap.rawValue : 0)
         try self.init(
-            kernelEvent(.process, ident: process, options: options, notes: notes)
+            kernelEvent(.process, ident: process, options: options, notes: notes), name: name
         ) { source, event in
             let status = CInt(truncatingIfNeeded: event.data)
             let end: ProcessEnd =
@@ -66,101 +68,106 @@ extension RunLoop.Source {
         }
     }
 
-    /// Makes a source that reports changes of an open file, whatever it is called later (S-KEV-13).
+    /// Makes a source that reports changes of an open file, whatever its name becomes (S-KEV-13).
     ///
     /// - Parameters:
     ///   - descriptor: of the file; it may be closed once the source is made.
     ///   - changes: which of them to report.
     ///   - options: how to report.
+    ///   - name: the initial ``name``.
     ///   - perform: called on the loop's thread with the source and what happened since the last report.
-    /// - Throws: what the system says.
+    /// - Throws: the system's error.
     /// - Threads: any.
     /// - CF: none. libdispatch: `DispatchSource.makeFileSystemObjectSource`.
     public convenience init(
-        watchingFile descriptor: CInt, for changes: FileChanges, options: EventOptions = [],
+        watchingFile descriptor: CInt, for changes: FileChanges, options: EventOptions = [], name: String? = nil,
         perform: @escaping @Sendable (RunLoop.Source, FileChanges) -> Void
     ) throws(RunLoop.SystemError) {
         // A negative number stays one that no descriptor has.
         try self.init(
-            kernelEvent(.vnode, ident: descriptor, options: options, notes: changes.rawValue)
+            kernelEvent(.vnode, ident: descriptor, options: options, notes: changes.rawValue), name: name
         ) { source, event in perform(source, FileChanges(rawValue: event.fflags)) }
     }
 
     /// Makes a source that reports changes of the file that has a name, also when another file takes its place (S-KEV-14).
     ///
     /// - Parameters:
-    ///   - path: of the file, which may be missing; its folder may not.
-    ///   - changes: which of them to report; ``FileChanges/replaced`` tells of another file.
+    ///   - path: that of the file, which may be missing; its directory must exist.
+    ///   - changes: which of them to report; ``FileChanges/replaced`` reports another file.
     ///   - options: how to report.
+    ///   - name: the initial ``name``.
     ///   - perform: called on the loop's thread with the source and what happened since the last report.
-    /// - Throws: what the system says; `ENOENT` if there is no such folder.
+    /// - Throws: the system's error; `ENOENT` if there is no such directory.
     /// - Threads: any.
     /// - CF: none.
     public convenience init(
-        watchingPath path: String, for changes: FileChanges, options: EventOptions = [],
+        watchingPath path: String, for changes: FileChanges, options: EventOptions = [], name: String? = nil,
         perform: @escaping @Sendable (RunLoop.Source, FileChanges) -> Void
     ) throws(RunLoop.SystemError) {
         try self.init(
-            kernelEvent(.vnode, options: options, notes: changes.rawValue), path: path
+            kernelEvent(.vnode, options: options, notes: changes.rawValue), path: path, name: name
         ) { source, event in perform(source, FileChanges(rawValue: event.fflags)) }
     }
 
-    /// Makes a source that reports that time has passed, by a timer of the kernel's (S-KEV-5).
+    /// Makes a source that reports that time has passed, with a timer of the kernel (S-KEV-5).
     ///
     /// A ``Timer`` is cheaper; this one is a source, so it ends runs that return after one, and it can count while
     /// the system is suspended.
     ///
     /// - Parameters:
     ///   - interval: until the first report and between reports; positive.
-    ///   - clock: by which clock.
+    ///   - clock: the clock.
     ///   - options: how to report.
+    ///   - name: the initial ``name``.
     ///   - perform: called on the loop's thread with the source and the number of intervals since the last report.
-    /// - Throws: what the system says; `EINVAL` for an interval that is not positive.
+    /// - Throws: the system's error; `EINVAL` for an interval that is not positive.
     /// - Threads: any.
     /// - CF: none. libdispatch: `DispatchSource.makeTimerSource`.
     public convenience init(
-        every interval: Duration, by clock: EventClock = .uptime, options: EventOptions = [],
+        every interval: Duration, by clock: EventClock = .uptime, options: EventOptions = [], name: String? = nil,
         perform: @escaping @Sendable (RunLoop.Source, Int) -> Void
     ) throws(RunLoop.SystemError) {
         let notes = RLKernelNotes.nanoseconds.rawValue | (clock == .boot ? RLKernelNotes.boot.rawValue : 0)
         try self.init(
-            kernelEvent(.timer, options: options, notes: notes, data: interval.inNanoseconds)
+            kernelEvent(.timer, options: options, notes: notes, data: interval.inNanoseconds), name: name
         ) { source, event in perform(source, Int(event.data)) }
     }
 
     /// Makes a source that reports, once, that the wall clock shows a time; it moves with that clock (S-KEV-5).
     ///
     /// - Parameters:
-    ///   - time: since the beginning of 1970, UTC. One that is past is reported at once.
+    ///   - time: since the beginning of 1970, UTC. A past time is reported at once.
     ///   - options: how to report.
+    ///   - name: the initial ``name``.
     ///   - perform: called on the loop's thread with the source.
-    /// - Throws: what the system says.
+    /// - Throws: the system's error.
     /// - Threads: any.
     /// - CF: none. libdispatch: `DispatchSource.makeTimerSource` with a wall deadline.
     public convenience init(
-        whenWallClockShows time: Duration, options: EventOptions = [],
+        whenWallClockShows time: Duration, options: EventOptions = [], name: String? = nil,
         perform: @escaping @Sendable (RunLoop.Source) -> Void
     ) throws(RunLoop.SystemError) {
         let notes = RLKernelNotes.nanoseconds.rawValue | RLKernelNotes.absolute.rawValue
         try self.init(
-            kernelEvent(.timer, options: options, notes: notes, data: time.inNanoseconds)
+            kernelEvent(.timer, options: options, notes: notes, data: time.inNanoseconds), name: name
         ) { source, _ in perform(source) }
     }
 
-    /// Makes a source that reports that somebody set the wall clock (S-KEV-6).
+    /// Makes a source that reports that the wall clock was set (S-KEV-6).
     ///
     /// - Parameters:
     ///   - options: how to report.
+    ///   - name: the initial ``name``.
     ///   - perform: called on the loop's thread with the source.
     /// - Returns: a source that is in no loop yet.
-    /// - Throws: what the system says.
+    /// - Throws: the system's error.
     /// - Threads: any.
     /// - CF: none.
     public static func whenClockIsSet(
-        options: EventOptions = [], perform: @escaping @Sendable (RunLoop.Source) -> Void
+        options: EventOptions = [], name: String? = nil, perform: @escaping @Sendable (RunLoop.Source) -> Void
     ) throws(RunLoop.SystemError) -> RunLoop.Source {
         try RunLoop.Source(
-            kernelEvent(.timer, options: options, notes: RLKernelNotes.clockSet.rawValue)
+            kernelEvent(.timer, options: options, notes: RLKernelNotes.clockSet.rawValue), name: name
         ) { source, _ in perform(source) }
     }
 
@@ -170,98 +177,103 @@ extension RunLoop.Source {
     ///
     /// - Parameters:
     ///   - options: how to report.
-    ///   - perform: called on the loop's thread with the source, the bits that have come together since the last report,
+    ///   - name: the initial ``name``.
+    ///   - perform: called on the loop's thread with the source, the bits that have accumulated since the last report,
     ///     and the number of the last trigger.
     /// - Returns: a source that is in no loop yet.
-    /// - Throws: what the system says.
+    /// - Throws: the system's error.
     /// - Threads: any.
     /// - CF: none. libdispatch: `DispatchSource.makeUserDataOrSource` and its like.
     public static func whenTriggered(
-        options: EventOptions = [],
+        options: EventOptions = [], name: String? = nil,
         perform: @escaping @Sendable (RunLoop.Source, _ bits: UInt32, _ data: Int64) -> Void
     ) throws(RunLoop.SystemError) -> RunLoop.Source {
-        try RunLoop.Source(kernelEvent(.user, options: options)) { source, event in
+        try RunLoop.Source(kernelEvent(.user, options: options), name: name) { source, event in
             perform(source, event.fflags & RLKernelNotes.userMask.rawValue, event.data)
         }
     }
 
-    /// Makes a source that waits for triggers report, and wakes its loop; other sources are left alone (S-KEV-7, S-KEV-12).
+    /// Makes a source that waits for triggers report, and wakes its loop; has no effect on other sources (S-KEV-7, S-KEV-12).
     ///
     /// - Parameters:
     ///   - bits: 24 bits of the program's own.
     ///   - combining: what to do with the bits of earlier triggers that were not reported yet.
-    ///   - data: handed to the report; the last one's counts.
+    ///   - data: passed to the report; that of the last trigger counts.
     /// - Threads: any. The C function `RLKernelEventSourceTrigger` may even be called by a signal handler.
     public func trigger(bits: UInt32 = 0, combining: TriggerCombination = .or, data: Int64 = 0) {
         let flags = RLKernelNotes.trigger.rawValue | combining.note | (bits & RLKernelNotes.userMask.rawValue)
         RLKernelEventSourceTrigger(reference, flags, data)
     }
 
-    /// Makes a source that reports, once, that a thread has ended, also if it has already; one that is not started is waited for
-    /// (S-KEV-18).
+    /// Makes a source that reports, once, that a thread has ended, even if it has already ended; the thread may also be one that
+    /// is not started yet (S-KEV-18).
     ///
     /// - Parameters:
-    ///   - thread: which the source keeps.
+    ///   - thread: the thread, which the source retains.
+    ///   - name: the initial ``name``.
     ///   - perform: called on the loop's thread with the source.
-    /// - Throws: what the system says.
+    /// - Throws: the system's error.
     /// - Threads: any.
     /// - CF: none.
     public convenience init(
-        onEndOf thread: RunLoopThread, perform: @escaping @Sendable (RunLoop.Source) -> Void
+        onEndOf thread: RunLoopThread, name: String? = nil, perform: @escaping @Sendable (RunLoop.Source) -> Void
     ) throws(RunLoop.SystemError) {
-        try self.init(endOf: thread.reference, perform)
+        try self.init(endOf: thread.reference, name, perform)
     }
 
-    /// Makes a source that reports, once, that a thread has ended, also if it has already (S-KEV-18).
+    /// Makes a source that reports, once, that a thread has ended, even if it has already ended (S-KEV-18).
     ///
     /// - Parameters:
-    ///   - thread: was started.
+    ///   - thread: a thread that was started.
+    ///   - name: the initial ``name``.
     ///   - perform: called on the loop's thread with the source.
     /// - Throws: `ESRCH` for the object of a thread that was not started, or not by its class.
     /// - Threads: any.
     /// - CF: none.
     public convenience init(
-        onEndOf thread: Thread, perform: @escaping @Sendable (RunLoop.Source) -> Void
+        onEndOf thread: Thread, name: String? = nil, perform: @escaping @Sendable (RunLoop.Source) -> Void
     ) throws(RunLoop.SystemError) {
         guard let reference = thread.state.withLock({ $0.reference }) else { throw RunLoop.SystemError(code: ESRCH) }
         // The object has the reference for good.
         defer { withExtendedLifetime(thread) {} }
-        try self.init(endOf: reference, perform)
+        try self.init(endOf: reference, name, perform)
     }
 
     private convenience init(
-        endOf thread: RLThreadRef, _ perform: @escaping @Sendable (RunLoop.Source) -> Void
+        endOf thread: RLThreadRef, _ name: String?, _ perform: @escaping @Sendable (RunLoop.Source) -> Void
     ) throws(RunLoop.SystemError) {
         var event = kernelEvent(.thread, options: [], notes: RLKernelNotes.exit.rawValue)
         event.ident = UInt(bitPattern: thread)
-        try self.init(event) { source, _ in perform(source) }
+        try self.init(event, name: name) { source, _ in perform(source) }
     }
 
-    /// Makes a source that reports that a distributed lock is free (S-DLOCK-12). A report takes nothing: whoever gets it tries to lock.
+    /// Makes a source that reports that a distributed lock is free (S-DLOCK-12). A report does not take the lock: the
+    /// closure tries to lock it.
     ///
     /// - Parameters:
-    ///   - lock: which the source keeps.
+    ///   - lock: the lock, which the source retains.
     ///   - interval: how often to look on file systems that several machines share; each look that finds the lock free is a report, and
     ///     the loop's thread waits for the file server (S-DLOCK-13).
     ///   - options: how to report.
+    ///   - name: the initial ``name``.
     ///   - perform: called on the loop's thread with the source.
-    /// - Throws: what the system says.
+    /// - Throws: the system's error.
     /// - Threads: any.
     /// - CF: none.
     public convenience init(
-        whenFree lock: DistributedLock, checkingEvery interval: Duration = .seconds(1), options: EventOptions = [],
+        whenFree lock: DistributedLock, checkingEvery interval: Duration = .seconds(1), options: EventOptions = [], name: String? = nil,
         perform: @escaping @Sendable (RunLoop.Source) -> Void
     ) throws(RunLoop.SystemError) {
         var event = kernelEvent(.distributedLock, options: options, data: min(max(interval.inNanoseconds / 1_000_000, 1), 1 << 32))
         event.ident = UInt(bitPattern: lock.reference)
-        try self.init(event) { source, _ in perform(source) }
+        try self.init(event, name: name) { source, _ in perform(source) }
     }
 
-    /// Switches the reports of a source of kernel events on or off; what happens meanwhile is reported afterwards
-    /// (S-KEV-8). Other sources are left alone.
+    /// Enables or disables the reports of a source of kernel events; what happens meanwhile is reported
+    /// afterwards (S-KEV-8). It has no effect on other sources.
     ///
     /// - Parameter isEnabled: whether to report.
-    /// - Threads: any; a report that is under way is not taken back.
+    /// - Threads: any; a report that is under way is completed.
     public func setReportsEnabled(_ isEnabled: Bool) { RLKernelEventSourceSetEnabled(reference, isEnabled) }
 
     /// Whether this is a source of kernel events that reports; nil for other sources.
@@ -274,7 +286,7 @@ extension RunLoop.Source {
     }
 
     private convenience init(
-        _ event: RLKernelEvent, path: String? = nil,
+        _ event: RLKernelEvent, path: String? = nil, name: String?,
         perform: @escaping @Sendable (RunLoop.Source, borrowing RLKernelEvent) -> Void
     ) throws(RunLoop.SystemError) {
         let closure = KernelEventClosure(perform)
@@ -299,6 +311,7 @@ extension RunLoop.Source {
         }
         guard let made else { throw error }
         self.init(taking: made)
+        setName(of: RLTypeRef(made), name)
     }
 }
 

@@ -27,13 +27,31 @@ extension RunLoop {
         closure.keeper.withLock { $0.timers = timers }
         let isNew = timers.keep(timer)
         body()
-        // It may be another loop's; and whoever made it invalid meanwhile may have come too early to find it.
-        if isNew, !timer.isValid || !contains(timer, forMode: mode) { timers.drop(timer.record) }
+        if contains(timer, forMode: mode) {
+            // A thread that has taken it out of another mode meanwhile may have dropped it.
+            keepAgain(timer)
+        } else if isNew {
+            // It may be another loop's, or invalid.
+            dropIfInNoMode(timer)
+        }
     }
 
     /// Drops the timer's object if no mode has the timer any more.
     func dropIfInNoMode(_ timer: Timer) {
-        guard timers.has(timer.record), !contains(timer, forMode: .common) else { return }
-        if !allModes.contains(where: { contains(timer, forMode: $0) }) { timers.drop(timer.record) }
+        guard timers.has(timer.record), !isInAnyMode(timer) else { return }
+        timers.drop(timer.record)
+        // A thread that has added it to a mode meanwhile may have found it kept.
+        if isInAnyMode(timer) { keepAgain(timer) }
+    }
+
+    private func keepAgain(_ timer: Timer) {
+        if timers.has(timer.record) && timer.isValid { return }
+        _ = timers.keep(timer)
+        // Whoever made it invalid meanwhile may have come too early to find it.
+        if !timer.isValid { timers.drop(timer.record) }
+    }
+
+    private func isInAnyMode(_ timer: Timer) -> Bool {
+        contains(timer, forMode: .common) || allModes.contains { contains(timer, forMode: $0) }
     }
 }

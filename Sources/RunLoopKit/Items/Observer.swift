@@ -28,7 +28,7 @@ extension RunLoop {
         public static var afterWaiting: Activities { Activities(rawValue: 1 << 6) }
         /// The run ends: once, after everything else.
         public static var exit: Activities { Activities(rawValue: 1 << 7) }
-        /// All stages, also those that later versions add.
+        /// All stages, including those that later versions add.
         public static var allActivities: Activities { Activities(rawValue: 0x0FFF_FFFF) }
     }
 
@@ -52,12 +52,13 @@ extension RunLoop {
         ///   - repeats: false for an observer that becomes invalid after its first call.
         ///   - order: observers of a mode are called in ascending order, equal ones in the order of
         ///     their addition (S-OBS-2).
+        ///   - name: the initial ``name``.
         ///   - block: is given the observer and the one stage it is called for. It is kept until the
         ///     observer becomes invalid and may do everything with the loop, running it included.
         /// - Threads: any.
         /// - CF: `CFRunLoopObserverCreateWithHandler`.
         public init(
-            activities: Activities, repeats: Bool = true, order: Int = 0,
+            activities: Activities, repeats: Bool = true, order: Int = 0, name: String? = nil,
             block: @escaping @Sendable (Observer, Activities) -> Void
         ) {
             let closure = ObserverClosure(block)
@@ -67,9 +68,10 @@ extension RunLoop {
             let made = RLObserverCreate(activities.rawValue, repeats, order, observe, &context)
             guard let made else { fatalError("RunLoopKit: no memory for an observer") }
             reference = made
+            setName(of: RLTypeRef(reference), name)
         }
 
-        /// Stands for an observer that C code hands over, an `RLObserverRef`, and retains it.
+        /// Wraps an observer from C code, an `RLObserverRef`, and retains it.
         public init(wrapping reference: OpaquePointer) {
             self.reference = reference
             _ = RLRetain(RLTypeRef(reference))
@@ -77,13 +79,13 @@ extension RunLoop {
 
         deinit { RLRelease(RLTypeRef(reference)) }
 
-        /// The observer as the C functions take it; valid as long as this object is.
+        /// The observer as the C functions take it; valid as long as this object lives.
         public func getRLObserver() -> OpaquePointer { reference }
 
         /// The stages it was made for. CF: `CFRunLoopObserverGetActivities`.
         public var activities: Activities { Activities(rawValue: RLObserverGetActivities(reference)) }
 
-        /// Whether it goes on after its first call. CF: `CFRunLoopObserverDoesRepeat`.
+        /// Whether it is called more than once. CF: `CFRunLoopObserverDoesRepeat`.
         public var repeats: Bool { RLObserverDoesRepeat(reference) }
 
         /// Its place among the observers of a mode. CF: `CFRunLoopObserverGetOrder`.
@@ -93,7 +95,7 @@ extension RunLoop {
         /// CF: `CFRunLoopObserverIsValid`.
         public var isValid: Bool { RLObserverIsValid(reference) }
 
-        /// Takes it out of all modes for good and releases its closure (S-OBS-16); again: nothing.
+        /// Removes it from all modes permanently and releases its closure (S-OBS-16); a second call does nothing.
         ///
         /// It may be called inside the closure. From another thread a call of the closure that is
         /// under way or about to begin goes on.
@@ -105,7 +107,7 @@ extension RunLoop {
 }
 
 extension RunLoop.Observer: Hashable, CustomStringConvertible {
-    /// Two objects are equal when they stand for the same observer.
+    /// Two objects are equal when they represent the same observer.
     public static func == (one: RunLoop.Observer, other: RunLoop.Observer) -> Bool {
         one.reference == other.reference
     }
@@ -113,7 +115,7 @@ extension RunLoop.Observer: Hashable, CustomStringConvertible {
     /// Feeds the identity of the observer to `hasher`.
     public func hash(into hasher: inout Hasher) { hasher.combine(reference) }
 
-    /// What the C library says of the observer, for debugging; the form may change.
+    /// The C library's description of the observer, for debugging; the form may change.
     public var description: String { describe(RLTypeRef(reference)) }
 }
 

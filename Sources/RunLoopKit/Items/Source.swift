@@ -28,8 +28,9 @@ extension RunLoop {
         /// - Parameters:
         ///   - order: the signalled sources of a pass perform in ascending order, equal ones in the
         ///     order in which they were first signalled (S-SRC-31).
+        ///   - name: the initial ``name``.
         ///   - schedule: called after each addition to a mode, on the thread that adds, with the loop
-        ///     and the mode. No lock is held. It is where a source tells its clients whom to wake.
+        ///     and the mode. No lock is held. Here a source tells its clients which loop to wake.
         ///   - cancel: called after each removal from a mode, on the thread that removes, invalidates
         ///     or ends, with the loop and the mode.
         ///   - perform: called on the loop's thread, with the source, once for any number of signals
@@ -37,7 +38,7 @@ extension RunLoop {
         /// - Threads: any.
         /// - CF: `CFRunLoopSourceCreate` with a version 0 context.
         public init(
-            order: Int = 0,
+            order: Int = 0, name: String? = nil,
             schedule: (@Sendable (RunLoop, Mode) -> Void)? = nil,
             cancel: (@Sendable (RunLoop, Mode) -> Void)? = nil,
             perform: @escaping @Sendable (Source) -> Void
@@ -53,6 +54,7 @@ extension RunLoop {
             context.perform = performSource
             reference = Source.made(RLSourceCreate(order, &context))
             closures.source = reference
+            setName(of: RLTypeRef(reference), name)
         }
 
         /// Makes a port source that watches a descriptor and is in no loop yet.
@@ -65,10 +67,11 @@ extension RunLoop {
         ///   - descriptor: stays the caller's, who removes or invalidates the source before closing
         ///     it. One that cannot be watched never performs (S-SRC-43). Of two sources with the same
         ///     descriptor in one mode the one added last performs (S-SRC-44).
+        ///   - name: the initial ``name``.
         ///   - perform: called on the loop's thread with the source.
         /// - Threads: any.
         /// - CF: `CFRunLoopSourceCreate` with a version 1 context.
-        public init(descriptor: CInt, perform: @escaping @Sendable (Source) -> Void) {
+        public init(descriptor: CInt, name: String? = nil, perform: @escaping @Sendable (Source) -> Void) {
             let closures = SourceClosures(descriptor: descriptor, perform: perform)
             var context = RLSourceContext1()
             context.version = 1
@@ -83,9 +86,10 @@ extension RunLoop {
             }
             reference = Source.made(made)
             closures.source = reference
+            setName(of: RLTypeRef(reference), name)
         }
 
-        /// Stands for a source that C code hands over, an `RLSourceRef`, and retains it.
+        /// Wraps a source from C code, an `RLSourceRef`, and retains it.
         public init(wrapping reference: OpaquePointer) {
             self.reference = reference
             _ = RLRetain(RLTypeRef(reference))
@@ -96,7 +100,7 @@ extension RunLoop {
 
         deinit { RLRelease(RLTypeRef(reference)) }
 
-        /// The source as the C functions take it; valid as long as this object is.
+        /// The source as the C functions take it; valid as long as this object lives.
         public func getRLSource() -> OpaquePointer { reference }
 
         private static func made(_ reference: RLSourceRef?) -> RLSourceRef {
@@ -110,10 +114,10 @@ extension RunLoop.Source {
     /// Its place among the signalled sources of a pass. CF: `CFRunLoopSourceGetOrder`.
     public var order: Int { RLSourceGetOrder(reference) }
 
-    /// Marks a custom source to perform; a port source is not made to perform by it (S-SRC-45).
+    /// Marks a custom source to perform; it does not make a port source perform (S-SRC-45).
     ///
     /// It wakes no loop (S-SRC-26): call ``RunLoop/wakeUp()`` afterwards, in that order. A source that
-    /// is in no loop yet keeps the signal; an invalid one takes none.
+    /// is in no loop yet keeps the signal; on an invalid one it has no effect.
     ///
     /// - Threads: any. The C function `RLSourceSignal` may even be called by a signal handler.
     /// - CF: `CFRunLoopSourceSignal`.
@@ -125,7 +129,7 @@ extension RunLoop.Source {
     /// False after ``invalidate()``. CF: `CFRunLoopSourceIsValid`.
     public var isValid: Bool { RLSourceIsValid(reference) }
 
-    /// Takes it out of all modes of all loops for good; again: nothing (S-SRC-9, S-SRC-12).
+    /// Removes it from all modes of all loops permanently; a second call does nothing (S-SRC-9, S-SRC-12).
     ///
     /// A custom source has its `cancel` closure called inside this call, once for each mode it was in.
     /// It may be called inside the source's own closures. From another thread a `perform` that is under
@@ -137,7 +141,7 @@ extension RunLoop.Source {
 }
 
 extension RunLoop.Source: Hashable, CustomStringConvertible {
-    /// Two objects are equal when they stand for the same source.
+    /// Two objects are equal when they represent the same source.
     public static func == (one: RunLoop.Source, other: RunLoop.Source) -> Bool {
         one.reference == other.reference
     }
@@ -145,7 +149,7 @@ extension RunLoop.Source: Hashable, CustomStringConvertible {
     /// Feeds the identity of the source to `hasher`.
     public func hash(into hasher: inout Hasher) { hasher.combine(reference) }
 
-    /// What the C library says of the source, for debugging; the form may change.
+    /// The C library's description of the source, for debugging; the form may change.
     public var description: String { describe(RLTypeRef(reference)) }
 }
 

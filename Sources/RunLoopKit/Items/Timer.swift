@@ -13,7 +13,8 @@ internal import CRunLoop
 /// becomes invalid, and the loop keeps its object while it is in one of the loop's modes (S-NSTM-13).
 ///
 /// Dates are instants of the continuous clock. While the machine is suspended a timer's time stands still:
-/// one whose date passed meanwhile may fire that much later (S-TMR-9).
+/// one whose date passed meanwhile may fire that much later (S-TMR-9). One that is made with another ``TimerClock``
+/// is due then, or follows the date that the system shows.
 ///
 /// - Threads: all members may be used from any thread; the closure is called on the loop's.
 /// - Foundation: `Timer` (`NSTimer`). The product RunLoopKitFoundation adds the forms that take a `Date`
@@ -35,7 +36,7 @@ open class Timer: @unchecked Sendable {
     ///   - interval: how long until the first call and, if it repeats, between calls. A repeating timer
     ///     takes a tenth of a millisecond in place of zero or less (S-NSTM-4).
     ///   - repeats: false for a timer that becomes invalid after its first call.
-    ///   - block: is given the timer.
+    ///   - block: called with the timer.
     /// - Threads: any.
     /// - Foundation: `init(timeInterval:repeats:block:)`.
     public convenience init(
@@ -52,7 +53,7 @@ open class Timer: @unchecked Sendable {
     ///     then starts now (S-TMR-31).
     ///   - interval: how long between calls, if it repeats; otherwise it is ignored.
     ///   - repeats: false for a timer that becomes invalid after its first call.
-    ///   - block: is given the timer.
+    ///   - block: called with the timer.
     /// - Threads: any.
     /// - Foundation: `init(fire:interval:repeats:block:)`. CF: `CFRunLoopTimerCreateWithHandler`.
     public init(
@@ -72,7 +73,7 @@ open class Timer: @unchecked Sendable {
     ///   - date: when to fire first.
     ///   - interval: how long between calls, if it repeats.
     ///   - repeats: false for a timer that becomes invalid after its first call.
-    ///   - block: is given the timer.
+    ///   - block: called with the timer.
     /// - Threads: any.
     public init<Time: TimerDate>(
         fire date: Time, interval: Time.TimerInterval, repeats: Bool, block: @escaping @Sendable (Timer) -> Void
@@ -81,13 +82,79 @@ open class Timer: @unchecked Sendable {
         _ = record.object { self }
     }
 
+    /// Makes a timer that is in no loop yet, fires first at a date, and uses a clock (S-TMR-58).
+    ///
+    /// - Parameters:
+    ///   - date: when to fire first; by every clock a date of the wall clock.
+    ///   - interval: how long between calls, if it repeats; otherwise it is ignored.
+    ///   - repeats: false for a timer that becomes invalid after its first call.
+    ///   - clock: the clock that measures the time until the date.
+    ///   - name: the initial ``debugName``.
+    ///   - block: called with the timer.
+    /// - Threads: any.
+    /// - Foundation, CF: no counterpart.
+    public init<Time: TimerDate>(
+        fire date: Time, interval: Time.TimerInterval, repeats: Bool, clock: TimerClock, name: String? = nil,
+        block: @escaping @Sendable (Timer) -> Void
+    ) {
+        (reference, record, closure) = Timer.make(Time.plan(fire: date, interval: interval, repeats: repeats), block, clock)
+        setName(of: RLTypeRef(reference), name)
+        _ = record.object { self }
+    }
+
+    /// Makes a timer that is in no loop yet, fires first one interval from now, and uses a clock (S-TMR-58).
+    ///
+    /// - Parameters:
+    ///   - interval: how long until the first call and, if it repeats, between calls.
+    ///   - repeats: false for a timer that becomes invalid after its first call.
+    ///   - clock: the clock that measures the time until the date.
+    ///   - name: the initial ``debugName``.
+    ///   - block: called with the timer.
+    /// - Threads: any.
+    /// - Foundation, CF: no counterpart.
+    public convenience init(
+        timeInterval interval: Duration, repeats: Bool, clock: TimerClock, name: String? = nil, block: @escaping @Sendable (Timer) -> Void
+    ) {
+        let interval = repeats && interval <= .zero ? Timer.shortestInterval : interval
+        self.init(fire: Dates.instant(after: interval), interval: interval, repeats: repeats, clock: clock, name: name, block: block)
+    }
+
+    /// The clock that measures the time until a timer's date.
+    public enum TimerClock: Sendable, Hashable {
+        /// It stops while the machine is suspended, and setting the system's clock does not move the timer: that of all other timers.
+        case monotonic
+        /// It goes on while the machine is suspended; setting the system's clock does not move the timer (S-TMR-60).
+        case boot
+        /// The date as the system shows it; the timer follows it wherever it is set (S-TMR-59).
+        case wall
+
+        fileprivate var number: RLTimerClock {
+            switch self {
+            case .monotonic: .monotonic
+            case .boot: .boot
+            case .wall: .wall
+            }
+        }
+    }
+
+    /// The clock that the timer was made with; `monotonic` for timers made without one.
+    ///
+    /// - Threads: any. CF: no counterpart.
+    public var timerClock: TimerClock {
+        switch RLTimerGetClock(reference) {
+        case .boot: .boot
+        case .wall: .wall
+        default: .monotonic
+        }
+    }
+
     /// Makes a timer as ``init(timeInterval:repeats:block:)`` does, and adds it to the calling
     /// thread's loop in the default mode (S-NSTM-1).
     ///
     /// - Parameters:
     ///   - interval: how long until the first call and, if it repeats, between calls.
     ///   - repeats: false for a timer that becomes invalid after its first call.
-    ///   - block: is given the timer.
+    ///   - block: called with the timer.
     /// - Returns: the timer, which the loop keeps alive until it becomes invalid.
     /// - Threads: any; the calling thread's loop gets the timer and must be run.
     /// - Foundation: `scheduledTimer(withTimeInterval:repeats:block:)`.
@@ -125,15 +192,16 @@ open class Timer: @unchecked Sendable {
     }
 
     private static func make(
-        _ plan: Plan, _ block: @escaping @Sendable (Timer) -> Void
+        _ plan: Plan, _ block: @escaping @Sendable (Timer) -> Void, _ clock: TimerClock = .monotonic
     ) -> (RLTimerRef, TimerRecord, TimerClosure) {
         let record = TimerRecord(
-            seconds: plan.seconds, instant: plan.instant, interval: plan.interval, intervalSeconds: plan.intervalSeconds)
+            seconds: plan.seconds, instant: plan.instant, interval: plan.interval, intervalSeconds: plan.intervalSeconds,
+            goesByWall: clock == .wall)
         let closure = TimerClosure(record: record, block: block)
         var context = RLTimerContext(
             version: 0, info: Unmanaged.passUnretained(closure).toOpaque(),
             retain: retainInfo, release: releaseInfo, copyDescription: nil)
-        let made = RLTimerCreate(plan.seconds, plan.intervalSeconds, 0, 0, fireTimer, &context)
+        let made = RLTimerCreateWithClock(clock.number, plan.seconds, plan.intervalSeconds, fireTimer, &context)
         guard let made else { fatalError("RunLoopKit: no memory for a timer") }
         // A date beyond the latest one has become that (S-TMR-6).
         let stored = RLTimerGetNextFireDate(made)
@@ -141,14 +209,14 @@ open class Timer: @unchecked Sendable {
         return (made, record, closure)
     }
 
-    /// A timer whose object is gone, for the time of a call.
+    /// A timer whose object no longer exists, for the time of a call.
     public struct Remains {
         fileprivate let reference: RLTimerRef
         fileprivate let closure: TimerClosure
     }
 
-    /// Stands for the timer during a call of its closure, when nobody has its object any more. It is public so that subclasses inherit
-    /// the other initializers; programs have nothing to call it with.
+    /// Stands for the timer during a call of its closure, when its object no longer exists. It is public so that subclasses inherit
+    /// the other initializers; programs cannot call it.
     ///
     /// - Parameter remains: what is left of the timer.
     public init(standingFor remains: Remains) {
@@ -160,7 +228,7 @@ open class Timer: @unchecked Sendable {
 
     deinit { RLRelease(RLTypeRef(reference)) }
 
-    /// The timer as the C functions take it, an `RLTimerRef`; valid as long as this object is.
+    /// The timer as the C functions take it, an `RLTimerRef`; valid as long as this object lives.
     public func getRLTimer() -> OpaquePointer { reference }
 
     /// What a repeating timer takes in place of an interval of zero or less (S-NSTM-4).
@@ -170,10 +238,10 @@ open class Timer: @unchecked Sendable {
 
     /// The date at which the timer fires next; inside its closure, the date being served.
     ///
-    /// Setting it moves the timer and starts a new grid from that date. A waiting loop obeys at once
+    /// Setting it moves the timer and starts a new grid from that date. A waiting loop takes it into account at once
     /// (S-TMR-41). Setting it on an invalid timer does nothing, and reading it there gives the last
-    /// date (S-NSTM-10). What was set is read back exactly until the timer fires (S-NSTM-12); one later
-    /// than the latest date that the library can hold reads as that, which is in the year 2129.
+    /// date (S-NSTM-10). What was set is read back exactly until the timer fires (S-NSTM-12); a date
+    /// later than the latest one that the library can hold, in the year 2129, reads as that one.
     ///
     /// - Threads: any.
     /// - Foundation: `fireDate`. CF: `CFRunLoopTimerGetNextFireDate` and `…SetNextFireDate`.
@@ -204,9 +272,9 @@ open class Timer: @unchecked Sendable {
         record.set(seconds: stored, instant: stored == seconds ? instant : nil)
     }
 
-    /// Moves the timer to so long from now by the clock of its loop, and starts a new grid there (S-TMR-56).
+    /// Moves the timer to a delay from now by the clock of its loop, and starts a new grid there (S-TMR-56).
     ///
-    /// It is what a timeout needs that begins anew again and again: no clock that is set in between changes its length.
+    /// Use it for a timeout that is restarted often: setting a clock does not change its length.
     ///
     /// - Parameter delay: zero or less: due at once.
     /// - Threads: any. CF: no counterpart.
@@ -217,9 +285,9 @@ open class Timer: @unchecked Sendable {
         if RLTimerIsValid(reference) { record.set(seconds: stored, instant: nil) }
     }
 
-    /// Whether a timer that does not repeat stays valid after its call, to be set again; false at first (S-TMR-57).
+    /// Whether a timer that does not repeat stays valid after its call, to be set again; initially false (S-TMR-57).
     ///
-    /// After a call that set no date its date is a distant one. Setting it on a repeating or an invalid timer has no effect.
+    /// After a call that set no date its date is in the distant future. Setting it on a repeating or an invalid timer has no effect.
     ///
     /// - Threads: any. CF: no counterpart.
     public var isReusable: Bool {
@@ -240,7 +308,7 @@ open class Timer: @unchecked Sendable {
     /// ``timeInterval`` as it was given to the C library, in seconds.
     package var intervalSeconds: Double { record.intervalSeconds }
 
-    /// How much later than its date the timer may fire, zero at first, so that the loop can serve
+    /// How much later than its date the timer may fire, initially zero, so that the loop can serve
     /// several timers with one wake-up (S-TMR-53). The grid does not shift.
     ///
     /// A negative value counts as zero, and a repeating timer takes at most half its interval.
@@ -266,7 +334,7 @@ open class Timer: @unchecked Sendable {
     /// Foundation: `isValid`. CF: `CFRunLoopTimerIsValid`.
     open var isValid: Bool { RLTimerIsValid(reference) }
 
-    /// Takes the timer out of its loop for good and releases its closure; again: nothing.
+    /// Removes the timer from its loop permanently and releases its closure; a second call does nothing.
     ///
     /// It may be called inside the closure. From another thread a call of the closure that is under
     /// way goes on, and the timer does not fire again (S-TMR-46). The loop is not woken.
@@ -298,13 +366,13 @@ open class Timer: @unchecked Sendable {
 }
 
 extension Timer: Hashable, CustomStringConvertible {
-    /// Two objects are equal when they stand for the same timer.
+    /// Two objects are equal when they represent the same timer.
     public static func == (one: Timer, other: Timer) -> Bool { one.reference == other.reference }
 
     /// Feeds the identity of the timer to `hasher`.
     public func hash(into hasher: inout Hasher) { hasher.combine(reference) }
 
-    /// What the C library says of the timer, for debugging; the form may change.
+    /// The C library's description of the timer, for debugging; the form may change.
     public var description: String { describe(RLTypeRef(reference)) }
 }
 

@@ -6,6 +6,9 @@ final class TimerRecord: Sendable {
     /// The same in seconds, which may be finer than a duration.
     let intervalSeconds: Double
 
+    /// The timer follows the wall clock, which instants do not.
+    let goesByWall: Bool
+
     private struct State {
         /// The date last seen.
         var seconds: Double
@@ -19,7 +22,10 @@ final class TimerRecord: Sendable {
     }
     private let state: Locked<State>
 
-    init(seconds: Double, instant: ContinuousClock.Instant?, interval: Duration, intervalSeconds: Double) {
+    init(
+        seconds: Double, instant: ContinuousClock.Instant?, interval: Duration, intervalSeconds: Double, goesByWall: Bool = false
+    ) {
+        self.goesByWall = goesByWall
         self.interval = interval
         self.intervalSeconds = intervalSeconds
         state = Locked(State(seconds: seconds, anchor: instant.map { ($0, seconds) }))
@@ -46,6 +52,11 @@ final class TimerRecord: Sendable {
 
     /// The instant of a date of this timer.
     func instant(of seconds: Double) -> ContinuousClock.Instant {
+        if goesByWall {
+            // What was set is read as it was set; a later date is an instant by what the wall clock shows now.
+            if let anchor = state.withLock({ $0.anchor }), anchor.seconds == seconds { return anchor.instant }
+            return Dates.instant(of: seconds)
+        }
         if let anchor = state.withLock({ $0.anchor }) { return TimerRecord.instant(of: seconds, from: anchor) }
         let instant = Dates.instant(of: seconds)
         guard seconds.isFinite else { return instant }

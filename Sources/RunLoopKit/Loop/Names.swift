@@ -15,8 +15,13 @@ func objectName(_ object: RLTypeRef) -> String? {
     return String(cString: name)
 }
 
+/// What an initializer is given for it.
+func setName(of object: RLTypeRef, _ name: String?) {
+    if let name { RLSetName(object, name) }
+}
+
 extension RunLoop {
-    /// What the program calls the loop; nil at first.
+    /// The program's name for the loop; initially nil.
     ///
     /// - Threads: any.
     /// - CF: no counterpart.
@@ -27,7 +32,7 @@ extension RunLoop {
 }
 
 extension RunLoop.Source {
-    /// What the program calls the source; nil at first.
+    /// The program's name for the source; initially nil.
     ///
     /// - Threads: any.
     /// - CF: no counterpart.
@@ -38,7 +43,7 @@ extension RunLoop.Source {
 
     /// Gives the source a name where it is made.
     ///
-    /// - Parameter name: what ``name`` is from now on.
+    /// - Parameter name: the new ``name``.
     /// - Returns: the source.
     /// - Threads: any.
     @discardableResult
@@ -49,7 +54,7 @@ extension RunLoop.Source {
 }
 
 extension RunLoop.Observer {
-    /// What the program calls the observer; nil at first.
+    /// The program's name for the observer; initially nil.
     ///
     /// - Threads: any.
     /// - CF: no counterpart.
@@ -60,7 +65,7 @@ extension RunLoop.Observer {
 
     /// Gives the observer a name where it is made.
     ///
-    /// - Parameter name: what ``name`` is from now on.
+    /// - Parameter name: the new ``name``.
     /// - Returns: the observer.
     /// - Threads: any.
     @discardableResult
@@ -70,8 +75,30 @@ extension RunLoop.Observer {
     }
 }
 
+extension RunLoop.Socket {
+    /// The program's name for the socket; initially nil.
+    ///
+    /// - Threads: any.
+    /// - CF: no counterpart.
+    public var name: String? {
+        get { objectName(RLTypeRef(reference)) }
+        set { RLSetName(RLTypeRef(reference), newValue) }
+    }
+}
+
+extension RunLoop.FileDescriptor {
+    /// The program's name for the object; initially nil.
+    ///
+    /// - Threads: any.
+    /// - CF: no counterpart.
+    public var name: String? {
+        get { objectName(RLTypeRef(reference)) }
+        set { RLSetName(RLTypeRef(reference), newValue) }
+    }
+}
+
 extension Timer {
-    /// What the program calls the timer, in descriptions; nil at first. Subclasses often have a `name` of their own.
+    /// The program's name for the timer, in descriptions; initially nil. Subclasses often have a `name` of their own.
     ///
     /// - Threads: any.
     /// - Foundation, CF: no counterpart.
@@ -82,7 +109,7 @@ extension Timer {
 
     /// Gives the timer a name where it is made: `Timer(timeInterval: …) { … }.named("flush")`.
     ///
-    /// - Parameter name: what ``debugName`` is from now on.
+    /// - Parameter name: the new ``debugName``.
     /// - Returns: the timer.
     /// - Threads: any.
     @discardableResult

@@ -111,6 +111,9 @@ enum SocketCalls {
         acceptWithFlags(descriptor, nil, nil, CInt(SOCK_CLOEXEC.rawValue | SOCK_NONBLOCK.rawValue))
     }
 
+    /// Whether ``takeConnection(_:)`` has just failed in a way in which it fails again, although connections wait.
+    static var cannotTakeConnections: Bool { ![EAGAIN, EINTR, ECONNABORTED].contains(errno) }
+
     /// Whether the descriptor is connected before the time is over.
     static func startConnection(_ descriptor: CInt, to address: [UInt8], until limit: ContinuousClock.Instant) -> Bool {
         if with(address, { connect(descriptor, $0, $1) }) == 0 { return true }

@@ -117,6 +117,8 @@ final class SocketListener: @unchecked Sendable {
         var handle: Handle?
         var source: RunLoop.Source?
         var places: Set<Place> = []
+        /// Loops that do not look for connections for a while, because none could be taken; the timer ends that.
+        var pauses: [RunLoop: Timer] = [:]
         var connections: [CInt: Connection] = [:]
 
         var sources: [RunLoop.Source] { (source.map { [$0] } ?? []) + connections.values.map(\.source) }
@@ -169,6 +171,7 @@ final class SocketListener: @unchecked Sendable {
         // A source is out of its loops before its descriptor is closed.
         old.source?.invalidate()
         for connection in old.connections.values { connection.source.invalidate() }
+        for timer in old.pauses.values { timer.invalidate() }
         return old.handle != nil
     }
 
@@ -182,18 +185,29 @@ final class SocketListener: @unchecked Sendable {
 
     func remove(from loop: RunLoop, forMode mode: RunLoop.Mode) {
         // The place may hold the last reference to the loop's object, which goes after the lock.
-        let (sources, place) = state.withLock { state in
+        let (sources, place, timer) = state.withLock { state in
             let place = state.places.remove(Place(loop: loop, mode: mode))
-            return (state.sources, place)
+            let isLast = !state.places.contains { $0.loop == loop }
+            return (state.sources, place, isLast ? state.pauses.removeValue(forKey: loop) : state.pauses[loop])
         }
         for source in sources { loop.remove(source, forMode: mode) }
+        if let timer { loop.remove(timer, forMode: mode) }
         withExtendedLifetime(place) {}
+    }
+
+    /// Adds a source to a loop that has the port, unless it was removed from there meanwhile.
+    private func add(_ source: RunLoop.Source, to place: Place) {
+        place.loop.add(source, forMode: place.mode)
+        if !state.withLock({ $0.places.contains(place) }) { place.loop.remove(source, forMode: place.mode) }
     }
 
     private func accept() {
         guard let listener = state.withLock({ $0.handle }) else { return }
         let descriptor = SocketCalls.takeConnection(listener.descriptor)
-        guard descriptor >= 0 else { return }
+        guard descriptor >= 0 else {
+            if SocketCalls.cannotTakeConnections { pause() }
+            return
+        }
         let source = RunLoop.Source(descriptor: descriptor) { [weak self] _ in self?.receive(descriptor) }
         let connection = Connection(Handle(descriptor), source)
         let places: Set<Place> = state.withLock { state in
@@ -201,7 +215,37 @@ final class SocketListener: @unchecked Sendable {
             state.connections[descriptor] = connection
             return state.places
         }
-        for place in places { place.loop.add(source, forMode: place.mode) }
+        for place in places { add(source, to: place) }
+    }
+
+    /// No connection can be taken, for lack of descriptors: those that wait stay queued, and the calling thread's loop tries again later.
+    /// With the source in it, it would try again and again (S-ARG-10).
+    private func pause() {
+        let loop = RunLoop.current
+        let timer = Timer(timeInterval: .milliseconds(100), repeats: false) { [weak self] _ in self?.goOn() }
+        let (source, places, former) = state.withLock { state in
+            let former = state.handle == nil ? timer : state.pauses.updateValue(timer, forKey: loop)
+            return (state.source, state.places.filter { $0.loop == loop }, former)
+        }
+        former?.invalidate()
+        guard let source else { return }
+        for place in places {
+            // First the timer, so that the mode is not empty in between.
+            loop.add(timer, forMode: place.mode)
+            loop.remove(source, forMode: place.mode)
+            if !state.withLock({ $0.places.contains(place) }) { loop.remove(timer, forMode: place.mode) }
+        }
+    }
+
+    /// The calling thread's loop looks for connections again.
+    private func goOn() {
+        let loop = RunLoop.current
+        let (source, places, timer) = state.withLock { state in
+            let timer = state.pauses.removeValue(forKey: loop)
+            return (state.source, state.places.filter { $0.loop == loop }, timer)
+        }
+        if let source { for place in places { add(source, to: place) } }
+        withExtendedLifetime(timer) {}
     }
 
     /// A datagram is a whole message; one that is none is dropped, since anybody can send one.

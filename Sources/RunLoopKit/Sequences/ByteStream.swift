@@ -11,22 +11,28 @@ extension RunLoop {
     ///     for try await chunk in stream { try await stream.write(chunk) }
     ///     await stream.finish()
     ///
-    /// Nothing is queued: ``write(_:)`` returns when the system has taken all, so a task that serves one slow peer reads no
-    /// more from it meanwhile, and the tasks of the others go on. Iterating is reading: the elements are what is there, in
+    /// Nothing is queued: ``write(_:)`` returns when the system has taken everything, so a task that serves a slow peer
+    /// reads no more from it meanwhile, and the tasks of other peers go on. Iterating is reading: the elements are what is there, in
     /// portions, until the peer's end.
     ///
     /// A cancellation ends the wait of a read, with `ECANCELED`, and reading with it. It does not end ``write(_:)`` and
     /// ``finish(within:)``: bytes that were read can still be answered. ``close()`` ends everything.
     ///
     /// - Threads: any; the loop has to be run by its thread. One task at a time may read, and one may write.
-    /// - Foundation, CF: `CFStream`, which is no part of this library.
+    /// - Foundation, CF: `CFStream`, which is not part of this library.
     public final class ByteStream: AsyncSequence, Sendable {
         private struct State: Sendable {
             /// -1 once it is closed. It is used under the lock, so that nobody reads from a number that is another file's.
             var descriptor: CInt
             /// What waits for room, and for the peer's end; made when there is something to wait for.
             var output, rest: DescriptorWatch?
+            /// What was received, and what was sent, since the task that does it let others go on.
+            var received = 0, sent = 0
         }
+
+        /// How much goes through without a wait before others on the task's executor go on. A peer that is fast enough never makes the
+        /// task wait.
+        private static var turn: Int { 1 << 18 }
 
         /// A lock is held for no longer than such a portion takes to be copied.
         private static var portion: Int { 1 << 18 }
@@ -39,9 +45,9 @@ extension RunLoop {
         /// Makes a stream of a connected socket, which becomes non-blocking and is closed with the stream.
         ///
         /// - Parameters:
-        ///   - descriptor: of the socket.
+        ///   - descriptor: that of the socket.
         ///   - loop: the loop that waits for it.
-        ///   - mode: in which the loop watches.
+        ///   - mode: the mode in which the loop watches.
         public init(takingOver descriptor: CInt, on loop: RunLoop, forMode mode: Mode = .common) {
             let flags = fcntl(descriptor, F_GETFL)
             if flags >= 0 && flags & O_NONBLOCK == 0 { _ = fcntl(descriptor, F_SETFL, flags | O_NONBLOCK) }
@@ -57,11 +63,14 @@ extension RunLoop {
         ///
         /// - Parameter count: how many bytes at most.
         /// - Returns: one byte at least; none at the peer's end.
-        /// - Throws: what the system says; `ECANCELED` after a cancellation and the end of the loop's thread; `EBADF` after
+        /// - Throws: the system's error; `ECANCELED` after a cancellation and the end of the loop's thread; `EBADF` after
         ///   ``close()``.
         public func read(atMost count: Int = 65536) async throws(SystemError) -> [UInt8] {
             while true {
-                if let bytes = try receive(count) { return bytes }
+                if let bytes = try receive(count) {
+                    if isTurnOver(after: bytes.count, at: \.received) { await Task.yield() }
+                    return bytes
+                }
                 if await input.next(isolation: #isolation) == nil { throw over }
             }
         }
@@ -69,22 +78,23 @@ extension RunLoop {
         /// Writes all bytes, and waits for as long as the peer is slow.
         ///
         /// - Parameter bytes: what to send.
-        /// - Throws: what the system says, and some of the bytes may have gone; `EBADF` after ``close()``.
+        /// - Throws: the system's error, and some of the bytes may have been sent; `EBADF` after ``close()``.
         public func write(_ bytes: [UInt8]) async throws(SystemError) {
             var sent = 0
             while sent < bytes.count {
                 if let count = try send(bytes[sent...].prefix(Self.portion)) {
                     sent += count
+                    if isTurnOver(after: count, at: \.sent) { await Task.yield() }
                 } else if await watch(.write, at: \.output)?.nextEvenIfCancelled(isolation: #isolation) == nil {
                     throw over
                 }
             }
         }
 
-        /// Tells the peer that no more comes; reading goes on.
+        /// Ends the sending half; reading goes on.
         public func finishWriting() { state.withLock { _ = shutdown($0.descriptor, CInt(SHUT_WR)) } }
 
-        /// Ends the connection in order: tells the peer, drops what still comes, and closes at the peer's end.
+        /// Ends the connection in order: ends the sending half, drops what still comes, and closes when the peer ends.
         ///
         /// A descriptor that is closed with unread bytes resets the connection, and what was written may be lost.
         ///
@@ -100,6 +110,7 @@ extension RunLoop {
                 do throws(SystemError) {
                     if let bytes = try receive(65536) {
                         if bytes.isEmpty { break }
+                        if isTurnOver(after: bytes.count, at: \.received) { await Task.yield() }
                     } else if await watch(.read, at: \.rest)?.nextEvenIfCancelled(isolation: #isolation) == nil {
                         break
                     }
@@ -109,7 +120,7 @@ extension RunLoop {
             close()
         }
 
-        /// Closes the descriptor; who waits gets `EBADF`. Again: nothing.
+        /// Closes the descriptor; a waiting call gets `EBADF`. A second call does nothing.
         public func close() {
             input.end()
             let former = state.withLock { state in
@@ -120,6 +131,16 @@ extension RunLoop {
             former.output?.end()
             former.rest?.end()
             if former.descriptor >= 0 { systemClose(former.descriptor) }
+        }
+
+        /// Whether the task should let others go on now that it has moved so many bytes without a wait; few bytes take time, too.
+        private func isTurnOver(after count: Int, at place: WritableKeyPath<State, Int> & Sendable) -> Bool {
+            state.withLock { state in
+                state[keyPath: place] += Swift.max(count, Self.turn / 64)
+                if state[keyPath: place] < Self.turn { return false }
+                state[keyPath: place] = 0
+                return true
+            }
         }
 
         /// The watch of that place; nil once the stream is closed.
@@ -164,7 +185,7 @@ extension RunLoop {
             throw SystemError(code: error)
         }
 
-        /// Gives an iterator, which reads.
+        /// Returns an iterator, which reads.
         public func makeAsyncIterator() -> Iterator { Iterator(stream: self) }
 
         /// Reads.

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: MIT
+internal import Synchronization
+
 #if canImport(Glibc)
 internal import Glibc
 #elseif canImport(Musl)
@@ -6,7 +8,7 @@ internal import Musl
 #endif
 
 extension RunLoop {
-    /// The connections that others make to an address, as a sequence.
+    /// The connections that peers make to an address, as a sequence.
     ///
     ///     for await connection in try loop.connections(at: .ipv4("127.0.0.1", port: 7000)!) {
     ///         Task {
@@ -16,19 +18,19 @@ extension RunLoop {
     ///         }
     ///     }
     ///
-    /// A connection is taken when the consumer asks for one. Those that are not asked for wait in the system, which refuses further
-    /// ones when its queue is full; so a server that is busy takes no more than it can serve. The sequence ends with
-    /// ``ConnectionSequence/finish()``, when the task that iterates is cancelled and when the loop's thread ends. If the
-    /// process has no descriptor left it waits for one.
+    /// A connection is accepted when the consumer asks for one. The others wait in the system, which refuses further ones when its
+    /// queue is full; so a busy server accepts no more than it can serve. The sequence ends with
+    /// ``ConnectionSequence/finish()``, when the task that iterates is cancelled and when the loop's thread ends. If no
+    /// descriptor is available the sequence waits for one.
     ///
     /// - Parameters:
-    ///   - address: where to listen, from this call on. With port 0 the system chooses one, which ``ConnectionSequence/address``
-    ///     tells.
-    ///   - options: by default the address may be taken while connections of an earlier server linger there.
-    ///   - backlog: how many connections may wait to be taken.
-    ///   - mode: in which the loop watches.
-    /// - Returns: a sequence for one consumer, which listens until it is over, or it and its iterator are let go of.
-    /// - Throws: what the system says if the address cannot be had.
+    ///   - address: where to listen, from this call on. With port 0 the system chooses a port, which
+    ///     ``ConnectionSequence/address`` contains.
+    ///   - options: by default the address may be used while connections of an earlier server linger there.
+    ///   - backlog: how many connections may wait to be accepted.
+    ///   - mode: the mode in which the loop watches.
+    /// - Returns: a sequence for one consumer, which listens until it is over, or until it and its iterator are released.
+    /// - Throws: the system's error if the address cannot be used.
     /// - Threads: any; the loop has to be run by its thread.
     /// - Foundation, CF: `CFSocket`, with a callback for each connection.
     public func connections(
@@ -44,12 +46,14 @@ extension RunLoop {
         return connections(takingOver: descriptor, forMode: mode)
     }
 
-    /// The connections to a socket that listens already, such as one that a parent process passed on.
+    /// The connections to a socket that listens already, for instance one from a parent process.
     ///
     /// - Parameters:
-    ///   - descriptor: of a socket that listens. It is the sequence's, which makes it non-blocking and closes it when it is over.
-    ///   - mode: in which the loop watches.
-    /// - Returns: a sequence for one consumer; of a descriptor that does not listen one that ends when its first element is asked for.
+    ///   - descriptor: that of a socket that listens. It belongs to the sequence, which makes it non-blocking and closes
+    ///     it at its end.
+    ///   - mode: the mode in which the loop watches.
+    /// - Returns: a sequence for one consumer; for a descriptor that does not listen, one that ends when its first
+    ///   element is requested.
     /// - Threads: any; the loop has to be run by its thread.
     public func connections(takingOver descriptor: CInt, forMode mode: Mode = .common) -> ConnectionSequence {
         let flags = fcntl(descriptor, F_GETFL)
@@ -60,18 +64,18 @@ extension RunLoop {
 
 /// What ``RunLoop/connections(at:options:backlog:forMode:)`` returns.
 public struct ConnectionSequence: AsyncSequence, Sendable {
-    /// A connection that was taken.
+    /// An accepted connection.
     public struct Connection: Hashable, Sendable {
         /// Its descriptor, the consumer's to close; it never blocks and is close-on-exec.
         public let descriptor: CInt
-        /// The address of the other end.
+        /// The address of the peer.
         public let peer: RunLoop.Socket.Address
 
         /// The connection as a stream of bytes, which closes the descriptor.
         ///
         /// - Parameters:
         ///   - loop: the loop that waits for it.
-        ///   - mode: in which the loop watches.
+        ///   - mode: the mode in which the loop watches.
         public func stream(on loop: RunLoop, forMode mode: RunLoop.Mode = .common) -> RunLoop.ByteStream {
             RunLoop.ByteStream(takingOver: descriptor, on: loop, forMode: mode)
         }
@@ -82,15 +86,15 @@ public struct ConnectionSequence: AsyncSequence, Sendable {
     /// Where the socket listens; nil when the sequence is over.
     public var address: RunLoop.Socket.Address? { listener.address }
 
-    /// Ends the sequence: the socket is closed, and the system refuses those who connect. Again: nothing.
+    /// Ends the sequence: the socket is closed, and the system refuses further connections. A second call does nothing.
     ///
     /// - Threads: any.
     public func finish() { listener.end() }
 
-    /// Gives the one iterator.
+    /// Returns the only iterator.
     public func makeAsyncIterator() -> Iterator { Iterator(listener: listener) }
 
-    /// Takes the connections.
+    /// Accepts the connections.
     public struct Iterator: AsyncIteratorProtocol {
         fileprivate let listener: ConnectionListener
 
@@ -109,6 +113,10 @@ private final class ConnectionListener: Sendable {
     private let watch: DescriptorWatch
     /// -1 when the sequence is over. Connections are taken under the lock, so that nobody takes one from a number that is closed.
     private let descriptor: Locked<CInt>
+    /// How many were asked for.
+    private let asked = Atomic(0)
+    /// How many are taken before others on the task's executor go on: where enough connect, the task never waits.
+    private static var turn: Int { 16 }
 
     private enum Outcome {
         case connection(ConnectionSequence.Connection)
@@ -143,6 +151,7 @@ private final class ConnectionListener: Sendable {
     }
 
     func next(isolation: isolated (any Actor)?) async -> ConnectionSequence.Connection? {
+        if asked.add(1, ordering: .relaxed).newValue % Self.turn == 0 { await Task.yield() }
         while !Task.isCancelled && !watch.isOver {
             switch take() {
             case .connection(let connection): return connection

@@ -20,24 +20,35 @@ extension Thread {
         get { state.withLock { $0.name } }
         set {
             let isHere = isExecuting
-            let old = state.withLock { state in
+            let (old, hasHandle) = state.withLock { state in
                 let old = state.name
                 state.name = newValue
-                // The thread does not end while the lock is held.
-                if isHere, let handle = state.handle { Thread.show(newValue ?? "", of: handle) }
-                return old
+                return (old, state.handle != nil)
             }
             _ = old
+            if isHere && hasHandle { showName() }
         }
     }
 
-    static func show(_ name: String, of handle: pthread_t) {
+    /// Has the system show the name that the thread has now.
+    func showName() {
         typealias SetName = @convention(c) (pthread_t, UnsafePointer<CChar>) -> CInt
-        guard let setName = systemFunction("pthread_setname_np") else { return }
+        // Not under the lock: this waits for a thread that loads a library, whose constructors may need the lock.
+        guard let function = systemFunction("pthread_setname_np") else { return }
+        let setName = unsafeBitCast(function, to: SetName.self)
+        state.withLock { state in
+            // The thread does not end while the lock is held.
+            if let handle = state.handle { Thread.show(state.name ?? "", of: handle, by: setName) }
+        }
+    }
+
+    private static func show(
+        _ name: String, of handle: pthread_t, by setName: @convention(c) (pthread_t, UnsafePointer<CChar>) -> CInt
+    ) {
         withUnsafeTemporaryAllocation(of: CChar.self, capacity: 16) { buffer in
             buffer.initialize(repeating: 0)
             for (index, byte) in name.utf8.prefix(15).enumerated() { buffer[index] = CChar(bitPattern: byte) }
-            _ = unsafeBitCast(setName, to: SetName.self)(handle, buffer.baseAddress!)
+            _ = setName(handle, buffer.baseAddress!)
         }
     }
 
@@ -75,7 +86,7 @@ extension Thread {
         return pthread_attr_getstacksize(&attributes, &size) == 0 ? size : nil
     }
 
-    /// How the thread shares the processor with others. A thread that executes is changed at once, where the system permits that.
+    /// How the thread shares the processor with others. For a thread that executes it changes at once, where the system permits.
     public var qualityOfService: QualityOfService {
         get { state.withLock { $0.quality } }
         set {
@@ -88,9 +99,9 @@ extension Thread {
         }
     }
 
-    /// The priority of the thread from 0 to 1; 0.5 is that of threads which are not told otherwise.
+    /// The priority of the thread from 0 to 1; 0.5 is the default.
     ///
-    /// It becomes a nice value: -20 for 1, 19 for 0. The system may refuse one that is better than the present one; see
+    /// It becomes a nice value: -20 for 1, 19 for 0. The system may refuse a higher priority than the present one; see
     /// ``setThreadPriority(_:)``.
     public var threadPriority: Double {
         get {
@@ -121,7 +132,7 @@ extension Thread {
         return RLThreadChangePriority(nil, nice) == 0
     }
 
-    /// The calling thread's priority from 0 to 1, as the system has it.
+    /// The calling thread's priority from 0 to 1, as the system reports it.
     ///
     /// - Foundation: `threadPriority()`.
     @available(*, noasync, message: "an asynchronous function may change its thread at each await")
@@ -138,7 +149,8 @@ extension Thread {
 
     /// Values that belong to the thread, which live as long as this object.
     ///
-    /// They are `Sendable`, because any thread may have them; two threads that change the dictionary at a time may lose a change.
+    /// They are `Sendable`, because any thread may get them; if two threads change the dictionary at the same time, a
+    /// change may be lost.
     public var threadDictionary: ThreadDictionary {
         get { state.withLock { $0.dictionary } }
         set {

@@ -24,7 +24,7 @@ internal import Synchronization
 ///
 /// - Threads: all members may be used from any thread.
 /// - Fork: in the child other threads count as finished, and the thread that forked is the main one.
-/// - Foundation: `Thread`, which files that import RunLoopKitFoundation have in its place. C: `RLThreadRef`.
+/// - Foundation: `Thread`, which files that import RunLoopKitFoundation use instead. C: `RLThreadRef`.
 // Sendable: what changes is behind a lock or atomic.
 open class Thread: @unchecked Sendable {
     enum Phase { case new, executing, finished }
@@ -56,7 +56,7 @@ open class Thread: @unchecked Sendable {
     /// Of the process in which the object was made.
     private let generation = ForkedChild.generation
 
-    /// Makes a thread that does what a subclass says in ``main()``.
+    /// Makes a thread whose work is the subclass's ``main()``.
     public init() { block = nil }
 
     /// Makes a thread that calls a closure.
@@ -67,9 +67,9 @@ open class Thread: @unchecked Sendable {
     /// Makes a thread that performs a selector.
     ///
     /// - Parameters:
-    ///   - target: who performs it.
-    ///   - selector: what to do.
-    ///   - argument: what the selector's action is given.
+    ///   - target: the object that performs it.
+    ///   - selector: the action.
+    ///   - argument: the argument of the selector's action.
     public convenience init<Target: Performer>(target: Target, selector: Selector<Target>, object argument: (any Sendable)?) {
         let request = PerformRequest(selector, target, argument)
         // Sendable: of its constants the target and the argument are.
@@ -93,13 +93,13 @@ open class Thread: @unchecked Sendable {
         if let reference = state.withLock({ $0.reference }) { RLRelease(RLTypeRef(reference)) }
     }
 
-    /// What the thread does: calls the closure. A subclass does its own, and need not call this.
+    /// The thread's work: calls the closure. A subclass overrides it, and need not call this.
     open func main() { block?() }
 
     /// Makes the thread, once, and does not wait for it (S-NSTH-1).
     ///
-    /// One that was cancelled before is finished by it, without a thread. Starting it again, and a system without room for another
-    /// thread, stop the program.
+    /// A thread that was cancelled before is finished by the call, without being made. Starting it again ends the program, and so
+    /// does a system without room for another thread.
     open func start() {
         let isCancelled = isCancelled
         let isFirst = state.withLock { state in
@@ -142,12 +142,12 @@ open class Thread: @unchecked Sendable {
         Thread.become(self)
         let handle = pthread_self()
         // Who changes these later finds the thread.
-        let niceValue: CInt? = state.withLock { state in
+        let (niceValue, isRenamed): (CInt?, Bool) = state.withLock { state in
             state.handle = handle
-            if state.name != state.given.name { Thread.show(state.name ?? "", of: handle) }
             let wanted = state.wantedNiceValue
-            return wanted == state.given.niceValue ? nil : wanted
+            return (wanted == state.given.niceValue ? nil : wanted, state.name != state.given.name)
         }
+        if isRenamed { showName() }
         if let niceValue { _ = RLThreadChangePriority(nil, niceValue) }
     }
 
@@ -181,7 +181,7 @@ open class Thread: @unchecked Sendable {
         NotificationCenter.default.post(name: .NSThreadWillExit, object: self)
     }
 
-    /// Sets ``isCancelled``, for good, and wakes the thread's loop. It ends nothing: the thread has to look.
+    /// Sets ``isCancelled``, permanently, and wakes the thread's loop. It does not end the thread: the thread has to check.
     open func cancel() {
         cancelled.store(true, ordering: .sequentiallyConsistent)
         if let reference = state.withLock({ $0.reference }) { RLThreadCancel(reference) }

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What needs a process of its own: the children of `fork`, and threads that must not get a loop. Prints a line for each scenario; the
 // test knows what has to be printed.
 import Glibc
@@ -155,6 +156,79 @@ func waitingCall() -> String {
     return end
 }
 
+/// Calls that a thread had taken out of its mail when the main thread forks: one whose closure is under way, and those behind it.
+func takenCalls() -> String {
+    let thread = RunLoopThread()
+    try! thread.start()
+    let loop = thread.loop
+    let (mayGoOn, isUnderWay, mayEnd) = (Flag(), Flag(), Flag())
+    let (begun, failed, over) = (Counter(), Counter(), Counter())
+    // All of them are in the mail when the thread looks.
+    loop.perform { while !mayGoOn.isSet { usleep(1000) } }
+    loop.wakeUp()
+    for index in 0..<5 {
+        Task(executorPreference: RunLoop.main.executor) {
+            begun.add()
+            do {
+                try await loop.call {
+                    if index > 0 { return }
+                    isUnderWay.set()
+                    while !mayEnd.isSet { usleep(1000) }
+                }
+            } catch { failed.add() }
+            over.add()
+        }
+    }
+    while begun.value < 5 { RunLoop.main.run(mode: .default, for: .milliseconds(1)) }
+    RunLoop.main.run(mode: .default, for: .zero)
+    mayGoOn.set()
+    while !isUnderWay.isSet { usleep(1000) }
+    let end = inChild {
+        while over.value < 5 { RunLoop.main.run(mode: .default, for: .milliseconds(1)) }
+        return failed.value == 5 ? 0 : 1
+    }
+    mayEnd.set()
+    while over.value < 5 { RunLoop.main.run(mode: .default, for: .milliseconds(1)) }
+    thread.stop()
+    thread.join()
+    return failed.value == 0 ? end : "failed in the parent"
+}
+
+/// A port that listens takes connections when there are descriptors again, and waits without spinning until then. In a child, so that nobody
+/// else is without.
+func noDescriptors() -> String {
+    inChild {
+        let port = SocketPort()
+        let passes = Counter()
+        let loop = RunLoop.current
+        // The default mode of the main loop is never empty.
+        let mode = RunLoop.Mode("port")
+        loop.add(port, forMode: mode)
+        loop.add(RunLoop.Observer(activities: .afterWaiting) { _, _ in passes.add() }, forMode: mode)
+        let client = socket(AF_INET, CInt(SOCK_STREAM.rawValue), 0)
+        var limit = rlimit()
+        getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit)
+        var none = rlimit(rlim_cur: 0, rlim_max: limit.rlim_max)
+        setrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &none)
+        let address = port.address
+        let status = address.withUnsafeBytes { bytes in
+            connect(client, bytes.baseAddress!.assumingMemoryBound(to: sockaddr.self), socklen_t(bytes.count))
+        }
+        guard status == 0 else { return 1 }
+        loop.run(mode: mode, for: .milliseconds(300))
+        if passes.value > 100 { return 2 }
+        setrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit)
+        // No message is so long: the port closes such a connection.
+        let bytes = [UInt8](repeating: 0xFF, count: 64)
+        _ = bytes.withUnsafeBytes { write(client, $0.baseAddress, $0.count) }
+        var byte: UInt8 = 0
+        while recv(client, &byte, 1, CInt(MSG_DONTWAIT)) < 0 && errno == EAGAIN { loop.run(mode: mode, for: .milliseconds(10)) }
+        port.invalidate()
+        // Nothing of the port's is left in the mode.
+        return loop.run(mode: mode, for: .zero) == .finished ? 0 : 3
+    }
+}
+
 /// What waits for a loop when that vanishes: sequences of all kinds, and a request whose answer the loop was to receive.
 func waitingThings() -> String {
     let idle = IdleThread()
@@ -258,8 +332,10 @@ func onPlainThread(_ body: @escaping @Sendable () -> UInt) -> UInt {
 print("tables: \(tables())")
 print("a loop that vanished: \(vanishedLoop())")
 print("a call that waits: \(waitingCall())")
+print("calls that were taken: \(takenCalls())")
 print("what waits for a loop: \(waitingThings())")
 print("the main loop: \(mainLoop())")
+print("a port without descriptors: \(noDescriptors())")
 print("a foreign thread: \(foreignThread())")
 print("the objects of threads: \(threadObjects())")
 print("the main thread's object: \(mainThreadObject())")
