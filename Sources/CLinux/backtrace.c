@@ -1,38 +1,56 @@
 /* SPDX-License-Identifier: MIT */
-/* The backtrace of another thread, read from outside: nothing is sent to it. See CLinuxInsight.h. */
+/* The backtrace of another thread: read from outside where it is blocked in the kernel, by its own handler of SIGURG where it computes.
+ * See CLinuxInsight.h. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
+#include <errno.h>
+#include <linux/auxvec.h>
+#include <linux/futex.h>
+#include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <sys/uio.h>
+#include <time.h>
+#include <ucontext.h>
 
 #include "CLinux.h"
 
-/* Reads the process's own memory, which may be gone by now: a plain access would be a fault. */
+/* Reads the process's own memory, which may be unmapped by now: a plain access would fault. */
 static bool read_memory(uintptr_t address, void *bytes, size_t length) {
     struct iovec to = {bytes, length}, from = {(void *)address, length};
     return syscall(SYS_process_vm_readv, getpid(), &to, 1, &from, 1, 0) == (long)length;
 }
 
-/* Where a thread is blocked in the kernel: /proc has the number and the six arguments of the call, then both registers. */
-static bool find_blocked(pid_t thread, uintptr_t *stack, uintptr_t *code) {
-    char path[48], line[256];
-    snprintf(path, sizeof path, "/proc/self/task/%d/syscall", (int)thread);
+/* Reads the beginning of a file that /proc has for a thread. False if there is none. */
+static bool read_about(pid_t thread, const char *name, char *text, size_t size) {
+    char path[48];
+    snprintf(path, sizeof path, "/proc/self/task/%d/%s", (int)thread, name);
     int file = rl_sys_openat(AT_FDCWD, path, O_RDONLY | O_CLOEXEC, 0);
     if (file < 0) return false;
-    ssize_t length = rl_sys_read(file, line, sizeof line - 1);
+    ssize_t length = rl_sys_read(file, text, size - 1);
     rl_sys_close(file);
-    if (length <= 0) return false;
-    line[length] = '\0';
+    text[length > 0 ? length : 0] = '\0';
+    return length > 0;
+}
+
+enum place { UNKNOWN, BLOCKED, COMPUTES };
+
+/* Where a thread is blocked in the kernel: /proc shows the number and the six arguments of the call, then both registers. */
+static enum place find_place(pid_t thread, uintptr_t *stack, uintptr_t *code) {
+    char line[256];
+    if (!read_about(thread, "syscall", line, sizeof line)) return UNKNOWN;
+    if (strncmp(line, "running", 7) == 0) return COMPUTES;
     char *last = strrchr(line, ' ');
-    if (!last) return false;
+    if (!last) return UNKNOWN;
     *code = strtoul(last + 1, NULL, 16);
     *last = '\0';
     char *before = strrchr(line, ' ');
-    if (!before) return false;
+    if (!before) return UNKNOWN;
     *stack = strtoul(before + 1, NULL, 16);
-    return *code != 0 && *stack != 0;
+    return *code != 0 && *stack != 0 ? BLOCKED : UNKNOWN;
 }
 
 /* Whether a call ends before the address, so that it may be where that call returns to. */
@@ -75,13 +93,10 @@ static uintptr_t without_authentication(uintptr_t word) {
 #endif
 }
 
-unsigned rl_blocked_backtrace(pid_t thread, const void *outermost, const void **frames, unsigned capacity) {
-    enum { CHUNK = 512, LONGEST = 1 << 17 };
-    uintptr_t stack, code, words[CHUNK];
-    if (capacity == 0 || !find_blocked(thread, &stack, &code)) return 0;
-    unsigned count = 0;
-    frames[count++] = (const void *)code;
-    uintptr_t end = (uintptr_t)outermost;
+/* Stores every address between two of the stack that follows a call, beginning at frames[count]. Small enough for the stack of a signal handler. */
+static unsigned collect(uintptr_t stack, uintptr_t end, const void **frames, unsigned count, unsigned capacity) {
+    enum { CHUNK = 128, LONGEST = 1 << 17 };
+    uintptr_t words[CHUNK];
     /* It may be on another stack, that of a signal handler or of a coroutine. */
     if (stack >= end || end - stack > LONGEST * sizeof(uintptr_t)) return count;
     while (stack < end && count < capacity) {
@@ -95,4 +110,138 @@ unsigned rl_blocked_backtrace(pid_t thread, const void *outermost, const void **
         stack += length;
     }
     return count;
+}
+
+unsigned rl_blocked_backtrace(pid_t thread, const void *outermost, const void **frames, unsigned capacity, bool *computes) {
+    uintptr_t stack, code;
+    enum place place = capacity > 0 ? find_place(thread, &stack, &code) : UNKNOWN;
+    *computes = place == COMPUTES;
+    if (place != BLOCKED) return 0;
+    frames[0] = (const void *)code;
+    return collect(stack, (uintptr_t)outermost, frames, 1, capacity);
+}
+
+/* ---- of a thread that computes */
+
+/* With ASKED comes the number of the thread that is asked, which is below 2^22: a thread that was too late for its own question does not
+ * answer that of another one. */
+enum { NO_QUESTION, ASKED, ANSWERING, ANSWERED, STATE_BITS = 2 };
+
+/* The question to a computing thread. The asking thread writes it while the state is NO_QUESTION, the answering one while it is ANSWERING.
+ * One thread asks at a time. */
+static struct {
+    /* A futex. ASKED is stored releasing, and ANSWERED. */
+    _Atomic uint32_t state;
+    /* Whether the action of SIGURG may be the library's, for the child of `fork`. Set before that action, sequentially consistent; else relaxed. */
+    _Atomic bool is_installed;
+    uintptr_t outermost;
+    const void **frames;
+    unsigned count, capacity;
+} question;
+
+static uint32_t asked_is(pid_t thread) { return ASKED | (uint32_t)thread << STATE_BITS; }
+
+static void answer(int signal, siginfo_t *info, void *context) {
+    (void)signal, (void)info;
+    uint32_t asked = asked_is(rl_gettid());
+    if (!atomic_compare_exchange_strong_explicit(&question.state, &asked, ANSWERING, memory_order_acquire, memory_order_relaxed)) return;
+    int error = errno;
+    const ucontext_t *at = context;
+    unsigned count = 0;
+#if defined(__x86_64__)
+    uintptr_t stack = (uintptr_t)at->uc_mcontext.gregs[REG_RSP];
+    question.frames[count++] = (const void *)at->uc_mcontext.gregs[REG_RIP];
+#elif defined(__aarch64__)
+    uintptr_t stack = at->uc_mcontext.sp;
+    question.frames[count++] = (const void *)at->uc_mcontext.pc;
+    uintptr_t link = without_authentication(at->uc_mcontext.regs[30]);
+    if (count < question.capacity && link > 4096 && follows_call(link)) question.frames[count++] = (const void *)link;
+#else
+    uintptr_t stack = 0;
+#endif
+    question.count = collect(stack, question.outermost, question.frames, count, question.capacity);
+    atomic_store_explicit(&question.state, ANSWERED, memory_order_release);
+    syscall(SYS_futex, &question.state, FUTEX_WAKE | FUTEX_PRIVATE_FLAG, 1);
+    errno = error;
+}
+
+/* Waits until the thread has answered, for a twentieth of a second at most before it begins to. Its handler is not interrupted, and a thread
+ * inside it cannot end. */
+static bool await_answer(void) {
+    struct timespec limit;
+    clock_gettime(CLOCK_MONOTONIC, &limit);
+    limit.tv_nsec += 50000000;
+    if (limit.tv_nsec >= 1000000000) limit.tv_sec++, limit.tv_nsec -= 1000000000;
+    while (true) {
+        uint32_t state = atomic_load_explicit(&question.state, memory_order_acquire);
+        if (state == ANSWERED) return true;
+        bool answering = state == ANSWERING;
+        long result = syscall(SYS_futex, &question.state, FUTEX_WAIT_BITSET | FUTEX_PRIVATE_FLAG, state, answering ? NULL : &limit, NULL,
+            FUTEX_BITSET_MATCH_ANY);
+        /* A thread that has begun writes to the caller's memory until it has answered, whatever the kernel says to this wait. */
+        if (answering || result == 0 || errno == EAGAIN || errno == EINTR) continue;
+        /* Too late, unless it begins now. */
+        if (atomic_compare_exchange_strong(&question.state, &state, NO_QUESTION)) return false;
+    }
+}
+
+static bool is_ours(const struct sigaction *action) { return (action->sa_flags & SA_SIGINFO) && action->sa_sigaction == answer; }
+
+/* Whether a thread blocks SIGURG. The program may wait for it there, by sigwait(3) or a signalfd, and the signals that it has not taken yet
+ * would be discarded together with the question. */
+static bool blocks_signal(pid_t thread) {
+    char line[1024];
+    if (!read_about(thread, "stat", line, sizeof line)) return true;
+    /* The field after the name, in parentheses, is the third, and the mask is the 32nd. */
+    const char *field = strrchr(line, ')');
+    for (int number = 2; field && number < 32; number++) field = strchr(field + 1, ' ');
+    return !field || (strtoul(field, NULL, 10) & 1ul << (SIGURG - 1));
+}
+
+/* Restores the default action, if the action is still the library's. What another thread sets meanwhile stays. */
+static void uninstall(void) {
+    struct sigaction found, action = {.sa_handler = SIG_DFL};
+    if (sigaction(SIGURG, NULL, &found) == 0 && is_ours(&found) && sigaction(SIGURG, &action, &found) == 0 && !is_ours(&found))
+        sigaction(SIGURG, &found, NULL);
+    atomic_store_explicit(&question.is_installed, false, memory_order_relaxed);
+}
+
+bool rl_takes_questions(void) {
+    /* What `answer` and what it calls need, generously. */
+    enum { ROOM = 4096 };
+    stack_t stack;
+    return sigaltstack(NULL, &stack) != 0 || (stack.ss_flags & SS_DISABLE) || stack.ss_size >= getauxval(AT_MINSIGSTKSZ) + ROOM;
+}
+
+unsigned rl_computing_backtrace(pid_t thread, const void *outermost, const void **frames, unsigned capacity) {
+    struct sigaction found, replaced, ours = {.sa_flags = SA_SIGINFO | SA_RESTART | SA_ONSTACK};
+    ours.sa_sigaction = answer;
+    /* Not by sigfillset(3), which leaves out the signal of pthread_cancel(3). */
+    memset(&ours.sa_mask, 0xff, sizeof ours.sa_mask);
+    if (capacity == 0 || blocks_signal(thread) || sigaction(SIGURG, NULL, &found) != 0) return 0;
+    /* The library's own action is found if another thread changed the action and restored it while a thread was asked. */
+    if (!is_ours(&found) && ((found.sa_flags & SA_SIGINFO) || found.sa_handler != SIG_DFL)) return 0;
+    atomic_store_explicit(&question.is_installed, true, memory_order_seq_cst);
+    if (sigaction(SIGURG, &ours, &replaced) != 0) return 0;
+    unsigned count = 0;
+    if (replaced.sa_sigaction == found.sa_sigaction) {
+        question.outermost = (uintptr_t)outermost;
+        question.frames = frames;
+        question.capacity = capacity;
+        atomic_store_explicit(&question.state, asked_is(thread), memory_order_release);
+        syscall(SYS_tgkill, getpid(), thread, SIGURG);
+        if (await_answer()) count = question.count;
+        atomic_store_explicit(&question.state, NO_QUESTION, memory_order_relaxed);
+    } else {
+        /* The program has set one since the check. */
+        sigaction(SIGURG, &replaced, NULL);
+    }
+    /* The signal is discarded if it is still pending. */
+    uninstall();
+    return count;
+}
+
+void rl_forget_question(void) {
+    atomic_store_explicit(&question.state, NO_QUESTION, memory_order_relaxed);
+    if (atomic_load_explicit(&question.is_installed, memory_order_relaxed)) uninstall();
 }

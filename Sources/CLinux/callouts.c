@@ -5,29 +5,37 @@
 #include "CLinux.h"
 #include "CLinuxCallOuts.h"
 
-/* What the unwinder asks of a function that an exception goes through; its numbers are those of the Itanium C++ ABI. */
+/* What the unwinder calls for a function that an exception passes through; its numbers are those of the Itanium C++ ABI. */
 enum { FORCED_UNWIND = 8, CONTINUE_UNWIND = 8, NO_HANDLER_AND_NO_WAY_ON = 3 };
 
-/* The thread's end and its cancellation go through as a forced unwind. An exception ends its search here, so that the C++ runtime
- * calls std::terminate while the stack still is as it was when the exception was thrown (S-DBG-3). */
+static void (*thread_leaves)(void);
+
+void rl_on_leave(void (*function)(void)) { thread_leaves = function; }
+
+/* The thread's end and its cancellation pass through as a forced unwind, and the library is notified that its part of the stack below is gone. An
+ * exception ends its search here, so that the C++ runtime calls std::terminate while the stack is still as it was when the exception was thrown
+ * (S-DBG-3). */
 __attribute__((visibility("hidden"), used))
 int rl_stop_exceptions(int version, int actions, uint64_t kind, void *exception, void *context) {
     (void)version;
     (void)kind;
     (void)exception;
     (void)context;
-    if (actions & FORCED_UNWIND) return CONTINUE_UNWIND;
+    if (actions & FORCED_UNWIND) {
+        if (thread_leaves) thread_leaves();
+        return CONTINUE_UNWIND;
+    }
     static const char line[] = "RunLoop: an exception leaves a call-out; the process ends\n";
     rl_write_line(STDERR_FILENO, line, sizeof line - 1);
     return NO_HANDLER_AND_NO_WAY_ON;
 }
 
-/* Names the above as the personality of the function it stands in; pc-relative, in four bytes. The function's name keeps the compiler from
- * taking two of equal code for one. */
+/* Names the function above as the personality of the function it is used in; pc-relative, in four bytes. The function's name keeps the
+ * compiler from merging two with equal code. */
 #define STOPS_EXCEPTIONS(name) __asm__ volatile(".cfi_personality 0x1b, rl_stop_exceptions /* " #name " */")
 
-/* To the library all references are of one type, to the client of one for each kind: the same to the machine, and not to clang's check of
- * called functions. */
+/* For the library all references have one type, for the client one for each kind: that is the same for the machine, but not for clang's
+ * check of called functions. */
 #if defined(__clang__)
 #define RL_ANY_REFERENCE __attribute__((no_sanitize("function")))
 #else

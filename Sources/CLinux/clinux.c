@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The few bytes of memory that Swift cannot lay out: thread-local, zeroed and marked in the ELF file. */
+/* The few bytes of memory that Swift cannot define: thread-local, zeroed and marked in the ELF file. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <link.h>
@@ -18,6 +18,8 @@ __thread bool rl_thread_had_loop;
 __thread void *rl_thread_object;
 __thread void *rl_thread_onces;
 __thread struct rl_clock_memory rl_clock_memory;
+
+bool rl_clock_has_number;
 
 #define RL_DEFINE_STATE(part, size) char rl_##part##_state[size] __attribute__((aligned(64)));
 RL_STATES(RL_DEFINE_STATE)
@@ -72,8 +74,8 @@ bool rl_core_claimed_elsewhere(void) { return dl_iterate_phdr(find_other_claim, 
 void *rl_dispatch_function(const char *name) {
     void *function = dlsym(RTLD_DEFAULT, name);
     if (function || !dlopen) return function;
-    /* A library that was loaded with RTLD_LOCAL may have brought it: it is in the process, and not in the global scope. The
-     * handle is kept, so that it stays. */
+    /* A library that was loaded with RTLD_LOCAL may have loaded it: it is in the process, and not in the global scope. The handle
+     * is kept, so that it stays loaded. */
     void *library = dlopen("libdispatch.so", RTLD_NOLOAD | RTLD_LAZY);
     return library ? dlsym(library, name) : NULL;
 }
@@ -101,7 +103,7 @@ void rl_call_guarded(void (*function)(void *info), void *info, void (*cleanup)(v
 int rl_wait_otherwise(int epoll, struct epoll_event *events, int room, int milliseconds) {
     int count = -1;
 #ifdef SYS_epoll_wait
-    /* Not all machines have it. A list of permitted calls may have it alone: it is what libc's function calls. */
+    /* Not all machines have it. A list of permitted calls may have only this one: it is what libc's function calls. */
     count = (int)syscall(SYS_epoll_wait, epoll, events, room, milliseconds);
 #endif
     if (!rl_is_wait_refused(count)) return count;
@@ -113,7 +115,7 @@ int rl_wait_otherwise(int epoll, struct epoll_event *events, int room, int milli
 
 int rl_epoll_wait_all(int epoll, const struct timespec *timeout, struct rl_event *events) {
     struct epoll_event fetched[RL_EVENTS];
-    /* The plain call is cheaper where there is no time to be told. */
+    /* The plain call is cheaper if there is no time to pass. */
     const bool polls = timeout && timeout->tv_sec == 0 && timeout->tv_nsec == 0;
     int count = timeout && !polls ? rl_sys_epoll_pwait2(epoll, fetched, RL_EVENTS, timeout)
                                   : rl_sys_epoll_wait(epoll, fetched, RL_EVENTS, polls ? 0 : -1);
@@ -126,16 +128,16 @@ ssize_t rl_read_nowait(int descriptor, void *bytes, size_t length) {
     return rl_sys_preadv2(descriptor, &part, 1, RWF_NOWAIT);
 }
 
-/* The library's handler for a signal has layers. One that the program covered with a handler of its own cannot be taken away,
- * because that handler may call it: what it is to call itself must stay as it is. So the next time the library takes the signal it
- * installs another layer, over the program's handler. Only the newest layer tells the library.
+/* The library's handler for a signal has layers. One that the program covered with a handler of its own cannot be removed, because
+ * that handler may call it: what this layer itself calls must stay as it is. So the next time the library takes the signal it
+ * installs another layer, over the program's handler. Only the newest layer notifies the library.
  *
- * Signals are taken and given back under a lock of the caller's. Handlers run at the same time, in any thread, and the program
- * may call sigaction(2) at any time. */
+ * The caller holds a lock of its own when it takes or gives back a signal. Handlers run at the same time, in any thread, and the
+ * program may call sigaction(2) at any time. */
 enum { SIGNAL_LAYERS = 8 };
 
 /* An action of the program's. It is never changed and never freed, because a handler may be about to call it. An action that
- * comes again is found again: so there are as many for a signal as the program ever installed different ones. */
+ * comes again is reused: so there are as many for a signal as the program ever installed different ones. */
 struct program_action {
     struct sigaction action;
     struct program_action *next;
@@ -143,24 +145,24 @@ struct program_action {
 static struct program_action *program_actions[65]; /* Guarded by the caller's lock. */
 static struct program_action default_action;       /* SIG_DFL */
 
-/* What the program had installed when a layer was. Written by who takes or gives back, releasing, and, for a handler that is to
- * be called once, by the layer that calls it; read by the layer, acquiring. */
+/* What the program had installed when a layer was. Written by the thread that takes or gives back, releasing, and, for a handler
+ * that is to be called once, by the layer that calls it; read by the layer, acquiring. */
 static struct program_action *actions_below[SIGNAL_LAYERS][65];
-/* The newest layer; those below it are covered. After the newest one was covered for good, the number of the next. Relaxed:
- * a layer that was newest a moment ago tells the library of a signal of a moment ago. */
+/* The newest layer; those below it are covered. After the newest one was covered permanently, the number of the next. Relaxed: a
+ * layer that was newest a moment ago notifies the library of a signal of a moment ago. */
 static int newest_layer[65];
 /* The same for all signals. Written before a layer is installed, which orders it before the handler; relaxed, because a handler of
  * another signal may read it meanwhile. */
 static rl_signal_function signal_function;
 
-/* Whether it is a function; SA_SIGINFO may stand beside SIG_DFL and SIG_IGN too. */
+/* Whether it is a function; SA_SIGINFO may be set with SIG_DFL and SIG_IGN too. */
 static bool is_called(const struct sigaction *action) {
     return action->sa_handler != SIG_DFL && action->sa_handler != SIG_IGN;
 }
 
-/* The library counts who is in its function, and waits for them to leave before it frees memory. So nothing may interrupt that
- * function: a handler of the program's that did might leave by siglongjmp(3), or fork. All signals, those of the C library too,
- * by which threads are cancelled. */
+/* The library counts the threads in its function, and waits for them to leave before it frees memory. So nothing may interrupt
+ * that function: a handler of the program's that did might leave by siglongjmp(3), or fork. Blocks all signals, including those
+ * of the C library by which threads are cancelled. */
 static void tell_library(int signal) {
     const uint64_t all = ~(uint64_t)0;
     uint64_t mask;
@@ -175,7 +177,7 @@ __attribute__((noinline)) static void on_signal(int layer, int signal, siginfo_t
     errno = saved;
     struct program_action *below = __atomic_load_n(&actions_below[layer][signal], __ATOMIC_ACQUIRE);
     if (!is_called(&below->action)) return;
-    /* Of several deliveries one has the call of a handler that is to be called once. */
+    /* Of several deliveries only one calls a handler that is to be called once. */
     if (below->action.sa_flags & (int)SA_RESETHAND &&
         !__atomic_compare_exchange_n(&actions_below[layer][signal], &below, &default_action, false, __ATOMIC_ACQ_REL,
                                      __ATOMIC_RELAXED))
@@ -229,7 +231,7 @@ static struct program_action *program_action(const struct sigaction *action, int
     return made;
 }
 
-/* The layer to install over an action of the program's, which calls none of those from it on. */
+/* The layer to install over an action of the program's: the action calls neither this layer nor a newer one. */
 static int layer_over(const struct sigaction *action, int signal) {
     if (!is_called(action)) return 0;
     int layer = 0;
@@ -238,7 +240,7 @@ static int layer_over(const struct sigaction *action, int signal) {
     return layer;
 }
 
-/* A layer as it is to be installed over an action: a handler of the program's is called as it asked for. */
+/* A layer as it is to be installed over an action: a handler of the program's is called with the flags it asked for. */
 static void make_layer(int layer, const struct sigaction *below, int signal, struct sigaction *ours) {
     *ours = (struct sigaction){.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_RESTART};
     ours->sa_sigaction = layers[layer];
@@ -246,7 +248,7 @@ static void make_layer(int layer, const struct sigaction *below, int signal, str
         ours->sa_mask = below->sa_mask;
         ours->sa_flags = SA_SIGINFO | (below->sa_flags & ~(int)SA_RESETHAND);
     } else if (below->sa_handler == SIG_IGN && signal == SIGCHLD) {
-        /* Who ignores SIGCHLD wants no zombies. */
+        /* A program that ignores SIGCHLD wants no zombies. */
         ours->sa_flags |= SA_NOCLDWAIT;
     }
 }
@@ -265,8 +267,8 @@ int rl_take_signal(int signal, rl_signal_function function) {
         return -1;
     }
     __atomic_store_n(&signal_function, function, __ATOMIC_RELAXED);
-    /* A layer knows what it is to call before it can be called. What it replaced may be another action, which the program
-     * installed since the look: then that one is what lies below. A further turn needs a further such call of the program's. */
+    /* A layer knows what it has to call before it can be called. What it replaced may be another action, which the program installed since the check:
+     * then that one is what lies below. A further iteration needs a further such call of the program's. */
     for (bool is_first = true;; is_first = false) {
         int layer = layer_of(&found);
         if (layer < 0) {
@@ -280,7 +282,7 @@ int rl_take_signal(int signal, rl_signal_function function) {
             __atomic_store_n(&actions_below[layer][signal], below, __ATOMIC_RELEASE);
         }
         __atomic_store_n(&newest_layer[signal], layer, __ATOMIC_RELAXED);
-        /* It was covered, and is not any more. */
+        /* It was covered, but is not any more. */
         if (is_first && layer_of(&found) >= 0) return 0;
         make_layer(layer, &actions_below[layer][signal]->action, signal, &ours);
         if (sigaction(signal, &ours, &replaced) != 0) return -1;
@@ -299,11 +301,11 @@ void rl_give_back_signal(int signal) {
     __atomic_store_n(&newest_layer[signal], layer, __ATOMIC_RELAXED);
     struct program_action **place = &actions_below[layer][signal];
     struct program_action *below = __atomic_load_n(place, __ATOMIC_RELAXED);
-    /* From here on the kernel sees to it that this one is called once. */
+    /* From here on the kernel makes sure that this one is called once. */
     if (below->action.sa_flags & (int)SA_RESETHAND) below = __atomic_exchange_n(place, &default_action, __ATOMIC_ACQ_REL);
     sigaction(signal, &below->action, &replaced);
     if (layer_of(&replaced) >= 0) return;
-    /* The program has covered the layer since the look: what it installed goes back. A further turn needs a further such call. */
+    /* The program has covered the layer since the check: what it installed is restored. A further iteration needs a further such call. */
     __atomic_store_n(place, below, __ATOMIC_RELEASE);
     __atomic_store_n(&newest_layer[signal], layer + 1, __ATOMIC_RELAXED);
     now = below->action;
@@ -346,12 +348,12 @@ static bool is_eventfd(int descriptor) {
     proc_path(path, "/proc/self/fd/", descriptor);
     const ssize_t size = (ssize_t)sizeof name - 1;
     const ssize_t found = readlink(path, name, sizeof name);
-    /* Where there is no /proc, what is open is taken for what it was. */
+    /* Without /proc, an open number is assumed to name what it named before. */
     if (found < 0) return rl_is_open(descriptor);
     return found == size && memcmp(name, eventfd_name, (size_t)size) == 0;
 }
 
-/* 1: the eventfd has the mark; 0: it is something else; -1: that cannot be told, without /proc or a descriptor to look with. */
+/* 1: the eventfd has the mark; 0: it is something else; -1: that cannot be determined, without /proc or a descriptor to look with. */
 static int look_for_mark(int descriptor, uint64_t mark) {
     static const char line[] = "eventfd-count:";
     char path[48], text[512];
@@ -379,7 +381,7 @@ bool rl_has_mark(int descriptor, uint64_t mark) {
 
 bool rl_raise_marked(int descriptor, uint64_t mark) {
     static const uint64_t one = 1;
-    /* The second number keeps the file that is looked at, whatever becomes of the first. */
+    /* The second number keeps the inspected file open, whatever happens to the first. */
     int held = rl_dup_above(descriptor, 64);
     if (held < 0) return false;
     bool isOurs = look_for_mark(held, mark) == 1;
@@ -400,7 +402,7 @@ bool rl_is_kind(int descriptor, enum rl_kind kind) {
     struct itimerspec left;
     bool is_refused = false;
     switch (kind) {
-    /* The kernel looks at the number before it looks for the path. */
+    /* The kernel checks the number before it looks up the path. */
     case RL_INOTIFY: is_refused = syscall(SYS_inotify_add_watch, descriptor, NULL, IN_ATTRIB) < 0; break;
     case RL_TIMER: is_refused = timerfd_gettime(descriptor, &left) < 0; break;
     case RL_PROCESS: is_refused = syscall(SYS_pidfd_send_signal, descriptor, 0, NULL, 0) < 0; break;
@@ -412,6 +414,33 @@ bool rl_is_kind(int descriptor, enum rl_kind kind) {
     bool is_kind = !is_refused || (errno != EBADF && errno != EINVAL);
     errno = error;
     return is_kind;
+}
+
+/* No other timer has this interval, which is never used: its first date is in the year 2242. */
+static const struct timespec clock_watch_mark = {1 << 28, 20010101};
+
+int rl_watch_clocks(void) {
+    int made = timerfd_create(CLOCK_REALTIME, TFD_CLOEXEC | TFD_NONBLOCK);
+    if (made < 0) return -1;
+    struct itimerspec setting = {clock_watch_mark, {(time_t)1 << 33, 0}};
+    if (timerfd_settime(made, TFD_TIMER_ABSTIME | TFD_TIMER_CANCEL_ON_SET, &setting, NULL) == 0) return made;
+    rl_sys_close(made);
+    return -1;
+}
+
+bool rl_is_clock_watch(int descriptor) {
+    struct itimerspec setting;
+    return timerfd_gettime(descriptor, &setting) == 0 && setting.it_interval.tv_sec == clock_watch_mark.tv_sec &&
+           setting.it_interval.tv_nsec == clock_watch_mark.tv_nsec;
+}
+
+bool rl_await_clock_change(int descriptor) {
+    uint64_t count;
+    struct pollfd request = {.fd = descriptor, .events = POLLIN};
+    if (rl_sys_poll(&request, 1, -1) < 0) return errno == EINTR;
+    /* The number may now name another file, whose bytes must not be taken. */
+    if (rl_is_clock_watch(descriptor)) rl_sys_read(descriptor, &count, sizeof count);
+    return true;
 }
 
 int rl_child_status(int pidfd, int reap, int *status) {

@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: MIT */
 /* Files that are locks of processes and hosts.
  *
- * On a file system of one machine whoever locks opens the file, makes it if it is missing, and locks its first byte with a lock of
- * the open file description: that ends with the last descriptor, whatever ends the process, and others can ask for it without
- * taking it. The second byte is the right to remove the file: only its owner does, after a look that the name still stands for the
- * file. So a look and a removal are one step to all who keep to this, and nobody removes the file of another lock. Who locks takes both
+ * On a file system of one machine the locking object opens the file, makes it if it is missing, and locks its first byte with a lock of
+ * the open file description: that ends with the last descriptor, whatever ends the process, and others can test it without taking it.
+ * The second byte is the right to remove the file: only its owner does, after a check that the name still refers to the file. So check
+ * and removal are one step for all that follow this rule, and no object removes the file of another lock. A locking object takes both
  * bytes, writes the note, and then gives the second one back.
  * On other file systems the lock is held while the file exists. It is made as a link to a complete file, which is exclusive on all
- * versions of NFS; that it was made is told by the count of links, because the answer to link(2) may be lost.
- * Each file has a note, which says by which of the two it was made: a file that another host made through a server is found by
- * programs of the server on a local file system, and without a lock of its bytes. */
+ * versions of NFS; the count of links shows that it was made, because the answer to link(2) may be lost.
+ * Each file has a note, which says by which of the two it was made: programs on the server find a file that another host made through
+ * it on a local file system, and without a lock of its bytes. */
 #define _GNU_SOURCE
 #include <sys/vfs.h>
 
 #include "CLinux.h"
 
-/* The file systems of one machine that locks of open file descriptions are known to work on. What is missing here is only taken for
- * one of several hosts. */
+/* The file systems of one machine that locks of open file descriptions are known to work on. A missing one is merely treated as a
+ * file system of several hosts. */
 static bool is_local(int folder) {
     static const uint32_t local[] = {
         0xef53 /* ext2, 3 and 4 */, 0x58465342 /* xfs */,   0x9123683e /* btrfs */,  0x01021994 /* tmpfs */,
@@ -48,7 +48,7 @@ static int write_note(int file, bool local, struct rl_holding *holding) {
     if (fstat(file, &status) != 0) return errno;
     /* A part of it is written without an error. */
     errno = ENOSPC;
-    if (rl_sys_pwrite(file, note, NOTE, 0) != NOTE) return errno;
+    if (rl_write_at(file, note, NOTE, 0) != NOTE) return errno;
     holding->device = (uint64_t)status.st_dev;
     holding->inode = (uint64_t)status.st_ino;
     return 0;
@@ -61,7 +61,7 @@ struct found {
     double date;
 };
 
-/* False: it is no lock file. An empty one is: its maker was ended before the note. So is one of zeroes, which the power was. */
+/* False: it is not a lock file. An empty one is: its maker was ended before it wrote the note. So is one of zeroes, left by a power failure. */
 static bool read_note(int file, struct found *found) {
     char note[NOTE + 1];
     struct stat status;
@@ -93,7 +93,7 @@ static int open_file(int folder, const char *name, int flags) {
     return rl_sys_openat(folder, name, flags | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0666);
 }
 
-/* Whether the name still stands for the file. */
+/* Whether the name still refers to the file. */
 static bool is_named(int folder, const char *name, const struct rl_holding *holding) {
     struct stat status;
     return fstatat(folder, name, &status, AT_SYMLINK_NOFOLLOW) == 0 && (uint64_t)status.st_dev == holding->device &&
@@ -108,13 +108,13 @@ static bool set_bytes(int file, short type, int first, int count) {
     return fcntl(file, F_OFD_SETLK, &range) == 0;
 }
 
-/* Where that cannot be asked it counts as locked. */
+/* If the kernel cannot be asked it counts as locked. */
 static bool is_byte_locked(int file) {
     struct flock range = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = HELD, .l_len = 1};
     return fcntl(file, F_OFD_GETLK, &range) != 0 || range.l_type != F_UNLCK;
 }
 
-/* EWOULDBLOCK: somebody holds it, as found; ENOENT: nobody does, and 0 too, but there is a file; or another error. */
+/* EWOULDBLOCK: it is held, as found; ENOENT: it is free; 0: it is free, but there is a file; or another error. */
 static int look(int folder, const char *name, bool local, struct found *found) {
     int file = open_file(folder, name, O_RDONLY);
     if (file < 0) return errno;
@@ -145,7 +145,7 @@ bool rl_lock_file_init(struct rl_lock_file *lock, const char *path) {
     return true;
 }
 
-/* That is EWOULDBLOCK for the caller, which is EAGAIN: another attempt, because the file was made, removed or replaced meanwhile. */
+/* For the caller this is EWOULDBLOCK, which is EAGAIN; that here means another attempt, because the file was made, removed or replaced meanwhile. */
 enum { HELD_BY_OTHERS = -1 };
 
 /* Takes the lock with both bytes, in one attempt. */
@@ -155,6 +155,8 @@ static int take_bytes(struct rl_lock_file *lock, int folder, const char *name) {
     if (!set_bytes(file, F_WRLCK, HELD, 2)) error = errno == EACCES || errno == EAGAIN ? EBUSY : errno;
     if (!read_note(file, &found)) return EEXIST;
     if (!is_named(folder, name, &found.holding)) return EAGAIN;
+    /* An object that has only the second byte removes the file. */
+    if (error == EBUSY && !is_byte_locked(file)) return EAGAIN;
     if (error == EBUSY || !found.is_local) {
         lock->seen = found.holding;
         return HELD_BY_OTHERS;
@@ -162,7 +164,7 @@ static int take_bytes(struct rl_lock_file *lock, int folder, const char *name) {
     if (error) return error;
     error = write_note(file, true, &lock->holding);
     if (error) {
-        /* As a file without room for its note is of no use to others either. */
+        /* Because a file without room for its note is of no use to others either. */
         unlinkat(folder, name, 0);
         return error;
     }
@@ -190,7 +192,7 @@ static int open_noted(struct rl_lock_file *lock, int folder, const char *name, i
 
 static int close_noted(struct rl_lock_file *lock, bool local, int error) {
     int file = lock->descriptor;
-    /* Before the close, which is told to those who wait; and a child that is only beginning may still have the descriptor. */
+    /* Before the close, which the kernel reports to waiting processes; and a child that has just begun may still have the descriptor. */
     if (local) set_bytes(file, F_UNLCK, HELD, 2);
     lock->descriptor = -1;
     return close_for(file, error);
@@ -207,7 +209,7 @@ static int take_local(struct rl_lock_file *lock, int folder, const char *name, b
 /* Whether the name is a link to the file that was made for it. */
 static bool is_linked(int folder, const char *name) {
     struct stat status;
-    /* By a descriptor: the opening asks the server. */
+    /* With a descriptor: opening it asks the server. */
     int file = open_file(folder, name, O_RDONLY);
     if (file < 0) return false;
     bool is_linked = fstat(file, &status) == 0 && status.st_nlink == 2;
@@ -266,14 +268,14 @@ int rl_lock_file_take(struct rl_lock_file *lock, void (*fork_section)(bool begin
     return close_for(folder, error == HELD_BY_OTHERS ? EWOULDBLOCK : error);
 }
 
-/* Whether the descriptor is that of the holding: whoever closed the number behind the object's back may have given it to another. */
+/* Whether the descriptor is that of the holding: a program that closed the number without the object's knowledge may have reused it. */
 static bool is_own(const struct rl_lock_file *lock) {
     struct stat status;
     return lock->descriptor >= 0 && fstat(lock->descriptor, &status) == 0 &&
            (uint64_t)status.st_ino == lock->holding.inode && (uint64_t)status.st_dev == lock->holding.device;
 }
 
-/* Whether the number, closed behind the object's back, is that of another object's lock by now. */
+/* Whether the number, closed without the object's knowledge, is that of another object's lock by now. */
 static bool is_of_another(const struct rl_lock_file *lock) {
     struct found found;
     return read_note(lock->descriptor, &found) && found.holding.number != 0 && found.holding.number != lock->holding.number;
@@ -283,8 +285,13 @@ static int give_back_local(struct rl_lock_file *lock, int folder, const char *na
     int error = ESTALE, file = lock->descriptor;
     if (is_own(lock) && !is_of_another(lock)) {
         if (folder != -1 && is_named(folder, name, &lock->holding)) error = 0;
-        /* Who has the byte at this moment breaks the lock. */
-        if (!error && set_bytes(file, F_WRLCK, REMOVES, 1) && is_named(folder, name, &lock->holding)) unlinkat(folder, name, 0);
+        bool removes = !error && set_bytes(file, F_WRLCK, REMOVES, 1);
+        if (!error && !removes) {
+            /* An object that has the byte at this moment breaks the lock, or came too late for that: see remove_ended. */
+            set_bytes(file, F_UNLCK, HELD, 2);
+            removes = set_bytes(file, F_WRLCK, HELD, 2);
+        }
+        if (removes && is_named(folder, name, &lock->holding)) unlinkat(folder, name, 0);
         set_bytes(file, F_UNLCK, HELD, 2);
         rl_sys_close(file);
     }
@@ -330,7 +337,19 @@ int rl_lock_file_date(struct rl_lock_file *lock, double *date) {
     return close_for(folder, error == EWOULDBLOCK ? 0 : error == 0 ? ENOENT : error);
 }
 
-/* 0: it is over, whoever ended it. */
+/* A holder that finds the second byte taken does not remove the file when its lock ends, and tries once more after that. The object that had
+ * the byte looks for such a file after giving it back: so one of the two finds the other gone. */
+static void remove_ended(int folder, const char *name, int file) {
+    struct found found;
+    bool has_ended = false;
+    for (int turns = 0; turns < 100 && !has_ended && !is_byte_locked(file) && set_bytes(file, F_WRLCK, REMOVES, 1); turns++) {
+        has_ended = !is_byte_locked(file);
+        if (has_ended && read_note(file, &found) && found.is_local && is_named(folder, name, &found.holding)) unlinkat(folder, name, 0);
+        set_bytes(file, F_UNLCK, REMOVES, 1);
+    }
+}
+
+/* 0: the holding has ended, no matter how. */
 static int break_file(struct rl_lock_file *lock, int folder, const char *name, int file) {
     struct found found, now;
     if (!read_note(file, &found)) return EEXIST;
@@ -340,7 +359,7 @@ static int break_file(struct rl_lock_file *lock, int folder, const char *name, i
         if (is_writable && !set_bytes(file, F_WRLCK, REMOVES, 1)) return EBUSY;
         /* A file of another user that has ended is removed, because this one cannot take it. */
         if (is_writable && !is_byte_locked(file)) return 0;
-        /* With the byte: nobody takes it now. */
+        /* This object has the byte: no other takes the lock now. */
         if (!read_note(file, &now) || !is_same(&now.holding, &found.holding)) return 0;
     }
     if (!is_named(folder, name, &found.holding)) return 0;
@@ -357,10 +376,17 @@ int rl_lock_file_break(struct rl_lock_file *lock, void (*fork_section)(bool begi
     if (folder < 0) return errno;
     file = open_noted(lock, folder, name_of(lock), O_RDWR, fork_section);
     if (file < 0 && (errno == EACCES || errno == EPERM)) file = open_noted(lock, folder, name_of(lock), O_RDONLY, fork_section);
-    if (file < 0)
+    if (file < 0) {
         error = errno == ENOENT ? 0 : errno == EISDIR ? EEXIST : errno;
-    else
-        error = close_noted(lock, is_local(folder), break_file(lock, folder, name_of(lock), file));
+    } else {
+        const bool local = is_local(folder);
+        error = break_file(lock, folder, name_of(lock), file);
+        if (local && !error) {
+            set_bytes(file, F_UNLCK, HELD, 2);
+            remove_ended(folder, name_of(lock), file);
+        }
+        error = close_noted(lock, local, error);
+    }
     return close_for(folder, error);
 }
 
@@ -376,7 +402,7 @@ bool rl_lock_file_is_free(const struct rl_lock_file *lock, bool *is_told) {
     *is_told = folder >= 0 && is_local(folder);
     if (folder < 0) return false;
     int error = look(folder, name_of(lock), *is_told, &found);
-    /* Where the file could not be looked at, nobody tells when it can be. */
+    /* If the file could not be examined, the kernel does not report when it can be. */
     if (error != 0 && error != ENOENT && error != EWOULDBLOCK && error != EEXIST && error != ELOOP) *is_told = false;
     return close_for(folder, error) == 0 || error == ENOENT;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* For message ports: every system call that they make and that a signal or a limit can end. Interrupted calls are made again here
- * or in CLinuxCalls.h, so no other file of theirs knows EINTR. */
+/* For message ports: every system call that they make and that a signal or a limit can end. Interrupted calls are repeated here
+ * or in CLinuxCalls.h, so no other file of theirs handles EINTR. */
 #define _GNU_SOURCE
 #include <bsd/libutil.h>
 #include <errno.h>
@@ -8,6 +8,7 @@
 #include <linux/sockios.h>
 #include <poll.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,7 +21,7 @@
 #include "CLinuxCalls.h"
 #include "CLinuxMessages.h"
 
-/* Room for the descriptors of one datagram and the credentials of its sender, aligned as the kernel wants it. */
+/* Room for the descriptors of one datagram and the credentials of its sender, aligned as the kernel requires. */
 typedef union ancillary {
     char bytes[CMSG_SPACE(RL_MAX_DESCRIPTORS * sizeof(int)) + CMSG_SPACE(sizeof(struct ucred))];
     struct cmsghdr alignment;
@@ -105,26 +106,97 @@ void rl_drop(int descriptor) {
     rl_sys_close(descriptor);
 }
 
+/* What is done with a descriptor where there is room for those that come through it. */
+struct elsewhere {
+    void (*body)(int descriptor);
+    int descriptor;
+};
+
+/* The number of descriptors that are certainly free for a datagram: as many as it may bring, and some for what is done with them. */
+enum { ROOM = RL_MAX_DESCRIPTORS + 8 };
+
+static void *with_own_numbers(void *argument) {
+    struct elsewhere *work = argument;
+    const long end = sysconf(_SC_OPEN_MAX);
+    /* From here on the thread closes no number but its own. */
+    if (syscall(SYS_unshare, CLONE_FILES) == 0)
+        for (int number = 0, freed = 0; freed < ROOM && number < end; number++)
+            if (number != work->descriptor && rl_sys_close(number) == 0) freed++;
+    work->body(work->descriptor);
+    return NULL;
+}
+
+/* If the process has no number left, the kernel closes what a datagram brings in the thread that takes it, which then waits as in close(2). A thread
+ * with a descriptor table of its own has room. The other files of the table therefore stay open a moment longer. */
+static void do_elsewhere(void (*body)(int descriptor), int descriptor) {
+    struct elsewhere work = {body, descriptor};
+    sigset_t all, before;
+    pthread_t thread;
+    sigfillset(&all);
+    pthread_sigmask(SIG_BLOCK, &all, &before);
+    int error = pthread_create(&thread, NULL, with_own_numbers, &work);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (error) return body(descriptor);
+    int state = rl_disable_cancellation();
+    pthread_join(thread, NULL);
+    rl_restore_cancellation(state);
+}
+
+/* Whether the next datagram brings descriptors. */
+static bool brings_descriptors(int connection) {
+    char byte;
+    struct iovec part = {&byte, 1};
+    union {
+        char bytes[CMSG_SPACE(sizeof(struct ucred))];
+        struct cmsghdr alignment;
+    } control;
+    struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1, .msg_control = control.bytes, .msg_controllen = sizeof control.bytes};
+    return rl_sys_recvmsg(connection, &message, MSG_PEEK | MSG_DONTWAIT) >= 0 && message.msg_flags & MSG_CTRUNC;
+}
+
+/* Whether there are numbers for all that a datagram may bring. */
+static bool has_room(int descriptor) {
+    int made[RL_MAX_DESCRIPTORS], count = 0;
+    while (count < RL_MAX_DESCRIPTORS && (made[count] = fcntl(descriptor, F_DUPFD_CLOEXEC, 0)) >= 0) count++;
+    const bool is_enough = count == RL_MAX_DESCRIPTORS;
+    while (count > 0) rl_sys_close(made[--count]);
+    return is_enough;
+}
+
+/* False at the end of the queue. */
+static bool drop_datagram(int connection) {
+    char byte;
+    int descriptors[RL_MAX_DESCRIPTORS];
+    rl_datagram datagram = rl_message_receive(connection, &byte, sizeof byte, descriptors);
+    if (datagram.length < 0) return false;
+    for (int index = 0; index < (int)datagram.descriptors; index++) rl_drop(descriptors[index]);
+    return datagram.has_credentials;
+}
+
+static void empty_connection(int connection) {
+    while (drop_datagram(connection)) continue;
+}
+
 void rl_close_connection(int connection) {
     /* Nothing more comes. Each datagram brings credentials then, so that an empty one is not taken for the end of the queue. */
     int yes = 1;
     setsockopt(connection, SOL_SOCKET, SO_PASSCRED, &yes, sizeof yes);
     shutdown(connection, SHUT_RDWR);
-    for (;;) {
-        char byte;
-        int descriptors[RL_MAX_DESCRIPTORS];
-        rl_datagram datagram = rl_message_receive(connection, &byte, sizeof byte, descriptors);
-        if (datagram.length < 0) break;
-        for (int index = 0; index < (int)datagram.descriptors; index++) rl_drop(descriptors[index]);
-        if (!datagram.has_credentials) break;
-    }
+    bool has_more = true;
+    while (has_more && (!brings_descriptors(connection) || has_room(connection))) has_more = drop_datagram(connection);
+    if (has_more) do_elsewhere(empty_connection, connection);
     rl_sys_close(connection);
 }
 
-void rl_close_listener(int listener) {
-    /* Nobody connects any more. */
-    shutdown(listener, SHUT_RDWR);
+static void empty_listener(int listener) {
     for (int connection; (connection = rl_message_accept(listener)) >= 0;) rl_close_connection(connection);
+}
+
+void rl_close_listener(int listener) {
+    /* No process can connect any more. */
+    shutdown(listener, SHUT_RDWR);
+    empty_listener(listener);
+    if (errno == EMFILE) do_elsewhere(empty_listener, listener);
     rl_sys_close(listener);
 }
 
@@ -152,6 +224,15 @@ bool rl_is_readable(int socket) {
     return rl_sys_poll(&entry, 1, 0) > 0;
 }
 
+short rl_wait_ready(int socket, short events, int milliseconds) {
+    struct pollfd entry = {socket, events, 0};
+    int count = rl_sys_poll(&entry, 1, milliseconds);
+    if (count >= 0 || errno == EINTR) return count > 0 ? entry.revents : 0;
+    const struct timespec pause = {0, 1000000L * (milliseconds < 0 || milliseconds > 10 ? 10 : milliseconds)};
+    rl_sys_nanosleep(&pause);
+    return events;
+}
+
 bool rl_is_all_taken(int socket) {
     int bytes;
     return ioctl(socket, SIOCOUTQ, &bytes) == 0 && bytes == 0;
@@ -166,9 +247,9 @@ long rl_most_connections(void) {
 /* Files that grow, and lines for a standard error of any kind.
  *
  * A call that would make a file longer than RLIMIT_FSIZE allows raises SIGXFSZ in the calling thread, which ends a process without
- * a handler for it; a memory file is a file in this. A write to a pipe that nobody reads raises SIGPIPE alike. The limit may
- * change at any time, so looking at it before the call helps nothing. The signals are therefore blocked during the call and one
- * that the call raised is taken back: all that is left is EFBIG or EPIPE. */
+ * a handler for it; a memory file counts as a file here. A write to a pipe without a reader raises SIGPIPE in the same way. The
+ * limit may change at any time, so checking it before the call does not help. The signals are therefore blocked during the call
+ * and one that the call raised is taken back: all that is left is EFBIG or EPIPE. */
 typedef struct size_limit {
     sigset_t before, pending;
 } size_limit;
@@ -180,7 +261,7 @@ __attribute__((noinline)) static void size_limit_begin(size_limit *limit) {
     sigaddset(&signals, SIGXFSZ);
     sigaddset(&signals, SIGPIPE);
     pthread_sigmask(SIG_BLOCK, &signals, &limit->before);
-    /* One that the program itself blocks and waits for is not taken from it. */
+    /* A signal that the program itself blocks and waits for is not taken from it. */
     if (sigismember(&limit->before, SIGXFSZ) || sigismember(&limit->before, SIGPIPE)) sigpending(&limit->pending);
 }
 
@@ -276,7 +357,7 @@ int rl_kept_memory(size_t length) {
     return -1;
 }
 
-/* The kernel gives up whenever a signal comes, and begins anew then; a storm of signals ends the attempts. */
+/* The kernel gives up whenever a signal comes, and then begins anew; too many signals end the attempts. */
 bool rl_take_room(int file, size_t offset, size_t length) {
     for (int attempt = 0; attempt < 100; attempt++) {
         if (syscall(SYS_fallocate, file, 0, (off_t)offset, (off_t)length) == 0) return true;
@@ -293,17 +374,20 @@ bool rl_take_file_room(int file, size_t length) {
     return taken;
 }
 
-void rl_write_word(int file, uint32_t word, size_t offset) {
+ssize_t rl_write_at(int file, const void *bytes, size_t length, off_t offset) {
     size_limit limit;
     size_limit_begin(&limit);
-    ssize_t count = rl_sys_pwrite(file, &word, sizeof word, (off_t)offset);
+    ssize_t count = rl_sys_pwrite(file, bytes, length, offset);
     size_limit_end(&limit, count < 0);
+    return count;
 }
 
-/* Reading a hole takes memory that its sender has not paid for; as much as a datagram brings anyway is let pass. */
+void rl_write_word(int file, uint32_t word, size_t offset) { rl_write_at(file, &word, sizeof word, (off_t)offset); }
+
+/* Reading a hole takes memory that its sender has not paid for; as much as a datagram may bring anyway is allowed. */
 enum { FREE_HOLES = 32768 };
 
-/* The seals are asked for first: only a memory file has some, and any other file may make its asker wait. */
+/* The seals are read first: only a memory file has some, and any other file may make the caller wait. */
 bool rl_holds(int file, size_t length, bool is_sealed) {
     struct stat status;
     int seals = fcntl(file, F_GET_SEALS);
@@ -315,7 +399,7 @@ bool rl_holds(int file, size_t length, bool is_sealed) {
 
 bool rl_is_memory(int file) { return fcntl(file, F_GET_SEALS) >= 0; }
 
-/* What is longer is mapped as it is read: the datagram that brings a gigabyte is 32 bytes and may come again and again. */
+/* Longer data are mapped as they are read: the datagram that brings a gigabyte has 32 bytes and may come again and again. */
 enum { POPULATED = 64 << 20 };
 
 void *rl_map_file(int file, size_t length) {

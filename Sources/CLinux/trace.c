@@ -3,7 +3,7 @@
  *
  * It is mapped, so that what was recorded outlives the process, however that ends. All its room is taken before it is mapped: a write to
  * a page that the file system has no room for would raise SIGBUS. It is always a new file, which gets its name when it is whole; so no
- * file is cut that another process has mapped, and whoever finds the name finds a trace. */
+ * file that another process has mapped is truncated, and a program that finds the name finds a trace. */
 #define _GNU_SOURCE
 #include <link.h>
 #include <signal.h>
@@ -41,7 +41,7 @@ static bool expand(const char *path, char *text) {
     return length > 0;
 }
 
-/* Zeroes where the file system knows no way to take room, see posix_fallocate(3). */
+/* Writes zeroes where the file system has no call to take room, see posix_fallocate(3). */
 static bool write_room(int file, size_t length) {
     static const char zeroes[4096];
     size_t done = 0;
@@ -63,7 +63,7 @@ static bool take_room(int file, size_t length) {
     return false;
 }
 
-/* Whether a file may be replaced: 0; EBUSY: a living process writes its trace to it; EEXIST: it is none of ours; EAGAIN: another process is
+/* Whether a file may be replaced: 0; EBUSY: a living process writes its trace to it; EEXIST: it is not a trace; EAGAIN: another process is
  * about to replace it, or has. While *locked is open, which the caller closes, no other process replaces it; -1: there is no file. */
 static int may_replace(const char *path, int *locked) {
     struct rl_trace_header found;
@@ -71,7 +71,7 @@ static int may_replace(const char *path, int *locked) {
     int file = *locked = rl_sys_openat(AT_FDCWD, path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW, 0);
     if (file < 0) return errno == ENOENT ? 0 : EEXIST;
     if (fstat(file, &status) != 0 || !S_ISREG(status.st_mode)) return EEXIST;
-    /* Where files cannot be locked, two that begin at once may take each other's name. */
+    /* Where files cannot be locked, two processes that begin at once may take each other's name. */
     if (flock(file, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) return EAGAIN;
     if (lstat(path, &named) != 0 || named.st_ino != status.st_ino || named.st_dev != status.st_dev) return EAGAIN;
     ssize_t count = rl_sys_pread(file, &found, sizeof found, 0);
@@ -82,7 +82,7 @@ static int may_replace(const char *path, int *locked) {
     return is_alive ? EBUSY : 0;
 }
 
-/* Gives the file that is whole its name. 0, or an errno. */
+/* Gives the finished file its name. 0, or an errno. */
 static int publish(const char *work, char *path, bool *is_other) {
     const struct timespec nap = {0, 1000000};
     for (int rest = 1000;; rest--) {
@@ -94,7 +94,7 @@ static int publish(const char *work, char *path, bool *is_other) {
         const bool has_links = errno == EEXIST;
         if (!has_links && errno != EPERM && errno != EOPNOTSUPP) return errno;
         int reason = may_replace(path, &locked);
-        /* On file systems without links somebody may come in between. */
+        /* On file systems without links another process may come in between. */
         if (reason == 0 && has_links && locked < 0) reason = EAGAIN;
         if (reason == 0 && rename(work, path) != 0) reason = errno;
         if (locked >= 0) rl_sys_close(locked);
@@ -109,10 +109,26 @@ static int publish(const char *work, char *path, bool *is_other) {
     }
 }
 
+static void write_header(void *map, const struct rl_trace_header *header) {
+    struct rl_trace_header *copy = map;
+    *copy = *header;
+    memcpy(copy->magic, magic, sizeof magic);
+}
+
+/* Memory of the process, which needs no file and no room before it is used. */
+static void *create_in_memory(const struct rl_trace_header *header, void *at) {
+    const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | (at ? MAP_FIXED : 0);
+    void *map = mmap(at, header->file_size, PROT_READ | PROT_WRITE, flags, -1, 0);
+    if (map == MAP_FAILED) return NULL;
+    write_header(map, header);
+    return map;
+}
+
 void *rl_trace_create(const char *given, const struct rl_trace_header *header, void *at, int *error, bool *is_other) {
     char path[PATH_MAX + MORE], work[PATH_MAX + 2 * MORE];
     const size_t length = header->file_size;
     *is_other = false;
+    if (!given) return create_in_memory(header, at);
     *error = ENAMETOOLONG;
     if (!expand(given, path)) return NULL;
     sprintf(work, "%s.%d.new", path, (int)getpid());
@@ -127,9 +143,7 @@ void *rl_trace_create(const char *given, const struct rl_trace_header *header, v
     *error = map == MAP_FAILED ? errno : 0;
     rl_sys_close(file);
     if (map != MAP_FAILED) {
-        struct rl_trace_header *copy = map;
-        *copy = *header;
-        memcpy(copy->magic, magic, sizeof magic);
+        write_header(map, header);
         *error = publish(work, path, is_other);
         if (*error == 0) {
             void *moved = at ? mremap(map, length, length, MREMAP_MAYMOVE | MREMAP_FIXED, at) : map;
@@ -140,6 +154,26 @@ void *rl_trace_create(const char *given, const struct rl_trace_header *header, v
     unlink(work);
     return NULL;
 }
+
+#ifndef MREMAP_DONTUNMAP
+#define MREMAP_DONTUNMAP 4
+#endif
+
+void *rl_trace_take(void *map, size_t length) {
+    /* The pages move to another address, and a thread that still writes to this one writes to fresh ones. */
+    void *taken = mremap(map, length, length, MREMAP_MAYMOVE | MREMAP_DONTUNMAP);
+    if (taken == MAP_FAILED) {
+        /* An emulator may not support that. */
+        taken = mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        if (taken == MAP_FAILED) return NULL;
+        memcpy(taken, map, length);
+    }
+    /* No code in the child of `fork` would free it. */
+    madvise(taken, length, MADV_DONTFORK);
+    return taken;
+}
+
+void rl_trace_free(void *taken, size_t length) { munmap(taken, length); }
 
 void rl_trace_forget(void *map, size_t length) {
     (void)!mmap(map, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);

@@ -5,7 +5,8 @@
  * A timer has a date and, if it repeats, an interval. The date is converted to an instant of the
  * monotonic clock when the timer is made or its date is set; setting the system's clock later does
  * not move the timer. The monotonic clock stops while the system is suspended. A past date means
- * now.
+ * now. RLTimerCreateWithClock makes timers that follow the system's clock when it is set, and timers
+ * whose time goes on during a suspension.
  * A timer is never early: it fires at its instant, or as soon after it as its loop is free and runs
  * one of the timer's modes. All due timers fire in one pass, ordered by instant. A waiting loop
  * wakes by itself when a timer is due.
@@ -58,7 +59,7 @@ typedef struct RLTimerContext {
 typedef void (*RLTimerCallBack)(RLTimerRef RL_NULLABLE t, void *RL_NULLABLE info);
 
 /**
- * Gives the type id of timers, to compare with RLGetTypeIDOf.
+ * Returns the type id of timers, to compare with RLGetTypeIDOf.
  *
  * Returns: a number other than 0, the same for the life of the process.
  * Threads: any. Reentrancy: call-outs too; calls no call-out.
@@ -83,7 +84,53 @@ RL_EXPORT RLTimerRef RL_NULLABLE RLTimerCreate(RLAbsoluteTime fireDate, RLTimeIn
                                                RLTimerContext *RL_NULLABLE context) RL_WARN_UNUSED_RESULT;
 
 /**
- * Gives the date at which a timer is to fire next.
+ * The clock of a timer.
+ *
+ * kRLTimerClockMonotonic: the clock of RLTimerCreate. It stops while the machine is suspended, and
+ *     setting the system's clock does not move the timer.
+ * kRLTimerClockBoot: it goes on while the machine is suspended; setting the system's clock does not
+ *     move the timer.
+ * kRLTimerClockWall: the date as the system shows it; the timer follows it wherever it is set.
+ * CF: none. Since 0.2.
+ */
+RL_ENUM(int32_t, RLTimerClock) {
+    kRLTimerClockMonotonic = 0,
+    kRLTimerClockBoot = 1,
+    kRLTimerClockWall = 2
+};
+
+/**
+ * Makes a timer by the monotonic, the boot or the wall clock.
+ *
+ * A timer by the wall clock is due as soon as that clock shows the timer's date or a later date, and
+ * never before; if it repeats, its dates are fireDate + k * interval, also if fireDate is past. If the
+ * clock is set back, dates for which the timer has fired do not come again. A timer by the boot clock
+ * whose time came during a suspension is due when the machine resumes. RLTimerSetNextFireDate and
+ * RLTimerSetNextFireDelay use the same clock.
+ * clock: an RLTimerClock. fireDate, interval, callout, context: as for RLTimerCreate; with every
+ *     clock the date is a date of RLAbsoluteTimeGetCurrent.
+ * Returns: the timer; NULL if interval is NaN or there is no such clock.
+ * Errors: without a descriptor or a thread to wait for changes of the clocks, one line is logged, and
+ *     changes are noticed late.
+ * Threads: any. The first timer by the boot or wall clock makes a thread of the library, which sleeps
+ *     until a clock is set and calls no function of the program but the log handler.
+ * Ownership, Reentrancy: as for RLTimerCreate; may call the log handler. CF: none. Since 0.2.
+ */
+RL_EXPORT RLTimerRef RL_NULLABLE RLTimerCreateWithClock(RLTimerClock clock, RLAbsoluteTime fireDate, RLTimeInterval interval,
+                                                        RLTimerCallBack RL_NULLABLE callout,
+                                                        RLTimerContext *RL_NULLABLE context) RL_WARN_UNUSED_RESULT;
+
+/**
+ * Returns the clock of a timer.
+ *
+ * Returns: the clock it was made with, also for an invalid timer; kRLTimerClockMonotonic for timers of
+ *     RLTimerCreate and for NULL.
+ * Threads: any. Reentrancy: call-outs too; calls no call-out. CF: none. Since 0.2.
+ */
+RL_EXPORT RLTimerClock RLTimerGetClock(RLTimerRef RL_NULLABLE t);
+
+/**
+ * Returns the date at which a timer is to fire next.
  *
  * Returns: the date as it was set, even if it is past; in the timer's callback, the date being
  * served, unless a new one was set in the callback; 0 for NULL and invalid timers.
@@ -99,41 +146,43 @@ RL_EXPORT RLAbsoluteTime RLTimerGetNextFireDate(RLTimerRef RL_NULLABLE t);
  * fireDate: as for RLTimerCreate. In a repeating timer's own callback it replaces the next date; a
  *     past one fires again in the next pass. In a one-shot's own callback it has no effect.
  *     Compute it from RLAbsoluteTimeGetCurrent: a date from another clock that is set within a
- *     millisecond after the system's clock was set may still mean the old time.
- * Threads: any; a waiting loop obeys at once, without RLWakeUp. Much cheaper than a new timer, and
- *     on another thread too without a call of the kernel while the loop sleeps, unless the date
- *     comes before the end of its wait or the mode has observers.
+ *     millisecond after the system's clock was set may still be read by the old time.
+ * Threads: any; a waiting loop takes the date into account at once, without RLWakeUp. The call is
+ *     much cheaper than a new timer; on another thread too it makes no system call while the loop
+ *     sleeps, unless the date comes before the end of its wait or the mode has observers.
  * Reentrancy: call-outs too; calls no call-out.
  * CF: CFRunLoopTimerSetNextFireDate. Since 0.1.
  */
 RL_EXPORT void RLTimerSetNextFireDate(RLTimerRef RL_NULLABLE t, RLAbsoluteTime fireDate);
 
 /**
- * Moves a timer to so many seconds from now.
+ * Moves a timer to some seconds from now.
  *
  * t: a valid timer, in a loop or not; NULL and invalid timers do nothing.
- * seconds: by the clock of the timer's loop, to the nanosecond: setting the system's clock does not
- *     come in between. 0 or less: due at once. NaN: never fires. Above 504911232 it counts as that.
+ * seconds: by the clock of the timer's loop, to the nanosecond; setting the system's clock has no
+ *     effect on the delay, except that a timer by the wall clock follows it. 0 or less: due at once. NaN: never
+ *     fires. More than 504911232 counts as that.
  * The rest is as for RLTimerSetNextFireDate: callbacks, grid, threads.
- * Threads: any; a waiting loop obeys at once. Reentrancy: call-outs too; calls no call-out.
+ * Threads: any; a waiting loop takes it into account at once. Reentrancy: call-outs too; calls no
+ * call-out.
  * CF: none. Since 0.2.
  */
 RL_EXPORT void RLTimerSetNextFireDelay(RLTimerRef RL_NULLABLE t, RLTimeInterval seconds);
 
 /**
- * Makes a one-shot timer stay valid after its fire, to be set again, or undoes that.
+ * Makes a one-shot timer stay valid after it has fired, so that it can be set again, or undoes that.
  *
  * t: a one-shot; NULL, invalid and repeating timers do nothing.
  * reusable: true: after a callback that set no date the timer is still a member of its modes, and
- *     its date is NaN: it does not fire until it gets another one. A date that the callback sets
- *     holds. It keeps its modes from being empty, as any timer does, until it is removed.
+ *     its date is NaN: it does not fire until it gets another date. A date that the callback sets
+ *     stays. The timer keeps its modes from being empty, as any timer does, until it is removed.
  * Threads: any; in its callback too. Reentrancy: call-outs too; calls no call-out.
  * CF: none. Since 0.2.
  */
 RL_EXPORT void RLTimerSetReusable(RLTimerRef RL_NULLABLE t, bool reusable);
 
 /**
- * Gives the seconds between a timer's fires.
+ * Returns the seconds between a timer's fires.
  *
  * Returns: the interval, also of an invalid timer; 0 for a one-shot and for NULL.
  * Threads: any. Reentrancy: call-outs too; calls no call-out.
@@ -151,7 +200,7 @@ RL_EXPORT RLTimeInterval RLTimerGetInterval(RLTimerRef RL_NULLABLE t);
 RL_EXPORT bool RLTimerDoesRepeat(RLTimerRef RL_NULLABLE t);
 
 /**
- * Gives the order of a timer, which has no effect.
+ * Returns the order of a timer, which has no effect.
  *
  * Returns: the order, also of an invalid timer; 0 for NULL.
  * Threads: any. Reentrancy: call-outs too; calls no call-out.
@@ -194,7 +243,7 @@ RL_EXPORT bool RLTimerIsValid(RLTimerRef RL_NULLABLE t);
 RL_EXPORT void RLTimerGetContext(RLTimerRef RL_NULLABLE t, RLTimerContext *RL_NULLABLE context);
 
 /**
- * Gives a timer's tolerance in seconds.
+ * Returns a timer's tolerance in seconds.
  *
  * Returns: the stored value; 0 if none was set, and for NULL.
  * Threads: any. Reentrancy: call-outs too; calls no call-out.
@@ -206,7 +255,8 @@ RL_EXPORT RLTimeInterval RLTimerGetTolerance(RLTimerRef RL_NULLABLE t);
  * Allows an idle loop to fire a timer up to some seconds after its date, never before it.
  *
  * t: any timer; NULL does nothing.
- * tolerance: seconds; negatives and NaN are 0. A repeating timer stores at most half its interval.
+ * tolerance: seconds; negative values and NaN count as 0. A repeating timer stores at most half its
+ *     interval.
  * Threads: any. Reentrancy: call-outs too; calls no call-out.
  * CF: CFRunLoopTimerSetTolerance, which has no effect on Linux. Since 0.1.
  */

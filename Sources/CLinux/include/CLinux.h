@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What the Swift core needs of the kernel, libc and libbsd, and Swift cannot import by itself: variadic
- * functions, macros, thread-local storage and statically initialised memory. Nothing here has logic of its own. */
+/* What the Swift core needs from the kernel, libc and libbsd, and Swift cannot import by itself: variadic functions, macros,
+ * thread-local storage and statically initialised memory. Nothing here has logic of its own. */
 #ifndef CLINUX_H
 #define CLINUX_H
 
@@ -43,7 +43,7 @@
 #include "CLinuxSockets.h"
 #include "CLinuxTrace.h"
 
-/* The version of the library as text that lives for ever. */
+/* The version of the library as text that is never freed. */
 static inline const char *rl_version(void) { return "0.2.0"; }
 
 /* The run loop of the calling thread. Initial-exec: one load, no call, usable in a signal handler. */
@@ -70,11 +70,11 @@ extern __thread void *rl_thread_onces __attribute__((tls_model("initial-exec"), 
 static inline void *rl_thread_onces_get(void) { return rl_thread_onces; }
 static inline void rl_thread_onces_set(void *calls) { rl_thread_onces = calls; }
 
-/* What the calling thread knows of the clocks (Kernel/WallOffset.swift); a thread that was just made knows nothing. */
+/* What the calling thread knows of the clocks (Kernel/WallOffset.swift); a new thread knows nothing. */
 struct rl_clock_memory {
     uint64_t count;      /* the counter when the next three were read */
-    int64_t offset;      /* what the wall clock is ahead of the monotonic one */
-    int64_t latest;      /* an instant that does not come for as long as they are used */
+    int64_t offset;      /* by how much the wall clock is ahead of the monotonic one */
+    int64_t latest;      /* an instant that does not come as long as they are used */
     uint32_t steps;      /* Process.wallSteps before that */
     uint64_t wall_count; /* the counter at a reading of the wall clock */
     int64_t wall;        /* that reading */
@@ -83,10 +83,10 @@ extern __thread struct rl_clock_memory rl_clock_memory __attribute__((tls_model(
 
 static inline struct rl_clock_memory *rl_clock_memory_get(void) { return &rl_clock_memory; }
 
-/* What the kernel calls the calling thread; it takes the first 15 bytes. */
+/* Sets the kernel's name of the calling thread; it takes the first 15 bytes. */
 static inline void rl_set_thread_name(const char *name) { prctl(PR_SET_NAME, name, 0, 0, 0); }
 
-/* The nice value of the calling thread; what the kernel refuses stays as it was. */
+/* Sets the nice value of the calling thread; it stays as it was if the kernel refuses. */
 static inline void rl_set_thread_priority(int value) { setpriority(PRIO_PROCESS, 0, value); }
 
 /* The nice value of a thread of the process; 0 or an errno. */
@@ -103,7 +103,7 @@ static inline int rl_sleep_until(const struct timespec *until) {
 static inline long rl_stack_minimum(void) { return sysconf(_SC_THREAD_STACK_MIN); }
 
 /* The state of the process, a piece for each part of the core that has some: zeroed memory that needs no initialiser. Swift gives
- * each piece its type, and looks when the library is loaded whether it fits. */
+ * each piece its type, and checks when the library is loaded whether it fits. */
 #define RL_STATES(STATE)                                                                                                      \
     STATE(process, 256)                                                                                                       \
     STATE(kinds, 2048)                                                                                                        \
@@ -122,6 +122,7 @@ static inline long rl_stack_minimum(void) { return sysconf(_SC_THREAD_STACK_MIN)
     STATE(threads, 64)                                                                                                        \
     STATE(loop_waiters, 64)                                                                                                   \
     STATE(distributed_locks, 64)                                                                                              \
+    STATE(clock_changes, 64)                                                                                                  \
     STATE(watcher, 128)                                                                                                       \
     STATE(sharing, 64)                                                                                                        \
     STATE(trace, 256)
@@ -141,7 +142,7 @@ bool rl_core_claimed_elsewhere(void) __attribute__((visibility("hidden")));
 /* A function of libdispatch, NULL if the process has no libdispatch. */
 void *rl_dispatch_function(const char *name) __attribute__((visibility("hidden")));
 
-/* What serves a descriptor on a dispatch queue, in the order of the names in clinux.c. */
+/* The functions that serve a descriptor on a dispatch queue, in the order of the names in clinux.c. */
 struct rl_dispatch {
     void *read_type;
     void *(*create)(void *type, uintptr_t handle, uintptr_t mask, void *queue);
@@ -162,11 +163,11 @@ bool rl_load_dispatch(struct rl_dispatch *functions) __attribute__((visibility("
 static inline int rl_errno(void) { return errno; }
 static inline void rl_set_errno(int value) { errno = value; }
 
-/* Keeps the compiler from moving memory accesses across; the processor is held by membarrier(2). */
+/* Keeps the compiler from moving memory accesses across; membarrier(2) orders them for the processor. */
 static inline __attribute__((always_inline)) void rl_compiler_barrier(void) { __asm__ volatile("" ::: "memory"); }
 
-/* A number that grows with time, alike on all processors; only its order counts. The processor's counter where there is one
- * that a program may read, because signals are too frequent for a clock. */
+/* A number that grows with time, alike on all processors; only its order counts. The processor's counter where there is one that
+ * a program may read, because signals are too frequent for reading a clock. */
 static inline uint64_t rl_order_of_time(void) {
 #if !RL_EXPLORE && (defined(__x86_64__) || defined(__i386__))
     return __builtin_ia32_rdtsc();
@@ -181,14 +182,14 @@ static inline uint64_t rl_order_of_time(void) {
 #endif
 }
 
-/* So many counts of rl_order_of_time take less than a millisecond, but more than a tenth of one. 1: its rate may change, or nothing is
- * known of it. */
+/* So many counts of rl_order_of_time take less than a millisecond, but more than a tenth of one. 1: its rate may change, or is
+ * unknown. */
 uint64_t rl_counts_of_moment(void) __attribute__((visibility("hidden")));
 
 static inline void rl_prefetch(const void *address) { __builtin_prefetch(address); }
 
 #if RL_EXPLORE
-/* The explorer's (Tests/Explore): it lets another thread go on. */
+/* The explorer's (Tests/Explore): lets another thread go on. */
 void rlx_pause(void);
 #endif
 
@@ -209,12 +210,12 @@ static inline int rl_futex_wait(const void *word, uint32_t value, const struct t
     return errno;
 }
 
-/* The number of those woken. */
+/* Returns the number of those woken. */
 static inline int rl_futex_wake(const void *word, int count) {
     return (int)syscall(SYS_futex, word, FUTEX_WAKE | FUTEX_PRIVATE_FLAG, count, NULL, NULL, 0);
 }
 
-/* The same for some of the sleepers: a wake-up reaches those that have a bit in common with it. The number of those woken. */
+/* The same for some of the sleepers: a wake-up reaches those that have a bit in common with it. Returns the number of those woken. */
 static inline int rl_futex_wait_bits(const void *word, uint32_t value, const struct timespec *until, uint32_t bits) {
     if (syscall(SYS_futex, word, FUTEX_WAIT_BITSET | FUTEX_PRIVATE_FLAG, value, until, NULL, bits) == 0) return 0;
     return errno;
@@ -242,12 +243,12 @@ static inline int rl_timer_slack(void) { return prctl(PR_GET_TIMERSLACK, 0, 0, 0
 
 static inline int rl_dup_above(int descriptor, int lowest) { return fcntl(descriptor, F_DUPFD_CLOEXEC, lowest); }
 
-/* Makes the number stand for what another descriptor stands for. The number, or -1 if that fails. */
+/* Makes the number name what another descriptor names. Returns the number, or -1 if that fails. */
 static inline int rl_replace(int number, int descriptor) {
     return (int)syscall(SYS_dup3, descriptor, number, O_CLOEXEC);
 }
 
-/* Arms a timerfd for an absolute time; disarms it for {0, 0}. Its count is forgotten. */
+/* Arms a timerfd for an absolute time; disarms it for {0, 0}. Its count is cleared. */
 static inline int rl_timerfd_arm(int descriptor, int flags, const struct timespec *until) {
     struct itimerspec setting = {{0, 0}, *until};
     return timerfd_settime(descriptor, TFD_TIMER_ABSTIME | flags, &setting, NULL);
@@ -263,6 +264,17 @@ static inline void *rl_map_memory(size_t length) {
 
 static inline pid_t rl_gettid(void) { return (pid_t)syscall(SYS_gettid); }
 
+/* The same without a system call, where that is known to work. The C library knows the number, and derives from it the id of a
+ * thread's clock: the kernel's form of these ids is its complement above three bits. */
+extern bool rl_clock_has_number __attribute__((visibility("hidden")));
+static inline pid_t rl_number_in_clock(void) {
+    clockid_t clock;
+    return pthread_getcpuclockid(pthread_self(), &clock) == 0 ? (pid_t)~(clock >> 3) : 0;
+}
+static inline pid_t rl_own_number(void) { return rl_clock_has_number ? rl_number_in_clock() : rl_gettid(); }
+/* When the library is loaded. */
+static inline void rl_look_for_number_in_clock(void) { rl_clock_has_number = rl_number_in_clock() == rl_gettid(); }
+
 static inline int rl_epoll_ctl(int epoll, int operation, int descriptor, uint32_t events, uint64_t token) {
     struct epoll_event event;
     event.events = events;
@@ -270,7 +282,7 @@ static inline int rl_epoll_ctl(int epoll, int operation, int descriptor, uint32_
     return epoll_ctl(epoll, operation, descriptor, &event);
 }
 
-/* One event, with its token and bits. The count, or -1. */
+/* One event, with its token and bits. Returns the count, or -1. */
 static inline int rl_epoll_wait(int epoll, const struct timespec *timeout, uint64_t *token, uint32_t *events) {
     struct epoll_event event;
     int count = rl_sys_epoll_pwait2(epoll, &event, 1, timeout);
@@ -292,7 +304,7 @@ __attribute__((always_inline)) static inline int rl_epoll_plain_wait(int epoll, 
     return count;
 }
 
-/* The events that one call brings, RL_EVENTS at most. Returns their number, or -1. A NULL time waits for ever. */
+/* The events that one call returns, RL_EVENTS at most. Returns their number, or -1. A NULL time waits for ever. */
 struct rl_event {
     uint64_t token;
     uint32_t events;
@@ -301,10 +313,10 @@ enum { RL_EVENTS = 64 };
 int rl_epoll_wait_all(int epoll, const struct timespec *timeout, struct rl_event *events)
     __attribute__((visibility("hidden")));
 
-/* Reads what is there already; -1 with EAGAIN if that is nothing. */
+/* Reads what is already there; -1 with EAGAIN if that is nothing. */
 ssize_t rl_read_nowait(int descriptor, void *bytes, size_t length) __attribute__((visibility("hidden")));
 
-/* What tells that a signal came; async-signal-safe. */
+/* Called when a signal has come; async-signal-safe. */
 typedef void (*rl_signal_function)(int signal);
 
 /* Installs the library's handler, which calls the function and then what the program had installed. -1: refused. */
@@ -323,23 +335,31 @@ static inline int rl_pidfd_open(pid_t process) { return (int)syscall(SYS_pidfd_o
 /* The status of an ended child, as wait(2) gives it: 1 and the status, 0 if it has not ended, -1 if there is none. */
 int rl_child_status(int pidfd, int reap, int *status) __attribute__((visibility("hidden")));
 
-/* Whether a number names a kernel object of the kind that the library made under it: who closed it behind the library's back may
- * have given it to another file (S-FD-18). It changes nothing, not errno
- * either, and needs no /proc. What a filter of system calls forbids to ask counts as the library's. */
+/* Whether a number names a kernel object of the kind that the library made under it: a program that closed it without the
+ * library's knowledge may have reused it for another file (S-FD-18). It changes nothing, not even errno, and needs no /proc. What
+ * a filter of system calls forbids to ask counts as the library's. */
 enum rl_kind { RL_INOTIFY, RL_TIMER, RL_PROCESS, RL_PATH };
 bool rl_is_kind(int descriptor, enum rl_kind kind) __attribute__((visibility("hidden")));
+
+/* A timerfd that is ready when the wall clock was set or the machine has resumed; -1: none can be made. */
+int rl_watch_clocks(void) __attribute__((visibility("hidden")));
+/* Whether a number is that of such a timerfd. */
+bool rl_is_clock_watch(int descriptor) __attribute__((visibility("hidden")));
+/* Waits until it is ready and takes what it reports, or until its number names something that cannot be waited for. False if the
+ * kernel refuses the wait. */
+bool rl_await_clock_change(int descriptor) __attribute__((visibility("hidden")));
 static inline bool rl_is_open(int descriptor) { return fcntl(descriptor, F_GETFD) >= 0; }
 
-/* Eventfds that are told from all others by their count, which nobody reads: its upper part is a mark, the rest has room for what
+/* Eventfds that differ from all others by their count, which is never read: its upper part is a mark, the rest has room for what
  * is added. The count is looked up in /proc. Async-signal-safe. */
 enum { RL_MARK_SHIFT = 24 };
 int rl_marked_eventfd(uint64_t mark) __attribute__((visibility("hidden")));
-/* Where no descriptor is to be had, with which alone the count can be read, any eventfd is taken for it. */
+/* If no descriptor is available, without which the count cannot be read, any eventfd is taken for it. */
 bool rl_has_mark(int descriptor, uint64_t mark) __attribute__((visibility("hidden")));
 /* Adds 1 to the count, which makes its sets look. False if the number names something else: nothing is written then. */
 bool rl_raise_marked(int descriptor, uint64_t mark) __attribute__((visibility("hidden")));
 
-/* What file a number names. 0, or -1. */
+/* Which file a number names. 0, or -1. */
 static inline int rl_identify(int descriptor, uint64_t *device, uint64_t *inode) {
     struct stat status;
     if (fstat(descriptor, &status) != 0) return -1;
@@ -348,12 +368,12 @@ static inline int rl_identify(int descriptor, uint64_t *device, uint64_t *inode)
     return 0;
 }
 
-/* Sockets; their addresses are what struct sockaddr points to. */
+/* Sockets; their addresses are what a struct sockaddr pointer points to. */
 
 static inline int rl_sock_stream(void) { return SOCK_STREAM; }
 static inline int rl_sock_dgram(void) { return SOCK_DGRAM; }
 
-/* 1: a socket that is connected and ends; 0: another one; -1: no socket. */
+/* 1: a socket that is connected and ends; 0: another socket; -1: not a socket. */
 static inline int rl_socket_is_stream(int descriptor) {
     int type;
     socklen_t size = sizeof type;
@@ -365,7 +385,7 @@ static inline int rl_socket_open(int family, int type, int protocol) {
     return socket(family, type | SOCK_CLOEXEC, protocol);
 }
 
-/* The pending error of the socket, which is gone by that. */
+/* The pending error of the socket, which this clears. */
 static inline int rl_socket_error(int descriptor) {
     int error = 0;
     socklen_t size = sizeof error;
@@ -378,14 +398,14 @@ static inline bool rl_socket_has_peer(int descriptor) {
     return getpeername(descriptor, (struct sockaddr *)&address, &size) == 0 || errno != ENOTCONN;
 }
 
-/* Whether nobody has begun to connect it: hung up, without an error, and without a peer. */
+/* Whether no connect has begun: it is hung up, without an error, and without a peer. */
 static inline bool rl_socket_is_unconnected(int descriptor) {
     struct pollfd request = {descriptor, POLLOUT, 0};
     if (rl_sys_poll(&request, 1, 0) <= 0) return true;
     return (request.revents & (POLLHUP | POLLERR)) == POLLHUP && !rl_socket_has_peer(descriptor);
 }
 
-/* Whether a connect that was begun goes on. */
+/* Whether a connect is in progress. */
 static inline bool rl_socket_is_connecting(int descriptor) {
     struct pollfd request = {descriptor, POLLOUT, 0};
     return rl_sys_poll(&request, 1, 0) == 0 && !rl_socket_has_peer(descriptor);
@@ -415,15 +435,15 @@ static inline int rl_set_nonblocking(int descriptor) {
 static inline void rl_restore_mode(int descriptor, int mode) { fcntl(descriptor, F_SETFL, mode); }
 
 /* Takes a connection without ever waiting for one, though another process may be faster. For that it leaves the socket in
- * non-blocking mode: the mode is that of all descriptors of the open file, and one thread or process that restored it would
- * have another wait. The new descriptor, which is close-on-exec, or -1. */
+ * non-blocking mode: the mode is that of all descriptors of the open file, and a thread or process that restored it would make
+ * another one wait. Returns the new descriptor, which is close-on-exec, or -1. */
 int rl_accept(int descriptor, struct sockaddr_storage *address, socklen_t *length) __attribute__((visibility("hidden")));
 
-/* Whether an accept failed because there was no connection, or it was gone again: the next one may come at once. All else lasts,
- * see accept(2): no descriptor, a security module or a filter that forbids the call, a number that is no listening socket. */
+/* Whether an accept failed because there was no connection, or it was gone again: the next one may come at once. All other failures last, see
+ * accept(2): no descriptor, a security module or a filter that forbids the call, a number that is not a listening socket. */
 static inline bool rl_accepted_nothing(void) { return errno == EAGAIN || errno == ECONNABORTED; }
 
-/* What is there already. */
+/* Reads what is already there. */
 static inline ssize_t rl_receive(int descriptor, void *bytes, size_t size, struct sockaddr_storage *address, socklen_t *length) {
     return rl_sys_recvfrom(descriptor, bytes, size, MSG_DONTWAIT, (struct sockaddr *)address, length);
 }
@@ -434,7 +454,7 @@ static inline ssize_t rl_send(int descriptor, const void *bytes, size_t length, 
         descriptor, bytes, length, MSG_NOSIGNAL, (const struct sockaddr *)address, (socklen_t)address_length);
 }
 
-/* As poll(2); milliseconds beyond its range are cut. */
+/* As poll(2); milliseconds beyond its range are capped. */
 static inline int rl_wait_writable(int descriptor, int64_t milliseconds) {
     struct pollfd request = {descriptor, POLLOUT, 0};
     return rl_sys_poll(&request, 1, milliseconds > 1000000000 ? 1000000000 : (int)milliseconds);

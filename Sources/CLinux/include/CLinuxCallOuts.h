@@ -16,6 +16,9 @@
 #define RL_OR_NULL
 #endif
 
+/* Registers a function that is called each time that the end of a thread leaves a call-out. Before the first call-out. */
+void rl_on_leave(void (*RL_GIVEN function)(void)) __attribute__((visibility("hidden")));
+
 /* What a handle points to. */
 struct rl_object;
 typedef struct rl_object *rl_handle;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What descriptions tell of functions, threads and descriptors. */
+/* What descriptions say about functions, threads and descriptors. */
 #ifndef CLINUX_INSIGHT_H
 #define CLINUX_INSIGHT_H
 
@@ -8,18 +8,31 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-/* The name of the function at an address, or NULL if its file does not tell; then the file, or NULL if there is none, and how far the
+/* The name of the function at an address, or NULL if its file does not say; then the file, or NULL if there is none, and how far the
  * address is from the file's beginning. */
 const char *rl_symbol(const void *address, const char **file, uintptr_t *offset) __attribute__((visibility("hidden")));
 
-/* The same of the function that an address is in. */
+/* The same for the function that an address is in. */
 const char *rl_code_symbol(const void *address, const char **file, uintptr_t *offset) __attribute__((visibility("hidden")));
 
-/* What the stack of a thread of the process has, if the thread is blocked in the kernel: where that is, and every address that follows
- * a call, from the innermost to an address of its stack. Their number; 0 for a thread that computes, or without /proc. What calls that
- * are over have left there may be among them. The caller keeps the thread from leaving that part of its stack. */
-unsigned rl_blocked_backtrace(pid_t thread, const void *outermost, const void **frames, unsigned capacity)
+/* The return addresses on the stack of a thread of the process, if the thread is blocked in the kernel: where it is blocked, and every address that
+ * follows a call, from the innermost to an address of its stack. Returns their number; 0 without /proc, and for a thread that computes, which
+ * *computes says. Addresses left there by earlier calls may be among them. The caller keeps the thread from leaving that part of its stack. */
+unsigned rl_blocked_backtrace(pid_t thread, const void *outermost, const void **frames, unsigned capacity, bool *computes)
     __attribute__((visibility("hidden")));
+
+/* The same for a computing thread: it is asked by SIGURG. 0 if the program has an action of its own for that signal, or the thread blocks it, or does
+ * not answer within a twentieth of a second. Waits, so no lock may be held; the caller checks afterwards whether the thread is still where it was.
+ * For one thread at a time. */
+unsigned rl_computing_backtrace(pid_t thread, const void *outermost, const void **frames, unsigned capacity)
+    __attribute__((visibility("hidden")));
+
+/* Whether the calling thread may be asked. Not if its signal stack, see sigaltstack(2), is too small for the answer: the handler uses that
+ * stack, as do all handlers that may interrupt any code, and a program that keeps a small one may never have used it. */
+bool rl_takes_questions(void) __attribute__((visibility("hidden")));
+
+/* In the child of `fork`: no question is pending, and SIGURG has its default action. */
+void rl_forget_question(void) __attribute__((visibility("hidden")));
 
 /* Sends text to the socket that NOTIFY_SOCKET names, and waits up to a second for room. False if it was not sent. */
 bool rl_service_notify(const char *text, bool waits) __attribute__((visibility("hidden")));
@@ -30,20 +43,20 @@ enum { RL_THREAD_NAME_SIZE = 16 };
 /* The kernel's name of a thread of the process, without a newline. False if there is no such thread, or no /proc. */
 bool rl_thread_name(pid_t thread, char *name) __attribute__((visibility("hidden")));
 
-/* What /proc says that a descriptor is, with a NUL at the end; false if there is no such descriptor, or no /proc. */
+/* How /proc names a descriptor, with a NUL at the end; false if there is no such descriptor, or no /proc. */
 bool rl_descriptor_target(int descriptor, char *text, size_t size) __attribute__((visibility("hidden")));
 
-/* The names of the fields of RLStatistics behind its version, in their order, each with a NUL; a `*` stands before those of times. */
+/* The names of the fields of RLStatistics behind its version, in their order, each with a NUL; a `*` precedes those of times. */
 const char *rl_statistics_names(void) __attribute__((visibility("hidden")));
 
-/* What tells a socket from all others that the system ever had; 0 for a number that is none. */
+/* A number that no other socket of the system ever had; 0 for a descriptor that is not a socket. */
 uint64_t rl_socket_cookie(int descriptor) __attribute__((visibility("hidden")));
 
-/* How many bytes the character of UTF-8 has that the text begins with; 0 if that is none. */
+/* How many bytes the UTF-8 character at the beginning of the text has; 0 if there is none. */
 int rl_utf8_length(const char *text) __attribute__((visibility("hidden")));
 
-/* Writes everything, if need be in several parts; a descriptor that is not blocking is waited for, a second at a time. No signal is
- * raised. False if not all was written. */
+/* Writes everything, if need be in several parts; it waits for a non-blocking descriptor, a second at a time. No signal is raised.
+ * False if not all was written. */
 bool rl_write_all(int file, const void *bytes, size_t length) __attribute__((visibility("hidden")));
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What message ports need of the kernel and of libbsd and Swift cannot import: ancillary data,
- * sealed memory files, peer credentials and lock files. Nothing here is a cancellation point, returns EINTR or raises SIGXFSZ. */
+/* What message ports need from the kernel and libbsd and Swift cannot import: ancillary data, sealed memory files, peer
+ * credentials and lock files. Nothing here is a cancellation point, returns EINTR or raises SIGXFSZ. */
 #ifndef CLINUX_MESSAGES_H
 #define CLINUX_MESSAGES_H
 
@@ -15,7 +15,7 @@
 
 /* What one recvmsg took. */
 typedef struct rl_datagram {
-    /* Bytes received; 0 at the end of the connection, -1 with errno if there is none. */
+    /* Bytes received; 0 at the end of the connection, -1 with errno if there is no datagram. */
     ssize_t length;
     /* Descriptors received, close-on-exec. */
     int descriptors;
@@ -51,18 +51,18 @@ rl_datagram rl_message_receive(int socket, void *bytes, size_t capacity, int *de
     __attribute__((visibility("hidden")));
 
 /* Closes a descriptor that a peer sent. The last close of a socket with SO_LINGER waits, for as long as the option says, until its
- * peer has taken what was sent, also if the socket never blocks else; so the option is switched off. See socket(7). */
+ * peer has taken what was sent, even if the socket is non-blocking; so the option is switched off. See socket(7). */
 void rl_drop(int descriptor) __attribute__((visibility("hidden")));
 
-/* Closes the caller's end of a connection, for all processes that have it, with what lies in it: see rl_drop. The second one closes a
- * listening socket with the connections that nobody has accepted. */
+/* Closes the caller's end of a connection, for all processes that have it, with what is queued in it: see rl_drop. The second one
+ * closes a listening socket with the connections that have not been accepted. */
 void rl_close_connection(int connection) __attribute__((visibility("hidden")));
 void rl_close_listener(int listener) __attribute__((visibility("hidden")));
 
 /* A connection from the queue of a listening socket, close-on-exec and never blocking; or -1. */
 int rl_message_accept(int listener) __attribute__((visibility("hidden")));
 
-/* Who made the other end of a connection. False if the kernel does not say. */
+/* The process that made the other end of a connection. False if the kernel does not say. */
 bool rl_peer(int socket, uid_t *user, pid_t *process) __attribute__((visibility("hidden")));
 
 /* Whether the other end of a connection was closed. */
@@ -70,28 +70,33 @@ bool rl_has_ended(int socket) __attribute__((visibility("hidden")));
 
 /* Whether something can be read. */
 bool rl_is_readable(int socket) __attribute__((visibility("hidden")));
+/* What of the events of poll(2) there is, after such a wait. Where poll is refused, as with a limit of no descriptors, all of them,
+ * at most a hundredth of a second later: who asks makes calls that do not wait. */
+short rl_wait_ready(int socket, short events, int milliseconds) __attribute__((visibility("hidden")));
 /* Whether the other end has taken everything that was sent. */
 bool rl_is_all_taken(int socket) __attribute__((visibility("hidden")));
 /* How many connections a port takes: half of the numbers that the process may have. */
 long rl_most_connections(void) __attribute__((visibility("hidden")));
 
-/* One write, of a line for a person who may be gone: it raises no SIGPIPE either. */
+/* One write, of a line for a reader that may be gone: it raises no SIGPIPE either. */
 void rl_write_line(int file, const void *bytes, size_t length) __attribute__((visibility("hidden")));
-/* Makes the bytes all that is in the file. */
+/* Replaces the file's contents by the bytes. */
 bool rl_write_file(int file, const char *bytes, size_t length) __attribute__((visibility("hidden")));
 
-/* A file without a name in memory, close-on-exec, that holds the bytes unchangeable for everybody; or -1. */
+/* A file without a name in memory, close-on-exec, that holds the bytes, which no process can change; or -1. */
 int rl_sealed_memory(const void *bytes, size_t length) __attribute__((visibility("hidden")));
-/* One of a length that nobody can change, without memory yet; or -1. */
+/* One of a length that no process can change, without memory yet; or -1. */
 int rl_kept_memory(size_t length) __attribute__((visibility("hidden")));
 /* Takes memory for a range of it; without that a store to the range could end the process by SIGBUS. */
 bool rl_take_room(int file, size_t offset, size_t length) __attribute__((visibility("hidden")));
 /* The same from the beginning of any file, which may be longer than RLIMIT_FSIZE allows: no signal is raised then. */
 bool rl_take_file_room(int file, size_t length) __attribute__((visibility("hidden")));
+/* One pwrite(2) to any file, which raises no signal either. */
+ssize_t rl_write_at(int file, const void *bytes, size_t length, off_t offset) __attribute__((visibility("hidden")));
 void rl_write_word(int file, uint32_t word, size_t offset) __attribute__((visibility("hidden")));
 
-/* Whether it is a memory file with so many bytes and, but for 32768 bytes, with memory for them; a sealed one has these alone,
- * and they cannot change. */
+/* Whether it is a memory file with so many bytes and, except for 32768 bytes, with memory for them; a sealed one has exactly
+ * these bytes, and they cannot change. */
 bool rl_holds(int file, size_t length, bool is_sealed) __attribute__((visibility("hidden")));
 /* Whether it is a memory file, which can be read without waiting. */
 bool rl_is_memory(int file) __attribute__((visibility("hidden")));
@@ -101,18 +106,18 @@ void *rl_map_file(int file, size_t length) __attribute__((visibility("hidden")))
 /* The same for reading and writing. */
 void *rl_map_kept(int file, size_t length) __attribute__((visibility("hidden")));
 
-/* Addresses without memory; NULL without room. */
+/* Reserves addresses without memory; NULL without room. */
 void *rl_map_addresses(size_t length) __attribute__((visibility("hidden")));
 /* Lets the first of them have memory, zeroed, as they are touched, in large pages where possible. */
 bool rl_open_addresses(void *pages, size_t length) __attribute__((visibility("hidden")));
 
-/* Opens, makes and locks a lock file; flopen(3bsd). -1 with EWOULDBLOCK if another holds it. */
+/* Opens, makes and locks a lock file; flopen(3bsd). -1 with EWOULDBLOCK if it is held already. */
 int rl_lock_file(const char *path) __attribute__((visibility("hidden")));
 
 /* Whether the path names the file. */
 bool rl_is_path_of(int file, const char *path) __attribute__((visibility("hidden")));
 
-/* Opens a file that is no link for reading, close-on-exec; or -1. */
+/* Opens a file that is not a link for reading, close-on-exec; or -1. */
 int rl_open_read(const char *path) __attribute__((visibility("hidden")));
 
 /* A variable of the environment that a set-user-id program may trust. */

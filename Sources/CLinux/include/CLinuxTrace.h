@@ -8,15 +8,15 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Not 0: something is to be told. The lower half is counted by the kernel while a tracer watches a probe; the upper one is 1 while a trace
- * is on. One word, so that who asks reads once. */
+/* Not 0: something is to be recorded. The kernel counts in the lower half while a tracer watches a probe; the upper one is 1 while a trace
+ * is on. One word, so that a check is one read. */
 struct rl_trace_wanted {
     unsigned short probes, trace;
 } __attribute__((aligned(4)));
 extern struct rl_trace_wanted rl_trace_wanted __attribute__((visibility("hidden")));
 
-/* What is read may be old: who is told of a start late misses a record, and one that comes after the stop is written to memory that nobody
- * reads. */
+/* The value read may be old: a thread that sees a start late misses a record, and a record after the stop is written to memory that is not
+ * read. */
 static inline __attribute__((always_inline)) uint32_t rl_tracing(void) {
     return __atomic_load_n((const uint32_t *)(const void *)&rl_trace_wanted, __ATOMIC_RELAXED);
 }
@@ -24,10 +24,10 @@ static inline bool rl_is_probed(void) { return __atomic_load_n(&rl_trace_wanted.
 static inline bool rl_is_traced(void) { return __atomic_load_n(&rl_trace_wanted.trace, __ATOMIC_RELAXED) != 0; }
 static inline void rl_set_tracing(bool on) { __atomic_store_n(&rl_trace_wanted.trace, on, __ATOMIC_RELEASE); }
 
-/* Where the function that this stands in returns to: in an export, what called the library. */
+/* Where the function that contains this returns to: in an export, the code that called the library. */
 static inline __attribute__((always_inline)) uintptr_t rl_caller(void) { return (uintptr_t)__builtin_return_address(0); }
 
-/* The kernel's number of the calling thread, asked for once. */
+/* The kernel's number of the calling thread, which is asked for it once. */
 extern __thread int rl_thread_number __attribute__((tls_model("initial-exec"), visibility("hidden")));
 int rl_get_thread_number(void) __attribute__((visibility("hidden")));
 static inline void rl_forget_thread_number(void) { rl_thread_number = 0; }
@@ -50,13 +50,18 @@ struct rl_trace_header {
     uint32_t lost_names, lost_loops;
 };
 
-/* Makes a file with room for all of header->file_size, zeroes behind the header, and maps it; at: NULL, or what of that length is to be
+/* Makes a file with room for all of header->file_size, zeroes behind the header, and maps it; at: NULL, or memory of that length to be
  * replaced. The process's number stands for "%p" in the path. NULL, an errno in *error, and no file, if it cannot be made. A trace that
- * a living process writes is not replaced: the file has the process's number behind its name then, and *is_other is true. */
+ * a living process writes is not replaced: the file has the process's number behind its name then, and *is_other is true. With NULL for
+ * the path it is memory of the process, and no file. */
 void *rl_trace_create(const char *path, const struct rl_trace_header *header, void *at, int *error, bool *is_other)
     __attribute__((visibility("hidden")));
 
-/* Puts memory of the process in the place of the file. Who still writes there does no harm. */
+/* Moves the pages of a trace that is in memory to another address; NULL if there is none. rl_trace_free gives them back. */
+void *rl_trace_take(void *map, size_t length) __attribute__((visibility("hidden")));
+void rl_trace_free(void *taken, size_t length) __attribute__((visibility("hidden")));
+
+/* Replaces the file by memory of the process. A thread that still writes there does no harm. */
 void rl_trace_forget(void *map, size_t length) __attribute__((visibility("hidden")));
 
 /* The path of the program and of each file with code that it has loaded: the address that its symbols are relative to, and its end. False: nothing was loaded or unloaded
@@ -64,7 +69,7 @@ void rl_trace_forget(void *map, size_t length) __attribute__((visibility("hidden
 typedef void (*rl_loaded_function)(const char *path, uint64_t base, uint64_t end);
 bool rl_for_each_loaded(rl_loaded_function function, uint64_t *loads) __attribute__((visibility("hidden")));
 
-/* A variable of the environment; NULL also where the process has more rights than who started it. */
+/* A variable of the environment; NULL also if the process has more rights than the user that started it. */
 const char *rl_trusted_environment(const char *name) __attribute__((visibility("hidden")));
 
 /* Fires the probe of a kind of record (`TraceKind`). */

@@ -29,11 +29,14 @@ public func RLClockGetTime(_ clock: OpaquePointer?) -> Double {
 public func RLClockSetWallTime(_ clock: OpaquePointer?, _ date: Double) {
     guard let clock = object(clock, as: ManualClock.self, "RLClockSetWallTime"), !date.isNaN else { return }
     clock.setWallTime(date)
+    clock.followClocks()
 }
 
 @c @implementation
 public func RLClockSuspend(_ clock: OpaquePointer?, _ seconds: Double) {
-    object(clock, as: ManualClock.self, "RLClockSuspend")?.suspend(for: seconds)
+    guard let clock = object(clock, as: ManualClock.self, "RLClockSuspend") else { return }
+    clock.suspend(for: seconds)
+    clock.followClocks()
 }
 
 @c @implementation

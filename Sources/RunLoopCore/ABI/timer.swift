@@ -115,3 +115,20 @@ public func RLTimerSetNextFireDelay(_ t: OpaquePointer?, _ seconds: Double) {
 public func RLTimerSetReusable(_ t: OpaquePointer?, _ isReusable: Bool) {
     object(t, as: Timer.self, "RLTimerSetReusable")?.setReusable(isReusable)
 }
+
+@c @implementation
+public func RLTimerCreateWithClock(
+    _ clock: RLTimerClock, _ fireDate: Double, _ interval: Double, _ callout: RLTimerCallBack?,
+    _ context: UnsafeMutablePointer<RLTimerContext>?
+) -> OpaquePointer? {
+    guard !interval.isNaN, let clock = TimerClock(rawValue: clock.rawValue) else { return nil }
+    return TimerPointer.make(
+        date: fireDate, interval: max(interval, 0), clock: clock, callout: callout, context: ClientContext(context)
+    ).handle
+}
+
+@c @implementation
+public func RLTimerGetClock(_ t: OpaquePointer?) -> RLTimerClock {
+    let clock = object(t, as: Timer.self, "RLTimerGetClock")?.clock ?? .monotonic
+    return RLTimerClock(rawValue: clock.rawValue)!
+}

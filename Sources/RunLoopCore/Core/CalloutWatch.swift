@@ -2,53 +2,47 @@
 import CLinux
 import Synchronization
 
-/// What a callback is called for; the raw values are those of `RLCalloutKind`.
-enum CalloutKind: Int32 {
-    case source = 1
-    case timer = 2
-    case observer = 3
-    case function = 4
-    case mainQueue = 5
-}
-
-/// What is told of a callback while it runs (S-SLOW-1). Nothing of it lies in the callback's frames: a callback that ends its thread leaves
-/// these to the cleanup handlers of the thread.
+/// What is reported of a callback while it runs (S-SLOW-1). Nothing of it lies in the callback's frames: if a callback ends its thread, the
+/// cleanup handlers of the thread run there.
 struct WatchedCall {
     let item: ObjectPointer?
     let function: UnsafeRawPointer?
-    let kind: CalloutKind
-    /// In the frame that calls it, the end of the stack that the callback has. Nothing is read or written there.
+    let kind: CallOutKind
+    /// An address in the frame that calls it: the end of the callback's part of the stack. Nothing is read or written there.
     let stack: UnsafeRawPointer
-    /// When it began, by the loop's clock, and when it is to be told next. Later by the runs inside it (S-SLOW-4).
+    /// When it began, by the loop's clock, and when it is reported next. Runs inside it move both later (S-SLOW-4).
     var began: Int64
     var due: Int64
-    /// How often it was told.
+    /// How often it was reported.
     var told: UInt32 = 0
     /// When the run inside it began.
     var pausedAt: Int64 = 0
 }
 
-/// A loop's part in the watching of its callbacks. It is made when that is first asked for and never freed: like the loop's memory it
+/// A loop's part in the watching of its callbacks. It is made when watching is first requested and never freed: like the loop's memory it
 /// serves the next loop there.
 struct CalloutWatch: ~Copyable {
-    /// Held by who looks at the call, and by the loop's thread at its end: so what the call names is there meanwhile. Taken after the
-    /// watcher's lock and before the registry's.
+    /// Held by a thread that looks at the call, and by the loop's thread at the call's end: so what the call names exists meanwhile. Taken
+    /// after the watcher's lock and before the registry's.
     let lock: Lock
-    /// How long a callback may take, in nanoseconds; 0: it may take any time. Written under `lock`; sequentially consistent with `due` where
+    /// How long a callback may take, in nanoseconds; 0: no limit. Written under `lock`; sequentially consistent with `due` where
     /// a call begins while the watching ends, else relaxed.
     let limit: Atomic<Int64>
-    /// When the callback under way is told, by the loop's clock; `Clock.never`: none is. The loop's thread publishes the call by it, and
-    /// takes it back under `lock`, as does who ends the watching. Sequentially consistent with `Watcher.wakes` and `limit`.
+    /// When the current callback is reported, by the loop's clock; `Clock.never`: there is none. The loop's thread publishes the call by it, and
+    /// withdraws it under `lock`, as does the thread that ends the watching. Sequentially consistent with `Watcher.wakes` and `limit`.
     let due: Atomic<Int64>
-    /// The callback under way. Written by the loop's thread while `due` is `never`; else under `lock`.
+    /// The current callback. Written by the loop's thread while `due` is `never`; else under `lock`.
     var call: WatchedCall
-    /// nil: a line of the log. Guarded by `lock`.
+    /// Whether the thread may be asked while it computes, and when the loop's thread checks that again, by the loop's clock. Written as `call` is.
+    var takesQuestions: Bool
+    var looksAt: Int64
+    /// nil: a line is logged. Guarded by `lock`.
     var handler: SlowHandlerPointer?
 }
 
 typealias CalloutWatchPointer = UnsafeMutablePointer<CalloutWatch>
 
-/// What the program set. Each loop that has it and each call of it has a reference.
+/// The handler that the program set. Each loop that has it and each call of it holds a reference.
 struct SlowHandler: ~Copyable {
     let references: Atomic<UInt32>
     let function: SlowCalloutFunction?
@@ -77,38 +71,38 @@ extension UnsafeMutablePointer where Pointee == SlowHandler {
     }
 }
 
-/// The thread that tells (`Insight/Watcher.swift`); the state of the process.
+/// The state of the process's thread that reports (`Insight/Watcher.swift`).
 struct Watcher: ~Copyable {
-    /// Guards the fields without a word of their own. Taken before the lock of a `CalloutWatch`, and by `fork`.
+    /// Guards the fields that do not say otherwise. Taken before the lock of a `CalloutWatch`, and by `fork`.
     let lock: Lock
-    /// The instant at which the thread looks next; `Clock.never`: it waits to be roused, or there is none; `awake`: it looks, or will
+    /// The instant at which the thread looks next; `Clock.never`: it waits to be roused, or does not run; `awake`: it looks, or will
     /// do so at once. Sequentially consistent with `CalloutWatch.due`.
     let wakes: Atomic<Int64>
-    /// Counts the rousings. The thread sleeps on it.
+    /// Counts the calls that rouse the thread. The thread sleeps on it.
     let word: Atomic<UInt32>
     /// Whether the thread was started.
     var isRunning: Bool
-    /// The thread's number.
+    /// The kernel's number of the thread.
     var thread: Int32
-    /// Whether it is the one that calls `fork`.
+    /// Whether it is the thread that calls `fork`.
     var forks: Bool
     /// Whether a loop was ever watched. Relaxed: a clock that moves without seeing it moves before.
     let isUsed: Atomic<Bool>
-    /// What the environment asks for, in nanoseconds; 0: it was not read yet; negative: nothing. Relaxed: every thread reads the same.
+    /// The limit in the environment, in nanoseconds; 0: it was not read yet; negative: there is none. Relaxed: every thread reads the same.
     let environment: Atomic<Int64>
-    /// The references that the thread has while it tells: in the child of `fork` its next thread gives them back.
+    /// The references that the thread holds while it reports: in the child of `fork` the next such thread releases them.
     var loop: RunLoopPointer?
     var item: ObjectPointer?
     var handler: SlowHandlerPointer?
-    /// What the thread does. Written when the library is loaded.
+    /// The thread's function. Written when the library is loaded.
     var body: (@convention(c) (UnsafeMutableRawPointer?) -> Void)?
-    /// Called with each new loop, for what the environment asks for. Written at load.
+    /// Called with each new loop, to apply the limit in the environment. Written when the library is loaded.
     var meet: (@convention(c) (UnsafeMutableRawPointer) -> Void)?
 
     static var shared: UnsafeMutablePointer<Watcher> { rl_watcher().assumingMemoryBound(to: Watcher.self) }
     static var awake: Int64 { .min }
 
-    /// Has the thread look at all loops. It is made if it is not there. Any thread, with no lock.
+    /// Makes the thread look at all loops, and starts it if it does not run. Any thread; no lock is held.
     @inline(never)
     static func rouse() {
         if shared.pointee.wakes.exchange(awake, ordering: .sequentiallyConsistent) == awake { return }
@@ -127,7 +121,7 @@ struct Watcher: ~Copyable {
         if !isThere { Log.once(.noWatcher, "RLSetSlowCalloutHandler", ": no thread to watch with; trying again") }
     }
 
-    /// A clock of the program's was moved.
+    /// A clock of the program was moved.
     static func clockMoved() {
         if shared.pointee.isUsed.load(ordering: .relaxed) { rouse() }
     }
@@ -135,21 +129,26 @@ struct Watcher: ~Copyable {
 
 /// The loop's thread.
 extension UnsafeMutablePointer where Pointee == RunLoop {
-    /// A callback begins, whose frames are below the given address; nil if the loop is not watched.
+    /// A callback begins whose frames are below the given address. Returns nil if the loop is not watched.
     @inline(never)
     func beginWatched(_ stack: UnsafeRawPointer, _ item: ObjectPointer?, _ function: UnsafeRawPointer?) -> CalloutWatchPointer? {
         guard let watch = pointee.watch.load(ordering: .acquiring), case let limit = watch.pointee.limit.load(ordering: .relaxed), limit != 0
         else { return nil }
         let began = watchTime
-        let kind = item.map { $0.calloutKind } ?? (function == nil ? .mainQueue : .function)
+        if began >= watch.pointee.looksAt {
+            watch.pointee.takesQuestions = rl_takes_questions()
+            watch.pointee.looksAt = began &+ limit
+        }
+        let (kind, function) = CallOutKind.of(item, function)
         begin(WatchedCall(item: item, function: function, kind: kind, stack: stack, began: began, due: began &+ limit), watch)
         return watch
     }
 
-    /// The time by which callbacks are watched. The clock of the program has gone on to where it was moved, also where the loop follows.
+    /// The time by which callbacks are watched. The program's clock has already reached the time to which it was moved, also where the
+    /// loop still follows.
     var watchTime: Int64 { manualClock?.time ?? Clock.now() }
 
-    /// A run begins inside a callback (S-SLOW-4). nil if that is not watched.
+    /// A run begins inside a callback (S-SLOW-4). Returns nil if the callback is not watched.
     @inline(never)
     func pauseWatch() -> WatchedCall? {
         guard let watch = pointee.watch.load(ordering: .acquiring), watch.pointee.due.load(ordering: .relaxed) != Clock.never else { return nil }
@@ -174,14 +173,15 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     private func begin(_ call: WatchedCall, _ watch: CalloutWatchPointer) {
         watch.pointee.call = call
         watch.pointee.due.store(call.due, ordering: .sequentiallyConsistent)
-        // Who ended the watching since the limit was read found no call to take away, or will take this one.
+        // A thread that ended the watching since the limit was read found no call to withdraw, or will withdraw this one.
         if watch.pointee.limit.load(ordering: .sequentiallyConsistent) == 0 { return watch.end() }
-        // A clock of the program's has no instants at which the thread wakes: who moves it rouses the thread, and may have done so just before.
+        // With a clock of the program there are no instants at which the thread wakes: the thread that moves the clock rouses it, and may have
+        // done so just before.
         let comes = manualClock?.time ?? Watcher.shared.pointee.wakes.load(ordering: .sequentiallyConsistent)
         if manualClock == nil ? call.due < comes : call.due <= comes { Watcher.rouse() }
     }
 
-    /// What the thread was in the middle of is over.
+    /// The loop's thread abandoned the callback.
     func abandonWatch() { pointee.watch.load(ordering: .relaxed)?.end() }
 }
 
@@ -194,24 +194,14 @@ extension UnsafeMutablePointer where Pointee == CalloutWatch {
     }
 }
 
-extension ObjectPointer {
-    fileprivate var calloutKind: CalloutKind {
-        switch pointee.type.load(ordering: .relaxed) {
-        case ObjectType.timer.rawValue: .timer
-        case ObjectType.observer.rawValue: .observer
-        default: .source
-        }
-    }
-}
-
 /// Any thread.
 extension UnsafeMutablePointer where Pointee == RunLoop {
-    /// Seconds in nanoseconds as a limit; 0: nothing is told.
+    /// A limit in nanoseconds for one in seconds; 0: nothing is reported.
     static func slowLimit(_ seconds: Double) -> Int64 {
         seconds > 0 ? Clock.nanoseconds(Swift.min(Swift.max(seconds, 0.001), Clock.longestInterval)) : 0
     }
 
-    /// `RLSetSlowCalloutHandler`; the handler's reference is given away. No lock is held: it may call the client.
+    /// `RLSetSlowCalloutHandler`; takes over the handler's reference. No lock is held: it may call the client.
     func setSlowHandler(_ limit: Int64, _ handler: SlowHandlerPointer?) {
         lock()
         if limit == 0 && pointee.watch.load(ordering: .relaxed) == nil || pointee.closing.load(ordering: .relaxed) {
@@ -245,6 +235,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         guard let watch = pointee.watch.load(ordering: .relaxed) else { return }
         watch.pointee.lock.lockWord()
         watch.pointee.limit.store(0, ordering: .relaxed)
+        watch.pointee.looksAt = 0
         let handler = watch.pointee.handler
         watch.pointee.handler = nil
         watch.pointee.lock.unlockWord()

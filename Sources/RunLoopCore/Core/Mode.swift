@@ -11,8 +11,8 @@ import Synchronization
 struct Mode: ~Copyable {
     /// The next older mode of the loop. Written before the mode is published.
     var next: ModePointer?
-    /// The modes below it in the tree in which modes are found by name: bit n of a name's hash says which way goes on from the
-    /// n-th mode of a search. Set once, under the loop's lock, releasing; read acquiring, by anybody.
+    /// The modes below it in the tree in which modes are found by name: bit n of a name's hash says which branch the search takes at
+    /// its n-th mode. Set once, under the loop's lock, releasing; read acquiring, by any thread.
     let left: Atomic<ModePointer?>
     let right: Atomic<ModePointer?>
     /// The next older mode of the common set. Written before this one is put into it.
@@ -22,25 +22,25 @@ struct Mode: ~Copyable {
     var nameHash: UInt
     var loop: RunLoopPointer
 
-    /// Whether the mode came into being (S-MODE-2). Goes to true once. Released and acquired: what was known before it is known to
-    /// who sees it; whoever has the lock reads it relaxed.
+    /// Whether the mode exists for clients (S-MODE-2). Becomes true once. Released and acquired: a thread that sees it set also sees
+    /// what was written before it; a thread that holds the lock reads it relaxed.
     let exists: Atomic<Bool>
-    /// Whether it is in the common set. Goes to true once, under the loop's lock, released before `commonModes` has it.
+    /// Whether it is in the common set. Becomes true once, under the loop's lock, released before `commonModes` has the mode.
     let isCommon: Atomic<Bool>
     /// Union of the activities of its observers; read without the lock by the loop's thread, relaxed: the lists themselves are read
-    /// under the lock, and an observer that another thread adds now may as well come a little later.
+    /// under the lock, and an observer that another thread adds now may be treated as one that is added a little later.
     let observedActivities: Atomic<UInt>
 
     var sources: SourceSet
-    /// Version 1 sources and what the kernel knows of them.
+    /// Version 1 sources and their registrations with the kernel.
     var ports: PortSet
-    /// Sockets among them: watches that signal (S-SOCK-52). Changed under the lock; read without it by the loop's thread, relaxed: one
-    /// that another thread adds now may as well be found by the next wait.
+    /// How many of them are sockets: watches that signal (S-SOCK-52). Changed under the lock; read without it by the loop's thread, relaxed:
+    /// one that another thread adds now may be found by the next wait instead.
     let sockets: Atomic<Int>
-    /// Inboxes among the sources.
+    /// How many of the sources are inboxes.
     var inboxCount: Int
     var timers: TimerStore
-    /// The last event served in the mode was the timers: with timers and a port both ready the port is next, in this run or
+    /// The last event served in the mode was the timers: if timers and a port are both ready, the port is next, in this run or
     /// in a later one (S-PASS-10). Loop's thread only.
     var servedTimers: Bool
     /// The last port served in the mode was an inbox: if a descriptor is ready too, it is next. Loop's thread only.
@@ -50,7 +50,7 @@ struct Mode: ~Copyable {
     var observerCount: Int
     /// One list for each activity.
     var observers: ObserverLists
-    /// How many signalled sources, requests and functions each step of a pass calls at most (S-LIM-6); 0: any number. Relaxed: a number
+    /// How many signalled sources, requests and functions each step of a pass calls at most (S-LIM-6); 0: no limit. Relaxed: a number
     /// that orders nothing.
     let passLimit: Atomic<Int>
     /// Functions and requests that wait for this mode. See `WaitingKind`.
@@ -60,7 +60,7 @@ struct Mode: ~Copyable {
 typealias ModePointer = UnsafeMutablePointer<Mode>
 
 extension UnsafeMutablePointer where Pointee == Mode {
-    /// `passLimit` as a number to count down.
+    /// `passLimit` as a number to count down from.
     @inline(always)
     var stepLimit: Int {
         let limit = pointee.passLimit.load(ordering: .relaxed)
@@ -82,7 +82,7 @@ enum ModeName {
             self = .none
             return
         }
-        // The default mode's own name needs no look at the text.
+        // The default mode's own string is recognised by its address.
         if name == kRLDefaultMode {
             self = .named(name)
         } else {
@@ -107,8 +107,8 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         search(name, hashOfName(name)).mode
     }
 
-    /// The record of a name in the tree; if there is none, above which place it belongs. There are as many steps as names'
-    /// hashes begin alike.
+    /// The record of a name in the tree; if there is none, the place below which it belongs. A search takes about as many steps as the
+    /// hashes of names have low bits in common.
     private func search(_ name: UnsafePointer<CChar>, _ hash: UInt) -> (mode: ModePointer?, above: ModePointer, isRight: Bool) {
         var mode = pointee.defaultMode
         var bits = hash
@@ -129,7 +129,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         return mode
     }
 
-    /// The record of a name, made if need be. Takes the lock for that.
+    /// The record of a name, made if needed. Takes the lock for that.
     @inline(always)
     func makeModeRecord(_ name: UnsafePointer<CChar>) -> ModePointer {
         modeRecord(name) ?? addModeRecord(name)
@@ -158,15 +158,29 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         return mode
     }
 
-    /// The default mode, of a record that was made or a new one, of a loop that has no mode. The lock is held.
-    @discardableResult
-    func makeDefaultModeLocked(_ made: ModePointer? = nil) -> ModePointer {
+    /// The default mode of a loop that has no mode: the one that its memory kept from an earlier life, or a new one. The lock is held.
+    func makeDefaultModeLocked() {
+        if let kept = pointee.keptMode {
+            pointee.keptMode = nil
+            enterModeRecord(kept)
+            setDefaultModeLocked(kept)
+        } else {
+            setDefaultModeLocked(makeModeRecord(named: kRLDefaultMode))
+        }
+    }
+
+    /// The same with the mode of all vanished loops, which is made if needed.
+    func shareDefaultModeLocked(_ made: ModePointer?) -> ModePointer {
         let mode = made ?? makeModeRecord(named: kRLDefaultMode)
+        setDefaultModeLocked(mode)
+        return mode
+    }
+
+    private func setDefaultModeLocked(_ mode: ModePointer) {
         mode.pointee.exists.store(true, ordering: .relaxed)
         pointee.modes.store(mode, ordering: .releasing)
         pointee.defaultMode = mode
         makeCommonLocked(mode)
-        return mode
     }
 
     /// Puts a mode into the common set.
@@ -181,15 +195,20 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         guard let copy = strdup(name) else { trap("RunLoop", "out of memory") }
         mode.pointee.name = copy
         mode.pointee.nameHash = hashOfName(name)
+        enterModeRecord(mode)
+        return mode
+    }
+
+    /// Adds a record in which only the name is set.
+    private func enterModeRecord(_ mode: ModePointer) {
         mode.pointee.loop = self
         mode.pointee.ports.initialize()
         mode.pointee.next = pointee.modes.load(ordering: .relaxed)
         pointee.modes.store(mode, ordering: .releasing)
-        if Trace.isWanted { Trace.name(.mode, UInt(bitPattern: mode), copy, 0, 0) }
-        return mode
+        if Trace.isWanted { Trace.name(.mode, UInt(bitPattern: mode), mode.pointee.name, 0, 0) }
     }
 
-    /// The mode of a name, made if need be (S-MODE-2).
+    /// The mode of a name, made if needed (S-MODE-2).
     @inline(always)
     func makeMode(_ name: UnsafePointer<CChar>) -> ModePointer {
         let mode = makeModeRecord(name)
@@ -217,13 +236,23 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         }
     }
 
-    func freeModes() {
+    /// With `keepsDefault` the default mode's record stays for the next loop in this memory.
+    func freeModes(keepsDefault: Bool) {
         forEachModeRecord { mode in
             mode.pointee.sources.free()
             mode.pointee.ports.free()
             mode.pointee.timers.free()
-            CLinux.free(mode.pointee.name)
-            CLinux.free(mode)
+            let name = mode.pointee.name
+            if keepsDefault && mode == pointee.defaultMode {
+                let hash = mode.pointee.nameHash
+                memset(mode, 0, MemoryLayout<Mode>.size)
+                mode.pointee.name = name
+                mode.pointee.nameHash = hash
+                pointee.keptMode = mode
+            } else {
+                CLinux.free(name)
+                CLinux.free(mode)
+            }
         }
         pointee.modes.store(nil, ordering: .relaxed)
         pointee.commonModes.store(nil, ordering: .relaxed)
@@ -234,7 +263,7 @@ extension UnsafeMutablePointer where Pointee == Mode {
     @inline(always)
     var hasSockets: Bool { pointee.sockets.load(ordering: .relaxed) > 0 }
 
-    /// A loop whose thread is gone never waits. Caller holds the lock.
+    /// A loop whose thread has ended never waits. Caller holds the lock.
     var hasLiveThread: Bool { pointee.loop.pointee.threadAlive.load(ordering: .relaxed) }
 
     /// Caller holds the lock.
@@ -242,7 +271,7 @@ extension UnsafeMutablePointer where Pointee == Mode {
         pointee.sockets.store(pointee.sockets.load(ordering: .relaxed) + difference, ordering: .relaxed)
     }
 
-    /// Whether there is nothing in the mode that could make a run useful, but for functions to perform (S-RUN-2).
+    /// Whether the mode has nothing that would make a run useful, apart from functions to perform (S-RUN-2).
     /// Caller holds the lock.
     @inline(always)
     var hasNoItems: Bool { pointee.sources.count == 0 && pointee.timerCount == 0 }

@@ -4,53 +4,56 @@ import Synchronization
 
 /// The loop of one thread.
 ///
-/// It is created by its thread's first `RLGetCurrent` (or, for the main thread, by anybody's `RLGetMain`) and freed with
-/// the last reference after the thread is gone. References are held by the thread, by clients, and by every source
+/// It is created by its thread's first `RLGetCurrent` (or, for the main thread, by any thread's `RLGetMain`) and freed with
+/// the last reference after the thread has ended. References are held by the thread, by clients, and by every source
 /// for each loop it is in.
 ///
-/// Its memory comes from a pool that is never unmapped (`RunLoop+Pool.swift`). So what foreign threads touch without a
+/// Its memory comes from a pool that is never unmapped (`RunLoop+Pool.swift`). So what other threads touch without a
 /// reference — a signaller that was overtaken by the removal of its source, a caller that looks for the lock of a timer's
 /// loop — is always a `RunLoop`, if perhaps another one: the mailbox (first fields) and `lock` keep working through
-/// all lives of the memory, and whoever comes late looks again whether the loop is still the right one.
+/// all lives of the memory, and a thread that comes late checks again whether the loop is still the right one.
 struct RunLoop: ~Copyable {
     let header: ObjectHeader
 
-    // The mailbox: all that RLSourceSignal, RLWakeUp and RLStop touch. Atomics only: they are async-signal-safe. It fills the
-    // first cache line together with what a post reads; the loop writes nothing of it while it makes passes.
+    // The mailbox: everything that RLSourceSignal, RLWakeUp and RLStop touch. Only atomics, because they are async-signal-safe. It fills
+    // the first cache line together with what a post reads; the loop does not write to that line while it makes passes.
 
-    /// A `WakeState`: whether the loop is awake, asleep and how, or has been told to wake up. Sequentially consistent: whoever wakes
-    /// stores something and then looks here, the loop writes here and then looks at everything.
+    /// A `WakeState`: whether the loop is awake, asleep and how, or has a wake-up pending. Sequentially consistent: a thread that wakes the
+    /// loop stores something and then looks here, the loop writes here and then looks at everything.
     let wake: Atomic<UInt32>
     /// A `StopState` of the innermost run. Sequentially consistent with `wake`.
     let stop: Atomic<UInt32>
     /// Stack of the links of sources that were signalled, newest first; taken whole. Sequentially consistent with the links' `loop`
-    /// (see `Source+Signal.swift`) and with `wake`: who makes an inbox ready pushes and then looks whether the loop sleeps, the
+    /// (see `Source+Signal.swift`) and with `wake`: a thread that makes an inbox ready pushes and then looks whether the loop sleeps, the
     /// loop says that it sleeps and then looks here.
     let signalled: Atomic<SourceLinkPointer?>
     /// The epoll set in which the loop sleeps. Written by the loop's thread before it says so in `wake`, which orders it.
     let sleepingEpoll: Atomic<Int32>
     /// References that clients hold beyond those they release. Traps when it would become negative (S-LOOP-15).
     let clientReferences: Atomic<Int32>
-    /// All modes, newest first; the list only grows while the loop lives, so it is read without the lock. Released and acquired:
-    /// what is published are the records.
+    /// All modes, newest first; the list only grows while the loop lives, so it is read without the lock. Released and acquired
+    /// for the records, which it publishes.
     let modes: Atomic<ModePointer?>
     /// The mode that every loop has from the start, and the root of the tree in which modes are found by name. Written at creation.
     var defaultMode: ModePointer
-    /// False once the thread has ended. Released under the lock; whoever reads it without the lock may be late.
+    /// False once the thread has ended. Released under the lock; a thread that reads it without the lock may read the old value.
     let threadAlive: Atomic<Bool>
-    /// Set while the loop is being freed: nothing can be added any more (S-LOOP-14). The last reference is gone then: only
-    /// callbacks of the thread that frees it can still ask.
+    /// Set while the loop is being freed: nothing can be added any more (S-LOOP-14). The last reference has been dropped by then: only
+    /// callbacks of the thread that frees the loop can still read this.
     let closing: Atomic<Bool>
     /// In the child of `fork`: the loop belonged to a thread that does not exist here (`RunLoop+Fork.swift`).
     let vanished: Atomic<Bool>
+    /// A run ends before it begins: the loop is being freed, or a callback has ended its thread and the frames of the runs no longer exist
+    /// (S-LOOP-22). Relaxed: the thread that reads it is the one that set it.
+    let refusesRuns: Atomic<Bool>
     /// The end of the first cache line.
     let mailboxEnd: UInt64
 
     /// Guards the modes' contents, the common items, the memberships of all items in this loop and their fields that say
-    /// so. Biased to the loop's thread. Taken before the registry's lock; never two loops' locks at once.
+    /// so. Biased to the loop's thread. Taken before the registry's lock; a thread never holds two loops' locks at once.
     let lock: Lock
-    /// The instant at which a wait that may sleep looks again at the latest, as its last look at timers said; `Clock.never` where a pass more might be
-    /// noticed by somebody else than the mode's observers. Written by the loop's thread, by looks under `lock`; read under `lock`.
+    /// The instant at which a wait that may sleep looks again at the latest, as its last look at timers found it; `Clock.never` if an additional
+    /// pass could be noticed by anything but the mode's observers. Written by the loop's thread, by looks under `lock`; read under `lock`.
     let sleepsUntil: Atomic<Int64>
     /// `PostQueue.seen` at that look. Guarded by `lock`.
     var seenPosts: UInt64
@@ -59,17 +62,20 @@ struct RunLoop: ~Copyable {
     let waiting: Atomic<Bool>
     /// Client code has run since the last reading of the clock. Loop's thread only.
     var isClockStale: Bool
-    /// The clock that the program gave the loop, which holds a reference; nil: the system's. Written by the loop's thread under `lock`;
+    /// The clock that the program set for the loop, which holds a reference to it; nil: the system's. Written by the loop's thread under `lock`;
     /// released and acquired for threads that move the clock.
     let clock: Atomic<ManualClockPointer?>
-    /// How far the loop has come on that clock. Written by the loop's thread under `lock`.
+    /// The time that the loop has reached on that clock. Written by the loop's thread under `lock`.
     var clockTime: Int64
-    /// The next instant on it at which the loop has something to do, as its last look said. Written by the loop's thread before it says
+    /// The next instant on it at which the loop has something to do, as its last look found it. Written by the loop's thread before it says
     /// in `wake` that it sleeps.
     let nextInstant: Atomic<Int64>
     /// Whether the loop's thread, in a callback, waits for the clock's other loops. Written by that thread; sequentially consistent with
     /// `ManualClock.settled`.
     let movesClock: Atomic<Bool>
+    /// Whether a timer that uses the boot or wall clock was ever added in this life of the memory or an earlier one. Stored before that
+    /// clock is read, and loaded after it was changed, both sequentially consistent.
+    let followsClocks: Atomic<Bool>
     /// Whether posts come so fast that the loop does not wait for wake-ups. Loop's thread only.
     var busyPolling: BusyPolling
     /// How long to watch the wake word before sleeping, in nanoseconds. Relaxed: a number that orders nothing.
@@ -87,11 +93,11 @@ struct RunLoop: ~Copyable {
     var inboxes: InboxList
     /// Links of signalled sources and ready inboxes that have used up their limits. Guarded by `lock`.
     var held: LinkList
-    /// Links of sources whose descriptors the kernel is not asked for until the end of their periods. Guarded by `lock`.
+    /// Links of sources whose descriptors are not registered with the kernel until the end of their periods. Guarded by `lock`.
     var withdrawn: WordSet
-    /// When the first of these may go on, by the loop's clock; 0: there are none. Guarded by `lock`.
+    /// When the first of these sources may perform again, by the loop's clock; 0: there are none. Guarded by `lock`.
     var heldUntil: Int64
-    /// Something waits for that of which the log may have to tell. Loop's thread only.
+    /// Sources were newly held or withdrawn, which may have to be logged. Loop's thread only.
     var hasNewlyHeld: Bool
 
     /// The modes of the common set, newest first; like `modes` the list only grows, and is read without the lock.
@@ -103,14 +109,14 @@ struct RunLoop: ~Copyable {
 
     /// Functions and requests that wait for a common mode. See `WaitingKind`.
     var commonWaiting: WaitingLists
-    /// Functions to perform: posted by anyone, taken by the loop's thread.
+    /// Functions to perform: posted by any thread, taken by the loop's thread.
     var posts: PostQueue
 
-    /// While a round of posts is under way, the sequence number at which it ends: what was posted before is its own business.
+    /// While a round of posts is under way, the sequence number at which it ends: what was posted before belongs to that round.
     /// Loop's thread only.
     var postFloor: UInt64
 
-    /// Functions that other threads ask the loop to perform, and ordered ones (section 21).
+    /// Functions that other threads request the loop to perform, and ordered ones (section 21).
     var requests: RequestQueue
     var orderedRequests: RequestQueue
     /// Functions to be performed after a delay. Loop's thread only.
@@ -121,22 +127,22 @@ struct RunLoop: ~Copyable {
     /// Counts the runs. Loop's thread only.
     var runs: UInt32
     var counters: Counters
-    /// Bits of `Insight`. Changed under `lock`; relaxed: what a bit stands for is ordered by itself.
+    /// Bits of `Insight`. Changed under `lock`; relaxed: the state behind a bit has its own memory order.
     let insight: Atomic<UInt32>
-    /// What call-outs are measured in; nil: they are not. Set under `lock`; released and acquired for the record.
+    /// The record in which call-outs are measured; nil: they are not. Set under `lock`; released and acquired for the record.
     let accounting: Atomic<AccountingPointer?>
-    /// The same, also after accounting was put off. Guarded by `lock`; relaxed, for who asks whether there is any without it.
+    /// The same record, also after accounting was turned off. Guarded by `lock`; relaxed, because threads also check it for nil without the lock.
     let accounts: Atomic<AccountingPointer?>
-    /// The watching of its callbacks; nil: there was none. Set once, under `lock`, and released; it stays when the loop goes to the pool.
+    /// The record for watching its callbacks; nil: never watched. Set once, under `lock`, and released; kept when the loop goes to the pool.
     let watch: Atomic<CalloutWatchPointer?>
-    /// Who wants call-outs measured: bits of `AccountingAsker`. Guarded by `lock`.
+    /// For whom call-outs are measured: bits of `AccountingAsker`. Guarded by `lock`.
     var accountingAskers: UInt8
     /// Its ring of the trace. Loop's thread only.
     var ring: TraceRing
-    /// The run of a foreign loop in whose epoll set the loop sleeps: `wake` says "asleep in epoll" although the thread goes on.
+    /// The run of a foreign loop in whose epoll set the loop sleeps: `wake` says "asleep in epoll" although the thread continues to run.
     /// Loop's thread only.
     var asleepOutside: ForeignRunPointer?
-    /// What the thread is in the middle of. Loop's thread only, but for what `CallStack` says.
+    /// The callbacks that the thread is in. Loop's thread only, with the exceptions that `CallStack` lists.
     var calls: CallStack
     /// Numbers the batches of timers. Guarded by `lock`.
     var timerBatch: UInt32
@@ -144,15 +150,19 @@ struct RunLoop: ~Copyable {
     /// only.
     var timerSlack: Int64
 
-    /// The kernel's number of the loop's thread; 0 once that has ended. Relaxed: descriptions tell it.
+    /// The kernel's number of the loop's thread; 0 once that has ended. Relaxed: only descriptions show it.
     let thread: Atomic<Int32>
-    /// Made in the place of another loop that this thread had and that was torn down.
+    /// Made to replace another loop that this thread had and that was torn down.
     var isSuccessor: Bool
     /// How often the destructor of the thread's key has run. Loop's thread only.
     var destructorRuns: UInt32
+    /// In the pool: a default mode for the next loop, with its name and nothing in it.
+    var keptMode: ModePointer?
+    /// The thread that frees the loop, as `RLThisThread_` returns it; 0: none does. Written by that thread, read by a child of `fork`.
+    var freeingThread: UInt
     /// The next in the pool. Guarded by the registry's lock.
     var nextPooled: RunLoopPointer?
-    /// In the pool. Only for the child handler of `fork`.
+    /// In the pool. Only the child handler of `fork` uses it.
     var isPooled: Bool
     /// The record that was allocated before this one. Written once, under the registry's lock.
     var olderRecord: RunLoopPointer?
@@ -170,7 +180,7 @@ extension RunLoop: Object {
 }
 
 extension UnsafeMutablePointer where Pointee == RunLoop {
-    /// Whether this process came out of a fork, so that there may be items in vanished loops.
+    /// Whether this process is the child of a fork, so that there may be items in vanished loops.
     @inline(always)
     static var anyVanished: Bool { process.pointee.forkGeneration.load(ordering: .relaxed) != 0 }
 
@@ -181,7 +191,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     @inline(always)
     var isCurrent: Bool { UInt(bitPattern: rl_thread_loop_get()) == UInt(bitPattern: self) }
 
-    /// Not in place, for the many callers that are in no hurry; the next two are.
+    /// Not inlined, for the many callers that are not on a hot path; the two below are inlined.
     @inline(never)
     func lock() { lock(owner: isCurrent) }
 
@@ -195,8 +205,8 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     @inline(always)
     func unlock(owner: Bool) { pointee.lock.unlock(owner: owner) }
 
-    /// Whether items can be added: not while the loop is freed, and not to the main loop once its thread is gone, where
-    /// nobody could ever take them out again (S-LOOP-13, S-LOOP-14).
+    /// Whether items can be added: not while the loop is freed, and not to the main loop once its thread has ended, because nothing
+    /// could ever remove them again (S-LOOP-13, S-LOOP-14).
     @inline(always)
     func acceptsItems(_ function: StaticString, _ once: LoggedOnce) -> Bool {
         if pointee.threadAlive.load(ordering: .acquiring) { return true }

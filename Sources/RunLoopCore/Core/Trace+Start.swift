@@ -3,16 +3,16 @@ import CLinux
 import CRunLoop
 import Synchronization
 
-/// Starting and stopping a trace, and what fork does to it.
+/// Starting and stopping a trace, and the trace in the child of `fork`.
 extension Trace {
-    /// The number of loops that have rings where the program does not say.
+    /// The number of loops that have rings if the program does not set one.
     static var usualLoops: Int { 16 }
     static var mostLoops: Int { 1024 }
 
-    /// Starts a trace; one log line and false if that is not possible. No lock is held.
-    static func start(_ path: UnsafePointer<CChar>, loops: Int) -> Bool {
-        guard move(from: TraceState.off, to: TraceState.changing) else {
-            Log.write("RLTraceStart", ": a trace is on already")
+    /// Starts a trace; if that is not possible, logs one line and returns false. nil: in memory, and nothing is logged. No lock is held.
+    static func start(_ path: UnsafePointer<CChar>?, loops: Int) -> Bool {
+        guard claim(isLent: path == nil) else {
+            if path != nil { Log.write("RLTraceStart", ": a trace is on already") }
             return false
         }
         shared.pointee.usesClock = rl_counts_of_moment() <= 1
@@ -21,14 +21,16 @@ extension Trace {
         let length = Int(header.file_size)
         var error: Int32 = 0
         var isOther = false
-        let former = shared.pointee.length == length ? shared.pointee.memory.load(ordering: .relaxed) : nil
+        // A shorter trace takes the beginning of the mapping, so that starts with different numbers of loops do not use up addresses.
+        let former = length <= shared.pointee.room ? shared.pointee.memory.load(ordering: .relaxed) : nil
         guard let memory = rl_trace_create(path, &header, former, &error, &isOther) else {
             shared.pointee.state.store(TraceState.off, ordering: .releasing)
-            tellFailure(path, error)
+            if let path { tellFailure(path, error) }
             return false
         }
-        if isOther { tellOther(path) }
+        if isOther, let path { tellOther(path) }
         process.pointee.registryLock.lockWord()
+        if memory != former { shared.pointee.room = length }
         shared.pointee.length = length
         shared.pointee.namesUsed = 0
         if ringCount > shared.pointee.ringCount || shared.pointee.rings == nil {
@@ -50,8 +52,29 @@ extension Trace {
         return true
     }
 
-    static func stop() {
-        guard move(from: TraceState.on, to: TraceState.changing) else { return }
+    /// Claims the right to start a trace. A trace for another process gives way to the program's own, even while it is started or stopped.
+    private static func claim(isLent: Bool) -> Bool {
+        var nap = timespec(nanoseconds: 1_000_000)
+        var rest = 1000
+        while !move(from: TraceState.off, to: TraceState.changing) {
+            guard !isLent, rest > 0, shared.pointee.isLent.load(ordering: .relaxed) else { return false }
+            stop(isLent: true)
+            rl_sys_nanosleep(&nap)
+            rest -= 1
+        }
+        shared.pointee.isLent.store(isLent, ordering: .relaxed)
+        return true
+    }
+
+    /// Stops the program's trace, or the one for another process, whose memory the caller then owns if it passes `taken`.
+    @discardableResult
+    static func stop(isLent: Bool = false, taken: UnsafeMutablePointer<UnsafeMutableRawPointer?>? = nil) -> Int {
+        guard shared.pointee.isLent.load(ordering: .relaxed) == isLent, move(from: TraceState.on, to: TraceState.changing) else { return 0 }
+        // It may have become the other kind of trace in between.
+        guard shared.pointee.isLent.load(ordering: .relaxed) == isLent else {
+            shared.pointee.state.store(TraceState.on, ordering: .releasing)
+            return 0
+        }
         rl_set_tracing(false)
         nameFiles()
         process.pointee.registryLock.lockWord()
@@ -59,14 +82,20 @@ extension Trace {
         let header = memory.assumingMemoryBound(to: rl_trace_header.self)
         header.pointee.end_stamp = stamp()
         header.pointee.end_time = Clock.now()
-        rl_trace_forget(memory, shared.pointee.length)
+        let length = shared.pointee.length
+        taken?.pointee = rl_trace_take(memory, length)
+        rl_trace_forget(memory, length)
         process.pointee.registryLock.unlockWord()
         shared.pointee.state.store(TraceState.off, ordering: .releasing)
+        return length
     }
 
-    static var isOn: Bool { shared.pointee.state.load(ordering: .acquiring) == TraceState.on }
+    /// Whether the program's own trace is on.
+    static var isOn: Bool {
+        shared.pointee.state.load(ordering: .acquiring) == TraceState.on && !shared.pointee.isLent.load(ordering: .relaxed)
+    }
 
-    /// The names of the files whose functions are called, if there are others than when they were named last.
+    /// Records the names of the loaded files, whose functions may be called, if they changed since they were last named.
     private static func nameFiles() {
         var loads = shared.pointee.loads
         shared.pointee.loadsLock.lockWord()
@@ -122,7 +151,7 @@ extension Trace {
 
     // MARK: The environment
 
-    /// `RUNLOOP_TRACE=file` and `RUNLOOP_TRACE_LOOPS=number`, when the process makes its first loop.
+    /// `RUNLOOP_TRACE=file` and `RUNLOOP_TRACE_LOOPS=number`, read when the process makes its first loop.
     static func startByEnvironment() {
         guard let path = rl_trusted_environment("RUNLOOP_TRACE") else { return }
         var loops = 0
@@ -149,7 +178,7 @@ extension Trace {
         shared.pointee.loadsLock.resetInChild()
         rl_set_tracing(false)
         rl_forget_thread_number()
-        if let memory = shared.pointee.memory.load(ordering: .relaxed) { rl_trace_forget(memory, shared.pointee.length) }
+        if let memory = shared.pointee.memory.load(ordering: .relaxed) { rl_trace_forget(memory, shared.pointee.room) }
         shared.pointee.state.store(TraceState.off, ordering: .relaxed)
     }
 }

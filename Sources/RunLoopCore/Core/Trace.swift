@@ -2,43 +2,48 @@
 import CLinux
 import Synchronization
 
-/// The trace of the process (section 45 of the specification): what its loops do, in a file that is mapped while it is written. The format
+/// The trace of the process (section 45 of the specification): what its loops do, recorded in a file that is mapped while it is written. The format
 /// is in Docs/trace-format.md.
 ///
-/// A loop has a ring of records, which its thread alone writes. What any thread does to loops goes to one ring for all, whose slots are
-/// claimed by an addition; each is a cache line, so that claimers do not write to each other's. A signal handler may interrupt a thread in
-/// either: it writes to the second one alone.
+/// A loop has a ring of records, which only its thread writes. What any thread does to loops goes to one shared ring, whose slots are
+/// claimed by an addition; each slot is a cache line, so that no two claimers write to the same line. A signal handler may interrupt a
+/// thread while it writes to either ring: the handler writes only to the shared one.
 ///
-/// Threads write without a lock to a file that another thread closes. So the mapping is never taken away: the stop puts memory of the
-/// process in its place, and the next start of the same size another file. What decides where is written (address, number of slots) is read
-/// from the process's memory, never from the file, which another process may change.
+/// Threads write without a lock to a file that another thread closes. So the mapping is never removed: the stop maps memory of the
+/// process in its place, and the next start of the same size maps another file there. What decides where is written (address, number of
+/// slots) is read from the process's memory, never from the file, which another process may change.
 struct Trace: ~Copyable {
-    /// A `TraceState`. Who moves it on from `off` or `on` is the only one to start or stop.
+    /// A `TraceState`. The thread that changes it from `off` or `on` is the only one that starts or stops.
     let state: Atomic<UInt32>
-    /// Grows with each start: rings of earlier ones are not written to. Released with `memory`.
+    /// Grows with each start: rings of earlier traces are not written to. Released with `memory`.
     let generation: Atomic<UInt32>
-    /// The mapping, which stays for good; nil before the first start. Released when the file is whole.
+    /// The mapping, which stays until the process ends; nil before the first start. Released when the file is complete.
     let memory: Atomic<UnsafeMutableRawPointer?>
-    /// The next slot of the ring for all. Relaxed: who got a number has a slot of its own.
+    /// The next slot of the shared ring. Relaxed: a thread that got a number has a slot of its own.
     let claimed: Atomic<UInt64>
-    /// Stamps are nanoseconds, because the processor's counter is of no use. Written before the first start is over.
+    /// Stamps are nanoseconds, because the processor's counter is not usable. Written before the first start is over.
     var usesClock: Bool
-    /// Length of the mapping, and the number of loops' rings. Guarded by the registry's lock, as the next.
+    /// Length of the mapping: that of the longest trace. Guarded by the registry's lock, like the next.
+    var room: Int
+    /// Length of the trace, and the number of loops' rings.
     var length: Int
     var ringCount: Int
-    /// Of each ring a `TraceRingState`.
+    /// A `TraceRingState` for each ring.
     var rings: UnsafeMutablePointer<UInt8>?
+    /// Whether the trace that is on, or is being started or stopped, is in memory and for another process (S-OUT-11). Relaxed: the thread
+    /// that starts writes it before the state says `on`.
+    let isLent: Atomic<Bool>
     /// Bytes of names in the file.
     var namesUsed: Int
-    /// Counts of files that the process loaded when they were last named. Who starts or stops.
+    /// How many files the dynamic linker had loaded and unloaded when the files were last named. Only the thread that starts or stops uses it.
     var loads: UInt64
-    /// Held while the dynamic linker tells of these files, under a lock of its own that `fork` takes with it: a child that came then could
-    /// not start a trace. Taken before every other lock.
+    /// Held while the dynamic linker lists these files, under a lock of its own that `fork` also takes: otherwise a child made at that moment
+    /// could not start a trace. Taken before every other lock.
     let loadsLock: Lock
 
     static var shared: UnsafeMutablePointer<Trace> { rl_trace().assumingMemoryBound(to: Trace.self) }
 
-    /// Whether a trace or a probe wants to be told anything.
+    /// Whether a trace or a probe records anything.
     @inline(always)
     static var isWanted: Bool { rl_tracing() != 0 }
 
@@ -71,7 +76,7 @@ enum TraceRingState {
     static var ended: UInt8 { 2 }
 }
 
-/// What a record tells. From 32 on they are in the ring for all.
+/// What a record describes. Kinds from 32 on are in the shared ring.
 enum TraceKind: UInt8 {
     case runBegin = 2
     case runEnd = 3
@@ -91,18 +96,7 @@ enum TraceKind: UInt8 {
     case messageReceive = 38
 }
 
-/// What is called out to.
-enum TracedCallOut: UInt8 {
-    case source = 1
-    case portSource = 2
-    case watch = 3
-    case timer = 4
-    case observer = 5
-    case function = 6
-    case mainQueue = 8
-}
-
-/// What an entry of the names is of.
+/// What an entry of the names is for.
 enum TraceName: UInt16 {
     case thread = 1
     case object = 2
@@ -111,12 +105,12 @@ enum TraceName: UInt16 {
     case port = 5
 }
 
-/// A loop's ring, as its thread knows it. Loop's thread only.
+/// A loop's ring, as its thread sees it. Loop's thread only.
 struct TraceRing {
     var slots: UnsafeMutableRawPointer?
-    /// Where the file says how many records there are.
+    /// How many records there are, as the file says too.
     var head: UInt64 = 0
-    /// That of the trace that the ring is of; 0: none.
+    /// The generation of the ring's trace; 0: none.
     var generation: UInt32 = 0
     var index: Int32 = 0
     /// The last stamp at which the clock was read.
@@ -132,10 +126,10 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         if rl_is_probed() { rl_probe(kind.rawValue, detail, UInt64(UInt(bitPattern: self)), UInt64(item), UInt64(info), UInt64(extra)) }
         if !rl_is_traced() { return }
         if pointee.ring.generation != Trace.shared.pointee.generation.load(ordering: .acquiring) && !claimRing() { return }
-        // There was no ring for this loop.
+        // No ring was left for this loop.
         guard let slots = pointee.ring.slots else { return }
         let stamp = Trace.stamp()
-        // A counter that was set back is older than any.
+        // If the counter was set back, the difference is larger than any distance.
         if stamp &- pointee.ring.clockStamp > clockDistance { readTraceClock(slots - Trace.page) }
         let slot = slots + Int(pointee.ring.head & (Trace.ringSlots - 1)) * Trace.ringSlotSize
         slot.storeBytes(of: stamp, as: UInt64.self)
@@ -143,14 +137,14 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         slot.storeBytes(of: UInt64(item), toByteOffset: 16, as: UInt64.self)
         slot.storeBytes(of: UInt64(info), toByteOffset: 24, as: UInt64.self)
         pointee.ring.head &+= 1
-        // Released, for who reads the file while it is written.
+        // Released, for a process that reads the file while it is written.
         (slots - Trace.page).assumingMemoryBound(to: Atomic<UInt64>.self).pointee.store(pointee.ring.head, ordering: .releasing)
     }
 
-    /// After so much the clock is read again: a sixteenth of a second or so.
+    /// After this many counts the clock is read again: about a sixteenth of a second.
     private var clockDistance: UInt64 { 1 << 27 }
 
-    /// Writes the clock beside the counter, before the records: by this and the beginning of the trace stamps become times.
+    /// Writes the clock and the counter before the records: with these and the beginning of the trace, readers convert stamps to times.
     @inline(never)
     private func readTraceClock(_ header: UnsafeMutableRawPointer) {
         pointee.ring.clockStamp = Trace.stamp()
@@ -229,7 +223,7 @@ extension Trace {
 // MARK: Any thread
 
 extension Trace {
-    /// Records in the ring for all what a thread does to a loop; also in a signal handler. `caller`: the code that called the library.
+    /// Records in the shared ring what a thread does to a loop; also in a signal handler. `caller`: the code that called the library.
     @inline(never)
     static func tell(_ kind: TraceKind, _ loop: RunLoopPointer?, item: UInt = 0, info: UInt = 0, extra: UInt64 = 0, caller: UInt = 0) {
         let loop = UInt64(UInt(bitPattern: loop))
@@ -238,7 +232,7 @@ extension Trace {
         let number = shared.pointee.claimed.wrappingAdd(1, ordering: .relaxed).oldValue
         let slot = memory + sharedOffset + Int(number & (sharedSlots - 1)) * sharedSlotSize
         let sequence = slot.assumingMemoryBound(to: Atomic<UInt64>.self)
-        // Who reads meanwhile sees that the record is not whole.
+        // A reader sees meanwhile that the record is not complete.
         sequence.pointee.store(0, ordering: .relaxed)
         atomicMemoryFence(ordering: .releasing)
         slot.storeBytes(of: stamp(), toByteOffset: 8, as: UInt64.self)

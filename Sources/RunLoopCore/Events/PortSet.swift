@@ -4,38 +4,38 @@ import Synchronization
 
 /// The version 1 sources and watches of a mode and their registrations in the mode's epoll set. The loop's lock guards it.
 ///
-/// Slots are found by descriptor number: `PortSlot` has what is known of one and how that changes. Of version 1 sources on one
-/// number the last one gets the events (S-SRC-44); each watch gets its own, one member per pass, in turn; those that signal are all
+/// Slots are found by descriptor number: `PortSlot` holds the state of one and its transitions. Of the version 1 sources on one
+/// number the last one gets the events (S-SRC-44); each watch gets its own, one member per pass, in turn; all watches that signal are
 /// signalled. A mode without ports has no descriptor and sleeps on the futex.
 ///
-/// Registrations are taken back lazily: less interest changes nothing until an event arrives that interests nobody.
+/// Registrations are withdrawn lazily: less interest changes nothing until an event arrives that is of interest to no member.
 struct PortSet {
     var epoll: EpollSet
     /// Sources in the set, those with unwatchable ports included, and one more if there are sources of files.
     var count: Int
-    /// Counts the events of watches that signal: with every sixteenth the number is looked at.
+    /// Counts the events of watches that signal: at every sixteenth the number is checked.
     private var looks: UInt8
-    /// Counts the batches of events, so that each of those that are ready has its turn.
+    /// Counts the batches of events, so that each event that is ready gets its turn.
     private var turn: UInt32
-    /// Slots, and others of this set, that wait for room in the kernel, or for the epoll set itself.
+    /// How many slots and shared ports of this set wait for room in the kernel, or for the epoll set itself.
     var waiting: Int
-    /// For each number that ever was in the set.
+    /// One for each number that was ever in the set.
     private var slots: NumberTable<PortSlot>
-    /// Slots that are always ready and were of interest when they were put here, in the order of their turns.
+    /// Slots that are always ready and were of interest when they were queued, in the order of their turns.
     private var alwaysReady: IndexQueue
-    /// Whether the last event was one of those: the next is the kernel's, if it has one.
+    /// Whether the last event came from one of those: the next comes from the kernel, if it has one.
     private var servedAlwaysReady: Bool
-    /// When slots that were put off are looked at again; 0: there are none.
+    /// When the deferred slots are looked at again; 0: there are none.
     var deferredUntil: Int64
     /// The main dispatch queue and the notifier of files: `PortSet+Shared.swift`.
     var shared: SharedPorts
 
-    /// Zeroed memory is right but for the descriptor.
+    /// Zeroed memory is valid except for the descriptor.
     mutating func initialize() { epoll = EpollSet() }
 
     /// Whether a wait has to look at the kernel's set.
     var needsKernel: Bool { count > 0 || shared.mainQueue != .unused }
-    /// Whether there may be an event without the kernel.
+    /// Whether there may be an event that does not come from the kernel.
     var hasAlwaysReady: Bool { alwaysReady.count > 0 }
     var prefersAlwaysReady: Bool { alwaysReady.count > 0 && !servedAlwaysReady }
 
@@ -60,7 +60,7 @@ struct PortSet {
         guard port >= 0 else { return }
         let index = Int(port)
         if slots.find(index) == nil {
-            // Few processes have more descriptors; no memory is taken for a number that is none.
+            // Few processes have more descriptors; no memory is allocated for a number that is not open.
             if index >= 1 << 20 && !rl_is_open(port) { return }
             slots.make(index)
         }
@@ -73,10 +73,10 @@ struct PortSet {
         slot.pointee.members.insert(source)
         let old = slot.pointee.state
         if old != .registered && slot.pointee.wanted.isEmpty { return slot.pointee.stayIdle() }
-        // A loop whose thread is gone never waits: it needs no descriptor.
+        // A loop whose thread has ended never waits: it needs no descriptor.
         slot.pointee.startWaiting(&waiting)
         guard mode.hasLiveThread, let result = register(index) else { return }
-        // What was registered under this number and is not any more was closed: the number names another file now.
+        // A file that was registered under this number and no longer is was closed: the number names another file now.
         if (old == .registered && result == .added) || (old == .alwaysReady && result != .alwaysReady) {
             slot.pointee.markStale(except: source)
         }
@@ -90,7 +90,7 @@ struct PortSet {
         if slot.pointee.members.isEmpty { slot.pointee.leave(index, epoll, &waiting) }
     }
 
-    /// A watch of this set has become interested in more. True if the loop cannot learn of it from the kernel.
+    /// The interest of a watch of this set has grown. True if the kernel cannot report readiness for it to the loop.
     @inline(never)
     mutating func interestGrew(of source: SourcePointer, in mode: ModePointer) -> Bool {
         guard let (slot, index) = slot(of: source) else { return false }
@@ -107,7 +107,7 @@ struct PortSet {
         }
     }
 
-    /// Forgets what the kernel was told of a number and tells it again. True as above.
+    /// Discards the registration of a number and makes it again. True as above.
     @inline(never)
     mutating func registerAnew(_ source: SourcePointer, in mode: ModePointer) -> Bool {
         guard let (slot, index) = slot(of: source) else { return false }
@@ -118,18 +118,18 @@ struct PortSet {
 
     // MARK: Registrations
 
-    /// Registers a slot from now on. True if the loop cannot learn from the kernel what it is ready for.
+    /// Registers a slot, now or when there is room. True if the kernel cannot report its readiness to the loop.
     private mutating func registerWaiting(_ index: Int, in mode: ModePointer) -> Bool {
         let slot = slots[index]
         slot.pointee.startWaiting(&waiting)
         guard mode.hasLiveThread else { return false }
-        // Until now the loop may have slept on the futex, for want of a set.
+        // Until now the loop may have slept on the futex, because there was no set.
         let wasOpen = epoll.isOpen
         _ = register(index)
         return !wasOpen || slot.pointee.state != .registered
     }
 
-    /// Registers a slot that waits for it. nil if there is no room.
+    /// Registers a slot in state `waiting`. nil if there is no room.
     @inline(never)
     private mutating func register(_ index: Int) -> EpollSet.Registration? {
         let slot = slots[index]
@@ -139,7 +139,7 @@ struct PortSet {
         return result
     }
 
-    /// Tells the kernel of the ports it had no room for. True if all are told.
+    /// Registers the ports for which the kernel had no room. True if all are registered.
     mutating func retry() -> Bool {
         guard waiting > 0 else { return true }
         guard epoll.open() else { return false }
@@ -151,7 +151,7 @@ struct PortSet {
         return waiting == 0
     }
 
-    /// Gives the descriptor back; everything registered is registered anew when a set is made again.
+    /// Closes the descriptor; everything that was registered is registered anew when a set is made again.
     mutating func closeKernelSet() {
         epoll.close()
         var index = -1
@@ -159,8 +159,8 @@ struct PortSet {
         forgetSharedSet()
     }
 
-    /// Makes the set anew, because the kernel watches a file in it that is gone from here but open elsewhere under another
-    /// number, and cannot be told to stop. Other such slots are found by the same look.
+    /// Makes the set anew, because the kernel watches a file in it that this process closed but that is open elsewhere under another
+    /// number, and that cannot be removed. The same check finds other such slots.
     @inline(never)
     private mutating func rebuild() {
         forEachSlot { slot, index in
@@ -170,7 +170,7 @@ struct PortSet {
         _ = retry()
     }
 
-    /// Asks the kernel for this in the place of what gave an event. What is gone by then is still in the set.
+    /// Replaces the registration that reported an event. If the number is gone by then, the old file is still in the set.
     @inline(never)
     private mutating func rearm(_ slot: PortSlotPointer, _ index: Int, _ wanted: Readiness, edge: Bool = false) {
         slot.pointee.arm(index, wanted, edge: edge, in: epoll)
@@ -179,8 +179,8 @@ struct PortSet {
 
     // MARK: Events
 
-    /// What of an event of the kernel interests somebody. nil: nothing, or its registration is gone, and the wait goes on. Watches
-    /// that signal are signalled by it.
+    /// The part of a kernel event that is of interest to a member. nil: none is, or its registration is gone, and the wait goes on. Signals
+    /// the watches that signal.
     mutating func accept(token: UInt64, events: UInt32, in mode: ModePointer, signalled: inout Bool) -> Readiness? {
         if token == EpollSet.lostToken {
             process.pointee.lostDescriptor.store(true, ordering: .relaxed)
@@ -205,8 +205,8 @@ struct PortSet {
         if mustLook(slot) {
             useful = slot.pointee.seen(eventsNow(of: Int32(index), wanted) ?? events, index)
             if useful.isEmpty {
-                // Taken by another thread, or an event of the file that the number named before. Edge triggered it cannot come
-                // for ever, and the next event that is of use changes that.
+                // Another thread took it, or it is an event of the file that the number named before. As edge triggered it cannot be reported
+                // forever, and the next useful event makes it level triggered again.
                 if !slot.pointee.marks.contains(.edge) { rearm(slot, index, wanted, edge: true) }
                 return nil
             }
@@ -215,10 +215,10 @@ struct PortSet {
         return mode.hasSockets ? signalMembers(slot, useful, in: mode, &signalled) : useful
     }
 
-    /// The kernel reported something that is shared: those that are always ready have the next turn.
+    /// The kernel reported a shared port: the slots that are always ready have the next turn.
     mutating func acceptShared() { servedAlwaysReady = false }
 
-    /// Signals those members of a slot that signal. What the others are waiting for, nil if that is nothing.
+    /// Signals those members of a slot that signal. Returns what is of interest to the others, nil if nothing is.
     @inline(never)
     private func signalMembers(_ slot: PortSlotPointer, _ ready: Readiness, in mode: ModePointer, _ signalled: inout Bool) -> Readiness? {
         var others: Readiness = []
@@ -237,25 +237,25 @@ struct PortSet {
         return others.isEmpty ? nil : others
     }
 
-    /// Which of so many that are ready together has its turn.
+    /// Which of `count` events that are ready together has its turn.
     mutating func takeTurn(of count: Int) -> Int {
         turn &+= 1
         return Int(turn) % count
     }
 
-    /// Nobody is interested in what the kernel reports. What it reports whatever it is asked for, hang-up and error, would come
-    /// for ever: then the registration becomes edge triggered until an event or an interest makes it useful again.
+    /// No member is interested in what the kernel reports. Hang-up and error, which it reports whatever is requested, would be reported
+    /// forever: for these the registration becomes edge triggered until an event or an interest makes it useful again.
     @inline(never)
     private mutating func setAside(_ slot: PortSlotPointer, _ index: Int, _ wanted: Readiness, _ events: UInt32) {
         let isEdge = slot.pointee.marks.contains(.edge)
         let edge = isEdge || events & (EPOLLHUP.rawValue | EPOLLERR.rawValue) != 0
-        // Telling the kernel the same again would make it report the same again.
+        // The same request again would make the kernel report the same again.
         if edge == isEdge && slot.pointee.armed == wanted { return }
         rearm(slot, index, wanted, edge: edge)
     }
 
-    /// Whether to look if the client closed the number of a watch, which the kernel does not tell if the file is open elsewhere.
-    /// A report of a watch that signals may be old anyway (S-SOCK-55), so that is looked at now and then, lest it spin.
+    /// Whether to check that the client has not closed the number of a watch: the kernel does not report this if the file is open elsewhere.
+    /// A report of a watch that signals may be old anyway (S-SOCK-55), so that is checked only now and then, lest it spin.
     private mutating func mustLook(_ slot: PortSlotPointer) -> Bool {
         for place in 0..<slot.pointee.members.count {
             let member = slot.pointee.members[place]
@@ -271,7 +271,7 @@ struct PortSet {
         return false
     }
 
-    /// The next turn of those that are always ready. Watches that signal are signalled on the way.
+    /// The next turn of the slots that are always ready. Signals the watches that signal on the way.
     mutating func takeAlwaysReady(in mode: ModePointer, signalled: inout Bool) -> (token: UInt64, ready: Readiness)? {
         // Those that signal stay in the queue: each is met once.
         for _ in 0..<alwaysReady.count {
@@ -295,7 +295,7 @@ struct PortSet {
         return nil
     }
 
-    /// Gives an always ready slot a turn if that is of interest. True if it had none.
+    /// Queues an always ready slot for a turn if it is of interest. True if it was not queued before.
     private mutating func enqueueAlwaysReady(_ index: Int) -> Bool {
         let slot = slots[index]
         if slot.pointee.marks.contains(.queued) || slot.pointee.wanted.isEmpty { return false }
@@ -304,19 +304,21 @@ struct PortSet {
         return true
     }
 
-    /// The source that gets an event, and for what; nil if the registration is not the one the event is for, or the event is
-    /// over. `mayBeDrained`: client code ran since.
+    /// The source that gets an event, and for what; nil if the event is for another registration, or the event is
+    /// over. `mayBeDrained`: client code has run since.
     mutating func take(token: UInt64, ready: Readiness, mayBeDrained: Bool) -> (source: SourcePointer, ready: Readiness)? {
         let index = Int(token & 0xffff_ffff)
         guard let slot = slots.find(index), slot.pointee.isCurrent(token) else { return nil }
         var ready = ready
         if mayBeDrained {
-            // The read of a counter is a look as well, but must not be of another file that the number names by now.
+            // Reading a counter is a check too, but must not read another file that the number names by now.
             if slot.pointee.isCounter {
                 rearm(slot, index, slot.pointee.armed)
                 if slot.pointee.state == .gone { return nil }
             }
-            if !slot.pointee.isCounter || !slot.pointee.isPlain { ready = readiness(of: Int32(index), slot.pointee.wanted) }
+            if !slot.pointee.isCounter || !slot.pointee.isPlain {
+                ready = readiness(of: Int32(index), slot.pointee.wanted, believed: ready)
+            }
         }
         for place in 0..<slot.pointee.members.count {
             let member = slot.pointee.members[place]

@@ -8,19 +8,38 @@ struct SharingRequest {
     var bytes: (UInt64, UInt64, UInt64, UInt64) = (0, 0, 0, 0)
 }
 
-/// What a process says of its loops (S-OUT-3).
+/// What a process reports about its loops (S-OUT-3).
 enum SharingAnswer {
     case known(TextBuffer)
-    /// There is no such request.
+    /// A trace of this many bytes, which `rl_trace_free` frees.
+    case trace(UnsafeMutableRawPointer, Int)
+    /// The request is unknown.
     case none
 
-    /// No further loop after so many bytes.
+    /// After this many bytes no further loop is added.
     private static var limit: Int { 512 * 1024 }
 
-    static func make(_ request: SharingRequest, measures: inout Bool) -> SharingAnswer {
+    static func make(
+        _ request: SharingRequest, measures: inout Bool, trace: inout SharingTrace, mayTrace: Bool
+    ) -> SharingAnswer {
         var request = request
         return withUnsafePointer(to: &request.bytes) { bytes in
             let word = UnsafeRawPointer(bytes).assumingMemoryBound(to: CChar.self)
+            if strcmp(word, "trace start") == 0 {
+                let starts = mayTrace && Trace.start(nil, loops: 0)
+                if starts { trace = .recorded }
+                return .known(traceLine(starts))
+            }
+            if strcmp(word, "trace stop") == 0 {
+                var bytes: UnsafeMutableRawPointer?
+                let isRecorded = trace == .recorded
+                if isRecorded { trace = .none }
+                guard isRecorded, case let count = Trace.stop(isLent: true, taken: &bytes), count > 0, let bytes else {
+                    return .known(traceLine(false))
+                }
+                trace = .sent
+                return .trace(bytes, count)
+            }
             if strcmp(word, "measure") == 0 {
                 measures = true
             } else if strncmp(word, "dump", 4) == 0 {
@@ -35,7 +54,13 @@ enum SharingAnswer {
         }
     }
 
-    /// Calls the body with loops while the answer is short; how many were left out.
+    private static func traceLine(_ isOn: Bool) -> TextBuffer {
+        var text = TextBuffer()
+        text.append(isOn ? "{\"trace\":true}\n" : "{\"trace\":false}\n")
+        return text
+    }
+
+    /// Calls the body with loops while the answer is short; returns how many were left out.
     private static func forEachLoop(_ text: inout TextBuffer, _ body: (RunLoopPointer, inout TextBuffer) -> Void) -> Int {
         var left = 0
         RunLoop.forEachAlive {
@@ -75,9 +100,9 @@ enum SharingAnswer {
 }
 
 extension UnsafeMutablePointer where Pointee == RunLoop {
-    /// So many items are told of: those that took the most time.
+    /// The number of items reported at most: those that took the most time.
     private static var toldItems: Int { 8 }
-    /// So many accounts of items are looked at under the lock.
+    /// The number of accounts of items that are looked at under the lock at most.
     private static var looks: Int { 1024 }
 
     /// One line of JSON.
@@ -121,7 +146,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         called.free()
     }
 
-    /// The fields of `RLStatistics` behind its version, each a word, by their names.
+    /// The fields of `RLStatistics` after its version, each a word, with their names.
     private func appendCounters(_ text: inout TextBuffer) {
         var statistics = RLStatistics()
         readCounters(&statistics)
@@ -130,7 +155,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
             var name = rl_statistics_names()!
             for index in 1..<bytes.count / 8 {
                 text.append(",\"")
-                // Times have a mark before their names.
+                // A mark before the name says that the field is a time.
                 let isTime = name[0] == 0x2a
                 text.append(cString: isTime ? name + 1 : name)
                 text.append("\":")
@@ -182,7 +207,7 @@ extension TextBuffer {
         append(word)
     }
 
-    /// The median, what 99 of 100 are not longer than, and the longest.
+    /// The median, the 99th percentile, and the longest.
     fileprivate mutating func append(_ label: StaticString, quantiles loop: RunLoopPointer, _ kind: HistogramKind) {
         append(label, nanosecondsOf: loop.quantile(kind, 0.5), "[")
         append(",", nanosecondsOf: loop.quantile(kind, 0.99), "")
@@ -201,7 +226,7 @@ extension TextBuffer {
         CLinux.free(name)
     }
 
-    /// What an object says of itself, without the client's words.
+    /// The description of an object, without the client's part.
     @inline(never)
     fileprivate mutating func append(_ label: StaticString, json object: ObjectPointer) {
         var words = TextBuffer()
@@ -211,7 +236,7 @@ extension TextBuffer {
         words.free()
     }
 
-    /// A string of JSON; what is not UTF-8 becomes U+FFFD (S-OUT-9).
+    /// A JSON string; bytes that are not UTF-8 become U+FFFD (S-OUT-9).
     @inline(never)
     fileprivate mutating func append(_ label: StaticString, json string: UnsafePointer<CChar>) {
         append(label, "\"")

@@ -2,11 +2,11 @@
 import CLinux
 import Synchronization
 
-/// A socket at which a process answers what its loops do, and the thread that does it. The thread owns the record and frees it at its
-/// end; no other thread waits for that.
+/// A socket at which a process answers requests about its loops, and the thread that does it. The thread owns the record and frees it
+/// when it ends; no other thread waits for that.
 ///
-/// Numbers of descriptors are written under the lock of `Sharing`, so that the child of `fork` knows which to close. All else is the thread's.
-/// A number that the program has closed, and may use itself by now, is told by the socket's cookie.
+/// Descriptor numbers are written under the lock of `Sharing`, so that the child of `fork` knows which to close. Only the thread uses
+/// the other fields. The socket's cookie shows whether the program has closed a number, which it may use itself by now.
 struct SharingService: ~Copyable, Listed {
     /// The name and the listener. Written before the thread begins and at its end.
     var claim: MessagePortClaim
@@ -14,7 +14,7 @@ struct SharingService: ~Copyable, Listed {
     var cookie: UInt64
     /// `SharingService.room` of them.
     var peers: UnsafeMutablePointer<SharingPeer>
-    /// When connections are taken again, after there was no descriptor for one.
+    /// When connections are accepted again, after no descriptor was available for one.
     var acceptsAt: Int64
     var next: SharingServicePointer?
     var previous: SharingServicePointer?
@@ -34,11 +34,13 @@ struct SharingPeer {
     /// The number, plus one.
     private var number: Int32 = 0
     fileprivate var cookie: UInt64 = 0
-    /// When it last asked, or took part of an answer.
+    /// When it last sent a request, or took part of an answer.
     fileprivate var activeAt: Int64 = 0
     /// Whether call-outs are measured for it.
     fileprivate var measures = false
-    /// The answer that is on its way, in memory from malloc, nil if none is; and how much of it was sent.
+    /// The connection's part in the trace in memory.
+    fileprivate var trace = SharingTrace.none
+    /// The answer that is being sent, from malloc or, if `trace` says so, mapped; nil if there is none; and how much of it was sent.
     fileprivate var answer: UnsafeMutablePointer<CChar>?
     fileprivate var count = 0
     fileprivate var sent = 0
@@ -47,6 +49,25 @@ struct SharingPeer {
         get { number - 1 }
         set { number = newValue + 1 }
     }
+
+    fileprivate mutating func freeAnswer() {
+        if trace == .sent {
+            rl_trace_free(answer, count)
+            trace = .none
+        } else {
+            CLinux.free(answer)
+        }
+        answer = nil
+    }
+}
+
+/// A connection's part in the trace for other processes (S-OUT-11).
+enum SharingTrace: UInt8 {
+    case none
+    /// It is on.
+    case recorded
+    /// It is the answer that is being sent.
+    case sent
 }
 
 typealias SharingPeerPointer = UnsafeMutablePointer<SharingPeer>
@@ -66,7 +87,7 @@ extension UnsafeMutablePointer where Pointee == SharingService {
 
     func start() -> Bool { rl_start_thread({ $0!.assumingMemoryBound(to: SharingService.self).run() }, self) }
 
-    /// Whether the number of the listener is the listener's.
+    /// Whether the listener's number still belongs to the listener.
     var hasListener: Bool { rl_socket_cookie(pointee.claim.listener) == pointee.cookie }
 
     /// Whether the service is wanted and has its listener. If the program closed that, the next wait of a loop makes another
@@ -82,7 +103,7 @@ extension UnsafeMutablePointer where Pointee == SharingService {
         return isCurrent && !isLost
     }
 
-    /// The thread. Signals are blocked in it.
+    /// The thread's function. Signals are blocked in it.
     private func run() {
         rl_set_thread_name("RunLoop.shared")
         while goesOn() {
@@ -100,10 +121,10 @@ extension UnsafeMutablePointer where Pointee == SharingService {
         free()
     }
 
-    /// Waits, and does what there is to do. How long that took.
+    /// Waits, and does what there is to do. Returns how long that took.
     private func turn() -> Int64 {
         withUnsafeTemporaryAllocation(of: pollfd.self, capacity: SharingService.room + 1) { entries in
-            // A poll does not notice that a number was given to another file.
+            // A poll does not notice that a number now belongs to another file.
             var until = Clock.now() + SharingService.longestWait
             let waitsForRoom = pointee.acceptsAt != 0
             if waitsForRoom { until = Swift.min(until, pointee.acceptsAt) }
@@ -116,10 +137,10 @@ extension UnsafeMutablePointer where Pointee == SharingService {
             }
             let pause = Swift.max((until - Clock.now()) / 1_000_000 + 1, 0)
             let count = rl_sys_poll(entries.baseAddress!, nfds_t(SharingService.room + 1), Int32(pause))
-            // Without room for so many numbers, for instance.
+            // For instance if poll cannot take so many descriptors.
             if count < 0 { return Clock.retryDelay / 9 }
             let begin = Clock.now()
-            // What was waited for is the file that had the number before.
+            // Otherwise the poll was of the file that had the number before.
             guard goesOn() else { return 0 }
             if waitsForRoom && begin >= pointee.acceptsAt { pointee.acceptsAt = 0 }
             for index in 0..<SharingService.room {
@@ -131,7 +152,7 @@ extension UnsafeMutablePointer where Pointee == SharingService {
                     drop(peer)
                 }
             }
-            // Last, so that no connection gives way before its request was looked at.
+            // Last, so that no connection is closed for a new one before its request was looked at.
             if entries[0].revents != 0 { accept(begin) }
             return Swift.max(Clock.now() - begin, 1)
         }
@@ -149,7 +170,7 @@ extension UnsafeMutablePointer where Pointee == SharingService {
         new.descriptor = highNumber(rl_message_accept(pointee.claim.listener))
         let error = rl_errno()
         new.cookie = rl_socket_cookie(new.descriptor)
-        // One that has asked nothing is taken for quiet.
+        // A connection that has sent no request counts as idle.
         new.activeAt = Swift.max(now - 2 * SharingService.patience, 1)
         var user: uid_t = 0
         var other: pid_t = 0
@@ -163,7 +184,7 @@ extension UnsafeMutablePointer where Pointee == SharingService {
         }
     }
 
-    /// Numbers that may be the program's by now are not closed.
+    /// Does not close numbers that may belong to the program by now.
     @inline(never)
     private func forgetStrangers() {
         if hasListener { return }
@@ -171,22 +192,26 @@ extension UnsafeMutablePointer where Pointee == SharingService {
         pointee.claim.lock = -1
     }
 
-    /// The peer asks for something, takes some of its answer, or is gone.
+    /// The peer sends a request, takes part of its answer, or has closed the connection.
     @inline(never)
     private func serve(_ peer: SharingPeerPointer, _ now: Int64) {
         guard rl_socket_cookie(peer.pointee.descriptor) == peer.pointee.cookie else { return drop(peer) }
         peer.pointee.activeAt = now
         if peer.pointee.answer == nil {
             guard let request = receive(peer) else { return }
-            guard case .known(let answer) = SharingAnswer.make(request, measures: &peer.pointee.measures) else { return drop(peer) }
-            peer.pointee.answer = answer.bytes
-            peer.pointee.count = answer.count
+            var mayTrace = true
+            for index in 0..<SharingService.room where pointee.peers[index].trace != .none { mayTrace = false }
+            switch SharingAnswer.make(request, measures: &peer.pointee.measures, trace: &peer.pointee.trace, mayTrace: mayTrace) {
+            case .known(let answer): (peer.pointee.answer, peer.pointee.count) = (answer.bytes, answer.count)
+            case .trace(let bytes, let count): (peer.pointee.answer, peer.pointee.count) = (bytes.assumingMemoryBound(to: CChar.self), count)
+            case .none: return drop(peer)
+            }
             peer.pointee.sent = 0
         }
         send(peer)
     }
 
-    /// A request; nil: there is none, or the connection is over.
+    /// Reads a request; nil: there is none, or the connection is over.
     @inline(never)
     private func receive(_ peer: SharingPeerPointer) -> SharingRequest? {
         var request = SharingRequest()
@@ -204,7 +229,7 @@ extension UnsafeMutablePointer where Pointee == SharingService {
         return request
     }
 
-    /// As much of the answer as the peer takes now.
+    /// Sends as much of the answer as the peer takes now.
     @inline(never)
     private func send(_ peer: SharingPeerPointer) {
         guard let answer = peer.pointee.answer else { return }
@@ -216,8 +241,7 @@ extension UnsafeMutablePointer where Pointee == SharingService {
             case 0:
                 peer.pointee.sent += count
                 if count < rest { continue }
-                CLinux.free(answer)
-                peer.pointee.answer = nil
+                peer.pointee.freeAnswer()
                 return
             case EAGAIN: return
             default: return drop(peer)
@@ -235,11 +259,13 @@ extension UnsafeMutablePointer where Pointee == SharingService {
         end(old)
     }
 
-    /// Ends a connection that is not in the table any more.
+    /// Ends a connection that is no longer in the table.
     @inline(never)
     private func end(_ peer: SharingPeer) {
         if rl_socket_cookie(peer.descriptor) == peer.cookie { rl_close_connection(peer.descriptor) }
-        CLinux.free(peer.answer)
+        var peer = peer
+        peer.freeAnswer()
+        if peer.trace == .recorded { Trace.stop(isLent: true) }
         guard peer.measures else { return }
         for index in 0..<SharingService.room where pointee.peers[index].measures { return }
         RunLoop.forEachAlive {
@@ -248,7 +274,7 @@ extension UnsafeMutablePointer where Pointee == SharingService {
         }
     }
 
-    /// In the child of `fork`: closes the numbers; the rest may be half changed.
+    /// In the child of `fork`: closes the descriptors; the rest may be inconsistent.
     func loseInChild() {
         for index in 0..<SharingService.room {
             let peer = pointee.peers[index]

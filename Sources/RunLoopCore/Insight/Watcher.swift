@@ -3,10 +3,10 @@ import CLinux
 import CRunLoop
 import Synchronization
 
-/// The thread that tells of slow callbacks (S-SLOW), one for the process. It looks at all watched loops, says in `wakes` until when it sleeps, looks
-/// once more, and sleeps. It runs no loop and holds no lock while it tells.
+/// The thread that reports slow callbacks (S-SLOW), one for the process. It looks at all watched loops, stores in `wakes` until when it
+/// sleeps, looks once more, and sleeps. It runs no loop and holds no lock while it reports.
 extension Watcher {
-    /// When the library is loaded.
+    /// Called when the library is loaded.
     static func enter() {
         shared.pointee.wakes.store(Clock.never, ordering: .relaxed)
         shared.pointee.body = { _ in Watcher.run() }
@@ -18,7 +18,7 @@ extension Watcher {
         shared.pointee.lock.lockWord()
         shared.pointee.thread = Int32(rl_gettid())
         shared.pointee.lock.unlockWord()
-        // Of a thread that is not in the child of `fork`.
+        // Those of a thread that does not exist in this child of `fork`.
         dropReferences()
         while true {
             let word = shared.pointee.word.load(ordering: .acquiring)
@@ -26,13 +26,13 @@ extension Watcher {
             while tellNext() {}
             let next = earliest()
             shared.pointee.wakes.store(next, ordering: .sequentiallyConsistent)
-            // A callback that began since the look, or a clock that was moved, found it awake.
+            // A thread that began a callback or moved a clock since the look found `wakes` at `awake`, and did not rouse this one.
             if earliest() < next { continue }
             shared.pointee.word.futexWait(while: word, until: next)
         }
     }
 
-    /// The instant of the system's clock at which the next callback is to be told; 0: one is to be told now.
+    /// The instant of the system's clock at which the next callback is to be reported; 0: one is to be reported now.
     private static func earliest() -> Int64 {
         var next = Clock.never
         forEachWatch { loop, watch in
@@ -51,7 +51,7 @@ extension Watcher {
         return next
     }
 
-    /// Calls the body with every watched loop until it is false. Records are never unmapped, and the list of them only grows.
+    /// Calls the body with every watched loop until it returns false. Records are never unmapped, and the list of them only grows.
     private static func forEachWatch(_ body: (RunLoopPointer, borrowing CalloutWatch) -> Bool) {
         process.pointee.registryLock.lockWord()
         var next = registry.pointee.loopRecords
@@ -62,7 +62,7 @@ extension Watcher {
         }
     }
 
-    /// Tells a callback whose time has come. False if there is none.
+    /// Reports a callback whose time has come. False if there is none.
     private static func tellNext() -> Bool {
         var slow = SlowCallout()
         defer { slow.free() }
@@ -73,6 +73,7 @@ extension Watcher {
         shared.pointee.handler = slow.handler
         shared.pointee.lock.unlockWord()
         if slow.loop == nil { return false }
+        if slow.computes { slow.ask() }
         slow.tell()
         dropReferences()
         return true
@@ -97,11 +98,12 @@ extension Watcher {
     }
     static func forkedParent() { shared.pointee.lock.unlockWord() }
 
-    /// There is no such thread, unless it is the one that forked.
+    /// The thread does not exist, unless it is the one that forked.
     static func forkedChild() {
         shared.pointee.lock.resetInChild()
-        // The look for the next instant holds none of the locks that `fork` waits for, and changes nothing. What else holds that of a loop is the
-        // loop's thread, and who has the loop's lock.
+        rl_forget_question()
+        // The search for the next instant holds none of the locks that `fork` waits for, and changes nothing. Apart from it, only the loop's
+        // thread and threads with the loop's lock take the lock of a watch.
         var next = registry.pointee.loopRecords
         while let loop = next {
             next = loop.pointee.olderRecord
@@ -116,12 +118,12 @@ extension Watcher {
     }
 }
 
-/// A callback that is told.
+/// A callback that is reported.
 private struct SlowCallout {
     private(set) var loop: RunLoopPointer?
     private(set) var item: ObjectPointer?
     private(set) var handler: SlowHandlerPointer?
-    private var kind = CalloutKind.function
+    private var kind = CallOutKind.function
     private var function: UnsafeRawPointer?
     private var mode: ModePointer?
     /// In nanoseconds, and the date at which it began.
@@ -130,11 +132,15 @@ private struct SlowCallout {
     private var count: UInt32 = 0
     private let frames = makeArray(UnsafeRawPointer?.self, count: SlowCallout.capacity)
     private var frameCount = 0
+    /// Where the library called the callback.
+    private var stack: UnsafeRawPointer?
+    /// The thread is not blocked in the kernel, and can be asked.
+    private(set) var computes = false
 
     private static var capacity: Int { 48 }
 
-    /// Takes references to what is told if the loop's callback is to be told now. The lock of the watch keeps that from ending. The watcher's lock
-    /// is held.
+    /// Takes references to what is reported if the loop's callback is to be reported now. The lock of the watch keeps the callback from ending.
+    /// The watcher's lock is held.
     mutating func take(_ loop: RunLoopPointer) -> Bool {
         let watch = loop.pointee.watch.load(ordering: .acquiring)!
         watch.pointee.lock.lockWord()
@@ -156,15 +162,29 @@ private struct SlowCallout {
         handler = watch.pointee.handler
         handler?.retain()
         kind = call.kind
-        function = call.function ?? item.flatMap { $0.callback }
+        function = call.function
         // The innermost run is that of the callback. Modes stay as long as their loop.
         mode = loop.pointee.currentMode.load(ordering: .acquiring)
         time = now - call.began
         since = (loop.manualClock?.date ?? Double(Clock.wallNow()) / 1e9) - Double(time) / 1e9
         count = call.told
         let thread = loop.pointee.thread.load(ordering: .relaxed)
-        frameCount = Int(rl_blocked_backtrace(thread, call.stack, frames, UInt32(SlowCallout.capacity)))
+        stack = call.stack
+        frameCount = Int(rl_blocked_backtrace(thread, stack, frames, UInt32(SlowCallout.capacity), &computes))
+        computes = computes && watch.pointee.takesQuestions
         return true
+    }
+
+    /// The backtrace of a thread that computes. The thread is asked without a lock, so the callback may end meanwhile, and another one begin.
+    mutating func ask() {
+        let thread = loop!.pointee.thread.load(ordering: .relaxed)
+        let found = rl_computing_backtrace(thread, stack, frames, UInt32(SlowCallout.capacity))
+        let watch = loop!.pointee.watch.load(ordering: .acquiring)!
+        watch.pointee.lock.lockWord()
+        let call = watch.pointee.call
+        let isSame = watch.pointee.due.load(ordering: .relaxed) != Clock.never && call.stack == stack && call.told == count
+        watch.pointee.lock.unlockWord()
+        if isSame { frameCount = Int(found) }
     }
 
     /// Calls the handler, or writes the line. No lock is held.
@@ -177,7 +197,7 @@ private struct SlowCallout {
         let name = item?.copyName()
         if let handler, let function = handler.pointee.function {
             var callout = RLSlowCallout(
-                version: 0, loop: loop.handle, mode: UnsafePointer(modeName), kind: RLCalloutKind(rawValue: kind.rawValue)!,
+                version: 0, loop: loop.handle, mode: UnsafePointer(modeName), kind: RLCalloutKind(rawValue: kind.number)!,
                 thread: loop.pointee.thread.load(ordering: .relaxed), item: UnsafeRawPointer(item), name: UnsafePointer(name),
                 function: self.function, symbol: UnsafePointer(symbol.terminated()), since: since, time: Double(time) / 1e9, count: count,
                 frameCount: UInt32(frameCount), frames: UnsafePointer(frames), trace: UnsafePointer(trace.terminated()))
@@ -190,13 +210,13 @@ private struct SlowCallout {
         CLinux.free(name)
     }
 
-    /// Up to the library's own frame that calls the client. What it called is the function where it is not known otherwise.
+    /// Goes up to the library's frame that calls the client. The function that this frame called is used if it is not known otherwise.
     @inline(never)
     private mutating func describeFrames(_ trace: inout TextBuffer, _ symbol: inout TextBuffer) {
         for index in 0..<frameCount {
             var file: UnsafePointer<CChar>?
             var offset: UInt = 0
-            // A return address may be that of the next function where a call is the last instruction.
+            // If a call is a function's last instruction, the return address may belong to the next function.
             let name = rl_code_symbol(frames[index]! - (index == 0 ? 0 : 1), &file, &offset)
             if let name, strncmp(name, "RLCallOut", 9) == 0 {
                 frameCount = index
@@ -230,7 +250,7 @@ private struct SlowCallout {
         text.append(" (thread ", Int(loop!.pointee.thread.load(ordering: .relaxed)))
         text.append(") is in ")
         switch kind {
-        case .source: text.append("source")
+        case .source, .portSource, .watch: text.append("source")
         case .timer: text.append("timer")
         case .observer: text.append("observer")
         case .function: text.append("function")
@@ -268,22 +288,6 @@ extension TextBuffer {
     }
 }
 
-extension ObjectPointer {
-    /// The function that an item calls; nil for a source whose function is the library's own.
-    fileprivate var callback: UnsafeRawPointer? {
-        let record = UnsafeMutableRawPointer(self)
-        switch pointee.type.load(ordering: .relaxed) {
-        case ObjectType.timer.rawValue:
-            return unsafeBitCast(record.assumingMemoryBound(to: Timer.self).details.pointee.callout, to: UnsafeRawPointer?.self)
-        case ObjectType.observer.rawValue:
-            return unsafeBitCast(record.assumingMemoryBound(to: Observer.self).pointee.callout, to: UnsafeRawPointer?.self)
-        default:
-            let source = record.assumingMemoryBound(to: Source.self)
-            return source.isInbox || source.isWatch ? nil : unsafeBitCast(source.functions.perform, to: UnsafeRawPointer?.self)
-        }
-    }
-}
-
 extension UnsafeMutablePointer where Pointee == RunLoop {
     /// `RUNLOOP_SLOW`, for a new loop (S-SLOW-9).
     fileprivate func watchAsEnvironmentAsks() {
@@ -297,7 +301,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
 }
 
 extension Watcher {
-    /// Negative: nothing is asked for.
+    /// Negative: the environment sets no limit.
     @inline(never)
     fileprivate static func readEnvironment() -> Int64 {
         guard let value = rl_environment("RUNLOOP_SLOW") else { return -1 }

@@ -2,22 +2,22 @@
 import CLinux
 import Synchronization
 
-/// What the wall clock is ahead of the monotonic one, which dates are turned into instants by (S-TMR-9).
+/// How far the wall clock is ahead of the monotonic one: the offset that converts dates to instants (S-TMR-9).
 ///
-/// It changes only when the wall clock is set: where the kernel slews that clock it slews both. So each thread keeps what it read
-/// for less than a millisecond (`rl_clock_memory`), measured by the processor's counter, which costs a fraction of a clock on some
-/// machines. A reading is of use on all processors, in one process: `fork` begins anew, because the child may have other clocks.
+/// It changes only when the wall clock is set: where the kernel slews that clock it slews both. So each thread keeps its reading
+/// for less than a millisecond (`rl_clock_memory`), measured by the processor's counter, which on some machines costs a fraction of what
+/// a clock costs. A reading is valid on all processors, in one process: `fork` starts anew, because the child may have other clocks.
 ///
-/// A program that computes a date by `RLAbsoluteTimeGetCurrent` after a step has it set by the new clock, on whatever thread:
-/// `noticeStep` compares each reading with the thread's last one, and counts `Process.wallSteps` on where it cannot tell that the clock
-/// went on evenly. A thread reads that word, then the clocks; while the word is the same there was no such reading after its own.
+/// A program that computes a date with `RLAbsoluteTimeGetCurrent` after a step of the clock gets it converted by the new clock, on any
+/// thread: `noticeStep` compares each reading with the thread's last one, and increments `Process.wallSteps` if it cannot tell that the
+/// clock ran evenly. A thread reads that word, then the clocks; while the word is the same there was no such reading after its own.
 extension Clock {
-    /// What the wall clock is ahead, and an instant that has not come yet.
+    /// How far the wall clock is ahead, and an instant that has not come yet.
     @inline(always)
     static func wallOffset() -> (offset: Int64, latest: Int64) {
         let own = rl_clock_memory_get()!
         let count = rl_order_of_time()
-        // Below zero, where a counter was set back, is more than any number.
+        // If a counter was set back, the difference wraps to a number larger than any limit.
         if count &- own.pointee.count < process.pointee.counts.load(ordering: .relaxed)
             && own.pointee.steps == process.pointee.wallSteps.load(ordering: .relaxed)
         {
@@ -43,16 +43,31 @@ extension Clock {
         return (own.pointee.offset, own.pointee.latest)
     }
 
+    /// How far the wall clock is ahead of the monotonic one now, regardless of earlier readings.
+    static func wallOffsetNow() -> Int64 { exactOffset().offset }
+
+    /// How far the boot clock is ahead of the monotonic one, or a few nanoseconds less: an instant is late by these, never early. If the
+    /// thread was interrupted between the two clocks of a reading, that reading is smaller than the others.
+    static func bootOffset() -> Int64 {
+        max(bootDistance(), max(bootDistance(), bootDistance()))
+    }
+
+    @inline(never)
+    private static func bootDistance() -> Int64 {
+        let boot = read(CLOCK_BOOTTIME)
+        return boot - now()
+    }
+
     private static var moment: Int64 { 1_000_000 }
 
-    /// More than the coarse clock is behind the precise one.
+    /// More than the coarse clock can be behind the precise one.
     static var longestTick: Int64 { 100_000_000 }
 
-    /// What the wall clock is ahead of the monotonic one, and the coarse monotonic time.
+    /// How far the wall clock is ahead of the monotonic one, and the coarse monotonic time.
     ///
-    /// The kernel moves both coarse clocks at once, so between two equal readings of the one the difference is exact, and a pause
-    /// of the thread is noticed. Where the clocks are not coarse no two readings are equal: after a few attempts the wall clock's
-    /// reading before a monotonic one serves, which makes an instant late, never early.
+    /// The kernel moves both coarse clocks at once, so between two equal readings of one of them the difference is exact, and an
+    /// interruption of the thread is noticed. If the clocks are not coarse, no two readings are equal: after a few attempts the wall clock's
+    /// reading before a monotonic one is used, which makes an instant late, never early.
     private static func exactOffset() -> (offset: Int64, tick: Int64) {
         var tick = read(CLOCK_MONOTONIC_COARSE)
         for _ in 0..<8 {
@@ -66,13 +81,13 @@ extension Clock {
         return (wall - monotonic, monotonic)
     }
 
-    /// Compares a reading of the wall clock with one that the thread made a few milliseconds before. Where there is none, or the clock
-    /// did not go on as the counter did, all threads read their offsets anew. The counter was read just before the clock: a system
-    /// call, if that is one, is mostly interrupted at its end.
+    /// Compares a reading of the wall clock with one that the thread made a few milliseconds before. If there is none, or the clock
+    /// did not advance as the counter did, all threads read their offsets anew. The counter was read just before the clock: a system
+    /// call, if the reading is one, is mostly interrupted at its end.
     @inline(never)
     static func noticeStep(_ wall: Int64, _ count: UInt64) {
         let counts = process.pointee.counts.load(ordering: .sequentiallyConsistent)
-        // Nobody keeps an offset. Who begins to says so before it reads the clocks.
+        // No thread keeps an offset. A thread that begins to says so before it reads the clocks.
         if counts <= 1 { return }
         let own = rl_clock_memory_get()!
         let age = count &- own.pointee.wall_count
@@ -84,19 +99,19 @@ extension Clock {
             measureRate(Double(elapsed) / Double(age))
         }
         process.pointee.wallSteps.wrappingAdd(1, ordering: .acquiringAndReleasing)
-        // Until the rate is known the older reading stays, so that it gets old enough to tell it.
+        // Until the rate is known the older reading stays, so that it gets old enough to measure the rate.
         if rate == 0 && age < counts * 16 { return }
         own.pointee.wall_count = count
         own.pointee.wall = wall
     }
 
-    /// Two measurements in a row that agree are believed: either may have met a pause of the thread, or a step.
+    /// The rate is accepted after two successive measurements that agree: a pause of the thread or a step may have disturbed either.
     private static func measureRate(_ rate: Double) {
         let last = Double(bitPattern: process.pointee.measuredRate.exchange(rate.bitPattern, ordering: .relaxed))
         if abs(rate - last) * 256 < rate { process.pointee.rate.store(rate.bitPattern, ordering: .relaxed) }
     }
 
-    /// How far two readings of clock and counter may be from even, in nanoseconds: a call, and the kernel's slewing.
+    /// How far clock and counter may differ between two readings, in nanoseconds: the time of a call, and the kernel's slewing.
     private static var unevenness: Int64 { 4000 }
 
     /// In the child of `fork`: its clocks may be others, see time_namespaces(7).

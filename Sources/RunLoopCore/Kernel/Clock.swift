@@ -2,7 +2,7 @@
 import CLinux
 import Synchronization
 
-/// Times as the kernel gives them: nanoseconds in an `Int64`, and seconds since 2001 in a `Double` for the C interface.
+/// Times as the kernel reports them: nanoseconds in an `Int64`, and seconds since 2001 in a `Double` for the C interface.
 enum Clock {
     /// No instant: a deadline that never comes, a timer that never fires.
     static var never: Int64 { .max }
@@ -27,14 +27,14 @@ enum Clock {
     /// A longer interval is treated as this (S-RUN-19, S-TMR-5): about sixteen years.
     static var longestInterval: Double { 504_911_232.0 }
 
-    /// How long to wait before the kernel is asked again for what it had no room for: a tenth of a second.
+    /// How long to wait before a request for which the kernel had no room is repeated: a tenth of a second.
     static var retryDelay: Int64 { 100_000_000 }
 
     /// A later date is treated as this (S-TMR-6): the year 2129.
     static var latestDate: Double { 4_039_289_856.0 }
 
-    /// An earlier date is past for certain: 1970. No wall clock shows a date before, see clock_settime(2).
-    private static var earliestDate: Double { -978_307_200.0 }
+    /// An earlier date is certainly past: 1970. No wall clock shows an earlier date, see clock_settime(2).
+    static var earliestDate: Double { -978_307_200.0 }
 
     /// Seconds in nanoseconds, rounded up, for `earliestDate` <= seconds <= `latestDate`.
     @inline(always)
@@ -44,7 +44,7 @@ enum Clock {
         return Double(whole) < exact ? whole + 1 : whole
     }
 
-    /// The monotonic instant of a wall-clock date (S-TMR-9), due now for a past date, and what the wall clock is ahead of the
+    /// The monotonic instant of a wall-clock date (S-TMR-9), due now for a past date, and how far the wall clock is ahead of the
     /// monotonic one. The precise clock is read only for a date that is not clearly in the future, or too far in it.
     @inline(always)
     static func instant(ofDate date: Double) -> (instant: Int64, wallOffset: Int64) {
@@ -70,14 +70,14 @@ enum Clock {
         return Int64(time.tv_sec) * 1_000_000_000 + Int64(time.tv_nsec)
     }
 
-    /// The time against which timers are due. On a clock too coarse to tell apart the instants that `dueNow` gave, those are due
-    /// all the same.
+    /// The time against which timers are due. If the clock is too coarse to distinguish the instants that `dueNow` returned, timers with
+    /// those instants are due too.
     @inline(always)
     static func dueLimit(_ now: Int64) -> Int64 {
         max(now, process.pointee.lastDueInstant.load(ordering: .relaxed))
     }
 
-    /// Whether an instant is one that `dueNow` gave, or an earlier one; false says nothing.
+    /// True: the instant is one that `dueNow` returned, or an earlier one. False says nothing.
     @inline(always)
     static func hasCome(_ instant: Int64) -> Bool { instant <= process.pointee.lastDueInstant.load(ordering: .relaxed) }
 

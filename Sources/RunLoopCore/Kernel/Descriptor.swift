@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 import CLinux
 
-/// Moves a descriptor of the library's own to a number from 64 up where the limit allows it, so that a client which closes one
-/// of its own numbers twice does not hit it (S-FD-18).
+/// Moves a descriptor of the library's own to a number of at least 64 if the limit allows it, so that a client that closes one
+/// of its own numbers twice does not close it (S-FD-18).
 func highNumber(_ descriptor: Int32) -> Int32 {
     guard descriptor >= 0 && descriptor < 64 else { return descriptor }
     let high = rl_dup_above(descriptor, 64)
@@ -11,13 +11,13 @@ func highNumber(_ descriptor: Int32) -> Int32 {
     return high
 }
 
-/// Closes a descriptor of the library's own, but not what somebody else has under its number by now (S-FD-18).
+/// Closes a descriptor of the library's own, unless its number now belongs to a file of other code (S-FD-18).
 @inline(never)
 func closeOwn(_ descriptor: Int32, _ kind: rl_kind) {
     if rl_is_kind(descriptor, kind) { rl_sys_close(descriptor) }
 }
 
-/// Tells what a descriptor counts, if it is an eventfd or a timerfd (S-SRC-46), from its name under /proc/self/fd.
+/// Whether a descriptor is an eventfd or a timerfd, which has a count (S-SRC-46), by its name under /proc/self/fd.
 func isCounter(_ descriptor: Int32) -> Bool {
     var path = TextBuffer()
     defer { path.free() }
@@ -31,12 +31,13 @@ func isCounter(_ descriptor: Int32) -> Bool {
     }
 }
 
-/// What of `wanted` the descriptor is ready for now; nothing if the number is closed.
-func readiness(of descriptor: Int32, _ wanted: Readiness) -> Readiness {
-    Readiness(events: eventsNow(of: descriptor, wanted) ?? 0).intersection(wanted)
+/// The part of `wanted` that the descriptor is ready for now; nothing if the number is closed; `believed` if the kernel does not answer.
+func readiness(of descriptor: Int32, _ wanted: Readiness, believed: Readiness = []) -> Readiness {
+    guard let events = eventsNow(of: descriptor, wanted) else { return believed }
+    return Readiness(events: events).intersection(wanted)
 }
 
-/// The same as bits of epoll(7), with hang-up and error; nil if the kernel does not tell, as with a limit of no descriptors.
+/// The same as bits of epoll(7), with hang-up and error; nil if the kernel does not answer, for instance if the limit of descriptors is zero.
 func eventsNow(of descriptor: Int32, _ wanted: Readiness) -> UInt32? {
     var request = pollfd(fd: descriptor, events: Int16(wanted.events), revents: 0)
     let count = rl_sys_poll(&request, 1, 0)
@@ -45,13 +46,13 @@ func eventsNow(of descriptor: Int32, _ wanted: Readiness) -> UInt32? {
     return UInt32(UInt16(bitPattern: request.revents))
 }
 
-/// Takes the count of an eventfd or timerfd without ever blocking. False if there was none, because somebody else took it.
+/// Takes the count of an eventfd or timerfd without ever blocking. False if there was none, because other code took it.
 func takeCount(_ descriptor: Int32) -> Bool {
     var count: UInt64 = 0
     if rl_read_nowait(descriptor, &count, 8) == 8 { return true }
     guard rl_errno() == EOPNOTSUPP || rl_errno() == EINVAL || rl_errno() == ESPIPE else { return false }
     // A kernel that cannot read these without waiting (timerfd before Linux 6.10): the descriptor was ready when its event was
-    // fetched, but an observer or another loop may have drained it since. The loops of the process look and read one at a time.
+    // fetched, but an observer or another loop may have drained it since. The process's loops check and read one at a time.
     process.pointee.counterLock.lockWord()
     defer { process.pointee.counterLock.unlockWord() }
     return !readiness(of: descriptor, .read).isEmpty && rl_sys_read(descriptor, &count, 8) == 8

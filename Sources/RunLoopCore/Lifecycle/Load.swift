@@ -6,8 +6,8 @@ import Synchronization
 @section(".init_array") @used
 private let loadConstructor: @convention(c) () -> Void = { load() }
 
-/// Both sizes are known when they are compiled. Sizes are given, not types: without optimisation a generic function would ask for
-/// what the runtime knows of a type, which is not there yet while constructors run.
+/// Both sizes are known at compile time. The function takes sizes, not types: without optimisation a generic function would request
+/// the runtime's metadata of a type, which does not exist yet while constructors run.
 private func checkStates() {
     func check(_ size: Int, _ room: Int) {
         if size > room { trap("RunLoop", "RL_STATES has too little room for a part") }
@@ -28,6 +28,7 @@ private func checkStates() {
     check(MemoryLayout<Threads>.size, rl_threads_size())
     check(MemoryLayout<LoopWaiters>.size, rl_loop_waiters_size())
     check(MemoryLayout<Watcher>.size, rl_watcher_size())
+    check(MemoryLayout<ClockChanges>.size, rl_clock_changes_size())
     check(MemoryLayout<Sharing>.size, rl_sharing_size())
     check(MemoryLayout<Trace>.size, rl_trace_size())
     check(MemoryLayout<Stripe>.stride * Stripe.count, rl_synchronized_size())
@@ -41,10 +42,14 @@ private func load() {
     Watcher.enter()
     process.pointee.tellLost = {
         let isShared = Sharing.begin()
-        return KernelEvent.tellLost() || isShared
+        let listens = ClockChanges.listenAgain()
+        return KernelEvent.tellLost() || isShared || listens
     }
     Sharing.askEnvironment()
     Names.shared.pointee.traceLocked = { object, name in Trace.nameLocked(.object, UInt(bitPattern: object), name, 0, 0) }
+    rl_look_for_number_in_clock()
+    process.pointee.number.store(getpid(), ordering: .relaxed)
+    rl_on_leave { RunLoop.leaveCallback() }
     registerBarrier()
     if pthread_key_create(&process.pointee.threadKey, { RunLoop.threadEnds($0!) }) != 0 {
         trap("RunLoop", "no thread-specific key")
@@ -52,8 +57,8 @@ private func load() {
     if pthread_key_create(&threads.pointee.valuesKey, { ThreadValue.threadEnds($0!) }) != 0 { trap("RunLoop", "no thread-specific key") }
     // Prepare handlers run in reverse order of registration: a client's own runs before the library's takes locks.
     pthread_atfork({ Fork.prepare() }, { Fork.parent() }, { Fork.child() })
-    // Without optimisation Swift makes what it knows of a type at the first use, with locks and memory from malloc. The only use
-    // of that kind which RLWakeUp and RLStop have must not be the first one, because that may be in a signal handler.
+    // Without optimisation Swift creates the metadata of a type at its first use, with locks and memory from malloc. For the only such type
+    // that RLWakeUp and RLStop use, that must not happen there, because they may run in a signal handler.
     process.pointee.forkGeneration.futexWakeOne()
     if RunLoop.isMainThread { pthread_setspecific(process.pointee.threadKey, rl_process()) }
 }

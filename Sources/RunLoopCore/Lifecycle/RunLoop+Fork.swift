@@ -3,24 +3,24 @@ import CLinux
 import CRunLoop
 import Synchronization
 
-/// `fork` (S-FORK-1): the child goes on with the loop of the thread that forked; other threads' loops do not exist there.
+/// `fork` (S-FORK-1): the child continues with the loop of the thread that forked; other threads' loops do not exist there.
 ///
-/// The prepare handler takes the forking thread's own loop lock, those of its queues of requests, and then the process's locks,
-/// so that the child gets the structures they guard whole. Other loops' locks are not taken: their owners do not come along, and
-/// their threads may have been stopped anywhere, a list half linked, a table half moved. So in the child a vanished loop is
-/// forgotten and never looked into: its record is made anew as that of an empty loop whose thread has ended and which takes
-/// nothing in, for good. What its structures held is left where it lies, with the references they had.
+/// The prepare handler takes the lock of the forking thread's own loop, those of its queues of requests, and then the process's locks,
+/// so that the child gets the structures they guard in a consistent state. Other loops' locks are not taken: their owners do not exist in
+/// the child, and may have been stopped anywhere, with a list half linked or a table half moved. So in the child a vanished loop is
+/// forgotten and never read: its record becomes that of an empty loop whose thread has ended and which
+/// accepts nothing, permanently. What its structures held is leaked, with the references they had.
 ///
 /// Items keep fields of their own that say they are in such a loop:
-/// - A source has a link for each loop. One that names a vanished loop is dead: nobody asks it for modes, takes it out or uses it
-///   for another loop. A signaller may still push it on that loop's stack, which nobody takes anything from.
-/// - A link that names no loop but counts as queued may be in the hands of a thread that vanished, or of one that is here. It is
+/// - A source has a link for each loop. One that names a vanished loop is dead: no thread reads its modes, removes it or uses it
+///   for another loop. A signaller may still push it on that loop's stack, from which no thread takes anything.
+/// - A link that names no loop but counts as queued may be in use by a thread that vanished, or by one that exists. It is
 ///   not used for another loop either: the source gets a further link (`claimLink`).
 /// - A timer or an observer has one loop. It forgets a vanished one, under the lock of the new record, at the first call that
 ///   concerns it, by resetting its own fields.
 enum Fork {
     static func prepare() {
-        // Others may have filled the main thread's loop before that thread used it itself.
+        // Other threads may have added to the main thread's loop before that thread used it itself.
         if RunLoop.ofThread == nil, RunLoop.isMainThread, let main = registry.pointee.mainLoop.load(ordering: .acquiring),
             main.pointee.threadAlive.load(ordering: .acquiring)
         {
@@ -36,7 +36,7 @@ enum Fork {
     }
 
     #if DEBUG
-    /// Without optimisation Swift makes what it knows of a type at the first use, under a lock that another thread may hold at the
+    /// Without optimisation Swift creates the metadata of a type at its first use, under a lock that another thread may hold at the
     /// fork. None of the child's uses may be the first. (Tests/Programs/Forks looks for them.)
     private static func rehearse() {
         SocketTable.forEach { _ in }
@@ -48,16 +48,18 @@ enum Fork {
     #endif
 
     static func parent() {
-        Stripe.forkedParent()
+        // Before the stripes: releasing one may look for threads that wait in their loops.
         LoopWaiters.shared.pointee.lock.unlockWord()
+        Stripe.forkedParent()
         Sharing.shared.pointee.lock.unlockWord()
-        // The other way round: what a kind walks to give its locks back is guarded by those of the kinds before it.
+        // In reverse: the locks of the kinds before it guard what a kind walks to release its own.
         Kinds.forEachReversed { $0.pointee.forkParent?() }
     }
 
     static func child() {
-        Stripe.forkedChild()
+        process.pointee.number.store(getpid(), ordering: .relaxed)
         LoopWaiters.forkedChild()
+        Stripe.forkedChild()
         process.pointee.forkGeneration.wrappingAdd(1, ordering: .relaxed)
         OnceCall.renewInChild()
         registerBarrier()
@@ -100,27 +102,29 @@ extension RunLoop {
         process.pointee.counterLock.resetInChild()
         process.pointee.registryLock.resetInChild()
         Watcher.forkedChild()
+        ClockChanges.forkedChild()
         Trace.forkedChild()
         MainQueue.detachInChild()
         let own = ofThread
         own?.pointee.lock.resetInChild()
         own?.pointee.thread.store(getpid(), ordering: .relaxed)
-        // The kernel's sets are the parent's too: the child closes its numbers, and makes sets of its own at first use.
+        // The child shares the kernel's sets with the parent: it closes its numbers, and makes sets of its own at first use.
         own?.forEachModeRecord { $0.pointee.ports.closeKernelSet() }
         forgetOtherLoops(than: own)
         own?.pointee.posts.abandonClaims()
         own?.abandonClaimsOfRounds()
         own?.requests.resetInChild()
         own?.orderedRequests.resetInChild()
-        // A loop that was the main one but not of this thread's is gone like the others (S-FORK-1).
-        if let own, own != registry.pointee.mainLoop.load(ordering: .relaxed) { own.retain() }
-        registry.pointee.mainLoop.store(own, ordering: .relaxed)
+        // A main loop that is not this thread's has vanished like the others (S-FORK-1). One that is being freed cannot be the main loop.
+        let main = own?.pointee.closing.load(ordering: .relaxed) == true ? nil : own
+        if let main, main != registry.pointee.mainLoop.load(ordering: .relaxed) { main.retain() }
+        registry.pointee.mainLoop.store(main, ordering: .relaxed)
         registry.pointee.mainThreadHasEnded = false
         if own == nil { pthread_setspecific(process.pointee.threadKey, rl_process()) }
     }
 
     private static func forgetOtherLoops(than own: RunLoopPointer?) {
-        // Pooled loops are whole, but threads that came late to one may have vanished with its lock, or left a link on its stack.
+        // Pooled loops are consistent, but threads that came late to one may have vanished with its lock, or left a link on its stack.
         var loop = registry.pointee.freeLoops
         while let pooled = loop {
             loop = pooled.pointee.nextPooled
@@ -131,17 +135,22 @@ extension RunLoop {
         loop = registry.pointee.loopRecords
         while let record = loop {
             loop = record.pointee.olderRecord
-            if record != own && !record.pointee.isPooled { record.vanish() }
+            if record.pointee.freeingThread == RLThisThread_() {
+                // The release of the loop's contents calls the client, which forked: the child goes on freeing it. Others need only its lock.
+                record.pointee.lock.resetInChild()
+            } else if record != own && !record.pointee.isPooled {
+                record.vanish()
+            }
             record.pointee.isPooled = false
         }
     }
 }
 
 extension UnsafeMutablePointer where Pointee == RunLoop {
-    /// In the child of `fork`: makes an empty loop, which takes nothing in and which nobody frees, of the record of a loop whose
-    /// thread is not here.
+    /// In the child of `fork`: turns the record of a loop whose thread does not exist here into an empty loop, which accepts nothing and is
+    /// never freed.
     fileprivate func vanish() {
-        // The list of modes is whole at any time while the thread lives. Its end closes the sets before the modes are freed.
+        // While the thread lives the list of modes is always consistent. The thread's end closes the sets before the modes are freed.
         if pointee.threadAlive.load(ordering: .relaxed) { forEachModeRecord { $0.pointee.ports.epoll.close() } }
         let references = header.pointee.references.load(ordering: .relaxed)
         let clientReferences = pointee.clientReferences.load(ordering: .relaxed)
@@ -155,16 +164,17 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         pointee.clientReferences.store(clientReferences, ordering: .relaxed)
         pointee.olderRecord = olderRecord
         pointee.closing.store(true, ordering: .relaxed)
+        pointee.refusesRuns.store(true, ordering: .relaxed)
         pointee.vanished.store(true, ordering: .relaxed)
         pointee.requests.isClosed = true
         pointee.orderedRequests.isClosed = true
-        registry.pointee.vanishedMode = makeDefaultModeLocked(registry.pointee.vanishedMode)
+        registry.pointee.vanishedMode = shareDefaultModeLocked(registry.pointee.vanishedMode)
     }
 }
 
 extension UnsafeMutablePointer where Pointee == RunLoop {
-    /// In the child of `fork`: takes out the sources and observers that threads which vanished were invalidating, without a `cancel`,
-    /// as from their own loops. Nothing of the client's is called here, so the loop's references to them are not given back.
+    /// In the child of `fork`: removes the sources and observers that vanished threads were invalidating, without a `cancel`,
+    /// as from their own loops. No function of the client is called here, so the loop's references to them are not released.
     fileprivate func dropInvalidItems() {
         lock()
         func drop(_ source: SourcePointer, from mode: ModePointer?) {

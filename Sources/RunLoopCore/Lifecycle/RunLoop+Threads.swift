@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: MIT
 import CLinux
+import CRunLoop
 import Synchronization
 
 /// What happens to a loop when its thread ends.
 extension RunLoop {
-    /// The destructor of the thread's key. Its first run only asks for another one, so that the loop outlives the destructors
+    /// The destructor of the thread's key. Its first run only requests another one, so that the loop outlives the destructors
     /// of other libraries, which may still use it (S-LOOP-11); the second tears it down. A loop that such a destructor makes
-    /// after that goes at its own first run: there may be no other. So does the main loop: `dispatch_main` ends the main thread
-    /// by a destructor that never returns, and its waiting callers would never be told.
+    /// after that is torn down at its own first run: there may be no other. So is the main loop: `dispatch_main` ends the main thread
+    /// by a destructor that never returns, and the callers that wait for the loop would never return.
     static func threadEnds(_ value: UnsafeMutableRawPointer) {
-        // A thread that returned from its function can be cancelled even now, which would leave the rest undone. One that calls
-        // pthread_exit in a callback comes here once more.
+        // A thread that returned from its function can be cancelled even now, which would leave the rest undone. A thread that calls
+        // pthread_exit in a callback enters here again.
         let state = rl_disable_cancellation()
         pthread_setspecific(process.pointee.threadKey, value)
         if loopEnds() { pthread_setspecific(process.pointee.threadKey, nil) }
@@ -20,7 +21,7 @@ extension RunLoop {
     /// False if the destructor is to be called again.
     private static func loopEnds() -> Bool {
         guard let loop = RunLoop.ofThread else {
-            // The main thread's key is set at load, so that this is called also if others alone used its loop.
+            // The main thread's key is set at load, so that this is called even if only other threads used its loop.
             guard isMainThread else { return true }
             process.pointee.registryLock.lockWord()
             registry.pointee.mainThreadHasEnded = true
@@ -36,48 +37,60 @@ extension RunLoop {
         loop.pointee.destructorRuns += 1
         let isMain = loop == registry.pointee.mainLoop.load(ordering: .relaxed)
         if loop.pointee.destructorRuns == 1 && !loop.pointee.isSuccessor && !isMain {
-            // Those destructors may run it, and the frames of what a callback left with `pthread_exit` are gone.
+            // Those destructors may run the loop, and the frames that a callback left with `pthread_exit` no longer exist.
             loop.abandonCallbacks()
             return false
         }
-        // Not if what is released with the loop ended the thread.
+        // Not if a release function of the loop's contents ended the thread.
         if loop.pointee.threadAlive.load(ordering: .relaxed) { loop.threadEnded() }
         rl_thread_loop_set(nil)
         return true
     }
 }
 
+extension RunLoop {
+    /// Called while the end of a thread unwinds its stack, when a callback's frame is gone and the library's frames follow. What these
+    /// left undone is done at the end; until then cleanup handlers of the thread may call the library (S-LOOP-22).
+    static func leaveCallback() {
+        guard let loop = ofThread else { return }
+        loop.pointee.refusesRuns.store(true, ordering: .relaxed)
+        loop.pointee.frame = nil
+    }
+}
+
 extension UnsafeMutablePointer where Pointee == RunLoop {
-    /// The thread is gone: sources leave with `cancel` (S-LOOP-7), nothing more can be posted, and the thread's reference
-    /// goes. Timers, observers and posts stay until the loop is freed (S-LOOP-9, S-LOOP-10).
+    /// The thread has ended: sources leave with `cancel` (S-LOOP-7), nothing more can be posted, and the thread's reference
+    /// is released. Timers, observers and posts stay until the loop is freed (S-LOOP-9, S-LOOP-10).
     fileprivate func threadEnded() {
         abandonCallbacks()
         ThreadPointer.current?.finish()
         endForeignRuns()
         closeQueues()
-        // A `cancel` may add a source to a mode that was seen to already, or to a new one. One that does so for ever is left
-        // with its sources in the dead loop after as many sweeps as POSIX gives destructors.
+        // A `cancel` may add a source to a mode that was already emptied, or to a new one. If one always does so, its sources stay in the
+        // dead loop after as many sweeps as POSIX makes for destructors.
         for _ in 0..<PTHREAD_DESTRUCTOR_ITERATIONS where !removeSources() { break }
         pointee.lock.lockByLeavingOwner()
+        // While the thread still counts as alive: the child of a fork during this loop closes the remaining sets.
+        forEachModeRecord { $0.pointee.ports.closeKernelSet() }
         pointee.threadAlive.store(false, ordering: .releasing)
         pointee.thread.store(0, ordering: .relaxed)
-        forEachModeRecord { $0.pointee.ports.closeKernelSet() }
         unlock()
         leaveClock()
         leaveRing()
         release()
     }
 
-    /// What callbacks that ended the thread left is put right, the innermost first. Loop's thread, which runs nothing any more.
+    /// Completes what callbacks that ended the thread left undone, the innermost first. Loop's thread, which no longer runs the loop.
     fileprivate func abandonCallbacks() {
         abandonWatch()
+        pointee.refusesRuns.store(false, ordering: .relaxed)
         pointee.frame = nil
         pointee.currentMode.store(nil, ordering: .releasing)
         pointee.postFloor = 0
         while let kind = pointee.calls.innermost { abandonCall(kind) }
     }
 
-    /// Takes off the innermost record, then pays what it owes: client code that is called for that may call the loop.
+    /// Removes the innermost record, then does what it still owes: client code that is called for that may call the loop.
     private func abandonCall(_ kind: CallKind) {
         switch kind {
         case .timer:
@@ -123,7 +136,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         return record
     }
 
-    /// Takes out all sources that it finds. False if there were none.
+    /// Removes all sources that it finds. False if there were none.
     private func removeSources() -> Bool {
         var found = false
         forEachModeRecord { mode in
@@ -146,7 +159,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         return removeCommonSources() || found
     }
 
-    /// Sources that are common items and in no mode any more.
+    /// Removes the sources that are common items and no longer in a mode.
     private func removeCommonSources() -> Bool {
         var found = false
         var hint = 0
@@ -165,11 +178,13 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         }
     }
 
-    /// The last reference is gone, so the thread is, and no source is in the loop.
+    /// The last reference was released: the thread has ended, and no source is in the loop.
     func destroy() {
-        // The release functions called from here may retain and release the loop: that must not bring them here again.
+        // The release functions called from here may retain and release the loop: that must not lead here again.
         header.pointee.references.store(1 << 30, ordering: .relaxed)
         pointee.closing.store(true, ordering: .sequentiallyConsistent)
+        pointee.freeingThread = RLThisThread_()
+        pointee.refusesRuns.store(true, ordering: .relaxed)
         pointee.posts.close()
         discardPosts()
         forEachModeRecord { mode in
@@ -196,7 +211,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
                     unlock()
                     break
                 }
-                // A batch that a callback's pthread_exit cut short: nobody's turn comes any more.
+                // A callback's pthread_exit cut the batch short: none of its timers fires any more.
                 if let node = timer.node(in: mode), node.pointee.isInBatch {
                     mode.pointee.timers.remove(node)
                     if node.pointee.isTombstone {

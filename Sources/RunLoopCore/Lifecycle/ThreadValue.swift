@@ -2,69 +2,123 @@
 import CLinux
 import CRunLoop
 
-/// A value that a thread has for itself (`RLThreadSetValue`). From malloc, in a list that the thread's key points to, the newest first.
+/// A value that a thread has for itself (`RLThreadSetValue`). From malloc.
 struct ThreadValue {
     var key: UnsafeRawPointer
     var value: UnsafeMutableRawPointer
     var destructor: PerformFunction?
-    var next: UnsafeMutablePointer<ThreadValue>?
-
-    /// Of the calling thread.
-    static var first: UnsafeMutablePointer<ThreadValue>? {
-        get { pthread_getspecific(threads.pointee.valuesKey)?.cast(to: ThreadValue.self) }
-        set { pthread_setspecific(threads.pointee.valuesKey, newValue) }
-    }
+    /// The next value in the same place of the table.
+    var nextInTable: ThreadValuePointer?
+    /// The next older value and the next newer one.
+    var next: ThreadValuePointer?
+    var previous: ThreadValuePointer?
 
     static func get(_ key: UnsafeRawPointer) -> UnsafeMutableRawPointer? {
-        var record = first
-        while let current = record {
-            if current.pointee.key == key { return current.pointee.value }
-            record = current.pointee.next
-        }
-        return nil
+        ThreadValuesPointer.current?.link(to: key).pointee?.pointee.value
     }
 
     static func set(_ key: UnsafeRawPointer, _ value: UnsafeMutableRawPointer?, _ destructor: PerformFunction?) {
-        var record = first
-        var previous: UnsafeMutablePointer<ThreadValue>?
-        while let current = record, current.pointee.key != key {
-            previous = current
-            record = current.pointee.next
-        }
+        let record = ThreadValuesPointer.current?.link(to: key).pointee
         let old = record?.pointee
         if let value {
             if let record {
                 record.pointee.value = value
                 record.pointee.destructor = destructor
             } else {
-                let record = makeArray(ThreadValue.self, count: 1)
-                record.initialize(to: ThreadValue(key: key, value: value, destructor: destructor, next: first))
-                first = record
+                let values = ThreadValuesPointer.current ?? .makeCurrent()
+                values.add(ThreadValue(key: key, value: value, destructor: destructor))
             }
         } else if let record {
-            if let previous { previous.pointee.next = record.pointee.next } else { first = record.pointee.next }
-            CLinux.free(record)
+            ThreadValuesPointer.current!.remove(record)
         }
-        // The list is whole: the destructor may use it.
+        // The table is consistent here: the destructor may use it.
         if let old, let destructor = old.destructor { callOutPerformedRelease(destructor, old.value) }
     }
 
-    /// The key's destructor: as many are destroyed as there were. If destructors set values it is called again, four times in all.
-    static func threadEnds(_ list: UnsafeMutableRawPointer) {
-        let last = list.cast(to: ThreadValue.self)
-        first = last
-        var count = 0
-        var record: UnsafeMutablePointer<ThreadValue>? = last
-        while let current = record {
-            count += 1
-            record = current.pointee.next
-        }
-        while count > 0, let record = first {
-            count -= 1
+    /// The key's destructor: destroys as many values as there were. If destructors set values it is called again, four times in all.
+    static func threadEnds(_ memory: UnsafeMutableRawPointer) {
+        let values = memory.cast(to: ThreadValues.self)
+        ThreadValuesPointer.current = values
+        for _ in 0..<values.pointee.count {
+            guard let record = values.pointee.first else { break }
             let (destructor, value) = (record.pointee.destructor, record.pointee.value)
-            first = record.pointee.next
-            CLinux.free(record)
+            values.remove(record)
             if let destructor { callOutPerformedRelease(destructor, value) }
         }
+        if values.pointee.count > 0 { return }
+        ThreadValuesPointer.current = nil
+        CLinux.free(values.pointee.table)
+        CLinux.free(values)
+    }
+}
+
+typealias ThreadValuePointer = UnsafeMutablePointer<ThreadValue>
+
+/// The values of a thread, by their keys: a hash table with lists. From malloc; the thread's key points to it.
+struct ThreadValues {
+    /// The newest value.
+    var first: ThreadValuePointer?
+    var count = 0
+    /// The number of places, a power of two.
+    var capacity = 8
+    var table = makeArray(ThreadValuePointer?.self, count: 8)
+}
+
+typealias ThreadValuesPointer = UnsafeMutablePointer<ThreadValues>
+
+extension UnsafeMutablePointer where Pointee == ThreadValues {
+    /// The values of the calling thread.
+    static var current: ThreadValuesPointer? {
+        get { pthread_getspecific(threads.pointee.valuesKey)?.cast(to: ThreadValues.self) }
+        set { pthread_setspecific(threads.pointee.valuesKey, newValue) }
+    }
+
+    static func makeCurrent() -> ThreadValuesPointer {
+        let values = makeArray(ThreadValues.self, count: 1)
+        values.initialize(to: ThreadValues())
+        current = values
+        return values
+    }
+
+    /// The pointer to the record of a key; the end of a list if there is none.
+    @inline(never)
+    func link(to key: UnsafeRawPointer) -> UnsafeMutablePointer<ThreadValuePointer?> {
+        let hash = UInt(bitPattern: key) &* 0x9e37_79b9_7f4a_7c15
+        var link = pointee.table + Int(truncatingIfNeeded: hash >> 20) & (pointee.capacity - 1)
+        while let record = link.pointee, record.pointee.key != key {
+            link = withUnsafeMutablePointer(to: &record.pointee.nextInTable) { $0 }
+        }
+        return link
+    }
+
+    fileprivate func add(_ value: ThreadValue) {
+        if pointee.count == pointee.capacity { grow() }
+        let record = makeArray(ThreadValue.self, count: 1)
+        record.initialize(to: value)
+        link(to: value.key).pointee = record
+        record.pointee.next = pointee.first
+        pointee.first?.pointee.previous = record
+        pointee.first = record
+        pointee.count += 1
+    }
+
+    private func grow() {
+        CLinux.free(pointee.table)
+        pointee.capacity *= 2
+        pointee.table = makeArray(ThreadValuePointer?.self, count: pointee.capacity)
+        var next = pointee.first
+        while let record = next {
+            record.pointee.nextInTable = nil
+            link(to: record.pointee.key).pointee = record
+            next = record.pointee.next
+        }
+    }
+
+    fileprivate func remove(_ record: ThreadValuePointer) {
+        link(to: record.pointee.key).pointee = record.pointee.nextInTable
+        record.pointee.next?.pointee.previous = record.pointee.previous
+        if let previous = record.pointee.previous { previous.pointee.next = record.pointee.next } else { pointee.first = record.pointee.next }
+        pointee.count -= 1
+        CLinux.free(record)
     }
 }

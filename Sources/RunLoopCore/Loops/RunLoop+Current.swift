@@ -4,7 +4,7 @@ import Synchronization
 
 /// From a thread to its loop.
 extension RunLoop {
-    /// The calling thread's loop, made if need be (S-LOOP-1, S-LOOP-2).
+    /// The calling thread's loop, made if needed (S-LOOP-1, S-LOOP-2).
     @inline(always)
     static func current() -> RunLoopPointer {
         if let loop = ofThread { return loop }
@@ -14,7 +14,7 @@ extension RunLoop {
     /// The calling thread's loop, if there is one (S-LOOP-21).
     static func currentIfMade() -> RunLoopPointer? {
         if let loop = ofThread { return loop }
-        // Others may have asked for the main thread's.
+        // Other threads may have made the main thread's loop.
         guard let main = registry.pointee.mainLoop.load(ordering: .acquiring), isMainThread,
             main.pointee.threadAlive.load(ordering: .acquiring)
         else { return nil }
@@ -42,21 +42,21 @@ extension RunLoop {
                 return other
             }
             if !mustEnd { return made }
-            // Nobody has seen it: once more, as a loop that takes nothing in.
+            // No other thread has seen it: the next turn enters it, as a loop that accepts nothing.
             made.refuseEverything()
             isOfEndedThread = true
         }
     }
 
     /// Whether the caller is the process's initial thread (S-LOOP-4); in the child of `fork`, the thread that forked.
-    static var isMainThread: Bool { rl_gettid() == getpid() }
+    static var isMainThread: Bool { rl_own_number() == process.pointee.number.load(ordering: .relaxed) }
 
     @inline(never)
     private static func makeCurrent() -> RunLoopPointer {
         OneCore.claim()
         let loop: RunLoopPointer
-        let thread = rl_gettid()
-        if thread == getpid() {
+        let thread = rl_own_number()
+        if thread == process.pointee.number.load(ordering: .relaxed) {
             let main = main()
             // A main thread whose loop was torn down gets another loop; `RLGetMain` stays what it was.
             loop = main.pointee.threadAlive.load(ordering: .acquiring) ? main : make()
@@ -79,7 +79,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         orderedRequests.closeQueue()
     }
 
-    /// Makes a new loop, which nobody has seen, one whose thread has ended.
+    /// Turns a new loop, which no other thread has seen, into one whose thread has ended.
     fileprivate func refuseEverything() {
         closeQueues()
         pointee.threadAlive.store(false, ordering: .releasing)

@@ -3,14 +3,17 @@ import CLinux
 import CRunLoop
 import Synchronization
 
-/// The memory of loops. It is never given back to the system: whoever comes too late to a loop finds a loop, if another one
+/// The memory of loops. It is never returned to the system: a thread that comes too late to a loop finds a loop, if perhaps another one
 /// (see `RunLoop`). The registry's lock guards the lists.
 extension RunLoop {
     /// A new loop with the thread's reference and the default mode (S-LOOP-5).
     static func make() -> RunLoopPointer {
         process.pointee.registryLock.lockWord()
         let pooled = registry.pointee.freeLoops
-        if let pooled { registry.pointee.freeLoops = pooled.pointee.nextPooled }
+        if let pooled {
+            registry.pointee.freeLoops = pooled.pointee.nextPooled
+            registry.pointee.pooledCount.wrappingSubtract(1, ordering: .relaxed)
+        }
         process.pointee.registryLock.unlockWord()
 
         let loop = pooled ?? allocateLoop()
@@ -33,7 +36,9 @@ extension RunLoop {
 }
 
 extension UnsafeMutablePointer where Pointee == RunLoop {
-    /// Everything that a former life left is zero already, but for the mailbox and the lock, which latecomers may be using.
+    /// Everything that an earlier life left is zero already, except for the mailbox and the lock, which latecomers may be using, and an empty
+    /// mode and an empty chunk of posts: so a thread that only starts and ends takes no memory from malloc, which costs as much as the rest
+    /// of its loop.
     fileprivate func initialize() {
         lock()
         pointee.wake.store(WakeState.awake, ordering: .sequentiallyConsistent)
@@ -41,6 +46,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         pointee.waiting.store(false, ordering: .relaxed)
         pointee.threadAlive.store(true, ordering: .relaxed)
         pointee.closing.store(false, ordering: .relaxed)
+        pointee.refusesRuns.store(false, ordering: .relaxed)
         pointee.clientReferences.store(0, ordering: .relaxed)
         pointee.spinLimit.store(0, ordering: .relaxed)
         pointee.timerSlack = -1
@@ -50,23 +56,27 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         pointee.isClockStale = true
         pointee.busyPolling = BusyPolling()
         pointee.posts.open()
+        // Not that of an earlier life: in a chunk that was kept the word has the same values again.
+        pointee.seenPosts = pointee.posts.seen
         requests.openQueue(.requests)
         orderedRequests.openQueue(.orderedRequests)
         makeDefaultModeLocked()
         pointee.lock.expectOwner()
         unlock()
-        // What latecomers pushed since the last life goes where it belongs.
+        // Forwards what latecomers pushed since the last life to where it belongs.
         SourceLink.forward(takeSignalled(), freedBy: nil)
         initializeHeader()
     }
 
-    /// Puts the memory of a loop that has no items any more into the pool.
+    /// Puts the memory of a loop that no longer has items into the pool.
     func recycle() {
         endWatching()
         header.markFreed()
+        // Other threads take and return loops meanwhile: a few more or fewer may be kept.
+        let isSpare = registry.pointee.pooledCount.load(ordering: .relaxed) < Registry.spareLimit
         lock()
         drainLocked()
-        freeModes()
+        freeModes(keepsDefault: isSpare)
         pointee.calls.free()
         pointee.commonSources.free()
         pointee.commonTimers.removeAll()
@@ -80,15 +90,17 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         pointee.inboxes = InboxList()
         pointee.currentMode.store(nil, ordering: .relaxed)
         pointee.frame = nil
+        pointee.freeingThread = 0
         pointee.asleepOutside = nil
         pointee.postFloor = 0
-        pointee.posts.reset()
+        pointee.posts.reset(keepsChunk: isSpare)
         freeAccounts()
         unlock()
 
         process.pointee.registryLock.lockWord()
         pointee.nextPooled = registry.pointee.freeLoops
         registry.pointee.freeLoops = self
+        registry.pointee.pooledCount.wrappingAdd(1, ordering: .relaxed)
         process.pointee.registryLock.unlockWord()
     }
 }

@@ -3,7 +3,7 @@ import CLinux
 import CRunLoop
 import Synchronization
 
-/// Lines that the specification wants once per process; the raw value is a bit of `Process.logged`.
+/// Lines that the specification requires once per process; the raw value is a bit of `Process.logged`.
 enum LoggedOnce: UInt32 {
     case addSourceToEndedMain = 0
     case addTimerToEndedMain = 1
@@ -18,6 +18,8 @@ enum LoggedOnce: UInt32 {
     case noWatcher = 10
     case slowEnvironment = 11
     case invalidationCallBackOfDeadPort = 12
+    case noClockThread = 13
+    case noClockDescriptor = 14
     case messagePortCrowded = 20
     case noMessagePortMonitor = 21
 }
@@ -39,7 +41,7 @@ enum Log {
         text.free()
     }
 
-    /// Gives a line to the handler. No lock is held while it runs, and none may be held by the caller.
+    /// Passes a line to the handler. No lock is held while it runs, and none may be held by the caller.
     static func line(_ text: inout TextBuffer) {
         process.pointee.logLock.lockWord()
         let handler = process.pointee.logHandler

@@ -7,9 +7,9 @@ import Synchronization
 extension UnsafeMutablePointer where Pointee == Observer {
     /// Calls the observer, unless it is invalid or on the stack already (S-OBS-6, S-OBS-8). Loop's thread.
     ///
-    /// An Invalidate on another thread has to know whether the callback is under way. As long as the observer has been in one
-    /// loop only, that loop's thread says so with a plain store and looks at the state again; the other thread changes the state
-    /// and makes this one's processor see it with membarrier(2), as in `Lock`. After that `firing` says it, by
+    /// An Invalidate on another thread has to know whether the callback is running. As long as the observer has been in only one
+    /// loop, that loop's thread shows it with a plain store and then reads the state again; the other thread changes the state
+    /// and makes this thread's processor see the change with membarrier(2), as in `Lock`. After that `firing` shows it, by
     /// read-modify-write.
     @inline(always)
     func notify(_ activity: Activity, canUsePlainStores: Bool, _ place: CallPlace<Notification>, on loop: RunLoopPointer) {
@@ -55,7 +55,7 @@ extension UnsafeMutablePointer where Pointee == Observer {
         if !pointee.repeats { invalidate() }
     }
 
-    /// The end of a callback that ended its thread. Whoever is notified has a reference.
+    /// The end of a callback that ended its thread. An observer that is being notified is referenced.
     func abandonCallout(_ call: Notification.Call) {
         switch call {
         case .none: return
@@ -72,7 +72,7 @@ extension UnsafeMutablePointer where Pointee == Observer {
             || pointee.state.load(ordering: .acquiring) & ObserverState.firing != 0
     }
 
-    /// Releases the context if that was left to somebody and nobody is in the callback. Once: whoever clears the bit does it.
+    /// Releases the context if that is pending and no thread is in the callback. Once: the thread that clears the bit does it.
     private func releasePendingInfo() {
         if pointee.state.load(ordering: .acquiring) & ObserverState.releasePending == 0 { return }
         // A full fence: of two threads that leave the observer at once, at least one sees that the other has left.
@@ -94,7 +94,7 @@ extension UnsafeMutablePointer where Pointee == Observer {
         return true
     }
 
-    /// `RLObserverInvalidate` (S-OBS-16). On another thread than the loop's, while the callback runs, the release of the
+    /// `RLObserverInvalidate` (S-OBS-16). If it is called on another thread while the callback runs, the release of the
     /// context is left to the loop's thread (S-THR-8).
     func invalidate() {
         forgetVanishedLoop()
@@ -123,7 +123,7 @@ extension UnsafeMutablePointer where Pointee == Observer {
         RunLoop.ofThread?.pointee.calls.contains(Notification.self) { $0.pointee.observer == self } ?? false
     }
 
-    /// Takes the observer out of its loop altogether.
+    /// Removes the observer from its loop completely.
     func leaveLoop() {
         while let loop = pointee.loop.load(ordering: .sequentiallyConsistent) {
             loop.lock()
@@ -145,7 +145,7 @@ extension UnsafeMutablePointer where Pointee == Observer {
     }
 }
 
-/// In the child of `fork`: a loop that vanished is forgotten.
+/// In the child of `fork`: a vanished loop is forgotten.
 extension UnsafeMutablePointer where Pointee == Observer {
     @inline(always)
     func forgetVanishedLoop() {
@@ -154,18 +154,73 @@ extension UnsafeMutablePointer where Pointee == Observer {
 
     @inline(never)
     private func forgetLoopIfVanished() {
+        let generation = process.pointee.forkGeneration.load(ordering: .relaxed)
+        if pointee.forkGeneration.load(ordering: .acquiring) != generation {
+            process.pointee.registryLock.lockWord()
+            if pointee.forkGeneration.load(ordering: .relaxed) != generation { forgetCallback() }
+            process.pointee.registryLock.unlockWord()
+        }
         guard let loop = pointee.loop.load(ordering: .relaxed), loop.isVanished else { return }
-        let isFiring = isFiringOnThisThread
         loop.lock()
         defer { loop.unlock() }
         guard pointee.loop.load(ordering: .relaxed) == loop else { return }
-        // Its memory may be half moved.
+        // Its memory may be inconsistent.
         pointee.memberships = WordSet()
         pointee.isCommon = false
-        if !isFiring {
-            pointee.state.bitwiseAnd(ObserverState.invalid, ordering: .relaxed)
+        pointee.loop.store(nil, ordering: .relaxed)
+    }
+
+    /// Clears the marks of a callback whose thread does not exist here.
+    fileprivate func forgetCallback() {
+        let isCalled = isFiringOnThisThread
+        if !isCalled {
+            pointee.state.bitwiseAnd(~ObserverState.firing, ordering: .relaxed)
             pointee.inCallout.store(0, ordering: .relaxed)
         }
-        pointee.loop.store(nil, ordering: .relaxed)
+        pointee.forkGeneration.store(process.pointee.forkGeneration.load(ordering: .relaxed), ordering: .releasing)
+    }
+}
+
+extension UnsafeMutablePointer where Pointee == RunLoop {
+    /// In the child of `fork`: this loop's observers, and those that the thread calls, are called by no other thread.
+    func adoptObservers() {
+        let generation = process.pointee.forkGeneration.load(ordering: .relaxed)
+        pointee.calls.contains(Notification.self) { notification in
+            notification.pointee.observer?.pointee.forkGeneration.store(generation, ordering: .relaxed)
+            return false
+        }
+        forEachModeRecord { mode in
+            for index in 0..<Activity.count { mode.pointee.observers[Activity.at(index)]?.forEach { $0.forgetCallback() } }
+        }
+    }
+}
+
+extension Observer: Object {
+    static var type: ObjectType { .observer }
+    static var kind: Kind {
+        Kind(
+            name: "RLObserver", destroy: { Observer.destroy($0.cast(to: Observer.self)) },
+            describe: .init { $0.cast(to: Observer.self).describe(&$1) }, forkChild: { RunLoop.ofThread?.adoptObservers() })
+    }
+
+    /// The last reference was dropped: the observer is in no loop. This makes it invalid (S-OBS-15).
+    static func destroy(_ observer: ObserverPointer) {
+        let old = observer.pointee.state.bitwiseOr(ObserverState.invalid, ordering: .acquiringAndReleasing).oldValue
+        observer.header.markFreed()
+        if old & ObserverState.invalid == 0 { observer.pointee.context.releaseInfo() }
+        CLinux.free(observer)
+    }
+}
+
+extension UnsafeMutablePointer where Pointee == Observer {
+    fileprivate func describe(_ text: inout TextBuffer) {
+        text.append("activities = 0x", pointee.activities, radix: 16)
+        text.append(", repeats = ", pointee.repeats)
+        text.append(", order = ", pointee.order)
+        let isValid = isValid
+        text.append(", valid = ", isValid)
+        text.appendCallback(pointee.callout)
+        let context = pointee.context
+        text.appendInfo(isValid ? context.info : nil, isValid ? context.copyDescription : nil)
     }
 }

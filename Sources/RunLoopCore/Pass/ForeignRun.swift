@@ -10,16 +10,16 @@ extension UnsafeMutablePointer where Pointee == ForeignRun {
         if pointee.set.isOpen { EpollSet.rouse(pointee.set.descriptor) }
     }
 
-    /// The thread is in the middle of a callback of its loop, which runs the host: this run cannot go on before that returns, but
-    /// the mode can be served by runs nested in the callback.
+    /// The thread is inside a callback of its loop, and the callback runs the host: this run cannot go on before the callback
+    /// returns, but runs nested in the callback can serve the mode.
     var isNested: Bool {
         pointee.isBusy || pointee.loop.pointee.frame != (pointee.phase == .idle ? nil : pointee.frame)
     }
 
     // MARK: The three calls
 
-    /// The steps of a pass before its wait, unless they are made already. The seconds until a dispatch has something to do by
-    /// time alone: 0 for at once, infinity for never.
+    /// Makes the steps of a pass before its wait, unless they have been made. Returns the seconds until a dispatch has something
+    /// to do because time has passed: 0 for now, infinity for never.
     func prepare() -> Double {
         guard isUsable else { return .infinity }
         takeLoopReference()
@@ -34,7 +34,7 @@ extension UnsafeMutablePointer where Pointee == ForeignRun {
         return isValid ? sleep() : .infinity
     }
 
-    /// The steps of a pass after its wait, if that is over. nil if the run goes on.
+    /// Makes the steps of a pass after its wait, if the wait is over. nil if the run goes on.
     func dispatch() -> RunResult? {
         guard isUsable else { return nil }
         retain()
@@ -50,9 +50,9 @@ extension UnsafeMutablePointer where Pointee == ForeignRun {
         return endPass()
     }
 
-    /// One nested pass, if there is something to do in the mode.
+    /// Makes one nested pass, if there is something to do in the mode.
     private func dispatchNested() {
-        if prepare() > 0 && readiness(of: pointee.set.descriptor, .read).isEmpty { return }
+        if prepare() > 0 && readiness(of: pointee.set.descriptor, .read, believed: .read).isEmpty { return }
         let loop = pointee.loop
         loop.leaveSleepOutside()
         loop.takeWakeUp(handingTo: loop.pointee.frame)
@@ -63,13 +63,13 @@ extension UnsafeMutablePointer where Pointee == ForeignRun {
     /// Client code has returned. It may have run the host, which may have left the loop asleep.
     private func endCallbacks() {
         pointee.isBusy = false
-        // That may be by another run, made after this one became invalid: its host has to look again.
+        // It may be asleep in another run, made after this one became invalid: that run's host has to look again.
         if let other = pointee.loop.pointee.asleepOutside, other != self { other.rouse() }
         pointee.loop.leaveSleepOutside()
     }
 
-    /// Ends the run, with its Exit observers, and gives the descriptors back. In a callback of the run itself, or of one nested
-    /// in it, the run ends when that returns to it.
+    /// Ends the run, with its Exit observers, and closes the descriptors. In a callback of the run itself, or of one nested in
+    /// it, the run ends when the callback returns to it.
     func invalidate() {
         guard pointee.loop.isCurrent else {
             return Log.once(.foreignRunOnOtherThread, "RLForeignRun", ": not the thread that made it; ignored")
@@ -99,17 +99,17 @@ extension UnsafeMutablePointer where Pointee == ForeignRun {
 
     private var isUsable: Bool {
         guard isValid else { return false }
-        if pointee.loop.isCurrent { return true }
+        if pointee.loop.isCurrent { return !pointee.loop.pointee.refusesRuns.load(ordering: .relaxed) }
         Log.once(.foreignRunOnOtherThread, "RLForeignRun", ": not the thread that made it; ignored")
         return false
     }
 
-    /// Whether the pass under way has a wait that is no poll.
+    /// Whether the current pass has a wait that is not a poll.
     var waits: Bool { pointee.phase == .waiting && !pointee.half.handledSource && !pointee.half.skipsWait }
 
     // MARK: Parts of a pass
 
-    /// To the wait of a pass, if there is something in the mode.
+    /// Goes on to the wait of a pass, if there is something in the mode.
     func advance() {
         if pointee.phase == .idle { begin() }
         if pointee.phase == .between { startPass() }
@@ -142,7 +142,7 @@ extension UnsafeMutablePointer where Pointee == ForeignRun {
         if !isValid { end() }
     }
 
-    /// P10, without waiting, and the steps after it if that is over.
+    /// P10, without waiting, and the steps after it if the wait is over.
     private func endPass() -> RunResult? {
         let loop = pointee.loop
         let frame = pointee.frame

@@ -13,9 +13,9 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         return withUnsafeMutablePointer(to: &frame) { run($0, seconds) }
     }
 
-    /// The mode of that name on the calling thread's loop, nil if a run of it would end before it began (S-RUN-4).
+    /// The mode of that name on the calling thread's loop, nil if a run of it would end before it began (S-RUN-4, S-LOOP-22).
     func runnableMode(_ name: ModeName) -> ModePointer? {
-        guard case .named(let name) = name, let mode = mode(name), !pointee.closing.load(ordering: .relaxed) else { return nil }
+        guard case .named(let name) = name, let mode = mode(name), !pointee.refusesRuns.load(ordering: .relaxed) else { return nil }
         return isEmpty(mode) ? nil : mode
     }
 
@@ -139,7 +139,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         if pointee.stop.exchange(StopState.running, ordering: .sequentiallyConsistent) == StopState.stopRequested {
             frame.pointee.outer?.pointee.stopRequested = true
         }
-        // What was told of the end of the wait is not for two runs (S-WAKE-14).
+        // The published end of the wait does not apply to two runs (S-WAKE-14).
         if frame.pointee.outer != nil { pointee.sleepsUntil.store(Clock.never, ordering: .relaxed) }
         pointee.frame = frame
         pointee.runs &+= 1

@@ -5,8 +5,8 @@ import Synchronization
 
 /// Waits for a condition or a lock that run the loop (S-SYNC-22, S-SYNC-23).
 ///
-/// The thread makes a run of the mode with an inbox of its own in it, which whoever wakes the thread marks. Runs nested in that one may
-/// learn of the mark: then the run that waits, which is further out, ends as soon as it goes on.
+/// The thread runs the mode with an inbox of its own in it, which the waking thread marks. Runs nested in that one may find the mark:
+/// then the run that waits, which is further out, ends as soon as it goes on.
 struct ModeWaiter: ~Copyable {
     var waiter: LoopWaiter
     let loop: RunLoopPointer
@@ -14,13 +14,13 @@ struct ModeWaiter: ~Copyable {
     let mode: ModeName
     /// The run around the one that waits.
     let outerFrame: RunFramePointer?
-    /// What counts the waiter; nil for a lock.
+    /// The condition, which counts the waiter; nil for a lock.
     let condition: ConditionPointer?
 }
 
 typealias ModeWaiterPointer = UnsafeMutablePointer<ModeWaiter>
 
-/// Not a callback, but callbacks may end the thread meanwhile.
+/// Not a callback, but callbacks may end the thread during it.
 struct ModeWait: CallRecord {
     let waiter: ModeWaiterPointer
 
@@ -28,7 +28,7 @@ struct ModeWait: CallRecord {
 }
 
 extension UnsafeMutablePointer where Pointee == RunLoop {
-    /// Waits for `word`, in the default mode for NULL and the pseudo-mode. Loop's thread.
+    /// Makes a waiter for `word`, in the default mode for NULL and the pseudo-mode. Loop's thread.
     fileprivate func makeModeWaiter(_ word: UnsafeRawPointer, _ mode: ModeName, _ condition: ConditionPointer?) -> ModeWaiterPointer {
         let record = makeRecord(ModeWaiter.self)
         let functions = SourceFunctions(perform: { $0!.assumingMemoryBound(to: ModeWaiter.self).endRun() })
@@ -45,16 +45,18 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         return record
     }
 
-    /// Runs the mode until the waiter is told, an instant of the loop's clock, or a stop. False if the instant came first.
+    /// Runs the mode until `told` is set, an instant of the loop's clock, or a stop. False if the instant came first.
     fileprivate func run(until deadline: Int64, for record: ModeWaiterPointer) -> Bool {
         let seconds = deadline == Clock.never ? Double.infinity : Double(deadline - time) / 1e9
         let result = run(in: record.pointee.mode, seconds: seconds, returnsAfterSource: false)
         if record.isTold { return true }
         if result == .stopped { return true }
         if result != .finished { return false }
-        // The loop runs no more: its thread ends.
-        while !record.isTold && (deadline == Clock.never || time < deadline) {
-            record.pointee.waiter.told.futexWait(while: 0, until: manualClock == nil ? deadline : Clock.never)
+        // The loop does not run any more: its thread ends. A clock that the program moves wakes only running loops, so the thread reads
+        // it periodically.
+        while !record.isTold && (deadline == Clock.never || watchTime < deadline) {
+            let polls = deadline != Clock.never && manualClock != nil
+            record.pointee.waiter.told.futexWait(while: 0, until: polls ? Clock.now() + 10_000_000 : deadline)
         }
         return record.isTold
     }
@@ -79,13 +81,13 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
             var isInTime = true
             while true {
                 record.pointee.waiter.told.store(0, ordering: .relaxed)
-                // Whoever unlocks wakes a sleeper, or finds this thread in the list.
+                // The unlocking thread wakes a sleeper, or finds this thread in the list.
                 if word.takeAsSleeper() { return true }
                 if !isInTime { return false }
                 isInTime = run(until: deadline, for: record)
             }
         }
-        // A wake-up that came since the last attempt is another's.
+        // A wake-up that came since the last attempt goes to another waiter.
         if record.end() && !isTaken { wakeOne(at: word) }
         return isTaken
     }
@@ -95,7 +97,7 @@ extension UnsafeMutablePointer where Pointee == ModeWaiter {
     fileprivate var waiter: LoopWaiterPointer { UnsafeMutableRawPointer(self).cast(to: LoopWaiter.self) }
     fileprivate var isTold: Bool { pointee.waiter.told.load(ordering: .acquiring) != 0 }
 
-    /// Ends the run that waits, which may be around the one that learns of the mark. On the loop's thread.
+    /// Ends the run that waits, which may be around the one that finds the mark. On the loop's thread.
     fileprivate func endRun() {
         let loop = pointee.loop
         var frame = loop.pointee.frame
@@ -104,7 +106,7 @@ extension UnsafeMutablePointer where Pointee == ModeWaiter {
         if frame != loop.pointee.frame { loop.wakeUp() }
     }
 
-    /// The wait is over. True if the waiter was told.
+    /// The wait is over. True if `told` was set.
     @discardableResult
     fileprivate func end() -> Bool {
         waiter.delist()
@@ -116,7 +118,7 @@ extension UnsafeMutablePointer where Pointee == ModeWaiter {
         return wasTold
     }
 
-    /// A callback ended the thread. A wake-up that was meant for it is another's.
+    /// A callback ended the thread. A wake-up that was meant for it goes to another waiter.
     func abandon() {
         let word = pointee.waiter.word
         if end() { wakeOne(at: word) }

@@ -27,13 +27,13 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         hasSignalledSources ? performSignalled(in: mode, onlyFirst: onlyFirst) : false
     }
 
-    /// Whether something was signalled, or is left of that for other modes. A signal that comes right now is for the next pass,
-    /// like one right after.
+    /// Whether anything was signalled, or is left from earlier signals for other modes. A signal that comes right now is for the
+    /// next pass, like one right after.
     @inline(always)
     var hasSignalledSources: Bool { pointee.signalled.load(ordering: .sequentiallyConsistent) != nil || hasListedLinks }
 
-    /// Whether links were left in the lists. They are changed by other threads only together with a stack or an Add, which
-    /// is seen in the next pass, so the unlocked look of a foreign change is not needed: the lock is taken for it.
+    /// Whether links were left in the lists, looked up under the lock. Other threads change the lists only together with a stack
+    /// or an Add, which the next pass sees.
     private var hasListedLinks: Bool {
         lock(owner: true)
         defer { unlock(owner: true) }
@@ -121,7 +121,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     }
 
     /// Clears the flag of a batch member and takes it off the lists. False if it is not to perform: invalid (S-SRC-34), or
-    /// performed by somebody else meanwhile (S-SRC-35).
+    /// performed elsewhere meanwhile (S-SRC-35).
     @inline(always)
     private func takeSignal(of source: SourcePointer) -> Bool {
         lock()
@@ -145,8 +145,8 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         return true
     }
 
-    /// Takes a link off the lists because its source was not signalled any more. If it is signalled after all, by somebody who
-    /// found the link queued, it goes back to the end. The source is in this loop, which has a reference to it.
+    /// Takes a link off the lists because its source was not signalled any more. If it is signalled after all, by a signaller
+    /// that found the link queued, it goes back to the end. The source is in this loop, which has a reference to it.
     func dropLocked(_ link: SourceLinkPointer) {
         unlist(link)
         giveBackLocked(link)
@@ -167,8 +167,8 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         return true
     }
 
-    /// Calls the version 1 source or the watch that an event is for. False if there is none any more, or if the descriptor was
-    /// drained by client code that ran since the event.
+    /// Calls the version 1 source or the watch that an event is for. False if there is none any more, or if client code that ran
+    /// since the event drained the descriptor.
     func performPort(_ token: UInt64, _ ready: Readiness, in mode: ModePointer, mayBeDrained: Bool) -> Bool {
         lock(owner: true)
         guard let (source, ready) = mode.pointee.ports.take(token: token, ready: ready, mayBeDrained: mayBeDrained), takesEventLocked(source)
@@ -212,8 +212,8 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         return isHandled
     }
 
-    /// Performs a watch that was signalled. What an earlier run found may be old: the kernel is asked once more (S-SOCK-55).
-    /// The caller gives a reference away. True if it told something, or was signalled by hand.
+    /// Performs a watch that was signalled. What an earlier run found may be old: the kernel is asked once more (S-SOCK-55). The
+    /// caller gives a reference away. True if it reported something, or was signalled by hand.
     private func performSignalledWatch(_ source: SourcePointer) -> Bool {
         let (found, round) = source.takeFound()
         guard !found.isEmpty else {
@@ -222,7 +222,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         }
         var ready = found
         if round != self.round & WatchFlags.rounds || source.pointee.moreLinks.load(ordering: .relaxed) != nil {
-            ready = found.intersection(readiness(of: source.pointee.port.load(ordering: .relaxed), found))
+            ready = found.intersection(readiness(of: source.pointee.port.load(ordering: .relaxed), found, believed: found))
         }
         if ready.isEmpty {
             source.release()
@@ -272,8 +272,8 @@ struct WatchCall: CallRecord {
 }
 
 extension UnsafeMutablePointer where Pointee == RunLoop {
-    /// In the child of `fork`: links of its own sources that threads which vanished were about to push, or had pushed elsewhere.
-    /// The only thread calls it; a signal handler may signal meanwhile.
+    /// In the child of `fork`: takes up links of its own sources that vanished threads were about to push, or had pushed
+    /// elsewhere. The only thread calls it; a signal handler may signal meanwhile.
     func adoptUnfinishedSignals() {
         lock()
         drainLocked()
@@ -283,7 +283,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
             mode.pointee.sources.forEach { source in
                 guard let link = source.link(in: self), link.pointee.list == 0 else { return }
                 if link.isQueued {
-                    // A handler's signal is on the stack by now. Whatever else is queued and in no list is nobody's.
+                    // A handler's signal is on the stack by now. Any other link that is queued and in no list belongs to no thread.
                     drainLocked()
                     if link.pointee.list == 0 { giveBackLocked(link) }
                 } else if source.isSignalled && link.tryQueue() {

@@ -6,16 +6,17 @@ import Synchronization
 /// `RLOnce`: whether its function was called.
 ///
 /// `state` is 0: not yet, `done`, or `running` with `sleepers` and, above these bits, the number of forks that the process had come
-/// through when it was begun: where that is another one, the thread that began it is not in this process.
+/// through when it was begun: if that number differs now, the thread that began it is not in this process. `running` has a bit of its own
+/// beside these, so that with `sleepers` it is never `done`.
 struct Once: ~Copyable {
     /// Acquire to find `done`, release to leave it.
     let state: Atomic<UInt32>
 
-    static var running: UInt32 { 1 }
+    static var running: UInt32 { 0b101 }
     static var sleepers: UInt32 { 2 }
     static var done: UInt32 { 3 }
 
-    static var begun: UInt32 { process.pointee.forkGeneration.load(ordering: .relaxed) << 2 | running }
+    static var begun: UInt32 { process.pointee.forkGeneration.load(ordering: .relaxed) << 3 | running }
 }
 
 extension UnsafeMutablePointer where Pointee == Once {
@@ -63,7 +64,7 @@ struct OnceCall {
     static func renewInChild() {
         var next = rl_thread_onces_get()
         while let call = next?.cast(to: OnceCall.self) {
-            // Those that slept are not here.
+            // The threads that slept do not exist here.
             call.pointee.once.pointee.state.store(Once.begun, ordering: .relaxed)
             next = call.pointee.outer
         }

@@ -11,7 +11,7 @@ struct TimerCall: CallRecord {
 
 /// Firing.
 extension UnsafeMutablePointer where Pointee == RunLoop {
-    /// Fires what is due in the mode: the timer event of P13. Every timer of the batch is looked at again just before its turn.
+    /// Fires what is due in the mode: the timer event of P13. Every timer of the batch is checked again just before its turn.
     func fireTimers(in mode: ModePointer, now: Int64) {
         lock(owner: true)
         pointee.timerBatch &+= 1
@@ -42,21 +42,33 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         unlock(owner: true)
     }
 
-    /// Calls one timer and gives it its next date; `isOut` tells that it is in no store. The lock is held at the call and at the
-    /// return, not in between.
+    /// Calls one timer and sets its next date; `isOut`: it is in no store. The lock is held at the call and at the return, not in
+    /// between.
     @inline(always)
     private func fireLocked(_ timer: TimerPointer, isOut: Bool) {
-        // A tombstone stays in its batch until its own turn: whoever has left a mode is in none of its stores.
+        // A tombstone stays in its batch until its own turn: a timer that has left a mode is not in that mode's store.
         if !isOut { timer.forEachNode { node in if !node.pointee.isTombstone { node.pointee.mode!.pointee.timers.remove(node) } } }
         let old = timer.pointee.state.load(ordering: .relaxed)
+        if old & (TimerState.invalid | TimerState.followsClock) != 0 && passesOverLocked(timer) { return }
         timer.pointee.state.store(old | TimerState.firing | TimerState.usingInfo, ordering: .releasing)
         let instant = timer.pointee.instant
         _ = callLocked(TimerCall(timer: timer)) {
-            if old & TimerState.invalid != 0 { return }
             pointee.counters.timers.count()
             timed(timer.header, due: instant) { timer.callOut(on: self) }
         }
         finishFiringLocked(timer)
+    }
+
+    /// In its turn, and in no store: it is invalid, or its own clock does not show its time yet (S-TMR-59).
+    @inline(never)
+    private func passesOverLocked(_ timer: TimerPointer) -> Bool {
+        if !timer.isValid {
+            finishFiringLocked(timer)
+            return true
+        }
+        if timer.follow(self) { return false }
+        timer.putBack(from: timer.pointee.instant)
+        return true
     }
 
     /// After the callback: the next date, and back into the stores of its modes; a one-shot without a context's functions leaves
@@ -70,17 +82,19 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
             owner = timer.lockTimer()
         }
         let old = timer.pointee.state.load(ordering: .relaxed)
-        var desired = old & ~(TimerState.firing | TimerState.usingInfo | TimerState.releasePending | TimerState.dateSet)
+        var desired = old & ~TimerState.callback
         if old & (TimerState.repeats | TimerState.reusable) == 0 { desired |= TimerState.invalid }
         timer.pointee.state.store(desired, ordering: .releasing)
         var wasInserted = false
         if desired & TimerState.invalid == 0 {
-            if old & TimerState.dateSet == 0 {
+            if old & (TimerState.dateSet | TimerState.followsClock) == 0 {
                 if old & TimerState.repeats != 0 {
                     pointee.counters.countSkippedDates(timer.advance(past: time))
                 } else {
                     timer.disarm()
                 }
+            } else if old & TimerState.followsClock != 0 {
+                pointee.counters.countSkippedDates(timer.goOnByOwnClock(owner, old))
             }
             if let owner, owner != self, owner.manualClock != nil || timer.goesByManualClock { timer.giveClock(of: owner) }
             timer.forEachNode { node in
@@ -98,7 +112,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         if owner == self && !isLast && !releasesInfo { return }
         let context = releasesInfo ? timer.context : ClientContext()
         timer.unlockTimer(owner)
-        // That loop found nothing to wait for when it was told of the Add.
+        // That loop found nothing to wait for when the Add made it look.
         if wasInserted, let owner { owner.lookAgainIfForeign() }
         if isLast { Timer.destroy(timer) }
         context.releaseInfo()
@@ -124,12 +138,12 @@ extension UnsafeMutablePointer where Pointee == Timer {
             endUseOfInfo()
         } _: { info in
             if let callout = details.pointee.callout { callOutTimer(callout, handle, info) }
-            // S-TMR-28, S-TMR-44: the one-shot's context goes before the bracket's reference.
+            // S-TMR-28, S-TMR-44: the one-shot's context is released before the bracket's reference.
             if pointee.state.load(ordering: .relaxed) & (TimerState.repeats | TimerState.reusable) == 0 { invalidate() }
         }
     }
 
-    /// The loop's thread is done with the context's info; an Invalidate that came meanwhile left its release to it.
+    /// The loop's thread is done with the context's info; an Invalidate that came meanwhile left the release to this thread.
     func endUseOfInfo() {
         let owner = lockTimer()
         let old = pointee.state.load(ordering: .relaxed)

@@ -30,7 +30,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     private func addToCommonModes(_ timer: TimerPointer) {
         lock()
         if !timer.isCommon(in: self) && timer.isValid && timer.enter(self) {
-            if manualClock != nil || timer.goesByManualClock { timer.changeClock(to: self) }
+            if manualClock != nil || timer.mayChangeClock { timer.changeClock(to: self) }
             timer.pointee.isCommon = true
             pointee.commonTimers.insert(timer)
         }
@@ -85,7 +85,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     @inline(always)
     func addLocked(_ timer: TimerPointer, to mode: ModePointer) {
         guard timer.isValid, !pointee.closing.load(ordering: .relaxed), timer.enter(self) else { return }
-        if manualClock != nil || timer.goesByManualClock { timer.changeClock(to: self) }
+        if manualClock != nil || timer.mayChangeClock { timer.changeClock(to: self) }
         if !mode.pointee.exists.load(ordering: .relaxed) { mode.pointee.exists.store(true, ordering: .releasing) }
         if timer.pointee.memberships & ~1 != 0, let node = timer.node(in: mode) {
             return bringBackLocked(node, of: timer, to: mode)
@@ -115,14 +115,14 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         mode.pointee.timerCount += 1
     }
 
-    /// Ends one membership. True if nobody needs the timer any more: the caller then destroys it, without the lock.
+    /// Ends one membership. True if the timer is not needed any more: the caller then destroys it, without the lock.
     @inline(always)
     func removeLocked(_ timer: TimerPointer, from mode: ModePointer) -> Bool {
         guard let node = timer.node(in: mode), !node.pointee.isTombstone else { return false }
         timer.pointee.modeCount &-= 1
         mode.pointee.timerCount &-= 1
         if node.pointee.place == .due {
-            // Its turn in a batch is still to come, and comes if it is in another mode then (S-TMR-25).
+            // Its turn in a batch is still to come, and comes if the timer is in another mode then (S-TMR-25).
             node.pointee.isTombstone = true
             timer.addTombstones(1)
             return false
@@ -132,8 +132,8 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         return timer.isAbandoned
     }
 
-    /// Whether the loop has to be woken because another thread gave a timer of it this instant (S-WAKE-14): the wait may sleep beyond it, or a
-    /// pass more is noticed. The lock is held; where the loop looks for the end of its wait after this, it finds the instant.
+    /// Whether the loop has to be woken because another thread set one of its timers to this instant (S-WAKE-14): the wait may sleep beyond
+    /// it, or an additional pass is noticed. The lock is held; a loop that determines the end of its wait after this finds the instant.
     @inline(never)
     func isWokenBy(_ instant: Int64) -> Bool {
         if instant < pointee.sleepsUntil.load(ordering: .relaxed) { return true }
@@ -149,15 +149,19 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         lock()
         defer { unlock() }
         var earliest = mode.pointee.timers.earliest()?.timer
+        func meet(_ timer: TimerPointer) {
+            if timer.pointee.instant < earliest?.pointee.instant ?? Clock.never { earliest = timer }
+        }
         isCalling(TimerCall.self) { call in
             let timer = call.pointee.timer
-            // One that moved to another loop in its callback is that one's business.
-            if timer.isGuarded(by: self), let node = timer.node(in: mode), !node.pointee.isTombstone,
-                timer.pointee.instant < earliest?.pointee.instant ?? Clock.never
-            {
-                earliest = timer
-            }
+            // A timer that moved to another loop in its callback belongs to that loop.
+            if timer.isGuarded(by: self), let node = timer.node(in: mode), !node.pointee.isTombstone { meet(timer) }
             return false
+        }
+        // A timer that came from another loop, whose thread is calling it.
+        mode.pointee.timers.forEachAway {
+            meet($0.timer)
+            return true
         }
         return earliest?.details.pointee.fireDate ?? 0
     }

@@ -3,12 +3,18 @@ import Synchronization
 
 /// Dates by the clock of the timer's loop, and dates given by delays.
 extension UnsafeMutablePointer where Pointee == Timer {
-    /// Whether a clock that the program moves gave the instant.
+    /// Whether the instant is by a clock that the program moves.
     @inline(always) var goesByManualClock: Bool { pointee.state.load(ordering: .relaxed) & TimerState.manualClock != 0 }
+
+    /// Whether a loop that the timer is added to has to check its instant.
+    @inline(always) var mayChangeClock: Bool {
+        pointee.state.load(ordering: .relaxed) & (TimerState.manualClock | TimerState.followsClock) != 0
+    }
 
     /// Sets the date by the clock of the loop whose lock is held; nil: the system's.
     @inline(never)
     private func setDate(_ date: Double, by loop: RunLoopPointer?) {
+        if followsClock { return setFollowedDate(date, isDelay: false, by: loop) }
         if let loop, let clock = loop.manualClock { setDate(date, by: clock, now: loop.pointee.clockTime) } else { setDate(date) }
     }
 
@@ -33,7 +39,7 @@ extension UnsafeMutablePointer where Pointee == Timer {
     }
 
     /// Makes the timer due so many seconds from now by the clock of the loop whose lock is held, or of the calling thread's own; nil:
-    /// the system's. Nothing is done to its date by setting the wall clock (S-TMR-56).
+    /// the system's. Setting the wall clock does not change its date (S-TMR-56).
     @inline(never)
     func setDelay(_ seconds: Double, by loop: RunLoopPointer?) {
         guard seconds > 0 else { return setDate(seconds.isNaN ? seconds : -.infinity, by: loop) }
@@ -52,11 +58,13 @@ extension UnsafeMutablePointer where Pointee == Timer {
         }
     }
 
-    /// A timer comes into a loop with another clock than gave its instant: its date means that clock's time (S-CLK-4). The loop's lock is
-    /// held.
+    /// A timer comes into a loop whose clock is not the one of its instant: its date means the loop's clock's time (S-CLK-4). The loop's
+    /// lock is held.
     @inline(never)
     func changeClock(to loop: RunLoopPointer) {
-        if !isInLoop && !isFiring { giveClock(of: loop) }
+        if followsClock { loop.pointee.followsClocks.store(true, ordering: .sequentiallyConsistent) }
+        if isInLoop || isFiring { return }
+        if loop.manualClock != nil || goesByManualClock { giveClock(of: loop) } else { follow(loop) }
     }
 
     @inline(never)

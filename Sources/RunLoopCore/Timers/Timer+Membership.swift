@@ -2,12 +2,12 @@
 import CLinux
 import Synchronization
 
-/// What ties a timer to its loop, and how it gets out.
+/// How a timer belongs to its loop, and how it leaves.
 extension UnsafeMutablePointer where Pointee == Timer {
     /// The lock of `loop` is held.
     func isCommon(in loop: RunLoopPointer) -> Bool { isGuardedNow(by: loop) && pointee.isCommon }
 
-    /// Whether anything ties it to its loop, which then keeps it. The owner's lock is held.
+    /// Whether it is a member of its loop, which then keeps it. The owner's lock is held.
     var isInLoop: Bool { pointee.memberships != 0 }
 
     /// Before an Add to another loop than the last: makes a timer that is in no loop any more, or only waiting for its turn in a
@@ -30,7 +30,14 @@ extension UnsafeMutablePointer where Pointee == Timer {
         }
         if pointee.hasTombstones && pointee.modeCount == 0 && !pointee.isCommon { removeAllNodes() }
         let isFree = !isInLoop
-        if isFree { pointee.owner.store(.none, ordering: .releasing) }
+        if isFree {
+            let state = pointee.state.load(ordering: .relaxed)
+            if state & TimerState.firing != 0 {
+                let left = state & ~TimerState.generations | TimerState.leftInCallback | TimerState.generation
+                pointee.state.store(left, ordering: .releasing)
+            }
+            pointee.owner.store(.none, ordering: .releasing)
+        }
         owner.unlock()
         return isFree
     }
@@ -57,7 +64,7 @@ extension UnsafeMutablePointer where Pointee == Timer {
         removeAllNodes()
     }
 
-    /// Takes the timer out of its loop altogether. True if nobody needs it any more: the caller destroys it.
+    /// Takes the timer out of its loop altogether. True if it is not needed any more: the caller destroys it.
     func leaveLoop() -> Bool {
         let owner = lockTimer()
         leaveLocked(owner)
@@ -69,7 +76,7 @@ extension UnsafeMutablePointer where Pointee == Timer {
     /// `RLTimerInvalidate` (S-TMR-42). The context is released here, or, where the loop's thread is using it, by that thread.
     func invalidate() {
         forgetVanishedLoop()
-        // All under the lock, which a fork takes: the child finds no timer that is invalid and a member (S-FORK-1).
+        // All of it under the lock, which a fork takes: the child finds no timer that is invalid and a member (S-FORK-1).
         let owner = lockTimer()
         let state = pointee.state.load(ordering: .relaxed)
         if state & TimerState.invalid != 0 { return unlockTimer(owner) }
@@ -90,23 +97,32 @@ extension UnsafeMutablePointer where Pointee == Timer {
         RunLoop.ofThread?.pointee.calls.contains(TimerCall.self) { $0.pointee.timer == self } ?? false
     }
 
+    /// The timer's instant is no longer the one with which it was put into the stores of its modes. The lock of its loop is held.
+    @inline(always)
+    func moveInStores(from former: Int64) {
+        forEachNode { node in
+            // A tombstone, whose turn in a batch is still to come, is looked at again before its turn (S-TMR-24).
+            if node.pointee.isTombstone { return }
+            let mode = node.pointee.mode!
+            mode.pointee.timers.remove(node, dueAt: former)
+            mode.pointee.timers.insert(node)
+        }
+    }
+
     /// `RLTimerSetNextFireDate` (S-TMR-36 to 41); `isDelay`: `RLTimerSetNextFireDelay`.
     func setNextFireDate(_ date: Double, isDelay: Bool = false) {
         forgetVanishedLoop()
         let owner = lockTimer()
-        guard isValid else { return unlockTimer(owner) }
+        let state = pointee.state.load(ordering: .acquiring)
         let former = pointee.instant
-        if isDelay || owner?.manualClock != nil { setDate(date, isDelay: isDelay, by: owner) } else { setDate(date) }
+        if state & (TimerState.invalid | TimerState.followsClock) != 0 {
+            if state & TimerState.invalid != 0 { return unlockTimer(owner) }
+            setFollowedDate(date, isDelay: isDelay, by: owner)
+        } else if isDelay || owner?.manualClock != nil { setDate(date, isDelay: isDelay, by: owner) } else { setDate(date) }
         if isFiring {
             pointee.state.store(pointee.state.load(ordering: .relaxed) | TimerState.dateSet, ordering: .releasing)
         } else {
-            forEachNode { node in
-                // A tombstone, whose turn in a batch is still to come, is looked at again before its turn (S-TMR-24).
-                if node.pointee.isTombstone { return }
-                let mode = node.pointee.mode!
-                mode.pointee.timers.remove(node, dueAt: former)
-                mode.pointee.timers.insert(node)
-            }
+            moveInStores(from: former)
         }
         guard let owner, isInLoop, owner.mayBeAsleep else { return unlockTimer(owner) }
         let wakes = owner.isWokenBy(pointee.instant)
@@ -115,8 +131,45 @@ extension UnsafeMutablePointer where Pointee == Timer {
     }
 }
 
+extension UnsafeMutablePointer where Pointee == RunLoop {
+    /// In the child of `fork`: no thread calls the timers that came to this loop while other threads called them. They keep their dates.
+    func adoptTimers() {
+        lock()
+        defer { unlock() }
+        forEachModeRecord { mode in
+            mode.pointee.timers.forEachAway { node in
+                let timer = node.timer
+                if isCalling(TimerCall.self, where: { $0.pointee.timer == timer }) { return true }
+                timer.forgetCallback()
+                if manualClock != nil || timer.goesByManualClock { timer.giveClock(of: self) } else if timer.followsClock { timer.follow(self) }
+                timer.forEachNode { $0.pointee.mode!.pointee.timers.insert($0) }
+                return true
+            }
+        }
+    }
+}
+
 /// In the child of `fork`: a loop that vanished is forgotten.
 extension UnsafeMutablePointer where Pointee == Timer {
+    /// The thread that calls it does not exist here.
+    @inline(never)
+    fileprivate func forgetCallback() {
+        pointee.state.bitwiseAnd(~TimerState.callback, ordering: .relaxed)
+    }
+
+    /// The same for a timer that its callback was moving: it is in no loop, and none that vanished guards it.
+    private func forgetMovingCallback() {
+        func isLost() -> Bool {
+            let state = pointee.state.load(ordering: .acquiring)
+            let bits = TimerState.firing | TimerState.leftInCallback
+            return state & bits == bits && state & TimerState.generations != TimerState.generation
+        }
+        if !isLost() { return }
+        let owner = lockTimer()
+        if isLost() { forgetCallback() }
+        unlockTimer(owner)
+    }
+
     @inline(always)
     func forgetVanishedLoop() {
         if RunLoopPointer.anyVanished { forgetLoopIfVanished(isFiring: isFiringOnForkedThread) }
@@ -132,20 +185,18 @@ extension UnsafeMutablePointer where Pointee == Timer {
 
     @inline(never)
     func forgetLoopIfVanished(isFiring: Bool) {
+        if !isFiring { forgetMovingCallback() }
         guard let loop = pointee.owner.load(ordering: .relaxed).loop, loop.isVanished else { return }
-        // Several threads of the child may come to this.
+        // Several threads of the child may be here at once.
         loop.lock()
         defer { loop.unlock() }
         guard isGuardedNow(by: loop) else { return }
         firstNode.initialize(to: TimerNode())
-        // The memory of the further ones may be half moved.
+        // The memory of the further ones may be partly moved.
         details.pointee.rare?.pointee.moreNodes = WordSet()
         details.pointee.rare?.pointee.tombstoneCount = 0
         pointee.leaveAll()
-        if !isFiring {
-            let kept = TimerState.invalid | TimerState.repeats | TimerState.reusable | TimerState.manualClock
-            pointee.state.bitwiseAnd(kept, ordering: .relaxed)
-        }
+        if !isFiring { forgetCallback() }
         pointee.owner.store(.none, ordering: .relaxed)
     }
 }

@@ -8,10 +8,11 @@ extension Timer: Object {
         Kind(
             name: "RLTimer", destroy: { Timer.destroy($0.cast(to: Timer.self)) },
             describe: .init { $0.cast(to: Timer.self).describe(&$1) },
-            release: { $0.cast(to: Timer.self).release() }, retainCount: { $0.cast(to: Timer.self).retainCount })
+            release: { $0.cast(to: Timer.self).release() }, retainCount: { $0.cast(to: Timer.self).retainCount },
+            forkChild: { RunLoop.ofThread?.adoptTimers() })
     }
 
-    /// Nobody has a reference and no loop has the timer. It becomes invalid by it (S-TMR-48).
+    /// There is no reference left and no loop has the timer, which thereby becomes invalid (S-TMR-48).
     static func destroy(_ timer: TimerPointer) {
         timer.header.markFreed()
         if timer.isValid { timer.releaseInfo() }
@@ -41,8 +42,8 @@ extension UnsafeMutablePointer where Pointee == Timer {
         return timer
     }
 
-    /// Drops a client's reference. The loop the timer is in, and the thread that calls it, keep it without a count, which only
-    /// their lock shows: so the last reference goes under that lock, and whoever then takes the timer out destroys it.
+    /// Drops a client's reference. The loop the timer is in, and the thread that calls it, keep it without a count, which is visible only under their
+    /// lock: so the last reference is dropped under that lock, and the thread that then takes the timer out destroys it.
     func release() {
         var count = header.pointee.references.load(ordering: .relaxed)
         while count > 1 {
@@ -50,7 +51,7 @@ extension UnsafeMutablePointer where Pointee == Timer {
         }
         forgetVanishedLoop()
         let owner = lockTimer()
-        // Its callback may retain it meanwhile, or, if several references are dropped at once, another thread be here too.
+        // Its callback may retain it meanwhile, or, if several references are dropped at once, another thread may be here too.
         var isLast = !isKept && header.pointee.references.load(ordering: .acquiring) == 1
         if !isLast {
             let left = header.pointee.references.wrappingSubtract(1, ordering: .acquiringAndReleasing).newValue
@@ -60,13 +61,13 @@ extension UnsafeMutablePointer where Pointee == Timer {
         if isLast { Timer.destroy(self) }
     }
 
-    /// Whether nobody needs it any more. The owner's lock is held; if so, the caller destroys it without the lock.
+    /// Whether it is not needed any more. The owner's lock is held; if so, the caller destroys it without the lock.
     @inline(always) var isAbandoned: Bool { !isKept && header.pointee.references.load(ordering: .acquiring) == 0 }
 
     /// Whether a loop keeps it. The owner's lock is held.
     var isKept: Bool { isInLoop || isFiring }
 
-    /// What `RLGetRetainCount` says: the clients' references and the loop's.
+    /// What `RLGetRetainCount` returns: the clients' references and the loop's.
     var retainCount: Int {
         forgetVanishedLoop()
         let owner = lockTimer()
@@ -82,7 +83,7 @@ extension UnsafeMutablePointer where Pointee == Timer {
 
     var isValid: Bool { pointee.state.load(ordering: .acquiring) & TimerState.invalid == 0 }
     var isFiring: Bool { pointee.state.load(ordering: .acquiring) & TimerState.firing != 0 }
-    /// Sets the date and the instant it stands for (S-TMR-6 to 9). The owner's lock is held.
+    /// Sets the date and its instant (S-TMR-6 to 9). The owner's lock is held.
     @inline(always)
     func setDate(_ date: Double) {
         let reading = Clock.instant(ofDate: date)
@@ -102,7 +103,7 @@ extension UnsafeMutablePointer where Pointee == Timer {
     }
 
     /// Moves a repeating timer to the first instant of the grid that is later than `now`, in one step however late it is
-    /// (S-TMR-29, S-TMR-32). The owner's lock is held. How many instants were left out.
+    /// (S-TMR-29, S-TMR-32). The owner's lock is held. Returns how many instants were left out.
     func advance(past now: Int64) -> Double {
         if pointee.instant == Clock.never { return 0 }
         let step = Swift.min(Swift.max(grid.pointee.interval * 1e9, 1), Clock.longestInterval * 1e9)
@@ -136,7 +137,7 @@ extension UnsafeMutablePointer where Pointee == Timer {
         let instant = pointee.instant
         let now = owner?.time ?? Clock.now()
         let order = order
-        // Invalidated by another thread meanwhile it leaves the release of the info to this one, as during its callback.
+        // If another thread invalidates it meanwhile, the release of the info is left to this one, as during its callback.
         let state = pointee.state.load(ordering: .relaxed)
         let usesInfo = isValid && text.callsClient && owner?.isCurrent == true && state & TimerState.usingInfo == 0
         if usesInfo { pointee.state.store(state | TimerState.usingInfo, ordering: .releasing) }
@@ -147,6 +148,7 @@ extension UnsafeMutablePointer where Pointee == Timer {
             text.append(" s)")
         }
         text.append(", interval = ", interval)
+        if clock != .monotonic { text.append(clock == .wall ? ", clock = wall" : ", clock = boot") }
         text.append(", order = ", order)
         text.append(", valid = ", isValid)
         text.appendCallback(details.pointee.callout)

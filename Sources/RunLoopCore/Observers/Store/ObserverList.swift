@@ -2,15 +2,15 @@
 import CLinux
 import Synchronization
 
-/// The observers of one activity in one mode, sorted by order, then by addition (S-OBS-2), once `tidy` put them so. Each has a
-/// reference.
+/// The observers of one activity in one mode, sorted by order, then by addition (S-OBS-2), once `tidy` has sorted them. The list holds a
+/// reference to each.
 ///
-/// Adding puts an observer at the end, removing leaves a hole where it stood, which its membership knows: neither looks at the
-/// others. A notification, which calls them all anyway, first closes the holes and sorts. While it goes through a list (`readers` >
+/// Adding puts an observer at the end, removing leaves a hole in its place, whose index its membership stores: neither looks at the
+/// other observers. A notification, which calls them all anyway, first closes the holes and sorts. While it goes through a list (`readers` >
 /// 0) the list does not change: a change makes a new list and retires this one, which its last reader frees. So a notification needs
 /// neither a copy nor a reference per observer.
 struct ObserverList {
-    /// Places in use, holes among them; the last one is none.
+    /// Places in use, including holes; the last place is not a hole.
     var count: Int
     var capacity: Int
     var holes: Int
@@ -18,17 +18,17 @@ struct ObserverList {
     var isUntidy: Bool
     /// No longer the list of its mode. Guarded by the loop's lock.
     var isRetired: Bool
-    /// Notifications that are going through it. Guarded by the loop's lock.
+    /// How many notifications are going through it. Guarded by the loop's lock.
     var readers: Int
 }
 
 typealias ObserverListPointer = UnsafeMutablePointer<ObserverList>
 
-/// An observer is in a mode. A record from malloc, guarded by the loop's lock.
+/// The membership of an observer in a mode. A record from malloc, guarded by the loop's lock.
 struct ObserverMembership {
-    /// The first word: memberships of an observer are found by it.
+    /// The first word: it is the key of the membership.
     var mode: ModePointer
-    /// Where the observer stands on the lists of the mode, for each activity.
+    /// The observer's place in the mode's list of each activity.
     private var places: (UInt32, UInt32, UInt32, UInt32, UInt32, UInt32, UInt32) = (0, 0, 0, 0, 0, 0, 0)
 
     init(mode: ModePointer) { self.mode = mode }
@@ -61,6 +61,10 @@ extension UnsafeMutablePointer where Pointee == ObserverList {
         return nil
     }
 
+    func forEach(_ body: (ObserverPointer) -> Void) {
+        for index in 0..<pointee.count { members[index].map(body) }
+    }
+
     /// nil in a hole.
     var members: UnsafeMutablePointer<ObserverPointer?> {
         (UnsafeMutableRawPointer(self) + MemoryLayout<ObserverList>.stride).assumingMemoryBound(to: ObserverPointer?.self)
@@ -75,7 +79,7 @@ extension UnsafeMutablePointer where Pointee == ObserverList {
     }
 }
 
-/// The lists of a mode, one per activity. The loop's lock guards it. The zero value is empty.
+/// The lists of a mode, one per activity. The loop's lock guards them. The zero value is empty.
 struct ObserverLists {
     private var lists: UnsafeMutablePointer<ObserverListPointer?>?
 
@@ -87,8 +91,8 @@ struct ObserverLists {
         }
     }
 
-    /// Puts an observer, with a new reference, behind the others; `tidy` brings it to where it belongs. Its memberships of lists that
-    /// are made anew are in the mode `mode`.
+    /// Puts an observer, with a new reference, at the end; `tidy` moves it to its place. The memberships in lists that are made
+    /// anew are those of the mode `mode`.
     mutating func insert(_ observer: ObserverPointer, _ activity: Activity, in mode: ModePointer) {
         var list = self[activity]
         if list == nil || list!.pointee.readers > 0 || list!.pointee.count == list!.pointee.capacity { list = renew(activity, mode) }
@@ -100,7 +104,7 @@ struct ObserverLists {
         list!.pointee.count = place + 1
     }
 
-    /// Takes an observer of the mode out. The list's reference to it is now the caller's to drop.
+    /// Removes an observer of the mode. The caller then drops the list's reference to it.
     mutating func remove(_ observer: ObserverPointer, _ activity: Activity, in mode: ModePointer) {
         var list = self[activity]!
         if list.pointee.readers > 0 { list = renew(activity, mode) }
@@ -117,7 +121,7 @@ struct ObserverLists {
     @inline(always)
     mutating func tidied(_ activity: Activity, in mode: ModePointer) -> ObserverListPointer? {
         guard let list = self[activity] else { return nil }
-        // One that has readers is tidy: it was when they came, and has not changed.
+        // A list with readers is tidy: it was when they began, and has not changed.
         if list.pointee.isUntidy { tidy(list, activity, mode) }
         return list
     }
@@ -132,7 +136,7 @@ struct ObserverLists {
         note(list, activity, mode)
     }
 
-    /// A list with room for one more in the place of one that is full or has readers.
+    /// Replaces a list that is full or has readers by one with room for one more.
     @inline(never)
     private mutating func renew(_ activity: Activity, _ mode: ModePointer) -> ObserverListPointer {
         guard let old = self[activity] else {
@@ -174,7 +178,7 @@ struct ObserverLists {
         new.pointee.holes = 0
     }
 
-    /// Tells the memberships where their observers stand.
+    /// Stores the observers' places in their memberships.
     @inline(never)
     private func note(_ list: ObserverListPointer, _ activity: Activity, _ mode: ModePointer) {
         for index in 0..<list.pointee.count { list.members[index]!.membership(in: mode)![activity] = index }

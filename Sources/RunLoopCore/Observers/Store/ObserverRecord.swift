@@ -15,6 +15,9 @@ struct Observer: ~Copyable {
     let activities: UInt
     let order: Int
     let repeats: Bool
+    /// How many forks the process had gone through when the marks that the observer is being called were last known to be those of an existing
+    /// thread. Changed under the registry's lock, or while there is one thread; released, and acquired where it is compared without the lock.
+    let forkGeneration: Atomic<UInt32>
     let callout: ObserverFunction?
     let context: ClientContext
     /// Whether it is a common item of its loop. Guarded by the loop's lock.
@@ -28,31 +31,14 @@ typealias ObserverPointer = UnsafeMutablePointer<Observer>
 /// The bits of `Observer.state`. Changed by read-modify-write.
 enum ObserverState {
     static var invalid: UInt32 { 1 << 0 }
-    /// Its callback is on the stack, or about to be, of a thread that may not say so in `inCallout`.
+    /// Its callback is on the stack, or about to be, of a thread that may not show it in `inCallout`.
     static var firing: UInt32 { 1 << 1 }
-    /// An Invalidate on another thread left the release of the context to whoever clears this bit (S-THR-8).
+    /// An Invalidate on another thread left the release of the context to the thread that clears this bit (S-THR-8).
     static var releasePending: UInt32 { 1 << 2 }
     /// It has been in a loop.
     static var used: UInt32 { 1 << 3 }
-    /// It has entered a loop more than once: threads of several loops may come to it at once.
+    /// It has entered a loop more than once: threads of several loops may call it at once.
     static var shared: UInt32 { 1 << 4 }
-}
-
-extension Observer: Object {
-    static var type: ObjectType { .observer }
-    static var kind: Kind {
-        Kind(
-            name: "RLObserver", destroy: { Observer.destroy($0.cast(to: Observer.self)) },
-            describe: .init { $0.cast(to: Observer.self).describe(&$1) })
-    }
-
-    /// The last reference is gone: the observer is in no loop. It becomes invalid by it (S-OBS-15).
-    static func destroy(_ observer: ObserverPointer) {
-        let old = observer.pointee.state.bitwiseOr(ObserverState.invalid, ordering: .acquiringAndReleasing).oldValue
-        observer.header.markFreed()
-        if old & ObserverState.invalid == 0 { observer.pointee.context.releaseInfo() }
-        CLinux.free(observer)
-    }
 }
 
 /// The activities, in the order in which a run reports them; the raw value is the place in `ObserverLists`.
@@ -81,10 +67,10 @@ enum Activity: Int {
         }
     }
 
-    /// What a run reports in every pass.
+    /// The activities that a run reports in every pass.
     static var bitsOfPass: UInt { 0b0110_0110 }
 
-    /// Whether an observer of these activities stands on this one's list.
+    /// Whether an observer of these activities is on this activity's list.
     @inline(always)
     func isIn(_ activities: UInt) -> Bool {
         if self == .none { return activities & 0b1110_0111 == 0 }
@@ -103,7 +89,8 @@ extension UnsafeMutablePointer where Pointee == Observer {
         let observer = makeRecord(Observer.self)
         observer.initialize(to: Observer(
             header: ObjectHeader(type: Atomic(0), references: Atomic(0)), state: Atomic(0), inCallout: Atomic(0), loop: Atomic(nil),
-            activities: activities, order: order, repeats: repeats, callout: callout, context: context,
+            activities: activities, order: order, repeats: repeats,
+            forkGeneration: Atomic(process.pointee.forkGeneration.load(ordering: .relaxed)), callout: callout, context: context,
             isCommon: false, memberships: WordSet()))
         observer.initializeHeader()
         return observer
@@ -111,7 +98,7 @@ extension UnsafeMutablePointer where Pointee == Observer {
 
     var isValid: Bool { pointee.state.load(ordering: .sequentiallyConsistent) & ObserverState.invalid == 0 }
 
-    /// The membership in a mode, nil if it is not in it. The loop's lock is held, as for the next three.
+    /// The membership in a mode, nil if it is not in it. The loop's lock is held, also for the next three functions.
     @inline(never)
     func membership(in mode: ModePointer) -> ObserverMembershipPointer? {
         ObserverMembershipPointer(bitPattern: pointee.memberships.find(UInt(bitPattern: mode), isKeyed: true))
@@ -127,18 +114,5 @@ extension UnsafeMutablePointer where Pointee == Observer {
 
     func removeMembership(in mode: ModePointer) {
         CLinux.free(UnsafeMutableRawPointer(bitPattern: pointee.memberships.remove(UInt(bitPattern: mode), isKeyed: true)))
-    }
-}
-
-extension UnsafeMutablePointer where Pointee == Observer {
-    fileprivate func describe(_ text: inout TextBuffer) {
-        text.append("activities = 0x", pointee.activities, radix: 16)
-        text.append(", repeats = ", pointee.repeats)
-        text.append(", order = ", pointee.order)
-        let isValid = isValid
-        text.append(", valid = ", isValid)
-        text.appendCallback(pointee.callout)
-        let context = pointee.context
-        text.appendInfo(isValid ? context.info : nil, isValid ? context.copyDescription : nil)
     }
 }

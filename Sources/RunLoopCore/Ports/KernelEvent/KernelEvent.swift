@@ -3,15 +3,15 @@ import CLinux
 import CRunLoop
 import Synchronization
 
-/// What stands behind a kernel event source: the info of the source, which owns it.
+/// The state of a kernel event source: the info of the source, which owns it.
 ///
-/// What the kernel is asked and what it tells is the filter's: `KernelFilter`. Some have a descriptor that a watch waits for; it is
-/// read when it is ready. The others have an inbox, which the signal handler, the thread that reads the notifier, or
+/// What the kernel is asked and what it reports depends on the filter: `KernelFilter`. Some have a descriptor that a watch waits for;
+/// it is read when it is ready. The others have an inbox, which the signal handler, the thread that reads the notifier, or
 /// `RLKernelEventSourceTrigger` marks. What is not reported yet stays in the kernel, or in `count`, `userFlags` and `data`, whether or
 /// not the source is enabled.
 struct KernelEvent: ~Copyable, Listed {
-    /// Guards the descriptor, and makes one step of it when a report is taken and what that does to `state`. No client code is called under
-    /// it, and no lock is taken but the notifier's.
+    /// Guards the descriptor, and makes the taking of a report and its change of `state` one step. No client code is called under it, and
+    /// no lock but the notifier's is taken.
     let lock: Lock
     /// `KernelEventState`.
     let state: Atomic<UInt32>
@@ -25,8 +25,8 @@ struct KernelEvent: ~Copyable, Listed {
     var path: UnsafeMutablePointer<CChar>?
     var callout: KernelEventFunction?
     var context: ClientContext
-    /// Not retained: the source has this record. Written before anybody else knows the record, for a file under the notifier's
-    /// lock.
+    /// Not retained: the source has this record. Written before any other thread knows the record, for a file under the
+    /// notifier's lock.
     var source: SourcePointer?
 
     /// What the watch waits for: a pidfd or a timerfd. -1: none, or invalid. Guarded by `lock`.
@@ -60,7 +60,7 @@ struct KernelEvents: ~Copyable {
     var lost: KernelEventPointer?
     /// inotify, for the sources of files.
     var notifier: Notifier
-    /// For each signal the sources that hear it; made by the first, and never given back. See `Signals`.
+    /// For each signal the sources that watch it; made by the first, and never freed. See `Signals`.
     var signals: UnsafeMutablePointer<SignalList>?
     /// How many threads are in the library's signal handler.
     let signalHandlers: Atomic<Int>
@@ -104,12 +104,13 @@ extension KernelEvent {
             return nil
         }
         record.pointee.context = context
+        // Before the client's `retain`, which may fork: the child gets a kernel object of its own.
+        record.enlist()
         record.pointee.context.adopt()
         let source = record.makeEventSource()
         source.pointee.state.bitwiseOr(
             SourceState.kernelEvent | (record.pointee.vnode != nil ? SourceState.notified : 0), ordering: .relaxed)
         if let begin = filter.pointee.begin { begin.call(record, source) } else { record.pointee.source = source }
-        record.enlist()
         return source
     }
 
@@ -149,7 +150,7 @@ extension KernelEvent {
             forkChild: { KernelEvent.renewInChild() }, forkChildEnd: { KernelEvent.endLostInChild() })
     }
 
-    /// In the child of `fork`: files and timers are not shared with the parent. Called by the only thread.
+    /// In the child of `fork`: descriptors of files and timers are not shared with the parent. Called by the only thread.
     private static func renewInChild() {
         // A thread that was in the signal handler does not exist here.
         KernelEvents.shared.pointee.signalHandlers.store(0, ordering: .relaxed)
@@ -160,8 +161,8 @@ extension KernelEvent {
         Notifier.shared.renewInChild()
     }
 
-    /// The last step in the child of `fork`: sources for which the kernel had nothing are invalid (S-KEV-11). Nothing of the
-    /// client's is called here, where its locks may be held for ever: a loop drops the references later and logs.
+    /// The last step in the child of `fork`: sources that got no kernel object are invalid (S-KEV-11). No client code is called
+    /// here, where its locks may be held for ever: a loop drops the references later and logs.
     private static func endLostInChild() {
         KernelEvents.shared.pointee.all.forEach { record in
             if record.pointee.filter.pointee.renewInChild != nil && record.pointee.descriptor < 0 { record.lose() }
@@ -222,7 +223,7 @@ extension UnsafeMutablePointer where Pointee == KernelEvent {
 
     @inline(never)
     fileprivate func lose() {
-        // One that a thread which vanished was destroying is nobody's.
+        // One that a vanished thread was destroying has no owner.
         guard let source = pointee.source, source.isValid, source.tryRetain() else { return }
         source.invalidate()
         pointee.next = KernelEvents.shared.pointee.lost
@@ -230,9 +231,9 @@ extension UnsafeMutablePointer where Pointee == KernelEvent {
         process.pointee.lostDescriptor.store(true, ordering: .relaxed)
     }
 
-    /// The source is invalid, or dies: the kernel is asked no more.
+    /// The source is invalid, or dies: the kernel is not asked any more.
     func closeEvent() {
-        // Before it leaves the list: for those in there the child of a fork makes the lock anew.
+        // Before it leaves the list: the child of a fork makes new locks for those in the list.
         closeKernelObjects()
         delist()
     }

@@ -3,32 +3,33 @@ import CLinux
 import Synchronization
 
 /// Long messages in parts: the sender copies a part into a place of memory that it keeps for the connection, the receiver copies
-/// it out and gives the place back, and both do so at the same time. There are never more copies of a message's bytes than the
-/// places hold, and no pages are made for a message but those it ends in.
+/// it out and gives the place back, and both do so at the same time. No more of a message's bytes are ever copied at once than
+/// the places hold, and no new pages are made for a message but those it ends in.
 ///
-/// A sender never depends on the receiver's going on: if places do not become free, because the receiver's loop is busy or is run
-/// by the thread that sends, all the rest is the last part and lies in sealed memory of its own. For the waits of a whole message
-/// there is one amount of time (`PartsPatience`).
+/// A sender never depends on the receiver's progress: if places do not become free, because the receiver's loop is busy or is run
+/// by the thread that sends, all the rest is the last part and is in sealed memory of its own. All waits of one message share one
+/// time limit (`PartsPatience`).
 struct KeptMemory: ~Copyable {
     let file: Int32
+    let identity: FileIdentity
     let pages: UnsafeMutableRawPointer
-    /// A bit for each place that has its memory. Used by the thread that sends.
+    /// A bit for each place that has its memory. Used by the sending thread.
     var taken: UInt32
-    /// A message is being sent by it. Guarded by the port's lock, as is `isOrphan`.
+    /// A message is being sent through it. Guarded by the port's lock, as is `isOrphan`.
     var isBusy: Bool
-    /// The connection is gone: whoever sends by it frees it.
+    /// The connection is gone: the thread that is sending through it frees it.
     var isOrphan: Bool
 }
 
 typealias KeptMemoryPointer = UnsafeMutablePointer<KeptMemory>
 
 extension UnsafeMutablePointer where Pointee == KeptMemory {
-    /// Shorter messages stand in their datagrams; longer ones lie in sealed memory, which the receiver does not pay for.
+    /// Shorter messages are inside their datagrams; longer ones are in sealed memory, which the receiver does not pay for.
     static func isWorthwhile(_ length: UInt64) -> Bool { length > UInt64(WireHeader.inlineLimit) && length <= 64 << 20 }
 
     /// nil if there is no memory or no descriptor.
     static func make() -> KeptMemoryPointer? {
-        // The receiver must not make it shorter under the sender's hands.
+        // The receiver must not truncate it while the sender writes to it.
         let file = highNumber(rl_kept_memory(WireHeader.keptSize))
         guard file >= 0 else { return nil }
         guard rl_take_room(file, 0, WireHeader.placesOffset), let pages = rl_map_kept(file, WireHeader.keptSize) else {
@@ -36,14 +37,14 @@ extension UnsafeMutablePointer where Pointee == KeptMemory {
             return nil
         }
         let kept = makeRecord(KeptMemory.self)
-        kept.initialize(to: KeptMemory(file: file, pages: pages, taken: 0, isBusy: false, isOrphan: false))
+        kept.initialize(to: KeptMemory(file: file, identity: FileIdentity(file), pages: pages, taken: 0, isBusy: false, isOrphan: false))
         return kept
     }
 
     @inline(never)
     func free() {
         munmap(pointee.pages, WireHeader.keptSize)
-        rl_sys_close(pointee.file)
+        if FileIdentity(pointee.file).isSame(as: pointee.identity) { rl_sys_close(pointee.file) }
         CLinux.free(self)
     }
 
@@ -59,7 +60,7 @@ extension UnsafeMutablePointer where Pointee == KeptMemory {
         return true
     }
 
-    /// Copies the next part into the next place in turn. nil if that stays taken for too long or there is no memory for it.
+    /// Copies the next part into the next place in turn. nil if that place stays taken for too long or there is no memory for it.
     func fill(_ number: Int, _ bytes: UnsafeRawPointer, _ left: Int, _ patience: inout PartsPatience) -> OutgoingMessage? {
         let place = number % WireHeader.places
         let offset = WireHeader.offset(ofPlace: place)
@@ -75,7 +76,7 @@ extension UnsafeMutablePointer where Pointee == KeptMemory {
         return OutgoingMessage(part: count, place: place, of: self)
     }
 
-    /// The receiver gives places back without a call to wake by: they are looked for, ever more seldom.
+    /// The receiver gives places back without waking the sender: the sender polls for them, at growing intervals.
     private func waitFor(_ place: Int, _ left: Int, _ patience: inout PartsPatience) -> Bool {
         let start = Clock.now()
         let end = start + Swift.min(patience.left, Int64(Swift.min(Swift.max(left, 1_000_000), 20_000_000)))
@@ -91,12 +92,12 @@ extension UnsafeMutablePointer where Pointee == KeptMemory {
         return isFree(place)
     }
 
-    /// Takes a part that could not be sent out of its place again.
+    /// Takes back out of its place a part that could not be sent.
     func takeBack(_ part: OutgoingMessage) { word(Int(part.header.number)).pointee.store(0, ordering: .releasing) }
 }
 
 extension OutgoingMessage {
-    /// The rest of a message as its last part, in memory of its own. nil if there is none.
+    /// The rest of a message as its last part, in memory of its own. nil if there is no memory.
     static func rest(_ bytes: UnsafeRawPointer, _ length: Int) -> OutgoingMessage? {
         let header = WireHeader(kind: .part, flags: 0, id: 0, number: 0, length: UInt64(length), descriptors: 0)
         var message = OutgoingMessage(header, bytes: bytes)
@@ -104,8 +105,8 @@ extension OutgoingMessage {
     }
 }
 
-/// How long the sender of a message waits for places in all, in nanoseconds; for one it waits about as long as the other way
-/// would take for what is left. So a receiver that gives places back slowly does not hold the sender again and again.
+/// How long the sender of a message waits for places in all, in nanoseconds; for one place it waits about as long as the other
+/// way would take for the rest. So a receiver that gives places back slowly does not delay the sender again and again.
 struct PartsPatience {
     var left: Int64
 
@@ -113,7 +114,7 @@ struct PartsPatience {
     init(_ length: Int, limit: Int64 = .max) { left = Swift.min(20_000_000 + Int64(length), limit) }
 }
 
-/// What the messages that were begun in parts hold in a port, all its connections together. The port's lock guards it.
+/// What the messages that are arriving in parts hold in a port, all its connections together. The port's lock guards it.
 struct HeldByParts {
     var memory = 0
     var descriptors = 0
@@ -121,20 +122,19 @@ struct HeldByParts {
     static var memoryLimit: Int { 256 << 20 }
     static var descriptorLimit: Int { 256 }
 
-    /// So much that messages which do not go on have to make room.
+    /// So much that stalled messages have to make room.
     var isMuch: Bool { memory > HeldByParts.memoryLimit / 2 || descriptors > HeldByParts.descriptorLimit / 2 }
 }
 
 /// A message that is arriving in parts. The zero value is none.
 struct PartialMessage {
-    /// Has data from the first part on; the memory is taken as parts come, never for what a header tells of.
+    /// Has data from the first part on; memory is taken as parts come, never for what a header announces.
     private var message: IncomingMessage?
     private var got = 0
     /// What the message has of the port's `HeldByParts`.
     private var room = 0
     private var descriptors = 0
-    /// There was no descriptor or no room for something of it. Its parts are taken all the same, and it is answered with a
-    /// failure.
+    /// There was no descriptor or no room for something of it. Its parts are still taken, and it is answered with a failure.
     private var isLost = false
     /// When its last datagram came.
     private(set) var time: Int64 = 0
@@ -170,8 +170,8 @@ struct PartialMessage {
         self = PartialMessage()
     }
 
-    /// Takes a part out of the memory, which is closed; -1: its descriptor was lost, and the message with it. Its place stays
-    /// taken then, and the sender takes the other way from then on.
+    /// Takes a part out of the memory, whose descriptor is closed; -1: its descriptor was lost, and the message with it. Its
+    /// place stays taken then, and the sender takes the other way from then on.
     mutating func append(_ header: WireHeader, _ memory: Int32, _ held: inout HeldByParts) -> Incoming {
         defer { if memory >= 0 { rl_drop(memory) } }
         let count = Int(header.length)
@@ -192,7 +192,7 @@ struct PartialMessage {
             discard(&held)
             return .refused(.memory)
         }
-        // Without room for the data the place is given back all the same.
+        // Without room for the data the place is given back nevertheless.
         if memory >= 0 && header.flags & WireHeader.inKeptMemory != 0 {
             rl_write_word(memory, 0, WireHeader.offsetOfWord(Int(header.number)))
         }
@@ -214,7 +214,7 @@ struct PartialMessage {
         room = 0
     }
 
-    /// Reading anything but memory might wait; and a part in memory of its own is paid for by its sender.
+    /// Reading anything but memory might wait; and the sender pays for a part in memory of its own.
     private func isReadable(_ header: WireHeader, _ memory: Int32, _ count: Int) -> Bool {
         header.flags & WireHeader.inKeptMemory != 0 ? rl_is_memory(memory) : rl_holds(memory, count, false)
     }

@@ -4,11 +4,11 @@ import Synchronization
 
 /// The connections of a local port. The port's lock is held in all of this.
 extension UnsafeMutablePointer where Pointee == MessagePort {
-    /// What came of taking a connection from the listener's queue.
+    /// The result of taking a connection from the listener's queue.
     enum Acceptance {
         case accepted
         case nothing
-        /// Of another user, who is told nothing.
+        /// Of another user, to whom nothing is sent.
         case refused(user: uid_t, process: pid_t)
         /// There is no descriptor, or no room in the kernel, or the call is refused; the listener is paused.
         case paused
@@ -31,7 +31,7 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
             rl_close_connection(connection)
             return .refused(user: user, process: owner)
         }
-        // What the process needs its other descriptors for goes on, however many peers there are.
+        // The process keeps descriptors for its other work, however many peers there are.
         guard pointee.local.connectionCount < rl_most_connections() else {
             rl_close_connection(connection)
             return .crowded
@@ -40,9 +40,9 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
         pointee.local.generation &+= 1
         pointee.local.connectionCount += 1
         pointee.local.connections![place] = MessageConnection(
-            descriptor: connection, generation: pointee.local.generation, process: owner)
+            descriptor: connection, cookie: rl_socket_cookie(connection), generation: pointee.local.generation, process: owner)
         if registerLocked(place) { return .accepted }
-        // The kernel has no room for one more. What the connection brought may not be lost: it takes the listener's place.
+        // The kernel has no room for one more. What came on the connection must not be lost: the connection takes the listener's place.
         pauseListenerLocked()
         if !registerLocked(place) { closeLocked(place) }
         return .paused
@@ -90,7 +90,7 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
         UInt64(pointee.local.connections![place].generation) << 32 | UInt64(place)
     }
 
-    /// The place of a connection that is still the one meant.
+    /// The place of the connection with this token, if it is still there.
     func placeLocked(token: UInt64) -> Int? {
         let place = Int(token & 0xffff_ffff)
         guard place < pointee.local.connectionCapacity, pointee.local.connections![place].descriptor >= 0,
@@ -104,27 +104,29 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
         let connection = pointee.local.connections![place]
         guard connection.descriptor >= 0 else { return }
         // First out of the set: another process may have the file too, and then closing would leave it there.
-        _ = rl_epoll_ctl(pointee.local.epoll, EPOLL_CTL_DEL, connection.descriptor, 0, 0)
-        rl_close_connection(connection.descriptor)
+        if rl_socket_cookie(connection.descriptor) == connection.cookie {
+            _ = rl_epoll_ctl(pointee.local.epoll, EPOLL_CTL_DEL, connection.descriptor, 0, 0)
+            rl_close_connection(connection.descriptor)
+        }
         pointee.local.connectionCount -= 1
         forgetRepliesLocked(place)
         dropTransfersLocked(of: place)
         freeLocked(place)
     }
 
-    /// Forgets what was under way in parts on a connection that is closed.
+    /// Drops what was being sent or received in parts on a connection that is closed.
     @inline(never)
     func dropTransfersLocked(of place: Int) {
         pointee.local.connections![place].partial.discard(&pointee.held)
         guard let kept = pointee.local.connections![place].kept else { return }
-        // In the child of `fork` whoever was sending is not there.
+        // In the child of `fork` the thread that was sending does not exist.
         let isInUse = kept.pointee.isBusy && pointee.state.load(ordering: .relaxed) & MessagePortState.lostInFork == 0
         if isInUse { kept.pointee.isOrphan = true } else { kept.free() }
         pointee.local.connections![place].kept = nil
     }
 
-    /// What begun messages hold is much: those whose senders have sent nothing for two seconds, though nothing waits to be taken,
-    /// go with their connections, so that they do not keep the room from others.
+    /// Begun messages hold much: those whose senders have sent nothing for two seconds, though nothing waits to be taken, are
+    /// dropped with their connections, so that they do not keep the room from others.
     func closeStalledLocked() {
         let now = Clock.now()
         for place in 0..<pointee.local.connectionCapacity {
@@ -138,8 +140,8 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
 
     // MARK: Replies
 
-    /// Sends a reply. In sealed memory a connection has no more unread than the longest message: a peer that asks and does not
-    /// take what it gets would hold ever more of this process's memory.
+    /// Sends a reply. A connection has no more unread bytes in sealed memory than the longest message has: a peer that asks and
+    /// does not take the replies would otherwise hold ever more of this process's memory.
     @inline(never)
     private func sendLocked(_ place: Int, _ message: inout OutgoingMessage) -> Int32 {
         let descriptor = pointee.local.connections![place].descriptor
@@ -168,12 +170,12 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
         guard error != 0 else { return }
         // The rest of a reply that was begun.
         if message.header.kind == .part { return closeLocked(place) }
-        // No room in the kernel, or the other end is gone. Who waits learns of it either way.
+        // No room in the kernel, or the other end is gone. The waiting sender learns of it either way.
         var failure = OutgoingMessage(message.header.failed, bytes: nil)
         if failure.send(to: pointee.local.connections![place].descriptor) != 0 { closeLocked(place) }
     }
 
-    /// Sends a long reply in parts. False if it has to go another way; nothing of it was sent then.
+    /// Sends a long reply in parts. False if it has to go another way; then nothing of it was sent.
     func replyInParts(_ header: WireHeader, _ token: UInt64, _ data: DataPointer) -> Bool {
         var header = header
         header.flags |= WireHeader.inParts
@@ -226,7 +228,7 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
         let rest = OutgoingMessage.rest(bytes + done, length - done)
         lock()
         if isValid, let place = placeLocked(token: token) {
-            // Without memory for the rest the other end cannot have its reply: it is told by the end of the connection.
+            // Without memory for the rest the other end cannot get its reply: it learns that from the end of the connection.
             if let rest { replyLocked(place, rest, data) } else { closeLocked(place) }
         } else {
             var rest = rest
@@ -279,7 +281,7 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
 }
 
 extension WireHeader {
-    /// The answer to the same request that says that there is no reply.
+    /// The header of an answer to the same request that says that there is no reply.
     var failed: WireHeader {
         WireHeader(kind: .reply, flags: 0, id: id, number: WireHeader.failed, length: 0, descriptors: 0)
     }

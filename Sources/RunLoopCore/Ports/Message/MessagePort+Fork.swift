@@ -5,13 +5,13 @@ import Synchronization
 /// The child of `fork` does not have the parent's ports. It closes its numbers and nothing more: it neither removes files nor
 /// shuts connections down, because these are the parent's.
 extension UnsafeMutablePointer where Pointee == MessagePort {
-    /// In the child, where the forking thread is the only one; its locks are made anew, and nobody is called.
+    /// In the child, where the forking thread is the only one; its locks are made anew, and no client code is called.
     func loseInChild() {
         pointee.state.bitwiseOr(MessagePortState.invalid | MessagePortState.lostInFork, ordering: .relaxed)
         if pointee.isRemote { loseConnection() } else { loseName() }
-        // No loop of the child is to wait for a number that is somebody else's soon.
+        // No loop of the child may wait for a number that soon names another file.
         pointee.source?.invalidate()
-        if pointee.remote.connection >= 0 { rl_sys_close(pointee.remote.connection) }
+        if hasConnectionLocked { rl_sys_close(pointee.remote.connection) }
         pointee.remote.connection = -1
         dropTransfersLocked()
         closeSetLocked()
@@ -19,7 +19,7 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
     }
 
     private func loseConnection() {
-        // Threads that used the connection are not here; the forking one is in a run, if it waits for a reply.
+        // Threads that used the connection do not exist here; the forking one is in a run, if it waits for a reply.
         pointee.remote.users = 0
         var waiter = pointee.remote.waiters
         pointee.remote.waiters = nil
@@ -35,9 +35,11 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
     }
 
     private func loseName() {
+        forgetLostSetLocked()
         pointee.local.claim.forget()
         for place in 0..<pointee.local.connectionCapacity where pointee.local.connections![place].descriptor >= 0 {
-            rl_sys_close(pointee.local.connections![place].descriptor)
+            let connection = pointee.local.connections![place]
+            if rl_socket_cookie(connection.descriptor) == connection.cookie { rl_sys_close(connection.descriptor) }
             forgetRepliesLocked(place)
             dropTransfersLocked(of: place)
             pointee.local.connections![place] = MessageConnection()

@@ -17,9 +17,9 @@ struct LocalEnd {
     var connections: UnsafeMutablePointer<MessageConnection>?
     var connectionCapacity = 0
     var connectionCount = 0
-    /// The first free place, which tells the next; -1: there is none.
+    /// The first free place, which leads to the next; -1: there is none.
     var firstFree = -1
-    /// Counts connections, so that a late reply is told from one for a later connection at the same place.
+    /// Counts connections, to distinguish a late reply from one for a later connection at the same place.
     var generation: UInt32 = 0
     /// What serves the port on a dispatch queue in place of a source; a reference.
     var dispatch: DispatchServingPointer?
@@ -30,12 +30,14 @@ struct LocalEnd {
 /// A connection of a local port. The port's lock guards it.
 struct MessageConnection {
     var descriptor: Int32 = -1
+    /// The socket's, by which it is known where the program has closed the number.
+    var cookie: UInt64 = 0
     var generation: UInt32 = 0
-    /// Whether it has said for which name it came.
+    /// Whether it has said which name it is for.
     var isServing = false
     var process: pid_t = 0
-    /// Replies that found no room, oldest first. While there are some no message is taken from the connection: who does not
-    /// read gets no service, and costs at most a reply for each callback that runs.
+    /// Replies that found no room, oldest first. While there are some no message is taken from the connection: a peer that does
+    /// not read gets no service, and costs at most a reply for each callback that runs.
     var replies: UnsafeMutablePointer<WaitingReply>?
     /// A request that is arriving in parts.
     var partial = PartialMessage()
@@ -73,7 +75,7 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
                 name.free()
                 return (existing, false)
             }
-            // Its last reference is gone, and its thread is about to give the name back.
+            // Its last reference is gone, and a thread is about to give the name back.
             existing.giveNameBack()
         }
         var claim = MessagePortClaim()
@@ -105,7 +107,7 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
         port.pointee.local.epoll = epoll
         MessagePortTable.insertLocked(port)
         MessagePortTable.unlock()
-        // The client's function runs without a lock, so another thread that makes a port of this name may be ahead of it; but an
+        // The client's function runs without a lock, so another thread that makes a port of this name may come first; but an
         // invalidation has nothing to release before that.
         var adopted = context
         adopted.adopt()
@@ -116,8 +118,8 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
         return (port, true)
     }
 
-    static func register(_ listener: Int32, in epoll: Int32) -> Bool {
-        rl_epoll_ctl(epoll, EPOLL_CTL_ADD, listener, EPOLLIN.rawValue, listenerToken) == 0
+    static func register(_ listener: Int32, in epoll: Int32, isThere: Bool = false) -> Bool {
+        rl_epoll_ctl(epoll, isThere ? EPOLL_CTL_MOD : EPOLL_CTL_ADD, listener, EPOLLIN.rawValue, listenerToken) == 0
     }
 
     static func logProblem(_ function: StaticString, _ problem: StaticString, _ name: MessagePortName?) {
@@ -181,13 +183,21 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
         return false
     }
 
-    /// Frees the name and closes all connections, by which their remotes learn of it.
+    /// Frees the name and closes all connections, from which their remotes learn of it.
     func closeNameLocked() {
         if pointee.local.claim.listener >= 0 {
             _ = rl_epoll_ctl(pointee.local.epoll, EPOLL_CTL_DEL, pointee.local.claim.listener, 0, 0)
         }
         pointee.local.claim.release()
         for place in 0..<pointee.local.connectionCapacity { closeLocked(place) }
+    }
+
+    /// Whether the number of the set still names the set, which has the listener in it. If not, it is the program's (S-MSG-52).
+    func forgetLostSetLocked() {
+        guard pointee.local.claim.listener >= 0, !pointee.local.isListenerPaused else { return }
+        if !MessagePortPointer.register(pointee.local.claim.listener, in: pointee.local.epoll, isThere: true) {
+            pointee.local.epoll = -1
+        }
     }
 
     func closeSetLocked() {
@@ -251,7 +261,7 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
         if isLast { context.releaseInfo() }
     }
 
-    /// In the child of `fork` the parent's other threads do not end their uses, and nobody invalidates the port. The object is
+    /// In the child of `fork` the parent's other threads do not end their uses, and no thread invalidates the port. The object is
     /// dying.
     func releaseLostContext() {
         guard pointee.local.contextUsers > 0, !pointee.isRemote else { return }

@@ -6,27 +6,29 @@ import Synchronization
 struct RemoteEnd {
     /// The connection, or -1.
     var connection: Int32 = -1
+    /// The socket's, by which it is known where the program has closed the number.
+    var cookie: UInt64 = 0
     /// A reply that is arriving in parts.
     var partial = PartialMessage()
     /// Memory for long requests, made by the first.
     var kept: KeptMemoryPointer?
     /// Threads that use the connection without the lock; it is closed after the last.
     var users = 0
-    /// The monitor watches the connection; it does so by looking at it. Guarded by the table's lock as well.
+    /// The monitor watches the connection, by looking at it. Guarded by the table's lock as well.
     var isWatched = false
     var isPolled = false
     /// The id of the last request that wanted a reply.
     var lastID: UInt32 = 0
     /// Requests that wait for their replies, newest first.
     var waiters: ReplyWaiterPointer?
-    /// A waiter that nobody uses, kept for the next request.
+    /// An unused waiter, kept for the next request.
     var idleWaiter: ReplyWaiterPointer?
     /// Requests whose outcome a function gets, and what reads their replies.
     var begun = BegunRequests()
     var services: ReplyServicePointer?
 }
 
-/// A request that waits for its reply. The thread that waits owns it, and alone uses what is not said to be guarded.
+/// A request that waits for its reply. The waiting thread owns it, and is the only one to use fields that are not marked as guarded.
 struct ReplyWaiter {
     /// Written before the waiter is in the port's list, whose lock orders it, as are `arrival`, `loop` and `port`.
     var id: UInt32
@@ -39,8 +41,8 @@ struct ReplyWaiter {
     var loop: RunLoopPointer
     /// The port, which has a reference for it while the thread waits.
     var port: MessagePortPointer
-    /// The waiter of a request around this one on the same thread, or nil.
-    /// The run in which the request was made; the runs that wait for the reply are right within it.
+    /// The waiter of a request around this one on the same thread, or nil. The run in which the request was made; the runs that
+    /// wait for the reply are directly inside it.
     var outerFrame: RunFramePointer?
 
     enum State {
@@ -70,7 +72,7 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
         }
         MessagePortTable.lock()
         if let existing = MessagePortTable.findLocked(name, isRemote: true), existing.tryRetain() {
-            // Another thread was quicker.
+            // Another thread was faster.
             MessagePortTable.unlock()
             rl_close_connection(connection)
             name.free()
@@ -78,6 +80,7 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
         }
         let port = make(isRemote: true, name: name)
         port.pointee.remote.connection = connection
+        port.pointee.remote.cookie = rl_socket_cookie(connection)
         MessagePortTable.insertLocked(port)
         MessagePortTable.unlock()
         return port
@@ -95,7 +98,7 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
         return nil
     }
 
-    /// Says for which name the connection is.
+    /// Says which name the connection is for.
     private static func greet(_ connection: Int32, _ name: MessagePortName) -> Bool {
         let header = WireHeader(
             kind: .hello, flags: 0, id: 0, number: 0, length: UInt64(strlen(name.bytes)), descriptors: 0)
@@ -134,9 +137,9 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
         unlock()
     }
 
-    /// First part of the end of a remote port: whoever waits is told, and whoever uses the connection finds it ended.
+    /// First part of the end of a remote port: waiting threads are notified, and threads that use the connection find it ended.
     func disconnectLocked() {
-        if pointee.remote.connection >= 0 { shutdown(pointee.remote.connection, Int32(SHUT_RDWR)) }
+        if hasConnectionLocked { shutdown(pointee.remote.connection, Int32(SHUT_RDWR)) }
         var waiter = pointee.remote.waiters
         while let current = waiter {
             waiter = current.pointee.next
@@ -145,24 +148,29 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
         pointee.remote.begun.forEach { if $0.pointee.state == .waiting { completeLocked($0, .invalid) } }
     }
 
+    /// Whether the number is the connection's (S-MSG-52).
+    var hasConnectionLocked: Bool {
+        pointee.remote.connection >= 0 && rl_socket_cookie(pointee.remote.connection) == pointee.remote.cookie
+    }
+
     /// Second part, when no loop has the connection any more.
     func closeConnectionLocked() {
         let isInUse = pointee.remote.users > 0 || pointee.source.map { $0.isValid } ?? false || hasServiceLocked
         guard !isInUse, pointee.remote.connection >= 0 else { return }
-        rl_close_connection(pointee.remote.connection)
+        if hasConnectionLocked { rl_close_connection(pointee.remote.connection) }
         pointee.remote.connection = -1
         dropTransfersLocked()
     }
 
-    /// Forgets what was under way on a connection that is closed.
+    /// Drops what was being sent or received on a connection that is closed.
     func dropTransfersLocked() {
         pointee.remote.partial.discard(&pointee.held)
-        // Nobody sends: who does uses the connection.
+        // No thread is sending: one that does counts as a user of the connection.
         pointee.remote.kept?.free()
         pointee.remote.kept = nil
     }
 
-    /// The other end is gone: replies that came before are still given out.
+    /// The other end is gone: replies that came before are still delivered.
     func connectionEnded() {
         _ = takeReplies(inRunOf: nil)
         invalidate()
@@ -170,11 +178,11 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
 
     // MARK: Replies
 
-    /// Takes the replies that have come and hands them to those who wait. False if the connection ended, or is broken; then the
-    /// caller invalidates the port. In a run it ends when nobody waits any more, which saves asking for more in vain: what comes without
-    /// being asked for makes the connection ready again.
+    /// Takes the replies that have come and hands them to the requests that wait. False if the connection ended, or is broken; then the caller
+    /// invalidates the port. In a run it ends when no request waits any more, which saves a useless receive: an unexpected message makes
+    /// the connection ready again.
     func takeReplies(inRunOf frame: RunFramePointer?) -> Bool {
-        // So many that a peer which sends without end cannot keep the thread here.
+        // A limit, so that a peer that sends without end cannot keep the thread here.
         var left = 64
         while left > 0 {
             left -= 1
@@ -217,7 +225,7 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
         return !pointee.remote.begun.isEmpty
     }
 
-    /// Gives a reply to who waits for it. Returns data that nobody waits for (S-MSG-28).
+    /// Hands a reply to the request that waits for it. Returns data that no request waits for (S-MSG-28).
     private func handOverLocked(_ message: IncomingMessage, inRunOf frame: RunFramePointer?) -> DataPointer? {
         var waiter = pointee.remote.waiters
         while let current = waiter, current.pointee.id != message.header.id || current.pointee.state != .waiting {
@@ -244,7 +252,7 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
         return nil
     }
 
-    /// Notes how the wait ended and ends the run that waits, unless that run is the one which calls this: it returns by itself.
+    /// Notes how the wait ended and ends the run that waits, unless that run is the one that calls this, which returns by itself.
     @inline(never)
     private func complete(_ waiter: ReplyWaiterPointer, _ state: ReplyWaiter.State, inRunOf frame: RunFramePointer?) {
         waiter.pointee.state = state

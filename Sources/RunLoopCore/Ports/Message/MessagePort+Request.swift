@@ -94,7 +94,7 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
         }
     }
 
-    /// Sends a long request in parts. nil if it has to go another way; nothing of it was sent then.
+    /// Sends a long request in parts. nil if it has to go another way; then nothing of it was sent.
     private func transmitInParts(_ request: MessageRequest, _ header: WireHeader) -> Int32? {
         lock()
         if pointee.remote.kept == nil, isValid, pointee.remote.connection >= 0 { pointee.remote.kept = KeptMemoryPointer.make() }
@@ -149,10 +149,9 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
     /// The queue was full: waits for room, and takes replies meanwhile, because a peer that cannot send them takes no messages.
     private func sendWhenThereIsRoom(_ message: inout OutgoingMessage, _ connection: Int32, _ deadline: SendDeadline) -> Int32 {
         while let milliseconds = deadline.left {
-            var entry = pollfd(fd: connection, events: Int16(POLLOUT | POLLIN), revents: 0)
-            let count = rl_sys_poll(&entry, 1, milliseconds)
-            if count > 0 && entry.revents & Int16(POLLIN) != 0 && !takeReplies(inRunOf: nil) { return EPIPE }
-            if count > 0 {
+            let ready = rl_wait_ready(connection, Int16(POLLOUT | POLLIN), milliseconds)
+            if ready & Int16(POLLIN) != 0 && !takeReplies(inRunOf: nil) { return EPIPE }
+            if ready != 0 {
                 let error = message.send(to: connection)
                 if error != EAGAIN { return error }
             }
@@ -185,7 +184,7 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
         return waiter
     }
 
-    /// An id that no request which waits has.
+    /// An id that no waiting request has.
     func nextIDLocked() -> UInt32 {
         while true {
             pointee.remote.lastID &+= 1
@@ -286,16 +285,15 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
     /// Waits for something on the connection. Another thread may take the reply from it, hence the short time.
     private func waitWithoutLoop(_ seconds: Double) {
         guard let connection = beginUse() else { return }
-        var entry = pollfd(fd: connection, events: Int16(POLLIN), revents: 0)
-        let count = rl_sys_poll(&entry, 1, seconds > 0 ? Int32(Swift.min(seconds * 1000, 9)) + 1 : 0)
+        let ready = rl_wait_ready(connection, Int16(POLLIN), seconds > 0 ? Int32(Swift.min(seconds * 1000, 9)) + 1 : 0)
         endUse()
-        if count > 0 && !takeReplies(inRunOf: nil) { connectionEnded() }
+        if ready != 0 && !takeReplies(inRunOf: nil) { connectionEnded() }
     }
 }
 
 extension UnsafeMutablePointer where Pointee == ReplyWaiter {
-    /// The reply is there: ends the run that waits for it, which may be around the one that learns of it; that one may have been
-    /// started by anybody. The waiter lives as long as its source can perform, because what waits is further out on this stack.
+    /// The reply is there: ends the run that waits for it, which may be around the one that finds it; that one may have been started by any code. The
+    /// waiter lives as long as its source can perform, because the waiting call is further out on this stack.
     fileprivate func endRun() {
         let loop = pointee.loop
         var frame = loop.pointee.frame
@@ -320,7 +318,7 @@ private struct SendDeadline {
         }
     }
 
-    /// What other waits of the same call may take, all together.
+    /// How long other waits of the same call may take, all together.
     var nanosecondsLeft: Int64 {
         if end == Clock.never { return .max }
         return end == 0 ? 0 : Swift.max(0, end - Clock.now())
@@ -335,7 +333,7 @@ private struct SendDeadline {
     }
 }
 
-/// A thread waits for a reply, running its loop. Not a callback, but callbacks may end the thread meanwhile.
+/// A thread waits for a reply, running its loop. Not a callback, but callbacks may end the thread during it.
 struct ReplyWait: CallRecord {
     let waiter: ReplyWaiterPointer
 

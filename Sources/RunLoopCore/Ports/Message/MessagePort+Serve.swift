@@ -2,12 +2,12 @@
 import CLinux
 import Synchronization
 
-/// Serving a local port on the loop's thread, or on a queue's: one message per pass (S-MSG-13).
+/// Serving a local port on the loop's thread, or on a thread of the queue: one message per pass (S-MSG-13).
 extension UnsafeMutablePointer where Pointee == MessagePort {
-    /// What one look at the set came to.
+    /// The result of one look at the set.
     private enum Step {
         case idle
-        /// A connection came, left or said hello, or so many bytes of a message came: look on.
+        /// A connection came, left or said hello, or so many bytes of a message came: continue.
         case progress(Int)
         case message(IncomingMessage, token: UInt64)
         /// A datagram was refused, and its connection closed.
@@ -15,6 +15,8 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
         case stranger(user: uid_t, process: pid_t)
         case paused
         case crowded
+        /// The number is not the set's any more.
+        case lost
     }
 
     /// Serves one message, if there is one: the watch's handler, and that of the queue's source.
@@ -29,8 +31,7 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
     }
 
     /// Takes connections, greetings and ends as they come, until there is a message to serve. What is left stays ready and is for
-    /// the next pass, so that a crowd of connections, or of parts, cannot keep the loop here. The frame takes over the caller's
-    /// reference.
+    /// the next pass, so that many connections, or parts, cannot keep the loop here. The frame takes over the caller's reference.
     private func nextMessage() -> MessageFramePointer? {
         var left = 64
         while left > 0 {
@@ -52,6 +53,10 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
                 Log.once(.noDescriptor, "RLMessagePort", ": cannot take a connection for now; trying again")
                 resumeLater()
                 return nil
+            case .lost:
+                Log.write("RLMessagePort", ": the descriptor of a local port was closed or replaced: it is invalid")
+                invalidate()
+                return nil
             case .crowded: Log.once(.messagePortCrowded, "RLMessagePort", ": connections above half of the descriptors; closed")
             }
         }
@@ -61,11 +66,14 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
     private func stepLocked() -> Step {
         var events: UInt32 = 0
         var token: UInt64 = 0
-        // The set is of the valid port alone; see `closeSetLocked`.
+        // Only a valid port has the set; see `closeSetLocked`.
         var noTime = timespec()
         guard isValid else { return .idle }
         let count = rl_epoll_wait(pointee.local.epoll, &noTime, &token, &events)
-        guard count > 0 else { return count < 0 && rl_errno() == EINTR ? .progress(0) : .idle }
+        guard count > 0 else {
+            if count == 0 { return .idle }
+            return rl_errno() == EINTR ? .progress(0) : rl_errno() == EBADF || rl_errno() == EINVAL ? .lost : .idle
+        }
         if token == MessagePortPointer.listenerToken {
             switch acceptLocked() {
             case .accepted, .nothing: return .progress(0)

@@ -5,17 +5,17 @@ import Synchronization
 /// A message port, local or remote.
 ///
 /// A local port is a listening socket and the connections of its remotes, all of them in one epoll set whose descriptor is the
-/// port of the run loop source: it can be read when one of them can, so each pass of a mode takes one message, and membership in
-/// any number of modes and loops costs what a plain source's does. A remote port is one connection; requests carry ids, so
-/// replies find whoever waits (`MessagePort+Request.swift`).
+/// port of the run loop source: it is readable when one of them is, so each pass of a mode takes one message, and membership in
+/// any number of modes and loops costs the same as a plain source's. A remote port is one connection; requests carry ids, so
+/// replies find the request that waits (`MessagePort+Request.swift`).
 ///
-/// `lock` guards what the comments say; no client code and no other lock but the log's comes under it. The table of the process
-/// (`MessagePortTable`) knows all ports, without references, so that `fork` finds the lock of each that can still be called. The
-/// memory outlives the object while a source has it as info.
+/// `lock` guards the fields that say so; no client code runs and no other lock but the log's is taken under it. The table of the
+/// process (`MessagePortTable`) knows all ports, without references, so that `fork` finds the lock of each that can still be
+/// called. The memory outlives the object while a source has it as info.
 struct MessagePort: ~Copyable, Listed {
     let header: ObjectHeader
     /// Bits of `MessagePortState`. Changed under `lock` and read without it: sequentially consistent, so that a thread that finds
-    /// the port invalid knows what came before.
+    /// the port invalid sees what came before.
     let state: Atomic<UInt32>
     /// What keeps the memory: the object itself and each source. Acquired and released by the last of them, as a count of references.
     let holds: Atomic<UInt32>
@@ -45,7 +45,7 @@ typealias MessagePortPointer = UnsafeMutablePointer<MessagePort>
 
 enum MessagePortState {
     static var invalid: UInt32 { 1 << 0 }
-    /// Became invalid as the child of `fork` did not get it; nobody was told.
+    /// Became invalid because the child of `fork` did not get it; no callback was called.
     static var lostInFork: UInt32 { 1 << 1 }
 }
 
@@ -125,8 +125,8 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
         release()
     }
 
-    /// Makes the port invalid and gives its name back. True for the one caller who has to do the rest. One step for who has the table's
-    /// lock: whoever looks for a port of the name finds a valid one or a free name.
+    /// Makes the port invalid and gives its name back. True for the one caller that has to do the rest. One step for a thread that
+    /// holds the table's lock: a thread that looks for a port of the name finds a valid one or a free name.
     fileprivate func beginInvalidation() -> Bool {
         guard isValid else { return false }
         MessagePortTable.lock()
@@ -140,7 +140,12 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
     /// Caller holds the table's lock, under which the name is changed.
     func giveNameBack() {
         lock()
-        if pointee.isRemote { disconnectLocked() } else { closeNameLocked() }
+        if pointee.isRemote {
+            disconnectLocked()
+        } else {
+            if !isValid { forgetLostSetLocked() }
+            closeNameLocked()
+        }
         unlock()
     }
 
@@ -162,7 +167,7 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
         }
         endServices()
         if !pointee.isRemote { leaveDispatchQueue() }
-        // Now that no loop waits for them the numbers may go to others.
+        // Now that no loop waits for them the numbers may be reused.
         lock()
         if pointee.isRemote { closeConnectionLocked() } else { closeSetLocked() }
         unlock()
@@ -198,7 +203,7 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
 
     // MARK: Sources
 
-    /// A source that has the port as its info and keeps its memory, not the object. Its handler says whether a message was
+    /// A source that has the port as its info and keeps its memory, not the object. Its handler returns whether a message was
     /// served: connections that come and go do not end a run.
     func makeWatch(descriptor: Int32, order: Int, handler: @escaping WatchHandler) -> SourcePointer {
         let functions = SourceFunctions(

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
 import CLinux
 
-/// Names of message ports as files: `DIRECTORY/DIGEST.lock` is locked by the owner of a name for as long as it owns it and holds
-/// the name in full, `DIRECTORY/DIGEST.port` is the socket it listens at. The kernel drops the lock with its owner, whatever ends
-/// that, so a lock that can be had is nobody's, and what is left under the name is stale (S-MSG-39).
+/// Names of message ports as files: `DIRECTORY/DIGEST.lock` is locked by the owner of a name for as long as it owns it and
+/// contains the name in full, `DIRECTORY/DIGEST.port` is the socket it listens at. The kernel drops the lock with its owner,
+/// whatever ends that, so a lock that can be taken has no owner, and what is left under the name is stale (S-MSG-39).
 struct MessagePortName {
-    /// The name, cut and NUL terminated, in memory from malloc.
+    /// The name, cut and NUL-terminated, in memory from malloc.
     var bytes: UnsafeMutablePointer<CChar>
 
     /// A copy of a client's name, cut to 128 bytes at the start of a character (S-MSG-5).
@@ -13,8 +13,8 @@ struct MessagePortName {
         var length = strlen(name)
         if length > WireHeader.nameLimit {
             length = WireHeader.nameLimit
-            // A continuation byte of UTF-8 at the cut belongs to a character that began before it. Bytes that are no UTF-8
-            // have none that begins within four.
+            // A continuation byte of UTF-8 at the cut belongs to a character that began before it. Bytes that are not UTF-8 have
+            // none that begins within four.
             var start = length
             while start > length - 4 && UInt8(bitPattern: name[start]) & 0xc0 == 0x80 { start -= 1 }
             if UInt8(bitPattern: name[start]) & 0xc0 != 0x80 { length = start }
@@ -34,8 +34,8 @@ struct MessagePortName {
         return path
     }
 
-    /// A number of 128 bits made of the bytes (FNV-1a, Fowler, Noll and Vo). It need not resist anybody: the lock file tells the
-    /// name itself.
+    /// A number of 128 bits made of the bytes (FNV-1a, Fowler, Noll and Vo). It need not resist attacks: the lock file contains
+    /// the name itself.
     private func appendDigest(_ text: inout TextBuffer) {
         var high: UInt64 = 0x6c62_272e_07bb_0142
         var low: UInt64 = 0x62b8_2175_6295_c58d
@@ -51,11 +51,14 @@ struct MessagePortName {
     }
 }
 
-/// A name that this process owns: its lock and its listening socket, and where they are. What `XDG_RUNTIME_DIR` says may change
-/// while the name is owned.
+/// A name that this process owns: its lock and its listening socket, and where they are. The value of `XDG_RUNTIME_DIR` may
+/// change while the name is owned.
 struct MessagePortClaim {
     var lock: Int32 = -1
     var listener: Int32 = -1
+    /// What the numbers are of. One that names something else by now was closed by the program, and is the program's (S-MSG-52).
+    private var lockFile: FileIdentity?
+    private var cookie: UInt64 = 0
     /// In memory from malloc; its last four bytes are one ending or the other.
     private var path: UnsafeMutablePointer<CChar>?
 
@@ -65,7 +68,7 @@ struct MessagePortClaim {
         case claimed
         /// A living owner has it.
         case taken
-        /// Not to be had: what failed, for the log.
+        /// Cannot be taken: what failed, for the log.
         case failed(StaticString)
     }
 
@@ -80,13 +83,14 @@ struct MessagePortClaim {
             forget()
             return outcome
         }
+        lockFile = FileIdentity(lock)
         let outcome = listen(name)
         if case .claimed = outcome { return outcome }
         release()
         return outcome
     }
 
-    /// The path with an ending, good until the next call.
+    /// The path with an ending, valid until the next call.
     @inline(never)
     private func file(_ ending: StaticString) -> UnsafeMutablePointer<CChar> {
         memcpy(path! + strlen(path!) - 4, ending.utf8Start, 4)
@@ -97,13 +101,16 @@ struct MessagePortClaim {
         guard rl_write_file(lock, name.bytes, strlen(name.bytes)) else { return .failed("there is no room for the lock file") }
         listener = highNumber(rl_message_socket())
         guard listener >= 0 else { return .failed("no descriptor") }
-        // The lock is ours: a socket that is here belonged to an owner that died.
+        cookie = rl_socket_cookie(listener)
+        // This process has the lock: a socket that is here belonged to an owner that died.
         unlink(file("port"))
         guard rl_unix_bind(listener, file("port")) == 0, chmod(file("port"), 0o600) == 0, CLinux.listen(listener, 4096) == 0 else {
             return .failed("the socket cannot be made")
         }
         return .claimed
     }
+
+    private var hasListener: Bool { listener >= 0 && rl_socket_cookie(listener) == cookie }
 
     /// Gives the name back. If the path names another lock file by now, the directory was emptied or replaced, and what is there
     /// belongs to another owner.
@@ -113,17 +120,17 @@ struct MessagePortClaim {
             unlink(file("port"))
             // A waiting flopen(3bsd) notices that the file it locks is no longer the one of this path.
             unlink(file("lock"))
-            if listener >= 0 { rl_close_listener(listener) }
+            if hasListener { rl_close_listener(listener) }
             listener = -1
         }
         forget()
     }
 
-    /// Closes the numbers and leaves the name to whom else has them: in the child of `fork`, and after a failure.
+    /// Closes the numbers and leaves the name to other processes that have them open: in the child of `fork`, and after a failure.
     @inline(never)
     mutating func forget() {
-        if listener >= 0 { rl_sys_close(listener) }
-        if lock >= 0 { rl_sys_close(lock) }
+        if hasListener { rl_sys_close(listener) }
+        if lock >= 0, let lockFile, FileIdentity(lock).isSame(as: lockFile) { rl_sys_close(lock) }
         CLinux.free(path)
         self = MessagePortClaim()
     }
@@ -165,7 +172,7 @@ extension MessagePortName {
 
 /// The directory that only this user's processes can enter.
 enum RuntimeDirectory {
-    /// `$XDG_RUNTIME_DIR/runloop` or, without such a directory, `/tmp/runloop-UID`; nil if that is not this user's alone.
+    /// `$XDG_RUNTIME_DIR/runloop` or, without such a directory, `/tmp/runloop-UID`; nil if that does not belong to this user alone.
     static func path(makes: Bool, _ problem: inout StaticString?) -> TextBuffer? {
         var path = TextBuffer()
         if let runtime = rl_environment("XDG_RUNTIME_DIR"), runtime[0] == 0x2f, strlen(runtime) <= 48,
@@ -177,7 +184,7 @@ enum RuntimeDirectory {
             path.append("/tmp/runloop-")
             path.append(Int(geteuid()))
         }
-        // No mask of this process's may lock the user's processes out of it (S-MSG-47).
+        // This process's umask must not lock the user's processes out of it (S-MSG-47).
         if makes && mkdir(path.terminated(), 0o700) == 0 { chmod(path.terminated(), 0o700) }
         if isOwn(path.terminated(), closed: 0o077) { return path }
         problem = "the directory for names is missing or not this user's alone"
@@ -185,7 +192,7 @@ enum RuntimeDirectory {
         return nil
     }
 
-    /// Whether the path is a directory of this user's, no link, with none of these permissions.
+    /// Whether the path is a directory of this user's, not a link, with none of these permissions.
     private static func isOwn(_ path: UnsafePointer<CChar>, closed: UInt32) -> Bool {
         var status = stat()
         return lstat(path, &status) == 0 && status.st_mode & UInt32(S_IFMT) == UInt32(S_IFDIR) && status.st_uid == geteuid()

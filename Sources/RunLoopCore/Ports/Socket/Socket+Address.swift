@@ -42,13 +42,13 @@ enum SocketResult: Int {
 /// Bits of `RLSocketOption`.
 enum SocketOption {
     static var reuseAddress: UInt { 1 }
-    /// Those that have to be set before there is an address.
+    /// Options that have to be set before there is an address.
     static var ofAddress: UInt { 1 | 2 | 16 }
 }
 
 /// Addresses, connecting and sending.
 extension UnsafeMutablePointer where Pointee == Socket {
-    /// `RLSocketSetAddress` (S-SOCK-38) and `RLSocketListen` (S-SOCK-68): bind, and listen if its kind does that. `on` and `off` are
+    /// `RLSocketSetAddress` (S-SOCK-38) and `RLSocketListen` (S-SOCK-68): bind, and listen if its kind can. `on` and `off` are
     /// options.
     func setAddress(_ address: UnsafeRawPointer?, _ length: Int, on: UInt, off: UInt, backlog: Int32) -> SocketResult {
         guard let address, SocketAddress.isPossible(length), isStillOpen() else { return .error }
@@ -63,7 +63,7 @@ extension UnsafeMutablePointer where Pointee == Socket {
         return .success
     }
 
-    /// As CoreFoundation does it, and the address can be taken again at once.
+    /// As CoreFoundation does it, so that the address can be used again at once.
     func setAddress(_ address: UnsafeRawPointer?, _ length: Int) -> SocketResult {
         setAddress(address, length, on: pointee.isStream ? SocketOption.reuseAddress : 0, off: 0, backlog: 256)
     }
@@ -83,7 +83,7 @@ extension UnsafeMutablePointer where Pointee == Socket {
         guard let address, SocketAddress.isPossible(length), isStillOpen() else { return .error }
         let descriptor = beginUse(NumberUse.waiting)
         let length = SocketAddress.trimmed(address, length)
-        // NaN waits like a long time.
+        // NaN counts as a long time.
         let waits = timeout == 0
         var mode: Int32 = -1
         if !waits { mode = rl_set_nonblocking(descriptor) }
@@ -113,7 +113,7 @@ extension UnsafeMutablePointer where Pointee == Socket {
         return result
     }
 
-    /// Waits for a connect that goes on; `error` says why it failed.
+    /// Waits for a connect in progress; `error` is why it failed.
     private func finishConnect(_ descriptor: Int32, until end: Int64, _ error: inout Int32) -> SocketResult {
         while true {
             let now = Clock.now()
@@ -122,9 +122,9 @@ extension UnsafeMutablePointer where Pointee == Socket {
                 error = rl_socket_error(descriptor)
                 return error == 0 ? .success : .error
             }
-            // Its number may go to the client now, who closes it.
+            // Its number may be the client's now, which closes it.
             if !isValid { return .success }
-            // Interrupted, or too long a time for one call: each turn waits for what is left.
+            // Interrupted, or too long a time for one call: each iteration waits for the rest.
             if ready < 0 && rl_errno() != EINTR {
                 error = rl_errno()
                 return .error
@@ -157,8 +157,8 @@ extension UnsafeMutablePointer where Pointee == Socket {
         return sent > 0 || (sent == 0 && length == 0 && !pointee.isStream) ? .success : .error
     }
 
-    /// Sends as the kernel does with a limit of time, but with one that is this call's own: SO_SNDTIMEO is the descriptor's, which
-    /// other threads and processes use too. How many bytes were sent; -1 for none, with errno.
+    /// Sends as the kernel does with a time limit, but with one of this call's own: SO_SNDTIMEO belongs to the descriptor, which
+    /// other threads and processes use too. Returns how many bytes were sent; -1 for none, with errno.
     private func send(
         _ descriptor: Int32, _ bytes: UnsafeRawPointer?, _ length: Int, _ address: UnsafeRawPointer?, _ addressLength: Int,
         until end: Int64
@@ -178,14 +178,16 @@ extension UnsafeMutablePointer where Pointee == Socket {
                 rl_set_errno(EAGAIN)
                 return done > 0 ? done : -1
             }
-            // A receiver's queue may be full though there is room in the own one, or the message longer than the room.
+            // A receiver's queue may be full although there is room in this socket's own, the message longer than the room, or the wait
+            // refused.
             var moment = timespec(nanoseconds: min(left, 1_000_000))
             if hadRoom && sent < 0 { _ = rl_sys_nanosleep(&moment) }
-            hadRoom = rl_wait_writable(descriptor, (left + 999_999) / 1_000_000) > 0
+            let ready = rl_wait_writable(descriptor, (left + 999_999) / 1_000_000)
+            hadRoom = ready > 0 || (ready < 0 && rl_errno() != EINTR)
         }
     }
 
-    /// The own address, retained; asked of the kernel once (S-SOCK-48).
+    /// The socket's own address, retained; the kernel is asked once (S-SOCK-48).
     func copyAddress() -> DataPointer? {
         guard isStillOpen() else { return nil }
         return cached({ $0.pointee.address }, { $0.pointee.address = $1 }) { getsockname($0, $1, $2) }

@@ -8,7 +8,7 @@ struct Chunk: ~Copyable {
     let next: Atomic<ChunkPointer?>
     /// Claims past the end whose owners have finished with the chunk. Release.
     let latecomersDone: Atomic<UInt32>
-    /// How many there are, plus 1; 0 until `word` has moved on. Release.
+    /// The number of such claims, plus 1; 0 until `word` has moved on. Release.
     let latecomers: Atomic<UInt32>
     /// Sequence number of the first slot. Written before the chunk is published.
     var base: UInt64
@@ -20,7 +20,7 @@ struct Chunk: ~Copyable {
     var isMapped: Bool
 
     static var size: Int { 4096 }
-    /// Chunks that are kept to be used again.
+    /// Chunks that are kept for reuse.
     static var spareLimit: UInt64 { 128 }
     /// The slots begin on a cache line of their own, away from what latecomers write.
     static var headerSize: Int { 64 }
@@ -101,8 +101,8 @@ extension UnsafeMutablePointer where Pointee == Chunk {
         return map()
     }
 
-    /// An allocator may mark its pointers in their upper bits (MTE of ARM64, LAM of x86). The kernel marks none, and gives no
-    /// address above 2^47 that it was not asked for.
+    /// An allocator may mark its pointers in their upper bits (MTE of ARM64, LAM of x86). The kernel marks none, and returns no
+    /// address above 2^47 unless it is asked to.
     @inline(never)
     private static func map() -> ChunkPointer {
         guard let memory = rl_map_memory(Chunk.size) else { trap("RLPerformFunction", "out of memory") }
@@ -111,6 +111,16 @@ extension UnsafeMutablePointer where Pointee == Chunk {
         chunk.pointee.phase = 1
         chunk.pointee.isMapped = true
         return chunk
+    }
+
+    /// Makes it like a new one. No other thread has it.
+    func empty() {
+        // The first slot is the first to be claimed.
+        if pointee.base == 1 && slot(0).pointee.modes.load(ordering: .relaxed) == 0 && pointee.phase == 1 { return }
+        let isMapped = pointee.isMapped
+        memset(self, 0, Chunk.size)
+        pointee.phase = 1
+        pointee.isMapped = isMapped
     }
 
     func free() {

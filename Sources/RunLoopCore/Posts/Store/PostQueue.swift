@@ -6,12 +6,12 @@ import Synchronization
 ///
 /// Posts lie in chunks of `Chunk.slotCount` slots. `word` holds the last chunk's address and how many of its slots were claimed:
 /// one fetch-and-add claims a slot, and the claim says where. The producer fills the slot and then says so in its `modes`.
-/// Nothing but `word` is written by several producers, and the consumer writes neither `word` nor slots: what makes a slot of a
-/// chunk that is used again look empty is that the chunk's phase changes each time.
+/// Nothing but `word` is written by several producers, and the consumer writes neither `word` nor slots: a slot of a reused chunk
+/// looks empty because the chunk's phase changes each time.
 ///
-/// A claim past the end of a chunk means that the chunk is full. Everyone who got one offers the next chunk and moves `word`
-/// on; the first of each succeeds. The consumer puts a chunk at the far end again when all its slots are taken and all those
-/// latecomers, whose number the final value of `word` told, are done with it.
+/// A claim past the end of a chunk means that the chunk is full. Each producer with such a claim, a latecomer, offers the next
+/// chunk and moves `word` on; the first of each succeeds. The consumer puts a chunk at the far end again when all its slots are
+/// taken and all latecomers, whose number is in the final value of `word`, are done with it.
 ///
 /// A slot that is claimed and not ready yet is a hole. A round passes over it and remembers it; the post is seen by
 /// the first round after it became ready, that is at the latest in the pass that its own wake-up causes.
@@ -19,15 +19,15 @@ struct PostQueue: ~Copyable {
     /// Room that keeps `word` on a cache line that nothing else is written on, wherever the queue lies.
     let before: (UInt64, UInt64, UInt64, UInt64, UInt64, UInt64, UInt64)
     /// The chunk's address without its low 12 bits, which are 0, above 28 bits of claims; no address: closed. Acquired and released
-    /// with each claim, which so knows the chunk; relaxed where the next claim or exchange is what counts.
+    /// with each claim, which thereby sees the chunk; relaxed where only the next claim or exchange matters.
     let word: Atomic<UInt64>
     let after: (UInt64, UInt64, UInt64, UInt64, UInt64, UInt64, UInt64)
     /// What `word` was when a round last looked; if it is the same, nothing was posted since. Written by the consumer; relaxed, because
-    /// others only tell people of it.
+    /// other threads only report it.
     let seenWord: Atomic<UInt64>
     /// The oldest chunk in use. Consumer only.
     var first: ChunkPointer?
-    /// The last chunk that the consumer knows of: chunks to be used again stand before it. Consumer only.
+    /// The last chunk that the consumer knows of: chunks for reuse come before it. Consumer only.
     var last: ChunkPointer?
     /// The position up to which rounds have taken posts. Consumer only.
     var cursor: Position
@@ -67,7 +67,7 @@ extension PostQueue {
 
     /// Makes the empty queue of a new loop.
     mutating func open() {
-        let chunk = ChunkPointer.make()
+        let chunk = first ?? ChunkPointer.make()
         chunk.pointee.base = 1
         first = chunk
         last = chunk
@@ -90,7 +90,7 @@ extension PostQueue {
         var claim = firstClaim
         while true {
             guard let chunk = PostQueue.chunk(claim) else {
-                word.store(0, ordering: .relaxed)  // Closed for good: keeps the claims from growing into an address.
+                word.store(0, ordering: .relaxed)  // Closed permanently: keeps the claims from growing into an address.
                 return false
             }
             if PostQueue.claims(claim) < Chunk.slotCount {
@@ -98,7 +98,7 @@ extension PostQueue {
                 return true
             }
             moveOn(from: chunk)
-            // A turn is lost only when other producers filled the new chunk: they made progress.
+            // An iteration is lost only when other producers filled the new chunk: they made progress.
             claim = word.wrappingAdd(1, ordering: .acquiringAndReleasing).oldValue
         }
     }
@@ -131,7 +131,7 @@ extension PostQueue {
         chunk.pointee.latecomersDone.wrappingAdd(1, ordering: .releasing)
     }
 
-    /// How many posts came since a round last looked, or fewer where they are many. Any thread; nothing is looked into.
+    /// How many posts came since a round last looked, or fewer if there are many. Any thread; reads no chunk.
     var unseenCount: Int {
         let last = word.load(ordering: .relaxed)
         let seen = seen
@@ -146,7 +146,7 @@ extension PostQueue {
     @inline(always)
     var hasNews: Bool { word.load(ordering: .relaxed) != seen || !holes.isEmpty }
 
-    /// A round has left something behind its end.
+    /// A round has left something beyond its end.
     func expectMore() { seen = 0 }
 
     /// The end of what was posted so far.
@@ -177,7 +177,7 @@ extension PostQueue {
         }
     }
 
-    /// Takes chunks whose posts are all taken, from the oldest on, to the far end, but never one that a round under way looks at.
+    /// Moves chunks whose posts are all taken to the far end, the oldest first, but never one that a current round looks at.
     mutating func reclaim() {
         while let chunk = first, chunk != cursor.chunk, chunk.pointee.holes == 0 {
             let latecomers = chunk.pointee.latecomers.load(ordering: .acquiring)
@@ -201,7 +201,7 @@ extension PostQueue {
             let (exchanged, original) = last!.pointee.next.compareExchange(
                 expected: nil, desired: chunk, ordering: .acquiringAndReleasing)
             last = exchanged ? chunk : original
-            if exchanged { return }  // Each turn needs a producer that added a chunk.
+            if exchanged { return }  // Each iteration needs a producer that added a chunk.
         }
     }
 
@@ -210,21 +210,29 @@ extension PostQueue {
         _ = word.exchange(0, ordering: .acquiringAndReleasing)
     }
 
-    /// Not whether the word is 0: a producer that is being refused has raised the claims.
+    /// Does not test whether the word is 0: a producer that is being refused has raised the claims.
     var isClosed: Bool { PostQueue.chunk(word.load(ordering: .acquiring)) == nil }
 
+    /// Frees everything but an empty chunk for the next loop in this memory. Nothing is being posted any more.
     mutating func free() {
-        while let chunk = first {
-            first = chunk.pointee.next.load(ordering: .acquiring)
+        while let chunk = first, let next = chunk.pointee.next.load(ordering: .acquiring) {
+            first = next
             chunk.free()
         }
+        // The last chunk: the others may be reused ones.
+        first?.empty()
         last = nil
         holes.free()
         cursor = Position(chunk: nil, index: 0)
     }
 
-    /// The state before `open`, but for `word`, which stays closed.
-    mutating func reset() { seen = 0 }
+    /// The state before `open`, except for `word`, which stays closed.
+    mutating func reset(keepsChunk: Bool) {
+        seen = 0
+        if keepsChunk { return }
+        first?.free()
+        first = nil
+    }
 
     /// In the child of `fork`: producers that were filling a slot do not exist here; their slots are abandoned.
     mutating func abandonClaims() {

@@ -2,21 +2,23 @@
 import CLinux
 import Synchronization
 
-/// A clock that the program moves (S-CLK), for loops in place of the system's.
+/// A clock that the program moves (S-CLK), which loops use in place of the system's.
 ///
-/// Its monotonic time begins at that of its creation, and its wall clock is ahead of that by as much as the system's was then; both are
-/// whole microseconds. `target` is where the program has moved it. Each loop goes there by itself, from one instant at which it has
+/// Its monotonic time begins at the time of its creation, and its wall clock is ahead of that by as much as the system's was then; both
+/// are whole microseconds. `target` is where the program has moved it. Each loop goes there by itself, from one instant at which it has
 /// something to do to the next (`RunLoop+Clock`).
 struct ManualClock: ~Copyable {
     let header: ObjectHeader
-    /// The monotonic time. Only grows. Sequentially consistent with the wake words of the loops: whoever moves it then tells them to
-    /// look again, and a loop that says that it sleeps has looked at it before.
+    /// The monotonic time. Only grows. Sequentially consistent with the wake words of the loops: a thread that moves it then makes
+    /// them look again, and a loop has read it before its wake word says that it sleeps.
     let target: Atomic<Int64>
-    /// What the moves by seconds were longer than the nanoseconds that `target` got, as the bits of a `Double`. Relaxed: of two moves at
-    /// once one may be rounded.
+    /// By how much the moves in seconds exceeded the nanoseconds added to `target`, as the bits of a `Double`. Relaxed: of two
+    /// concurrent moves one may be rounded.
     let remainder: Atomic<UInt64>
-    /// What its wall clock is ahead, in nanoseconds. Relaxed: a number that orders nothing.
+    /// By how much its wall clock is ahead, in nanoseconds. Relaxed: a number that orders nothing.
     let wallOffset: Atomic<Int64>
+    /// For how long the machine was suspended, in nanoseconds. Relaxed, as `wallOffset`.
+    let suspended: Atomic<Int64>
     /// Whether time goes on by itself when all loops sleep. Relaxed: each loop looks when it falls asleep.
     let isAutomatic: Atomic<Bool>
     /// Counts how often a loop with the clock fell asleep or stopped running. Sequentially consistent with the wake words and `waiters`.
@@ -50,8 +52,8 @@ extension ManualClock: Object {
     /// A clock shows no earlier date, that of 1970.
     static var earliestDate: Double { -978_307_200 }
 
-    /// So much later than the clock's time an instant is still reached, but for the last microsecond: half of one, to the nearest
-    /// whole one, and what the arithmetic of `Double` makes of sums.
+    /// An instant that is later than the clock's time by no more than this counts as reached: below a microsecond, to allow for
+    /// half of one in rounding to whole ones, and for the errors of sums of `Double`.
     static var slack: Int64 { 900 }
 }
 
@@ -62,7 +64,7 @@ extension UnsafeMutablePointer where Pointee == ManualClock {
 
     func date(ofInstant instant: Int64) -> Double { Double(instant + wallOffset) / 1e9 }
 
-    private func microseconds(_ date: Double) -> Int64 {
+    func microseconds(_ date: Double) -> Int64 {
         (Swift.min(Swift.max(date, -Clock.latestDate), Clock.latestDate) * 1e6).nearest
     }
 
@@ -100,7 +102,7 @@ extension UnsafeMutablePointer where Pointee == ManualClock {
         }
     }
 
-    /// Dates from now on mean this time; instants that were given stay (S-CLK-10).
+    /// Dates from now on mean this time; instants that were set before stay (S-CLK-10).
     func setWallTime(_ date: Double) {
         pointee.wallOffset.store(microseconds(Swift.max(date, ManualClock.earliestDate)) * 1000 - time, ordering: .relaxed)
     }
@@ -108,7 +110,9 @@ extension UnsafeMutablePointer where Pointee == ManualClock {
     /// The wall clock goes on, the monotonic one does not.
     func suspend(for seconds: Double) {
         guard seconds > 0, date < Clock.latestDate else { return }
-        pointee.wallOffset.wrappingAdd(microseconds(Swift.min(seconds, Clock.longestInterval)) * 1000, ordering: .relaxed)
+        let distance = microseconds(Swift.min(seconds, Clock.longestInterval)) * 1000
+        pointee.suspended.wrappingAdd(distance, ordering: .relaxed)
+        pointee.wallOffset.wrappingAdd(distance, ordering: .relaxed)
     }
 
     /// A loop with the clock has fallen asleep, or stopped running.

@@ -2,22 +2,21 @@
 import CLinux
 import Synchronization
 
-/// A timer. In memory the record is followed by its first `TimerNode`, so that all that adding, removing and rescheduling touch
-/// is 64 bytes in a row, then by its `TimerDetails` and, if it repeats, its `TimerGrid`. In further modes it has nodes of their
-/// own.
+/// A timer. In memory the record is followed by its first `TimerNode`, so that adding, removing and rescheduling touch only 64
+/// contiguous bytes, then by its `TimerDetails` and, if it repeats, its `TimerGrid`. In further modes it has separate nodes.
 ///
 /// Fields marked "owner" are guarded by the lock of the loop that `owner` names, or, before the timer was in any, by the claim
 /// that `lockTimer` puts there.
 struct Timer: ~Copyable {
     /// Counts the references of clients. A loop keeps its timers without a count: see `release`.
     let header: ObjectHeader
-    /// Bits of `TimerState`. Changed under the owner's lock, so that plain stores do; released there and acquired by who reads it without
-    /// the lock.
+    /// Bits of `TimerState`. Changed under the owner's lock, so that plain stores do; released there and acquired by a thread that reads
+    /// it without the lock.
     let state: Atomic<UInt32>
     /// Bit 0: it is a common item of its loop. Bit 1: it has tombstones. From bit 2: how many modes it is in. Owner.
     fileprivate(set) var memberships: UInt32
-    /// Whose the fields marked "owner" are: the loop's that it belongs to (S-TMR-13) if it is in one (`isInLoop`), else that of the
-    /// last one it was in, whose memory and lock serve even when that loop is gone. Acquired and released with the fields.
+    /// The owner of the fields marked "owner": the loop that it belongs to (S-TMR-13) if it is in one (`isInLoop`), else the last
+    /// one it was in, whose memory and lock serve even when that loop is gone. Acquired and released with the fields.
     let owner: Atomic<TimerOwner>
     /// The monotonic instant it is due. Owner.
     var instant: Int64
@@ -53,10 +52,10 @@ extension Timer {
 
 /// What a timer's calls and queries need.
 struct TimerDetails {
-    /// The date as it was given, or as the grid says after a fire. Owner.
+    /// The date as it was set, or as it follows from the grid after a fire. Owner.
     var fireDate: Double
     let callout: TimerFunction?
-    /// What `retain` gave for the context's info.
+    /// What `retain` returned for the context's info.
     let info: UnsafeMutableRawPointer?
     /// The functions of the context, shared by all timers with the same; nil: none.
     let callbacks: CallbacksPointer?
@@ -67,16 +66,18 @@ struct TimerDetails {
 /// What a repeating timer needs to stay on its grid.
 struct TimerGrid {
     let interval: Double
-    /// Wall clock minus monotonic clock, in nanoseconds, when the date was set: what gives later instants their dates. Owner.
+    /// Wall clock minus monotonic clock, in nanoseconds, when the date was set: later instants get their dates by it. Owner.
     var wallOffset: Int64
-    /// What the instant lacks of the exact grid, below one nanosecond: intervals need not be whole ones (S-TMR-33). Owner.
+    /// By how much the instant is before the exact grid, below one nanosecond: intervals need not be whole ones (S-TMR-33). Owner.
     var fraction: Double
 }
 
-/// Fields that are seldom used, in a block of their own: a timer is as small as it can be. Guarded like the owner's fields.
+/// Fields that are rarely used, in a block of their own: a timer is as small as it can be. Guarded like the owner's fields.
 struct TimerRarities {
     var order: Int
     var tolerance: Double
+    /// When it is due on its own clock, if that is the boot or the wall clock (`FollowedClock`).
+    var target: Int64
     /// How many nodes are tombstones.
     var tombstoneCount: Int
     /// The nodes of the further modes, found by their modes.
@@ -98,8 +99,20 @@ enum TimerState {
     static var repeats: UInt32 { 1 << 5 }
     /// A one-shot that stays valid after its fire (S-TMR-57).
     static var reusable: UInt32 { 1 << 6 }
-    /// Its instant was given by a clock that the program moves.
+    /// Its instant is by a clock that the program moves.
     static var manualClock: UInt32 { 1 << 7 }
+    /// It goes by the boot clock, or the wall clock, and has a `TimerRarities.target`. Set at creation.
+    static var boot: UInt32 { 1 << 8 }
+    static var wall: UInt32 { 1 << 9 }
+    static var followsClock: UInt32 { boot | wall }
+    /// It left its loop while it was called there. The bits `generations` identify the process whose thread calls it, for a child of `fork`:
+    /// no loop has the timer by then, or another one has it.
+    static var leftInCallback: UInt32 { 1 << 10 }
+    static var generations: UInt32 { 0xff << 16 }
+    static var generation: UInt32 { process.pointee.forkGeneration.load(ordering: .relaxed) << 16 & generations }
+
+    /// What a finished callback leaves.
+    static var callback: UInt32 { firing | usingInfo | releasePending | dateSet | leftInCallback | generations }
 }
 
 extension UnsafeMutablePointer where Pointee == Timer {

@@ -8,8 +8,8 @@ struct TimerStore {
     private var wheel = TimerWheel()
     /// Timers of the batches under way, in the order in which they fire.
     private var due = NodeList()
-    /// Tombstones that nested runs found at the beginning of `due`, for which they do not count: put here, they are found once and not
-    /// by every pass. A record for each batch under way that has any, the innermost first.
+    /// Tombstones that nested runs, for which they do not count, found at the beginning of `due`: once moved here, they are not met by
+    /// every pass. A record for each batch under way that has any, the innermost first.
     private var passed: PassedTombstonesPointer?
     /// Numbers the members of batches in the order of their turns.
     private var nextRank: UInt32 = 0
@@ -36,11 +36,11 @@ struct TimerStore {
         near.insert(node, instant: instant)
     }
 
-    /// Takes a node out, wherever it is; nothing if it is in no store.
+    /// Takes a node out, wherever it is; does nothing if it is in no store.
     @inline(always)
     mutating func remove(_ node: TimerNodePointer) { remove(node, dueAt: node.instant) }
 
-    /// The same for a node that was inserted with an instant that its timer has no more.
+    /// The same for a node that was inserted with an instant that its timer no longer has.
     @inline(always)
     mutating func remove(_ node: TimerNodePointer, dueAt instant: Int64) {
         if node.pointee.place == .wheel { wheel.remove(node) } else { removeElsewhere(node, instant) }
@@ -57,14 +57,14 @@ struct TimerStore {
         }
     }
 
-    /// Takes a node out that is in the due list.
+    /// Takes out a node that is in the due list.
     @inline(always)
     mutating func removeDue(_ node: TimerNodePointer) {
         due.remove(node)
         node.pointee.place = .nowhere
     }
 
-    /// Keeps a node in mind whose timer's callback is on the stack. It counts for nothing but `anyNode`.
+    /// Records a node whose timer's callback is on the stack. Only `anyNode` and `forEachAway` take it into account.
     mutating func insertAway(_ node: TimerNodePointer) {
         node.pointee.isAway = true
         node.pointee.links.previous = nil
@@ -79,7 +79,7 @@ struct TimerStore {
         node.pointee.links.next?.pointee.links.previous = node.pointee.links.previous
     }
 
-    /// Brings the wheel to the present, or to an instant that has come.
+    /// Advances the wheel to the present, or to an instant that has come.
     @inline(never)
     private mutating func advance(to now: Int64) {
         let tick = TimerWheel.tick(of: now)
@@ -92,7 +92,7 @@ struct TimerStore {
     @inline(always)
     mutating func hasDue(_ now: Int64) -> Bool {
         if isEmpty { return false }
-        // In a nested run: what is left of the outer runs' batches.
+        // In a nested run: the rest of the outer runs' batches.
         if !due.isEmpty && firstMemberDue != nil { return true }
         advance(to: now)
         guard let first = near.first else { return false }
@@ -100,7 +100,7 @@ struct TimerStore {
     }
 
     /// The instant to which a loop may sleep for these timers: the earliest one, later by what tolerances allow, or an instant
-    /// before it at which to look again. The wheel was brought to the present by `hasDue`.
+    /// before it at which to look again. `hasDue` has advanced the wheel to the present.
     mutating func nextWake() -> Int64 {
         if let first = near.first {
             if first.timer.tolerance == 0 { return first.instant }
@@ -108,7 +108,7 @@ struct TimerStore {
         }
         if wheel.isEmpty { return Clock.never }
         let (instant, timer) = wheel.nextInstant()
-        // In the common case of no tolerance nothing more is to be found.
+        // In the common case of no tolerance there is nothing more to find.
         if let timer, timer.tolerance == 0 { return instant }
         return max(instant, wheel.latestWake(Clock.never))
     }
@@ -121,7 +121,7 @@ struct TimerStore {
             node.pointee.setPlace(.due, index: Int(nextRank))
             nextRank &+= 1
             node.pointee.sequence = batch
-            // What outer batches left fires in this one, so the walk through it costs no more than that.
+            // What outer batches left fires in this one, so walking through it costs no more than firing it.
             while let current = next, current.instant <= node.instant { next = current.pointee.links.next }
             due.insert(node, after: next == nil ? due.last : next!.pointee.links.previous)
         }
@@ -151,7 +151,7 @@ struct TimerStore {
         return tombstone
     }
 
-    /// The first of the list that is in the mode. Tombstones before it are passed over for good.
+    /// The first of the list that is in the mode. Tombstones before it are passed over permanently.
     var firstMemberDue: TimerNodePointer? {
         mutating get {
             while let first = due.first, first.pointee.isTombstone { pass(first) }
@@ -159,7 +159,7 @@ struct TimerStore {
         }
     }
 
-    /// Puts a tombstone at the beginning of the list to those of its batch, all of which had their turns before its own.
+    /// Moves a tombstone at the beginning of the list to those of its batch, all of which had their turns before its own.
     @inline(never)
     private mutating func pass(_ tombstone: TimerNodePointer) {
         removeDue(tombstone)
@@ -173,7 +173,7 @@ struct TimerStore {
         node.pointee.place = .nowhere
     }
 
-    /// The record of a batch, made if need be. There are not more than there are runs on the stack.
+    /// The record of a batch, made if need be. There are no more of them than runs on the stack.
     @inline(never)
     private mutating func passedTombstones(ofBatch batch: UInt32) -> PassedTombstonesPointer {
         var before: PassedTombstonesPointer?
@@ -204,7 +204,7 @@ struct TimerStore {
         due.insert(node, after: before)
     }
 
-    /// The timer with the earliest instant, nil if there is none. Tombstones are none.
+    /// The timer with the earliest instant, nil if there is none. Tombstones do not count.
     mutating func earliest() -> TimerNodePointer? {
         let later = near.first ?? (wheel.isEmpty ? nil : wheel.first())
         guard let due = firstMemberDue else { return later }
@@ -218,7 +218,7 @@ struct TimerStore {
         return wheel.isEmpty ? nil : wheel.anyNode()
     }
 
-    /// Calls the body with each node of a timer that is in the mode, until it is false; those of callbacks on the stack are not all here.
+    /// Calls the body with each node of a timer that is in the mode, until it returns false; those of callbacks on the stack are not all included.
     func forEachMember(_ body: (TimerNodePointer) -> Bool) {
         var node = due.first
         while let current = node {
@@ -226,7 +226,12 @@ struct TimerStore {
             if !current.pointee.isTombstone && !body(current) { return }
         }
         guard near.forEach(body), wheel.forEach(body) else { return }
-        node = firstAway
+        forEachAway(body)
+    }
+
+    /// The same with those that were added while their callbacks were on the stack. The body may insert or remove them.
+    func forEachAway(_ body: (TimerNodePointer) -> Bool) {
+        var node = firstAway
         while let current = node {
             node = current.pointee.links.next
             if !body(current) { return }

@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: MIT
+import CLinux
+import Synchronization
+
+/// The clock by which a timer goes; the raw values are those of `RLTimerClock`.
+enum TimerClock: Int32 {
+    case monotonic = 0
+    case boot = 1
+    case wall = 2
+}
+
+/// Timers that go by the boot clock or the wall clock (S-TMR-58 to 62).
+///
+/// Stores and waits use the monotonic clock alone. Such a timer also has its time on its own clock, `TimerRarities.target`, and its instant
+/// is the equivalent on the monotonic clock. The instant is computed anew when the timer comes into a loop, when its date is set, after a
+/// fire, and when a clock was changed (`ClockChanges`). It is also checked in the timer's turn, so that a timer does not fire early because
+/// the loop was faster than the report of a clock that was set back.
+///
+/// All is done under the lock of the loop that is passed; nil is passed for a timer that is in none, which goes by the system's clocks.
+extension UnsafeMutablePointer where Pointee == Timer {
+    @inline(always) var followsClock: Bool { pointee.state.load(ordering: .relaxed) & TimerState.followsClock != 0 }
+
+    private var isByWall: Bool { pointee.state.load(ordering: .relaxed) & TimerState.wall != 0 }
+
+    var clock: TimerClock { !followsClock ? .monotonic : isByWall ? .wall : .boot }
+
+    /// `RLTimerCreateWithClock`.
+    @inline(never)
+    static func make(
+        date: Double, interval: Double, clock: TimerClock, callout: TimerFunction?, context: ClientContext
+    ) -> TimerPointer {
+        if clock == .monotonic { return make(date: date, interval: interval, order: 0, callout: callout, context: context) }
+        ClockChanges.listen()
+        let timer = make(date: .nan, interval: interval, order: 0, callout: callout, context: context)
+        _ = timer.makeRarities()
+        timer.pointee.state.bitwiseOr(clock == .wall ? TimerState.wall : TimerState.boot, ordering: .relaxed)
+        timer.setFollowedDate(date, isDelay: false, by: nil)
+        return timer
+    }
+
+    /// By how much the timer's clock is ahead of the monotonic one.
+    private func offset(_ loop: RunLoopPointer?) -> Int64 {
+        if let manual = loop?.manualClock { return isByWall ? manual.wallOffset : manual.pointee.suspended.load(ordering: .relaxed) }
+        return isByWall ? Clock.wallOffsetNow() : Clock.bootOffset()
+    }
+
+    /// Sets the date; `isDelay`: to so many seconds from now.
+    @inline(never)
+    func setFollowedDate(_ date: Double, isDelay: Bool, by loop: RunLoopPointer?) {
+        let manual = loop?.manualClock
+        let state = pointee.state.load(ordering: .relaxed) & ~TimerState.manualClock
+        pointee.state.store(manual == nil ? state : state | TimerState.manualClock, ordering: .releasing)
+        let now = loop?.time ?? Clock.now()
+        let offset = offset(loop)
+        let wallOffset = isByWall ? offset : manual?.wallOffset ?? Clock.wallOffsetNow()
+        var target = now + offset
+        var fireDate = date > Clock.latestDate ? Clock.latestDate : date
+        if date.isNaN {
+            target = Clock.never
+        } else if isDelay {
+            target += date > 0 ? Clock.nanoseconds(Swift.min(date, Clock.longestInterval)) : 0
+            fireDate = date > 0 ? Swift.min(Double(now + wallOffset) / 1e9 + date, Clock.latestDate) : -.infinity
+        } else if date > Clock.earliestDate {
+            target = manual.map { $0.microseconds(fireDate) * 1000 } ?? Clock.nanoseconds(fireDate)
+            if !isByWall { target = Swift.max(target - wallOffset, now) + offset }
+        }
+        details.pointee.fireDate = fireDate
+        details.pointee.rare.unsafelyUnwrapped.pointee.target = target
+        if repeats {
+            grid.pointee.wallOffset = wallOffset - offset
+            grid.pointee.fraction = 0
+        }
+        pointee.instant = Clock.never
+        follow(loop)
+    }
+
+    /// Computes the instant of the timer's time; true if that time has come. If so the timer keeps an instant that has come as well, and
+    /// with it its place in the order.
+    @inline(never) @discardableResult
+    func follow(_ loop: RunLoopPointer?) -> Bool {
+        let target = details.pointee.rare.unsafelyUnwrapped.pointee.target
+        if target == Clock.never {
+            pointee.instant = Clock.never
+            return false
+        }
+        let instant = target - offset(loop)
+        let now = loop?.time ?? Clock.now()
+        if instant > now {
+            pointee.instant = Swift.min(instant, now + Clock.nanoseconds(Clock.longestInterval))
+        } else if loop?.manualClock != nil {
+            pointee.instant = Swift.min(pointee.instant, now)
+        } else if pointee.instant > Clock.dueLimit(now) {
+            pointee.instant = Clock.dueNow(now)
+        }
+        return instant <= now
+    }
+
+    /// After a fire: the next date of a repeating timer, or the one that the callback set. Returns how many dates were left out.
+    @inline(never)
+    func goOnByOwnClock(_ loop: RunLoopPointer?, _ state: UInt32) -> Double {
+        var skipped = 0.0
+        let rare = details.pointee.rare.unsafelyUnwrapped
+        if state & (TimerState.dateSet | TimerState.repeats) == TimerState.repeats {
+            // The same arithmetic, on the timer's own clock.
+            pointee.instant = rare.pointee.target
+            skipped = advance(past: (loop?.time ?? Clock.now()) + offset(loop))
+            rare.pointee.target = pointee.instant
+            pointee.instant = Clock.never
+        } else if state & TimerState.dateSet == 0 {
+            disarm()
+            rare.pointee.target = Clock.never
+        }
+        follow(loop)
+        return skipped
+    }
+
+    /// The same for a timer that is in stores, and in no callback.
+    fileprivate func followInStores(_ loop: RunLoopPointer) {
+        let former = pointee.instant
+        follow(loop)
+        if pointee.instant != former { putBack(from: former) }
+    }
+
+    /// `moveInStores`, where it need not be fast.
+    @inline(never)
+    func putBack(from former: Int64) { moveInStores(from: former) }
+}
+
+extension UnsafeMutablePointer where Pointee == RunLoop {
+    /// A clock was changed, the system's or the loop's own: computes the instants of the timers that go by it. Any thread, with no lock.
+    func followClocks(_ clock: ManualClockPointer?) {
+        guard pointee.followsClocks.load(ordering: .sequentiallyConsistent) else { return }
+        let isOwner = isCurrent
+        lock(owner: isOwner)
+        // While the thread lives the modes stay allocated.
+        guard pointee.threadAlive.load(ordering: .relaxed), manualClock == clock else { return unlock(owner: isOwner) }
+        var timers = GrowingArray<TimerPointer>()
+        forEachModeRecord { mode in
+            mode.pointee.timers.forEachMember {
+                // A timer in its callback is looked at when that returns.
+                if $0.timer.followsClock && !$0.timer.isFiring { timers.append($0.timer) }
+                return true
+            }
+        }
+        for index in 0..<timers.count { timers[index].followInStores(self) }
+        unlock(owner: isOwner)
+        // The wait goes on with the new instants: a change that makes nothing due causes no pass.
+        if timers.count > 0 { lookAgainIfForeign() }
+        timers.free()
+    }
+}
+
+extension UnsafeMutablePointer where Pointee == ManualClock {
+    /// The clock was set, or the machine suspended (S-TMR-63).
+    func followClocks() {
+        forEachLoop { loop in
+            loop.followClocks(self)
+            // The instants that they sleep for have changed.
+            if loop.isCurrent { loop.lookAgainIfForeign() } else { loop.lookAgain() }
+        }
+    }
+}
