@@ -1,8 +1,10 @@
+/* SPDX-License-Identifier: MIT */
 #define _GNU_SOURCE
 #include "peer.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -106,18 +108,25 @@ struct Goal {
     int value;
 };
 
+/* That of the innermost run: the goal of an outer one must not stop it. */
+static __thread const struct Goal *innermost;
+
 static void stop_at_the_goal(RLObserverRef observer, RLActivity activity, void *info) {
     struct Goal *goal = info;
     (void)observer, (void)activity;
-    if (count_of(goal->counter) >= goal->value) RLStop(RLGetCurrent());
+    if (goal == innermost && count_of(goal->counter) >= goal->value) RLStop(RLGetCurrent());
 }
 
 void run_until(const int *counter, int value) {
     struct Goal goal = {counter, value};
+    const struct Goal *outer = innermost;
+    innermost = &goal;
     RLObserverContext context = {.info = &goal};
-    RLObserverRef observer = RLObserverCreate(kRLBeforeTimers | kRLBeforeWaiting, true, 0, stop_at_the_goal, &context);
+    /* After the adapter's observers, which may dispatch the last event before the loop waits. */
+    RLObserverRef observer = RLObserverCreate(kRLBeforeTimers | kRLBeforeWaiting, true, LONG_MAX, stop_at_the_goal, &context);
     RLAddObserver(RLGetCurrent(), observer, kRLDefaultMode);
     RLRunResult result = RLRunInMode(kRLDefaultMode, 30, false);
+    innermost = outer;
     RLObserverInvalidate(observer);
     RLRelease(observer);
     if (count_of(counter) < value) ck_abort_msg("%d of %d, and the run %s", count_of(counter), value, result_name(result));

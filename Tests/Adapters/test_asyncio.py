@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """Section 26: a run loop inside an asyncio event loop, whose other side are TCP connections, threads and asyncio's own timers."""
 import asyncio
 import ctypes

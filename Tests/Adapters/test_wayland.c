@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Section 40: Wayland's client library on a run loop, with Weston without a screen. */
 #define _GNU_SOURCE
 #include "peer.h"
@@ -195,11 +196,15 @@ static void make_one_of_each(Probe *self) {
 
 RL_TEST(callbacks_make_round_trips_and_runs, "S-ADP-8", "A timer and listeners make a round trip and run the loop, and events come in both") {
     begin();
+    /* A run inside of one that has had its answer already. */
+    sync_then(run_inside);
+    run_until(&answers, 1);
+    ck_assert_int_eq(answers, 2);
     Probe timer = {.action = make_one_of_each};
     add_timer(&timer, date_in(0.02), 0, kRLDefaultMode);
     sync_then(make_a_round_trip);
     sync_then(run_inside);
-    run_until(&answers, 6);
+    run_until(&answers, 8);
     end();
 }
 

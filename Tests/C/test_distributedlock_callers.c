@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Section 33 where several callers meet: threads, forks, mistakes of the program, and no room. */
 #define _GNU_SOURCE
 #include "support_distributedlock.h"
@@ -68,6 +69,31 @@ RL_TEST(a_note_that_does_not_fit, "S-DLOCK-3", "A note that is cut short by the 
     setrlimit(RLIMIT_FSIZE, &limit);
     ck_assert(!is_locked);
     ck_assert_int_eq(error, ENOSPC);
+    release_two();
+}
+
+RL_TEST(the_limit_of_file_sizes_ends_no_process, "S-DLOCK-3",
+        "Where files may not grow at all the lock is refused by an error and not by a signal, on either kind of file system") {
+    make_two();
+    struct rlimit limit, none;
+    sigset_t pending;
+    getrlimit(RLIMIT_FSIZE, &limit);
+    none = (struct rlimit){0, limit.rlim_max};
+    for (int i = 0; i < 2; i++) {
+        is_shared = i == 1;
+        /* The macros of the tests write to a file. */
+        setrlimit(RLIMIT_FSIZE, &none);
+        const bool is_locked = RLDistributedLockTryLock(first);
+        const int error = errno;
+        setrlimit(RLIMIT_FSIZE, &limit);
+        ck_assert(!is_locked);
+        ck_assert_int_eq(error, EFBIG);
+        ck_assert_int_eq(count_files(), 0);
+        sigpending(&pending);
+        ck_assert(!sigismember(&pending, SIGXFSZ));
+    }
+    is_shared = false;
+    ck_assert(RLDistributedLockTryLock(second));
     release_two();
 }
 

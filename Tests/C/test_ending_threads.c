@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Threads that end inside a callback, and timers that are elsewhere by the time their callback
  * returns: the next owner of the loop's memory notices nothing.
@@ -418,6 +419,7 @@ static void ask_for_dates(void *unused) {
 static void change_modes(Probe *self) {
     RLRemoveTimer(old_loop, self->timer, kRLDefaultMode);
     RLAddTimer(away_loop, self->timer, "first");
+    ck_assert_double_eq(RLGetNextTimerFireDate(away_loop, "first"), RLTimerGetNextFireDate(self->timer));
     Thread *asking = thread_start(ask_for_dates, NULL);
     static const RLMode modes[] = {"second", "third", "fourth"};
     for (int i = 0; i < 20000; i++) {
@@ -436,8 +438,8 @@ static void lend_loop(LoopThread *self) {
 }
 
 RL_TEST(dates_of_a_timer_that_moved, "S-TMR-55 S-THR-1",
-        "The earliest date of a loop's mode is asked for while a timer that this loop calls comes to "
-        "and leaves modes of another") {
+        "A timer that moves to another loop in its callback is asked for there. The earliest date of a loop's "
+        "mode is asked for while a timer that this loop calls comes to and leaves modes of another") {
     static Probe probe = {.name = "t", .action = change_modes};
     LoopThread lender;
     old_loop = RLGetCurrent();

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * No descriptor to be had (S-ARG-10): by the limit of the process, and by refusing the calls with
  * which the library makes descriptors. The probes are static, because what is left in a loop
@@ -169,6 +170,29 @@ static void check_served_port(void) {
     write_byte(ends[1]);
     expect_run(kRLDefaultMode, 1e6, true, HandledSource);
     expect_trace("p");
+    RLSourceInvalidate(port.source);
+    RLRelease(port.source);
+}
+
+RL_TEST(a_limit_of_none_keeps_no_port_from_being_served, "S-ARG-10",
+        "Under a limit of no descriptors at all the kernel refuses to look at one; a port source is served nevertheless where "
+        "an observer is called between its event and its turn") {
+    RLRunLoopRef loop = RLGetCurrent();
+    make_ready_port();
+    RLAddSource(loop, port.source, kRLDefaultMode);
+    expect_run(kRLDefaultMode, 1e6, true, HandledSource);
+    expect_trace("p");
+    ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &old_limit), 0);
+    struct rlimit none = {0, old_limit.rlim_max};
+    ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &none), 0);
+    RLObserverRef observer = observe(loop, kRLDefaultMode);
+    write_byte(ends[1]);
+    expect_run(kRLDefaultMode, 1, true, HandledSource);
+    expect_trace("E BT BS BW AW p X");
+    expect_run(kRLDefaultMode, 0.05, true, TimedOut);
+    expect_trace("E BT BS BW AW X");
+    RLObserverInvalidate(observer);
+    ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &old_limit), 0);
     RLSourceInvalidate(port.source);
     RLRelease(port.source);
 }

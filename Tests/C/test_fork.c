@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * fork without exec: the child goes on with the loop of the thread that forked, and the parent does
  * not notice. The probes are static, because what is left in a loop outlives the case that put it
@@ -287,6 +288,88 @@ RL_TEST(every_callback_may_fork, "S-FORK-4 S-FORK-1",
     RLMode mode = kRLDefaultMode;
     RLPerformInOrder(RLGetCurrent(), &mode, 1, 0, NULL, request, &asked, NULL);
     fork_in(&asked);
+}
+
+static void never(void *unused) { (void)unused; }
+static void fork_in_release(void *unused) {
+    (void)unused;
+    if (the_child < 0) ck_assert_int_ge(the_child = fork(), 0);
+    if (the_child == 0) alarm(60);
+}
+static void leave_functions(LoopThread *self) {
+    RLRetain(self->loop);
+    RLAddTimer(self->loop, probe_timer(&timer, 0, 1000), "other");
+    for (int i = 0; i < 2; i++) RLPerformFunction(self->loop, i ? "other" : kRLDefaultMode, never, NULL, fork_in_release);
+}
+static void use_a_loop(LoopThread *self) {
+    Probe late = {.action = action_stop};
+    add_timer(&late, FAR_FUTURE, 0, kRLDefaultMode);
+    keep_alive(self->loop, "other");
+    expect_run("other", 0, false, TimedOut);
+    RLTimerSetNextFireDate(late.timer, date_in(-1));
+    while (late.calls == 0) RLRunInMode(kRLDefaultMode, 60, false);
+    RLPerformFunction(self->loop, kRLDefaultMode, never, NULL, NULL);
+    RLRunInMode(kRLDefaultMode, 0, false);
+}
+
+RL_TEST(a_loop_that_is_freed_may_fork, "S-FORK-4 S-LOOP-9 S-LOOP-10",
+        "The release of a function that a freed loop had not performed forks: the child goes on to free the loop, and new threads there have whole ones") {
+    LoopThread last;
+    RLRunLoopRef own = RLGetCurrent();
+    loop_thread_start(&last, leave_functions, NULL);
+    thread_join(last.thread);
+    RLRelease(last.loop);
+    if (the_child == 0) {
+        ck_assert_ptr_eq(RLGetCurrent(), own);
+        ck_assert_ptr_eq(RLGetMain(), own);
+        RLAddTimer(own, timer.timer, kRLDefaultMode);
+        RLRunInMode(kRLDefaultMode, 0, false);
+        ck_assert_int_eq(timer.calls, 1);
+        for (int i = 0; i < 3; i++) {
+            LoopThread next;
+            loop_thread_start(&next, use_a_loop, NULL);
+            thread_join(next.thread);
+        }
+        _exit(0);
+    }
+    int status;
+    ck_assert_int_eq(waitpid(the_child, &status, 0), the_child);
+    ck_assert_int_eq(status, 0);
+    RLTimerInvalidate(timer.timer);
+    RLRelease(timer.timer);
+}
+
+static const void *fork_in_retain(const void *info) {
+    ck_assert_int_ge(the_child = fork(), 0);
+    if (the_child == 0) alarm(60);
+    return info;
+}
+static int reports;
+static void report(RLSourceRef reporting, const RLKernelEvent *event, void *info) {
+    (void)reporting, (void)event, (void)info;
+    reports++;
+}
+
+RL_TEST(the_making_of_a_timer_of_the_kernel_forks, "S-FORK-4 S-KEV-11",
+        "The retain of the context of a kernel event source forks: parent and child have a timer each, and each is told of its own") {
+    make_pipe(pipe_ends);
+    RLKernelEventContext context = {.retain = fork_in_retain};
+    RLKernelEvent event = {.filter = kRLKernelFilterTimer, .flags = kRLKernelEventOneShot, .data = 1};
+    RLSourceRef made = RLKernelEventSourceCreate(&event, report, &context);
+    RLAddSource(RLGetCurrent(), made, kRLDefaultMode);
+    RLRelease(made);
+    if (the_child == 0) {
+        /* The parent, which was told, lets the child go on. */
+        read_byte(pipe_ends[0]);
+        expect_run(kRLDefaultMode, 60, true, HandledSource);
+        _exit(reports == 1 ? 0 : 1);
+    }
+    expect_run(kRLDefaultMode, 60, true, HandledSource);
+    ck_assert_int_eq(reports, 1);
+    write_byte(pipe_ends[1]);
+    int status;
+    ck_assert_int_eq(waitpid(the_child, &status, 0), the_child);
+    ck_assert_int_eq(status, 0);
 }
 
 static int generation;

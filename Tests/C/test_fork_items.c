@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * What the child of fork may do with items of loops that do not exist there: every kind of item, in every state in which the other
  * thread can have left it, and every call. The probes are static, because what is left in a loop outlives the case that put it
@@ -11,12 +12,12 @@
 #include <unistd.h>
 
 enum kind { V0, PORT, INBOX, ONE_SHOT, REPEATING, OBSERVER, KINDS };
-enum state { IDLE, READY, PARKED, COMMON, IN_TWO_LOOPS, IN_TWO_VANISHED, IN_BATCH, IN_CALLBACK, FORMER, STATES };
+enum state { IDLE, READY, PARKED, COMMON, IN_TWO_LOOPS, IN_TWO_VANISHED, IN_BATCH, IN_CALLBACK, OUT_IN_CALLBACK, MOVED_IN_CALLBACK, FORMER, STATES };
 enum call { ADD, ADD_COMMON, REMOVE, REMOVE_COMMON, REMOVE_OWN, INVALIDATE, MAKE_READY, RELEASE, DESCRIBE, CALLS };
 
 static const char *const kind_names[] = {"v0", "port", "inbox", "one-shot", "repeating", "observer"};
 static const char *const state_names[] = {"idle", "ready", "parked", "common", "in two loops", "in two vanished loops", "in a batch",
-                                          "in its callback", "formerly in it"};
+                                          "in its callback", "taken out in its callback", "moved here in its callback", "formerly in it"};
 static const char *const call_names[] = {"add", "add to common", "remove", "remove from common", "remove from own", "invalidate",
                                          "make ready", "release", "describe"};
 
@@ -33,9 +34,14 @@ static bool in_child;
 
 static bool is_source(void) { return kind <= INBOX; }
 
+static bool is_in_callback(void) { return IN_CALLBACK <= state && state <= MOVED_IN_CALLBACK; }
+
+static void add(RLRunLoopRef loop, Probe *probe, RLMode mode);
+static void take_out(RLRunLoopRef loop, Probe *probe, RLMode mode);
 static void block(Probe *self) {
-    (void)self;
-    if (in_child || (state != IN_BATCH && state != IN_CALLBACK)) return;
+    if (in_child || (state != IN_BATCH && !is_in_callback())) return;
+    if (state > IN_CALLBACK) take_out(RLGetCurrent(), self, kRLDefaultMode);
+    if (state == MOVED_IN_CALLBACK) add(own, self, kRLDefaultMode);
     gate_open(&inside);
     gate_wait(&leave);
 }
@@ -124,7 +130,7 @@ static void put_into(RLRunLoopRef loop) {
 }
 static void stay(LoopThread *self) {
     put_into(self->loop);
-    if (state == IN_BATCH || state == IN_CALLBACK) {
+    if (state == IN_BATCH || is_in_callback()) {
         /* The first one's callback does not return; the others' turns are still to come. */
         keep_alive(self->loop, kRLDefaultMode);
         RLRunInMode(kRLDefaultMode, 60, false);
@@ -240,7 +246,7 @@ static void try_all_calls(void) {
         third = second.loop;
         gate_wait(&added);
     }
-    if (state == IN_CALLBACK)
+    if (is_in_callback())
         for (int i = 1; i < ITEMS; i++) items[i].action = NULL;
     loop_thread_start(&first, stay, NULL);
     other = first.loop;

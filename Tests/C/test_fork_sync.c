@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Forks while threads hold, wait, join and end: what the child finds of that. */
 #define _GNU_SOURCE
 #include "support.h"
@@ -62,6 +63,54 @@ RL_TEST(held_by_a_thread_that_is_not_here, "S-SYNC-21",
     expect_success(forked);
     gate_open(&gates[1]);
     thread_join(thread);
+}
+
+/*
+ * A prepare handler that is registered before the library's runs after it, with the library's locks taken; such a handler of the child runs
+ * before the library's, which are not to hang.
+ */
+static void (*during_fork)(void);
+static void call_during_fork(void) {
+    if (during_fork) during_fork();
+}
+static void limit_child(void) { alarm(30); }
+static void register_early(void) { pthread_atfork(call_during_fork, NULL, limit_child); }
+__attribute__((section(".preinit_array"), used)) static void (*const early)(void) = register_early;
+
+static RLCondition condition = RL_CONDITION_INIT;
+static void wait_in_mode(LoopThread *self) {
+    (void)self;
+    RLLockLock(&condition.lock);
+    RLConditionWaitInMode(&condition, NULL, 1e6);
+    RLLockUnlock(&condition.lock);
+}
+static Gate is_forking = GATE_INITIALIZER;
+static void synchronize_during_fork(void *unused) {
+    gate_wait(&is_forking);
+    RLSynchronized(&objects[0], count_call, unused);
+}
+static void let_it_wait(void) {
+    gate_open(&is_forking);
+    take_time(0.1); /* So that the thread waits for the fork; the case holds if it does not. */
+}
+
+RL_TEST(fork_that_a_pointer_waits_for, "S-SYNC-6 S-SYNC-20 S-SYNC-25",
+        "A fork that another thread's RLSynchronized waits for returns in parent and child, also while a third thread runs its loop in a wait") {
+    LoopThread waiting;
+    loop_thread_start(&waiting, wait_in_mode, NULL);
+    wait_until_waiting(waiting.loop);
+    Thread *thread = thread_start(synchronize_during_fork, NULL);
+    during_fork = let_it_wait;
+    fork_now(NULL);
+    if (forked == 0) {
+        RLSynchronized(&objects[0], count_call, NULL);
+        _exit(called == 1 ? 0 : 1);
+    }
+    during_fork = NULL;
+    expect_success(forked);
+    thread_join(thread);
+    RLConditionSignal(&condition);
+    thread_join(waiting.thread);
 }
 
 /* ---- RLOnce */

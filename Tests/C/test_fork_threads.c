@@ -1,12 +1,19 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * fork while other threads are at work. The probes are static, because what is left in a loop
  * outlives the case that put it there.
  */
+#define _GNU_SOURCE
 #include "support.h"
+#include "system_calls.h"
 
 #include <malloc.h>
 #include <sched.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 enum { hammers = 3, forks = 30 };
 
@@ -445,6 +452,53 @@ RL_TEST(fork_while_a_thread_invalidates_a_port, "S-FORK-1 S-PORT-8",
     ck_assert_msg(child.status == 0, "%s", child.output);
     RLRelease(item);
     RLRelease(port);
+}
+
+static pthread_t ending;
+static bool is_ending;
+static bool stop_at_close(long number, const long argument[6], long *result) {
+    (void)argument, (void)result;
+    if (number != SYS_close || !pthread_equal(pthread_self(), ending) || !__atomic_exchange_n(&is_ending, false, __ATOMIC_SEQ_CST)) return false;
+    gate_open(&cancelling);
+    gate_wait(&go_on);
+    return false;
+}
+static void wait_in_two_modes(LoopThread *self) {
+    static Probe ports[2];
+    static const RLMode modes[2] = {"first", "second"};
+    for (int i = 0; i < 2; i++) {
+        int ends[2];
+        make_pipe(ends);
+        add_port(&ports[i], ends[0], modes[i]);
+        expect_run(modes[i], 0, false, TimedOut);
+    }
+    (void)self;
+    ending = pthread_self();
+    __atomic_store_n(&is_ending, true, __ATOMIC_SEQ_CST);
+}
+static void count_sets(void *unused) {
+    (void)unused;
+    int count = 0;
+    for (int number = 0; number < 1024; number++) {
+        char path[64], target[64] = "";
+        snprintf(path, sizeof path, "/proc/self/fd/%d", number);
+        if (readlink(path, target, sizeof target - 1) > 0 && strcmp(target, "anon_inode:[eventpoll]") == 0) count++;
+    }
+    /* The one that the other thread had in its hands. */
+    ck_assert_int_eq(count, 1);
+}
+
+RL_TEST(fork_while_a_thread_that_ends_closes_its_sets, "S-FORK-3 S-LOOP-16",
+        "The child closes what a thread that was ending had not come to") {
+    LoopThread last;
+    hook_system_calls(stop_at_close);
+    loop_thread_start(&last, wait_in_two_modes, NULL);
+    gate_wait(&cancelling);
+    ChildResult child = run_child(count_sets, NULL);
+    gate_open(&go_on);
+    thread_join(last.thread);
+    hook_system_calls(NULL);
+    ck_assert_msg(child.status == 0, "%s", child.output);
 }
 
 static int ports_are_over;

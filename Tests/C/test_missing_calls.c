@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * A kernel, an emulator or a filter that does not know a system call of the library, or forbids it (S-ARG-11). Filters answer
  * ENOSYS, older ones EPERM, some EACCES.
@@ -47,6 +48,8 @@ static const long all_waits[] = {
 /* A security module that forbids a process to take connections leaves them in the queue, see accept(2). */
 static const long accepting[] = {SYS_accept4, -1};
 static const long reading[] = {SYS_preadv2, -1};
+/* It fails as well where the limit of descriptors is 0, see poll(2). */
+static const long polling[] = {SYS_ppoll, -1};
 
 static void read_one(Probe *self) { read_byte(self->fd); }
 
@@ -176,6 +179,68 @@ RL_TEST(a_port_does_not_spin_where_it_may_not_accept, "S-ARG-10 S-SOCK-28",
     ck_assert_str_eq(ask_text(remote, 1, "y", kRLDefaultMode), "late");
     RLRelease(remote);
     RLRelease(port);
+}
+
+/* A sender that waits for room. */
+static struct {
+    RLMessagePortRef remote;
+    int32_t code;
+} sending;
+
+static int32_t send_long(RLTimeInterval seconds) {
+    static const char bytes[20000];
+    return RLMessagePortSendRequest(sending.remote, 1, bytes, sizeof bytes, seconds, 0, NULL, NULL);
+}
+static void send_and_stop(void *loop) {
+    sending.code = send_long(600);
+    RLStop(loop);
+}
+
+RL_TEST(a_sender_waits_without_ppoll, "S-ARG-11 S-MSG-23",
+        "Where ppoll is refused, a message waits for its timeout without spinning, and is sent once there is room") {
+    static Service service;
+    RLMessagePortRef port = add_service(&service, port_name("full"), kRLDefaultMode);
+    sending.remote = RLMessagePortCreateRemote(port_name("full"));
+    int count = 0;
+    while (send_long(0) == kRLMessagePortSuccess) count++;
+    static const int errors[] = {EPERM, ENOSYS, EINVAL};
+    for (int i = 0; i < 3; i++) {
+        refuse(polling, errors[i]);
+        refusals = 0;
+        ck_assert_int_eq(send_long(0.2), kRLMessagePortSendTimeout);
+        /* A hundred in a second. One that spins makes a hundred thousand. */
+        ck_assert_int_ge(refusals, 1);
+        ck_assert_int_le(refusals, 30);
+    }
+    refusals = 0;
+    Thread *sender = thread_start(send_and_stop, RLGetCurrent());
+    wait_until_count(&refusals, 2);
+    expect_run(kRLDefaultMode, 1e9, false, Stopped);
+    thread_join(sender);
+    ck_assert_int_eq(sending.code, kRLMessagePortSuccess);
+    hook_system_calls(NULL);
+    while (service.calls < count + 1) RLRunInMode(kRLDefaultMode, 60, true);
+    RLRelease(sending.remote);
+    RLRelease(port);
+}
+
+RL_TEST(a_socket_s_sender_waits_without_ppoll, "S-ARG-11 S-SOCK-45",
+        "Where ppoll is refused, a send with a timeout does not spin until there is room or the time is over") {
+    static Socket socket = {.name = "s"};
+    static const char byte[1];
+    static char many[4096];
+    int ends[2];
+    make_sockets(SOCK_STREAM, ends);
+    while (send(ends[0], many, sizeof many, MSG_DONTWAIT) > 0) {}
+    while (send(ends[0], many, 1, MSG_DONTWAIT) > 0) {}
+    socket_make(&socket, ends[0], kRLSocketNoCallBack);
+    refuse(polling, EPERM);
+    ck_assert_int_eq(RLSocketSendData(socket.socket, NULL, 0, byte, 1, 0.2), kRLSocketError);
+    ck_assert_int_ge(refusals, 1);
+    ck_assert_int_le(refusals, 300);
+    hook_system_calls(NULL);
+    RLSocketInvalidate(socket.socket);
+    RLRelease(socket.socket);
 }
 
 RL_TEST(a_counter_is_served_without_preadv2, "S-ARG-11 S-SRC-46",

@@ -1,13 +1,18 @@
+/* SPDX-License-Identifier: MIT */
 /* Section 42: callbacks that take long are told while they run. */
 #define _GNU_SOURCE
 #include "support.h"
+#include "system_calls.h"
 
 #include <math.h>
 #include <poll.h>
+#include <sched.h>
 #include <semaphore.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -85,12 +90,19 @@ static bool has_frame(const void *address) {
     return false;
 }
 
+/* A sanitizer puts handlers off until the thread calls the system. */
+static bool has_backtraces(void) {
+#if (defined(__x86_64__) || defined(__aarch64__)) && !defined(WITH_THREAD_SANITIZER)
+    return access("/proc/self/syscall", R_OK) == 0;
+#else
+    return false;
+#endif
+}
+
 RL_TEST(a_blocked_callback_is_told_while_it_blocks, "S-SLOW-1 S-SLOW-7 S-SLOW-8 S-SLOW-10",
         "The handler gets loop, mode, item, name, function, thread, time and backtrace of a timer's callback that waits for it") {
     static Probe timer = {.action = block};
-#if defined(__x86_64__) || defined(__aarch64__)
-    told.wants_backtrace = access("/proc/self/syscall", R_OK) == 0;
-#endif
+    told.wants_backtrace = has_backtraces();
     watch(0.001);
     RLTimerRef item = add_timer(&timer, date_in(-1), 0, kRLDefaultMode);
     RLSetName(item, "slow timer");
@@ -163,30 +175,194 @@ RL_TEST(all_kinds_of_callbacks_are_told, "S-SLOW-2 S-SLOW-7", "Sources of both v
     ck_assert_int_eq(told.last.kind, kRLCalloutFunction);
 }
 
-static void compute(Probe *self) {
-    (void)self;
+__attribute__((noinline)) static void compute_here(void) {
+    returns_to = __builtin_return_address(0);
     while (sem_trywait(&told.count) != 0) {}
 }
+static void compute(Probe *self) {
+    (void)self;
+    compute_here();
+    __asm__ volatile("" ::: "memory");
+}
 
-RL_TEST(a_callback_that_computes_is_told, "S-SLOW-8", "A callback that never waits in the kernel is told as well") {
+RL_TEST(a_callback_that_computes_is_told, "S-SLOW-8 S-SLOW-12",
+        "A callback that never waits in the kernel is told with its backtrace, and SIGURG has its default action afterwards") {
     static Probe timer = {.action = compute};
+    told.wants_backtrace = has_backtraces();
     watch(0.001);
     add_timer(&timer, date_in(-1), 0, kRLDefaultMode);
     expect_run(kRLDefaultMode, 10, false, Finished);
     ck_assert_int_ge(told.calls, 1);
+    if (told.wants_backtrace) ck_assert(has_frame(returns_to));
+    struct sigaction action;
+    RLSetSlowCalloutHandler(RLGetCurrent(), 0, NULL, NULL, NULL);
+    while (sigaction(SIGURG, NULL, &action) == 0 && action.sa_handler != SIG_DFL) sched_yield();
 }
 
-static void sleep_in_calls(Probe *self) {
-    struct timespec time = {0, 20000000};
-    self->value = nanosleep(&time, NULL) == 0 && poll(NULL, 0, 20) == 0;
-}
+static volatile sig_atomic_t urgent;
+static void count_urgent(int signal) { (void)signal, urgent++; }
 
-RL_TEST(no_system_call_ends_early, "S-SLOW-8", "Callbacks are told whose nanosleep and poll go to their end") {
-    static Probe timer = {.action = sleep_in_calls};
+RL_TEST(a_program_with_an_action_for_sigurg_gets_no_signal, "S-SLOW-12", "A callback that computes is told without a backtrace where SIGURG has a handler") {
+    static Probe timer = {.action = compute};
+    struct sigaction action = {.sa_handler = count_urgent}, found;
+    ck_assert_int_eq(sigaction(SIGURG, &action, NULL), 0);
     watch(0.001);
     add_timer(&timer, date_in(-1), 0, kRLDefaultMode);
     expect_run(kRLDefaultMode, 10, false, Finished);
+    ck_assert_int_ge(told.calls, 1);
+    ck_assert_int_eq(urgent, 0);
+    ck_assert_int_eq(sigaction(SIGURG, NULL, &found), 0);
+    ck_assert_ptr_eq(found.sa_handler, count_urgent);
+}
+
+static void compute_without_signals(Probe *self) {
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_BLOCK, &all, &before);
+    advance(1);
+    compute(self);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+}
+
+RL_TEST(a_thread_that_blocks_sigurg_is_told, "S-SLOW-12", "A callback that computes with all signals blocked is told, and no signal is left for it") {
+    static Probe timer = {.action = compute_without_signals};
+    use_clock();
+    watch(1);
+    add_timer(&timer, date_in(-1), 0, kRLDefaultMode);
+    expect_run(kRLDefaultMode, 10, false, Finished);
+    ck_assert_int_ge(told.calls, 1);
+    sigset_t waiting;
+    ck_assert_int_eq(sigpending(&waiting), 0);
+    ck_assert_int_eq(sigismember(&waiting, SIGURG), 0);
+}
+
+RL_TEST(a_signal_that_waits_is_not_lost, "S-SLOW-12", "A SIGURG that the program waits for by sigwait is there after a callback that computed was told") {
+    static Probe timer = {.action = compute_without_signals};
+    sigset_t urg;
+    sigemptyset(&urg), sigaddset(&urg, SIGURG);
+    ck_assert_int_eq(pthread_sigmask(SIG_BLOCK, &urg, NULL), 0);
+    ck_assert_int_eq(pthread_kill(pthread_self(), SIGURG), 0);
+    use_clock();
+    watch(1);
+    add_timer(&timer, date_in(-1), 0, kRLDefaultMode);
+    expect_run(kRLDefaultMode, 10, false, Finished);
+    ck_assert_int_ge(told.calls, 1);
+    ck_assert_int_eq(sigtimedwait(&urg, NULL, &(struct timespec){0, 0}), SIGURG);
+}
+
+/* Tells of a callback of a thread with a signal stack of that size, on which nothing is to be written. */
+static void compute_with_signal_stack(size_t size) {
+    static Probe timer = {.action = compute};
+    enum { LENGTH = 65536, END = 32768 };
+    uint8_t *memory = malloc(LENGTH);
+    stack_t former;
+    memset(memory, 0xa5, LENGTH);
+    ck_assert_int_eq(sigaltstack(&(stack_t){.ss_sp = memory + END, .ss_size = size}, &former), 0);
+    watch(0.001);
+    add_timer(&timer, date_in(-1), 0, kRLDefaultMode);
+    expect_run(kRLDefaultMode, 10, false, Finished);
+    ck_assert_int_eq(sigaltstack(&former, NULL), 0);
+    ck_assert_int_ge(told.calls, 1);
+    ck_assert_uint_eq(told.last.frameCount, 0);
+    for (size_t i = 0; i < LENGTH; i++) ck_assert_uint_eq(memory[i], 0xa5);
+    free(memory);
+}
+
+RL_TEST(the_least_signal_stack, "S-SLOW-12", "A thread whose signal stack has no room for a signal at all computes on") {
+    /* The old value of MINSIGSTKSZ, which the kernel takes on many processors whose registers have no room there. */
+    compute_with_signal_stack(getauxval(AT_MINSIGSTKSZ) > 2048 ? 2048 : getauxval(AT_MINSIGSTKSZ));
+}
+
+RL_TEST(a_small_signal_stack, "S-SLOW-12", "A thread whose signal stack has room for a handler that does little is not asked, and nothing below it is overwritten") {
+    compute_with_signal_stack(getauxval(AT_MINSIGSTKSZ) + 512);
+}
+
+static sem_t asked, goes_on;
+/* The thread is never asked, and its answer waited for. */
+static bool keep_question(long number, const long argument[6], long *result) {
+    if (number != SYS_tgkill || argument[2] != SIGURG) return false;
+    sem_post(&asked);
+    while (sem_wait(&goes_on) != 0) {}
+    *result = 0;
+    return true;
+}
+static void expect_default_action(void *unused) {
+    (void)unused;
+    struct sigaction action;
+    ck_assert_int_eq(sigaction(SIGURG, NULL, &action), 0);
+    ck_assert(action.sa_handler == SIG_DFL);
+}
+static void fork_while_asked(Probe *self) {
+    (void)self;
+    struct sigaction action;
+    while (sem_trywait(&asked) != 0) {}
+    ck_assert_int_eq(sigaction(SIGURG, NULL, &action), 0);
+    ck_assert(action.sa_handler != SIG_DFL);
+    self->value = run_child(expect_default_action, NULL).status;
+    hook_system_calls(NULL);
+    sem_post(&goes_on);
+}
+
+RL_TEST(the_child_of_fork_is_not_asked, "S-SLOW-12", "fork while a thread is asked: in the child SIGURG has its default action") {
+    if (!has_backtraces()) return;
+    static Probe timer = {.action = fork_while_asked, .value = 1};
+    sem_init(&asked, 0, 0), sem_init(&goes_on, 0, 0);
+    hook_system_calls(keep_question);
+    watch(0.001);
+    add_timer(&timer, date_in(-1), 0, kRLDefaultMode);
+    expect_run(kRLDefaultMode, 10, false, Finished);
+    ck_assert_int_eq((int)timer.value, 0);
+}
+
+static int ends_of_wait[2];
+static int thread_that_waits;
+static void wait_in_poll(Probe *self) {
+    struct pollfd entry = {.fd = ends_of_wait[0], .events = POLLIN};
+    self->value = poll(&entry, 1, -1);
+}
+/* Whether a line of /proc/N/syscall names poll, or ppoll, by which the C library makes it on some processors. */
+static bool is_poll(const char *line) {
+    char *end;
+    long number = strtol(line, &end, 10);
+#ifdef SYS_poll
+    if (end != line && number == SYS_poll) return true;
+#endif
+    return end != line && number == SYS_ppoll;
+}
+static void *end_the_wait(void *unused) {
+    (void)unused;
     wait_until_told();
+    ck_assert_int_eq((int)write(ends_of_wait[1], "x", 1), 1);
+    return NULL;
+}
+/* Moves the loop's clock when the thread is blocked. That waits for the loop to serve what is due. */
+static void *watch_the_wait(void *unused) {
+    (void)unused;
+    char path[64], line[64] = "";
+    snprintf(path, sizeof path, "/proc/self/task/%d/syscall", thread_that_waits);
+    while (!is_poll(line)) {
+        FILE *file = fopen(path, "r");
+        if (!file) break;
+        if (!fgets(line, sizeof line, file)) line[0] = '\0';
+        fclose(file);
+    }
+    advance(1);
+    return NULL;
+}
+
+RL_TEST(no_system_call_ends_early, "S-SLOW-8", "A callback is told whose poll goes on until its descriptor is ready") {
+    static Probe timer = {.action = wait_in_poll};
+    use_clock();
+    watch(1);
+    ck_assert_int_eq(pipe(ends_of_wait), 0);
+    thread_that_waits = (int)syscall(SYS_gettid);
+    pthread_t watcher, other;
+    ck_assert_int_eq(pthread_create(&watcher, NULL, watch_the_wait, NULL), 0);
+    ck_assert_int_eq(pthread_create(&other, NULL, end_the_wait, NULL), 0);
+    add_timer(&timer, date_in(-1), 0, kRLDefaultMode);
+    expect_run(kRLDefaultMode, 10, false, Finished);
+    ck_assert_int_eq(pthread_join(watcher, NULL), 0);
+    ck_assert_int_eq(pthread_join(other, NULL), 0);
     ck_assert_int_eq((int)timer.value, 1);
 }
 

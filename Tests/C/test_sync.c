@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Section 31: conditions, condition locks, once, semaphores, barriers, RLSynchronized. */
 #define _GNU_SOURCE
 #include "support.h"
@@ -6,8 +7,10 @@
 #include <errno.h>
 #include <linux/futex.h>
 #include <math.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -310,6 +313,44 @@ RL_TEST(called_once, "S-SYNC-17 S-SYNC-5", "One thread calls the function; all o
     RLOnceCall(&once, set_up, NULL);
     ck_assert_int_eq(called, 1);
     hook_system_calls(NULL);
+}
+
+/* All cases run in children of a fork. This is a program of its own, which has not come out of one; it cannot use assertions. */
+static int is_in_once, may_leave_once;
+static void wait_in_once(void *unused) {
+    (void)unused;
+    __atomic_store_n(&is_in_once, 1, __ATOMIC_SEQ_CST);
+    while (!__atomic_load_n(&may_leave_once, __ATOMIC_SEQ_CST)) sched_yield();
+}
+static void *wait_in_once_thread(void *unused) {
+    RLOnceCall(&once, wait_in_once, NULL);
+    return unused;
+}
+__attribute__((constructor)) static void call_once_before_any_fork(void) {
+    if (!getenv("SYNC_TEST_PROGRAM")) return;
+    pthread_t threads[2];
+    hook_system_calls(watch_calls);
+    pthread_create(&threads[0], NULL, wait_in_once_thread, NULL);
+    while (!__atomic_load_n(&is_in_once, __ATOMIC_SEQ_CST)) sched_yield();
+    pthread_create(&threads[1], NULL, wait_in_once_thread, NULL);
+    while (__atomic_load_n(&sleeps, __ATOMIC_SEQ_CST) < 1) sched_yield();
+    const bool is_done = RLOnceIsDone(&once);
+    __atomic_store_n(&may_leave_once, 1, __ATOMIC_SEQ_CST);
+    for (int i = 0; i < 2; i++) pthread_join(threads[i], NULL);
+    _exit(is_done ? 3 : 0);
+}
+
+RL_TEST(called_once_before_any_fork, "S-SYNC-17", "A once is not done while a thread waits for it, also in a process that has not come out of a fork") {
+    pid_t process = fork();
+    if (process == 0) {
+        setenv("SYNC_TEST_PROGRAM", "1", 1);
+        alarm(60);
+        execl("/proc/self/exe", "program", NULL);
+        _exit(2);
+    }
+    int status;
+    ck_assert_int_eq(waitpid(process, &status, 0), process);
+    ck_assert_int_eq(status, 0);
 }
 
 static void end_thread(void *gate) {

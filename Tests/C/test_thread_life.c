@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Section 28: detached threads, results, priorities, values, exit callbacks. */
 #define _GNU_SOURCE
 #include "support.h"
@@ -231,6 +232,40 @@ RL_TEST(values, "S-THREAD-13", "A destructor is called when its value goes, at t
     ck_assert(RLThreadStart(thread) && RLThreadJoin(thread));
     expect_trace("exit loop");
     RLRelease(thread);
+}
+
+enum { MANY_KEYS = 3000 };
+static char keys[MANY_KEYS];
+static int last_gone;
+
+static void note_gone(void *value) {
+    last_gone = (int)((char *)value - keys);
+    ck_assert_ptr_null(RLThreadGetValue(value));
+}
+
+/* The newest that is left comes first; every third one has gone before. */
+static void go_in_order(void *value) {
+    int before = last_gone;
+    note_gone(value);
+    ck_assert_int_eq(last_gone, (before - 1) % 3 == 1 ? before - 2 : before - 1);
+    if (last_gone > 0 && last_gone % 3 != 2) ck_assert_ptr_eq(RLThreadGetValue(&keys[last_gone - 1]), &keys[last_gone - 1]);
+}
+
+static void use_many_values(void *unused) {
+    (void)unused;
+    for (int i = 0; i < MANY_KEYS; i++) RLThreadSetValue(&keys[i], &keys[i], i % 3 == 1 ? note_gone : go_in_order);
+    for (int i = 0; i < MANY_KEYS; i++) ck_assert_ptr_eq(RLThreadGetValue(&keys[i]), &keys[i]);
+    for (int i = 1; i < MANY_KEYS; i += 3) {
+        RLThreadSetValue(&keys[i], NULL, NULL);
+        ck_assert_int_eq(last_gone, i);
+    }
+    for (int i = 0; i < MANY_KEYS; i++) ck_assert_ptr_eq(RLThreadGetValue(&keys[i]), i % 3 == 1 ? NULL : &keys[i]);
+    last_gone = MANY_KEYS;
+}
+
+RL_TEST(values_of_many_keys, "S-THREAD-13", "However many values a thread has, each is found by its key, and they are destroyed the newest key first") {
+    thread_join(thread_start(use_many_values, NULL));
+    ck_assert_int_eq(last_gone, 0);
 }
 
 /* The thread sanitizer itself does not survive calls in the last round of destructors. */

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # A Swift program with Foundation's run loop that also uses a C library built against runloop-cf: each has its own loop, and neither
 # takes the other's calls (S-CF-22). With the library of names the same process ends with a sentence (S-CF-23).
 # usage: beside_foundation.sh SWIFTC C-COMPILER INCLUDE-FOLDER LIBRARY-FOLDER THIS-FOLDER

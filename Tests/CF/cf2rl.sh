@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # cf2rl changes a program for CoreFoundation into one for librunloop that prints the same, and names what it leaves.
 # usage: cf2rl.sh SCRIPT C-COMPILER INCLUDE-FOLDER LIBRARY-FOLDER PROGRAMS [FLAGS...]
 set -eu
@@ -38,4 +39,7 @@ cmp left.c kept.c
 grep -q "^left.c:4: CFArrayRef: " left.out
 grep -q "^left.c:4: RLCopyAllModes: " left.out
 [ "$(grep -c . left.out)" -eq 2 ] || { cat left.out; exit 1; }
-if "$script" >/dev/null; then echo "no files are no mistake"; exit 1; fi
+if "$script" 2>/dev/null; then echo "no files are no mistake"; exit 1; fi
+if "$script" --unknown left.c 2>/dev/null; then echo "an option that there is not is no mistake"; exit 1; fi
+"$script" --help >help.out
+grep -q "^usage: cf2rl" help.out

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # What the headers bind is exported under its symbol, nothing else is, and no CoreFoundation name (S-CF-22); the library of names
 # exports each of the names, and no other.
 # usage: exports.sh LIBRUNLOOP-CF LIBRUNLOOP-CF-NAMES INCLUDE-FOLDER

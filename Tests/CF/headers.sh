@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # Every header compiles alone and silently, as C99 and C++17, with gcc and clang, with blocks and without.
 # usage: headers.sh INCLUDE-FOLDER GCC G++ CLANG CLANG++ (an empty name leaves a compiler out)
 set -eu

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # hiredis's adapter for CoreFoundation, as the package brings it, with its own example and with a stress, against a real server.
 # usage: hiredis.sh C-COMPILER INCLUDE-FOLDER LIBRARY-FOLDER THIS-FOLDER [FLAGS...]
 set -eu

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # librunloop-cf needs nothing beyond librunloop and the C library.
 # usage: needed.sh LIBRARY
 set -eu

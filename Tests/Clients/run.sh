@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # Programs outside the package that use it in each of the ways it can be used, and one that uses it in the
 # way it cannot. Builds without a network: nothing here has a remote dependency.
 # usage: run.sh [PREFIX [LIBDIR [WORK-FOLDER]]]

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The explorer's inner interface: threads and choices (scheduler.c), memory and its orders (memory.c), calls of the kernel
  * (kernel.c), the search through schedules (search.c), scenarios (program.c), reports (report.c). See Docs/explorer.md. */
 #ifndef EXPLORE_H
@@ -100,6 +101,7 @@ struct thread {
     int streak; /* points since it got the baton */
     int rounds;
     bool in_handler, yielded;
+    bool is_detached, is_over; /* made by the library, for as long as the process lives; and ended with the execution */
     struct clocks clocks;
     void (*body)(void *);
     void *(*start)(void *);
@@ -138,6 +140,8 @@ void point(enum access kind, uintptr_t address, bool writes, const char *file, u
 /* Puts the calling thread to sleep in the given state. */
 void sleep_in(enum thread_state state, int64_t deadline);
 int futex_wake(uintptr_t address, int count, uint32_t bits);
+/* The clock goes on while the caller computes. */
+void time_passes(int64_t nanoseconds);
 void fence_clocks(void);
 void note_step(enum access kind, int order, uintptr_t address, uint64_t old, uint64_t value, int stale, const char *file, uint32_t line);
 void fail(const char *format, ...) __attribute__((format(printf, 1, 2), noreturn));

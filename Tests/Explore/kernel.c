@@ -1,15 +1,18 @@
+/* SPDX-License-Identifier: MIT */
 /* Calls of the kernel, most of which the core makes by syscall(2), and of libc, put in place of the real ones by the linker (--wrap). A call that would sleep is a state of
  * the scheduler; the clock stands still but for a nanosecond per reading, and jumps to the next deadline when all sleep. */
 #define _GNU_SOURCE
 #include "explore.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/futex.h>
 #include <linux/membarrier.h>
 #include <poll.h>
 #include <stdarg.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -24,6 +27,9 @@ int __real_close(int);
 ssize_t __real_write(int, const void *, size_t);
 ssize_t __real_read(int, void *, size_t);
 int __real_eventfd(unsigned, int);
+int __real_fcntl(int, int, ...);
+int __real_fstatat(int, const char *, struct stat *, int);
+int __real_unlinkat(int, const char *, int);
 int __real_clock_gettime(clockid_t, struct timespec *);
 pid_t __real_fork(void);
 
@@ -175,6 +181,9 @@ static const char *name_of_call(long number) {
     case SYS_accept4: return "accept4";
     case SYS_dup3: return "dup3";
     case SYS_flock: return "flock";
+    case SYS_openat: return "openat";
+    case SYS_pread64: return "pread";
+    case SYS_pwrite64: return "pwrite";
     default: return "system call";
     }
 }
@@ -197,6 +206,10 @@ long __wrap_syscall(long number, long a, long b, long c, long d, long e, long f)
         return wait_in_poll((struct pollfd *)a, (nfds_t)b, c ? nanoseconds((const struct timespec *)c) : -1);
     case SYS_nanosleep: return wait_for_time((const struct timespec *)a);
     case SYS_gettid: break;
+    case SYS_tgkill:
+        /* To ask a thread for its backtrace: it would answer without the baton. */
+        errno = EPERM;
+        return -1;
     default: before_call(true, name_of_call(number));
     }
     return __real_syscall(number, a, b, c, d, e, f);
@@ -225,6 +238,23 @@ ssize_t __wrap_read(int descriptor, void *bytes, size_t length) {
 int __wrap_eventfd(unsigned value, int flags) {
     if (is_explored()) before_call(true, "eventfd");
     return __real_eventfd(value, flags);
+}
+
+/* What of lock files is no system call of the core's own. */
+int __wrap_fcntl(int descriptor, int command, long argument) {
+    const bool locks = command == F_OFD_SETLK || command == F_OFD_GETLK;
+    if (locks && is_explored()) before_call(command == F_OFD_SETLK, "fcntl");
+    return __real_fcntl(descriptor, command, argument);
+}
+
+int __wrap_fstatat(int folder, const char *path, struct stat *status, int flags) {
+    if (is_explored()) before_call(false, "fstatat");
+    return __real_fstatat(folder, path, status, flags);
+}
+
+int __wrap_unlinkat(int folder, const char *path, int flags) {
+    if (is_explored()) before_call(true, "unlinkat");
+    return __real_unlinkat(folder, path, flags);
 }
 
 /* ---- fork */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What the calls of a scenario's text do, and what has to hold of each item at the end. */
 #define _GNU_SOURCE
 #include "program.h"
@@ -275,6 +276,8 @@ void make_item(struct item *item) {
         break;
     case KIND_POST: return;
     case KIND_SYNC: make_sync(item); return;
+    case KIND_HANDLER: make_handler(item); return;
+    case KIND_LOCK_FILE: make_lock_file(item); break;
     case KIND_CLOCK: item->object = RLClockCreateManual(); break;
     default: fail("%s is of no kind", item->name);
     }
@@ -346,6 +349,10 @@ void check_item_at_end(struct item *item) {
     if (item->scheduled != item->cancelled)
         fail("%s was scheduled %d times and cancelled %d times", item->name, item->scheduled, item->cancelled);
     if (item->kind == KIND_THREAD && item->dropped != 0) fail("%s has %d exit callbacks that were not called", item->name, item->dropped);
+    if (item->kind == KIND_LOCK_FILE) {
+        check_lock_file(item);
+        return;
+    }
     if (item->posted != item->freed) fail("%s was posted %d times and released %d times", item->name, item->posted, item->freed);
 }
 
@@ -839,6 +846,15 @@ void do_semaphore_wait(struct call *call);
 void do_barrier(struct call *call);
 void do_synchronized(struct call *call);
 
+/* operations_watch.c */
+void do_pass_time(struct call *call);
+void do_try_lock(struct call *call);
+void do_unlock_file(struct call *call);
+void do_break_file(struct call *call);
+void do_lock_date(struct call *call);
+static void do_slow(struct call *call) { set_slow(loop_of(call), call->item[0], call->number); }
+static void do_wait_lock(struct call *call) { wait_for_lock(loop_of(call), call->item[0]); }
+
 enum { WRITTEN = 12000 };
 
 /* More than the kernel takes at once; or it is refused, because the socket is closed. */
@@ -983,5 +999,12 @@ const struct operation operations[] = {
     {"semwait", "RLSemaphoreWait", do_semaphore_wait, false},
     {"barrier", "RLBarrierWait", do_barrier, false},
     {"sync", "RLSynchronized", do_synchronized, false},
+    {"slow", "RLSetSlowCalloutHandler", do_slow, true},
+    {"pass", "", do_pass_time, false},
+    {"trylock", "RLDistributedLockTryLock", do_try_lock, false},
+    {"unlock", "RLDistributedLockUnlock", do_unlock_file, false},
+    {"break", "RLDistributedLockBreakLock", do_break_file, false},
+    {"lockdate", "RLDistributedLockGetLockDate", do_lock_date, false},
+    {"waitlock", "RLKernelEventSourceCreate RLDistributedLockTryLock", do_wait_lock, true},
     {NULL, NULL, NULL, false},
 };

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Reads a scenario and executes it once under the scheduler. */
 #define _GNU_SOURCE
 #include "program.h"
@@ -111,7 +112,7 @@ static struct block *read_block(void) {
 static void read_item(bool names_only) {
     static const char *const kinds[] = {"source", "inbox",    "port",       "timer", "observer",
                                         "post",   "mach",     "descriptor", "user",  "thread",
-                                        "message", "socket",  "vnode",      "sync",  "clock", "counter"};
+                                        "message", "socket",  "vnode",      "sync",  "clock", "counter", "handler", "lockfile"};
     static int index;
     char text[32];
     if (names_only && item_count == 0) index = 0;

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A scenario is a line of text per thing: items, and what each thread does. Docs/explorer.md explains the language. */
 #ifndef PROGRAM_H
 #define PROGRAM_H
@@ -35,7 +36,7 @@ struct block {
     struct call calls[MAX_CALLS];
 };
 
-enum kind { KIND_SOURCE, KIND_INBOX, KIND_PORT, KIND_TIMER, KIND_OBSERVER, KIND_POST, KIND_MACH_PORT, KIND_DESCRIPTOR, KIND_USER, KIND_THREAD, KIND_MESSAGE, KIND_SOCKET, KIND_VNODE, KIND_SYNC, KIND_CLOCK, KIND_COUNTER };
+enum kind { KIND_SOURCE, KIND_INBOX, KIND_PORT, KIND_TIMER, KIND_OBSERVER, KIND_POST, KIND_MACH_PORT, KIND_DESCRIPTOR, KIND_USER, KIND_THREAD, KIND_MESSAGE, KIND_SOCKET, KIND_VNODE, KIND_SYNC, KIND_CLOCK, KIND_COUNTER, KIND_HANDLER, KIND_LOCK_FILE };
 
 /* An object of the library's, or a function for it, and what became of it. */
 struct item {
@@ -89,6 +90,11 @@ extern uint64_t sequence;
 void parse(const struct scenario *scenario);
 void perform_block(struct block *block);
 void make_sync(struct item *item);
+void make_handler(struct item *item);
+void set_slow(RLRunLoopRef loop, struct item *handler, double seconds);
+void make_lock_file(struct item *item);
+void wait_for_lock(RLRunLoopRef loop, struct item *item);
+void check_lock_file(struct item *item);
 void make_item(struct item *item);
 void drop_item(struct item *item);
 void check_item(struct item *item);       /* after the last runs, when the threads still are */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Threads that run one at a time. Each access to shared memory or to the kernel is a point where the search decides who goes
  * next; whoever is not to go waits for the baton. The threads are the system's own: their keys, thread-local memory and ends are
  * real. */
@@ -190,7 +191,19 @@ void sleep_in(enum thread_state state, int64_t deadline) {
     struct thread *next = next_thread(false);
     switch_to(next);
     me->state = THREAD_READY;
+    if (me->is_over) pthread_exit(NULL);
     if (me->interrupted) run_handler();
+}
+
+void time_passes(int64_t nanoseconds) {
+    run.now += nanoseconds;
+    for (int i = 0; i < MAX_THREADS; i++) {
+        struct thread *thread = &threads[i];
+        bool sleeps = thread->state == THREAD_FUTEX || thread->state == THREAD_EPOLL || thread->state == THREAD_POLL;
+        if (!sleeps || thread->deadline > run.now) continue;
+        thread->timed_out = true;
+        thread->state = THREAD_READY;
+    }
 }
 
 int futex_wake(uintptr_t address, int count, uint32_t bits) {
@@ -368,6 +381,9 @@ int __wrap_pthread_create(pthread_t *handle, const pthread_attr_t *attributes, v
     thread->start = start;
     thread->argument = argument;
     thread->clocks = self->clocks;
+    int state = PTHREAD_CREATE_JOINABLE;
+    if (attributes) pthread_attr_getdetachstate(attributes, &state);
+    thread->is_detached = state == PTHREAD_CREATE_DETACHED;
     int error = __real_pthread_create(&thread->handle, attributes, trampoline, thread);
     if (error) thread->state = THREAD_NONE;
     *handle = thread->handle;
@@ -438,7 +454,17 @@ void run_together(void) {
     threads[0].state = THREAD_READY;
 }
 
+/* In Core/ForgetWatcher.swift. */
+void rlx_forget_watcher(void);
+
 void run_join_all(void) {
+    /* A thread of the library's that serves the process sleeps for ever: it is ended, and the next execution makes another. */
+    for (int i = 1; i < thread_count; i++) {
+        if (!threads[i].is_detached || threads[i].state != THREAD_FUTEX) continue;
+        threads[i].is_over = true;
+        run_alone(&threads[i]);
+        rlx_forget_watcher();
+    }
     for (int i = 1; i < thread_count; i++)
         if (threads[i].start && threads[i].state != THREAD_DONE && threads[i].state != THREAD_NONE)
             fail("a thread that the library made is still there at the end");

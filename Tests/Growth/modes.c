@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Modes, the common set, loops and threads. */
 #include "growth.h"
 
@@ -150,4 +151,14 @@ EACH_OF_FEW(thread_life, 40) {
     }
     counted_end();
     release_kept(n);
+}
+
+static void set_value(long i, void *value) { RLThreadSetValue((void *)(i + 1), value, NULL); }
+
+EACH_OF(thread_values) {
+    counted();
+    for (long i = 0; i < n; i++) set_value(i, own);
+    for (long i = 0; i < n; i++) require(RLThreadGetValue((void *)(i * 7919 % n + 1)) == own, "a value");
+    for (long i = 0; i < n; i++) set_value(i * 7919 % n, NULL);
+    counted_end();
 }

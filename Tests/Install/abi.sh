@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # The binary interface is the recorded one (scripts/abi), and a change of it is found: a function that is gone, a structure with a
 # further member, a constant of another value, a record without a line in CHANGELOG.md.
 # usage: abi.sh SOURCE-FOLDER

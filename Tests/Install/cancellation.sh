@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # S-LOOP-20: the library takes no function from libc that is a cancellation point (pthreads(7)), but for pthread_join and libbsd's
 # flopen, around which cancellation is disabled, and fcntl, which is one for F_SETLKW alone.
 # usage: cancellation.sh LIBRARY

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # Nothing in the library makes a closure on the heap, or an object: swift_allocObject is called nowhere. Such memory would be made for
 # each call, and lost by a callback that ends its thread.
 # usage: closures.sh LIBRARY

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # The dynamic section: the library's name, -Bsymbolic (it never calls another core's functions), nodelete
 # (a thread key's destructor outlives dlclose), full relro, no text relocations, no executable stack.
 # usage: dynamic.sh LIBRARY VERSION

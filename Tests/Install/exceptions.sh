@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # S-DBG-3, in C++.
 # usage: exceptions.sh LIBRARY INCLUDE-FOLDER C++-COMPILER SOURCE
 set -eu

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # The library exports RL*, kRL* and the name of its version node, and nothing else: a Swift runtime
 # function among the exports would take the place of the real one in a Swift program. A name that ends in an underscore is what an
 # inline function of a header calls.

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # Every function and constant that the headers declare is exported, and every export is declared, but for the frames of
 # call-outs, which only have to have names (S-DBG-2).
 # usage: headers_and_exports.sh LIBRARY INCLUDE-FOLDER C-COMPILER

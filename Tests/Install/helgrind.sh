@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # Helgrind knows the library's locks in a program compiled with RL_HELGRIND: it reports nothing where they are used well, and two
 # orders of two locks. (S-SYNC-5)
 # usage: helgrind.sh LIBRARY-FOLDER INCLUDE-FOLDER SOURCE C-COMPILER

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # Functions of libbsd are really called: the library has undefined symbols that libbsd provides.
 # usage: libbsd.sh LIBRARY
 set -eu

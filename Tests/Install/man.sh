@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # Every function, type and constant of the headers has a manual page; mandoc and groff have nothing to say against any.
 # usage: man.sh FOLDER LIBRARY     the pages, and the library whose exports need one
 set -eu

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # The library needs libc and libbsd, libm at most, and so no Swift runtime.
 # usage: needed.sh LIBRARY
 set -eu

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # Every file that names the version has the headers' one, and linters have nothing to say against the recipes of packages. A linter
 # that is missing is said, not missed.
 # usage: packaging.sh SOURCE-FOLDER
@@ -15,6 +16,9 @@ same packaging/rpm/runloop.spec "$(sed -n '/^%changelog/,$s/^\*.* - \(.*\)-[0-9]
 same packaging/arch/PKGBUILD "$(sed -n 's/^pkgver=//p' packaging/arch/PKGBUILD)"
 same packaging/alpine/APKBUILD "$(sed -n 's/^pkgver=//p' packaging/alpine/APKBUILD)"
 grep -q "^## $version\$" CHANGELOG.md || { echo "CHANGELOG.md has no part about $version"; status=1; }
+
+# The name of a file before the lists of files would be run as a command.
+if sed -n '1,/^%files/p' packaging/rpm/runloop.spec | grep -E '^(/|%\{_[a-z]*dir\})'; then status=1; fi
 
 linted() { command -v "$1" >/dev/null 2>&1 || { echo "$1 is missing"; return 1; }; }
 if linted shellcheck; then shellcheck packaging/arch/PKGBUILD packaging/alpine/APKBUILD || status=1; fi

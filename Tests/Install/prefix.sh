@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # An installed copy serves programs outside this tree: by pkg-config, by find_package, and after the
 # prefix was moved.
 # usage: prefix.sh BUILD-FOLDER THIS-FOLDER LIBDIR VERSION BUILD-TYPE

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # The stripped library has less than the given number of bytes, unwind tables apart and with them, and stripping takes nothing
 # it needs.
 # usage: size.sh LIBRARY LIMIT LIMIT-WITH-TABLES

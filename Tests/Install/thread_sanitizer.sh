@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # The thread sanitizer knows the library's locks in a program, though the library is built without it: it reports nothing where they
 # are used well, and two orders of two locks. (S-SYNC-5)
 # usage: thread_sanitizer.sh LIBRARY-FOLDER INCLUDE-FOLDER SOURCE C-COMPILER

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # S-DBG-1, S-DBG-2: in every kind of callback, backtrace(3), gdb and, where it may, perf find the call-out's name and the beginning of the
 # thread, over the stripped library.
 # usage: unwind.sh LIBRARY PROGRAM     the program is unwind.c

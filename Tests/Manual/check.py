@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """Opens every page of the manual's site in headless Chromium, as wide as a phone.
 
 usage: check.py SITE      fails if a link leads nowhere, a script has an error, a page is wider than the phone or its letters are

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The link of a source over two loops: Source+Signal.swift, Source+Inbox.swift, RunLoop+SourceMembership.swift.
  *
  * A thread removes the source from loop 1, another one adds it to loop 2, two threads signal it, of which one wakes the loops

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The biased lock with membarrier(2): Lock.swift.
  *
  * The owner takes the lock a few times, two other threads once each. The owner's plain stores go through its store buffer,

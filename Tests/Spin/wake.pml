@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The wake word: RunLoop+Wake.swift, which has its table, RunLoop+BusyPolling.swift, RunLoop+Wait.swift.
  *
  * A loop, two threads that post and wake it, and one that stops it, or, in the place of the second post, makes an inbox ready. A post is made ready by a

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """S-TRC-11, S-TRC-8: what runloop-trace makes of a real trace of two processes answers what one would ask it, as JSON, as protobuf if the package
 perfetto is there, and in SQL if $TRACE_PROCESSOR names Perfetto's trace_processor_shell.
 usage: convert.py RUNLOOP-TRACE TRACED"""

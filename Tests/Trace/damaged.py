@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """S-TRC-11: runloop-trace says what is wrong with a file that is cut, damaged or no trace at all, and never fails by an exception.
 usage: damaged.py RUNLOOP-TRACE TRACED [ROUNDS]"""
 import contextlib

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # S-TRC-12: the library has the probes, all with one semaphore and five arguments.
 # usage: probes.sh LIBRARY
 set -eu

@@ -1,6 +1,8 @@
+/* SPDX-License-Identifier: MIT */
 #include "../program.h"
 
-extern const struct scenario source_scenarios[], other_scenarios[], fork_scenarios[], meeting_scenarios[], sync_scenarios[], clock_scenarios[];
+extern const struct scenario source_scenarios[], other_scenarios[], fork_scenarios[], meeting_scenarios[], sync_scenarios[], clock_scenarios[],
+    watch_scenarios[];
 const struct scenario *family_scenarios(void);
 
 const struct scenario *scenario_group(int index) {
@@ -11,7 +13,8 @@ const struct scenario *scenario_group(int index) {
     case 3: return meeting_scenarios;
     case 4: return sync_scenarios;
     case 5: return clock_scenarios;
-    case 6: return family_scenarios();
+    case 6: return watch_scenarios;
+    case 7: return family_scenarios();
     default: return NULL;
     }
 }

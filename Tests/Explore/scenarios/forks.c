@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A fork at every step of the other threads. The child is the forking thread alone, whatever the others were doing: it makes its
  * calls with what they had in their hands, and two passes. */
 #include "../program.h"
@@ -25,6 +26,10 @@ const struct scenario fork_scenarios[] = {
     {"fork.meets_timer_in_vanished_loop", "S-FORK-3", "t=timer:0 u=timer:5",
      "F: loop / fork{add t; remove u M; date t 0; until t} | M: loop; add t; add u / date u 3; remove t"},
     {"fork.meets_fire", "S-FORK-3", "t=timer:0+", "F: loop / fork{add t; date t 0; until t; invalidate t} | M: loop; add t / once"},
+    {"fork.meets_move_of_firing_timer", "S-FORK-3", "t=timer:0+{remove t M; add t F}",
+     "F: loop / fork{add t; date t 0; until t 2} | M: loop; add t / once"},
+    {"fork.meets_move_of_observer_in_its_callback", "S-FORK-3", "o=observer:4+{remove o M; add o F}",
+     "F: keep / fork{add o; once; once; until o 2} | M: keep; add o / once"},
     {"fork.meets_date_of_free_timer", "S-FORK-3", "t=timer:5", "F: loop / fork{date t 0; add t; until t} | T: date t 3"},
     {"fork.meets_common_timer", "S-FORK-3", "t=timer:5",
      "F: loop / fork{contains t M common; add t common; date t 0; until t} | M: loop; common m / add t common; remove t common"},
