@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # Every target installs what is missing first (scripts/install-deps). Variables: PREFIX for install,
 # FILE for demo, JOBS for the number of compilers at once, BENCH_FLAGS for Bench/run,
 # EXPLORE_SCALE for explore.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Reads the public headers: their comments, and what these are about. The manual pages (scripts/man) and the manual in HTML
 (scripts/manual) are made of it.
 """

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # Functions of the scripts that run tests: each step is a command with a name, its result is counted, and
 # the last line of the script says how many passed and failed. A step's output is shown as it comes.
 
