@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # librunloop-cf: CoreFoundation's names over the C interface of librunloop, and librunloop-cf-names, which exports them.
 #
 # The public headers are the one source of the names: RLCF_(name) binds a name to a symbol of librunloop-cf, RLCF_CONSTANT_(name) a

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # What `cmake --install` puts where: the library, its headers, a pkg-config file and a CMake package.
 
 include(CMakePackageConfigHelpers)

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # Flags of the sanitized builds. The Swift object gets its own in RunLoopSwift.cmake.
 
 if(NOT RUNLOOP_SANITIZE)

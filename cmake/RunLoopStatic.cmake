@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # librunloop.a, for programs that are linked statically.
 #
 # The objects are joined into one, so that a program which calls anything of the library gets all of it, the function in .init_array

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # Compiles the Swift core into one object file.
 #
 # A custom command calls swiftc on all files at once (whole-module optimisation needs that anyway), so

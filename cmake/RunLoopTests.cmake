@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # rl_add_test: one test program, linked to the library and registered with ctest.
 #
 #   rl_add_test(NAME <name> SOURCES <c files...> [CHECK] [BLOCKS] [LABELS <labels...>] [TIMEOUT <seconds>]

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # Toolchain file: the Embedded library and the C tests for ARM64 Linux, built on another machine.
 #
 #   scripts/arm64-sysroot build-arm64/sysroot

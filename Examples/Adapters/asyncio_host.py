@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A run loop served by asyncio: its timer ticks between asyncio's tasks, and a thread hands it a function."""
 import asyncio
 import threading
