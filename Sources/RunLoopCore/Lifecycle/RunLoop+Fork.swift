@@ -40,6 +40,7 @@ enum Fork {
     /// fork. None of the child's uses may be the first. (Tests/Programs/Forks looks for them.)
     private static func rehearse() {
         SocketTable.forEach { _ in }
+        FileDescriptor.rehearse()
         Stripe.rehearse()
         UnsafeMutablePointer<RequestQueue>.rehearse()
         PostQueue.rehearse()

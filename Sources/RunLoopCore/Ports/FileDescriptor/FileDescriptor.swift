@@ -47,13 +47,43 @@ extension FileDescriptor: Object {
     static var kind: Kind {
         Kind(
             name: "RLFileDescriptor", destroy: { FileDescriptor.destroy($0.cast(to: FileDescriptor.self)) },
-            describe: .init { $0.cast(to: FileDescriptor.self).describe(&$1) })
+            describe: .init { $0.cast(to: FileDescriptor.self).describe(&$1) }, forkChild: { FileDescriptor.renewInChild() })
     }
+
+    /// All descriptor objects, for `fork`: links in the objects would make them larger. The registry's lock guards it.
+    private static var all: UnsafeMutablePointer<SmallSet<FileDescriptor>> {
+        rl_file_descriptors().assumingMemoryBound(to: SmallSet<FileDescriptor>.self)
+    }
+
+    fileprivate static func enlist(_ file: FileDescriptorPointer) {
+        process.pointee.registryLock.lockWord()
+        all.pointee.insert(file)
+        process.pointee.registryLock.unlockWord()
+    }
+
+    /// In the child of `fork`: callbacks of vanished threads have ended (S-FORK-3). Called by the only thread.
+    private static func renewInChild() {
+        all.pointee.forEach { file in
+            let state = file.pointee.state.load(ordering: .relaxed) & ~FileDescriptorState.uses
+            file.pointee.state.store(state + RunLoop.watchesOnStack(ofInfo: file) * FileDescriptorState.use, ordering: .relaxed)
+        }
+    }
+
+    #if DEBUG
+    /// See `Fork.rehearse`.
+    static func rehearse() {
+        all.pointee.forEach { _ in }
+        _ = RunLoop.watchesOnStack(ofInfo: all)
+    }
+    #endif
 
     /// The last reference is gone, so there is no source. The object thereby becomes invalid (S-FD-13).
     static func destroy(_ file: FileDescriptorPointer) {
         let state = file.pointee.state.load(ordering: .acquiring)
         file.header.markFreed()
+        process.pointee.registryLock.lockWord()
+        all.pointee.remove(file)
+        process.pointee.registryLock.unlockWord()
         if state & FileDescriptorState.invalid == 0 {
             file.closeIfOwned(state)
             file.releaseInfo()
@@ -77,6 +107,7 @@ extension UnsafeMutablePointer where Pointee == FileDescriptor {
             state: Atomic(closesOnInvalidate ? FileDescriptorState.closesOnInvalidate : 0), descriptor: Atomic(descriptor),
             info: retained, callbacks: Callbacks.shared(functions), source: OwnedSource()))
         file.initializeHeader()
+        FileDescriptor.enlist(file)
         return file
     }
 

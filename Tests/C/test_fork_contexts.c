@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Contexts in the child of fork: an Invalidate leaves the release of a context to a callback that runs on another thread, and that
+ * thread, with its callback, does not exist in the child. Every kind of object whose Invalidate releases its context.
+ */
+#include "support.h"
+
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum kind { ONE_SHOT, REPEATING, OBSERVER, FILE_DESCRIPTOR, SOCKET, MACH_PORT, KINDS };
+static const char *const kind_names[] = {"one-shot", "repeating", "observer", "descriptor", "socket", "Mach-like port"};
+
+static enum kind kind;
+static bool with_retain;
+static RLTimerRef timer;
+static RLObserverRef observer;
+static RLFileDescriptorRef file;
+static RLSocketRef sock;
+static RLMachPortRef port;
+static RLSourceRef source;
+static int ends[2], calls, held;
+static Gate inside, leave;
+static void (*inner)(void);
+
+static const void *retain(const void *info) {
+    __atomic_add_fetch(&held, 1, __ATOMIC_SEQ_CST);
+    return info;
+}
+static void release(const void *info) {
+    (void)info;
+    __atomic_sub_fetch(&held, 1, __ATOMIC_SEQ_CST);
+}
+static void *retain_variable(void *info) { return (void *)retain(info); }
+static void release_variable(void *info) { release(info); }
+
+static void invalidate(void) {
+    RLTimerInvalidate(timer);
+    RLObserverInvalidate(observer);
+    RLFileDescriptorInvalidate(file);
+    RLSocketInvalidate(sock);
+    RLMachPortInvalidate(port);
+}
+
+static void called(void) {
+    calls++;
+    if (inner) return inner();
+    gate_open(&inside);
+    gate_wait(&leave);
+}
+static void timer_fired(RLTimerRef fired, void *info) {
+    (void)fired, (void)info;
+    called();
+}
+static void observed(RLObserverRef notified, RLActivity activity, void *info) {
+    (void)notified, (void)activity, (void)info;
+    called();
+}
+static void file_ready(RLFileDescriptorRef ready, RLOptionFlags types, void *info) {
+    (void)ready, (void)types, (void)info;
+    called();
+}
+static void socket_ready(RLSocketRef ready, RLSocketCallBackType type, RLDataRef address, const void *data, void *info) {
+    (void)ready, (void)type, (void)address, (void)data, (void)info;
+    called();
+}
+static void message_came(RLMachPortRef receiver, const RLMachMessage *message, void *info) {
+    (void)receiver, (void)message, (void)info;
+    called();
+}
+
+static void make(void) {
+    timer = NULL, observer = NULL, file = NULL, sock = NULL, port = NULL, source = NULL;
+    calls = 0;
+    held = with_retain ? 0 : 1;
+    const void *(*retains)(const void *) = with_retain ? retain : NULL;
+    RLTimerContext timer_context = {0, &held, retains, release, NULL};
+    RLObserverContext observer_context = {0, &held, retains, release, NULL};
+    RLFileDescriptorContext file_context = {0, &held, with_retain ? retain_variable : NULL, release_variable, NULL};
+    RLSocketContext socket_context = {0, &held, retains, release, NULL};
+    RLMachPortContext port_context = {0, &held, retains, release, NULL};
+    make_pipe(ends);
+    switch (kind) {
+    case ONE_SHOT: timer = RLTimerCreate(FAR_FUTURE, 0, 0, 0, timer_fired, &timer_context); break;
+    case REPEATING: timer = RLTimerCreate(FAR_FUTURE, 1000, 0, 0, timer_fired, &timer_context); break;
+    case OBSERVER: observer = RLObserverCreate(kRLBeforeTimers, true, 0, observed, &observer_context); break;
+    case FILE_DESCRIPTOR:
+        file = RLFileDescriptorCreate(ends[0], false, file_ready, &file_context);
+        source = RLFileDescriptorCreateRunLoopSource(file, 0);
+        break;
+    case SOCKET:
+        close(ends[0]), close(ends[1]);
+        ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
+        sock = RLSocketCreateWithNative(ends[0], kRLSocketReadCallBack, socket_ready, &socket_context);
+        RLSocketSetSocketFlags(sock, RLSocketGetSocketFlags(sock) & ~(RLOptionFlags)kRLSocketCloseOnInvalidate);
+        source = RLSocketCreateRunLoopSource(sock, 0);
+        break;
+    default:
+        port = RLMachPortCreate(message_came, &port_context, NULL);
+        source = RLMachPortCreateRunLoopSource(port, 0);
+    }
+    ck_assert_int_eq(held, 1);
+}
+static void unmake(void) {
+    invalidate();
+    ck_assert_int_eq(__atomic_load_n(&held, __ATOMIC_SEQ_CST), 0);
+    RLRelease(timer);
+    RLRelease(observer);
+    RLRelease(file);
+    RLRelease(sock);
+    RLRelease(port);
+    RLRelease(source);
+    close(ends[0]), close(ends[1]);
+}
+static void add(void) {
+    RLAddSource(RLGetCurrent(), source, kRLDefaultMode);
+    RLAddTimer(RLGetCurrent(), timer, kRLDefaultMode);
+    RLAddObserver(RLGetCurrent(), observer, kRLDefaultMode);
+}
+static void make_ready(void) {
+    RLTimerSetNextFireDate(timer, date_in(-1));
+    RLFileDescriptorEnableCallBacks(file, kRLFileDescriptorReadCallBack);
+    if (file || sock) write_byte(ends[1]);
+    RLMachPortSend(port, 1, "m", 1, NULL, 0);
+}
+static void run_until_called(void) {
+    add();
+    make_ready();
+    for (int i = 0; i < 100 && calls == 0; i++) RLRunInMode(kRLDefaultMode, 0, false);
+    ck_assert_int_eq(calls, 1);
+}
+static void be_in_the_callback(LoopThread *self) {
+    keep_alive(self->loop, kRLDefaultMode);
+    add();
+    make_ready();
+    RLRunInMode(kRLDefaultMode, 60, true);
+}
+
+static void in_child_of(void (*body)(void)) {
+    LoopThread other = {0};
+    inside = leave = (Gate)GATE_INITIALIZER;
+    inner = NULL;
+    make();
+    loop_thread_start(&other, be_in_the_callback, NULL);
+    gate_wait(&inside);
+    ChildResult result = run_child((void (*)(void *))body, NULL);
+    ck_assert_msg(result.status == 0, "%s, %s: status %#x, wrote: %s", kind_names[kind], with_retain ? "with retain" : "without",
+                  result.status, result.output);
+    RLStop(other.loop);
+    gate_open(&leave);
+    thread_join(other.thread);
+    unmake();
+}
+static void with_each_kind(void (*body)(void)) {
+    keep_alive(RLGetCurrent(), kRLDefaultMode);
+    for (kind = 0; kind < KINDS; kind++)
+        for (int retains = 0; retains < 2; retains++) {
+            with_retain = retains;
+            in_child_of(body);
+        }
+}
+/* The context is released once; one that a callback's bracket has retained too keeps that. */
+static int brackets(void) { return with_retain && kind != OBSERVER && kind != FILE_DESCRIPTOR; }
+
+#define expect_held(number) \
+    ck_assert_msg(__atomic_load_n(&held, __ATOMIC_SEQ_CST) == (number) + brackets(), "%s, %s: held %d times, not %d", kind_names[kind], \
+                  with_retain ? "with retain" : "without", held - brackets(), number)
+
+static void invalidate_in_child(void) {
+    alarm(60);
+    expect_held(1);
+    invalidate();
+    expect_held(0);
+    RLRunInMode(kRLDefaultMode, 0, false);
+    expect_held(0);
+}
+RL_TEST(a_callback_that_vanished_keeps_no_context, "S-FORK-3 S-THR-8",
+        "What another thread was calling at the fork releases its context in the child's Invalidate, once") {
+    with_each_kind(invalidate_in_child);
+}
+
+static void expect_held_in_callback(void) {
+    int before = __atomic_load_n(&held, __ATOMIC_SEQ_CST);
+    invalidate();
+    ck_assert_int_eq(__atomic_load_n(&held, __ATOMIC_SEQ_CST), before - 1);
+}
+static void invalidate_in_callback_in_child(void) {
+    alarm(60);
+    calls = 0;
+    inner = expect_held_in_callback;
+    /* As if it had not been called: a descriptor's callback is enabled again, a socket's is. */
+    run_until_called();
+    expect_held(0);
+}
+RL_TEST(a_callback_of_the_child_invalidates_at_once, "S-FORK-3 S-THR-8",
+        "A callback in the child that invalidates its object releases the context inside the call, whatever another thread was calling at the fork") {
+    with_each_kind(invalidate_in_callback_in_child);
+}
+
+/* The forking thread is in the callback itself. */
+
+static Gate invalidated;
+static void invalidate_elsewhere(void *unused) {
+    (void)unused;
+    invalidate();
+    gate_open(&invalidated);
+}
+static bool is_child;
+static void fork_in_callback(void) {
+    Thread *thread = thread_start(invalidate_elsewhere, NULL);
+    gate_wait(&invalidated);
+    thread_join(thread);
+    pid_t child = fork();
+    ck_assert_int_ge(child, 0);
+    if (child == 0) {
+        is_child = true;
+        /* The next pass is that of a run inside the callback: the info is still in use. */
+        RLRunInMode(kRLDefaultMode, 0, false);
+        ck_assert_int_eq(__atomic_load_n(&held, __ATOMIC_SEQ_CST), 1);
+        return;
+    }
+    ChildResult result;
+    ck_assert_int_eq(waitpid(child, &result.status, 0), child);
+    ck_assert_int_eq(result.status, 0);
+    ck_assert_int_eq(__atomic_load_n(&held, __ATOMIC_SEQ_CST), 1);
+}
+RL_TEST(the_forking_callback_keeps_its_context, "S-FORK-3 S-THR-8",
+        "A callback that forks keeps the context in the child until it returns there, which releases it once") {
+    keep_alive(RLGetCurrent(), kRLDefaultMode);
+    for (kind = 0; kind < KINDS; kind++)
+        for (int retains = 0; retains < 2; retains++) {
+            with_retain = retains;
+            invalidated = (Gate)GATE_INITIALIZER;
+            inner = fork_in_callback;
+            make();
+            run_until_called();
+            ck_assert_int_eq(__atomic_load_n(&held, __ATOMIC_SEQ_CST), 0);
+            RLRunInMode(kRLDefaultMode, 0, false);
+            ck_assert_int_eq(__atomic_load_n(&held, __ATOMIC_SEQ_CST), 0);
+            if (is_child) _exit(0);
+            unmake();
+        }
+}
