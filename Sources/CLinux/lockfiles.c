@@ -14,6 +14,7 @@
 #include <sys/vfs.h>
 
 #include "CLinux.h"
+#include "locknotes.h"
 
 /* The file systems of one machine that locks of open file descriptions are known to work on. A missing one is merely treated as a
  * file system of several hosts. */
@@ -30,59 +31,6 @@ static bool is_local(int folder) {
     return false;
 }
 
-/* The note: RLDistributedLock, "local " or "shared", the number of the holding in hexadecimal, process and host. */
-static const char note_begin[] = "RLDistributedLock ";
-enum { BEGIN = sizeof note_begin - 1, RULE = 7, NOTE = 96 };
-
-/* A new holding, with its number. 0, or an errno. */
-static int write_note(int file, bool local, struct rl_holding *holding) {
-    char note[NOTE + 1], host[32] = "";
-    struct stat status;
-    if (syscall(SYS_getrandom, &holding->number, sizeof holding->number, 1 /* GRND_NONBLOCK */) != (long)sizeof holding->number)
-        holding->number = (uint64_t)getpid() << 32 ^ rl_order_of_time();
-    gethostname(host, sizeof host - 1);
-    int length = snprintf(note, sizeof note, "%s%s %016llx process %d on %s", note_begin, local ? "local " : "shared",
-                          (unsigned long long)holding->number, (int)getpid(), host);
-    memset(note + length, ' ', (size_t)(NOTE - length));
-    note[NOTE - 1] = '\n';
-    if (fstat(file, &status) != 0) return errno;
-    /* A part of it is written without an error. */
-    errno = ENOSPC;
-    if (rl_write_at(file, note, NOTE, 0) != NOTE) return errno;
-    holding->device = (uint64_t)status.st_dev;
-    holding->inode = (uint64_t)status.st_ino;
-    return 0;
-}
-
-/* What a lock file says. */
-struct found {
-    struct rl_holding holding;
-    bool is_local;
-    double date;
-};
-
-/* False: it is not a lock file. An empty one is: its maker was ended before it wrote the note. So is one of zeroes, left by a power failure. */
-static bool read_note(int file, struct found *found) {
-    char note[NOTE + 1];
-    struct stat status;
-    if (fstat(file, &status) != 0 || !S_ISREG(status.st_mode)) return false;
-    ssize_t length = rl_sys_pread(file, note, NOTE, 0);
-    if (length < 0) return false;
-    note[length] = 0;
-    found->holding = (struct rl_holding){(uint64_t)status.st_dev, (uint64_t)status.st_ino, 0};
-    found->date = (double)status.st_mtim.tv_sec + (double)status.st_mtim.tv_nsec / 1e9 - 978307200;
-    found->is_local = true;
-    if (note[0] == 0) return true;
-    if (length != NOTE || memcmp(note, note_begin, BEGIN) != 0) return false;
-    found->is_local = note[BEGIN] == 'l';
-    found->holding.number = strtoull(note + BEGIN + RULE, NULL, 16);
-    return true;
-}
-
-static bool is_same(const struct rl_holding *one, const struct rl_holding *other) {
-    return one->device == other->device && one->inode == other->inode && one->number == other->number;
-}
-
 /* Closes, and says what went wrong before that. */
 static int close_for(int file, int error) {
     rl_sys_close(file);
@@ -91,13 +39,6 @@ static int close_for(int file, int error) {
 
 static int open_file(int folder, const char *name, int flags) {
     return rl_sys_openat(folder, name, flags | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0666);
-}
-
-/* Whether the name still refers to the file. */
-static bool is_named(int folder, const char *name, const struct rl_holding *holding) {
-    struct stat status;
-    return fstatat(folder, name, &status, AT_SYMLINK_NOFOLLOW) == 0 && (uint64_t)status.st_dev == holding->device &&
-           (uint64_t)status.st_ino == holding->inode;
 }
 
 /* The bytes of a file on a local file system. */
@@ -115,10 +56,10 @@ static bool is_byte_locked(int file) {
 }
 
 /* EWOULDBLOCK: it is held, as found; ENOENT: it is free; 0: it is free, but there is a file; or another error. */
-static int look(int folder, const char *name, bool local, struct found *found) {
+static int look(int folder, const char *name, bool local, struct rl_lock_note *found) {
     int file = open_file(folder, name, O_RDONLY);
     if (file < 0) return errno;
-    if (!read_note(file, found)) return close_for(file, EEXIST);
+    if (!rl_read_note(file, found)) return close_for(file, EEXIST);
     return close_for(file, !local || !found->is_local || is_byte_locked(file) ? EWOULDBLOCK : 0);
 }
 
@@ -150,11 +91,11 @@ enum { HELD_BY_OTHERS = -1 };
 
 /* Takes the lock with both bytes, in one attempt. */
 static int take_bytes(struct rl_lock_file *lock, int folder, const char *name) {
-    struct found found;
+    struct rl_lock_note found;
     int error = 0, file = lock->descriptor;
     if (!set_bytes(file, F_WRLCK, HELD, 2)) error = errno == EACCES || errno == EAGAIN ? EBUSY : errno;
-    if (!read_note(file, &found)) return EEXIST;
-    if (!is_named(folder, name, &found.holding)) return EAGAIN;
+    if (!rl_read_note(file, &found)) return EEXIST;
+    if (!rl_is_holding_named(folder, name, &found.holding)) return EAGAIN;
     /* An object that has only the second byte removes the file. */
     if (error == EBUSY && !is_byte_locked(file)) return EAGAIN;
     if (error == EBUSY || !found.is_local) {
@@ -162,7 +103,7 @@ static int take_bytes(struct rl_lock_file *lock, int folder, const char *name) {
         return HELD_BY_OTHERS;
     }
     if (error) return error;
-    error = write_note(file, true, &lock->holding);
+    error = rl_write_note(file, true, &lock->holding);
     if (error) {
         /* Because a file without room for its note is of no use to others either. */
         unlinkat(folder, name, 0);
@@ -218,7 +159,7 @@ static bool is_linked(int folder, const char *name) {
 }
 
 static int write_and_close(int file, struct rl_holding *holding) {
-    int error = write_note(file, false, holding);
+    int error = rl_write_note(file, false, holding);
     /* The server may find out only now that there is no room. */
     return rl_sys_close(file) != 0 && !error ? errno : error;
 }
@@ -255,7 +196,7 @@ int rl_lock_file_take(struct rl_lock_file *lock, void (*fork_section)(bool begin
     lock->seen = (struct rl_holding){0, 0, 0};
     lock->has_looked = true;
     for (int turns = 0; error == EAGAIN && turns < 100; turns++) {
-        struct found found;
+        struct rl_lock_note found;
         error = look(folder, name, local, &found);
         if (error == EWOULDBLOCK) {
             lock->seen = found.holding;
@@ -277,21 +218,21 @@ static bool is_own(const struct rl_lock_file *lock) {
 
 /* Whether the number, closed without the object's knowledge, is that of another object's lock by now. */
 static bool is_of_another(const struct rl_lock_file *lock) {
-    struct found found;
-    return read_note(lock->descriptor, &found) && found.holding.number != 0 && found.holding.number != lock->holding.number;
+    struct rl_lock_note found;
+    return rl_read_note(lock->descriptor, &found) && found.holding.number != 0 && found.holding.number != lock->holding.number;
 }
 
 static int give_back_local(struct rl_lock_file *lock, int folder, const char *name) {
     int error = ESTALE, file = lock->descriptor;
     if (is_own(lock) && !is_of_another(lock)) {
-        if (folder != -1 && is_named(folder, name, &lock->holding)) error = 0;
+        if (folder != -1 && rl_is_holding_named(folder, name, &lock->holding)) error = 0;
         bool removes = !error && set_bytes(file, F_WRLCK, REMOVES, 1);
         if (!error && !removes) {
             /* An object that has the byte at this moment breaks the lock, or came too late for that: see remove_ended. */
             set_bytes(file, F_UNLCK, HELD, 2);
             removes = set_bytes(file, F_WRLCK, HELD, 2);
         }
-        if (removes && is_named(folder, name, &lock->holding)) unlinkat(folder, name, 0);
+        if (removes && rl_is_holding_named(folder, name, &lock->holding)) unlinkat(folder, name, 0);
         set_bytes(file, F_UNLCK, HELD, 2);
         rl_sys_close(file);
     }
@@ -300,11 +241,11 @@ static int give_back_local(struct rl_lock_file *lock, int folder, const char *na
 }
 
 static int give_back_shared(struct rl_lock_file *lock, int folder, const char *name) {
-    struct found found;
+    struct rl_lock_note found;
     if (folder < 0) return errno;
     int error = look(folder, name, false, &found);
     if (error != EWOULDBLOCK) return error;
-    if (!is_same(&found.holding, &lock->holding)) return ESTALE;
+    if (!rl_is_same_holding(&found.holding, &lock->holding)) return ESTALE;
     return unlinkat(folder, name, 0) == 0 ? 0 : errno;
 }
 
@@ -324,7 +265,7 @@ int rl_lock_file_give_back(struct rl_lock_file *lock) {
 }
 
 int rl_lock_file_date(struct rl_lock_file *lock, double *date) {
-    struct found found;
+    struct rl_lock_note found;
     int folder = open_folder(lock->folder);
     if (folder < 0) return errno;
     int error = look(folder, name_of(lock), is_local(folder), &found);
@@ -340,29 +281,29 @@ int rl_lock_file_date(struct rl_lock_file *lock, double *date) {
 /* A holder that finds the second byte taken does not remove the file when its lock ends, and tries once more after that. The object that had
  * the byte looks for such a file after giving it back: so one of the two finds the other gone. */
 static void remove_ended(int folder, const char *name, int file) {
-    struct found found;
+    struct rl_lock_note found;
     bool has_ended = false;
     for (int turns = 0; turns < 100 && !has_ended && !is_byte_locked(file) && set_bytes(file, F_WRLCK, REMOVES, 1); turns++) {
         has_ended = !is_byte_locked(file);
-        if (has_ended && read_note(file, &found) && found.is_local && is_named(folder, name, &found.holding)) unlinkat(folder, name, 0);
+        if (has_ended && rl_read_note(file, &found) && found.is_local && rl_is_holding_named(folder, name, &found.holding)) unlinkat(folder, name, 0);
         set_bytes(file, F_UNLCK, REMOVES, 1);
     }
 }
 
 /* 0: the holding has ended, no matter how. */
 static int break_file(struct rl_lock_file *lock, int folder, const char *name, int file) {
-    struct found found, now;
-    if (!read_note(file, &found)) return EEXIST;
-    if (lock->has_looked && !is_same(&found.holding, &lock->seen)) return 0;
+    struct rl_lock_note found, now;
+    if (!rl_read_note(file, &found)) return EEXIST;
+    if (lock->has_looked && !rl_is_same_holding(&found.holding, &lock->seen)) return 0;
     if (is_local(folder) && found.is_local) {
         bool is_writable = (fcntl(file, F_GETFL) & O_ACCMODE) == O_RDWR;
         if (is_writable && !set_bytes(file, F_WRLCK, REMOVES, 1)) return EBUSY;
         /* A file of another user that has ended is removed, because this one cannot take it. */
         if (is_writable && !is_byte_locked(file)) return 0;
         /* This object has the byte: no other takes the lock now. */
-        if (!read_note(file, &now) || !is_same(&now.holding, &found.holding)) return 0;
+        if (!rl_read_note(file, &now) || !rl_is_same_holding(&now.holding, &found.holding)) return 0;
     }
-    if (!is_named(folder, name, &found.holding)) return 0;
+    if (!rl_is_holding_named(folder, name, &found.holding)) return 0;
     return unlinkat(folder, name, 0) == 0 || errno == ENOENT ? 0 : errno;
 }
 
@@ -397,7 +338,7 @@ void rl_lock_file_forget(struct rl_lock_file *lock) {
 }
 
 bool rl_lock_file_is_free(const struct rl_lock_file *lock, bool *is_told) {
-    struct found found;
+    struct rl_lock_note found;
     int folder = open_folder(lock->folder);
     *is_told = folder >= 0 && is_local(folder);
     if (folder < 0) return false;

@@ -71,3 +71,8 @@ ssize_t rl_receive_with_descriptors(int descriptor, void *bytes, size_t capacity
     received->group = taken.group;
     return taken.length;
 }
+
+int rl_accept(int descriptor, struct sockaddr_storage *address, socklen_t *length) {
+    rl_set_nonblocking(descriptor);
+    return rl_sys_accept4(descriptor, (struct sockaddr *)address, length, SOCK_CLOEXEC);
+}

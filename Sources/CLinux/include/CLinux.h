@@ -70,7 +70,7 @@ extern __thread void *rl_thread_onces __attribute__((tls_model("initial-exec"), 
 static inline void *rl_thread_onces_get(void) { return rl_thread_onces; }
 static inline void rl_thread_onces_set(void *calls) { rl_thread_onces = calls; }
 
-/* What the calling thread knows of the clocks (Kernel/WallOffset.swift); a new thread knows nothing. */
+/* What the calling thread knows of the clocks (Kernel/Clock+Wall.swift); a new thread knows nothing. */
 struct rl_clock_memory {
     uint64_t count;      /* the counter when the next three were read */
     int64_t offset;      /* by how much the wall clock is ahead of the monotonic one */
@@ -133,6 +133,9 @@ static inline long rl_stack_minimum(void) { return sysconf(_SC_THREAD_STACK_MIN)
     static inline void *rl_##part(void) { return rl_##part##_state; }                                                         \
     static inline long rl_##part##_size(void) { return size; }
 RL_STATES(RL_DECLARE_STATE)
+
+/* A variable of the environment that a set-user-id program may trust. */
+const char *rl_environment(const char *name) __attribute__((visibility("hidden")));
 
 /* Says that this copy of the core is in use. */
 void rl_core_claim(void) __attribute__((visibility("hidden")));
@@ -226,6 +229,9 @@ static inline int rl_futex_wake_bits(const void *word, int count, uint32_t bits)
     return (int)syscall(SYS_futex, word, FUTEX_WAKE_BITSET | FUTEX_PRIVATE_FLAG, count, NULL, NULL, bits);
 }
 
+/* Starts a detached thread with all signals blocked. */
+bool rl_start_thread(void (*body)(void *), void *argument) __attribute__((visibility("hidden")));
+
 /* Calls a function; if that ends its thread, cleanup is called with argument. */
 void rl_call_guarded(void (*function)(void *info), void *info, void (*cleanup)(void *argument), void *argument)
     __attribute__((visibility("hidden")));
@@ -239,6 +245,8 @@ static inline int rl_membarrier(void) {
 }
 
 static const uint32_t RL_EPOLLET = 0x80000000u;
+static const uint32_t RL_EPOLLRDHUP = 0x2000u;
+static const uint32_t RL_EPOLLONESHOT = 1u << 30;
 
 static inline int rl_timer_slack(void) { return prctl(PR_GET_TIMERSLACK, 0, 0, 0, 0); }
 
@@ -367,98 +375,6 @@ static inline int rl_identify(int descriptor, uint64_t *device, uint64_t *inode)
     *device = (uint64_t)status.st_dev;
     *inode = (uint64_t)status.st_ino;
     return 0;
-}
-
-/* Sockets; their addresses are what a struct sockaddr pointer points to. */
-
-static inline int rl_sock_stream(void) { return SOCK_STREAM; }
-static inline int rl_sock_dgram(void) { return SOCK_DGRAM; }
-
-/* 1: a socket that is connected and ends; 0: another socket; -1: not a socket. */
-static inline int rl_socket_is_stream(int descriptor) {
-    int type;
-    socklen_t size = sizeof type;
-    if (getsockopt(descriptor, SOL_SOCKET, SO_TYPE, &type, &size) != 0) return -1;
-    return type == SOCK_STREAM || type == SOCK_SEQPACKET;
-}
-
-static inline int rl_socket_open(int family, int type, int protocol) {
-    return socket(family, type | SOCK_CLOEXEC, protocol);
-}
-
-/* The pending error of the socket, which this clears. */
-static inline int rl_socket_error(int descriptor) {
-    int error = 0;
-    socklen_t size = sizeof error;
-    return getsockopt(descriptor, SOL_SOCKET, SO_ERROR, &error, &size) == 0 ? error : 0;
-}
-
-static inline bool rl_socket_has_peer(int descriptor) {
-    struct sockaddr_storage address;
-    socklen_t size = sizeof address;
-    return getpeername(descriptor, (struct sockaddr *)&address, &size) == 0 || errno != ENOTCONN;
-}
-
-/* Whether no connect has begun: it is hung up, without an error, and without a peer. */
-static inline bool rl_socket_is_unconnected(int descriptor) {
-    struct pollfd request = {descriptor, POLLOUT, 0};
-    if (rl_sys_poll(&request, 1, 0) <= 0) return true;
-    return (request.revents & (POLLHUP | POLLERR)) == POLLHUP && !rl_socket_has_peer(descriptor);
-}
-
-/* Whether a connect is in progress. */
-static inline bool rl_socket_is_connecting(int descriptor) {
-    struct pollfd request = {descriptor, POLLOUT, 0};
-    return rl_sys_poll(&request, 1, 0) == 0 && !rl_socket_has_peer(descriptor);
-}
-
-static inline int rl_bind(int descriptor, const void *address, size_t length) {
-    return bind(descriptor, (const struct sockaddr *)address, (socklen_t)length);
-}
-
-/* 0, or an errno. */
-static inline int rl_connect(int descriptor, const void *address, size_t length) {
-    return rl_sys_connect(descriptor, (const struct sockaddr *)address, (socklen_t)length) == 0 ? 0 : errno;
-}
-
-static inline bool rl_is_nonblocking(int descriptor) {
-    int mode = fcntl(descriptor, F_GETFL);
-    return mode >= 0 && (mode & O_NONBLOCK) != 0;
-}
-
-/* The mode to be restored, or -1 if nothing was changed. */
-static inline int rl_set_nonblocking(int descriptor) {
-    int mode = fcntl(descriptor, F_GETFL);
-    if (mode < 0 || (mode & O_NONBLOCK) != 0 || fcntl(descriptor, F_SETFL, mode | O_NONBLOCK) != 0) return -1;
-    return mode;
-}
-
-static inline void rl_restore_mode(int descriptor, int mode) { fcntl(descriptor, F_SETFL, mode); }
-
-/* Takes a connection without ever waiting for one, though another process may be faster. For that it leaves the socket in
- * non-blocking mode: the mode is that of all descriptors of the open file, and a thread or process that restored it would make
- * another one wait. Returns the new descriptor, which is close-on-exec, or -1. */
-int rl_accept(int descriptor, struct sockaddr_storage *address, socklen_t *length) __attribute__((visibility("hidden")));
-
-/* Whether an accept failed because there was no connection, or it was gone again: the next one may come at once. All other failures last, see
- * accept(2): no descriptor, a security module or a filter that forbids the call, a number that is not a listening socket. */
-static inline bool rl_accepted_nothing(void) { return errno == EAGAIN || errno == ECONNABORTED; }
-
-/* Reads what is already there. */
-static inline ssize_t rl_receive(int descriptor, void *bytes, size_t size, struct sockaddr_storage *address, socklen_t *length) {
-    return rl_sys_recvfrom(descriptor, bytes, size, MSG_DONTWAIT, (struct sockaddr *)address, length);
-}
-
-/* One send, without SIGPIPE; address may be NULL. */
-static inline ssize_t rl_send(int descriptor, const void *bytes, size_t length, const void *address, size_t address_length) {
-    return rl_sys_sendto(
-        descriptor, bytes, length, MSG_NOSIGNAL, (const struct sockaddr *)address, (socklen_t)address_length);
-}
-
-/* As poll(2); milliseconds beyond its range are capped. */
-static inline int rl_wait_writable(int descriptor, int64_t milliseconds) {
-    struct pollfd request = {descriptor, POLLOUT, 0};
-    return rl_sys_poll(&request, 1, milliseconds > 1000000000 ? 1000000000 : (int)milliseconds);
 }
 
 static inline int rl_format_double(char *text, size_t size, double value) { return snprintf(text, size, "%.6f", value); }

@@ -82,6 +82,9 @@ long rl_most_connections(void) __attribute__((visibility("hidden")));
 void rl_write_line(int file, const void *bytes, size_t length) __attribute__((visibility("hidden")));
 /* Replaces the file's contents by the bytes. */
 bool rl_write_file(int file, const char *bytes, size_t length) __attribute__((visibility("hidden")));
+/* Its two steps: the length, and the bytes at the beginning. */
+bool rl_set_length(int file, size_t length) __attribute__((visibility("hidden")));
+bool rl_write_contents(int file, const char *bytes, size_t length) __attribute__((visibility("hidden")));
 
 /* A file without a name in memory, close-on-exec, that holds the bytes, which no process can change; or -1. */
 int rl_sealed_memory(const void *bytes, size_t length) __attribute__((visibility("hidden")));
@@ -119,15 +122,6 @@ bool rl_is_path_of(int file, const char *path) __attribute__((visibility("hidden
 
 /* Opens a file that is not a link for reading, close-on-exec; or -1. */
 int rl_open_read(const char *path) __attribute__((visibility("hidden")));
-
-/* A variable of the environment that a set-user-id program may trust. */
-const char *rl_environment(const char *name) __attribute__((visibility("hidden")));
-
-static const uint32_t RL_EPOLLRDHUP = 0x2000u;
-static const uint32_t RL_EPOLLONESHOT = 1u << 30;
-
-/* Starts a detached thread with all signals blocked. */
-bool rl_start_thread(void (*body)(void *), void *argument) __attribute__((visibility("hidden")));
 
 /* Binds the socket to a path, or connects it. 0, or an errno. */
 int rl_unix_bind(int socket, const char *path) __attribute__((visibility("hidden")));

@@ -4,10 +4,16 @@
 #ifndef CLINUX_SOCKETS_H
 #define CLINUX_SOCKETS_H
 
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/socket.h>
 #include <sys/types.h>
+
+#include "CLinuxCalls.h"
 
 /* One send of what the kernel has room for: how many bytes, or a negative errno. address may be NULL. */
 ssize_t rl_send_now(int descriptor, const void *bytes, size_t length, const void *address, size_t address_length)
@@ -39,5 +45,97 @@ typedef struct rl_received {
  * not be received or the array is too small, all are closed. received may be NULL: then the kernel drops them. */
 ssize_t rl_receive_with_descriptors(int descriptor, void *bytes, size_t capacity, int *descriptors, size_t room,
                                     rl_received *received) __attribute__((visibility("hidden")));
+
+/* Here and below, addresses are what a struct sockaddr pointer points to. */
+
+static inline int rl_sock_stream(void) { return SOCK_STREAM; }
+static inline int rl_sock_dgram(void) { return SOCK_DGRAM; }
+
+/* 1: a socket that is connected and ends; 0: another socket; -1: not a socket. */
+static inline int rl_socket_is_stream(int descriptor) {
+    int type;
+    socklen_t size = sizeof type;
+    if (getsockopt(descriptor, SOL_SOCKET, SO_TYPE, &type, &size) != 0) return -1;
+    return type == SOCK_STREAM || type == SOCK_SEQPACKET;
+}
+
+static inline int rl_socket_open(int family, int type, int protocol) {
+    return socket(family, type | SOCK_CLOEXEC, protocol);
+}
+
+/* The pending error of the socket, which this clears. */
+static inline int rl_socket_error(int descriptor) {
+    int error = 0;
+    socklen_t size = sizeof error;
+    return getsockopt(descriptor, SOL_SOCKET, SO_ERROR, &error, &size) == 0 ? error : 0;
+}
+
+static inline bool rl_socket_has_peer(int descriptor) {
+    struct sockaddr_storage address;
+    socklen_t size = sizeof address;
+    return getpeername(descriptor, (struct sockaddr *)&address, &size) == 0 || errno != ENOTCONN;
+}
+
+/* Whether no connect has begun: it is hung up, without an error, and without a peer. */
+static inline bool rl_socket_is_unconnected(int descriptor) {
+    struct pollfd request = {descriptor, POLLOUT, 0};
+    if (rl_sys_poll(&request, 1, 0) <= 0) return true;
+    return (request.revents & (POLLHUP | POLLERR)) == POLLHUP && !rl_socket_has_peer(descriptor);
+}
+
+/* Whether a connect is in progress. */
+static inline bool rl_socket_is_connecting(int descriptor) {
+    struct pollfd request = {descriptor, POLLOUT, 0};
+    return rl_sys_poll(&request, 1, 0) == 0 && !rl_socket_has_peer(descriptor);
+}
+
+static inline int rl_bind(int descriptor, const void *address, size_t length) {
+    return bind(descriptor, (const struct sockaddr *)address, (socklen_t)length);
+}
+
+/* 0, or an errno. */
+static inline int rl_connect(int descriptor, const void *address, size_t length) {
+    return rl_sys_connect(descriptor, (const struct sockaddr *)address, (socklen_t)length) == 0 ? 0 : errno;
+}
+
+static inline bool rl_is_nonblocking(int descriptor) {
+    int mode = fcntl(descriptor, F_GETFL);
+    return mode >= 0 && (mode & O_NONBLOCK) != 0;
+}
+
+/* The mode to be restored, or -1 if nothing was changed. */
+static inline int rl_set_nonblocking(int descriptor) {
+    int mode = fcntl(descriptor, F_GETFL);
+    if (mode < 0 || (mode & O_NONBLOCK) != 0 || fcntl(descriptor, F_SETFL, mode | O_NONBLOCK) != 0) return -1;
+    return mode;
+}
+
+static inline void rl_restore_mode(int descriptor, int mode) { fcntl(descriptor, F_SETFL, mode); }
+
+/* Takes a connection without ever waiting for one, though another process may be faster. For that it leaves the socket in
+ * non-blocking mode: the mode is that of all descriptors of the open file, and a thread or process that restored it would make
+ * another one wait. Returns the new descriptor, which is close-on-exec, or -1. */
+int rl_accept(int descriptor, struct sockaddr_storage *address, socklen_t *length) __attribute__((visibility("hidden")));
+
+/* Whether an accept failed because there was no connection, or it was gone again: the next one may come at once. All other failures last, see
+ * accept(2): no descriptor, a security module or a filter that forbids the call, a number that is not a listening socket. */
+static inline bool rl_accepted_nothing(void) { return errno == EAGAIN || errno == ECONNABORTED; }
+
+/* Reads what is already there. */
+static inline ssize_t rl_receive(int descriptor, void *bytes, size_t size, struct sockaddr_storage *address, socklen_t *length) {
+    return rl_sys_recvfrom(descriptor, bytes, size, MSG_DONTWAIT, (struct sockaddr *)address, length);
+}
+
+/* One send, without SIGPIPE; address may be NULL. */
+static inline ssize_t rl_send(int descriptor, const void *bytes, size_t length, const void *address, size_t address_length) {
+    return rl_sys_sendto(
+        descriptor, bytes, length, MSG_NOSIGNAL, (const struct sockaddr *)address, (socklen_t)address_length);
+}
+
+/* As poll(2); milliseconds beyond its range are capped. */
+static inline int rl_wait_writable(int descriptor, int64_t milliseconds) {
+    struct pollfd request = {descriptor, POLLOUT, 0};
+    return rl_sys_poll(&request, 1, milliseconds > 1000000000 ? 1000000000 : (int)milliseconds);
+}
 
 #endif

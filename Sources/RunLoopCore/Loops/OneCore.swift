@@ -5,7 +5,7 @@ import Synchronization
 /// One core per process: a Swift program with its own copy of the core and a C library linked to librunloop.so would have two
 /// loops per thread, independent of each other. The first core that is used claims the process; the second one traps.
 ///
-/// Each copy has an ELF note of owner "RunLoop" (clinux.c) with the place of its claim word; so the copies find each other
+/// Each copy has an ELF note of owner "RunLoop" (onecore.c) with the place of its claim word; so the copies find each other
 /// in the list of loaded files, whatever symbols they export.
 enum OneCore {
     /// Called before a core makes its first loop.

@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: MIT */
+/* The kernel objects that the library makes for itself, and how it recognises that a number no longer names one. */
+#define _GNU_SOURCE
+
+#include "CLinux.h"
+
+int rl_open_path_at(int folder, const char *path) { return rl_sys_openat(folder, path, O_PATH | O_CLOEXEC, 0); }
+
+int rl_open_path_of(int descriptor) {
+    char path[32];
+    if (fcntl(descriptor, F_GETFD) < 0) return -1;
+    snprintf(path, sizeof path, "/proc/self/fd/%d", descriptor);
+    return rl_sys_openat(AT_FDCWD, path, O_PATH | O_CLOEXEC, 0);
+}
+
+int rl_watch_file(int inotify, int descriptor, const char *name, uint32_t mask) {
+    char path[NAME_MAX + 32];
+    snprintf(path, sizeof path, "/proc/self/fd/%d%s%s", descriptor, *name ? "/" : "", name);
+    return inotify_add_watch(inotify, path, mask);
+}
+
+/* The path of a number in a folder of /proc. Async-signal-safe, unlike snprintf. */
+static void proc_path(char *path, const char *folder, int descriptor) {
+    char digits[12];
+    int count = 0;
+    while (*folder) *path++ = *folder++;
+    for (int rest = descriptor; count == 0 || rest > 0; rest /= 10) digits[count++] = (char)('0' + rest % 10);
+    while (count > 0) *path++ = digits[--count];
+    *path = 0;
+}
+
+static bool is_eventfd(int descriptor) {
+    static const char eventfd_name[] = "anon_inode:[eventfd]";
+    char path[48], name[sizeof eventfd_name];
+    proc_path(path, "/proc/self/fd/", descriptor);
+    const ssize_t size = (ssize_t)sizeof name - 1;
+    const ssize_t found = readlink(path, name, sizeof name);
+    /* Without /proc, an open number is assumed to name what it named before. */
+    if (found < 0) return rl_is_open(descriptor);
+    return found == size && memcmp(name, eventfd_name, (size_t)size) == 0;
+}
+
+/* 1: the eventfd has the mark; 0: it is something else; -1: that cannot be determined, without /proc or a descriptor to look with. */
+static int look_for_mark(int descriptor, uint64_t mark) {
+    static const char line[] = "eventfd-count:";
+    char path[48], text[512];
+    if (descriptor < 0) return 0;
+    proc_path(path, "/proc/self/fdinfo/", descriptor);
+    int file = rl_sys_openat(AT_FDCWD, path, O_RDONLY | O_CLOEXEC, 0);
+    if (file < 0) return rl_is_open(descriptor) ? -1 : 0;
+    ssize_t size = rl_sys_read(file, text, sizeof text - 1);
+    rl_sys_close(file);
+    if (size < 0) return -1;
+    text[size] = 0;
+    const char *cursor = strstr(text, line);
+    if (!cursor) return 0;
+    uint64_t value = 0;
+    for (cursor += sizeof line - 1; *cursor == ' ' || *cursor == '\t'; cursor++) {}
+    for (; *cursor && *cursor != '\n'; cursor++)
+        value = value << 4 | (uint64_t)(*cursor <= '9' ? *cursor - '0' : (*cursor | 32) - 'a' + 10);
+    return value >> RL_MARK_SHIFT == mark >> RL_MARK_SHIFT;
+}
+
+bool rl_has_mark(int descriptor, uint64_t mark) {
+    int found = look_for_mark(descriptor, mark);
+    return found < 0 ? is_eventfd(descriptor) : found != 0;
+}
+
+bool rl_raise_marked(int descriptor, uint64_t mark) {
+    static const uint64_t one = 1;
+    /* The second number keeps the inspected file open, whatever happens to the first. */
+    int held = rl_dup_above(descriptor, 64);
+    if (held < 0) return false;
+    bool isOurs = look_for_mark(held, mark) == 1;
+    if (isOurs) rl_sys_write(held, &one, sizeof one);
+    rl_sys_close(held);
+    return isOurs;
+}
+
+int rl_marked_eventfd(uint64_t mark) {
+    int made = eventfd(1, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (made < 0 || rl_sys_write(made, &mark, sizeof mark) == (ssize_t)sizeof mark) return made;
+    rl_sys_close(made);
+    return -1;
+}
+
+bool rl_is_kind(int descriptor, enum rl_kind kind) {
+    int error = errno;
+    struct itimerspec left;
+    bool is_refused = false;
+    switch (kind) {
+    /* The kernel checks the number before it looks up the path. */
+    case RL_INOTIFY: is_refused = syscall(SYS_inotify_add_watch, descriptor, NULL, IN_ATTRIB) < 0; break;
+    case RL_TIMER: is_refused = timerfd_gettime(descriptor, &left) < 0; break;
+    case RL_PROCESS: is_refused = syscall(SYS_pidfd_send_signal, descriptor, 0, NULL, 0) < 0; break;
+    case RL_PATH:
+        errno = EINVAL;
+        int flags = fcntl(descriptor, F_GETFL);
+        is_refused = flags < 0 || !(flags & O_PATH);
+    }
+    bool is_kind = !is_refused || (errno != EBADF && errno != EINVAL);
+    errno = error;
+    return is_kind;
+}
+
+/* No other timer has this interval, which is never used: its first date is in the year 2242. */
+static const struct timespec clock_watch_mark = {1 << 28, 20010101};
+
+int rl_watch_clocks(void) {
+    int made = timerfd_create(CLOCK_REALTIME, TFD_CLOEXEC | TFD_NONBLOCK);
+    if (made < 0) return -1;
+    struct itimerspec setting = {clock_watch_mark, {(time_t)1 << 33, 0}};
+    if (timerfd_settime(made, TFD_TIMER_ABSTIME | TFD_TIMER_CANCEL_ON_SET, &setting, NULL) == 0) return made;
+    rl_sys_close(made);
+    return -1;
+}
+
+bool rl_is_clock_watch(int descriptor) {
+    struct itimerspec setting;
+    return timerfd_gettime(descriptor, &setting) == 0 && setting.it_interval.tv_sec == clock_watch_mark.tv_sec &&
+           setting.it_interval.tv_nsec == clock_watch_mark.tv_nsec;
+}
+
+bool rl_await_clock_change(int descriptor) {
+    uint64_t count;
+    struct pollfd request = {.fd = descriptor, .events = POLLIN};
+    if (rl_sys_poll(&request, 1, -1) < 0) return errno == EINTR;
+    /* The number may now name another file, whose bytes must not be taken. */
+    if (rl_is_clock_watch(descriptor)) rl_sys_read(descriptor, &count, sizeof count);
+    return true;
+}

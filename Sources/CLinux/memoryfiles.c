@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: MIT */
+/* Files without a name in memory, by which long data travel, and mappings of files and of addresses. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "CLinuxCalls.h"
+#include "CLinuxMessages.h"
+
+static int memory_file(void) { return memfd_create("RLMessagePort", MFD_CLOEXEC | MFD_ALLOW_SEALING); }
+
+static const int all_seals = F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
+
+int rl_sealed_memory(const void *bytes, size_t length) {
+    int file = memory_file();
+    if (file < 0) return -1;
+    if (rl_write_contents(file, bytes, length) && fcntl(file, F_ADD_SEALS, all_seals) == 0) return file;
+    rl_sys_close(file);
+    return -1;
+}
+
+int rl_kept_memory(size_t length) {
+    int file = memory_file();
+    if (file < 0) return -1;
+    if (rl_set_length(file, length) && fcntl(file, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0) return file;
+    rl_sys_close(file);
+    return -1;
+}
+
+/* The kernel gives up whenever a signal comes, and then begins anew; too many signals end the attempts. */
+bool rl_take_room(int file, size_t offset, size_t length) {
+    for (int attempt = 0; attempt < 100; attempt++) {
+        if (syscall(SYS_fallocate, file, 0, (off_t)offset, (off_t)length) == 0) return true;
+        if (errno != EINTR) return false;
+    }
+    return false;
+}
+
+/* Reading a hole takes memory that its sender has not paid for; as much as a datagram may bring anyway is allowed. */
+enum { FREE_HOLES = 32768 };
+
+/* The seals are read first: only a memory file has some, and any other file may make the caller wait. */
+bool rl_holds(int file, size_t length, bool is_sealed) {
+    struct stat status;
+    int seals = fcntl(file, F_GET_SEALS);
+    if (seals < 0 || fstat(file, &status) != 0) return false;
+    if (is_sealed && ((seals & F_SEAL_WRITE) == 0 || (seals & F_SEAL_SHRINK) == 0 || status.st_size != (off_t)length))
+        return false;
+    return status.st_size >= (off_t)length && (uint64_t)status.st_blocks * 512 + FREE_HOLES >= length;
+}
+
+bool rl_is_memory(int file) { return fcntl(file, F_GET_SEALS) >= 0; }
+
+/* Longer data are mapped as they are read: the datagram that brings a gigabyte has 32 bytes and may come again and again. */
+enum { POPULATED = 64 << 20 };
+
+void *rl_map_file(int file, size_t length) {
+    int populates = length <= POPULATED ? MAP_POPULATE : 0;
+    void *pages = mmap(NULL, length, PROT_READ, MAP_PRIVATE | populates, file, 0);
+    return pages == MAP_FAILED ? NULL : pages;
+}
+
+void *rl_map_kept(int file, size_t length) {
+    void *pages = mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    return pages == MAP_FAILED ? NULL : pages;
+}
+
+void *rl_map_addresses(size_t length) {
+    void *pages = mmap(NULL, length, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (pages == MAP_FAILED) return NULL;
+    madvise(pages, length, MADV_HUGEPAGE);
+    return pages;
+}
+
+bool rl_open_addresses(void *pages, size_t length) { return mprotect(pages, length, PROT_READ | PROT_WRITE) == 0; }

@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: MIT */
+/* The library's handler of signals, and the program's handlers below it. */
+#define _GNU_SOURCE
+#include <signal.h>
+
+#include "CLinux.h"
+
+/* The library's handler for a signal has layers. One that the program covered with a handler of its own cannot be removed, because
+ * that handler may call it: what this layer itself calls must stay as it is. So the next time the library takes the signal it
+ * installs another layer, over the program's handler. Only the newest layer notifies the library.
+ *
+ * The caller holds a lock of its own when it takes or gives back a signal. Handlers run at the same time, in any thread, and the
+ * program may call sigaction(2) at any time. */
+enum { SIGNAL_LAYERS = 8 };
+
+/* An action of the program's. It is never changed and never freed, because a handler may be about to call it. An action that
+ * comes again is reused: so there are as many for a signal as the program ever installed different ones. */
+struct program_action {
+    struct sigaction action;
+    struct program_action *next;
+};
+static struct program_action *program_actions[65]; /* Guarded by the caller's lock. */
+static struct program_action default_action;       /* SIG_DFL */
+
+/* What the program had installed when a layer was. Written by the thread that takes or gives back, releasing, and, for a handler
+ * that is to be called once, by the layer that calls it; read by the layer, acquiring. */
+static struct program_action *actions_below[SIGNAL_LAYERS][65];
+/* The newest layer; those below it are covered. After the newest one was covered permanently, the number of the next. Relaxed: a
+ * layer that was newest a moment ago notifies the library of a signal of a moment ago. */
+static int newest_layer[65];
+/* The same for all signals. Written before a layer is installed, which orders it before the handler; relaxed, because a handler of
+ * another signal may read it meanwhile. */
+static rl_signal_function signal_function;
+
+/* Whether it is a function; SA_SIGINFO may be set with SIG_DFL and SIG_IGN too. */
+static bool is_called(const struct sigaction *action) {
+    return action->sa_handler != SIG_DFL && action->sa_handler != SIG_IGN;
+}
+
+/* The library counts the threads in its function, and waits for them to leave before it frees memory. So nothing may interrupt
+ * that function: a handler of the program's that did might leave by siglongjmp(3), or fork. Blocks all signals, including those
+ * of the C library by which threads are cancelled. */
+static void tell_library(int signal) {
+    const uint64_t all = ~(uint64_t)0;
+    uint64_t mask;
+    bool is_blocked = syscall(SYS_rt_sigprocmask, SIG_SETMASK, &all, &mask, sizeof mask) == 0;
+    __atomic_load_n(&signal_function, __ATOMIC_RELAXED)(signal);
+    if (is_blocked) syscall(SYS_rt_sigprocmask, SIG_SETMASK, &mask, NULL, sizeof mask);
+}
+
+__attribute__((noinline)) static void on_signal(int layer, int signal, siginfo_t *info, void *context) {
+    int saved = errno;
+    if (layer == __atomic_load_n(&newest_layer[signal], __ATOMIC_RELAXED)) tell_library(signal);
+    errno = saved;
+    struct program_action *below = __atomic_load_n(&actions_below[layer][signal], __ATOMIC_ACQUIRE);
+    if (!is_called(&below->action)) return;
+    /* Of several deliveries only one calls a handler that is to be called once. */
+    if (below->action.sa_flags & (int)SA_RESETHAND &&
+        !__atomic_compare_exchange_n(&actions_below[layer][signal], &below, &default_action, false, __ATOMIC_ACQ_REL,
+                                     __ATOMIC_RELAXED))
+        return;
+    if (below->action.sa_flags & SA_SIGINFO)
+        below->action.sa_sigaction(signal, info, context);
+    else
+        below->action.sa_handler(signal);
+}
+
+static void on_signal_0(int signal, siginfo_t *info, void *context) { on_signal(0, signal, info, context); }
+static void on_signal_1(int signal, siginfo_t *info, void *context) { on_signal(1, signal, info, context); }
+static void on_signal_2(int signal, siginfo_t *info, void *context) { on_signal(2, signal, info, context); }
+static void on_signal_3(int signal, siginfo_t *info, void *context) { on_signal(3, signal, info, context); }
+static void on_signal_4(int signal, siginfo_t *info, void *context) { on_signal(4, signal, info, context); }
+static void on_signal_5(int signal, siginfo_t *info, void *context) { on_signal(5, signal, info, context); }
+static void on_signal_6(int signal, siginfo_t *info, void *context) { on_signal(6, signal, info, context); }
+static void on_signal_7(int signal, siginfo_t *info, void *context) { on_signal(7, signal, info, context); }
+
+static void (*const layers[SIGNAL_LAYERS])(int, siginfo_t *, void *) = {
+    on_signal_0, on_signal_1, on_signal_2, on_signal_3, on_signal_4, on_signal_5, on_signal_6, on_signal_7,
+};
+
+/* Which layer an action is, -1 for none. */
+static int layer_of(const struct sigaction *action) {
+    if (!(action->sa_flags & SA_SIGINFO)) return -1;
+    for (int layer = 0; layer < SIGNAL_LAYERS; layer++)
+        if (action->sa_sigaction == layers[layer]) return layer;
+    return -1;
+}
+
+static bool is_same_handler(const struct sigaction *one, const struct sigaction *other) {
+    return one->sa_handler == other->sa_handler && !((one->sa_flags ^ other->sa_flags) & SA_SIGINFO);
+}
+
+/* The C library sets SA_RESTORER, 0x04000000, by itself, and the kernel knows the first 64 signals of a mask. */
+static bool is_same_action(const struct sigaction *one, const struct sigaction *other) {
+    return one->sa_handler == other->sa_handler && !((one->sa_flags ^ other->sa_flags) & ~0x04000000) &&
+           memcmp(&one->sa_mask, &other->sa_mask, 8) == 0;
+}
+
+/* The record of an action; NULL if there is no memory for one. */
+static struct program_action *program_action(const struct sigaction *action, int signal) {
+    for (struct program_action *known = program_actions[signal]; known; known = known->next)
+        if (is_same_action(&known->action, action)) return known;
+    struct program_action *made = calloc(1, sizeof *made);
+    if (!made) return NULL;
+    made->action = *action;
+    made->next = program_actions[signal];
+    program_actions[signal] = made;
+    return made;
+}
+
+/* The layer to install over an action of the program's: the action calls neither this layer nor a newer one. */
+static int layer_over(const struct sigaction *action, int signal) {
+    if (!is_called(action)) return 0;
+    int layer = 0;
+    /* A handler that lies below a layer and is installed over it again calls nothing, or it would call itself. */
+    while (layer < newest_layer[signal] && !is_same_handler(action, &actions_below[layer][signal]->action)) layer++;
+    return layer;
+}
+
+/* A layer as it is to be installed over an action: a handler of the program's is called with the flags it asked for. */
+static void make_layer(int layer, const struct sigaction *below, int signal, struct sigaction *ours) {
+    *ours = (struct sigaction){.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_RESTART};
+    ours->sa_sigaction = layers[layer];
+    if (is_called(below)) {
+        ours->sa_mask = below->sa_mask;
+        ours->sa_flags = SA_SIGINFO | (below->sa_flags & ~(int)SA_RESETHAND);
+    } else if (below->sa_handler == SIG_IGN && signal == SIGCHLD) {
+        /* A program that ignores SIGCHLD wants no zombies. */
+        ours->sa_flags |= SA_NOCLDWAIT;
+    }
+}
+
+int rl_take_signal(int signal, rl_signal_function function) {
+    static const int faults[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT, SIGSYS};
+    for (size_t i = 0; i < sizeof faults / sizeof *faults; i++) {
+        if (signal == faults[i]) {
+            errno = EINVAL;
+            return -1;
+        }
+    }
+    struct sigaction found, replaced, ours;
+    if (signal < 1 || signal > 64 || sigaction(signal, NULL, &found) != 0) {
+        errno = EINVAL;
+        return -1;
+    }
+    __atomic_store_n(&signal_function, function, __ATOMIC_RELAXED);
+    /* A layer knows what it has to call before it can be called. What it replaced may be another action, which the program installed since the check:
+     * then that one is what lies below. A further iteration needs a further such call of the program's. */
+    for (bool is_first = true;; is_first = false) {
+        int layer = layer_of(&found);
+        if (layer < 0) {
+            layer = layer_over(&found, signal);
+            struct program_action *below = layer < SIGNAL_LAYERS ? program_action(&found, signal) : NULL;
+            if (!below) {
+                if (!is_first) sigaction(signal, &found, NULL);
+                errno = layer < SIGNAL_LAYERS ? ENOMEM : EBUSY;
+                return -1;
+            }
+            __atomic_store_n(&actions_below[layer][signal], below, __ATOMIC_RELEASE);
+        }
+        __atomic_store_n(&newest_layer[signal], layer, __ATOMIC_RELAXED);
+        /* It was covered, but is not any more. */
+        if (is_first && layer_of(&found) >= 0) return 0;
+        make_layer(layer, &actions_below[layer][signal]->action, signal, &ours);
+        if (sigaction(signal, &ours, &replaced) != 0) return -1;
+        if (is_first ? is_same_action(&replaced, &found) : layer_of(&replaced) >= 0) return 0;
+        found = replaced;
+    }
+}
+
+void rl_give_back_signal(int signal) {
+    struct sigaction now, replaced;
+    int layer = sigaction(signal, NULL, &now) == 0 ? layer_of(&now) : -1;
+    if (layer < 0) {
+        __atomic_store_n(&newest_layer[signal], newest_layer[signal] + 1, __ATOMIC_RELAXED);
+        return;
+    }
+    __atomic_store_n(&newest_layer[signal], layer, __ATOMIC_RELAXED);
+    struct program_action **place = &actions_below[layer][signal];
+    struct program_action *below = __atomic_load_n(place, __ATOMIC_RELAXED);
+    /* From here on the kernel makes sure that this one is called once. */
+    if (below->action.sa_flags & (int)SA_RESETHAND) below = __atomic_exchange_n(place, &default_action, __ATOMIC_ACQ_REL);
+    sigaction(signal, &below->action, &replaced);
+    if (layer_of(&replaced) >= 0) return;
+    /* The program has covered the layer since the check: what it installed is restored. A further iteration needs a further such call. */
+    __atomic_store_n(place, below, __ATOMIC_RELEASE);
+    __atomic_store_n(&newest_layer[signal], layer + 1, __ATOMIC_RELAXED);
+    now = below->action;
+    do {
+        struct sigaction last = now;
+        now = replaced;
+        sigaction(signal, &now, &replaced);
+        if (is_same_action(&replaced, &last)) return;
+    } while (!is_same_action(&replaced, &now));
+}

@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: MIT */
+/* Writes that raise no signal: to files that grow, and of lines for a standard error of any kind. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "CLinuxCalls.h"
+#include "CLinuxInsight.h"
+#include "CLinuxMessages.h"
+
+/* A call that would make a file longer than RLIMIT_FSIZE allows raises SIGXFSZ in the calling thread, which ends a process without
+ * a handler for it; a memory file counts as a file here. A write to a pipe without a reader raises SIGPIPE in the same way. The
+ * limit may change at any time, so checking it before the call does not help. The signals are therefore blocked during the call
+ * and one that the call raised is taken back: all that is left is EFBIG or EPIPE. */
+typedef struct size_limit {
+    sigset_t before, pending;
+} size_limit;
+
+__attribute__((noinline)) static void size_limit_begin(size_limit *limit) {
+    sigset_t signals;
+    sigemptyset(&signals);
+    sigemptyset(&limit->pending);
+    sigaddset(&signals, SIGXFSZ);
+    sigaddset(&signals, SIGPIPE);
+    pthread_sigmask(SIG_BLOCK, &signals, &limit->before);
+    /* A signal that the program itself blocks and waits for is not taken from it. */
+    if (sigismember(&limit->before, SIGXFSZ) || sigismember(&limit->before, SIGPIPE)) sigpending(&limit->pending);
+}
+
+__attribute__((noinline)) static void size_limit_end(size_limit *limit, bool failed) {
+    int error = errno;
+    int raised = error == EFBIG ? SIGXFSZ : SIGPIPE;
+    if (failed && (error == EFBIG || error == EPIPE) && !sigismember(&limit->pending, raised)) {
+        static const struct timespec no_time;
+        const uint64_t signal = (uint64_t)1 << (raised - 1);
+        syscall(SYS_rt_sigtimedwait, &signal, NULL, &no_time, sizeof signal);
+    }
+    pthread_sigmask(SIG_SETMASK, &limit->before, NULL);
+    errno = error;
+}
+
+void rl_write_line(int file, const void *bytes, size_t length) {
+    size_limit limit;
+    size_limit_begin(&limit);
+    size_limit_end(&limit, rl_sys_write(file, bytes, length) < 0);
+}
+
+/* For a second, whatever signals come meanwhile. */
+static bool wait_for_room(int file) {
+    struct pollfd room = {file, POLLOUT, 0};
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    const int64_t end = now.tv_sec * 1000 + now.tv_nsec / 1000000 + 1000;
+    int result, left = 1000;
+    while ((result = rl_sys_poll(&room, 1, left)) < 0 && errno == EINTR && left > 0) {
+        clock_gettime(CLOCK_MONOTONIC, &now);
+        left = (int)(end - now.tv_sec * 1000 - now.tv_nsec / 1000000);
+        if (left < 0) left = 0;
+    }
+    return result > 0;
+}
+
+bool rl_write_all(int file, const void *bytes, size_t length) {
+    const char *rest = bytes;
+    ssize_t count = 0;
+    size_limit limit;
+    size_limit_begin(&limit);
+    while (length > 0) {
+        count = rl_sys_write(file, rest, length);
+        if (count < 0 && errno == EAGAIN && wait_for_room(file)) continue;
+        if (count <= 0) break;
+        rest += count;
+        length -= (size_t)count;
+    }
+    size_limit_end(&limit, count < 0);
+    return length == 0;
+}
+
+bool rl_set_length(int file, size_t length) {
+    int result;
+    size_limit limit;
+    size_limit_begin(&limit);
+    do {
+        result = ftruncate(file, (off_t)length);
+    } while (result != 0 && errno == EINTR);
+    size_limit_end(&limit, result != 0);
+    return result == 0;
+}
+
+bool rl_write_contents(int file, const char *bytes, size_t length) {
+    ssize_t count = 1;
+    size_limit limit;
+    size_limit_begin(&limit);
+    for (size_t done = 0; done < length && count > 0; done += (size_t)count)
+        count = rl_sys_pwrite(file, bytes + done, length - done, (off_t)done);
+    size_limit_end(&limit, count < 0);
+    return count > 0;
+}
+
+bool rl_write_file(int file, const char *bytes, size_t length) { return rl_set_length(file, 0) && rl_write_contents(file, bytes, length); }
+
+bool rl_take_file_room(int file, size_t length) {
+    size_limit limit;
+    size_limit_begin(&limit);
+    bool taken = rl_take_room(file, 0, length);
+    size_limit_end(&limit, !taken);
+    return taken;
+}
+
+ssize_t rl_write_at(int file, const void *bytes, size_t length, off_t offset) {
+    size_limit limit;
+    size_limit_begin(&limit);
+    ssize_t count = rl_sys_pwrite(file, bytes, length, offset);
+    size_limit_end(&limit, count < 0);
+    return count;
+}
+
+void rl_write_word(int file, uint32_t word, size_t offset) { rl_write_at(file, &word, sizeof word, (off_t)offset); }
