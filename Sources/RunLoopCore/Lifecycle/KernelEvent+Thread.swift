@@ -10,7 +10,7 @@ import Synchronization
 extension KernelFilter {
     static var thread: KernelFilter {
         KernelFilter(
-            number: .thread, open: { $0.openThread() }, descriptorKind: nil, take: .init { $0.takeThread(&$1) }, begin: .init { $0.beginThread($1) },
+            number: .thread, open: { $0.openThread() }, take: .init { $0.takeThread(&$1) }, begin: .init { $0.beginThread($1) },
             close: .init { $0.closeThread() })
     }
 }

@@ -14,8 +14,8 @@ import Synchronization
 extension KernelFilter {
     static var distributedLock: KernelFilter {
         KernelFilter(
-            number: .distributedLock, open: { $0.openLock() }, descriptorKind: RL_TIMER, read: .init { $0.lookAtLock(&$1) },
-            renewInChild: .init { $0.renewLock() }, tell: .init { $0.tellLock() }, begin: .init { $0.pointee.source = $1 },
+            number: .distributedLock, open: { $0.openLock() },
+            watched: .init(kind: RL_TIMER, read: { $0.lookAtLock(&$1) }, renewInChild: .init { $0.renewLock() }), tell: .init { $0.tellLock() }, begin: .init { $0.pointee.source = $1 },
             close: .init { $0.closeLock() })
     }
 }

@@ -5,7 +5,8 @@ import CRunLoop
 /// The Process filter: a pidfd, which is readable when the process has ended.
 extension KernelFilter {
     static var process: KernelFilter {
-        KernelFilter(number: .process, open: { $0.openProcess() }, descriptorKind: RL_PROCESS, read: .init { $0.readProcess(&$1) })
+        KernelFilter(
+            number: .process, open: { $0.openProcess() }, watched: .init(kind: RL_PROCESS, read: { $0.readProcess(&$1) }, renewInChild: nil))
     }
 }
 

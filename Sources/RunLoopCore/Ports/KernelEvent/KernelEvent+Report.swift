@@ -46,10 +46,10 @@ extension UnsafeMutablePointer where Pointee == KernelEvent {
     func reportReadiness() -> Bool {
         pointee.lock.lockWord()
         var happened = blankEvent
-        let kind = pointee.filter.pointee.descriptorKind.unsafelyUnwrapped
+        let kind = pointee.filter.pointee.watched.unsafelyUnwrapped.kind
         let isLost = pointee.descriptor >= 0 && !rl_is_kind(pointee.descriptor, kind)
         if isLost { pointee.descriptor = -1 }
-        let isReport = mayReport && pointee.descriptor >= 0 && pointee.filter.pointee.read?.call(self, &happened) == true
+        let isReport = mayReport && pointee.descriptor >= 0 && pointee.filter.pointee.watched.unsafelyUnwrapped.read(self, &happened)
         if isReport { countReportLocked() }
         pointee.lock.unlockWord()
         if isLost {

@@ -11,7 +11,6 @@ extension KernelFilter {
                 guard let number = Int32(exactly: record.pointee.ident), record.pointee.fflags == 0 else { return record.refuse() }
                 return Signals.take(number)
             },
-            descriptorKind: nil,
             take: .init { record, happened in
                 let count = record.pointee.count.exchange(0, ordering: .sequentiallyConsistent)
                 happened.data = Int64(clamping: count)

@@ -6,8 +6,8 @@ import CRunLoop
 extension KernelFilter {
     static var timer: KernelFilter {
         KernelFilter(
-            number: .timer, open: { $0.openTimer() }, descriptorKind: RL_TIMER, read: .init { $0.readTimer(&$1) },
-            renewInChild: .init { $0.renewTimer() })
+            number: .timer, open: { $0.openTimer() },
+            watched: .init(kind: RL_TIMER, read: { $0.readTimer(&$1) }, renewInChild: .init { $0.renewTimer() }))
     }
 }
 

@@ -6,7 +6,7 @@ import Synchronization
 /// The User filter: events of the program's own, by `RLKernelEventSourceTrigger`.
 extension KernelFilter {
     static var user: KernelFilter {
-        KernelFilter(number: .user, open: { _ in true }, descriptorKind: nil, take: .init { $0.takeFlags(&$1) })
+        KernelFilter(number: .user, open: { _ in true }, take: .init { $0.takeFlags(&$1) })
     }
 }
 

@@ -52,7 +52,7 @@ typealias VnodePointer = UnsafeMutablePointer<Vnode>
 extension KernelFilter {
     static var vnode: KernelFilter {
         KernelFilter(
-            number: .vnode, open: { $0.openVnode() }, descriptorKind: nil, take: .init { $0.takeFlags(&$1) }, takesPath: true,
+            number: .vnode, open: { $0.openVnode() }, take: .init { $0.takeFlags(&$1) }, takesPath: true,
             begin: .init { $0.beginVnode($1) }, close: .init { $0.closeVnode() })
     }
 }

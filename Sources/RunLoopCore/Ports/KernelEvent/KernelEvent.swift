@@ -156,7 +156,7 @@ extension KernelEvent {
         KernelEvents.shared.pointee.signalHandlers.store(0, ordering: .relaxed)
         KernelEvents.shared.pointee.all.forEach { record in
             record.pointee.lock.resetInChild()
-            record.pointee.filter.pointee.renewInChild?.call(record)
+            record.pointee.filter.pointee.watched?.renewInChild?.call(record)
         }
         Notifier.shared.renewInChild()
     }
@@ -165,7 +165,7 @@ extension KernelEvent {
     /// here, where its locks may be held for ever: a loop drops the references later and logs.
     private static func endLostInChild() {
         KernelEvents.shared.pointee.all.forEach { record in
-            if record.pointee.filter.pointee.renewInChild != nil && record.pointee.descriptor < 0 { record.lose() }
+            if record.pointee.filter.pointee.watched?.renewInChild != nil && record.pointee.descriptor < 0 { record.lose() }
         }
         var vnode = Notifier.shared.pointee.sources
         while let current = vnode {
@@ -174,7 +174,7 @@ extension KernelEvent {
         }
     }
 
-    /// `Process.tellLost`.
+    /// A part of `Process.tellLost` (`Lifecycle/Load.swift`). True if there was anything to tell.
     static func tellLost() -> Bool {
         var isAny = false
         while let source = Notifier.shared.copyLostSource() {
@@ -240,13 +240,13 @@ extension UnsafeMutablePointer where Pointee == KernelEvent {
 
     fileprivate func closeKernelObjects() {
         pointee.filter.pointee.close?.call(self)
-        guard pointee.filter.pointee.read != nil else { return }
+        guard let kind = pointee.filter.pointee.watched?.kind else { return }
         pointee.lock.lockWord()
         let closing = pointee.descriptor
         // In this order, as in `EpollSet.close`.
         pointee.descriptor = -1
         rl_compiler_barrier()
-        if closing >= 0, let kind = pointee.filter.pointee.descriptorKind { closeOwn(closing, kind) }
+        if closing >= 0 { closeOwn(closing, kind) }
         pointee.lock.unlockWord()
     }
 

@@ -15,18 +15,20 @@ struct KernelFilter {
     struct Begin { let call: (KernelEventPointer, SourcePointer) -> Void }
     struct Step { let call: (KernelEventPointer) -> Void }
 
-    // With a descriptor.
+    /// What a filter says of its descriptors: all of it, so none has a default.
+    struct Watched {
+        /// Shows whether the client closed or replaced the number. A new kind goes into `rl_is_kind`.
+        let kind: rl_kind
+        /// What the ready descriptor reports; false if that is not of interest. It may not wait: the caller holds the record's lock.
+        let read: (KernelEventPointer, inout RLKernelEvent) -> Bool
+        /// In the child of `fork`: another descriptor under the same number, or none. nil: the object is shared with the parent.
+        let renewInChild: Step?
+    }
 
-    /// Shows whether the client closed or replaced the number; nil: with an inbox. A new kind goes into `rl_is_kind`.
-    let descriptorKind: rl_kind?
-    /// What the ready descriptor reports; false if that is not of interest. It may not wait: the caller holds the record's lock.
-    var read: Look?
-    /// In the child of `fork`: another descriptor under the same number, or none. nil: the object is shared with the parent.
-    var renewInChild: Step?
+    /// nil: with an inbox.
+    var watched: Watched?
 
-    // With an inbox.
-
-    /// Takes what there is to report; false if there is nothing.
+    /// With an inbox: takes what there is to report; false if there is nothing.
     var take: Look?
     var takesPath = false
 
@@ -50,7 +52,6 @@ struct KernelFilter {
         enter(.distributedLock, &entry)
         if let further { enter(further, &entry) }
         NotifierPort.shared.pointee.read = { Notifier.shared.readEvents() }
-        RunLoopCore.process.pointee.tellLost = { KernelEvent.tellLost() }
     }
 
     /// Ends with an entry of zeroes, which no filter has as its number.
