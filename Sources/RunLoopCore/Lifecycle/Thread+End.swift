@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: MIT
+import CLinux
+import Synchronization
+
+/// How a thread is ended, and how others wait for its end: `cancel`, `end` and `join`.
+///
+/// `end` queues a *marker* in the thread's loop; when its turn has come, everything that was queued before it was performed.
+extension UnsafeMutablePointer where Pointee == Thread {
+    /// Queues the marker: a request that stops the loop's runs. (A stop alone is not kept between two runs.)
+    private func queueStop() {
+        guard let loop = pointee.loop.load(ordering: .sequentiallyConsistent), !isVanished else { return }
+        retain()
+        let post = Post(
+            perform: { $0!.assumingMemoryBound(to: Thread.self).stopRuns() },
+            release: { $0!.assumingMemoryBound(to: Thread.self).release() }, info: UnsafeMutableRawPointer(self),
+            modes: PostModes(mode: nil))
+        _ = loop.performRequest(post, waits: false)
+    }
+
+    /// Called on the thread when the marker's turn has come: everything that was queued before it was performed.
+    private func stopRuns() {
+        // Sets the cancelled flag too, before the run returns: `end` may not have done that yet.
+        pointee.flags.bitwiseOr(ThreadFlags.drained | ThreadFlags.cancelled, ordering: .sequentiallyConsistent)
+        let loop = RunLoop.current()
+        loop.stop()
+        // A stop ends the innermost run; the outer ones get markers of their own.
+        if loop.pointee.frame?.pointee.outer != nil { queueStop() }
+    }
+
+    /// `RLThreadCancel`.
+    func cancel() {
+        let old = pointee.flags.bitwiseOr(ThreadFlags.cancelled, ordering: .sequentiallyConsistent).oldValue
+        guard let loop = pointee.loop.load(ordering: .sequentiallyConsistent), old & ThreadFlags.cancelled == 0 else { return }
+        if pointee.body == nil { queueStop() } else { loop.wakeUp() }
+    }
+
+    /// `RLThreadEnd`.
+    func end() -> Bool {
+        waitForStart()
+        // Without a loop there is no queue for the marker: the thread was not started, the system did not create it, or it is just starting.
+        guard pointee.loop.load(ordering: .sequentiallyConsistent) != nil else {
+            cancel()
+            return join()
+        }
+        if pointee.flags.load(ordering: .sequentiallyConsistent) & ThreadFlags.ending == 0 {
+            // Before the flags: when the thread sees them, it finds the marker in its queue.
+            queueStop()
+            pointee.flags.bitwiseOr(ThreadFlags.ending | ThreadFlags.cancelled, ordering: .sequentiallyConsistent)
+            if !isVanished { pointee.loop.load(ordering: .acquiring)?.wakeUp() }
+        }
+        if ThreadPointer.current == self { RunLoop.current().stop() }
+        return join()
+    }
+
+    /// `RLThreadJoin`.
+    func join() -> Bool {
+        if isNew || ThreadPointer.current == self { return false }
+        if pointee.handle.load(ordering: .acquiring) == 0 { waitForStart() }
+        if isNew { return false }
+        if isVanished { return true }
+        let (exchanged, _) = pointee.joining.compareExchange(
+            expected: ThreadJoin.none, desired: ThreadJoin.underWay, ordering: .sequentiallyConsistent)
+        if pointee.joining.load(ordering: .acquiring) == ThreadJoin.detached { return false }
+        if exchanged {
+            let state = rl_disable_cancellation()
+            // In the child of `fork` libc may believe that a vanished thread still joins it.
+            if pthread_join(systemHandle, nil) == EINVAL { wait(while: ThreadPhase.executing) }
+            rl_restore_cancellation(state)
+            pointee.joining.store(ThreadJoin.done, ordering: .sequentiallyConsistent)
+            if isAwaited { pointee.joining.futexWakeAll() }
+        } else {
+            pointee.flags.bitwiseOr(ThreadFlags.awaited, ordering: .sequentiallyConsistent)
+            while pointee.joining.load(ordering: .sequentiallyConsistent) != ThreadJoin.done, !isVanished {
+                pointee.joining.futexWait(while: ThreadJoin.underWay)
+            }
+        }
+        return true
+    }
+}
