@@ -317,53 +317,6 @@ public final class RunLoopExecutor: SerialExecutor, TaskExecutor, @unchecked Sen
         withExtendedLifetime(self) { drainer.executor = nil }
         return close
     }
-
-    /// In a child of `fork`, of a loop whose thread does not exist there. Its structures are whole: `fork` holds all locks, but for
-    /// those that only its thread touched.
-    ///
-    /// - Returns: whom to tell, when the child runs its loop.
-    func vanish() -> [@Sendable () -> Void] {
-        let (handlers, requests) = RunLoopExecutor.takeAll(of: mail)
-        return RunLoopExecutor.calls(handlers, requests)
-    }
-
-    private static func takeAll(of mail: borrowing Locked<Mail>) -> ([@Sendable () -> Void], [any LoopRequest]) {
-        mail.withLock { mail in
-            var requests = mail.taken
-            if !mail.isEnded {
-                mail.entries.appendRequests(to: &requests)
-                mail.entries = LoopEntries()
-            }
-            let handlers = Array(mail.endHandlers.values)
-            mail.taken = []
-            mail.isEnded = true
-            mail.endHandlers = [:]
-            return (handlers, requests)
-        }
-    }
-
-    /// What ``vanish()`` does, for an executor that nobody waits for (`ForkedChild.prepare`).
-    static func callsOfNothing() -> [@Sendable () -> Void] {
-        let mail = Locked(Mail())
-        mail.withLock { mail in
-            mail.endHandlers[0] = {}
-            mail.taken.append(NoRequest())
-            mail.entries.append(.request(NoRequest()))
-        }
-        let (handlers, requests) = takeAll(of: mail)
-        return calls(handlers, requests)
-    }
-
-    private final class NoRequest: LoopRequest {
-        func run() {}
-        func abandon() {}
-    }
-
-    private static func calls(_ handlers: [@Sendable () -> Void], _ requests: [any LoopRequest]) -> [@Sendable () -> Void] {
-        var calls = handlers
-        for request in requests { calls.append { request.abandon() } }
-        return calls
-    }
 }
 
 extension RunLoop {

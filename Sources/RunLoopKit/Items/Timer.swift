@@ -119,35 +119,6 @@ open class Timer: @unchecked Sendable {
         self.init(fire: Dates.instant(after: interval), interval: interval, repeats: repeats, clock: clock, name: name, block: block)
     }
 
-    /// The clock that measures the time until a timer's date.
-    public enum TimerClock: Sendable, Hashable {
-        /// It stops while the machine is suspended, and setting the system's clock does not move the timer: that of all other timers.
-        case monotonic
-        /// It goes on while the machine is suspended; setting the system's clock does not move the timer (S-TMR-60).
-        case boot
-        /// The date as the system shows it; the timer follows it wherever it is set (S-TMR-59).
-        case wall
-
-        fileprivate var number: RLTimerClock {
-            switch self {
-            case .monotonic: .monotonic
-            case .boot: .boot
-            case .wall: .wall
-            }
-        }
-    }
-
-    /// The clock that the timer was made with; `monotonic` for timers made without one.
-    ///
-    /// - Threads: any. CF: no counterpart.
-    public var timerClock: TimerClock {
-        switch RLTimerGetClock(reference) {
-        case .boot: .boot
-        case .wall: .wall
-        default: .monotonic
-        }
-    }
-
     /// Makes a timer as ``init(timeInterval:repeats:block:)`` does, and adds it to the calling
     /// thread's loop in the default mode (S-NSTM-1).
     ///
@@ -167,28 +138,6 @@ open class Timer: @unchecked Sendable {
         let timer = Timer(timeInterval: interval, repeats: repeats, block: block)
         RunLoop.current.add(timer, forMode: .default)
         return timer
-    }
-
-    /// What a timer is made of, in the C library's dates.
-    public struct Plan {
-        fileprivate let seconds: Double
-        fileprivate let instant: ContinuousClock.Instant?
-        fileprivate let interval: Duration
-        fileprivate let intervalSeconds: Double
-
-        fileprivate init(seconds: Double, instant: ContinuousClock.Instant?, interval: Duration, intervalSeconds: Double) {
-            self.seconds = seconds
-            self.instant = instant
-            self.interval = interval
-            self.intervalSeconds = intervalSeconds
-        }
-
-        /// For the dates of other modules, in seconds of the wall clock since the beginning of 2001.
-        package init(seconds: Double, intervalSeconds: Double, repeats: Bool) {
-            let interval = !repeats ? 0 : intervalSeconds > 0 ? intervalSeconds : Timer.shortestInterval.inSeconds
-            self.init(
-                seconds: seconds, instant: nil, interval: Duration(seconds: interval), intervalSeconds: interval)
-        }
     }
 
     private static func make(
@@ -232,7 +181,7 @@ open class Timer: @unchecked Sendable {
     public func getRLTimer() -> OpaquePointer { reference }
 
     /// What a repeating timer takes in place of an interval of zero or less (S-NSTM-4).
-    fileprivate static var shortestInterval: Duration { .microseconds(100) }
+    static var shortestInterval: Duration { .microseconds(100) }
 
     // MARK: Dates
 
@@ -374,29 +323,6 @@ extension Timer: Hashable, CustomStringConvertible {
 
     /// The C library's description of the timer, for debugging; the form may change.
     public var description: String { describe(RLTypeRef(reference)) }
-}
-
-/// A date that a timer can be made with: an instant, and in RunLoopKitFoundation a `Date`.
-public protocol TimerDate {
-    /// How long between two calls of a timer.
-    associatedtype TimerInterval
-
-    /// What a timer is made of.
-    ///
-    /// - Parameters:
-    ///   - date: when to fire first.
-    ///   - interval: how long between calls, if it repeats.
-    ///   - repeats: false for a timer that fires once.
-    static func plan(fire date: Self, interval: TimerInterval, repeats: Bool) -> Timer.Plan
-}
-
-extension ContinuousClock.Instant: TimerDate {
-    /// What a timer is made of; a repeating one takes a tenth of a millisecond in place of zero or less (S-NSTM-4).
-    public static func plan(fire date: Self, interval: Duration, repeats: Bool) -> Timer.Plan {
-        let interval = !repeats ? .zero : interval <= .zero ? Timer.shortestInterval : interval
-        return Timer.Plan(
-            seconds: Dates.seconds(of: date), instant: date, interval: interval, intervalSeconds: interval.inSeconds)
-    }
 }
 
 /// The C library's call-out. The timer's context has a `retain` function, so the library brackets the
