@@ -180,7 +180,12 @@ void rl_give_back_signal(int signal) {
     struct program_action *below = __atomic_load_n(place, __ATOMIC_RELAXED);
     /* From here on the kernel makes sure that this one is called once. */
     if (below->action.sa_flags & (int)SA_RESETHAND) below = __atomic_exchange_n(place, &default_action, __ATOMIC_ACQ_REL);
-    sigaction(signal, &below->action, &replaced);
+    if (sigaction(signal, &below->action, &replaced) != 0) {
+        /* The layer remains, and calls what lies below; the next time the signal is taken it is the newest again. */
+        __atomic_store_n(place, below, __ATOMIC_RELEASE);
+        __atomic_store_n(&newest_layer[signal], layer + 1, __ATOMIC_RELAXED);
+        return;
+    }
     if (layer_of(&replaced) >= 0) return;
     /* The program has covered the layer since the check: what it installed is restored. A further iteration needs a further such call. */
     __atomic_store_n(place, below, __ATOMIC_RELEASE);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #define _GNU_SOURCE
 #include "calls.h"
+#include "errors.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -162,8 +163,8 @@ CALL(eventfd)
 CALL(fallocate)
 CALL(fcntl)
 CALL(flock)
-CALL(fstat)
-CALL(fstatat)
+CALL(fstat, spoil_file_status(b);)
+CALL(fstatat, spoil_file_status(c);)
 CALL(ftruncate)
 CALL(getpeername)
 CALL(getsockname)
@@ -172,7 +173,7 @@ CALL(inotify_add_watch)
 CALL(inotify_init1)
 CALL(inotify_rm_watch)
 CALL(listen)
-CALL(lstat)
+CALL(lstat, spoil_file_status(b);)
 CALL(madvise)
 CALL(memfd_create)
 CALL(mkdir)
@@ -192,7 +193,7 @@ CALL(sendmsg)
 CALL(setpriority)
 CALL(setsockopt)
 CALL(shutdown)
-CALL(sigaction)
+CALL(sigaction, spoil_action(c);)
 CALL(socket)
 CALL(timerfd_create)
 CALL(timerfd_gettime)

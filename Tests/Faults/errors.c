@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: MIT */
+#define _GNU_SOURCE
 #include "errors.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #define E(name) {#name, name, false, false}
 #define MADE(name) {#name, name, true, false}
@@ -91,3 +94,10 @@ const Error *errors_of(const char *call) {
         if (strcmp(table[i].call, call) == 0) return table[i].errors;
     return &none;
 }
+
+static void spoil(long place, size_t size) {
+    if (place) memset((void *)place, 0x74, size);
+}
+
+void spoil_action(long place) { spoil(place, sizeof(struct sigaction)); }
+void spoil_file_status(long place) { spoil(place, sizeof(struct stat)); }
