@@ -149,6 +149,7 @@ static Function *next(const char *name) {
         int error = failure(#name, CALLER); \
         if (error == 0) return real(a, b, c, d, e, f);                                                     \
         if (failing_is_made) real(a, b, c, d, e, f);                                                       \
+        else spoil_results(#name, a, b, c, d, e);                                                          \
         __VA_ARGS__                                                                                        \
         errno = error;                                                                                     \
         return -1;                                                                                         \
@@ -163,8 +164,8 @@ CALL(eventfd)
 CALL(fallocate)
 CALL(fcntl)
 CALL(flock)
-CALL(fstat, spoil_file_status(b);)
-CALL(fstatat, spoil_file_status(c);)
+CALL(fstat)
+CALL(fstatat)
 CALL(ftruncate)
 CALL(getpeername)
 CALL(getsockname)
@@ -173,7 +174,7 @@ CALL(inotify_add_watch)
 CALL(inotify_init1)
 CALL(inotify_rm_watch)
 CALL(listen)
-CALL(lstat, spoil_file_status(b);)
+CALL(lstat)
 CALL(madvise)
 CALL(memfd_create)
 CALL(mkdir)
@@ -193,7 +194,7 @@ CALL(sendmsg)
 CALL(setpriority)
 CALL(setsockopt)
 CALL(shutdown)
-CALL(sigaction, spoil_action(c);)
+CALL(sigaction)
 CALL(socket)
 CALL(timerfd_create)
 CALL(timerfd_gettime)
@@ -248,7 +249,10 @@ long syscall(long number, long a, long b, long c, long d, long e, long f) {
     const char *name = name_of(number, b);
     int error = name ? failure(name, CALLER) : 0;
     if (error == 0) return real(number, a, b, c, d, e, f);
-    if (failing_is_made) real(number, a, b, c, d, e, f);
+    if (failing_is_made)
+        real(number, a, b, c, d, e, f);
+    else
+        spoil_results(name, a, b, c, d, e);
     errno = error;
     return -1;
 }

@@ -5,7 +5,10 @@
 #include <errno.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/timerfd.h>
+#include <sys/uio.h>
 
 #define E(name) {#name, name, false, false}
 #define MADE(name) {#name, name, true, false}
@@ -99,5 +102,27 @@ static void spoil(long place, size_t size) {
     if (place) memset((void *)place, 0x74, size);
 }
 
-void spoil_action(long place) { spoil(place, sizeof(struct sigaction)); }
-void spoil_file_status(long place) { spoil(place, sizeof(struct stat)); }
+static void spoil_parts(const struct iovec *parts, size_t count) {
+    for (size_t i = 0; i < count; i++) spoil((long)parts[i].iov_base, parts[i].iov_len);
+}
+
+static void spoil_message(const struct msghdr *message) {
+    spoil_parts(message->msg_iov, message->msg_iovlen);
+    spoil((long)message->msg_control, message->msg_controllen);
+}
+
+void spoil_results(const char *call, long a, long b, long c, long d, long e) {
+    (void)a;
+    if (strcmp(call, "sigaction") == 0) spoil(c, sizeof(struct sigaction));
+    if (strcmp(call, "fstat") == 0 || strcmp(call, "lstat") == 0) spoil(b, sizeof(struct stat));
+    if (strcmp(call, "fstatat") == 0) spoil(c, sizeof(struct stat));
+    if (strcmp(call, "timerfd_gettime") == 0) spoil(b, sizeof(struct itimerspec));
+    if (strcmp(call, "waitid") == 0) spoil(c, sizeof(siginfo_t));
+    if (strcmp(call, "getsockname") == 0 || strcmp(call, "getpeername") == 0) spoil(b, *(socklen_t *)c);
+    if (strcmp(call, "getsockopt") == 0) spoil(d, *(socklen_t *)e);
+    if (strcmp(call, "read") == 0 || strcmp(call, "pread") == 0) spoil(b, (size_t)c);
+    if (strcmp(call, "preadv2") == 0) spoil_parts((const struct iovec *)b, (size_t)c);
+    if (strcmp(call, "recvfrom") == 0) spoil(b, (size_t)c);
+    if (strcmp(call, "recvmsg") == 0) spoil_message((const struct msghdr *)b);
+    if (strcmp(call, "readlink") == 0) spoil(b, (size_t)c);
+}

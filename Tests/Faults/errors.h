@@ -17,8 +17,8 @@ typedef struct Error {
 /* The errors of a call, ended by one without a name. A call that is not known has none. */
 const Error *errors_of(const char *call);
 
-/* What a failing call leaves where it would have written: neither what it would have written nor, by chance, something harmless. */
-void spoil_action(long place);
-void spoil_file_status(long place);
+/* What a failing call leaves where it would have written: neither what it would have written nor, by chance, something harmless. The
+ * arguments are those of the call. */
+void spoil_results(const char *call, long a, long b, long c, long d, long e);
 
 #endif
