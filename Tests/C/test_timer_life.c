@@ -339,7 +339,7 @@ static void set_date_preferred(void *unused) {
     stay_on_a_processor();
     struct sched_param parameters = {.sched_priority = 1};
     preferred.is_refused = sched_setscheduler(0, SCHED_FIFO, &parameters) != 0;
-    for (int i = 0; i < 5000 && !preferred.is_refused && preferred.longest < 0.1; i++) {
+    for (int i = 0; i < 5000 && !preferred.is_refused && preferred.longest < 0.5; i++) {
         struct timespec moment = {0, 20000 + i % 64 * 100};
         nanosleep(&moment, NULL);
         double start = own_time();
@@ -355,7 +355,8 @@ RL_TEST(a_real_time_thread_does_not_spin, "S-TMR-36 S-THR-1",
     Thread *other = thread_start(set_date_until_over, NULL);
     thread_join(thread_start(set_date_preferred, NULL));
     thread_join(other);
-    /* It needs a permission. */
-    if (!preferred.is_refused) ck_assert_double_lt(preferred.longest, 0.1);
+    /* It needs a permission. One that spun would do so until the kernel lets others run after all, after 0.95 s; and a virtual
+     * processor that has to stand back for a tenth of a second is charged to the thread. */
+    if (!preferred.is_refused) ck_assert_double_lt(preferred.longest, 0.5);
     RLRelease(preferred.timer);
 }

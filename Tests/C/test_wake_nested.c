@@ -354,7 +354,9 @@ RL_TEST(spin_limits_of_any_value, "S-WAKE-16",
         expect_trace("E BT BS BW AW X");
         add_timer(&timer, date_in(0.003), 0, kRLDefaultMode);
         expect_run(kRLDefaultMode, 0.3, false, TimedOut);
-        expect_trace("E BT BS BW AW t BT BS BW AW X");
+        const char *trace = trace_take();
+        /* On a busy machine the run's time may be over when the timer fires. */
+        if (strcmp(trace, "E BT BS BW AW t X") != 0) ck_assert_str_eq(trace, "E BT BS BW AW t BT BS BW AW X");
         eventfd_signal(port.fd);
         expect_run(kRLDefaultMode, INFINITY, true, HandledSource);
         expect_trace("E BT BS BW AW p X");
