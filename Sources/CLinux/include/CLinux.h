@@ -109,6 +109,7 @@ static inline long rl_stack_minimum(void) { return sysconf(_SC_THREAD_STACK_MIN)
     STATE(kinds, 2048)                                                                                                        \
     STATE(callbacks, 64)                                                                                                      \
     STATE(registry, 64)                                                                                                       \
+    STATE(context_uses, 64)                                                                                                   \
     STATE(names, 64)                                                                                                          \
     STATE(main_queue, 64)                                                                                                     \
     STATE(foreign_runs, 64)                                                                                                   \

@@ -16,6 +16,7 @@ private func checkStates() {
     check(Kind.tableSize, rl_kinds_size())
     check(MemoryLayout<CallbackTable>.size, rl_callbacks_size())
     check(MemoryLayout<Registry>.size, rl_registry_size())
+    check(MemoryLayout<ContextUses>.size, rl_context_uses_size())
     check(MemoryLayout<Names>.size, rl_names_size())
     check(MemoryLayout<MainQueue>.size, rl_main_queue_size())
     check(MemoryLayout<RecordList<ForeignRun>>.size, rl_foreign_runs_size())
@@ -44,7 +45,9 @@ private func load() {
     process.pointee.tellLost = {
         let isShared = Sharing.begin()
         let listens = ClockChanges.listenAgain()
-        return KernelEvent.tellLost() || isShared || listens
+        var isReleased = false
+        while ContextUses.settle(.releaseAfterFork, nil) { isReleased = true }
+        return KernelEvent.tellLost() || isShared || listens || isReleased
     }
     Sharing.askEnvironment()
     Names.shared.pointee.traceLocked = { object, name in Trace.nameLocked(.object, UInt(bitPattern: object), name, 0, 0) }

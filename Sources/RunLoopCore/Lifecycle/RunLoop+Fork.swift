@@ -41,6 +41,7 @@ enum Fork {
     private static func rehearse() {
         SocketTable.forEach { _ in }
         FileDescriptor.rehearse()
+        ContextUses.rehearse()
         Stripe.rehearse()
         UnsafeMutablePointer<RequestQueue>.rehearse()
         PostQueue.rehearse()
@@ -67,6 +68,12 @@ enum Fork {
         Clock.forgetWall()
         Kinds.forEach { $0.pointee.forkChild?() }
         Kinds.forEach { $0.pointee.forkChildEnd?() }
+        ContextUses.forkedChild { object in
+            if object.pointee.type.load(ordering: .relaxed) == ObjectType.socket.rawValue {
+                UnsafeMutableRawPointer(object).cast(to: Socket.self).forgetVanishedUses()
+            }
+            return RunLoop.ofThread?.pointee.calls.mentions(object) == true || RunLoop.watchesOnStack(ofInfo: object) > 0
+        }
         Sharing.forkedChild()
         RunLoop.ofThread?.dropInvalidItems()
     }

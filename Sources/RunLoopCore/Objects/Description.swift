@@ -22,9 +22,27 @@ extension ObjectPointer {
             text.append(", ")
             CLinux.free(name)
         }
-        describe.call(self, &text)
+        // An Invalidate on another thread leaves the context until the description has ended (S-THR-8), also one whose thread the client ends.
+        let use = ContextUses.beginDescription(of: self)
+        withUnsafeMutablePointer(to: &text) { text in
+            var work = DescriptionWork(object: self, function: describe, text: text)
+            withUnsafeMutablePointer(to: &work) { work in
+                callOutGuarded(
+                    { $0!.cast(to: DescriptionWork.self).pointee.describe() }, work,
+                    { ContextUses.endDescription($0!.cast(to: ContextUse.self)) }, use)
+            }
+        }
+        ContextUses.endDescription(use)
         text.append("}")
     }
+}
+
+private struct DescriptionWork {
+    let object: ObjectPointer
+    let function: Kind.Describe
+    let text: UnsafeMutablePointer<TextBuffer>
+
+    func describe() { function.call(object, &text.pointee) }
 }
 
 extension TextBuffer {

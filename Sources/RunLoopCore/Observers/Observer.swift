@@ -72,14 +72,12 @@ extension UnsafeMutablePointer where Pointee == Observer {
             || pointee.state.load(ordering: .acquiring) & ObserverState.firing != 0
     }
 
-    /// Releases the context if that is pending and no thread is in the callback. Once: the thread that clears the bit does it.
+    /// Releases the context if that is pending and no thread is in the callback. Once: `ContextUses` has the release.
     private func releasePendingInfo() {
         if pointee.state.load(ordering: .acquiring) & ObserverState.releasePending == 0 { return }
         // A full fence: of two threads that leave the observer at once, at least one sees that the other has left.
         pointee.state.bitwiseOr(0, ordering: .sequentiallyConsistent)
-        if isInCallout { return }
-        let old = pointee.state.bitwiseAnd(~ObserverState.releasePending, ordering: .acquiringAndReleasing).oldValue
-        if old & ObserverState.releasePending != 0 { pointee.context.releaseInfo() }
+        if !isInCallout { ContextUses.settle(.releaseAfterCallback, header) }
     }
 
     /// Makes the observer belong to a loop whose lock the caller holds. False if it belongs to another one.
@@ -101,14 +99,18 @@ extension UnsafeMutablePointer where Pointee == Observer {
         let isInCallback = isFiringOnThisThread
         let isOnLoopThread = pointee.loop.load(ordering: .relaxed)?.isCurrent ?? false
         var state = pointee.state.load(ordering: .relaxed)
+        // In one step for the child of a fork.
+        process.pointee.registryLock.lockWord()
         repeat {
-            if state & ObserverState.invalid != 0 { return }
+            if state & ObserverState.invalid != 0 { return process.pointee.registryLock.unlockWord() }
         } while !pointee.state.replace(
             &state, by: state | ObserverState.invalid | (isInCallback ? 0 : ObserverState.releasePending))
+        if !isInCallback { ContextUses.insertLocked(.releaseAfterCallback, header, pointee.context) }
+        process.pointee.registryLock.unlockWord()
         retain()
         leaveLoop()
         if isInCallback {
-            pointee.context.releaseInfo()
+            pointee.context.releaseInfo(of: header)
         } else {
             // From here on a thread that is not in the callback sees that the observer is invalid and does not begin.
             let isForThisThreadOnly = isOnLoopThread && state & ObserverState.shared == 0

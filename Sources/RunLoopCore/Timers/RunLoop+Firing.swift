@@ -106,16 +106,18 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
             timer.leaveLocked(owner)
         }
         // A one-shot with functions is valid here only if its callback ended the thread.
-        let releasesInfo = old & TimerState.releasePending != 0
-            || (old & TimerState.invalid == 0 && desired & TimerState.invalid != 0 && timer.details.pointee.callbacks != nil)
+        let isLeft = old & TimerState.releasePending != 0
+        let releasesInfo =
+            (old & TimerState.invalid == 0 && desired & TimerState.invalid != 0 && timer.details.pointee.callbacks != nil)
         let isLast = timer.isAbandoned
-        if owner == self && !isLast && !releasesInfo { return }
+        if owner == self && !isLast && !releasesInfo && !isLeft { return }
         let context = releasesInfo ? timer.context : ClientContext()
         timer.unlockTimer(owner)
         // That loop found nothing to wait for when the Add made it look.
         if wasInserted, let owner { owner.lookAgainIfForeign() }
+        if isLeft { ContextUses.settle(.releaseAfterCallback, timer.header) }
         if isLast { Timer.destroy(timer) }
-        context.releaseInfo()
+        context.releaseInfo(of: timer.header)
         lock(owner: true)
     }
 }
@@ -149,6 +151,6 @@ extension UnsafeMutablePointer where Pointee == Timer {
         let old = pointee.state.load(ordering: .relaxed)
         pointee.state.store(old & ~(TimerState.usingInfo | TimerState.releasePending), ordering: .releasing)
         unlockTimer(owner)
-        if old & TimerState.releasePending != 0 { context.releaseInfo() }
+        if old & TimerState.releasePending != 0 { ContextUses.settle(.releaseAfterCallback, header) }
     }
 }

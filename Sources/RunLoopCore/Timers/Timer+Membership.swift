@@ -81,15 +81,23 @@ extension UnsafeMutablePointer where Pointee == Timer {
         let state = pointee.state.load(ordering: .relaxed)
         if state & TimerState.invalid != 0 { return unlockTimer(owner) }
         var desired = state | TimerState.invalid
-        if state & TimerState.usingInfo != 0 && !isFiringOnThisThread { desired |= TimerState.releasePending }
-        pointee.state.store(desired, ordering: .releasing)
+        if state & TimerState.usingInfo != 0 && !isFiringOnThisThread {
+            desired |= TimerState.releasePending
+            // In one step for the child of a fork.
+            process.pointee.registryLock.lockWord()
+            pointee.state.store(desired, ordering: .releasing)
+            ContextUses.insertLocked(.releaseAfterCallback, header, context)
+            process.pointee.registryLock.unlockWord()
+        } else {
+            pointee.state.store(desired, ordering: .releasing)
+        }
         // The caller has a reference, or is the timer's callback; a release function may drop that reference.
         let context = desired & TimerState.releasePending == 0 ? context : ClientContext()
         leaveLocked(owner)
         let isLast = isAbandoned
         unlockTimer(owner)
         if isLast { Timer.destroy(self) }
-        context.releaseInfo()
+        context.releaseInfo(of: header)
     }
 
     /// Whether the caller is inside this timer's callback.

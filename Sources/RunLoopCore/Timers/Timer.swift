@@ -131,16 +131,13 @@ extension Double {
 
 extension UnsafeMutablePointer where Pointee == Timer {
     fileprivate func describe(_ text: inout TextBuffer) {
+        // Under the lock an Invalidate that comes later finds that the timer is being described.
         let owner = lockTimer()
         let isValid = isValid
         let date = isValid ? details.pointee.fireDate : 0
         let instant = pointee.instant
         let now = owner?.time ?? Clock.now()
         let order = order
-        // If another thread invalidates it meanwhile, the release of the info is left to this one, as during its callback.
-        let state = pointee.state.load(ordering: .relaxed)
-        let usesInfo = isValid && text.callsClient && owner?.isCurrent == true && state & TimerState.usingInfo == 0
-        if usesInfo { pointee.state.store(state | TimerState.usingInfo, ordering: .releasing) }
         unlockTimer(owner)
         text.append("next fire date = ", date)
         if isValid && instant != Clock.never {
@@ -154,6 +151,5 @@ extension UnsafeMutablePointer where Pointee == Timer {
         text.appendCallback(details.pointee.callout)
         let context = context
         text.appendInfo(isValid ? context.info : nil, isValid ? context.copyDescription : nil)
-        if usesInfo { endUseOfInfo() }
     }
 }

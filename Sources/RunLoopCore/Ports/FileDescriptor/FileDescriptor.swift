@@ -86,7 +86,7 @@ extension FileDescriptor: Object {
         process.pointee.registryLock.unlockWord()
         if state & FileDescriptorState.invalid == 0 {
             file.closeIfOwned(state)
-            file.releaseInfo()
+            file.context.releaseInfo()
         }
         Callbacks.release(file.pointee.callbacks)
         CLinux.free(file)
@@ -181,7 +181,7 @@ extension UnsafeMutablePointer where Pointee == FileDescriptor {
     private func endUse() {
         let state = pointee.state.wrappingSubtract(FileDescriptorState.use, ordering: .sequentiallyConsistent).newValue
         if state & (FileDescriptorState.uses | FileDescriptorState.releasePending) == FileDescriptorState.releasePending {
-            releaseInfo()
+            ContextUses.settle(.releaseAfterCallback, header)
         }
     }
 
@@ -191,13 +191,18 @@ extension UnsafeMutablePointer where Pointee == FileDescriptor {
         var desired: UInt32
         // Callbacks of this thread end after the call, so that the context is released inside it; those of other threads still use it.
         let own = RunLoop.watchesOnStack(ofInfo: UnsafeMutableRawPointer(self))
+        // In one step for the child of a fork.
+        process.pointee.registryLock.lockWord()
         repeat {
-            if state & FileDescriptorState.invalid != 0 { return }
+            if state & FileDescriptorState.invalid != 0 { return process.pointee.registryLock.unlockWord() }
             desired = state & ~FileDescriptorState.enabled | FileDescriptorState.invalid
             if (state & FileDescriptorState.uses) / FileDescriptorState.use > own {
                 desired |= FileDescriptorState.releasePending
             }
         } while !pointee.state.replace(&state, by: desired)
+        let isLeft = desired & FileDescriptorState.releasePending != 0
+        if isLeft { ContextUses.insertLocked(.releaseAfterCallback, header, context) }
+        process.pointee.registryLock.unlockWord()
         retain()
         let source = pointee.source.copy()
         source?.leaveAllLoops()
@@ -206,7 +211,7 @@ extension UnsafeMutablePointer where Pointee == FileDescriptor {
             source.invalidate()
             source.release()
         }
-        if desired & FileDescriptorState.releasePending == 0 { releaseInfo() }
+        if !isLeft { context.releaseInfo(of: header) }
         release()
     }
 
@@ -215,9 +220,7 @@ extension UnsafeMutablePointer where Pointee == FileDescriptor {
         if state & FileDescriptorState.closesOnInvalidate != 0 { rl_sys_close(number) }
     }
 
-    fileprivate func releaseInfo() {
-        if let release = pointee.callbacks.pointee.functions.release { callOutRelease(release, pointee.info) }
-    }
+    fileprivate var context: ClientContext { ClientContext(info: pointee.info, sharedFunctions: pointee.callbacks) }
 }
 
 extension UnsafeMutablePointer where Pointee == FileDescriptor {

@@ -23,11 +23,16 @@ extension UnsafeMutablePointer where Pointee == MachPort {
             source.release()
         }
         dropMessages()
+        process.pointee.registryLock.lockWord()
         pointee.lock.lockWord()
         let isUsed = pointee.users.place { !$0.isCurrent } != nil
-        if isUsed { pointee.state.bitwiseOr(MachPortState.releasePending, ordering: .relaxed) }
+        if isUsed {
+            pointee.state.bitwiseOr(MachPortState.releasePending, ordering: .relaxed)
+            ContextUses.insertLocked(.releaseAfterCallback, header, pointee.context)
+        }
         pointee.lock.unlockWord()
-        if !isUsed { pointee.context.releaseInfo() }
+        process.pointee.registryLock.unlockWord()
+        if !isUsed { pointee.context.releaseInfo(of: header) }
         // In `destroy` this is not the last reference.
         release()
     }

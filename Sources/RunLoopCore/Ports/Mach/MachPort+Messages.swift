@@ -228,7 +228,7 @@ extension UnsafeMutablePointer where Pointee == MachPort {
         let releases = pointee.users.isEmpty && pointee.state.load(ordering: .relaxed) & MachPortState.releasePending != 0
         if releases { pointee.state.bitwiseAnd(~MachPortState.releasePending, ordering: .relaxed) }
         pointee.lock.unlockWord()
-        if releases { pointee.context.releaseInfo() }
+        if releases { ContextUses.settle(.releaseAfterCallback, header) }
     }
 }
 

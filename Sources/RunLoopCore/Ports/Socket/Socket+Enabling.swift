@@ -98,6 +98,12 @@ extension UnsafeMutablePointer where Pointee == Socket {
         }
     }
 
+    /// For one that is invalid, and so not in the table.
+    func forgetVanishedUses() {
+        let uses = reports(on: RunLoop.ofThread).uses
+        pointee.state.store(pointee.state.load(ordering: .relaxed) & ~SocketState.uses + uses * SocketState.use, ordering: .relaxed)
+    }
+
     /// How many reports of the socket are on the stack of the loop's thread, the caller's, and how many of them use the context's own
     /// reference to the info.
     func reports(on loop: RunLoopPointer?) -> (count: UInt32, uses: UInt32) {

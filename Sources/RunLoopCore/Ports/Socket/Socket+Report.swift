@@ -13,8 +13,6 @@ extension UnsafeMutablePointer where Pointee == Socket {
             return false
         }
         let source = loop.servedWatch.unsafelyUnwrapped
-        let functions = pointee.callbacks.pointee.functions
-        let context = ClientContext(info: pointee.info, retain: functions.retain, release: functions.release, copyDescription: nil)
         let place = loop.beginCall(SocketReport(socket: self, source: source, claim: claim))
         // The bracket of S-SOCK-14. Without it the context's own reference serves, and an Invalidate elsewhere waits for it.
         let isHandled = loop.callInBracket(context) {
@@ -101,7 +99,9 @@ extension UnsafeMutablePointer where Pointee == Socket {
 
     fileprivate func endUse() {
         let state = pointee.state.wrappingSubtract(SocketState.use, ordering: .sequentiallyConsistent).newValue
-        if state & (SocketState.uses | SocketState.releasePending) == SocketState.releasePending { releaseInfo() }
+        if state & (SocketState.uses | SocketState.releasePending) == SocketState.releasePending {
+            ContextUses.settle(.releaseAfterCallback, header)
+        }
     }
 
     /// As Connect and Write are called: for an error with a pointer to it.

@@ -182,13 +182,13 @@ extension UnsafeMutablePointer where Pointee == Socket {
             isStream: isStream, file: file, writer: Lock.free(), error: Atomic(0), queue: nil, source: nil, address: nil, peerAddress: nil))
         socket.initializeHeader()
         if isNone {
-            socket.releaseInfo()
+            socket.context.releaseInfo()
             return socket
         }
         guard let other = SocketTable.insert(socket, at: native) else { return socket }
         // Another thread was faster: the object is the one it made, and this one never was.
         socket.pointee.state.store(SocketState.invalid, ordering: .relaxed)
-        socket.releaseInfo()
+        socket.context.releaseInfo()
         socket.release()
         return other
     }
@@ -210,9 +210,7 @@ extension UnsafeMutablePointer where Pointee == Socket {
     var readKind: UInt { pointee.types & SocketType.readKinds }
     var native: Int32 { pointee.descriptor.load(ordering: .relaxed) }
 
-    func releaseInfo() {
-        if let release = pointee.callbacks.pointee.functions.release { callOutRelease(release, pointee.info) }
-    }
+    var context: ClientContext { ClientContext(info: pointee.info, sharedFunctions: pointee.callbacks) }
 
     // MARK: The source
 
@@ -287,6 +285,8 @@ extension UnsafeMutablePointer where Pointee == Socket {
             desired = state & SocketState.uses | SocketState.invalid
             if (state & SocketState.uses) / SocketState.use > own { desired |= SocketState.releasePending }
         } while !pointee.state.replace(&state, by: desired)
+        let isLeft = desired & SocketState.releasePending != 0
+        if isLeft { ContextUses.insertLocked(.releaseAfterCallback, header, context) }
         retain()
         let number = native
         let wasInTable = SocketTable.removeLocked(self, at: number)
@@ -301,7 +301,7 @@ extension UnsafeMutablePointer where Pointee == Socket {
         let closes = closes && pointee.flags.load(ordering: .relaxed) & SocketFlags.closeOnInvalidate != 0
         if closes && losesBytes { rl_reset_at_close(number) }
         giveAway(number, closes: closes)
-        if desired & SocketState.releasePending == 0 { releaseInfo() }
+        if !isLeft { context.releaseInfo(of: header) }
         if wasInTable { release() }
         release()
     }

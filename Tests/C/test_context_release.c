@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Contexts in the child of fork: an Invalidate leaves the release of a context to a callback that runs on another thread, and that
- * thread, with its callback, does not exist in the child. Every kind of object whose Invalidate releases its context.
+ * When a context is released whose object another thread makes invalid while its callback or its copyDescription runs, and in
+ * the child of fork, where that thread, with what it was calling, does not exist. Every kind of object whose Invalidate releases its context.
  */
 #include "support.h"
 
 #include <stdlib.h>
+#include <string.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -13,7 +14,11 @@
 enum kind { ONE_SHOT, REPEATING, OBSERVER, FILE_DESCRIPTOR, SOCKET, MACH_PORT, KINDS };
 static const char *const kind_names[] = {"one-shot", "repeating", "observer", "descriptor", "socket", "Mach-like port"};
 
+/* What the callback does on the other thread before it stays there. */
+enum deed { NOTHING, INVALIDATES };
+
 static enum kind kind;
+static enum deed deed;
 static bool with_retain;
 static RLTimerRef timer;
 static RLObserverRef observer;
@@ -23,7 +28,7 @@ static RLMachPortRef port;
 static RLSourceRef source;
 static int ends[2], calls, held;
 static Gate inside, leave;
-static void (*inner)(void);
+static void (*inner)(void), (*on_describe)(void);
 
 static const void *retain(const void *info) {
     __atomic_add_fetch(&held, 1, __ATOMIC_SEQ_CST);
@@ -33,6 +38,12 @@ static void release(const void *info) {
     (void)info;
     __atomic_sub_fetch(&held, 1, __ATOMIC_SEQ_CST);
 }
+static char *describe(const void *info) {
+    (void)info;
+    if (on_describe) on_describe();
+    return strdup("described");
+}
+static char *describe_variable(void *info) { return describe(info); }
 static void *retain_variable(void *info) { return (void *)retain(info); }
 static void release_variable(void *info) { release(info); }
 
@@ -47,6 +58,7 @@ static void invalidate(void) {
 static void called(void) {
     calls++;
     if (inner) return inner();
+    if (deed == INVALIDATES) invalidate();
     gate_open(&inside);
     gate_wait(&leave);
 }
@@ -76,11 +88,11 @@ static void make(void) {
     calls = 0;
     held = with_retain ? 0 : 1;
     const void *(*retains)(const void *) = with_retain ? retain : NULL;
-    RLTimerContext timer_context = {0, &held, retains, release, NULL};
-    RLObserverContext observer_context = {0, &held, retains, release, NULL};
-    RLFileDescriptorContext file_context = {0, &held, with_retain ? retain_variable : NULL, release_variable, NULL};
-    RLSocketContext socket_context = {0, &held, retains, release, NULL};
-    RLMachPortContext port_context = {0, &held, retains, release, NULL};
+    RLTimerContext timer_context = {0, &held, retains, release, describe};
+    RLObserverContext observer_context = {0, &held, retains, release, describe};
+    RLFileDescriptorContext file_context = {0, &held, with_retain ? retain_variable : NULL, release_variable, describe_variable};
+    RLSocketContext socket_context = {0, &held, retains, release, describe};
+    RLMachPortContext port_context = {0, &held, retains, release, describe};
     make_pipe(ends);
     switch (kind) {
     case ONE_SHOT: timer = RLTimerCreate(FAR_FUTURE, 0, 0, 0, timer_fired, &timer_context); break;
@@ -138,13 +150,14 @@ static void be_in_the_callback(LoopThread *self) {
     RLRunInMode(kRLDefaultMode, 60, true);
 }
 
-static void in_child_of(void (*body)(void)) {
+static void in_child_of(void (*body)(void), void (*before)(void)) {
     LoopThread other = {0};
     inside = leave = (Gate)GATE_INITIALIZER;
-    inner = NULL;
+    inner = on_describe = NULL;
     make();
     loop_thread_start(&other, be_in_the_callback, NULL);
     gate_wait(&inside);
+    if (before) before();
     ChildResult result = run_child((void (*)(void *))body, NULL);
     ck_assert_msg(result.status == 0, "%s, %s: status %#x, wrote: %s", kind_names[kind], with_retain ? "with retain" : "without",
                   result.status, result.output);
@@ -153,12 +166,12 @@ static void in_child_of(void (*body)(void)) {
     thread_join(other.thread);
     unmake();
 }
-static void with_each_kind(void (*body)(void)) {
+static void with_each_kind(void (*body)(void), void (*before)(void)) {
     keep_alive(RLGetCurrent(), kRLDefaultMode);
     for (kind = 0; kind < KINDS; kind++)
         for (int retains = 0; retains < 2; retains++) {
             with_retain = retains;
-            in_child_of(body);
+            in_child_of(body, before);
         }
 }
 /* The context is released once; one that a callback's bracket has retained too keeps that. */
@@ -178,7 +191,7 @@ static void invalidate_in_child(void) {
 }
 RL_TEST(a_callback_that_vanished_keeps_no_context, "S-FORK-3 S-THR-8",
         "What another thread was calling at the fork releases its context in the child's Invalidate, once") {
-    with_each_kind(invalidate_in_child);
+    with_each_kind(invalidate_in_child, NULL);
 }
 
 static void expect_held_in_callback(void) {
@@ -196,7 +209,31 @@ static void invalidate_in_callback_in_child(void) {
 }
 RL_TEST(a_callback_of_the_child_invalidates_at_once, "S-FORK-3 S-THR-8",
         "A callback in the child that invalidates its object releases the context inside the call, whatever another thread was calling at the fork") {
-    with_each_kind(invalidate_in_callback_in_child);
+    with_each_kind(invalidate_in_callback_in_child, NULL);
+}
+
+static void expect_release_in_child(void) {
+    alarm(60);
+    RLRunInMode(kRLDefaultMode, 0.001, false);
+    expect_held(0);
+    invalidate();
+    RLRelease(timer);
+    RLRelease(observer);
+    RLRelease(file);
+    RLRelease(sock);
+    RLRelease(port);
+    RLRelease(source);
+    RLRunInMode(kRLDefaultMode, 0.001, false);
+    expect_held(0);
+}
+RL_TEST(a_release_that_was_left_to_a_vanished_callback_comes, "S-FORK-5 S-THR-8",
+        "A context whose release an Invalidate had left to another thread's callback is released by a loop's next wait in the child, once") {
+    with_each_kind(expect_release_in_child, invalidate);
+}
+RL_TEST(what_its_callback_invalidated_is_not_released_again, "S-FORK-5 S-THR-8",
+        "A context that the callback on another thread had released before the fork is not released again in the child") {
+    deed = INVALIDATES;
+    with_each_kind(expect_release_in_child, NULL);
 }
 
 /* The forking thread is in the callback itself. */
@@ -216,8 +253,8 @@ static void fork_in_callback(void) {
     ck_assert_int_ge(child, 0);
     if (child == 0) {
         is_child = true;
-        /* The next pass is that of a run inside the callback: the info is still in use. */
-        RLRunInMode(kRLDefaultMode, 0, false);
+        /* The next wait is that of a run inside the callback: the info is still in use. */
+        RLRunInMode(kRLDefaultMode, 0.001, false);
         ck_assert_int_eq(__atomic_load_n(&held, __ATOMIC_SEQ_CST), 1);
         return;
     }
@@ -226,7 +263,7 @@ static void fork_in_callback(void) {
     ck_assert_int_eq(result.status, 0);
     ck_assert_int_eq(__atomic_load_n(&held, __ATOMIC_SEQ_CST), 1);
 }
-RL_TEST(the_forking_callback_keeps_its_context, "S-FORK-3 S-THR-8",
+RL_TEST(the_forking_callback_keeps_its_context, "S-FORK-5 S-THR-8",
         "A callback that forks keeps the context in the child until it returns there, which releases it once") {
     keep_alive(RLGetCurrent(), kRLDefaultMode);
     for (kind = 0; kind < KINDS; kind++)
@@ -242,4 +279,144 @@ RL_TEST(the_forking_callback_keeps_its_context, "S-FORK-3 S-THR-8",
             if (is_child) _exit(0);
             unmake();
         }
+}
+
+/* Descriptions */
+
+static RLTypeRef object(void) { return timer ? (RLTypeRef)timer : observer ? (RLTypeRef)observer : file ? (RLTypeRef)file : sock ? (RLTypeRef)sock : (RLTypeRef)port; }
+
+static int is_held(void) { return __atomic_load_n(&held, __ATOMIC_SEQ_CST); }
+
+/* More than one thread may stay here; the info is there as long as they do. */
+static int describing;
+static void stay(void) {
+    ck_assert_int_eq(is_held(), 1);
+    __atomic_add_fetch(&describing, 1, __ATOMIC_SEQ_CST);
+    gate_open(&inside);
+    gate_wait(&leave);
+    ck_assert_int_eq(is_held(), 1);
+}
+static void ask(void *unused) {
+    (void)unused;
+    free(RLCopyDescription(object()));
+}
+static void each_described(void (*body)(void)) {
+    for (kind = 0; kind < KINDS; kind++)
+        for (int retains = 0; retains < 2; retains++) {
+            with_retain = retains;
+            inside = leave = (Gate)GATE_INITIALIZER;
+            inner = on_describe = NULL;
+            describing = 0;
+            make();
+            body();
+            on_describe = NULL;
+            unmake();
+        }
+}
+
+static void invalidate_while_described(void) {
+    on_describe = stay;
+    Thread *first = thread_start(ask, NULL), *second = thread_start(ask, NULL);
+    wait_until_count(&describing, 2);
+    invalidate();
+    ck_assert_int_eq(is_held(), 1);
+    gate_open(&leave);
+    thread_join(first);
+    thread_join(second);
+    ck_assert_int_eq(is_held(), 0);
+    on_describe = abort;
+    ask(NULL);
+}
+RL_TEST(a_description_keeps_the_context, "S-THR-8 S-ARG-8",
+        "An Invalidate on another thread leaves the release of the context to the last copyDescription of it that runs") {
+    each_described(invalidate_while_described);
+}
+
+static void invalidate_items_in_a_loop(void) {
+    add();
+    invalidate_while_described();
+}
+RL_TEST(a_description_of_an_item_in_a_loop_keeps_the_context, "S-THR-8 S-ARG-8", "The same for what is in a loop, which another thread than that loop's describes") {
+    each_described(invalidate_items_in_a_loop);
+}
+
+static void expect_release_at_once(void) {
+    invalidate();
+    ck_assert_int_eq(is_held(), 0);
+}
+static void invalidate_in_description(void) {
+    on_describe = expect_release_at_once;
+    ask(NULL);
+    ck_assert_int_eq(is_held(), 0);
+}
+RL_TEST(a_copy_description_may_invalidate, "S-THR-8 S-ARG-8", "A copyDescription that invalidates its own object has the context released at once") {
+    each_described(invalidate_in_description);
+}
+
+static void end_thread(void) { pthread_exit(NULL); }
+static void invalidate_after_ended_description(void) {
+    on_describe = end_thread;
+    thread_join(thread_start(ask, NULL));
+    invalidate();
+    ck_assert_int_eq(is_held(), 0);
+}
+RL_TEST(a_description_that_ends_its_thread_keeps_no_context, "S-LOOP-19 S-THR-8", "A copyDescription that ends its thread has ended for an Invalidate that follows") {
+    each_described(invalidate_after_ended_description);
+}
+
+static Thread *describer;
+static void describe_in_callback(void) {
+    on_describe = stay;
+    describer = thread_start(ask, NULL);
+    gate_wait(&inside);
+    invalidated = (Gate)GATE_INITIALIZER;
+    thread_join(thread_start(invalidate_elsewhere, NULL));
+    on_describe = NULL;
+}
+static void end_callback_before_description(void) {
+    /* The bracket of a callback has a reference of its own, which stay() does not expect. */
+    if (with_retain) return;
+    inner = describe_in_callback;
+    run_until_called();
+    ck_assert_int_eq(is_held(), 1);
+    gate_open(&leave);
+    thread_join(describer);
+    ck_assert_int_eq(is_held(), 0);
+}
+RL_TEST(a_description_that_outlasts_the_callback_keeps_the_context, "S-THR-8",
+        "A release that was left to a callback waits for a copyDescription on another thread as well") {
+    keep_alive(RLGetCurrent(), kRLDefaultMode);
+    each_described(end_callback_before_description);
+}
+
+static void invalidate_undescribed(void *unused) {
+    (void)unused;
+    alarm(60);
+    ck_assert_int_eq(is_held(), 1);
+    invalidate();
+    ck_assert_int_eq(is_held(), 0);
+}
+static void expect_release_by_wait(void *unused) {
+    (void)unused;
+    alarm(60);
+    RLRunInMode(kRLDefaultMode, 0.001, false);
+    ck_assert_int_eq(is_held(), 0);
+}
+static void fork_while_described(void) {
+    on_describe = stay;
+    Thread *thread = thread_start(ask, NULL);
+    gate_wait(&inside);
+    ChildResult result = run_child(invalidate_undescribed, NULL);
+    ck_assert_msg(result.status == 0, "%s: status %#x, wrote: %s", kind_names[kind], result.status, result.output);
+    invalidate();
+    result = run_child(expect_release_by_wait, NULL);
+    ck_assert_msg(result.status == 0, "%s: status %#x, wrote: %s", kind_names[kind], result.status, result.output);
+    gate_open(&leave);
+    thread_join(thread);
+    ck_assert_int_eq(is_held(), 0);
+}
+RL_TEST(a_description_that_vanished_keeps_no_context, "S-FORK-5 S-THR-8",
+        "In the child of a fork a copyDescription that ran on another thread keeps no context, and one whose release was left to it is released by a loop's next wait") {
+    keep_alive(RLGetCurrent(), kRLDefaultMode);
+    each_described(fork_while_described);
 }
