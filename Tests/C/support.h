@@ -14,7 +14,8 @@
  *     }
  *
  * The program takes --list (print every case, its rules and its sentence), --spin SECONDS (every
- * RL_TEST loop gets that spin limit) and names of cases to run. A case may take 60 seconds, times
+ * RL_TEST loop gets that spin limit) or --alone (each case in a program started for it, which never forked),
+ * and names of cases to run. A case may take 60 seconds, times
  * CK_TIMEOUT_MULTIPLIER of the environment.
  */
 #ifndef RUNLOOP_TESTS_SUPPORT_H

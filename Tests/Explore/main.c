@@ -26,6 +26,10 @@
 
 pid_t __real_fork(void);
 
+/* Of the file with what the processes share. */
+#define SHARED_FILE 60
+static char **all_arguments;
+
 struct shared *shared;
 static struct limits limits = {.seconds = 1, .bound = 3, .random = true, .seed = 1};
 static struct schedule given;
@@ -72,6 +76,25 @@ static void print_failure(const struct scenario *scenario, int status) {
     printf(" %s\n", scenario->name);
 }
 
+/* The library numbers the forks that lie behind a process. For every other scenario that number is 0, as in a program that has just begun. */
+static bool is_started_anew(const struct scenario *scenario) {
+    unsigned sum = 0;
+    for (const char *c = scenario->name; *c; c++) sum += (unsigned char)*c;
+    return sum % 2 == 1;
+}
+
+/* In the process that was started for a scenario. */
+static void work_anew(const char *name) {
+    const struct scenario *group;
+    for (int g = 0; (group = scenario_group(g)) != NULL; g++)
+        for (const struct scenario *scenario = group; scenario->name; scenario++)
+            if (strcmp(scenario->name, name) == 0) {
+                work(scenario);
+                _exit(0);
+            }
+    abort();
+}
+
 /* Whether all went well. */
 static bool explore(const struct scenario *scenario) {
     memset(shared, 0, offsetof(struct shared, trace));
@@ -80,6 +103,11 @@ static bool explore(const struct scenario *scenario) {
     pid_t worker = __real_fork();
     if (worker < 0) abort();
     if (worker == 0) {
+        if (is_started_anew(scenario)) {
+            setenv("EXPLORE_SCENARIO", scenario->name, 1);
+            execv("/proc/self/exe", all_arguments);
+            abort();
+        }
         work(scenario);
         _exit(0);
     }
@@ -110,6 +138,7 @@ static bool explore(const struct scenario *scenario) {
 }
 
 int main(int count, char **arguments) {
+    all_arguments = arguments;
     /* Addresses are to be the same in each run: order and place of some things depend on them. */
     if (!(personality(0xffffffff) & ADDR_NO_RANDOMIZE)) {
         personality(ADDR_NO_RANDOMIZE);
@@ -144,13 +173,16 @@ int main(int count, char **arguments) {
         } else return fprintf(stderr, "unknown option %s\n", option), 2;
     }
     if (getenv("EXPLORE_SCALE")) limits.seconds *= atof(getenv("EXPLORE_SCALE"));
+    /* A process that is started for a scenario has the same number for it. */
+    const char *scenario_alone = getenv("EXPLORE_SCENARIO");
+    if (!scenario_alone && (dup2(memfd_create("explore", MFD_CLOEXEC), SHARED_FILE) < 0 || ftruncate(SHARED_FILE, sizeof *shared) != 0)) abort();
+    shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED, SHARED_FILE, 0);
+    if (shared == MAP_FAILED) abort();
+    if (scenario_alone) work_anew(scenario_alone);
     /* Names of message ports are files there. */
     char folder[] = "/tmp/explore.XXXXXX";
     if (!mkdtemp(folder)) abort();
     setenv("XDG_RUNTIME_DIR", folder, 1);
-    shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (shared == MAP_FAILED) abort();
-
     int passed = 0, failed = 0;
     int64_t start = real_nanoseconds();
     const struct scenario *group;
