@@ -6,6 +6,7 @@
  * test. The test gives the loop a clock of its own and moves it.
  */
 #include <runloop/runloop.h>
+#include <math.h>
 #include <stdio.h>
 
 /* What is tested: a report every hour, with a reminder ten minutes after each that nobody read. */
@@ -26,11 +27,11 @@ static void report(RLTimerRef timer, void *info) {
     RLTimerSetNextFireDelay(reminder, 600);
 }
 
-static void report_is_read(void) { RLTimerSetNextFireDelay(reminder, 1.0 / 0); }
+static void report_is_read(void) { RLTimerSetNextFireDelay(reminder, INFINITY); }
 
 static void start(RLRunLoopRef loop) {
     RLTimerRef hourly = RLTimerCreate(RLAbsoluteTimeGetCurrent() + 3600, 3600, 0, 0, report, NULL);
-    reminder = RLTimerCreate(1.0 / 0, 0, 0, 0, remind, NULL);
+    reminder = RLTimerCreate(INFINITY, 0, 0, 0, remind, NULL);
     RLTimerSetReusable(reminder, true);
     RLAddTimer(loop, hourly, kRLDefaultMode);
     RLAddTimer(loop, reminder, kRLDefaultMode);

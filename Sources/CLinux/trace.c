@@ -21,7 +21,7 @@ int rl_get_thread_number(void) {
 
 const char *rl_trusted_environment(const char *name) { return secure_getenv(name); }
 
-static const char magic[8] = "RLTRACE1";
+static const char magic[8] = {'R', 'L', 'T', 'R', 'A', 'C', 'E', '1'};
 
 enum { MORE = 32 };
 

@@ -178,7 +178,7 @@ void wait_until_waiting(RLRunLoopRef loop);
 /* Returns once the counter has reached the value; yields like wait_until_waiting. */
 void wait_until_count(const int *counter, int value);
 
-/* Starts a thread that calls function(argument) once the loop is seen waiting. */
+/* Starts a thread that calls function(argument) once the loop is seen waiting, or is joined by the loop's own thread. */
 Thread *when_waiting(RLRunLoopRef loop, void (*function)(void *argument), void *argument);
 
 /* What such a thread usually does. */

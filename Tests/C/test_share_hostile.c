@@ -187,12 +187,16 @@ RL_TEST(connections_without_end, "S-OUT-5", "Peers that connect and say nothing 
     const int held[] = {share_connect(0), share_connect(0), share_connect(0), share_connect(0), share_connect(0), share_connect(0), share_connect(0)};
     for (int i = 0; i < 7; i++) expect_answered(held[i]);
     Thread *threads[] = {thread_start(connect_and_leave, NULL), thread_start(connect_and_leave, NULL)};
-    int answered = 0;
-    for (int i = 0; i < 8; i++) {
+    int asked = 0, answered = 0;
+    while (asked < 8) {
         const int connection = share_connect_soon(0);
-        char *answer = share_ask(connection, "statistics");
-        answered += answer != NULL;
-        free(answer);
+        /* It may be pushed out before it has asked, too. */
+        if (share_send(connection, "statistics")) {
+            char *answer = share_receive(connection);
+            asked++;
+            answered += answer != NULL;
+            free(answer);
+        }
         close(connection);
     }
     __atomic_store_n(&flood_over, 1, __ATOMIC_SEQ_CST);
