@@ -192,10 +192,12 @@ static void call_everything(void *probe) {
     RLStop(self->loop);
 }
 
+#if !defined(WITH_THREAD_SANITIZER)
 static bool is_of_this_program(uint64_t address) {
     extern char __executable_start, etext;
     return address >= (uint64_t)(uintptr_t)&__executable_start && address < (uint64_t)(uintptr_t)&etext;
 }
+#endif
 
 RL_TEST(what_others_do_is_recorded_with_its_caller, "S-TRC-4",
         "Functions, signals, wake-ups and stops of another thread are recorded with that thread and where it called") {
@@ -213,7 +215,10 @@ RL_TEST(what_others_do_is_recorded_with_its_caller, "S-TRC-4",
         ck_assert_msg(record != NULL, "no record of kind %d", told[i].kind);
         ck_assert_uint_eq(record->thread, (uint32_t)waker);
         ck_assert_uint_eq(record->loop, (uint64_t)(uintptr_t)RLGetCurrent());
+#if !defined(WITH_THREAD_SANITIZER)
+        /* With it the exports are not inlined into their C functions, and the caller is the library. */
         ck_assert(is_of_this_program(record->caller));
+#endif
     }
     ck_assert_uint_eq(trace_find_shared(&file, POST, &source)->info, (uint64_t)(uintptr_t)nothing);
     trace_file_free(&file);

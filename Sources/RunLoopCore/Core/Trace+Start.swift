@@ -15,7 +15,7 @@ extension Trace {
             if path != nil { Log.write("RLTraceStart", ": a trace is on already") }
             return false
         }
-        shared.pointee.usesClock = rl_counts_of_moment() <= 1
+        shared.pointee.usesClock.store(rl_counts_of_moment() <= 1, ordering: .relaxed)
         let ringCount = loops <= 0 ? usualLoops : Swift.min(loops, mostLoops)
         var header = self.header(ringCount: ringCount)
         let length = Int(header.file_size)
@@ -112,7 +112,7 @@ extension Trace {
         var header = rl_trace_header()
         header.header_size = UInt32(MemoryLayout<rl_trace_header>.size)
         header.process = UInt32(bitPattern: getpid())
-        header.flags = shared.pointee.usesClock ? 1 : 0
+        header.flags = shared.pointee.usesClock.load(ordering: .relaxed) ? 1 : 0
         header.ring_count = UInt32(ringCount)
         header.ring_records = UInt32(ringSlots)
         header.shared_records = UInt32(sharedSlots)

@@ -21,8 +21,9 @@ struct Trace: ~Copyable {
     let memory: Atomic<UnsafeMutableRawPointer?>
     /// The next slot of the shared ring. Relaxed: a thread that got a number has a slot of its own.
     let claimed: Atomic<UInt64>
-    /// Stamps are nanoseconds, because the processor's counter is not usable. Written before the first start is over.
-    var usesClock: Bool
+    /// Stamps are nanoseconds, because the processor's counter is not usable. Every start writes the same; relaxed, because a thread may still be
+    /// recording for the trace before.
+    let usesClock: Atomic<Bool>
     /// Length of the mapping: that of the longest trace. Guarded by the registry's lock, like the next.
     var room: Int
     /// Length of the trace, and the number of loops' rings.
@@ -60,7 +61,7 @@ struct Trace: ~Copyable {
     static var ringStride: Int { page + Int(ringSlots) * ringSlotSize }
 
     @inline(always)
-    static func stamp() -> UInt64 { shared.pointee.usesClock ? UInt64(Clock.now()) : rl_order_of_time() }
+    static func stamp() -> UInt64 { shared.pointee.usesClock.load(ordering: .relaxed) ? UInt64(Clock.now()) : rl_order_of_time() }
 }
 
 enum TraceState {
