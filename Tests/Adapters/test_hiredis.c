@@ -91,6 +91,36 @@ RL_TEST(answers_come_in_order, "S-ADP-2 S-ADP-3",
     ck_assert_int_eq(errors, 0);
 }
 
+static redisAsyncContext *other;
+
+static void runs_while_freed(redisAsyncContext *context, void *reply, void *info) {
+    (void)context, (void)info;
+    ck_assert_ptr_null(reply);
+    losses++;
+    /* The server answers this after the command that is lost here. */
+    redisAsyncCommand(other, answered, NULL, "PING");
+    run_until(&answers, 2);
+}
+
+RL_TEST(callbacks_of_redisAsyncFree_may_run_the_loop, "S-ADP-8",
+        "In a run inside a callback that redisAsyncFree calls, what the server still sends to that connection is left alone") {
+    begin();
+    other = connect_in(kRLDefaultMode);
+    redisAsyncCommand(other, answered, NULL, "PING");
+    redisAsyncContext *context = connect_in(kRLDefaultMode);
+    run_until(&answers, 1);
+    peer_pause(&server);
+    redisAsyncCommand(context, runs_while_freed, NULL, "PING");
+    RLRunInMode(kRLDefaultMode, 0, false);
+    peer_continue(&server);
+    redisAsyncFree(context);
+    ck_assert_int_eq(losses, 1);
+    ck_assert_int_eq(ends, 1);
+    redisAsyncDisconnect(other);
+    expect_run(kRLDefaultMode, 60, false, Finished);
+    ck_assert_int_eq(ends, 2);
+}
+
 RL_TEST(a_server_that_dies_is_told_once, "S-ADP-4", "When the server is killed each open command gets NULL, each connection one error") {
     begin();
     redisAsyncContext *contexts[CLIENTS];

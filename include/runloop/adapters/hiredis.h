@@ -38,9 +38,18 @@ static inline void RLHiredisUpdate_(RLHiredis_ *self) {
     if (!self->adapter.isBusy) RLAdapterWant_(self->file, RLAdapterTypes_(self->reads, self->writes));
 }
 
+/* Outside the adapter's calls hiredis calls back only while it frees the connection, of which it must hear nothing then. */
+static inline bool RLHiredisIsFreed_(const RLHiredis_ *self) {
+    return !self->adapter.isBusy && (self->context->c.flags & REDIS_IN_CALLBACK) != 0;
+}
+
 static inline void RLHiredisReady_(RLFileDescriptorRef object, RLOptionFlags types, void *info) {
     RLAdapterFile_ *file = (RLAdapterFile_ *)info;
     RLHiredis_ *self = (RLHiredis_ *)file->owner;
+    if (RLHiredisIsFreed_(self)) {
+        RLAdapterWant_(file, 0);
+        return;
+    }
     if (!RLAdapterEnter_(&self->adapter, file)) return;
     if (types & kRLFileDescriptorReadCallBack) redisAsyncHandleRead(self->context);
     /* Each may have freed the connection. */
@@ -59,7 +68,7 @@ static inline void RLHiredisDelWrite_(void *info) { ((RLHiredis_ *)info)->writes
 static inline void RLHiredisCleanup_(void *info) { RLAdapterEnd_(&((RLHiredis_ *)info)->adapter); }
 
 static inline void RLHiredisDue_(RLAdapter_ *adapter) {
-    if (!RLAdapterEnter_(adapter, NULL)) return;
+    if (RLHiredisIsFreed_((RLHiredis_ *)adapter) || !RLAdapterEnter_(adapter, NULL)) return;
 #if HIREDIS_MAJOR >= 1
     redisAsyncHandleTimeout(((RLHiredis_ *)adapter)->context);
 #endif
