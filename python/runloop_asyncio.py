@@ -98,7 +98,9 @@ class Host:
         lib.RLForeignRunPrepare(self._run)
 
     async def finished(self):
-        """Waits for the end of the run: a Result. Raises CancelledError if the Host is closed before that."""
+        """Waits for the end of the run: a Result. Raises CancelledError if the Host is closed, or is closed before that."""
+        if not self._run:
+            raise asyncio.CancelledError
         future = self._loop.create_future()
         self._waiting.append(future)
         return await future
@@ -108,11 +110,13 @@ class Host:
         run, self._run = self._run, None
         if not run:
             return
-        if not self._loop.is_closed():
+        is_served = not self._loop.is_closed()
+        if is_served:
             self._loop.remove_reader(self._descriptor)
         lib.RLForeignRunInvalidate(run)
         lib.RLRelease(run)
-        for future in self._waiting:
+        # Nobody waits any more in a loop that is closed, which refuses to be told.
+        for future in self._waiting if is_served else []:
             future.cancel()
 
     def __enter__(self):

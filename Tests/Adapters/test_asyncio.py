@@ -176,6 +176,35 @@ class Asyncio(unittest.TestCase):
 
         main(body)
 
+    def test_a_closed_host_has_no_end(self):
+        """S-FRN-10: waiting for the end of the run of a Host that is closed ends at once, in the way of one that is closed meanwhile."""
+
+        async def body():
+            host = runloop.Host()
+            host.close()
+            waiting = asyncio.create_task(host.finished())
+            done, _ = await asyncio.wait([waiting], timeout=30)
+            self.assertTrue(done and waiting.cancelled())
+
+        main(body)
+
+    def test_a_host_outlives_its_event_loop(self):
+        """S-FRN-10: a Host with a task that waits for its end can be closed after the event loop was."""
+        hosts = []
+
+        async def leaves_one():
+            hosts.append(runloop.Host())
+            hosts.append(asyncio.ensure_future(hosts[0].finished()))
+            await asyncio.sleep(0)
+
+        loop = asyncio.new_event_loop()
+        # It would complain of the task that will never be done.
+        loop.set_exception_handler(lambda loop, context: None)
+        loop.run_until_complete(leaves_one())
+        loop.close()
+        hosts[0].close()
+        hosts[0].close()
+
     def test_nothing_is_left(self):
         """S-FRN-10 S-FRN-12: hosts that are closed leave no descriptor; a second one at a time is refused."""
 
