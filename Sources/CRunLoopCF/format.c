@@ -7,6 +7,8 @@
  */
 #include "CRunLoopCF.h"
 
+#include <limits.h>
+
 enum Type { NONE, INT, LONG, LONG_LONG, MAX, SIZE, DIFFERENCE, REAL, LONG_REAL, POINTER };
 
 typedef union Value {
@@ -30,6 +32,8 @@ typedef struct Part {
 } Part;
 
 typedef struct Format {
+    uint16_t *units; /* the format itself */
+    char *text;      /* the same where it is ASCII, and another byte for each other unit and for NUL */
     Part *parts;
     int partCount, partRoom;
     enum Type *types; /* by argument */
@@ -62,19 +66,22 @@ static void setType(Format *format, int argument, enum Type type) {
     format->types[argument] = type;
 }
 
-/* A number of at most four digits; -1 if there is none. */
-static int number(const char **text) {
+/* A number, or the greatest that may be; -1 if there is none. */
+static int number(const char **text, int greatest) {
     int value = -1;
-    for (int digits = 0; **text >= '0' && **text <= '9' && digits < 4; digits++, (*text)++)
-        value = (value < 0 ? 0 : value) * 10 + (**text - '0');
+    for (; **text >= '0' && **text <= '9'; (*text)++) {
+        int digit = **text - '0';
+        if (value < 0) value = digit;
+        else value = value > (greatest - digit) / 10 ? greatest : value * 10 + digit;
+    }
     return value;
 }
 
 /* A position such as "2$"; the index, or -1 and nothing consumed. */
 static int position(const char **text) {
     const char *next = *text;
-    int value = number(&next);
-    if (value < 1 || *next != '$') return -1;
+    int value = number(&next, 10000);
+    if (value < 1 || value == 10000 || *next != '$') return -1;
     *text = next + 1;
     return value - 1;
 }
@@ -82,7 +89,7 @@ static int position(const char **text) {
 /* A width or a precision: a number, or the argument that has it. */
 static void measure(Format *format, const char **text, int *nextArgument, int *value, int *argument) {
     if (**text != '*') {
-        *value = number(text);
+        *value = number(text, INT_MAX);
         return;
     }
     (*text)++;
@@ -142,7 +149,8 @@ static bool parseConversion(Format *format, const char **text, int *nextArgument
     return true;
 }
 
-static void parse(Format *format, const char *text) {
+static void parse(Format *format) {
+    const char *text = format->text;
     int nextArgument = 0;
     while (*text) {
         const char *begin = text;
@@ -178,18 +186,20 @@ static void readArguments(const Format *format, Value *values, va_list arguments
 }
 
 /* Spaces, or nothing if the count is not above 0. */
-static void pad(void *string, int count) {
-    for (; count > 0; count--) rlcf_append_bytes(string, " ", 1);
+static void pad(void *string, long count) {
+    char spaces[256];
+    memset(spaces, ' ', sizeof spaces);
+    for (; count > 0; count -= (long)sizeof spaces)
+        rlcf_append_bytes(string, spaces, count < (long)sizeof spaces ? (size_t)count : sizeof spaces);
 }
 
-/* Text of so many characters, moved to the right or left of a width. */
-static void appendPadded(void *string, const Part *part, int width, const char *bytes, size_t length) {
+/* Bytes of text, or units, at the right or left end of a width. */
+static void appendPadded(void *string, const Part *part, int width, const char *bytes, const uint16_t *units, size_t length) {
     bool left = strchr(part->flags, '-') != NULL;
-    int characters = 0;
-    for (size_t index = 0; index < length; index++) characters += (bytes[index] & 0xc0) != 0x80;
-    if (!left) pad(string, width - characters);
-    rlcf_append_bytes(string, bytes, length);
-    if (left) pad(string, width - characters);
+    if (!left) pad(string, width - (long)length);
+    if (bytes) rlcf_append_bytes(string, bytes, length);
+    else rlcf_append_units(string, units, length);
+    if (left) pad(string, width - (long)length);
 }
 
 static void printValue(void *string, const Part *part, int width, int precision, const Value *value) {
@@ -227,9 +237,9 @@ static void printValue(void *string, const Part *part, int width, int precision,
     if (buffer != small) free(buffer);
 }
 
-static void append(void *string, const Part *part, const Value *values) {
+static void append(void *string, const Format *format, const Part *part, const Value *values) {
     if (!part->kind) {
-        rlcf_append_bytes(string, part->begin, part->length);
+        rlcf_append_units(string, format->units + (part->begin - format->text), part->length);
         return;
     }
     Part padded = *part;
@@ -237,7 +247,8 @@ static void append(void *string, const Part *part, const Value *values) {
     int precision = part->precisionArgument >= 0 ? (int)values[part->precisionArgument].integer : part->precision;
     if (width < 0) {
         if (part->widthArgument >= 0 && strlen(padded.flags) < sizeof padded.flags - 1) strcat(padded.flags, "-");
-        width = part->widthArgument >= 0 ? -width : 0;
+        /* The least number has no counterpart: no width. */
+        width = part->widthArgument >= 0 && width >= -INT_MAX ? -width : 0;
     }
     const Value *value = &values[part->argument];
     switch (part->kind) {
@@ -245,21 +256,21 @@ static void append(void *string, const Part *part, const Value *values) {
     case 'c':
     case 'C': {
         uint16_t unit = part->kind == 'c' ? (uint8_t)value->integer : (uint16_t)value->integer;
-        rlcf_append_units(string, &unit, 1);
+        appendPadded(string, &padded, part->kind == 'c' ? width : 0, NULL, &unit, 1);
         break;
     }
     case 's': {
         const char *text = value->pointer ? value->pointer : "(null)";
         size_t length = precision >= 0 ? strnlen(text, (size_t)precision) : strlen(text);
-        appendPadded(string, &padded, width, text, length);
+        appendPadded(string, &padded, width, text, NULL, length);
         break;
     }
     case 'S': {
         const uint16_t *units = value->pointer;
         size_t length = 0;
         while (units && units[length] && (precision < 0 || length < (size_t)precision)) length++;
-        if (units) rlcf_append_units(string, units, length);
-        else appendPadded(string, &padded, width, "(null)", 6);
+        if (units) appendPadded(string, &padded, width, NULL, units, length);
+        else appendPadded(string, &padded, width, "(null)", NULL, 6);
         break;
     }
     default: printValue(string, &padded, width, precision, value);
@@ -267,19 +278,25 @@ static void append(void *string, const Part *part, const Value *values) {
 }
 
 static void appendFormat(void *string, CFStringRef formatString, va_list arguments) {
-    CFIndex room = CFStringGetMaximumSizeForEncoding(CFStringGetLength(formatString), kCFStringEncodingUTF8) + 1;
-    char *text = grown(NULL, (size_t)room);
-    /* Half a surrogate pair is no UTF-8: such a format prints nothing. */
-    if (!CFStringGetCString(formatString, text, room, kCFStringEncodingUTF8)) text[0] = 0;
+    CFIndex length = CFStringGetLength(formatString);
     Format format = {0};
-    parse(&format, text);
+    format.units = grown(NULL, (size_t)length * sizeof *format.units + 1);
+    format.text = grown(NULL, (size_t)length + 1);
+    CFStringGetCharacters(formatString, CFRangeMake(0, length), format.units);
+    for (CFIndex index = 0; index < length; index++) {
+        uint16_t unit = format.units[index];
+        format.text[index] = unit > 0 && unit < 0x80 ? (char)unit : 1;
+    }
+    format.text[length] = 0;
+    parse(&format);
     Value *values = grown(NULL, (size_t)(format.typeCount + 1) * sizeof(Value));
     readArguments(&format, values, arguments);
-    for (int index = 0; index < format.partCount; index++) append(string, &format.parts[index], values);
+    for (int index = 0; index < format.partCount; index++) append(string, &format, &format.parts[index], values);
     free(values);
     free(format.parts);
     free(format.types);
-    free(text);
+    free(format.text);
+    free(format.units);
 }
 
 CFStringRef CFStringCreateWithFormatAndArguments(CFAllocatorRef alloc, CFDictionaryRef formatOptions, CFStringRef format,
@@ -294,7 +311,7 @@ CFStringRef CFStringCreateWithFormatAndArguments(CFAllocatorRef alloc, CFDiction
 
 void CFStringAppendFormatAndArguments(CFMutableStringRef theString, CFDictionaryRef formatOptions, CFStringRef format,
                                       va_list arguments) {
-    CFStringRef text = CFStringCreateWithFormatAndArguments(NULL, formatOptions, format, arguments);
+    CFStringRef text = CFStringCreateWithFormatAndArguments(kCFAllocatorSystemDefault, formatOptions, format, arguments);
     CFStringAppend(theString, text);
     CFRelease(text);
 }

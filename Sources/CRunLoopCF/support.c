@@ -66,6 +66,8 @@ static void chooseLocale(void) { characters = newlocale(LC_CTYPE_MASK, "C.UTF-8"
 
 uint32_t rlcf_fold(uint32_t character) {
     if (character < 0x80) return character >= 'A' && character <= 'Z' ? character + 32 : character;
+    /* The dotted I and the dotless i differ from the others by more than their case. */
+    if (character == 0x130 || character == 0x131) return character;
     pthread_once(&localeChosen, chooseLocale);
     return characters ? (uint32_t)towlower_l((wint_t)towupper_l((wint_t)character, characters), characters) : character;
 }
@@ -198,32 +200,38 @@ static pthread_mutex_t invalidationsLock = PTHREAD_MUTEX_INITIALIZER;
 /* Guarded by invalidationsLock. A port that has one here is valid, or about to call it. */
 static Invalidation *invalidations;
 
+/* Takes a port's out of the list, with the lock held; NULL if it has none. */
+static Invalidation *unlinkInvalidation(const void *port) {
+    Invalidation **link = &invalidations;
+    while (*link && (*link)->port != port) link = &(*link)->next;
+    Invalidation *found = *link;
+    if (found) *link = found->next;
+    return found;
+}
+
 RLCFInvalidation rlcf_take_invalidation(const void *port) {
-    RLCFInvalidation callout = NULL;
     pthread_mutex_lock(&invalidationsLock);
-    for (Invalidation **link = &invalidations; *link; link = &(*link)->next) {
-        Invalidation *found = *link;
-        if (found->port != port) continue;
-        callout = found->callout;
-        *link = found->next;
-        free(found);
-        break;
-    }
+    Invalidation *found = unlinkInvalidation(port);
     pthread_mutex_unlock(&invalidationsLock);
+    RLCFInvalidation callout = found ? found->callout : NULL;
+    free(found);
     return callout;
 }
 
 void rlcf_set_invalidation(const void *port, RLCFInvalidation callout) {
-    rlcf_take_invalidation(port);
-    if (!callout) return;
-    Invalidation *made = malloc(sizeof *made);
-    if (!made) rlcf_trap("CFMessagePortSetInvalidationCallBack", "out of memory");
-    made->port = port;
-    made->callout = callout;
+    Invalidation *made = callout ? malloc(sizeof *made) : NULL;
+    if (callout && !made) rlcf_trap("CFMessagePortSetInvalidationCallBack", "out of memory");
+    /* In one step: of two threads that set one for a port none leaves a second. */
     pthread_mutex_lock(&invalidationsLock);
-    made->next = invalidations;
-    invalidations = made;
+    Invalidation *found = unlinkInvalidation(port);
+    if (made) {
+        made->port = port;
+        made->callout = callout;
+        made->next = invalidations;
+        invalidations = made;
+    }
     pthread_mutex_unlock(&invalidationsLock);
+    free(found);
 }
 
 RLCFInvalidation rlcf_invalidation(const void *port) {

@@ -8,6 +8,7 @@
 #include <CoreFoundation/CoreFoundation.h>
 #include <dlfcn.h>
 #include <mach/mach.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -353,6 +354,38 @@ RL_TEST(sockets_that_cannot_be_made_leave_no_context, "S-CF-16", "The context of
     CFSocketInvalidate(socket);
     expect_trace("release:s");
     CFRelease(socket), CFRelease(socket);
+}
+
+static CFMachPortRef shared_port;
+static pthread_barrier_t all;
+enum { PORTS = 40, SETTERS = 4, SETS = 20000 };
+
+static void *set_callback(void *unused) {
+    for (int ports = 0; ports < PORTS; ports++) {
+        pthread_barrier_wait(&all);
+        for (int times = 0; times < SETS; times++) CFMachPortSetInvalidationCallBack(shared_port, port_gone);
+        pthread_barrier_wait(&all);
+    }
+    return unused;
+}
+
+RL_TEST(invalidation_callbacks_are_one_for_a_port, "S-PORT-10",
+        "Of threads that set a port's invalidation callback one wins, and none is left for a later port at the same address") {
+    pthread_t threads[SETTERS];
+    pthread_barrier_init(&all, NULL, SETTERS + 1);
+    for (int setter = 0; setter < SETTERS; setter++) pthread_create(&threads[setter], NULL, set_callback, NULL);
+    int left = 0;
+    for (int ports = 0; ports < PORTS; ports++) {
+        shared_port = CFMachPortCreate(NULL, NULL, NULL, NULL);
+        left += CFMachPortGetInvalidationCallBack(shared_port) != NULL;
+        pthread_barrier_wait(&all);
+        pthread_barrier_wait(&all);
+        CFMachPortInvalidate(shared_port);
+        left += CFMachPortGetInvalidationCallBack(shared_port) != NULL;
+        CFRelease(shared_port);
+    }
+    for (int setter = 0; setter < SETTERS; setter++) pthread_join(threads[setter], NULL);
+    ck_assert_int_eq(left, 0);
 }
 
 /* The main queue */

@@ -316,6 +316,9 @@ RL_TEST(strings_are_made_of_any_bytes, "S-CF-8", "Random bytes make a string or 
         if (!string) continue;
         CFIndex used = 0;
         UInt8 back[64];
+        /* ASCII's strange bytes are those of ISO Latin 1, and a part of a unit is no text. */
+        if (encoding == kCFStringEncodingASCII) encoding = kCFStringEncodingISOLatin1;
+        length -= length % (times % 9 < 4 ? 1 : times % 9 < 7 ? 2 : 4);
         CFIndex units = CFStringGetBytes(string, CFRangeMake(0, CFStringGetLength(string)), encoding, 0, false, back, sizeof back, &used);
         ck_assert_int_eq(units, CFStringGetLength(string));
         ck_assert_int_eq(used, (CFIndex)length);
@@ -355,4 +358,76 @@ RL_TEST(tables_do_what_a_list_does, "S-CF-11", "Dictionaries of colliding keys h
         ck_assert_int_eq(CFDictionaryGetCount(dictionary), count);
     }
     CFRelease(dictionary);
+}
+
+static CFMutableArrayRef changed_array;
+static CFMutableDictionaryRef changed_dictionary;
+static int changes;
+
+static void shorten(CFAllocatorRef allocator, const void *value) {
+    (void)allocator, (void)value;
+    if (changes-- > 0 && CFArrayGetCount(changed_array) > 0) CFArrayRemoveValueAtIndex(changed_array, 0);
+}
+
+static const void *empty(CFAllocatorRef allocator, const void *value) {
+    (void)allocator;
+    if (changes-- > 0) CFArrayRemoveAllValues(changed_array);
+    return value;
+}
+
+static const void *fill(CFAllocatorRef allocator, const void *value) {
+    (void)allocator;
+    for (long key = 100; changes > 0 && key < 200; key++) {
+        changes--;
+        CFDictionarySetValue(changed_dictionary, (void *)key, "filled");
+    }
+    return value;
+}
+
+static CFMutableArrayRef array_of(long count, const CFArrayCallBacks *callbacks) {
+    changes = 0;
+    changed_array = CFArrayCreateMutable(NULL, 0, callbacks);
+    for (long value = 1; value <= count; value++) CFArrayAppendValue(changed_array, (void *)value);
+    return changed_array;
+}
+
+RL_TEST(callbacks_may_change_their_collection, "S-CF-11", "Retain and release functions that remove or add values leave a collection that is whole") {
+    CFArrayCallBacks releasing = {0, NULL, shorten, NULL, NULL}, retaining = {0, empty, NULL, NULL, NULL};
+    const void *some[] = {(void *)7, (void *)8};
+    CFMutableArrayRef array = array_of(6, &releasing);
+    changes = 3;
+    CFArrayReplaceValues(array, CFRangeMake(1, 4), some, 2);
+    ck_assert_int_eq(CFArrayGetCount(array), 1);
+    ck_assert_int_eq((long)CFArrayGetValueAtIndex(array, 0), 6);
+    CFRelease(array);
+
+    array = array_of(20, &retaining);
+    changes = 1;
+    CFArrayInsertValueAtIndex(array, 15, (void *)7);
+    ck_assert_int_eq(CFArrayGetCount(array), 1);
+    ck_assert_int_eq((long)CFArrayGetValueAtIndex(array, 0), 7);
+    changes = 1;
+    CFArrayReplaceValues(array, CFRangeMake(0, 1), some, 2);
+    ck_assert_int_eq(CFArrayGetCount(array), 2);
+    ck_assert_int_eq((long)CFArrayGetValueAtIndex(array, 1), 8);
+    CFRelease(array);
+
+    CFDictionaryValueCallBacks filling = {0, fill, NULL, NULL, NULL};
+    changed_dictionary = CFDictionaryCreateMutable(NULL, 0, NULL, &filling);
+    changes = 0;
+    for (long key = 1; key < 6; key++) CFDictionarySetValue(changed_dictionary, (void *)key, "first");
+    changes = 100;
+    CFDictionarySetValue(changed_dictionary, (void *)5, "second");
+    ck_assert_int_eq(CFDictionaryGetCount(changed_dictionary), 105);
+    ck_assert_str_eq((const char *)CFDictionaryGetValue(changed_dictionary, (void *)5), "second");
+    CFRelease(changed_dictionary);
+}
+
+RL_TEST(appending_a_format_needs_no_default, "S-CF-4", "CFStringAppendFormat takes its memory from the string's allocator alone") {
+    CFMutableStringRef string = CFStringCreateMutable(NULL, 0);
+    CFAllocatorSetDefault(kCFAllocatorNull);
+    CFStringAppendFormat(string, NULL, CFSTR("%d"), 5);
+    CFAllocatorSetDefault(kCFAllocatorSystemDefault);
+    ck_assert(CFEqual(string, CFSTR("5")));
+    CFRelease(string);
 }

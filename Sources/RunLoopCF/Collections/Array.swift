@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 import CRunLoopCF
 
-/// Values in an order. While functions of the client run the record is consistent, so that they may use the array.
+/// Values in an order. While functions of the client run the record is consistent, so that retain and release may change the array.
 struct ArrayRecord: Record {
     var header: RLCFHeader
     var count: Int
@@ -57,6 +57,7 @@ extension ArrayPointer {
 
     func insert(_ value: UnsafeRawPointer?, at index: Int) {
         let kept = retained(value)
+        let index = Swift.min(index, pointee.count)
         reserve(pointee.count + 1)
         let values = pointee.values!
         memmove(values + index + 1, values + index, (pointee.count - index) * MemoryLayout<UnsafeRawPointer?>.stride)
@@ -70,6 +71,25 @@ extension ArrayPointer {
         memmove(values + index, values + index + 1, (pointee.count - index - 1) * MemoryLayout<UnsafeRawPointer?>.stride)
         pointee.count -= 1
         released(value)
+    }
+
+    /// Puts values in the place of a range, which lies in the array.
+    func replace(_ range: CFRange, with values: UnsafeMutablePointer<UnsafeRawPointer?>?, _ count: Int) {
+        if count + range.length == 0 { return }
+        let stride = MemoryLayout<UnsafeRawPointer?>.stride
+        let kept = needMemory(systemAllocator, (count + range.length) * stride).assumingMemoryBound(to: UnsafeRawPointer?.self)
+        for index in 0..<count { kept[index] = retained(values![index]) }
+        // Retain may have shortened the array.
+        let begin = Swift.min(range.location, pointee.count)
+        let removed = Swift.min(range.length, pointee.count - begin)
+        reserve(pointee.count - removed + count)
+        let place = pointee.values! + begin
+        memcpy(kept + count, place, removed * stride)
+        memmove(place + count, place + removed, (pointee.count - begin - removed) * stride)
+        memcpy(place, kept, count * stride)
+        pointee.count += count - removed
+        for index in 0..<removed { released(kept[count + index]) }
+        free(kept)
     }
 
     func removeAll() { while pointee.count > 0 { remove(at: pointee.count - 1) } }
@@ -241,6 +261,8 @@ public func RLCFArraySetValueAtIndex(_ handle: OpaquePointer?, _ index: Int, _ v
     check(CFRange(location: index, length: 0), in: array.pointee.count, "CFArraySetValueAtIndex")
     if index == array.pointee.count { return array.insert(value, at: index) }
     let kept = array.retained(value)
+    // Retain may have shortened the array.
+    check(index: index, in: array.pointee.count, "CFArraySetValueAtIndex")
     let old = array.pointee.values![index]
     array.pointee.values![index] = kept
     array.released(old)
@@ -263,8 +285,7 @@ public func RLCFArrayReplaceValues(
     let array = mutable(handle, "CFArrayReplaceValues")
     check(range, in: array.pointee.count, "CFArrayReplaceValues")
     if count < 0 || (values == nil && count > 0) { trap("CFArrayReplaceValues", "the values are NULL or their number is negative") }
-    for index in 0..<count { array.insert(values![index], at: range.location + range.length + index) }
-    for _ in 0..<range.length { array.remove(at: range.location) }
+    array.replace(range, with: values, count)
 }
 
 @c @implementation

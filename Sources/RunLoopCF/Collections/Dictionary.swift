@@ -129,13 +129,13 @@ public func RLCFDictionaryAddValue(_ handle: OpaquePointer?, _ key: UnsafeRawPoi
 @c @implementation
 public func RLCFDictionarySetValue(_ handle: OpaquePointer?, _ key: UnsafeRawPointer?, _ value: UnsafeRawPointer?) {
     let dictionary = mutable(handle, "CFDictionarySetValue")
-    if let slot = dictionary.slot(key) { dictionary.replace(slot, value: value) } else { dictionary.insert(key, value) }
+    if let slot = dictionary.slot(key) { dictionary.replace(slot, key: key, value: value) } else { dictionary.insert(key, value) }
 }
 
 @c @implementation
 public func RLCFDictionaryReplaceValue(_ handle: OpaquePointer?, _ key: UnsafeRawPointer?, _ value: UnsafeRawPointer?) {
     let dictionary = mutable(handle, "CFDictionaryReplaceValue")
-    if let slot = dictionary.slot(key) { dictionary.replace(slot, value: value) }
+    if let slot = dictionary.slot(key) { dictionary.replace(slot, key: key, value: value) }
 }
 
 @c @implementation

@@ -98,13 +98,13 @@ public func RLCFSetAddValue(_ handle: OpaquePointer?, _ value: UnsafeRawPointer?
 @c @implementation
 public func RLCFSetReplaceValue(_ handle: OpaquePointer?, _ value: UnsafeRawPointer?) {
     let set = mutable(handle, "CFSetReplaceValue")
-    if let slot = set.slot(value) { set.replace(slot, key: value) }
+    if let slot = set.slot(value) { set.replace(slot, key: value, value: nil) }
 }
 
 @c @implementation
 public func RLCFSetSetValue(_ handle: OpaquePointer?, _ value: UnsafeRawPointer?) {
     let set = mutable(handle, "CFSetSetValue")
-    if let slot = set.slot(value) { set.replace(slot, key: value) } else { set.insert(value, nil) }
+    if let slot = set.slot(value) { set.replace(slot, key: value, value: nil) } else { set.insert(value, nil) }
 }
 
 @c @implementation

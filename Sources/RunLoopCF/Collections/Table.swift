@@ -128,28 +128,27 @@ extension TablePointer {
     }
 
     /// Adds a key that is not there.
-    func insert(_ key: UnsafeRawPointer?, _ value: UnsafeRawPointer?) {
-        let (key, value) = (retained(key), retainedValue(value))
+    func insert(_ key: UnsafeRawPointer?, _ value: UnsafeRawPointer?) { add(retained(key), retainedValue(value)) }
+
+    private func add(_ key: UnsafeRawPointer?, _ value: UnsafeRawPointer?) {
         // Three quarters are in use at most, so that every search ends.
         if (pointee.count + 1) * 4 > pointee.capacity * 3 { grow() }
         place(key, value, hash(key))
         pointee.count += 1
     }
 
-    /// Replaces the value of a key that is there.
-    func replace(_ slot: UnsafeMutablePointer<TableSlot>, value: UnsafeRawPointer?) {
-        let kept = retainedValue(value)
-        let old = slot.pointee.value
-        slot.pointee.value = kept
-        if let release = pointee.callbacks.releaseValue { release(OpaquePointer(allocator), old) }
-    }
-
-    /// Replaces a key by one that is equal.
-    func replace(_ slot: UnsafeMutablePointer<TableSlot>, key: UnsafeRawPointer?) {
-        let kept = retained(key)
-        let old = slot.pointee.key
-        slot.pointee.key = kept
-        if let release = pointee.callbacks.release { release(OpaquePointer(allocator), old) }
+    /// Replaces a key by one that is equal, and its value.
+    func replace(_ slot: UnsafeMutablePointer<TableSlot>, key: UnsafeRawPointer?, value: UnsafeRawPointer?) {
+        let (slots, former) = (pointee.slots, slot.pointee.key)
+        let (key, value) = (retained(key), retainedValue(value))
+        // These functions of the client may have changed the table.
+        let isThere = pointee.slots == slots && slot.pointee.isUsed && slot.pointee.key == former
+        guard let slot = isThere ? slot : self.slot(key) else { return add(key, value) }
+        let (oldKey, oldValue) = (slot.pointee.key, slot.pointee.value)
+        slot.pointee.key = key
+        slot.pointee.value = value
+        if let release = pointee.callbacks.release { release(OpaquePointer(allocator), oldKey) }
+        if let release = pointee.callbacks.releaseValue { release(OpaquePointer(allocator), oldValue) }
     }
 
     func remove(_ slot: UnsafeMutablePointer<TableSlot>) {

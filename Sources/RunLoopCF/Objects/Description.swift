@@ -59,6 +59,7 @@ extension StringPointer {
         case Kind.string, Kind.constant: append(Text(OpaquePointer(object), "CFStringCreateWithFormat"))
         case Kind.number: append(value: NumberPointer(OpaquePointer(object)))
         case Kind.boolean: append(OpaquePointer(object) == rlcf_true_address() ? "true" : "false")
+        case Kind.null: append("null")
         default:
             guard let description = RLCFCopyDescription(object) else { return }
             append(Text(description, "CFCopyDescription"))
@@ -67,10 +68,15 @@ extension StringPointer {
     }
 
     fileprivate func append(value number: NumberPointer) {
-        switch number.pointee.type {
-        case 5: append(number.pointee.real, digits: 9)
-        case 6: append(number.pointee.real, digits: 17)
-        default: append(Int(number.pointee.integer))
+        let real = number.pointee.real
+        if number.pointee.type < 5 {
+            append(Int(number.pointee.integer))
+        } else if real == 0 {
+            append("0.0")
+        } else if real.isInfinite {
+            append(real < 0 ? "-infinity" : "+infinity")
+        } else {
+            append(real, digits: 17)
         }
     }
 
@@ -216,7 +222,7 @@ public func rlcf_append_bytes(_ string: UnsafeMutableRawPointer?, _ bytes: Unsaf
     guard let bytes, count > 0 else { return }
     let string = StringPointer(OpaquePointer(string!))
     let start = UnsafeRawPointer(bytes).assumingMemoryBound(to: UInt8.self)
-    guard let part = makeString(systemAllocator, bytes: start, count, Encoding.utf8, isExternal: false)
+    guard let part = makeString(systemAllocator, bytes: start, count, Encoding.utf8, isExternal: true)
         ?? makeString(systemAllocator, bytes: start, count, Encoding.latin1, isExternal: false)
     else { return }
     string.append(Text(part))

@@ -135,7 +135,8 @@ private func compare(_ integer: Int64, _ real: Double) -> Int {
     return rest > 0 ? -1 : rest < 0 ? 1 : 0
 }
 
-func hash(of value: Double) -> UInt { UInt(value.bitPattern ^ value.bitPattern >> 31) }
+/// Both zeros have one hash.
+func hash(of value: Double) -> UInt { value == 0 ? 0 : UInt(value.bitPattern ^ value.bitPattern >> 31) }
 
 /// Integers hash by value, also those that are kept as doubles.
 func hash(_ number: NumberPointer) -> UInt {

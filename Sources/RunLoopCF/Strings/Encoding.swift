@@ -49,17 +49,14 @@ func decode(_ bytes: UnsafePointer<UInt8>, _ count: Int, _ encoding: UInt32, isE
             string.append(Text(narrow: bytes, wide: nil, count: count))
             return true
         }
-        switch encoding {
-        case Encoding.ascii: return false
-        case Encoding.utf8: return decodeUTF8(bytes, count, isExternal: isExternal, into: string)
-        default:
-            for index in 0..<count {
-                let byte = bytes[index]
-                let isMac = encoding == Encoding.macRoman && byte >= 0x80
-                string.append(character: UInt32(isMac ? rlcf_mac_roman_unit(byte) : UInt16(byte)))
-            }
-            return true
+        if encoding == Encoding.utf8 { return decodeUTF8(bytes, count, isExternal: isExternal, into: string) }
+        // Bytes that ASCII has not are those of ISO Latin 1.
+        for index in 0..<count {
+            let byte = bytes[index]
+            let isMac = encoding == Encoding.macRoman && byte >= 0x80
+            string.append(character: UInt32(isMac ? rlcf_mac_roman_unit(byte) : UInt16(byte)))
         }
+        return true
     default: return decodeWide(bytes, count, encoding, isExternal: isExternal, into: string)
     }
 }
@@ -89,8 +86,10 @@ private func decodeWide(
     _ bytes: UnsafePointer<UInt8>, _ count: Int, _ encoding: UInt32, isExternal: Bool, into string: StringPointer
 ) -> Bool {
     let width = Encoding.width(encoding)
-    if width == 1 || count % width != 0 { return false }
-    var isBig = Encoding.isBig(encoding) ?? hostIsBig
+    if width == 1 || count < width { return false }
+    // An external representation has a mark of its order, or else the big one; what is none is in the processor's.
+    let hasMark = Encoding.isBig(encoding) == nil && isExternal
+    var isBig = Encoding.isBig(encoding) ?? (hasMark || hostIsBig)
     func unit(_ index: Int) -> UInt32 {
         let start = bytes + index * width
         var value: UInt32 = 0
@@ -98,7 +97,7 @@ private func decodeWide(
         return value
     }
     var index = 0
-    if Encoding.isBig(encoding) == nil && isExternal && count >= width {
+    if hasMark {
         if unit(0) == 0xfeff {
             index = 1
         } else if unit(0) == (width == 2 ? 0xfffe : 0xfffe_0000) {
@@ -106,6 +105,7 @@ private func decodeWide(
             index = 1
         }
     }
+    // Bytes of a part of a unit at the end are no text.
     while index < count / width {
         let value = unit(index)
         if width == 4 && (value > 0x10ffff || (value >= 0xd800 && value < 0xe000)) { return false }

@@ -25,7 +25,7 @@ public func RLCFStringAppendCString(_ string: OpaquePointer?, _ text: UnsafePoin
     let string = mutable(string, "CFStringAppendCString")
     guard let text else { trap("CFStringAppendCString", "the text is NULL") }
     let bytes = UnsafeRawPointer(text).assumingMemoryBound(to: UInt8.self)
-    guard let part = makeString(systemAllocator, bytes: bytes, strlen(text), encoding, isExternal: false) else { return }
+    guard let part = makeString(systemAllocator, bytes: bytes, strlen(text), encoding, isExternal: hasMark(encoding)) else { return }
     string.append(Text(part))
     releaseOurs(part.header)
 }

@@ -3,6 +3,9 @@ import CRunLoopCF
 
 // Making strings: <CoreFoundation/CFString.h>.
 
+/// Whether a mark at the beginning of text in an encoding is never text.
+func hasMark(_ encoding: UInt32) -> Bool { encoding == Encoding.utf8 }
+
 @c @implementation
 public func RLCFStringGetTypeID() -> UInt { UInt(Kind.string) }
 
@@ -11,7 +14,7 @@ public func RLCFStringCreateWithCString(_ handle: OpaquePointer?, _ text: Unsafe
     guard let text else { trap("CFStringCreateWithCString", "the text is NULL") }
     let bytes = UnsafeRawPointer(text).assumingMemoryBound(to: UInt8.self)
     return makeString(
-        allocator(handle, "CFStringCreateWithCString"), bytes: bytes, strlen(text), encoding, isExternal: false)?.handle
+        allocator(handle, "CFStringCreateWithCString"), bytes: bytes, strlen(text), encoding, isExternal: hasMark(encoding))?.handle
 }
 
 @c @implementation
@@ -31,7 +34,8 @@ public func RLCFStringCreateWithBytes(
 ) -> OpaquePointer? {
     if count < 0 || (bytes == nil && count > 0) { trap("CFStringCreateWithBytes", "the bytes are NULL or their number is negative") }
     return makeString(
-        allocator(handle, "CFStringCreateWithBytes"), bytes: bytes, count, encoding, isExternal: isExternal != 0)?.handle
+        allocator(handle, "CFStringCreateWithBytes"), bytes: bytes, count, encoding,
+        isExternal: isExternal != 0 || hasMark(encoding))?.handle
 }
 
 @c @implementation

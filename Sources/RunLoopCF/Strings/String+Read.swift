@@ -39,6 +39,7 @@ public func RLCFStringGetCString(_ string: OpaquePointer?, _ buffer: UnsafeMutab
 public func RLCFStringGetCStringPtr(_ string: OpaquePointer?, _ encoding: UInt32) -> UnsafePointer<CChar>? {
     let text = Text(string, "CFStringGetCStringPtr")
     if !Encoding.isKnown(encoding) || Encoding.width(encoding) > 1 { return nil }
+    if text.wide == nil && text.narrow == nil { return ("" as StaticString).text }
     return text.narrow.map { UnsafeRawPointer($0).assumingMemoryBound(to: CChar.self) }
 }
 
@@ -121,15 +122,15 @@ public func RLCFStringGetDoubleValue(_ string: OpaquePointer?) -> Double {
     var begin = 0
     while begin < text.count && isBlank(text[begin]) { begin += 1 }
     // Digits, signs, a point and an exponent: strtod would take more.
-    return withUnsafeTemporaryAllocation(of: CChar.self, capacity: 512) { buffer in
-        var count = 0
-        while begin + count < text.count, count < 511 {
-            let unit = text[begin + count]
-            let isNumber = (unit >= 0x30 && unit <= 0x39) || unit == 0x2b || unit == 0x2d || unit == 0x2e || unit | 0x20 == 0x65
-            if !isNumber { break }
-            buffer[count] = CChar(truncatingIfNeeded: unit)
-            count += 1
-        }
+    var count = 0
+    while begin + count < text.count {
+        let unit = text[begin + count]
+        let isNumber = (unit >= 0x30 && unit <= 0x39) || unit == 0x2b || unit == 0x2d || unit == 0x2e || unit | 0x20 == 0x65
+        if !isNumber { break }
+        count += 1
+    }
+    return withUnsafeTemporaryAllocation(of: CChar.self, capacity: count + 1) { buffer in
+        for index in 0..<count { buffer[index] = CChar(truncatingIfNeeded: text[begin + index]) }
         buffer[count] = 0
         var value = 0.0
         return rlcf_parse_double(buffer.baseAddress!, &value) ? value : 0

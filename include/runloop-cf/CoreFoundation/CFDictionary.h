@@ -85,10 +85,10 @@ CF_EXPORT void CFDictionaryApplyFunction(CFDictionaryRef theDict, CFDictionaryAp
 /** Adds a key with its value, unless it is there. */
 CF_EXPORT void CFDictionaryAddValue(CFMutableDictionaryRef theDict, const void *key, const void *value)
     RLCF_(CFDictionaryAddValue);
-/** Adds a key, or replaces the value of the one that is there. */
+/** Adds a key, or replaces the one that is there, and its value. */
 CF_EXPORT void CFDictionarySetValue(CFMutableDictionaryRef theDict, const void *key, const void *value)
     RLCF_(CFDictionarySetValue);
-/** Replaces the value of a key that is there. */
+/** Replaces a key that is there, and its value. */
 CF_EXPORT void CFDictionaryReplaceValue(CFMutableDictionaryRef theDict, const void *key, const void *value)
     RLCF_(CFDictionaryReplaceValue);
 /** Removes a key that is there. */

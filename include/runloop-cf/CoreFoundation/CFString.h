@@ -26,7 +26,10 @@ CF_EXTERN_C_BEGIN
 #endif
 #define CFSTR(cStr) ((CFStringRef)(const void *)(RLCF_CONSTANT_STRING cStr ""))
 
-/** How text is made of bytes. Texts in UTF-16 and UTF-32 without a named order begin with a byte order mark, or are in the processor's order. */
+/**
+ * How text is made of bytes. An external representation in UTF-16 or UTF-32 without a named order is written with a byte order mark, and
+ * read as big-endian if it has none; other text is in the processor's order. Bytes that ASCII has not are read as ISO Latin 1.
+ */
 typedef UInt32 CFStringEncoding;
 #define kCFStringEncodingInvalidId (0xffffffffU)
 typedef CF_ENUM(CFStringEncoding, CFStringBuiltInEncodings) {
