@@ -147,6 +147,27 @@ RL_TEST(message_ports_exchange_data, "S-CF-20 S-CF-16", "Requests and replies ar
     CFRelease(source), CFRelease(remote), CFRelease(local), CFRelease(name), CFRelease(other);
 }
 
+static CFDataRef rename_mode(CFMessagePortRef port, SInt32 id, CFDataRef data, void *info) {
+    (void)port, (void)id;
+    CFStringReplaceAll((CFMutableStringRef)info, CFSTR("a name for which the string needs other memory than it had before this callback"));
+    return (CFDataRef)CFRetain(data);
+}
+
+RL_TEST(reply_modes_are_names, "S-CF-15", "A callback may change the string that names the mode of a request, which leaves nothing in that mode") {
+    CFStringRef name = port_name("mode");
+    CFMutableStringRef mode = CFStringCreateMutableCopy(NULL, 0, MODE);
+    CFMessagePortContext context = {0, mode, NULL, NULL, NULL};
+    CFMessagePortRef local = CFMessagePortCreateLocal(NULL, name, rename_mode, &context, NULL), remote = CFMessagePortCreateRemote(NULL, name);
+    CFRunLoopSourceRef source = CFMessagePortCreateRunLoopSource(NULL, local, 0);
+    CFRunLoopAddSource(CFRunLoopGetCurrent(), source, mode);
+    CFDataRef reply = NULL;
+    ck_assert_int_eq(CFMessagePortSendRequest(remote, 1, NULL, 10, 10, mode, &reply), kCFMessagePortSuccess);
+    CFRunLoopSourceInvalidate(source);
+    ck_assert_int_eq(CFRunLoopRunInMode(MODE, 0, false), kCFRunLoopRunFinished);
+    CFMessagePortInvalidate(local);
+    CFRelease(reply), CFRelease(source), CFRelease(remote), CFRelease(local), CFRelease(mode), CFRelease(name);
+}
+
 RL_TEST(message_ports_without_a_retain_release_once, "S-CF-16", "A context without retain is released once, after the last callback") {
     CFStringRef name = port_name("plain");
     CFMessagePortContext context = {0, "q", NULL, traced_release, NULL};

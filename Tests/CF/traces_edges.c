@@ -154,3 +154,28 @@ SCENARIO(setting_a_value_sets_the_key, "S-CF-11") {
     CFRelease(dictionary);
     say("%d/%d", retains, releases);
 }
+
+SCENARIO(anchors_move_on, "S-CF-8") {
+    static const CFStringCompareFlags options[] = {kCFCompareAnchored, kCFCompareAnchored | kCFCompareBackwards,
+        kCFCompareAnchored | kCFCompareCaseInsensitive, kCFCompareAnchored | kCFCompareBackwards | kCFCompareCaseInsensitive};
+    for (int index = 0; index < 4; index++) {
+        CFMutableStringRef string = CFStringCreateMutableCopy(NULL, 0, CFSTR("aaAAbaAAaa"));
+        number("count", CFStringFindAndReplace(string, CFSTR("a"), CFSTR("xy"), CFRangeMake(0, 10), options[index]));
+        sayString("made", string);
+        CFRelease(string);
+    }
+}
+
+SCENARIO(replacing_takes_time_by_length, "S-CF-8") {
+    enum { LENGTH = 3000000 };
+    CFMutableStringRef string = CFStringCreateMutable(NULL, 0);
+    for (int index = 0; index < LENGTH / 10; index++) CFStringAppend(string, CFSTR("aaaaaaaaaa"));
+    /* With a move of all the rest for each of them this takes minutes. */
+    number("longer", CFStringFindAndReplace(string, CFSTR("a"), CFSTR("bc"), CFRangeMake(1, LENGTH - 2), 0));
+    number("length", CFStringGetLength(string));
+    number("shorter", CFStringFindAndReplace(string, CFSTR("CB"), CFSTR("d"), CFRangeMake(0, CFStringGetLength(string)), kCFCompareCaseInsensitive));
+    number("length", CFStringGetLength(string));
+    CFStringDelete(string, CFRangeMake(6, CFStringGetLength(string) - 12));
+    sayString("ends", string);
+    CFRelease(string);
+}

@@ -66,25 +66,33 @@ public func RLCFStringFindAndReplace(
     check(range, in: string.pointee.length, function)
     // Copies, because either may be the string itself.
     guard let old = makeString(systemAllocator, Text(wanted, function)),
-        let new = makeString(systemAllocator, Text(replacement, function))
+        let new = makeString(systemAllocator, Text(replacement, function)),
+        let made = makeMutableString(systemAllocator)
     else { return 0 }
+    let isBackwards = options & 4 != 0
     var rest = range
     var count = 0
     while true {
         let place = find(Text(old), in: Text(string), rest, options)
         if place < 0 { break }
-        string.replace(CFRange(location: place, length: old.pointee.length), with: Text(new), function)
         count += 1
-        if options & 4 != 0 {
+        if isBackwards {
+            string.replace(CFRange(location: place, length: old.pointee.length), with: Text(new), function)
             rest.length = place - rest.location
         } else {
+            // The new text is made beside the string, so that nothing is moved for each place.
+            made.append(Text(string).part(CFRange(location: rest.location, length: place - rest.location)))
+            made.append(Text(new))
             rest.length -= place + old.pointee.length - rest.location
-            rest.location = place + new.pointee.length
+            rest.location = place + old.pointee.length
         }
-        if options & 8 != 0 { break }
+    }
+    if count > 0 && !isBackwards {
+        string.replace(CFRange(location: range.location, length: rest.location - range.location), with: Text(made), function)
     }
     releaseOurs(old.header)
     releaseOurs(new.header)
+    releaseOurs(made.header)
     return count
 }
 

@@ -126,7 +126,8 @@ struct Name {
             return
         }
         let string = record(handle, StringRecord.self, function)
-        if !string.pointee.isWide && string.pointee.length > 0 {
+        // What the client can change is copied.
+        if !string.pointee.isWide && string.pointee.length > 0 && !string.isMutable {
             (bytes, memory) = (UnsafeRawPointer(string.bytes!).assumingMemoryBound(to: CChar.self), nil)
             return
         }
