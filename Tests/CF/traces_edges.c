@@ -24,7 +24,7 @@ static void sayBytes(const char *bytes, CFIndex count, CFStringEncoding encoding
     CFRelease(data);
 }
 
-SCENARIO(wide_text_has_an_order_without_a_mark, "S-CF-8") {
+SCENARIO(wide_text_has_an_order_without_a_mark, "S-CF-25") {
     static const CFStringEncoding encodings[] = {kCFStringEncodingUTF16, kCFStringEncodingUTF16BE, kCFStringEncodingUTF16LE,
         kCFStringEncodingUTF32, kCFStringEncodingUTF32BE, kCFStringEncodingUTF32LE};
     for (int index = 0; index < 6; index++) {
@@ -37,12 +37,12 @@ SCENARIO(wide_text_has_an_order_without_a_mark, "S-CF-8") {
     sayBytes("\0\0\376\377\0\0\0a", 8, kCFStringEncodingUTF32);
 }
 
-SCENARIO(ascii_keeps_bytes_that_are_none, "S-CF-8") {
+SCENARIO(ascii_keeps_bytes_that_are_none, "S-CF-25") {
     sayBytes("a\344z", 3, kCFStringEncodingASCII);
     sayUnits(CFStringCreateWithCString(NULL, "\377", kCFStringEncodingASCII));
 }
 
-SCENARIO(marks_of_utf8_are_no_text, "S-CF-8") {
+SCENARIO(marks_of_utf8_are_no_text, "S-CF-25") {
     static const char *const texts[] = {"\357\273\277a", "\357\273\277\303\251", "a\357\273\277", "\357\273\277\357\273\277a", "\357\273\277"};
     for (int index = 0; index < 5; index++) {
         sayBytes(texts[index], (CFIndex)strlen(texts[index]), kCFStringEncodingUTF8);
