@@ -188,7 +188,8 @@ static bool await_answer(void) {
 static bool is_ours(const struct sigaction *action) { return (action->sa_flags & SA_SIGINFO) && action->sa_sigaction == answer; }
 
 /* Whether a thread blocks SIGURG. The program may wait for it there, by sigwait(3) or a signalfd, and the signals that it has not taken yet
- * would be discarded together with the question. */
+ * would be discarded together with the question. A thread that begins to block it between this look and the question is not noticed: only
+ * the thread itself could know (S-SLOW-12). */
 static bool blocks_signal(pid_t thread) {
     char line[1024];
     if (!read_about(thread, "stat", line, sizeof line)) return true;

@@ -4,6 +4,7 @@
 #include "support.h"
 
 #include <signal.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -91,6 +92,47 @@ static char *describe_as_null(const void *info) {
     (void)info;
     described++;
     return NULL;
+}
+
+/* As libc writes numbers after setlocale(3) in a country with a decimal comma, which need not be installed here; Persian's sign has two bytes. */
+static const char *decimal_sign;
+static int print_in_locale(char *text, size_t size, const char *format, va_list arguments) {
+    char plain[512];
+    int length = vsnprintf(plain, sizeof plain, format, arguments);
+    char *point = decimal_sign && strcmp(format, "%.6f") == 0 ? strchr(plain, '.') : NULL;
+    if (!point) {
+        if (size > 0) memcpy(text, plain, (size_t)length < size ? (size_t)length + 1 : size);
+        return length;
+    }
+    const char *rest = point + 1;
+    *point = '\0';
+    strcpy(text, plain);
+    strcat(text, decimal_sign);
+    strcat(text, rest);
+    return (int)strlen(text);
+}
+/* The library calls these, because a program's own come first. */
+#undef snprintf
+int snprintf(char *text, size_t size, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    int length = decimal_sign ? print_in_locale(text, size, format, arguments) : vsnprintf(text, size, format, arguments);
+    va_end(arguments);
+    return length;
+}
+
+RL_TEST(numbers_have_a_decimal_point, "S-ARG-12", "Descriptions write numbers with a point, whatever decimal sign the program's locale has") {
+    static const char *const signs[] = {",", "\xd9\xab", NULL};
+    for (const char *const *sign = signs; *sign; sign++) {
+        decimal_sign = *sign;
+        RLTimerRef timer = RLTimerCreate(12.5, 0.25, 0, 0, NULL, NULL), never = RLTimerCreate(1e300, 1e300, 0, 0, NULL, NULL);
+        expect_described(timer, "next fire date = 12.500000 (in -");
+        expect_described(timer, "interval = 0.250000, order = 0");
+        expect_described(never, "540160.000000, order = 0");
+        decimal_sign = NULL;
+        RLRelease(timer);
+        RLRelease(never);
+    }
 }
 
 RL_TEST(a_null_description_is_allowed, "S-ARG-8",

@@ -7,8 +7,10 @@
 #include "messageport_support.h"
 
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <sched.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 static void *(*queue_create)(const char *label, void *attribute);
@@ -149,6 +151,51 @@ RL_MAIN_TEST(a_port_may_end_on_its_queue, "S-MSG-12 S-MSG-34 S-MSG-38 S-MSG-29",
     }
     while (count_descriptors() > before) sched_yield();
     ck_assert_int_eq(service.calls, 3);
+    release(queue);
+}
+
+static bool is_null(int number) {
+    struct stat file, null;
+    return fstat(number, &file) == 0 && stat("/dev/null", &null) == 0 && file.st_rdev == null.st_rdev;
+}
+static int first_new(const DescriptorSet *before) {
+    const DescriptorSet now = descriptors_now();
+    for (int number = 64; number < 1024; number++)
+        if (now.open[number] && !before->open[number]) return number;
+    return -1;
+}
+static int witness_number;
+static void leave_in_child(void *info) {
+    RLMessagePortInvalidate(info);
+    /* The numbers of the parent's libdispatch are its own, below 64. */
+    for (int number = 64; number < 100; number++)
+        if (number != witness_number && !is_null(number)) _exit(number);
+}
+
+RL_MAIN_TEST(a_queue_s_lost_number_stays_the_program_s, "S-MSG-52 S-MSG-12",
+             "If the program has used the number by which a queue is told for a file of its own, neither the port's leaving the queue nor a fork closes that file") {
+    static Service service = {.word = "l"}, other = {.word = "o"};
+    void *queue = make_queue();
+    RLMessagePortRef port = service_port(&service, port_name("lostqueue"));
+    RLMessagePortSetDispatchQueue(port, queue);
+    /* The other port's number is closed behind that of the first. */
+    RLMessagePortRef witness = service_port(&other, port_name("witness"));
+    const DescriptorSet before = descriptors_now();
+    RLMessagePortSetDispatchQueue(witness, queue);
+    const int number = first_new(&before);
+    ck_assert_int_ge(number, 64);
+    witness_number = number;
+    const int file = open("/dev/null", O_RDWR);
+    for (int each = 64; each < 1024; each++)
+        if (before.open[each] || (each < 100 && each != number)) dup2(file, each);
+    ck_assert_int_eq(run_child(leave_in_child, (void *)port).status, 0);
+    RLMessagePortSetDispatchQueue(port, NULL);
+    RLMessagePortInvalidate(port);
+    RLMessagePortSetDispatchQueue(witness, NULL);
+    while (fcntl(number, F_GETFD) == 0) sched_yield();
+    for (int each = 64; each < 100; each++) ck_assert_msg(each == number || is_null(each), "%d", each);
+    RLRelease(port);
+    RLRelease(witness);
     release(queue);
 }
 

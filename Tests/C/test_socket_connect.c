@@ -145,6 +145,31 @@ RL_TEST(addresses_are_asked_for_once, "S-SOCK-48",
 static const RLOptionFlags all_types =
     kRLSocketConnectCallBack | kRLSocketReadCallBack | kRLSocketWriteCallBack;
 
+static bool refuse_poll(long number, const long argument[6], long *result) {
+    (void)argument;
+    if (number != SYS_ppoll
+#ifdef SYS_poll
+        && number != SYS_poll
+#endif
+    )
+        return false;
+    errno = EPERM;
+    *result = -1;
+    return true;
+}
+
+RL_TEST(connects_are_reported_where_poll_is_refused, "S-SOCK-30 S-ARG-11", "The end of a connect is reported where a filter of system calls refuses poll") {
+    struct sockaddr_in address = loopback(port_of(make_listener()));
+    s.name = "s";
+    socket_make(&s, socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0), kRLSocketConnectCallBack);
+    connect(RLSocketGetNative(s.socket), (struct sockaddr *)&address, sizeof address);
+    hook_system_calls(refuse_poll);
+    socket_add(&s);
+    for (int i = 0; i < 100 && s.calls == 0; i++) RLRunInMode(kRLDefaultMode, 0.01, true);
+    hook_system_calls(NULL);
+    expect_trace("s:connect");
+}
+
 RL_TEST(connect_and_wait, "S-SOCK-41 S-SOCK-42 S-SOCK-44 S-SOCK-31",
         "With a time and without, a connect succeeds or is refused; the descriptor is "
         "blocking before and after; a socket connected so has one Connect callback") {

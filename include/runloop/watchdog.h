@@ -68,7 +68,9 @@ typedef struct RLSlowCallout {
     /**
      * How many frames the backtrace has; 0 if there is none. A thread that computes is asked for its own by
      * the signal SIGURG, unless the program has set an action for that, the thread blocks it, or its signal
-     * stack is small; one that is blocked in the kernel is sent nothing.
+     * stack is small; one that is blocked in the kernel is sent nothing. A thread that takes a SIGURG of its
+     * own (sigwait(3), signalfd(2)) has to block the signal before its loop runs: if it blocks it just when it
+     * is asked, one that came for it at that moment may be lost.
      */
     uint32_t frameCount;
     /** Where the thread is blocked or computes, then return addresses, the innermost first. */

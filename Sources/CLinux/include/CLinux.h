@@ -378,6 +378,14 @@ static inline int rl_identify(int descriptor, uint64_t *device, uint64_t *inode)
     return 0;
 }
 
-static inline int rl_format_double(char *text, size_t size, double value) { return snprintf(text, size, "%.6f", value); }
+/* With a point, whatever decimal sign the program's locale has: readers of the text may be programs. */
+static inline int rl_format_double(char *text, size_t size, double value) {
+    int length = snprintf(text, size, "%.6f", value);
+    char *sign = text + strspn(text, "-0123456789"), *rest = text + length - 6;
+    if (sign >= rest) return length;
+    *sign = '.';
+    memmove(sign + 1, rest, 7);
+    return (int)(sign + 7 - text);
+}
 
 #endif

@@ -79,7 +79,10 @@ static inline bool rl_socket_has_peer(int descriptor) {
 /* Whether no connect has begun: it is hung up, without an error, and without a peer. */
 static inline bool rl_socket_is_unconnected(int descriptor) {
     struct pollfd request = {descriptor, POLLOUT, 0};
-    if (rl_sys_poll(&request, 1, 0) <= 0) return true;
+    int count = rl_sys_poll(&request, 1, 0);
+    /* Where a filter refuses to say: a connect that succeeded is known by the peer. */
+    if (count < 0) return !rl_socket_has_peer(descriptor);
+    if (count == 0) return true;
     return (request.revents & (POLLHUP | POLLERR)) == POLLHUP && !rl_socket_has_peer(descriptor);
 }
 

@@ -11,7 +11,8 @@ import CLinux
 /// duplicate of the set's. The port has one reference to the source, which it gives up by `cancel`.
 struct DispatchServing {
     let port: MessagePortPointer
-    let descriptor: Int32
+    /// -1 once it was found to be another file's. Changed under the port's lock while the port has this record.
+    var descriptor: Int32
     let source: UnsafeMutableRawPointer
     let functions: rl_dispatch
 }
@@ -68,6 +69,7 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
             } else if pointee.source?.isValid == true {
                 problem = "the port has a source"
             } else {
+                forgetLostQueueLocked()
                 old = pointee.local.dispatch
                 pointee.local.dispatch = made
             }
@@ -106,6 +108,12 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
         functions.set_event_handler!(source) { context in context!.assumingMemoryBound(to: DispatchServing.self).serve() }
         functions.set_cancel_handler!(source) { context in context!.assumingMemoryBound(to: DispatchServing.self).end() }
         return (serving, nil)
+    }
+
+    /// Closes nothing later if the number of the duplicate is not the set's any more (S-MSG-52). Caller holds the lock.
+    func forgetLostQueueLocked() {
+        guard let serving = pointee.local.dispatch else { return }
+        if isLostLocked(serving.pointee.descriptor) { serving.pointee.descriptor = -1 }
     }
 
     /// Takes the port from its queue: it is invalid.

@@ -192,12 +192,16 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
         for place in 0..<pointee.local.connectionCapacity { closeLocked(place) }
     }
 
-    /// Whether the number of the set still names the set, which has the listener in it. If not, it is the program's (S-MSG-52).
+    /// Forgets numbers that no longer name the set: they are the program's (S-MSG-52).
     func forgetLostSetLocked() {
-        guard pointee.local.claim.listener >= 0, !pointee.local.isListenerPaused else { return }
-        if !MessagePortPointer.register(pointee.local.claim.listener, in: pointee.local.epoll, isThere: true) {
-            pointee.local.epoll = -1
-        }
+        if isLostLocked(pointee.local.epoll) { pointee.local.epoll = -1 }
+        forgetLostQueueLocked()
+    }
+
+    /// Whether a number is not that of the port's set, as far as the set can be recognised: by the listener in it.
+    func isLostLocked(_ number: Int32) -> Bool {
+        let listener = pointee.local.claim.listener
+        return listener >= 0 && !pointee.local.isListenerPaused && !MessagePortPointer.register(listener, in: number, isThere: true)
     }
 
     func closeSetLocked() {
