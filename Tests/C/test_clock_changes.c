@@ -23,11 +23,13 @@
 
 /* In nanoseconds; atomic. */
 static int64_t wall_shift, boot_shift;
+static int readings; /* of the wall clock and the boot clock */
 
 int clock_gettime(clockid_t clock, struct timespec *now) {
     int result = (int)syscall(SYS_clock_gettime, clock, now);
     bool is_wall = clock == CLOCK_REALTIME || clock == CLOCK_REALTIME_COARSE;
     if (!is_wall && clock != CLOCK_BOOTTIME) return result;
+    __atomic_add_fetch(&readings, 1, __ATOMIC_SEQ_CST);
     int64_t time = now->tv_sec * INT64_C(1000000000) + now->tv_nsec + __atomic_load_n(is_wall ? &wall_shift : &boot_shift, __ATOMIC_SEQ_CST);
     now->tv_sec = time / 1000000000;
     now->tv_nsec = time % 1000000000;
@@ -43,7 +45,7 @@ static bool is_clock_watch(int descriptor) {
 static int listener = -1;            /* its number, once the library waits for it */
 static int watches, cancels, naps;   /* waits begun, changes reported, seconds slept for want of a descriptor */
 static int reported = -1;            /* an eventfd that counts the changes to be reported */
-static bool refuses_descriptors, refuses_threads;
+static bool refuses_descriptors, refuses_threads, naps_are_short;
 
 static bool report_changes(long number, const long argument[6], long *result) {
     if (number == SYS_ppoll && argument[1] == 1 && argument[2] == 0) {
@@ -65,8 +67,13 @@ static bool report_changes(long number, const long argument[6], long *result) {
         *result = -1;
         return true;
     }
-    if (number == SYS_nanosleep && ((const struct timespec *)argument[0])->tv_sec == 1) __atomic_add_fetch(&naps, 1, __ATOMIC_SEQ_CST);
-    return false;
+    if (number != SYS_nanosleep || ((const struct timespec *)argument[0])->tv_sec != 1) return false;
+    __atomic_add_fetch(&naps, 1, __ATOMIC_SEQ_CST);
+    if (!__atomic_load_n(&naps_are_short, __ATOMIC_SEQ_CST)) return false;
+    const struct timespec moment = {0, 1000000};
+    const long other[6] = {(long)&moment};
+    *result = system_call(SYS_nanosleep, other);
+    return true;
 }
 
 int timerfd_create(int clock, int flags) {
@@ -246,6 +253,25 @@ RL_TEST(without_a_descriptor, "S-TMR-64 S-ARG-10", "Without a descriptor one lin
     __atomic_store_n(&refuses_descriptors, false, __ATOMIC_SEQ_CST);
     wait_until_count(&watches, 1);
     ck_assert_int_eq(log_count(), 1);
+}
+
+RL_TEST(a_look_that_finds_no_change_is_short, "S-TMR-64 S-THR-9", "A look at the clocks that finds none of them set does not look at the timers") {
+    enum { TIMERS = 1000, LOOKS = 20 };
+    static Probe probes[TIMERS], last = {.action = action_stop};
+    __atomic_store_n(&naps_are_short, true, __ATOMIC_SEQ_CST);
+    __atomic_store_n(&refuses_descriptors, true, __ATOMIC_SEQ_CST);
+    listen_for_changes();
+    log_capture();
+    for (int i = 0; i < TIMERS; i++) add_by(kRLTimerClockWall, &probes[i], FAR_FUTURE, kRLDefaultMode);
+    add_by(kRLTimerClockWall, &last, date_in(3600), kRLDefaultMode);
+    wait_until_count(&naps, __atomic_load_n(&naps, __ATOMIC_SEQ_CST) + 2);
+    int before = count_of(&readings);
+    wait_until_count(&naps, __atomic_load_n(&naps, __ATOMIC_SEQ_CST) + LOOKS);
+    ck_assert_int_lt(count_of(&readings) - before, LOOKS * TIMERS / 2);
+    /* But one that finds a change does. */
+    __atomic_add_fetch(&wall_shift, INT64_C(3601000000000), __ATOMIC_SEQ_CST);
+    expect_run(kRLDefaultMode, 60, false, Stopped);
+    ck_assert_int_eq(last.calls, 1);
 }
 
 RL_TEST(without_a_thread, "S-TMR-64", "Without a thread one line is logged, a timer is not early, and the next one that is made tries again") {

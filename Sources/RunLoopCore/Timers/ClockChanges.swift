@@ -38,10 +38,17 @@ struct ClockChanges: ~Copyable {
 
     private static func run() -> Never {
         rl_set_thread_name("runloop-clock")
+        var wall = Int64.min
+        var boot = Int64.min
         while true {
             let descriptor = makeDescriptor()
-            // What came before the descriptor is found here, and what comes after it by the next wait.
-            followAll()
+            // What came before the descriptor is found here, and what comes after it by the next wait. Where there is none a clock that was set is
+            // known by its distance to the monotonic one, which also grows slowly while a clock is adjusted.
+            let (wallNow, bootNow) = (Clock.wallOffsetNow(), Clock.bootOffset())
+            if descriptor >= 0 || (wallNow &- wall).magnitude > 1_000_000 || (bootNow &- boot).magnitude > 1_000_000 {
+                (wall, boot) = (wallNow, bootNow)
+                followAll()
+            }
             if descriptor < 0 || !rl_await_clock_change(descriptor) {
                 Log.once(.noClockDescriptor, "RLTimerCreateWithClock", ": no descriptor to hear of clocks that are set; looking each second")
                 var second = timespec(tv_sec: 1, tv_nsec: 0)
