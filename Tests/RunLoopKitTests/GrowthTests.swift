@@ -6,13 +6,6 @@ import Testing
 import Glibc
 #endif
 
-/// Processor time of this thread.
-private func threadTime() -> Double {
-    var time = timespec()
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time)
-    return Double(time.tv_sec) + Double(time.tv_nsec) / 1e9
-}
-
 /// How much more the work costs when there is eight times as much of it; best of a few trials. Work that is proportional gives about
 /// eight, and work that goes through all for each sixty-four.
 private func growth(_ count: Int, _ work: @escaping @Sendable (Int) -> Double) -> Double {

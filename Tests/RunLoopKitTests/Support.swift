@@ -54,6 +54,13 @@ func onNewThread<Result: Sendable>(_ body: @escaping @Sendable () -> Result) -> 
     TestThread(body).join()
 }
 
+/// Processor time of this thread.
+func threadTime() -> Double {
+    var time = timespec()
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time)
+    return Double(time.tv_sec) + Double(time.tv_nsec) / 1e9
+}
+
 /// What happened, in order; any thread may add to it.
 final class Trace: Sendable {
     private let entries = Mutex<[String]>([])

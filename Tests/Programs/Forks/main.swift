@@ -44,8 +44,10 @@ func onThread(_ body: @escaping @Sendable () -> Void) -> RunLoopThread {
     return thread
 }
 
-/// A thread whose loop does not run before it may end.
+/// A thread whose loop does not run before it may end. It does nothing when this is made: what it used for the first time at a fork, the
+/// Swift runtime's locks included, would be counted as the child's.
 final class IdleThread: Sendable {
+    private let isIdle = Atomic(false)
     private let mayEnd = Atomic(false)
     let thread: RunLoopThread
 
@@ -53,8 +55,12 @@ final class IdleThread: Sendable {
         thread = RunLoopThread()
         try! thread.start()
         let loop = thread.loop
-        loop.perform { [self] in while !mayEnd.load(ordering: .acquiring) { usleep(1000) } }
+        loop.perform { [self] in
+            isIdle.store(true, ordering: .releasing)
+            while !mayEnd.load(ordering: .acquiring) { usleep(1000) }
+        }
         loop.wakeUp()
+        while !isIdle.load(ordering: .acquiring) { usleep(1000) }
     }
 
     func end() {
