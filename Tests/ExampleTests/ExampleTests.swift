@@ -261,6 +261,7 @@ private final class LineClient {
         #expect(status == 0)
         let expected = [
             "tables: exit 0", "a loop that vanished: exit 0", "a call that waits: exit 0", "calls that were taken: exit 0",
+            "calls that return: exit 0",
             "what waits for a loop: exit 0",
             "the main loop: exit 0", "a port without descriptors: exit 0", "a foreign thread: not isolated, no loop",
             "the objects of threads: exit 0", "the main thread's object: exit 0", "the end of the main thread: exit 0",

@@ -29,7 +29,7 @@ extension RunLoop {
             // The unsafe kind spares an allocation, but is resumed by code in this module, of which the thread sanitizer sees no
             // order with what the task does next.
             try await withCheckedThrowingContinuation(isolation: isolation) { continuation in
-                if request.begin(continuation) { executor.append(.request(request)) }
+                if request.begin(continuation, isolation: isolation) { executor.append(.request(request)) }
             }
         } onCancel: {
             request.cancel()
@@ -44,7 +44,7 @@ extension RunLoop {
     ) async throws -> Value {
         let request = AwaitedClosure(body)
         return try await withCheckedThrowingContinuation(isolation: isolation) { continuation in
-            if request.begin(continuation) { executor.append(.request(request)) }
+            if request.begin(continuation, isolation: isolation) { executor.append(.request(request)) }
         }
     }
 }
@@ -77,12 +77,20 @@ private final class AwaitedClosure<Value: Sendable>: LoopRequest, @unchecked Sen
         static var running: UInt8 { 2 }
         /// The continuation is resumed; or, before it began to wait, the task was cancelled.
         static var over: UInt8 { 3 }
+        /// The closure has returned, and what it returned is on its way to the task's own loop.
+        static var returning: UInt8 { 4 }
     }
 
     private let state = Atomic(State.new)
     private var body: (@Sendable () throws -> Value)?
     /// Set before `waiting`.
     private var continuation: CheckedContinuation<Value, any Error>?
+    /// Where the task runs, if that is a loop. Its thread resumes the continuation, and no other: a child that this thread forks
+    /// would have a continuation that is half resumed, by a thread that does not exist there. Set before `waiting`.
+    private var home: RunLoopExecutor?
+    /// What the closure returned or threw. Set before `returning`.
+    private var value: Value?
+    private var error: (any Error)?
 
     init(_ body: @escaping @Sendable () throws -> Value) { self.body = body }
 
@@ -91,8 +99,9 @@ private final class AwaitedClosure<Value: Sendable>: LoopRequest, @unchecked Sen
     }
 
     /// False if the task was cancelled before.
-    func begin(_ continuation: CheckedContinuation<Value, any Error>) -> Bool {
+    func begin(_ continuation: CheckedContinuation<Value, any Error>, isolation: (any Actor)?) -> Bool {
         self.continuation = continuation
+        home = RunLoopExecutor.ofTask(isolatedTo: isolation)
         let begins = move(from: State.new, to: State.waiting)
         if !begins {
             body = nil
@@ -101,17 +110,34 @@ private final class AwaitedClosure<Value: Sendable>: LoopRequest, @unchecked Sen
         return begins
     }
 
+    /// On the loop's thread; and then, if the closure has returned, on the task's.
     func run() {
-        guard move(from: State.waiting, to: State.running) else { return }
+        guard move(from: State.waiting, to: State.running) else { return arrive() }
         // Two cases rather than a `Result`, whose metadata the runtime would look up each time.
         do {
             let value = try body!()
             body = nil
+            if home != nil {
+                self.value = value
+                return goHome()
+            }
             if move(from: State.running, to: State.over) { continuation!.resume(returning: value) }
         } catch {
             body = nil
+            if home != nil {
+                self.error = error
+                return goHome()
+            }
             if move(from: State.running, to: State.over) { continuation!.resume(throwing: error) }
         }
+    }
+
+    private func goHome() { if move(from: State.running, to: State.returning) { home!.append(.request(self)) } }
+
+    private func arrive() {
+        guard move(from: State.returning, to: State.over) else { return }
+        if let error { continuation!.resume(throwing: error) } else { continuation!.resume(returning: value!) }
+        value = nil
     }
 
     /// What the closure holds is let go of now, not when the loop comes to it.
@@ -128,7 +154,7 @@ private final class AwaitedClosure<Value: Sendable>: LoopRequest, @unchecked Sen
             body = nil
         } else if !move(from: State.running, to: State.over) {
             // The closure that ended the thread is the frame's that nobody comes back to.
-            return
+            return arrive()
         }
         continuation!.resume(throwing: RunLoop.ThreadEndedError())
     }

@@ -1,7 +1,19 @@
 // SPDX-License-Identifier: MIT
 // What becomes of an executor in a child of `fork`.
+#if InstalledLibrary
+internal import CRunLoopInstalled
+#else
+internal import CRunLoop
+#endif
 
 extension RunLoopExecutor {
+    /// That of a loop which has one.
+    static func known(of loop: RLRunLoopRef?) -> RunLoopExecutor? { table.find(UInt(bitPattern: loop)) }
+
+    /// In a child of `fork`, of the loop that goes on. A thread that does not exist there may have put something in and had yet to post the
+    /// function that drains. One more of these does no harm.
+    func goOnInChild() { if isWaitingForDrain { post() } }
+
     /// In a child of `fork`, of a loop whose thread does not exist there. Its structures are whole: `fork` holds all locks, but for
     /// those that only its thread touched.
     ///

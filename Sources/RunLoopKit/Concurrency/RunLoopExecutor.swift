@@ -127,6 +127,22 @@ public final class RunLoopExecutor: SerialExecutor, TaskExecutor, @unchecked Sen
         return !hasEnded && RLGetCurrentIfMade() == reference
     }
 
+    /// The one on whose thread the calling task goes on when it has waited: that of its actor, or without an actor the one that it
+    /// prefers. Nil if that is none of these, or another thread's.
+    static func ofTask(isolatedTo actor: (any Actor)?) -> RunLoopExecutor? {
+        guard let executor = currentKey.get() else { return nil }
+        let isOwn =
+            if let actor {
+                identity(of: actor.unownedExecutor) == identity(of: executor.asUnownedSerialExecutor())
+            } else {
+                withUnsafeCurrentTask { $0?.unownedTaskExecutor == executor.asUnownedTaskExecutor() }
+            }
+        return isOwn ? executor : nil
+    }
+
+    /// The first of the two words that the runtime has for an executor is the address of its object. There is no comparison of them.
+    private static func identity(of executor: UnownedSerialExecutor) -> UInt { unsafeBitCast(executor, to: (UInt, UInt).self).0 }
+
     // MARK: - Appending
 
     /// Puts something in and wakes the loop. After the loop's end a job goes elsewhere and a request is abandoned.
@@ -192,8 +208,11 @@ public final class RunLoopExecutor: SerialExecutor, TaskExecutor, @unchecked Sen
 
     // MARK: - On the loop
 
+    /// Whether such a function is on its way, or will be in a moment. Loop's thread.
+    var isWaitingForDrain: Bool { !isDraining && isScheduled.load(ordering: .relaxed) }
+
     /// Refused after the end of the loop's thread, which has taken or will take the entries.
-    private func post() {
+    func post() {
         RLPerformFunction(
             reference, kRLCommonModes,
             { Unmanaged<Drainer>.fromOpaque($0!).takeUnretainedValue().executor?.drain() },

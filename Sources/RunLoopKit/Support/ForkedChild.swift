@@ -29,6 +29,7 @@ enum ForkedChild {
         let executors = RunLoopExecutor.all
         if executors.isEmpty { return }
         let main = RLGetMain()
+        RunLoopExecutor.known(of: main)?.goOnInChild()
         let calls = ForkedChild.calls(of: executors, except: main)
         if calls.isEmpty { return }
         RLPerformFunction(
@@ -72,6 +73,7 @@ enum ForkedChild {
     private static func warmUp() {
         Thread.warmUp()
         _ = RunLoopExecutor.all.isEmpty
+        RunLoopExecutor.known(of: nil)?.goOnInChild()
         _ = ForkedChild.calls(of: [], except: nil) + [0].flatMap { _ in RunLoopExecutor.callsOfNothing() }
         NotificationCenter().post(name: Port.didBecomeInvalidNotification, object: NotificationCenter.default)
     }

@@ -200,6 +200,43 @@ func takenCalls() -> String {
     return failed.value == 0 ? end : "failed in the parent"
 }
 
+/// Calls whose closures return, one after the other, while the main thread forks: in the child each is over, with its value or because the
+/// loop vanished.
+func returningCalls() -> String {
+    let thread = RunLoopThread()
+    try! thread.start()
+    let loop = thread.loop
+    let isOver = Flag()
+    let over = Counter()
+    let count = 16
+    func pass() { RunLoop.main.run(mode: .default, for: .microseconds(100)) }
+    for index in 0..<count {
+        Task(executorPreference: RunLoop.main.executor) {
+            while !isOver.isSet {
+                do {
+                    guard try await loop.call({ index }) == index else { _exit(2) }
+                } catch { break }
+            }
+            over.add()
+        }
+    }
+    for _ in 0..<100 { pass() }
+    var ends: Set<String> = []
+    for _ in 0..<300 {
+        pass()
+        ends.insert(inChild {
+            while over.value < count { RunLoop.main.run(mode: .default, for: .milliseconds(1)) }
+            return 0
+        })
+        if ends != ["exit 0"] { break }
+    }
+    isOver.set()
+    while over.value < count { RunLoop.main.run(mode: .default, for: .milliseconds(1)) }
+    thread.stop()
+    thread.join()
+    return ends.sorted().joined(separator: ", ")
+}
+
 /// A port that listens takes connections when there are descriptors again, and waits without spinning until then. In a child, so that nobody
 /// else is without.
 func noDescriptors() -> String {
@@ -339,6 +376,7 @@ print("tables: \(tables())")
 print("a loop that vanished: \(vanishedLoop())")
 print("a call that waits: \(waitingCall())")
 print("calls that were taken: \(takenCalls())")
+print("calls that return: \(returningCalls())")
 print("what waits for a loop: \(waitingThings())")
 print("the main loop: \(mainLoop())")
 print("a port without descriptors: \(noDescriptors())")
