@@ -5,7 +5,7 @@ import Testing
 
 /// The whole process has one trace.
 @Suite(.serialized) struct TraceTests {
-    private func withFolder(_ body: (String) throws -> Void) rethrows {
+    private static func withFolder(_ body: (String) throws -> Void) rethrows {
         var template = Array("/tmp/rl-trace-kit.XXXXXX".utf8CString)
         let folder = String(cString: mkdtemp(&template))
         defer {
@@ -15,7 +15,7 @@ import Testing
         try body(folder)
     }
 
-    private func contents(of path: String) -> [UInt8] {
+    private static func contents(of path: String) -> [UInt8] {
         guard let file = fopen(path, "r") else { return [] }
         defer { fclose(file) }
         var bytes: [UInt8] = []
@@ -24,32 +24,36 @@ import Testing
         return bytes
     }
 
-    /// Whether a text is among the names. Other tests run meanwhile, so there may be very many.
-    private func hasName(_ text: String, _ bytes: [UInt8]) -> Bool {
+    /// Whether a text is among the names.
+    private static func hasName(_ text: String, _ bytes: [UInt8]) -> Bool {
         func number(at offset: Int) -> Int { bytes[offset..<offset + 8].reversed().reduce(0) { $0 << 8 | Int($1) } }
         let (names, used) = (number(at: 48), number(at: 120))
         return String(decoding: bytes[names..<names + used], as: UTF8.self).contains(text)
     }
 
     /// S-TRC-13: a trace is on from its start to its stop, has what is done meanwhile with its names, and a second start throws.
-    @Test func aTraceIsStartedAndStopped() throws {
-        try withFolder { folder in
-            #expect(!RunLoop.isTracing)
-            try RunLoop.startTrace(at: folder + "/trace", loops: 2)
-            #expect(RunLoop.isTracing)
-            #expect(throws: RunLoop.TraceError.isTracing) { try RunLoop.startTrace(at: folder + "/other") }
-            let thread = RunLoopThread(name: "traced-kit")
-            try thread.start()
-            thread.loop.perform {}
-            thread.stop()
-            thread.join()
-            RunLoop.stopTrace()
-            #expect(!RunLoop.isTracing)
-            let bytes = contents(of: folder + "/trace")
-            #expect(bytes.starts(with: Array("RLTRACE1".utf8)))
-            // Not in the expectation, which would print all bytes.
-            let isNamed = hasName("traced-kit", bytes)
-            #expect(isNamed)
+    /// In a process of its own: the trace has room for two loops, and those of other tests would take it.
+    @Test func aTraceIsStartedAndStopped() async {
+        await #expect(processExitsWith: .success) {
+            try TraceTests.withFolder { folder in
+                precondition(!RunLoop.isTracing)
+                try RunLoop.startTrace(at: folder + "/trace", loops: 2)
+                precondition(RunLoop.isTracing)
+                do throws(RunLoop.TraceError) {
+                    try RunLoop.startTrace(at: folder + "/other")
+                    preconditionFailure("a second trace is on")
+                } catch { precondition(error == .isTracing) }
+                let thread = RunLoopThread(name: "traced-kit")
+                try thread.start()
+                thread.loop.perform {}
+                thread.stop()
+                thread.join()
+                RunLoop.stopTrace()
+                precondition(!RunLoop.isTracing)
+                let bytes = TraceTests.contents(of: folder + "/trace")
+                precondition(bytes.starts(with: Array("RLTRACE1".utf8)))
+                precondition(TraceTests.hasName("traced-kit", bytes))
+            }
         }
     }
 
