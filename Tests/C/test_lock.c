@@ -12,6 +12,7 @@
 #include <string.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 enum { THREADS = 4, ROUNDS = 20000 };
@@ -321,6 +322,40 @@ RL_TEST(a_writer_gives_up, "S-SYNC-12", "A writer whose time is over keeps no re
     thread_join(reader);
     expect_trace("reader");
     ck_assert(RLReadWriteLockTryLockForReading(&read_write));
+    hook_system_calls(NULL);
+}
+
+/* A wait with a limit that a wake-up alone ends; it goes on when its limit is over and the lock was taken again. */
+static __thread bool is_late;
+static Gate taken_again = GATE_INITIALIZER;
+static bool wake_late(long number, const long argument[6], long *result) {
+    watch_calls(number, argument, result);
+    if (!is_late || number != SYS_futex || (argument[1] & FUTEX_CMD_MASK) != FUTEX_WAIT_BITSET) return false;
+    const long endless[6] = {argument[0], argument[1], argument[2], 0, argument[4], argument[5]};
+    *result = system_call(number, endless);
+    gate_wait(&taken_again);
+    clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, (const struct timespec *)argument[3], NULL);
+    return true;
+}
+static void give_up_late(void *unused) {
+    is_late = true;
+    give_up_writing(unused);
+}
+
+RL_TEST(a_woken_writer_gives_up, "S-SYNC-12", "A writer that was woken when its time was over lets another one have the lock") {
+    hook_system_calls(wake_late);
+    RLReadWriteLockLockForWriting(&read_write);
+    Thread *late = thread_start(give_up_late, NULL);
+    wait_until_count(&sleeps, 1);
+    Thread *writer = thread_start(write_and_trace, "writer");
+    wait_until_count(&sleeps, 2);
+    RLReadWriteLockUnlock(&read_write);
+    RLReadWriteLockLockForWriting(&read_write);
+    gate_open(&taken_again);
+    thread_join(late);
+    RLReadWriteLockUnlock(&read_write);
+    thread_join(writer);
+    expect_trace("writer");
     hook_system_calls(NULL);
 }
 

@@ -164,6 +164,27 @@ RL_TEST(good_orders_are_not_told, "S-SYNC-27", "One order, attempts, and locks i
     ck_assert_str_eq(report(good_orders), "");
 }
 
+static void *cancelled_b_then_a(void *unused) {
+    pthread_cancel(pthread_self());
+    b_then_a();
+    trace("unlocked");
+    pthread_testcancel();
+    return unused;
+}
+static void cancelled(void *unused) {
+    (void)unused;
+    pthread_t thread;
+    a_then_b();
+    pthread_create(&thread, NULL, cancelled_b_then_a, NULL);
+    pthread_join(thread, NULL);
+    expect_trace("unlocked");
+    b_then_c();
+}
+
+RL_TEST(a_report_is_no_cancellation_point, "S-SYNC-3 S-SYNC-27", "A thread that is to be cancelled writes its report, and goes on to its own cancellation point") {
+    expect_report(report(cancelled), a_then_b, b_then_a);
+}
+
 static void fork_in_between(void *unused) {
     (void)unused;
     a_then_b();

@@ -466,6 +466,32 @@ RL_TEST(barrier_holds, "S-SYNC-19", "No thread passes before all have arrived; o
     ck_assert_int_eq(called, 500);
 }
 
+static RLBarrier pairs = RL_BARRIER_INIT(2);
+static int begun, left;
+
+static void meet_in_pairs(void *unused) {
+    (void)unused;
+    for (int i = 1; i <= ROUNDS; i++) {
+        while (__atomic_load_n(&begun, __ATOMIC_SEQ_CST) < i) sched_yield();
+        if (RLBarrierWait(&pairs)) __atomic_fetch_add(&called, 1, __ATOMIC_RELAXED);
+        __atomic_fetch_add(&left, 1, __ATOMIC_SEQ_CST);
+    }
+}
+
+RL_TEST(barrier_of_fewer, "S-SYNC-19", "Of three threads that arrive at a barrier for two at once, one waits for a fourth") {
+    Thread *threads[3];
+    for (int i = 0; i < 3; i++) threads[i] = thread_start(meet_in_pairs, NULL);
+    for (int i = 1; i <= ROUNDS; i++) {
+        __atomic_store_n(&begun, i, __ATOMIC_SEQ_CST);
+        wait_until_count(&left, i * 3 - 1);
+        ck_assert_int_eq(__atomic_load_n(&left, __ATOMIC_SEQ_CST), i * 3 - 1);
+        if (RLBarrierWait(&pairs)) __atomic_fetch_add(&called, 1, __ATOMIC_RELAXED);
+        wait_until_count(&left, i * 3);
+    }
+    for (int i = 0; i < 3; i++) thread_join(threads[i]);
+    ck_assert_int_eq(called, ROUNDS * 2);
+}
+
 /* ---- RLSynchronized */
 
 static char objects[64];

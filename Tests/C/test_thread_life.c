@@ -275,12 +275,16 @@ static void set_for_ever(void *value) {
     count_up(value);
     RLThreadSetValue(&first_key, value, set_for_ever);
 }
-static void use_values_for_ever(void *value) { set_for_ever(value); }
+static void use_values_for_ever(void *value) {
+    RLThreadSetValue(&second_key, "second", record);
+    set_for_ever(value);
+}
 
-RL_TEST(values_for_ever, "S-THREAD-13", "A destructor that always sets a value again does not keep the thread from ending") {
+RL_TEST(values_for_ever, "S-THREAD-13", "A destructor that always sets a value again keeps neither the thread nor the other values from ending") {
     int count = 0;
     thread_join(thread_start(use_values_for_ever, &count));
     ck_assert_int_ge(count, 2);
+    expect_trace("second");
 }
 #endif
 

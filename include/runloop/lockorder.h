@@ -29,6 +29,7 @@
 #if defined(RL_CHECKS) && RL_CHECKS >= 2
 
 #include <execinfo.h>
+#include <pthread.h>
 #include <sched.h>
 #include <stdio.h>
 #include <unistd.h>
@@ -87,8 +88,10 @@ RL_ORDER_SHARED_ bool RLLockOrderFind_(const void *RL_NULLABLE from, const void 
 }
 
 RL_ORDER_SHARED_ void RLLockOrderAdd_(const void *RL_NULLABLE first, const void *RL_NULLABLE second) {
+    int known = 0, cancellation;
+    /* Writing is a cancellation point, which no function of a lock is. */
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancellation);
     RLLockOrderEnter_();
-    int known = 0;
     for (; known < RLLockOrder_.count; known++) {
         if (RLLockOrder_.edges[known].first == first && RLLockOrder_.edges[known].second == second) break;
     }
@@ -105,6 +108,7 @@ RL_ORDER_SHARED_ void RLLockOrderAdd_(const void *RL_NULLABLE first, const void 
         RLLockOrder_.count++;
     }
     RLLockOrderLeave_();
+    pthread_setcancelstate(cancellation, NULL);
 }
 
 /* flags: those of RL_WILL_LOCK_; the calling thread waits for the lock without a limit. */

@@ -42,7 +42,7 @@ typedef struct RLSemaphore {
 
 /** A place where threads wait for each other: 12 bytes. */
 typedef struct RLBarrier {
-    uint32_t count, arrived, round;
+    uint32_t count, arrived, unused;
 } RLBarrier;
 
 /** Initializers for static memory. */
@@ -256,7 +256,9 @@ static inline void RLSemaphoreWait(RLSemaphore *RL_NONNULL semaphore) {
 /**
  * Waits at a barrier until as many threads have arrived as the barrier was initialized for.
  *
- * Returns: true to one of the threads, false to the others.
+ * If more threads use the barrier, each goes on with the group that it has completed or that has
+ * been completed after its arrival. In the child of fork those that had arrived still count.
+ * Returns: true to one of the threads of a group, false to the others.
  * Errors: a barrier that was initialized for 0 threads never lets one pass.
  * Threads: any. Reentrancy: call-outs too; calls no call-out.
  * CF: none; pthread_barrier_wait in POSIX. Since 0.2.

@@ -35,12 +35,12 @@ struct ThreadValue {
         if let old, let destructor = old.destructor { callOutPerformedRelease(destructor, old.value) }
     }
 
-    /// The key's destructor: destroys as many values as there were. If destructors set values it is called again, four times in all.
+    /// The key's destructor: destroys the values that there are. If destructors set values it is called again, four times in all.
     static func threadEnds(_ memory: UnsafeMutableRawPointer) {
         let values = memory.cast(to: ThreadValues.self)
         ThreadValuesPointer.current = values
-        for _ in 0..<values.pointee.count {
-            guard let record = values.pointee.first else { break }
+        values.pointee.ending = values.pointee.first
+        while let record = values.pointee.ending {
             let (destructor, value) = (record.pointee.destructor, record.pointee.value)
             values.remove(record)
             if let destructor { callOutPerformedRelease(destructor, value) }
@@ -58,6 +58,8 @@ typealias ThreadValuePointer = UnsafeMutablePointer<ThreadValue>
 struct ThreadValues {
     /// The newest value.
     var first: ThreadValuePointer?
+    /// While the thread ends, the newest of those that are destroyed now: what destructors set comes before it.
+    var ending: ThreadValuePointer?
     var count = 0
     /// The number of places, a power of two.
     var capacity = 8
@@ -116,6 +118,7 @@ extension UnsafeMutablePointer where Pointee == ThreadValues {
 
     fileprivate func remove(_ record: ThreadValuePointer) {
         link(to: record.pointee.key).pointee = record.pointee.nextInTable
+        if pointee.ending == record { pointee.ending = record.pointee.next }
         record.pointee.next?.pointee.previous = record.pointee.previous
         if let previous = record.pointee.previous { previous.pointee.next = record.pointee.next } else { pointee.first = record.pointee.next }
         pointee.count -= 1

@@ -48,7 +48,7 @@ extension UnsafeMutablePointer where Pointee == ReadWriteWord {
                 continue
             }
             if deadline != .max && Clock.now() >= deadline {
-                if writes && deadline > 0 { letOthersIn() }
+                if writes && deadline > 0 { letOthersIn(taken) }
                 return false
             }
             if word & waits == 0 {
@@ -84,9 +84,10 @@ extension UnsafeMutablePointer where Pointee == ReadWriteWord {
         rl_set_errno(errno)
     }
 
-    /// A thread that still waits sets its bit again.
-    private func letOthersIn() {
-        wakeSleepers(pointee.word.bitwiseAnd(~ReadWriteWord.waiters, ordering: .relaxed).oldValue)
+    /// A thread that still waits sets its bit again. One that has slept may have been woken alone, and its bits cleared: `known` has the
+    /// bit of the writers for it, which then wakes the next one.
+    private func letOthersIn(_ known: UInt32 = 0) {
+        wakeSleepers(pointee.word.bitwiseAnd(~ReadWriteWord.waiters, ordering: .relaxed).oldValue | known)
     }
 
     private func wakeSleepers(_ word: UInt32) {

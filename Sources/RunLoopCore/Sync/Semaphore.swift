@@ -45,29 +45,39 @@ extension UnsafeMutablePointer where Pointee == Semaphore {
     }
 }
 
-/// `RLBarrier`: how many threads it is for, how many have arrived, and a number that changes when they go on.
+/// `RLBarrier`: how many threads it is for, and how many have arrived.
+///
+/// One word says who is in which group, so that more threads than `count` may arrive at once, and a thread belongs to its group from the
+/// same step on in which it arrives. Threads of the next group may be woken for nothing.
 struct Barrier: ~Copyable {
     let count: UInt32
-    /// Sequentially consistent: what each thread did before is seen by all threads after.
+    /// All that have ever arrived, modulo the greatest multiple of `count` that is no more than 2^32. Sequentially consistent: what each
+    /// thread did before is seen by all threads after.
     let arrived: Atomic<UInt32>
-    let round: Atomic<UInt32>
 }
 
 extension UnsafeMutablePointer where Pointee == Barrier {
-    /// True for the last one to arrive.
+    /// True for the last one of a group to arrive.
     func wait() -> Bool {
-        let round = pointee.round.load(ordering: .sequentiallyConsistent)
-        if pointee.arrived.wrappingAdd(1, ordering: .sequentiallyConsistent).newValue == pointee.count {
-            pointee.arrived.store(0, ordering: .relaxed)
-            pointee.round.wrappingAdd(1, ordering: .sequentiallyConsistent)
-            let errno = rl_errno()
-            pointee.round.futexWakeAll()
-            rl_set_errno(errno)
-            return true
+        // There are not as many threads as a barrier for 0 waits for.
+        let count = pointee.count == 0 ? .max : pointee.count
+        let last = UInt32.max - (UInt32.max % count + 1) % count
+        var place = pointee.arrived.load(ordering: .relaxed)
+        var isPlaced = false
+        while !isPlaced {
+            (isPlaced, place) = pointee.arrived.weakCompareExchange(
+                expected: place, desired: place == last ? 0 : place + 1, ordering: .sequentiallyConsistent)
         }
         let errno = rl_errno()
-        while pointee.round.load(ordering: .acquiring) == round { pointee.round.futexWait(while: round) }
-        rl_set_errno(errno)
-        return false
+        defer { rl_set_errno(errno) }
+        if place % count == count - 1 {
+            pointee.arrived.futexWakeAll()
+            return true
+        }
+        while true {
+            let arrived = pointee.arrived.load(ordering: .acquiring)
+            if arrived / count != place / count { return false }
+            pointee.arrived.futexWait(while: arrived)
+        }
     }
 }
