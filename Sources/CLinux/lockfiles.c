@@ -5,7 +5,7 @@
  * the open file description: that ends with the last descriptor, whatever ends the process, and others can test it without taking it.
  * The second byte is the right to remove the file: only its owner does, after a check that the name still refers to the file. So check
  * and removal are one step for all that follow this rule, and no object removes the file of another lock. A locking object takes both
- * bytes, writes the note, and then gives the second one back.
+ * bytes, writes the note, and then gives the second one back. (lockbytes.h)
  * On other file systems the lock is held while the file exists. It is made as a link to a complete file, which is exclusive on all
  * versions of NFS; the count of links shows that it was made, because the answer to link(2) may be lost.
  * Each file has a note, which says by which of the two it was made: programs on the server find a file that another host made through
@@ -14,6 +14,7 @@
 #include <sys/vfs.h>
 
 #include "CLinux.h"
+#include "lockbytes.h"
 #include "locknotes.h"
 
 /* The file systems of one machine that locks of open file descriptions are known to work on. A missing one is merely treated as a
@@ -39,20 +40,6 @@ static int close_for(int file, int error) {
 
 static int open_file(int folder, const char *name, int flags) {
     return rl_sys_openat(folder, name, flags | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0666);
-}
-
-/* The bytes of a file on a local file system. */
-enum { HELD = 0, REMOVES = 1 };
-
-static bool set_bytes(int file, short type, int first, int count) {
-    struct flock range = {.l_type = type, .l_whence = SEEK_SET, .l_start = first, .l_len = count};
-    return fcntl(file, F_OFD_SETLK, &range) == 0;
-}
-
-/* If the kernel cannot be asked it counts as locked. */
-static bool is_byte_locked(int file) {
-    struct flock range = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = HELD, .l_len = 1};
-    return fcntl(file, F_OFD_GETLK, &range) != 0 || range.l_type != F_UNLCK;
 }
 
 /* EWOULDBLOCK: it is held, as found; ENOENT: it is free; 0: it is free, but there is a file; or another error. */
@@ -283,7 +270,7 @@ int rl_lock_file_date(struct rl_lock_file *lock, double *date) {
 static void remove_ended(int folder, const char *name, int file) {
     struct rl_lock_note found;
     bool has_ended = false;
-    for (int turns = 0; turns < 100 && !has_ended && !is_byte_locked(file) && set_bytes(file, F_WRLCK, REMOVES, 1); turns++) {
+    for (int turns = 0; turns < 100 && !has_ended && !is_byte_locked(file) && take_removal(file); turns++) {
         has_ended = !is_byte_locked(file);
         if (has_ended && rl_read_note(file, &found) && found.is_local && rl_is_holding_named(folder, name, &found.holding)) unlinkat(folder, name, 0);
         set_bytes(file, F_UNLCK, REMOVES, 1);
@@ -296,10 +283,9 @@ static int break_file(struct rl_lock_file *lock, int folder, const char *name, i
     if (!rl_read_note(file, &found)) return EEXIST;
     if (lock->has_looked && !rl_is_same_holding(&found.holding, &lock->seen)) return 0;
     if (is_local(folder) && found.is_local) {
-        bool is_writable = (fcntl(file, F_GETFL) & O_ACCMODE) == O_RDWR;
-        if (is_writable && !set_bytes(file, F_WRLCK, REMOVES, 1)) return EBUSY;
+        if (!take_removal(file)) return EBUSY;
         /* A file of another user that has ended is removed, because this one cannot take it. */
-        if (is_writable && !is_byte_locked(file)) return 0;
+        if (is_writable(file) && !is_byte_locked(file)) return 0;
         /* This object has the byte: no other takes the lock now. */
         if (!rl_read_note(file, &now) || !rl_is_same_holding(&now.holding, &found.holding)) return 0;
     }
@@ -326,6 +312,7 @@ int rl_lock_file_break(struct rl_lock_file *lock, void (*fork_section)(bool begi
             set_bytes(file, F_UNLCK, HELD, 2);
             remove_ended(folder, name_of(lock), file);
         }
+        if (local) flock(file, LOCK_UN);
         error = close_noted(lock, local, error);
     }
     return close_for(folder, error);

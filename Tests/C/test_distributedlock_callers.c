@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -55,6 +56,52 @@ RL_TEST(the_same_number_again, "S-DLOCK-11", "A lock whose descriptor the progra
     expect_error(RLDistributedLockTryLock(first), EWOULDBLOCK);
     ck_assert(RLDistributedLockUnlock(second));
     release_two();
+}
+
+/* ---- files of other users */
+
+static RLDistributedLockRef later;
+static bool is_later_held;
+
+/* As the user that may write the folder, and read the lock's file. */
+static void be_stranger(bool is_stranger) {
+    if (getuid() == 0) ck_assert_int_eq(seteuid(is_stranger ? 65534 : 0), 0);
+}
+static void unlock_and_lock_again(void) {
+    be_stranger(false);
+    (void)RLDistributedLockUnlock(first);
+    is_later_held = RLDistributedLockTryLock(later);
+    be_stranger(true);
+}
+static void break_and_lock_again(void) {
+    (void)RLDistributedLockBreakLock(second);
+    unlock_and_lock_again();
+}
+static void break_as_stranger(void (*meanwhile)(void)) {
+    make_two();
+    later = new_lock();
+    is_later_held = false;
+    ck_assert(RLDistributedLockTryLock(first));
+    ck_assert_int_eq(chmod(folder, 0777), 0);
+    ck_assert_int_eq(chmod(path, 0444), 0);
+    RLDistributedLockRef breaker = new_lock();
+    before_unlink = meanwhile;
+    be_stranger(true);
+    ck_assert(RLDistributedLockBreakLock(breaker));
+    be_stranger(false);
+    ck_assert_msg(!is_later_held || RLDistributedLockUnlock(later), "a lock that was taken later was broken");
+    RLDistributedLockUnlock(first);
+    RLRelease(breaker);
+    RLRelease(later);
+    release_two();
+}
+
+RL_TEST(a_stranger_breaks, "S-DLOCK-8", "Who may only read the file of a lock breaks no lock that was taken after that one was unlocked") {
+    break_as_stranger(unlock_and_lock_again);
+}
+
+RL_TEST(two_strangers_break, "S-DLOCK-8", "Two who may only read the file of a lock break no lock that was taken after one of them broke that one") {
+    break_as_stranger(break_and_lock_again);
 }
 
 RL_TEST(a_note_that_does_not_fit, "S-DLOCK-3", "A note that is cut short by the limit of file sizes is no room, and no file is left") {

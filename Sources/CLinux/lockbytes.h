@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: MIT */
+/* The bytes of a lock file on a local file system, and the locks on them: see lockfiles.c. */
+#ifndef LOCKBYTES_H
+#define LOCKBYTES_H
+
+#include <sys/file.h>
+
+#include "CLinux.h"
+
+enum { HELD = 0, REMOVES = 1 };
+
+static bool set_bytes(int file, short type, int first, int count) {
+    struct flock range = {.l_type = type, .l_whence = SEEK_SET, .l_start = first, .l_len = count};
+    return fcntl(file, F_OFD_SETLK, &range) == 0;
+}
+
+/* If the kernel cannot be asked it counts as locked. */
+static bool is_byte_locked(int file) {
+    struct flock range = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = HELD, .l_len = 1};
+    return fcntl(file, F_OFD_GETLK, &range) != 0 || range.l_type != F_UNLCK;
+}
+
+static bool is_writable(int file) { return (fcntl(file, F_GETFL) & O_ACCMODE) == O_RDWR; }
+
+/* Takes the right to remove the file, if nobody has it. A file of another user may be open for reading alone, and then the lock of the
+ * byte excludes only those that can write; flock(2) excludes the others. */
+static bool take_removal(int file) {
+    if (is_writable(file)) return set_bytes(file, F_WRLCK, REMOVES, 1);
+    return flock(file, LOCK_EX | LOCK_NB) == 0 && set_bytes(file, F_RDLCK, REMOVES, 1);
+}
+
+#endif
