@@ -161,6 +161,36 @@ RL_TEST(signalled_in_a_nested_run, "S-SYNC-24", "A signal in a run nested in the
     expect_trace("nested nested");
 }
 
+static void wait_and_record(void *again) {
+    ck_assert(wait_until_ready(NULL));
+    trace("inner");
+    ready = 0;
+    *(Thread **)again = when_waiting(RLGetCurrent(), set_ready, NULL);
+}
+static void take_and_record(void *unused) {
+    (void)unused;
+    ck_assert(RLLockInMode(&lock, NULL, 1e6));
+    trace("inner");
+    RLLockUnlock(&lock);
+}
+
+RL_TEST(signalled_in_a_nested_wait, "S-SYNC-24 S-SYNC-23", "Of two waits of a thread for the same thing, one in a callback of the other, a wake-up ends the inner one") {
+    Thread *again;
+    RLPerformFunction(RLGetCurrent(), kRLDefaultMode, wait_and_record, &again, NULL);
+    Thread *thread = when_waiting(RLGetCurrent(), set_ready, NULL);
+    ck_assert(wait_until_ready(NULL));
+    thread_join(thread);
+    thread_join(again);
+    expect_trace("inner");
+    lock_elsewhere();
+    RLPerformFunction(RLGetCurrent(), kRLDefaultMode, take_and_record, NULL, NULL);
+    thread = when_waiting(RLGetCurrent(), unlock, NULL);
+    ck_assert(RLLockInMode(&lock, NULL, 1e6));
+    RLLockUnlock(&lock);
+    thread_join(thread);
+    expect_trace("inner");
+}
+
 RL_TEST(stopped, "S-SYNC-24", "A stop ends the run: the wait for a condition returns, the one for a lock goes on") {
     RLLockLock(&condition.lock);
     Thread *thread = when_waiting(RLGetCurrent(), call_stop, RLGetCurrent());

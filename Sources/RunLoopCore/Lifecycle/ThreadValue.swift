@@ -35,12 +35,15 @@ struct ThreadValue {
         if let old, let destructor = old.destructor { callOutPerformedRelease(destructor, old.value) }
     }
 
-    /// The key's destructor: destroys the values that there are. If destructors set values it is called again, four times in all.
+    /// The key's destructor: destroys the values that there are. If destructors set values these come first, but not more often than
+    /// there were values; what is left then comes when this is called again, four times in all.
     static func threadEnds(_ memory: UnsafeMutableRawPointer) {
         let values = memory.cast(to: ThreadValues.self)
         ThreadValuesPointer.current = values
         values.pointee.ending = values.pointee.first
-        while let record = values.pointee.ending {
+        var turns = values.pointee.count
+        while let record = turns > 0 ? values.pointee.first : values.pointee.ending {
+            turns -= 1
             let (destructor, value) = (record.pointee.destructor, record.pointee.value)
             values.remove(record)
             if let destructor { callOutPerformedRelease(destructor, value) }
@@ -58,7 +61,7 @@ typealias ThreadValuePointer = UnsafeMutablePointer<ThreadValue>
 struct ThreadValues {
     /// The newest value.
     var first: ThreadValuePointer?
-    /// While the thread ends, the newest of those that are destroyed now: what destructors set comes before it.
+    /// While the thread ends, the newest of those that were there before the first destructor.
     var ending: ThreadValuePointer?
     var count = 0
     /// The number of places, a power of two.

@@ -5,8 +5,8 @@ import Synchronization
 
 /// A thread that waits for a word of memory, as others sleep on its futex, and runs its loop meanwhile (S-SYNC-22).
 ///
-/// A thread that wakes sleepers of a word notifies one of these if there was no sleeper, or all. From malloc; the part of it that runs
-/// the loop is in `Pass/RunLoop+WaitInMode.swift`.
+/// A thread that wakes sleepers of a word notifies one of these if there was no sleeper, or all: the innermost one of the thread that has
+/// waited longest. From malloc; the part of it that runs the loop is in `Pass/RunLoop+WaitInMode.swift`.
 struct LoopWaiter: ~Copyable {
     let word: UnsafeRawPointer
     /// The number of the thread, which is the same in the child of `fork`.
@@ -32,7 +32,7 @@ struct LoopWaiters: ~Copyable {
 
     static var shared: UnsafeMutablePointer<LoopWaiters> { rl_loop_waiters().cast(to: LoopWaiters.self) }
 
-    /// Notifies the first that was not notified yet, or all. The word may be gone.
+    /// Notifies one that was not notified yet, or all. The word may be gone.
     static func tell(_ word: UnsafeRawPointer, all: Bool) {
         if shared.pointee.count.wrappingAdd(0, ordering: .sequentiallyConsistent).newValue != 0 { tellAny(word, all) }
     }
@@ -42,14 +42,19 @@ struct LoopWaiters: ~Copyable {
         let errno = rl_errno()
         defer { rl_set_errno(errno) }
         shared.pointee.lock.lockWord()
+        var chosen: LoopWaiterPointer?
         var next = shared.pointee.first
         while let waiter = next {
             next = waiter.pointee.next
-            guard waiter.pointee.word == word, waiter.pointee.told.exchange(1, ordering: .releasing) == 0 else { continue }
-            waiter.pointee.told.futexWakeOne()
-            waiter.pointee.notify(waiter.pointee.info)
-            if !all { break }
+            guard waiter.pointee.word == word, waiter.pointee.told.load(ordering: .relaxed) == 0 else { continue }
+            if all {
+                waiter.tell()
+            } else if chosen == nil || chosen!.pointee.thread == waiter.pointee.thread {
+                // A wait in a callback of another one of the thread has to end first.
+                chosen = waiter
+            }
         }
+        chosen?.tell()
         shared.pointee.lock.unlockWord()
     }
 
@@ -74,6 +79,12 @@ struct LoopWaiters: ~Copyable {
 }
 
 extension UnsafeMutablePointer where Pointee == LoopWaiter {
+    fileprivate func tell() {
+        pointee.told.store(1, ordering: .releasing)
+        pointee.told.futexWakeOne()
+        pointee.notify(pointee.info)
+    }
+
     func enlist() {
         let shared = LoopWaiters.shared
         shared.pointee.lock.lockWord()
