@@ -185,6 +185,35 @@ RL_TEST(a_report_is_no_cancellation_point, "S-SYNC-3 S-SYNC-27", "A thread that 
     expect_report(report(cancelled), a_then_b, b_then_a);
 }
 
+enum { CHAIN = 4000 };
+static RLLock chain[CHAIN];
+static void *take_before_the_chain(void *unused) {
+    RLLockLock(&a);
+    RLLockLock(&chain[0]);
+    RLLockUnlock(&chain[0]);
+    RLLockUnlock(&a);
+    return unused;
+}
+static void a_long_chain(void *unused) {
+    (void)unused;
+    pthread_attr_t attributes;
+    pthread_t thread;
+    RLLockLock(&chain[0]);
+    for (int i = 1; i < CHAIN; i++) {
+        RLLockLock(&chain[i]);
+        RLLockUnlock(&chain[i - 1]);
+    }
+    RLLockUnlock(&chain[CHAIN - 1]);
+    pthread_attr_init(&attributes);
+    pthread_attr_setstacksize(&attributes, 128 * 1024);
+    ck_assert_int_eq(pthread_create(&thread, &attributes, take_before_the_chain, NULL), 0);
+    pthread_join(thread, NULL);
+}
+
+RL_TEST(a_chain_needs_no_stack, "S-SYNC-27", "A thread with a small stack takes a lock that is the first of a long chain of orders") {
+    ck_assert_str_eq(report(a_long_chain), "");
+}
+
 static void fork_in_between(void *unused) {
     (void)unused;
     a_then_b();

@@ -191,6 +191,32 @@ RL_TEST(signalled_in_a_nested_wait, "S-SYNC-24 S-SYNC-23", "Of two waits of a th
     expect_trace("inner");
 }
 
+static Gate taken_elsewhere = GATE_INITIALIZER;
+static RLRunLoopRef other_loop;
+static void take_elsewhere(void *started) {
+    other_loop = RLGetCurrent();
+    gate_open(started);
+    ck_assert(RLLockInMode(&lock, NULL, 1e6));
+    gate_open(&taken_elsewhere);
+    RLLockUnlock(&lock);
+}
+static void unlock_and_wait_for_another(void *unused) {
+    Gate started = GATE_INITIALIZER;
+    Thread *thread = thread_start(take_elsewhere, &started);
+    gate_wait(&started);
+    wait_until_waiting(other_loop);
+    unlock(unused);
+    gate_wait(&taken_elsewhere);
+    thread_join(thread);
+}
+
+RL_TEST(a_callback_waits_for_another_thread, "S-SYNC-23", "A lock that is free is taken by a thread that waits for it while another one that waits is in a callback") {
+    lock_elsewhere();
+    RLPerformFunction(RLGetCurrent(), kRLDefaultMode, unlock_and_wait_for_another, NULL, NULL);
+    ck_assert(RLLockInMode(&lock, NULL, 1e6));
+    RLLockUnlock(&lock);
+}
+
 RL_TEST(stopped, "S-SYNC-24", "A stop ends the run: the wait for a condition returns, the one for a lock goes on") {
     RLLockLock(&condition.lock);
     Thread *thread = when_waiting(RLGetCurrent(), call_stop, RLGetCurrent());

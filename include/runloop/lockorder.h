@@ -46,7 +46,8 @@ struct RLLockOrderEdge_ {
     const void *RL_NULLABLE first, *RL_NULLABLE second;
     void *RL_NULLABLE stack[RL_ORDER_FRAMES_];
     int depth;
-    bool seen; /* by the search that is under way */
+    bool seen; /* by the search that is under way; that has set the next two, each a number of an edge or -1 */
+    int before, waiting;
 };
 
 /* All edges, guarded by `word`: the number of the process that looks at them, so that the child of
@@ -73,18 +74,34 @@ static inline void RLLockOrderEnter_(void) {
 }
 static inline void RLLockOrderLeave_(void) { __atomic_store_n(&RLLockOrder_.word, 0, __ATOMIC_RELEASE); }
 
-/* Whether there is a way from one lock to another; then it is written, the last edge first. */
-RL_ORDER_SHARED_ bool RLLockOrderFind_(const void *RL_NULLABLE from, const void *RL_NULLABLE to) {
-    for (int i = 0; i < RLLockOrder_.count; i++) {
-        struct RLLockOrderEdge_ *edge = &RLLockOrder_.edges[i];
-        if (edge->first != from || edge->seen) continue;
-        edge->seen = true;
-        if (edge->second != to && !RLLockOrderFind_(edge->second, to)) continue;
+/* Writes an edge, and those by which the search came to it. */
+RL_ORDER_SHARED_ bool RLLockOrderTell_(int place) {
+    for (; place >= 0; place = RLLockOrder_.edges[place].before) {
+        struct RLLockOrderEdge_ *edge = &RLLockOrder_.edges[place];
         fprintf(stderr, "RunLoop: lock order: %p was held before %p\n", edge->first, edge->second);
         backtrace_symbols_fd(edge->stack, edge->depth, 2);
-        return true;
     }
-    return false;
+    return true;
+}
+
+/* Whether there is a way from one lock to another; then it is written, the last edge first. The edges that are still to be followed
+   are linked: a way may be too long for the thread's stack. */
+RL_ORDER_SHARED_ bool RLLockOrderFind_(const void *RL_NULLABLE from, const void *RL_NULLABLE to) {
+    for (int before = -1, waiting = -1;;) {
+        for (int i = 0; i < RLLockOrder_.count; i++) {
+            struct RLLockOrderEdge_ *edge = &RLLockOrder_.edges[i];
+            if (edge->first != from || edge->seen) continue;
+            edge->seen = true;
+            edge->before = before;
+            if (edge->second == to) return RLLockOrderTell_(i);
+            edge->waiting = waiting;
+            waiting = i;
+        }
+        if (waiting < 0) return false;
+        before = waiting;
+        from = RLLockOrder_.edges[before].second;
+        waiting = RLLockOrder_.edges[before].waiting;
+    }
 }
 
 RL_ORDER_SHARED_ void RLLockOrderAdd_(const void *RL_NULLABLE first, const void *RL_NULLABLE second) {
