@@ -202,10 +202,10 @@ void do_semaphore_wait(struct call *call) {
 
 void do_barrier(struct call *call) {
     struct sync *sync = sync_of(call->item[0]);
-    uint32_t arrived = 1 + __atomic_fetch_add(&sync->readers, 1, __ATOMIC_SEQ_CST);
+    __atomic_fetch_add(&sync->readers, 1, __ATOMIC_SEQ_CST);
     RLBarrierWait(&sync->barrier);
-    uint32_t count = (uint32_t)call->item[0]->number;
-    if (__atomic_load_n(&sync->readers, __ATOMIC_SEQ_CST) < (arrived + count - 1) / count * count) fail("a thread passed the barrier too early");
+    uint32_t passed = 1 + (uint32_t)__atomic_fetch_add(&sync->passed, 1, __ATOMIC_SEQ_CST), count = (uint32_t)call->item[0]->number;
+    if (passed > __atomic_load_n(&sync->readers, __ATOMIC_SEQ_CST) / count * count) fail("a thread passed the barrier too early");
 }
 
 static void be_inside_once(void *info) { be_inside(info, true); }

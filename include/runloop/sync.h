@@ -42,7 +42,7 @@ typedef struct RLSemaphore {
 
 /** A place where threads wait for each other: 12 bytes. */
 typedef struct RLBarrier {
-    uint32_t count, arrived, unused;
+    uint32_t count, arrived, round; /* the last is not used any more */
 } RLBarrier;
 
 /** Initializers for static memory. */

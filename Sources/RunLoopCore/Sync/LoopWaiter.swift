@@ -46,7 +46,8 @@ struct LoopWaiters: ~Copyable {
         var next = shared.pointee.first
         while let waiter = next {
             next = waiter.pointee.next
-            guard waiter.pointee.word == word, waiter.pointee.told.load(ordering: .relaxed) == 0 else { continue }
+            // Not a mere load, which may find what the thread has cleared since.
+            guard waiter.pointee.word == word, waiter.pointee.told.bitwiseOr(0, ordering: .relaxed).oldValue == 0 else { continue }
             if all {
                 waiter.tell()
             } else if chosen == nil || chosen!.pointee.thread == waiter.pointee.thread {
