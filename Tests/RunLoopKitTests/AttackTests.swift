@@ -29,12 +29,17 @@ private func startedThread() throws -> RunLoopThread {
     return thread
 }
 
-/// How much memory a second thousand of rounds takes that a first thousand did not, and how many descriptors.
+/// How much memory a thousand of rounds takes that a first thousand did not, and how many descriptors. The least of two trials: what each
+/// round leaves is there in both, and a block that an allocator happens to take (the thread sanitizer's has a megabyte) in one.
 private func leaks(_ round: () async throws -> Void) async rethrows -> (bytes: Int, descriptors: Int) {
     for _ in 0..<1000 { try await round() }
-    let (bytes, descriptors) = (usedMemory(), openDescriptors())
-    for _ in 0..<1000 { try await round() }
-    return (usedMemory() - bytes, openDescriptors() - descriptors)
+    var least = (bytes: Int.max, descriptors: Int.max)
+    for _ in 0..<2 {
+        let (bytes, descriptors) = (usedMemory(), openDescriptors())
+        for _ in 0..<1000 { try await round() }
+        least = (min(least.bytes, usedMemory() - bytes), min(least.descriptors, openDescriptors() - descriptors))
+    }
+    return least
 }
 
 private final class Countdown: Sendable {
