@@ -43,3 +43,87 @@ if "$script" 2>/dev/null; then echo "no files are no mistake"; exit 1; fi
 if "$script" --unknown left.c 2>/dev/null; then echo "an option that there is not is no mistake"; exit 1; fi
 "$script" --help >help.out
 grep -q "^usage: cf2rl" help.out
+
+# same NAME: the program NAME.c becomes NAME.wanted.
+same() {
+    "$script" "$1.c" >"$1.out" || { cat "$1.out"; exit 1; }
+    diff "$1.wanted" "$1.c"
+}
+
+# What is in comments and strings does not change, wherever those begin and end.
+cat >text.c <<'END'
+/* Not this one:
+#include <CoreFoundation/CFRunLoop.h>
+   nor CFSTR("this") and CFStringRef f(const void *info); */
+#include <CoreFoundation/CoreFoundation.h> /* the loop:
+   CFRunLoopRef */
+#ifdef NEVER
+#error this can't be
+#endif
+static const char *quoted = "CFRunLoopStop \" CFSocketCreate(NULL, 1) \
+    CFRunLoopRun"; // kCFRunLoopDefaultMode \
+    CFRunLoopStop(loop)
+static void stop(void) { char quote = '"'; (void)quote; (void)quoted; CFRunLoopStop(CFRunLoopGetCurrent()); }
+END
+sed -e '4s,.*,#include <runloop/runloop.h> /* the loop:,' -e 's/CFRunLoopStop(CFRunLoopGetCurrent())/RLStop(RLGetCurrent())/' \
+    text.c >text.wanted
+same text
+
+# Numbers with apostrophes and raw strings.
+cat >raw.c <<'END'
+#include <CoreFoundation/CoreFoundation.h>
+auto text = R"(CFRunLoopRun " )", other = u8R"x(CFRunLoopRef)")x"; int n = 1'000; CFIndex count; char c = 'x';
+END
+sed -e '1s,.*,#include <runloop/runloop.h>,' -e 's/CFIndex/RLIndex/' raw.c >raw.wanted
+same raw
+
+# Each branch of the preprocessor keeps a header; an end of a line is as it was, and so is a byte that is not UTF-8.
+printf '%s\r\n' '#ifdef A' '#include <CoreFoundation/CFRunLoop.h>' '#include <CoreFoundation/CFSocket.h>' '#else' \
+    '#include <CoreFoundation/CoreFoundation.h>' '#endif' "$(printf '/* \351 */ CFRunLoopRef loop;')" >lines.c
+printf '%s\r\n' '#ifdef A' '#include <runloop/runloop.h>' '#else' '#include <runloop/runloop.h>' '#endif' \
+    "$(printf '/* \351 */ RLRunLoopRef loop;')" >lines.wanted
+same lines
+printf '\357\273\277#include <CoreFoundation/CoreFoundation.h>' >short.c
+printf '\357\273\277#include <runloop/runloop.h>' >short.wanted
+same short
+
+# A function of the program whose name begins with one of CoreFoundation's keeps its arguments; each declared name is a pointer.
+cat >names.c <<'END'
+#define MODE CFStringRef
+int n, m;
+static void CFSocketCreateMine(int one, int two) { (void)one, (void)two; }
+static void mine(CFStringRef mode, int n);
+static void mine(CFStringRef mode, int n) { CFStringRef a = f(mode, n), b, *c = {&a, &b}; CFSocketCreateMine(1, 2); }
+END
+cat >names.wanted <<'END'
+#define MODE const char *
+int n, m;
+static void RLSocketCreateMine(int one, int two) { (void)one, (void)two; }
+static void mine(const char *mode, int n);
+static void mine(const char *mode, int n) { const char *a = f(mode, n), *b, **c = {&a, &b}; RLSocketCreateMine(1, 2); }
+END
+same names
+
+# Data that is calculated in the call is not calculated twice, but left.
+cat >data.c <<'END'
+static void send(CFSocketRef s, CFDataRef *queue) {
+    CFSocketSendData(s, NULL, *queue++, 1);
+    CFSocketSendData(s, (CFDataRef)queue[0], next(queue), 1);
+    CFSocketSendData(s, NULL, (CFDataRef)queue[0], 1);
+}
+END
+if "$script" data.c >data.out; then echo "calculated data is not told"; exit 1; fi
+grep -q "RLSocketSendData(s, NULL, \*queue++, 1);" data.c
+grep -q "RLSocketSendData(s, (RLDataRef)queue\[0\], next(queue), 1);" data.c
+grep -q "RLSocketSendData(s, NULL, 0, RLDataGetBytePtr((RLDataRef)queue\[0\]), RLDataGetLength((RLDataRef)queue\[0\]), 1);" data.c
+grep -q "^data.c:2: RLSocketSendData: " data.out
+grep -q "^data.c:3: RLSocketSendData: " data.out
+[ "$(grep -c . data.out)" -eq 2 ] || { cat data.out; exit 1; }
+
+# The original of a first run is not lost in a second.
+echo "CFRunLoopRef first;" | tee twice.c >first
+"$script" twice.c
+echo "CFRunLoopRef second;" >>twice.c
+"$script" twice.c
+diff first twice.c.orig
+grep -q "^CFRunLoopRef second;" twice.c.orig2
