@@ -81,6 +81,8 @@ struct Sharing: ~Copyable {
             name.free()
             switch outcome {
             case .claimed:
+                // A port's backlog would hold an honest peer behind thousands of connections that are closed already.
+                _ = listen(service.pointee.claim.listener, SharingService.backlog)
                 service.pointee.cookie = rl_socket_cookie(service.pointee.claim.listener)
                 return nil
             case .failed(let problem): return problem

@@ -21,6 +21,8 @@ struct SharingService: ~Copyable, Listed {
 
     /// S-OUT-5
     static var room: Int { 8 }
+    /// Connections that wait to be accepted.
+    static var backlog: Int32 { 16 }
     static var patience: Int64 { 5_000_000_000 }
     fileprivate static var partSize: Int { 32768 }
     fileprivate static var longestWait: Int64 { 30_000_000_000 }
