@@ -150,6 +150,8 @@ static void be_in_the_callback(LoopThread *self) {
     RLRunInMode(kRLDefaultMode, 60, true);
 }
 
+static void call_function(void *function) { (*(void (**)(void))function)(); }
+
 static void in_child_of(void (*body)(void), void (*before)(void)) {
     LoopThread other = {0};
     inside = leave = (Gate)GATE_INITIALIZER;
@@ -158,7 +160,7 @@ static void in_child_of(void (*body)(void), void (*before)(void)) {
     loop_thread_start(&other, be_in_the_callback, NULL);
     gate_wait(&inside);
     if (before) before();
-    ChildResult result = run_child((void (*)(void *))body, NULL);
+    ChildResult result = run_child(call_function, &body);
     ck_assert_msg(result.status == 0, "%s, %s: status %#x, wrote: %s", kind_names[kind], with_retain ? "with retain" : "without",
                   result.status, result.output);
     RLStop(other.loop);

@@ -117,7 +117,9 @@ RL_TEST(a_name_ends_with_its_object, "S-SEE-2", "What is made in the memory of a
         RLSetName(source, "named");
         RLRelease(source);
     }
+#if !defined(WITH_ADDRESS_SANITIZER) /* Its allocator gives no memory out again soon. */
     ck_assert_int_gt(again, 0);
+#endif
 }
 
 static void name_loop(void *loops) {

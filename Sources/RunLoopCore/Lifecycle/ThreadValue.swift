@@ -37,6 +37,7 @@ struct ThreadValue {
 
     /// The key's destructor: destroys the values that there are. If destructors set values these come first, but not more often than
     /// there were values; what is left then comes when this is called again, four times in all.
+    /// What is set in the last one is forgotten, as the C library forgets it.
     static func threadEnds(_ memory: UnsafeMutableRawPointer) {
         let values = memory.cast(to: ThreadValues.self)
         ThreadValuesPointer.current = values
@@ -48,7 +49,9 @@ struct ThreadValue {
             values.remove(record)
             if let destructor { callOutPerformedRelease(destructor, value) }
         }
-        if values.pointee.count > 0 { return }
+        values.pointee.ends += 1
+        if values.pointee.count > 0 && values.pointee.ends < PTHREAD_DESTRUCTOR_ITERATIONS { return }
+        while let record = values.pointee.first { values.remove(record) }
         ThreadValuesPointer.current = nil
         CLinux.free(values.pointee.table)
         CLinux.free(values)
@@ -64,6 +67,8 @@ struct ThreadValues {
     /// While the thread ends, the newest of those that were there before the first destructor.
     var ending: ThreadValuePointer?
     var count = 0
+    /// How many times the key's destructor was called.
+    var ends: Int32 = 0
     /// The number of places, a power of two.
     var capacity = 8
     var table = makeArray(ThreadValuePointer?.self, count: 8)
