@@ -77,10 +77,14 @@ target_include_directories(runloop_cf_names PRIVATE ${rl_cf_generated})
 target_link_libraries(runloop_cf_names PRIVATE runloop_cf runloop)
 target_link_options(runloop_cf_names PRIVATE LINKER:-z,relro LINKER:-z,now)
 
+# Each finds the libraries it needs beside itself: a path of the program is not one for its libraries' own libraries, and what opens the
+# library of names may be in another folder altogether.
+set_target_properties(runloop_cf runloop_cf_names PROPERTIES INSTALL_RPATH "$ORIGIN")
+
 if(RUNLOOP_CORE STREQUAL "embedded")
     target_link_options(runloop_cf PRIVATE LINKER:--gc-sections LINKER:-z,defs LINKER:-z,noseparate-code)
 else()
     target_link_libraries(runloop_cf PRIVATE ${RUNLOOP_SWIFT_RUNTIME}/${RUNLOOP_SWIFT_ARCH}/swiftrt.o
         -L${RUNLOOP_SWIFT_RUNTIME} -lswiftSwiftOnoneSupport -lswift_Concurrency -lswift_StringProcessing -lswiftCore)
-    set_target_properties(runloop_cf PROPERTIES BUILD_RPATH ${RUNLOOP_SWIFT_RUNTIME} INSTALL_RPATH ${RUNLOOP_SWIFT_RUNTIME})
+    set_target_properties(runloop_cf PROPERTIES BUILD_RPATH ${RUNLOOP_SWIFT_RUNTIME} INSTALL_RPATH "$ORIGIN;${RUNLOOP_SWIFT_RUNTIME}")
 endif()

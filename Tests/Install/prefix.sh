@@ -103,6 +103,16 @@ cmake --build project/build >project.log || { cat project.log; exit 1; }
 project/build/client "$version"
 project/build/client_cf
 project/build/client_static
+# librunloop-cf and the library of names find what they need beside them, whether or not the program's linker kept librunloop
+# for a program that has calls of librunloop-cf alone, and whatever opens the library of names.
+cat >only_cf.c <<END
+#include <CoreFoundation/CoreFoundation.h>
+int main(void) { return CFRunLoopRunInMode(CFSTR("empty"), 0, 0) == kCFRunLoopRunFinished ? 0 : 1; }
+END
+cc only_cf.c -o only_cf -Wl,--as-needed $(pkg-config --cflags --libs runloop-cf) -Wl,-rpath,"$prefix/$libdir"
+./only_cf
+cc "$here/../CF/names.c" -o names -ldl
+./names "$prefix/$libdir/librunloop-cf-names.so"
 # Meson finds it by pkg-config.
 if command -v meson >/dev/null; then
     cat >project/meson.build <<END
