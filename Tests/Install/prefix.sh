@@ -25,6 +25,16 @@ fi
 "$here/../../scripts/uninstall" "$work/first" "$work/list"
 left=$(cd "$work/first" && find . -type f -o -type l -o -iname '*runloop*')
 [ "$left" = ./include/of_others.h ] || { echo "left behind: $left"; exit 1; }
+# A prefix that is relative.
+(
+    mkdir "$work/here"
+    cd "$work/here"
+    cmake --install "$build" --prefix "./a/../b c" >"$work/install.log"
+    cp "$build/install_manifest.txt" "$work/list"
+    "$here/../../scripts/uninstall" "./a/../b c" "$work/list"
+    left=$(find . -type f -o -type l)
+    [ -z "$left" ] || { echo "left behind: $left"; exit 1; }
+)
 rm -r "$work/first"
 prefix=$work/moved
 
