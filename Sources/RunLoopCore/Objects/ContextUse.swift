@@ -32,7 +32,7 @@ struct ContextUses: ~Copyable {
     /// Guarded by the registry's lock.
     fileprivate var all: RecordList<ContextUse>
     /// How many are descriptions. Sequentially consistent: a description is counted before it looks whether its object is valid, and an
-    /// Invalidate looks here after it has made the object invalid.
+    /// Invalidate looks here after it has made the object invalid. Released at the end of a description, which has used the info.
     fileprivate let descriptions: Atomic<Int>
 
     static var shared: UnsafeMutablePointer<ContextUses> { rl_context_uses().assumingMemoryBound(to: ContextUses.self) }
@@ -95,7 +95,7 @@ struct ContextUses: ~Copyable {
 
     private static func forgetLocked(_ description: UnsafeMutablePointer<ContextUse>) {
         shared.pointee.all.remove(description)
-        shared.pointee.descriptions.wrappingSubtract(1, ordering: .relaxed)
+        shared.pointee.descriptions.wrappingSubtract(1, ordering: .releasing)
         CLinux.free(description)
     }
 
@@ -124,9 +124,13 @@ struct ContextUses: ~Copyable {
 
 extension ClientContext {
     /// Releases the info of an object that has become invalid, after other threads' calls of `copyDescription` for it.
-    @inline(never)
+    @inline(always)
     func releaseInfo(of object: ObjectPointer) {
-        if release == nil { return }
+        if release != nil { releaseAfterDescriptions(object) }
+    }
+
+    @inline(never)
+    private func releaseAfterDescriptions(_ object: ObjectPointer) {
         guard ContextUses.shared.pointee.descriptions.load(ordering: .sequentiallyConsistent) != 0 else { return releaseInfo() }
         process.pointee.registryLock.lockWord()
         ContextUses.insertLocked(.releaseAfterDescriptions, object, self)

@@ -22,6 +22,9 @@ extension ObjectPointer {
             text.append(", ")
             CLinux.free(name)
         }
+        defer { text.append("}") }
+        // No function of the client is called, and an Invalidate on another thread has nothing to wait for.
+        if !text.callsClient { return describe.call(self, &text) }
         // An Invalidate on another thread leaves the context until the description has ended (S-THR-8), also one whose thread the client ends.
         let use = ContextUses.beginDescription(of: self)
         withUnsafeMutablePointer(to: &text) { text in
@@ -33,7 +36,6 @@ extension ObjectPointer {
             }
         }
         ContextUses.endDescription(use)
-        text.append("}")
     }
 }
 

@@ -116,8 +116,12 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         // That loop found nothing to wait for when the Add made it look.
         if wasInserted, let owner { owner.lookAgainIfForeign() }
         if isLeft { ContextUses.settle(.releaseAfterCallback, timer.header) }
-        if isLast { Timer.destroy(timer) }
-        context.releaseInfo(of: timer.header)
+        if isLast {
+            Timer.destroy(timer)
+            context.releaseInfo()
+        } else {
+            context.releaseInfo(of: timer.header)
+        }
         lock(owner: true)
     }
 }

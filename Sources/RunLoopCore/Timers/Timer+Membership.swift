@@ -96,8 +96,13 @@ extension UnsafeMutablePointer where Pointee == Timer {
         leaveLocked(owner)
         let isLast = isAbandoned
         unlockTimer(owner)
-        if isLast { Timer.destroy(self) }
-        context.releaseInfo(of: header)
+        // Without a reference there is no description either, and the address may be another object's.
+        if isLast {
+            Timer.destroy(self)
+            context.releaseInfo()
+        } else {
+            context.releaseInfo(of: header)
+        }
     }
 
     /// Whether the caller is inside this timer's callback.
