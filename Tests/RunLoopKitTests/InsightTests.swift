@@ -43,6 +43,25 @@ import Glibc
         }
     }
 
+    @Test("Ports of all kinds have names, which the description of their loop shows (S-SEE-1, S-SEE-5, S-SEE-6)")
+    func namesOfPorts() {
+        onNewThread {
+            let loop = RunLoop.current
+            let server = SocketPort().named("server")
+            let ports = [Port().named("plain"), MachPort().named("mach"), MessagePort().named("message"), server]
+            for port in ports { loop.add(port, forMode: .default) }
+            #expect(ports.map(\.debugName) == ["plain", "mach", "message", "server"])
+            for port in ports { #expect(loop.description.contains("\"\(port.debugName ?? "-")\"")) }
+            server.debugName = "renamed"
+            ports[1].debugName = nil
+            #expect(server.debugName == "renamed" && ports[1].debugName == nil)
+            #expect(loop.description.contains("renamed") && !loop.description.contains("\"mach\""))
+            for port in ports { port.invalidate() }
+            #expect(server.debugName == nil)
+            #expect(SocketPort(remoteWithTCPPort: 1, host: nil)?.named("sender").debugName == nil)
+        }
+    }
+
     @Test("The items of a mode are listed once, with kind and name, and live as long as the list (S-SEE-4)")
     func items() {
         onNewThread {

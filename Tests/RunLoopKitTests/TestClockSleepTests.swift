@@ -74,6 +74,62 @@ struct TestClockSleepTests {
         await thread.finish()
     }
 
+    @Test("Setting the clock and suspending it end the sleeps whose dates have come, on a loop and elsewhere, and no timer: S-CLK-10, S-CLK-13")
+    func datesAreSet() async throws {
+        let clock = TestClock()
+        let start = clock.now
+        let thread = try await startedThread(with: clock)
+        let other = RunLoopThread()
+        try other.start()
+        let fired = Trace()
+        let timer = Timer(fire: start.advanced(by: .seconds(3000)), interval: .zero, repeats: false) { _ in fired.add("fired") }
+        thread.loop.add(timer, forMode: .default)
+        for loop in [thread.loop, other.loop] {
+            let sleepers = [1000, 2000].map { seconds in
+                Task(executorPreference: loop.executor) {
+                    try await clock.sleep(until: start.advanced(by: .seconds(seconds)))
+                    return clock.now
+                }
+            }
+            try await loop.call {}
+            clock.setDate(start.advanced(by: .seconds(1500)))
+            #expect(try await start.duration(to: sleepers[0].value) == .seconds(1500))
+            clock.suspend(for: .seconds(499))
+            clock.suspend(for: .seconds(1))
+            #expect(try await start.duration(to: sleepers[1].value) == .seconds(2000))
+            clock.setDate(start)
+        }
+        clock.advance(by: .seconds(2999))
+        #expect(fired.all.isEmpty)
+        clock.advance(by: .seconds(1))
+        #expect(fired.all == ["fired"])
+        await thread.finish()
+        await other.finish()
+    }
+
+    @Test("A clock that is set back has its tasks sleep until the date comes again: S-CLK-10, S-CLK-13")
+    func dateIsSetBack() async throws {
+        let clock = TestClock()
+        let start = clock.now
+        let thread = try await startedThread(with: clock)
+        let other = RunLoopThread()
+        try other.start()
+        let sleepers = [thread.loop, other.loop].map { loop in
+            Task(executorPreference: loop.executor) {
+                try await clock.sleep(until: start.advanced(by: .seconds(60)))
+                return clock.now
+            }
+        }
+        for loop in [thread.loop, other.loop] { try await loop.call {} }
+        clock.advance(by: .seconds(59))
+        clock.setDate(start)
+        clock.advance(by: .seconds(59))
+        clock.advance(by: .seconds(1))
+        for sleeper in sleepers { #expect(try await start.duration(to: sleeper.value) == .seconds(60)) }
+        await thread.finish()
+        await other.finish()
+    }
+
     @Test("A loop that takes the clock and gives it back again and again holds up no sleep: S-CLK-2, S-CLK-13")
     func loopGivesItBack() async throws {
         let clock = TestClock()

@@ -38,7 +38,7 @@ extension TestClock {
     ///   loop ends before.
     // On the caller's executor: what a sleep's end resumes is queued there before the loop's time goes on.
     nonisolated(nonsending) public func sleep(until deadline: Instant, tolerance: Duration? = nil) async throws {
-        try await suspend(Sleeper(deadline, tolerance, now: now), isolation: #isolation)
+        try await suspend(Sleeper(deadline, tolerance), isolation: #isolation)
     }
 
     // The closures below keep the isolation because they use it; in the function above they would be the global executor's. A continuation
@@ -147,13 +147,10 @@ final class Sleeper: @unchecked Sendable {
     private let state = Locked(State())
     let deadline: TestClock.Instant
     private let tolerance: Duration?
-    /// A timer is set for no more than sixteen years ahead (S-TMR-9), so that of this one is set again.
-    private let isLong: Bool
 
-    init(_ deadline: TestClock.Instant, _ tolerance: Duration?, now: TestClock.Instant) {
+    init(_ deadline: TestClock.Instant, _ tolerance: Duration?) {
         self.deadline = deadline
         self.tolerance = tolerance
-        isLong = now.duration(to: deadline) > .seconds(500_000_000)
     }
 
     /// False if it is over already; then the continuation is resumed.
@@ -199,16 +196,16 @@ final class Sleeper: @unchecked Sendable {
     /// - Parameter threadEnds: called if the loop's thread ends before.
     @discardableResult
     func setTimer(on loop: RunLoop, threadEnds: @escaping @Sendable () -> Void) -> Timer {
-        let timer = Timer(fire: deadline, interval: Duration.zero, repeats: false) { [self] timer in
+        let timer = Timer(fire: deadline, interval: Duration.zero, repeats: false, clock: .wall) { [self] timer in
             let now = TestClock.Instant(seconds: RLAbsoluteTimeGetCurrent())
-            if isLong && now < deadline {
+            if now < deadline {
+                // The clock was set back meanwhile, or the deadline is later than the latest date (S-TMR-6).
                 timer.fireSeconds = deadline.seconds
-                // A date has a latest one (S-TMR-6).
                 if timer.fireSeconds > now.seconds { return }
             }
             end(throwing: nil)
         }
-        timer.isReusable = isLong
+        timer.isReusable = true
         if let tolerance { timer.tolerance = tolerance }
         let executor = loop.executor
         let handler = executor.atEnd(threadEnds)

@@ -106,6 +106,29 @@ public final class TestClock: Clock, @unchecked Sendable {
     /// Makes the clock move by itself whenever all loops that run with it sleep and none has a descriptor that is ready (S-CLK-9).
     public func setAutomatic(_ isAutomatic: Bool) { RLClockSetAutomatic(reference, isAutomatic) }
 
+    /// Sets the date that the clock shows, forward or back, as an administrator sets the system's (S-CLK-10).
+    ///
+    /// Timers that are set keep the time that is left, except those by the wall clock. Tasks that sleep until a date follow it, so
+    /// that one whose date has come wakes up; on a loop's executor that is when its loop next runs.
+    ///
+    /// - Parameter date: what ``now`` shows from now on. A date before 1970 counts as 1970.
+    /// - Threads: any. CF: no counterpart.
+    public func setDate(_ date: Instant) {
+        RLClockSetWallTime(reference, date.seconds)
+        wakeSleepers()
+    }
+
+    /// Simulates a suspension of the machine: the date moves on, the time that is left for timers does not pass (S-CLK-10).
+    ///
+    /// Timers by the boot and wall clocks come nearer, and so do the ends of sleeps.
+    ///
+    /// - Parameter duration: of the suspension; zero and less do nothing, nor does a suspension that begins after the year 2129.
+    /// - Threads: any. CF: no counterpart.
+    public func suspend(for duration: Duration) {
+        RLClockSuspend(reference, duration.clamped.inSeconds)
+        wakeSleepers()
+    }
+
     /// Gives the calling thread's loop the clock.
     fileprivate func give(to loop: RunLoop) -> Bool {
         guard RLSetClock(loop.reference, reference) else { return false }

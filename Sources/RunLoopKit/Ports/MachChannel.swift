@@ -214,7 +214,11 @@ final class MachChannel: @unchecked Sendable {
     }
 
     func schedule(in loop: RunLoop, forMode mode: RunLoop.Mode) {
-        withSource { source in mode.rawValue.withCString { RLAddSource(loop.reference, source, $0) } }
+        withSource { source in
+            // The setter of the name may not have found this source yet, and no other names it.
+            setName(of: RLTypeRef(source), objectName(RLTypeRef(reference)))
+            mode.rawValue.withCString { RLAddSource(loop.reference, source, $0) }
+        }
     }
 
     func remove(from loop: RunLoop, forMode mode: RunLoop.Mode) {
@@ -222,7 +226,7 @@ final class MachChannel: @unchecked Sendable {
     }
 
     /// The loops keep the source; while one has it this is always the same.
-    private func withSource(_ body: (RLSourceRef) -> Void) {
+    func withSource(_ body: (RLSourceRef) -> Void) {
         guard let source = RLMachPortCreateRunLoopSource(reference, 0) else { return }
         body(source)
         RLRelease(RLTypeRef(source))

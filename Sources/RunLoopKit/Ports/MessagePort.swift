@@ -104,7 +104,11 @@ public final class MessagePort: Port, @unchecked Sendable {
     ///   - runLoop: the loop that is to receive.
     ///   - mode: the mode in which it does.
     public override func schedule(in runLoop: RunLoop, forMode mode: RunLoop.Mode) {
-        withSource { source in mode.rawValue.withCString { RLAddSource(runLoop.reference, source, $0) } }
+        withSource { source in
+            // The setter of the name may not have found this source yet, and no other names it.
+            setName(of: RLTypeRef(source), objectName(RLTypeRef(reference)))
+            mode.rawValue.withCString { RLAddSource(runLoop.reference, source, $0) }
+        }
     }
 
     /// Called by a loop that the port is removed from.
@@ -116,7 +120,7 @@ public final class MessagePort: Port, @unchecked Sendable {
         withSource { source in mode.rawValue.withCString { RLRemoveSource(runLoop.reference, source, $0) } }
     }
 
-    private func withSource(_ body: (RLSourceRef) -> Void) {
+    func withSource(_ body: (RLSourceRef) -> Void) {
         guard !RLMessagePortIsRemote(reference), let source = RLMessagePortCreateRunLoopSource(reference, 0) else {
             return
         }

@@ -160,6 +160,12 @@ final class SocketListener: @unchecked Sendable {
 
     var descriptor: CInt { state.withLock { $0.handle?.descriptor ?? -1 } }
 
+    /// That of its source, which those of its connections have as well.
+    var name: String? {
+        get { state.withLock { $0.source }?.name }
+        set { for source in state.withLock({ $0.sources }) { source.name = newValue } }
+    }
+
     /// Closes everything; false if it was closed before.
     @discardableResult
     func close() -> Bool {
@@ -215,6 +221,7 @@ final class SocketListener: @unchecked Sendable {
             state.connections[descriptor] = connection
             return state.places
         }
+        if let name { source.name = name }
         for place in places { add(source, to: place) }
     }
 

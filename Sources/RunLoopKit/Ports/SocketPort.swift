@@ -158,6 +158,11 @@ open class SocketPort: Port, @unchecked Sendable {
         return -1
     }
 
+    /// What receives for a local port.
+    var listener: SocketListener? {
+        if case .local(let listener) = end { listener } else { nil }
+    }
+
     override var identity: ObjectIdentifier {
         switch end {
         case .local: ObjectIdentifier(self)
