@@ -16,7 +16,7 @@
 typedef struct Client {
     PGconn *connection;
     RLPostgresRef place;
-    int connects, results, errors, ends, notes, losses;
+    int connects, results, errors, ends, notes, losses, copies;
     long sum;
     void (*then)(struct Client *client); /* in a result's callback */
 } Client;
@@ -42,12 +42,18 @@ static void connected(PGconn *connection, void *info) {
 
 static void result(PGconn *connection, PGresult *result, void *info) {
     Client *client = info;
-    (void)connection;
     if (!result) {
         client->ends++;
     } else if (PQresultStatus(result) == PGRES_TUPLES_OK || PQresultStatus(result) == PGRES_COMMAND_OK) {
         client->results++;
         for (int row = 0; row < PQntuples(result); row++) client->sum += atol(PQgetvalue(result, row, 0));
+    } else if (PQresultStatus(result) == PGRES_COPY_OUT) {
+        char *line;
+        while (PQgetCopyData(connection, &line, 1) > 0) {
+            client->copies++;
+            client->sum += atol(line);
+            PQfreemem(line);
+        }
     } else {
         client->errors++;
     }
@@ -154,6 +160,45 @@ RL_TEST(a_pipeline_is_answered, "S-ADP-2", "The queries of a pipeline are answer
     run_until(&client.results, 100);
     ck_assert_int_eq(client.sum, 5050);
     run_until(&client.ends, 100);
+    end(&client);
+}
+
+RL_TEST(a_copy_has_an_end, "S-ADP-2", "The lines of a COPY come, then its result and the results behind it, also where all of it arrives at once") {
+    Client client = {.connects = 0};
+    begin();
+    start(&client);
+    query(&client, "COPY (SELECT generate_series(1, 3)) TO STDOUT");
+    run_until(&client.ends, 1);
+    ck_assert_int_eq(client.copies, 3);
+    query(&client, "COPY (SELECT 1 WHERE false) TO STDOUT; COPY (SELECT 10) TO STDOUT; SELECT 100");
+    run_until(&client.ends, 2);
+    ck_assert_int_eq(client.sum, 6 + 10 + 100);
+    query(&client, "COPY (SELECT 1 FROM generate_series(1, 300000)) TO STDOUT");
+    run_until(&client.ends, 3);
+    ck_assert_int_eq(client.copies, 3 + 1 + 300000);
+    ck_assert_int_eq(client.results, 1 + 3 + 1);
+    ck_assert_int_eq(client.errors, 0);
+    query(&client, "COPY (SELECT 1 / (5 - n) FROM generate_series(1, 10) n) TO STDOUT");
+    run_until(&client.ends, 4);
+    ck_assert_int_eq(client.errors, 1);
+    expect_idle();
+    end(&client);
+}
+
+RL_TEST(what_came_before_is_told, "S-ADP-2", "A connection that is attached with results and notifications in libpq's memory tells them without waiting for more") {
+    Client client = {.connects = 0};
+    begin();
+    client.connection = PQconnectdb(options);
+    PQclear(PQexec(client.connection, "LISTEN news"));
+    PQclear(PQexec(client.connection, "NOTIFY news, '0'"));
+    ck_assert_int_eq(PQsendQuery(client.connection, "SELECT 5"), 1);
+    while (PQisBusy(client.connection)) ck_assert_int_eq(PQconsumeInput(client.connection), 1);
+    client.place = RLPostgresAttach(client.connection, RLGetCurrent(), kRLDefaultMode, 0, &callbacks, &client);
+    run_until(&client.ends, 1);
+    run_until(&client.notes, 1);
+    ck_assert_int_eq(client.sum, 5);
+    ck_assert_int_eq(client.connects, 0);
+    expect_idle();
     end(&client);
 }
 

@@ -23,8 +23,9 @@ RL_HEADER_BEGIN
 /**
  * What a connection calls, on the loop's thread. Each may be NULL, and may do anything: send, detach, run the loop.
  *
- * connected: once; queries can be sent from then on. result: a result, to be cleared with PQclear; NULL: that was the
- *     last of its query. While a COPY is under way it is called with such a result whenever there may be data.
+ * connected: once, when the adapter has connected; queries can be sent from then on. result: a result, to be cleared with
+ *     PQclear; NULL: that was the last of its query. While a COPY is under way it is called with such a result whenever there
+ *     may be data, which it takes until PQgetCopyData has no more.
  * notified: a notification, which is freed after the call. lost: the last call; PQerrorMessage says why. The
  *     connection has left the loop then, and the place is freed; PQfinish is the program's to call. Since 0.2.
  */
@@ -74,15 +75,21 @@ static inline void RLPostgresLose_(RLPostgresRef self) {
 /* Hands over what has arrived. With isOver no more can come, and libpq gives an error for what is missing. */
 static inline void RLPostgresTell_(RLPostgresRef self, bool isOver) {
     PGnotify *notification;
+    bool copied = false;
     while (!self->adapter.isEnded && (isOver || !PQisBusy(self->connection))) {
         PGresult *result = PQgetResult(self->connection);
         ExecStatusType status = PQresultStatus(result);
+        bool copies = status == PGRES_COPY_IN || status == PGRES_COPY_OUT || status == PGRES_COPY_BOTH;
         /* A pipeline has ends in between: the second in succession is that of everything. */
         if (!result && self->isIdle) break;
-        self->isIdle = !result;
+        /* The callback has taken what there was, and the COPY goes on; else what follows it may be here already. */
+        if (copies && copied) {
+            PQclear(result);
+            break;
+        }
+        copied = copies, self->isIdle = !result;
         if (self->callbacks.result) self->callbacks.result(self->connection, result, self->info);
         else PQclear(result);
-        if (status == PGRES_COPY_IN || status == PGRES_COPY_OUT || status == PGRES_COPY_BOTH) break;
     }
     while (!self->adapter.isEnded && (notification = PQnotifies(self->connection)) != NULL) {
         if (self->callbacks.notified) self->callbacks.notified(self->connection, notification, self->info);
@@ -113,7 +120,7 @@ static inline void RLPostgresReady_(RLFileDescriptorRef object, RLOptionFlags ty
     RLAdapterDrop_(&self->adapter);
 }
 
-/* Connecting has taken too long, or sending has failed. */
+/* Connecting has taken too long, sending has failed, or something may have come before the adapter. */
 static inline void RLPostgresDue_(RLAdapter_ *adapter) {
     RLPostgresRef self = (RLPostgresRef)adapter;
     adapter->uses++;
@@ -141,8 +148,8 @@ static inline RLPostgresRef RLPostgresAttach(PGconn *connection, RLRunLoopRef lo
     if (!self->file) return RLAdapterEnd_(&self->adapter), (RLPostgresRef)NULL;
     /* libpq begins as if it had asked for writing. */
     RLAdapterWant_(self->file, RLAdapterTypes_(!self->isConnecting, self->isConnecting));
-    if (!self->isConnecting) PQsetnonblocking(connection, 1);
-    else if (limit > 0) RLAdapterArm_(&self->adapter, limit);
+    if (!self->isConnecting) PQsetnonblocking(connection, 1), limit = 0;
+    if (!self->isConnecting || limit > 0) RLAdapterArm_(&self->adapter, limit);
     return self;
 }
 
