@@ -8,6 +8,8 @@
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
 #include <wayland-client-protocol.h>
 
 enum { SYNCS = 2000, ROUND_TRIPS = 300 };
@@ -206,6 +208,55 @@ RL_TEST(callbacks_make_round_trips_and_runs, "S-ADP-8", "A timer and listeners m
     sync_then(run_inside);
     run_until(&answers, 8);
     end();
+}
+
+static struct wl_display *second;
+
+static void make_a_round_trip_with_the_first(void *info, struct wl_callback *callback, uint32_t data) {
+    (void)info, (void)data;
+    wl_callback_destroy(callback);
+    make_a_round_trip();
+}
+
+/* What a driver does: the answer of its queue brings an event of the default queue along, which is dispatched later. */
+static void round_trip_of_a_driver(void *queue) {
+    static const struct wl_callback_listener listener = {make_a_round_trip_with_the_first};
+    wl_callback_add_listener(wl_display_sync(second), &listener, NULL);
+    ck_assert_int_ge(wl_display_roundtrip_queue(second, queue), 0);
+}
+
+RL_TEST(listeners_make_round_trips_with_other_displays, "S-ADP-8",
+        "A listener whose event is found right before the wait makes a round trip with another display of the loop") {
+    begin();
+    second = wl_display_connect("peer");
+    RLWaylandRef other = RLWaylandAttach(second, RLGetCurrent(), kRLDefaultMode, lost, &losses);
+    struct wl_event_queue *queue = wl_display_create_queue(second);
+    for (int i = 1; i <= 3; i++) {
+        /* Queued functions are called between the last look at the displays and the wait. */
+        RLPerformFunction(RLGetCurrent(), kRLDefaultMode, round_trip_of_a_driver, queue, NULL);
+        run_until(&answers, i);
+    }
+    RLWaylandDetach(other);
+    wl_event_queue_destroy(queue);
+    wl_display_disconnect(second);
+    end();
+}
+
+RL_TEST(an_error_of_a_round_trip_is_told, "S-ADP-4",
+        "An error that a round trip of the program's gets ends the display, once, also if the compositor stays connected") {
+    /* wl_display's event error: the object, the code, and a string. */
+    static const uint32_t error[] = {1, 24u << 16 | 0, 1, 1, 4, 0x00646162};
+    int ends[2];
+    ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
+    display = wl_display_connect_to_fd(ends[0]);
+    place = RLWaylandAttach(display, RLGetCurrent(), kRLDefaultMode, lost, &losses);
+    ck_assert_int_eq(write(ends[1], error, sizeof error), (ssize_t)sizeof error);
+    ck_assert_int_eq(wl_display_roundtrip(display), -1);
+    expect_run(kRLDefaultMode, 5, false, Finished);
+    ck_assert_int_eq(losses, 1);
+    ck_assert_int_ne(error_told, 0);
+    wl_display_disconnect(display);
+    close(ends[1]);
 }
 
 static void detach(void) { RLWaylandDetach(place); }

@@ -65,18 +65,22 @@ static inline void RLWaylandLose_(RLWaylandRef self) {
     if (lost) lost(display, wl_display_get_error(display), info);
 }
 
+/* Prepares to read, and sends. False: listeners are to be called, or the display is over. */
+static inline bool RLWaylandSend_(RLWaylandRef self) {
+    if (!self->isPrepared && wl_display_prepare_read(self->display) != 0) return false;
+    self->isPrepared = true;
+    bool isFull = wl_display_flush(self->display) < 0 && errno == EAGAIN;
+    RLAdapterWant_(self->file, RLAdapterTypes_(true, isFull));
+    /* A round trip in a callback may have met the error. */
+    return wl_display_get_error(self->display) == 0;
+}
+
 /* Calls listeners until their queue is empty, prepares to read, and sends. False: the display is over. */
 static inline bool RLWaylandPrepare_(RLWaylandRef self) {
-    while (!self->adapter.isEnded && !self->isPrepared) {
-        if (wl_display_prepare_read(self->display) == 0) self->isPrepared = true;
-        else if (wl_display_dispatch_pending(self->display) < 0) break;
+    while (!self->adapter.isEnded) {
+        if (RLWaylandSend_(self)) return true;
+        if (self->isPrepared || wl_display_dispatch_pending(self->display) < 0) RLWaylandLose_(self);
     }
-    if (!self->adapter.isEnded && self->isPrepared) {
-        bool isFull = wl_display_flush(self->display) < 0 && errno == EAGAIN;
-        RLAdapterWant_(self->file, RLAdapterTypes_(true, isFull));
-        return true;
-    }
-    RLWaylandLose_(self);
     return false;
 }
 
@@ -89,8 +93,16 @@ static inline void RLWaylandBefore_(RLObserverRef observer, RLActivity activity,
     RLWaylandRef self = (RLWaylandRef)info;
     (void)observer;
     self->adapter.uses++;
-    /* Only the wait may hold up other threads that read. */
-    if (RLWaylandPrepare_(self) && activity != kRLBeforeWaiting) RLWaylandCancel_(self);
+    if (activity == kRLBeforeWaiting) {
+        /* The next pass calls what is to be called: for another display this thread may be prepared, and a round trip with that
+           would wait for this thread itself. */
+        if (!RLWaylandSend_(self)) RLWakeUp(self->adapter.loop);
+    } else if (RLWaylandPrepare_(self)) {
+        /* Only the wait may hold up other threads that read. */
+        RLWaylandCancel_(self);
+    } else {
+        RLWakeUp(self->adapter.loop); /* the mode may be empty now */
+    }
     RLAdapterDrop_(&self->adapter);
 }
 
