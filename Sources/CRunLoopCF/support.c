@@ -38,6 +38,7 @@ typedef struct Constant {
     struct Constant *next;
     const void *constant;
     void *string;
+    char text[]; /* as it was then: another library may be loaded where the constant's was */
 } Constant;
 
 /* A list that only grows. Acquire and release: a node is complete before it is found. */
@@ -45,10 +46,12 @@ static Constant *constants;
 
 void *rlcf_constant(const void *constant, void *(*make)(const void *constant)) {
     Constant *first = __atomic_load_n(&constants, __ATOMIC_ACQUIRE);
+    const char *text = (const char *)constant + sizeof RLCF_CONSTANT_KIND;
     for (Constant *node = first; node; node = node->next)
-        if (node->constant == constant) return node->string;
-    Constant *node = malloc(sizeof *node);
+        if (node->constant == constant && strcmp(node->text, text) == 0) return node->string;
+    Constant *node = malloc(sizeof *node + strlen(text) + 1);
     if (!node) rlcf_trap("CFSTR", "out of memory");
+    strcpy(node->text, text);
     node->constant = constant;
     node->string = make(constant);
     node->next = first;
@@ -188,6 +191,13 @@ const RLCFInterned *rlcf_intern(const char *text, void *(*make)(const char *text
     return found;
 }
 
+/* MARK: Contexts that one thread reads while another releases them */
+
+static pthread_mutex_t boxesLock = PTHREAD_MUTEX_INITIALIZER;
+
+void rlcf_lock_boxes(void) { pthread_mutex_lock(&boxesLock); }
+void rlcf_unlock_boxes(void) { pthread_mutex_unlock(&boxesLock); }
+
 /* MARK: Invalidation callbacks of ports */
 
 typedef struct Invalidation {
@@ -285,6 +295,7 @@ bool rlcf_forget_port(const void *port) {
 
 /* The locks of this file are held while a thread forks, so that the child finds them free. */
 static void holdLocks(void) {
+    pthread_mutex_lock(&boxesLock);
     pthread_mutex_lock(&namesLock);
     pthread_mutex_lock(&invalidationsLock);
 }
@@ -292,6 +303,7 @@ static void holdLocks(void) {
 static void letLocksGo(void) {
     pthread_mutex_unlock(&invalidationsLock);
     pthread_mutex_unlock(&namesLock);
+    pthread_mutex_unlock(&boxesLock);
 }
 
 __attribute__((constructor)) static void load(void) { pthread_atfork(holdLocks, letLocksGo, letLocksGo); }

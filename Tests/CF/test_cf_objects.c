@@ -431,3 +431,15 @@ RL_TEST(appending_a_format_needs_no_default, "S-CF-4", "CFStringAppendFormat tak
     ck_assert(CFEqual(string, CFSTR("5")));
     CFRelease(string);
 }
+
+RL_TEST(constants_are_those_of_their_library, "S-CF-6",
+        "Constants of a library that is loaded where another one was have their own text") {
+    char place[32];
+    CFStringRef constant = (CFStringRef)(const void *)place;
+    memcpy(place, CFSTR("erst \303\244"), 4 + sizeof "erst \303\244");
+    ck_assert(CFStringHasPrefix(constant, CFSTR("erst")));
+    ck_assert_int_eq(CFStringGetLength(constant), 6);
+    memcpy(place, CFSTR("dann \303\266\303\266"), 4 + sizeof "dann \303\266\303\266");
+    ck_assert(CFStringHasPrefix(constant, CFSTR("dann")));
+    ck_assert_int_eq(CFStringGetLength(constant), 7);
+}

@@ -142,6 +142,9 @@ static inline const char *rlcf_interned_text(const RLCFInterned *name) { return 
 
 /* Ends a hold of a box; whether it was the last. */
 static inline bool rlcf_box_release(long *holds) { return __atomic_sub_fetch(holds, 1, __ATOMIC_ACQ_REL) == 0; }
+/* While the lock is held no box is freed that the info of a valid object names. No function of the program is called with it. */
+void rlcf_lock_boxes(void);
+void rlcf_unlock_boxes(void);
 
 /* The functions that are told when ports become invalid, by port. Set with NULL takes one away; take gives it once. */
 typedef void (*RLCFInvalidation)(void *port, void *info);

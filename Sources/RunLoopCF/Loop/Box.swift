@@ -47,7 +47,13 @@ extension BoxPointer {
     /// What librunloop gets as `retain`.
     var retainFunction: RetainFunction? { pointee.retain == nil ? nil : boxRetain }
 
-    func drop() { if rlcf_box_release(&pointee.holds) { free(UnsafeMutableRawPointer(self)) } }
+    func drop() {
+        if !rlcf_box_release(&pointee.holds) { return }
+        // A GetContext that has found the object valid reads the box with the lock; a later one finds it invalid.
+        rlcf_lock_boxes()
+        rlcf_unlock_boxes()
+        free(UnsafeMutableRawPointer(self))
+    }
 
     /// Ends the hold of the Create call. `current` is the info that the object has now; nil: it is invalid. No object: it could not
     /// be made. An object that there was before has not taken the box over.
@@ -56,6 +62,13 @@ extension BoxPointer {
         if pointee.retain == nil && isOthers && !pointee.wasReleased { _ = rlcf_box_release(&pointee.holds) }
         drop()
     }
+}
+
+/// Reads the context of an object that another thread may invalidate.
+func readBox<Result>(_ read: () -> Result) -> Result {
+    rlcf_lock_boxes()
+    defer { rlcf_unlock_boxes() }
+    return read()
 }
 
 /// librunloop's retain: a box with what the client's gives.

@@ -45,13 +45,15 @@ public func RLCFFileDescriptorCreate(
 public func RLCFFileDescriptorGetContext(_ file: OpaquePointer?, _ context: UnsafeMutablePointer<CFFileDescriptorContext>?) {
     guard let file, let context else { return }
     var own = RLFileDescriptorContext()
-    RLFileDescriptorGetContext(file, &own)
-    guard areSame(own.release, releaseBox) else {
+    let box: Box? = readBox {
+        RLFileDescriptorGetContext(file, &own)
+        return areSame(own.release, releaseBox) ? own.info.map { BoxPointer(info: $0).pointee } ?? Box() : nil
+    }
+    guard let box else {
         context.pointee = CFFileDescriptorContext(
             version: 0, info: own.info, retain: own.retain, release: own.release, copyDescription: nil)
         return
     }
-    let box = own.info.map { BoxPointer(info: $0).pointee } ?? Box()
     context.pointee = CFFileDescriptorContext(
         version: 0, info: box.info,
         retain: unsafeBitCast(box.retain, to: (@convention(c) (UnsafeMutableRawPointer?) -> UnsafeMutableRawPointer?)?.self),

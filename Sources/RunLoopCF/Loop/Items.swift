@@ -36,9 +36,11 @@ public func RLCFRunLoopTimerCreate(
 @c @implementation
 public func RLCFRunLoopTimerGetContext(_ timer: OpaquePointer?, _ context: UnsafeMutablePointer<CFRunLoopTimerContext>?) {
     guard let timer, let context else { return }
-    var own = RLTimerContext()
-    RLTimerGetContext(timer, &own)
-    let plain = PlainContext(own.info, own.retain, own.release)
+    let plain = readBox {
+        var own = RLTimerContext()
+        RLTimerGetContext(timer, &own)
+        return PlainContext(own.info, own.retain, own.release)
+    }
     context.pointee = CFRunLoopTimerContext(
         version: 0, info: plain.info, retain: plain.retain, release: plain.release, copyDescription: plain.describe)
 }
@@ -95,9 +97,11 @@ public func RLCFRunLoopObserverCreate(
 @c @implementation
 public func RLCFRunLoopObserverGetContext(_ observer: OpaquePointer?, _ context: UnsafeMutablePointer<CFRunLoopObserverContext>?) {
     guard let observer, let context else { return }
-    var own = RLObserverContext()
-    RLObserverGetContext(observer, &own)
-    let plain = PlainContext(own.info, own.retain, own.release)
+    let plain = readBox {
+        var own = RLObserverContext()
+        RLObserverGetContext(observer, &own)
+        return PlainContext(own.info, own.retain, own.release)
+    }
     context.pointee = CFRunLoopObserverContext(
         version: 0, info: plain.info, retain: plain.retain, release: plain.release, copyDescription: plain.describe)
 }

@@ -64,9 +64,11 @@ public func RLCFMachPortGetPort(_ port: OpaquePointer?) -> UInt32 { number(RLMac
 @c @implementation
 public func RLCFMachPortGetContext(_ port: OpaquePointer?, _ context: UnsafeMutablePointer<CFMachPortContext>?) {
     guard let port, let context else { return }
-    var own = RLMachPortContext()
-    RLMachPortGetContext(port, &own)
-    let plain = PlainContext(own.info, own.retain, own.release)
+    let plain = readBox {
+        var own = RLMachPortContext()
+        RLMachPortGetContext(port, &own)
+        return PlainContext(own.info, own.retain, own.release)
+    }
     context.pointee = CFMachPortContext(
         version: 0, info: plain.info, retain: plain.retain, release: plain.release, copyDescription: plain.describe)
 }
@@ -86,7 +88,8 @@ public func RLCFMachPortSetInvalidationCallBack(
 ) {
     guard let port else { return }
     rlcf_set_invalidation(UnsafeRawPointer(port), unsafeBitCast(callout, to: RLCFInvalidation?.self))
-    RLMachPortSetInvalidationCallBack(port, callout == nil ? nil : invalidateBox)
+    // Without one librunloop's stays, and finds none to call: another thread may have set one meanwhile.
+    if callout != nil { RLMachPortSetInvalidationCallBack(port, invalidateBox) }
     // An invalid port has called it, or ignored it.
     if !RLMachPortIsValid(port) { _ = rlcf_take_invalidation(UnsafeRawPointer(port)) }
 }

@@ -59,9 +59,11 @@ public func RLCFMessagePortSetName(_ port: OpaquePointer?, _ name: OpaquePointer
 @c @implementation
 public func RLCFMessagePortGetContext(_ port: OpaquePointer?, _ context: UnsafeMutablePointer<CFMessagePortContext>?) {
     guard let port, let context else { return }
-    var own = RLMessagePortContext()
-    RLMessagePortGetContext(port, &own)
-    let plain = PlainContext(own.info, own.retain, own.release)
+    let plain = readBox {
+        var own = RLMessagePortContext()
+        RLMessagePortGetContext(port, &own)
+        return PlainContext(own.info, own.retain, own.release)
+    }
     context.pointee = CFMessagePortContext(
         version: 0, info: plain.info, retain: plain.retain, release: plain.release, copyDescription: plain.describe)
 }
@@ -83,10 +85,9 @@ public func RLCFMessagePortSetInvalidationCallBack(
 ) {
     guard let port else { return }
     rlcf_set_invalidation(UnsafeRawPointer(port), unsafeBitCast(callout, to: RLCFInvalidation?.self))
-    // An invalid port calls it at once, and one that is valid and has a source needs it without the client's.
-    if callout != nil || !RLMessagePortIsValid(port) || RLMessagePortIsRemote(port) {
-        RLMessagePortSetInvalidationCallBack(port, callout == nil ? nil : invalidateBox)
-    }
+    // An invalid port calls it at once. Without one librunloop's stays: a port that has a source needs it, and another thread may have
+    // set one meanwhile.
+    if callout != nil { RLMessagePortSetInvalidationCallBack(port, invalidateBox) }
     if !RLMessagePortIsValid(port) { _ = rlcf_take_invalidation(UnsafeRawPointer(port)) }
 }
 

@@ -111,9 +111,11 @@ public func RLCFSocketConnectToAddress(_ socket: OpaquePointer?, _ address: Opaq
 @c @implementation
 public func RLCFSocketGetContext(_ socket: OpaquePointer?, _ context: UnsafeMutablePointer<CFSocketContext>?) {
     guard let socket, let context else { return }
-    var own = RLSocketContext()
-    RLSocketGetContext(socket, &own)
-    let plain = PlainContext(own.info, own.retain, own.release)
+    let plain = readBox {
+        var own = RLSocketContext()
+        RLSocketGetContext(socket, &own)
+        return PlainContext(own.info, own.retain, own.release)
+    }
     context.pointee = CFSocketContext(
         version: 0, info: plain.info, retain: plain.retain, release: plain.release, copyDescription: plain.describe)
 }
