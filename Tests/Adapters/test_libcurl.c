@@ -226,6 +226,20 @@ RL_TEST(done_runs_the_loop, "S-ADP-8", "done adds a transfer, which comes to its
     end();
 }
 
+RL_TEST(done_of_a_limit_runs_the_loop, "S-ADP-8", "done of a transfer that ended by its limit adds a transfer, which comes to its end in a run that done makes") {
+    Transfer first = {.length = 0};
+    begin();
+    when_done = start_second;
+    make(&first, "silence", 0);
+    curl_easy_setopt(first.easy, CURLOPT_TIMEOUT_MS, 50L);
+    ck_assert_int_eq(curl_multi_add_handle(multi, first.easy), CURLM_OK);
+    run_until(&ends, 2);
+    ck_assert_int_eq(first.result, CURLE_OPERATION_TIMEDOUT);
+    ck_assert_int_eq(second.result, CURLE_OK);
+    curl_easy_cleanup(first.easy), curl_easy_cleanup(second.easy);
+    end();
+}
+
 static void detach(Transfer *transfer) {
     (void)transfer;
     RLCurlDetach(place);

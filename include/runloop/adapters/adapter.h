@@ -81,9 +81,19 @@ static inline void RLAdapterLeave_(RLAdapter_ *self) {
     RLAdapterDrop_(self);
 }
 
+static inline void RLAdapterFire_(RLTimerRef timer, void *info);
+
+static inline void RLAdapterMakeTimer_(RLAdapter_ *self) {
+    /* One that repeats can be set again; by itself it would next fire in many years. */
+    RLTimerContext context = {0, self, NULL, NULL, NULL};
+    self->timer = RLTimerCreate(1e9, 1e9, 0, 0, RLAdapterFire_, &context);
+}
+
 static inline void RLAdapterFire_(RLTimerRef timer, void *info) {
     RLAdapter_ *self = (RLAdapter_ *)info;
-    RLRemoveTimer(self->loop, timer, self->mode);
+    /* A timer does not fire in its own callback, where the program may run the loop: another one does. */
+    RLTimerInvalidate(timer), RLRelease(timer);
+    RLAdapterMakeTimer_(self);
     self->due(self);
 }
 
@@ -95,9 +105,7 @@ static inline void *RLAdapterCreate_(size_t size, RLRunLoopRef loop, RLMode mode
     memcpy(self->mode, mode, strlen(mode) + 1);
     RLRetain(self->loop = loop);
     self->due = due, self->uses = 1;
-    /* One that repeats can be set again; by itself it would next fire in many years. */
-    RLTimerContext context = {0, self, NULL, NULL, NULL};
-    self->timer = RLTimerCreate(1e9, 1e9, 0, 0, RLAdapterFire_, &context);
+    RLAdapterMakeTimer_(self);
     return self;
 }
 
