@@ -67,12 +67,12 @@ int rl_wait_otherwise(int epoll, struct epoll_event *events, int room, int milli
     return -1;
 }
 
-int rl_epoll_wait_all(int epoll, const struct timespec *timeout, struct rl_event *events) {
+int rl_epoll_wait_all(int epoll, const struct timespec *timeout, struct rl_event *events, int room) {
     struct epoll_event fetched[RL_EVENTS];
     /* The plain call is cheaper if there is no time to pass. */
     const bool polls = timeout && timeout->tv_sec == 0 && timeout->tv_nsec == 0;
-    int count = timeout && !polls ? rl_sys_epoll_pwait2(epoll, fetched, RL_EVENTS, timeout)
-                                  : rl_sys_epoll_wait(epoll, fetched, RL_EVENTS, polls ? 0 : -1);
+    int count = timeout && !polls ? rl_sys_epoll_pwait2(epoll, fetched, room, timeout)
+                                  : rl_sys_epoll_wait(epoll, fetched, room, polls ? 0 : -1);
     for (int i = 0; i < count; i++) events[i] = (struct rl_event){fetched[i].data.u64, fetched[i].events};
     return count;
 }

@@ -257,6 +257,44 @@ RL_TEST(no_descriptor_for_a_connection, "S-SOCK-28 S-ARG-10",
     expect_trace("s:accept");
 }
 
+static void count_read(RLFileDescriptorRef file, RLOptionFlags types, void *info) {
+    (void)file, (void)types;
+    ++*(int *)info;
+}
+
+RL_TEST(a_number_that_was_deferred, "S-SOCK-28 S-FD-9",
+        "A descriptor object whose number a socket had that could not take a connection, and that gave it up right after, reports") {
+    s.name = "s";
+    struct sockaddr_in address = loopback(0);
+    socket_create(&s, PF_INET, SOCK_STREAM, kRLSocketAcceptCallBack);
+    ck_assert_int_eq(RLSocketSetAddress(s.socket, &address, sizeof address), kRLSocketSuccess);
+    socket_add(&s);
+    keep_alive(RLGetCurrent(), kRLDefaultMode);
+    int number = RLSocketGetNative(s.socket), ends[2], calls = 0;
+    make_pipe(ends);
+    connect_to(port_of(number));
+    log_capture();
+    struct rlimit old, none;
+    ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &old), 0);
+    none = (struct rlimit){1, old.rlim_max};
+    ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &none), 0);
+    expect_run(kRLDefaultMode, 0, true, TimedOut);
+    ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &old), 0);
+    RLSocketInvalidate(s.socket);
+    ck_assert_int_eq(dup3(ends[0], number, O_CLOEXEC), number);
+    RLFileDescriptorContext context = {.info = &calls};
+    RLFileDescriptorRef file = RLFileDescriptorCreate(number, true, count_read, &context);
+    RLFileDescriptorEnableCallBacks(file, kRLFileDescriptorReadCallBack);
+    RLSourceRef source = RLFileDescriptorCreateRunLoopSource(file, 0);
+    RLAddSource(RLGetCurrent(), source, kRLDefaultMode);
+    RLRelease(source);
+    write_byte(ends[1]);
+    expect_run(kRLDefaultMode, 2, true, HandledSource);
+    ck_assert_int_eq(calls, 1);
+    RLFileDescriptorInvalidate(file);
+    RLRelease(file);
+}
+
 RL_TEST(write_comes_once, "S-SOCK-19 S-SOCK-29",
         "A Write type is enabled when the source is added, comes once, and again for each "
         "Enable; with its flag in every pass") {

@@ -2,8 +2,10 @@
 /* Section 15.2: sockets are version 0 sources. The traces are compared with CoreFoundation's in
  * Tests/Differential/socket_passes.c; here is what those cannot show. */
 #include "support.h"
+#include "support_descriptor.h"
 #include "support_socket.h"
 
+#include <fcntl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -197,5 +199,143 @@ RL_TEST(in_two_loops_each_event_is_told_once, "S-SOCK-20 S-SOCK-52",
     for (int i = 0; i < 2; i++) {
         RLStop(loops[i].loop);
         thread_join(loops[i].thread);
+    }
+}
+
+/* A socket that is never ready, whose mode therefore fetches events in batches. */
+static void add_idle_socket(Socket *idle) {
+    int ends[2];
+    make_sockets(SOCK_STREAM, ends);
+    socket_make(idle, ends[0], kRLSocketReadCallBack);
+    socket_add(idle);
+}
+
+static void add_busy_port(Probe *port) {
+    int ends[2];
+    make_pipe(ends);
+    write_byte(ends[1]);
+    add_port(port, ends[0], kRLDefaultMode);
+}
+
+RL_TEST(turns_go_on_from_run_to_run, "S-PASS-13 S-PASS-14 S-SOCK-53",
+        "Two ports that are always ready, beside a socket: however often the loop is run, for one source or for no time, each is "
+        "served every second time") {
+    static Socket idle = {.name = "idle"};
+    static Probe ports[2] = {{.name = "a"}, {.name = "b"}};
+    add_idle_socket(&idle);
+    for (int i = 0; i < 2; i++) add_busy_port(&ports[i]);
+    for (int i = 0; i < 10; i++) expect_run(kRLDefaultMode, 60, true, HandledSource);
+    for (int i = 0; i < 2; i++) ck_assert_int_eq(ports[i].calls, 5);
+    for (int i = 0; i < 10; i++) expect_run(kRLDefaultMode, 0, false, TimedOut);
+    for (int i = 0; i < 2; i++) ck_assert_int_eq(ports[i].calls, 10);
+}
+
+RL_TEST(more_ports_than_one_call_tells, "S-PASS-13 S-PASS-14",
+        "Of more ports that are always ready than one call of the kernel tells, beside a socket, none is served a fourth time before "
+        "each was served once") {
+    enum { COUNT = 128 };
+    static Socket idle = {.name = "idle"};
+    static Probe ports[COUNT];
+    add_idle_socket(&idle);
+    for (int i = 0; i < COUNT; i++) {
+        ports[i].name = "p";
+        add_busy_port(&ports[i]);
+    }
+    for (int served = 0; served < COUNT;) {
+        expect_run(kRLDefaultMode, 0, false, TimedOut);
+        served = 0;
+        for (int i = 0; i < COUNT; i++) {
+            ck_assert_int_lt(ports[i].calls, 4);
+            if (ports[i].calls > 0) served++;
+        }
+    }
+}
+
+static Descriptor *add_file(Descriptor *file, int fd) {
+    add_descriptor(file, fd, 0);
+    RLFileDescriptorEnablePersistentCallBacks(file->file, kRLFileDescriptorReadCallBack);
+    return file;
+}
+
+RL_TEST(files_have_their_turns_beside_a_socket, "S-FD-17 S-PASS-13 S-PASS-14",
+        "Two files and a pipe that are always ready, beside a socket: each has its turn, from run to run") {
+    static Socket idle = {.name = "idle"};
+    static Descriptor one = {.name = "one"}, two = {.name = "two"}, other = {.name = "pipe"};
+    int ends[2];
+    add_idle_socket(&idle);
+    add_file(&one, open("/etc/passwd", O_RDONLY | O_CLOEXEC));
+    add_file(&two, open("/etc/group", O_RDONLY | O_CLOEXEC));
+    for (int i = 0; i < 10; i++) expect_run(kRLDefaultMode, 60, true, HandledSource);
+    ck_assert_int_eq(one.calls, 5);
+    ck_assert_int_eq(two.calls, 5);
+    make_pipe(ends);
+    write_byte(ends[1]);
+    add_file(&other, ends[0]);
+    for (int i = 0; i < 20; i++) expect_run(kRLDefaultMode, 60, true, HandledSource);
+    ck_assert_int_ge(one.calls, 9);
+    ck_assert_int_ge(two.calls, 9);
+    ck_assert_int_ge(other.calls, 9);
+}
+
+RL_TEST(sockets_of_files_perform_together, "S-SOCK-53 S-SOCK-50",
+        "Two sockets of regular files, and a descriptor object of another between them: both sockets perform in each pass") {
+    static Socket one = {.name = "one"}, two = {.name = "two"};
+    static Descriptor file = {.name = "file"};
+    socket_make(&one, open("/etc/passwd", O_RDONLY | O_CLOEXEC), kRLSocketReadCallBack);
+    socket_add(&one);
+    add_file(&file, open("/etc/group", O_RDONLY | O_CLOEXEC));
+    socket_make(&two, open("/etc/hosts", O_RDONLY | O_CLOEXEC), kRLSocketReadCallBack);
+    socket_add(&two);
+    for (int i = 1; i <= 4; i++) {
+        expect_run(kRLDefaultMode, 0, false, TimedOut);
+        ck_assert_int_eq(one.calls, i);
+        ck_assert_int_eq(two.calls, i);
+    }
+    ck_assert_int_ge(file.calls, 3);
+}
+
+RL_TEST(busy_sockets_do_not_hide_a_closed_number, "S-SOCK-13",
+        "Of several sockets that are all ready in each pass, one whose number was closed while its file is open elsewhere is called "
+        "16 more times at most, whichever it is") {
+    enum { COUNT = 4 };
+    static Socket sockets[COUNT];
+    int ends[COUNT][2], duplicates[COUNT];
+    for (int i = 0; i < COUNT; i++) {
+        sockets[i].name = "s";
+        make_sockets(SOCK_STREAM, ends[i]);
+        duplicates[i] = dup(ends[i][0]);
+        socket_make(&sockets[i], ends[i][0], kRLSocketReadCallBack);
+        socket_add(&sockets[i]);
+        write_byte(ends[i][1]);
+    }
+    for (int i = 0; i < COUNT; i++) {
+        expect_run(kRLDefaultMode, 0, false, TimedOut);
+        int calls = sockets[i].calls;
+        close(ends[i][0]);
+        for (int run = 0; run < 100; run++) expect_run(kRLDefaultMode, 0, false, TimedOut);
+        ck_assert_int_le(sockets[i].calls - calls, 16);
+    }
+    for (int i = 0; i < COUNT; i++) close(duplicates[i]);
+}
+
+RL_TEST(sockets_behind_many_ports, "S-SOCK-53",
+        "Two sockets that were ready before a run, behind more ready ports than one call of the kernel tells: both perform in its first pass") {
+    enum { COUNT = 150 };
+    static Probe ports[COUNT];
+    static Socket sockets[2] = {{.name = "s"}, {.name = "s"}};
+    int ends[2];
+    for (int i = 0; i < COUNT; i++) {
+        ports[i].name = "p";
+        add_busy_port(&ports[i]);
+    }
+    for (int i = 0; i < 2; i++) {
+        make_sockets(SOCK_STREAM, ends);
+        socket_make(&sockets[i], ends[0], kRLSocketReadCallBack);
+        socket_add(&sockets[i]);
+        write_byte(ends[1]);
+    }
+    for (int run = 1; run <= 3; run++) {
+        expect_run(kRLDefaultMode, 0, false, TimedOut);
+        for (int i = 0; i < 2; i++) ck_assert_int_eq(sockets[i].calls, run);
     }
 }

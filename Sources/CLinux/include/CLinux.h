@@ -314,13 +314,13 @@ __attribute__((always_inline)) static inline int rl_epoll_plain_wait(int epoll, 
     return count;
 }
 
-/* The events that one call returns, RL_EVENTS at most. Returns their number, or -1. A NULL time waits for ever. */
+/* The events that one call returns, `room` at most, which is RL_EVENTS at most. Returns their number, or -1. A NULL time waits for ever. */
 struct rl_event {
     uint64_t token;
     uint32_t events;
 };
 enum { RL_EVENTS = 64 };
-int rl_epoll_wait_all(int epoll, const struct timespec *timeout, struct rl_event *events)
+int rl_epoll_wait_all(int epoll, const struct timespec *timeout, struct rl_event *events, int room)
     __attribute__((visibility("hidden")));
 
 /* Reads what is already there; -1 with EAGAIN if that is nothing. */

@@ -8,7 +8,9 @@ struct IndexQueue {
     private var head = 0
     private(set) var count = 0
 
-    var first: Int? { count == 0 ? nil : Int(ring![head]) }
+    var first: Int? { count == 0 ? nil : self[0] }
+
+    subscript(place: Int) -> Int { Int(ring![(head + place) & (capacity - 1)]) }
 
     mutating func append(_ index: Int) {
         if count == capacity { grow() }

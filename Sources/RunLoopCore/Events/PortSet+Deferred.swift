@@ -23,7 +23,10 @@ extension PortSet {
             guard slot.pointee.marks.contains(.deferred) else { return }
             slot.pointee.marks.remove(.deferred)
             if slot.pointee.state == .registered { slot.pointee.arm(index, slot.pointee.wanted, in: epoll) }
+            // A member that came meanwhile had nothing of interest.
+            if slot.pointee.state == .idle && !slot.pointee.wanted.isEmpty { slot.pointee.startWaiting(&waiting) }
         }
+        _ = retry()
         return Clock.never
     }
 }

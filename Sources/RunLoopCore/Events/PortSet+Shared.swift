@@ -9,6 +9,9 @@ struct SharedPorts {
     var mainQueue: PortSlot.State
     /// The queue's eventfd while the mode serves that queue.
     var mainQueueDescriptor: Int32
+    /// As `PortSlot.served`.
+    var mainQueueServed: UInt32
+    var notifierServed: UInt32
     /// How many inboxes of the mode are marked by the thread that reads the notifier.
     var notified: Int
     /// The serial of the notifier that is registered for them. 0: none is yet, and `waiting` counts it.

@@ -13,18 +13,18 @@ struct PortSet {
     var epoll: EpollSet
     /// Sources in the set, those with unwatchable ports included, and one more if there are sources of files.
     var count: Int
-    /// Counts the events of watches that signal: at every sixteenth the number is checked.
-    private var looks: UInt8
-    /// Counts the batches of events, so that each event that is ready gets its turn.
-    private var turn: UInt32
+    /// Counts the events that were chosen from batches.
+    var turn: UInt32
     /// How many slots and shared ports of this set wait for room in the kernel, or for the epoll set itself.
     var waiting: Int
     /// One for each number that was ever in the set.
-    private var slots: NumberTable<PortSlot>
+    var slots: NumberTable<PortSlot>
     /// Slots that are always ready and were of interest when they were queued, in the order of their turns.
-    private var alwaysReady: IndexQueue
+    var alwaysReady: IndexQueue
+    /// Whether there is or was one among those that signals.
+    var signalsAlwaysReady: Bool
     /// Whether the last event came from one of those: the next comes from the kernel, if it has one.
-    private var servedAlwaysReady: Bool
+    var servedAlwaysReady: Bool
     /// When the deferred slots are looked at again; 0: there are none.
     var deferredUntil: Int64
     /// The main dispatch queue and the notifier of files: `PortSet+Shared.swift`.
@@ -72,6 +72,7 @@ struct PortSet {
         }
         slot.pointee.members.insert(source)
         let old = slot.pointee.state
+        if old == .unused { slot.pointee.served = turn }
         if old != .registered && slot.pointee.wanted.isEmpty { return slot.pointee.stayIdle() }
         // A loop whose thread has ended never waits: it needs no descriptor.
         slot.pointee.startWaiting(&waiting)
@@ -194,7 +195,6 @@ struct PortSet {
             rebuild()
             return nil
         }
-        servedAlwaysReady = false
         if slot.pointee.isPlain { return .read }
         let wanted = slot.pointee.wanted
         var useful = slot.pointee.seen(events, index)
@@ -215,12 +215,9 @@ struct PortSet {
         return mode.hasSockets ? signalMembers(slot, useful, in: mode, &signalled) : useful
     }
 
-    /// The kernel reported a shared port: the slots that are always ready have the next turn.
-    mutating func acceptShared() { servedAlwaysReady = false }
-
     /// Signals those members of a slot that signal. Returns what is of interest to the others, nil if nothing is.
     @inline(never)
-    private func signalMembers(_ slot: PortSlotPointer, _ ready: Readiness, in mode: ModePointer, _ signalled: inout Bool) -> Readiness? {
+    func signalMembers(_ slot: PortSlotPointer, _ ready: Readiness, in mode: ModePointer, _ signalled: inout Bool) -> Readiness? {
         var others: Readiness = []
         for place in 0..<slot.pointee.members.count {
             let member = slot.pointee.members[place]
@@ -237,12 +234,6 @@ struct PortSet {
         return others.isEmpty ? nil : others
     }
 
-    /// Which of `count` events that are ready together has its turn.
-    mutating func takeTurn(of count: Int) -> Int {
-        turn &+= 1
-        return Int(turn) % count
-    }
-
     /// No member is interested in what the kernel reports. Hang-up and error, which it reports whatever is requested, would be reported
     /// forever: for these the registration becomes edge triggered until an event or an interest makes it useful again.
     @inline(never)
@@ -256,52 +247,19 @@ struct PortSet {
 
     /// Whether to check that the client has not closed the number of a watch: the kernel does not report this if the file is open elsewhere.
     /// A report of a watch that signals may be old anyway (S-SOCK-55), so that is checked only now and then, lest it spin.
-    private mutating func mustLook(_ slot: PortSlotPointer) -> Bool {
+    mutating func mustLook(_ slot: PortSlotPointer) -> Bool {
         for place in 0..<slot.pointee.members.count {
             let member = slot.pointee.members[place]
             guard member.isWatch else { continue }
             let flags = member.watchFlags.pointee.load(ordering: .relaxed)
             if flags & WatchFlags.signals != 0 {
-                looks &+= 1
-                if looks & 15 == 0 { return true }
+                slot.pointee.looks &+= 1
+                if slot.pointee.looks & 15 == 0 { return true }
             } else if flags & WatchFlags.owned == 0 {
                 return true
             }
         }
         return false
-    }
-
-    /// The next turn of the slots that are always ready. Signals the watches that signal on the way.
-    mutating func takeAlwaysReady(in mode: ModePointer, signalled: inout Bool) -> (token: UInt64, ready: Readiness)? {
-        // Those that signal stay in the queue: each is met once.
-        for _ in 0..<alwaysReady.count {
-            guard let index = alwaysReady.first else { return nil }
-            alwaysReady.removeFirst()
-            let slot = slots[index]
-            slot.pointee.marks.remove(.queued)
-            guard slot.pointee.state == .alwaysReady else { continue }
-            let wanted = slot.pointee.wanted
-            if wanted.isEmpty { continue }
-            let ready = mustLook(slot) ? readiness(of: Int32(index), wanted) : wanted
-            if ready.isEmpty {
-                slot.pointee.lose()
-                continue
-            }
-            _ = enqueueAlwaysReady(index)
-            guard let ready = mode.hasSockets ? signalMembers(slot, ready, in: mode, &signalled) : ready else { continue }
-            servedAlwaysReady = true
-            return (slot.pointee.token(index), ready)
-        }
-        return nil
-    }
-
-    /// Queues an always ready slot for a turn if it is of interest. True if it was not queued before.
-    private mutating func enqueueAlwaysReady(_ index: Int) -> Bool {
-        let slot = slots[index]
-        if slot.pointee.marks.contains(.queued) || slot.pointee.wanted.isEmpty { return false }
-        slot.pointee.marks.insert(.queued)
-        alwaysReady.append(index)
-        return true
     }
 
     /// The source that gets an event, and for what; nil if the event is for another registration, or the event is

@@ -17,6 +17,10 @@ struct PortSlot {
     /// An eventfd or timerfd, whose count is taken before a version 1 source performs (S-SRC-46).
     var isCounter: Bool
     var marks: Marks
+    /// The turn in which an event of this number was chosen last, or the number came into the set: `PortSet.age`.
+    var served: UInt32
+    /// Counts the events of watches that signal: at every sixteenth the number is checked.
+    var looks: UInt8
 
     /// The state of a number with respect to the kernel's set.
     ///
@@ -69,6 +73,15 @@ struct PortSlot {
     }
 
     var armed: Readiness { Readiness(rawValue: UInt32(armedBits)) }
+
+    /// The part of that which is of interest to watches that signal, or to all others.
+    func wanted(bySignalling signalling: Bool) -> Readiness {
+        var all: Readiness = []
+        for place in 0..<members.count where members[place].isSignallingWatch == signalling {
+            all.formUnion(interest(of: members[place]))
+        }
+        return all
+    }
 
     /// The part of the kernel's bits that is of interest to a member.
     func seen(_ events: UInt32, _ number: Int) -> Readiness {
@@ -172,6 +185,8 @@ struct PortSlot {
         case .unused, .refused, .idle, .alwaysReady, .gone: break
         }
         state = .unused
+        // It was the file's that had the number.
+        marks.remove(.deferred)
     }
 }
 

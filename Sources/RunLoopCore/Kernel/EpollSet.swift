@@ -170,14 +170,14 @@ struct EpollSet {
         return token == EpollSet.wakeToken ? .roused : .ready(token: token, events: events)
     }
 
-    /// All events that one call returns; `until` as above. If the set was lost, the only event has `lostToken`.
-    func waitForAll(until: Int64?, _ events: UnsafeMutablePointer<rl_event>) -> Int {
+    /// All events that one call returns, `room` at most; `until` as above. If the set was lost, the only event has `lostToken`.
+    func waitForAll(until: Int64?, _ events: UnsafeMutablePointer<rl_event>, _ room: Int) -> Int {
         var count: Int32
         if until == Clock.never {
-            count = rl_epoll_wait_all(descriptor, nil, events)
+            count = rl_epoll_wait_all(descriptor, nil, events, Int32(room))
         } else {
             var timeout = until.map { timespec(nanoseconds: $0 - Clock.now()) } ?? timespec()
-            count = rl_epoll_wait_all(descriptor, &timeout, events)
+            count = rl_epoll_wait_all(descriptor, &timeout, events, Int32(room))
         }
         if count < 0 && (rl_errno() == EBADF || rl_errno() == EINVAL) {
             events.pointee = rl_event(token: EpollSet.lostToken, events: 0)

@@ -44,7 +44,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         let mode = frame.pointee.mode
         lock(owner: true)
         if token >= EpollSet.notifierToken {
-            mode.pointee.ports.acceptShared()
+            mode.pointee.ports.chooseOfKernel()
             unlock(owner: true)
             if token == EpollSet.mainQueueToken { return endWait(frame, with: .mainQueue) }
             // The inboxes of this mode that this makes ready are served first; the notifier itself is not served.
@@ -53,6 +53,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
             return nil
         }
         let ready = mode.pointee.ports.accept(token: token, events: events, in: mode, signalled: &signalled)
+        if ready != nil { mode.pointee.ports.chooseOfKernel() }
         unlock(owner: true)
         guard let ready else { return nil }
         return endWait(frame, with: .port(token: token, ready: ready))
@@ -85,25 +86,26 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         return choosePort(chosen.token, chosen.events, frame, &signalled)
     }
 
-    /// Signals all sockets that are ready (S-SOCK-53), and chooses one of the other events, each in its turn. For a mode with
-    /// sockets.
+    /// Signals all sockets that are ready (S-SOCK-53), and chooses one of the other events, unless it is only to signal. For a mode
+    /// with sockets.
     ///
     /// The other events are level-triggered and come again. The kernel moves all that one call returns to the end of its list
-    /// together, which does not rotate them; a count does.
+    /// together, which does not rotate them, and the next call may return others: the one whose last turn is longest ago has the next.
     @inline(never)
     func fetchAll(
-        _ frame: RunFramePointer, _ epoll: EpollSet, until: Int64?, _ signalled: inout Bool, passesNotifierOver: Bool = false
+        _ frame: RunFramePointer, _ epoll: EpollSet, until: Int64?, _ signalled: inout Bool, passesNotifierOver: Bool = false,
+        onlySignals: Bool = false
     ) -> (chosen: rl_event?, wasRoused: Bool) {
         let mode = frame.pointee.mode
-        let room = Int(RL_EVENTS)
-        return withUnsafeTemporaryAllocation(of: rl_event.self, capacity: room) { buffer in
+        return withUnsafeTemporaryAllocation(of: rl_event.self, capacity: Int(RL_EVENTS)) { buffer in
             let events = buffer.baseAddress!
-            var until = until
+            var (epoll, until, room) = (epoll, until, Int(RL_EVENTS))
+            var chosen: rl_event?
+            var oldest: UInt32 = 0
             // Further calls are made where one may not return all: what a call returns moves behind the rest.
-            var furtherCalls = mode.pointee.sockets.load(ordering: .relaxed) / room
+            var calls = 0
             while true {
-                let count = epoll.waitForAll(until: until, events)
-                var others = 0
+                let count = epoll.waitForAll(until: until, events, room)
                 var wasRoused = false
                 lock(owner: true)
                 for place in 0..<count {
@@ -113,19 +115,28 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
                         continue
                     }
                     if passesNotifierOver && event.token == EpollSet.notifierToken { continue }
+                    if onlySignals && !mode.pointee.ports.concernsSockets(event.token) { continue }
                     if event.token < EpollSet.notifierToken {
                         let ready = mode.pointee.ports.accept(
                             token: event.token, events: event.events, in: mode, signalled: &signalled)
                         guard let ready else { continue }
                         event.events = ready.rawValue
                     }
-                    events[others] = event
-                    others += 1
+                    let age = mode.pointee.ports.age(event.token)
+                    if chosen == nil || age > oldest { (chosen, oldest) = (event, age) }
                 }
-                let chosen = others > 0 ? events[mode.pointee.ports.takeTurn(of: others)] : nil
+                // An event may have shown that the set has to be made anew.
+                epoll = mode.pointee.ports.epoll
+                calls += 1
+                // The sockets may be behind any number of others that were ready before a run. A wait need not find all at once.
+                let concerned = onlySignals ? mode.pointee.ports.count : mode.pointee.sockets.load(ordering: .relaxed)
+                let isLast = count < Int(RL_EVENTS) || !epoll.isOpen
+                    || calls > concerned / Int(RL_EVENTS) + (onlySignals ? 0 : 1)
+                if isLast, !onlySignals, let chosen { mode.pointee.ports.takeTurn(chosen.token) }
+                // Batches of one size could always begin at the same events: a last one is smaller, by chance.
+                if !onlySignals && calls > concerned / Int(RL_EVENTS) { room = mode.pointee.ports.chanceOfTurn(Int(RL_EVENTS) - 1) + 1 }
                 unlock(owner: true)
-                if count < room || furtherCalls == 0 { return (chosen, wasRoused && count == 1) }
-                furtherCalls -= 1
+                if isLast { return (chosen, wasRoused && calls == 1 && count == 1) }
                 until = nil
             }
         }
@@ -138,9 +149,9 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         let epoll = mode.pointee.ports.epoll
         unlock(owner: true)
         var signalled = false
-        if epoll.isOpen { _ = fetchAll(frame, epoll, until: nil, &signalled) }
+        if epoll.isOpen { _ = fetchAll(frame, epoll, until: nil, &signalled, onlySignals: true) }
         lock(owner: true)
-        _ = mode.pointee.ports.takeAlwaysReady(in: mode, signalled: &signalled)
+        mode.pointee.ports.signalAlwaysReady(in: mode, signalled: &signalled)
         unlock(owner: true)
     }
 }
