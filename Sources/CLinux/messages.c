@@ -48,6 +48,11 @@ ssize_t rl_send_with_descriptors(int socket, const void *head, size_t head_lengt
 }
 
 rl_datagram rl_message_receive(int socket, void *bytes, size_t capacity, int *descriptors) {
+    return rl_message_receive_from(socket, bytes, capacity, descriptors, NULL, NULL);
+}
+
+rl_datagram rl_message_receive_from(int socket, void *bytes, size_t capacity, int *descriptors, struct sockaddr_storage *address,
+                                    socklen_t *address_length) {
     rl_datagram result = {0};
     struct iovec part = {bytes, capacity};
     struct msghdr message = {0};
@@ -56,8 +61,11 @@ rl_datagram rl_message_receive(int socket, void *bytes, size_t capacity, int *de
     message.msg_iovlen = 1;
     message.msg_control = control.bytes;
     message.msg_controllen = sizeof control.bytes;
+    message.msg_name = address;
+    message.msg_namelen = address ? *address_length : 0;
     result.length = rl_sys_recvmsg(socket, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
     if (result.length < 0) return result;
+    if (address) *address_length = message.msg_namelen;
     result.is_cut = (message.msg_flags & MSG_TRUNC) != 0;
     result.lost_descriptors = (message.msg_flags & MSG_CTRUNC) != 0;
     for (struct cmsghdr *item = CMSG_FIRSTHDR(&message); item; item = CMSG_NXTHDR(&message, item)) {

@@ -35,9 +35,19 @@ int rl_set_socket_options(int descriptor, unsigned long options, bool on) {
     return error;
 }
 
-bool rl_discard_input(int descriptor) {
+ssize_t rl_receive(int descriptor, bool is_local, void *bytes, size_t size, struct sockaddr_storage *address, socklen_t *length) {
+    if (!is_local) return rl_sys_recvfrom(descriptor, bytes, size, MSG_DONTWAIT, (struct sockaddr *)address, length);
+    int unwanted[RL_MAX_DESCRIPTORS];
+    rl_datagram taken = rl_message_receive_from(descriptor, bytes, size, unwanted, address, length);
+    int error = errno;
+    for (size_t index = 0; index < (size_t)taken.descriptors; index++) rl_drop(unwanted[index]);
+    errno = error;
+    return taken.length;
+}
+
+bool rl_discard_input(int descriptor, bool is_local) {
     char bytes[16384];
-    ssize_t count = rl_sys_recvfrom(descriptor, bytes, sizeof bytes, MSG_DONTWAIT, NULL, NULL);
+    ssize_t count = rl_receive(descriptor, is_local, bytes, sizeof bytes, NULL, NULL);
     return count == 0 || (count < 0 && errno != EAGAIN);
 }
 
@@ -46,10 +56,10 @@ void rl_reset_at_close(int descriptor) {
     setsockopt(descriptor, SOL_SOCKET, SO_LINGER, &none, sizeof none);
 }
 
-ssize_t rl_receive_with_descriptors(int descriptor, void *bytes, size_t capacity, int *descriptors, size_t room,
-                                    rl_received *received) {
+ssize_t rl_receive_with_descriptors(int descriptor, bool is_local, void *bytes, size_t capacity, int *descriptors,
+                                    size_t room, rl_received *received) {
     if (!received) {
-        ssize_t count = rl_sys_recvfrom(descriptor, bytes, capacity, MSG_DONTWAIT, NULL, NULL);
+        ssize_t count = rl_receive(descriptor, is_local, bytes, capacity, NULL, NULL);
         return count < 0 ? -errno : count;
     }
     int all[RL_MAX_DESCRIPTORS];

@@ -64,7 +64,7 @@ RL_TEST(invalidate_meets_a_receive, "S-SOCK-70 S-SOCK-10 S-THR-1",
     int ends[2];
     make_sockets(SOCK_STREAM, ends);
     socket_make(&s, ends[0], kRLSocketDataCallBack);
-    stop_at(SYS_recvfrom, ends[0]);
+    stop_at(SYS_recvmsg, ends[0]);
     write_byte(ends[1]);
     loop_thread_start(&other, run_stopped, NULL);
     wait_until_count(&stop.comes, 1);
@@ -95,7 +95,7 @@ RL_TEST(invalidate_gives_a_number_back, "S-SOCK-70 S-SOCK-10",
     make_sockets(SOCK_STREAM, ends);
     socket_make(&s, ends[0], kRLSocketDataCallBack);
     RLSocketSetSocketFlags(s.socket, 0);
-    stop_at(SYS_recvfrom, ends[0]);
+    stop_at(SYS_recvmsg, ends[0]);
     write_byte(ends[1]);
     loop_thread_start(&other, run_stopped, NULL);
     wait_until_count(&stop.comes, 1);
@@ -179,7 +179,7 @@ RL_TEST(invalidate_meets_a_send, "S-SOCK-70 S-SOCK-10 S-THR-1",
         "A number whose socket is invalidated while another thread is about to send is closed after that") {
     Call call = {.length = 1, .timeout = 0};
     int ends[2];
-    make_sockets(SOCK_STREAM, ends);
+    make_sockets(SOCK_DGRAM, ends);
     socket_make(&s, ends[0], kRLSocketNoCallBack);
     stop_at(SYS_sendto, ends[0]);
     Thread *sender = thread_start(send_stopped, &call);
@@ -196,6 +196,58 @@ static void connect_stopped(void *info) {
     Call *call = info;
     is_stopped = true;
     call->result = RLSocketConnectToAddress(s.socket, &call->address, sizeof call->address, call->timeout);
+}
+
+RL_TEST(a_refused_connect_is_an_error_for_both, "S-SOCK-41 S-SOCK-43 S-THR-1",
+        "A thread that waits for a connect, and a loop that reports it: that the loop takes the error makes it no success for the thread") {
+    Call call = {.address = loopback(refused_port()), .timeout = 60};
+    s.name = "s";
+    socket_create(&s, PF_INET, SOCK_STREAM, kRLSocketConnectCallBack);
+    socket_add(&s);
+    stop_at(SYS_ppoll, -1);
+    Thread *thread = thread_start(connect_stopped, &call);
+    wait_until_count(&stop.comes, 1);
+    expect_run(kRLDefaultMode, 60, true, HandledSource);
+    expect_trace("s:connect=111");
+    let_go();
+    thread_join(thread);
+    ck_assert_int_eq(call.result, kRLSocketError);
+    RLSocketInvalidate(s.socket);
+    RLRelease(s.socket);
+}
+
+RL_TEST(a_write_meets_a_send_that_waits, "S-SOCK-56 S-SOCK-61",
+        "While a thread waits in SendData for room, with a timeout or without, another writes: the bytes of the write stay together") {
+    static const RLTimeInterval timeouts[] = {0, 60};
+    static char much[1 << 20], bytes[4096];
+    memset(much, 'w', sizeof much);
+    for (int i = 0; i < 2; i++) {
+        Call call = {.length = 1 << 20, .timeout = timeouts[i]};
+        int ends[2];
+        make_sockets(SOCK_STREAM, ends);
+        socket_make(&s, ends[0], kRLSocketNoCallBack);
+        socket_add(&s);
+        fill(ends[0]);
+        stop.comes = stop.is_let_go = 0;
+        stop_at(SYS_ppoll, -1);
+        Thread *sender = thread_start(send_stopped, &call);
+        wait_until_count(&stop.comes, 1);
+        ck_assert_int_eq(RLSocketWrite(s.socket, much, sizeof much, SIZE_MAX), sizeof much);
+        let_go();
+        for (size_t written = 0; written < sizeof much;) {
+            RLRunInMode(kRLDefaultMode, 0, false);
+            ssize_t count = recv(ends[1], bytes, sizeof bytes, MSG_DONTWAIT);
+            for (ssize_t place = 0; place < count; place++) {
+                if (bytes[place] == 'w') written++;
+                /* What the thread sent comes before or after. */
+                ck_assert(bytes[place] == 'w' || written == 0 || written == sizeof much);
+            }
+        }
+        RLSocketInvalidate(s.socket);
+        thread_join(sender);
+        RLRelease(s.socket);
+        close(ends[1]);
+    }
 }
 
 RL_TEST(invalidate_ends_a_wait, "S-SOCK-70 S-SOCK-41 S-SOCK-45",

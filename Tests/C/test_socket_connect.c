@@ -267,6 +267,24 @@ RL_TEST(the_clients_own_connect, "S-SOCK-30",
     quiet();
 }
 
+RL_TEST(a_send_leaves_the_error_to_the_callback, "S-SOCK-43 S-SOCK-45 S-SOCK-56",
+        "SendData, with a timeout or without, to a connect that was refused is an error, and Connect reports why") {
+    static const RLTimeInterval timeouts[] = {0, 60};
+    for (int i = 0; i < 2; i++) {
+        static Socket s;
+        s = (Socket){.name = "s"};
+        struct sockaddr_in address = loopback(refused_port());
+        socket_create(&s, PF_INET, SOCK_STREAM, kRLSocketConnectCallBack);
+        socket_add(&s);
+        ck_assert_int_eq(RLSocketConnectToAddress(s.socket, &address, sizeof address, -1), kRLSocketSuccess);
+        ck_assert_int_eq(RLSocketSendData(s.socket, NULL, 0, "x", 1, timeouts[i]), kRLSocketError);
+        expect_run(kRLDefaultMode, 60, true, HandledSource);
+        expect_trace("s:connect=111");
+        RLSocketInvalidate(s.socket);
+        RLRelease(s.socket);
+    }
+}
+
 RL_TEST(a_connect_that_fails, "S-SOCK-32 S-SOCK-37 S-SOCK-43",
         "With the Connect type the errno comes with it and no Write follows; Data gets its end") {
     static const struct {

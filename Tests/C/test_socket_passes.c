@@ -6,6 +6,7 @@
 #include "support_socket.h"
 
 #include <fcntl.h>
+#include <sched.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -338,4 +339,40 @@ RL_TEST(sockets_behind_many_ports, "S-SOCK-53",
         expect_run(kRLDefaultMode, 0, false, TimedOut);
         for (int i = 0; i < 2; i++) ck_assert_int_eq(sockets[i].calls, run);
     }
+}
+
+static Socket shared;
+static int shared_ends[2], handled, is_over;
+
+static void drain_shared(Socket *self, RLSocketCallBackType type) {
+    char bytes[16];
+    (void)self, (void)type;
+    while (recv(shared_ends[0], bytes, sizeof bytes, MSG_DONTWAIT) > 0);
+}
+
+static void count_handled(LoopThread *self) {
+    (void)self;
+    while (!count_of(&is_over))
+        if (RLRunInMode(kRLDefaultMode, 0.01, true) == kRLRunHandledSource) __atomic_add_fetch(&handled, 1, __ATOMIC_SEQ_CST);
+}
+
+RL_TEST(in_two_loops_what_the_other_reported_does_not_count, "S-SOCK-55 S-SOCK-20",
+        "A socket in the loops of two threads that both find it ready: as many runs end by a handled source as there are callbacks") {
+    make_sockets(SOCK_STREAM, shared_ends);
+    shared.name = "s";
+    shared.action = drain_shared;
+    socket_make(&shared, shared_ends[0], kRLSocketReadCallBack);
+    RLSourceRef source = RLSocketCreateRunLoopSource(shared.socket, 0);
+    LoopThread loops[2];
+    for (int i = 0; i < 2; i++) {
+        loop_thread_start(&loops[i], count_handled, NULL);
+        RLAddSource(loops[i].loop, source, kRLDefaultMode);
+    }
+    for (int i = 0; i < 20000; i++) {
+        write_byte(shared_ends[1]);
+        sched_yield();
+    }
+    __atomic_store_n(&is_over, 1, __ATOMIC_SEQ_CST);
+    for (int i = 0; i < 2; i++) thread_join(loops[i].thread);
+    ck_assert_int_eq(handled, shared.calls);
 }

@@ -275,3 +275,59 @@ RL_TEST(credentials, "S-SOCK-69 S-SOCK-67", "With PassCredentials each message t
         ck_assert_uint_eq(with.count, (size_t)i);
     }
 }
+
+/* A TCP socket whose close waits a minute for a peer that takes nothing. */
+static int make_lingering(void) {
+    static char much[1 << 16];
+    int ends[2];
+    make_connection(ends);
+    struct linger minute = {1, 60};
+    ck_assert_int_eq(setsockopt(ends[0], SOL_SOCKET, SO_LINGER, &minute, sizeof minute), 0);
+    while (send(ends[0], much, sizeof much, MSG_DONTWAIT) > 0);
+    return ends[0];
+}
+
+static void send_lingering(int to) {
+    int descriptor = make_lingering();
+    char space[CMSG_SPACE(sizeof descriptor)] = {0};
+    struct iovec part = {"x", 1};
+    struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1, .msg_control = space, .msg_controllen = sizeof space};
+    struct cmsghdr *item = CMSG_FIRSTHDR(&message);
+    item->cmsg_level = SOL_SOCKET;
+    item->cmsg_type = SCM_RIGHTS;
+    item->cmsg_len = CMSG_LEN(sizeof descriptor);
+    memcpy(CMSG_DATA(item), &descriptor, sizeof descriptor);
+    ck_assert_int_eq(sendmsg(to, &message, 0), 1);
+    close(descriptor);
+}
+
+RL_TEST(unwanted_descriptors_hold_nobody_up, "S-SOCK-69 S-SOCK-25",
+        "A peer sends descriptors whose close would wait for a minute to one that takes no descriptors: neither Receive nor the Data "
+        "callback waits") {
+    static Socket read, data;
+    char byte;
+    int ends[2];
+    make_sockets(SOCK_STREAM, ends);
+    socket_make(&read, ends[0], kRLSocketReadCallBack);
+    send_lingering(ends[1]);
+    ck_assert_int_eq(RLSocketReceive(read.socket, &byte, 1, NULL), 1);
+    make_sockets(SOCK_STREAM, ends);
+    data.name = "data";
+    socket_make(&data, ends[0], kRLSocketDataCallBack);
+    socket_add(&data);
+    send_lingering(ends[1]);
+    expect_run(kRLDefaultMode, 60, true, HandledSource);
+    expect_trace("data:data=1");
+}
+
+RL_TEST(descriptors_go_over_unix_sockets, "S-SOCK-69", "Over a socket of another kind no descriptor is sent, and no byte") {
+    static Socket s;
+    int ends[2], descriptor = 0;
+    char byte;
+    make_connection(ends);
+    socket_make(&s, ends[0], kRLSocketNoCallBack);
+    errno = 0;
+    ck_assert_int_eq(RLSocketSendDescriptors(s.socket, "x", 1, &descriptor, 1), -1);
+    ck_assert_int_eq(errno, EOPNOTSUPP);
+    ck_assert_int_eq(recv(ends[1], &byte, 1, MSG_DONTWAIT), -1);
+}

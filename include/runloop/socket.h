@@ -338,7 +338,7 @@ RL_EXPORT void RLSocketEnableCallBacks(RLSocketRef RL_NULLABLE s, RLOptionFlags 
  * Returns: kRLSocketSuccess if at least one byte, or an empty datagram, was sent. A stream may take
  *     only part of the bytes, if there is a timeout or the descriptor is non-blocking, and the call
  *     does not report how many: use RLSocketWrite or RLSocketSend. Otherwise kRLSocketError, also
- *     after the timeout, and while bytes of RLSocketWrite are queued.
+ *     after the timeout, and while bytes of RLSocketWrite are queued, which also ends a wait.
  * Threads: any; the call may block. Reentrancy: call-outs too; may call release (RLSocketIsValid).
  * CF: CFSocketSendData, to which an empty datagram is an error. Since 0.1.
  */

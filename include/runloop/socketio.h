@@ -118,7 +118,8 @@ RL_EXPORT RLIndex RLSocketWrite(RLSocketRef RL_NULLABLE s, const void *RL_NULLAB
  *     done. A socket that reports Data is closed orderly when the peer ends too.
  *     kRLSocketCloseAbort: at once; a TCP peer gets an error instead of the end of the stream.
  * Returns: kRLSocketSuccess; kRLSocketError for an invalid socket and an unknown how.
- * Threads: any; never blocks. Ownership: the descriptor is closed as by RLSocketInvalidate. Without
+ * Threads: any; never blocks, but close(2) of a Unix socket closes descriptors that a peer sent and
+ *     nobody received, and waits as their close does. Ownership: closed as by RLSocketInvalidate. Without
  *     kRLSocketCloseOnInvalidate the program's close completes it.
  * Reentrancy: call-outs too, its own callback included; calls release. CF: none. Since 0.2.
  */
@@ -158,8 +159,8 @@ RL_EXPORT RLSocketError RLSocketSetOptions(RLSocketRef RL_NULLABLE s, RLOptionFl
  * s: NULL or invalid: EBADF. bytes, length: as for RLSocketSend; a stream needs one byte at least.
  * descriptors: count numbers, 1 to 253; else: EINVAL. They stay the caller's, who may close them.
  * Returns: the number of bytes that were taken, with which all the descriptors went; or -1 with
- *     errno, and nothing was taken: as for RLSocketSend, and ETOOMANYREFS if the user has too many
- *     descriptors in flight.
+ *     errno, and nothing was taken: as for RLSocketSend, ETOOMANYREFS if the user has too many
+ *     descriptors in flight, and EOPNOTSUPP if the socket is not a Unix one.
  * Threads: any; never blocks. Reentrancy: call-outs too; calls no call-out. CF: none. Since 0.2.
  */
 RL_EXPORT RLIndex RLSocketSendDescriptors(RLSocketRef RL_NULLABLE s, const void *RL_NULLABLE bytes, size_t length,
@@ -170,7 +171,7 @@ RL_EXPORT RLIndex RLSocketSendDescriptors(RLSocketRef RL_NULLABLE s, const void 
  *
  * s: NULL or invalid: EBADF. bytes: room for capacity bytes; NULL counts as capacity 0.
  * ancillary: descriptors and room are read, the rest is filled in, whatever the result; NULL: the
- *     kernel drops what comes.
+ *     descriptors that come are closed.
  * Returns: the number of bytes; 0 at the end of a stream, and for an empty datagram; or -1 with
  *     errno, EAGAIN if nothing is there. The rest of a datagram that is longer is lost.
  * Threads: any; never blocks. Reentrancy: call-outs too; calls no call-out. CF: none. Since 0.2.

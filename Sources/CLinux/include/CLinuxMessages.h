@@ -50,6 +50,10 @@ ssize_t rl_send_with_descriptors(int socket, const void *head, size_t head_lengt
 rl_datagram rl_message_receive(int socket, void *bytes, size_t capacity, int *descriptors)
     __attribute__((visibility("hidden")));
 
+/* The same; the sender's address, unless it is NULL, is a struct sockaddr_storage. */
+rl_datagram rl_message_receive_from(int socket, void *bytes, size_t capacity, int *descriptors, struct sockaddr_storage *address,
+                                    socklen_t *address_length) __attribute__((visibility("hidden")));
+
 /* Closes a descriptor that a peer sent. The last close of a socket with SO_LINGER waits, for as long as the option says, until its
  * peer has taken what was sent, even if the socket is non-blocking; so the option is switched off. See socket(7). */
 void rl_drop(int descriptor) __attribute__((visibility("hidden")));

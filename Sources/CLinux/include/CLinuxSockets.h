@@ -11,6 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/socket.h>
+#include <sys/time.h>
 #include <sys/types.h>
 
 #include "CLinuxCalls.h"
@@ -25,8 +26,11 @@ bool rl_is_byte_stream(int descriptor) __attribute__((visibility("hidden")));
 /* Switches the options of `RLSocketOption`. 0, or the errno of the first that the kernel refuses. */
 int rl_set_socket_options(int descriptor, unsigned long options, bool on) __attribute__((visibility("hidden")));
 
+/* In the next three, is_local says that it is a Unix socket. Descriptors that its bytes bring and that nobody wants are closed without
+ * waiting: the kernel would close them inside the call, and wait there for what lingers in one. */
+
 /* Takes what has arrived, or a portion of it, and discards it. True at the end of the stream and after an error. */
-bool rl_discard_input(int descriptor) __attribute__((visibility("hidden")));
+bool rl_discard_input(int descriptor, bool is_local) __attribute__((visibility("hidden")));
 
 /* Makes the close of the descriptor reset the connection. */
 void rl_reset_at_close(int descriptor) __attribute__((visibility("hidden")));
@@ -42,9 +46,9 @@ typedef struct rl_received {
 } rl_received;
 
 /* Reads what is there: how many bytes, or a negative errno. All descriptors that came are put into the array, or, if one could
- * not be received or the array is too small, all are closed. received may be NULL: then the kernel drops them. */
-ssize_t rl_receive_with_descriptors(int descriptor, void *bytes, size_t capacity, int *descriptors, size_t room,
-                                    rl_received *received) __attribute__((visibility("hidden")));
+ * not be received or the array is too small, all are closed. received may be NULL: then all are. */
+ssize_t rl_receive_with_descriptors(int descriptor, bool is_local, void *bytes, size_t capacity, int *descriptors,
+                                    size_t room, rl_received *received) __attribute__((visibility("hidden")));
 
 /* Here and below, addresses are what a struct sockaddr pointer points to. */
 
@@ -57,6 +61,12 @@ static inline int rl_socket_is_stream(int descriptor) {
     socklen_t size = sizeof type;
     if (getsockopt(descriptor, SOL_SOCKET, SO_TYPE, &type, &size) != 0) return -1;
     return type == SOCK_STREAM || type == SOCK_SEQPACKET;
+}
+
+static inline bool rl_socket_is_local(int descriptor) {
+    int domain;
+    socklen_t size = sizeof domain;
+    return getsockopt(descriptor, SOL_SOCKET, SO_DOMAIN, &domain, &size) == 0 && domain == AF_UNIX;
 }
 
 static inline int rl_socket_open(int family, int type, int protocol) {
@@ -84,6 +94,21 @@ static inline bool rl_socket_is_unconnected(int descriptor) {
     if (count < 0) return !rl_socket_has_peer(descriptor);
     if (count == 0) return true;
     return (request.revents & (POLLHUP | POLLERR)) == POLLHUP && !rl_socket_has_peer(descriptor);
+}
+
+/* What poll(2) says about writing. POLLOUT where a filter refuses to say. */
+static inline int rl_poll_writable(int descriptor) {
+    struct pollfd request = {descriptor, POLLOUT, 0};
+    int count = rl_sys_poll(&request, 1, 0);
+    return count < 0 ? POLLOUT : count > 0 ? request.revents : 0;
+}
+
+/* How many seconds a send may wait by the descriptor's own option. */
+static inline double rl_send_limit(int descriptor) {
+    struct timeval limit;
+    socklen_t size = sizeof limit;
+    if (getsockopt(descriptor, SOL_SOCKET, SO_SNDTIMEO, &limit, &size) != 0 || (limit.tv_sec == 0 && limit.tv_usec == 0)) return 1e9;
+    return (double)limit.tv_sec + (double)limit.tv_usec / 1e6;
 }
 
 /* Whether a connect is in progress. */
@@ -125,9 +150,8 @@ int rl_accept(int descriptor, struct sockaddr_storage *address, socklen_t *lengt
 static inline bool rl_accepted_nothing(void) { return errno == EAGAIN || errno == ECONNABORTED; }
 
 /* Reads what is already there. */
-static inline ssize_t rl_receive(int descriptor, void *bytes, size_t size, struct sockaddr_storage *address, socklen_t *length) {
-    return rl_sys_recvfrom(descriptor, bytes, size, MSG_DONTWAIT, (struct sockaddr *)address, length);
-}
+ssize_t rl_receive(int descriptor, bool is_local, void *bytes, size_t size, struct sockaddr_storage *address, socklen_t *length)
+    __attribute__((visibility("hidden")));
 
 /* One send, without SIGPIPE; address may be NULL. */
 static inline ssize_t rl_send(int descriptor, const void *bytes, size_t length, const void *address, size_t address_length) {

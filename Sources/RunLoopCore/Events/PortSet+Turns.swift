@@ -8,6 +8,7 @@ extension PortSet {
     // MARK: Of a batch of events. Those that are not chosen come again, in an order that says nothing.
 
     /// How many turns of others there were since the port of an event had its last.
+    @inline(never)
     func age(_ token: UInt64) -> UInt32 {
         switch token {
         case EpollSet.mainQueueToken: return turn &- shared.mainQueueServed
@@ -17,6 +18,7 @@ extension PortSet {
     }
 
     /// The event is chosen.
+    @inline(never)
     mutating func takeTurn(_ token: UInt64) {
         turn &+= 1
         switch token {
@@ -31,6 +33,7 @@ extension PortSet {
     func chanceOfTurn(_ limit: Int) -> Int { Int(turn &* 0x9e37_79b1 >> 8) % limit }
 
     /// Whether an event may be of interest to a watch that signals, or says something about the set.
+    @inline(never)
     func concernsSockets(_ token: UInt64) -> Bool {
         if token >= EpollSet.notifierToken { return false }
         guard let slot = slots.find(Int(token & 0xffff_ffff)), slot.pointee.isCurrent(token) else { return true }
@@ -41,6 +44,7 @@ extension PortSet {
     // MARK: Of the slots that are always ready
 
     /// Signals the watches that signal on slots that are always ready. No turn is taken by it.
+    @inline(never)
     mutating func signalAlwaysReady(in mode: ModePointer, signalled: inout Bool) {
         guard signalsAlwaysReady else { return }
         for place in 0..<alwaysReady.count {
@@ -55,6 +59,7 @@ extension PortSet {
     }
 
     /// The next turn of the slots that are always ready, after all watches that signal on such slots were signalled.
+    @inline(never)
     mutating func takeAlwaysReady(in mode: ModePointer, signalled: inout Bool) -> (token: UInt64, ready: Readiness)? {
         signalAlwaysReady(in: mode, signalled: &signalled)
         // Those that signal stay in the queue: each is met once.
@@ -82,6 +87,7 @@ extension PortSet {
     }
 
     /// Queues an always ready slot for a turn if it is of interest. True if it was not queued before.
+    @inline(never)
     mutating func enqueueAlwaysReady(_ index: Int) -> Bool {
         let slot = slots[index]
         if !slot.pointee.wanted(bySignalling: true).isEmpty { signalsAlwaysReady = true }

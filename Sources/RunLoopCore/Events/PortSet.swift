@@ -224,6 +224,7 @@ struct PortSet {
             let found = slot.pointee.interest(of: member).intersection(ready)
             if found.isEmpty { continue }
             if member.isSignallingWatch {
+                if member.pointee.moreLinks.load(ordering: .relaxed) != nil { member.link(in: mode.pointee.loop)?.pointee.isFound = true }
                 member.noteFound(found, round: mode.pointee.loop.round)
                 mode.pointee.loop.signalLocked(member)
                 signalled = true

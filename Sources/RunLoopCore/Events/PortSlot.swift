@@ -75,6 +75,7 @@ struct PortSlot {
     var armed: Readiness { Readiness(rawValue: UInt32(armedBits)) }
 
     /// The part of that which is of interest to watches that signal, or to all others.
+    @inline(never)
     func wanted(bySignalling signalling: Bool) -> Readiness {
         var all: Readiness = []
         for place in 0..<members.count where members[place].isSignallingWatch == signalling {

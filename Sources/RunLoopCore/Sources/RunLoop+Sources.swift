@@ -216,12 +216,15 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     /// caller gives a reference away. True if it reported something, or was signalled by hand.
     private func performSignalledWatch(_ source: SourcePointer) -> Bool {
         let (found, round) = source.takeFound()
+        let isShared = source.pointee.moreLinks.load(ordering: .relaxed) != nil
+        // What this loop found, another one has reported, unless it is still there.
+        let isByHand = !(isShared && takeFoundHere(source))
         guard !found.isEmpty else {
             _ = performWatch(source, [])
-            return true
+            return isByHand
         }
         var ready = found
-        if round != self.round & WatchFlags.rounds || source.pointee.moreLinks.load(ordering: .relaxed) != nil {
+        if round != self.round & WatchFlags.rounds || isShared {
             ready = found.intersection(readiness(of: source.pointee.port.load(ordering: .relaxed), found, believed: found))
         }
         if ready.isEmpty {
@@ -229,6 +232,16 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
             return false
         }
         return performWatch(source, ready)
+    }
+
+    /// Whether the loop found a watch of several loops ready since the last time.
+    @inline(never)
+    private func takeFoundHere(_ source: SourcePointer) -> Bool {
+        lock(owner: true)
+        defer { unlock(owner: true) }
+        guard let link = source.link(in: self) else { return false }
+        defer { link.pointee.isFound = false }
+        return link.pointee.isFound
     }
 
     /// Performs a source that is in the loop, which keeps it meanwhile. The lock is held at the call, not at the return.

@@ -120,6 +120,8 @@ extension UnsafeMutablePointer where Pointee == Socket {
             let ready = rl_wait_writable(descriptor, end == Clock.never ? -1 : Swift.max(0, (end - now + 999_999) / 1_000_000))
             if ready > 0 {
                 error = rl_socket_error(descriptor)
+                // The Connect callback, in a loop of another thread, may have taken the error.
+                if error == 0 && !rl_socket_has_peer(descriptor) { error = ECONNABORTED }
                 return error == 0 ? .success : .error
             }
             // Its number may be the client's now, which closes it.
@@ -138,18 +140,14 @@ extension UnsafeMutablePointer where Pointee == Socket {
         to address: UnsafeRawPointer?, _ addressLength: Int, _ bytes: UnsafeRawPointer?, _ length: Int, timeout: Double
     ) -> SocketResult {
         guard address == nil || SocketAddress.isPossible(addressLength), isStillOpen() else { return .error }
-        if pointee.state.load(ordering: .relaxed) & SocketState.flushes != 0 {
-            // It would overtake the queue (S-SOCK-56).
-            rl_set_errno(EAGAIN)
-            return .error
-        }
         let descriptor = beginUse(NumberUse.waiting)
         let length = bytes == nil ? 0 : length
         let addressLength = address.map { SocketAddress.trimmed($0, addressLength) } ?? 0
         let sent: Int
-        if timeout > 0 {
-            let end = Clock.now() + Clock.nanoseconds(timeout < Clock.longestInterval ? timeout : Clock.longestInterval)
-            sent = send(descriptor, bytes, length, address, addressLength, until: end)
+        // The kernel waits for the room of a datagram. The bytes of a stream would come between those that another thread writes meanwhile.
+        if timeout > 0 || pointee.isStream {
+            let limit = timeout > 0 ? (timeout < Clock.longestInterval ? timeout : Clock.longestInterval) : rl_send_limit(descriptor)
+            sent = send(descriptor, bytes, length, address, addressLength, until: Clock.now() + Clock.nanoseconds(limit))
         } else {
             sent = rl_send(descriptor, bytes, length, address, addressLength)
         }
@@ -158,7 +156,8 @@ extension UnsafeMutablePointer where Pointee == Socket {
     }
 
     /// Sends as the kernel does with a time limit, but with one of this call's own: SO_SNDTIMEO belongs to the descriptor, which
-    /// other threads and processes use too. Returns how many bytes were sent; -1 for none, with errno.
+    /// other threads and processes use too. It ends when bytes are queued, which nothing overtakes (S-SOCK-56). Returns how many bytes
+    /// were sent; -1 for none, with errno.
     private func send(
         _ descriptor: Int32, _ bytes: UnsafeRawPointer?, _ length: Int, _ address: UnsafeRawPointer?, _ addressLength: Int,
         until end: Int64
@@ -166,12 +165,12 @@ extension UnsafeMutablePointer where Pointee == Socket {
         var done = 0
         var hadRoom = false
         while true {
-            let sent = rl_send_now(descriptor, bytes.map { $0 + done }, length - done, address, addressLength)
+            let (sent, mustEnd) = sendPart(descriptor, bytes.map { $0 + done }, length - done, address, addressLength)
             if sent > 0 { done += sent }
-            let isOver = sent < 0 ? sent != -Int(EAGAIN) : done == length || !pointee.isStream
+            let isOver = mustEnd || (sent < 0 ? sent != -Int(EAGAIN) : done == length || !pointee.isStream)
             if isOver {
                 if sent < 0 { rl_set_errno(Int32(-sent)) }
-                return done > 0 ? done : sent
+                return done > 0 ? done : Swift.max(sent, -1)
             }
             let left = end - Clock.now()
             if left <= 0 || !isValid || rl_is_nonblocking(descriptor) {

@@ -125,9 +125,11 @@ extension UnsafeMutablePointer where Pointee == Socket {
         if pointee.flags.load(ordering: .relaxed) & SocketFlags.leaveErrors == 0 {
             let number = beginUse()
             if number >= 0 { error = rl_socket_error(number) }
-            endUse(of: number)
             // While the type was disabled a send may have got the error.
             if error == 0 { error = pointee.error.load(ordering: .relaxed) }
+            // The thread that connects may have taken it.
+            if error == 0 && number >= 0 && !rl_socket_has_peer(number) { error = ECONNABORTED }
+            endUse(of: number)
         }
         if error != 0 { loseQueue(error) }
         call(SocketType.connect, error: error, info)
@@ -176,7 +178,7 @@ extension UnsafeMutablePointer where Pointee == Socket {
         var storage = SocketAddress()
         guard var data = DataPointer.makeRoom(size) else { return false }
         let number = beginUse()
-        var count = number < 0 ? 0 : rl_receive(number, data.bytes, size, &storage.bytes, &storage.length)
+        var count = number < 0 ? 0 : rl_receive(number, pointee.isLocal, data.bytes, size, &storage.bytes, &storage.length)
         let error = rl_errno()
         endUse(of: number)
         if number < 0 {

@@ -19,9 +19,30 @@ extension UnsafeMutablePointer where Pointee == Socket {
         }
     }
 
+    /// What a waiting send can send at the moment: how many bytes, or a negative errno. `mustEnd`: the call does not wait.
+    @inline(never)
+    func sendPart(
+        _ descriptor: Int32, _ bytes: UnsafeRawPointer?, _ length: Int, _ address: UnsafeRawPointer?, _ addressLength: Int
+    ) -> (sent: Int, mustEnd: Bool) {
+        // After a fork, the lock of an invalid socket may be held by a thread that does not exist.
+        guard isValid else { return (-Int(EBADF), true) }
+        pointee.writer.lockWord()
+        defer { pointee.writer.unlockWord() }
+        if pointee.state.load(ordering: .relaxed) & SocketState.flushes != 0 { return (-Int(EAGAIN), true) }
+        if mustWait(descriptor) {
+            // If the connect fails, a send would take the error from the Connect callback (S-SOCK-43).
+            let events = rl_poll_writable(descriptor)
+            if events == 0 { return (-Int(EAGAIN), false) }
+            if events & POLLERR != 0 { return (-Int(ENOTCONN), true) }
+        }
+        return (rl_send_now(descriptor, bytes, length, address, addressLength), false)
+    }
+
     /// `RLSocketSendDescriptors`.
     func sendDescriptors(_ bytes: UnsafeRawPointer?, _ length: Int, _ descriptors: UnsafePointer<Int32>?, _ count: Int) -> Int {
         guard let descriptors, count > 0, count <= Int(RL_MAX_DESCRIPTORS) else { return -Int(EINVAL) }
+        // Other kinds send the bytes and drop the descriptors.
+        guard pointee.isLocal else { return -Int(isValid ? EOPNOTSUPP : EBADF) }
         return withWriter(length) {
             mustWait($0)
                 ? -Int(EAGAIN) : rl_send_with_descriptors($0, bytes, bytes == nil ? 0 : length, nil, 0, descriptors, Int32(count))
@@ -36,7 +57,7 @@ extension UnsafeMutablePointer where Pointee == Socket {
         guard isValid else { return -Int(EBADF) }
         pointee.writer.lockWord()
         defer { pointee.writer.unlockWord() }
-        return rl_receive_with_descriptors(native, bytes, bytes == nil ? 0 : capacity, descriptors, room, received)
+        return rl_receive_with_descriptors(native, pointee.isLocal, bytes, bytes == nil ? 0 : capacity, descriptors, room, received)
     }
 
     /// `RLSocketWrite`: how many bytes are queued, or a negative errno.
@@ -189,7 +210,7 @@ extension UnsafeMutablePointer where Pointee == Socket {
         pointee.writer.lockWord()
         defer { pointee.writer.unlockWord() }
         let descriptor = native
-        return descriptor < 0 || rl_discard_input(descriptor)
+        return descriptor < 0 || rl_discard_input(descriptor, pointee.isLocal)
     }
 
     // MARK: The end

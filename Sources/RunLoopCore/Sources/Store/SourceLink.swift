@@ -37,10 +37,17 @@ struct SourceLink: ~Copyable {
         set { if newValue { conditions.insert(.withdrawn) } else { conditions.remove(.withdrawn) } }
     }
 
+    /// Of a watch in several loops: whether this one found it ready and signalled it.
+    var isFound: Bool {
+        get { conditions.contains(.found) }
+        set { if newValue { conditions.insert(.found) } else { conditions.remove(.found) } }
+    }
+
     private struct Conditions: OptionSet {
         let rawValue: UInt8
         static var common: Conditions { Conditions(rawValue: 1) }
         static var withdrawn: Conditions { Conditions(rawValue: 2) }
+        static var found: Conditions { Conditions(rawValue: 4) }
     }
 
     struct Traits: OptionSet {
