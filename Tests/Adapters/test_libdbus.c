@@ -236,12 +236,20 @@ RL_TEST(another_thread_sends, "S-ADP-2", "What another thread sends over a conne
     close_connection(client_side), close_connection(server_side);
 }
 
-RL_TEST(bad_arguments_are_refused, "S-ADP-1", "No connection, no loop, no mode: no adapter") {
+RL_TEST(bad_arguments_are_refused, "S-ADP-1", "No connection, no loop, no mode, or a connection that is attached: no adapter, and nothing has changed") {
     begin();
     DBusConnection *connection = connect_to_bus();
     ck_assert_ptr_null(RLDBusAttach(NULL, RLGetCurrent(), kRLDefaultMode));
     ck_assert_ptr_null(RLDBusAttach(connection, NULL, kRLDefaultMode));
     ck_assert_ptr_null(RLDBusAttach(connection, RLGetCurrent(), NULL));
+    RLDBusRef first = RLDBusAttach(connection, RLGetCurrent(), kRLDefaultMode);
+    ck_assert_ptr_nonnull(first);
+    ck_assert_ptr_null(RLDBusAttach(connection, RLGetCurrent(), kRLDefaultMode));
+    RLDBusDetach(first);
+    expect_run(kRLDefaultMode, 0, false, Finished);
+    first = RLDBusAttach(connection, RLGetCurrent(), kRLDefaultMode);
+    ck_assert_ptr_nonnull(first);
+    RLDBusDetach(first);
     RLDBusDetach(NULL);
     close_connection(connection);
     expect_run(kRLDefaultMode, 0, false, Finished);

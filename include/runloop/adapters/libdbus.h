@@ -28,6 +28,9 @@ typedef struct RLDBus {
     RLSourceRef source; /* signalled while there are messages to dispatch */
 } *RLDBusRef;
 
+/* Where a connection has its RLDBusRef: one place for all files of the program. */
+__attribute__((weak)) dbus_int32_t RLDBusSlot_ = -1;
+
 static inline void RLDBusReady_(RLFileDescriptorRef object, RLOptionFlags types, void *info) {
     unsigned flags = types & kRLFileDescriptorReadCallBack ? DBUS_WATCH_READABLE : 0;
     if (types & kRLFileDescriptorWriteCallBack) flags |= DBUS_WATCH_WRITABLE;
@@ -115,6 +118,8 @@ static inline void RLDBusDetach(RLDBusRef dbus) {
     (void)dbus_connection_set_watch_functions(dbus->connection, NULL, NULL, NULL, NULL, NULL);
     (void)dbus_connection_set_timeout_functions(dbus->connection, NULL, NULL, NULL, NULL, NULL);
     RLSourceInvalidate(dbus->source), RLRelease(dbus->source);
+    (void)dbus_connection_set_data(dbus->connection, RLDBusSlot_, NULL, NULL);
+    dbus_connection_free_data_slot(&RLDBusSlot_);
     dbus_connection_unref(dbus->connection);
     RLAdapterEnd_(&dbus->adapter);
 }
@@ -122,15 +127,19 @@ static inline void RLDBusDetach(RLDBusRef dbus) {
 /**
  * Puts a connection into a mode of a loop.
  *
- * connection, loop, mode: NULL: NULL is returned. One from dbus_bus_get ends the process when the bus
- *     vanishes, unless dbus_connection_set_exit_on_disconnect says otherwise.
+ * connection, loop, mode: NULL, or a connection that is attached already: NULL is returned. One from
+ *     dbus_bus_get ends the process when the bus vanishes, unless
+ *     dbus_connection_set_exit_on_disconnect says otherwise.
  * Returns: what RLDBusDetach takes; NULL if there is no memory.
  * Threads: the loop's own. Ownership: RLDBusDetach frees the result, which retains the connection.
  * Reentrancy: call-outs too; calls no call-out. Since 0.2.
  */
 static inline RLDBusRef RLDBusAttach(DBusConnection *connection, RLRunLoopRef loop, RLMode mode) {
-    RLDBusRef self = connection ? (RLDBusRef)RLAdapterCreate_(sizeof *self, loop, mode, RLDBusDispatch_) : NULL;
-    if (!self) return NULL;
+    if (!connection || !dbus_connection_allocate_data_slot(&RLDBusSlot_)) return NULL;
+    bool isAttached = dbus_connection_get_data(connection, RLDBusSlot_) != NULL;
+    RLDBusRef self = isAttached ? NULL : (RLDBusRef)RLAdapterCreate_(sizeof *self, loop, mode, RLDBusDispatch_);
+    if (!self) return dbus_connection_free_data_slot(&RLDBusSlot_), (RLDBusRef)NULL;
+    (void)dbus_connection_set_data(connection, RLDBusSlot_, self, NULL);
     RLSourceContext context = {0, self, NULL, NULL, NULL, NULL, NULL, NULL, NULL, RLDBusPerform_};
     self->source = RLSourceCreate(0, &context);
     self->connection = dbus_connection_ref(connection);
