@@ -3,7 +3,10 @@
 #define _GNU_SOURCE
 #include "support.h"
 
+#include <linux/futex.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -191,6 +194,35 @@ RL_TEST(signalled_in_a_nested_wait, "S-SYNC-24 S-SYNC-23", "Of two waits of a th
     expect_trace("inner");
 }
 
+enum { CROWD = 24 };
+static int crowd_taken;
+static uint64_t crowd_runs[CROWD];
+static void take_in_a_crowd(LoopThread *self) {
+    ck_assert(RLLockInMode(&lock, NULL, 1e6));
+    crowd_taken++;
+    RLLockUnlock(&lock);
+    RLStatistics statistics = {.version = 0};
+    RLGetStatistics(self->loop, &statistics);
+    *(uint64_t *)self->data = statistics.runs;
+}
+
+RL_TEST(a_crowd_waits_for_a_lock, "S-SYNC-23 S-THR-9", "Of many threads that wait for one lock in their loops an unlock wakes one, not all of them") {
+    LoopThread threads[CROWD];
+    uint64_t runs = 0;
+    RLLockLock(&lock);
+    for (int i = 0; i < CROWD; i++) {
+        loop_thread_start(&threads[i], take_in_a_crowd, &crowd_runs[i]);
+        wait_until_waiting(threads[i].loop);
+    }
+    RLLockUnlock(&lock);
+    for (int i = 0; i < CROWD; i++) {
+        thread_join(threads[i].thread);
+        runs += crowd_runs[i];
+    }
+    ck_assert_int_eq(crowd_taken, CROWD);
+    ck_assert_uint_le(runs, 3 * CROWD);
+}
+
 static Gate taken_elsewhere = GATE_INITIALIZER;
 static RLRunLoopRef other_loop;
 static void take_elsewhere(void *started) {
@@ -215,6 +247,44 @@ RL_TEST(a_callback_waits_for_another_thread, "S-SYNC-23", "A lock that is free i
     RLPerformFunction(RLGetCurrent(), kRLDefaultMode, unlock_and_wait_for_another, NULL, NULL);
     ck_assert(RLLockInMode(&lock, NULL, 1e6));
     RLLockUnlock(&lock);
+}
+
+static Gate keeps_waiting = GATE_INITIALIZER;
+static void wait_for_another(void *unused) {
+    (void)unused;
+    gate_open(&keeps_waiting);
+    gate_wait(&taken_elsewhere);
+}
+static void add_late_callback(LoopThread *self) {
+    /* The observer is called before what has woken the loop is looked at. */
+    RLObserverRef observer = RLObserverCreate(kRLAfterWaiting, false, 0, (RLObserverCallBack)(void (*)(void))self->data, NULL);
+    RLAddObserver(self->loop, observer, kRLDefaultMode);
+    RLRelease(observer);
+    ck_assert(RLLockInMode(&lock, NULL, 1e6));
+    RLLockUnlock(&lock);
+}
+static void wait_in_observer(RLObserverRef observer, RLActivity activity, void *info) {
+    (void)observer, (void)activity;
+    wait_for_another(info);
+}
+static void take_and_tell(LoopThread *self) {
+    (void)self;
+    ck_assert(RLLockInMode(&lock, NULL, 1e6));
+    RLLockUnlock(&lock);
+    gate_open(&taken_elsewhere);
+}
+
+RL_TEST(a_woken_thread_calls_back_first, "S-SYNC-23", "A thread that an unlock wakes and that makes a callback before it looks for the lock leaves the lock to another one that waits") {
+    LoopThread first, second;
+    RLLockLock(&lock);
+    loop_thread_start(&first, add_late_callback, (void *)(void (*)(void))wait_in_observer);
+    wait_until_waiting(first.loop);
+    loop_thread_start(&second, take_and_tell, NULL);
+    wait_until_waiting(second.loop);
+    RLLockUnlock(&lock);
+    thread_join(second.thread);
+    thread_join(first.thread);
+    ck_assert(gate_is_open(&keeps_waiting));
 }
 
 RL_TEST(stopped, "S-SYNC-24", "A stop ends the run: the wait for a condition returns, the one for a lock goes on") {
@@ -274,6 +344,14 @@ static void wait_for_condition(LoopThread *self) {
     (void)self;
     wait_until_ready(NULL);
 }
+static int waits_ended;
+static void wait_once(LoopThread *self) {
+    (void)self;
+    RLLockLock(&condition.lock);
+    RLConditionWaitInMode(&condition, NULL, 1e6);
+    waits_ended++;
+    RLLockUnlock(&condition.lock);
+}
 
 RL_TEST(a_signalled_thread_ends, "S-SYNC-25 S-SYNC-14", "A signal for a thread that a callback ends before it learns of it reaches another that waited") {
     LoopThread first, second;
@@ -286,7 +364,127 @@ RL_TEST(a_signalled_thread_ends, "S-SYNC-25 S-SYNC-14", "A signal for a thread t
     thread_join(first.thread);
     thread_join(second.thread);
 }
+
+RL_TEST(a_signalled_thread_ends_beside_two, "S-SYNC-25 S-SYNC-14", "The signal of a thread that ends reaches one of two others that wait in their loops, not both") {
+    LoopThread first, others[2];
+    loop_thread_start(&first, wait_and_end_when_told, NULL);
+    gate_wait(&in_callback);
+    for (int i = 0; i < 2; i++) {
+        loop_thread_start(&others[i], wait_once, NULL);
+        wait_until_waiting(others[i].loop);
+    }
+    set_ready(NULL);
+    gate_open(&may_end);
+    thread_join(first.thread);
+    wait_until_count(&waits_ended, 1);
+    /* The other wait goes on, as far as that can be shown: its thread is signalled by nobody. */
+    take_time(0.05);
+    ck_assert_int_eq(count_of(&waits_ended), 1);
+    RLConditionBroadcast(&condition);
+    for (int i = 0; i < 2; i++) thread_join(others[i].thread);
+}
+
+static void unmap(void *page) { munmap(page, 4096); }
+static void wait_in_a_page(LoopThread *self) {
+    RLCondition *page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    RLPerformFunction(self->loop, kRLDefaultMode, end_thread, NULL, NULL);
+    pthread_cleanup_push(unmap, page);
+    RLLockLock(&page->lock);
+    RLConditionWaitInMode(page, NULL, 1e6);
+    pthread_cleanup_pop(1);
+}
+
+RL_TEST(a_condition_ends_with_the_thread, "S-SYNC-25", "A cleanup handler around a wait whose callback ends the thread may free the condition") {
+    LoopThread first;
+    loop_thread_start(&first, wait_in_a_page, NULL);
+    thread_join(first.thread);
+}
 #endif
+
+static void wait_for_lock_in_callback(void *unused) {
+    ck_assert(RLLockInMode(&lock, NULL, 1e6));
+    trace("locked");
+    unlock(unused);
+}
+static void wait_for_condition_in_callback(void *unused) {
+    (void)unused;
+    wait_until_ready(NULL);
+    trace("ready");
+}
+static uint64_t count_runs(RLRunLoopRef loop) {
+    RLStatistics statistics = {.version = 0};
+    RLGetStatistics(loop, &statistics);
+    return statistics.runs;
+}
+/* The thread has been stopped once, and then sleeps. */
+static RLThreadRef cancel_in_a_wait(void (*function)(void *)) {
+    RLThreadRef thread = RLThreadCreate(NULL, NULL, NULL);
+    ck_assert(RLThreadStart(thread));
+    RLRunLoopRef loop = RLThreadGetRunLoop(thread);
+    RLPerformOnLoop(loop, kRLDefaultMode, function, NULL, NULL, false);
+    do wait_until_waiting(loop);
+    while (count_runs(loop) < 2);
+    RLThreadCancel(thread);
+    while (count_runs(loop) < 3) take_time(0.001);
+    wait_until_waiting(loop);
+    ck_assert(stays_waiting(loop, 0.05));
+    ck_assert_uint_le(count_runs(loop), 5);
+    return thread;
+}
+
+RL_TEST(cancelled_in_a_wait, "S-THREAD-4 S-SYNC-24", "A thread that is cancelled in a wait in a callback ends when the wait is over, and sleeps until then") {
+    RLLockLock(&lock);
+    RLThreadRef thread = cancel_in_a_wait(wait_for_lock_in_callback);
+    RLLockUnlock(&lock);
+    ck_assert(RLThreadJoin(thread));
+    RLRelease(thread);
+    thread = cancel_in_a_wait(wait_for_condition_in_callback);
+    set_ready(NULL);
+    ck_assert(RLThreadJoin(thread));
+    RLRelease(thread);
+    expect_trace("locked ready");
+}
+
+static void *sleep_in_place_of_a_waiter(void *gate) {
+    /* Woken for the lock, and never comes to look: as a thread that a fork overtakes. */
+    syscall(SYS_futex, &lock.word, FUTEX_WAIT_PRIVATE, 3, NULL, NULL, 0);
+    gate_open(gate);
+    return NULL;
+}
+static int in_child;
+static void unlock_and_fork(void *gate) {
+    while (count_of((int *)&lock.word) != 3) take_time(0.001);
+    pthread_t sleeper;
+    Gate woken = GATE_INITIALIZER;
+    (void)gate;
+    pthread_create(&sleeper, NULL, sleep_in_place_of_a_waiter, &woken);
+    /* Until the unlock finds it asleep. */
+    while (syscall(SYS_futex, &lock.word, FUTEX_CMP_REQUEUE_PRIVATE, 0, 1, &lock.word, 3) != 1) take_time(0.001);
+    RLLockUnlock(&lock);
+    gate_wait(&woken);
+    pthread_join(sleeper, NULL);
+    pid_t child = fork();
+    if (child == 0) {
+        alarm(30);
+        in_child = 1;
+        return;
+    }
+    int status = -1;
+    ck_assert_int_eq(waitpid(child, &status, 0), child);
+    ck_assert_int_eq(status, 0);
+    RLLockLock(&lock);
+    RLLockUnlock(&lock);
+    /* The parent's wait was not woken; a sleeper would pass the lock on. */
+    RLStop(RLGetCurrent());
+}
+
+RL_TEST(fork_after_another_was_woken, "S-SYNC-25 S-SYNC-6", "A lock that is free in the child of fork is taken there by the wait that goes on, whichever thread the unlock had woken") {
+    RLLockLock(&lock);
+    RLPerformFunction(RLGetCurrent(), kRLDefaultMode, unlock_and_fork, NULL, NULL);
+    ck_assert(RLLockInMode(&lock, NULL, 1e6));
+    if (in_child) _exit(0);
+    RLLockUnlock(&lock);
+}
 
 static void fork_inside(void *unused) {
     (void)unused;

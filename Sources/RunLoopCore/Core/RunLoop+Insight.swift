@@ -8,6 +8,8 @@ enum Insight: UInt32 {
     case accounting = 1
     /// It is watched for call-outs that take long (`CalloutWatch`).
     case watching = 2
+    /// Its thread waits for a lock and runs it (`lockWait`).
+    case lockWait = 4
 }
 
 extension UnsafeMutablePointer where Pointee == RunLoop {
@@ -36,7 +38,9 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
             let watch = beginWatched(UnsafeRawPointer(stack.baseAddress.unsafelyUnwrapped), item, function)
             let traced = beginTraced(item, function, info, due)
             let begin = beginMeasured(due, signalled)
+            let waiter = pointee.lockWait.flatMap { $0.beginCallback() ? $0 : nil }
             callOut()
+            waiter?.endCallback()
             endMeasured(item, begin)
             if Trace.isWanted { endTraced(traced, item.map { UnsafeMutableRawPointer($0) } ?? info) }
             watch?.end()

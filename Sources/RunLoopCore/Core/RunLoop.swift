@@ -144,6 +144,10 @@ struct RunLoop: ~Copyable {
     var asleepOutside: ForeignRunPointer?
     /// The callbacks that the thread is in. Loop's thread only, with the exceptions that `CallStack` lists.
     var calls: CallStack
+    /// The thread's innermost wait for a lock that runs the loop. Loop's thread only.
+    var lockWait: LoopWaiterPointer?
+    /// Called when a wait of the library's that runs the loop is over, but not by a stop. Loop's thread only.
+    var afterWait: (@convention(c) () -> Void)?
     /// Numbers the batches of timers. Guarded by `lock`.
     var timerBatch: UInt32
     /// The thread's timer slack in nanoseconds, read when the loop first sleeps until an instant; negative before. Loop's thread

@@ -76,6 +76,7 @@ enum Fork {
         }
         Sharing.forkedChild()
         RunLoop.ofThread?.dropInvalidItems()
+        LoopWaiters.tellInChild()
     }
 }
 

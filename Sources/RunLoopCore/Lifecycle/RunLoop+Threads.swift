@@ -55,6 +55,11 @@ extension RunLoop {
         guard let loop = ofThread else { return }
         loop.pointee.refusesRuns.store(true, ordering: .relaxed)
         loop.pointee.frame = nil
+        // What the thread waits for may lie in frames that it leaves next, or be freed by their cleanup handlers.
+        loop.pointee.calls.contains(ModeWait.self) {
+            $0.pointee.waiter.giveUp()
+            return false
+        }
     }
 }
 
@@ -87,6 +92,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         pointee.frame = nil
         pointee.currentMode.store(nil, ordering: .releasing)
         pointee.postFloor = 0
+        pointee.afterWait = nil
         while let kind = pointee.calls.innermost { abandonCall(kind) }
     }
 

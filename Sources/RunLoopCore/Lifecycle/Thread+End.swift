@@ -24,7 +24,19 @@ extension UnsafeMutablePointer where Pointee == Thread {
         let loop = RunLoop.current()
         loop.stop()
         // A stop ends the innermost run; the outer ones get markers of their own.
-        if loop.pointee.frame?.pointee.outer != nil { queueStop() }
+        guard let outer = loop.pointee.frame?.pointee.outer else { return }
+        let isWait =
+            loop.pointee.calls.contains(ModeWait.self) { $0.pointee.waiter.pointee.outerFrame == outer }
+            || loop.pointee.calls.contains(ReplyWait.self) { $0.pointee.waiter.pointee.outerFrame == outer }
+        if !isWait { return queueStop() }
+        // A wait of the library's runs the loop again, and would perform its next marker at once, and so on: the runs around it are stopped
+        // without, and the marker for what else runs in the callback follows the wait.
+        var next: RunFramePointer? = outer
+        while let frame = next {
+            frame.pointee.stopRequested = true
+            next = frame.pointee.outer
+        }
+        loop.pointee.afterWait = { ThreadPointer.current?.queueStop() }
     }
 
     /// `RLThreadCancel`.

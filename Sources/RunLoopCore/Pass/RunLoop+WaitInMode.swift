@@ -16,6 +16,10 @@ struct ModeWaiter: ~Copyable {
     let outerFrame: RunFramePointer?
     /// The condition, which counts the waiter; nil for a lock.
     let condition: ConditionPointer?
+    /// Of a wait for a lock: the one around it.
+    let outerLockWait: LoopWaiterPointer?
+    /// It is no longer notified.
+    var isOver = false
 }
 
 typealias ModeWaiterPointer = UnsafeMutablePointer<ModeWaiter>
@@ -35,14 +39,30 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         let inbox = SourcePointer.makeInbox(order: 0, info: record, functions: functions)
         let named = if case .named = mode { mode } else { ModeName.named(kRLDefaultMode) }
         let waiter = LoopWaiter(
-            word: word, thread: RLThisThread_(), told: Atomic(0),
+            word: word, thread: RLThisThread_(), told: Atomic(0), isBusy: Atomic(0),
             notify: { $0.cast(to: ModeWaiter.self).pointee.inbox.markReady() }, info: record, next: nil)
         record.initialize(
             to: ModeWaiter(
-                waiter: waiter, loop: self, inbox: inbox, mode: named, outerFrame: pointee.frame, condition: condition))
+                waiter: waiter, loop: self, inbox: inbox, mode: named, outerFrame: pointee.frame, condition: condition,
+                outerLockWait: pointee.lockWait))
         addSource(inbox, to: named)
+        if condition == nil { setLockWait(record.waiter) }
         record.waiter.enlist()
         return record
+    }
+
+    fileprivate func setLockWait(_ waiter: LoopWaiterPointer?) {
+        pointee.lockWait = waiter
+        lock()
+        attend(.lockWait, waiter != nil)
+        unlock()
+    }
+
+    /// A wait is over that ran the loop. What could not be done during it is done.
+    func waitEnded() {
+        guard let action = pointee.afterWait else { return }
+        pointee.afterWait = nil
+        action()
     }
 
     /// Runs the mode until `told` is set, an instant of the loop's clock, or a stop. False if the instant came first.
@@ -69,6 +89,8 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         condition.mutex.unlockWord()
         let isInTime = call(ModeWait(waiter: record)) { _ in run(until: deadline, for: record) }
         let wasTold = record.end()
+        // A stop that comes with each such wait would not let the thread wait at all.
+        if wasTold || !isInTime { waitEnded() }
         _ = condition.mutex.lockWord()
         return isInTime || wasTold
     }
@@ -89,6 +111,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         }
         // A wake-up that came since the last attempt goes to another waiter.
         if record.end() && !isTaken { wakeOne(at: word) }
+        waitEnded()
         return isTaken
     }
 }
@@ -106,21 +129,35 @@ extension UnsafeMutablePointer where Pointee == ModeWaiter {
         if frame != loop.pointee.frame { loop.wakeUp() }
     }
 
-    /// The wait is over. True if `told` was set.
+    /// The wait is over. True if `told` was set, and it was not over before.
     @discardableResult
     fileprivate func end() -> Bool {
-        waiter.delist()
-        let wasTold = isTold
-        if let condition = pointee.condition { condition.pointee.waiters.wrappingSubtract(1, ordering: .relaxed) }
+        let wasTold = leave()
+        if pointee.condition == nil { pointee.loop.setLockWait(pointee.outerLockWait) }
         pointee.inbox.invalidate()
         pointee.inbox.release()
         CLinux.free(self)
         return wasTold
     }
 
-    /// A callback ended the thread. A wake-up that was meant for it goes to another waiter.
+    /// The waiter is not notified any more, and the memory of the condition not used.
+    private func leave() -> Bool {
+        if pointee.isOver { return false }
+        pointee.isOver = true
+        waiter.delist()
+        if let condition = pointee.condition { condition.pointee.waiters.wrappingSubtract(1, ordering: .relaxed) }
+        return isTold
+    }
+
+    /// A callback ends the thread. A wake-up that was meant for it goes to another waiter.
+    func giveUp() {
+        if !leave() { return }
+        if let condition = pointee.condition { condition.wake(1) } else { wakeOne(at: pointee.waiter.word) }
+    }
+
+    /// A callback ended the thread.
     func abandon() {
-        let word = pointee.waiter.word
-        if end() { wakeOne(at: word) }
+        giveUp()
+        end()
     }
 }

@@ -49,7 +49,7 @@ extension UnsafeMutablePointer where Pointee == Condition {
     private func wakeSleepers(_ count: Int32, _ bits: UInt32) {
         let errno = rl_errno()
         let isNobody = withUnsafePointer(to: pointee.sequence) { rl_futex_wake_bits($0, count, bits) } == 0
-        if isNobody || count > 1 { LoopWaiters.tell(sequenceAddress, all: count > 1) }
+        if isNobody || count > 1 { LoopWaiters.tell(sequenceAddress, count > 1 ? .all : .one) }
         rl_set_errno(errno)
     }
 

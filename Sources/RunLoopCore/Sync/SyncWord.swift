@@ -56,9 +56,9 @@ extension UnsafeMutablePointer where Pointee == SyncWord {
 }
 
 /// The memory may be gone already: the kernel uses its address alone, and at worst wakes a thread that waits for another word
-/// there, which looks again. If none sleeps, all that wait in their loops are notified: any of them may be in a callback that lasts.
+/// there, which looks again. If none sleeps, a thread that waits in its loop is notified.
 func wakeOne(at word: UnsafeRawPointer) {
-    if !wakeSleeper(at: word) { LoopWaiters.tell(word, all: true) }
+    if !wakeSleeper(at: word) { LoopWaiters.tell(word, .firstThatLooks) }
 }
 
 /// The same for words that no thread waits for in a loop. False if none slept. Async-signal-safe.
