@@ -12,6 +12,8 @@ import Synchronization
 struct ReadWriteWord: ~Copyable {
     /// The number of readers and the bits. Acquire to take, release to give back.
     let word: Atomic<UInt32>
+    /// How often the process had been forked when a writer began to wait. Relaxed, ordered by `writersWait`.
+    let generation: Atomic<UInt32>
 
     static var readers: UInt32 { 0x1fff_ffff }
     static var writer: UInt32 { 1 << 29 }
@@ -35,8 +37,16 @@ extension UnsafeMutablePointer where Pointee == ReadWriteWord {
         var spins = deadline > 0 ? 40 : 0
         let errno = rl_errno()
         defer { rl_set_errno(errno) }
+        let generation = process.pointee.forkGeneration.load(ordering: .relaxed)
         while true {
-            var word = pointee.word.load(ordering: .relaxed)
+            var word = pointee.word.load(ordering: .acquiring)
+            if !writes, word & isKeptOutBy == ReadWriteWord.writersWait,
+                pointee.generation.load(ordering: .relaxed) != generation
+            {
+                // In the child of `fork`: those that waited at the fork do not exist here.
+                letOthersIn()
+                continue
+            }
             if word & isKeptOutBy == 0 {
                 let desired = writes ? word | taken : word + taken
                 if pointee.word.weakCompareExchange(expected: word, desired: desired, ordering: .acquiring).exchanged { return true }
@@ -51,8 +61,9 @@ extension UnsafeMutablePointer where Pointee == ReadWriteWord {
                 if writes && deadline > 0 { letOthersIn(taken) }
                 return false
             }
+            if writes { pointee.generation.store(generation, ordering: .relaxed) }
             if word & waits == 0 {
-                guard pointee.word.weakCompareExchange(expected: word, desired: word | waits, ordering: .relaxed).exchanged else {
+                guard pointee.word.weakCompareExchange(expected: word, desired: word | waits, ordering: .releasing).exchanged else {
                     continue
                 }
                 word |= waits
