@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <limits.h>
+#include <malloc.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -280,6 +281,33 @@ static void use_values_for_ever(void *value) {
     set_for_ever(value);
 }
 
+static pthread_key_t other_key;
+static int late_values;
+static void set_late(void *round) {
+    if ((char *)round - (char *)NULL < 2) pthread_setspecific(other_key, (char *)round + 1);
+    else RLThreadSetValue(&first_key, &late_values, set_for_ever);
+}
+static void end_with_late_value(void *unused) {
+    (void)unused;
+    pthread_setspecific(other_key, (char *)NULL + 1);
+}
+static long memory_in_use(void) { return (long)mallinfo2().uordblks; }
+
+RL_TEST(values_of_a_late_destructor, "S-THREAD-13",
+        "A value that another key's destructor is the first to set, in a later round, is destroyed, and nothing of it is left") {
+    pthread_key_create(&other_key, set_late);
+    long before = 0;
+    for (int i = 0; i < 300; i++) {
+        if (i == 100) before = memory_in_use();
+        thread_join(thread_start(end_with_late_value, NULL));
+    }
+    ck_assert_int_ge(late_values, 300);
+#if !defined(WITH_ADDRESS_SANITIZER)
+    ck_assert_int_lt(memory_in_use() - before, 200 * 32);
+#endif
+    pthread_key_delete(other_key);
+}
+
 RL_TEST(values_for_ever, "S-THREAD-13", "A destructor that always sets a value again keeps neither the thread nor the other values from ending") {
     int count = 0;
     thread_join(thread_start(use_values_for_ever, &count));
@@ -461,6 +489,62 @@ RL_TEST(end_of_a_vanished_thread, "S-KEV-18 S-THREAD-8", "In the child of fork t
     ck_assert(RLThreadEnd(thread));
     RLRelease(thread);
 }
+
+static Gate releasing = GATE_INITIALIZER, may_release = GATE_INITIALIZER;
+static void release_late(void *unused) {
+    (void)unused;
+    gate_open(&releasing);
+    gate_wait(&may_release);
+}
+static void return_from_body(RLThreadRef thread, void *info) { (void)thread, (void)info; }
+
+RL_TEST(end_of_a_thread_that_vanishes_while_it_ends, "S-KEV-18 S-THREAD-8",
+        "In the child of fork the source of a thread that was in its release reports the end, as in the parent later") {
+    RLThreadRef thread = RLThreadCreate(return_from_body, NULL, release_late);
+    RLSourceRef source = watch_end(thread);
+    ck_assert(RLThreadStart(thread));
+    gate_wait(&releasing);
+    pid_t child = fork();
+    if (child == 0) {
+        alarm(30);
+        _exit(RLRunInMode(kRLDefaultMode, 1e6, false) == kRLRunStopped && trace_count("ended:-") == 1 ? 0 : 1);
+    }
+    int status = -1;
+    ck_assert_int_eq(waitpid(child, &status, 0), child);
+    ck_assert_int_eq(status, 0);
+    gate_open(&may_release);
+    expect_run(kRLDefaultMode, 1e6, false, Stopped);
+    expect_trace("ended:-");
+    ck_assert(RLThreadJoin(thread));
+    RLRelease(source);
+    RLRelease(thread);
+}
+
+/* The thread sanitizer does not survive the end of the child's only thread. */
+#if !defined(WITH_THREAD_SANITIZER)
+static void fork_in_late_release(void *unused) {
+    (void)unused;
+    pid_t child = fork();
+    if (child == 0) {
+        alarm(30);
+        return;
+    }
+    int status = -1;
+    ck_assert_int_eq(waitpid(child, &status, 0), child);
+    ck_assert_int_eq(status, 0);
+}
+
+RL_TEST(a_thread_that_ends_forks, "S-KEV-18 S-THREAD-8", "A thread that forks in its release ends in the child as in the parent") {
+    RLThreadRef thread = RLThreadCreate(return_from_body, NULL, fork_in_late_release);
+    RLSourceRef source = watch_end(thread);
+    ck_assert(RLThreadStart(thread));
+    expect_run(kRLDefaultMode, 1e6, false, Stopped);
+    expect_trace("ended:-");
+    ck_assert(RLThreadJoin(thread));
+    RLRelease(source);
+    RLRelease(thread);
+}
+#endif
 
 /* ---- many */
 

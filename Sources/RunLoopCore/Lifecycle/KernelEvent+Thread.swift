@@ -72,18 +72,19 @@ extension UnsafeMutablePointer where Pointee == KernelEvent {
 }
 
 extension UnsafeMutablePointer where Pointee == Thread {
-    /// The thread has finished: marks the sources that wait for it as ready.
+    /// The thread has finished: marks the sources that wait for it as ready, and then leaves the list of threads. At a fork, which takes the
+    /// lock, each source is marked, or the child finds it here.
     func tellEnd() {
         while true {
             process.pointee.registryLock.lockWord()
             guard let record = pointee.endWatchers else { break }
             record.leaveThreadLocked()
             let source = record.pointee.source.flatMap { $0.tryRetain() ? $0 : nil }
-            let mayReport = record.mayReport
+            if record.mayReport { source?.markReady() }
             process.pointee.registryLock.unlockWord()
-            if mayReport { source?.markReady() }
             source?.release()
         }
+        leaveListLocked()
         process.pointee.registryLock.unlockWord()
     }
 

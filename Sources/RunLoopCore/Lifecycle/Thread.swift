@@ -147,8 +147,7 @@ extension UnsafeMutablePointer where Pointee == Thread {
         // The thread that was joining it does not exist here.
         _ = current.pointee.joining.compareExchange(
             expected: ThreadJoin.underWay, desired: ThreadJoin.none, ordering: .relaxed)
-        // A thread that has called its exit callbacks is no longer in a list.
-        Threads.keepInChild(current.pointee.flags.load(ordering: .relaxed) & ThreadFlags.exited == 0 ? current : nil)
+        Threads.keepInChild(current)
     }
 
     /// Calls the body unless the thread was started. No other thread does so or starts it meanwhile.

@@ -36,21 +36,23 @@ struct ThreadValue {
     }
 
     /// The key's destructor: destroys the values that there are. If destructors set values these come first, but not more often than
-    /// there were values; what is left then comes when this is called again, four times in all.
-    /// What is set in the last one is forgotten, as the C library forgets it.
+    /// there were values; what is left then comes in another round, up to four in all; what is set in the last one is forgotten.
+    /// The rounds are not the C library's, which may be in its last one: a value that another key's destructor is the first to set.
     static func threadEnds(_ memory: UnsafeMutableRawPointer) {
         let values = memory.cast(to: ThreadValues.self)
         ThreadValuesPointer.current = values
-        values.pointee.ending = values.pointee.first
-        var turns = values.pointee.count
-        while let record = turns > 0 ? values.pointee.first : values.pointee.ending {
-            turns -= 1
-            let (destructor, value) = (record.pointee.destructor, record.pointee.value)
-            values.remove(record)
-            if let destructor { callOutPerformedRelease(destructor, value) }
+        while values.pointee.count > 0 && values.pointee.rounds < PTHREAD_DESTRUCTOR_ITERATIONS {
+            values.pointee.ending = values.pointee.first
+            var turns = values.pointee.count
+            while let record = turns > 0 ? values.pointee.first : values.pointee.ending {
+                turns -= 1
+                let (destructor, value) = (record.pointee.destructor, record.pointee.value)
+                values.remove(record)
+                if let destructor { callOutPerformedRelease(destructor, value) }
+            }
+            // Not for a round in which a destructor ended the thread: then this is called again.
+            values.pointee.rounds += 1
         }
-        values.pointee.ends += 1
-        if values.pointee.count > 0 && values.pointee.ends < PTHREAD_DESTRUCTOR_ITERATIONS { return }
         while let record = values.pointee.first { values.remove(record) }
         ThreadValuesPointer.current = nil
         CLinux.free(values.pointee.table)
@@ -67,8 +69,8 @@ struct ThreadValues {
     /// While the thread ends, the newest of those that were there before the first destructor.
     var ending: ThreadValuePointer?
     var count = 0
-    /// How many times the key's destructor was called.
-    var ends: Int32 = 0
+    /// How many rounds of destructors there were.
+    var rounds: Int32 = 0
     /// The number of places, a power of two.
     var capacity = 8
     var table = makeArray(ThreadValuePointer?.self, count: 8)

@@ -5,7 +5,7 @@ import Synchronization
 
 /// The process's threads of `RLThreadStart`.
 struct Threads: ~Copyable {
-    /// Those that were started and have not ended, linked by `next`. Guarded by the registry's lock.
+    /// Those that were started and whose end has not been told, linked by `next`. Guarded by the registry's lock.
     var first: ThreadPointer?
     /// 1 if there ever was one, else 0. Relaxed: it orders nothing.
     let areMany: Atomic<UInt32>
@@ -34,7 +34,7 @@ struct Threads: ~Copyable {
         threads.pointee.first = thread
         thread?.pointee.next = nil
         thread?.pointee.previous = nil
-        thread?.pointee.number = rl_gettid()
+        if let thread, thread.pointee.flags.load(ordering: .relaxed) & ThreadFlags.exited == 0 { thread.pointee.number = rl_gettid() }
     }
 
     /// `RLThreadCopyAll`.
@@ -44,16 +44,20 @@ struct Threads: ~Copyable {
         var number = 0
         var thread = threads.pointee.first
         while let current = thread {
-            number += 1
+            if current.isListed { number += 1 }
             thread = current.pointee.next
         }
         let list = makeArray(OpaquePointer?.self, count: number + 1)
         count?.pointee = number
+        number = 0
         thread = threads.pointee.first
-        for index in 0..<number {
-            thread!.retain()
-            list[index] = thread!.handle
-            thread = thread!.pointee.next
+        while let current = thread {
+            if current.isListed {
+                current.retain()
+                list[number] = current.handle
+                number += 1
+            }
+            thread = current.pointee.next
         }
         return list
     }
@@ -72,8 +76,8 @@ struct ExitCallback {
 
 /// The list of threads, and what is done when a thread ends.
 extension UnsafeMutablePointer where Pointee == Thread {
-    /// These three need the registry's lock.
-    private var isListed: Bool { pointee.number != ThreadNumber.unlisted && !isVanished }
+    /// Whether it counts as executing, for `RLThreadCopyAll` among others. These three need the registry's lock.
+    fileprivate var isListed: Bool { pointee.number != ThreadNumber.unlisted && !isVanished }
 
     func enterListLocked() {
         pointee.number = ThreadNumber.starting
@@ -83,11 +87,17 @@ extension UnsafeMutablePointer where Pointee == Thread {
         threads.pointee.first = self
     }
 
-    private func leaveListLocked() {
-        if !isListed { return }
-        if let previous = pointee.previous { previous.pointee.next = pointee.next } else { threads.pointee.first = pointee.next }
-        pointee.next?.pointee.previous = pointee.previous
+    /// Does nothing if it is not in the list.
+    func leaveListLocked() {
         pointee.number = ThreadNumber.unlisted
+        if let previous = pointee.previous {
+            previous.pointee.next = pointee.next
+        } else if threads.pointee.first == self {
+            threads.pointee.first = pointee.next
+        }
+        pointee.next?.pointee.previous = pointee.previous
+        pointee.next = nil
+        pointee.previous = nil
     }
 
     /// For a thread that the system could not create. A thread that takes the lock, as `fork` does, sees both changes at once.
@@ -135,7 +145,8 @@ extension UnsafeMutablePointer where Pointee == Thread {
         return !isTooLate
     }
 
-    /// Takes the callback that was added last; if there is none, no more are accepted and the thread leaves the list.
+    /// Takes the callback that was added last; if there is none, no more are accepted and the thread counts as executing no more. It stays
+    /// in the list for the sources that wait for its end.
     func takeExitCallback() -> UnsafeMutablePointer<ExitCallback>? {
         process.pointee.registryLock.lockWord()
         defer { process.pointee.registryLock.unlockWord() }
@@ -143,8 +154,8 @@ extension UnsafeMutablePointer where Pointee == Thread {
             pointee.exitCallbacks = callback.pointee.next
             return callback
         }
-        let old = pointee.flags.bitwiseOr(ThreadFlags.exited, ordering: .relaxed).oldValue
-        if old & ThreadFlags.exited == 0 { leaveListLocked() }
+        pointee.flags.bitwiseOr(ThreadFlags.exited, ordering: .relaxed)
+        pointee.number = ThreadNumber.unlisted
         return nil
     }
 
