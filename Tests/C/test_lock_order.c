@@ -214,6 +214,28 @@ RL_TEST(a_chain_needs_no_stack, "S-SYNC-27", "A thread with a small stack takes 
     ck_assert_str_eq(report(a_long_chain), "");
 }
 
+static Gate reports = GATE_INITIALIZER;
+static void open_and_lock(void) {
+    gate_open(&reports);
+    b_then_a();
+}
+static void lock_while_another_reports(void *unused) {
+    (void)unused;
+    void (*function)(void) = open_and_lock;
+    a_then_b();
+    flockfile(stderr);
+    Thread *thread = thread_start(run, &function);
+    gate_wait(&reports);
+    take_time(0.05); /* So that the thread waits to write; the case holds if it does not. */
+    c_then_a();
+    funlockfile(stderr);
+    thread_join(thread);
+}
+
+RL_TEST(a_report_keeps_no_thread_from_locking, "S-SYNC-27", "A thread locks while another one waits to write its report, as for a thread that loads a library") {
+    expect_report(report(lock_while_another_reports), a_then_b, b_then_a);
+}
+
 static void fork_in_between(void *unused) {
     (void)unused;
     a_then_b();

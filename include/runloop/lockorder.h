@@ -32,6 +32,7 @@
 #include <pthread.h>
 #include <sched.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 RL_HEADER_BEGIN
@@ -74,57 +75,80 @@ static inline void RLLockOrderEnter_(void) {
 }
 static inline void RLLockOrderLeave_(void) { __atomic_store_n(&RLLockOrder_.word, 0, __ATOMIC_RELEASE); }
 
-/* Writes an edge, and those by which the search came to it. */
-RL_ORDER_SHARED_ bool RLLockOrderTell_(int place) {
-    for (; place >= 0; place = RLLockOrder_.edges[place].before) {
-        struct RLLockOrderEdge_ *edge = &RLLockOrder_.edges[place];
-        fprintf(stderr, "RunLoop: lock order: %p was held before %p\n", edge->first, edge->second);
-        backtrace_symbols_fd(edge->stack, edge->depth, 2);
-    }
-    return true;
-}
-
-/* Whether there is a way from one lock to another; then it is written, the last edge first. The edges that are still to be followed
-   are linked: a way may be too long for the thread's stack. */
-RL_ORDER_SHARED_ bool RLLockOrderFind_(const void *RL_NULLABLE from, const void *RL_NULLABLE to) {
+/* Whether there is a way from one lock to another: the number of its last edge, and how many it has; or -1. The edges that are still to
+   be followed are linked: a way may be too long for the thread's stack. */
+RL_ORDER_SHARED_ int RLLockOrderFind_(const void *RL_NULLABLE from, const void *RL_NULLABLE to, int *RL_NONNULL length) {
+    for (int i = 0; i < RLLockOrder_.count; i++) RLLockOrder_.edges[i].seen = false;
     for (int before = -1, waiting = -1;;) {
         for (int i = 0; i < RLLockOrder_.count; i++) {
             struct RLLockOrderEdge_ *edge = &RLLockOrder_.edges[i];
             if (edge->first != from || edge->seen) continue;
             edge->seen = true;
             edge->before = before;
-            if (edge->second == to) return RLLockOrderTell_(i);
+            if (edge->second == to) {
+                *length = 1;
+                for (int place = before; place >= 0; place = RLLockOrder_.edges[place].before) ++*length;
+                return i;
+            }
             edge->waiting = waiting;
             waiting = i;
         }
-        if (waiting < 0) return false;
+        if (waiting < 0) return -1;
         before = waiting;
         from = RLLockOrder_.edges[before].second;
         waiting = RLLockOrder_.edges[before].waiting;
     }
 }
 
-RL_ORDER_SHARED_ void RLLockOrderAdd_(const void *RL_NULLABLE first, const void *RL_NULLABLE second) {
-    int known = 0, cancellation;
-    /* Writing is a cancellation point, which no function of a lock is. */
-    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancellation);
+/* Adds an edge unless it is known. Returns how many edges contradict it, and copies as many of them as there is room for, the last first. */
+RL_ORDER_SHARED_ int RLLockOrderEnterEdge_(const struct RLLockOrderEdge_ *RL_NONNULL edge, bool adds,
+                                           struct RLLockOrderEdge_ *RL_NULLABLE copies, int room) {
+    int known = 0, length = 0;
     RLLockOrderEnter_();
-    for (; known < RLLockOrder_.count; known++) {
-        if (RLLockOrder_.edges[known].first == first && RLLockOrder_.edges[known].second == second) break;
-    }
-    if (known == RLLockOrder_.count && known < RL_ORDER_EDGES_) {
-        struct RLLockOrderEdge_ *edge = &RLLockOrder_.edges[known];
-        for (int i = 0; i < RLLockOrder_.count; i++) RLLockOrder_.edges[i].seen = false;
-        edge->first = first;
-        edge->second = second;
-        edge->depth = backtrace(edge->stack, RL_ORDER_FRAMES_);
-        if (RLLockOrderFind_(second, first)) {
-            fprintf(stderr, "RunLoop: ... and %p before %p here\n", first, second);
-            backtrace_symbols_fd(edge->stack, edge->depth, 2);
-        }
-        RLLockOrder_.count++;
+    while (known < RLLockOrder_.count &&
+           (RLLockOrder_.edges[known].first != edge->first || RLLockOrder_.edges[known].second != edge->second))
+        known++;
+    if (!adds || (known == RLLockOrder_.count && known < RL_ORDER_EDGES_)) {
+        int place = RLLockOrderFind_(edge->second, edge->first, &length);
+        for (int i = 0; i < room && place >= 0; i++, place = RLLockOrder_.edges[place].before) copies[i] = RLLockOrder_.edges[place];
+        if (adds) RLLockOrder_.edges[RLLockOrder_.count++] = *edge;
     }
     RLLockOrderLeave_();
+    return length;
+}
+
+RL_ORDER_SHARED_ bool RLLockOrderIsKnown_(const void *RL_NULLABLE first, const void *RL_NULLABLE second) {
+    bool known = false;
+    RLLockOrderEnter_();
+    for (int i = 0; i < RLLockOrder_.count && !known; i++)
+        known = RLLockOrder_.edges[i].first == first && RLLockOrder_.edges[i].second == second;
+    RLLockOrderLeave_();
+    return known;
+}
+
+/* Stacks are walked and written while `word` is not held: that waits for a thread that loads a library, whose constructor may lock. */
+RL_ORDER_SHARED_ void RLLockOrderAdd_(const void *RL_NULLABLE first, const void *RL_NULLABLE second) {
+    int cancellation, length;
+    struct RLLockOrderEdge_ edge, *others;
+    if (RLLockOrderIsKnown_(first, second)) return;
+    /* Writing is a cancellation point, which no function of a lock is. */
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancellation);
+    edge.first = first;
+    edge.second = second;
+    edge.depth = backtrace(edge.stack, RL_ORDER_FRAMES_);
+    length = RLLockOrderEnterEdge_(&edge, true, NULL, 0);
+    others = length > 0 ? (struct RLLockOrderEdge_ *)malloc((size_t)length * sizeof edge) : NULL;
+    if (others) {
+        int found = RLLockOrderEnterEdge_(&edge, false, others, length);
+        if (found < length) length = found; /* Others may have been forgotten meanwhile. */
+        for (int i = 0; i < length; i++) {
+            fprintf(stderr, "RunLoop: lock order: %p was held before %p\n", others[i].first, others[i].second);
+            backtrace_symbols_fd(others[i].stack, others[i].depth, 2);
+        }
+        fprintf(stderr, "RunLoop: ... and %p before %p here\n", first, second);
+        backtrace_symbols_fd(edge.stack, edge.depth, 2);
+        free(others);
+    }
     pthread_setcancelstate(cancellation, NULL);
 }
 
