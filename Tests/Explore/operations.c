@@ -801,16 +801,8 @@ static void do_thread_loop(struct call *call) { (void)RLThreadGetRunLoop((RLThre
 
 pid_t __wrap_fork(void);
 
-/* The child makes its calls and one run; what it finds is its exit code. */
-static void do_fork(struct call *call) {
-    pid_t child = __wrap_fork();
-    if (child < 0) fail("fork");
-    if (child == 0) {
-        perform_block(call->block);
-        loop_of(call);
-        for (int i = 0; i < 2; i++) RLRunInMode(kRLDefaultMode, 0, false);
-        _exit(0);
-    }
+/* What the child finds is its exit code. */
+static void expect_child(pid_t child) {
     int status;
     if (waitpid(child, &status, 0) != child) fail("waitpid");
     if (status != 0 && shared->failed) {
@@ -822,6 +814,34 @@ static void do_fork(struct call *call) {
     if (status != 0) fail("the child ended with status 0x%x", status);
 }
 
+/* The child makes its calls and one run. */
+static void do_fork(struct call *call) {
+    pid_t child = __wrap_fork();
+    if (child < 0) fail("fork");
+    if (child != 0) return expect_child(child);
+    perform_block(call->block);
+    loop_of(call);
+    for (int i = 0; i < 2; i++) RLRunInMode(kRLDefaultMode, 0, false);
+    _exit(0);
+}
+
+/* A source of the thread's end, which the child of a fork gets too. A thread that was not started does not end in the child. */
+static void do_watch_fork(struct call *call) {
+    RLThreadRef thread = (RLThreadRef)object_of(call);
+    if (!RLThreadIsExecuting(thread) && !RLThreadIsFinished(thread)) return;
+    RLKernelEventContext context = {0};
+    RLKernelEvent event = {.filter = kRLKernelFilterThread, .ident = (uintptr_t)thread, .fflags = kRLNoteExit};
+    RLSourceRef source = RLKernelEventSourceCreate(&event, NULL, &context);
+    RLAddSource(loop_of(call), source, kRLDefaultMode);
+    pid_t child = __wrap_fork();
+    if (child < 0) fail("fork");
+    if (RLSourceIsValid(source)) RLRunInMode(kRLDefaultMode, for_ever, false);
+    if (RLSourceIsValid(source)) fail("a thread has ended, and its source was not performed");
+    if (child == 0) _exit(0);
+    RLRelease(source);
+    expect_child(child);
+}
+
 /* In a child: what was posted or signalled in the parent stays there. */
 static void do_forgive(struct call *call) { call->item[0]->forgiven = true; }
 
@@ -830,6 +850,7 @@ void do_hold(struct call *call);
 void do_hold_twice(struct call *call);
 void do_read(struct call *call);
 void do_read_wait(struct call *call);
+void do_read_free(struct call *call);
 void do_write(struct call *call);
 void do_consume(struct call *call);
 void do_consume_in_mode(struct call *call);
@@ -976,6 +997,7 @@ const struct operation operations[] = {
     {"priority", "RLThreadChangePriority", do_priority, false},
     {"exitcall", "RLThreadAddExitCallBack", do_exit_call, false},
     {"watchend", "RLKernelEventSourceCreate", do_watch_end, true},
+    {"watchfork", "RLKernelEventSourceCreate fork", do_watch_fork, true},
     {"list", "RLThreadCopyAll", do_list, false},
     {"threadloop", "RLThreadGetRunLoop", do_thread_loop, false},
     {"fork", "fork", do_fork, true},
@@ -984,6 +1006,7 @@ const struct operation operations[] = {
     {"holdtwice", "RLRecursiveLockLock RLRecursiveLockUnlock", do_hold_twice, false},
     {"read", "RLReadWriteLockLockForReading", do_read, false},
     {"readwait", "RLReadWriteLockLockForReading", do_read_wait, false},
+    {"readfree", "RLReadWriteLockLockForReading", do_read_free, false},
     {"write", "RLReadWriteLockLockForWriting", do_write, false},
     {"consume", "RLConditionWait", do_consume, false},
     {"consumemode", "RLConditionWaitInMode", do_consume_in_mode, true},

@@ -105,6 +105,12 @@ void do_read_wait(struct call *call) {
     RLReadWriteLockUnlock(&sync->read_write);
 }
 
+/* In a child: a lock that no thread of the parent had at the fork is free. */
+void do_read_free(struct call *call) {
+    struct sync *sync = sync_of(call->item[0]);
+    if ((__atomic_load_n(&sync->read_write.word, __ATOMIC_RELAXED) & (RL_READERS_ | RL_WRITER_)) == 0) do_read(call);
+}
+
 void do_write(struct call *call) {
     struct sync *sync = sync_of(call->item[0]);
     if (!RLReadWriteLockLockForWritingForSeconds(&sync->read_write, limit_of(call))) return;
