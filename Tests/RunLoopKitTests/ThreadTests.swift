@@ -74,6 +74,30 @@ import Glibc
         thread.join()
     }
 
+    @Test("A thread that is stopped while it waits for a lock in its loop sleeps until the wait is over, and then ends: S-SYNC-24 S-NSLK-4")
+    func stoppedInAWait() throws {
+        let lock = NSLock()
+        let thread = RunLoopThread()
+        try thread.start()
+        lock.lock()
+        let waits = Promise<Void>()
+        thread.loop.perform {
+            waits.fulfil(())
+            lock.lock(inMode: .default)
+            lock.unlock()
+        }
+        thread.loop.wakeUp()
+        waits.value
+        while !thread.loop.isWaiting { Thread.sleep(forTimeInterval: .milliseconds(1)) }
+        let before = thread.loop.statistics.runs
+        thread.stop()
+        while thread.loop.statistics.runs < before + 1 { Thread.sleep(forTimeInterval: .milliseconds(1)) }
+        Thread.sleep(forTimeInterval: .milliseconds(100))
+        #expect(thread.loop.statistics.runs < before + 30)
+        lock.unlock()
+        thread.join()
+    }
+
     @Test("Cancel ends the thread without the last pass; its sources are cancelled before join returns: S-LOOP-7")
     func cancel() throws {
         let trace = Trace()

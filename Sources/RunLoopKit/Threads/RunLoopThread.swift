@@ -52,6 +52,9 @@ public final class RunLoopThread: @unchecked Sendable {
     /// Thread's own: whether its runs are stopped, and which entry of the executor was the last when it was told to stop.
     private var isTold = false
     private var lastEntry: Int?
+    /// Thread's own: how many runs the loop had made when it was last told, and how many have begun after it was told.
+    private var lastRun: UInt64 = 0
+    private var newRuns = 0
     /// Thread's own.
     private var values = ThreadDictionary()
 
@@ -153,10 +156,13 @@ extension RunLoopThread {
     private func addEnd() {
         let end = RunLoop.Source { [weak self] source in
             guard let self, self.isEnding else { return }
-            // A stop ends the innermost run; the runs around it are told in their next passes, as this one is again if there is
-            // something left to perform.
+            if !self.isCancelled && !self.hasPerformedWhatWasQueued {
+                source.signal()
+                return RunLoop.current.wakeUp()
+            }
+            if self.runsAgain() { return self.tellAfterRun(source) }
+            // A stop ends the innermost run; the runs around it are told in their next passes.
             source.signal()
-            if !self.isCancelled && !self.hasPerformedWhatWasQueued { return RunLoop.current.wakeUp() }
             self.isTold = true
             RunLoop.current.stop()
         }
@@ -164,6 +170,21 @@ extension RunLoopThread {
         state.withLock { $0.end = end }
         // Whoever came before that found nothing to signal.
         if isEnding { end.signal() }
+    }
+
+    /// Whether the run began after a stop, and many did. A wait that runs the loop does so again after each stop (S-SYNC-24), and the
+    /// thread is to sleep in it.
+    private func runsAgain() -> Bool {
+        let runs = RunLoop.current.statistics.runs
+        defer { lastRun = runs }
+        if !isTold || runs == lastRun { return false }
+        newRuns += 1
+        return newRuns > 16
+    }
+
+    /// Tells the run around the present one when that has ended.
+    private func tellAfterRun(_ source: RunLoop.Source) {
+        RunLoop.current.add(RunLoop.Observer(activities: .exit, repeats: false) { _, _ in source.signal() }, forMode: .common)
     }
 
     /// Functions that were queued are performed by now, because a pass does so before its sources; the executor takes a few
