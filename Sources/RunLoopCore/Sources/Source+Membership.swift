@@ -57,6 +57,8 @@ extension UnsafeMutablePointer where Pointee == Source {
         forEachLink { leaveLoop(of: $0, wakingLoop: wakingLoops, isReferenced) }
     }
 
+    // Not inlined, for the many callers of `invalidate`.
+    @inline(never)
     private func leaveLoop(of link: SourceLinkPointer, wakingLoop: Bool, _ isReferenced: Bool) {
         while let loop = link.pointee.loop.load(ordering: .sequentiallyConsistent), !loop.isVanished {
             // The loop may be gone by now; its memory and lock are not, and the second look shows it.
