@@ -30,7 +30,13 @@ static int ends[2], calls, held;
 static Gate inside, leave;
 static void (*inner)(void), (*on_describe)(void);
 
+/* Where the next retain stays; it has not counted yet. */
+static bool stays_in_retain;
 static const void *retain(const void *info) {
+    if (__atomic_exchange_n(&stays_in_retain, false, __ATOMIC_SEQ_CST)) {
+        gate_open(&inside);
+        gate_wait(&leave);
+    }
     __atomic_add_fetch(&held, 1, __ATOMIC_SEQ_CST);
     return info;
 }
@@ -283,11 +289,56 @@ RL_TEST(the_forking_callback_keeps_its_context, "S-FORK-5 S-THR-8",
         }
 }
 
+/* The forking thread is in a callback that has a reference of its own, and another thread in one that has not yet. */
+
+static int is_held(void) { return __atomic_load_n(&held, __ATOMIC_SEQ_CST); }
+
+static void fork_beside_a_callback(void) {
+    LoopThread other = {0};
+    inside = leave = (Gate)GATE_INITIALIZER;
+    inner = NULL;
+    stays_in_retain = true;
+    RLSocketEnableCallBacks(sock, kRLSocketReadCallBack);
+    loop_thread_start(&other, be_in_the_callback, NULL);
+    gate_wait(&inside);
+    invalidate();
+    ck_assert_int_eq(is_held(), 2);
+    pid_t child = fork();
+    ck_assert_int_ge(child, 0);
+    if (child == 0) {
+        is_child = true;
+        alarm(60);
+        return;
+    }
+    ChildResult result;
+    ck_assert_int_eq(waitpid(child, &result.status, 0), child);
+    ck_assert_msg(result.status == 0, "%s: status %#x", kind_names[kind], result.status);
+    RLStop(other.loop);
+    gate_open(&leave);
+    thread_join(other.thread);
+    ck_assert_int_eq(is_held(), 1);
+    calls = 1;
+}
+RL_TEST(a_callback_with_a_reference_of_its_own_keeps_no_context, "S-FORK-5 S-THR-8",
+        "A release that was left to a callback on another thread comes in the child although the forking thread is in a callback of the object too") {
+    keep_alive(RLGetCurrent(), kRLDefaultMode);
+    with_retain = true;
+    for (kind = SOCKET; kind < KINDS; kind++) {
+        inner = fork_beside_a_callback;
+        make();
+        run_until_called();
+        if (is_child) {
+            RLRunInMode(kRLDefaultMode, 0.001, false);
+            _exit(is_held());
+        }
+        ck_assert_int_eq(is_held(), 0);
+        unmake();
+    }
+}
+
 /* Descriptions */
 
 static RLTypeRef object(void) { return timer ? (RLTypeRef)timer : observer ? (RLTypeRef)observer : file ? (RLTypeRef)file : sock ? (RLTypeRef)sock : (RLTypeRef)port; }
-
-static int is_held(void) { return __atomic_load_n(&held, __ATOMIC_SEQ_CST); }
 
 /* More than one thread may stay here; the info is there as long as they do. */
 static int describing;
@@ -421,4 +472,43 @@ RL_TEST(a_description_that_vanished_keeps_no_context, "S-FORK-5 S-THR-8",
         "In the child of a fork a copyDescription that ran on another thread keeps no context, and one whose release was left to it is released by a loop's next wait") {
     keep_alive(RLGetCurrent(), kRLDefaultMode);
     each_described(fork_while_described);
+}
+
+static void fork_in_description(void) {
+    on_describe = NULL;
+    invalidate();
+    ck_assert_int_eq(is_held(), 1);
+    pid_t child = fork();
+    ck_assert_int_ge(child, 0);
+    if (child == 0) {
+        is_child = true;
+        alarm(60);
+        log_capture();
+        /* The next wait is that of a run inside the description: the info is still in use. */
+        RLRunInMode(kRLDefaultMode, 0.001, false);
+        ck_assert_str_eq(log_text(), "");
+        ck_assert_int_eq(is_held(), 1);
+        return;
+    }
+    ChildResult result;
+    ck_assert_int_eq(waitpid(child, &result.status, 0), child);
+    ck_assert_msg(result.status == 0, "%s: status %#x", kind_names[kind], result.status);
+}
+static void describe_during_callback(void) {
+    if (with_retain) return;
+    LoopThread other = {0};
+    loop_thread_start(&other, be_in_the_callback, NULL);
+    gate_wait(&inside);
+    on_describe = fork_in_description;
+    ask(NULL);
+    if (is_child) _exit(is_held());
+    RLStop(other.loop);
+    gate_open(&leave);
+    thread_join(other.thread);
+    ck_assert_int_eq(is_held(), 0);
+}
+RL_TEST(the_forking_description_keeps_the_context, "S-FORK-5 S-THR-8",
+        "A copyDescription that forks keeps the context in the child until it returns there, which releases it, also where the release was left to a callback on another thread") {
+    keep_alive(RLGetCurrent(), kRLDefaultMode);
+    each_described(describe_during_callback);
 }

@@ -106,7 +106,7 @@ static inline long rl_stack_minimum(void) { return sysconf(_SC_THREAD_STACK_MIN)
  * each piece its type, and checks when the library is loaded whether it fits. */
 #define RL_STATES(STATE)                                                                                                      \
     STATE(process, 256)                                                                                                       \
-    STATE(kinds, 2048)                                                                                                        \
+    STATE(kinds, 2304)                                                                                                        \
     STATE(callbacks, 64)                                                                                                      \
     STATE(registry, 64)                                                                                                       \
     STATE(context_uses, 64)                                                                                                   \

@@ -122,12 +122,6 @@ struct CallStack {
 
     mutating func popLast<Record: CallRecord>(_: Record.Type) -> Record { pop(CallPlace<Record>(start: count - Record.size)) }
 
-    /// Whether any record names the object.
-    func mentions(_ object: UnsafeMutableRawPointer) -> Bool {
-        for place in 0..<count where words![place] == UInt(bitPattern: object) { return true }
-        return false
-    }
-
     /// Calls `body` with the records of a kind, innermost first, until it returns true; returns whether it did.
     @discardableResult
     func contains<Record: CallRecord>(_: Record.Type, where body: (UnsafeMutablePointer<Record>) -> Bool) -> Bool {

@@ -68,12 +68,7 @@ enum Fork {
         Clock.forgetWall()
         Kinds.forEach { $0.pointee.forkChild?() }
         Kinds.forEach { $0.pointee.forkChildEnd?() }
-        ContextUses.forkedChild { object in
-            if object.pointee.type.load(ordering: .relaxed) == ObjectType.socket.rawValue {
-                UnsafeMutableRawPointer(object).cast(to: Socket.self).forgetVanishedUses()
-            }
-            return RunLoop.ofThread?.pointee.calls.mentions(object) == true || RunLoop.watchesOnStack(ofInfo: object) > 0
-        }
+        ContextUses.forkedChild()
         Sharing.forkedChild()
         RunLoop.ofThread?.dropInvalidItems()
         LoopWaiters.tellInChild()

@@ -104,20 +104,20 @@ struct ContextUses: ~Copyable {
     static func rehearse() { shared.pointee.all.forEach { _ in } }
     #endif
 
-    /// In the child of `fork`, while there is one thread and no client code may be called. `isInCallback`: whether the forking thread is in a callback of the
-    /// object, whose memory is there: the thread of a callback takes the release before it gives the object back.
-    @inline(always)
-    static func forkedChild(_ isInCallback: (ObjectPointer) -> Bool) {
+    /// In the child of `fork`, while there is one thread and no client code may be called. The memory of an object whose callback has a release left to
+    /// it is there: the thread of the callback takes the release before it gives the object back.
+    static func forkedChild() {
         shared.pointee.all.forEach { if $0.pointee.reason == .description && $0.pointee.thread != RLThisThread_() { forgetLocked($0) } }
         shared.pointee.all.forEach { use in
-            let waits = switch use.pointee.reason {
-            case .description: true
-            case .releaseAfterCallback: isInCallback(use.pointee.object)
-            default: isDescribedLocked(use, byOthers: false)
+            let object = use.pointee.object
+            switch use.pointee.reason {
+            case .description: return
+            case .releaseAfterCallback: if object.kind.pointee.usesContextInChild!(object) { return }
+            default: break
             }
-            if waits { return }
-            use.pointee.reason = .releaseAfterFork
-            process.pointee.lostDescriptor.store(true, ordering: .relaxed)
+            let isDescribed = isDescribedLocked(use, byOthers: false)
+            use.pointee.reason = isDescribed ? .releaseAfterDescriptions : .releaseAfterFork
+            if !isDescribed { process.pointee.lostDescriptor.store(true, ordering: .relaxed) }
         }
     }
 }

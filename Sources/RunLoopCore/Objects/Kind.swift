@@ -37,6 +37,9 @@ struct Kind {
     var forkChild: Hook?
     /// Called after `forkChild` of all kinds: makes invalid what the child does not inherit.
     var forkChildEnd: Hook?
+    /// Whether a callback on the forking thread's stack uses the object's context and has no hold of its own on the info, so that the last
+    /// such callback makes a release that was left to it (S-FORK-5). Called after all `forkChildEnd`; callbacks of other threads are forgotten.
+    var usesContextInChild: (@convention(c) (UnsafeMutableRawPointer) -> Bool)?
 
     /// The next in the order of `Kinds`.
     var next: UnsafeMutablePointer<Kind>?

@@ -202,7 +202,8 @@ extension Observer: Object {
     static var kind: Kind {
         Kind(
             name: "RLObserver", destroy: { Observer.destroy($0.cast(to: Observer.self)) },
-            describe: .init { $0.cast(to: Observer.self).describe(&$1) }, forkChild: { RunLoop.ofThread?.adoptObservers() })
+            describe: .init { $0.cast(to: Observer.self).describe(&$1) }, forkChild: { RunLoop.ofThread?.adoptObservers() },
+            usesContextInChild: { $0.cast(to: Observer.self).isFiringOnThisThread })
     }
 
     /// The last reference was dropped: the observer is in no loop. This makes it invalid (S-OBS-15).

@@ -106,7 +106,7 @@ extension UnsafeMutablePointer where Pointee == Timer {
     }
 
     /// Whether the caller is inside this timer's callback.
-    private var isFiringOnThisThread: Bool {
+    var isFiringOnThisThread: Bool {
         RunLoop.ofThread?.pointee.calls.contains(TimerCall.self) { $0.pointee.timer == self } ?? false
     }
 

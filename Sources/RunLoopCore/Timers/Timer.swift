@@ -9,7 +9,8 @@ extension Timer: Object {
             name: "RLTimer", destroy: { Timer.destroy($0.cast(to: Timer.self)) },
             describe: .init { $0.cast(to: Timer.self).describe(&$1) },
             release: { $0.cast(to: Timer.self).release() }, retainCount: { $0.cast(to: Timer.self).retainCount },
-            forkChild: { RunLoop.ofThread?.adoptTimers() })
+            forkChild: { RunLoop.ofThread?.adoptTimers() },
+            usesContextInChild: { $0.cast(to: Timer.self).isFiringOnThisThread })
     }
 
     /// There is no reference left and no loop has the timer, which thereby becomes invalid (S-TMR-48).

@@ -47,7 +47,8 @@ extension FileDescriptor: Object {
     static var kind: Kind {
         Kind(
             name: "RLFileDescriptor", destroy: { FileDescriptor.destroy($0.cast(to: FileDescriptor.self)) },
-            describe: .init { $0.cast(to: FileDescriptor.self).describe(&$1) }, forkChild: { FileDescriptor.renewInChild() })
+            describe: .init { $0.cast(to: FileDescriptor.self).describe(&$1) }, forkChild: { FileDescriptor.renewInChild() },
+            usesContextInChild: { $0.cast(to: FileDescriptor.self).pointee.state.load(ordering: .relaxed) & FileDescriptorState.uses != 0 })
     }
 
     /// All descriptor objects, for `fork`: links in the objects would make them larger. The registry's lock guards it.

@@ -115,7 +115,8 @@ extension MachPort: Object {
             name: "RLMachPort", destroy: { MachPort.destroy($0.cast(to: MachPort.self)) },
             describe: .init { $0.cast(to: MachPort.self).describe(&$1) },
             forkPrepare: { MachPort.prepareFork() }, forkParent: { MachPort.forkedParent() },
-            forkChild: { MachPort.forkedChild(RunLoop.ofThread) })
+            forkChild: { MachPort.forkedChild(RunLoop.ofThread) },
+            usesContextInChild: { !$0.cast(to: MachPort.self).pointee.users.isEmpty })
     }
 
     /// The last reference is gone: the port dies, with all that `RLMachPortInvalidate` does (S-PORT-11).

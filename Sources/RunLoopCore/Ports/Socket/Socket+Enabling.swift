@@ -98,10 +98,11 @@ extension UnsafeMutablePointer where Pointee == Socket {
         }
     }
 
-    /// For one that is invalid, and so not in the table.
-    func forgetVanishedUses() {
+    /// For one that is invalid, and so not in the table. How many uses are left.
+    func forgetVanishedUses() -> UInt32 {
         let uses = reports(on: RunLoop.ofThread).uses
         pointee.state.store(pointee.state.load(ordering: .relaxed) & ~SocketState.uses + uses * SocketState.use, ordering: .relaxed)
+        return uses
     }
 
     /// How many reports of the socket are on the stack of the loop's thread, the caller's, and how many of them use the context's own

@@ -114,7 +114,8 @@ extension Socket: Object {
         Kind(
             name: "RLSocket", destroy: { Socket.destroy($0.cast(to: Socket.self)) },
             describe: .init { $0.cast(to: Socket.self).describe(&$1) },
-            forkChild: { SocketTable.forEach { $0.renewInChild(RunLoop.ofThread) } })
+            forkChild: { SocketTable.forEach { $0.renewInChild(RunLoop.ofThread) } },
+            usesContextInChild: { $0.cast(to: Socket.self).forgetVanishedUses() > 0 })
     }
 
     /// The last reference is gone, so it is invalid already: the table and the source have none.
