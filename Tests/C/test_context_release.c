@@ -3,8 +3,10 @@
  * When a context is released whose object another thread makes invalid while its callback or its copyDescription runs, and in
  * the child of fork, where that thread, with what it was calling, does not exist. Every kind of object whose Invalidate releases its context.
  */
-#include "support.h"
+#define _GNU_SOURCE
+#include "support_share.h"
 
+#include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -19,7 +21,7 @@ enum deed { NOTHING, INVALIDATES };
 
 static enum kind kind;
 static enum deed deed;
-static bool with_retain;
+static bool with_retain, without_description;
 static RLTimerRef timer;
 static RLObserverRef observer;
 static RLFileDescriptorRef file;
@@ -94,11 +96,13 @@ static void make(void) {
     calls = 0;
     held = with_retain ? 0 : 1;
     const void *(*retains)(const void *) = with_retain ? retain : NULL;
-    RLTimerContext timer_context = {0, &held, retains, release, describe};
-    RLObserverContext observer_context = {0, &held, retains, release, describe};
-    RLFileDescriptorContext file_context = {0, &held, with_retain ? retain_variable : NULL, release_variable, describe_variable};
-    RLSocketContext socket_context = {0, &held, retains, release, describe};
-    RLMachPortContext port_context = {0, &held, retains, release, describe};
+    char *(*describes)(const void *) = without_description ? NULL : describe;
+    RLTimerContext timer_context = {0, &held, retains, release, describes};
+    RLObserverContext observer_context = {0, &held, retains, release, describes};
+    RLFileDescriptorContext file_context = {0, &held, with_retain ? retain_variable : NULL, release_variable,
+                                            without_description ? NULL : describe_variable};
+    RLSocketContext socket_context = {0, &held, retains, release, describes};
+    RLMachPortContext port_context = {0, &held, retains, release, describes};
     make_pipe(ends);
     switch (kind) {
     case ONE_SHOT: timer = RLTimerCreate(FAR_FUTURE, 0, 0, 0, timer_fired, &timer_context); break;
@@ -338,7 +342,9 @@ RL_TEST(a_callback_with_a_reference_of_its_own_keeps_no_context, "S-FORK-5 S-THR
 
 /* Descriptions */
 
-static RLTypeRef object(void) { return timer ? (RLTypeRef)timer : observer ? (RLTypeRef)observer : file ? (RLTypeRef)file : sock ? (RLTypeRef)sock : (RLTypeRef)port; }
+static RLTypeRef object(void) {
+    return timer ? (RLTypeRef)timer : observer ? (RLTypeRef)observer : file ? (RLTypeRef)file : sock ? (RLTypeRef)sock : (RLTypeRef)port;
+}
 
 /* More than one thread may stay here; the info is there as long as they do. */
 static int describing;
@@ -415,6 +421,59 @@ static void invalidate_after_ended_description(void) {
 }
 RL_TEST(a_description_that_ends_its_thread_keeps_no_context, "S-LOOP-19 S-THR-8", "A copyDescription that ends its thread has ended for an Invalidate that follows") {
     each_described(invalidate_after_ended_description);
+}
+
+/* Where a description asks for the name of a callback. */
+static const void *stops_at;
+int dladdr(const void *address, Dl_info *found) {
+    const void *wanted = address;
+    memset(found, 0, sizeof *found);
+    if (address && __atomic_compare_exchange_n(&stops_at, &wanted, NULL, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST)) {
+        gate_open(&inside);
+        gate_wait(&leave);
+    }
+    return 0;
+}
+static void stop_in_description(void) {
+    static void *const callbacks[KINDS] = {(void *)timer_fired, (void *)timer_fired, (void *)observed, (void *)file_ready, (void *)socket_ready, (void *)message_came};
+    __atomic_store_n(&stops_at, callbacks[kind], __ATOMIC_SEQ_CST);
+}
+
+static void invalidate_while_nothing_is_called(void) {
+    stop_in_description();
+    Thread *thread = thread_start(ask, NULL);
+    gate_wait(&inside);
+    invalidate();
+    ck_assert_msg(is_held() == 0, "%s", kind_names[kind]);
+    gate_open(&leave);
+    thread_join(thread);
+}
+RL_TEST(a_description_that_calls_nothing_keeps_nothing, "S-THR-8 S-ARG-8",
+        "An Invalidate during a description on another thread releases a context without copyDescription at once") {
+    without_description = true;
+    each_described(invalidate_while_nothing_is_called);
+}
+
+static void invalidate_for_a_peer(void) {
+    if (kind > OBSERVER) return;
+    add();
+    stop_in_description();
+    const int connection = share_connect_soon(0);
+    ck_assert(share_send(connection, "dump"));
+    gate_wait(&inside);
+    invalidate();
+    ck_assert_msg(is_held() == 0, "%s", kind_names[kind]);
+    gate_open(&leave);
+    char *answer = share_receive(connection);
+    ck_assert_ptr_nonnull(answer);
+    free(answer);
+    close(connection);
+}
+RL_TEST(a_description_for_a_peer_keeps_nothing, "S-THR-8 S-SEE-9 S-OUT-3",
+        "An Invalidate during a dump for another process, which calls no copyDescription, releases the context at once") {
+    share_alone();
+    ck_assert(RLSetShared(true));
+    each_described(invalidate_for_a_peer);
 }
 
 static Thread *describer;

@@ -22,29 +22,18 @@ extension ObjectPointer {
             text.append(", ")
             CLinux.free(name)
         }
-        defer { text.append("}") }
-        // No function of the client is called, and an Invalidate on another thread has nothing to wait for.
-        if !text.callsClient { return describe.call(self, &text) }
-        // An Invalidate on another thread leaves the context until the description has ended (S-THR-8), also one whose thread the client ends.
-        let use = ContextUses.beginDescription(of: self)
-        withUnsafeMutablePointer(to: &text) { text in
-            var work = DescriptionWork(object: self, function: describe, text: text)
-            withUnsafeMutablePointer(to: &work) { work in
-                callOutGuarded(
-                    { $0!.cast(to: DescriptionWork.self).pointee.describe() }, work,
-                    { ContextUses.endDescription($0!.cast(to: ContextUse.self)) }, use)
-            }
-        }
-        ContextUses.endDescription(use)
+        describe.call(self, &text)
+        text.append("}")
     }
 }
 
-private struct DescriptionWork {
-    let object: ObjectPointer
-    let function: Kind.Describe
+/// The part of a description that calls the client.
+private struct InfoWork {
     let text: UnsafeMutablePointer<TextBuffer>
+    let info: UnsafeMutableRawPointer?
+    let copyDescription: DescribeFunction
 
-    func describe() { function.call(object, &text.pointee) }
+    func append() { text.pointee.appendDescription(info, copyDescription) }
 }
 
 extension TextBuffer {
@@ -59,14 +48,35 @@ extension TextBuffer {
         if address != nil { append(", callback = ", function: address) }
     }
 
-    /// The client's text is appended unchanged: that is its purpose (S-ARG-8).
+    /// Called before the description of an object looks whether that is valid: from here until the info is appended an Invalidate on another
+    /// thread leaves the context to this one (S-THR-8), unless no function of the client will be called.
+    @inline(never)
+    mutating func beginUse(of object: ObjectPointer, _ copyDescription: DescribeFunction?) {
+        if callsClient && copyDescription != nil { use = UnsafeMutableRawPointer(ContextUses.beginDescription(of: object)) }
+    }
+
+    /// The use ends here, also if the client ends the thread.
     mutating func appendInfo(_ info: UnsafeMutableRawPointer?, _ copyDescription: DescribeFunction?) {
         append(", info = ")
-        if callsClient, let copyDescription, let words = callOutCopyDescription(copyDescription, info) {
-            append(cString: words)
-            CLinux.free(words)
-        } else {
-            append(address: info)
+        let use = self.use
+        self.use = nil
+        defer { if let use { ContextUses.endDescription(use.cast(to: ContextUse.self)) } }
+        guard callsClient, let copyDescription else { return append(address: info) }
+        guard let use else { return appendDescription(info, copyDescription) }
+        withUnsafeMutablePointer(to: &self) { text in
+            var work = InfoWork(text: text, info: info, copyDescription: copyDescription)
+            withUnsafeMutablePointer(to: &work) { work in
+                callOutGuarded(
+                    { $0!.cast(to: InfoWork.self).pointee.append() }, work, { ContextUses.endDescription($0!.cast(to: ContextUse.self)) }, use)
+            }
         }
+    }
+
+    /// The client's text is appended unchanged: that is its purpose (S-ARG-8).
+    @inline(never)
+    fileprivate mutating func appendDescription(_ info: UnsafeMutableRawPointer?, _ copyDescription: DescribeFunction) {
+        guard let words = callOutCopyDescription(copyDescription, info) else { return append(address: info) }
+        append(cString: words)
+        CLinux.free(words)
     }
 }

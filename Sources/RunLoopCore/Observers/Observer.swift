@@ -217,13 +217,14 @@ extension Observer: Object {
 
 extension UnsafeMutablePointer where Pointee == Observer {
     fileprivate func describe(_ text: inout TextBuffer) {
+        let context = pointee.context
+        text.beginUse(of: header, context.copyDescription)
         text.append("activities = 0x", pointee.activities, radix: 16)
         text.append(", repeats = ", pointee.repeats)
         text.append(", order = ", pointee.order)
         let isValid = isValid
         text.append(", valid = ", isValid)
         text.appendCallback(pointee.callout)
-        let context = pointee.context
         text.appendInfo(isValid ? context.info : nil, isValid ? context.copyDescription : nil)
     }
 }

@@ -8,6 +8,8 @@ struct TextBuffer {
     private var capacity = 128
     /// Whether the client's functions may be called for the text.
     var callsClient = true
+    /// Of the object that is described, from `beginUse` until its info is appended.
+    var use: UnsafeMutableRawPointer?
 
     init() {
         bytes = makeArray(CChar.self, count: 128)

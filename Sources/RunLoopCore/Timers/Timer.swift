@@ -132,6 +132,8 @@ extension Double {
 
 extension UnsafeMutablePointer where Pointee == Timer {
     fileprivate func describe(_ text: inout TextBuffer) {
+        let context = context
+        text.beginUse(of: header, context.copyDescription)
         // Under the lock an Invalidate that comes later finds that the timer is being described.
         let owner = lockTimer()
         let isValid = isValid
@@ -150,7 +152,6 @@ extension UnsafeMutablePointer where Pointee == Timer {
         text.append(", order = ", order)
         text.append(", valid = ", isValid)
         text.appendCallback(details.pointee.callout)
-        let context = context
         text.appendInfo(isValid ? context.info : nil, isValid ? context.copyDescription : nil)
     }
 }

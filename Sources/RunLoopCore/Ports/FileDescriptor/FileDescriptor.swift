@@ -226,6 +226,8 @@ extension UnsafeMutablePointer where Pointee == FileDescriptor {
 
 extension UnsafeMutablePointer where Pointee == FileDescriptor {
     fileprivate func describe(_ text: inout TextBuffer) {
+        let context = context
+        text.beginUse(of: header, context.copyDescription)
         let state = pointee.state.load(ordering: .acquiring)
         text.append("descriptor = ", Int(pointee.descriptor.load(ordering: .relaxed)))
         text.append(", callbacks enabled = 0x", UInt(state & FileDescriptorState.enabled), radix: 16)
@@ -233,7 +235,6 @@ extension UnsafeMutablePointer where Pointee == FileDescriptor {
         let isValid = state & FileDescriptorState.invalid == 0
         text.append(", valid = ", isValid)
         text.appendCallback(callout as FileDescriptorFunction?)
-        let functions = pointee.callbacks.pointee.functions
-        text.appendInfo(isValid ? pointee.info : nil, isValid ? functions.copyDescription : nil)
+        text.appendInfo(isValid ? context.info : nil, isValid ? context.copyDescription : nil)
     }
 }

@@ -179,6 +179,8 @@ extension UnsafeMutablePointer where Pointee == MachPort {
 
 extension UnsafeMutablePointer where Pointee == MachPort {
     fileprivate func describe(_ text: inout TextBuffer) {
+        let context = pointee.context
+        text.beginUse(of: header, context.copyDescription)
         pointee.lock.lockWord()
         let (count, limit) = (pointee.count, pointee.limit)
         pointee.lock.unlockWord()
@@ -188,7 +190,6 @@ extension UnsafeMutablePointer where Pointee == MachPort {
         let isValid = isValid
         text.append(", valid = ", isValid)
         text.appendCallback(pointee.callout)
-        let context = pointee.context
         text.appendInfo(isValid ? context.info : nil, isValid ? context.copyDescription : nil)
     }
 }

@@ -313,13 +313,14 @@ extension UnsafeMutablePointer where Pointee == Socket {
 
 extension UnsafeMutablePointer where Pointee == Socket {
     fileprivate func describe(_ text: inout TextBuffer) {
+        let context = context
+        text.beginUse(of: header, context.copyDescription)
         let isValid = isValid
         text.append("descriptor = ", Int(native))
         text.append(", callback types = 0x", pointee.types, radix: 16)
         text.append(", flags = 0x", pointee.flags.load(ordering: .relaxed), radix: 16)
         text.append(", valid = ", isValid)
         text.appendCallback(pointee.callout)
-        let functions = pointee.callbacks.pointee.functions
-        text.appendInfo(isValid ? pointee.info : nil, isValid ? functions.copyDescription : nil)
+        text.appendInfo(isValid ? context.info : nil, isValid ? context.copyDescription : nil)
     }
 }
