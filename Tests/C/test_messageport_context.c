@@ -176,6 +176,62 @@ RL_TEST(a_description_has_a_live_info, "S-MSG-34 S-MSG-41",
     RLRelease(port);
 }
 
+static RLMessagePortRef lost;
+static Info lost_info;
+static void end_lost_port(void *invalidates) {
+    ck_assert(!RLMessagePortIsValid(lost));
+    ck_assert_int_eq(lost_info.releases, 0);
+    for (int i = 0; invalidates && i < 2; i++) {
+        RLMessagePortInvalidate(lost);
+        ck_assert_int_eq(lost_info.releases, 1);
+    }
+    RLRelease(lost);
+    expect_released_once(&lost_info);
+}
+
+RL_TEST(a_lost_port_s_context_is_released, "S-MSG-53 S-MSG-41",
+        "In the child of a fork the context of the parent's port is released by the first Invalidate, or with the last reference, once") {
+    lost = make_port(port_name("lost"), NULL, &lost_info, NULL);
+    RLMessagePortSetInvalidationCallBack(lost, use_in_invalidation);
+    for (int i = 0; i < 2; i++) {
+        ChildResult result = run_child(end_lost_port, i == 0 ? lost : NULL);
+        ck_assert_msg(result.status == 0, "status %#x, wrote: %s", result.status, result.output);
+    }
+    RLRelease(lost);
+    expect_released_once(&lost_info);
+}
+
+/* The maker's retain, in which the port is invalidated by another thread, or the process forks. */
+static void invalidate_named(void *name) {
+    Info unused = {0};
+    RLMessagePortContext context = {.info = &unused};
+    bool is_existing = false;
+    RLMessagePortRef port = RLMessagePortCreateLocal(name, NULL, &context, &is_existing);
+    ck_assert(is_existing);
+    RLMessagePortInvalidate(port);
+    RLRelease(port);
+}
+static const char *made_name;
+static Info made_info;
+static const void *invalidate_in_retain(const void *info) {
+    thread_join(thread_start(invalidate_named, (void *)made_name));
+    ck_assert_int_eq(made_info.releases, 0);
+    (void)info;
+    return &made_info;
+}
+
+RL_TEST(the_maker_releases_what_it_retains, "S-MSG-41",
+        "A port that is invalidated before its maker has retained the info has its context released after that, with the info that was retained") {
+    Info given = {0};
+    made_name = port_name("made");
+    RLMessagePortContext context = {.info = &given, .retain = invalidate_in_retain, .release = release_info};
+    RLMessagePortRef port = RLMessagePortCreateLocal(made_name, NULL, &context, NULL);
+    ck_assert_int_eq(given.releases, 0);
+    expect_released_once(&made_info);
+    RLRelease(port);
+    expect_released_once(&made_info);
+}
+
 RL_TEST(an_invalid_ports_context_has_no_info, "S-MSG-34 S-MSG-41", "GetContext gives no info of an invalid port") {
     static Info info;
     RLMessagePortRef port = make_port(port_name("get"), NULL, &info, NULL);

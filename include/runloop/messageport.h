@@ -25,7 +25,8 @@
  * RLMessagePortInvalidate or the last release invalidates a port. A remote port also becomes
  * invalid when the local port does, when it gives up the name, and when its process ends. A name is
  * free again as soon as its owner has ended, even if it was killed. In the child of fork, the
- * parent's ports are invalid, without a callback; the parent's own go on.
+ * parent's ports are invalid, without a callback; the parent's own go on. What a context has is
+ * released there by RLMessagePortInvalidate, or with the last reference.
  * Rules: Docs/semantics.md, section 18; what travels: Docs/wire-format.md.
  */
 #ifndef RUNLOOP_MESSAGEPORT_H
@@ -44,7 +45,8 @@ typedef struct RLMessagePort *RLMessagePortRef;
  * The info of a local port and the functions that manage it; copied. Functions may be NULL.
  *
  * retain and release: called once each, when the port is made and when it is invalidated; the
- *     release comes after the last function that gets info has returned, on that function's thread.
+ *     release comes after the last function that gets info has returned, on that function's thread;
+ *     a copyDescription that itself invalidates the port has it released inside that call.
  *     If there is a retain, both are also called around each message callback, which then gets
  *     retain's result.
  * copyDescription: on RLCopyDescription only; a malloc'ed string, which the library frees.

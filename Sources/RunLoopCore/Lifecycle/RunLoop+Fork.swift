@@ -42,6 +42,12 @@ enum Fork {
         SocketTable.forEach { _ in }
         FileDescriptor.rehearse()
         ContextUses.rehearse()
+        if let loop = RunLoop.ofThread {
+            loop.pointee.calls.contains(TimerCall.self) { _ in false }
+            loop.pointee.calls.contains(Notification.self) { _ in false }
+            loop.pointee.calls.contains(SocketReport.self) { _ in false }
+            loop.pointee.calls.contains(MessageCall.self) { _ in false }
+        }
         Stripe.rehearse()
         UnsafeMutablePointer<RequestQueue>.rehearse()
         PostQueue.rehearse()

@@ -48,6 +48,14 @@ struct ContextUses: ~Copyable {
         return use
     }
 
+    /// The same without the lock.
+    @inline(never)
+    static func insert(_ reason: ContextUse.Reason, _ object: ObjectPointer, _ context: ClientContext = ClientContext()) {
+        process.pointee.registryLock.lockWord()
+        insertLocked(reason, object, context)
+        process.pointee.registryLock.unlockWord()
+    }
+
     /// Makes a release that has waited for that reason, unless the object is described: then the last description makes it. No object: any.
     /// False: there is none.
     @discardableResult @inline(never)
@@ -132,9 +140,7 @@ extension ClientContext {
     @inline(never)
     private func releaseAfterDescriptions(_ object: ObjectPointer) {
         guard ContextUses.shared.pointee.descriptions.load(ordering: .sequentiallyConsistent) != 0 else { return releaseInfo() }
-        process.pointee.registryLock.lockWord()
-        ContextUses.insertLocked(.releaseAfterDescriptions, object, self)
-        process.pointee.registryLock.unlockWord()
+        ContextUses.insert(.releaseAfterDescriptions, object, self)
         ContextUses.settle(.releaseAfterDescriptions, object)
     }
 }

@@ -49,6 +49,16 @@ extension UnsafeMutablePointer where Pointee == MessageFrame {
 }
 
 extension UnsafeMutablePointer where Pointee == MessagePort {
+    /// How many users of the context are on the calling thread's stack.
+    var usersOnStack: Int {
+        var count = 0
+        RunLoop.ofThread?.pointee.calls.contains(MessageCall.self) {
+            if $0.pointee.frame.pointee.port == self && $0.pointee.frame.pointee.usesContext { count += 1 }
+            return false
+        }
+        return count
+    }
+
     /// `RLMessagePortTakeDescriptors`: from the message whose callback is the innermost one of this port on this thread.
     func takeDescriptors(_ descriptors: UnsafeMutablePointer<Int32>?, _ capacity: Int) -> Int {
         var served: MessageFramePointer?

@@ -7,6 +7,7 @@ import Synchronization
 extension UnsafeMutablePointer where Pointee == MessagePort {
     /// In the child, where the forking thread is the only one; its locks are made anew, and no client code is called.
     func loseInChild() {
+        if isValid { pointee.state.bitwiseOr(MessagePortState.keepsContext, ordering: .relaxed) }
         pointee.state.bitwiseOr(MessagePortState.invalid | MessagePortState.lostInFork, ordering: .relaxed)
         if pointee.isRemote { loseConnection() } else { loseName() }
         // No loop of the child may wait for a number that soon names another file.
@@ -34,7 +35,14 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
         loseBegunRequests()
     }
 
+    /// In the child no Invalidate makes the port invalid. The first one there, or the end of the object, releases the context (S-MSG-53).
+    func releaseLostContext() {
+        let old = pointee.state.bitwiseAnd(~MessagePortState.keepsContext, ordering: .acquiringAndReleasing).oldValue
+        if old & MessagePortState.keepsContext != 0 { endHoldOfContext() }
+    }
+
     private func loseName() {
+        pointee.local.contextUsers = usersOnStack
         forgetLostSetLocked()
         pointee.local.claim.forget()
         for place in 0..<pointee.local.connectionCapacity where pointee.local.connections![place].descriptor >= 0 {

@@ -6,10 +6,11 @@ import Synchronization
 struct LocalEnd {
     var callout: MessageFunction?
     var context = ClientContext()
-    /// What needs the context: the port until its invalidation callback has returned (S-MSG-34), its maker until the info is
-    /// retained, each message callback until it has a hold of its own on the info, or is over (S-THR-8). The last use releases
-    /// it (S-MSG-41).
-    var contextUsers = 2
+    /// What needs the context (S-MSG-41): the port until its invalidation callback has returned (S-MSG-34), and its maker until the
+    /// info is retained.
+    var contextHolds = 2
+    /// Message callbacks that use the info without a hold of their own on it (S-THR-8).
+    var contextUsers = 0
     var claim = MessagePortClaim()
     /// The epoll set with the listener and the connections.
     var epoll: Int32 = -1
@@ -114,7 +115,7 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
         port.lock()
         port.pointee.local.context = adopted
         port.unlock()
-        port.endUseOfContext()
+        port.endHoldOfContext()
         return (port, true)
     }
 
@@ -244,32 +245,36 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
     // MARK: Context
 
     /// The valid port's context, with one user more.
-    @inline(never)
     func beginUseOfContext() -> ClientContext? {
         lock()
         defer { unlock() }
-        guard !pointee.isRemote, isValid else { return nil }
-        // Invalidation takes the lock before it ends the port's own use.
+        // Invalidation takes the lock before it ends the port's hold.
+        guard isValid else { return nil }
         pointee.local.contextUsers += 1
         return pointee.local.context
     }
 
-    /// One user less. The last gives the context back.
+    /// One user less. The last makes a release that was left to it.
     @inline(never)
     func endUseOfContext() {
         lock()
         pointee.local.contextUsers -= 1
-        let isLast = pointee.local.contextUsers == 0
-        let context = pointee.local.context
+        let isLeft = pointee.local.contextUsers == 0 && pointee.local.contextHolds == 0
         unlock()
-        if isLast { context.releaseInfo() }
+        if isLeft { ContextUses.settle(.releaseAfterCallback, header) }
     }
 
-    /// In the child of `fork` the parent's other threads do not end their uses, and no thread invalidates the port. The object is
-    /// dying.
-    func releaseLostContext() {
-        guard pointee.local.contextUsers > 0, !pointee.isRemote else { return }
-        pointee.local.contextUsers = 1
-        endUseOfContext()
+    /// The port or its maker needs the context no more. The last of them releases it, or leaves that to the last user.
+    @inline(never)
+    func endHoldOfContext() {
+        lock()
+        pointee.local.contextHolds -= 1
+        let isOver = pointee.local.contextHolds == 0
+        let isLeft = isOver && pointee.local.contextUsers > 0
+        let context = pointee.local.context
+        // In one step for the child of a fork, which takes the port's lock too.
+        if isLeft { ContextUses.insert(.releaseAfterCallback, header, context) }
+        unlock()
+        if isOver && !isLeft { context.releaseInfo(of: header) }
     }
 }

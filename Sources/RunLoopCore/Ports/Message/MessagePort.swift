@@ -9,7 +9,7 @@ import Synchronization
 /// any number of modes and loops costs the same as a plain source's. A remote port is one connection; requests carry ids, so
 /// replies find the request that waits (`MessagePort+Request.swift`).
 ///
-/// `lock` guards the fields that say so; no client code runs and no other lock but the log's is taken under it. The table of the
+/// `lock` guards the fields that say so; no client code runs and no other lock but the log's and the registry's is taken under it. The table of the
 /// process (`MessagePortTable`) knows all ports, without references, so that `fork` finds the lock of each that can still be
 /// called. The memory outlives the object while a source has it as info.
 struct MessagePort: ~Copyable, Listed {
@@ -47,6 +47,8 @@ enum MessagePortState {
     static var invalid: UInt32 { 1 << 0 }
     /// Became invalid because the child of `fork` did not get it; no callback was called.
     static var lostInFork: UInt32 { 1 << 1 }
+    /// It was valid at the fork, and has its hold of the context still.
+    static var keepsContext: UInt32 { 1 << 2 }
 }
 
 extension MessagePort: Object {
@@ -56,7 +58,8 @@ extension MessagePort: Object {
             name: "RLMessagePort", destroy: { MessagePort.destroy($0.cast(to: MessagePort.self)) },
             describe: .init { $0.cast(to: MessagePort.self).describe(&$1) },
             forkPrepare: { MessagePortTable.prepareFork() }, forkParent: { MessagePortTable.forkedParent() },
-            forkChildEnd: { MessagePortTable.forkedChild() })
+            forkChildEnd: { MessagePortTable.forkedChild() },
+            usesContextInChild: { $0.cast(to: MessagePort.self).pointee.local.contextUsers > 0 })
     }
 
     /// The last reference is gone: the port is invalidated, which needs an object that can be handed to the client's function,
@@ -118,7 +121,7 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
 
     /// `RLMessagePortInvalidate`.
     func invalidate() {
-        guard beginInvalidation() else { return }
+        guard beginInvalidation() else { return releaseLostContext() }
         // The client's function may drop the caller's reference.
         retain()
         finishInvalidation()
@@ -131,7 +134,7 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
         guard isValid else { return false }
         MessagePortTable.lock()
         defer { MessagePortTable.unlock() }
-        let old = pointee.state.bitwiseOr(MessagePortState.invalid, ordering: .acquiringAndReleasing).oldValue
+        let old = pointee.state.bitwiseOr(MessagePortState.invalid, ordering: .sequentiallyConsistent).oldValue
         guard old & MessagePortState.invalid == 0 else { return false }
         giveNameBack()
         return true
@@ -149,14 +152,14 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
         unlock()
     }
 
-    /// The rest, in the order of S-MSG-34. The valid port's use of the context is this function's now.
+    /// The rest, in the order of S-MSG-34. The valid port's hold of the context is this function's now.
     fileprivate func finishInvalidation() {
         lock()
         let info = pointee.local.context.info
         unlock()
         MessagePortMonitor.forget(self)
         if let function = storedInvalidationCallBack { callOutInvalidation(function, handle, info) }
-        if !pointee.isRemote { endUseOfContext() }
+        endHoldOfContext()
         lock()
         let source = pointee.source
         source?.retain()
@@ -220,15 +223,18 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
 
 extension UnsafeMutablePointer where Pointee == MessagePort {
     fileprivate func describe(_ text: inout TextBuffer) {
+        lock()
+        let context = pointee.local.context
+        unlock()
+        text.beginUse(of: header, context.copyDescription)
         let kind: StaticString = pointee.isRemote ? "remote" : "local"
         text.append(kind)
         text.append(", name = ")
         MessagePortTable.lock()
         if let name = pointee.name { text.appendPrintable(name.bytes) } else { text.append("(none)") }
         MessagePortTable.unlock()
+        let isValid = isValid
         text.append(", valid = ", isValid)
-        let context = beginUseOfContext()
-        text.appendInfo(context?.info, context?.copyDescription)
-        if context != nil { endUseOfContext() }
+        text.appendInfo(isValid ? context.info : nil, isValid ? context.copyDescription : nil)
     }
 }
