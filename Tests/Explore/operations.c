@@ -29,11 +29,26 @@ static void release_info(const void *info) {
     struct item *item = (struct item *)(uintptr_t)info;
     if (!item) fail("NULL is released in place of an info");
     if (++item->releases > item->retains) fail("the info of %s is released too often", item->name);
+    if (!item->has_description) return;
+    /* As the counts of references that programs have: the last release knows what was done before the others. */
+    const uint64_t count = 1 + rlx_modify(&item->counted, sizeof item->counted, RLX_ADD, 1, RLX_ACQUIRING_AND_RELEASING, __FILE__, __LINE__);
+    if (count == (uint64_t)item->retains &&
+        rlx_load(&item->described, sizeof item->described, RLX_RELAXED, __FILE__, __LINE__) != item->described)
+        fail("the info of %s is released by a thread that need not know what copyDescription did with it", item->name);
 }
 
 static void check_alive(struct item *item) {
     if (!item) fail("a callback with NULL in place of its info");
     if (item->releases >= item->retains) fail("a callback of %s after the release of its info", item->name);
+}
+
+/* It does something with the info, which the thread that releases it has to know. */
+static char *describe_info(const void *info) {
+    struct item *item = (struct item *)(uintptr_t)info;
+    check_alive(item);
+    rlx_store(&item->described, sizeof item->described, item->described + 1, RLX_RELAXED, __FILE__, __LINE__);
+    check_alive(item);
+    return strdup(item->name);
 }
 
 /* A callback counts, makes its calls, and ends the run of a thread that waited for it. */
@@ -175,6 +190,8 @@ static void make_pipe(struct item *item) {
 }
 
 void make_item(struct item *item) {
+    char *(*const describes)(const void *) = item->has_description ? describe_info : NULL;
+    item->described = item->counted = 0;
     item->retains = item->releases = item->performed = item->scheduled = item->cancelled = item->invalidations = 0;
     item->posted = item->dropped = item->freed = 0;
     item->signal_begun = item->perform_begun = 0;
@@ -192,7 +209,7 @@ void make_item(struct item *item) {
         break;
     }
     case KIND_INBOX: {
-        RLMachPortContext context = {0, item, retain_info, release_info, NULL};
+        RLMachPortContext context = {0, item, retain_info, release_info, describes};
         RLMachPortRef port = RLMachPortCreate(receive, &context, NULL);
         item->object = port;
         RLMachPortSetInvalidationCallBack(port, port_is_invalid);
@@ -213,19 +230,20 @@ void make_item(struct item *item) {
     }
     case KIND_TIMER: {
         item->due = item->number;
-        RLTimerContext context = {0, item, retain_info, release_info, NULL};
+        RLTimerContext context = {0, item, retain_info, release_info, describes};
         item->object = RLTimerCreate(RLAbsoluteTimeGetCurrent() + item->number, item->repeats ? 1 : 0, 0, 0, fire, &context);
         break;
     }
     case KIND_OBSERVER: {
-        RLObserverContext context = {0, item, retain_info, release_info, NULL};
+        RLObserverContext context = {0, item, retain_info, release_info, describes};
         item->object = RLObserverCreate(item->number ? (RLOptionFlags)item->number : (RLOptionFlags)kRLBeforeSources,
                                         item->repeats, 0, observe, &context);
         break;
     }
     case KIND_DESCRIPTOR: {
         make_pipe(item);
-        RLFileDescriptorContext context = {0, item, (void *(*)(void *))retain_info, (void (*)(void *))release_info, NULL};
+        RLFileDescriptorContext context = {0, item, (void *(*)(void *))retain_info, (void (*)(void *))release_info,
+                                           (char *(*)(void *))describes};
         RLFileDescriptorRef file = RLFileDescriptorCreate(item->descriptors[0], false, be_ready, &context);
         RLFileDescriptorEnableCallBacks(file, kRLFileDescriptorReadCallBack);
         item->object = file;
@@ -242,7 +260,7 @@ void make_item(struct item *item) {
     case KIND_MESSAGE: {
         static int number;
         snprintf(item->path, sizeof item->path, "explore.%d.%d", (int)getpid(), number++ % 100);
-        RLMessagePortContext context = {0, item, retain_info, release_info, NULL};
+        RLMessagePortContext context = {0, item, retain_info, release_info, describes};
         RLMessagePortRef port = RLMessagePortCreateLocal(item->path, answer, &context, NULL);
         if (!port) fail("no local message port");
         item->object = port;
@@ -256,7 +274,7 @@ void make_item(struct item *item) {
         /* So little room that a write leaves bytes queued. */
         int room = 1;
         setsockopt(item->descriptors[0], SOL_SOCKET, SO_SNDBUF, &room, sizeof room);
-        RLSocketContext context = {0, item, retain_info, release_info, NULL};
+        RLSocketContext context = {0, item, retain_info, release_info, describes};
         RLSocketRef socket = RLSocketCreateWithNative(item->descriptors[0], kRLSocketReadCallBack, receive_data, &context);
         item->object = socket;
         item->source = RLSocketCreateRunLoopSource(socket, 0);
@@ -467,6 +485,12 @@ static void do_invalidate(struct call *call) {
     case KIND_SOCKET: RLSocketInvalidate((RLSocketRef)item->object); break;
     default: RLSourceInvalidate(item->source);
     }
+}
+
+/* Nothing needs the info. */
+static void do_invalidate_at_once(struct call *call) {
+    do_invalidate(call);
+    if (call->item[0]->releases < call->item[0]->retains) fail("the info of %s is not released yet", call->item[0]->name);
 }
 
 static void do_invalidate_source(struct call *call) { RLSourceInvalidate(call->item[0]->source); }
@@ -930,6 +954,7 @@ const struct operation operations[] = {
     {"signal", "RLSourceSignal RLMachPortSend RLKernelEventSourceTrigger", do_signal, false},
     {"invalidate", "RLSourceInvalidate RLTimerInvalidate RLObserverInvalidate RLMachPortInvalidate RLFileDescriptorInvalidate",
      do_invalidate, false},
+    {"endatonce", "RLTimerInvalidate RLObserverInvalidate RLMachPortInvalidate RLFileDescriptorInvalidate", do_invalidate_at_once, false},
     {"endsource", "RLSourceInvalidate", do_invalidate_source, false},
     {"valid", "RLSourceIsValid RLTimerIsValid RLObserverIsValid RLMachPortIsValid RLFileDescriptorIsValid", do_valid, false},
     {"signalled", "RLSourceIsSignalled", do_signalled, false},

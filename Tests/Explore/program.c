@@ -135,6 +135,7 @@ static void read_item(bool names_only) {
         item->number = atof(text);
     }
     if (accept('+')) item->repeats = true;
+    if (accept('?')) item->has_description = true;
     if (accept('{')) {
         if (names_only) {
             int depth = 1;

@@ -10,7 +10,7 @@
 struct scenario {
     const char *name;  /* group.what_meets_what */
     const char *rules; /* of Docs/semantics.md; with a ! before them it is known to fail until the core is mended */
-    const char *items; /* NAME=kind:number{calls of its callback} ... */
+    const char *items; /* NAME=kind:number+?{calls of its callback} ... */
     const char *threads; /* NAME: calls before / calls explored / calls after | NAME: ... */
 };
 /* Arrays that end with a scenario without a name; NULL after the last. */
@@ -53,6 +53,9 @@ struct item {
     int descriptors[2];
     int written; /* to a socket and not taken by its peer */
     int retains, releases; /* of its info */
+    bool has_description;  /* a copyDescription */
+    uint32_t described;    /* how often that was called */
+    uint32_t counted;      /* releases */
     int performed, scheduled, cancelled, invalidations;
     int posted, dropped, freed; /* of a post: calls, releases without a call, releases */
     struct thread *calling;     /* the thread that its callback runs on */
