@@ -99,23 +99,25 @@ extension UnsafeMutablePointer where Pointee == Observer {
         let isInCallback = isFiringOnThisThread
         let isOnLoopThread = pointee.loop.load(ordering: .relaxed)?.isCurrent ?? false
         var state = pointee.state.load(ordering: .relaxed)
+        var isLeft: Bool
         // In one step for the child of a fork.
         process.pointee.registryLock.lockWord()
         repeat {
             if state & ObserverState.invalid != 0 { return process.pointee.registryLock.unlockWord() }
-        } while !pointee.state.replace(
-            &state, by: state | ObserverState.invalid | (isInCallback ? 0 : ObserverState.releasePending))
-        if !isInCallback { ContextUses.insertLocked(.releaseAfterCallback, header, pointee.context) }
+            // Another thread may be in the callback, unless this is the thread of the only loop that it has ever been in.
+            let isForThisThreadOnly = isInCallback || isOnLoopThread && state & ObserverState.shared == 0
+            isLeft = state & ObserverState.used != 0 && !isForThisThreadOnly
+        } while !pointee.state.replace(&state, by: state | ObserverState.invalid | (isLeft ? ObserverState.releasePending : 0))
+        if isLeft { ContextUses.insertLocked(.releaseAfterCallback, header, pointee.context) }
         process.pointee.registryLock.unlockWord()
         retain()
         leaveLoop()
-        if isInCallback {
-            pointee.context.releaseInfo(of: header)
-        } else {
+        if isLeft {
             // From here on a thread that is not in the callback sees that the observer is invalid and does not begin.
-            let isForThisThreadOnly = isOnLoopThread && state & ObserverState.shared == 0
-            if state & ObserverState.used != 0 && !isForThisThreadOnly { fenceOtherThreads() }
+            fenceOtherThreads()
             releasePendingInfo()
+        } else {
+            pointee.context.releaseInfo(of: header)
         }
         release()
     }
