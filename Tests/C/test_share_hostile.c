@@ -54,12 +54,20 @@ RL_TEST(what_is_no_request_ends_the_connection, "S-OUT-3 S-OUT-5", "Garbage of a
     const int before = count_descriptors();
     static char bytes[100000];
     for (size_t i = 0; i < sizeof bytes; i++) bytes[i] = (char)(i * 7919 >> 3);
-    const char *texts[] = {"", "s", "statistic", "statisticsx", "dump ", "dump x", "dump 1x", "dumpx", "measure ", "\n", "%s%n", "dump 99999999999999999999999999"};
+    const char *texts[] = {"", "s", "statistic", "statisticsx", "dump ", "dump x", "dump 1x", "dumpx", "measure ", "\n", "%s%n", "dump 99999999999999999999999999",
+                           "dump  1", "dump \t1", "dump +1", "dump -1"};
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
         const int connection = share_connect(0);
         send(connection, texts[i], strlen(texts[i]), MSG_NOSIGNAL);
         char *answer = i == 11 ? NULL : share_receive(connection);
         ck_assert_msg(answer == NULL, "\"%s\" was answered", texts[i]);
+        close(connection);
+    }
+    /* A NUL is no end. */
+    for (int i = 0; i < 2; i++) {
+        const int connection = share_connect(0);
+        send(connection, "statistics\0x", i == 0 ? 11 : 12, MSG_NOSIGNAL);
+        ck_assert(share_ends(connection));
         close(connection);
     }
     for (size_t length = 1; length <= sizeof bytes; length = length * 3 + 1) {

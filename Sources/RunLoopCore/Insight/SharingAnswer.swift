@@ -44,9 +44,11 @@ enum SharingAnswer {
                 measures = true
             } else if strncmp(word, "dump", 4) == 0 {
                 if word[4] == 0 { return .known(dump(nil)) }
+                // strtol(3) also takes blanks and signs.
+                guard word[4] == 0x20, word[5] >= 0x30, word[5] <= 0x39 else { return .none }
                 var end: UnsafeMutablePointer<CChar>?
                 let thread = strtol(word + 4, &end, 10)
-                return word[4] == 0x20 && end!.pointee == 0 ? .known(dump(thread)) : .none
+                return end!.pointee == 0 ? .known(dump(thread)) : .none
             } else if strcmp(word, "statistics") != 0 {
                 return .none
             }

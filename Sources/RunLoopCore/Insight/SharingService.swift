@@ -224,7 +224,9 @@ extension UnsafeMutablePointer where Pointee == SharingService {
             return datagram.is_cut || datagram.descriptors > 0 ? 0 : datagram.length
         }
         if length < 0 && rl_errno() == EAGAIN { return nil }
-        if length <= 0 {
+        // What has a NUL in it is longer than the request that it looks like.
+        let isText = withUnsafeBytes(of: &request.bytes) { strlen($0.baseAddress!.assumingMemoryBound(to: CChar.self)) == length }
+        if length <= 0 || !isText {
             drop(peer)
             return nil
         }
