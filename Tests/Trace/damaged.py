@@ -8,6 +8,7 @@ import io
 import json
 import os
 import random
+import shutil
 import subprocess
 import sys
 import struct
@@ -59,6 +60,14 @@ with tempfile.TemporaryDirectory() as folder:
     assert convert(os.path.join(folder, "pipe"))[0] == 1
     assert convert("--output", "/nowhere/at/all", path)[0] == 1
     assert convert("--format", "xml", path)[0] == convert("--what", path)[0] == convert()[0] == 2
+
+    # A file's name is not for the terminal either.
+    strange = os.path.join(folder, "a\x1b[31m\udcff")
+    shutil.copy(path, strange)
+    told = io.StringIO()
+    with contextlib.redirect_stdout(told):
+        assert module.main([strange]) == 0
+    assert told.getvalue().strip().isprintable(), told.getvalue()
 
     # Anything anywhere in what is used, also in the header: a message or a picture, but no exception.
     header = module.HEADER.unpack_from(whole)
