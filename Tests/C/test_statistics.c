@@ -245,6 +245,29 @@ RL_TEST(a_call_out_has_the_time_of_its_run, "S-STAT-3", "A callback that runs th
     ck_assert_double_ge(outside.total, inside.total);
 }
 
+static void begin_anew(Probe *self) {
+    action_take_time(self);
+    RLSetAccounting(RLGetCurrent(), false);
+    RLSetAccounting(RLGetCurrent(), true);
+}
+
+RL_TEST(a_beginning_in_a_call_out, "S-STAT-3", "A callback in which measuring ends and begins again is not measured by what began after it") {
+    static Probe source = {.action = begin_anew, .value = 30}, next = {.action = action_take_time, .value = 1};
+    RLRunLoopRef loop = RLGetCurrent();
+    add_source(&source, kRLDefaultMode);
+    add_source(&next, "next");
+    RLSetAccounting(loop, true);
+    RLSourceSignal(source.source);
+    RLSourceSignal(next.source);
+    expect_run(kRLDefaultMode, 0, false, TimedOut);
+    ck_assert_uint_eq(statistics_of(loop).callOuts, 0);
+    expect_no_item_statistics(loop, source.source);
+    expect_run("next", 0, false, TimedOut);
+    ck_assert_uint_eq(statistics_of(loop).callOuts, 1);
+    ck_assert_uint_eq(times_in_histogram(loop, kRLHistogramCallOuts), 1);
+    ck_assert_double_le(statistics_of(loop).callOutTime, statistics_of(loop).accountedTime);
+}
+
 static void invalidate_and_release(Probe *self) {
     RLSourceInvalidate(self->source);
 }

@@ -94,6 +94,8 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     @inline(never)
     func endMeasured(_ item: ObjectPointer?, _ begin: Int64) {
         guard begin != 0, let accounting = pointee.accounting.load(ordering: .acquiring) else { return }
+        // The measuring of which it was a part has ended, and another has begun.
+        if begin < accounting.pointee.began.load(ordering: .relaxed) { return }
         let time = UInt64(Swift.max(Clock.now() - begin, 0))
         accounting.pointee.callOuts.count()
         accounting.pointee.callOutTime.count(time)
