@@ -227,6 +227,25 @@ RL_TEST(who_gets_a_clock, "S-CLK-2", "A clock is given to the thread's own loop,
     RLRelease(clock_of_loop);
 }
 
+RL_TEST(a_common_timer_in_no_mode, "S-CLK-2 S-CLK-3 S-MODE-26", "A timer that is a common item and in no mode keeps its loop's clock, by which it fires in a mode that becomes common") {
+    RLRunLoopRef loop = RLGetCurrent();
+    RLClockRef other = RLClockCreateManual();
+    static Probe timer;
+    RLRetain(add_timer(&timer, RLAbsoluteTimeGetCurrent() + 1000, 0, kRLCommonModes));
+    RLRemoveTimer(loop, timer.timer, kRLDefaultMode);
+    ck_assert(!RLSetClock(loop, other));
+    RLRemoveTimer(loop, timer.timer, kRLCommonModes);
+    ck_assert(RLSetClock(loop, other));
+    RLClockSetWallTime(other, RLClockGetTime(other) + 2000);
+    RLAddTimer(loop, timer.timer, kRLCommonModes);
+    RLRemoveTimer(loop, timer.timer, kRLDefaultMode);
+    RLAddCommonMode(loop, "later");
+    RLRunInMode("later", 0, false);
+    ck_assert_int_eq(timer.calls, 1);
+    RLRelease(timer.timer);
+    RLRelease(other);
+}
+
 static void make_and_keep(void *clock) { ck_assert(RLSetClock(RLGetCurrent(), clock)); }
 
 RL_TEST(the_end_of_a_thread_gives_the_clock_back, "S-CLK-2", "A loop whose thread has ended has no clock any more") {

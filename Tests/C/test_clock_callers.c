@@ -68,6 +68,18 @@ RL_TEST(dates_of_all_ages, "S-CLK-10 S-CLK-11", "A clock shows no date before 19
     RLRelease(clock_of_loop);
 }
 
+RL_TEST(the_date_that_it_shows_has_come, "S-CLK-4 S-CLK-11 S-TMR-7", "In any year a timer whose date is the one that the clock shows is due at once") {
+    use_clock();
+    static Probe tick;
+    for (int i = 0; i < 3000; i++) {
+        RLClockSetWallTime(clock_of_loop, -978307200.0 + i * 1672532.654321);
+        add_timer(&tick, RLClockGetTime(clock_of_loop), 0, kRLDefaultMode);
+        RLClockAdvance(clock_of_loop, 0);
+        ck_assert_msg(tick.calls == i + 1, "the timer of %.9f is not due then", RLClockGetTime(clock_of_loop));
+    }
+    RLRelease(clock_of_loop);
+}
+
 static void advance_to_the_limit(void *clock) {
     RLClockAdvance(clock, INFINITY);
     RLClockAdvance(clock, INFINITY);

@@ -259,6 +259,62 @@ RL_TEST(what_a_timer_can_be_made_with, "S-TMR-58 S-TMR-61", "Every date and inte
     RLRelease(clock_of_loop);
 }
 
+RL_TEST(a_delay_longer_than_the_longest, "S-TMR-56 S-TMR-59 S-TMR-61", "A delay that counts as a shorter one gives the date of the shorter one, before which no timer fires") {
+    use_clock();
+    static Probe probes[3];
+    for (int i = 0; i < 3; i++) {
+        RLTimerRef timer = add_by((RLTimerClock)i, &probes[i], NAN, 0);
+        RLTimerSetNextFireDelay(timer, 1e9);
+        ck_assert(fabs(RLTimerGetNextFireDate(timer) - start - 504911232) < 1e-6);
+    }
+    RLClockAdvance(clock_of_loop, 504911231.999998);
+    for (int i = 0; i < 3; i++) ck_assert_int_eq(probes[i].calls, 0);
+    RLClockAdvance(clock_of_loop, 0.000002);
+    for (int i = 0; i < 3; i++) ck_assert_int_eq(probes[i].calls, 1);
+    RLRelease(clock_of_loop);
+}
+
+static void set_to_the_first_date(void) { RLClockSetWallTime(clock_of_loop, -INFINITY); }
+static void suspend_for_a_century(void) {
+    for (int i = 0; i < 40; i++) {
+        set_to_the_first_date();
+        RLClockSuspend(clock_of_loop, INFINITY);
+    }
+}
+
+RL_TEST(dates_of_all_ages, "S-TMR-60 S-TMR-61 S-CLK-11", "At the ends of time, dates and suspensions timers by every clock can be made, and are called where their time has come") {
+    use_clock();
+    static Probe near[2][6], far[2][6], repeating[2][6];
+    for (int age = 0; age < 6; age++) {
+        if (age == 1) RLClockSetWallTime(clock_of_loop, INFINITY);
+        if (age == 2) suspend_for_a_century();
+        if (age == 3) for (int i = 0; i < 9; i++) RLClockAdvance(clock_of_loop, i == 8 ? INFINITY : 5e8);
+        if (age == 4) set_to_the_first_date();
+        if (age == 5) RLClockSetWallTime(clock_of_loop, INFINITY);
+        for (int clock = 0; clock < 2; clock++) {
+            const RLTimerClock kind = clock == 0 ? kRLTimerClockBoot : kRLTimerClockWall;
+            const RLAbsoluteTime now = RLClockGetTime(clock_of_loop);
+            RLTimerSetTolerance(add_by(kind, &repeating[clock][age], now, INFINITY), 1);
+            add_by(kind, &near[clock][age], now, 0);
+            RLTimerSetNextFireDelay(add_by(kind, &far[clock][age], INFINITY, 0), age & 1 ? INFINITY : 504911232);
+            pass();
+            ck_assert_int_eq(near[clock][age].calls, 1);
+            ck_assert_int_gt(repeating[clock][age].calls, 0);
+        }
+        set_to_the_first_date();
+        pass();
+        free(RLCopyDescription(RLGetCurrent()));
+        for (int i = 0; i < 5; i++) {
+            RLClockSuspend(clock_of_loop, INFINITY);
+            pass();
+        }
+    }
+    RLClockSetWallTime(clock_of_loop, INFINITY);
+    pass();
+    for (int age = 0; age < 6; age++) ck_assert_int_eq(near[0][age].calls + near[1][age].calls, 2);
+    RLRelease(clock_of_loop);
+}
+
 RL_TEST(a_description_tells_the_clock, "S-TMR-58", "The description of such a timer names its clock, that of others none") {
     static const char *const words[] = {NULL, "clock = boot", "clock = wall"};
     for (int i = 0; i < 3; i++) {

@@ -117,7 +117,8 @@ extern struct run {
     bool child;      /* this process is the child of a fork in the scenario */
     uint32_t decision, steps;
     int64_t now, begun;
-    int64_t wall; /* what the wall clock was set forward */
+    int64_t wall;  /* what the wall clock was set forward */
+    bool set_back; /* a program's clock was set back */
     uint32_t kernel_dirty;
     struct thread *handler_thread; /* it has the handler still to come, or NULL */
     void (*handler)(void *);

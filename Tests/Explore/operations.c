@@ -98,8 +98,11 @@ static void perform_port(void *info) {
 static RLPort port_of(void *info) { return ((struct item *)info)->descriptors[0]; }
 
 static void fire(RLTimerRef timer, void *info) {
-    (void)timer;
-    check_alive(info);
+    struct item *item = info;
+    check_alive(item);
+    /* Half a microsecond on either side, to which the clocks of programs round. */
+    if (item->clock != kRLTimerClockMonotonic && !run.set_back && RLAbsoluteTimeGetCurrent() < RLTimerGetNextFireDate(timer) - 2e-6)
+        fail("%s fires before its clock shows its date", item->name);
     call_back(info);
 }
 
@@ -231,7 +234,7 @@ void make_item(struct item *item) {
     case KIND_TIMER: {
         item->due = item->number;
         RLTimerContext context = {0, item, retain_info, release_info, describes};
-        item->object = RLTimerCreate(RLAbsoluteTimeGetCurrent() + item->number, item->repeats ? 1 : 0, 0, 0, fire, &context);
+        item->object = RLTimerCreateWithClock(item->clock, RLAbsoluteTimeGetCurrent() + item->number, item->repeats ? 1 : 0, fire, &context);
         break;
     }
     case KIND_OBSERVER: {
@@ -296,7 +299,10 @@ void make_item(struct item *item) {
     case KIND_SYNC: make_sync(item); return;
     case KIND_HANDLER: make_handler(item); return;
     case KIND_LOCK_FILE: make_lock_file(item); break;
-    case KIND_CLOCK: item->object = RLClockCreateManual(); break;
+    case KIND_CLOCK:
+        item->object = RLClockCreateManual();
+        item->due = RLClockGetTime((RLClockRef)item->object);
+        break;
     default: fail("%s is of no kind", item->name);
     }
     if (!item->object) fail("%s cannot be made", item->name);
@@ -936,6 +942,20 @@ static void do_set_clock(struct call *call) {
 }
 
 static void do_advance(struct call *call) { RLClockAdvance((RLClockRef)object_of(call), call->number); }
+/* To so many seconds after the clock's first date. */
+static void do_set_wall(struct call *call) {
+    if (call->number < 0) run.set_back = true;
+    RLClockSetWallTime((RLClockRef)object_of(call), call->item[0]->due + call->number);
+}
+/* Of a one-shot in the own loop: a pass fires it if the clock shows its date. */
+static void do_due(struct call *call) {
+    RLTimerRef timer = (RLTimerRef)object_of(call);
+    if (!RLTimerIsValid(timer) || RLClockGetTime((RLClockRef)call->item[1]->object) < RLTimerGetNextFireDate(timer)) return;
+    RLRunInMode(kRLDefaultMode, 0, false);
+    if (RLTimerIsValid(timer)) fail("%s does not fire, and its clock shows its date", call->item[0]->name);
+}
+static void do_suspend(struct call *call) { RLClockSuspend((RLClockRef)object_of(call), call->number); }
+static void do_delay(struct call *call) { RLTimerSetNextFireDelay((RLTimerRef)object_of(call), call->number); }
 static void do_advance_to_next(struct call *call) { RLClockAdvanceToNext((RLClockRef)object_of(call)); }
 static void do_automatic(struct call *call) { RLClockSetAutomatic((RLClockRef)object_of(call), true); }
 
@@ -944,6 +964,10 @@ const struct operation operations[] = {
     {"advance", "RLClockAdvance", do_advance, false},
     {"tonext", "RLClockAdvanceToNext", do_advance_to_next, false},
     {"automatic", "RLClockSetAutomatic", do_automatic, false},
+    {"setwall", "RLClockSetWallTime", do_set_wall, false},
+    {"suspend", "RLClockSuspend", do_suspend, false},
+    {"due", "RLRunInMode", do_due, true},
+    {"delay", "RLTimerSetNextFireDelay", do_delay, false},
     {"loop", "RLGetCurrent", do_loop, true},
     {"keep", "RLAddSource", do_keep, true},
     {"add", "RLAddSource RLAddTimer RLAddObserver", do_add, true},

@@ -129,6 +129,10 @@ static void read_item(bool names_only) {
     word(text, sizeof text);
     for (unsigned i = 0; i < sizeof kinds / sizeof *kinds; i++)
         if (strcmp(text, kinds[i]) == 0) item->kind = (enum kind)i;
+    if (strcmp(text, "boot") == 0 || strcmp(text, "wall") == 0) {
+        item->kind = KIND_TIMER;
+        item->clock = *text == 'b' ? kRLTimerClockBoot : kRLTimerClockWall;
+    }
     if ((int)item->kind < 0) fail("no such kind: %s", text);
     if (accept(':')) {
         word(text, sizeof text);

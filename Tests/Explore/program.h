@@ -42,8 +42,9 @@ enum kind { KIND_SOURCE, KIND_INBOX, KIND_PORT, KIND_TIMER, KIND_OBSERVER, KIND_
 struct item {
     char name[12];
     enum kind kind;
+    RLTimerClock clock; /* of a timer */
     double number;
-    double due; /* of a timer: what it was set to last, in seconds */
+    double due; /* of a timer: what it was set to last, in seconds; of a clock: its first date */
     bool repeats;
     struct block *block; /* of its callback */
     const void *object;

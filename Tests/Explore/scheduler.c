@@ -454,16 +454,16 @@ void run_together(void) {
     threads[0].state = THREAD_READY;
 }
 
-/* In Core/ForgetWatcher.swift. */
-void rlx_forget_watcher(void);
+/* In Core/ForgetThreads.swift. */
+void rlx_forget_threads(void);
 
 void run_join_all(void) {
     /* A thread of the library's that serves the process sleeps for ever: it is ended, and the next execution makes another. */
     for (int i = 1; i < thread_count; i++) {
-        if (!threads[i].is_detached || threads[i].state != THREAD_FUTEX) continue;
+        if (!threads[i].is_detached || (threads[i].state != THREAD_FUTEX && threads[i].state != THREAD_POLL)) continue;
         threads[i].is_over = true;
         run_alone(&threads[i]);
-        rlx_forget_watcher();
+        rlx_forget_threads();
     }
     for (int i = 1; i < thread_count; i++)
         if (threads[i].start && threads[i].state != THREAD_DONE && threads[i].state != THREAD_NONE)

@@ -55,7 +55,7 @@ RL_EXPORT RLClockRef RL_NONNULL RLClockCreateManual(void) RL_WARN_UNUSED_RESULT;
  *
  * rl: the calling thread's loop. clock: NULL for the system's clock, which every loop has initially.
  * Returns: true. False, and nothing has changed, for NULL or another thread's loop, while the loop
- *     runs, and while a timer or a delayed request is in one of its modes.
+ *     runs, and while a timer or a delayed request is in one of its modes or a common item.
  * Threads: the loop's. Ownership: the loop retains the clock until it gets another one or its
  * thread ends. Reentrancy: not in callbacks of the loop, during which it runs; calls no call-out.
  * CF: none. Since 0.2.
@@ -138,7 +138,7 @@ RL_EXPORT void RLClockSetWallTime(RLClockRef RL_NULLABLE clock, RLAbsoluteTime d
  *
  * seconds: by which each timer that is set fires later, measured by the date, except timers by the
  *     wall or boot clock (RLTimerCreateWithClock), which do not. NaN, 0 and less do nothing, nor does
- *     a suspension that begins after the year 2129.
+ *     a suspension that begins after the year 2129 or makes it more than 126 years in all.
  * Threads: any. Reentrancy: call-outs too; calls no call-out. CF: none. Since 0.2.
  */
 RL_EXPORT void RLClockSuspend(RLClockRef RL_NULLABLE clock, RLTimeInterval seconds);

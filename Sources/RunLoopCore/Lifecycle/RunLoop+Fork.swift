@@ -77,6 +77,8 @@ enum Fork {
         ContextUses.forkedChild()
         Sharing.forkedChild()
         RunLoop.ofThread?.dropInvalidItems()
+        // Another thread may have set the clock and not come to the timers.
+        if let loop = RunLoop.ofThread { loop.followClocks(loop.manualClock) }
         LoopWaiters.tellInChild()
     }
 }

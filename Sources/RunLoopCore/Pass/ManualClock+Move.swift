@@ -179,7 +179,8 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     func setClock(_ clock: ManualClockPointer?) -> Bool {
         guard isCurrent, !isRunning, pointee.threadAlive.load(ordering: .acquiring) else { return false }
         lock()
-        var hasTimers = false
+        // A common item may be in no mode (S-MODE-26).
+        var hasTimers = pointee.commonTimers.count > 0
         forEachModeRecord { if $0.pointee.timerCount > 0 || !$0.pointee.timers.isEmpty { hasTimers = true } }
         let former = manualClock
         if !hasTimers {

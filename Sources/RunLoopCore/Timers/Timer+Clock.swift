@@ -43,7 +43,8 @@ extension UnsafeMutablePointer where Pointee == Timer {
     @inline(never)
     func setDelay(_ seconds: Double, by loop: RunLoopPointer?) {
         guard seconds > 0 else { return setDate(seconds.isNaN ? seconds : -.infinity, by: loop) }
-        let distance = Clock.nanoseconds(Swift.min(seconds, Clock.longestInterval))
+        let seconds = Swift.min(seconds, Clock.longestInterval)
+        let distance = Clock.nanoseconds(seconds)
         if let loop, let clock = loop.manualClock {
             setInstant(loop.pointee.clockTime + distance, by: clock)
             details.pointee.fireDate = Swift.min(clock.date(ofInstant: loop.pointee.clockTime) + seconds, Clock.latestDate)

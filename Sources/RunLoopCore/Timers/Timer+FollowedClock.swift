@@ -40,9 +40,12 @@ extension UnsafeMutablePointer where Pointee == Timer {
 
     /// By how much the timer's clock is ahead of the monotonic one.
     private func offset(_ loop: RunLoopPointer?) -> Int64 {
-        if let manual = loop?.manualClock { return isByWall ? manual.wallOffset : manual.pointee.suspended.load(ordering: .relaxed) }
+        if let manual = loop?.manualClock { return isByWall ? manual.wallOffset : manual.suspended }
         return isByWall ? Clock.wallOffsetNow() : Clock.bootOffset()
     }
+
+    /// Later than any clock comes, and early enough for the longest interval to be added.
+    private var latestTarget: Int64 { 8_700_000_000_000_000_000 }
 
     /// Sets the date; `isDelay`: to so many seconds from now.
     @inline(never)
@@ -52,17 +55,20 @@ extension UnsafeMutablePointer where Pointee == Timer {
         pointee.state.store(manual == nil ? state : state | TimerState.manualClock, ordering: .releasing)
         let now = loop?.time ?? Clock.now()
         let offset = offset(loop)
-        let wallOffset = isByWall ? offset : manual?.wallOffset ?? Clock.wallOffsetNow()
+        // With one reading of the suspension for both clocks: another thread may begin one meanwhile.
+        let wallOffset = isByWall ? offset : manual.map { $0.bootDistance + offset } ?? Clock.wallOffsetNow()
         var target = now + offset
         var fireDate = date > Clock.latestDate ? Clock.latestDate : date
         if date.isNaN {
             target = Clock.never
         } else if isDelay {
-            target += date > 0 ? Clock.nanoseconds(Swift.min(date, Clock.longestInterval)) : 0
-            fireDate = date > 0 ? Swift.min(Double(now + wallOffset) / 1e9 + date, Clock.latestDate) : -.infinity
+            let delay = Swift.min(date, Clock.longestInterval)
+            target += delay > 0 ? Clock.nanoseconds(delay) : 0
+            fireDate = delay > 0 ? Swift.min(Double(now + wallOffset) / 1e9 + delay, Clock.latestDate) : -.infinity
         } else if date > Clock.earliestDate {
             target = manual.map { $0.microseconds(fireDate) * 1000 } ?? Clock.nanoseconds(fireDate)
-            if !isByWall { target = Swift.max(target - wallOffset, now) + offset }
+            // No clock of a program shows later times than the last.
+            if !isByWall { target = Swift.min(Swift.max(target - wallOffset, now), latestTarget - offset) + offset }
         }
         details.pointee.fireDate = fireDate
         details.pointee.rare.unsafelyUnwrapped.pointee.target = target
@@ -83,7 +89,9 @@ extension UnsafeMutablePointer where Pointee == Timer {
             pointee.instant = Clock.never
             return false
         }
-        let instant = target - offset(loop)
+        // Far below zero where a clock was set back after it had run for a century.
+        let (difference, isFar) = target.subtractingReportingOverflow(offset(loop))
+        let instant = isFar ? Clock.never : difference
         let now = loop?.time ?? Clock.now()
         if instant > now {
             pointee.instant = Swift.min(instant, now + Clock.nanoseconds(Clock.longestInterval))
@@ -103,7 +111,10 @@ extension UnsafeMutablePointer where Pointee == Timer {
         if state & (TimerState.dateSet | TimerState.repeats) == TimerState.repeats {
             // The same arithmetic, on the timer's own clock.
             pointee.instant = rare.pointee.target
-            skipped = advance(past: (loop?.time ?? Clock.now()) + offset(loop))
+            let now = (loop?.time ?? Clock.now()) + offset(loop)
+            // Of a date far beyond all others it is not told how far.
+            grid.pointee.wallOffset = Swift.min(grid.pointee.wallOffset, latestTarget - Swift.max(now, 0))
+            skipped = advance(past: now)
             rare.pointee.target = pointee.instant
             pointee.instant = Clock.never
         } else if state & TimerState.dateSet == 0 {

@@ -15,9 +15,10 @@ struct ManualClock: ~Copyable {
     /// By how much the moves in seconds exceeded the nanoseconds added to `target`, as the bits of a `Double`. Relaxed: of two
     /// concurrent moves one may be rounded.
     let remainder: Atomic<UInt64>
-    /// By how much its wall clock is ahead, in nanoseconds. Relaxed: a number that orders nothing.
-    let wallOffset: Atomic<Int64>
-    /// For how long the machine was suspended, in nanoseconds. Relaxed, as `wallOffset`.
+    /// By how much its wall clock is ahead of its boot clock, in nanoseconds. Released and acquired, like the next, see `wallOffset`.
+    let bootDistance: Atomic<Int64>
+    /// For how long the machine was suspended, in nanoseconds: by so much the boot clock is ahead. A suspension changes this word alone, so
+    /// that no thread finds the wall clock moved and the boot clock not.
     let suspended: Atomic<Int64>
     /// Whether time goes on by itself when all loops sleep. Relaxed: each loop looks when it falls asleep.
     let isAutomatic: Atomic<Bool>
@@ -41,13 +42,14 @@ extension ManualClock: Object {
         let clock = makeRecord(ManualClock.self)
         let now = Clock.now() / 1000 * 1000
         clock.pointee.target.store(now, ordering: .relaxed)
-        clock.pointee.wallOffset.store((Clock.wallNow() / 1000 * 1000) - now, ordering: .relaxed)
+        clock.pointee.bootDistance.store((Clock.wallNow() / 1000 * 1000) - now, ordering: .relaxed)
         clock.initializeHeader()
         process.pointee.hasManualClocks.store(true, ordering: .relaxed)
         return clock
     }
 
-    /// Where time ends, 126 years after the machine's start: with any date that a clock can show the sums stay below 2^63.
+    /// Where time ends, 126 years after the machine's start: with any date that a clock can show the sums stay below 2^63. All suspensions
+    /// together last as long at most.
     static var latest: Int64 { 4_000_000_000_000_000_000 }
     /// A clock shows no earlier date, that of 1970.
     static var earliestDate: Double { -978_307_200 }
@@ -59,10 +61,26 @@ extension ManualClock: Object {
 
 extension UnsafeMutablePointer where Pointee == ManualClock {
     var time: Int64 { pointee.target.load(ordering: .sequentiallyConsistent) }
-    var wallOffset: Int64 { pointee.wallOffset.load(ordering: .relaxed) }
+    var suspended: Int64 { pointee.suspended.load(ordering: .acquiring) }
+    var bootDistance: Int64 { pointee.bootDistance.load(ordering: .acquiring) }
+    /// By how much the wall clock is ahead of the monotonic one. Never the sum of a word from before another thread's calls and one from
+    /// after them.
+    var wallOffset: Int64 {
+        var distance = bootDistance
+        while true {
+            let offset = distance + suspended
+            let again = bootDistance
+            if again == distance { return offset }
+            distance = again
+        }
+    }
     var date: Double { date(ofInstant: time) }
 
-    func date(ofInstant instant: Int64) -> Double { Double(instant + wallOffset) / 1e9 }
+    /// Rounded once: the number of nanoseconds as a `Double` would be off by so much that the date may not mean the same microsecond.
+    func date(ofInstant instant: Int64) -> Double {
+        let (seconds, rest) = (instant + wallOffset).quotientAndRemainder(dividingBy: 1_000_000_000)
+        return Double(seconds) + Double(rest) / 1e9
+    }
 
     func microseconds(_ date: Double) -> Int64 {
         (Swift.min(Swift.max(date, -Clock.latestDate), Clock.latestDate) * 1e6).nearest
@@ -104,15 +122,21 @@ extension UnsafeMutablePointer where Pointee == ManualClock {
 
     /// Dates from now on mean this time; instants that were set before stay (S-CLK-10).
     func setWallTime(_ date: Double) {
-        pointee.wallOffset.store(microseconds(Swift.max(date, ManualClock.earliestDate)) * 1000 - time, ordering: .relaxed)
+        pointee.bootDistance.store(
+            microseconds(Swift.max(date, ManualClock.earliestDate)) * 1000 - time - suspended, ordering: .releasing)
     }
 
     /// The wall clock goes on, the monotonic one does not.
     func suspend(for seconds: Double) {
-        guard seconds > 0, date < Clock.latestDate else { return }
+        guard seconds > 0 else { return }
         let distance = microseconds(Swift.min(seconds, Clock.longestInterval)) * 1000
-        pointee.suspended.wrappingAdd(distance, ordering: .relaxed)
-        pointee.wallOffset.wrappingAdd(distance, ordering: .relaxed)
+        var before = suspended
+        while before + distance <= ManualClock.latest && Double(time + bootDistance + before) / 1e9 < Clock.latestDate {
+            let (exchanged, original) = pointee.suspended.compareExchange(
+                expected: before, desired: before + distance, ordering: .acquiringAndReleasing)
+            if exchanged { return }
+            before = original
+        }
     }
 
     /// A loop with the clock has fallen asleep, or stopped running.
