@@ -341,6 +341,90 @@ RL_TEST(sockets_behind_many_ports, "S-SOCK-53",
     }
 }
 
+/* What is always ready, and how often it was called. */
+static int of_ports[2];
+static int to_feed = -1;
+
+static void feed(Probe *self) {
+    (void)self;
+    of_ports[0]++;
+    if (to_feed >= 0) write_byte(to_feed);
+}
+
+static void stop_after_many(Socket *self, RLSocketCallBackType type) {
+    if (to_feed >= 0) drain(self, type);
+    if (self->calls == 300) RLStop(RLGetCurrent());
+}
+
+static void count_other(Probe *self) {
+    (void)self;
+    of_ports[1]++;
+}
+
+static void feed_of_file(Descriptor *file) {
+    (void)file;
+    feed(NULL);
+}
+
+RL_TEST(a_busy_socket_keeps_no_port_waiting, "S-PASS-13 S-PASS-14 S-SOCK-54",
+        "A socket that is always ready in a run that goes on: a port is served beside it, a file, and a port with a file or a timer") {
+    for (int kind = 0; kind < 4; kind++) {
+        static Socket sockets[4];
+        static Probe ports[4], timers[4];
+        static Descriptor files[4];
+        int ends[2];
+        sockets[kind].action = stop_after_many;
+        make_sockets(SOCK_STREAM, ends);
+        socket_make(&sockets[kind], ends[0], kRLSocketReadCallBack);
+        socket_add(&sockets[kind]);
+        write_byte(ends[1]);
+        if (kind != 1) add_busy_port(&ports[kind]);
+        if (kind == 1 || kind == 2) add_file(&files[kind], open("/etc/passwd", O_RDONLY | O_CLOEXEC));
+        if (kind == 3) add_timer(&timers[kind], 0, 1e-9, kRLDefaultMode);
+        expect_run(kRLDefaultMode, 60, false, Stopped);
+        if (kind != 1) ck_assert_int_ge(ports[kind].calls, 50);
+        if (kind == 1 || kind == 2) ck_assert_int_ge(files[kind].calls, 50);
+        if (kind != 1) RLSourceInvalidate(ports[kind].source);
+        if (kind == 1 || kind == 2) RLFileDescriptorInvalidate(files[kind].file);
+        if (kind == 3) {
+            ck_assert_int_ge(timers[kind].calls, 50);
+            RLTimerInvalidate(timers[kind].timer);
+        }
+        RLSocketInvalidate(sockets[kind].socket);
+    }
+}
+
+RL_TEST(a_socket_that_a_port_feeds, "S-PASS-13 S-PASS-14 S-SOCK-54",
+        "A port, or a file, whose callback makes a socket ready: another port beside them has its turns all the same") {
+    for (int kind = 0; kind < 2; kind++) {
+        static Socket sockets[2];
+        static Probe feeders[2], others[2];
+        static Descriptor files[2];
+        int ends[2];
+        of_ports[0] = of_ports[1] = 0;
+        sockets[kind].action = stop_after_many;
+        make_sockets(SOCK_STREAM, ends);
+        socket_make(&sockets[kind], ends[0], kRLSocketReadCallBack);
+        socket_add(&sockets[kind]);
+        to_feed = ends[1];
+        if (kind == 0) {
+            feeders[kind].action = feed;
+            add_busy_port(&feeders[kind]);
+        } else {
+            files[kind].action = feed_of_file;
+            add_file(&files[kind], open("/etc/passwd", O_RDONLY | O_CLOEXEC));
+        }
+        others[kind].action = count_other;
+        add_busy_port(&others[kind]);
+        expect_run(kRLDefaultMode, 60, false, Stopped);
+        ck_assert_int_ge(of_ports[1], of_ports[0] - 2);
+        if (kind == 0) RLSourceInvalidate(feeders[kind].source);
+        if (kind == 1) RLFileDescriptorInvalidate(files[kind].file);
+        RLSourceInvalidate(others[kind].source);
+        RLSocketInvalidate(sockets[kind].socket);
+    }
+}
+
 static Socket shared;
 static int shared_ends[2], handled, is_over;
 

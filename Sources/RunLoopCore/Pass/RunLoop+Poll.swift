@@ -21,12 +21,11 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         // When the notifier of files is ready a second time, all others have come before it: events that keep coming do not delay
         // the end of the wait.
         if look.has(.hasSockets) && look.set.isOpen {
-            let chosen = fetchAll(frame, look.set, until: nil, &signalled, passesNotifierOver: hasNotified).chosen
-            if signalled && endsBySignal { return .event(chooseSignals(frame)) }
-            if let chosen {
+            // A port that is ready too has its turn: the sockets perform in the next pass in any case.
+            if let chosen = fetchAll(frame, look.set, until: nil, &signalled, passesNotifierOver: hasNotified).chosen {
                 if let event = choose(chosen, frame) { return .event(event) }
                 hasNotified = true
-                return .lookAgain
+                if !(signalled && endsBySignal) { return .lookAgain }
             }
         } else if look.has(.hasPorts) && look.set.isOpen, case .ready(let token, let events) = look.set.poll(),
             !(hasNotified && token == EpollSet.notifierToken)

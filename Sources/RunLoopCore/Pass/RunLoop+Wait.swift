@@ -188,8 +188,8 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         endSleep()
         frame.pointee.now = 0
         getUp(from: asleep)
+        if let chosen, let event = choose(chosen, frame) { return event }
         if signalled { return chooseSignals(frame) }
-        if let chosen { return choose(chosen, frame) }
         if let ready { return choosePort(ready.token, ready.events, frame, &signalled) }
         return nil
     }
