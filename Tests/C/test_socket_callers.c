@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -212,6 +213,113 @@ RL_TEST(a_refused_connect_is_an_error_for_both, "S-SOCK-41 S-SOCK-43 S-THR-1",
     let_go();
     thread_join(thread);
     ck_assert_int_eq(call.result, kRLSocketError);
+    RLSocketInvalidate(s.socket);
+    RLRelease(s.socket);
+}
+
+/* A listener whose queue is full: further connects wait. */
+static int make_full(int family, struct sockaddr_storage *address, socklen_t *length) {
+    int listener = socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    *length = sizeof *address;
+    if (family == AF_INET) *(struct sockaddr_in *)address = loopback(0);
+    if (family == AF_UNIX) *(struct sockaddr_un *)address = unix_address(), *length = sizeof(struct sockaddr_un);
+    if (family == AF_INET) *length = sizeof(struct sockaddr_in);
+    ck_assert_int_eq(bind(listener, (struct sockaddr *)address, *length), 0);
+    ck_assert_int_eq(getsockname(listener, (struct sockaddr *)address, length), 0);
+    ck_assert_int_eq(listen(listener, 0), 0);
+    for (int i = 0; i < 3; i++) {
+        int client = socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+        connect(client, (struct sockaddr *)address, *length);
+    }
+    return listener;
+}
+
+typedef struct Connect {
+    RLTimeInterval timeout;
+    struct sockaddr_storage address;
+    socklen_t length;
+    RLSocketError result;
+} Connect;
+
+static void connect_anywhere(void *info) {
+    Connect *call = info;
+    is_stopped = true;
+    call->result = RLSocketConnectToAddress(s.socket, &call->address, call->length, call->timeout);
+}
+
+static void just_invalidate(void *unused) {
+    (void)unused;
+    RLSocketInvalidate(s.socket);
+}
+
+RL_TEST(a_connect_that_is_about_to_wait, "S-SOCK-70 S-SOCK-42",
+        "A connect without a time, of TCP or of a Unix socket, whose socket is invalidated while the kernel is being asked: an Error") {
+    static const int families[] = {AF_INET, AF_UNIX};
+    for (int i = 0; i < 2; i++) {
+        Connect call = {0};
+        int listener = make_full(families[i], &call.address, &call.length);
+        socket_create(&s, families[i], SOCK_STREAM, kRLSocketNoCallBack);
+        stop.comes = stop.is_let_go = 0;
+        stop_at(SYS_connect, -1);
+        Thread *thread = thread_start(connect_anywhere, &call);
+        wait_until_count(&stop.comes, 1);
+        Thread *other = thread_start(just_invalidate, NULL);
+        while (RLSocketIsValid(s.socket)) sched_yield();
+        let_go();
+        thread_join(other);
+        thread_join(thread);
+        ck_assert_int_eq(call.result, kRLSocketError);
+        RLRelease(s.socket);
+        close(listener);
+    }
+}
+
+RL_TEST(a_connect_waits_for_a_place, "S-SOCK-41 S-SOCK-42",
+        "A connect of a Unix socket waits for a place in the listener's queue: with too little time it is Timeout, else Success") {
+    static const RLTimeInterval timeouts[] = {0, 60};
+    for (int i = 0; i < 2; i++) {
+        Connect call = {.timeout = timeouts[i]};
+        int listener = make_full(AF_UNIX, &call.address, &call.length);
+        socket_create(&s, AF_UNIX, SOCK_STREAM, kRLSocketNoCallBack);
+        ck_assert_int_eq(RLSocketConnectToAddress(s.socket, &call.address, call.length, 0.001), kRLSocketTimeout);
+        stop.comes = stop.is_let_go = 0;
+        stop_at(SYS_connect, -1);
+        Thread *thread = thread_start(connect_anywhere, &call);
+        wait_until_count(&stop.comes, 1);
+        let_go();
+        for (int taken = 0; taken < 2; taken++) close(accept(listener, NULL, NULL));
+        thread_join(thread);
+        ck_assert_int_eq(call.result, kRLSocketSuccess);
+        RLSocketInvalidate(s.socket);
+        RLRelease(s.socket);
+        close(listener);
+    }
+}
+
+RL_TEST(the_mode_while_a_connect_waits, "S-SOCK-44 S-THR-1",
+        "While a thread waits for a connect with a time, the descriptor is in blocking mode for other callers") {
+    Connect call = {.timeout = 60};
+    int listener = make_full(AF_INET, &call.address, &call.length);
+    socket_create(&s, AF_INET, SOCK_STREAM, kRLSocketNoCallBack);
+    stop_at(SYS_ppoll, -1);
+    Thread *thread = thread_start(connect_anywhere, &call);
+    wait_until_count(&stop.comes, 1);
+    ck_assert_int_eq(fcntl(RLSocketGetNative(s.socket), F_GETFL) & O_NONBLOCK, 0);
+    RLSocketInvalidate(s.socket);
+    let_go();
+    thread_join(thread);
+    ck_assert_int_eq(call.result, kRLSocketError);
+    RLRelease(s.socket);
+    close(listener);
+}
+
+RL_TEST(a_limit_of_a_million_years, "S-SOCK-45", "SendData without a timeout with a limit of the descriptor's that is longer than any date") {
+    int ends[2];
+    make_sockets(SOCK_STREAM, ends);
+    struct timeval limit = {9000000000000000, 0};
+    ck_assert_int_eq(setsockopt(ends[0], SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit), 0);
+    socket_make(&s, ends[0], kRLSocketNoCallBack);
+    ck_assert_int_eq(RLSocketSendData(s.socket, NULL, 0, "x", 1, 0), kRLSocketSuccess);
     RLSocketInvalidate(s.socket);
     RLRelease(s.socket);
 }

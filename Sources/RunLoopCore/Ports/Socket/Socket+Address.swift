@@ -83,24 +83,22 @@ extension UnsafeMutablePointer where Pointee == Socket {
         guard let address, SocketAddress.isPossible(length), isStillOpen() else { return .error }
         let descriptor = beginUse(NumberUse.waiting)
         let length = SocketAddress.trimmed(address, length)
-        // NaN counts as a long time.
-        let waits = timeout == 0
-        var mode: Int32 = -1
-        if !waits { mode = rl_set_nonblocking(descriptor) }
-        var error = rl_connect(descriptor, address, length)
-        if error == EINTR { error = EINPROGRESS }
+        // A wait of the kernel would go on after an Invalidate that came right before it, or at all for room in the queue of a Unix socket.
+        let end = timeout < 0 ? 0 : end(after: timeout == 0 ? rl_send_limit(descriptor) : timeout)
+        var (error, waits) = beginConnect(descriptor, address, length)
+        if timeout != 0 { waits = !(timeout < 0) }
+        while error == EAGAIN && waits && pointee.isLocal && Clock.now() < end && isValid {
+            pause()
+            error = beginConnect(descriptor, address, length).error
+        }
         var result = SocketResult.success
         if error == EINPROGRESS || error == EALREADY {
-            if waits && !rl_is_nonblocking(descriptor) {
-                result = finishConnect(descriptor, until: Clock.never, &error)  // A signal ended the call, not the connect.
-            } else if !waits && !(timeout < 0) {
-                let seconds = timeout < Clock.longestInterval ? timeout : Clock.longestInterval
-                result = finishConnect(descriptor, until: Clock.now() + Clock.nanoseconds(seconds), &error)
-            }
+            if waits { result = finishConnect(descriptor, until: end, &error) }
         } else if error != 0 {
-            result = .error
+            result = error == EAGAIN && waits && isValid ? .timeout : .error
         }
-        if mode >= 0 { rl_restore_mode(descriptor, mode) }
+        // A limit of the descriptor's own.
+        if result == .timeout && timeout == 0 { result = .error }
         endUse(of: descriptor, NumberUse.waiting)
         if result == .success && !isValid {
             error = ECANCELED
@@ -113,26 +111,46 @@ extension UnsafeMutablePointer where Pointee == Socket {
         return result
     }
 
+    /// When a wait of so many seconds ends. NaN counts as a long time.
+    private func end(after seconds: Double) -> Int64 {
+        Clock.now() + Clock.nanoseconds(seconds < Clock.longestInterval ? seconds : Clock.longestInterval)
+    }
+
+    /// One connect(2) that does not wait: 0, or its errno; and whether the descriptor is in blocking mode. It is in that mode again
+    /// before another caller of the socket looks.
+    private func beginConnect(_ descriptor: Int32, _ address: UnsafeRawPointer, _ length: Int) -> (error: Int32, isBlocking: Bool) {
+        pointee.writer.lockWord()
+        defer { pointee.writer.unlockWord() }
+        let mode = rl_set_nonblocking(descriptor)
+        let error = rl_connect(descriptor, address, length)
+        if mode >= 0 { rl_restore_mode(descriptor, mode) }
+        return (error == EINTR ? EINPROGRESS : error, mode >= 0)
+    }
+
     /// Waits for a connect in progress; `error` is why it failed.
     private func finishConnect(_ descriptor: Int32, until end: Int64, _ error: inout Int32) -> SocketResult {
         while true {
-            let now = Clock.now()
-            let ready = rl_wait_writable(descriptor, end == Clock.never ? -1 : Swift.max(0, (end - now + 999_999) / 1_000_000))
-            if ready > 0 {
-                error = rl_socket_error(descriptor)
-                // The Connect callback, in a loop of another thread, may have taken the error.
-                if error == 0 && !rl_socket_has_peer(descriptor) { error = ECONNABORTED }
-                return error == 0 ? .success : .error
-            }
-            // Its number may be the client's now, which closes it.
+            // Its number may be the client's now, which closes it. Otherwise the connect was begun before an Invalidate, which ends it.
             if !isValid { return .success }
-            // Interrupted, or too long a time for one call: each iteration waits for the rest.
-            if ready < 0 && rl_errno() != EINTR {
-                error = rl_errno()
-                return .error
+            let ready = rl_wait_writable(descriptor, Swift.max(0, (end - Clock.now() + 999_999) / 1_000_000))
+            let isRefused = ready < 0 && rl_errno() != EINTR
+            if ready > 0 || isRefused {
+                error = rl_socket_error(descriptor)
+                let hasPeer = rl_socket_has_peer(descriptor)
+                // The Connect callback, in a loop of another thread, may have taken the error.
+                if error == 0 && !hasPeer && !isRefused { error = ECONNABORTED }
+                if error != 0 || hasPeer { return error == 0 ? .success : .error }
+                // A filter does not let the library wait: it looks again.
+                pause()
             }
-            if end != Clock.never && Clock.now() >= end { return .timeout }
+            // Interrupted, or too long a time for one call: each iteration waits for the rest.
+            if Clock.now() >= end { return .timeout }
         }
+    }
+
+    private func pause() {
+        var moment = timespec(nanoseconds: 1_000_000)
+        _ = rl_sys_nanosleep(&moment)
     }
 
     /// `RLSocketSendData` (S-SOCK-45 to 47).
@@ -146,8 +164,8 @@ extension UnsafeMutablePointer where Pointee == Socket {
         let sent: Int
         // The kernel waits for the room of a datagram. The bytes of a stream would come between those that another thread writes meanwhile.
         if timeout > 0 || pointee.isStream {
-            let limit = timeout > 0 ? (timeout < Clock.longestInterval ? timeout : Clock.longestInterval) : rl_send_limit(descriptor)
-            sent = send(descriptor, bytes, length, address, addressLength, until: Clock.now() + Clock.nanoseconds(limit))
+            let end = end(after: timeout > 0 ? timeout : rl_send_limit(descriptor))
+            sent = send(descriptor, bytes, length, address, addressLength, until: end)
         } else {
             sent = rl_send(descriptor, bytes, length, address, addressLength)
         }
@@ -165,7 +183,7 @@ extension UnsafeMutablePointer where Pointee == Socket {
         var done = 0
         var hadRoom = false
         while true {
-            let (sent, mustEnd) = sendPart(descriptor, bytes.map { $0 + done }, length - done, address, addressLength)
+            let (sent, mustEnd, isBlocking) = sendPart(descriptor, bytes.map { $0 + done }, length - done, address, addressLength)
             if sent > 0 { done += sent }
             let isOver = mustEnd || (sent < 0 ? sent != -Int(EAGAIN) : done == length || !pointee.isStream)
             if isOver {
@@ -173,7 +191,7 @@ extension UnsafeMutablePointer where Pointee == Socket {
                 return done > 0 ? done : Swift.max(sent, -1)
             }
             let left = end - Clock.now()
-            if left <= 0 || !isValid || rl_is_nonblocking(descriptor) {
+            if left <= 0 || !isValid || !isBlocking {
                 rl_set_errno(EAGAIN)
                 return done > 0 ? done : -1
             }

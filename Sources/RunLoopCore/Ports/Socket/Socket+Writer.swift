@@ -19,23 +19,24 @@ extension UnsafeMutablePointer where Pointee == Socket {
         }
     }
 
-    /// What a waiting send can send at the moment: how many bytes, or a negative errno. `mustEnd`: the call does not wait.
+    /// What a waiting send can send at the moment: how many bytes, or a negative errno. `mustEnd`: the call does not wait. `isBlocking`: the
+    /// mode of the descriptor, which a connect changes under the lock.
     @inline(never)
     func sendPart(
         _ descriptor: Int32, _ bytes: UnsafeRawPointer?, _ length: Int, _ address: UnsafeRawPointer?, _ addressLength: Int
-    ) -> (sent: Int, mustEnd: Bool) {
+    ) -> (sent: Int, mustEnd: Bool, isBlocking: Bool) {
         // After a fork, the lock of an invalid socket may be held by a thread that does not exist.
-        guard isValid else { return (-Int(EBADF), true) }
+        guard isValid else { return (-Int(EBADF), true, true) }
         pointee.writer.lockWord()
         defer { pointee.writer.unlockWord() }
-        if pointee.state.load(ordering: .relaxed) & SocketState.flushes != 0 { return (-Int(EAGAIN), true) }
-        if mustWait(descriptor) {
-            // If the connect fails, a send would take the error from the Connect callback (S-SOCK-43).
-            let events = rl_poll_writable(descriptor)
-            if events == 0 { return (-Int(EAGAIN), false) }
-            if events & POLLERR != 0 { return (-Int(ENOTCONN), true) }
-        }
-        return (rl_send_now(descriptor, bytes, length, address, addressLength), false)
+        if native < 0 { return (-Int(EBADF), true, true) }
+        if pointee.state.load(ordering: .relaxed) & SocketState.flushes != 0 { return (-Int(EAGAIN), true, true) }
+        var sent = -Int(EAGAIN)
+        // If a connect fails, a send would take the error from the Connect callback (S-SOCK-43).
+        let events = mustWait(descriptor) ? rl_poll_writable(descriptor) : POLLOUT
+        if events & POLLERR != 0 { return (-Int(ENOTCONN), true, true) }
+        if events != 0 { sent = rl_send_now(descriptor, bytes, length, address, addressLength) }
+        return (sent, false, sent == length || !rl_is_nonblocking(descriptor))
     }
 
     /// `RLSocketSendDescriptors`.
