@@ -251,10 +251,11 @@ private final class LineClient {
 
     @Test(
         """
-        A child of fork finds the objects of loops and ports while other threads change them, is told of loops that vanished, and has \
+        A child of fork finds the objects of loops and ports while other threads change them, is told of loops and threads that vanished, whatever \
+        these were doing, and has \
         its own loop as the main one; a thread that only asks gets no loop; threads' objects and locks are as they have to be there, and the \
         main thread may end before the others; a lock of a child that is killed can be awaited; a port in a child without descriptors \
-        spins no loop: S-FORK-1 S-ARG-10 S-SYNC-6 S-NSTH-4 S-NSTH-12 S-NSLK-8
+        spins no loop: S-FORK-1 S-FORK-6 S-ARG-10 S-SYNC-6 S-NSTH-4 S-NSTH-12 S-NSLK-8
         """)
     func forks() throws {
         let (lines, status) = try run("forks")
@@ -263,6 +264,8 @@ private final class LineClient {
             "tables: exit 0", "a loop that vanished: exit 0", "a call that waits: exit 0", "calls that were taken: exit 0",
             "calls that return: exit 0",
             "what waits for a loop: exit 0",
+            "the ends of threads: exit 0, exit 0", "requests that wait: exit 0, exit 0, exit 0", "connections without descriptors: exit 0",
+            "elements on their way: exit 0",
             "the main loop: exit 0", "a port without descriptors: exit 0", "a foreign thread: not isolated, no loop",
             "the objects of threads: exit 0", "the main thread's object: exit 0", "the end of the main thread: exit 0",
             "a lock that is a file: 0, exit 0", "a value at top level: 7",

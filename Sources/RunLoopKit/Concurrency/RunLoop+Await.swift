@@ -79,6 +79,8 @@ private final class AwaitedClosure<Value: Sendable>: LoopRequest, @unchecked Sen
         static var over: UInt8 { 3 }
         /// The closure has returned, and what it returned is on its way to the task's own loop.
         static var returning: UInt8 { 4 }
+        /// The task was cancelled, and what the closure holds goes.
+        static var cancelled: UInt8 { 5 }
     }
 
     private let state = Atomic(State.new)
@@ -121,41 +123,51 @@ private final class AwaitedClosure<Value: Sendable>: LoopRequest, @unchecked Sen
                 self.value = value
                 return goHome()
             }
-            if move(from: State.running, to: State.over) { continuation!.resume(returning: value) }
+            ForkGuard.whole { if move(from: State.running, to: State.over) { continuation!.resume(returning: value) } }
         } catch {
             body = nil
             if home != nil {
                 self.error = error
                 return goHome()
             }
-            if move(from: State.running, to: State.over) { continuation!.resume(throwing: error) }
+            ForkGuard.whole { if move(from: State.running, to: State.over) { continuation!.resume(throwing: error) } }
         }
     }
 
     private func goHome() { if move(from: State.running, to: State.returning) { home!.append(.request(self)) } }
 
     private func arrive() {
-        guard move(from: State.returning, to: State.over) else { return }
-        if let error { continuation!.resume(throwing: error) } else { continuation!.resume(returning: value!) }
-        value = nil
+        if move(from: State.returning, to: State.over) {
+            if let error { continuation!.resume(throwing: error) } else { continuation!.resume(returning: value!) }
+            value = nil
+        } else {
+            finishCancellation()
+        }
+    }
+
+    private func finishCancellation() {
+        ForkGuard.whole {
+            if move(from: State.cancelled, to: State.over) { continuation!.resume(throwing: CancellationError()) }
+        }
     }
 
     /// What the closure holds is let go of now, not when the loop comes to it.
     func cancel() {
         // Either is the caller's: a task that has not begun to wait sees it when it does.
         if move(from: State.new, to: State.over) { return }
-        guard move(from: State.waiting, to: State.over) else { return }
+        guard move(from: State.waiting, to: State.cancelled) else { return }
         body = nil
-        continuation!.resume(throwing: CancellationError())
+        finishCancellation()
     }
 
     func abandon() {
-        if move(from: State.waiting, to: State.over) {
-            body = nil
-        } else if !move(from: State.running, to: State.over) {
+        var isMine = false
+        ForkGuard.whole {
+            isMine = move(from: State.waiting, to: State.over)
             // The closure that ended the thread is the frame's that nobody comes back to.
-            return arrive()
+            if isMine || move(from: State.running, to: State.over) { continuation!.resume(throwing: RunLoop.ThreadEndedError()) }
         }
-        continuation!.resume(throwing: RunLoop.ThreadEndedError())
+        if isMine { body = nil }
+        arrive()
     }
 }

@@ -116,6 +116,11 @@ extension RunLoopExecutor {
         guard let close = close() else { return }
         for handler in close.handlers { handler() }
         for request in close.unfinished { request.abandon() }
+        let called = mail.withLock { mail in
+            defer { (mail.endHandlers, mail.taken) = ([:], []) }
+            return (mail.endHandlers, mail.taken)
+        }
+        withExtendedLifetime(called) {}
         if close.isLeft { ForkedChild.runElsewhere { self.drainElsewhere() } }
     }
 

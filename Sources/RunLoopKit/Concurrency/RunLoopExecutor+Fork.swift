@@ -26,10 +26,8 @@ extension RunLoopExecutor {
     private static func takeAll(of mail: borrowing Locked<Mail>) -> ([@Sendable () -> Void], [any LoopRequest]) {
         mail.withLock { mail in
             var requests = mail.taken
-            if !mail.isEnded {
-                mail.entries.appendRequests(to: &requests)
-                mail.entries = LoopEntries()
-            }
+            mail.entries.appendRequests(to: &requests)
+            if !mail.isEnded { mail.entries = LoopEntries() }
             let handlers = Array(mail.endHandlers.values)
             mail.taken = []
             mail.isEnded = true

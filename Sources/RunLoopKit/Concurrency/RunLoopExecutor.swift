@@ -213,6 +213,7 @@ public final class RunLoopExecutor: SerialExecutor, TaskExecutor, @unchecked Sen
 
     /// Refused after the end of the loop's thread, which has taken or will take the entries.
     func post() {
+        if ForkGuard.postsLater(self) { return }
         RLPerformFunction(
             reference, kRLCommonModes,
             { Unmanaged<Drainer>.fromOpaque($0!).takeUnretainedValue().executor?.drain() },
@@ -317,11 +318,10 @@ public final class RunLoopExecutor: SerialExecutor, TaskExecutor, @unchecked Sen
             mail.isEnded = true
             own.takeAll(of: &mail.entries)
             swap(&own, &mail.entries)
-            swap(&forgotten, &mail.taken)
             // An entry that ended the thread does not come back.
             mail.isDrainedElsewhere = !mail.entries.isEmpty
+            // They stay in the mail until they are called, for a child of `fork` in which nobody goes on with that.
             let handlers = Array(mail.endHandlers.values)
-            mail.endHandlers = [:]
             return Close(handlers: handlers, unfinished: running, isLeft: mail.isDrainedElsewhere)
         }
         guard close != nil else { return nil }

@@ -49,7 +49,7 @@ extension DistributedLock {
     ) async throws -> AsyncStream<Void> {
         try await loop.call {
             let (stream, continuation) = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingNewest(1))
-            let source = try RunLoop.Source(whenFree: self, checkingEvery: interval) { _ in continuation.yield() }
+            let source = try RunLoop.Source(whenFree: self, checkingEvery: interval) { _ in ForkGuard.whole { continuation.yield() } }
             let number = self.waiting.withLock { waiting in
                 waiting.last += 1
                 waiting.tasks[waiting.last] = continuation

@@ -196,7 +196,8 @@ extension RunLoop {
     ) -> AsyncStream<TestClock.Instant> {
         let (stream, continuation) = AsyncStream.makeStream(of: TestClock.Instant.self, bufferingPolicy: .bufferingNewest(1))
         let timer = Timer(fire: clock.now.advanced(by: interval), interval: interval, repeats: true) { timer in
-            continuation.yield(TestClock.Instant(seconds: timer.fireSeconds))
+            let date = TestClock.Instant(seconds: timer.fireSeconds)
+            ForkGuard.whole { continuation.yield(date) }
         }
         timer.tolerance = tolerance
         stop(continuation) { timer.invalidate() }

@@ -66,6 +66,8 @@ private final class AwaitedRequest: @unchecked Sendable {
         /// Nobody waits yet.
         case new
         case waiting(Continuation)
+        /// The result is there, and the request is taken back from the C library before the caller has it.
+        case ending(Continuation, Result<[UInt8], any Error>)
         /// The result came before the caller waited for it.
         case early(Result<[UInt8], any Error>)
         case over
@@ -98,6 +100,8 @@ private final class AwaitedRequest: @unchecked Sendable {
     private let limit: ContinuousClock.Instant?
     private let sending = Locked(Sending())
     private let endHandler = Locked<UInt>(0)
+    private let forkHandler = Locked<UInt>(0)
+    private let generation = ForkedChild.generation
 
     /// A longer message may wait for its receiver in the middle.
     private static let longestAtOnce = 32768
@@ -118,8 +122,8 @@ private final class AwaitedRequest: @unchecked Sendable {
     /// Ends the request when the time is over.
     func startClock() -> Task<Void, Never>? {
         guard let limit else { return nil }
-        return Task.detached { [weak self] in
-            guard (try? await Task.sleep(until: limit, clock: .continuous)) != nil, let self else { return }
+        return ForkedChild.runElsewhere { [weak self, loop] in
+            guard await ForkedChild.sleep(until: limit, on: loop), let self else { return }
             let isSent = self.sending.withLock { $0.isSent }
             self.end(.failure(isSent ? MessagePort.RequestError.receiveTimeout : .sendTimeout))
         }
@@ -139,6 +143,7 @@ private final class AwaitedRequest: @unchecked Sendable {
         // Whoever has ended the request meanwhile did not find the handler.
         endHandler.withLock { $0 = number }
         if isOver { loop.executor.forget(handler: number) }
+        watchFork()
         if descriptors == nil {
             end(.failure(MessagePort.RequestError.transportError))
         } else if message.bytes.count <= AwaitedRequest.longestAtOnce {
@@ -157,10 +162,10 @@ private final class AwaitedRequest: @unchecked Sendable {
 
     /// Tries again while the queue is full: soon, then a hundred times a second.
     private func sendAgain() {
-        Task.detached {
+        ForkedChild.runElsewhere {
             var pause = Duration.microseconds(100)
             while !self.isOver {
-                try? await Task.sleep(for: pause)
+                _ = await ForkedChild.sleep(until: .now + pause, on: self.loop)
                 pause = min(pause * 2, .milliseconds(10))
                 if self.send(waiting: 0) { return }
             }
@@ -218,22 +223,45 @@ private final class AwaitedRequest: @unchecked Sendable {
 
     /// The first result counts.
     func end(_ result: Result<[UInt8], any Error>) {
-        let (continuation, number): (Continuation?, UInt32) = sending.withLock { sending in
+        let (isFirst, number): (Bool, UInt32) = sending.withLock { sending in
             defer { sending.number = 0 }
             switch sending.state {
             case .new: sending.state = .early(result)
             case .waiting(let continuation):
-                sending.state = .over
-                return (continuation, sending.number)
-            case .early, .over: break
+                sending.state = .ending(continuation, result)
+                return (true, sending.number)
+            case .ending, .early, .over: break
             }
-            return (nil, 0)
+            return (false, 0)
         }
-        guard let continuation else { return }
-        let handler = endHandler.withLock { $0 }
-        loop.executor.forget(handler: handler)
         if number != 0 { cancel(number) }
-        continuation.resume(with: result)
+        // In a child of `fork` the one who was first may not exist.
+        if isFirst || generation != ForkedChild.generation { complete() }
+    }
+
+    /// Gives the caller the result, if there is one.
+    private func complete() {
+        var isMine = false
+        ForkGuard.whole {
+            let ending: (Continuation, Result<[UInt8], any Error>)? = sending.withLock { sending in
+                guard case .ending(let continuation, let result) = sending.state else { return nil }
+                sending.state = .over
+                return (continuation, result)
+            }
+            guard let (continuation, result) = ending else { return }
+            isMine = true
+            continuation.resume(with: result)
+        }
+        if !isMine { return }
+        loop.executor.forget(handler: endHandler.withLock { $0 })
+        ForkedChild.forget(forkHandler.withLock { $0 })
+    }
+
+    /// In a child of `fork` the port is invalid, and threads that sent, or brought an end, do not exist.
+    private func watchFork() {
+        let number = ForkedChild.atBeginning { [weak self] in self?.end(.failure(MessagePort.RequestError.isInvalid)) }
+        forkHandler.withLock { $0 = number }
+        if isOver { ForkedChild.forget(number) }
     }
 
     /// The C library gives up its reference to this object, unless it calls the function, which does so too.

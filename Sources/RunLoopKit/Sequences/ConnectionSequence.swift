@@ -156,7 +156,7 @@ private final class ConnectionListener: Sendable {
             switch take() {
             case .connection(let connection): return connection
             case .nothing: if await watch.next(isolation: isolation) == nil { break }
-            case .noRoom: try? await Task.sleep(for: .milliseconds(100))
+            case .noRoom: await watch.pause(isolation: isolation)
             case .over: end()
             }
         }

@@ -71,9 +71,11 @@ final class DescriptorWatch: @unchecked Sendable {
     private let source: RLSourceRef?
     private let executor: RunLoopExecutor
     private let endHandler: UInt
+    private let mode: RunLoop.Mode
 
     init(_ loop: RunLoop, _ descriptor: CInt, _ interest: RunLoop.Readiness, _ mode: RunLoop.Mode) {
         self.interest = interest
+        self.mode = mode
         let waiter = waiter
         var context = RLFileDescriptorContext()
         context.info = Unmanaged.passUnretained(waiter).toOpaque()
@@ -113,6 +115,12 @@ final class DescriptorWatch: @unchecked Sendable {
         } onCancel: {
             waiter.end()
         }
+    }
+
+    /// Waits a tenth of a second, or until the task is cancelled or the loop's thread ends.
+    func pause(isolation: isolated (any Actor)?) async {
+        var ticks = executor.loop.ticks(every: .milliseconds(100), forMode: mode).makeAsyncIterator()
+        _ = await ticks.next(isolation: isolation)
     }
 
     func nextEvenIfCancelled(isolation: isolated (any Actor)?) async -> RunLoop.Readiness? {
@@ -159,12 +167,14 @@ private final class DescriptorWaiter: ContextInfo, @unchecked Sendable {
     func end() { resume(nil, then: .over) }
 
     private func resume(_ result: RunLoop.Readiness?, then next: State) {
-        let continuation: CheckedContinuation<RunLoop.Readiness?, Never>? = state.withLock { state in
-            if case .over = state { return nil }
-            defer { state = next }
-            if case .waiting(let continuation) = state { return continuation }
-            return nil
+        ForkGuard.whole {
+            let continuation: CheckedContinuation<RunLoop.Readiness?, Never>? = state.withLock { state in
+                if case .over = state { return nil }
+                defer { state = next }
+                if case .waiting(let continuation) = state { return continuation }
+                return nil
+            }
+            continuation?.resume(returning: result)
         }
-        continuation?.resume(returning: result)
     }
 }

@@ -23,7 +23,7 @@ extension RunLoop {
         let (stream, continuation) = AsyncStream.makeStream(of: CInt.self)
         var sources: [Source] = []
         for number in Set(numbers) {
-            guard let source = try? Source(onSignal: number, perform: { _, _ in continuation.yield(number) }) else {
+            guard let source = try? Source(onSignal: number, perform: { _, _ in ForkGuard.whole { continuation.yield(number) } }) else {
                 for source in sources { source.invalidate() }
                 continuation.finish()
                 return stream

@@ -18,7 +18,10 @@ extension RunLoop {
     ) -> AsyncStream<ContinuousClock.Instant> {
         let (stream, continuation) = AsyncStream.makeStream(
             of: ContinuousClock.Instant.self, bufferingPolicy: .bufferingNewest(1))
-        let timer = Timer(timeInterval: interval, repeats: true) { timer in continuation.yield(timer.fireDate) }
+        let timer = Timer(timeInterval: interval, repeats: true) { timer in
+            let date: ContinuousClock.Instant = timer.fireDate
+            ForkGuard.whole { continuation.yield(date) }
+        }
         timer.tolerance = tolerance
         stop(continuation) { timer.invalidate() }
         add(timer, forMode: mode)

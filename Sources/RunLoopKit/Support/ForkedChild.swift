@@ -27,14 +27,44 @@ enum ForkedChild {
         LoopRegistry.forgetMain()
         Thread.forgetMain()
         let executors = RunLoopExecutor.all
-        if executors.isEmpty { return }
+        let hasHandlers = hasHandlers
+        if executors.isEmpty && !hasHandlers { return }
         let main = RLGetMain()
         RunLoopExecutor.known(of: main)?.goOnInChild()
-        let calls = ForkedChild.calls(of: executors, except: main)
+        let calls = ForkedChild.calls(of: executors, except: main) + (hasHandlers ? [{ callHandlers() }] : [])
         if calls.isEmpty { return }
         RLPerformFunction(
             main, kRLCommonModes, { Unmanaged<Calls>.fromOpaque($0!).takeUnretainedValue().make() },
             Unmanaged.passRetained(Calls(calls)).toOpaque(), { Unmanaged<Calls>.fromOpaque($0!).release() })
+    }
+
+    // MARK: - Who waits for a thread, and not for a loop
+
+    private struct Handlers {
+        var all: [UInt: @Sendable () -> Void] = [:]
+        var last: UInt = 0
+    }
+    private static let handlers = Locked(Handlers())
+
+    private static var hasHandlers: Bool { handlers.withLock { !$0.all.isEmpty } }
+
+    /// Has the handler called when a child of `fork` runs its loop for the first time, after those of executors that have vanished.
+    static func atBeginning(_ handler: @escaping @Sendable () -> Void) -> UInt {
+        handlers.withLock { handlers in
+            handlers.last += 1
+            handlers.all[handlers.last] = handler
+            return handlers.last
+        }
+    }
+
+    /// Takes a handler back; one that is being called goes on.
+    static func forget(_ number: UInt) {
+        let handler = handlers.withLock { $0.all.removeValue(forKey: number) }
+        _ = handler
+    }
+
+    private static func callHandlers() {
+        for handler in handlers.withLock({ Array($0.all.values) }) { handler() }
     }
 
     /// In the thread that is about to fork.
@@ -50,8 +80,9 @@ enum ForkedChild {
     /// meanwhile waits: in the child of a fork that came then, for a thread that does not exist. Tests/Programs/FirstUses fails if
     /// one is missing here. What has no state, such as the members of an option set, is a computed property.
     private static func makeStatics() {
-        _ = generation
+        _ = (generation, handlers)
         LockStripes.prepare()
+        ForkGuard.prepare()
         LoopRegistry.prepare()
         GuestLoop.prepare()
         RunLoopExecutor.prepare()
@@ -72,7 +103,7 @@ enum ForkedChild {
     /// something of its own.
     private static func warmUp() {
         Thread.warmUp()
-        _ = RunLoopExecutor.all.isEmpty
+        _ = RunLoopExecutor.all.isEmpty || hasHandlers
         RunLoopExecutor.known(of: nil)?.goOnInChild()
         _ = ForkedChild.calls(of: [], except: nil) + [0].flatMap { _ in RunLoopExecutor.callsOfNothing() }
         NotificationCenter().post(name: Port.didBecomeInvalidNotification, object: NotificationCenter.default)
@@ -92,11 +123,17 @@ enum ForkedChild {
     }
 
     /// Does something where tasks still run: on the global executor, or in a child on the one loop that there is.
-    static func runElsewhere(_ body: @escaping @Sendable () async -> Void) {
-        if isChild {
-            Task.detached(executorPreference: RunLoop.main.executor, operation: body)
-        } else {
-            Task.detached(operation: body)
-        }
+    @discardableResult
+    static func runElsewhere(_ body: @escaping @Sendable () async -> Void) -> Task<Void, Never> {
+        isChild ? Task.detached(executorPreference: RunLoop.main.executor, operation: body) : Task.detached(operation: body)
+    }
+
+    /// Waits where tasks wait: with the global executor, or in a child on a loop.
+    ///
+    /// - Returns: false if the task was cancelled, or the loop's thread ended.
+    static func sleep(until limit: ContinuousClock.Instant, on loop: RunLoop) async -> Bool {
+        if !isChild { return (try? await Task.sleep(until: limit, clock: .continuous)) != nil }
+        for await _ in loop.ticks(every: Duration(seconds: limit.secondsFromNow)) { return true }
+        return false
     }
 }

@@ -50,11 +50,16 @@ enum LockStripes {
         pthread_atfork(
             {
                 ForkedChild.prepare()
+                ForkGuard.take()
                 LockStripes.lockAll()
             },
-            { LockStripes.unlockAll() },
             {
                 LockStripes.unlockAll()
+                ForkGuard.giveBack()
+            },
+            {
+                LockStripes.unlockAll()
+                ForkGuard.renew()
                 ForkedChild.begin()
             })
     }

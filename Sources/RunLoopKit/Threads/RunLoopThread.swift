@@ -46,6 +46,8 @@ public final class RunLoopThread: @unchecked Sendable {
         /// Stops the thread's runs. Nil before the thread has it in its loop, and at the end.
         var end: RunLoop.Source?
         var finishers: [CheckedContinuation<Void, Never>] = []
+        /// Who waits for what comes after that.
+        var joiners: [CheckedContinuation<Void, Never>] = []
     }
 
     private let state = Locked(State())
@@ -196,16 +198,33 @@ extension RunLoopThread {
     }
 
     fileprivate func over() {
-        let (end, finishers) = state.withLock { state in
+        let end = state.withLock { state in
             state.isOver = true
-            defer {
-                state.end = nil
-                state.finishers = []
-            }
-            return (state.end, state.finishers)
+            defer { state.end = nil }
+            return state.end
         }
         withExtendedLifetime(end) {}
-        for finisher in finishers { finisher.resume() }
+        resumeFinishers()
+    }
+
+    private func resumeFinishers() {
+        ForkGuard.whole {
+            let finishers = state.withLock { state in
+                defer { state.finishers = [] }
+                return state.finishers
+            }
+            for finisher in finishers { finisher.resume() }
+        }
+    }
+
+    private func resumeJoiners() {
+        ForkGuard.whole {
+            let joiners = state.withLock { state in
+                defer { state.joiners = [] }
+                return state.joiners
+            }
+            for joiner in joiners { joiner.resume() }
+        }
     }
 }
 
@@ -291,6 +310,13 @@ extension RunLoopThread {
         guard isStarted else { return }
         stop()
         if RLThreadGetCurrent() == thread { return }
+        // Of the threads that would say so a child of `fork` has none.
+        let number = ForkedChild.atBeginning { [self] in
+            if !RLThreadIsFinished(thread) { return }
+            over()
+            resumeJoiners()
+        }
+        defer { ForkedChild.forget(number) }
         await withCheckedContinuation { continuation in
             let waits = state.withLock { state in
                 if state.isOver || RLThreadIsFinished(thread) { return false }
@@ -302,9 +328,10 @@ extension RunLoopThread {
         // What is left are the destructors of the thread, among them all that its loop calls at the end, which may wait for tasks: no thread
         // that tasks need is held up for that.
         await withCheckedContinuation { continuation in
+            state.withLock { $0.joiners.append(continuation) }
             let wait: @Sendable () -> Void = {
                 self.join()
-                continuation.resume()
+                self.resumeJoiners()
             }
             if !RunLoop.performInBackground(wait) { wait() }
         }

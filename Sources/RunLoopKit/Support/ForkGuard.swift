@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: MIT
+internal import Synchronization
+
+#if canImport(Glibc)
+internal import Glibc
+#elseif canImport(Musl)
+internal import Musl
+#endif
+
+/// What `fork` does not find half done: the resumption of a task by another thread than the one that forks. In the child nobody would end
+/// it, and the task would wait for ever.
+///
+/// A body takes a continuation from where it waits, and resumes it, or gives a stream an element. It calls the Swift runtime, which calls
+/// executors, and nothing else. Of ours it appends to the list, under a ``Locked``; the function that drains is posted afterwards,
+/// because `fork` may hold what the C library locks.
+///
+/// Bodies never wait for each other, since the runtime locks a task while it calls those who want to know of its cancellation: one of
+/// them may begin a body in which another thread needs that very lock.
+enum ForkGuard {
+    /// An executor of somebody else's may wait for the thread that forks. So `fork` does not wait for ever.
+    private static var longestWait: Int { 1 }
+
+    // Sendable: made once, and never changed after that. By default a writer that waits holds up no reader: bodies read.
+    nonisolated(unsafe) private static let lock: UnsafeMutablePointer<pthread_rwlock_t> = {
+        let lock = UnsafeMutablePointer<pthread_rwlock_t>.allocate(capacity: 1)
+        pthread_rwlock_init(lock, nil)
+        return lock
+    }()
+
+    /// Of a thread in a body: where it notes the executor whose function it has to post.
+    private static let key: pthread_key_t = {
+        var key = pthread_key_t()
+        let status = pthread_key_create(&key, nil)
+        precondition(status == 0, "RunLoopKit: no thread-specific key is left in this process")
+        return key
+    }()
+
+    private struct Note {
+        var executor: Unmanaged<RunLoopExecutor>?
+    }
+
+    static func prepare() {
+        _ = (lock, key)
+        _ = holder.load(ordering: .relaxed)
+    }
+
+    /// Calls the body; `fork` waits until it has returned.
+    static func whole(_ body: () -> Void) {
+        let key = key
+        // An executor may call what comes here again.
+        if pthread_getspecific(key) != nil { return body() }
+        let generation = ForkedChild.generation
+        var note = Note()
+        withUnsafeMutablePointer(to: &note) { note in
+            pthread_rwlock_rdlock(lock)
+            pthread_setspecific(key, note)
+            body()
+            pthread_setspecific(key, nil)
+            // A body that forked is over in the child too, where the lock is new.
+            if generation == ForkedChild.generation { pthread_rwlock_unlock(lock) }
+        }
+        note.executor?.takeRetainedValue().post()
+    }
+
+    /// Leaves the post to the end of the body; false if the calling thread is in none, or has another one to make.
+    static func postsLater(_ executor: RunLoopExecutor) -> Bool {
+        guard let note = pthread_getspecific(key)?.assumingMemoryBound(to: Note.self), note.pointee.executor == nil else { return false }
+        note.pointee.executor = Unmanaged.passRetained(executor)
+        return true
+    }
+
+    // MARK: - For fork
+
+    /// The thread that forks and holds the lock; 0 if none does.
+    private static let holder = Atomic<UInt>(0)
+
+    static func take() {
+        // It would wait for itself.
+        if pthread_getspecific(key) != nil { return }
+        var limit = timespec()
+        clock_gettime(CLOCK_REALTIME, &limit)
+        limit.tv_sec += longestWait
+        if pthread_rwlock_timedwrlock(lock, &limit) == 0 { holder.store(RunLoop.callingThread, ordering: .relaxed) }
+    }
+
+    static func giveBack() {
+        guard holder.load(ordering: .relaxed) == RunLoop.callingThread else { return }
+        holder.store(0, ordering: .relaxed)
+        pthread_rwlock_unlock(lock)
+    }
+
+    /// In the child, in which nobody else is in a body, and the thread has another number than the lock knows.
+    static func renew() {
+        holder.store(0, ordering: .relaxed)
+        pthread_rwlock_init(lock, nil)
+    }
+}

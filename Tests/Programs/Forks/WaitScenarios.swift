@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: MIT
+// What tasks of the main loop wait for when the main thread forks: in the child each wait is over, whatever other threads were doing (S-FORK-6).
+import Glibc
+import RunLoopKit
+import Synchronization
+
+private func pass() { RunLoop.main.run(mode: .default, for: .milliseconds(1)) }
+
+/// Set when a task of the main loop has done this.
+private func onMain(_ body: @escaping @Sendable () async -> Void) -> Flag {
+    let isOver = Flag()
+    Task(executorPreference: RunLoop.main.executor) {
+        await body()
+        isOver.set()
+    }
+    return isOver
+}
+
+private func passUntil(_ isOver: Flag) -> CInt {
+    while !isOver.isSet { pass() }
+    return 0
+}
+
+/// The ends of two threads: one that is held up in its loop, and one in what its loop calls at the end.
+func waitingForThreads() -> String {
+    var ends: [String] = []
+    for isEnding in [false, true] {
+        let (isHeld, mayEnd, isWaiting) = (Flag(), Flag(), Flag())
+        let hold: @Sendable () -> Void = {
+            isHeld.set()
+            while !mayEnd.isSet { usleep(1000) }
+        }
+        let thread = RunLoopThread()
+        try! thread.start()
+        if isEnding {
+            thread.loop.add(RunLoop.Source(cancel: { _, _ in hold() }, perform: { _ in }), forMode: .default)
+        } else {
+            thread.loop.perform(hold)
+            thread.loop.wakeUp()
+        }
+        let isOver = onMain {
+            isWaiting.set()
+            await thread.finish()
+        }
+        while !isHeld.isSet || !isWaiting.isSet || isEnding && thread.isExecuting { pass() }
+        // The task goes on to the second half of its wait.
+        for _ in 0..<20 { pass() }
+        ends.append(inChild { passUntil(isOver) })
+        mayEnd.set()
+        _ = passUntil(isOver)
+    }
+    return ends.joined(separator: ", ")
+}
+
+/// Requests to a port that nobody serves and whose queue is full in the end: with a time in the child, waiting for room at the fork, and both.
+func waitingForRoom() -> String {
+    let name = "RunLoopKit.Forks.room.\(getpid())"
+    let port = MessagePort()
+    guard MessagePortNameServer.sharedInstance().registerPort(port, name: name) else { return "no port" }
+    @Sendable func remote() -> MessagePort? { MessagePortNameServer.sharedInstance().port(forName: name) as? MessagePort }
+    func request() -> CInt {
+        guard let remote = remote() else { return 1 }
+        let isTimeout = Flag()
+        let isOver = onMain {
+            do { _ = try await remote.request([1], timeout: .milliseconds(20), on: .main) } catch {
+                if error as? MessagePort.RequestError == .receiveTimeout || error as? MessagePort.RequestError == .sendTimeout { isTimeout.set() }
+            }
+        }
+        return passUntil(isOver) + (isTimeout.isSet ? 0 : 2)
+    }
+    var ends = [inChild(request)]
+    guard let own = remote() else { return "no port" }
+    while (try? own.post([UInt8](repeating: 0, count: 8192), timeout: .zero)) != nil {}
+    let isOver = onMain { _ = try? await own.request([1], on: .main) }
+    for _ in 0..<20 { pass() }
+    if isOver.isSet { return "over before the fork" }
+    ends.append(inChild { passUntil(isOver) })
+    ends.append(inChild(request))
+    port.invalidate()
+    _ = passUntil(isOver)
+    return ends.joined(separator: ", ")
+}
+
+/// In the child a sequence of connections that has had no descriptor takes them when there are some again.
+func waitingForDescriptors() -> String {
+    inChild {
+        guard let connections = try? RunLoop.main.connections(at: .ipv4("127.0.0.1", port: 0)!), let address = connections.address
+        else { return 1 }
+        let isOver = onMain { for await connection in connections { close(connection.descriptor); break } }
+        let client = socket(AF_INET, CInt(SOCK_STREAM.rawValue), 0)
+        pass()
+        var limit = rlimit()
+        getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit)
+        var none = rlimit(rlim_cur: 0, rlim_max: limit.rlim_max)
+        setrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &none)
+        let status = address.bytes.withUnsafeBytes { bytes in
+            connect(client, bytes.baseAddress!.assumingMemoryBound(to: sockaddr.self), socklen_t(bytes.count))
+        }
+        if status != 0 { return 2 }
+        for _ in 0..<20 { pass() }
+        if isOver.isSet { return 3 }
+        setrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit)
+        return passUntil(isOver)
+    }
+}
+
+/// Sequences, requests and calls whose elements, answers and values another thread brings all the time while the main thread forks.
+func elementsOnTheirWay() -> String {
+    actor Caller {
+        func call(_ loop: RunLoop) async -> Bool { (try? await loop.call { true }) == true }
+    }
+    let parent = getpid()
+    let (server, thread) = (RunLoopThread(), RunLoopThread())
+    try! server.start()
+    try! thread.start()
+    let loop = thread.loop
+    let name = "RunLoopKit.Forks.elements.\(parent)"
+    let port = MessagePort()
+    port.setRequestHandler { _, _ in [1] }
+    server.loop.add(port, forMode: .common)
+    guard MessagePortNameServer.sharedInstance().registerPort(port, name: name),
+        let remote = MessagePortNameServer.sharedInstance().port(forName: name) as? MessagePort
+    else { return "no port" }
+    var pipeEnds: (read: CInt, write: CInt) = (0, 0)
+    withUnsafeMutableBytes(of: &pipeEnds) { _ = pipe($0.assumingMemoryBound(to: CInt.self).baseAddress!) }
+    _ = write(pipeEnds.write, "x", 1)
+    let readEnd = pipeEnds.read
+
+    let isEnd = Flag()
+    let (begun, over) = (Counter(), Counter())
+    @Sendable func wait(_ body: @escaping @Sendable () async -> Void) {
+        Task(executorPreference: RunLoop.main.executor) {
+            begun.add()
+            await body()
+            over.add()
+        }
+    }
+    let caller = Caller()
+    for _ in 0..<4 {
+        wait { for await _ in loop.ticks(every: .microseconds(100)) where isEnd.isSet && getpid() == parent { break } }
+        wait { for await _ in loop.readiness(of: readEnd) where isEnd.isSet && getpid() == parent { break } }
+        wait { while await caller.call(loop), !isEnd.isSet {} }
+        wait { while (try? await remote.request([2], on: loop)) != nil, !isEnd.isSet {} }
+    }
+    let count = 16
+    while begun.value < count { pass() }
+    var ends: Set<String> = []
+    for _ in 0..<250 {
+        RunLoop.main.run(mode: .default, for: .microseconds(100))
+        ends.insert(inChild {
+            isEnd.set()
+            while over.value < count { pass() }
+            return 0
+        })
+        if ends != ["exit 0"] { break }
+    }
+    isEnd.set()
+    while over.value < count { pass() }
+    port.invalidate()
+    for thread in [thread, server] {
+        thread.stop()
+        thread.join()
+    }
+    close(pipeEnds.read)
+    close(pipeEnds.write)
+    return ends.sorted().joined(separator: ", ")
+}
