@@ -154,6 +154,23 @@ RL_TEST(a_new_name_frees_the_old_one, "S-MSG-9 S-MSG-36",
     RLRelease(port);
 }
 
+RL_TEST(names_stay_readable, "S-MSG-5",
+        "What GetName has returned stays as it was when the port gets other names, and names that take turns are kept once") {
+    char texts[4][64];
+    const char *names[4];
+    RLMessagePortRef port = RLMessagePortCreateLocal(NULL, NULL, NULL, NULL);
+    for (int round = 0; round < 3; round++) {
+        for (int i = 0; i < 4; i++) {
+            snprintf(texts[i], sizeof texts[i], "%s", port_name((const char *[]){"first of four", "second of four", "third", ""}[i]));
+            ck_assert(RLMessagePortSetName(port, texts[i]));
+            if (round == 0) names[i] = RLMessagePortGetName(port);
+            ck_assert_ptr_eq(RLMessagePortGetName(port), names[i]);
+            for (int earlier = 0; earlier < (round == 0 ? i : 4); earlier++) ck_assert_str_eq(names[earlier], texts[earlier]);
+        }
+    }
+    RLRelease(port);
+}
+
 RL_TEST(names_are_cut_between_characters, "S-MSG-5 S-MSG-7",
         "A name longer than 128 bytes is cut at the start of a character, and a name may hold any "
         "bytes") {

@@ -124,6 +124,36 @@ RL_TEST(contexts_are_read_while_another_thread_invalidates, "S-CF-18",
     EXPECT_CONTEXT(CFMessagePort, CFMessagePortCreateLocal(NULL, NULL, no_reply, &given, NULL), {0, &word, NULL, count_release, described});
 }
 
+static CFMessagePortRef renamed;
+
+static void *rename_port(void *info) {
+    ck_assert(CFMessagePortSetName(renamed, CFSTR("cf.test.threads.later")));
+    return info;
+}
+
+static void rename_elsewhere(void) {
+    pthread_t thread;
+    pthread_create(&thread, NULL, rename_port, NULL);
+    pthread_join(thread, NULL);
+}
+
+const char *RLMessagePortGetName(RLMessagePortRef port) {
+    const char *name = ((const char *(*)(RLMessagePortRef))dlsym(RTLD_NEXT, "RLMessagePortGetName"))(port);
+    let_in();
+    return name;
+}
+
+RL_TEST(names_are_read_while_another_thread_renames, "S-CF-20 S-MSG-5",
+        "The name of a port that another thread renames at that moment is the former one or the later one") {
+    renamed = CFMessagePortCreateLocal(NULL, CFSTR("cf.test.threads.former"), NULL, NULL, NULL);
+    ck_assert_ptr_nonnull(renamed);
+    inBetween = rename_elsewhere;
+    CFStringRef name = CFMessagePortGetName(renamed);
+    ck_assert(CFEqual(name, CFSTR("cf.test.threads.former")) || CFEqual(name, CFSTR("cf.test.threads.later")));
+    ck_assert(CFEqual(CFMessagePortGetName(renamed), CFSTR("cf.test.threads.later")));
+    CFRelease(renamed);
+}
+
 static int gone;
 static void port_gone(CFMachPortRef port, void *info) { (void)port, (void)info, gone++; }
 static void message_port_gone(CFMessagePortRef port, void *info) { (void)port, (void)info, gone++; }

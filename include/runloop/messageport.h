@@ -142,7 +142,7 @@ RL_EXPORT bool RLMessagePortIsRemote(RLMessagePortRef RL_NULLABLE ms);
  * Returns a port's name.
  *
  * Returns: the name as it was cut; NULL for a local port without a name, and for NULL.
- * Threads: any. Ownership: borrowed; valid while the port lives and keeps that name.
+ * Threads: any. Ownership: borrowed; valid, and the same, while the port lives.
  * Reentrancy: call-outs too; calls no call-out.
  * CF: CFMessagePortGetName, a CFStringRef. Since 0.1.
  */

@@ -46,7 +46,7 @@ CF_EXPORT CFMessagePortRef CFMessagePortCreateLocal(CFAllocatorRef allocator, CF
     RLCF_(CFMessagePortCreateLocal);
 CF_EXPORT CFMessagePortRef CFMessagePortCreateRemote(CFAllocatorRef allocator, CFStringRef name) RLCF_(CFMessagePortCreateRemote);
 CF_EXPORT Boolean CFMessagePortIsRemote(CFMessagePortRef ms) RLCF_AS(CFMessagePortIsRemote, RLMessagePortIsRemote);
-/** The name, borrowed; it is never freed. To be called while no other thread gives the port another name. */
+/** The name, borrowed; it is never freed. */
 CF_EXPORT CFStringRef CFMessagePortGetName(CFMessagePortRef ms) RLCF_(CFMessagePortGetName);
 CF_EXPORT Boolean CFMessagePortSetName(CFMessagePortRef ms, CFStringRef newName) RLCF_(CFMessagePortSetName);
 CF_EXPORT void CFMessagePortGetContext(CFMessagePortRef ms, CFMessagePortContext *context) RLCF_(CFMessagePortGetContext);

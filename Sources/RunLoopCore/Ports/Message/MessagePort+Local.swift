@@ -149,7 +149,6 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
         }
         var claim = MessagePortClaim()
         var problem: StaticString?
-        var old: MessagePortName?
         switch claim.take(name) {
         case .claimed: break
         case .taken: problem = ""
@@ -165,8 +164,7 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
             } else if isOpen {
                 closeNameLocked()
                 pointee.local.claim = claim
-                old = pointee.name
-                pointee.name = name
+                pointee.name = name.succeeding(pointee.name)
             } else {
                 problem = ""
             }
@@ -175,7 +173,6 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
         }
         guard let problem else {
             MessagePortTable.unlock()
-            old?.free()
             return true
         }
         MessagePortTable.unlock()

@@ -26,7 +26,8 @@ struct MessagePort: ~Copyable, Listed {
     let isRemote: Bool
     /// `Trace.generation` of the last trace that has its name. Relaxed: a name may be there twice.
     let traceGeneration: Atomic<UInt32>
-    /// The name; nil for none. Changed under the table's lock and the port's; that of a remote port never changes.
+    /// The name; nil for none. Changed under the table's lock and the port's; that of a remote port never changes. Those that the
+    /// port had before follow it, since threads may read what GetName returned.
     var name: MessagePortName?
     /// Neighbours in the table. Guarded by the table's lock.
     var next: MessagePortPointer?
@@ -76,7 +77,7 @@ extension MessagePort: Object {
         port.forgetSource()
         port.freeIdleWaiter()
         port.pointee.remote.begun.free()
-        port.pointee.name?.free()
+        port.pointee.name?.freeAll()
         port.releaseMemory()
     }
 }

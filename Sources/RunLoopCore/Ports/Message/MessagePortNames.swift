@@ -5,8 +5,18 @@ import CLinux
 /// contains the name in full, `DIRECTORY/DIGEST.port` is the socket it listens at. The kernel drops the lock with its owner,
 /// whatever ends that, so a lock that can be taken has no owner, and what is left under the name is stale (S-MSG-39).
 struct MessagePortName {
-    /// The name, cut and NUL-terminated, in memory from malloc.
+    /// The name, cut and NUL-terminated, in memory from malloc that begins with `former`.
     var bytes: UnsafeMutablePointer<CChar>
+    /// The name that the port had before this one.
+    var former: MessagePortName? {
+        get { link.pointee.map { MessagePortName(kept: $0) } }
+        nonmutating set { link.pointee = newValue?.bytes }
+    }
+    private var link: UnsafeMutablePointer<UnsafeMutablePointer<CChar>?> {
+        UnsafeMutableRawPointer(bytes - MemoryLayout<Int>.size).assumingMemoryBound(to: UnsafeMutablePointer<CChar>?.self)
+    }
+
+    private init(kept bytes: UnsafeMutablePointer<CChar>) { self.bytes = bytes }
 
     /// A copy of a client's name, cut to 128 bytes at the start of a character (S-MSG-5).
     init(_ name: UnsafePointer<CChar>) {
@@ -19,11 +29,40 @@ struct MessagePortName {
             while start > length - 4 && UInt8(bitPattern: name[start]) & 0xc0 == 0x80 { start -= 1 }
             if UInt8(bitPattern: name[start]) & 0xc0 != 0x80 { length = start }
         }
-        bytes = makeArray(CChar.self, count: length + 1)
+        bytes = makeArray(CChar.self, count: MemoryLayout<Int>.size + length + 1) + MemoryLayout<Int>.size
         strlcpy(bytes, name, length + 1)
+        former = nil
     }
 
-    func free() { CLinux.free(bytes) }
+    /// Frees one that no port has had.
+    func free() { CLinux.free(link) }
+
+    /// Frees it and those before it.
+    func freeAll() {
+        var next = Optional(self)
+        while let name = next {
+            next = name.former
+            name.free()
+        }
+    }
+
+    /// The name of a port that has had `old` and those before it: of equal text there is one, so that names which take turns need
+    /// no memory. Threads may still read each of them (S-MSG-5).
+    func succeeding(_ old: MessagePortName?) -> MessagePortName {
+        var later = old
+        while let name = later {
+            guard let earlier = name.former else { break }
+            if strcmp(earlier.bytes, bytes) == 0 {
+                free()
+                name.former = earlier.former
+                earlier.former = old
+                return earlier
+            }
+            later = earlier
+        }
+        former = old
+        return self
+    }
 
     /// The file of the name with an ending; nil without a safe directory or room for the path in a socket's address.
     fileprivate func path(_ ending: StaticString, makesDirectory: Bool, _ problem: inout StaticString?) -> TextBuffer? {
