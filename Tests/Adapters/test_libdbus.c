@@ -5,6 +5,8 @@
 
 #include <runloop/adapters/libdbus.h>
 
+#include <dlfcn.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -234,6 +236,110 @@ RL_TEST(another_thread_sends, "S-ADP-2", "What another thread sends over a conne
     thread_join(thread);
     RLDBusDetach(client), RLDBusDetach(service);
     close_connection(client_side), close_connection(server_side);
+}
+
+/* Another thread comes in before a call of the adapter that works on the descriptor. */
+static void (*before_working)(void);
+
+static void come_in(void) {
+    void (*function)(void) = before_working;
+    before_working = NULL;
+    if (function) function();
+}
+
+dbus_bool_t dbus_watch_handle(DBusWatch *watch, unsigned flags) {
+    come_in();
+    return ((dbus_bool_t (*)(DBusWatch *, unsigned))dlsym(RTLD_NEXT, "dbus_watch_handle"))(watch, flags);
+}
+
+dbus_bool_t dbus_connection_read_write(DBusConnection *connection, int limit) {
+    come_in();
+    return ((dbus_bool_t (*)(DBusConnection *, int))dlsym(RTLD_NEXT, "dbus_connection_read_write"))(connection, limit);
+}
+
+static DBusConnection *shared;
+
+/* Calls and waits: it reads, and libdbus frees its watches. */
+static void *call_nobody(void *info) {
+    DBusMessage *message = dbus_message_new_method_call(DBUS_SERVICE_DBUS, DBUS_PATH_DBUS, DBUS_INTERFACE_DBUS, "GetId");
+    ck_assert_ptr_null(dbus_connection_send_with_reply_and_block(shared, message, 20000, NULL));
+    ck_assert(!dbus_connection_get_is_connected(shared));
+    dbus_message_unref(message);
+    /* What lay there is overwritten. */
+    for (int size = 16; size <= 256; size += 16)
+        for (int count = 0; count < 20; count++) memset(malloc((size_t)size), 0xa5, (size_t)size);
+    return info;
+}
+
+static void call_elsewhere(void) {
+    pthread_t thread;
+    ck_assert_int_eq(pthread_create(&thread, NULL, call_nobody, NULL), 0);
+    pthread_join(thread, NULL);
+}
+
+RL_TEST(another_thread_meets_the_end_first, "S-ADP-2 S-ADP-4",
+        "When the bus dies and a thread that waits for an answer notices it just before the loop's thread, the loop's thread touches nothing that is gone, and the end is told once") {
+    begin();
+    dbus_threads_init_default();
+    shared = connect_to_bus();
+    RLDBusRef place = RLDBusAttach(shared, RLGetCurrent(), kRLDefaultMode);
+    expect_idle();
+    peer_kill(&server);
+    before_working = call_elsewhere;
+    run_until(&disconnects, 1);
+    ck_assert(!before_working);
+    expect_idle();
+    ck_assert_int_eq(disconnects, 1);
+    RLDBusDetach(place);
+    dbus_connection_unref(shared);
+}
+
+/* What libdbus calls without its lock, with what it has read under it: the attached place's status function. */
+static DBusDispatchStatusFunction status_function;
+static void *status_info;
+
+void dbus_connection_set_dispatch_status_function(DBusConnection *connection, DBusDispatchStatusFunction function, void *info,
+                                                  DBusFreeFunction release) {
+    if (function) status_function = function, status_info = info;
+    ((void (*)(DBusConnection *, DBusDispatchStatusFunction, void *, DBusFreeFunction))dlsym(
+        RTLD_NEXT, "dbus_connection_set_dispatch_status_function"))(connection, function, info, release);
+}
+
+RL_TEST(detached_while_another_thread_calls, "S-ADP-2 S-ADP-3",
+        "No function of the adapter that libdbus may call without its lock in another thread has something that Detach frees") {
+    begin();
+    DBusConnection *connection = connect_to_bus();
+    RLDBusRef place = RLDBusAttach(connection, RLGetCurrent(), kRLDefaultMode);
+    RLDBusDetach(place);
+    /* As a thread that blocks for an answer and has read it before, and that is called on only now. */
+    if (status_function) status_function(connection, DBUS_DISPATCH_DATA_REMAINS, status_info);
+    close_connection(connection);
+    ck_assert(!status_function || status_info != place);
+}
+
+static void *ask_and_wait(void *info) {
+    DBusMessage *message = dbus_message_new_method_call(DBUS_SERVICE_DBUS, DBUS_PATH_DBUS, DBUS_INTERFACE_DBUS, "GetId");
+    for (int number = 0; number < 200; number++) {
+        send_signal(shared);
+        DBusMessage *answer = dbus_connection_send_with_reply_and_block(shared, message, 20000, NULL);
+        if (answer) dbus_message_unref(answer);
+    }
+    dbus_message_unref(message);
+    return info;
+}
+
+RL_TEST(another_thread_reads, "S-ADP-2", "What a thread reads that waits for its answer is dispatched by the loop, though the loop has not read it") {
+    begin();
+    dbus_threads_init_default();
+    shared = connect_to_bus();
+    dbus_bus_add_match(shared, "interface='org.example.Test'", NULL);
+    RLDBusRef place = RLDBusAttach(shared, RLGetCurrent(), kRLDefaultMode);
+    pthread_t thread;
+    ck_assert_int_eq(pthread_create(&thread, NULL, ask_and_wait, NULL), 0);
+    run_until(&signals, 200);
+    pthread_join(thread, NULL);
+    RLDBusDetach(place);
+    close_connection(shared);
 }
 
 RL_TEST(bad_arguments_are_refused, "S-ADP-1", "No connection, no loop, no mode, or a connection that is attached: no adapter, and nothing has changed") {

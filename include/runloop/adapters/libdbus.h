@@ -11,7 +11,9 @@
  * before it an error for each open call (libdbus 1.14 does not complete the calls themselves). From
  * one that sends without end each pass takes one message.
  * A handler of a message may run the loop; in that run the connection dispatches no other. Other
- * threads may send over the connection (dbus_threads_init_default).
+ * threads may send over the connection (dbus_threads_init_default), also while it is detached, and
+ * wait for answers without a limit (DBUS_TIMEOUT_INFINITE): two threads that meet the end of one
+ * limit are not safe in libdbus.
  * Rules: Docs/semantics.md, section 40.
  */
 #ifndef RUNLOOP_ADAPTERS_LIBDBUS_H
@@ -31,11 +33,17 @@ typedef struct RLDBus {
 /* Where a connection has its RLDBusRef: one place for all files of the program. */
 __attribute__((weak)) dbus_int32_t RLDBusSlot_ = -1;
 
+/* Messages wait, or another thread has changed something. libdbus calls it under its lock, so that no thread is here after Detach; what
+   it calls without one (the status function) is not used. */
+static inline void RLDBusRouse_(void *info) {
+    RLSourceSignal(((RLDBusRef)info)->source), RLWakeUp(((RLDBusRef)info)->adapter.loop);
+}
+
 static inline void RLDBusReady_(RLFileDescriptorRef object, RLOptionFlags types, void *info) {
-    unsigned flags = types & kRLFileDescriptorReadCallBack ? DBUS_WATCH_READABLE : 0;
-    if (types & kRLFileDescriptorWriteCallBack) flags |= DBUS_WATCH_WRITABLE;
-    /* Without memory it is false, and the descriptor is reported again. */
-    (void)object, (void)dbus_watch_handle((DBusWatch *)info, flags);
+    DBusConnection *connection = ((RLDBusRef)info)->connection;
+    /* Not dbus_watch_handle: another thread that meets the bus's end frees the watch. Without memory the descriptor is reported again. */
+    (void)object, (void)types, (void)dbus_connection_read_write(connection, 0);
+    if (dbus_connection_get_dispatch_status(connection) != DBUS_DISPATCH_COMPLETE) RLDBusRouse_(info);
 }
 
 /* libdbus has one watch for reading and one for writing; threads that send switch the latter. */
@@ -49,7 +57,7 @@ static inline void RLDBusToggleWatch_(DBusWatch *watch, void *info) {
 
 static inline dbus_bool_t RLDBusAddWatch_(DBusWatch *watch, void *info) {
     RLAdapter_ *self = (RLAdapter_ *)info;
-    RLFileDescriptorContext context = {0, watch, NULL, NULL, NULL};
+    RLFileDescriptorContext context = {0, info, NULL, NULL, NULL};
     RLFileDescriptorRef object = RLFileDescriptorCreate(dbus_watch_get_unix_fd(watch), false, RLDBusReady_, &context);
     RLSourceRef source = RLFileDescriptorCreateRunLoopSource(object, 0);
     RLAddSource(self->loop, source, self->mode), RLRelease(source);
@@ -84,15 +92,6 @@ static inline void RLDBusToggleTimeout_(DBusTimeout *timeout, void *info) {
 
 static inline dbus_bool_t RLDBusAddTimeout_(DBusTimeout *timeout, void *info) { return RLDBusToggleTimeout_(timeout, info), TRUE; }
 
-/* Messages wait, or another thread has changed something. */
-static inline void RLDBusRouse_(void *info) {
-    RLSourceSignal(((RLDBusRef)info)->source), RLWakeUp(((RLDBusRef)info)->adapter.loop);
-}
-
-static inline void RLDBusStatus_(DBusConnection *connection, DBusDispatchStatus status, void *info) {
-    if ((void)connection, status == DBUS_DISPATCH_DATA_REMAINS) RLDBusRouse_(info);
-}
-
 static inline void RLDBusDispatch_(RLAdapter_ *adapter) {
     RLDBusRef self = (RLDBusRef)adapter;
     if (!RLAdapterEnter_(adapter, NULL)) return;
@@ -113,7 +112,6 @@ static inline void RLDBusPerform_(void *info) { RLDBusDispatch_((RLAdapter_ *)in
  */
 static inline void RLDBusDetach(RLDBusRef dbus) {
     if (!dbus || dbus->adapter.isEnded) return;
-    dbus_connection_set_dispatch_status_function(dbus->connection, NULL, NULL, NULL);
     dbus_connection_set_wakeup_main_function(dbus->connection, NULL, NULL, NULL);
     (void)dbus_connection_set_watch_functions(dbus->connection, NULL, NULL, NULL, NULL, NULL);
     (void)dbus_connection_set_timeout_functions(dbus->connection, NULL, NULL, NULL, NULL, NULL);
@@ -144,14 +142,13 @@ static inline RLDBusRef RLDBusAttach(DBusConnection *connection, RLRunLoopRef lo
     self->source = RLSourceCreate(0, &context);
     self->connection = dbus_connection_ref(connection);
     RLAddSource(loop, self->source, mode);
-    dbus_connection_set_dispatch_status_function(connection, RLDBusStatus_, self, NULL);
     dbus_connection_set_wakeup_main_function(connection, RLDBusRouse_, self, NULL);
     if (!dbus_connection_set_watch_functions(connection, RLDBusAddWatch_, RLDBusRemoveWatch_, RLDBusToggleWatch_, self, NULL) ||
         !dbus_connection_set_timeout_functions(connection, RLDBusAddTimeout_, RLDBusRemoveTimeout_, RLDBusToggleTimeout_, self,
                                                NULL))
         return RLDBusDetach(self), (RLDBusRef)NULL;
     /* What had come before. */
-    RLDBusStatus_(connection, dbus_connection_get_dispatch_status(connection), self);
+    if (dbus_connection_get_dispatch_status(connection) != DBUS_DISPATCH_COMPLETE) RLDBusRouse_(self);
     return self;
 }
 
