@@ -279,11 +279,17 @@ RL_TEST(it_works_in_its_mode, "S-ADP-2 S-ADP-3", "A transfer goes on in runs of 
     expect_run("own", 0, false, Finished);
 }
 
-RL_TEST(bad_arguments_are_refused, "S-ADP-1", "No handle, no loop, no mode: no adapter") {
+RL_TEST(bad_arguments_are_refused, "S-ADP-1", "No handle, no loop, no mode, or a handle that is attached: no adapter") {
     CURLM *handle = curl_multi_init();
     ck_assert_ptr_null(RLCurlAttach(NULL, RLGetCurrent(), kRLDefaultMode, done, NULL));
     ck_assert_ptr_null(RLCurlAttach(handle, NULL, kRLDefaultMode, done, NULL));
     ck_assert_ptr_null(RLCurlAttach(handle, RLGetCurrent(), NULL, done, NULL));
+    for (int times = 0; times < 2; times++) {
+        RLCurlRef attached = RLCurlAttach(handle, RLGetCurrent(), kRLDefaultMode, done, NULL);
+        ck_assert_ptr_nonnull(attached);
+        ck_assert_ptr_null(RLCurlAttach(handle, RLGetCurrent(), kRLDefaultMode, done, NULL));
+        RLCurlDetach(attached);
+    }
     RLCurlDetach(NULL);
     curl_multi_cleanup(handle);
 }

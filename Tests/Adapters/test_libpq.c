@@ -308,7 +308,7 @@ RL_TEST(a_callback_ends_its_connection, "S-ADP-7", "A result's callback detaches
     ck_assert_int_eq(client.losses, 0);
 }
 
-RL_TEST(bad_arguments_are_refused, "S-ADP-1", "No connection or a bad one, no loop, no mode, no callbacks: no adapter") {
+RL_TEST(bad_arguments_are_refused, "S-ADP-1", "No connection, a bad one or one that is attached, no loop, no mode, no callbacks: no adapter") {
     ck_assert_ptr_null(RLPostgresAttach(NULL, RLGetCurrent(), kRLDefaultMode, 0, &callbacks, NULL));
     PGconn *bad = PQconnectStart("host=/nowhere/at/all bad=option");
     ck_assert_ptr_null(RLPostgresAttach(bad, RLGetCurrent(), kRLDefaultMode, 0, &callbacks, NULL));
@@ -317,6 +317,12 @@ RL_TEST(bad_arguments_are_refused, "S-ADP-1", "No connection or a bad one, no lo
     ck_assert_ptr_null(RLPostgresAttach(good, NULL, kRLDefaultMode, 0, &callbacks, NULL));
     ck_assert_ptr_null(RLPostgresAttach(good, RLGetCurrent(), NULL, 0, &callbacks, NULL));
     ck_assert_ptr_null(RLPostgresAttach(good, RLGetCurrent(), kRLDefaultMode, 0, NULL, NULL));
+    for (int times = 0; times < 2; times++) {
+        RLPostgresRef attached = RLPostgresAttach(good, RLGetCurrent(), kRLDefaultMode, 0, &callbacks, NULL);
+        ck_assert_ptr_nonnull(attached);
+        ck_assert_ptr_null(RLPostgresAttach(good, RLGetCurrent(), kRLDefaultMode, 0, &callbacks, NULL));
+        RLPostgresDetach(attached);
+    }
     PQfinish(good);
     RLPostgresDetach(NULL);
     RLPostgresSent(NULL);

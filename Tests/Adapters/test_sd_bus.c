@@ -258,12 +258,18 @@ RL_TEST(a_handler_detaches, "S-ADP-7", "A handler takes its bus out of the loop:
     sd_bus_unref(client_side);
 }
 
-RL_TEST(bad_arguments_are_refused, "S-ADP-1", "No bus, no loop, no mode: no adapter") {
+RL_TEST(bad_arguments_are_refused, "S-ADP-1", "No bus, no loop, no mode, or a bus that is attached: no adapter") {
     sd_bus *bus;
     ck_assert_int_ge(sd_bus_new(&bus), 0);
     ck_assert_ptr_null(RLSDBusAttach(NULL, RLGetCurrent(), kRLDefaultMode, lost, NULL));
     ck_assert_ptr_null(RLSDBusAttach(bus, NULL, kRLDefaultMode, lost, NULL));
     ck_assert_ptr_null(RLSDBusAttach(bus, RLGetCurrent(), NULL, lost, NULL));
+    for (int times = 0; times < 2; times++) {
+        RLSDBusRef attached = RLSDBusAttach(bus, RLGetCurrent(), kRLDefaultMode, lost, NULL);
+        ck_assert_ptr_nonnull(attached);
+        ck_assert_ptr_null(RLSDBusAttach(bus, RLGetCurrent(), kRLDefaultMode, lost, NULL));
+        RLSDBusDetach(attached);
+    }
     RLSDBusDetach(NULL);
     sd_bus_unref(bus);
     expect_run(kRLDefaultMode, 0, false, Finished);

@@ -274,11 +274,14 @@ RL_TEST(a_listener_detaches, "S-ADP-7", "A listener takes the display out of the
     expect_run(kRLDefaultMode, 0, false, Finished);
 }
 
-RL_TEST(bad_arguments_are_refused, "S-ADP-1", "No display, no loop, no mode: no adapter") {
+RL_TEST(bad_arguments_are_refused, "S-ADP-1", "No display, no loop, no mode, or a display that is attached: no adapter") {
     begin();
     ck_assert_ptr_null(RLWaylandAttach(NULL, RLGetCurrent(), kRLDefaultMode, lost, NULL));
     ck_assert_ptr_null(RLWaylandAttach(display, NULL, kRLDefaultMode, lost, NULL));
     ck_assert_ptr_null(RLWaylandAttach(display, RLGetCurrent(), NULL, lost, NULL));
+    ck_assert_ptr_null(RLWaylandAttach(display, RLGetCurrent(), kRLDefaultMode, lost, NULL));
+    RLWaylandDetach(place);
+    ck_assert_ptr_nonnull(place = RLWaylandAttach(display, RLGetCurrent(), kRLDefaultMode, lost, &losses));
     RLWaylandDetach(NULL);
     end();
 }

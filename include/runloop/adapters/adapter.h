@@ -30,6 +30,8 @@ typedef struct RLAdapter_ {
     int uses;                             /* one until RLAdapterEnd_, and one for each function that goes on using it */
     bool isBusy, isEnded;                 /* a call into the library is under way; RLAdapterEnd_ was called */
     bool hasPutOff, isDue;                /* files wait, or the timer waits, for the end of that call */
+    const void *subject;                  /* what is attached, if the other library does not say whether it is */
+    struct RLAdapter_ *next;              /* of the thread's others with a subject */
 } RLAdapter_;
 
 /** A descriptor of the library. */
@@ -40,6 +42,9 @@ typedef struct RLAdapterFile_ {
     RLOptionFlags wanted; /* the types that the library asks for */
     bool isPutOff;
 } RLAdapterFile_;
+
+/* The calling thread's adapters with a subject; one list for all files of the program. */
+__attribute__((weak)) __thread RLAdapter_ *RLAdapterFirst_;
 
 /* Drops a use; the last one frees the adapter. */
 static inline void RLAdapterDrop_(RLAdapter_ *self) {
@@ -97,14 +102,17 @@ static inline void RLAdapterFire_(RLTimerRef timer, void *info) {
     self->due(self);
 }
 
-/* Makes an adapter of so many bytes, with a timer that is not set; NULL without a loop, a mode or memory. */
-static inline void *RLAdapterCreate_(size_t size, RLRunLoopRef loop, RLMode mode, void (*due)(RLAdapter_ *self)) {
-    RLAdapter_ *self = loop && mode ? (RLAdapter_ *)calloc(1, size) : NULL;
+/* Makes an adapter of so many bytes, with a timer that is not set; NULL without a loop, a mode or memory, and if the subject has one. */
+static inline void *RLAdapterCreate_(size_t size, RLRunLoopRef loop, RLMode mode, void (*due)(RLAdapter_ *self), const void *subject) {
+    RLAdapter_ *other = subject ? RLAdapterFirst_ : NULL;
+    while (other && other->subject != subject) other = other->next;
+    RLAdapter_ *self = loop && mode && !other ? (RLAdapter_ *)calloc(1, size) : NULL;
     if (self) self->mode = (char *)malloc(strlen(mode) + 1);
     if (!self || !self->mode) return free(self), (void *)NULL;
     memcpy(self->mode, mode, strlen(mode) + 1);
     RLRetain(self->loop = loop);
-    self->due = due, self->uses = 1;
+    self->due = due, self->uses = 1, self->subject = subject;
+    if (subject) self->next = RLAdapterFirst_, RLAdapterFirst_ = self;
     RLAdapterMakeTimer_(self);
     return self;
 }
@@ -149,6 +157,11 @@ static inline void RLAdapterUnwatch_(RLAdapterFile_ *file) {
 static inline void RLAdapterEnd_(RLAdapter_ *self) {
     if (self->isEnded) return;
     self->isEnded = true;
+    for (RLAdapter_ **link = &RLAdapterFirst_; *link; link = &(*link)->next) {
+        if (*link != self) continue;
+        *link = self->next;
+        break;
+    }
     while (self->files) RLAdapterUnwatch_(self->files);
     RLTimerInvalidate(self->timer);
     RLRelease(self->timer);

@@ -93,7 +93,7 @@ static inline void RLHiredisSchedule_(void *info, struct timeval limit) {
  */
 static inline int RLHiredisAttach(redisAsyncContext *context, RLRunLoopRef loop, RLMode mode) {
     if (!context || context->err || context->ev.data) return REDIS_ERR;
-    RLHiredis_ *self = (RLHiredis_ *)RLAdapterCreate_(sizeof *self, loop, mode, RLHiredisDue_);
+    RLHiredis_ *self = (RLHiredis_ *)RLAdapterCreate_(sizeof *self, loop, mode, RLHiredisDue_, NULL);
     if (!self) return REDIS_ERR;
     self->context = context;
     self->file = RLAdapterWatch_(&self->adapter, context->c.fd, RLHiredisReady_);

@@ -96,15 +96,15 @@ static inline int RLCurlTime_(CURLM *multi, long milliseconds, void *info) {
 /**
  * Puts the transfers of a multi handle into a mode of a loop.
  *
- * multi: one without transfers, whose socket and timer functions become the adapter's. NULL: NULL is
- *     returned. loop, mode: NULL: the same. done, info: see RLCurlDone; done may be NULL.
+ * multi: one without transfers, whose socket and timer functions become the adapter's. NULL, or one
+ *     that is attached already: NULL is returned. loop, mode: NULL: the same. done, info: see RLCurlDone; done may be NULL.
  * Returns: what RLCurlDetach takes; NULL if there is no memory.
  * Threads: the loop's own, which alone may call libcurl for this handle.
  * Ownership: the multi and easy handles stay the program's; the result is freed by RLCurlDetach.
  * Reentrancy: call-outs too; calls no call-out. Since 0.2.
  */
 static inline RLCurlRef RLCurlAttach(CURLM *multi, RLRunLoopRef loop, RLMode mode, RLCurlDone done, void *info) {
-    RLCurlRef self = multi ? (RLCurlRef)RLAdapterCreate_(sizeof *self, loop, mode, RLCurlDue_) : NULL;
+    RLCurlRef self = multi ? (RLCurlRef)RLAdapterCreate_(sizeof *self, loop, mode, RLCurlDue_, multi) : NULL;
     if (!self) return NULL;
     self->multi = multi, self->done = done, self->info = info;
     curl_multi_setopt(multi, CURLMOPT_SOCKETFUNCTION, RLCurlSocket_);

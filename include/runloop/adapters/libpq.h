@@ -131,7 +131,8 @@ static inline void RLPostgresDue_(RLAdapter_ *adapter) {
 /**
  * Puts a connection into a mode of a loop, and connects it.
  *
- * connection: from PQconnectStart, or one that is connected. NULL, or CONNECTION_BAD: NULL is returned.
+ * connection: from PQconnectStart, or one that is connected. NULL, CONNECTION_BAD, or one that is attached already: NULL is
+ *     returned.
  * loop, mode: NULL: the same. limit: seconds for connecting; 0: no limit. callbacks: copied. info: for them.
  * Returns: the place; NULL also if there is no memory. The connection stays the program's.
  * Threads: the loop's own. Ownership: freed by RLPostgresDetach, or before lost is called.
@@ -140,7 +141,7 @@ static inline void RLPostgresDue_(RLAdapter_ *adapter) {
 static inline RLPostgresRef RLPostgresAttach(PGconn *connection, RLRunLoopRef loop, RLMode mode, double limit,
                                              const RLPostgresCallbacks *callbacks, void *info) {
     if (PQstatus(connection) == CONNECTION_BAD || !callbacks) return NULL;
-    RLPostgresRef self = (RLPostgresRef)RLAdapterCreate_(sizeof *self, loop, mode, RLPostgresDue_);
+    RLPostgresRef self = (RLPostgresRef)RLAdapterCreate_(sizeof *self, loop, mode, RLPostgresDue_, connection);
     if (!self) return NULL;
     self->connection = connection, self->callbacks = *callbacks, self->info = info, self->isIdle = true;
     self->isConnecting = PQstatus(connection) != CONNECTION_OK;

@@ -124,7 +124,8 @@ static inline void RLSDBusPrepare_(RLObserverRef observer, RLActivity activity, 
 /**
  * Puts a bus into a mode of a loop.
  *
- * bus: a started one that is attached to no sd-event loop; loop, mode: NULL: NULL is returned.
+ * bus: a started one that is attached to no sd-event loop. NULL, or one that is attached already: NULL is
+ *     returned. loop, mode: NULL: the same.
  * lost, info: see RLSDBusLost; lost may be NULL.
  * Returns: what RLSDBusDetach takes; NULL if there is no memory.
  * Threads: the loop's own, which alone may use the bus. Ownership: freed by RLSDBusDetach, or before
@@ -132,7 +133,7 @@ static inline void RLSDBusPrepare_(RLObserverRef observer, RLActivity activity, 
  * Reentrancy: call-outs too; calls no call-out. Since 0.2.
  */
 static inline RLSDBusRef RLSDBusAttach(sd_bus *bus, RLRunLoopRef loop, RLMode mode, RLSDBusLost lost, void *info) {
-    RLSDBusRef self = bus ? (RLSDBusRef)RLAdapterCreate_(sizeof *self, loop, mode, RLSDBusDue_) : NULL;
+    RLSDBusRef self = bus ? (RLSDBusRef)RLAdapterCreate_(sizeof *self, loop, mode, RLSDBusDue_, bus) : NULL;
     if (!self) return NULL;
     RLSourceContext source = {0, self, NULL, NULL, NULL, NULL, NULL, NULL, NULL, RLSDBusPerform_};
     RLObserverContext observer = {0, self, NULL, NULL, NULL};

@@ -133,7 +133,7 @@ static inline void RLWaylandDue_(RLAdapter_ *adapter) { (void)adapter; }
 /**
  * Puts a display into a mode of a loop.
  *
- * display, loop, mode: NULL: NULL is returned. lost, info: see RLWaylandLost; lost may be NULL.
+ * display: NULL, or one that is attached already: NULL is returned. loop, mode: NULL: the same. lost, info: see RLWaylandLost; lost may be NULL.
  * Returns: what RLWaylandDetach takes; NULL if there is no memory.
  * Threads: the loop's own, which alone dispatches the default queue; others may have queues of their own.
  * Ownership: the display stays the program's; the result is freed by RLWaylandDetach, or before lost is called.
@@ -141,7 +141,7 @@ static inline void RLWaylandDue_(RLAdapter_ *adapter) { (void)adapter; }
  */
 static inline RLWaylandRef RLWaylandAttach(struct wl_display *display, RLRunLoopRef loop, RLMode mode, RLWaylandLost lost,
                                            void *info) {
-    RLWaylandRef self = display ? (RLWaylandRef)RLAdapterCreate_(sizeof *self, loop, mode, RLWaylandDue_) : NULL;
+    RLWaylandRef self = display ? (RLWaylandRef)RLAdapterCreate_(sizeof *self, loop, mode, RLWaylandDue_, display) : NULL;
     if (!self) return NULL;
     RLObserverContext context = {0, self, NULL, NULL, NULL};
     self->display = display, self->lost = lost, self->info = info;
