@@ -19,13 +19,17 @@ foreign run (foreign.h): its sources, timers and functions are served between as
 C libraries that use the run loop of their thread need no more than the Host. `lib` has the C functions by ctypes; the environment's
 RUNLOOP_LIBRARY names the library where it is not installed for all.
 
-All of it belongs to the event loop's thread, except `perform` and `wake_up`, which any thread may call.
+All of it belongs to the event loop's thread, except `perform` and `wake_up`, which any thread may call. SystemExit and
+KeyboardInterrupt of a function that a Host serves end the event loop, as asyncio's own do; other exceptions of functions go to
+sys.unraisablehook.
 """
 import asyncio
 import ctypes
 import enum
 import itertools
 import os
+import threading
+import weakref
 
 __all__ = ["Host", "Result", "Timer", "lib", "perform", "current", "wake_up", "stop", "DEFAULT_MODE"]
 
@@ -41,6 +45,7 @@ def _declare(name, result, *arguments):
 
 
 _declare("RLGetCurrent", ctypes.c_void_p)
+_declare("RLRetain", ctypes.c_void_p, ctypes.c_void_p)
 _declare("RLRelease", None, ctypes.c_void_p)
 _declare("RLStop", None, ctypes.c_void_p)
 _declare("RLWakeUp", None, ctypes.c_void_p)
@@ -69,12 +74,36 @@ class Result(enum.IntEnum):
     STOPPED = 2
 
 
+class _OfThread(threading.local):
+    dispatches = 0  #: calls of Host._dispatch that are under way
+    error = None  #: what ends the event loop when they have returned
+
+    def __init__(self):
+        self.timers = set()  #: those that can fire; the end of the thread lets them go
+
+
+_of_thread = _OfThread()
+
+
+def _guarded(function, *arguments):
+    """Calls a function that is called by the library, through which no exception can pass."""
+    try:
+        function(*arguments)
+    except (SystemExit, KeyboardInterrupt) as error:
+        if not _of_thread.dispatches:
+            raise
+        _of_thread.error = error
+
+
 class Host:
     """A mode of this thread's run loop, served by the running event loop until `close`, or to the end of a `with`.
 
     When nothing is left in the mode, or the run was stopped, `finished` tells; the next item begins a new run. A run loop has one
-    Host at a time: another raises OSError.
+    Host at a time: another raises OSError. In a callback of the run loop it serves its mode, but sees no end of a run. In the child
+    of fork it is closed, so that the child can have one of its own.
     """
+
+    _open = weakref.WeakSet()
 
     def __init__(self, mode=DEFAULT_MODE):
         self._loop = asyncio.get_running_loop()
@@ -84,9 +113,18 @@ class Host:
             raise OSError("this run loop has a foreign run already, the mode cannot be run, or no descriptor is free")
         self._descriptor = lib.RLForeignRunGetDescriptor(self._run)
         self._loop.add_reader(self._descriptor, self._dispatch)
+        self._thread = threading.get_ident()
+        Host._open.add(self)
 
     def _dispatch(self):
-        result = lib.RLForeignRunDispatch(self._run)
+        _of_thread.dispatches += 1
+        try:
+            result = lib.RLForeignRunDispatch(self._run)
+        finally:
+            _of_thread.dispatches -= 1
+        if not _of_thread.dispatches and _of_thread.error:
+            error, _of_thread.error = _of_thread.error, None
+            raise error
         if not self._run:
             return  # a callback closed it
         if result:
@@ -103,7 +141,11 @@ class Host:
             raise asyncio.CancelledError
         future = self._loop.create_future()
         self._waiting.append(future)
-        return await future
+        try:
+            return await future
+        finally:
+            if future in self._waiting:
+                self._waiting.remove(future)
 
     def close(self):
         """Takes the run loop out of the event loop; its items stay in it. A second call does nothing."""
@@ -116,8 +158,17 @@ class Host:
         lib.RLForeignRunInvalidate(run)
         lib.RLRelease(run)
         # Nobody waits any more in a loop that is closed, which refuses to be told.
-        for future in self._waiting if is_served else []:
+        for future in list(self._waiting) if is_served else []:
             future.cancel()
+
+    @staticmethod
+    def _close_in_child():
+        """The event loop is the parent's, and stays as it is."""
+        for host in list(Host._open):
+            run, host._run = host._run, None
+            if run and host._thread == threading.get_ident():
+                lib.RLForeignRunInvalidate(run)
+                lib.RLRelease(run)
 
     def __enter__(self):
         return self
@@ -126,31 +177,32 @@ class Host:
         self.close()
 
 
+os.register_at_fork(after_in_child=Host._close_in_child)
+
+
 class Timer:
     """Calls function(timer) after so many seconds, and then each interval, if there is one, until it is invalidated.
 
-    It stays alive while it is valid.
+    It stays alive while it is valid and its thread has not ended.
     """
-
-    _valid = set()
 
     def __init__(self, delay, function, interval=0, mode=DEFAULT_MODE):
         def fire(_timer, _info):
             if not interval:
-                Timer._valid.discard(self)
-            function(self)
+                _of_thread.timers.discard(self)
+            _guarded(function, self)
 
         self._function = _TIMER_FUNCTION(fire)
         self._timer = lib.RLTimerCreate(lib.RLAbsoluteTimeGetCurrent() + delay, interval, 0, 0, self._function, None)
         if not self._timer:
             raise ValueError("the interval is not a number")
-        Timer._valid.add(self)
+        _of_thread.timers.add(self)
         lib.RLAddTimer(lib.RLGetCurrent(), self._timer, mode.encode())
 
     def invalidate(self):
         """Ends the timer; in its function, too."""
         lib.RLTimerInvalidate(self._timer)
-        Timer._valid.discard(self)
+        _of_thread.timers.discard(self)
 
     def is_valid(self):
         """Tells whether it can still fire."""
@@ -158,6 +210,7 @@ class Timer:
 
     def __del__(self):
         if getattr(self, "_timer", None):
+            lib.RLTimerInvalidate(self._timer)
             lib.RLRelease(self._timer)
 
 
@@ -168,7 +221,7 @@ _keys = itertools.count(1)
 
 @_FUNCTION
 def _call(key):
-    _queued[key]()
+    _guarded(_queued[key])
 
 
 @_FUNCTION
@@ -176,9 +229,25 @@ def _forget(key):
     _queued.pop(key, None)
 
 
+class RunLoop:
+    """A run loop, as `current` returns it: it can be named as long as this lives, also when its thread has ended."""
+
+    def __init__(self):
+        self._as_parameter_ = lib.RLRetain(lib.RLGetCurrent())
+
+    def __del__(self):
+        lib.RLRelease(self._as_parameter_)
+
+    def __eq__(self, other):
+        return isinstance(other, RunLoop) and self._as_parameter_ == other._as_parameter_
+
+    def __hash__(self):
+        return hash(self._as_parameter_)
+
+
 def current():
-    """The run loop of this thread, for `perform`, `wake_up` and `stop`."""
-    return lib.RLGetCurrent()
+    """The run loop of this thread, for `perform`, `wake_up`, `stop` and functions of `lib`."""
+    return RunLoop()
 
 
 def perform(function, loop=None, mode=DEFAULT_MODE):

@@ -3,11 +3,13 @@
 """Section 26: a run loop inside an asyncio event loop, whose other side are TCP connections, threads and asyncio's own timers."""
 import asyncio
 import ctypes
+import gc
 import os
 import sys
 import threading
 import time
 import unittest
+import weakref
 
 import runloop_asyncio as runloop
 
@@ -173,6 +175,85 @@ class Asyncio(unittest.TestCase):
             self.assertEqual(nested, [1])
             self.assertEqual(late, [])
             host.close()
+
+        main(body)
+
+    def test_a_loop_outlives_its_thread(self):
+        """S-LOOP-9: what another thread performs on a loop whose thread has ended is forgotten, and harms nothing."""
+
+        async def body():
+            with runloop.Host():
+                self.assertEqual(runloop.current(), runloop.current())
+                return runloop.current()
+
+        loop = main(body)
+        self.assertNotEqual(loop, runloop.current())
+        others = [ctypes.create_string_buffer(size) for size in range(16, 4096, 16) for _ in range(10)]
+        runloop.perform(lambda: others.clear(), loop)
+        runloop.wake_up(loop)
+        self.assertTrue(others)
+        self.assertEqual(runloop._queued, {})
+
+    def test_exits_end_the_event_loop(self):
+        """S-FRN-3: SystemExit and KeyboardInterrupt of a timer's or a performed function end the event loop as asyncio's own do."""
+        for begin in (lambda function: runloop.Timer(0.001, lambda timer: function()), runloop.perform):
+            for error in (SystemExit, KeyboardInterrupt):
+
+                async def body():
+                    def fails():
+                        raise error(3)
+
+                    with runloop.Host() as host:
+                        begin(fails)
+                        await asyncio.sleep(30)
+
+                self.assertRaises(error, main, body)
+
+    def test_nothing_grows(self):
+        """S-FRN-6: neither waits for the end of a run that are given up nor timers of threads that have ended stay."""
+
+        async def body():
+            with runloop.Host() as host:
+                timers.add(runloop.Timer(1000, lambda timer: None))
+                for _ in range(20):
+                    waiting = asyncio.create_task(host.finished())
+                    await asyncio.sleep(0)
+                    waiting.cancel()
+                    await asyncio.wait([waiting])
+                self.assertEqual(host._waiting, [])
+
+        timers = weakref.WeakSet()
+        main(body)
+        gc.collect()
+        self.assertEqual(list(timers), [])
+
+    def test_a_child_has_a_host(self):
+        """S-FRN-13: in the child of fork the parent's Host is closed, another serves the loop, and the parent's goes on."""
+
+        async def child():
+            with runloop.Host() as host:
+                runloop.Timer(0.001, lambda timer: None)
+                return await asyncio.wait_for(host.finished(), 30)
+
+        async def body():
+            fires = []
+            with runloop.Host():
+                ticking = runloop.Timer(0.001, lambda timer: fires.append(1), interval=0.001)
+                process = os.fork()
+                if process == 0:
+                    try:
+                        ticking.invalidate()
+                        os._exit(0 if asyncio.run(child()) is runloop.Result.FINISHED else 1)
+                    except BaseException as error:  # noqa: the child must not go on
+                        print(repr(error), file=sys.stderr)
+                        os._exit(2)
+                while not (ended := os.waitpid(process, os.WNOHANG))[0]:
+                    await asyncio.sleep(0.005)
+                self.assertEqual(ended[1], 0)
+                before = len(fires)
+                while len(fires) < before + 5:
+                    await asyncio.sleep(0.001)
+                ticking.invalidate()
 
         main(body)
 
