@@ -38,8 +38,11 @@ static int close_for(int file, int error) {
     return error;
 }
 
+/* What cannot be opened because it is no file at all is there. */
 static int open_file(int folder, const char *name, int flags) {
-    return rl_sys_openat(folder, name, flags | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0666);
+    int file = rl_sys_openat(folder, name, flags | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0666);
+    if (file < 0 && (errno == ENXIO || errno == EISDIR)) errno = EEXIST;
+    return file;
 }
 
 /* EWOULDBLOCK: it is held, as found; ENOENT: it is free; 0: it is free, but there is a file; or another error. */
@@ -304,7 +307,7 @@ int rl_lock_file_break(struct rl_lock_file *lock, void (*fork_section)(bool begi
     file = open_noted(lock, folder, name_of(lock), O_RDWR, fork_section);
     if (file < 0 && (errno == EACCES || errno == EPERM)) file = open_noted(lock, folder, name_of(lock), O_RDONLY, fork_section);
     if (file < 0) {
-        error = errno == ENOENT ? 0 : errno == EISDIR ? EEXIST : errno;
+        error = errno == ENOENT ? 0 : errno;
     } else {
         const bool local = is_local(folder);
         error = break_file(lock, folder, name_of(lock), file);

@@ -26,18 +26,18 @@ int rl_write_note(int file, bool local, struct rl_holding *holding) {
     return 0;
 }
 
-/* An empty file is one: its maker was ended before it wrote the note. So is one of zeroes, left by a power failure. */
+/* An empty file is one: its maker was ended before it wrote the note. So is one of zeroes for a note, left by a power failure. */
 bool rl_read_note(int file, struct rl_lock_note *found) {
-    char note[NOTE + 1];
+    char note[NOTE] = "";
     struct stat status;
-    if (fstat(file, &status) != 0 || !S_ISREG(status.st_mode)) return false;
+    if (fstat(file, &status) != 0 || !S_ISREG(status.st_mode) || status.st_size > NOTE) return false;
+    /* The note may be written just now, in one step. */
     ssize_t length = rl_sys_pread(file, note, NOTE, 0);
     if (length < 0) return false;
-    note[length] = 0;
     found->holding = (struct rl_holding){(uint64_t)status.st_dev, (uint64_t)status.st_ino, 0};
     found->date = (double)status.st_mtim.tv_sec + (double)status.st_mtim.tv_nsec / 1e9 - 978307200;
     found->is_local = true;
-    if (note[0] == 0) return true;
+    if (note[0] == 0 && memcmp(note, note + 1, NOTE - 1) == 0) return true;
     if (length != NOTE || memcmp(note, note_begin, BEGIN) != 0) return false;
     found->is_local = note[BEGIN] == 'l';
     found->holding.number = strtoull(note + BEGIN + RULE, NULL, 16);

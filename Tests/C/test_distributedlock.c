@@ -11,8 +11,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -279,12 +281,13 @@ RL_TEST(a_breaker_breaks_what_it_saw, "S-DLOCK-8", "Two that saw an old lock do 
     release_two();
 }
 
-static void put_text(const char *text) {
+static void put_bytes(const char *bytes, size_t size) {
     int file = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
     ck_assert_int_ge(file, 0);
-    ck_assert_int_eq(write(file, text, strlen(text)), (ssize_t)strlen(text));
+    ck_assert_int_eq(write(file, bytes, size), (ssize_t)size);
     close(file);
 }
+static void put_text(const char *text) { put_bytes(text, strlen(text)); }
 static void expect_no_lock_file(int error) {
     for (int rule = 0; rule < 2; rule++) {
         is_shared = rule == 1;
@@ -315,6 +318,41 @@ RL_TEST(what_is_no_lock_file_is_left_alone, "S-DLOCK-9", "Folders, links, FIFOs 
     put_text("");
     ck_assert(RLDistributedLockTryLock(first));
     ck_assert(RLDistributedLockUnlock(first));
+    release_two();
+}
+
+static void expect_left_alone(const char *bytes, size_t size) {
+    put_bytes(bytes, size);
+    expect_no_lock_file(EEXIST);
+    struct stat status;
+    stat(path, &status);
+    ck_assert_int_eq(status.st_size, (off_t)size);
+    unlink(path);
+}
+
+RL_TEST(what_begins_like_a_lock_file_is_left_alone, "S-DLOCK-9", "Data that begin with zeroes, or as lock files do, are neither locked nor removed") {
+    make_two();
+    static const char film[200] = "\0\0\0\030ftypisom", zeroes[97], words[] = "RLDistributedLock is a type of which so much can be said that it does not "
+        "fit into ninety-six bytes, however few words are made.";
+    expect_left_alone(film, sizeof film);
+    expect_left_alone(film, 20);
+    expect_left_alone(zeroes, sizeof zeroes);
+    expect_left_alone(words, sizeof words - 1);
+    put_bytes(zeroes, 96);
+    ck_assert_msg(RLDistributedLockTryLock(first), "what a power failure left of a note");
+    ck_assert(RLDistributedLockUnlock(first));
+    release_two();
+}
+
+RL_TEST(a_socket_is_no_lock_file, "S-DLOCK-9", "A socket with the name is reported as being there, like a folder") {
+    make_two();
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    ck_assert_int_lt(snprintf(address.sun_path, sizeof address.sun_path, "%s", path), (int)sizeof address.sun_path);
+    int file = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    ck_assert_int_eq(bind(file, (struct sockaddr *)&address, sizeof address), 0);
+    expect_no_lock_file(EEXIST);
+    close(file);
+    unlink(path);
     release_two();
 }
 
