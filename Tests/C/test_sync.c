@@ -267,6 +267,28 @@ RL_TEST(all_who_wait_for_a_number, "S-SYNC-16",
     hook_system_calls(NULL);
 }
 
+static void wait_briefly_for_number(void *unused) {
+    (void)unused;
+    ck_assert(!RLConditionLockLockWhenConditionForSeconds(&numbered, 5, 0.2));
+}
+
+RL_TEST(a_wake_up_that_comes_too_late_is_passed_on, "S-SYNC-16 S-SYNC-4",
+        "Of two that wait for a number, one gives up after it was woken, because another thread has the lock to look for another number: the other one gets it") {
+    static long five = 5;
+    Thread *brief = thread_start(wait_briefly_for_number, NULL);
+    wait_until_count((int *)&numbered.condition.waiters, 1);
+    Thread *patient = thread_start(wait_for_number, &five);
+    wait_until_count((int *)&numbered.condition.waiters, 2);
+    RLConditionLockLock(&numbered);
+    /* As if the lock had been given back with the number, and taken again before the woken thread came. */
+    __atomic_store_n(&numbered.value, 5, __ATOMIC_RELAXED);
+    RLConditionSignal(&numbered.condition);
+    thread_join(brief);
+    /* As a thread gives it back that does not find the number that it wants. */
+    RLLockUnlock(&numbered.condition.lock);
+    thread_join(patient);
+}
+
 static void fail_to_lock(void *unused) {
     (void)unused;
     ck_assert(!RLConditionLockTryLock(&numbered));

@@ -81,6 +81,7 @@ extension UnsafeMutablePointer where Pointee == ConditionLock {
     /// Locks it with the number. False, without the lock, if the monotonic instant came first.
     func lockWhen(_ value: Int, until deadline: Int64) -> Bool {
         var isInTime = true
+        var wasWoken = false
         while condition.mutex.lockWord(until: deadline) {
             if pointee.value.load(ordering: .relaxed) == value { return true }
             if !isInTime || deadline == 0 {
@@ -89,7 +90,10 @@ extension UnsafeMutablePointer where Pointee == ConditionLock {
             }
             // A thread that was woken and comes too late looks once more: that wake-up was meant for one thread.
             isInTime = condition.sleep(until: deadline, bits: ConditionLock.bits(value))
+            wasWoken = isInTime
         }
+        // It goes to another thread: the one that has the lock may only look for a number, and wakes nobody when it gives it back.
+        if wasWoken { condition.wake(1, bits: ConditionLock.bits(value)) }
         return false
     }
 
