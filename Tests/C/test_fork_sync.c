@@ -142,6 +142,41 @@ RL_TEST(a_once_forks, "S-SYNC-17 S-SYNC-6", "A function of a once that forks goe
     ck_assert_int_eq(called, 1);
 }
 
+/* ---- RLReadWriteLock */
+
+static RLReadWriteLock shared = RL_READ_WRITE_LOCK_INIT;
+static void write_it(void *unused) {
+    (void)unused;
+    RLReadWriteLockLockForWriting(&shared);
+    RLReadWriteLockUnlock(&shared);
+}
+static void read_it(void *unused) {
+    (void)unused;
+    if (!RLReadWriteLockTryLockForReading(&shared)) _exit(2);
+    RLReadWriteLockUnlock(&shared);
+}
+
+RL_TEST(writers_that_are_not_here_keep_no_attempt_out, "S-SYNC-12 S-SYNC-6",
+        "In the child of a fork during which a writer waited, attempts to read beside a reader, and to write, get the lock") {
+    RLReadWriteLockLockForReading(&shared);
+    Thread *writer = thread_start(write_it, NULL);
+    while (!(__atomic_load_n(&shared.word, __ATOMIC_SEQ_CST) & RL_WRITERS_WAIT_)) take_time(0.001);
+    fork_now(NULL);
+    if (forked == 0) {
+        uint32_t found = shared.word;
+        thread_join(thread_start(read_it, NULL));
+        /* As a fork leaves it that came between the unlock and the look of the writer that it woke. */
+        shared.word = found & RL_WAITERS_;
+        if (!RLReadWriteLockTryLockForWriting(&shared)) _exit(3);
+        RLReadWriteLockUnlock(&shared);
+        _exit(shared.word == 0 ? 0 : 4);
+    }
+    expect_success(forked);
+    ck_assert_msg(!RLReadWriteLockTryLockForReading(&shared), "here the writer waits");
+    RLReadWriteLockUnlock(&shared);
+    thread_join(writer);
+}
+
 /* ---- threads */
 
 static RLThreadRef thread;

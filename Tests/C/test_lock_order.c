@@ -4,6 +4,7 @@
 #define _GNU_SOURCE
 #include "support.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -63,9 +64,23 @@ FRAME static void recursive_then_numbered(void) {
     RLRecursiveLockUnlock(&recursive);
 }
 
+static int form;
+FRAME static void b_then_a_in_time(void) {
+    const double limits[] = {1e300, HUGE_VAL, NAN, 5.1e8};
+    RLLockLock(&b);
+    switch (form % 3) {
+    case 0: RLLockInMode(&a, NULL, limits[form / 3]); break;
+    case 1: RLLockLockForSeconds(&a, limits[form / 3]); break;
+    default: RLLockLockBeforeDate(&a, 1e9 + limits[form / 3]); break;
+    }
+    RLLockUnlock(&a);
+    RLLockUnlock(&b);
+}
+
 /* The function above that an address is in, or follows. */
 static uintptr_t frame_of(uintptr_t address) {
-    void (*const frames[])(void) = {a_then_b, b_then_a, b_then_c, c_then_a, shared_then_recursive, numbered_then_shared, recursive_then_numbered};
+    void (*const frames[])(void) = {a_then_b, b_then_a, b_then_c, c_then_a, shared_then_recursive, numbered_then_shared, recursive_then_numbered,
+                                      b_then_a_in_time};
     uintptr_t found = 0;
     for (size_t i = 0; i < sizeof frames / sizeof *frames; i++) {
         uintptr_t start = (uintptr_t)frames[i];
@@ -139,6 +154,16 @@ RL_TEST(locks_of_all_kinds_have_an_order, "S-SYNC-27", "Recursive, read-write an
     expect_report(report(all_kinds), shared_then_recursive, recursive_then_numbered);
 }
 
+static void orders_in_time(void *unused) {
+    (void)unused;
+    a_then_b();
+    b_then_a_in_time();
+}
+
+RL_TEST(a_limit_that_is_none_has_an_order, "S-SYNC-27 S-SYNC-4", "A lock that is waited for in a mode or for some time, but without a limit, is in the order") {
+    for (form = 0; form < 12; form++) expect_report(report(orders_in_time), a_then_b, b_then_a_in_time);
+}
+
 static void good_orders(void *unused) {
     (void)unused;
     a_then_b();
@@ -148,6 +173,8 @@ static void good_orders(void *unused) {
     ck_assert(RLLockTryLock(&a));
     RLLockUnlock(&a);
     ck_assert(RLLockLockForSeconds(&a, 1));
+    RLLockUnlock(&a);
+    ck_assert(RLLockInMode(&a, NULL, 1e6));
     RLLockUnlock(&a);
     RLLockUnlock(&b);
     /* One after the other is no order. */

@@ -43,9 +43,10 @@
 #endif
 #if RL_CHECKS >= 2
 #include "lockorder.h"
-#define RL_WILL_WAIT_(lock) RLLockOrderWillLock_(lock, 0u)
+/* More seconds than these, and NaN, are no limit. */
+#define RL_WILL_WAIT_(lock, seconds) RLLockOrderWillLock_(lock, (seconds) <= 504911232.0 ? 16u : 0u)
 #else
-#define RL_WILL_WAIT_(lock) ((void)(lock))
+#define RL_WILL_WAIT_(lock, seconds) ((void)(lock))
 #endif
 
 RL_HEADER_BEGIN
@@ -192,10 +193,12 @@ static inline bool RLLockTryLock(RLLock *RL_NONNULL lock) {
     return RLLockTried_(lock, RLWordTryLock_(&lock->word));
 }
 static inline bool RLLockLockForSeconds(RLLock *RL_NONNULL lock, RLTimeInterval seconds) {
+    RL_WILL_WAIT_(lock, seconds);
     RL_WILL_LOCK_(lock, 16u);
     return RLLockTried_(lock, RLWordTryLock_(&lock->word) || RLWordLockForSeconds_(&lock->word, seconds));
 }
 static inline bool RLLockLockBeforeDate(RLLock *RL_NONNULL lock, RLAbsoluteTime date) {
+    RL_WILL_WAIT_(lock, date - RLAbsoluteTimeGetCurrent());
     RL_WILL_LOCK_(lock, 16u);
     return RLLockTried_(lock, RLWordTryLock_(&lock->word) || RLWordLockBeforeDate_(&lock->word, date));
 }
@@ -251,11 +254,13 @@ static inline bool RLRecursiveLockTryLock(RLRecursiveLock *RL_NONNULL lock) {
 }
 static inline bool RLRecursiveLockLockForSeconds(RLRecursiveLock *RL_NONNULL lock, RLTimeInterval seconds) {
     if (RLRecursiveLockAgain_(lock)) return true;
+    RL_WILL_WAIT_(lock, seconds);
     RL_WILL_LOCK_(lock, 16u);
     return RLRecursiveLockTaken_(lock, RLWordTryLock_(&lock->word) || RLWordLockForSeconds_(&lock->word, seconds));
 }
 static inline bool RLRecursiveLockLockBeforeDate(RLRecursiveLock *RL_NONNULL lock, RLAbsoluteTime date) {
     if (RLRecursiveLockAgain_(lock)) return true;
+    RL_WILL_WAIT_(lock, date - RLAbsoluteTimeGetCurrent());
     RL_WILL_LOCK_(lock, 16u);
     return RLRecursiveLockTaken_(lock, RLWordTryLock_(&lock->word) || RLWordLockBeforeDate_(&lock->word, date));
 }
@@ -301,10 +306,13 @@ static inline bool RLReadWriteLockTryLockForReading(RLReadWriteLock *RL_NONNULL 
             return true;
         }
     }
-    RL_DID_LOCK_(lock, 56u);
-    return false;
+    /* Who waits may have waited at a fork and not exist here. */
+    bool locked = (word & (RL_WRITERS_WAIT_ | RL_WRITER_)) == RL_WRITERS_WAIT_ && RLReadWriteLockWait_(lock, false, 0);
+    RL_DID_LOCK_(lock, locked ? 24u : 56u);
+    return locked;
 }
 static inline bool RLReadWriteLockLockForReadingForSeconds(RLReadWriteLock *RL_NONNULL lock, RLTimeInterval seconds) {
+    RL_WILL_WAIT_(lock, seconds);
     if (__builtin_expect(RLReadWriteLockTryLockForReading(lock), 1)) return true;
     RL_WILL_LOCK_(lock, 24u);
     bool locked = RLReadWriteLockWait_(lock, false, seconds);
@@ -312,7 +320,6 @@ static inline bool RLReadWriteLockLockForReadingForSeconds(RLReadWriteLock *RL_N
     return locked;
 }
 static inline void RLReadWriteLockLockForReading(RLReadWriteLock *RL_NONNULL lock) {
-    RL_WILL_WAIT_(lock);
     (void)RLReadWriteLockLockForReadingForSeconds(lock, 1e300);
 }
 
@@ -329,10 +336,12 @@ static inline bool RLReadWriteLockTryLockForWriting(RLReadWriteLock *RL_NONNULL 
     RL_WILL_LOCK_(lock, 16u);
     bool locked = __atomic_compare_exchange_n(&lock->word, &unlocked, RL_WRITER_, false,
                                               __ATOMIC_ACQUIRE, __ATOMIC_RELAXED);
+    if (!locked && (unlocked & ~RL_WAITERS_) == 0) locked = RLReadWriteLockWait_(lock, true, 0);
     RL_DID_LOCK_(lock, locked ? 16u : 48u);
     return locked;
 }
 static inline bool RLReadWriteLockLockForWritingForSeconds(RLReadWriteLock *RL_NONNULL lock, RLTimeInterval seconds) {
+    RL_WILL_WAIT_(lock, seconds);
     if (__builtin_expect(RLReadWriteLockTryLockForWriting(lock), 1)) return true;
     RL_WILL_LOCK_(lock, 16u);
     bool locked = RLReadWriteLockWait_(lock, true, seconds);
@@ -340,7 +349,6 @@ static inline bool RLReadWriteLockLockForWritingForSeconds(RLReadWriteLock *RL_N
     return locked;
 }
 static inline void RLReadWriteLockLockForWriting(RLReadWriteLock *RL_NONNULL lock) {
-    RL_WILL_WAIT_(lock);
     (void)RLReadWriteLockLockForWritingForSeconds(lock, 1e300);
 }
 

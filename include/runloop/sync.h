@@ -166,12 +166,12 @@ static inline void RLConditionLockUnlockWithCondition(RLConditionLock *RL_NONNUL
  */
 static inline bool RLConditionLockLockWhenConditionForSeconds(RLConditionLock *RL_NONNULL lock, RLIndex value,
                                                               RLTimeInterval seconds) {
+    RL_WILL_WAIT_(&lock->condition.lock, seconds);
     RL_WILL_LOCK_(&lock->condition.lock, 16u);
     if (RL_CHECKS) RLLockCheck_(&lock->condition.lock, false);
     return RLLockTried_(&lock->condition.lock, RLConditionLockWait_(lock, value, seconds));
 }
 static inline void RLConditionLockLockWhenCondition(RLConditionLock *RL_NONNULL lock, RLIndex value) {
-    RL_WILL_WAIT_(&lock->condition.lock);
     (void)RLConditionLockLockWhenConditionForSeconds(lock, value, 1e300);
 }
 static inline bool RLConditionLockTryLockWhenCondition(RLConditionLock *RL_NONNULL lock, RLIndex value) {
@@ -293,6 +293,7 @@ static inline bool RLConditionWaitInMode(RLCondition *RL_NONNULL condition, RLMo
  * CF: none. Since 0.2.
  */
 static inline bool RLLockInMode(RLLock *RL_NONNULL lock, RLMode RL_NULLABLE mode, RLTimeInterval seconds) {
+    RL_WILL_WAIT_(lock, seconds);
     if (RL_CHECKS) RLLockCheck_(lock, false);
     bool locked = RLLockInMode_(lock, mode, seconds);
     RL_WILL_LOCK_(lock, 16u);
