@@ -2,8 +2,10 @@
 /* Section 31: waits that run the loop. */
 #define _GNU_SOURCE
 #include "support.h"
+#include "system_calls.h"
 
 #include <linux/futex.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -42,6 +44,25 @@ static void lock_elsewhere(void) {
     Thread *thread = thread_start(hold_and_open, &gate);
     gate_wait(&gate);
     thread_join(thread);
+}
+/* The same by a thread that also gives it back, as the thread sanitizer wants it. */
+static Gate gives_back[2];
+static Thread *holder;
+static void hold_and_give_back(void *unused) {
+    (void)unused;
+    RLLockLock(&lock);
+    gate_open(&gives_back[0]);
+    gate_wait(&gives_back[1]);
+    RLLockUnlock(&lock);
+}
+static void hold_elsewhere(void) {
+    holder = thread_start(hold_and_give_back, NULL);
+    gate_wait(&gives_back[0]);
+}
+static void give_back(void *unused) {
+    (void)unused;
+    gate_open(&gives_back[1]);
+    thread_join(holder);
 }
 static bool wait_until_ready(RLMode mode) {
     RLLockLock(&condition.lock);
@@ -185,9 +206,9 @@ RL_TEST(signalled_in_a_nested_wait, "S-SYNC-24 S-SYNC-23", "Of two waits of a th
     thread_join(thread);
     thread_join(again);
     expect_trace("inner");
-    lock_elsewhere();
+    hold_elsewhere();
     RLPerformFunction(RLGetCurrent(), kRLDefaultMode, take_and_record, NULL, NULL);
-    thread = when_waiting(RLGetCurrent(), unlock, NULL);
+    thread = when_waiting(RLGetCurrent(), give_back, NULL);
     ck_assert(RLLockInMode(&lock, NULL, 1e6));
     RLLockUnlock(&lock);
     thread_join(thread);
@@ -237,13 +258,13 @@ static void unlock_and_wait_for_another(void *unused) {
     Thread *thread = thread_start(take_elsewhere, &started);
     gate_wait(&started);
     wait_until_waiting(other_loop);
-    unlock(unused);
+    give_back(unused);
     gate_wait(&taken_elsewhere);
     thread_join(thread);
 }
 
 RL_TEST(a_callback_waits_for_another_thread, "S-SYNC-23", "A lock that is free is taken by a thread that waits for it while another one that waits is in a callback") {
-    lock_elsewhere();
+    hold_elsewhere();
     RLPerformFunction(RLGetCurrent(), kRLDefaultMode, unlock_and_wait_for_another, NULL, NULL);
     ck_assert(RLLockInMode(&lock, NULL, 1e6));
     RLLockUnlock(&lock);
@@ -285,6 +306,67 @@ RL_TEST(a_woken_thread_calls_back_first, "S-SYNC-23", "A thread that an unlock w
     thread_join(second.thread);
     thread_join(first.thread);
     ck_assert(gate_is_open(&keeps_waiting));
+}
+
+static void take_in_mode(LoopThread *self) {
+    (void)self;
+    ck_assert(RLLockInMode(&lock, NULL, 1e6));
+    RLLockUnlock(&lock);
+}
+static void release_and_wait(void *info) { wait_for_another(info); }
+static void wait_in_a_release(bool is_request) {
+    LoopThread first, second;
+    RLLockLock(&lock);
+    loop_thread_start(&first, take_in_mode, NULL);
+    wait_until_waiting(first.loop);
+    loop_thread_start(&second, take_and_tell, NULL);
+    wait_until_waiting(second.loop);
+    if (is_request) {
+        RLPerformOnLoop(first.loop, kRLDefaultMode, record, "", release_and_wait, false);
+    } else {
+        RLPerformFunction(first.loop, kRLDefaultMode, record, "", release_and_wait);
+        RLWakeUp(first.loop);
+    }
+    gate_wait(&keeps_waiting);
+    RLLockUnlock(&lock);
+    thread_join(second.thread);
+    thread_join(first.thread);
+}
+
+RL_TEST(a_release_waits_for_another_thread, "S-SYNC-23", "A lock that is free is taken by a thread that waits while another one that waits releases a function that it has performed") {
+    wait_in_a_release(false);
+}
+RL_TEST(a_release_of_a_request_waits_for_another_thread, "S-SYNC-23", "The same for the release of a request") { wait_in_a_release(true); }
+
+static RLRunLoopRef stopped_loop;
+static bool stop_between_word_and_mark(long number, const long argument[6], long *result) {
+    (void)result;
+    /* The unlocking thread wakes who sleeps on the word of the wait; the mark in the loop comes after that. */
+    if (number != SYS_futex || (argument[1] & FUTEX_CMD_MASK) != FUTEX_WAKE || !stopped_loop || argument[0] == (long)&lock.word) return false;
+    RLRunLoopRef loop = stopped_loop;
+    stopped_loop = NULL;
+    ck_assert(RLLockTryLock(&lock));
+    RLStop(loop);
+    RLStatistics statistics = {.version = 0};
+    do RLGetStatistics(loop, &statistics);
+    while (statistics.runs < 2);
+    wait_until_waiting(loop);
+    return false;
+}
+
+RL_TEST(stopped_while_it_is_woken, "S-SYNC-24 S-SYNC-4",
+        "A thread that a stop makes look for the lock, in vain, before the wake-up has reached its loop goes on waiting without a limit") {
+    LoopThread waiting;
+    RLLockLock(&lock);
+    loop_thread_start(&waiting, take_in_mode, NULL);
+    wait_until_waiting(waiting.loop);
+    stopped_loop = waiting.loop;
+    hook_system_calls(stop_between_word_and_mark);
+    RLLockUnlock(&lock);
+    hook_system_calls(NULL);
+    ck_assert_ptr_null(stopped_loop);
+    RLLockUnlock(&lock);
+    thread_join(waiting.thread);
 }
 
 RL_TEST(stopped, "S-SYNC-24", "A stop ends the run: the wait for a condition returns, the one for a lock goes on") {
@@ -443,6 +525,34 @@ RL_TEST(cancelled_in_a_wait, "S-THREAD-4 S-SYNC-24", "A thread that is cancelled
     ck_assert(RLThreadJoin(thread));
     RLRelease(thread);
     expect_trace("locked ready");
+}
+
+static int waits_left;
+static void wait_and_run(void *unused) {
+    (void)unused;
+    RLLockLock(&condition.lock);
+    while (waits_left-- > 0) RLConditionWaitInMode(&condition, NULL, 1e6);
+    RLLockUnlock(&condition.lock);
+    RLSourceRef source = probe_source(&(Probe){.name = "source"}, 0);
+    RLAddSource(RLGetCurrent(), source, kRLDefaultMode);
+    RLRelease(source);
+    trace("%d", RLRunInMode(kRLDefaultMode, 1e6, false));
+}
+
+RL_TEST(cancelled_in_a_wait_before_a_run, "S-THREAD-4", "A run that a callback makes after its wait was stopped because the thread is to end is stopped too") {
+    waits_left = 1;
+    RLThreadRef thread = RLThreadCreate(NULL, NULL, NULL);
+    ck_assert(RLThreadStart(thread));
+    RLRunLoopRef loop = RLThreadGetRunLoop(thread);
+    RLPerformOnLoop(loop, kRLDefaultMode, wait_and_run, NULL, NULL, false);
+    do wait_until_waiting(loop);
+    while (count_runs(loop) < 2);
+    RLThreadCancel(thread);
+    ck_assert(RLThreadJoin(thread));
+    RLRelease(thread);
+    char expected[8];
+    snprintf(expected, sizeof expected, "%d", kRLRunStopped);
+    expect_trace(expected);
 }
 
 static void *sleep_in_place_of_a_waiter(void *gate) {

@@ -72,17 +72,22 @@ static void be_inside(struct item *item, bool writes) {
 }
 
 static double limit_of(struct call *call) { return call->has_number ? call->number : 1e300; }
+/* Whether a wait got what it waits for. */
+static bool has_got(struct call *call, bool got) {
+    if (!got && !call->has_number) fail("a wait for %s without a limit gives up", call->item[0]->name);
+    return got;
+}
 
 void do_hold(struct call *call) {
     struct sync *sync = sync_of(call->item[0]);
-    if (!RLLockLockForSeconds(&sync->lock, limit_of(call))) return;
+    if (!has_got(call, RLLockLockForSeconds(&sync->lock, limit_of(call)))) return;
     be_inside(call->item[0], true);
     RLLockUnlock(&sync->lock);
 }
 
 void do_hold_twice(struct call *call) {
     struct sync *sync = sync_of(call->item[0]);
-    if (!RLRecursiveLockLockForSeconds(&sync->recursive, limit_of(call))) return;
+    if (!has_got(call, RLRecursiveLockLockForSeconds(&sync->recursive, limit_of(call)))) return;
     RLRecursiveLockLock(&sync->recursive);
     be_inside(call->item[0], true);
     RLRecursiveLockUnlock(&sync->recursive);
@@ -92,7 +97,7 @@ void do_hold_twice(struct call *call) {
 
 void do_read(struct call *call) {
     struct sync *sync = sync_of(call->item[0]);
-    if (!RLReadWriteLockLockForReadingForSeconds(&sync->read_write, limit_of(call))) return;
+    if (!has_got(call, RLReadWriteLockLockForReadingForSeconds(&sync->read_write, limit_of(call)))) return;
     be_inside(call->item[0], false);
     RLReadWriteLockUnlock(&sync->read_write);
 }
@@ -113,7 +118,7 @@ void do_read_free(struct call *call) {
 
 void do_write(struct call *call) {
     struct sync *sync = sync_of(call->item[0]);
-    if (!RLReadWriteLockLockForWritingForSeconds(&sync->read_write, limit_of(call))) return;
+    if (!has_got(call, RLReadWriteLockLockForWritingForSeconds(&sync->read_write, limit_of(call)))) return;
     be_inside(call->item[0], true);
     RLReadWriteLockUnlock(&sync->read_write);
 }
@@ -143,7 +148,7 @@ void do_consume_in_mode(struct call *call) {
 
 void do_hold_in_mode(struct call *call) {
     struct sync *sync = sync_of(call->item[0]);
-    if (!RLLockInMode(&sync->lock, call->mode, limit_of(call))) return;
+    if (!has_got(call, RLLockInMode(&sync->lock, call->mode, limit_of(call)))) return;
     be_inside(call->item[0], true);
     RLLockUnlock(&sync->lock);
 }

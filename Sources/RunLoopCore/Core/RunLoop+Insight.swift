@@ -38,7 +38,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
             let watch = beginWatched(UnsafeRawPointer(stack.baseAddress.unsafelyUnwrapped), item, function)
             let traced = beginTraced(item, function, info, due)
             let begin = beginMeasured(due, signalled)
-            let waiter = pointee.lockWait.flatMap { $0.beginCallback() ? $0 : nil }
+            let waiter = beginLasting()
             callOut()
             waiter?.endCallback()
             endMeasured(item, begin)
@@ -46,6 +46,10 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
             watch?.end()
         }
     }
+
+    /// What begins may keep a thread that waits for a lock from looking for it until `endCallback` of the result. Loop's thread.
+    @inline(always)
+    func beginLasting() -> LoopWaiterPointer? { pointee.lockWait.flatMap { $0.beginCallback() ? $0 : nil } }
 
     /// Sets or clears one of the bits. The lock is held.
     func attend(_ what: Insight, _ isOn: Bool) {

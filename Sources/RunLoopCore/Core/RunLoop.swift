@@ -148,6 +148,8 @@ struct RunLoop: ~Copyable {
     var lockWait: LoopWaiterPointer?
     /// Called when a wait of the library's that runs the loop is over, but not by a stop. Loop's thread only.
     var afterWait: (@convention(c) () -> Void)?
+    /// A wait for it was stopped because the thread is to end, and was not over. Loop's thread only.
+    var stoppedCondition: ConditionPointer?
     /// Numbers the batches of timers. Guarded by `lock`.
     var timerBatch: UInt32
     /// The thread's timer slack in nanoseconds, read when the loop first sleeps until an instant; negative before. Loop's thread

@@ -22,13 +22,20 @@ extension UnsafeMutablePointer where Pointee == Thread {
         // Sets the cancelled flag too, before the run returns: `end` may not have done that yet.
         pointee.flags.bitwiseOr(ThreadFlags.drained | ThreadFlags.cancelled, ordering: .sequentiallyConsistent)
         let loop = RunLoop.current()
-        loop.stop()
         // A stop ends the innermost run; the outer ones get markers of their own.
-        guard let outer = loop.pointee.frame?.pointee.outer else { return }
+        guard let outer = loop.pointee.frame?.pointee.outer else { return loop.stop() }
+        var condition: ConditionPointer?
         let isWait =
-            loop.pointee.calls.contains(ModeWait.self) { $0.pointee.waiter.pointee.outerFrame == outer }
+            loop.pointee.calls.contains(ModeWait.self) {
+                let isThis = $0.pointee.waiter.pointee.outerFrame == outer
+                if isThis { condition = $0.pointee.waiter.pointee.condition }
+                return isThis
+            }
             || loop.pointee.calls.contains(ReplyWait.self) { $0.pointee.waiter.pointee.outerFrame == outer }
+        // A stop that came with each wait for a condition would not let the thread wait at all.
+        if condition == nil || condition != loop.pointee.stoppedCondition { loop.stop() }
         if !isWait { return queueStop() }
+        loop.pointee.stoppedCondition = condition
         // A wait of the library's runs the loop again, and would perform its next marker at once, and so on: the runs around it are stopped
         // without, and the marker for what else runs in the callback follows the wait.
         var next: RunFramePointer? = outer

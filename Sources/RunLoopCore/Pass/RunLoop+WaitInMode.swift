@@ -70,7 +70,8 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         let seconds = deadline == Clock.never ? Double.infinity : Double(deadline - time) / 1e9
         let result = run(in: record.pointee.mode, seconds: seconds, returnsAfterSource: false)
         if record.isTold { return true }
-        if result == .stopped { return true }
+        // The second: a mark that came later than the word that it belongs to, which the thread has seen by then.
+        if result == .stopped || result == .handledSource { return true }
         if result != .finished { return false }
         // The loop does not run any more: its thread ends. A clock that the program moves wakes only running loops, so the thread reads
         // it periodically.
@@ -89,8 +90,8 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         condition.mutex.unlockWord()
         let isInTime = call(ModeWait(waiter: record)) { _ in run(until: deadline, for: record) }
         let wasTold = record.end()
-        // A stop that comes with each such wait would not let the thread wait at all.
-        if wasTold || !isInTime { waitEnded() }
+        if wasTold || !isInTime { pointee.stoppedCondition = nil }
+        waitEnded()
         _ = condition.mutex.lockWord()
         return isInTime || wasTold
     }

@@ -165,7 +165,10 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     /// Releases what a post holds, with no lock held (S-BLK-17, S-BLK-18).
     func discard(_ post: Post) {
         post.modes.free()
-        if let release = post.release { callOutPerformedRelease(release, post.info) }
+        guard let release = post.release else { return }
+        let waiter = beginLasting()
+        callOutPerformedRelease(release, post.info)
+        waiter?.endCallback()
     }
 
     /// Whether a visible post is eligible in the mode: it keeps the mode from being empty (S-BLK-10).

@@ -74,7 +74,11 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
             let wait = request.pointee.wait
             CLinux.free(request)
             post.modes.free()
-            if let release = post.release { call(RequestCall(wait: wait)) { _ in callOutPerformedRelease(release, post.info) } }
+            if let release = post.release {
+                let waiter = beginLasting()
+                call(RequestCall(wait: wait)) { _ in callOutPerformedRelease(release, post.info) }
+                waiter?.endCallback()
+            }
             RequestWait.tell(wait, RequestWait.performed)
         }
         return true
