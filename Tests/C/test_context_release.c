@@ -434,6 +434,25 @@ RL_TEST(a_copy_description_may_invalidate, "S-THR-8 S-ARG-8", "A copyDescription
     each_described(invalidate_in_description);
 }
 
+static void invalidate_from_elsewhere(void) {
+    invalidated = (Gate)GATE_INITIALIZER;
+    thread_join(thread_start(invalidate_elsewhere, NULL));
+}
+static void describe_within(void) {
+    on_describe = invalidate_from_elsewhere;
+    ask(NULL);
+    ck_assert_msg(is_held() == 1, "%s", kind_names[kind]);
+}
+static void invalidate_in_inner_description(void) {
+    on_describe = describe_within;
+    ask(NULL);
+    ck_assert_int_eq(is_held(), 0);
+}
+RL_TEST(an_outer_description_keeps_the_context, "S-THR-8 S-ARG-8",
+        "A copyDescription that describes its own object keeps the context to its own end, also if another thread invalidates during the inner one") {
+    each_described(invalidate_in_inner_description);
+}
+
 static void end_thread(void) { pthread_exit(NULL); }
 static void invalidate_after_ended_description(void) {
     on_describe = end_thread;

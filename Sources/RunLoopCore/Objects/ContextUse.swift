@@ -19,7 +19,7 @@ struct ContextUse: ~Copyable, Listed {
 
     var reason: Reason
     let object: ObjectPointer
-    /// Whose `copyDescription` it is.
+    /// Whose `copyDescription` it is, or whose Invalidate has left the release.
     let thread: UInt
     /// What is released.
     let context: ClientContext
@@ -56,8 +56,8 @@ struct ContextUses: ~Copyable {
         process.pointee.registryLock.unlockWord()
     }
 
-    /// Makes a release that has waited for that reason, unless the object is described: then the last description makes it. No object: any.
-    /// False: there is none.
+    /// Makes a release that has waited for that reason, unless the object is described: then the last description makes it. A thread's own
+    /// descriptions keep nothing from its own Invalidate, but from another thread's. No object: any. False: there is none.
     @discardableResult @inline(never)
     static func settle(_ reason: ContextUse.Reason, _ object: ObjectPointer?) -> Bool {
         process.pointee.registryLock.lockWord()
@@ -65,7 +65,7 @@ struct ContextUses: ~Copyable {
         var isReady = false
         if let use {
             use.pointee.reason = .releaseAfterDescriptions
-            isReady = !isDescribedLocked(use, byOthers: true)
+            isReady = !isDescribedLocked(use, byOthers: use.pointee.thread == RLThisThread_())
             if isReady { shared.pointee.all.remove(use) }
         }
         process.pointee.registryLock.unlockWord()
