@@ -82,14 +82,15 @@ extension UnsafeMutablePointer where Pointee == Observer {
 
     /// Makes the observer belong to a loop whose lock the caller holds. False if it belongs to another one.
     func enter(_ loop: RunLoopPointer) -> Bool {
-        let (exchanged, original) = pointee.loop.compareExchange(
-            expected: nil, desired: loop, ordering: .sequentiallyConsistent)
-        guard exchanged else { return original == loop }
+        if let own = pointee.loop.load(ordering: .relaxed) { return own == loop }
+        // First of all: the thread of the loop that it belongs to takes one that is not shared for its own alone (`invalidate`).
         if pointee.state.bitwiseOr(ObserverState.used, ordering: .acquiringAndReleasing).oldValue & ObserverState.used != 0 {
             pointee.state.bitwiseOr(ObserverState.shared, ordering: .sequentiallyConsistent)
             fenceOtherThreads()
         }
-        return true
+        let (exchanged, original) = pointee.loop.compareExchange(
+            expected: nil, desired: loop, ordering: .sequentiallyConsistent)
+        return exchanged || original == loop
     }
 
     /// `RLObserverInvalidate` (S-OBS-16). If it is called on another thread while the callback runs, the release of the
@@ -97,7 +98,7 @@ extension UnsafeMutablePointer where Pointee == Observer {
     func invalidate() {
         forgetVanishedLoop()
         let isInCallback = isFiringOnThisThread
-        let isOnLoopThread = pointee.loop.load(ordering: .relaxed)?.isCurrent ?? false
+        let isOnLoopThread = pointee.loop.load(ordering: .acquiring)?.isCurrent ?? false
         var state = pointee.state.load(ordering: .relaxed)
         var isLeft: Bool
         // In one step for the child of a fork.

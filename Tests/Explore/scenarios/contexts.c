@@ -19,6 +19,8 @@ const struct scenario context_scenarios[] = {
      "L: keep; add A; signal A / once | T: describe A | U: invalidate A"},
     {"context.message_port_described_meets_message_and_invalidate", "S-THR-8 S-MSG-41", "P=message?",
      "L: keep; add P; signal P / run 5 | T: describe P | U: invalidate P"},
+    {"context.observer_moves_in_callback_meets_invalidate", "S-THR-8", "o=observer:4+{remove o; step}",
+     "L: keep; add o / once | M: loop / invalidate o | T: add o M"},
     /* A description that calls nothing keeps nothing. */
     {"context.timer_without_description", "S-THR-8", "t=timer:50", "T: describe t | U: endatonce t"},
     {"context.observer_without_description", "S-THR-8", "o=observer:4+", "T: describe o | U: endatonce o"},
