@@ -5,7 +5,7 @@
 
 /* The note: RLDistributedLock, "local " or "shared", the number of the holding in hexadecimal, process and host. */
 static const char note_begin[] = "RLDistributedLock ";
-enum { BEGIN = sizeof note_begin - 1, RULE = 7, NOTE = 96 };
+enum { BEGIN = sizeof note_begin - 1, RULE = 7, NUMBER = 16, NOTE = 96 };
 
 int rl_write_note(int file, bool local, struct rl_holding *holding) {
     char note[NOTE + 1], host[32] = "";
@@ -38,10 +38,12 @@ bool rl_read_note(int file, struct rl_lock_note *found) {
     found->date = (double)status.st_mtim.tv_sec + (double)status.st_mtim.tv_nsec / 1e9 - 978307200;
     found->is_local = true;
     if (note[0] == 0 && memcmp(note, note + 1, NOTE - 1) == 0) return true;
-    if (length != NOTE || memcmp(note, note_begin, BEGIN) != 0) return false;
+    /* A note ends with its line, and so does whatever is read of it here. */
+    if (length != NOTE || note[NOTE - 1] != '\n' || memcmp(note, note_begin, BEGIN) != 0) return false;
     found->is_local = note[BEGIN] == 'l';
-    found->holding.number = strtoull(note + BEGIN + RULE, NULL, 16);
-    return true;
+    char *end;
+    found->holding.number = strtoull(note + BEGIN + RULE, &end, 16);
+    return end == note + BEGIN + RULE + NUMBER;
 }
 
 bool rl_is_holding_named(int folder, const char *name, const struct rl_holding *holding) {

@@ -338,6 +338,13 @@ RL_TEST(what_begins_like_a_lock_file_is_left_alone, "S-DLOCK-9", "Data that begi
     expect_left_alone(film, 20);
     expect_left_alone(zeroes, sizeof zeroes);
     expect_left_alone(words, sizeof words - 1);
+    expect_left_alone(words, 96);
+    /* Of a note's length, with a number that does not end in it, and with none in its place. */
+    char note[96] = "RLDistributedLock shared ";
+    memset(note + 25, '1', sizeof note - 25);
+    expect_left_alone(note, sizeof note);
+    note[95] = '\n';
+    expect_left_alone(note, sizeof note);
     put_bytes(zeroes, 96);
     ck_assert_msg(RLDistributedLockTryLock(first), "what a power failure left of a note");
     ck_assert(RLDistributedLockUnlock(first));

@@ -269,7 +269,7 @@ RL_TEST(all_who_wait_for_a_number, "S-SYNC-16",
 
 static void wait_briefly_for_number(void *unused) {
     (void)unused;
-    ck_assert(!RLConditionLockLockWhenConditionForSeconds(&numbered, 5, 0.2));
+    ck_assert(!RLConditionLockLockWhenConditionForSeconds(&numbered, 5, 2));
 }
 
 RL_TEST(a_wake_up_that_comes_too_late_is_passed_on, "S-SYNC-16 S-SYNC-4",

@@ -533,7 +533,9 @@ static void wait_and_run(void *unused) {
     RLLockLock(&condition.lock);
     while (waits_left-- > 0) RLConditionWaitInMode(&condition, NULL, 1e6);
     RLLockUnlock(&condition.lock);
-    RLSourceRef source = probe_source(&(Probe){.name = "source"}, 0);
+    /* The loop has it until the end of the thread. */
+    static Probe probe = {.name = "source"};
+    RLSourceRef source = probe_source(&probe, 0);
     RLAddSource(RLGetCurrent(), source, kRLDefaultMode);
     RLRelease(source);
     trace("%d", RLRunInMode(kRLDefaultMode, 1e6, false));

@@ -55,7 +55,8 @@ RL_EXPORT RLClockRef RL_NONNULL RLClockCreateManual(void) RL_WARN_UNUSED_RESULT;
  *
  * rl: the calling thread's loop. clock: NULL for the system's clock, which every loop has initially.
  * Returns: true. False, and nothing has changed, for NULL or another thread's loop, while the loop
- *     runs, and while a timer or a delayed request is in one of its modes or a common item.
+ *     runs, and while a timer or a delayed request is in one of its modes or one of its common
+ *     items.
  * Threads: the loop's. Ownership: the loop retains the clock until it gets another one or its
  * thread ends. Reentrancy: not in callbacks of the loop, during which it runs; calls no call-out.
  * CF: none. Since 0.2.

@@ -118,8 +118,9 @@ RL_ORDER_SHARED_ int RLLockOrderEnterEdge_(const struct RLLockOrderEdge_ *RL_NON
 }
 
 RL_ORDER_SHARED_ bool RLLockOrderIsKnown_(const void *RL_NULLABLE first, const void *RL_NULLABLE second) {
-    bool known = false;
+    bool known;
     RLLockOrderEnter_();
+    known = RLLockOrder_.count == RL_ORDER_EDGES_; /* No room for another one. */
     for (int i = 0; i < RLLockOrder_.count && !known; i++)
         known = RLLockOrder_.edges[i].first == first && RLLockOrder_.edges[i].second == second;
     RLLockOrderLeave_();

@@ -336,9 +336,10 @@ RL_EXPORT void RLSocketEnableCallBacks(RLSocketRef RL_NULLABLE s, RLOptionFlags 
  * bytes: NULL counts as length 0. timeout: seconds for which this call may wait for room; 0 or less:
  *     no limit but the descriptor's own (SO_SNDTIMEO). A non-blocking descriptor does not wait.
  * Returns: kRLSocketSuccess if at least one byte, or an empty datagram, was sent. A stream may take
- *     only part of the bytes, if there is a timeout or the descriptor is non-blocking, and the call
- *     does not report how many: use RLSocketWrite or RLSocketSend. Otherwise kRLSocketError, also
- *     after the timeout, and while bytes of RLSocketWrite are queued, which also ends a wait.
+ *     only part of the bytes, if there is a timeout, the descriptor is non-blocking, or an error, an
+ *     Invalidate or another thread's RLSocketWrite ends the wait; the call does not report how many:
+ *     use RLSocketWrite or RLSocketSend. Otherwise kRLSocketError, also after the timeout, and while
+ *     bytes of RLSocketWrite are queued.
  * Threads: any; the call may block. Reentrancy: call-outs too; may call release (RLSocketIsValid).
  * CF: CFSocketSendData, to which an empty datagram is an error. Since 0.1.
  */

@@ -27,7 +27,8 @@ bool rl_is_byte_stream(int descriptor) __attribute__((visibility("hidden")));
 int rl_set_socket_options(int descriptor, unsigned long options, bool on) __attribute__((visibility("hidden")));
 
 /* In the next three, is_local says that it is a Unix socket. Descriptors that its bytes bring and that nobody wants are closed without
- * waiting: the kernel would close them inside the call, and wait there for what lingers in one. */
+ * waiting: the kernel would close them inside the call, and wait there for what lingers in one. It does where the process can have no more
+ * descriptors. */
 
 /* Takes what has arrived, or a portion of it, and discards it. True at the end of the stream and after an error. */
 bool rl_discard_input(int descriptor, bool is_local) __attribute__((visibility("hidden")));

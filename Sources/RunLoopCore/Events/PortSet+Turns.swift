@@ -30,7 +30,7 @@ extension PortSet {
     }
 
     /// A number below `limit` that looks like chance, another one each turn.
-    func chanceOfTurn(_ limit: Int) -> Int { Int(turn &* 0x9e37_79b1 >> 8) % limit }
+    func chanceOfTurn(_ limit: Int) -> Int { Int((turn &* 0x9e37_79b1) >> 8) % limit }
 
     /// Whether an event may be of interest to a watch that signals, or says something about the set.
     @inline(never)

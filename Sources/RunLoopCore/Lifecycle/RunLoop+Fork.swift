@@ -47,6 +47,7 @@ enum Fork {
             loop.pointee.calls.contains(Notification.self) { _ in false }
             loop.pointee.calls.contains(SocketReport.self) { _ in false }
             loop.pointee.calls.contains(MessageCall.self) { _ in false }
+            loop.followClocks(loop.manualClock)
         }
         Stripe.rehearse()
         UnsafeMutablePointer<RequestQueue>.rehearse()

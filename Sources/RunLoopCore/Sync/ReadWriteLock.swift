@@ -37,8 +37,9 @@ extension UnsafeMutablePointer where Pointee == ReadWriteWord {
         var spins = deadline > 0 ? 40 : 0
         let errno = rl_errno()
         defer { rl_set_errno(errno) }
-        let generation = process.pointee.forkGeneration.load(ordering: .relaxed)
         while true {
+            // Each time: a signal handler may fork while the thread sleeps.
+            let generation = process.pointee.forkGeneration.load(ordering: .relaxed)
             var word = pointee.word.load(ordering: .acquiring)
             if !writes, word & isKeptOutBy == ReadWriteWord.writersWait,
                 pointee.generation.load(ordering: .relaxed) != generation

@@ -122,7 +122,8 @@ public final class TestClock: Clock, @unchecked Sendable {
     ///
     /// Timers by the boot and wall clocks come nearer, and so do the ends of sleeps.
     ///
-    /// - Parameter duration: of the suspension; zero and less do nothing, nor does a suspension that begins after the year 2129.
+    /// - Parameter duration: of the suspension; zero and less do nothing, nor does a suspension that begins after the year 2129 or
+    ///   makes it more than 126 years in all.
     /// - Threads: any. CF: no counterpart.
     public func suspend(for duration: Duration) {
         RLClockSuspend(reference, duration.clamped.inSeconds)

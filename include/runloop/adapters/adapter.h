@@ -44,7 +44,7 @@ typedef struct RLAdapterFile_ {
 } RLAdapterFile_;
 
 /* The calling thread's adapters with a subject; one list for all files of the program. */
-__attribute__((weak)) __thread RLAdapter_ *RLAdapterFirst_;
+__attribute__((weak, visibility("default"))) __thread RLAdapter_ *RLAdapterFirst_;
 
 /* Drops a use; the last one frees the adapter. */
 static inline void RLAdapterDrop_(RLAdapter_ *self) {

@@ -31,7 +31,7 @@ typedef struct RLDBus {
 } *RLDBusRef;
 
 /* Where a connection has its RLDBusRef: one place for all files of the program. */
-__attribute__((weak)) dbus_int32_t RLDBusSlot_ = -1;
+__attribute__((weak, visibility("default"))) dbus_int32_t RLDBusSlot_ = -1;
 
 /* Messages wait, or another thread has changed something. libdbus calls it under its lock, so that no thread is here after Detach; what
    it calls without one (the status function) is not used. */

@@ -95,7 +95,7 @@ extension UnsafeMutablePointer where Pointee == Socket {
         if error == EINPROGRESS || error == EALREADY {
             if waits { result = finishConnect(descriptor, until: end, &error) }
         } else if error != 0 {
-            result = error == EAGAIN && waits && isValid ? .timeout : .error
+            result = error == EAGAIN && waits && pointee.isLocal && isValid ? .timeout : .error
         }
         // A limit of the descriptor's own.
         if result == .timeout && timeout == 0 { result = .error }
@@ -121,7 +121,8 @@ extension UnsafeMutablePointer where Pointee == Socket {
     private func beginConnect(_ descriptor: Int32, _ address: UnsafeRawPointer, _ length: Int) -> (error: Int32, isBlocking: Bool) {
         pointee.writer.lockWord()
         defer { pointee.writer.unlockWord() }
-        let mode = rl_set_nonblocking(descriptor)
+        // A connect of a datagram socket does not wait, and its sends use the mode without the lock.
+        let mode = pointee.isStream ? rl_set_nonblocking(descriptor) : -1
         let error = rl_connect(descriptor, address, length)
         if mode >= 0 { rl_restore_mode(descriptor, mode) }
         return (error == EINTR ? EINPROGRESS : error, mode >= 0)

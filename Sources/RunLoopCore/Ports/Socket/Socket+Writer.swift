@@ -4,7 +4,8 @@ import Synchronization
 
 /// Sending without waiting, the queue, and closing (S-SOCK-56 to 66).
 ///
-/// Everything here that uses the number of the descriptor does so under the lock `writer`, and never blocks. An Invalidate takes
+/// Everything here that uses the number of the descriptor does so under the lock `writer`, and does not wait, but for the
+/// exception of S-SOCK-69. An Invalidate takes
 /// away the number under it before it closes the descriptor, so no bytes go to another file. The lock is the innermost: no other
 /// lock of the library is taken under it, and no client code runs under it.
 extension UnsafeMutablePointer where Pointee == Socket {
