@@ -165,8 +165,7 @@ extension UnsafeMutablePointer where Pointee == Socket {
         let sent: Int
         // The kernel waits for the room of a datagram. The bytes of a stream would come between those that another thread writes meanwhile.
         if timeout > 0 || pointee.isStream {
-            let end = end(after: timeout > 0 ? timeout : rl_send_limit(descriptor))
-            sent = send(descriptor, bytes, length, address, addressLength, until: end)
+            sent = send(descriptor, bytes, length, address, addressLength, timeout)
         } else {
             sent = rl_send(descriptor, bytes, length, address, addressLength)
         }
@@ -179,8 +178,10 @@ extension UnsafeMutablePointer where Pointee == Socket {
     /// were sent; -1 for none, with errno.
     private func send(
         _ descriptor: Int32, _ bytes: UnsafeRawPointer?, _ length: Int, _ address: UnsafeRawPointer?, _ addressLength: Int,
-        until end: Int64
+        _ timeout: Double
     ) -> Int {
+        // Of the wait; a send that finds room asks neither the clock nor for the descriptor's limit.
+        var end = Clock.never
         var done = 0
         var hadRoom = false
         while true {
@@ -191,6 +192,7 @@ extension UnsafeMutablePointer where Pointee == Socket {
                 if sent < 0 { rl_set_errno(Int32(-sent)) }
                 return done > 0 ? done : Swift.max(sent, -1)
             }
+            if end == Clock.never { end = self.end(after: timeout > 0 ? timeout : rl_send_limit(descriptor)) }
             let left = end - Clock.now()
             if left <= 0 || !isValid || !isBlocking {
                 rl_set_errno(EAGAIN)
