@@ -267,43 +267,6 @@ RL_TEST(replies_are_released, "S-MSG-16",
     RLRelease(port);
 }
 
-static Gate is_retaining, may_retain;
-static int slow_retains, early_releases, slow_releases;
-static const void *retain_slowly(const void *info) {
-    gate_open(&is_retaining);
-    gate_wait(&may_retain);
-    slow_retains++;
-    return info;
-}
-static void release_after_retain(const void *info) {
-    (void)info;
-    if (slow_retains == 0) early_releases++;
-    slow_releases++;
-}
-static void make_slowly(void *name) {
-    RLMessagePortContext context = {.retain = retain_slowly, .release = release_after_retain};
-    RLRelease(RLMessagePortCreateLocal(name, serve_message, &context, NULL));
-}
-
-RL_TEST(invalidated_before_the_context_is_retained, "S-MSG-6 S-MSG-34 S-THR-1",
-        "A port that another thread of the process invalidates while its maker still retains the "
-        "context releases that context once, after the retain") {
-    is_retaining = may_retain = (Gate)GATE_INITIALIZER;
-    static char name[64];
-    snprintf(name, sizeof name, "%s", port_name("slow"));
-    Thread *maker = thread_start(make_slowly, name);
-    gate_wait(&is_retaining);
-    RLMessagePortRef port = RLMessagePortCreateLocal(name, serve_message, NULL, NULL);
-    ck_assert_ptr_nonnull(port);
-    RLMessagePortInvalidate(port);
-    RLRelease(port);
-    gate_open(&may_retain);
-    thread_join(maker);
-    ck_assert_int_eq(slow_retains, 1);
-    ck_assert_int_eq(early_releases, 0);
-    ck_assert_int_eq(slow_releases, 1);
-}
-
 static int retains_in_callback, releases_in_callback;
 static void note_counts(Service *self, RLMessagePortRef port) {
     (void)port;

@@ -201,35 +201,42 @@ RL_TEST(a_lost_port_s_context_is_released, "S-MSG-53 S-MSG-41",
     expect_released_once(&lost_info);
 }
 
-/* The maker's retain, in which the port is invalidated by another thread, or the process forks. */
-static void invalidate_named(void *name) {
-    Info unused = {0};
-    RLMessagePortContext context = {.info = &unused};
-    bool is_existing = false;
-    RLMessagePortRef port = RLMessagePortCreateLocal(name, NULL, &context, &is_existing);
-    ck_assert(is_existing);
-    RLMessagePortInvalidate(port);
-    RLRelease(port);
-}
+/* The maker's retain, in which another thread makes a port of the same name. */
 static const char *made_name;
-static Info made_info;
-static const void *invalidate_in_retain(const void *info) {
-    thread_join(thread_start(invalidate_named, (void *)made_name));
-    ck_assert_int_eq(made_info.releases, 0);
+static Info other_info, made_info;
+static RLMessagePortRef other_port;
+static void make_other(void *unused) {
+    (void)unused;
+    RLMessagePortContext context = {.info = &other_info, .release = release_info};
+    bool should_free = true;
+    other_port = RLMessagePortCreateLocal(made_name, NULL, &context, &should_free);
+    ck_assert_ptr_nonnull(other_port);
+    ck_assert(!should_free);
+    RLMessagePortGetContext(other_port, &context);
+    ck_assert_ptr_eq(context.info, &other_info);
+}
+static const void *make_other_in_retain(const void *info) {
     (void)info;
+    thread_join(thread_start(make_other, NULL));
     return &made_info;
 }
 
-RL_TEST(the_maker_releases_what_it_retains, "S-MSG-41",
-        "A port that is invalidated before its maker has retained the info has its context released after that, with the info that was retained") {
+RL_TEST(a_port_is_found_with_its_retained_info, "S-MSG-41 S-MSG-2 S-MSG-6",
+        "While one thread retains the info for a new port, another makes its own port of that name; the first gets that one, and what it "
+        "retained is released") {
     Info given = {0};
+    bool should_free = false;
     made_name = port_name("made");
-    RLMessagePortContext context = {.info = &given, .retain = invalidate_in_retain, .release = release_info};
-    RLMessagePortRef port = RLMessagePortCreateLocal(made_name, NULL, &context, NULL);
+    RLMessagePortContext context = {.info = &given, .retain = make_other_in_retain, .release = release_info};
+    RLMessagePortRef port = RLMessagePortCreateLocal(made_name, NULL, &context, &should_free);
+    ck_assert_ptr_eq(port, other_port);
+    ck_assert(should_free);
     ck_assert_int_eq(given.releases, 0);
     expect_released_once(&made_info);
+    ck_assert_int_eq(other_info.releases, 0);
     RLRelease(port);
-    expect_released_once(&made_info);
+    RLRelease(other_port);
+    expect_released_once(&other_info);
 }
 
 RL_TEST(an_invalid_ports_context_has_no_info, "S-MSG-34 S-MSG-41", "GetContext gives no info of an invalid port") {

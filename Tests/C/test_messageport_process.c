@@ -21,16 +21,19 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-RL_TEST(another_process_is_asked, "S-MSG-1 S-MSG-3 S-MSG-6 S-MSG-20 S-MSG-30",
+RL_TEST(another_process_is_asked, "S-MSG-1 S-MSG-3 S-MSG-6 S-MSG-20 S-MSG-30 S-MSG-41",
         "A request to a port of another process gets its reply, and its name cannot be registered "
-        "here") {
+        "here: the context of the attempt is not kept") {
     Server server = server_start(port_name("other"), NULL, NULL);
     RLMessagePortRef remote = RLMessagePortCreateRemote(port_name("other"));
     ck_assert_ptr_nonnull(remote);
     ck_assert_str_eq(ask_text(remote, 1, "over there", "m"), "over there");
     bool freed = false;
-    ck_assert_ptr_null(RLMessagePortCreateLocal(port_name("other"), NULL, NULL, &freed));
+    Service service = {0};
+    RLMessagePortContext context = service_context(&service, true);
+    ck_assert_ptr_null(RLMessagePortCreateLocal(port_name("other"), NULL, &context, &freed));
     ck_assert(freed);
+    ck_assert_int_eq(service.releases, service.retains);
     RLRelease(remote);
     server_kill(&server);
 }

@@ -351,7 +351,6 @@ static void drop_object(struct item *item) {
     default: break;
     }
     RLRelease(item->object);
-    RLRelease(item->remote);
     if (item->kind == KIND_VNODE) unlink(item->path);
 }
 
@@ -361,6 +360,8 @@ void drop_item(struct item *item) {
         RLRelease(item->source);
     }
     if (item->object) drop_object(item);
+    /* Also of a port that a thread has released: it is the table's to know, and each run would leave one there. */
+    RLRelease(item->remote);
     /* What a released socket has is its own. */
     if (item->kind == KIND_SOCKET) item->descriptors[0] = -1;
     for (int i = 0; i < 2; i++)
@@ -643,12 +644,22 @@ static void do_rename(struct call *call) {
 
 static void do_new_remote(struct call *call) { RLRelease(RLMessagePortCreateRemote(call->item[0]->path)); }
 
-/* A port of the name: the one that somebody has, or a new one; valid, as nobody ends it. */
+/* A port of the name: the one that somebody has, or a new one; valid, unless another thread ends it, and with the info that retain returned. */
+static char given_info, retained_info;
+static const void *retain_given(const void *info) {
+    (void)info;
+    return &retained_info;
+}
+static void release_retained(const void *info) {
+    if (info != &retained_info) fail("an info is released that nobody retained");
+}
 static void do_new_local(struct call *call) {
-    RLMessagePortContext context = {0};
+    RLMessagePortContext context = {0, &given_info, retain_given, release_retained, NULL};
     RLMessagePortRef port = RLMessagePortCreateLocal(call->item[0]->path, answer, &context, NULL);
     if (!port) fail("the name of %s is neither there nor free", call->item[0]->name);
-    if (!RLMessagePortIsValid(port)) fail("a port that was just made is invalid");
+    if (!RLMessagePortIsValid(port) && !call->has_number) fail("a port that was just made is invalid");
+    RLMessagePortGetContext(port, &context);
+    if (context.info == &given_info) fail("a port has an info that was not retained yet");
     RLRelease(port);
 }
 

@@ -109,7 +109,8 @@ RL_EXPORT RLTypeID RLMessagePortGetTypeID(void);
  * Errors: NULL if another process has the name, and, with a log line, if there is no descriptor, no
  * space or no safe directory for it ($XDG_RUNTIME_DIR, or /tmp/runloop-UID).
  * Threads: any. Ownership: the caller's to release; the last release invalidates the port.
- * Reentrancy: call-outs too; calls retain. CF: CFMessagePortCreateLocal. Since 0.1.
+ * Reentrancy: call-outs too; calls retain, and release for what was retained if no new port is made.
+ * CF: CFMessagePortCreateLocal. Since 0.1.
  */
 RL_EXPORT RLMessagePortRef RL_NULLABLE RLMessagePortCreateLocal(const char *RL_NULLABLE name,
                                                                 RLMessagePortCallBack RL_NULLABLE callout,

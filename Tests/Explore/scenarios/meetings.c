@@ -68,6 +68,8 @@ const struct scenario meeting_scenarios[] = {
     {"meet.message_source_in_two_loops", "S-MSG-12", "P=message", "L: keep; add P / run 3 | M: keep; add P / run 3 | T: signal P | U: signal P"},
     {"meet.descriptor_in_two_loops", "S-FD-3", "A=descriptor", "L: keep; add A / run 3 | M: keep; add A / run 3 | T: signal A; enable A"},
     {"meet.message_last_release_meets_new", "S-MSG-38 S-MSG-3", "P=message", "L: keep / once | T: newlocal P | U: release P"},
+    {"meet.message_makers_of_one_name", "S-MSG-2 S-MSG-41", "P=message", "L: invalidate P | T: newlocal P 1; newlocal P 1 | U: newlocal P 1"},
+    {"fork.message_makers_of_one_name", "S-MSG-2 S-MSG-41 S-FORK-2", "P=message", "L: invalidate P; fork | T: newlocal P 1 | U: newlocal P 1"},
     {"meet.nested_round_meets_posts", "S-BLK-3", "p=post{once m} q=post r=post", "L: keep; keep m; post p / once; once m; once | T: postin q L m; wake L | U: post r L common; common L m; wake L"},
     {"meet.common_mode_in_round", "S-BLK-3", "p=post{common L m; once m} q=post", "L: keep; keep m; post p; post q common / once; once m; once | T: post q L common; wake L"},
     {"meet.nested_order_meets_common", "S-PERF-24", "p=post{once m} q=post r=post", "L: keep; keep m; common m; order p 1; order q 2 common / once; once m; once | T: order r L 0 m; wake L; forgive r | U: cancelorder q L"},

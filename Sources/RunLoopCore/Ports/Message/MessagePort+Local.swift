@@ -6,9 +6,8 @@ import Synchronization
 struct LocalEnd {
     var callout: MessageFunction?
     var context = ClientContext()
-    /// What needs the context (S-MSG-41): the port until its invalidation callback has returned (S-MSG-34), and its maker until the
-    /// info is retained.
-    var contextHolds = 2
+    /// Whether the port needs the context: until its invalidation callback has returned (S-MSG-34).
+    var holdsContext = true
     /// Message callbacks that use the info without a hold of their own on it (S-THR-8).
     var contextUsers = 0
     var claim = MessagePortClaim()
@@ -64,42 +63,71 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
     // MARK: Creation
 
     /// `RLMessagePortCreateLocal`, and whether a new port took the context.
+    ///
+    /// The client's `retain` runs without a lock, and before the port can be found, so that nobody gets a port without its info. Another
+    /// thread, or `retain` itself, may make a port of the name meanwhile: then that one is returned.
     static func makeLocal(
         name: UnsafePointer<CChar>?, callout: MessageFunction?, context: ClientContext
     ) -> (port: MessagePortPointer?, isNew: Bool) {
         let name = name.map { MessagePortName($0) }
-        var problem: StaticString?
-        MessagePortTable.lock()
-        if let name, let existing = MessagePortTable.findLocked(name, isRemote: false) {
-            if existing.tryRetain() {
-                MessagePortTable.unlock()
+        if let name, context.retain != nil {
+            MessagePortTable.lock()
+            let existing = findToReturnLocked(name)
+            MessagePortTable.unlock()
+            if let existing {
                 name.free()
                 return (existing, false)
             }
-            // Its last reference is gone, and a thread is about to give the name back.
-            existing.giveNameBack()
+        }
+        var adopted = context
+        adopted.adopt()
+        MessagePortTable.lock()
+        var problem: StaticString?
+        let existing = name.flatMap { findToReturnLocked($0) }
+        let port = existing == nil ? makeLocalLocked(name: name, callout: callout, context: adopted, &problem) : nil
+        MessagePortTable.unlock()
+        if let port { return (port, true) }
+        // What was retained for a port that there is not.
+        if context.retain != nil { adopted.releaseInfo() }
+        if let problem { logProblem("RLMessagePortCreateLocal", problem, name) }
+        name?.free()
+        return (existing, false)
+    }
+
+    /// This process's port of a name, with a reference for the caller. The table's lock is held.
+    private static func findToReturnLocked(_ name: MessagePortName) -> MessagePortPointer? {
+        guard let existing = MessagePortTable.findLocked(name, isRemote: false) else { return nil }
+        if existing.tryRetain() { return existing }
+        // Its last reference is gone, and a thread is about to give the name back.
+        existing.giveNameBack()
+        return nil
+    }
+
+    /// A new port, whose name has no port in this process; nil, with what went wrong, or without that if another process has the name.
+    /// The table's lock is held.
+    private static func makeLocalLocked(
+        name: MessagePortName?, callout: MessageFunction?, context: ClientContext, _ problem: inout StaticString?
+    ) -> MessagePortPointer? {
+        let epoll = highNumber(epoll_create1(Int32(EPOLL_CLOEXEC)))
+        guard epoll >= 0 else {
+            problem = "no descriptor"
+            return nil
         }
         var claim = MessagePortClaim()
-        let epoll = highNumber(epoll_create1(Int32(EPOLL_CLOEXEC)))
-        if epoll < 0 { problem = "no descriptor" }
         var isTaken = false
-        if let name, problem == nil {
+        if let name {
             switch claim.take(name) {
-            case .claimed: break
+            case .claimed:
+                guard !register(claim.listener, in: epoll) else { break }
+                problem = "the kernel has no room"
+                claim.release()
             case .taken: isTaken = true
             case .failed(let words): problem = words
             }
         }
-        if problem == nil && claim.listener >= 0 && !register(claim.listener, in: epoll) {
-            problem = "the kernel has no room"
-            claim.release()
-        }
         if problem != nil || isTaken {
-            MessagePortTable.unlock()
-            if epoll >= 0 { rl_sys_close(epoll) }
-            if let problem { logProblem("RLMessagePortCreateLocal", problem, name) }
-            name?.free()
-            return (nil, false)
+            rl_sys_close(epoll)
+            return nil
         }
         let port = make(isRemote: false, name: name)
         port.pointee.local.callout = callout
@@ -107,16 +135,7 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
         port.pointee.local.claim = claim
         port.pointee.local.epoll = epoll
         MessagePortTable.insertLocked(port)
-        MessagePortTable.unlock()
-        // The client's function runs without a lock, so another thread that makes a port of this name may come first; but an
-        // invalidation has nothing to release before that.
-        var adopted = context
-        adopted.adopt()
-        port.lock()
-        port.pointee.local.context = adopted
-        port.unlock()
-        port.endHoldOfContext()
-        return (port, true)
+        return port
     }
 
     static func register(_ listener: Int32, in epoll: Int32, isThere: Bool = false) -> Bool {
@@ -256,22 +275,21 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
     func endUseOfContext() {
         lock()
         pointee.local.contextUsers -= 1
-        let isLeft = pointee.local.contextUsers == 0 && pointee.local.contextHolds == 0
+        let isLeft = pointee.local.contextUsers == 0 && !pointee.local.holdsContext
         unlock()
         if isLeft { ContextUses.settle(.releaseAfterCallback, header) }
     }
 
-    /// The port or its maker needs the context no more. The last of them releases it, or leaves that to the last user.
+    /// The port needs the context no more: it is released, or that is left to the last user.
     @inline(never)
     func endHoldOfContext() {
         lock()
-        pointee.local.contextHolds -= 1
-        let isOver = pointee.local.contextHolds == 0
-        let isLeft = isOver && pointee.local.contextUsers > 0
+        pointee.local.holdsContext = false
+        let isLeft = pointee.local.contextUsers > 0
         let context = pointee.local.context
         // In one step for the child of a fork, which takes the port's lock too.
         if isLeft { ContextUses.insert(.releaseAfterCallback, header, context) }
         unlock()
-        if isOver && !isLeft { context.releaseInfo(of: header) }
+        if !isLeft { context.releaseInfo(of: header) }
     }
 }
