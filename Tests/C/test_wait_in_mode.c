@@ -241,7 +241,35 @@ RL_TEST(a_crowd_waits_for_a_lock, "S-SYNC-23 S-THR-9", "Of many threads that wai
         runs += crowd_runs[i];
     }
     ck_assert_int_eq(crowd_taken, CROWD);
-    ck_assert_uint_le(runs, 3 * CROWD);
+    ck_assert_uint_eq(runs, CROWD);
+}
+
+static Gate has_taken = GATE_INITIALIZER, may_give_back = GATE_INITIALIZER;
+static void take_and_keep(LoopThread *self) {
+    (void)self;
+    ck_assert(RLLockInMode(&lock, NULL, 1e6));
+    gate_open(&has_taken);
+    gate_wait(&may_give_back);
+    RLLockUnlock(&lock);
+}
+
+RL_TEST(the_next_one_sleeps_on, "S-SYNC-23", "A thread that takes the lock which an unlock has woken it for does not wake the next one that waits") {
+    LoopThread first;
+    LoopThread second;
+    RLLockLock(&lock);
+    loop_thread_start(&first, take_and_keep, NULL);
+    wait_until_waiting(first.loop);
+    loop_thread_start(&second, take_in_a_crowd, &crowd_runs[0]);
+    wait_until_waiting(second.loop);
+    RLLockUnlock(&lock);
+    gate_wait(&has_taken);
+    /* What had woken the thread before the first of these requests has ended its run before the second. */
+    for (int i = 0; i < 2; i++) RLPerformOnLoop(second.loop, kRLDefaultMode, record, "performed", NULL, true);
+    gate_open(&may_give_back);
+    thread_join(first.thread);
+    thread_join(second.thread);
+    ck_assert_uint_eq(crowd_runs[0], 1);
+    expect_trace("performed performed");
 }
 
 static Gate taken_elsewhere = GATE_INITIALIZER;

@@ -38,7 +38,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
             let watch = beginWatched(UnsafeRawPointer(stack.baseAddress.unsafelyUnwrapped), item, function)
             let traced = beginTraced(item, function, info, due)
             let begin = beginMeasured(due, signalled)
-            let waiter = beginLasting()
+            let waiter = beginLasting(item)
             callOut()
             waiter?.endCallback()
             endMeasured(item, begin)
@@ -47,9 +47,13 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         }
     }
 
-    /// What begins may keep a thread that waits for a lock from looking for it until `endCallback` of the result. Loop's thread.
+    /// What begins may keep a thread that waits for a lock from looking for it until `endCallback` of the result. Not so the wait's own mark,
+    /// after which the thread looks: if it passed the word on, each thread that an unlock wakes would wake the next one. Loop's thread.
     @inline(always)
-    func beginLasting() -> LoopWaiterPointer? { pointee.lockWait.flatMap { $0.beginCallback() ? $0 : nil } }
+    func beginLasting(_ item: ObjectPointer? = nil) -> LoopWaiterPointer? {
+        guard let waiter = pointee.lockWait, item == nil || waiter.pointee.mark != item else { return nil }
+        return waiter.beginCallback() ? waiter : nil
+    }
 
     /// Sets or clears one of the bits. The lock is held.
     func attend(_ what: Insight, _ isOn: Bool) {

@@ -19,6 +19,8 @@ struct LoopWaiter: ~Copyable {
     /// Makes the loop notice. Called under the lock of the list; it takes none.
     let notify: @convention(c) (UnsafeMutableRawPointer) -> Void
     let info: UnsafeMutableRawPointer
+    /// What the loop performs when it has noticed.
+    let mark: ObjectPointer
     /// Guarded by the lock of the list.
     var next: UnsafeMutablePointer<LoopWaiter>?
 }
