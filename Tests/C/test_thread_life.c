@@ -308,6 +308,19 @@ RL_TEST(values_of_a_late_destructor, "S-THREAD-13",
     pthread_key_delete(other_key);
 }
 
+static void join_itself(void *thread) { trace("%d%d", RLThreadJoin(*(RLThreadRef *)thread), RLThreadEnd(*(RLThreadRef *)thread)); }
+static void set_value_that_joins(RLThreadRef thread, void *info) {
+    (void)thread;
+    RLThreadSetValue(&first_key, info, join_itself);
+}
+
+RL_TEST(joined_by_its_own_destructor, "S-THREAD-5 S-THREAD-13", "Join and End of a thread by one of its own destructors return false, and leave it to others to join it") {
+    RLThreadRef thread = RLThreadCreate(set_value_that_joins, &thread, NULL);
+    ck_assert(RLThreadStart(thread) && RLThreadJoin(thread));
+    expect_trace("00");
+    RLRelease(thread);
+}
+
 RL_TEST(values_for_ever, "S-THREAD-13", "A destructor that always sets a value again keeps neither the thread nor the other values from ending") {
     int count = 0;
     thread_join(thread_start(use_values_for_ever, &count));

@@ -82,6 +82,31 @@ RL_MAIN_TEST(a_thread_logs_before_it_has_its_loop, "S-THREAD-12 S-THREAD-5 S-ARG
     RLRelease(thread);
 }
 
+static void end_by_exit(const char *line, void *result) {
+    (void)line;
+    if (RLThreadGetCurrent()) RLThreadExit(result);
+}
+static void record_release(void *word) { trace("%s", (const char *)word); }
+static void record_end(RLThreadRef self, void *word) {
+    ck_assert_ptr_eq(RLThreadGetRunLoop(self), RLGetCurrent());
+    trace("%s", (const char *)word);
+}
+
+RL_MAIN_TEST(a_log_handler_ends_a_thread_before_it_has_its_loop, "S-THREAD-1 S-THREAD-10 S-THREAD-16 S-LOOP-19",
+             "The thread ends in order: it has a loop and can be joined, without having come to its body") {
+    int result;
+    setenv("RUNLOOP_SLOW", "logged by the first loop", 1);
+    RLSetLogHandler(end_by_exit, &result);
+    thread = RLThreadCreate(leave_timer, "release", record_release);
+    ck_assert(RLThreadAddExitCallBack(thread, record_end, "exit"));
+    ck_assert(RLThreadStart(thread));
+    ck_assert_ptr_nonnull(RLThreadGetRunLoop(thread));
+    ck_assert(RLThreadJoin(thread));
+    ck_assert_ptr_eq(RLThreadGetResult(thread), &result);
+    expect_trace("exit release");
+    RLRelease(thread);
+}
+
 /* ---- forks by signal handlers */
 
 static pthread_t waiter;

@@ -47,10 +47,10 @@ typedef struct RLBarrier {
 
 /** Initializers for static memory. */
 #define RL_CONDITION_INIT {RL_LOCK_INIT, 0, 0}
-#define RL_CONDITION_LOCK_INIT(value) {RL_CONDITION_INIT, (value)}
+#define RL_CONDITION_LOCK_INIT(value) {RL_CONDITION_INIT, (RLIndex)(value)}
 #define RL_ONCE_INIT {0}
 #define RL_SEMAPHORE_INIT(count) {(uint32_t)(count)}
-#define RL_BARRIER_INIT(count) {(count), 0, 0}
+#define RL_BARRIER_INIT(count) {(uint32_t)(count), 0, 0}
 
 /* What the inline functions below call of the library. */
 RL_EXPORT bool RLConditionWait_(RLCondition *RL_NONNULL condition, RLTimeInterval seconds);

@@ -103,7 +103,8 @@ RL_EXPORT RLRunLoopRef RL_NULLABLE RLThreadGetRunLoop(RLThreadRef RL_NULLABLE th
 /**
  * Returns the object of the calling thread.
  *
- * Returns: the object, borrowed; NULL on a thread that RLThreadStart did not make.
+ * Returns: the object, borrowed; NULL on a thread that RLThreadStart did not make, and on one that has
+ * finished, as in destructors of its values.
  * Threads: any. Reentrancy: call-outs too; calls no call-out.
  * CF: none; NSThread's currentThread in Cocoa. Since 0.1.
  */

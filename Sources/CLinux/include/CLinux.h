@@ -58,7 +58,7 @@ extern __thread bool rl_thread_had_loop __attribute__((tls_model("initial-exec")
 static inline bool rl_thread_had_loop_get(void) { return rl_thread_had_loop; }
 static inline void rl_thread_had_loop_set(void) { rl_thread_had_loop = true; }
 
-/* The object of the calling thread, if the library made the thread. */
+/* The object of the calling thread, if the library made the thread; 1 more when it has finished (Lifecycle/Thread.swift). */
 extern __thread void *rl_thread_object __attribute__((tls_model("initial-exec"), visibility("hidden")));
 
 static inline void *rl_thread_object_get(void) { return rl_thread_object; }

@@ -20,7 +20,7 @@ extension RunLoop {
 
     /// False if the destructor is to be called again.
     private static func loopEnds() -> Bool {
-        guard let loop = RunLoop.ofThread else {
+        guard let loop = ThreadPointer.loopToEnd else {
             // The main thread's key is set at load, so that this is called even if only other threads used its loop.
             guard isMainThread else { return true }
             process.pointee.registryLock.lockWord()

@@ -73,7 +73,7 @@ extension UnsafeMutablePointer where Pointee == Thread {
 
     /// `RLThreadJoin`.
     func join() -> Bool {
-        if isNew || ThreadPointer.current == self { return false }
+        if isNew || isCalling { return false }
         if pointee.handle.load(ordering: .acquiring) == 0 { waitForStart() }
         if isNew { return false }
         if isVanished { return true }

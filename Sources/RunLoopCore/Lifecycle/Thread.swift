@@ -118,7 +118,21 @@ extension UnsafeMutablePointer where Pointee == Thread {
         return thread
     }
 
-    static var current: ThreadPointer? { rl_thread_object_get()?.assumingMemoryBound(to: Thread.self) }
+    /// The object of the calling thread; nil once that has finished, because the object may be freed then.
+    static var current: ThreadPointer? {
+        let object = UInt(bitPattern: rl_thread_object_get())
+        return object & finishedBit == 0 ? ThreadPointer(bitPattern: object) : nil
+    }
+
+    /// Beside the object of a thread that has finished and still calls destructors.
+    private static var finishedBit: UInt { 1 }
+
+    /// Whether the thread is the calling one, also when it has finished. By then another thread's object may have the address.
+    var isCalling: Bool {
+        let object = UInt(bitPattern: rl_thread_object_get())
+        if object == UInt(bitPattern: self) { return true }
+        return object == UInt(bitPattern: self) | Self.finishedBit && pthread_equal(systemHandle, pthread_self()) != 0
+    }
 
     var isNew: Bool { pointee.phase.load(ordering: .acquiring) == ThreadPhase.created }
     var isCancelled: Bool { pointee.flags.load(ordering: .sequentiallyConsistent) & ThreadFlags.cancelled != 0 }
@@ -231,12 +245,9 @@ extension UnsafeMutablePointer where Pointee == Thread {
         rl_thread_object_set(self)
         if let name = pointee.name { rl_set_thread_name(name) }
         if pointee.priority != 0 { rl_set_thread_priority(pointee.priority) }
-        let loop = RunLoop.current()
-        loop.retain()
-        pointee.loop.store(loop, ordering: .sequentiallyConsistent)
-        setNumber(loop.pointee.thread.load(ordering: .relaxed))
-        if pointee.joining.load(ordering: .relaxed) == ThreadJoin.detached { pthread_detach(systemHandle) }
-        change(to: ThreadPhase.executing)
+        // A log handler may end the thread before its loop is made: then the key's destructor begins, and ends, what others wait for.
+        pthread_setspecific(process.pointee.threadKey, self)
+        let loop = begin()
 
         if let body = pointee.body {
             callOutThread(body, handle, pointee.info)
@@ -247,6 +258,24 @@ extension UnsafeMutablePointer where Pointee == Thread {
         finish()
     }
 
+    /// Makes the loop; from now on the thread counts as executing.
+    private func begin() -> RunLoopPointer {
+        let loop = RunLoop.current()
+        loop.retain()
+        pointee.loop.store(loop, ordering: .sequentiallyConsistent)
+        setNumber(loop.pointee.thread.load(ordering: .relaxed))
+        if pointee.joining.load(ordering: .relaxed) == ThreadJoin.detached { pthread_detach(systemHandle) }
+        change(to: ThreadPhase.executing)
+        return loop
+    }
+
+    /// The calling thread's loop, for the key's destructor; nil if it has none, or has torn it down.
+    static var loopToEnd: RunLoopPointer? {
+        if let loop = RunLoop.ofThread { return loop }
+        guard let current, current.pointee.loop.load(ordering: .relaxed) == nil else { return nil }
+        return current.begin()
+    }
+
     /// The thread's last use of its object. If a callback ends the thread, the end of the loop calls this (S-LOOP-19).
     func finish() {
         callExitCallbacks()
@@ -254,7 +283,7 @@ extension UnsafeMutablePointer where Pointee == Thread {
         if !isReleased, let release = pointee.release { callOutPerformedRelease(release, pointee.info) }
         change(to: ThreadPhase.finished)
         tellEnd()
-        rl_thread_object_set(nil)
+        rl_thread_object_set(UnsafeMutableRawPointer(bitPattern: UInt(bitPattern: self) | Self.finishedBit))
         release()
     }
 
