@@ -14,11 +14,12 @@ static bool set_bytes(int file, short type, int first, int count) {
     return fcntl(file, F_OFD_SETLK, &range) == 0;
 }
 
-/* If the kernel cannot be asked it counts as locked. */
-static bool is_byte_locked(int file) {
-    struct flock range = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = HELD, .l_len = 1};
+/* Whether others have the first byte, or any of both. If the kernel cannot be asked they count as locked. */
+static bool are_bytes_locked(int file, int count) {
+    struct flock range = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = HELD, .l_len = count};
     return fcntl(file, F_OFD_GETLK, &range) != 0 || range.l_type != F_UNLCK;
 }
+static bool is_byte_locked(int file) { return are_bytes_locked(file, 1); }
 
 static bool is_writable(int file) { return (fcntl(file, F_GETFL) & O_ACCMODE) == O_RDWR; }
 

@@ -38,19 +38,22 @@ static int close_for(int file, int error) {
     return error;
 }
 
-/* What cannot be opened because it is no file at all is there. */
+/* What cannot be opened because it is no file at all is there. A file of which another process has a lease, as a file server may, can be
+ * opened when that process has given it back: nothing of it is known before. */
 static int open_file(int folder, const char *name, int flags) {
     int file = rl_sys_openat(folder, name, flags | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0666);
     if (file < 0 && (errno == ENXIO || errno == EISDIR)) errno = EEXIST;
+    if (file < 0 && errno == EAGAIN) errno = EBUSY;
     return file;
 }
 
-/* EWOULDBLOCK: it is held, as found; ENOENT: it is free; 0: it is free, but there is a file; or another error. */
-static int look(int folder, const char *name, bool local, struct rl_lock_note *found) {
+/* EWOULDBLOCK: it is held, as found, by a lock of one of the first `bytes`; ENOENT: it is free; 0: it is free, but there is a file; or
+ * another error, of which EBUSY is a lease. */
+static int look(int folder, const char *name, bool local, int bytes, struct rl_lock_note *found) {
     int file = open_file(folder, name, O_RDONLY);
     if (file < 0) return errno;
     if (!rl_read_note(file, found)) return close_for(file, EEXIST);
-    return close_for(file, !local || !found->is_local || is_byte_locked(file) ? EWOULDBLOCK : 0);
+    return close_for(file, !local || !found->is_local || are_bytes_locked(file, bytes) ? EWOULDBLOCK : 0);
 }
 
 static const char *name_of(const struct rl_lock_file *lock) { return lock->path + strlen(lock->folder) + 1; }
@@ -132,7 +135,13 @@ static int close_noted(struct rl_lock_file *lock, bool local, int error) {
 static int take_local(struct rl_lock_file *lock, int folder, const char *name, bool exists, void (*fork_section)(bool begins)) {
     /* Without O_CREAT where there is a file: in folders such as /tmp the kernel refuses that for files of other users. */
     int file = open_noted(lock, folder, name, O_RDWR | (exists ? 0 : O_CREAT), fork_section);
-    if (file < 0) return errno == ENOENT ? EAGAIN : errno;
+    if (file < 0) {
+        struct stat status;
+        int error = errno;
+        /* The file of another user was made since the look. */
+        if (error == EACCES && !exists && fstatat(folder, name, &status, AT_SYMLINK_NOFOLLOW) == 0) return EAGAIN;
+        return error == ENOENT ? EAGAIN : error;
+    }
     int error = take_bytes(lock, folder, name);
     return error ? close_noted(lock, true, error) : 0;
 }
@@ -187,7 +196,7 @@ int rl_lock_file_take(struct rl_lock_file *lock, void (*fork_section)(bool begin
     lock->has_looked = true;
     for (int turns = 0; error == EAGAIN && turns < 100; turns++) {
         struct rl_lock_note found;
-        error = look(folder, name, local, &found);
+        error = look(folder, name, local, 1, &found);
         if (error == EWOULDBLOCK) {
             lock->seen = found.holding;
             error = HELD_BY_OTHERS;
@@ -196,7 +205,7 @@ int rl_lock_file_take(struct rl_lock_file *lock, void (*fork_section)(bool begin
         }
     }
     lock->is_held = error == 0;
-    return close_for(folder, error == HELD_BY_OTHERS ? EWOULDBLOCK : error);
+    return close_for(folder, error == HELD_BY_OTHERS || error == EBUSY ? EWOULDBLOCK : error);
 }
 
 /* Whether the descriptor is that of the holding: a program that closed the number without the object's knowledge may have reused it. */
@@ -233,7 +242,7 @@ static int give_back_local(struct rl_lock_file *lock, int folder, const char *na
 static int give_back_shared(struct rl_lock_file *lock, int folder, const char *name) {
     struct rl_lock_note found;
     if (folder < 0) return errno;
-    int error = look(folder, name, false, &found);
+    int error = look(folder, name, false, 1, &found);
     if (error != EWOULDBLOCK) return error;
     if (!rl_is_same_holding(&found.holding, &lock->holding)) return ESTALE;
     return unlinkat(folder, name, 0) == 0 ? 0 : errno;
@@ -258,7 +267,7 @@ int rl_lock_file_date(struct rl_lock_file *lock, double *date) {
     struct rl_lock_note found;
     int folder = open_folder(lock->folder);
     if (folder < 0) return errno;
-    int error = look(folder, name_of(lock), is_local(folder), &found);
+    int error = look(folder, name_of(lock), is_local(folder), 1, &found);
     lock->seen = (struct rl_holding){0, 0, 0};
     lock->has_looked = true;
     if (error == EWOULDBLOCK) {
@@ -324,7 +333,8 @@ int rl_lock_file_break(struct rl_lock_file *lock, void (*fork_section)(bool begi
 void rl_lock_file_forget(struct rl_lock_file *lock) {
     if (is_own(lock)) rl_sys_close(lock->descriptor);
     lock->descriptor = -1;
-    lock->is_held = lock->has_looked = false;
+    /* What was seen stays: the child breaks no lock that was taken after that. */
+    lock->is_held = false;
 }
 
 bool rl_lock_file_is_free(const struct rl_lock_file *lock, bool *is_told) {
@@ -332,7 +342,8 @@ bool rl_lock_file_is_free(const struct rl_lock_file *lock, bool *is_told) {
     int folder = open_folder(lock->folder);
     *is_told = folder >= 0 && is_local(folder);
     if (folder < 0) return false;
-    int error = look(folder, name_of(lock), *is_told, &found);
+    /* While another object has the right to remove the file nobody can lock it. */
+    int error = look(folder, name_of(lock), *is_told, 2, &found);
     /* If the file could not be examined, the kernel does not report when it can be. */
     if (error != 0 && error != ENOENT && error != EWOULDBLOCK && error != EEXIST && error != ELOOP) *is_told = false;
     return close_for(folder, error) == 0 || error == ENOENT;

@@ -1,20 +1,30 @@
 /* SPDX-License-Identifier: MIT */
 /* The note in a lock file. */
 #define _GNU_SOURCE
+#include <sys/resource.h>
+
 #include "locknotes.h"
 
 /* The note: RLDistributedLock, "local " or "shared", the number of the holding in hexadecimal, process and host. */
 static const char note_begin[] = "RLDistributedLock ";
-enum { BEGIN = sizeof note_begin - 1, RULE = 7, NUMBER = 16, NOTE = 96 };
+enum { BEGIN = sizeof note_begin - 1, RULE = 7, NOTE = 96 };
+
+/* Up to the process. */
+static int write_begin(char *note, size_t size, bool local, uint64_t number) {
+    return snprintf(note, size, "%s%s %016llx process ", note_begin, local ? "local " : "shared", (unsigned long long)number);
+}
 
 int rl_write_note(int file, bool local, struct rl_holding *holding) {
     char note[NOTE + 1], host[32] = "";
     struct stat status;
+    struct rlimit limit;
+    /* A process that is ended after a part of the note, which such a limit lets through, would leave what is no lock file. */
+    if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur < NOTE) return EFBIG;
     if (syscall(SYS_getrandom, &holding->number, sizeof holding->number, 1 /* GRND_NONBLOCK */) != (long)sizeof holding->number)
         holding->number = (uint64_t)getpid() << 32 ^ rl_order_of_time();
     gethostname(host, sizeof host - 1);
-    int length = snprintf(note, sizeof note, "%s%s %016llx process %d on %s", note_begin, local ? "local " : "shared",
-                          (unsigned long long)holding->number, (int)getpid(), host);
+    int length = write_begin(note, sizeof note, local, holding->number);
+    length += snprintf(note + length, sizeof note - (size_t)length, "%d on %s", (int)getpid(), host);
     memset(note + length, ' ', (size_t)(NOTE - length));
     note[NOTE - 1] = '\n';
     if (fstat(file, &status) != 0) return errno;
@@ -28,7 +38,7 @@ int rl_write_note(int file, bool local, struct rl_holding *holding) {
 
 /* An empty file is one: its maker was ended before it wrote the note. So is one of zeroes for a note, left by a power failure. */
 bool rl_read_note(int file, struct rl_lock_note *found) {
-    char note[NOTE] = "";
+    char note[NOTE] = "", begin[NOTE];
     struct stat status;
     if (fstat(file, &status) != 0 || !S_ISREG(status.st_mode) || status.st_size > NOTE) return false;
     /* The note may be written just now, in one step. */
@@ -41,9 +51,10 @@ bool rl_read_note(int file, struct rl_lock_note *found) {
     /* A note ends with its line, and so does whatever is read of it here. */
     if (length != NOTE || note[NOTE - 1] != '\n' || memcmp(note, note_begin, BEGIN) != 0) return false;
     found->is_local = note[BEGIN] == 'l';
-    char *end;
-    found->holding.number = strtoull(note + BEGIN + RULE, &end, 16);
-    return end == note + BEGIN + RULE + NUMBER;
+    found->holding.number = strtoull(note + BEGIN + RULE, NULL, 16);
+    /* Other data may begin in a similar way. */
+    size_t expected = (size_t)write_begin(begin, sizeof begin, found->is_local, found->holding.number);
+    return memcmp(note, begin, expected) == 0;
 }
 
 bool rl_is_holding_named(int folder, const char *name, const struct rl_holding *holding) {

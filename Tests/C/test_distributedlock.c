@@ -345,6 +345,14 @@ RL_TEST(what_begins_like_a_lock_file_is_left_alone, "S-DLOCK-9", "Data that begi
     expect_left_alone(note, sizeof note);
     note[95] = '\n';
     expect_left_alone(note, sizeof note);
+    /* Of its length, with a number where that of a note is. */
+    static const char *const texts[] = {"RLDistributedLock is not 0123456789abcdef process 1", "RLDistributedLock later: 0123456789abcdef process 1",
+                                        "RLDistributedLock local  0x23456789abcdef process 1", "RLDistributedLock local  0123456789abcdefs process"};
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        memset(note, ' ', sizeof note - 1);
+        memcpy(note, texts[i], strlen(texts[i]));
+        expect_left_alone(note, sizeof note);
+    }
     put_bytes(zeroes, 96);
     ck_assert_msg(RLDistributedLockTryLock(first), "what a power failure left of a note");
     ck_assert(RLDistributedLockUnlock(first));

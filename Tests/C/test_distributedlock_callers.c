@@ -115,7 +115,91 @@ RL_TEST(a_note_that_does_not_fit, "S-DLOCK-3", "A note that is cut short by the 
     const int error = errno;
     setrlimit(RLIMIT_FSIZE, &limit);
     ck_assert(!is_locked);
-    ck_assert_int_eq(error, ENOSPC);
+    ck_assert_int_eq(error, EFBIG);
+    release_two();
+}
+
+static void be_killed(void) { raise(SIGKILL); }
+static void lock_with_little_room(void *unused) {
+    (void)unused;
+    struct rlimit little;
+    getrlimit(RLIMIT_FSIZE, &little);
+    little.rlim_cur = 50;
+    setrlimit(RLIMIT_FSIZE, &little);
+    before_unlink = be_killed;
+    (void)RLDistributedLockTryLock(first);
+}
+
+RL_TEST(a_part_of_a_note, "S-DLOCK-4", "A process that has room for a part of a note, and is killed then, leaves nothing that could not be locked") {
+    make_two();
+    run_child(lock_with_little_room, NULL);
+    ck_assert(RLDistributedLockTryLock(second));
+    release_two();
+}
+
+static bool refuse_as_leased(long number, const long argument[6], long *result) {
+    /* The folder can be opened. */
+    if (number != SYS_openat || (int)argument[0] == AT_FDCWD) return false;
+    *result = -1;
+    errno = EAGAIN;
+    return true;
+}
+
+RL_TEST(a_leased_file, "S-DLOCK-15", "A file that another process has a lease of is locked by nobody, has no date that could be told, and is not broken") {
+    make_two();
+    ck_assert(RLDistributedLockTryLock(second));
+    RLAbsoluteTime date = 1;
+    hook_system_calls(refuse_as_leased);
+    expect_error(RLDistributedLockTryLock(first), EWOULDBLOCK);
+    expect_error(RLDistributedLockGetLockDate(first, &date), EBUSY);
+    expect_error(RLDistributedLockBreakLock(first), EBUSY);
+    hook_system_calls(NULL);
+    ck_assert_double_eq(date, 1);
+    ck_assert(RLDistributedLockUnlock(second));
+    ck_assert(RLDistributedLockTryLock(first));
+    release_two();
+}
+
+static char elsewhere[160];
+static bool lock_before_it_is_made(long number, const long argument[6], long *result) {
+    if (number != SYS_openat || !(argument[2] & O_CREAT)) return false;
+    ck_assert_int_eq(rename(elsewhere, path), 0);
+    *result = -1;
+    errno = EACCES;
+    return true;
+}
+
+RL_TEST(a_file_that_another_user_makes, "S-DLOCK-3",
+        "In a folder as /tmp the kernel may refuse to open a file that another user made at that moment, who has the lock then") {
+    make_two();
+    snprintf(elsewhere, sizeof elsewhere, "%s.elsewhere", path);
+    ck_assert(RLDistributedLockTryLock(second));
+    ck_assert_int_eq(rename(path, elsewhere), 0);
+    hook_system_calls(lock_before_it_is_made);
+    expect_error(RLDistributedLockTryLock(first), EWOULDBLOCK);
+    hook_system_calls(NULL);
+    ck_assert(RLDistributedLockUnlock(second));
+    release_two();
+}
+
+static void break_in_child(void *unused) {
+    (void)unused;
+    ck_assert(RLDistributedLockBreakLock(second));
+    ck_assert(RLDistributedLockBreakLock(first));
+    expect_error(RLDistributedLockTryLock(second), EWOULDBLOCK);
+}
+
+RL_TEST(a_child_breaks_what_was_seen, "S-DLOCK-8 S-DLOCK-10", "The child of fork breaks no lock that was taken after its object looked, nor by its object a lock of the parent's") {
+    make_two();
+    ck_assert(RLDistributedLockTryLock(first));
+    expect_error(RLDistributedLockTryLock(second), EWOULDBLOCK);
+    ck_assert(RLDistributedLockUnlock(first));
+    ck_assert(RLDistributedLockTryLock(first));
+    ChildResult result = run_child(break_in_child, NULL);
+    ck_assert_str_eq(result.output, "");
+    ck_assert(WIFEXITED(result.status));
+    ck_assert_int_eq(WEXITSTATUS(result.status), 0);
+    ck_assert(RLDistributedLockUnlock(first));
     release_two();
 }
 

@@ -6,9 +6,11 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/inotify.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -20,6 +22,18 @@ int inotify_add_watch(int fd, const char *name, uint32_t mask) {
         return -1;
     }
     return (int)syscall(SYS_inotify_add_watch, fd, name, mask);
+}
+
+/* So many times a lock is still there when the kernel is asked. */
+static int looks_too_early;
+int fcntl(int fd, int command, ...) {
+    va_list list;
+    va_start(list, command);
+    struct flock *range = va_arg(list, struct flock *);
+    va_end(list);
+    if (command != F_OFD_GETLK || looks_too_early == 0) return (int)syscall(SYS_fcntl, fd, command, range);
+    looks_too_early--;
+    return 0; /* what was asked about */
 }
 
 static RLDistributedLockRef lock;
@@ -110,6 +124,19 @@ RL_TEST(the_end_of_a_process_is_reported, "S-DLOCK-4 S-DLOCK-12",
         thread_join(killer);
         ck_assert(RLDistributedLockUnlock(lock));
     }
+    end();
+}
+
+RL_TEST(a_late_end_is_reported, "S-DLOCK-4 S-DLOCK-12", "A loop that waits is told of the end of the holder however much later the kernel frees the lock") {
+    add(1);
+    expect_report();
+    Holder holder = holder_start();
+    expect_none();
+    looks_too_early = 6;
+    holder_kill(&holder);
+    run_until_taken();
+    ck_assert_int_eq(looks_too_early, 0);
+    ck_assert(RLDistributedLockUnlock(lock));
     end();
 }
 
@@ -222,6 +249,55 @@ RL_TEST(without_watches_it_looks, "S-DLOCK-13", "Where the kernel has no room fo
     run_until_taken();
     thread_join(killer);
     ck_assert_str_eq(log_text(), "");
+    ck_assert(RLDistributedLockUnlock(lock));
+    end();
+}
+
+RL_TEST(another_folder, "S-DLOCK-13", "A loop that waits is told of a lock whose folder was renamed and made anew") {
+    char other[80];
+    add(1);
+    expect_report();
+    snprintf(other, sizeof other, "%s-before", folder);
+    ck_assert_int_eq(rename(folder, other), 0);
+    ck_assert_int_eq(mkdir(folder, 0700), 0);
+    ck_assert_int_eq(rmdir(other), 0);
+    Holder holder = holder_start();
+    expect_error(RLDistributedLockTryLock(lock), EWOULDBLOCK);
+    write_byte(holder.commands);
+    run_until_taken();
+    waitpid(holder.process, NULL, 0);
+    ck_assert(RLDistributedLockUnlock(lock));
+    end();
+}
+
+static int stranger_stops[2], stranger_goes_on[2];
+static void stop_stranger(void) {
+    write_byte(stranger_stops[1]);
+    read_byte(stranger_goes_on[0]);
+}
+
+RL_TEST(a_stranger_may_not_break, "S-DLOCK-12", "While another user, who in the end may not remove it, has the right to remove a file that is no lock any more there is no report") {
+    add(1);
+    expect_report();
+    Holder holder = holder_start();
+    holder_kill(&holder);
+    make_pipe(stranger_stops);
+    make_pipe(stranger_goes_on);
+    ck_assert_int_eq(chmod(folder, 01777), 0);
+    ck_assert_int_eq(chmod(path, 0444), 0);
+    const pid_t stranger = fork();
+    if (stranger == 0) {
+        if (getuid() == 0 && seteuid(65534) != 0) _exit(1);
+        before_unlink = stop_stranger;
+        (void)RLDistributedLockBreakLock(lock);
+        _exit(0);
+    }
+    read_byte(stranger_stops[0]);
+    takes = true;
+    expect_none();
+    write_byte(stranger_goes_on[1]);
+    run_until_taken();
+    waitpid(stranger, NULL, 0);
     ck_assert(RLDistributedLockUnlock(lock));
     end();
 }

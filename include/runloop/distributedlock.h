@@ -93,7 +93,8 @@ RL_EXPORT bool RLDistributedLockUnlock(RLDistributedLockRef RL_NULLABLE lock);
  *     the result is false.
  * Returns: true: it is held; false: it is not, or that cannot be determined.
  * Errors: ENOENT: it is not held. EEXIST, ELOOP: as with RLDistributedLockTryLock. Others: it
- *     cannot be determined. EINVAL for NULL.
+ *     cannot be determined, as with EBUSY while another process has a lease of the file (fcntl(2)).
+ *     EINVAL for NULL.
  * Threads: any. Reentrancy: call-outs too; calls no call-out.
  * CF: none; NSDistributedLock's lockDate in Foundation. Since 0.2.
  */
@@ -109,8 +110,9 @@ RL_EXPORT bool RLDistributedLockGetLockDate(RLDistributedLockRef RL_NULLABLE loc
  * goes on with its work, and its unlock returns false. So break a lock only where the holder is
  * known to be gone. Other processes may lock before the caller does.
  * Returns: true: what was seen is over; false: it goes on.
- * Errors: EBUSY: another process locks, unlocks or breaks it at this moment. EEXIST, ELOOP: as with
- *     RLDistributedLockTryLock. Others: the file cannot be removed. EINVAL for NULL.
+ * Errors: EBUSY: another process locks, unlocks or breaks it at this moment, or has a lease of the
+ *     file. EEXIST, ELOOP: as with RLDistributedLockTryLock. Others: the file cannot be removed.
+ *     EINVAL for NULL.
  * Threads: any. If two threads break a lock at once, on the file systems of one machine neither
  *     breaks a lock that was taken since; on others that is possible, if it is taken between a look
  *     and the removal that follows it.

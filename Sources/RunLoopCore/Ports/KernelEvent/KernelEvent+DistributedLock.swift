@@ -6,8 +6,9 @@ import Synchronization
 /// The DistributedLock filter: a timerfd, at whose times the source checks whether the lock is free (S-DLOCK-12).
 ///
 /// Where the kernel reports what happens to the file, a watch of it restarts the timer. The kernel reports the end of a process
-/// before it releases the locks of the process, so one look may come too early: it is repeated, first after a millisecond and then
-/// after twice the time, up to the time that the source was made with. Elsewhere the looks go on in that interval.
+/// before it releases the locks of the process, however much later it comes to that: so one look may come too early. It is repeated,
+/// first after a millisecond and then each time after twice the pause. Elsewhere the looks go on in the interval that the source was
+/// made with.
 ///
 /// Of the fields, `count` is the last pause, 0 after an event, and `data` the descriptor for the threads that start the timer; `data` has
 /// a further bit while the source has its reference to the lock.
@@ -23,6 +24,7 @@ extension KernelFilter {
 extension UnsafeMutablePointer where Pointee == KernelEvent {
     private var lockFile: DistributedLockPointer { DistributedLockPointer(bitPattern: pointee.ident)! }
     private static var hasLock: Int64 { 1 << 32 }
+    private static var longestPause: UInt64 { 1 << 32 }
     private var interval: UInt64 { pointee.amount == 0 ? 1000 : UInt64(pointee.amount) }
 
     fileprivate func openLock() -> Bool {
@@ -70,7 +72,7 @@ extension UnsafeMutablePointer where Pointee == KernelEvent {
         let isFree = rl_lock_file_is_free(&lockFile.pointee.file, &isTold)
         if !isTold || !isWatched {
             lookAgain(after: interval)
-        } else if !isFree && pause < interval {
+        } else if !isFree && pause < KernelEventPointer.longestPause {
             let next = Swift.max(pause * 2, 1)
             // An event that came meanwhile has restarted the timer, and the pauses.
             if pointee.count.compareExchange(expected: pause, desired: next, ordering: .relaxed).exchanged { lookAgain(after: next) }
@@ -78,12 +80,22 @@ extension UnsafeMutablePointer where Pointee == KernelEvent {
         return isFree
     }
 
-    /// Whether the kernel had room for the watches.
+    /// Whether the kernel had room for the watches, and the path still leads to the directory that is watched.
     private var isWatched: Bool {
         Notifier.shared.lock()
         defer { Notifier.shared.unlock() }
-        guard let vnode = pointee.vnode else { return false }
+        guard let vnode = pointee.vnode, isNamed(vnode.pointee.folder!) else { return false }
         return !vnode.pointee.exists || vnode.pointee.file != nil
+    }
+
+    private func isNamed(_ watch: FileWatchPointer) -> Bool {
+        let folder = lockFile.pointee.file.folder!
+        var named = stat()
+        var watched = stat()
+        // The root is always the root.
+        if folder.pointee == 0 { return true }
+        guard watch.pointee.number >= 0, fstatat(AT_FDCWD, folder, &named, 0) == 0, fstat(watch.pointee.descriptor, &watched) == 0 else { return false }
+        return named.st_ino == watched.st_ino && named.st_dev == watched.st_dev
     }
 
     fileprivate func renewLock() {

@@ -189,6 +189,14 @@ extension UnsafeMutablePointer where Pointee == Notifier {
                 touch(source, Vnode.nameTouched | (event.mask & UInt32(IN_MOVED_FROM) != 0 ? Vnode.nameMoved : 0))
             }
         }
+        if name == nil && event.mask & UInt32(IN_IGNORED | IN_MOVE_SELF) != 0 {
+            // The path of a lock may lead to another folder by now.
+            var source = pointee.sources
+            while let current = source {
+                source = current.pointee.next
+                if current.pointee.folder == watch && current.pointee.event.pointee.filter.pointee.tell != nil { touch(current, Vnode.nameTouched) }
+            }
+        }
         if event.mask & UInt32(IN_IGNORED) != 0 {
             watch.pointee.number = -1
             pointee.table.remove(watch.node)

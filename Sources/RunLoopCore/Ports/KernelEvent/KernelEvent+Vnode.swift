@@ -180,7 +180,7 @@ extension UnsafeMutablePointer where Pointee == Vnode {
         }
         folder = highNumber(folder)
         guard folder >= 0 else { return false }
-        guard let watch = notifier.watch(folder, "", Vnode.changesOfList | UInt32(IN_ONLYDIR)) else {
+        guard let watch = notifier.watch(folder, "", Vnode.changesOfList | UInt32(IN_MOVE_SELF | IN_ONLYDIR)) else {
             closeKeepingError(folder)
             return false
         }
