@@ -1,10 +1,27 @@
 /* SPDX-License-Identifier: MIT */
 /* What a loop counts, and what it measures when it is asked to. */
+#define _GNU_SOURCE
 #include "support.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+static pthread_t own;
+/* Done before the next reading of the clock by that thread. */
+static void (*at_read)(void);
+
+int clock_gettime(clockid_t clock, struct timespec *time) {
+    if (at_read && pthread_equal(own, pthread_self())) {
+        void (*action)(void) = at_read;
+        at_read = NULL;
+        action();
+    }
+    return (int)syscall(SYS_clock_gettime, clock, time);
+}
 
 static RLStatistics statistics_of(RLRunLoopRef loop) {
     RLStatistics statistics = {.version = 0};
@@ -266,6 +283,31 @@ RL_TEST(a_beginning_in_a_call_out, "S-STAT-3", "A callback in which measuring en
     ck_assert_uint_eq(statistics_of(loop).callOuts, 1);
     ck_assert_uint_eq(times_in_histogram(loop, kRLHistogramCallOuts), 1);
     ck_assert_double_le(statistics_of(loop).callOutTime, statistics_of(loop).accountedTime);
+}
+
+static void measure_anew(void *rl) {
+    RLSetAccounting(rl, false);
+    RLSetAccounting(rl, true);
+}
+static void measure_anew_elsewhere(void) { thread_join(thread_start(measure_anew, (void *)RLGetCurrent())); }
+static void begin_anew_at_end(Probe *self) {
+    (void)self;
+    at_read = measure_anew_elsewhere;
+}
+
+RL_TEST(a_beginning_while_a_call_out_is_counted, "S-STAT-3", "What another thread's new beginning has cleared is not brought back by the call-out that just ends") {
+    static Probe source = {.action = begin_anew_at_end};
+    RLRunLoopRef loop = RLGetCurrent();
+    own = pthread_self();
+    add_source(&source, kRLDefaultMode);
+    RLSetAccounting(loop, true);
+    RLSourceSignal(source.source);
+    expect_run(kRLDefaultMode, 0, false, TimedOut);
+    ck_assert_ptr_null((void *)(uintptr_t)at_read);
+    ck_assert_uint_eq(statistics_of(loop).callOuts, 0);
+    ck_assert_uint_eq(times_in_histogram(loop, kRLHistogramCallOuts), 0);
+    ck_assert_double_eq(statistics_of(loop).callOutTime, 0);
+    expect_no_item_statistics(loop, source.source);
 }
 
 static void invalidate_and_release(Probe *self) {

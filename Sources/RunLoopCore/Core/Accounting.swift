@@ -3,10 +3,10 @@ import CLinux
 import Synchronization
 
 /// What a loop measures of its call-outs after `RLSetAccounting` (S-STAT-3). The histograms follow the record in memory. The record is made
-/// when accounting is first requested and stays until the loop's memory goes to the pool, so that the loop's thread uses it without a lock
-/// while another thread turns accounting off.
+/// when accounting is first requested and stays until the loop's memory goes to the pool.
 ///
-/// Only the loop's thread adds; relaxed, as in `Counters`. A thread that turns accounting on again clears the numbers.
+/// Only the loop's thread adds, under the loop's lock: a thread that turns accounting on again clears the numbers, and what is being added to a
+/// number meanwhile would bring back the old one.
 struct Accounting: ~Copyable {
     /// The instant at which it began, and the processor's counter then: they convert the times of signals to nanoseconds.
     let began: Atomic<Int64>
@@ -73,6 +73,15 @@ extension UnsafeMutablePointer where Pointee == Accounting {
         freeItems()
     }
 
+    /// The counter's rate is its average since accounting began.
+    @inline(never)
+    fileprivate func noteSignal(_ begin: Int64, _ signalCount: UInt64) {
+        let counts = Double(Int64(bitPattern: rl_order_of_time() &- pointee.beganCount.load(ordering: .relaxed)))
+        let distance = Double(Int64(bitPattern: rl_order_of_time() &- signalCount))
+        let time = Double(begin - pointee.began.load(ordering: .relaxed))
+        if counts > 0 && distance >= 0 && distance <= counts { histogram(.signals).add(Int64(distance / counts * time)) }
+    }
+
     func freeItems() {
         pointee.items.forEach { CLinux.free(UnsafeMutableRawPointer(bitPattern: $0)) }
         pointee.items.removeAll()
@@ -86,29 +95,44 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     func beginMeasured(_ due: Int64, _ signalled: UInt64) -> Int64 {
         if pointee.accounting.load(ordering: .relaxed) == nil { return 0 }
         let begin = Clock.now()
-        if due != 0 { note(self.time - due, .lateness) }
-        if signalled != 0 { noteSignal(begin, signalled) }
+        if due | Int64(bitPattern: signalled) == 0 { return begin }
+        lock()
+        if let accounting = accountingLocked(since: begin) {
+            if due != 0 { accounting.histogram(.lateness).add(self.time - due) }
+            if signalled != 0 { accounting.noteSignal(begin, signalled) }
+        }
+        unlock()
         return begin
     }
 
     @inline(never)
     func endMeasured(_ item: ObjectPointer?, _ begin: Int64) {
-        guard begin != 0, let accounting = pointee.accounting.load(ordering: .acquiring) else { return }
-        // The measuring of which it was a part has ended, and another has begun.
-        if begin < accounting.pointee.began.load(ordering: .relaxed) { return }
+        if begin == 0 { return }
         let time = UInt64(Swift.max(Clock.now() - begin, 0))
+        lock(owner: true)
+        if let accounting = accountingLocked(since: begin) { count(item, time, accounting) }
+        unlock(owner: true)
+    }
+
+    @inline(never)
+    private func count(_ item: ObjectPointer?, _ time: UInt64, _ accounting: AccountingPointer) {
         accounting.pointee.callOuts.count()
         accounting.pointee.callOutTime.count(time)
         if time > accounting.pointee.longest.load(ordering: .relaxed) { accounting.pointee.longest.store(time, ordering: .relaxed) }
         accounting.histogram(.callOuts).add(Int64(time))
         guard let item else { return }
-        lock(owner: true)
         let account = accounting.account(of: item) ?? openAccount(item, accounting)
         account.pointee.calls &+= 1
         account.pointee.total &+= time
         account.pointee.last = time
         if time > account.pointee.longest { account.pointee.longest = time }
-        unlock(owner: true)
+    }
+
+    /// Where what began at an instant is counted; nil: the measuring of which it was a part has ended, even if another has begun.
+    private func accountingLocked(since begin: Int64) -> AccountingPointer? {
+        guard let accounting = pointee.accounting.load(ordering: .relaxed), begin >= accounting.pointee.began.load(ordering: .relaxed)
+        else { return nil }
+        return accounting
     }
 
     @inline(never)
@@ -118,21 +142,6 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         accounting.pointee.items.insert(UInt(bitPattern: account), isKeyed: true)
         item.pointee.marks.bitwiseOr(ObjectMarks.accounted, ordering: .relaxed)
         return account
-    }
-
-    @inline(never)
-    private func noteSignal(_ begin: Int64, _ signalCount: UInt64) {
-        guard let accounting = pointee.accounting.load(ordering: .acquiring) else { return }
-        // The counter's rate is its average since accounting began.
-        let counts = Double(Int64(bitPattern: rl_order_of_time() &- accounting.pointee.beganCount.load(ordering: .relaxed)))
-        let distance = Double(Int64(bitPattern: rl_order_of_time() &- signalCount))
-        let time = Double(begin - accounting.pointee.began.load(ordering: .relaxed))
-        if counts > 0 && distance >= 0 && distance <= counts { note(Int64(distance / counts * time), .signals) }
-    }
-
-    @inline(never)
-    private func note(_ time: Int64, _ kind: HistogramKind) {
-        pointee.accounting.load(ordering: .acquiring)?.histogram(kind).add(time)
     }
 
     /// Called before a sleep; `endSleep` after it.
@@ -154,16 +163,22 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     @inline(never)
     private func markSleep() {
         if Trace.isWanted { record(.sleepBegin, wakeByte, item: UInt(bitPattern: Int(pointee.sleepsUntil.load(ordering: .relaxed)))) }
-        pointee.accounting.load(ordering: .acquiring)?.pointee.sleepBegan.store(Clock.now(), ordering: .relaxed)
+        let now = Clock.now()
+        lock()
+        accountingLocked(since: now)?.pointee.sleepBegan.store(now, ordering: .relaxed)
+        unlock()
     }
 
     @inline(never)
     private func measureSleep() {
         if Trace.isWanted { record(.sleepEnd, wakeByte) }
-        guard let accounting = pointee.accounting.load(ordering: .acquiring) else { return }
-        // 0: accounting began while the loop slept.
-        let began = accounting.pointee.sleepBegan.exchange(0, ordering: .relaxed)
-        if began != 0 { accounting.pointee.asleep.count(UInt64(Swift.max(Clock.now() - began, 0))) }
+        lock()
+        if let accounting = pointee.accounting.load(ordering: .relaxed) {
+            // 0: accounting began while the loop slept.
+            let began = accounting.pointee.sleepBegan.exchange(0, ordering: .relaxed)
+            if began != 0 { accounting.pointee.asleep.count(UInt64(Swift.max(Clock.now() - began, 0))) }
+        }
+        unlock()
     }
 }
 
