@@ -334,6 +334,33 @@ RL_TEST(a_lifted_limit_is_seen_at_once, "S-LIM-1", "Another thread lifts the lim
     thread_join(other.thread);
 }
 
+RL_TEST(what_waited_has_the_next_pass, "S-LIM-1", "A poll after the limit is removed, or replaced, performs what waited; a port is asked for in it") {
+    static Probe source, port = {.name = "p"};
+    int ends[2];
+    make_pipe(ends);
+    use_clock();
+    RLSourceRef reader = add_port(&port, ends[0], kRLDefaultMode);
+    RLSourceSetLimit(reader, 1, 10);
+    write_byte(ends[1]);
+    RLSourceSignal(add_source(&source, kRLDefaultMode));
+    RLSourceSetLimit(source.source, 1, 10);
+    poll_descriptors();
+    ck_assert_int_eq(source.calls, 1);
+    ck_assert_int_eq(port.calls, 1);
+    for (int i = 0; i < 2; i++) {
+        RLSourceSignal(source.source);
+        expect_run(kRLDefaultMode, 0, false, TimedOut);
+        ck_assert_int_eq(source.calls, 1 + i);
+        ck_assert_int_eq(port.calls, 1 + i);
+        RLSourceSetLimit(source.source, i == 0 ? 1 : 0, 20);
+        RLSourceSetLimit(reader, i == 0 ? 1 : 0, 20);
+        expect_run(kRLDefaultMode, 0, false, TimedOut);
+        ck_assert_int_eq(source.calls, 2 + i);
+        ck_assert_int_eq(port.calls, 2 + i);
+    }
+    RLRelease(clock_of_loop);
+}
+
 RL_TEST(a_period_ends_by_itself, "S-LIM-2", "By the system's clock, too, the wait ends with the period") {
     static Probe source = {.action = signal_again};
     RLSourceSignal(add_source(&source, kRLDefaultMode));

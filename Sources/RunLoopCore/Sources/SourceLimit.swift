@@ -48,9 +48,12 @@ extension UnsafeMutablePointer where Pointee == Source {
         forEachLink { link in
             guard let loop = link.pointee.loop.load(ordering: .sequentiallyConsistent), !loop.isVanished else { return }
             loop.lock()
-            // It may be another loop's by now, which then looks in vain.
-            let isHeld = loop.pointee.heldUntil != 0
-            if isHeld { loop.pointee.heldUntil = .min }
+            // It may be another loop's by now, which has looked at the new limit.
+            let isHeld = link.pointee.loop.load(ordering: .relaxed) == loop && loop.pointee.heldUntil != 0
+            if isHeld {
+                loop.releaseLocked(link)
+                loop.pointee.heldUntil = .min
+            }
             loop.unlock()
             if isHeld { loop.wakeUp() }
         }
@@ -169,8 +172,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
                 noteEnd(end)
                 continue
             }
-            pointee.held.remove(link)
-            enlist(link)
+            releaseLocked(link)
             if !link.pointee.traits.contains(.inbox) && link.pointee.modes.contains(mode) { isSignalled = true }
         }
         // A set of the links that stay: removing while going through it would move them.
@@ -183,11 +185,29 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
                 noteEnd(end)
                 return pointee.withdrawn.insert(word, isKeyed: false)
             }
-            link.pointee.isWithdrawn = false
-            link.pointee.modes.forEach { $0.pointee.ports.insert(source, in: $0) }
+            giveBackDescriptorLocked(link)
         }
         all.removeAll()
         return isSignalled
+    }
+
+    /// Ends the waiting of a source, if it waits: the next pass looks at it. Any thread.
+    @inline(never)
+    fileprivate func releaseLocked(_ link: SourceLinkPointer) {
+        if link.pointee.list == LinkList.heldMark {
+            pointee.held.remove(link)
+            enlist(link)
+        }
+        if link.pointee.isWithdrawn {
+            _ = pointee.withdrawn.remove(UInt(bitPattern: link), isKeyed: false)
+            giveBackDescriptorLocked(link)
+        }
+    }
+
+    @inline(never)
+    private func giveBackDescriptorLocked(_ link: SourceLinkPointer) {
+        link.pointee.isWithdrawn = false
+        link.pointee.modes.forEach { $0.pointee.ports.insert(link.ofSource, in: $0) }
     }
 
     /// Before a look: the same, which ends the wait if a signalled source of the mode is among it, and the next instant at which something may go
