@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -45,6 +46,16 @@ static void expect_described(RLTypeRef object, const char *part) {
 
 static void ignore_event(RLSourceRef source, const RLKernelEvent *event, void *info) {
     (void)source, (void)event, (void)info;
+}
+
+static void ignore_descriptor(RLFileDescriptorRef descriptor, RLOptionFlags types, void *info) {
+    (void)descriptor, (void)types, (void)info;
+}
+
+static void expect_port_names(void *rl) {
+    char *text = RLCopyDescription(rl);
+    for (char name[] = "\"a\\n\""; name[1] <= 'd'; name[1]++) expect_part(text, name);
+    free(text);
 }
 
 static void nothing(void *info) { (void)info; }
@@ -423,6 +434,38 @@ static void look_inside(void *mode) {
     expect_reason(mode, "kept from being finished by 1 source\n");
     RLPerformFunction(RLGetCurrent(), mode, nothing, NULL, NULL);
     expect_reason(mode, "kept from being finished by 1 source, 1 queued function\n");
+}
+
+RL_TEST(a_source_has_its_port_s_name, "S-SEE-6", "A description shows the names of ports, sockets and descriptors at their sources, on any thread, until the source is invalid") {
+    int ends[2], pair[2];
+    ck_assert_int_eq(pipe(ends), 0);
+    ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
+    RLMachPortRef mach = RLMachPortCreate(NULL, NULL, NULL);
+    RLMessagePortRef message = RLMessagePortCreateLocal(NULL, NULL, NULL, NULL);
+    RLSocketRef socket = RLSocketCreateWithNative(pair[0], kRLSocketNoCallBack, NULL, NULL);
+    RLFileDescriptorRef descriptor = RLFileDescriptorCreate(ends[0], true, ignore_descriptor, NULL);
+    RLTypeRef objects[] = {mach, message, socket, descriptor};
+    RLSourceRef sources[] = {RLMachPortCreateRunLoopSource(mach, 0), RLMessagePortCreateRunLoopSource(message, 0),
+                             RLSocketCreateRunLoopSource(socket, 0), RLFileDescriptorCreateRunLoopSource(descriptor, 0)};
+    for (int i = 0; i < 4; i++) {
+        char name[] = {(char)('a' + i), '\n', '\0'}, expected[] = "\"a\\n\"";
+        expected[1] = name[0];
+        RLAddSource(RLGetCurrent(), sources[i], kRLDefaultMode);
+        RLSetName(objects[i], name);
+        RLSetName(sources[i], "its source");
+        expect_described(sources[i], expected);
+        expect_described(sources[i], "its source");
+        expect_described(RLGetCurrent(), expected);
+    }
+    thread_join(thread_start(expect_port_names, (void *)RLGetCurrent()));
+    for (int i = 0; i < 4; i++) {
+        RLSourceInvalidate(sources[i]);
+        RLRelease(objects[i]);
+        char *text = RLCopyDescription(sources[i]);
+        expect_no_part(text, "\\n");
+        free(text);
+        RLRelease(sources[i]);
+    }
 }
 
 RL_TEST(a_mode_tells_what_keeps_it_from_being_finished, "S-SEE-7",

@@ -50,11 +50,14 @@ extension ObjectPointer {
     var isNamed: Bool { pointee.marks.load(ordering: .relaxed) & ObjectMarks.named != 0 }
 
     /// From malloc; nil if it has no name.
-    func copyName() -> UnsafeMutablePointer<CChar>? {
-        guard isNamed else { return nil }
+    func copyName() -> UnsafeMutablePointer<CChar>? { isNamed ? ObjectPointer.copyName(at: UnsafeRawPointer(self)) : nil }
+
+    /// The same for an object that another thread may free: only its address is used.
+    @inline(never)
+    static func copyName(at address: UnsafeRawPointer?) -> UnsafeMutablePointer<CChar>? {
         process.pointee.registryLock.lockWord()
         defer { process.pointee.registryLock.unlockWord() }
-        let word = Names.shared.pointee.records.find(UInt(bitPattern: self), isKeyed: true)
+        let word = Names.shared.pointee.records.find(UInt(bitPattern: address), isKeyed: true)
         guard let record = UnsafeMutablePointer<NameRecord>(bitPattern: word) else { return nil }
         return strdup(UnsafeRawPointer(record + 1).assumingMemoryBound(to: CChar.self))
     }

@@ -24,6 +24,14 @@ extension UnsafeMutablePointer where Pointee == Source {
         let port = pointee.port.load(ordering: .relaxed)
         if port >= 0 { appendPort(port, to: &text) }
         text.appendInfo(pointee.info, functions.copyDescription)
+        // The info of a port's or a descriptor's source is that object, to which a valid source has a reference.
+        if isWatch || isInbox, functions.retain != nil, let name = ObjectPointer.copyName(at: pointee.info) {
+            if isValid {
+                text.append(" ")
+                text.appendName(name)
+            }
+            CLinux.free(name)
+        }
     }
 
     private func appendPort(_ port: Int32, to text: inout TextBuffer) {
