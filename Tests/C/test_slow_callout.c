@@ -540,6 +540,30 @@ RL_TEST(a_callback_may_end_its_thread, "S-SLOW-11 S-SLOW-6", "A told callback th
     ck_assert_ptr_eq(told.last.loop, RLGetCurrent());
 }
 
+static void handle_and_end(const RLSlowCallout *callout, void *info) {
+    handle(callout, info);
+    pthread_exit(NULL);
+}
+static void be_told_thrice(Probe *self) {
+    (void)self;
+    for (int i = 0; i < 3; i++) {
+        advance(1 << i);
+        wait_until_told();
+    }
+}
+
+RL_TEST(a_handler_may_end_its_thread, "S-SLOW-6", "After a handler that ends its thread another one is told, also of the same callback, and the handler goes") {
+    static Probe timer = {.action = be_told_thrice};
+    use_clock();
+    sem_init(&told.count, 0, 0);
+    RLSetSlowCalloutHandler(RLGetCurrent(), 1, handle_and_end, &told, count_release);
+    add_timer(&timer, date_in(-1), 0, kRLDefaultMode);
+    expect_run(kRLDefaultMode, 1000, false, Finished);
+    ck_assert_int_eq(told.calls, 3);
+    RLSetSlowCalloutHandler(RLGetCurrent(), 0, NULL, NULL, NULL);
+    wait_until_count(&told.releases, 1);
+}
+
 static void in_child(void *unused) {
     (void)unused;
     static Probe timer = {.action = block};

@@ -92,6 +92,16 @@ extension Watcher {
         loop?.release()
     }
 
+    /// The handler ends its thread: another one takes its place.
+    fileprivate static func threadEnds() {
+        dropReferences()
+        shared.pointee.lock.lockWord()
+        shared.pointee.isRunning = false
+        shared.pointee.wakes.store(Clock.never, ordering: .sequentiallyConsistent)
+        shared.pointee.lock.unlockWord()
+        rouse()
+    }
+
     static func prepareFork() {
         shared.pointee.lock.lockWord()
         shared.pointee.forks = shared.pointee.isRunning && shared.pointee.thread == Int32(rl_gettid())
@@ -116,6 +126,15 @@ extension Watcher {
             shared.pointee.wakes.store(Clock.never, ordering: .relaxed)
         }
     }
+}
+
+/// A call of a handler.
+private struct HandlerCall {
+    let function: SlowCalloutFunction
+    let callout: UnsafePointer<RLSlowCallout>
+    let info: UnsafeMutableRawPointer?
+
+    func callOut() { callOutSlowCallout(function, callout, info) }
 }
 
 /// A callback that is reported.
@@ -201,7 +220,12 @@ private struct SlowCallout {
                 thread: loop.pointee.thread.load(ordering: .relaxed), item: UnsafeRawPointer(item), name: UnsafePointer(name),
                 function: self.function, symbol: UnsafePointer(symbol.terminated()), since: since, time: Double(time) / 1e9, count: count,
                 frameCount: UInt32(frameCount), frames: UnsafePointer(frames), trace: UnsafePointer(trace.terminated()))
-            callOutSlowCallout(function, &callout, handler.pointee.info)
+            withUnsafePointer(to: &callout) { callout in
+                var call = HandlerCall(function: function, callout: callout, info: handler.pointee.info)
+                withUnsafeMutablePointer(to: &call) {
+                    callOutGuarded({ $0!.cast(to: HandlerCall.self).pointee.callOut() }, $0, { _ in Watcher.threadEnds() }, $0)
+                }
+            }
         } else {
             writeLine(&trace, &symbol, name)
         }
