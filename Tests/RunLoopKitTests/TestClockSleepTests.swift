@@ -37,6 +37,30 @@ struct TestClockSleepTests {
         await first.finish()
     }
 
+    @Test("A loop that does not run holds up no sleep that another one with the clock comes to: S-CLK-9, S-CLK-13")
+    func oneDoesNotRun() async throws {
+        let clock = TestClock()
+        let first = try await startedThread(with: clock)
+        let pipe = Pipe()
+        let (isGiven, giving) = AsyncStream.makeStream(of: Bool.self)
+        let second = RunLoopThread { _ in
+            giving.yield(RunLoop.current.setClock(clock))
+            _ = pipe.read(1)
+        }
+        try second.start()
+        for await isGiven in isGiven {
+            #expect(isGiven)
+            break
+        }
+        clock.setAutomatic(true)
+        let start = clock.now
+        try await clock.sleep(until: start.advanced(by: .seconds(3600)))
+        #expect(start.duration(to: clock.now) == .seconds(3600))
+        pipe.write(1)
+        await second.finish()
+        await first.finish()
+    }
+
     @Test("A sleep that was not a loop's own goes on when the loops with the clock have ended: S-CLK-3, S-CLK-13")
     func loopsEnd() async throws {
         let clock = TestClock()

@@ -8,9 +8,9 @@ internal import CRunLoop
 // Tasks that sleep by a clock.
 //
 // On the thread of a loop with the clock a sleep is a timer of that loop and no more. Elsewhere it stands in the clock's list, and
-// whoever moves the clock by this class ends it when its instant has come. A loop with the clock has a timer for it besides, so that
-// the loop comes to that instant (S-CLK-5) and an automatic clock goes there (S-CLK-9); when the loop's thread ends another loop
-// gets that timer, and a loop that is given the clock takes those which no loop has.
+// whoever moves the clock by this class ends it when its instant has come. Each loop with the clock has a timer for it besides, so that
+// the loop comes to that instant (S-CLK-5) and an automatic clock goes there (S-CLK-9): one loop's would not do, because that loop may
+// not run while others do.
 
 extension TestClock {
     /// A loop that was given the clock. An object, because the compiler copies a weak property of a structure wrongly.
@@ -75,7 +75,7 @@ extension TestClock {
 
     private func schedule(_ sleeper: Sleeper) {
         if let loop = currentLoop {
-            sleeper.setTimer(on: loop) { sleeper.end(throwing: RunLoop.ThreadEndedError()) }
+            sleeper.setTimer(on: loop, of: nil) { sleeper.end(throwing: RunLoop.ThreadEndedError()) }
             return
         }
         let number = outside.withLock { outside in
@@ -88,22 +88,16 @@ extension TestClock {
             _ = sleeper
         }
         // In this order: a loop that is given the clock, and a move of it, find the task in the list, or are found here.
-        setTimer(for: sleeper)
+        for known in outside.withLock({ $0.loops }) { setTimer(for: sleeper, on: known) }
         if Instant(seconds: RLClockGetTime(reference)) >= sleeper.deadline { sleeper.end(throwing: nil) }
     }
 
-    /// Has a loop with the clock, if there is one, come to the end of a sleep.
-    private func setTimer(for sleeper: Sleeper) {
-        guard let loop = outside.withLock({ $0.loops }).compactMap(\.loop).last(where: { serves($0) }), sleeper.takeTimer() else { return }
-        let another: @Sendable () -> Void = { [weak self] in
-            sleeper.leaveTimer()
-            self?.setTimer(for: sleeper)
-        }
-        let timer = sleeper.setTimer(on: loop, threadEnds: another)
-        if RLGetClock(loop.reference) == reference { return }
-        // It has given the clock back meanwhile. With the timer in it, it could not.
-        timer.invalidate()
-        another()
+    /// Has a loop with the clock come to the end of a sleep.
+    private func setTimer(for sleeper: Sleeper, on known: KnownLoop) {
+        guard let loop = known.loop, serves(loop), sleeper.takeTimer(on: known) else { return }
+        let timer = sleeper.setTimer(on: loop, of: known) { sleeper.leaveTimer(on: known) }
+        // It has given the clock back meanwhile: with the timer in it, it could not. It is a new known loop when it takes the clock again.
+        if RLGetClock(loop.reference) != reference { timer.invalidate() }
     }
 
     /// Whether a loop has the clock now, and its thread lives.
@@ -122,7 +116,7 @@ extension TestClock {
             outside.loops.append(known)
             return outside.sleepers
         }
-        for entry in sleepers.sorted(by: { $0.key < $1.key }) { setTimer(for: entry.value) }
+        for entry in sleepers.sorted(by: { $0.key < $1.key }) { setTimer(for: entry.value, on: known) }
         withExtendedLifetime(old) {}
     }
 
@@ -140,9 +134,10 @@ final class Sleeper: @unchecked Sendable {
     private struct State {
         var continuation: CheckedContinuation<Void, any Error>?
         var isOver = false
-        /// Whether a loop has its timer, or is about to get it; of those that sleep outside of loops.
-        var hasTimer = false
-        var endings: [@Sendable () -> Void] = []
+        /// The loops that have a timer for it, or are about to get one; of a task that sleeps outside of loops.
+        var loops: [TestClock.KnownLoop] = []
+        /// What is done at the end, and the loop whose timer it is about.
+        var endings: [(loop: TestClock.KnownLoop?, call: @Sendable () -> Void)] = []
     }
     private let state = Locked(State())
     let deadline: TestClock.Instant
@@ -164,9 +159,9 @@ final class Sleeper: @unchecked Sendable {
     }
 
     /// Has something done at the end of the sleep; now, if that is over already.
-    func whenOver(_ ending: @escaping @Sendable () -> Void) {
+    func whenOver(of loop: TestClock.KnownLoop? = nil, _ ending: @escaping @Sendable () -> Void) {
         let isOver = state.withLock { state in
-            if !state.isOver { state.endings.append(ending) }
+            if !state.isOver { state.endings.append((loop, ending)) }
             return state.isOver
         }
         if isOver { ending() }
@@ -177,25 +172,39 @@ final class Sleeper: @unchecked Sendable {
             defer { (state.continuation, state.endings, state.isOver) = (nil, [], true) }
             return (state.continuation, state.endings)
         }
-        for ending in endings { ending() }
+        for ending in endings { ending.call() }
         if let error { continuation?.resume(throwing: error) } else { continuation?.resume() }
     }
 
-    /// Whether the caller is to see to the timer.
-    func takeTimer() -> Bool {
+    /// Whether the caller is to see to the loop's timer.
+    func takeTimer(on loop: TestClock.KnownLoop) -> Bool {
         state.withLock { state in
-            defer { state.hasTimer = true }
-            return !state.hasTimer && !state.isOver
+            if state.isOver || state.loops.contains(where: { $0 === loop }) { return false }
+            state.loops.append(loop)
+            return true
         }
     }
 
-    func leaveTimer() { state.withLock { $0.hasTimer = false } }
+    /// The loop's thread ends.
+    func leaveTimer(on loop: TestClock.KnownLoop) {
+        // Not freed under the lock: the closures have references to the loop.
+        let old = state.withLock { state in
+            defer {
+                state.loops.removeAll { $0 === loop }
+                state.endings.removeAll { $0.loop === loop }
+            }
+            return state.endings
+        }
+        withExtendedLifetime(old) {}
+    }
 
     /// Has a loop end the sleep.
     ///
-    /// - Parameter threadEnds: called if the loop's thread ends before.
+    /// - Parameters:
+    ///   - known: what `takeTimer` was called with.
+    ///   - threadEnds: called if the loop's thread ends before.
     @discardableResult
-    func setTimer(on loop: RunLoop, threadEnds: @escaping @Sendable () -> Void) -> Timer {
+    func setTimer(on loop: RunLoop, of known: TestClock.KnownLoop?, threadEnds: @escaping @Sendable () -> Void) -> Timer {
         let timer = Timer(fire: deadline, interval: Duration.zero, repeats: false, clock: .wall) { [self] timer in
             let now = TestClock.Instant(seconds: RLAbsoluteTimeGetCurrent())
             if now < deadline {
@@ -209,7 +218,7 @@ final class Sleeper: @unchecked Sendable {
         if let tolerance { timer.tolerance = tolerance }
         let executor = loop.executor
         let handler = executor.atEnd(threadEnds)
-        whenOver {
+        whenOver(of: known) {
             executor.forget(handler: handler)
             timer.invalidate()
         }
