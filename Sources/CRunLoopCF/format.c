@@ -299,9 +299,17 @@ static void appendFormat(void *string, CFStringRef formatString, va_list argumen
     free(format.units);
 }
 
-CFStringRef CFStringCreateWithFormatAndArguments(CFAllocatorRef alloc, CFDictionaryRef formatOptions, CFStringRef format,
-                                                 va_list arguments) {
-    (void)formatOptions;
+/* What is no string, or not one that can be changed, ends the process with the name of the call (S-CF-3). */
+static void checkString(const void *string, bool changes, const char *function) {
+    if (!string) rlcf_trap(function, "NULL is no object");
+    uint32_t kind = rlcf_kind(string);
+    if (kind != RLCF_STRING && kind != RLCF_CONSTANT_KIND) rlcf_trap(function, "not a string");
+    if (changes && (kind != RLCF_STRING || !(((const RLCFHeader *)string)->flags & RLCF_MUTABLE)))
+        rlcf_trap(function, "the object is immutable");
+}
+
+static CFMutableStringRef create(CFAllocatorRef alloc, CFStringRef format, va_list arguments, const char *function) {
+    checkString(format, false, function);
     CFMutableStringRef string = CFStringCreateMutable(alloc, 0);
     if (!string) return NULL;
     appendFormat(string, format, arguments);
@@ -309,24 +317,38 @@ CFStringRef CFStringCreateWithFormatAndArguments(CFAllocatorRef alloc, CFDiction
     return string;
 }
 
-void CFStringAppendFormatAndArguments(CFMutableStringRef theString, CFDictionaryRef formatOptions, CFStringRef format,
-                                      va_list arguments) {
-    CFStringRef text = CFStringCreateWithFormatAndArguments(kCFAllocatorSystemDefault, formatOptions, format, arguments);
-    CFStringAppend(theString, text);
+static void add(CFMutableStringRef string, CFStringRef format, va_list arguments, const char *function) {
+    checkString(string, true, function);
+    CFStringRef text = create(kCFAllocatorSystemDefault, format, arguments, function);
+    CFStringAppend(string, text);
     CFRelease(text);
 }
 
+CFStringRef CFStringCreateWithFormatAndArguments(CFAllocatorRef alloc, CFDictionaryRef formatOptions, CFStringRef format,
+                                                 va_list arguments) {
+    (void)formatOptions;
+    return create(alloc, format, arguments, "CFStringCreateWithFormatAndArguments");
+}
+
+void CFStringAppendFormatAndArguments(CFMutableStringRef theString, CFDictionaryRef formatOptions, CFStringRef format,
+                                      va_list arguments) {
+    (void)formatOptions;
+    add(theString, format, arguments, "CFStringAppendFormatAndArguments");
+}
+
 CFStringRef CFStringCreateWithFormat(CFAllocatorRef alloc, CFDictionaryRef formatOptions, CFStringRef format, ...) {
+    (void)formatOptions;
     va_list arguments;
     va_start(arguments, format);
-    CFStringRef string = CFStringCreateWithFormatAndArguments(alloc, formatOptions, format, arguments);
+    CFStringRef string = create(alloc, format, arguments, "CFStringCreateWithFormat");
     va_end(arguments);
     return string;
 }
 
 void CFStringAppendFormat(CFMutableStringRef theString, CFDictionaryRef formatOptions, CFStringRef format, ...) {
+    (void)formatOptions;
     va_list arguments;
     va_start(arguments, format);
-    CFStringAppendFormatAndArguments(theString, formatOptions, format, arguments);
+    add(theString, format, arguments, "CFStringAppendFormat");
     va_end(arguments);
 }

@@ -306,4 +306,19 @@ static void letLocksGo(void) {
     pthread_mutex_unlock(&boxesLock);
 }
 
-__attribute__((constructor)) static void load(void) { pthread_atfork(holdLocks, letLocksGo, letLocksGo); }
+/* In the child message ports are invalid, and their callbacks are not called (S-MSG-53): a port that gets the address of one has none. */
+static void forgetInChild(void) {
+    Invalidation **link = &invalidations;
+    while (*link) {
+        Invalidation *found = *link;
+        if (rlcf_kind(found->port) == RLMessagePortGetTypeID()) {
+            *link = found->next;
+            free(found);
+        } else {
+            link = &found->next;
+        }
+    }
+    letLocksGo();
+}
+
+__attribute__((constructor)) static void load(void) { pthread_atfork(holdLocks, letLocksGo, forgetInChild); }

@@ -265,6 +265,33 @@ RL_TEST(message_ports_reach_other_processes, "S-CF-20", "A server in one process
     close(ready[0]), close(ready[1]);
 }
 
+RL_TEST(new_ports_of_a_child_have_no_callback_of_the_parent, "S-MSG-53 S-FORK-1",
+        "In the child of fork a port that gets the address of a port of the parent has not its invalidation callback") {
+    enum { PORTS = 20 };
+    CFMessagePortRef ports[PORTS];
+    for (int index = 0; index < PORTS; index++) {
+        ports[index] = CFMessagePortCreateLocal(NULL, NULL, serve, NULL, NULL);
+        CFMessagePortSetInvalidationCallBack(ports[index], invalidated);
+    }
+    pid_t child = fork();
+    if (child == 0) {
+        for (int index = 0; index < PORTS; index++) CFRelease(ports[index]);
+        CFMessagePortContext context = {0, "called", NULL, NULL, NULL};
+        for (int index = 0; index < PORTS; index++) {
+            CFMessagePortRef port = CFMessagePortCreateLocal(NULL, NULL, serve, &context, NULL);
+            ck_assert_ptr_null((void *)CFMessagePortGetInvalidationCallBack(port));
+            /* With a source the library has a callback of its own, which looks for the program's. */
+            CFRelease(CFMessagePortCreateRunLoopSource(NULL, port, 0));
+            CFMessagePortInvalidate(port);
+        }
+        _exit(trace_count("gone:called") == 0 ? 0 : 1);
+    }
+    int status = 1;
+    ck_assert_int_eq(waitpid(child, &status, 0), child);
+    ck_assert_int_eq(status, 0);
+    for (int index = 0; index < PORTS; index++) CFMessagePortInvalidate(ports[index]), CFRelease(ports[index]);
+}
+
 /* Mach ports */
 
 typedef struct Message {

@@ -230,6 +230,10 @@ RL_TEST(objects_are_shown, "S-CF-2", "CFShow writes a string's text, a number's 
     X("CFStringAppend", CFStringAppend((CFMutableStringRef)CFSTR("constant"), CFSTR("x"))) \
     X("CFStringCompare", CFStringCompare(CFSTR("a"), NULL, 0)) \
     X("CFStringCreateWithCString", CFStringCreateWithCString(NULL, NULL, kCFStringEncodingUTF8)) \
+    X("CFStringCreateWithFormat", CFStringCreateWithFormat(NULL, NULL, NULL)) \
+    X("CFStringCreateWithFormat", CFStringCreateWithFormat(NULL, NULL, (CFStringRef)kCFNull)) \
+    X("CFStringAppendFormat", CFStringAppendFormat(CFStringCreateMutable(NULL, 0), NULL, NULL)) \
+    X("CFStringAppendFormat", CFStringAppendFormat((CFMutableStringRef)CFSTR("constant"), NULL, CFSTR("x"))) \
     X("CFArrayGetValueAtIndex", CFArrayGetValueAtIndex(CFArrayCreate(NULL, NULL, 0, NULL), 0)) \
     X("CFArrayGetCount", CFArrayGetCount((CFArrayRef)CFSTR("a"))) \
     X("CFArrayGetCount", CFArrayGetCount(NULL)) \

@@ -69,6 +69,23 @@ SCENARIO(encodings_are_converted, "S-CF-8") {
     CFRelease(green), CFRelease(data), CFRelease(back);
 }
 
+SCENARIO(loss_bytes_are_bytes, "S-CF-8") {
+    /* Also where the encoding has another character for the byte, or none. */
+    static const CFStringEncoding encodings[] = {kCFStringEncodingASCII, kCFStringEncodingMacRoman, kCFStringEncodingISOLatin1};
+    CFStringRef greek = text("a\316\261b");
+    for (int index = 0; index < 3; index++) {
+        UInt8 bytes[8];
+        CFIndex used = 0;
+        number("count", CFStringGetBytes(greek, CFRangeMake(0, 3), encodings[index], 0xe9, false, bytes, sizeof bytes, &used));
+        number("used", used);
+        for (CFIndex place = 0; place < used; place++) number("byte", bytes[place]);
+        CFDataRef data = CFStringCreateExternalRepresentation(NULL, greek, encodings[index], 0xe9);
+        number("data", CFDataGetLength(data));
+        CFRelease(data);
+    }
+    CFRelease(greek);
+}
+
 SCENARIO(units_are_read, "S-CF-8") {
     CFStringRef string = text("a\360\237\230\200z");
     number("length", CFStringGetLength(string));

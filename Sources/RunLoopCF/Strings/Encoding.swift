@@ -204,7 +204,10 @@ func encode(
             var count = put(value, encoding, isBig: isBig, one)
             if count == 0 {
                 if lossByte == 0 { break }
-                count = put(UInt32(lossByte), encoding, isBig: isBig, one)
+                // The byte itself where text is of bytes, whichever character it is there; else the character of that number.
+                one[0] = lossByte
+                let isByte = encoding != Encoding.utf8 && Encoding.width(encoding) == 1
+                count = isByte ? 1 : put(UInt32(lossByte), encoding, isBig: isBig, one)
             }
             if !add(count) { break }
             units += width
