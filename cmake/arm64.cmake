@@ -25,11 +25,12 @@ set(CMAKE_C_COMPILER ${rl_toolchain_bin}/clang)
 set(CMAKE_C_COMPILER_TARGET aarch64-linux-gnu)
 set(CMAKE_EXE_LINKER_FLAGS_INIT -fuse-ld=lld)
 set(CMAKE_SHARED_LINKER_FLAGS_INIT -fuse-ld=lld)
-# The toolchain's llvm-ar knows every format; the machine's own ar may not.
+# The toolchain's llvm-ar and llvm-ranlib know every format; the machine's own may not.
 find_program(rl_ar llvm-ar HINTS ${rl_toolchain_bin} NO_DEFAULT_PATH)
-if(rl_ar)
+find_program(rl_ranlib llvm-ranlib HINTS ${rl_toolchain_bin} NO_DEFAULT_PATH)
+if(rl_ar AND rl_ranlib)
     set(CMAKE_AR ${rl_ar})
-    set(CMAKE_RANLIB ${rl_ar} -s)
+    set(CMAKE_RANLIB ${rl_ranlib})
 endif()
 
 # The toolchain brings the Embedded standard library for ARM64 without an operating system, which needs none. The headers are
