@@ -321,6 +321,40 @@ private func wait(for thread: Thread) {
         #expect(other.threadPriority == 0.5)
     }
 
+    @Test("What another thread sets for one that the class has not started, the main thread too, holds at once: S-NSTH-6 S-NSTH-7")
+    func setForOthers() async {
+        let (begun, isSet) = (Promise<Thread>(), Promise<Void>())
+        let setter = Thread {
+            let thread = begun.value
+            thread.qualityOfService = .background
+            thread.name = "of another"
+            isSet.fulfil(())
+        }
+        setter.start()
+        let nice = onNewThread {
+            begun.fulfil(Thread.current)
+            isSet.value
+            return getpriority(.init(0), 0)
+        }
+        #expect(nice == 10)
+        wait(for: setter)
+        begun.forget()
+        await #expect(processExitsWith: .exitCode(1)) {
+            let setter = Thread {
+                Thread.main.name = "main as a process"
+                Thread.main.qualityOfService = .background
+            }
+            setter.start()
+            wait(for: setter)
+            var name = [UInt8](repeating: 0, count: 64)
+            let file = open("/proc/self/comm", O_RDONLY)
+            let count = read(file, &name, name.count)
+            close(file)
+            let isShown = String(decoding: name.prefix(max(count, 0)), as: UTF8.self) == "main as a proce\n"
+            _exit(isShown && getpriority(.init(0), id_t(getpid())) == 10 ? 1 : 2)
+        }
+    }
+
     @Test("The values of a thread are there before its start and after its end: S-NSTH-8")
     func dictionary() {
         let seen = Promise<String>()

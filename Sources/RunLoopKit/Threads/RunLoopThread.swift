@@ -280,7 +280,7 @@ extension RunLoopThread {
 
     /// Ends the thread after the current pass, without performing what is queued. Returns at once.
     ///
-    /// A thread that was not started ends as soon as it is started.
+    /// A thread that was not started ends as soon as it is started. A body is called then too; it has to check ``isCancelled``.
     ///
     /// Foundation: `cancel()`, which only sets ``isCancelled``.
     public func cancel() {

@@ -20,13 +20,13 @@ extension Thread {
         get { state.withLock { $0.name } }
         set {
             let isHere = isExecuting
-            let (old, hasHandle) = state.withLock { state in
+            let old = state.withLock { state in
                 let old = state.name
                 state.name = newValue
-                return (old, state.handle != nil)
+                return old
             }
             _ = old
-            if isHere && hasHandle { showName() }
+            if isHere { showName() }
         }
     }
 
@@ -34,22 +34,33 @@ extension Thread {
     func showName() {
         typealias SetName = @convention(c) (pthread_t, UnsafePointer<CChar>) -> CInt
         // Not under the lock: this waits for a thread that loads a library, whose constructors may need the lock.
-        guard let function = systemFunction("pthread_setname_np") else { return }
-        let setName = unsafeBitCast(function, to: SetName.self)
+        let setName = systemFunction("pthread_setname_np").map { unsafeBitCast($0, to: SetName.self) }
+        let isMain = isMainThread
         state.withLock { state in
             // The thread does not end while the lock is held.
-            if let handle = state.handle { Thread.show(state.name ?? "", of: handle, by: setName) }
+            if let handle = state.handle {
+                Thread.withShown(state.name ?? "") { _ = setName?(handle, $0.baseAddress!) }
+            } else if isMain {
+                Thread.withShown(state.name ?? "") { Thread.showForProcess($0) }
+            }
         }
     }
 
-    private static func show(
-        _ name: String, of handle: pthread_t, by setName: @convention(c) (pthread_t, UnsafePointer<CChar>) -> CInt
-    ) {
+    /// The part of a name that the system shows, with a NUL.
+    private static func withShown(_ name: String, _ body: (UnsafeMutableBufferPointer<CChar>) -> Void) {
         withUnsafeTemporaryAllocation(of: CChar.self, capacity: 16) { buffer in
             buffer.initialize(repeating: 0)
             for (index, byte) in name.utf8.prefix(15).enumerated() { buffer[index] = CChar(bitPattern: byte) }
-            _ = setName(handle, buffer.baseAddress!)
+            body(buffer)
         }
+    }
+
+    /// The main thread's name is the process's, which all of its threads may set: see proc(5).
+    private static func showForProcess(_ name: UnsafeMutableBufferPointer<CChar>) {
+        let file = open("/proc/self/comm", O_WRONLY | O_CLOEXEC)
+        if file < 0 { return }
+        _ = write(file, name.baseAddress!, name.count)
+        close(file)
     }
 
     /// The size of the thread's stack in bytes: the one that was set, rounded up to what the system needs, or the system's own
@@ -125,11 +136,23 @@ extension Thread {
 
     /// Whether the system has granted it; true for a thread that is not started.
     private func change(to nice: CInt) -> Bool {
-        let (reference, handle, isNew) = state.withLock { ($0.reference, $0.handle, $0.phase == .new) }
+        let (reference, isNew) = state.withLock { ($0.reference, $0.phase == .new) }
         if isNew { return true }
         if let reference { return RLThreadChangePriority(reference, nice) == 0 }
-        guard let handle, pthread_equal(handle, pthread_self()) != 0 else { return false }
-        return RLThreadChangePriority(nil, nice) == 0
+        if !isExecuting { return false }
+        let mainNumber = isMainThread ? getpid() : nil
+        return state.withLock { state in
+            // The thread does not end while the lock is held.
+            guard let number = mainNumber ?? state.number else { return false }
+            // 0 is PRIO_PROCESS, whose type is not the parameter's in every C library.
+            return setpriority(.init(0), id_t(number), nice) == 0
+        }
+    }
+
+    /// The kernel's number of the calling thread.
+    static var ownNumber: pid_t? {
+        typealias GetNumber = @convention(c) () -> pid_t
+        return systemFunction("gettid").map { unsafeBitCast($0, to: GetNumber.self)() }
     }
 
     /// The calling thread's priority from 0 to 1, as the system reports it.

@@ -33,8 +33,10 @@ open class Thread: @unchecked Sendable {
         var phase = Phase.new
         /// The thread of the C library, from the start on. This object owns one reference.
         var reference: RLThreadRef?
-        /// While the thread executes.
+        /// While the thread executes. The main thread's is known once that thread has asked for its object.
         var handle: pthread_t?
+        /// The kernel's number, of a thread that the class has not started; known and gone with the handle.
+        var number: pid_t?
         var name: String?
         /// 0: the system's own.
         var stackSize = 0
@@ -80,11 +82,12 @@ open class Thread: @unchecked Sendable {
     /// The object of a thread that was there before it: the calling one, or one that has not asked for it yet.
     init(ofCallingThread isOwn: Bool) {
         block = nil
-        let handle = isOwn ? pthread_self() : nil
+        let (handle, number) = isOwn ? (pthread_self(), Thread.ownNumber) : (nil, nil)
         let name = isOwn ? RLThreadGetName(RLThreadGetCurrent()).map { String(cString: $0) } : nil
         state.withLock { state in
             state.phase = .executing
             state.handle = handle
+            state.number = number
             state.name = name
         }
     }
@@ -166,6 +169,7 @@ open class Thread: @unchecked Sendable {
         state.withLock { state in
             state.phase = .finished
             state.handle = nil
+            state.number = nil
         }
     }
 
