@@ -112,7 +112,12 @@ class Host:
         if not self._run:
             raise OSError("this run loop has a foreign run already, the mode cannot be run, or no descriptor is free")
         self._descriptor = lib.RLForeignRunGetDescriptor(self._run)
-        self._loop.add_reader(self._descriptor, self._dispatch)
+        try:
+            self._loop.add_reader(self._descriptor, self._dispatch)
+        except BaseException:
+            lib.RLForeignRunInvalidate(self._run)
+            lib.RLRelease(self._run)
+            raise
         self._thread = threading.get_ident()
         Host._open.add(self)
 
@@ -192,12 +197,13 @@ class Timer:
                 _of_thread.timers.discard(self)
             _guarded(function, self)
 
+        name = mode.encode()
         self._function = _TIMER_FUNCTION(fire)
         self._timer = lib.RLTimerCreate(lib.RLAbsoluteTimeGetCurrent() + delay, interval, 0, 0, self._function, None)
         if not self._timer:
             raise ValueError("the interval is not a number")
         _of_thread.timers.add(self)
-        lib.RLAddTimer(lib.RLGetCurrent(), self._timer, mode.encode())
+        lib.RLAddTimer(lib.RLGetCurrent(), self._timer, name)
 
     def invalidate(self):
         """Ends the timer; in its function, too."""
@@ -253,9 +259,13 @@ def current():
 def perform(function, loop=None, mode=DEFAULT_MODE):
     """Queues a function for a run loop, that of this thread or a given one, and wakes it. Any thread may call this."""
     loop = loop or lib.RLGetCurrent()
-    key = next(_keys)
+    name, key = mode.encode(), next(_keys)
     _queued[key] = function
-    lib.RLPerformFunction(loop, mode.encode(), _call, key, _forget)
+    try:
+        lib.RLPerformFunction(loop, name, _call, key, _forget)
+    except ctypes.ArgumentError:
+        del _queued[key]
+        raise
     lib.RLWakeUp(loop)
 
 

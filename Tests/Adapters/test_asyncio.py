@@ -227,6 +227,37 @@ class Asyncio(unittest.TestCase):
         gc.collect()
         self.assertEqual(list(timers), [])
 
+    def test_what_is_refused_leaves_nothing(self):
+        """S-FRN-12: a timer, a function or a host that cannot be made keeps nothing, and stands in nothing's way."""
+
+        async def body():
+            def refuse(*_):
+                raise OSError("no room")
+
+            function = Function()
+            functions.add(function)
+            for call in (
+                lambda: runloop.Timer(1000, function, mode=3),
+                lambda: runloop.perform(function, mode=3),
+                lambda: runloop.perform(function, object()),
+            ):
+                self.assertRaises((AttributeError, ctypes.ArgumentError), call)
+            loop = asyncio.get_running_loop()
+            loop.add_reader = refuse
+            self.assertRaises(OSError, runloop.Host)
+            del loop.add_reader
+            runloop.Host().close()
+            del function
+            gc.collect()
+            self.assertEqual(list(functions), [])
+
+        class Function:
+            def __call__(self, *_):
+                """It is never called."""
+
+        functions = weakref.WeakSet()
+        main(body)
+
     def test_a_child_has_a_host(self):
         """S-FRN-13: in the child of fork the parent's Host is closed, another serves the loop, and the parent's goes on."""
 
