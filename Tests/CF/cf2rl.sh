@@ -127,3 +127,11 @@ echo "CFRunLoopRef second;" >>twice.c
 "$script" twice.c
 diff first twice.c.orig
 grep -q "^CFRunLoopRef second;" twice.c.orig2
+
+# A file that cannot be read is told, and then no file is changed.
+echo "CFRunLoopRef there;" | tee there.c >before
+status=0
+"$script" there.c missing.c 2>errors || status=$?
+[ "$status" -eq 2 ] || { echo "a missing file: status $status"; exit 1; }
+grep -q "^cf2rl: missing.c: " errors || { cat errors; exit 1; }
+diff before there.c
