@@ -115,7 +115,7 @@ static void set_watchdog(const char *time, const char *process) {
     if (process) setenv("WATCHDOG_PID", process, 1); else unsetenv("WATCHDOG_PID");
 }
 
-RL_TEST(no_watchdog_is_asked_for, "S-SDN-2", "No time, one that is no number above 0, or another process: NULL") {
+RL_TEST(no_watchdog_is_asked_for, "S-SDN-2", "No time, one that is no number above 0, or another process: NULL; else half the time, a millisecond at least") {
     char own[16];
     snprintf(own, sizeof own, "%d", (int)getpid());
     const char *times[] = {NULL, "", "0", "-5", "+5", " 5", "5s", "99999999999999999999999"};
@@ -131,6 +131,10 @@ RL_TEST(no_watchdog_is_asked_for, "S-SDN-2", "No time, one that is no number abo
     set_watchdog("1000000", own);
     RLTimerRef timer = RLServiceWatchdogCreate();
     ck_assert_double_eq(RLTimerGetInterval(timer), 0.5);
+    RLRelease(timer);
+    set_watchdog("1", own);
+    timer = RLServiceWatchdogCreate();
+    ck_assert_double_eq(RLTimerGetInterval(timer), 0.001);
     RLRelease(timer);
 }
 
