@@ -47,6 +47,9 @@ ssize_t rl_send_with_descriptors(int socket, const void *head, size_t head_lengt
     return sent < 0 ? -errno : sent;
 }
 
+/* SCM_PIDFD, which older headers lack. */
+enum { RL_SCM_PIDFD = 4 };
+
 rl_datagram rl_message_receive(int socket, void *bytes, size_t capacity, int *descriptors) {
     return rl_message_receive_from(socket, bytes, capacity, descriptors, NULL, NULL);
 }
@@ -77,6 +80,12 @@ rl_datagram rl_message_receive_from(int socket, void *bytes, size_t capacity, in
             result.process = sender.pid;
             result.user = sender.uid;
             result.group = sender.gid;
+        }
+        /* Of a client that asked for it (SO_PASSPIDFD); like the other descriptors it is there already. */
+        if (item->cmsg_type == RL_SCM_PIDFD && item->cmsg_len == CMSG_LEN(sizeof(int))) {
+            int unwanted;
+            memcpy(&unwanted, CMSG_DATA(item), sizeof unwanted);
+            if (unwanted >= 0) rl_sys_close(unwanted);
         }
         if (item->cmsg_type != SCM_RIGHTS) continue;
         size_t count = (item->cmsg_len - CMSG_LEN(0)) / sizeof(int);

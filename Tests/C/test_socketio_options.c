@@ -320,6 +320,39 @@ RL_TEST(unwanted_descriptors_hold_nobody_up, "S-SOCK-69 S-SOCK-25",
     expect_trace("data:data=1");
 }
 
+RL_TEST(pidfds_of_senders_are_closed, "S-SOCK-69 S-SOCK-25",
+        "To one that has asked for a pidfd of each sender, by an option that the library does not know, none stays open: neither by Receive, "
+        "with a record and without, nor by the Data callback") {
+    static Socket read, data;
+    char byte;
+    int ends[2], on = 1;
+    make_sockets(SOCK_STREAM, ends);
+    /* SO_PASSPIDFD, from Linux 6.5 on. */
+    if (setsockopt(ends[0], SOL_SOCKET, 76, &on, sizeof on) != 0) return;
+    socket_make(&read, ends[0], kRLSocketReadCallBack);
+    ck_assert_int_eq(write(ends[1], "abc", 3), 3);
+    int before = count_descriptors();
+    RLSocketAncillary record = {.room = 0};
+    ck_assert_int_eq(RLSocketReceive(read.socket, &byte, 1, &record), 1);
+    ck_assert_int_eq(RLSocketReceive(read.socket, &byte, 1, NULL), 1);
+    ck_assert_int_eq(count_descriptors(), before);
+    RLSocketInvalidate(read.socket);
+    make_sockets(SOCK_STREAM, ends);
+    ck_assert_int_eq(setsockopt(ends[0], SOL_SOCKET, 76, &on, sizeof on), 0);
+    data.name = "data";
+    socket_make(&data, ends[0], kRLSocketDataCallBack);
+    socket_add(&data);
+    ck_assert_int_eq(write(ends[1], "abc", 3), 3);
+    /* The first run makes the loop's set. */
+    expect_run(kRLDefaultMode, 60, true, HandledSource);
+    expect_trace("data:data=3");
+    before = count_descriptors();
+    ck_assert_int_eq(write(ends[1], "abc", 3), 3);
+    expect_run(kRLDefaultMode, 60, true, HandledSource);
+    expect_trace("data:data=3");
+    ck_assert_int_eq(count_descriptors(), before);
+}
+
 RL_TEST(descriptors_go_over_unix_sockets, "S-SOCK-69", "Over a socket of another kind no descriptor is sent, and no byte") {
     static Socket s;
     int ends[2], descriptor = 0;
