@@ -192,6 +192,12 @@ static void make_pipe(struct item *item) {
     if (pipe2(item->descriptors, 04000 /* O_NONBLOCK */) != 0) fail("no pipe");
 }
 
+/* With a number, a file that the kernel cannot watch. */
+static void make_always_ready(struct item *item) {
+    for (int i = 0; i < 2; i++)
+        if ((item->descriptors[i] = open("/dev/null", O_RDWR)) < 0) fail("no /dev/null");
+}
+
 void make_item(struct item *item) {
     char *(*const describes)(const void *) = item->has_description ? describe_info : NULL;
     item->described = item->counted = 0;
@@ -244,7 +250,10 @@ void make_item(struct item *item) {
         break;
     }
     case KIND_DESCRIPTOR: {
-        make_pipe(item);
+        if (item->number != 0)
+            make_always_ready(item);
+        else
+            make_pipe(item);
         RLFileDescriptorContext context = {0, item, (void *(*)(void *))retain_info, (void (*)(void *))release_info,
                                            (char *(*)(void *))describes};
         RLFileDescriptorRef file = RLFileDescriptorCreate(item->descriptors[0], false, be_ready, &context);
@@ -273,7 +282,9 @@ void make_item(struct item *item) {
         break;
     }
     case KIND_SOCKET: {
-        if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, item->descriptors) != 0) fail("no sockets");
+        if (item->number != 0)
+            make_always_ready(item);
+        else if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, item->descriptors) != 0) fail("no sockets");
         /* So little room that a write leaves bytes queued. */
         int room = 1;
         setsockopt(item->descriptors[0], SOL_SOCKET, SO_SNDBUF, &room, sizeof room);

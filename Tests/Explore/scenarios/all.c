@@ -2,7 +2,7 @@
 #include "../program.h"
 
 extern const struct scenario source_scenarios[], other_scenarios[], fork_scenarios[], meeting_scenarios[], sync_scenarios[], clock_scenarios[],
-    watch_scenarios[], context_scenarios[];
+    watch_scenarios[], context_scenarios[], turn_scenarios[];
 const struct scenario *family_scenarios(void);
 
 const struct scenario *scenario_group(int index) {
@@ -15,7 +15,8 @@ const struct scenario *scenario_group(int index) {
     case 5: return clock_scenarios;
     case 6: return watch_scenarios;
     case 7: return context_scenarios;
-    case 8: return family_scenarios();
+    case 8: return turn_scenarios;
+    case 9: return family_scenarios();
     default: return NULL;
     }
 }

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: MIT */
+/* The turns of ports that are ready together, beside sockets, which are fetched in batches, and beside what is always ready: no loop
+ * that waits for one of them serves the others for ever. */
+#include "../program.h"
+
+const struct scenario turn_scenarios[] = {
+    /* Beside sockets. */
+    {"turns.port_beside_ready_socket", "S-PASS-13 S-SOCK-54", "A=socket:1 P=port", "L: keep; add A; add P / until P; until A | T: signal P"},
+    {"turns.port_joins_ready_socket", "S-PASS-13 S-SOCK-54", "A=socket:1 P=port", "L: keep; add A / until P | T: add P L | U: signal P"},
+    {"turns.two_ports_beside_socket", "S-PASS-14 S-SOCK-54", "A=socket P=port{signal P} Q=port",
+     "L: keep; add A; add P; add Q / until Q; until P; until A | T: signal P; signal Q | U: signal A"},
+    {"turns.port_leaves_batch", "S-PASS-14 S-SRC-27", "A=socket P=port Q=port",
+     "L: keep; add A; add P; add Q; signal P; signal Q / once; until Q | T: remove P L | U: signal A"},
+    {"turns.port_ends_in_batch", "S-PASS-14 S-SRC-34", "A=socket P=port{invalidate Q; signal A} Q=port{invalidate P; signal A}",
+     "L: keep; add A; add P; add Q; signal P; signal Q / once; until A | T: signal A"},
+    {"turns.port_leaves_and_joins", "S-PASS-14 S-SRC-27", "A=socket P=port Q=port",
+     "L: keep; add A; add P; add Q; signal P; signal Q; signal A / until P; until Q | T: remove P L; add P L"},
+    {"turns.socket_leaves_batch", "S-PASS-14 S-SOCK-55", "A=socket B=socket P=port",
+     "L: keep; add A; add B; add P; signal A; signal B / until P; until B | T: signal P | U: remove A L"},
+    {"turns.socket_ends_in_turn_of_port", "S-PASS-14 S-SOCK-9", "A=socket B=socket P=port{invalidate A}",
+     "L: keep; add A; add B; add P; signal P / until P; until B | T: signal A; signal B"},
+    {"turns.nested_run_takes_the_other", "S-PASS-14 S-SOCK-55", "A=socket P=port{once m} Q=port",
+     "L: keep; keep m; add A; add A m; add P; add Q; add Q m; signal P / until P; until Q; until A | T: signal Q | U: signal A"},
+    {"turns.port_in_two_loops", "S-PASS-14 S-SRC-41", "A=socket P=port Q=port",
+     "L: keep; add A; add P; add Q / until Q | M: keep; add A; add P / once; once | T: signal P; signal Q | U: signal A"},
+    {"turns.counter_in_two_loops", "S-SRC-46 S-SOCK-54", "A=socket C=counter P=port",
+     "L: keep; add A; add C; add P / until P | M: keep; add A; add C / once; once | T: signal C; signal P | U: signal A"},
+    {"turns.descriptor_enabled_beside_socket", "S-PASS-14 S-FD-7", "A=socket D=descriptor P=port",
+     "L: keep; add A; add D; add P; disable D; signal D / until D; until P | T: enable D; signal P | U: signal A"},
+    {"turns.descriptor_disabled_in_batch", "S-FD-7 S-SOCK-54", "A=socket D=descriptor P=port",
+     "L: keep; add A; add D; add P; signal D; signal P / once; until P | T: disable D; enable D | U: signal A"},
+    {"turns.notifier_beside_port_and_socket", "S-PASS-14 S-KEV-12", "A=socket P=port V=vnode",
+     "L: keep; add A; add P; add V / until P; until V; until A | T: signal P; signal V | U: signal A"},
+    {"turns.timer_beside_port_and_ready_socket", "S-PASS-10 S-PASS-13", "A=socket:1 P=port{signal P} t=timer:3",
+     "L: keep; add A; add P; add t; signal P / until t | T: date t 0"},
+    {"turns.inbox_beside_port_and_ready_socket", "S-PASS-10 S-PASS-13", "A=socket:1 P=port I=inbox",
+     "L: keep; add A; add P; add I / until I; until P | T: signal P | U: signal I"},
+    {"turns.stop_beside_ready_socket", "S-STOP-8 S-PASS-13", "A=socket:1 P=port p=post{stop L}", "L: keep; add A; add P; signal P / run 50 | T: post p L; wake L"},
+    {"turns.host_beside_ready_socket", "S-FRN-5 S-PASS-13", "A=socket:1 P=port", "L: keep; add A; add P / foreign P | T: signal P"},
+    /* What is always ready has every other turn. */
+    {"turns.port_beside_always_ready", "S-PASS-14 S-FD-17", "D=descriptor:1 P=port", "L: keep; persist D; add D; add P / until P; until D | T: signal P"},
+    {"turns.always_ready_beside_ports_and_socket", "S-PASS-14 S-FD-17", "D=descriptor:1 A=socket:1 P=port{signal P} Q=port",
+     "L: keep; persist D; add D; add A; add P; add Q; signal P / until Q; until D | T: signal Q"},
+    {"turns.always_ready_enable_meets_turn", "S-FD-7 S-FD-17", "D=descriptor:1 P=port", "L: keep; add D; add P; disable D; signal P / until D; until P | T: enable D"},
+    {"turns.always_ready_disabled_in_turn", "S-FD-7 S-FD-17", "D=descriptor:1{signal P} E=descriptor:1 P=port",
+     "L: keep; persist D; add D; add E; add P / until P; until E | T: disable E; enable E"},
+    {"turns.always_ready_leaves_and_joins", "S-FD-17 S-SRC-27", "D=descriptor:1 E=descriptor:1",
+     "L: keep; persist D; add D; add E / until D; until E | T: remove E L; add E L"},
+    {"turns.always_ready_in_nested_run", "S-PASS-14 S-FD-17", "D=descriptor:1{once m} E=descriptor:1 A=socket:1",
+     "L: keep; keep m; persist D; add D; add D m; add E m; add A; add A m / until D; until E m | T: wake L"},
+    {"turns.always_ready_in_two_loops", "S-FD-3 S-FD-17", "D=descriptor:1 A=socket", "L: keep; add D; add A / once; until A | M: keep; add D / once | T: enable D; signal A"},
+    {NULL, NULL, NULL, NULL},
+};
