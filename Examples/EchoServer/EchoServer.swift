@@ -11,13 +11,18 @@ import Musl
 #endif
 
 /// Sends back what comes until the peer's end, or until the server ends.
-func echo(_ stream: RunLoop.ByteStream) async {
-    do {
-        for try await chunk in stream { try await stream.write(chunk) }
-    } catch {
-        // The peer is gone, or the task was cancelled: what it has read is written by now.
+func echo(_ stream: RunLoop.ByteStream, on loop: RunLoop) async {
+    await withTaskCancellationHandler {
+        do {
+            for try await chunk in stream { try await stream.write(chunk) }
+        } catch {
+            // The peer is gone, or the task was cancelled: what it has read is written by now.
+        }
+        await stream.finish(within: .seconds(10))
+    } onCancel: {
+        // A cancellation leaves a write alone, which would wait for ever for a peer that does not read.
+        loop.add(Timer(timeInterval: .seconds(10), repeats: false) { _ in stream.close() }, forMode: .common)
     }
-    await stream.finish(within: .seconds(10))
 }
 
 @main
@@ -43,7 +48,7 @@ struct EchoServer {
             await withDiscardingTaskGroup { group in
                 for await connection in connections {
                     served += 1
-                    group.addTask { await echo(connection.stream(on: loop)) }
+                    group.addTask { await echo(connection.stream(on: loop), on: loop) }
                 }
                 group.cancelAll()
             }

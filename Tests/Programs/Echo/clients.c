@@ -2,7 +2,8 @@
 /*
  * The clients of an echo server: `clients PORT COUNT PID`. One sends and never reads, one sends without end, and COUNT others
  * talk to the server meanwhile, all connected at the same time; none may wait for the first two. Then all bytes that were sent
- * must come back, and after a SIGTERM for the process PID each connection must end in order.
+ * must come back, and after a SIGTERM for the process PID each connection must end in order, and the process too, though one more
+ * client never reads.
  * It ends with 1 and a line if anything is wrong. Nothing here depends on a time.
  */
 #define _GNU_SOURCE
@@ -19,6 +20,7 @@
 #include <sys/epoll.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 enum { ROUNDS = 3, LINE = 64, PORTION = 65536 };
@@ -146,7 +148,7 @@ int main(int argument_count, char **arguments) {
     if ((rlim_t)count + 64 > limit.rlim_max) count = (int)limit.rlim_max - 64;
 
     struct stream silent = {.socket = connect_to(port, 4096)}, late = {.socket = connect_to(port, 4096)};
-    struct stream flooder = {.socket = connect_to(port, 0)};
+    struct stream deaf = {.socket = connect_to(port, 4096)}, flooder = {.socket = connect_to(port, 0)};
     fill(&silent);
     struct client *clients = calloc((size_t)count, sizeof *clients);
     int epoll = epoll_create1(EPOLL_CLOEXEC);
@@ -168,6 +170,8 @@ int main(int argument_count, char **arguments) {
 
     /* The server ends while it has queued bytes for one client, which it has sent more than the server has read. */
     fill(&late);
+    fill(&deaf);
+    int end = (int)syscall(SYS_pidfd_open, server, 0);
     kill(server, SIGTERM);
     for (int i = 0; i < count; i++) {
         char byte;
@@ -176,6 +180,8 @@ int main(int argument_count, char **arguments) {
         close(clients[i].socket);
     }
     take_all(&late, "late client", false);
+    if (end >= 0) wait_for(end, POLLIN);
+    close(deaf.socket);
     puts("all ends in order");
     free(clients);
     return 0;
