@@ -348,6 +348,23 @@ RL_TEST(always_ready_files_starve_nobody, "S-FD-17 S-PASS-13 S-PASS-14",
     ck_assert_int_le(abs(a.calls - b.calls), 1);
 }
 
+RL_TEST(always_ready_files_outlast_an_accept, "S-FD-17 S-SOCK-28",
+        "A socket that cannot accept from /dev/null puts off its number for a moment, and the descriptor object on it is reported afterwards") {
+    static Descriptor null = {.name = "null"};
+    add_descriptor(&null, open("/dev/null", O_RDWR | O_CLOEXEC), 0);
+    RLSocketRef s = RLSocketCreateWithNative(RLFileDescriptorGetNativeDescriptor(null.file), kRLSocketAcceptCallBack, NULL, NULL);
+    RLSocketSetSocketFlags(s, 0);
+    RLSourceRef source = RLSocketCreateRunLoopSource(s, 0);
+    RLAddSource(RLGetCurrent(), source, kRLDefaultMode);
+    expect_run(kRLDefaultMode, 0, true, TimedOut);
+    RLFileDescriptorEnableCallBacks(null.file, read_type);
+    expect_run(kRLDefaultMode, 60, true, HandledSource);
+    expect_trace("null:r");
+    RLSocketInvalidate(s);
+    RLRelease(source);
+    RLRelease(s);
+}
+
 RL_TEST(several_objects_on_one_descriptor, "S-SRC-44 S-PASS-8",
         "Three objects on one number, two for reading and one for writing, and a port source "
         "each get their own reports, one in a pass") {

@@ -19,9 +19,13 @@ extension PortSet {
     private mutating func lookAtDeferred(_ now: Int64) -> Int64 {
         if now < deferredUntil { return deferredUntil }
         deferredUntil = 0
-        forEachSlot { slot, index in
-            guard slot.pointee.marks.contains(.deferred) else { return }
+        var index = -1
+        while slots.advance(&index) {
+            let slot = slots[index]
+            guard slot.pointee.marks.contains(.deferred) else { continue }
             slot.pointee.marks.remove(.deferred)
+            // It lost its place in the queue while nothing was of interest.
+            if slot.pointee.state == .alwaysReady { _ = enqueueAlwaysReady(index) }
             if slot.pointee.state == .registered { slot.pointee.arm(index, slot.pointee.wanted, in: epoll) }
             // A member that came meanwhile had nothing of interest.
             if slot.pointee.state == .idle && !slot.pointee.wanted.isEmpty { slot.pointee.startWaiting(&waiting) }
