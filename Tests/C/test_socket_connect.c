@@ -267,6 +267,31 @@ RL_TEST(the_clients_own_connect, "S-SOCK-30",
     quiet();
 }
 
+RL_TEST(the_clients_own_connect_of_a_unix_socket, "S-SOCK-30 S-SOCK-51",
+        "Of a connect that the client makes itself on a scheduled Unix socket the kernel tells nobody; after EnableCallBacks it is reported") {
+    struct sockaddr_un address = unix_address();
+    int listener = socket(AF_UNIX, SOCK_STREAM, 0);
+    ck_assert_int_eq(bind(listener, (struct sockaddr *)&address, sizeof address), 0);
+    ck_assert_int_eq(listen(listener, 2), 0);
+    static const RLOptionFlags enabled[] = {kRLSocketConnectCallBack, kRLSocketWriteCallBack};
+    for (int i = 0; i < 2; i++) {
+        static Socket s;
+        s = (Socket){.name = "s"};
+        socket_create(&s, AF_UNIX, SOCK_STREAM, kRLSocketConnectCallBack | kRLSocketWriteCallBack);
+        socket_add(&s);
+        quiet();
+        ck_assert_int_eq(connect(RLSocketGetNative(s.socket), (struct sockaddr *)&address, sizeof address), 0);
+        RLSocketEnableCallBacks(s.socket, enabled[i]);
+        handled();
+        expect_trace("s:connect s:write");
+        quiet();
+        RLSocketInvalidate(s.socket);
+        RLRelease(s.socket);
+    }
+    close(listener);
+    unlink(address.sun_path);
+}
+
 RL_TEST(a_send_leaves_the_error_to_the_callback, "S-SOCK-43 S-SOCK-45 S-SOCK-56",
         "SendData, with a timeout or without, to a connect that was refused is an error, and Connect reports why") {
     static const RLTimeInterval timeouts[] = {0, 60};

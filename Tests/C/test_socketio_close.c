@@ -5,6 +5,8 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -168,6 +170,24 @@ static void *run_and_end(void *unused) {
     RLSocketClose(s.socket, kRLSocketCloseOrderly);
     RLRunInMode(kRLDefaultMode, 0, false);
     return NULL;
+}
+
+RL_TEST(orderly_without_a_peer_for_the_queue, "S-SOCK-63",
+        "Bytes that were queued for a connect that never began, or that was refused, keep no socket: it is invalidated at once") {
+    struct sockaddr_in nobody = loopback(refused_port());
+    for (int connects = 0; connects < 2; connects++) {
+        s = (Socket){.name = "s"};
+        socket_create(&s, PF_INET, SOCK_STREAM, kRLSocketConnectCallBack | kRLSocketWriteCallBack);
+        socket_add(&s);
+        RLRunInMode(kRLDefaultMode, 0, false);
+        ck_assert_int_eq(RLSocketWrite(s.socket, "x", 1, ALL_OF_IT), 1);
+        if (connects) ck_assert_int_eq(RLSocketConnectToAddress(s.socket, &nobody, sizeof nobody, 60), kRLSocketError);
+        ck_assert(RLSocketIsValid(s.socket));
+        ck_assert_int_eq(RLSocketClose(s.socket, kRLSocketCloseOrderly), kRLSocketSuccess);
+        ck_assert(!RLSocketIsValid(s.socket));
+        ck_assert_int_eq(s.releases, s.retains);
+        RLRelease(s.socket);
+    }
 }
 
 RL_TEST(orderly_when_the_thread_ends, "S-SOCK-63", "The end of the loop's thread ends a socket that it was closing") {
@@ -363,4 +383,64 @@ RL_TEST(closing_the_writing_half_of_a_connect, "S-SOCK-62",
     expect_trace("s:data=1");
     close(first);
     close(peer);
+}
+
+static void *connect_and_wait(void *address) {
+    ck_assert_int_eq(RLSocketConnectToAddress(s.socket, address, sizeof(struct sockaddr_in), 60), kRLSocketError);
+    return NULL;
+}
+
+RL_TEST(orderly_when_a_connect_fails, "S-SOCK-63 S-SOCK-41",
+        "A connect that another thread waits for, and whose error it gets, ends the socket that is closed meanwhile with bytes for it") {
+    /* As above. */
+    int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    struct sockaddr_in address = loopback(0);
+    ck_assert_int_eq(bind(listener, (struct sockaddr *)&address, sizeof address), 0);
+    ck_assert_int_eq(listen(listener, 0), 0);
+    int first = connect_to(port_of(listener));
+    address = loopback(port_of(listener));
+    s.name = "s";
+    socket_create(&s, PF_INET, SOCK_STREAM, kRLSocketConnectCallBack);
+    socket_add(&s);
+    RLRunInMode(kRLDefaultMode, 0, false);
+    ck_assert_int_eq(RLSocketWrite(s.socket, "x", 1, ALL_OF_IT), 1);
+    pthread_t thread;
+    ck_assert_int_eq(pthread_create(&thread, NULL, connect_and_wait, &address), 0);
+    struct pollfd begun = {RLSocketGetNative(s.socket), POLLOUT, 0};
+    while (poll(&begun, 1, 0) != 0) sched_yield();
+    ck_assert_int_eq(RLSocketClose(s.socket, kRLSocketCloseOrderly), kRLSocketSuccess);
+    ck_assert(RLSocketIsValid(s.socket));
+    close(listener);
+    pthread_join(thread, NULL);
+    ck_assert(!RLSocketIsValid(s.socket));
+    ck_assert_int_eq(s.releases, s.retains);
+    close(first);
+}
+
+RL_TEST(orderly_during_a_connect, "S-SOCK-63 S-SOCK-58",
+        "What was queued for a connect that is under way goes when that is done, then the end") {
+    /* As above: it takes the second connection in a second at the earliest. */
+    int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    struct sockaddr_in address = loopback(0);
+    ck_assert_int_eq(bind(listener, (struct sockaddr *)&address, sizeof address), 0);
+    ck_assert_int_eq(listen(listener, 0), 0);
+    int first = connect_to(port_of(listener));
+    address = loopback(port_of(listener));
+    s.name = "s";
+    socket_create(&s, PF_INET, SOCK_STREAM, kRLSocketConnectCallBack);
+    socket_add(&s);
+    RLRunInMode(kRLDefaultMode, 0, false);
+    ck_assert_int_eq(RLSocketWrite(s.socket, "x", 1, ALL_OF_IT), 1);
+    ck_assert_int_eq(RLSocketConnectToAddress(s.socket, &address, sizeof address, -1), kRLSocketSuccess);
+    ck_assert_int_eq(RLSocketClose(s.socket, kRLSocketCloseOrderly), kRLSocketSuccess);
+    close(accept(listener, NULL, NULL));
+    int peer = accept(listener, NULL, NULL);
+    RLRunInMode(kRLDefaultMode, 0, false);
+    char bytes[2];
+    ck_assert_int_eq(recv(peer, bytes, 2, MSG_WAITALL), 1);
+    close(first);
+    close(peer);
+    ends[0] = RLSocketGetNative(s.socket);
+    run_until_released();
+    expect_trace("");
 }

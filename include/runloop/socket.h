@@ -205,7 +205,8 @@ RL_EXPORT RLSocketError RLSocketSetAddress(RLSocketRef RL_NULLABLE s, const void
  * timeout: seconds. Positive: at most that long. 0: as long as connect(2) takes; only begun if the
  *     client made the descriptor non-blocking. Negative: only begun; Connect reports the outcome.
  * Returns: kRLSocketSuccess, kRLSocketError, kRLSocketTimeout. The descriptor's mode is as before.
- * Threads: any; the call may block. Reentrancy: call-outs too; calls no call-out.
+ * Threads: any; the call may block. Reentrancy: call-outs too; may call release (RLSocketIsValid, and
+ *     after RLSocketClose if it fails).
  * CF: CFSocketConnectToAddress, which leaves it non-blocking on Linux. Since 0.1.
  */
 RL_EXPORT RLSocketError RLSocketConnectToAddress(RLSocketRef RL_NULLABLE s, const void *RL_NULLABLE address,
@@ -322,7 +323,8 @@ RL_EXPORT void RLSocketDisableCallBacks(RLSocketRef RL_NULLABLE s, RLOptionFlags
  * Enables callback types; existing readiness is reported in the next pass.
  *
  * s: NULL, an invalid socket, and one whose source is in no loop: nothing. callBackTypes: types
- *     that the socket does not have are ignored; Connect still comes only once.
+ *     that the socket does not have are ignored; Connect still comes only once. After a connect(2)
+ *     of the program's own on a Unix socket that is in a loop already, this call makes the loop see it.
  * Threads: any; a waiting loop takes it into account without RLWakeUp.
  * Reentrancy: call-outs too; may call release (RLSocketIsValid).
  * CF: CFSocketEnableCallBacks. Since 0.1.

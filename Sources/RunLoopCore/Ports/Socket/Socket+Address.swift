@@ -104,6 +104,10 @@ extension UnsafeMutablePointer where Pointee == Socket {
             error = ECANCELED
             result = .error
         }
+        if result == .error && pointee.state.load(ordering: .relaxed) & SocketState.ends != 0 {
+            // No peer takes what is queued, and the loop does not see an error that was taken here (S-SOCK-63).
+            _ = close(SocketClose.orderly)
+        }
         // Before there was a connect to wait for, the registration may have been set aside.
         tellSource()
         // What was called since may have changed it.

@@ -10,6 +10,8 @@ extension UnsafeMutablePointer where Pointee == Socket {
         guard pointee.scheduled.load(ordering: .sequentiallyConsistent) > 0 else { return }
         let bits = stateBits(types)
         change(tellingSource: nil) { $0 | bits }
+        // The kernel tells nobody of a connect(2) of the client's own on a Unix socket, whose registration was set aside (S-SOCK-30).
+        if pointee.state.load(ordering: .relaxed) & SocketState.connected == 0 { tellSource() }
     }
 
     func disable(_ types: UInt) {

@@ -127,13 +127,20 @@ extension UnsafeMutablePointer where Pointee == Socket {
                     endWriting(descriptor)
                 }
             }
-            isOver = how == SocketClose.orderly && pointee.queue == nil && !(pointee.isStream && rl_socket_has_peer(descriptor))
+            isOver = how == SocketClose.orderly && !canEnd(descriptor)
         }
         pointee.writer.unlockWord()
         // After the state says that it is being closed: a thread that takes it out of its last mode looks in the other order.
         if how == SocketClose.orderly && pointee.scheduled.load(ordering: .sequentiallyConsistent) == 0 { isOver = true }
         if isOver { invalidate() } else { tellSource() }
         return .success
+    }
+
+    /// Whether a peer can take what is queued, and end: there is one, or, if bytes are queued, a connect is under way or has failed
+    /// and the loop will see that. The lock is held.
+    private func canEnd(_ descriptor: Int32) -> Bool {
+        if pointee.isStream && rl_socket_has_peer(descriptor) { return true }
+        return pointee.queue != nil && rl_poll_writable(descriptor) & (POLLHUP | POLLERR) != POLLHUP
     }
 
     /// The queue is empty and no more comes. The lock is held.
