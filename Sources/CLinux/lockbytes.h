@@ -14,12 +14,17 @@ static bool set_bytes(int file, short type, int first, int count) {
     return fcntl(file, F_OFD_SETLK, &range) == 0;
 }
 
-/* Whether others have the first byte, or any of both. If the kernel cannot be asked they count as locked. */
-static bool are_bytes_locked(int file, int count) {
+enum { FREE, LOCKED, LOCKED_BOTH };
+
+/* Whether others have the first byte, or any of so many; LOCKED_BOTH: one has both, which may not have written its note yet. If the
+ * kernel cannot be asked they count as locked. */
+static int locked_bytes(int file, int count) {
     struct flock range = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = HELD, .l_len = count};
-    return fcntl(file, F_OFD_GETLK, &range) != 0 || range.l_type != F_UNLCK;
+    if (fcntl(file, F_OFD_GETLK, &range) != 0) return LOCKED;
+    if (range.l_type == F_UNLCK) return FREE;
+    return range.l_start == HELD && range.l_len == 2 ? LOCKED_BOTH : LOCKED;
 }
-static bool is_byte_locked(int file) { return are_bytes_locked(file, 1); }
+static bool is_byte_locked(int file) { return locked_bytes(file, 1) != FREE; }
 
 static bool is_writable(int file) { return (fcntl(file, F_GETFL) & O_ACCMODE) == O_RDWR; }
 

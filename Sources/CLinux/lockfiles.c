@@ -52,8 +52,11 @@ static int open_file(int folder, const char *name, int flags) {
 static int look(int folder, const char *name, bool local, int bytes, struct rl_lock_note *found) {
     int file = open_file(folder, name, O_RDONLY);
     if (file < 0) return errno;
+    /* In this order: the note of an object that has the first byte alone is written. */
+    int locked = local ? locked_bytes(file, bytes) : FREE;
     if (!rl_read_note(file, found)) return close_for(file, EEXIST);
-    return close_for(file, !local || !found->is_local || are_bytes_locked(file, bytes) ? EWOULDBLOCK : 0);
+    if (locked == LOCKED_BOTH) found->holding.number = 0;
+    return close_for(file, !local || !found->is_local || locked ? EWOULDBLOCK : 0);
 }
 
 static const char *name_of(const struct rl_lock_file *lock) { return lock->path + strlen(lock->folder) + 1; }
@@ -87,10 +90,12 @@ static int take_bytes(struct rl_lock_file *lock, int folder, const char *name) {
     struct rl_lock_note found;
     int error = 0, file = lock->descriptor;
     if (!set_bytes(file, F_WRLCK, HELD, 2)) error = errno == EACCES || errno == EAGAIN ? EBUSY : errno;
+    int locked = error ? locked_bytes(file, 1) : FREE;
     if (!rl_read_note(file, &found)) return EEXIST;
     if (!rl_is_holding_named(folder, name, &found.holding)) return EAGAIN;
     /* An object that has only the second byte removes the file. */
-    if (error == EBUSY && !is_byte_locked(file)) return EAGAIN;
+    if (error == EBUSY && !locked) return EAGAIN;
+    if (locked == LOCKED_BOTH) found.holding.number = 0;
     if (error == EBUSY || !found.is_local) {
         lock->seen = found.holding;
         return HELD_BY_OTHERS;
@@ -293,7 +298,11 @@ static void remove_ended(int folder, const char *name, int file) {
 static int break_file(struct rl_lock_file *lock, int folder, const char *name, int file) {
     struct rl_lock_note found, now;
     if (!rl_read_note(file, &found)) return EEXIST;
-    if (lock->has_looked && !rl_is_same_holding(&found.holding, &lock->seen)) return 0;
+    if (lock->has_looked && !rl_is_same_holding(&found.holding, &lock->seen)) {
+        /* This may be what was seen before its note was written. */
+        bool may_be = lock->seen.number == 0 && lock->seen.device == found.holding.device && lock->seen.inode == found.holding.inode;
+        return may_be && is_byte_locked(file) ? EBUSY : 0;
+    }
     if (is_local(folder) && found.is_local) {
         if (!take_removal(file)) return EBUSY;
         /* A file of another user that has ended is removed, because this one cannot take it. */

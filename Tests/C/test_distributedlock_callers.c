@@ -275,6 +275,46 @@ RL_TEST(a_fork_while_another_thread_breaks, "S-DLOCK-10 S-DLOCK-8", "A child tha
     release_two();
 }
 
+/* ---- a look at a lock that is just taken */
+
+static Gate writes, may_write;
+static bool stops_at_note;
+static bool stop_at_note(long number, const long argument[6], long *result) {
+    (void)argument, (void)result;
+    if (number == SYS_pwrite64 && __atomic_exchange_n(&stops_at_note, false, __ATOMIC_SEQ_CST)) {
+        gate_open(&writes);
+        gate_wait(&may_write);
+    }
+    return false;
+}
+static void lock_first(void *unused) {
+    (void)unused;
+    ck_assert(RLDistributedLockTryLock(first));
+}
+
+RL_TEST(a_holder_that_is_seen_early, "S-DLOCK-8", "A holder that was seen before it had written its note is not said to be over while it goes on") {
+    for (int leaves = 0; leaves < 2; leaves++) {
+        make_two();
+        if (leaves) {
+            Holder holder = holder_start();
+            holder_kill(&holder);
+        }
+        writes = may_write = (Gate)GATE_INITIALIZER;
+        stops_at_note = true;
+        hook_system_calls(stop_at_note);
+        Thread *locker = thread_start(lock_first, NULL);
+        gate_wait(&writes);
+        expect_error(RLDistributedLockTryLock(second), EWOULDBLOCK);
+        gate_open(&may_write);
+        thread_join(locker);
+        hook_system_calls(NULL);
+        expect_error(RLDistributedLockBreakLock(second), EBUSY);
+        ck_assert(RLDistributedLockUnlock(first));
+        ck_assert_msg(RLDistributedLockBreakLock(second), "it is over");
+        release_two();
+    }
+}
+
 /* ---- the source */
 
 static RLDistributedLockRef watched;

@@ -109,10 +109,10 @@ RL_EXPORT bool RLDistributedLockGetLockDate(RLDistributedLockRef RL_NULLABLE loc
  * is left alone. An object that never looked breaks the present one. The holder gets no notice: it
  * goes on with its work, and its unlock returns false. So break a lock only where the holder is
  * known to be gone. Other processes may lock before the caller does.
- * Returns: true: what was seen is over; false: it goes on.
- * Errors: EBUSY: another process locks, unlocks or breaks it at this moment, or has a lease of the
- *     file. EEXIST, ELOOP: as with RLDistributedLockTryLock. Others: the file cannot be removed.
- *     EINVAL for NULL.
+ * Returns: true: what was seen is over; false: it goes on, or may.
+ * Errors: EBUSY: another process locks, unlocks or breaks it at this moment, or did when the object
+ *     looked, which then has to look again; or has a lease of the file. EEXIST, ELOOP: as with
+ *     RLDistributedLockTryLock. Others: the file cannot be removed. EINVAL for NULL.
  * Threads: any. If two threads break a lock at once, on the file systems of one machine neither
  *     breaks a lock that was taken since; on others that is possible, if it is taken between a look
  *     and the removal that follows it.

@@ -6,7 +6,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* One holding of a lock: the file, and a number that is written in it. Two are the same if all fields are. */
+/* One holding of a lock: the file, and a number that is written in it. Two are the same if all fields are. The number is 0 before it is
+ * written. */
 struct rl_holding {
     uint64_t device, inode, number;
 };
