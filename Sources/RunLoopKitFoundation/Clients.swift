@@ -9,7 +9,8 @@ extension Stream {
     /// reports when there is something to read or room to write.
     ///
     /// - Parameters:
-    ///   - aRunLoop: the calling thread's; for another one the stream is scheduled when that loop runs.
+    ///   - aRunLoop: the calling thread's. With another thread's nothing is done: that thread would use the stream, which is not
+    ///     `Sendable`, beside the calling one.
     ///   - mode: the mode in which it is to be served.
     @_disfavoredOverload
     public func schedule(in aRunLoop: RunLoop, forMode mode: RunLoop.Mode) {
@@ -19,7 +20,7 @@ extension Stream {
     /// Removes the stream from Foundation's loop of the loop's thread.
     ///
     /// - Parameters:
-    ///   - aRunLoop: the loop it was scheduled in.
+    ///   - aRunLoop: the loop it was scheduled in, the calling thread's.
     ///   - mode: the mode.
     @_disfavoredOverload
     public func remove(from aRunLoop: RunLoop, forMode mode: RunLoop.Mode) {
@@ -28,16 +29,11 @@ extension Stream {
 
     private func onFoundation(
         of loop: RunLoop, _ mode: RunLoop.Mode,
-        _ body: @escaping @Sendable (Stream, Foundation.RunLoop, Foundation.RunLoop.Mode) -> Void
+        _ body: (Stream, Foundation.RunLoop, Foundation.RunLoop.Mode) -> Void
     ) {
-        nonisolated(unsafe) let stream = self
-        let call: @Sendable () -> Void = {
-            RunLoop.hostsFoundation(inModes: [.common, mode])
-            body(stream, .current, Foundation.RunLoop.Mode(mode.rawValue))
-        }
-        if loop == RunLoop.current { return call() }
-        loop.perform(inModes: [.common], block: call)
-        loop.wakeUp()
+        guard loop == RunLoop.current else { return }
+        RunLoop.hostsFoundation(inModes: [.common, mode])
+        body(self, .current, Foundation.RunLoop.Mode(mode.rawValue))
     }
 }
 

@@ -8,7 +8,7 @@ extension RunLoop {
     /// - Threads: the loop's own; for another thread's loop it returns at once.
     @available(*, noasync, message: "a run blocks its thread; an asynchronous function may not")
     public func run(until limitDate: Date) {
-        while run(mode: .default, before: limitDate), limitDate > Date() {}
+        runSeries { limitDate.timeIntervalSinceNow }
     }
 
     /// Runs one mode until a source was handled or a date has passed (S-NSRL-2).

@@ -12,7 +12,7 @@ extension Timer {
         timeInterval interval: TimeInterval, repeats: Bool, block: @escaping @Sendable (Timer) -> Void
     ) {
         let delay = repeats && !(interval > 0) ? 0.0001 : interval
-        self.init(fire: Date(timeIntervalSinceNow: delay), interval: delay, repeats: repeats, block: block)
+        self.init(fire: Date.afterDelay(delay), interval: delay, repeats: repeats, block: block)
     }
 
     /// Makes a timer that is in no loop yet and fires first at a date (S-NSTM-3).
@@ -44,7 +44,7 @@ extension Timer {
         timeInterval interval: TimeInterval, repeats: Bool, clock: TimerClock, name: String? = nil, block: @escaping @Sendable (Timer) -> Void
     ) {
         let delay = repeats && !(interval > 0) ? 0.0001 : interval
-        self.init(fire: Date(timeIntervalSinceNow: delay), interval: delay, repeats: repeats, clock: clock, name: name, block: block)
+        self.init(fire: Date.afterDelay(delay), interval: delay, repeats: repeats, clock: clock, name: name, block: block)
     }
 
     /// Makes a timer as `init(timeInterval:repeats:block:)` does, and adds it to the calling thread's loop in
@@ -109,5 +109,12 @@ extension Date: TimerDate {
     /// What a timer is made of; a repeating one takes a tenth of a millisecond in place of zero or less (S-NSTM-4).
     public static func plan(fire date: Date, interval: TimeInterval, repeats: Bool) -> Timer.Plan {
         Timer.Plan(seconds: date.timeIntervalSinceReferenceDate, intervalSeconds: interval, repeats: repeats)
+    }
+}
+
+extension Date {
+    /// So long from now by the clock of the calling thread's loop, which may be one that the program moves (S-CLK-3).
+    fileprivate static func afterDelay(_ delay: TimeInterval) -> Date {
+        Date(timeIntervalSinceReferenceDate: RunLoop.currentSeconds + delay)
     }
 }

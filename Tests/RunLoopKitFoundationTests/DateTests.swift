@@ -37,6 +37,28 @@ private final class PausingTimer: Timer, @unchecked Sendable {
 
 /// The forms that take Foundation's dates.
 @Suite struct DateTests {
+    @Test("On a loop with a clock that the program moves an interval is one of that clock, and so is the end of a series of runs: S-CLK-3, S-NSTM-1, S-NSTM-2")
+    func movedClock() {
+        let clock = TestClock()
+        RunLoop.with(clock: clock) {
+            let notes = Notes()
+            clock.advance(by: .seconds(3600))
+            let timer = Timer(timeInterval: 60.0, repeats: false) { _ in notes.add("made") }
+            RunLoop.current.add(timer, forMode: .default)
+            Timer.scheduledTimer(withTimeInterval: 60.0, repeats: false) { _ in notes.add("scheduled") }
+            clock.advance(by: .seconds(59))
+            #expect(notes.all.isEmpty)
+            clock.advance(by: .seconds(2))
+            #expect(notes.all == ["made", "scheduled"])
+
+            clock.setAutomatic(true)
+            RunLoop.current.add(RunLoop.Source { _ in }, forMode: .default)
+            let start = clock.now
+            RunLoop.current.run(until: Date(timeIntervalSinceNow: 3600))
+            #expect(start.duration(to: clock.now) >= .seconds(3599) && start.duration(to: clock.now) <= .seconds(3601))
+        }
+    }
+
     @Test("An extension and a subclass of Timer see Swift's clocks as with Foundation: S-NSRL-15")
     func clockNames() async throws {
         try await Timer.pause(until: .now, by: ContinuousClock())

@@ -17,6 +17,9 @@ private func growth(_ count: Int, _ work: @escaping @Sendable (Int) -> Double) -
 }
 
 private final class Target: Performer {}
+
+/// As a sender it is the same as no other.
+private struct Incomparable: Sendable {}
 extension Selector<Target> { fileprivate static let work = Selector("work") { _, _ in } }
 
 /// What costs more the more there is of it, and no more than that.
@@ -60,6 +63,16 @@ extension Selector<Target> { fileprivate static let work = Selector("work") { _,
             return threadTime() - start
         }
         #expect(selectors < limit)
+        let delayedSelectors = growth(250) { count in
+            let target = Target()
+            for index in 0..<count { target.perform(.work, with: index, afterDelay: .seconds(1000)) }
+            let start = threadTime()
+            for index in 0..<count {
+                Target.cancelPreviousPerformRequests(withTarget: target, selector: .work, object: index)
+            }
+            return threadTime() - start
+        }
+        #expect(delayedSelectors < limit)
     }
 
     @Test("Notifications are enqueued, coalesced and posted in a time that does not depend on how many wait: S-NQ-8, S-NQ-13")
@@ -76,6 +89,13 @@ extension Selector<Target> { fileprivate static let work = Selector("work") { _,
             return threadTime() - start
         }
         #expect(enqueue < limit)
+        let incomparable = growth(150) { count in
+            let queue = NotificationQueue(notificationCenter: NotificationCenter())
+            let start = threadTime()
+            for _ in 0..<count { queue.enqueue(Notification(name: .init("n"), object: Incomparable()), postingStyle: .asap) }
+            return threadTime() - start
+        }
+        #expect(incomparable < limit)
     }
 
     @Test("Observers are removed, and others' notifications posted, in a time that does not depend on how many there are")
@@ -98,6 +118,51 @@ extension Selector<Target> { fileprivate static let work = Selector("work") { _,
             return end - start
         }
         #expect(posting < limit)
+        let incomparable = growth(150) { count in
+            let centre = NotificationCenter()
+            let observers = (0..<count).map { _ in
+                centre.addObserver(forName: .init("n"), object: Incomparable(), queue: nil) { _ in }
+            }
+            let start = threadTime()
+            for _ in 0..<count { centre.post(name: .init("n"), object: Incomparable()) }
+            let end = threadTime()
+            withExtendedLifetime(observers) {}
+            return end - start
+        }
+        #expect(incomparable < limit)
+    }
+}
+
+extension GrowthTests {
+    @Test("A clock is moved in a time that does not depend on how many tasks sleep by it: S-CLK-13")
+    func sleepers() async {
+        func spent(_ count: Int) async -> Double {
+            let clock = TestClock()
+            let start = clock.now
+            let begun = Trace()
+            let sleepers = Task {
+                await withDiscardingTaskGroup { group in
+                    for index in 1...count {
+                        group.addTask {
+                            begun.add("")
+                            try? await clock.sleep(until: start.advanced(by: .seconds(index)))
+                        }
+                    }
+                }
+            }
+            while begun.count < count { await Task.yield() }
+            let time = onNewThread {
+                let start = threadTime()
+                for _ in 0..<count { clock.advance(by: .milliseconds(500)) }
+                return threadTime() - start
+            }
+            sleepers.cancel()
+            await sleepers.value
+            return time
+        }
+        var best = Double.infinity
+        for _ in 0..<3 { best = await min(best, spent(2400) / spent(300)) }
+        #expect(best < 24)
     }
 }
 

@@ -91,6 +91,24 @@ private func number(of port: SocketPort) -> UInt16 { UInt16(port.address[2]) << 
         observations.forEach { NotificationCenter.default.removeObserver($0) }
     }
 
+    @Test("A loop forgets the ports of a remote address when one of them is invalidated, though that is not announced: S-NSRL-11, S-NSP-17")
+    func remoteIsForgotten() {
+        let local = SocketPort()
+        let loop = RunLoop.main
+        weak var known: SocketPort?
+        weak var other: SocketPort?
+        do {
+            let (one, two) = (
+                SocketPort(remoteWithTCPPort: number(of: local), host: nil)!, SocketPort(remoteWithTCPPort: number(of: local), host: nil)!
+            )
+            (known, other) = (one, two)
+            for port in [one, two] { loop.add(port, forMode: .default) }
+            one.invalidate()
+        }
+        #expect(known == nil && other == nil)
+        local.invalidate()
+    }
+
     @Test("A number is taken once; nobody listening, and other kinds of ports, refuse: S-NSP-7, S-NSP-8, S-NSP-19")
     func refused() {
         let local = SocketPort()

@@ -39,6 +39,26 @@ struct TestClockTests {
         }
     }
 
+    @Test("A series of runs ends by the loop's clock, whether that moves by itself or another thread moves it: S-CLK-3, S-NSRL-6")
+    func series() async throws {
+        for isAutomatic in [true, false] {
+            let clock = TestClock()
+            clock.setAutomatic(isAutomatic)
+            let start = clock.now
+            let thread = RunLoopThread { _ in
+                #expect(RunLoop.current.setClock(clock))
+                RunLoop.current.add(RunLoop.Source { _ in }, forMode: .default)
+                // Long enough not to pass by the system's clock.
+                RunLoop.current.run(until: .now + .seconds(3600))
+            }
+            try thread.start()
+            while !isAutomatic && !thread.loop.isWaiting { await Task.yield() }
+            if !isAutomatic { clock.advance(by: .seconds(3601)) }
+            while !thread.isFinished { await Task.yield() }
+            #expect(start.duration(to: clock.now) >= .seconds(3599) && start.duration(to: clock.now) <= .seconds(3601))
+        }
+    }
+
     @Test("Errors leave with(clock:), what was left in the loop goes, and the clock serves the next: S-CLK-2")
     func withClock() throws {
         struct Failure: Error {}

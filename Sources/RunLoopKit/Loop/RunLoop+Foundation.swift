@@ -32,7 +32,7 @@ extension RunLoop {
     @available(*, noasync, message: "a run blocks its thread; an asynchronous function may not")
     @_disfavoredOverload
     public func run(until limitDate: ContinuousClock.Instant) {
-        while run(mode: .default, before: limitDate), limitDate > .now {}
+        runSeries { limitDate.secondsFromNow }
     }
 
     /// Runs one mode until a source was handled or a date has passed (S-NSRL-2).
@@ -98,6 +98,20 @@ extension RunLoop {
             return true
         }
     }
+
+    /// Runs the default mode until it is empty or no time remains, once at least. A loop with a clock that the program moves goes by
+    /// that: the time that remained at the beginning passes there (S-CLK-3).
+    package func runSeries(remaining: () -> Double) {
+        if RLGetClock(reference) == nil {
+            while runOnce(mode: .default, remaining: remaining), remaining() > 0 {}
+        } else {
+            let end = RunLoop.currentSeconds + remaining()
+            while runOnce(mode: .default, remaining: { end - RunLoop.currentSeconds }), end > RunLoop.currentSeconds {}
+        }
+    }
+
+    /// The date by the clock of the calling thread's loop, in seconds since the beginning of 2001.
+    package static var currentSeconds: Double { RLAbsoluteTimeGetCurrent() }
 
     /// ``limitDate(forMode:)`` in seconds of the wall clock since the beginning of 2001; infinity if the
     /// mode has no timer.

@@ -21,9 +21,8 @@ extension TestClock {
 
     struct Outside {
         var loops: [KnownLoop] = []
-        /// The tasks that sleep outside of loops with the clock, by numbers in the order in which they began.
-        var sleepers: [UInt64: Sleeper] = [:]
-        var last: UInt64 = 0
+        /// The tasks that sleep outside of loops with the clock.
+        var sleepers = SleeperQueue()
     }
 
     /// Suspends the task until the clock has come to an instant.
@@ -78,13 +77,9 @@ extension TestClock {
             sleeper.setTimer(on: loop, of: nil) { sleeper.end(throwing: RunLoop.ThreadEndedError()) }
             return
         }
-        let number = outside.withLock { outside in
-            outside.last += 1
-            outside.sleepers[outside.last] = sleeper
-            return outside.last
-        }
+        let number = outside.withLock { $0.sleepers.insert(sleeper) }
         sleeper.whenOver { [weak self] in
-            let sleeper = self?.outside.withLock { $0.sleepers.removeValue(forKey: number) }
+            let sleeper = self?.outside.withLock { $0.sleepers.remove(number) }
             _ = sleeper
         }
         // In this order: a loop that is given the clock, and a move of it, find the task in the list, or are found here.
@@ -114,7 +109,7 @@ extension TestClock {
         let sleepers = outside.withLock { outside in
             outside.loops.removeAll { dropped.contains(ObjectIdentifier($0)) }
             outside.loops.append(known)
-            return outside.sleepers
+            return outside.sleepers.all
         }
         for entry in sleepers.sorted(by: { $0.key < $1.key }) { setTimer(for: entry.value, on: known) }
         withExtendedLifetime(old) {}
@@ -123,8 +118,7 @@ extension TestClock {
     /// The clock was moved.
     func wakeSleepers() {
         let now = Instant(seconds: RLClockGetTime(reference))
-        let due = outside.withLock { $0.sleepers }.filter { $0.value.deadline <= now }
-        for entry in due.sorted(by: { ($0.value.deadline, $0.key) < ($1.value.deadline, $1.key) }) { entry.value.end(throwing: nil) }
+        for sleeper in outside.withLock({ $0.sleepers.takeDue(at: now) }) { sleeper.end(throwing: nil) }
     }
 }
 

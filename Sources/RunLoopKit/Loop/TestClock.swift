@@ -153,7 +153,8 @@ extension RunLoop {
     /// Calls a closure on a separate thread, whose loop uses a clock, and waits for it.
     ///
     /// What the closure leaves in the loop disappears with the thread, so one test does not affect the next. The closure is not on
-    /// the caller's actor: `MainActor.assumeIsolated` ends the program there.
+    /// the caller's actor: `MainActor.assumeIsolated` ends the program there, and in code of an actor so do inner closures that functions
+    /// of the standard library call, such as `map`. Write `{ @Sendable in … }` there, or call this in a `nonisolated` function.
     ///
     /// - Parameters:
     ///   - clock: the loop's clock, which the closure may move.

@@ -143,7 +143,7 @@ public final class NotificationCenter: Sendable {
     private func observations(for notification: Notification) -> [Observation] {
         let (name, sender) = (notification.name.rawValue, SenderKey(notification.object))
         var places = [Place(name: name, sender: .none), Place(name: nil, sender: .none)]
-        if sender != .none { places += [Place(name: name, sender: sender), Place(name: nil, sender: sender)] }
+        if sender != .none && sender != .unlike { places += [Place(name: name, sender: sender), Place(name: nil, sender: sender)] }
         let found = state.withLock { state in places.compactMap { state.observations[$0] } }
         return found.flatMap(\.values).sorted { $0.number < $1.number }
     }

@@ -116,6 +116,8 @@ package final class PendingNotifications<Note> {
         if coalescing.isDisjoint(with: [.onName, .onSender]) { return }
         let (name, sender) = (name(note), sender(note))
         let key = SenderKey(sender)
+        // It is the same as no other, of however many there are.
+        if key == .unlike, coalescing.contains(.onSender) { return }
         let place: Place =
             !coalescing.contains(.onSender) ? .name(name) : coalescing.contains(.onName) ? .both(name, key) : .sender(key)
         // Comparing senders calls the client, who may come back here.

@@ -93,11 +93,11 @@ extension Performer {
         _ aSelector: Selector<Self>, with anArgument: (any Sendable)?, afterDelay delay: Duration,
         inModes modes: [RunLoop.Mode] = [.default]
     ) {
-        let request = PerformRequest(aSelector, self, anArgument).retained()
+        let request = ListedRequest(aSelector, self, anArgument, loop: RLGetCurrent(), in: ListedRequest.delayed)
         withNames(of: modes) { names in
             RLPerformAfterDelayInModes(
-                names.baseAddress, names.count, delay.inSeconds, address(of: self), performRequest, request,
-                releaseRequest)
+                names.baseAddress, names.count, delay.inSeconds, address(of: self), performRequest, request.listed(),
+                releaseListed)
         }
     }
 
@@ -116,12 +116,8 @@ extension Performer {
     public static func cancelPreviousPerformRequests(
         withTarget aTarget: Self, selector aSelector: Selector<Self>, object anArgument: (any Sendable)?
     ) {
-        let like = PerformRequest(aSelector, aTarget, anArgument)
-        withExtendedLifetime(like) {
-            RLCancelPerformAfterDelay(
-                address(of: aTarget), performRequest, Unmanaged.passUnretained(like).toOpaque()
-            ) { one, other in PerformRequest.of(one!).isLike(PerformRequest.of(other!)) }
-        }
+        let like = ListedRequest(aSelector, aTarget, anArgument, loop: RLGetCurrent(), in: ListedRequest.delayed)
+        like.forEachLike { RLCancelPerformAfterDelay(address(of: aTarget), performRequest, $0, nil) }
     }
 
     /// Cancels all delayed requests to an object, in all modes of the calling thread's loop (S-PERF-21).
@@ -139,10 +135,10 @@ private func address(of object: AnyObject) -> UnsafeRawPointer {
     UnsafeRawPointer(Unmanaged.passUnretained(object).toOpaque())
 }
 
-// MARK: - In order
+// MARK: - What can be cancelled
 
-/// A request for the start of a pass, which can be cancelled as long as the table knows it.
-final class OrderedRequest: PerformRequest {
+/// A request for later or for the start of a pass, which can be cancelled as long as its table knows it.
+final class ListedRequest: PerformRequest {
     /// Requests that one cancellation may mean; ``isLike(_:)`` decides.
     struct Place: Hashable {
         let loop: UInt
@@ -151,31 +147,56 @@ final class OrderedRequest: PerformRequest {
         let argument: SenderKey
     }
 
+    typealias Table = Locked<[Place: [ObjectIdentifier: ListedRequest]]>
+
     let place: Place
+    private let table: Table
 
     init<Target: AnyObject & Sendable>(
-        _ selector: Selector<Target>, _ target: Target, _ argument: (any Sendable)?, loop: RLRunLoopRef
+        _ selector: Selector<Target>, _ target: Target, _ argument: (any Sendable)?, loop: RLRunLoopRef, in table: Table
     ) {
+        self.table = table
         place = Place(
             loop: UInt(bitPattern: loop), target: ObjectIdentifier(target), name: selector.name, argument: SenderKey(argument))
         super.init(selector, target, argument)
     }
 
-    /// All that the C library has.
-    static let pending = Locked<[Place: [ObjectIdentifier: OrderedRequest]]>([:])
+    /// All that the C library has, by the kinds that it cancels differently.
+    static let delayed = Table([:])
+    static let ordered = Table([:])
+
+    /// The request as the C library takes it, which gives it to ``releaseListed(_:)``.
+    func listed() -> UnsafeMutableRawPointer {
+        table.withLock { $0[place, default: [:]][ObjectIdentifier(self)] = self }
+        return retained()
+    }
+
+    fileprivate func unlist() {
+        // What it keeps goes after the lock.
+        let known = table.withLock { table in
+            let known = table[place]?.removeValue(forKey: ObjectIdentifier(self))
+            if table[place]?.isEmpty == true { table[place] = nil }
+            return known
+        }
+        withExtendedLifetime(known) {}
+    }
+
+    /// Calls the body with the requests that this one is like, as the C library knows them. So it compares none, and others of the
+    /// target cost nothing.
+    func forEachLike(_ body: (UnsafeMutableRawPointer) -> Void) {
+        // Compared without the lock: the equality of the arguments is the client's code. The array keeps the requests, so none
+        // that was performed meanwhile has given its address to another.
+        let listed = table.withLock { Array(($0[place] ?? [:]).values) }
+        for request in listed where request.isLike(self) { body(Unmanaged.passUnretained(request).toOpaque()) }
+    }
 }
 
-private func releaseOrdered(_ info: UnsafeMutableRawPointer?) {
-    let request = unsafeDowncast(PerformRequest.of(info!), to: OrderedRequest.self)
-    // What it keeps goes after the lock.
-    let known = OrderedRequest.pending.withLock { pending in
-        let known = pending[request.place]?.removeValue(forKey: ObjectIdentifier(request))
-        if pending[request.place]?.isEmpty == true { pending[request.place] = nil }
-        return known
-    }
+private func releaseListed(_ info: UnsafeMutableRawPointer?) {
+    unsafeDowncast(PerformRequest.of(info!), to: ListedRequest.self).unlist()
     releaseRequest(info)
-    withExtendedLifetime(known) {}
 }
+
+// MARK: - In order
 
 extension RunLoop {
     /// Asks the loop to perform a selector at the start of its next pass in one of the modes (S-PERF-24).
@@ -194,12 +215,11 @@ extension RunLoop {
     public func perform<Target: AnyObject & Sendable>(
         _ aSelector: Selector<Target>, target: Target, argument arg: (any Sendable)?, order: Int, modes: [Mode]
     ) {
-        let request = OrderedRequest(aSelector, target, arg, loop: reference)
-        OrderedRequest.pending.withLock { $0[request.place, default: [:]][ObjectIdentifier(request)] = request }
+        let request = ListedRequest(aSelector, target, arg, loop: reference, in: ListedRequest.ordered)
         withNames(of: modes) { names in
             RLPerformInOrder(
                 reference, names.baseAddress, names.count, order, address(of: target), performRequest,
-                request.retained(), releaseOrdered)
+                request.listed(), releaseListed)
         }
     }
 
@@ -214,14 +234,8 @@ extension RunLoop {
     public func cancelPerform<Target: AnyObject & Sendable>(
         _ aSelector: Selector<Target>, target: Target, argument arg: (any Sendable)?
     ) {
-        let like = OrderedRequest(aSelector, target, arg, loop: reference)
-        // Compared without the lock: the equality of the arguments is the client's code. The array keeps the requests, so none
-        // that was performed meanwhile has given its address to another.
-        let pending = OrderedRequest.pending.withLock { Array(($0[like.place] ?? [:]).values) }
-        for request in pending where request.isLike(like) {
-            RLCancelPerformInOrder(
-                reference, address(of: target), performRequest, Unmanaged.passUnretained(request).toOpaque())
-        }
+        let like = ListedRequest(aSelector, target, arg, loop: reference, in: ListedRequest.ordered)
+        like.forEachLike { RLCancelPerformInOrder(reference, address(of: target), performRequest, $0) }
     }
 
     /// Cancels all ordered requests to an object, in all modes (S-PERF-26).

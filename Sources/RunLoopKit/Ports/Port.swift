@@ -136,6 +136,9 @@ open class Port: @unchecked Sendable {
     /// What makes this port the same as another.
     var identity: ObjectIdentifier { ObjectIdentifier(self) }
 
+    /// Where the loops that have the port learn that it is invalid, and from which sender.
+    var observedEnds: [(centre: NotificationCenter, sender: any AnyObject & Sendable)] { [(.default, self)] }
+
     /// Gives a message that has come in to the delegate.
     final func deliver(_ message: CarriedMessage) {
         let received = PortMessage(

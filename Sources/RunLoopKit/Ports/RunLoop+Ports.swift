@@ -40,7 +40,14 @@ final class LoopPorts: @unchecked Sendable {
         var modes: Set<RunLoop.Mode>
         let port: Port
         let loop: RunLoop
+        let observations: [Observation]
+    }
+
+    private struct Observation {
+        let centre: NotificationCenter
         let observation: NotificationCenter.Observation
+
+        func end() { centre.removeObserver(observation) }
     }
 
     private let entries = Locked<[ObjectIdentifier: Entry]>([:])
@@ -65,10 +72,14 @@ final class LoopPorts: @unchecked Sendable {
         if let isKnown { return !isKnown }
         watchEnd(of: loop)
         // The centre has a lock of its own, and an observer of the port may be on the stack.
-        let observation = NotificationCenter.default.addObserver(
-            forName: Port.didBecomeInvalidNotification, object: port, queue: nil
-        ) { [weak self] _ in self?.forget(id) }
-        let entry = Entry(modes: [mode], port: port, loop: loop, observation: observation)
+        let observations = port.observedEnds.map { centre, sender in
+            Observation(
+                centre: centre,
+                observation: centre.addObserver(
+                    forName: Port.didBecomeInvalidNotification, object: sender, queue: nil
+                ) { [weak self] _ in self?.forget(id) })
+        }
+        let entry = Entry(modes: [mode], port: port, loop: loop, observations: observations)
         let isNew: Bool? = entries.withLock { entries in
             guard entries[id] == nil else { return nil }
             entries[id] = entry
@@ -76,7 +87,7 @@ final class LoopPorts: @unchecked Sendable {
         }
         if isNew == nil {
             // Another thread added the port meanwhile.
-            NotificationCenter.default.removeObserver(observation)
+            for observation in observations { observation.end() }
             return insert(port, mode, loop: loop)
         }
         return true
@@ -89,14 +100,14 @@ final class LoopPorts: @unchecked Sendable {
             guard entries[id]?.modes.remove(mode) != nil else { return (false, nil) }
             return (true, entries[id]!.modes.isEmpty ? entries.removeValue(forKey: id) : nil)
         }
-        if let last { NotificationCenter.default.removeObserver(last.observation) }
+        if let last { for observation in last.observations { observation.end() } }
         return hadIt
     }
 
     /// The port has become invalid.
     func forget(_ id: ObjectIdentifier) {
         let entry = entries.withLock { $0.removeValue(forKey: id) }
-        if let entry { NotificationCenter.default.removeObserver(entry.observation) }
+        if let entry { for observation in entry.observations { observation.end() } }
     }
 
     /// The loop's thread has ended, and its modes are empty.
@@ -107,7 +118,7 @@ final class LoopPorts: @unchecked Sendable {
             return all
         }
         for entry in all {
-            NotificationCenter.default.removeObserver(entry.observation)
+            for observation in entry.observations { observation.end() }
             for mode in entry.modes { entry.port.remove(from: entry.loop, forMode: mode) }
         }
     }

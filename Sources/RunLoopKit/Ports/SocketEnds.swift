@@ -8,11 +8,19 @@ final class SocketSender: @unchecked Sendable {
     /// Held while a message is written, so that messages do not mix; guards the descriptor.
     private let writing = LongLock()
     private var descriptor: CInt = -1
-    private let isInvalidated = Atomic(false)
+    private struct State {
+        var isInvalidated = false
+        /// A message is being written; who writes it closes the connection of a sender that has become invalid meanwhile.
+        var isWriting = false
+    }
+    private let state = Locked(State())
 
     private static let all = WeakTable<SocketSignature, SocketSender>()
 
-    static func prepare() { _ = all }
+    /// Tells the loops that have ports of an address, and nobody else, when these become invalid (S-NSP-17).
+    static let ends = NotificationCenter()
+
+    static func prepare() { _ = (all, ends) }
 
     /// The one sender of an address.
     static func of(_ signature: SocketSignature) -> SocketSender {
@@ -26,23 +34,28 @@ final class SocketSender: @unchecked Sendable {
         if descriptor >= 0 { SocketCalls.end(descriptor) }
     }
 
-    var isValid: Bool { !isInvalidated.load(ordering: .acquiring) }
+    var isValid: Bool { !state.withLock { $0.isInvalidated } }
 
     /// Whether it is for a kind of socket that messages go through.
     var canSend: Bool { signature.socketType == SocketCalls.stream || signature.socketType == SocketCalls.datagram }
 
-    /// A message that is being written goes on.
+    /// A message that is being written goes on, and is not waited for: its writer may have all the time there is.
     func invalidate() {
         // Who asks for the address from now on gets a new one.
         SocketSender.all.forget(signature, of: self)
-        isInvalidated.store(true, ordering: .releasing)
-        writing.withLock { _ in end() }
+        let isWriting = state.withLock { state in
+            state.isInvalidated = true
+            return state.isWriting
+        }
+        if !isWriting { writing.withLock { _ in end() } }
+        SocketSender.ends.post(name: Port.didBecomeInvalidNotification, object: self)
     }
 
     /// Writes what `frame` gives for the address that the connection has on this side.
     func send(until limit: ContinuousClock.Instant, _ frame: ([UInt8]) -> [UInt8]?) -> Bool {
         writing.withLock { isForked in
-            guard isValid else { return false }
+            guard beginWriting() else { return false }
+            defer { endWriting() }
             // The other end may have closed the connection since it was used, and in a child of `fork` it is the parent's: then a
             // new one is made.
             if descriptor >= 0, isForked || isOver(descriptor) { end() }
@@ -61,6 +74,21 @@ final class SocketSender: @unchecked Sendable {
             if signature.socketType == SocketCalls.stream { end() }
             return false
         }
+    }
+
+    private func beginWriting() -> Bool {
+        state.withLock { state in
+            state.isWriting = !state.isInvalidated
+            return state.isWriting
+        }
+    }
+
+    private func endWriting() {
+        let isInvalidated = state.withLock { state in
+            state.isWriting = false
+            return state.isInvalidated
+        }
+        if isInvalidated { end() }
     }
 
     private func end() {

@@ -163,6 +163,13 @@ open class SocketPort: Port, @unchecked Sendable {
         if case .local(let listener) = end { listener } else { nil }
     }
 
+    override var observedEnds: [(centre: NotificationCenter, sender: any AnyObject & Sendable)] {
+        switch end {
+        case .local: super.observedEnds
+        case .remote(let sender): super.observedEnds + [(SocketSender.ends, sender)]
+        }
+    }
+
     override var identity: ObjectIdentifier {
         switch end {
         case .local: ObjectIdentifier(self)

@@ -37,7 +37,12 @@ extension RunLoop {
             stopping()
         }
         // Only the end of the thread can be earlier than the next line, and that forgets its handlers by itself.
-        let number = executor.atEnd { continuation.finish() }
+        let number = executor.atEnd {
+            // The stream has a lock of its own, which a consumer that does not exist in a child of `fork` may hold there for ever. So no
+            // loop waits for it.
+            if ForkedChild.isChild, RunLoop.performInBackground({ continuation.finish() }) { return }
+            continuation.finish()
+        }
         handler.withLock { $0 = number }
     }
 }

@@ -92,7 +92,7 @@ enum ForkedChild {
         NotificationQueue.prepare()
         Thread.prepare()
         FileLockThread.prepare()
-        _ = (NotificationCenter.default, OrderedRequest.pending, RunLoopThread.own)
+        _ = (NotificationCenter.default, ListedRequest.delayed, ListedRequest.ordered, RunLoopThread.own)
         _ = (MessagePortNameServer.sharedInstance(), PortBridge.begin)
         _ = (RunLoop.Mode.default, RunLoop.Mode.common)
         _ = (ContinuousClock.Instant.distantPast, ContinuousClock.Instant.distantFuture)
@@ -132,8 +132,20 @@ enum ForkedChild {
     ///
     /// - Returns: false if the task was cancelled, or the loop's thread ended.
     static func sleep(until limit: ContinuousClock.Instant, on loop: RunLoop) async -> Bool {
-        if !isChild { return (try? await Task.sleep(until: limit, clock: .continuous)) != nil }
+        if !isChild { return await sleepInSteps(until: limit) }
         for await _ in loop.ticks(every: Duration(seconds: limit.secondsFromNow)) { return true }
         return false
+    }
+
+    /// The runtime keeps a sleep that was cancelled until its time has come. So a long one is made of steps, each as long as all before
+    /// it: what is kept for longer than it was needed is kept for no more than as long again.
+    private static func sleepInSteps(until limit: ContinuousClock.Instant) async -> Bool {
+        var step = Duration.milliseconds(50)
+        while true {
+            let end = min(limit, .now + step)
+            if (try? await Task.sleep(until: end, clock: .continuous)) == nil { return false }
+            if end == limit { return true }
+            step *= 2
+        }
     }
 }
