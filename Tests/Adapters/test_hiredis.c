@@ -242,6 +242,30 @@ RL_TEST(an_idle_connection_costs_no_pass, "S-ADP-3", "While no command is under 
     redisAsyncFree(context);
 }
 
+/* The child has a copy of the connection, over the same socket. */
+static void free_in_child(void *context) {
+    redisAsyncFree(context);
+    ck_assert_int_eq(losses, 1);
+    expect_nothing_left();
+}
+
+RL_TEST(the_child_of_fork_frees, "S-ADP-9", "The child of fork frees a connection with an open command: the parent gets its answers") {
+    begin();
+    redisAsyncContext *context = connect_in(kRLDefaultMode);
+    redisAsyncCommand(context, answered, NULL, "PING");
+    run_until(&answers, 1);
+    redisAsyncCommand(context, answered, NULL, "PING");
+    ChildResult child = run_child(free_in_child, context);
+    ck_assert_str_eq(child.output, "");
+    ck_assert_int_eq(child.status, 0);
+    for (int number = 0; number < 100; number++) redisAsyncCommand(context, answered, NULL, "PING");
+    run_until(&answers, 102);
+    ck_assert_int_eq(losses, 0);
+    redisAsyncDisconnect(context);
+    expect_run(kRLDefaultMode, 60, false, Finished);
+    ck_assert_int_eq(errors, 0);
+}
+
 RL_TEST(bad_arguments_are_refused, "S-ADP-1", "No connection, no loop, no mode, or a connection that has a loop: an error, and nothing changes") {
     begin();
     ck_assert_int_eq(RLHiredisAttach(NULL, RLGetCurrent(), kRLDefaultMode), REDIS_ERR);

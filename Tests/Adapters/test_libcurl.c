@@ -279,6 +279,38 @@ RL_TEST(it_works_in_its_mode, "S-ADP-2 S-ADP-3", "A transfer goes on in runs of 
     expect_run("own", 0, false, Finished);
 }
 
+/* The child has copies of the transfers, over the same sockets. */
+static void detach_in_child(void *info) {
+    (void)info;
+    RLCurlDetach(place);
+    expect_run(kRLDefaultMode, 0, false, Finished);
+    multi = curl_multi_init();
+    place = RLCurlAttach(multi, RLGetCurrent(), kRLDefaultMode, done, &ends);
+    Transfer own = {.length = 0};
+    add(&own, "bytes/%ld", 10);
+    expect_run(kRLDefaultMode, 60, false, Finished);
+    ck_assert_uint_eq(own.length, 10);
+}
+
+RL_TEST(the_child_of_fork_detaches, "S-ADP-9",
+        "The child of fork detaches a multi handle in the middle of its transfers and makes one with another: the parent's bring all their bytes") {
+    static Transfer transfers[20];
+    begin();
+    for (long i = 0; i < 20; i++) add(&transfers[i], "bytes/%ld", 100 * LENGTH + i);
+    while (transfers[0].length == 0) RLRunInMode(kRLDefaultMode, 60, true);
+    ck_assert_int_eq(ends, 0);
+    ChildResult child = run_child(detach_in_child, NULL);
+    ck_assert_str_eq(child.output, "");
+    ck_assert_int_eq(child.status, 0);
+    expect_run(kRLDefaultMode, 60, false, Finished);
+    for (long i = 0; i < 20; i++) {
+        ck_assert_int_eq(transfers[i].result, CURLE_OK);
+        ck_assert_uint_eq(transfers[i].length, 100 * LENGTH + (size_t)i);
+        curl_easy_cleanup(transfers[i].easy);
+    }
+    end();
+}
+
 RL_TEST(bad_arguments_are_refused, "S-ADP-1", "No handle, no loop, no mode, or a handle that is attached: no adapter") {
     CURLM *handle = curl_multi_init();
     ck_assert_ptr_null(RLCurlAttach(NULL, RLGetCurrent(), kRLDefaultMode, done, NULL));

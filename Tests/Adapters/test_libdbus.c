@@ -342,6 +342,34 @@ RL_TEST(another_thread_reads, "S-ADP-2", "What a thread reads that waits for its
     close_connection(shared);
 }
 
+/* The child has a copy of the connection, over the same socket. */
+static void close_in_child(void *place) {
+    DBusConnection *connection = dbus_connection_ref(((RLDBusRef)place)->connection);
+    RLDBusDetach(place);
+    close_connection(connection);
+    expect_run(kRLDefaultMode, 0, false, Finished);
+}
+
+RL_TEST(the_child_of_fork_detaches, "S-ADP-9", "The child of fork detaches and closes a connection with an open call: the parent gets its answers") {
+    RLDBusRef service, client;
+    begin();
+    DBusConnection *server_side = start_service(&service), *client_side = connect_to_bus();
+    RLDBusDetach(service);
+    client = RLDBusAttach(client_side, RLGetCurrent(), kRLDefaultMode);
+    call(client_side, "Add", 0, 60000, answered);
+    RLRunInMode(kRLDefaultMode, 0, false);
+    ChildResult child = run_child(close_in_child, client);
+    ck_assert_str_eq(child.output, "");
+    ck_assert_int_eq(child.status, 0);
+    service = RLDBusAttach(server_side, RLGetCurrent(), kRLDefaultMode);
+    for (long number = 1; number < 100; number++) call(client_side, "Add", number, 60000, answered);
+    run_until(&answers, 100);
+    ck_assert_int_eq(errors + disconnects, 0);
+    RLDBusDetach(client), RLDBusDetach(service);
+    close_connection(client_side), close_connection(server_side);
+    expect_run(kRLDefaultMode, 0, false, Finished);
+}
+
 RL_TEST(bad_arguments_are_refused, "S-ADP-1", "No connection, no loop, no mode, or a connection that is attached: no adapter, and nothing has changed") {
     begin();
     DBusConnection *connection = connect_to_bus();

@@ -292,6 +292,85 @@ RL_TEST(a_callback_runs_the_loop, "S-ADP-8", "A result's callback sends another 
     expect_run(kRLDefaultMode, 0, false, Finished);
 }
 
+static int notices;
+
+static void run_at_notice(void *info, const char *text) {
+    Client *client = info;
+    int results = client->results;
+    (void)text;
+    notices++;
+    const long *passes = count_passes(kRLDefaultMode);
+    expect_run(kRLDefaultMode, 0.1, false, TimedOut);
+    ck_assert_int_lt(*passes, 100);
+    ck_assert_int_eq(client->results, results);
+}
+
+RL_TEST(a_notice_runs_the_loop, "S-ADP-8",
+        "In a run that libpq's notice processor makes its connection reads nothing, and the loop waits; then each notice and each result has come, once") {
+    Client client = {.connects = 0};
+    begin();
+    start(&client);
+    PQsetNoticeProcessor(client.connection, run_at_notice, &client);
+    query(&client, "DO $$ BEGIN RAISE NOTICE 'one'; RAISE NOTICE 'two'; END $$; SELECT 1; DO $$ BEGIN RAISE NOTICE 'three'; END $$; SELECT 2");
+    run_until(&client.ends, 1);
+    ck_assert_int_eq(notices, 3);
+    ck_assert_int_eq(client.results, 4);
+    ck_assert_int_eq(client.errors, 0);
+    ck_assert_int_eq(client.sum, 3);
+    expect_idle();
+    end(&client);
+}
+
+static void detach_at_notice(void *info, const char *text) {
+    Client *client = info;
+    (void)text;
+    notices++;
+    RLPostgresDetach(client->place);
+    /* What the adapter held to lies under other things by now, unless it still holds to it. */
+    for (int count = 0; count < 100; count++) memset(malloc(sizeof *client->place), 0xa5, sizeof *client->place);
+    expect_run(kRLDefaultMode, 0, false, Finished);
+}
+
+RL_TEST(a_notice_detaches, "S-ADP-7", "libpq's notice processor takes its connection out of the loop: nothing more is told, and the program goes on with the connection") {
+    Client client = {.connects = 0};
+    begin();
+    start(&client);
+    PQsetNoticeProcessor(client.connection, detach_at_notice, &client);
+    query(&client, "DO $$ BEGIN RAISE NOTICE 'one'; END $$");
+    expect_run(kRLDefaultMode, 60, false, Finished);
+    ck_assert_int_eq(notices, 1);
+    ck_assert_int_eq(client.results + client.ends + client.losses, 0);
+    PGresult *rest = PQexec(client.connection, "SELECT 1");
+    ck_assert_int_eq(PQresultStatus(rest), PGRES_TUPLES_OK);
+    PQclear(rest);
+    PQfinish(client.connection);
+}
+
+/* The child has a copy of everything that is attached, over the same socket: it lets go of both, without a word to the server. */
+static void leave_in_child(void *info) {
+    Client *client = info;
+    RLPostgresDetach(client->place);
+    close(PQsocket(client->connection));
+    expect_run(kRLDefaultMode, 0, false, Finished);
+}
+
+RL_TEST(the_child_of_fork_detaches, "S-ADP-9", "The child of fork detaches a connection with an open query and closes its descriptor: the parent gets its answers") {
+    Client client = {.connects = 0};
+    begin();
+    start(&client);
+    query(&client, "SELECT pg_sleep(0); SELECT 3");
+    ChildResult child = run_child(leave_in_child, &client);
+    ck_assert_int_eq(child.status, 0);
+    run_until(&client.ends, 1);
+    ck_assert_int_eq(client.sum, 3);
+    query(&client, "SELECT 4");
+    run_until(&client.ends, 2);
+    ck_assert_int_eq(client.sum, 7);
+    ck_assert_int_eq(client.errors + client.losses, 0);
+    end(&client);
+    expect_run(kRLDefaultMode, 0, false, Finished);
+}
+
 static void detach(Client *client) {
     client->then = NULL;
     end(client);

@@ -258,6 +258,40 @@ RL_TEST(a_handler_detaches, "S-ADP-7", "A handler takes its bus out of the loop:
     sd_bus_unref(client_side);
 }
 
+/* sd-bus refuses to work in the child: a run of the mode tells it. */
+static void lose_in_child(void *bus) {
+    expect_run(kRLDefaultMode, 60, false, Finished);
+    ck_assert_int_eq(losses, 1);
+    sd_bus_unref(bus);
+}
+
+static void detach_in_child(void *place) {
+    RLSDBusDetach(place);
+    expect_run(kRLDefaultMode, 0, false, Finished);
+}
+
+RL_TEST(the_child_of_fork_is_told, "S-ADP-9",
+        "In the child of fork a run calls lost, and a bus may be detached, with an open call: the parent gets its answers") {
+    RLSDBusRef service, client;
+    begin();
+    sd_bus *server_side = start_service(&service);
+    RLSDBusDetach(service);
+    sd_bus *client_side = start_client(&client);
+    call(client_side, "Add", 0, 60, answered);
+    ChildResult child = run_child(lose_in_child, client_side);
+    ck_assert_str_eq(child.output, "");
+    ck_assert_int_eq(child.status, 0);
+    child = run_child(detach_in_child, client);
+    ck_assert_str_eq(child.output, "");
+    ck_assert_int_eq(child.status, 0);
+    service = attach(server_side);
+    for (long number = 1; number < 100; number++) call(client_side, "Add", number, 60, answered);
+    run_until(&answers, 100);
+    ck_assert_int_eq(errors + losses, 0);
+    end(client_side, client), end(server_side, service);
+    expect_run(kRLDefaultMode, 0, false, Finished);
+}
+
 RL_TEST(bad_arguments_are_refused, "S-ADP-1", "No bus, no loop, no mode, or a bus that is attached: no adapter") {
     sd_bus *bus;
     ck_assert_int_ge(sd_bus_new(&bus), 0);

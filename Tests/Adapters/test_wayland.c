@@ -274,6 +274,27 @@ RL_TEST(a_listener_detaches, "S-ADP-7", "A listener takes the display out of the
     expect_run(kRLDefaultMode, 0, false, Finished);
 }
 
+/* The child has a copy of the display, over the same socket. */
+static void end_in_child(void *info) {
+    (void)info;
+    end();
+    expect_run(kRLDefaultMode, 0, false, Finished);
+}
+
+RL_TEST(the_child_of_fork_detaches, "S-ADP-9", "The child of fork detaches and disconnects a display with open requests: the parent gets its answers") {
+    begin();
+    sync_then(NULL);
+    run_until(&answers, 1);
+    sync_then(NULL);
+    ChildResult child = run_child(end_in_child, NULL);
+    ck_assert_str_eq(child.output, "");
+    ck_assert_int_eq(child.status, 0);
+    for (int number = 0; number < 100; number++) sync_then(NULL);
+    run_until(&answers, 102);
+    end();
+    expect_run(kRLDefaultMode, 0, false, Finished);
+}
+
 RL_TEST(bad_arguments_are_refused, "S-ADP-1", "No display, no loop, no mode, or a display that is attached: no adapter") {
     begin();
     ck_assert_ptr_null(RLWaylandAttach(NULL, RLGetCurrent(), kRLDefaultMode, lost, NULL));

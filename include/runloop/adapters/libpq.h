@@ -11,6 +11,8 @@
  * If a server vanishes, the open query gets libpq's error as its result, then lost is called. If it
  * does not answer while connecting, the adapter gives up after the limit; for a slow query a program
  * sets a timer and calls PQcancel. From one that sends without end each pass reads one portion.
+ * libpq's own call-outs, such as a notice processor, may run the loop and detach; in such a run this
+ * connection is not read.
  * Rules: Docs/semantics.md, section 40.
  */
 #ifndef RUNLOOP_ADAPTERS_LIBPQ_H
@@ -72,12 +74,31 @@ static inline void RLPostgresLose_(RLPostgresRef self) {
     if (self->callbacks.lost) self->callbacks.lost(self->connection, self->info);
 }
 
+/* Gets the next result, or the end of a query's; false if libpq waits for more, or the program has detached. libpq may call the
+   program's notice processor, as in all calls between Enter and Leave. */
+static inline bool RLPostgresNext_(RLPostgresRef self, bool isOver, PGresult **result) {
+    if (self->adapter.isEnded || !RLAdapterEnter_(&self->adapter, self->file)) return false;
+    bool isThere = isOver || !PQisBusy(self->connection);
+    *result = isThere ? PQgetResult(self->connection) : NULL;
+    bool isEnded = self->adapter.isEnded;
+    RLAdapterLeave_(&self->adapter);
+    if (isEnded) PQclear(*result);
+    return isThere && !isEnded;
+}
+
+static inline PGnotify *RLPostgresNotification_(RLPostgresRef self) {
+    if (self->adapter.isEnded || !RLAdapterEnter_(&self->adapter, self->file)) return NULL;
+    PGnotify *notification = PQnotifies(self->connection);
+    RLAdapterLeave_(&self->adapter);
+    return notification;
+}
+
 /* Hands over what has arrived. With isOver no more can come, and libpq gives an error for what is missing. */
 static inline void RLPostgresTell_(RLPostgresRef self, bool isOver) {
     PGnotify *notification;
+    PGresult *result;
     bool copied = false;
-    while (!self->adapter.isEnded && (isOver || !PQisBusy(self->connection))) {
-        PGresult *result = PQgetResult(self->connection);
+    while (RLPostgresNext_(self, isOver, &result)) {
         ExecStatusType status = PQresultStatus(result);
         bool copies = status == PGRES_COPY_IN || status == PGRES_COPY_OUT || status == PGRES_COPY_BOTH;
         /* A pipeline has ends in between: the second in succession is that of everything. */
@@ -91,40 +112,57 @@ static inline void RLPostgresTell_(RLPostgresRef self, bool isOver) {
         if (self->callbacks.result) self->callbacks.result(self->connection, result, self->info);
         else PQclear(result);
     }
-    while (!self->adapter.isEnded && (notification = PQnotifies(self->connection)) != NULL) {
-        if (self->callbacks.notified) self->callbacks.notified(self->connection, notification, self->info);
+    while ((notification = RLPostgresNotification_(self)) != NULL) {
+        if (self->callbacks.notified && !self->adapter.isEnded) self->callbacks.notified(self->connection, notification, self->info);
         PQfreemem(notification);
     }
 }
 
-static inline void RLPostgresReady_(RLFileDescriptorRef object, RLOptionFlags types, void *info) {
-    RLPostgresRef self = (RLPostgresRef)((RLAdapterFile_ *)info)->owner;
+static inline void RLPostgresReady_(RLFileDescriptorRef object, RLOptionFlags types, void *info);
+
+/* Takes the next step of connecting; false: there is none. */
+static inline bool RLPostgresConnect_(RLPostgresRef self) {
+    /* The step may open another socket with the same number. */
+    RLAdapterUnwatch_(self->file);
+    PostgresPollingStatusType next = PQconnectPoll(self->connection);
+    if (self->adapter.isEnded) return true;
+    int fd = next == PGRES_POLLING_FAILED ? -1 : PQsocket(self->connection);
+    self->file = RLAdapterWatch_(&self->adapter, fd, RLPostgresReady_);
+    if (self->file) RLAdapterWant_(self->file, RLAdapterTypes_(next != PGRES_POLLING_WRITING, next == PGRES_POLLING_WRITING));
+    self->isConnecting = next != PGRES_POLLING_OK;
+    if (!self->isConnecting) RLAdapterDisarm_(&self->adapter), PQsetnonblocking(self->connection, 1);
+    return self->file != NULL;
+}
+
+/* Goes on for the descriptor, or for the timer (NULL). */
+static inline void RLPostgresWork_(RLPostgresRef self, RLAdapterFile_ *file) {
+    if (!RLAdapterEnter_(&self->adapter, file)) return;
+    bool connects = self->isConnecting;
+    bool isOver = connects ? !RLPostgresConnect_(self)
+                           : !PQconsumeInput(self->connection) || PQstatus(self->connection) == CONNECTION_BAD;
     self->adapter.uses++;
-    (void)object, (void)types;
-    if (self->isConnecting) {
-        /* The step may open another socket with the same number. */
-        RLAdapterUnwatch_(self->file);
-        PostgresPollingStatusType next = PQconnectPoll(self->connection);
-        int fd = next == PGRES_POLLING_FAILED ? -1 : PQsocket(self->connection);
-        self->file = RLAdapterWatch_(&self->adapter, fd, RLPostgresReady_);
-        if (self->file) RLAdapterWant_(self->file, RLAdapterTypes_(next != PGRES_POLLING_WRITING, next == PGRES_POLLING_WRITING));
-        self->isConnecting = next != PGRES_POLLING_OK;
-        if (!self->isConnecting) RLAdapterDisarm_(&self->adapter), PQsetnonblocking(self->connection, 1);
-        if (!self->file) RLPostgresLose_(self);
-        else if (!self->isConnecting && self->callbacks.connected) self->callbacks.connected(self->connection, self->info);
-    } else {
-        bool isOver = !PQconsumeInput(self->connection) || PQstatus(self->connection) == CONNECTION_BAD;
+    RLAdapterLeave_(&self->adapter);
+    if (!connects) {
         if (!isOver) RLPostgresSent(self);
-        if (RLPostgresTell_(self, isOver), isOver) RLPostgresLose_(self);
+        RLPostgresTell_(self, isOver);
+    } else if (!self->isConnecting && !self->adapter.isEnded && !isOver && self->callbacks.connected) {
+        self->callbacks.connected(self->connection, self->info);
     }
+    if (isOver) RLPostgresLose_(self);
     RLAdapterDrop_(&self->adapter);
+}
+
+static inline void RLPostgresReady_(RLFileDescriptorRef object, RLOptionFlags types, void *info) {
+    (void)object, (void)types;
+    RLPostgresWork_((RLPostgresRef)((RLAdapterFile_ *)info)->owner, (RLAdapterFile_ *)info);
 }
 
 /* Connecting has taken too long, sending has failed, or something may have come before the adapter. */
 static inline void RLPostgresDue_(RLAdapter_ *adapter) {
     RLPostgresRef self = (RLPostgresRef)adapter;
     adapter->uses++;
-    self->isConnecting ? RLPostgresLose_(self) : RLPostgresReady_(NULL, 0, self->file);
+    if (adapter->isBusy || !self->isConnecting) RLPostgresWork_(self, NULL);
+    else RLPostgresLose_(self);
     RLAdapterDrop_(adapter);
 }
 
