@@ -504,7 +504,8 @@ RL_TEST(a_hang_up_that_interests_nobody, "S-SOCK-51 S-SRC-50",
     hook_system_calls(count_waits);
     expect_run(kRLDefaultMode, 0.05, false, TimedOut);
     hook_system_calls(NULL);
-    ck_assert_int_le(waits, 4);
+    /* Where the kernel has no waits in nanoseconds, one of whole milliseconds may be followed by a second. */
+    ck_assert_int_le(waits, 8);
     expect_trace("d:r z");
     RLFileDescriptorEnableCallBacks(d2.file, kRLFileDescriptorReadCallBack);
     serve_one();

@@ -344,6 +344,8 @@ RL_TEST(loops_that_run_are_told, "S-TMR-62 S-TMR-63", "A loop of another thread 
     for (int i = 1; i <= 100; i++) {
         set_clock_by(3600);
         wait_until_count(&probe.calls, i);
+        /* A date that comes before the callback has returned is left out (S-TMR-29). */
+        wait_until_waiting(other.loop);
     }
     RLStop(other.loop);
     thread_join(other.thread);
