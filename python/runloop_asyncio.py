@@ -256,24 +256,27 @@ def current():
     return RunLoop()
 
 
+def _checked(loop):
+    """Nothing else reaches the library, which would take a number for an address."""
+    if not isinstance(loop, RunLoop):
+        raise TypeError(f"a RunLoop, as current() returns it, is expected instead of {loop!r}")
+    return loop
+
+
 def perform(function, loop=None, mode=DEFAULT_MODE):
     """Queues a function for a run loop, that of this thread or a given one, and wakes it. Any thread may call this."""
-    loop = loop or lib.RLGetCurrent()
+    loop = lib.RLGetCurrent() if loop is None else _checked(loop)
     name, key = mode.encode(), next(_keys)
     _queued[key] = function
-    try:
-        lib.RLPerformFunction(loop, name, _call, key, _forget)
-    except ctypes.ArgumentError:
-        del _queued[key]
-        raise
+    lib.RLPerformFunction(loop, name, _call, key, _forget)
     lib.RLWakeUp(loop)
 
 
 def wake_up(loop):
     """Makes a run loop look for what there is to do. Any thread may call this."""
-    lib.RLWakeUp(loop)
+    lib.RLWakeUp(_checked(loop))
 
 
 def stop(loop=None):
     """Ends the present run of a run loop: `Host.finished` gives STOPPED."""
-    lib.RLStop(loop or lib.RLGetCurrent())
+    lib.RLStop(lib.RLGetCurrent() if loop is None else _checked(loop))

@@ -227,6 +227,15 @@ class Asyncio(unittest.TestCase):
         gc.collect()
         self.assertEqual(list(timers), [])
 
+    def test_a_loop_is_no_number(self):
+        """S-FRN-12: what is no run loop is refused with an exception, also where it could be taken for an address or for none."""
+        for loop in (0, 5, -1, True, False, 1.5, "loop", b"loop", "", [], object()):
+            self.assertRaises(TypeError, runloop.perform, print, loop)
+            self.assertRaises(TypeError, runloop.wake_up, loop)
+            self.assertRaises(TypeError, runloop.stop, loop)
+        self.assertRaises(TypeError, runloop.wake_up, None)
+        self.assertEqual(runloop._queued, {})
+
     def test_what_is_refused_leaves_nothing(self):
         """S-FRN-12: a timer, a function or a host that cannot be made keeps nothing, and stands in nothing's way."""
 
@@ -241,7 +250,7 @@ class Asyncio(unittest.TestCase):
                 lambda: runloop.perform(function, mode=3),
                 lambda: runloop.perform(function, object()),
             ):
-                self.assertRaises((AttributeError, ctypes.ArgumentError), call)
+                self.assertRaises((AttributeError, TypeError), call)
             loop = asyncio.get_running_loop()
             loop.add_reader = refuse
             self.assertRaises(OSError, runloop.Host)
