@@ -35,7 +35,16 @@ left=$(cd "$work/first" && find . -type f -o -type l -o -iname '*runloop*')
     left=$(find . -type f -o -type l)
     [ -z "$left" ] || { echo "left behind: $left"; exit 1; }
 )
-rm -r "$work/first"
+# Files that were put below DESTDIR, also for the prefix /: those of that prefix itself stay.
+for prefix in "$work/moved" /; do
+    DESTDIR="$work/root" cmake --install "$build" --prefix "$prefix" >"$work/install.log"
+    cp "$build/install_manifest.txt" "$work/list"
+    DESTDIR="$work/root" "$here/../../scripts/uninstall" "$prefix" "$work/list"
+    left=$(find "$work/root" -type f -o -type l)
+    [ -z "$left" ] || { echo "left behind: $left"; exit 1; }
+done
+[ -e "$work/moved/include/runloop/runloop.h" ] || { echo "the files of the prefix itself were removed"; exit 1; }
+rm -r "$work/first" "$work/root"
 prefix=$work/moved
 
 # Exactly these files, the module map among them and the one for building in place not. The manual has a test of its own.
