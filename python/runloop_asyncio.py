@@ -100,13 +100,15 @@ class Host:
 
     When nothing is left in the mode, or the run was stopped, `finished` tells; the next item begins a new run. A run loop has one
     Host at a time: another raises OSError. In a callback of the run loop it serves its mode, but sees no end of a run. In the child
-    of fork it is closed, so that the child can have one of its own.
+    of fork it is closed, so that the child can have one of its own. One that is never closed lives as long as its event loop is open.
     """
 
     _open = weakref.WeakSet()
+    _run = None
 
     def __init__(self, mode=DEFAULT_MODE):
         self._loop = asyncio.get_running_loop()
+        self._thread = threading.get_ident()
         self._waiting = []
         self._run = lib.RLForeignRunCreate(mode.encode())
         if not self._run:
@@ -115,10 +117,8 @@ class Host:
         try:
             self._loop.add_reader(self._descriptor, self._dispatch)
         except BaseException:
-            lib.RLForeignRunInvalidate(self._run)
-            lib.RLRelease(self._run)
+            self._end_run()
             raise
-        self._thread = threading.get_ident()
         Host._open.add(self)
 
     def _dispatch(self):
@@ -154,26 +154,32 @@ class Host:
 
     def close(self):
         """Takes the run loop out of the event loop; its items stay in it. A second call does nothing."""
-        run, self._run = self._run, None
-        if not run:
+        if not self._run:
             return
         is_served = not self._loop.is_closed()
         if is_served:
             self._loop.remove_reader(self._descriptor)
-        lib.RLForeignRunInvalidate(run)
-        lib.RLRelease(run)
+        self._end_run()
         # Nobody waits any more in a loop that is closed, which refuses to be told.
         for future in list(self._waiting) if is_served else []:
             future.cancel()
+
+    def _end_run(self):
+        """On another thread, where garbage may be collected, the run stays until its own thread ends."""
+        run, self._run = self._run, None
+        if run and self._thread == threading.get_ident():
+            lib.RLForeignRunInvalidate(run)
+        if run:
+            lib.RLRelease(run)
+
+    def __del__(self):
+        self._end_run()
 
     @staticmethod
     def _close_in_child():
         """The event loop is the parent's, and stays as it is."""
         for host in list(Host._open):
-            run, host._run = host._run, None
-            if run and host._thread == threading.get_ident():
-                lib.RLForeignRunInvalidate(run)
-                lib.RLRelease(run)
+            host._end_run()
 
     def __enter__(self):
         return self

@@ -326,6 +326,21 @@ class Asyncio(unittest.TestCase):
         hosts[0].close()
         hosts[0].close()
 
+    def test_a_host_that_is_left_open(self):
+        """S-FRN-10 S-FRN-12: a Host that is never closed goes with its event loop: the thread's next one can have a Host, and no descriptor stays."""
+
+        async def leaves_one():
+            runloop.Host()
+            await asyncio.sleep(0)
+
+        asyncio.run(leaves_one())
+        gc.collect()
+        before = descriptors()
+        for _ in range(3):
+            asyncio.run(leaves_one())
+            gc.collect()
+        self.assertEqual(descriptors(), before)
+
     def test_nothing_is_left(self):
         """S-FRN-10 S-FRN-12: hosts that are closed leave no descriptor; a second one at a time is refused."""
 
