@@ -2,6 +2,11 @@
 /* Objects: references, allocators, data, collections, numbers. */
 #include "traces.h"
 
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
 static CFStringRef text(const char *bytes) { return CFStringCreateWithCString(NULL, bytes, kCFStringEncodingUTF8); }
 
 SCENARIO(references_are_counted, "S-CF-2") {
@@ -194,6 +199,51 @@ SCENARIO(objects_live_in_each_other, "S-CF-11") {
     sayString("by constant", (CFStringRef)CFDictionaryGetValue((CFDictionaryRef)CFArrayGetValueAtIndex(outer, 0), CFSTR("key")));
     CFRelease(outer);
     CFRelease(key), CFRelease(again);
+}
+
+static void compareEndlessly(CFTypeRef one, CFTypeRef two) { CFEqual(one, two); }
+
+static void describeEndlessly(CFTypeRef one, CFTypeRef two) {
+    (void)two;
+    CFCopyDescription(one);
+}
+
+/* In a child, with little stack to use up. */
+static void sayHowItEnds(const char *word, void (*function)(CFTypeRef, CFTypeRef), CFTypeRef one, CFTypeRef two) {
+    struct rlimit none = {0, 0}, little = {1 << 20, 1 << 20};
+    int status = 0;
+    pid_t child = fork();
+    if (child == 0) {
+        signal(SIGSEGV, SIG_DFL);
+        setrlimit(RLIMIT_CORE, &none), setrlimit(RLIMIT_STACK, &little);
+        function(one, two);
+        _exit(0);
+    }
+    waitpid(child, &status, 0);
+    yes(word, WIFSIGNALED(status) && WTERMSIG(status) == SIGSEGV);
+}
+
+SCENARIO(collections_contain_themselves, "S-CF-26") {
+    CFMutableArrayRef arrays[2];
+    CFMutableDictionaryRef dictionaries[2];
+    for (int index = 0; index < 2; index++) {
+        arrays[index] = CFArrayCreateMutable(NULL, 0, &kCFTypeArrayCallBacks);
+        CFArrayAppendValue(arrays[index], arrays[index]);
+        dictionaries[index] = CFDictionaryCreateMutable(NULL, 0, &kCFTypeDictionaryKeyCallBacks, &kCFTypeDictionaryValueCallBacks);
+        CFDictionarySetValue(dictionaries[index], CFSTR("itself"), dictionaries[index]);
+    }
+    number("hash", (long)CFHash(arrays[0]));
+    number("hash", (long)CFHash(dictionaries[0]));
+    yes("equal", CFEqual(arrays[0], arrays[0]) && CFEqual(dictionaries[0], dictionaries[0]));
+    yes("contains", CFArrayContainsValue(arrays[0], CFRangeMake(0, 1), arrays[0]));
+    sayHowItEnds("compared", compareEndlessly, arrays[0], arrays[1]);
+    sayHowItEnds("compared", compareEndlessly, dictionaries[0], dictionaries[1]);
+    sayHowItEnds("described", describeEndlessly, arrays[0], NULL);
+    sayHowItEnds("described", describeEndlessly, dictionaries[0], NULL);
+    for (int index = 0; index < 2; index++) {
+        CFArrayRemoveAllValues(arrays[index]), CFDictionaryRemoveAllValues(dictionaries[index]);
+        CFRelease(arrays[index]), CFRelease(dictionaries[index]);
+    }
 }
 
 static void sum(const void *key, const void *value, void *context) { *(long *)context += (long)key * 100 + (long)value; }
