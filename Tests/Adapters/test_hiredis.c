@@ -5,6 +5,7 @@
 
 #include <runloop/adapters/hiredis.h>
 
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -143,6 +144,18 @@ RL_TEST(a_server_that_dies_is_told_once, "S-ADP-4", "When the server is killed e
 static void is_refused(const redisAsyncContext *context, int status) {
     (void)context;
     if (status != REDIS_OK) errors++;
+}
+
+RL_TEST(a_server_that_dies_before_it_reads, "S-ADP-4", "When the server is killed before commands are written, each gets NULL and the connection one error") {
+    signal(SIGPIPE, SIG_IGN);
+    begin();
+    redisAsyncContext *context = connect_in(kRLDefaultMode);
+    for (int number = 0; number < 100; number++) redisAsyncCommand(context, answered, NULL, "PING");
+    peer_kill(&server);
+    expect_run(kRLDefaultMode, 60, false, Finished);
+    ck_assert_int_eq(losses, 100);
+    ck_assert_int_eq(ends, 1);
+    ck_assert_int_eq(errors, 1);
 }
 
 RL_TEST(a_refused_connection_is_told, "S-ADP-4", "A port at which nothing listens: the connect callback gets an error, and the loop is empty") {

@@ -9,7 +9,8 @@
  * leaves it when hiredis frees the connection: after redisAsyncDisconnect, redisAsyncFree, or an
  * error.
  * hiredis reports a server that vanishes in its own way: each open command is answered by NULL, the
- * disconnect callback gets REDIS_ERR. From one that sends without end a pass reads one portion.
+ * disconnect callback gets REDIS_ERR. The program ignores SIGPIPE, which hiredis's write to such a
+ * server raises. From one that sends without end a pass reads one portion.
  * Limits set by redisAsyncSetTimeout and connect_timeout (hiredis 1.0 or later) are kept; an older
  * hiredis has none, so a program that needs one has to set a timer and call redisAsyncFree.
  * A callback of hiredis may run the loop; in that run this connection sends nothing and gets no
