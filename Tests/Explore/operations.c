@@ -19,13 +19,23 @@ pid_t __real_fork(void);
 
 /* ---- callbacks */
 
+/* The calls that a function of a context makes, the first time. */
+static void perform_inner(struct item *item, enum inner inner) {
+    if (!item->inner[inner] || item->was_inside[inner] || !run.concurrent) return;
+    item->was_inside[inner] = true;
+    item->inside[inner] = self;
+    perform_block(item->inner[inner]);
+    item->inside[inner] = NULL;
+}
+
 static const void *retain_info(const void *info) {
     struct item *item = (struct item *)(uintptr_t)info;
     item->retains++;
+    perform_inner(item, INNER_RETAIN);
     return info;
 }
 
-static void release_info(const void *info) {
+static void release_counted(const void *info) {
     struct item *item = (struct item *)(uintptr_t)info;
     if (!item) fail("NULL is released in place of an info");
     if (++item->releases > item->retains) fail("the info of %s is released too often", item->name);
@@ -35,6 +45,11 @@ static void release_info(const void *info) {
     if (count == (uint64_t)item->retains &&
         rlx_load(&item->described, sizeof item->described, RLX_RELAXED, __FILE__, __LINE__) != item->described)
         fail("the info of %s is released by a thread that need not know what copyDescription did with it", item->name);
+}
+
+static void release_info(const void *info) {
+    release_counted(info);
+    perform_inner((struct item *)(uintptr_t)info, INNER_RELEASE);
 }
 
 static void check_alive(struct item *item) {
@@ -48,6 +63,8 @@ static char *describe_info(const void *info) {
     check_alive(item);
     rlx_store(&item->described, sizeof item->described, item->described + 1, RLX_RELAXED, __FILE__, __LINE__);
     check_alive(item);
+    perform_inner(item, INNER_DESCRIBE);
+    if (!item->ended_inside) check_alive(item);
     return strdup(item->name);
 }
 
@@ -78,6 +95,7 @@ static void schedule_source(void *info, RLRunLoopRef loop, RLMode mode) {
     (void)mode;
     check_alive(info);
     ((struct item *)info)->scheduled++;
+    perform_inner(info, INNER_SCHEDULE);
 }
 
 static void cancel_source(void *info, RLRunLoopRef loop, RLMode mode) {
@@ -85,6 +103,19 @@ static void cancel_source(void *info, RLRunLoopRef loop, RLMode mode) {
     (void)mode;
     check_alive(info);
     ((struct item *)info)->cancelled++;
+    perform_inner(info, INNER_CANCEL);
+}
+
+/* Sources with such a function have one hash, and none is equal to another. */
+static bool is_equal(const void *one, const void *other) {
+    check_alive((struct item *)(uintptr_t)one);
+    check_alive((struct item *)(uintptr_t)other);
+    perform_inner((struct item *)(uintptr_t)one, INNER_EQUAL);
+    return one == other;
+}
+static RLHashCode hash_of(const void *info) {
+    check_alive((struct item *)(uintptr_t)info);
+    return 7;
 }
 
 static void perform_port(void *info) {
@@ -206,6 +237,8 @@ void make_item(struct item *item) {
     item->signal_begun = item->perform_begun = 0;
     item->forgiven = item->ended_inside = false;
     item->calling = NULL;
+    memset(item->inside, 0, sizeof item->inside);
+    memset(item->was_inside, 0, sizeof item->was_inside);
     item->object = NULL;
     item->source = NULL;
     item->remote = NULL;
@@ -214,6 +247,10 @@ void make_item(struct item *item) {
     case KIND_SOURCE: {
         RLSourceContext context = {.info = item, .retain = retain_info, .release = release_info, .schedule = schedule_source,
                                    .cancel = cancel_source, .perform = perform_source};
+        if (item->inner[INNER_EQUAL]) {
+            context.equal = is_equal;
+            context.hash = hash_of;
+        }
         item->object = item->source = RLSourceCreate((RLIndex)item->number, &context);
         break;
     }
@@ -493,7 +530,7 @@ static void do_signal(struct call *call) {
 
 static void do_invalidate(struct call *call) {
     struct item *item = call->item[0];
-    if (item->calling == self) item->ended_inside = true;
+    if (item->calling == self || item->inside[INNER_DESCRIBE] == self) item->ended_inside = true;
     switch (item->kind) {
     case KIND_TIMER: RLTimerInvalidate((RLTimerRef)item->object); break;
     case KIND_OBSERVER: RLObserverInvalidate((RLObserverRef)item->object); break;
@@ -811,6 +848,15 @@ static void do_cancel_order(struct call *call) {
 
 static void do_end(struct call *call) { (void)call; }
 
+/* In a callback of a thread that makes `end` too. */
+static void do_exit(struct call *call) {
+    (void)call;
+    struct actor *actor = acting();
+    if (!actor || !actor->ends || run.child) return;
+    actor->has_ended = true;
+    pthread_exit(NULL);
+}
+
 static void do_start(struct call *call) { (void)RLThreadStart((RLThreadRef)object_of(call)); }
 static void do_join(struct call *call) { (void)RLThreadJoin((RLThreadRef)object_of(call)); }
 static void do_cancel(struct call *call) { RLThreadCancel((RLThreadRef)object_of(call)); }
@@ -1060,6 +1106,7 @@ const struct operation operations[] = {
     {"order", "RLPerformInOrder", do_order, true},
     {"cancelorder", "RLCancelPerformInOrder", do_cancel_order, true},
     {"end", "pthread_exit", do_end, false},
+    {"exit", "pthread_exit", do_exit, false},
     {"start", "RLThreadStart", do_start, false},
     {"join", "RLThreadJoin", do_join, false},
     {"cancel", "RLThreadCancel", do_cancel, false},

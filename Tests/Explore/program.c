@@ -108,6 +108,19 @@ static struct block *read_block(void) {
     return block;
 }
 
+static void read_item_block(struct block **block, bool names_only) {
+    if (!accept('{')) return;
+    if (!names_only) {
+        *block = read_block();
+        if (!accept('}')) fail("a brace is missing: %s", cursor);
+        return;
+    }
+    for (int depth = 1; *cursor && depth > 0; cursor++) {
+        if (*cursor == '{') depth++;
+        if (*cursor == '}') depth--;
+    }
+}
+
 /* Names first, so that calls may name what comes later. */
 static void read_item(bool names_only) {
     static const char *const kinds[] = {"source", "inbox",    "port",       "timer", "observer",
@@ -140,18 +153,11 @@ static void read_item(bool names_only) {
     }
     if (accept('+')) item->repeats = true;
     if (accept('?')) item->has_description = true;
-    if (accept('{')) {
-        if (names_only) {
-            int depth = 1;
-            while (*cursor && depth > 0) {
-                if (*cursor == '{') depth++;
-                if (*cursor == '}') depth--;
-                cursor++;
-            }
-        } else {
-            item->block = read_block();
-            if (!accept('}')) fail("a brace is missing: %s", cursor);
-        }
+    static const char marks[] = "!@~<>%"; /* as in enum inner */
+    read_item_block(&item->block, names_only);
+    for (const char *mark = strchr(marks, *cursor); *cursor && mark; mark = strchr(marks, *cursor)) {
+        cursor++;
+        read_item_block(&item->inner[mark - marks], names_only);
     }
 }
 

@@ -10,7 +10,7 @@
 struct scenario {
     const char *name;  /* group.what_meets_what */
     const char *rules; /* of Docs/semantics.md; with a ! before them it is known to fail until the core is mended */
-    const char *items; /* NAME=kind:number+?{calls of its callback} ... */
+    const char *items; /* NAME=kind:number+?{calls of its callback}~{of its release} ... */
     const char *threads; /* NAME: calls before / calls explored / calls after | NAME: ... */
 };
 /* Arrays that end with a scenario without a name; NULL after the last. */
@@ -38,6 +38,9 @@ struct block {
 
 enum kind { KIND_SOURCE, KIND_INBOX, KIND_PORT, KIND_TIMER, KIND_OBSERVER, KIND_POST, KIND_MACH_PORT, KIND_DESCRIPTOR, KIND_USER, KIND_THREAD, KIND_MESSAGE, KIND_SOCKET, KIND_VNODE, KIND_SYNC, KIND_CLOCK, KIND_COUNTER, KIND_HANDLER, KIND_LOCK_FILE };
 
+/* The functions of a context that make calls of their own. */
+enum inner { INNER_DESCRIBE, INNER_RETAIN, INNER_RELEASE, INNER_SCHEDULE, INNER_CANCEL, INNER_EQUAL, INNER_COUNT };
+
 /* An object of the library's, or a function for it, and what became of it. */
 struct item {
     char name[12];
@@ -47,6 +50,9 @@ struct item {
     double due; /* of a timer: what it was set to last, in seconds; of a clock: its first date */
     bool repeats;
     struct block *block; /* of its callback */
+    struct block *inner[INNER_COUNT]; /* of the functions of its context */
+    struct thread *inside[INNER_COUNT]; /* the thread that executes such a block */
+    bool was_inside[INNER_COUNT];       /* it was executed: once in a scenario */
     const void *object;
     RLSourceRef source; /* of a port */
     const void *remote; /* of a message port */
