@@ -26,6 +26,11 @@ set(rl_test_environment "CK_TIMEOUT_MULTIPLIER=3")
 if(RUNLOOP_SWIFT_TARGET)
     # An emulated processor is slow.
     set(rl_test_environment "CK_TIMEOUT_MULTIPLIER=5" "RL_TEST_TIMEOUT=300")
+    if(CMAKE_CROSSCOMPILING_EMULATOR)
+        # Some tests start themselves.
+        string(REPLACE ";" " " words "${CMAKE_CROSSCOMPILING_EMULATOR}")
+        list(APPEND rl_test_environment "RL_EMULATOR=${words}")
+    endif()
 endif()
 if(RUNLOOP_TEST_PROGRAMS)
     list(APPEND rl_test_environment "LD_LIBRARY_PATH=${PROJECT_BINARY_DIR}")

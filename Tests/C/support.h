@@ -232,4 +232,8 @@ typedef struct ChildResult {
 } ChildResult;
 ChildResult run_child(void (*function)(void *argument), void *argument);
 
+/* Makes the process the program anew, with an argument or NULL; returns if that fails. Under an emulator, which RL_EMULATOR names with its
+   arguments, the program is started by that: the kernel knows no program of another processor. */
+void become_program(const char *argument);
+
 #endif

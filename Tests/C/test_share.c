@@ -82,7 +82,7 @@ static pid_t start_program(const char *value) {
     setenv("SHARE_TEST_PROGRAM", "1", 1);
     const pid_t process = fork();
     if (process == 0) {
-        execl("/proc/self/exe", "program", NULL);
+        become_program(NULL);
         _exit(1);
     }
     unsetenv("SHARE_TEST_PROGRAM");
@@ -110,7 +110,7 @@ static void run_misread(void *unused) {
     setenv("SHARE_TEST_PROGRAM", "1", 1);
     setenv("RUNLOOP_SHARE", "yes", 1);
     alarm(1);
-    execl("/proc/self/exe", "program", NULL);
+    become_program(NULL);
 }
 RL_TEST(an_odd_value_is_logged, "S-OUT-1", "A value of RUNLOOP_SHARE that is neither 0 nor 1 is logged once and shares nothing") {
     share_alone();

@@ -367,7 +367,7 @@ RL_TEST(called_once_before_any_fork, "S-SYNC-17", "A once is not done while a th
     if (process == 0) {
         setenv("SYNC_TEST_PROGRAM", "1", 1);
         alarm(60);
-        execl("/proc/self/exe", "program", NULL);
+        become_program(NULL);
         _exit(2);
     }
     int status;
