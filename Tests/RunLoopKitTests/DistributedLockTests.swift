@@ -246,6 +246,21 @@ private final class LockFile: Sendable {
         #expect(!file.exists)
     }
 
+    @Test("A wait that was cancelled keeps nothing of its lock, whose last reference unlocks: S-NSLK-8 S-DLOCK-6")
+    func cancelledAndDropped() async throws {
+        let file = LockFile()
+        do {
+            let lock = try file.make()
+            #expect(try lock.tryLock())
+            let waiter = Task { [lock] in try await lock.locked(checkingEvery: .milliseconds(1)) {} }
+            // So that it waits.
+            try await Task.sleep(for: .milliseconds(20))
+            waiter.cancel()
+            await #expect(throws: CancellationError.self) { try await waiter.value }
+        }
+        while file.exists { try await Task.sleep(for: .milliseconds(1)) }
+    }
+
     @Test("A wait may look as seldom as it likes: S-NSLK-8 S-DLOCK-13")
     func longInterval() async throws {
         let file = LockFile()

@@ -58,7 +58,9 @@ extension DistributedLock {
             loop.stop(continuation) {
                 let task = self.waiting.withLock { $0.tasks.removeValue(forKey: number) }
                 _ = task
+                // Now: the source has a reference to the lock, whose last one unlocks.
                 loop.perform { source.invalidate() }
+                loop.wakeUp()
             }
             loop.add(source, forMode: .default)
             return stream
