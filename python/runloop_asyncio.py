@@ -100,7 +100,8 @@ class Host:
 
     When nothing is left in the mode, or the run was stopped, `finished` tells; the next item begins a new run. A run loop has one
     Host at a time: another raises OSError. In a callback of the run loop it serves its mode, but sees no end of a run. In the child
-    of fork it is closed, so that the child can have one of its own. One that is never closed lives as long as its event loop is open.
+    of fork it is closed, so that the child can have one of its own. One that is never closed stays while its event loop is open or
+    something refers to it.
     """
 
     _open = weakref.WeakSet()
