@@ -12,6 +12,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ptrace.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/timerfd.h>
@@ -341,6 +342,37 @@ RL_TEST(a_killed_child_is_reported_to_all, "S-KEV-4",
     ck_assert_int_eq(WTERMSIG((int)first.last.data), SIGKILL);
     ck_assert_int_eq(WTERMSIG((int)second.last.data), SIGKILL);
     waitpid(child, NULL, 0);
+}
+
+RL_TEST(a_traced_child_ends_without_spinning, "S-KEV-4",
+        "The end of a child that a debugger holds is reported, with its status, when the debugger has waited for it; the loop sleeps meanwhile") {
+    int ends[2], begins[2], lets_go[2];
+    make_pipe(ends), make_pipe(begins), make_pipe(lets_go);
+    pid_t child = start_child(7, ends[0]), tracer = fork();
+    if (tracer == 0) {
+        if (ptrace(PTRACE_SEIZE, child, NULL, NULL) != 0) _exit(1);
+        write_byte(begins[1]);
+        read_byte(lets_go[0]);
+        _exit(waitpid(child, NULL, __WALL) == child ? 0 : 2);
+    }
+    read_byte(begins[0]);
+    static Probe passes;
+    add(&first, kRLKernelFilterProcess, (uintptr_t)child, 0, kRLNoteExit, 0);
+    add_observer(&passes, kRLBeforeWaiting, kRLDefaultMode);
+    write_byte(ends[1]);
+    siginfo_t info;
+    ck_assert_int_eq(waitid(P_PID, (id_t)child, &info, WEXITED | WNOWAIT | WNOHANG), 0);
+    expect_run(kRLDefaultMode, 1, true, TimedOut);
+    ck_assert_int_lt(passes.calls, 30);
+    write_byte(lets_go[1]);
+    expect_run(kRLDefaultMode, 60, true, HandledSource);
+    ck_assert_int_eq(first.calls, 1);
+    ck_assert_uint_eq(first.last.fflags, (uint32_t)(kRLNoteExit | kRLNoteExitStatus));
+    ck_assert_int_eq(WEXITSTATUS((int)first.last.data), 7);
+    int status;
+    ck_assert_int_eq(waitpid(child, &status, 0), child);
+    ck_assert_int_eq(waitpid(tracer, &status, 0), tracer);
+    ck_assert_int_eq(status, 0);
 }
 
 RL_TEST(the_library_reaps_on_demand, "S-KEV-4",

@@ -56,7 +56,12 @@ extension UnsafeMutablePointer where Pointee == KernelEvent {
             Log.write("RunLoop", ": the descriptor of a kernel event source was closed or replaced: it is invalid")
             pointee.source?.invalidate()
         }
-        if isReport { report(&happened) }
+        if isReport {
+            report(&happened)
+        } else if kind == RL_PROCESS && !isLost {
+            // A child that has ended and cannot be waited for yet, because a debugger has not waited for it, stays readable.
+            RunLoop.deferServedWatch()
+        }
         return isReport
     }
 
