@@ -680,6 +680,27 @@ static void restore_limit(Probe *self) {
     setrlimit(RLIMIT_NOFILE, &old_limit);
 }
 
+RL_TEST(a_connection_is_taken_in_another_mode, "S-ARG-10",
+        "A connection that found no descriptor in one mode is taken in another mode of the port's source, though the first never runs again") {
+    static Service service;
+    RLMessagePortRef port = add_service(&service, port_name("modes"), "m");
+    RLAddSource(RLGetCurrent(), service.source, "n");
+    expect_run("m", 0, true, TimedOut);
+    expect_run("n", 0, true, TimedOut);
+    RLMessagePortRef remote = RLMessagePortCreateRemote(port_name("modes"));
+    ck_assert_int_eq(send_text(remote, 1, "x"), kRLMessagePortSuccess);
+    getrlimit(RLIMIT_NOFILE, &old_limit);
+    int lowest = dup(0);
+    close(lowest);
+    log_capture();
+    limit_descriptors(lowest);
+    while (log_count() == 0) RLRunInMode("m", 0.01, true);
+    setrlimit(RLIMIT_NOFILE, &old_limit);
+    while (service.calls == 0) RLRunInMode("n", 60, true);
+    RLRelease(remote);
+    RLRelease(port);
+}
+
 RL_TEST(a_connection_waits_for_a_descriptor, "S-ARG-10",
         "A connection that finds no descriptor waits for one without spinning, and is served "
         "then") {

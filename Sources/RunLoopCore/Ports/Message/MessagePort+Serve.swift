@@ -175,26 +175,22 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
 
     // MARK: No descriptor
 
-    /// Looks at the listener again in a tenth of a second, on this loop or by the port's queue (S-ARG-10).
+    /// Looks at the listener again in a tenth of a second (S-ARG-10), by the port's queue or a thread of the library: this loop may not run
+    /// this mode again, while the port's source is in another mode or loop. Without a thread the port is not looked at here for as long.
     private func resumeLater() {
         if resumeByQueue() { return }
-        let context = ClientContext(
-            info: self,
-            retain: { info in
-                MessagePortPointer(info: info).holdMemory()
-                return info
-            },
-            release: { MessagePortPointer(info: $0).releaseMemory() }, copyDescription: nil)
-        let timer = TimerPointer.make(
-            date: -.infinity, interval: 0, order: 0,
-            callout: { _, info in
-                let port = MessagePortPointer(info: info)
-                if !port.resumeListener() { port.resumeLater() }
-            }, context: context)
-        let loop = RunLoop.current()
-        timer.setDelay(Double(Clock.retryDelay) / 1e9, by: loop)
-        if let mode = loop.pointee.frame?.pointee.mode { loop.addTimer(timer, to: .named(mode.pointee.name)) }
-        timer.release()
+        holdMemory()
+        if rl_start_thread({ MessagePortPointer(info: $0).resumeSoon() }, self) { return }
+        releaseMemory()
+        resumeListener()
+        RunLoop.deferServedWatch()
+    }
+
+    /// The thread, which has a hold on the memory.
+    private func resumeSoon() {
+        var pause = timespec(nanoseconds: Clock.retryDelay)
+        repeat { _ = rl_sys_nanosleep(&pause) } while !resumeListener()
+        releaseMemory()
     }
 
     // MARK: Log
