@@ -60,7 +60,7 @@ int rl_wait_otherwise(int epoll, struct epoll_event *events, int room, int milli
     /* Not all machines have it. A list of permitted calls may have only this one: it is what libc's function calls. */
     count = (int)syscall(SYS_epoll_wait, epoll, events, room, milliseconds);
 #endif
-    if (!rl_is_wait_refused(count)) return count;
+    if (!rl_is_wait_refused(count) || errno == EBADF || errno == EINVAL) return count;
     int error = errno;
     rl_sys_poll(NULL, 0, milliseconds < 0 || milliseconds > 100 ? 100 : milliseconds);
     errno = error;

@@ -114,6 +114,13 @@ RL_TEST(a_wait_sleeps_whatever_a_filter_answers, "S-ARG-11 S-RUN-18",
     check_waits(EACCES);
 }
 
+RL_TEST(a_wait_sleeps_where_a_filter_has_odd_answers, "S-ARG-11 S-RUN-18",
+        "The same where the answer is one that a lost set would have") {
+    check_waits(EINVAL);
+}
+
+RL_TEST(a_wait_sleeps_where_a_filter_tells_of_no_set, "S-ARG-11 S-RUN-18", "The same where the answer is EBADF") { check_waits(EBADF); }
+
 #ifdef SYS_epoll_wait
 RL_TEST(a_wait_sleeps_with_the_oldest_call, "S-ARG-11",
         "Where a filter permits epoll_wait alone, runs with ports sleep, wake and end without spinning") {

@@ -102,11 +102,9 @@ static inline int rl_sys_poll(struct pollfd *entries, nfds_t count, int millisec
     return result;
 }
 
-/* Whether a wait in a set failed with an error that the call itself does not have: a kernel, an emulator or a filter that does not
- * know the call returns ENOSYS, and filters return EPERM, EACCES or any other error. */
-static inline bool rl_is_wait_refused(int count) {
-    return count < 0 && errno != EINTR && errno != EBADF && errno != EINVAL && errno != EFAULT;
-}
+/* Whether a wait in a set failed, perhaps because the call was refused: a kernel, an emulator or a filter that does not know the call
+ * returns ENOSYS, and filters return EPERM, EACCES or any other error. Where the set was lost, an older call has the same error. */
+static inline bool rl_is_wait_refused(int count) { return count < 0 && errno != EINTR; }
 
 /* The same wait by a call that is older than the one that was refused. Where there is none, nothing is fetched, after a wait of at
  * most a tenth of a second, and errno is that of the refusal. */
