@@ -33,6 +33,13 @@ int inotify_add_watch(int fd, const char *path, uint32_t mask) {
     return (int)syscall(SYS_inotify_add_watch, fd, path, mask);
 }
 
+/* Whether each watch that ends leaves room for another. */
+static bool has_limit;
+int inotify_rm_watch(int fd, int wd) {
+    if (has_limit) watches_left++;
+    return (int)syscall(SYS_inotify_rm_watch, fd, wd);
+}
+
 static char folder[64];
 /* A name in the folder. Each thread keeps its own. */
 static const char *in_folder(const char *name) {
@@ -619,6 +626,26 @@ RL_TEST(without_a_watch_no_source, "S-KEV-9",
     watch(&file, in_folder("a"), true, kRLNoteWrite);
     append(in_folder("a"));
     expect_seen(&file, kRLNoteWrite);
+    remove_folder();
+}
+
+RL_TEST(a_file_takes_over_the_last_watch, "S-KEV-14 S-KEV-16",
+        "A file that takes the place of another, which lives on under another name, is watched also if the kernel has no room for one more watch") {
+    make_folder();
+    make_file(in_folder("a"));
+    make_file(in_folder("b"));
+    watch(&file, in_folder("a"), true, kRLNoteWrite | kRLNoteReplace);
+    ck_assert_int_eq(link(in_folder("a"), in_folder("c")), 0);
+    expect_seen(&file, 0);
+    watches_left = 0;
+    has_limit = true;
+    ck_assert_int_eq(rename(in_folder("b"), in_folder("a")), 0);
+    expect_seen(&file, kRLNoteReplace);
+    append(in_folder("a"));
+    expect_seen(&file, kRLNoteWrite);
+    watches_left = -1;
+    has_limit = false;
+    RLSourceInvalidate(file.source);
     remove_folder();
 }
 

@@ -240,12 +240,14 @@ extension UnsafeMutablePointer where Pointee == Vnode {
     @inline(never)
     func watchFile() -> Bool {
         let mask = maskOfFile(pointee.status)
-        let watch = notifier.watch(pointee.folder!.pointee.descriptor, name, mask)
+        var watch = notifier.watch(pointee.folder!.pointee.descriptor, name, mask)
         if let watch, watch == pointee.file {
             pointee.mask = mask
             return true
         }
         leaveFile()
+        // The former file may have had the last watch that there was room for.
+        if watch == nil { watch = notifier.watch(pointee.folder!.pointee.descriptor, name, mask) }
         // Where the kernel has no room for a watch the next look finds the file without one, and tries again.
         if let watch { join(watch, mask: mask) }
         return false
