@@ -7,7 +7,6 @@
 #include <poll.h>
 #include <pthread.h>
 #include <sched.h>
-#include <signal.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/resource.h>
@@ -15,6 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "CLinux.h"
 #include "CLinuxCalls.h"
 #include "CLinuxMessages.h"
 
@@ -80,40 +80,37 @@ long rl_most_connections(void) {
     return limit.rlim_cur < 4 ? 2 : (long)limit.rlim_cur / 2;
 }
 
-/* What is done with a descriptor where there is room for those that come through it. */
+/* What is done with a descriptor where there are numbers for what comes through it: so many, or 0 where the table is the process's. It returns
+ * whether more is to be done, with other numbers. */
+typedef bool elsewhere_body(int descriptor, int room);
 struct elsewhere {
-    void (*body)(int descriptor);
+    elsewhere_body *body;
     int descriptor;
+    bool has_more;
 };
 
-/* The number of descriptors that are certainly free for a datagram: as many as it may bring, and some for what is done with them. */
-enum { ROOM = RL_MAX_DESCRIPTORS + 8 };
+/* How many numbers are free for it, if the process may have so many, and some for what is done with them. */
+enum { ROOM = 4 * RL_MAX_DESCRIPTORS, MORE = 8 };
 
 static void *with_own_numbers(void *argument) {
     struct elsewhere *work = argument;
-    const long end = sysconf(_SC_OPEN_MAX);
+    const bool is_own = syscall(SYS_unshare, CLONE_FILES) == 0;
     /* From here on the thread closes no number but its own. */
-    if (syscall(SYS_unshare, CLONE_FILES) == 0)
-        for (int number = 0, freed = 0; freed < ROOM && number < end; number++)
-            if (number != work->descriptor && rl_sys_close(number) == 0) freed++;
-    work->body(work->descriptor);
+    for (int number = 0; is_own && number < ROOM + MORE; number++)
+        if (number != work->descriptor) rl_sys_close(number);
+    const long end = sysconf(_SC_OPEN_MAX);
+    work->has_more = work->body(work->descriptor, is_own ? (int)(end < ROOM ? end : ROOM) : 0);
     return NULL;
 }
 
 /* If the process has no number left, the kernel closes what a datagram brings in the thread that takes it, which then waits as in close(2). A thread
  * with a descriptor table of its own has room. The other files of the table therefore stay open a moment longer. */
-static void do_elsewhere(void (*body)(int descriptor), int descriptor) {
-    struct elsewhere work = {body, descriptor};
-    sigset_t all, before;
+static bool do_elsewhere(elsewhere_body *body, int descriptor) {
+    struct elsewhere work = {body, descriptor, false};
     pthread_t thread;
-    sigfillset(&all);
-    pthread_sigmask(SIG_BLOCK, &all, &before);
-    int error = pthread_create(&thread, NULL, with_own_numbers, &work);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    if (error) return body(descriptor);
-    int state = rl_disable_cancellation();
-    pthread_join(thread, NULL);
-    rl_restore_cancellation(state);
+    if (!rl_begin_thread(&thread, with_own_numbers, &work)) return body(descriptor, 0);
+    rl_join_thread(thread);
+    return work.has_more;
 }
 
 /* Whether the next datagram brings descriptors. */
@@ -137,19 +134,39 @@ static bool has_room(int descriptor) {
     return is_enough;
 }
 
-/* False at the end of the queue. */
-static bool drop_datagram(int connection) {
+/* How many descriptors the next datagram brought; -1 at the end of the queue. */
+static int take_datagram(int connection, int *descriptors) {
     char byte;
-    int descriptors[RL_MAX_DESCRIPTORS];
     rl_datagram datagram = rl_message_receive(connection, &byte, sizeof byte, descriptors);
-    if (datagram.length < 0) return false;
-    for (int index = 0; index < (int)datagram.descriptors; index++) rl_drop(descriptors[index]);
-    return datagram.has_credentials;
+    if (datagram.length < 0) return -1;
+    if (datagram.has_credentials) return datagram.descriptors;
+    rl_drop_all(descriptors, datagram.descriptors);
+    return -1;
 }
 
-static void empty_connection(int connection) {
-    while (drop_datagram(connection)) continue;
+/* False at the end of the queue. */
+static bool drop_datagram(int connection) {
+    int descriptors[RL_MAX_DESCRIPTORS], count = take_datagram(connection, descriptors);
+    rl_drop_all(descriptors, count);
+    return count >= 0;
 }
+
+/* What is taken into the thread's own table is closed by its end, which waits for nothing. */
+static bool empty_connection(int connection, int room) {
+    int descriptors[RL_MAX_DESCRIPTORS], count, kept = 0;
+    if (room == 0) {
+        while (drop_datagram(connection)) continue;
+        return false;
+    }
+    do {
+        count = take_datagram(connection, descriptors);
+        kept += count;
+    } while (count >= 0 && kept + RL_MAX_DESCRIPTORS <= room);
+    return count >= 0;
+}
+
+/* How often a look for room is worth less than a thread. */
+enum { LOOKS = 4 };
 
 void rl_close_connection(int connection) {
     /* Nothing more comes. Each datagram brings credentials then, so that an empty one is not taken for the end of the queue. */
@@ -157,19 +174,22 @@ void rl_close_connection(int connection) {
     setsockopt(connection, SOL_SOCKET, SO_PASSCRED, &yes, sizeof yes);
     shutdown(connection, SHUT_RDWR);
     bool has_more = true;
-    while (has_more && (!brings_descriptors(connection) || has_room(connection))) has_more = drop_datagram(connection);
-    if (has_more) do_elsewhere(empty_connection, connection);
+    int looks = 0;
+    while (has_more && (!brings_descriptors(connection) || (looks++ < LOOKS && has_room(connection)))) has_more = drop_datagram(connection);
+    while (has_more) has_more = do_elsewhere(empty_connection, connection);
     rl_sys_close(connection);
 }
 
-static void empty_listener(int listener) {
+static bool empty_listener(int listener, int room) {
+    (void)room;
     for (int connection; (connection = rl_message_accept(listener)) >= 0;) rl_close_connection(connection);
+    return false;
 }
 
 void rl_close_listener(int listener) {
     /* No process can connect any more. */
     shutdown(listener, SHUT_RDWR);
-    empty_listener(listener);
+    empty_listener(listener, 0);
     if (errno == EMFILE) do_elsewhere(empty_listener, listener);
     rl_sys_close(listener);
 }

@@ -100,13 +100,3 @@ rl_datagram rl_message_receive_from(int socket, void *bytes, size_t capacity, in
     }
     return result;
 }
-
-void rl_drop(int descriptor) {
-    struct linger linger;
-    socklen_t size = sizeof linger;
-    if (getsockopt(descriptor, SOL_SOCKET, SO_LINGER, &linger, &size) == 0 && linger.l_onoff && linger.l_linger > 0) {
-        linger.l_onoff = 0;
-        setsockopt(descriptor, SOL_SOCKET, SO_LINGER, &linger, sizeof linger);
-    }
-    rl_sys_close(descriptor);
-}

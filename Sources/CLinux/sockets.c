@@ -40,7 +40,7 @@ ssize_t rl_receive(int descriptor, bool is_local, void *bytes, size_t size, stru
     int unwanted[RL_MAX_DESCRIPTORS];
     rl_datagram taken = rl_message_receive_from(descriptor, bytes, size, unwanted, address, length);
     int error = errno;
-    for (size_t index = 0; index < (size_t)taken.descriptors; index++) rl_drop(unwanted[index]);
+    rl_drop_all(unwanted, taken.descriptors);
     errno = error;
     return taken.length;
 }
@@ -70,7 +70,7 @@ ssize_t rl_receive_with_descriptors(int descriptor, bool is_local, void *bytes, 
     size_t count = (size_t)taken.descriptors;
     received->lost_descriptors = taken.lost_descriptors || count > room;
     if (received->lost_descriptors) {
-        for (size_t index = 0; index < count; index++) rl_drop(all[index]);
+        rl_drop_all(all, taken.descriptors);
     } else {
         received->count = count;
         if (count > 0) memcpy(descriptors, all, count * sizeof *all);

@@ -427,6 +427,81 @@ RL_TEST(no_socket_in_the_queue_of_a_connection_holds_its_closer, "S-MSG-42",
     remove_own_directory();
 }
 
+RL_TEST(no_socket_within_a_socket_holds_its_closer, "S-MSG-42",
+        "Nor where it is queued in a local socket that came with a message or lies in the queue of a connection, however deep") {
+    use_own_directory();
+    static Service service = {.reply = "yes"};
+    RLMessagePortRef port = add_service(&service, "nested", "m");
+    RLMessagePortRef remote = RLMessagePortCreateRemote("nested");
+    for (int is_refused = 0; is_refused < 2; is_refused++) {
+        int fd = lingering_socket(600);
+        for (int depth = 0; depth < 2; depth++) {
+            int pair[2];
+            ck_assert_int_eq(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
+            send_memory(pair[0], header_of(2, 0, 0), fd);
+            close(fd);
+            close(pair[0]);
+            fd = pair[1];
+        }
+        int raw = greet_raw("nested");
+        if (is_refused) send_raw(raw, header_of(99, 0, 0), "");
+        Header header = header_of(2, 0, 0);
+        header.descriptors = 1;
+        send_memory(raw, header, fd);
+        close(fd);
+        /* Where the closer waits, the time of the case is over. */
+        while (is_refused ? !is_closed(raw) : service.calls == 0) RLRunInMode("m", 0.01, true);
+        ck_assert_str_eq(ask_text(remote, 2, "y", "m"), "yes");
+        close(raw);
+    }
+    /* The sockets of a peer that uses them on are as they were. */
+    int pair[2];
+    char byte = 0;
+    ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
+    ck_assert_int_eq(write(pair[0], "z", 1), 1);
+    ck_assert_int_eq(RLMessagePortSendRequestWithDescriptors(remote, 1, "x", 1, &pair[1], 1, 60, 60, "m", NULL), kRLMessagePortSuccess);
+    ck_assert_int_eq(read(pair[1], &byte, 1), 1);
+    ck_assert_int_eq(byte, 'z');
+    close(pair[0]), close(pair[1]);
+    RLRelease(remote);
+    RLRelease(port);
+    remove_own_directory();
+}
+
+RL_TEST(those_who_asked_once_hold_so_much, "S-MSG-42",
+        "However many peers get a long reply, a port keeps memory for the replies of 64 connections; what others get is in memory of its own") {
+    enum { PEERS = 70, KEPT = 64 };
+    use_own_directory();
+    RLMessagePortRef port = RLMessagePortCreateLocal("asked", reply_long, NULL, NULL);
+    RLSourceRef source = RLMessagePortCreateRunLoopSource(port, 0);
+    RLAddSource(RLGetCurrent(), source, "m");
+    RLRunInMode("m", 0, true);
+    int before = count_descriptors(), fds[PEERS];
+    for (int round = 0; round < 2; round++) {
+        for (int i = 0; i < PEERS; i++) {
+            fds[i] = greet_raw("asked");
+            Header request = header_of(2, 1, 0), reply;
+            request.number = 1;
+            send_raw(fds[i], request, "");
+            expect_run("m", 60, true, HandledSource);
+            for (uint64_t got = 0; got < MIB;) {
+                int memory;
+                ck_assert_int_eq(receive_raw(fds[i], &reply, &memory), sizeof reply);
+                if (i >= KEPT) ck_assert_int_eq(reply.flags, 1);
+                if (memory >= 0) got += reply.length;
+                close(memory);
+            }
+        }
+        ck_assert_int_eq(count_descriptors(), before + 2 * PEERS + KEPT);
+        for (int i = 0; i < PEERS; i++) close(fds[i]);
+        serve_all();
+        ck_assert_int_eq(count_descriptors(), before);
+    }
+    RLRelease(source);
+    RLRelease(port);
+    remove_own_directory();
+}
+
 /* From here on no descriptor can be made; the lowest that could is not in use. */
 static struct rlimit no_more_descriptors(void) {
     struct rlimit before, now;

@@ -127,6 +127,72 @@ RL_TEST(memory_is_taken_before_it_is_written_to, "S-MSG-43",
     RLRelease(port);
 }
 
+/* What the kernel refuses in the middle of a reply. */
+static int passes_allowed;
+static bool refuse_passing(long number, const long argument[6], long *result) {
+    if (number != SYS_sendmsg || ((const struct msghdr *)(uintptr_t)argument[1])->msg_controllen == 0 || passes_allowed-- > 0) return false;
+    errno = ETOOMANYREFS;
+    *result = -1;
+    return true;
+}
+
+static RLDataRef reply_in_parts(RLMessagePortRef port, int32_t msgid, RLDataRef data, void *info) {
+    (void)port, (void)msgid, (void)data;
+    return RLDataCreate(info, 2 << 20);
+}
+
+RL_TEST(a_reply_that_cannot_go_on_fails, "S-MSG-42 S-MSG-22",
+        "A reply of which some parts are sent when the kernel passes no more descriptors is a transport error; the port stays valid, and the "
+        "next reply is whole") {
+    char *bytes = calloc(1, 2 << 20);
+    RLMessagePortContext context = {.info = bytes};
+    RLMessagePortRef port = RLMessagePortCreateLocal(port_name("refused"), reply_in_parts, &context, NULL);
+    RLSourceRef source = RLMessagePortCreateRunLoopSource(port, 0);
+    RLAddSource(RLGetCurrent(), source, "m");
+    RLMessagePortRef remote = RLMessagePortCreateRemote(port_name("refused"));
+    for (int allowed = 0; allowed < 4; allowed++) {
+        passes_allowed = allowed;
+        hook_system_calls(refuse_passing);
+        int32_t code = RLMessagePortSendRequest(remote, 1, "x", 1, 60, 60, "m", NULL);
+        hook_system_calls(NULL);
+        ck_assert_int_eq(code, kRLMessagePortTransportError);
+        RLDataRef data = NULL;
+        ck_assert_int_eq(RLMessagePortSendRequest(remote, 1, "x", 1, 60, 60, "m", &data), kRLMessagePortSuccess);
+        ck_assert_uint_eq(RLDataGetLength(data), 2 << 20);
+        RLRelease(data);
+    }
+    RLRelease(remote);
+    RLRelease(source);
+    RLRelease(port);
+    free(bytes);
+}
+
+static int closes;
+static bool count_closes(long number, const long argument[6], long *result) {
+    (void)argument, (void)result;
+    if (number == SYS_close) __atomic_add_fetch(&closes, 1, __ATOMIC_SEQ_CST);
+    return false;
+}
+
+RL_TEST(a_full_queue_is_closed_at_its_price, "S-MSG-42",
+        "A connection that is ended with a hundred datagrams in its queue, each with a descriptor, costs some calls for each, not hundreds") {
+    use_own_directory();
+    static Service service = {.reply = "yes"};
+    RLMessagePortRef port = add_service(&service, "flooded", "m");
+    RLRunInMode("m", 0, true);
+    int before = count_descriptors(), raw = greet_raw("flooded");
+    send_raw(raw, header_of(99, 0, 0), "");
+    for (int i = 0; i < 100; i++) send_memory(raw, header_of(2, 0, 5), STDIN_FILENO);
+    hook_system_calls(count_closes);
+    while (!is_closed(raw)) RLRunInMode("m", 0.01, true);
+    hook_system_calls(NULL);
+    ck_assert_int_lt(closes, 100 * 40);
+    close(raw);
+    ck_assert_int_eq(count_descriptors(), before);
+    RLRelease(port);
+    remove_own_directory();
+}
+
 /* Interrupted calls: the one that is due is answered with EINTR in place of the kernel. */
 
 static int calls, interrupted_call;

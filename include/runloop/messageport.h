@@ -14,8 +14,8 @@
  * descriptors.
  * A reply has only bytes.
  * Up to 32 KiB are copied through a socket. Longer messages are copied through 4 MiB of memory,
- * which each end of a connection makes for its first long message and keeps, or are passed in
- * sealed memory that the receiver maps.
+ * which each end of a connection makes for its first long message and keeps (a local port for 64
+ * connections), or are passed in sealed memory that the receiver maps.
  * About 200 messages of a sender, or about 200 KiB, are queued; then the sender waits, at most for
  * sendTimeout.
  * Messages that arrive in parts may use 256 MiB and 256 descriptors per port, and connections half

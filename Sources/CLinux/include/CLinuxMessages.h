@@ -55,8 +55,10 @@ rl_datagram rl_message_receive_from(int socket, void *bytes, size_t capacity, in
                                     socklen_t *address_length) __attribute__((visibility("hidden")));
 
 /* Closes a descriptor that a peer sent. The last close of a socket with SO_LINGER waits, for as long as the option says, until its
- * peer has taken what was sent, even if the socket is non-blocking; so the option is switched off. See socket(7). */
+ * peer has taken what was sent, even if the socket is non-blocking; so the option is switched off. See socket(7). The last close of a local
+ * socket is that of the sockets queued in it; so a thread that ends makes it. The second function skips negative numbers. */
 void rl_drop(int descriptor) __attribute__((visibility("hidden")));
+void rl_drop_all(const int *descriptors, int count) __attribute__((visibility("hidden")));
 
 /* Closes the caller's end of a connection, for all processes that have it, with what is queued in it: see rl_drop. The second one
  * closes a listening socket with the connections that have not been accepted. */

@@ -220,7 +220,7 @@ extension UnsafeMutablePointer where Pointee == SharingService {
         let length = withUnsafeTemporaryAllocation(of: Int32.self, capacity: Int(RL_MAX_DESCRIPTORS)) { descriptors in
             let datagram = rl_message_receive(
                 peer.pointee.descriptor, &request.bytes, MemoryLayout.size(ofValue: request.bytes) - 1, descriptors.baseAddress!)
-            for index in 0..<Int(datagram.descriptors) { rl_drop(descriptors[index]) }
+            rl_drop_all(descriptors.baseAddress, datagram.descriptors)
             return datagram.is_cut || datagram.descriptors > 0 ? 0 : datagram.length
         }
         if length < 0 && rl_errno() == EAGAIN { return nil }

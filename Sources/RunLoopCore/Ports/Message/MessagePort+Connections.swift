@@ -123,6 +123,7 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
         let isInUse = kept.pointee.isBusy && pointee.state.load(ordering: .relaxed) & MessagePortState.lostInFork == 0
         if isInUse { kept.pointee.isOrphan = true } else { kept.free() }
         pointee.local.connections![place].kept = nil
+        pointee.local.keptCount -= 1
     }
 
     /// Begun messages hold much: those whose senders have sent nothing for two seconds, though nothing waits to be taken, are
@@ -185,7 +186,10 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
             unlock()
             return false
         }
-        if pointee.local.connections![place].kept == nil { pointee.local.connections![place].kept = KeptMemoryPointer.make() }
+        if pointee.local.connections![place].kept == nil && pointee.local.keptCount < LocalEnd.keptLimit {
+            pointee.local.connections![place].kept = KeptMemoryPointer.make()
+            if pointee.local.connections![place].kept != nil { pointee.local.keptCount += 1 }
+        }
         guard let kept = pointee.local.connections![place].kept, !kept.pointee.isBusy, kept.isEmpty,
             first.send(to: pointee.local.connections![place].descriptor) == 0
         else {
@@ -194,7 +198,7 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
         }
         kept.pointee.isBusy = true
         unlock()
-        sendParts(token, kept, data)
+        sendParts(header, token, kept, data)
         lock()
         kept.pointee.isBusy = false
         if kept.pointee.isOrphan { kept.free() }
@@ -202,7 +206,7 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
         return true
     }
 
-    private func sendParts(_ token: UInt64, _ kept: KeptMemoryPointer, _ data: DataPointer) {
+    private func sendParts(_ header: WireHeader, _ token: UInt64, _ kept: KeptMemoryPointer, _ data: DataPointer) {
         let bytes = UnsafeRawPointer(data.bytes)
         let length = data.pointee.length
         var done = 0
@@ -218,22 +222,29 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
             unlock()
             if error != 0 {
                 kept.takeBack(part)
-                if error != EAGAIN { return }
+                // The other end is gone, or the kernel passes no descriptor for now.
+                if error != EAGAIN { return giveUp(header, token) }
                 break
             }
             done += Int(part.header.length)
             number += 1
         }
         guard done < length else { return }
-        let rest = OutgoingMessage.rest(bytes + done, length - done)
+        guard var rest = OutgoingMessage.rest(bytes + done, length - done) else { return giveUp(header, token) }
         lock()
         if isValid, let place = placeLocked(token: token) {
-            // Without memory for the rest the other end cannot get its reply: it learns that from the end of the connection.
-            if let rest { replyLocked(place, rest, data) } else { closeLocked(place) }
+            replyLocked(place, rest, data)
         } else {
-            var rest = rest
-            rest?.finish()
+            rest.finish()
         }
+        unlock()
+    }
+
+    /// The rest of a reply cannot be sent: the other end must not wait for it.
+    @inline(never)
+    private func giveUp(_ header: WireHeader, _ token: UInt64) {
+        lock()
+        if isValid, let place = placeLocked(token: token) { replyLocked(place, OutgoingMessage(header.failed, bytes: nil), nil) }
         unlock()
     }
 

@@ -21,6 +21,9 @@ struct LocalEnd {
     var firstFree = -1
     /// Counts connections, to distinguish a late reply from one for a later connection at the same place.
     var generation: UInt32 = 0
+    /// Connections that have memory for long replies. They keep it, also those of peers that only asked once.
+    var keptCount = 0
+    static var keptLimit: Int { 64 }
     /// What serves the port on a dispatch queue in place of a source; a reference.
     var dispatch: DispatchServingPointer?
     /// The listener is out of the set, because a connection found no descriptor; a timer puts it back.

@@ -96,7 +96,7 @@ struct IncomingMessage {
     mutating func discard() {
         data?.release()
         data = nil
-        for index in 0..<descriptorCount where descriptors![index] >= 0 { rl_drop(descriptors![index]) }
+        rl_drop_all(descriptors, Int32(descriptorCount))
         descriptorCount = 0
         CLinux.free(descriptors)
         descriptors = nil
@@ -166,6 +166,6 @@ struct IncomingMessage {
 
     @inline(never)
     private static func close(_ descriptors: UnsafeMutablePointer<Int32>, from first: Int, _ count: Int) {
-        for index in first..<Swift.max(first, count) { rl_drop(descriptors[index]) }
+        rl_drop_all(descriptors + first, Int32(count - first))
     }
 }
