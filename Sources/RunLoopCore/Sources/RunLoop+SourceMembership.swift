@@ -7,8 +7,10 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     // MARK: Calls of the client interface
 
     func addSource(_ source: SourcePointer, to name: ModeName) {
-        guard source.isValid, acceptsItems("RLAddSource", .addSourceToEndedMain) else { return }
+        guard source.isValid else { return }
+        // Before the question: `hash` may fork, and the child knows other threads' loops no more.
         source.prepareHashCode()
+        guard acceptsItems("RLAddSource", .addSourceToEndedMain) else { return }
         switch name {
         case .none: return
         case .named(let name):
@@ -16,7 +18,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         case .common:
             lock()
             let isMember = findEqualLocked(source) { $0.pointee.commonSources } != nil
-            if isMember || !source.isValid {
+            if isMember || !source.isValid || isClosing {
                 unlock()
             } else {
                 let link = linkLocked(for: source)
@@ -42,7 +44,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
             if let mode = mode(name) { remove(source, from: mode) }
         case .common:
             lock()
-            guard let member = findEqualLocked(source, in: { $0.pointee.commonSources }) else { return unlock() }
+            guard !isVanished, let member = findEqualLocked(source, in: { $0.pointee.commonSources }) else { return unlock() }
             member.retain()
             pointee.commonSources.remove(member)
             member.link(in: self)!.pointee.isCommon = false
@@ -84,8 +86,9 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     func add(_ source: SourcePointer, to mode: ModePointer, asCommon: Bool = false) -> Bool {
         source.readPort()
         lock()
-        if findEqualLocked(source, in: { _ in mode.pointee.sources }) != nil
-            || !source.isValid || pointee.closing.load(ordering: .relaxed)
+        // `getPort` and `equal` may fork too.
+        if isClosing || findEqualLocked(source, in: { _ in mode.pointee.sources }) != nil
+            || !source.isValid || isClosing
             || (asCommon && source.link(in: self)?.pointee.isCommon != true)
         {
             unlock()
@@ -204,6 +207,9 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         if !source.isVersionOne && mayBeAsleep { wakeUp() }
     }
 
+    /// It is being freed, or its thread does not exist in this process.
+    private var isClosing: Bool { pointee.closing.load(ordering: .relaxed) }
+
     // MARK: Equality
 
     /// The member of a set that is the source or equal to it. The lock is held at the call and at the return, but not
@@ -222,8 +228,9 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
             unlock()
             let isEqual = source.isEqual(candidate)
             lock()
-            // The reference that is dropped here is not the last one if the candidate is still a member.
-            let isMember = set(self).contains(candidate)
+            // The reference that is dropped here is not the last one if the candidate is still a member. In the child of a fork by `equal` the
+            // loop is an empty one.
+            let isMember = !isVanished && set(self).contains(candidate)
             if !isMember {
                 unlock()
                 candidate.release()
@@ -232,6 +239,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
                 candidate.releaseNotLast()
             }
             if isEqual && isMember { return candidate }
+            if isVanished { return nil }
             // A changed table is searched anew; each turn needs a change by another thread or a further candidate.
             if set(self).changes != changes {
                 if set(self).contains(source) { return source }
