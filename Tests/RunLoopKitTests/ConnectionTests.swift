@@ -194,6 +194,23 @@ extension Pipe {
         await thread.finish()
     }
 
+    @Test("Several tasks may finish a stream, and all of them wait for the peer's end")
+    func finishers() async throws {
+        let thread = RunLoopThread()
+        try thread.start()
+        let executor = thread.loop.executor
+        var ends: [CInt] = [0, 0]
+        socketpair(AF_UNIX, CInt(SOCK_STREAM.rawValue), 0, &ends)
+        let stream = RunLoop.ByteStream(takingOver: ends[0], on: thread.loop)
+        let finishers = (0..<3).map { _ in Task(executorPreference: executor) { await stream.finish() } }
+        // It begins after these, which wait by then.
+        await Task(executorPreference: executor) {}.value
+        close(ends[1])
+        for finisher in finishers { await finisher.value }
+        await #expect(throws: RunLoop.SystemError(code: EBADF)) { try await stream.read() }
+        await thread.finish()
+    }
+
     /// What tasks on a loop do as long as the loop has not come to a closure that was queued before.
     private func untilLoopGoesOn(_ body: @escaping @Sendable () async throws -> Void) async throws -> Bool {
         let thread = RunLoopThread()

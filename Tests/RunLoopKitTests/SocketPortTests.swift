@@ -109,10 +109,28 @@ private func number(of port: SocketPort) -> UInt16 { UInt16(port.address[2]) << 
         local.invalidate()
     }
 
+    @Test("Invalidating a remote port does not wait for a message that another thread writes: S-NSP-17")
+    func invalidatedInAMessage() {
+        let local = SocketPort()
+        let remote = SocketPort(remoteWithTCPPort: number(of: local), host: nil)!
+        let writer = TestThread {
+            // More than the system stores, and nobody reads.
+            remote.send(before: .distantFuture, components: [[UInt8](repeating: 1, count: 1 << 25)], from: nil, reserved: 0)
+        }
+        var connection = pollfd(fd: local.socket, events: Int16(POLLIN), revents: 0)
+        while poll(&connection, 1, -1) < 1 {}
+        remote.invalidate()
+        #expect(!remote.isValid)
+        // The connection that nobody has taken goes with it.
+        local.invalidate()
+        #expect(!writer.join())
+    }
+
     @Test("A number is taken once; nobody listening, and other kinds of ports, refuse: S-NSP-7, S-NSP-8, S-NSP-19")
     func refused() {
         let local = SocketPort()
         #expect(SocketPort(tcpPort: number(of: local)) == nil)
+        #expect(SocketPort(remoteWithTCPPort: number(of: local), host: "127.0.0.1\0.example") == nil)
         let remote = SocketPort(remoteWithTCPPort: number(of: local), host: nil)!
         #expect(!remote.send(before: .distantFuture, components: [MachPort()], from: nil, reserved: 0))
         #expect(!remote.send(before: .distantFuture, components: ["text"], from: nil, reserved: 0))

@@ -194,6 +194,7 @@ private func address(_ kind: String) -> Socket.Address {
         #expect(six.host == "2001:db8::1" && six.port == 443 && "\(six)" == "[2001:db8::1]:443")
         #expect(Socket.Address.ipv4(nil, port: 1)!.host == "0.0.0.0" && Socket.Address.ipv6(nil, port: 1)!.host == "::")
         #expect(Socket.Address.ipv4("localhost", port: 1) == nil && Socket.Address.ipv6("127.0.0.1", port: 1) == nil)
+        #expect(Socket.Address.ipv4("127.0.0.1\0.example", port: 1) == nil && Socket.Address.ipv6("::1\0", port: 1) == nil)
         let path = Socket.Address.unix("/tmp/x")!
         #expect(path.path == "/tmp/x" && path.port == nil && path.host == nil && "\(path)" == "/tmp/x")
         #expect(Socket.Address.unix("") == nil && Socket.Address.unix(String(repeating: "x", count: 108)) == nil)

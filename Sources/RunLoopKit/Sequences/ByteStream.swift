@@ -18,14 +18,16 @@ extension RunLoop {
     /// A cancellation ends the wait of a read, with `ECANCELED`, and reading with it. It does not end ``write(_:)`` and
     /// ``finish(within:)``: bytes that were read can still be answered. ``close()`` ends everything.
     ///
-    /// - Threads: any; the loop has to be run by its thread. One task at a time may read, and one may write.
+    /// - Threads: any; the loop has to be run by its thread. One task at a time may read, and one may write; any may finish and close.
     /// - Foundation, CF: `CFStream`, which is not part of this library.
     public final class ByteStream: AsyncSequence, Sendable {
         private struct State: Sendable {
             /// -1 once it is closed. It is used under the lock, so that nobody reads from a number that is another file's.
             var descriptor: CInt
-            /// What waits for room, and for the peer's end; made when there is something to wait for.
-            var output, rest: DescriptorWatch?
+            /// What waits for room; made when there is something to wait for.
+            var output: DescriptorWatch?
+            /// What waits for the peer's end: each call of `finish` has one, because several tasks may be at their end.
+            var rests: [DescriptorWatch] = []
             /// What was received, and what was sent, since the task that does it let others go on.
             var received = 0, sent = 0
         }
@@ -85,7 +87,7 @@ extension RunLoop {
                 if let count = try send(bytes[sent...].prefix(Self.portion)) {
                     sent += count
                     if isTurnOver(after: count, at: \.sent) { await Task.yield() }
-                } else if await watch(.write, at: \.output)?.nextEvenIfCancelled(isolation: #isolation) == nil {
+                } else if await roomWatch()?.nextEvenIfCancelled(isolation: #isolation) == nil {
                     throw over
                 }
             }
@@ -106,13 +108,15 @@ extension RunLoop {
                 loop.add(timer, forMode: mode)
                 return timer
             }
+            var rest: DescriptorWatch?
             while true {
                 do throws(SystemError) {
                     if let bytes = try receive(65536) {
                         if bytes.isEmpty { break }
                         if isTurnOver(after: bytes.count, at: \.received) { await Task.yield() }
-                    } else if await watch(.read, at: \.rest)?.nextEvenIfCancelled(isolation: #isolation) == nil {
-                        break
+                    } else {
+                        if rest == nil { rest = watch(.read) { $0.rests.append($1) } }
+                        if await rest?.nextEvenIfCancelled(isolation: #isolation) == nil { break }
                     }
                 } catch { break }
             }
@@ -122,14 +126,15 @@ extension RunLoop {
 
         /// Closes the descriptor; a waiting call gets `EBADF`. A second call does nothing.
         public func close() {
-            input.end()
+            // First, so that a call whose wait ends here sees that the stream is closed.
             let former = state.withLock { state in
                 defer { state = State(descriptor: -1) }
                 return state
             }
             // Out of the loop before the number can be somebody else's.
+            input.end()
             former.output?.end()
-            former.rest?.end()
+            for rest in former.rests { rest.end() }
             if former.descriptor >= 0 { systemClose(former.descriptor) }
         }
 
@@ -143,14 +148,18 @@ extension RunLoop {
             }
         }
 
-        /// The watch of that place; nil once the stream is closed.
-        private func watch(_ interest: Readiness, at place: WritableKeyPath<State, DescriptorWatch?> & Sendable) -> DescriptorWatch? {
-            let (known, descriptor) = state.withLock { ($0[keyPath: place], $0.descriptor) }
-            if let known { return known }
+        /// What waits for room; nil once the stream is closed.
+        private func roomWatch() -> DescriptorWatch? {
+            state.withLock { $0.output } ?? watch(.write) { $0.output = $1 }
+        }
+
+        /// A new watch, which is stored; nil once the stream is closed.
+        private func watch(_ interest: Readiness, store: (inout State, DescriptorWatch) -> Void) -> DescriptorWatch? {
+            let descriptor = state.withLock { $0.descriptor }
             if descriptor < 0 { return nil }
             let made = DescriptorWatch(loop, descriptor, interest, mode)
             let isOpen = state.withLock { state in
-                if state.descriptor >= 0 { state[keyPath: place] = made }
+                if state.descriptor >= 0 { store(&state, made) }
                 return state.descriptor >= 0
             }
             if !isOpen { made.end() }
