@@ -87,10 +87,11 @@ package enum PortComponent {
     package static func list(_ values: [Any]?) -> [PortComponent]? {
         var list: [PortComponent] = []
         for value in values ?? [] {
-            if let port = value as? Port {
-                list.append(.port(port))
-            } else if let bytes = value as? [UInt8] {
+            // The bytes first: to see whether they are a port, the runtime would make an object of each where Foundation is loaded.
+            if let bytes = value as? [UInt8] {
                 list.append(.bytes(bytes))
+            } else if let port = value as? Port {
+                list.append(.port(port))
             } else if let bytes = value as? any Sequence<UInt8> {
                 list.append(.bytes(Array(bytes)))
             } else {
