@@ -48,14 +48,14 @@ extension DistributedLock {
         on loop: RunLoop, checkingEvery interval: Duration, isolation: isolated (any Actor)?
     ) async throws -> AsyncStream<Void> {
         try await loop.call {
-            let (stream, continuation) = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingNewest(1))
-            let source = try RunLoop.Source(whenFree: self, checkingEvery: interval) { _ in ForkGuard.whole { continuation.yield() } }
+            let elements = LoopElements<Void>(keepsLastOnly: true)
+            let source = try RunLoop.Source(whenFree: self, checkingEvery: interval) { _ in elements.give(()) }
             let number = self.waiting.withLock { waiting in
                 waiting.last += 1
-                waiting.tasks[waiting.last] = continuation
+                waiting.tasks[waiting.last] = elements
                 return waiting.last
             }
-            loop.stop(continuation) {
+            let stream = elements.stream(of: loop) {
                 let task = self.waiting.withLock { $0.tasks.removeValue(forKey: number) }
                 _ = task
                 // Now: the source has a reference to the lock, whose last one unlocks.

@@ -35,7 +35,7 @@ public final class DistributedLock: @unchecked Sendable {
     let waiting = Locked(Waiting())
 
     struct Waiting {
-        var tasks: [UInt: AsyncStream<Void>.Continuation] = [:]
+        var tasks: [UInt: LoopElements<Void>] = [:]
         var last: UInt = 0
     }
 
@@ -75,7 +75,7 @@ public final class DistributedLock: @unchecked Sendable {
         if RLDistributedLockUnlock(reference) { return }
         let error = RunLoop.SystemError.last
         // The lock may have been free for long, but not for this object; and no file has changed now, which others would hear of.
-        for task in waiting.withLock({ Array($0.tasks.values) }) { task.yield() }
+        for task in waiting.withLock({ Array($0.tasks.values) }) { task.give(()) }
         throw error
     }
 

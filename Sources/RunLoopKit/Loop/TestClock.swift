@@ -196,13 +196,13 @@ extension RunLoop {
     public func ticks(
         every interval: Duration, clock: TestClock, tolerance: Duration = .zero, forMode mode: Mode = .common
     ) -> AsyncStream<TestClock.Instant> {
-        let (stream, continuation) = AsyncStream.makeStream(of: TestClock.Instant.self, bufferingPolicy: .bufferingNewest(1))
+        let elements = LoopElements<TestClock.Instant>(keepsLastOnly: true)
         let timer = Timer(fire: clock.now.advanced(by: interval), interval: interval, repeats: true) { timer in
             let date = TestClock.Instant(seconds: timer.fireSeconds)
-            ForkGuard.whole { continuation.yield(date) }
+            elements.give(date)
         }
         timer.tolerance = tolerance
-        stop(continuation) { timer.invalidate() }
+        let stream = elements.stream(of: self) { timer.invalidate() }
         add(timer, forMode: mode)
         return stream
     }

@@ -5,7 +5,8 @@ extension RunLoop {
     /// While it exists, the default actions of these signals, such as ending the process, do not happen; a handler that the
     /// program had set for them is called as well (S-KEV-3), and is restored after the last sequence or source of these
     /// signals. Signals of one kind that arrive close together count as one, as always. Several sequences and sources
-    /// may have the same signal, on one loop or on several, and each gets it.
+    /// may have the same signal, on one loop or on several, and each gets it. Numbers that the consumer has not taken wait for it, however
+    /// many they are.
     ///
     /// The signals are unblocked on the calling thread: a program that was started with them blocked would not get them.
     ///
@@ -20,18 +21,17 @@ extension RunLoop {
     /// - Threads: any; the loop has to be run by its thread.
     /// - Foundation, CF: no counterpart. libdispatch: `DispatchSource.makeSignalSource`.
     public func signals(_ numbers: CInt..., forMode mode: Mode = .common) -> AsyncStream<CInt> {
-        let (stream, continuation) = AsyncStream.makeStream(of: CInt.self)
+        let elements = LoopElements<CInt>(keepsLastOnly: false)
         var sources: [Source] = []
         for number in Set(numbers) {
-            guard let source = try? Source(onSignal: number, perform: { _, _ in ForkGuard.whole { continuation.yield(number) } }) else {
+            guard let source = try? Source(onSignal: number, perform: { _, _ in elements.give(number) }) else {
                 for source in sources { source.invalidate() }
-                continuation.finish()
-                return stream
+                return AsyncStream(unfolding: { nil })
             }
             sources.append(source)
         }
         let made = sources
-        stop(continuation) { for source in made { source.invalidate() } }
+        let stream = elements.stream(of: self) { for source in made { source.invalidate() } }
         for source in made { add(source, forMode: mode) }
         return stream
     }

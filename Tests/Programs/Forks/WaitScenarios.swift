@@ -165,3 +165,88 @@ func elementsOnTheirWay() -> String {
     close(pipeEnds.write)
     return ends.sorted().joined(separator: ", ")
 }
+
+/// Sequences of the main loop and of others whose consumers are on other threads, where they begin, take elements and end while the main
+/// thread forks: the child's loop does not wait for them.
+func consumersOnOtherThreads() -> String {
+    let threads = (0..<6).map { _ in RunLoopThread() }
+    let isEnd = Flag()
+    let (begun, over) = (Counter(), Counter())
+    for thread in threads {
+        try! thread.start()
+        let loop = thread.loop
+        Task.detached {
+            while !isEnd.isSet {
+                for await _ in loop.ticks(every: .microseconds(100)) { break }
+                for await _ in RunLoop.main.ticks(every: .microseconds(10)) { break }
+                begun.add()
+            }
+            over.add()
+        }
+    }
+    while begun.value < 200 { pass() }
+    var ends: Set<String> = []
+    for _ in 0..<250 {
+        RunLoop.main.run(mode: .default, for: .microseconds(300))
+        ends.insert(inChild {
+            let isOver = onMain { for await _ in RunLoop.main.ticks(every: .milliseconds(1)) { break } }
+            return passUntil(isOver)
+        })
+        if ends != ["exit 0"] { break }
+    }
+    isEnd.set()
+    while over.value < threads.count { pass() }
+    for thread in threads {
+        thread.stop()
+        thread.join()
+    }
+    return ends.sorted().joined(separator: ", ")
+}
+
+@_silgen_name("malloc_info") private func writeMallocInfo(_ options: CInt, _ stream: UnsafeMutablePointer<FILE>) -> CInt
+
+/// What malloc(3) has given out, in bytes: all that it has, without what is free.
+private func memoryInUse() -> Int {
+    var (text, length): (UnsafeMutablePointer<CChar>?, Int) = (nil, 0)
+    guard let stream = open_memstream(&text, &length) else { return 0 }
+    _ = writeMallocInfo(0, stream)
+    fclose(stream)
+    defer { free(text) }
+    // The sums of all arenas come last.
+    var sizes: [Substring: Int] = [:]
+    for element in String(cString: text!).split(separator: "<") {
+        let parts = element.split(separator: "\"")
+        if parts.count > 3, let size = Int(parts[parts.count - 2]) { sizes[parts[0] + parts[1]] = size }
+    }
+    return sizes["system type=current", default: 0] - sizes["total type=fast", default: 0] - sizes["total type=rest", default: 0]
+}
+
+/// Memory of requests whose limit is far away when they are answered.
+func answeredRequests() -> String {
+    let server = RunLoopThread()
+    try! server.start()
+    let name = "RunLoopKit.Forks.answered.\(getpid())"
+    let port = MessagePort()
+    port.setRequestHandler { _, _ in [1] }
+    server.loop.add(port, forMode: .common)
+    guard MessagePortNameServer.sharedInstance().registerPort(port, name: name),
+        let remote = MessagePortNameServer.sharedInstance().port(forName: name) as? MessagePort
+    else { return "no port" }
+    func make(_ count: Int) {
+        _ = passUntil(onMain {
+            for _ in 0..<count { _ = try? await remote.request([2], timeout: .seconds(100_000), on: .main) }
+        })
+    }
+    make(200)
+    let count = 3000
+    let before = memoryInUse()
+    make(count)
+    // What a request takes while it waits may stay for a moment.
+    let end = ContinuousClock.now + .seconds(20)
+    while memoryInUse() > before + 50 * count && end > .now { pass() }
+    let isKept = memoryInUse() > before + 50 * count
+    port.invalidate()
+    server.stop()
+    server.join()
+    return isKept ? "\((memoryInUse() - before) / count) bytes each" : "not kept"
+}

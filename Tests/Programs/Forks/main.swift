@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What needs a process of its own: the children of `fork`, and threads that must not get a loop. Prints a line for each scenario; the
+// What needs a process of its own: the children of `fork`, threads that must not get a loop, and what is measured in memory. Prints a line for each scenario; the
 // test knows what has to be printed.
 import Glibc
 import RunLoopKit
@@ -382,6 +382,7 @@ print("the ends of threads: \(waitingForThreads())")
 print("requests that wait: \(waitingForRoom())")
 print("connections without descriptors: \(waitingForDescriptors())")
 print("elements on their way: \(elementsOnTheirWay())")
+print("consumers on other threads: \(consumersOnOtherThreads())")
 print("the main loop: \(mainLoop())")
 print("a port without descriptors: \(noDescriptors())")
 print("a foreign thread: \(foreignThread())")
@@ -389,6 +390,8 @@ print("the objects of threads: \(threadObjects())")
 print("the main thread's object: \(mainThreadObject())")
 print("the end of the main thread: \(endOfMain())")
 print("a lock that is a file: \(fileLock())")
+
+print("answered requests: \(answeredRequests())")
 
 let worker = RunLoopThread()
 try worker.start()

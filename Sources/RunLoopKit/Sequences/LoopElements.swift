@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: MIT
+/// What a loop reports, on its way to the task that iterates.
+///
+/// `AsyncStream` could keep the elements itself, under a lock that `fork` does not take: in the child it may be held for ever by a consumer
+/// or a canceller that does not exist there, and the loop, whose timer gives the next element, would wait for it. So the stream only asks
+/// for elements, and no loop touches it.
+final class LoopElements<Element: Sendable>: Sendable {
+    private struct Waiter {
+        let continuation: CheckedContinuation<Element?, Never>
+        let generation = ForkedChild.generation
+    }
+
+    private struct State {
+        /// Those that nobody has taken: first these, the last one first, and then `later` from its beginning.
+        var sooner: [Element] = []
+        var later: [Element] = []
+        var waiting: [Waiter] = []
+        var isOver = false
+        /// Until it is called.
+        var stopping: (@Sendable () -> Void)?
+
+        mutating func takeFirst() -> Element? {
+            if sooner.isEmpty {
+                sooner = later.reversed()
+                later = []
+            }
+            return sooner.popLast()
+        }
+    }
+
+    private let state = Locked(State())
+    private let keepsLastOnly: Bool
+
+    /// - Parameter keepsLastOnly: whether an element takes the place of one that nobody has taken.
+    init(keepsLastOnly: Bool) { self.keepsLastOnly = keepsLastOnly }
+
+    /// The stream of the elements; called once.
+    ///
+    /// - Parameters:
+    ///   - loop: the stream is over at the end of its thread at the latest.
+    ///   - stopping: called when the stream is over, or it and its iterator are released: nobody takes an element any more.
+    func stream(of loop: RunLoop, stopping: @escaping @Sendable () -> Void) -> AsyncStream<Element> {
+        let executor = loop.executor
+        let handler = Locked<UInt>(0)
+        state.withLock { state in
+            state.stopping = {
+                executor.forget(handler: handler.withLock { $0 })
+                stopping()
+            }
+        }
+        // Only the end of the thread can be earlier than the next line, and that forgets its handlers by itself.
+        let number = executor.atEnd { self.end() }
+        handler.withLock { $0 = number }
+        let consumer = Consumer(self)
+        return AsyncStream(unfolding: { await consumer.elements.next() }, onCancel: { self.end() })
+    }
+
+    /// The stream's reference.
+    private final class Consumer: Sendable {
+        let elements: LoopElements
+
+        init(_ elements: LoopElements) { self.elements = elements }
+
+        deinit { elements.end() }
+    }
+
+    /// Gives the element to a task that waits, or keeps it for the next one that asks.
+    func give(_ element: Element) {
+        resume(with: element) { state in
+            if state.isOver { return [] }
+            if !state.waiting.isEmpty { return [state.waiting.removeFirst()] }
+            if keepsLastOnly { (state.sooner, state.later) = ([], []) }
+            state.later.append(element)
+            return []
+        }
+    }
+
+    /// Those that are kept are still given. A second call ends what the first one, of a thread that a child of `fork` does not have, began.
+    func end() {
+        let stopping = state.withLock { state in
+            defer { (state.isOver, state.stopping) = (true, nil) }
+            return state.stopping
+        }
+        stopping?()
+        resume(with: nil) { state in
+            defer { state.waiting = [] }
+            return state.waiting
+        }
+    }
+
+    private func resume(with element: Element?, _ take: (inout State) -> [Waiter]) {
+        var older: [Waiter] = []
+        ForkGuard.whole {
+            for waiter in state.withLock(take) {
+                if waiter.generation == ForkedChild.generation {
+                    waiter.continuation.resume(returning: element)
+                } else {
+                    older.append(waiter)
+                }
+            }
+        }
+        // A thread that was cancelling the task at the fork has locked it for ever in the child, so no loop waits for that.
+        for waiter in older {
+            let resume: @Sendable () -> Void = { waiter.continuation.resume(returning: element) }
+            if !RunLoop.performInBackground(resume) { resume() }
+        }
+    }
+
+    private func next() async -> Element? {
+        await withCheckedContinuation { continuation in
+            let (element, waits): (Element?, Bool) = state.withLock { state in
+                if let element = state.takeFirst() { return (element, false) }
+                if !state.isOver { state.waiting.append(Waiter(continuation: continuation)) }
+                return (nil, !state.isOver)
+            }
+            if !waits { continuation.resume(returning: element) }
+        }
+    }
+}
