@@ -945,6 +945,34 @@ RL_TEST(a_descriptor_that_was_lost_is_made_anew, "S-FD-18 S-FRN-3",
     ck_assert_int_eq(log_count(), 1);
 }
 
+/* Until the host would wait, which is soon. */
+static void serve_all(RLForeignRunRef run) {
+    for (int passes = 0; is_readable(run, 0); passes++) {
+        ck_assert_int_lt(passes, 10);
+        expect_dispatch(run, GoesOn);
+        RLForeignRunPrepare(run);
+    }
+}
+
+RL_TEST(an_automatic_clock, "S-CLK-9 S-FRN-3",
+        "With an automatic clock the host waits until there is something to do, and moves no time") {
+    RLClockRef clock = RLClockCreateManual();
+    ck_assert(RLSetClock(RLGetCurrent(), clock));
+    RLClockSetAutomatic(clock, true);
+    RLAbsoluteTime begin = RLClockGetTime(clock);
+    RLForeignRunRef run = waiting_run();
+    add_timer(&timer, begin + 60, 0, kRLDefaultMode);
+    expect_ready(run);
+    serve_all(run);
+    ck_assert(RLClockGetTime(clock) == begin);
+    RLClockAdvance(clock, 60);
+    expect_ready(run);
+    serve_all(run);
+    ck_assert_int_eq(count_of(&timer.calls), 1);
+    end_run(run);
+    RLRelease(clock);
+}
+
 RL_TEST(arguments, "S-FRN-6 S-ARG-1",
         "NULL does nothing, and NULL and the pseudo-mode are no modes") {
     log_capture();
