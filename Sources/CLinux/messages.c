@@ -9,9 +9,11 @@
 #include "CLinuxCalls.h"
 #include "CLinuxMessages.h"
 
-/* Room for the descriptors of one datagram and the credentials of its sender, aligned as the kernel requires. */
+/* Room for the descriptors of one datagram and the credentials of its sender, aligned as the kernel requires; and for what only the client
+ * itself can ask for, a pidfd and a label (SO_PASSSEC), which would otherwise take the room of descriptors. */
+enum { LABEL_ROOM = 512 };
 typedef union ancillary {
-    char bytes[CMSG_SPACE(RL_MAX_DESCRIPTORS * sizeof(int)) + CMSG_SPACE(sizeof(struct ucred))];
+    char bytes[CMSG_SPACE(RL_MAX_DESCRIPTORS * sizeof(int)) + CMSG_SPACE(sizeof(struct ucred)) + CMSG_SPACE(sizeof(int)) + CMSG_SPACE(LABEL_ROOM)];
     struct cmsghdr alignment;
 } ancillary;
 

@@ -4,7 +4,9 @@
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <poll.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 
 #include "CLinuxCalls.h"
@@ -16,7 +18,14 @@ ssize_t rl_send_now(int descriptor, const void *bytes, size_t length, const void
     return sent < 0 ? -errno : sent;
 }
 
-bool rl_is_byte_stream(int descriptor) {
+bool rl_socket_is_unconnected(int descriptor) {
+    struct pollfd request = {descriptor, POLLOUT, 0};
+    if (rl_socket_has_peer(descriptor)) return false;
+    /* Where a filter refuses to say: a connect that succeeded is known by the peer. */
+    return rl_sys_poll(&request, 1, 0) <= 0 || (request.revents & (POLLHUP | POLLERR)) == POLLHUP;
+}
+
+__attribute__((noinline)) bool rl_is_byte_stream(int descriptor) {
     int type;
     socklen_t size = sizeof type;
     return getsockopt(descriptor, SOL_SOCKET, SO_TYPE, &type, &size) == 0 && type == SOCK_STREAM;
@@ -38,17 +47,31 @@ int rl_set_socket_options(int descriptor, unsigned long options, bool on) {
 ssize_t rl_receive(int descriptor, bool is_local, void *bytes, size_t size, struct sockaddr_storage *address, socklen_t *length) {
     if (!is_local) return rl_sys_recvfrom(descriptor, bytes, size, MSG_DONTWAIT, (struct sockaddr *)address, length);
     int unwanted[RL_MAX_DESCRIPTORS];
-    rl_datagram taken = rl_message_receive_from(descriptor, bytes, size, unwanted, address, length);
+    rl_datagram taken;
+    int tries = 2;
+    /* Of records the kernel reports the reset before what the peer sent until then. */
+    do {
+        taken = rl_message_receive_from(descriptor, bytes, size, unwanted, address, length);
+    } while (taken.length < 0 && errno == ECONNRESET && --tries > 0);
     int error = errno;
     rl_drop_all(unwanted, taken.descriptors);
     errno = error;
     return taken.length;
 }
 
+bool rl_is_at_end(int descriptor) {
+    if (rl_is_byte_stream(descriptor)) return true;
+    struct pollfd request = {descriptor, POLLRDHUP, 0};
+    int left = 0;
+    if (rl_sys_poll(&request, 1, 0) == 0) return false;
+    /* Asked in this order: all that the peer has sent it sent before its end. */
+    return ioctl(descriptor, FIONREAD, &left) != 0 || left == 0;
+}
+
 bool rl_discard_input(int descriptor, bool is_local) {
     char bytes[16384];
     ssize_t count = rl_receive(descriptor, is_local, bytes, sizeof bytes, NULL, NULL);
-    return count == 0 || (count < 0 && errno != EAGAIN);
+    return count == 0 ? rl_is_at_end(descriptor) : count < 0 && errno != EAGAIN;
 }
 
 void rl_reset_at_close(int descriptor) {

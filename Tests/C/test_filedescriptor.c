@@ -349,7 +349,7 @@ RL_TEST(always_ready_files_starve_nobody, "S-FD-17 S-PASS-13 S-PASS-14",
 }
 
 RL_TEST(always_ready_files_outlast_an_accept, "S-FD-17 S-SOCK-28",
-        "A socket that cannot accept from /dev/null puts off its number for a moment, and the descriptor object on it is reported afterwards") {
+        "A socket that cannot accept from /dev/null waits, and the descriptor object on its number is reported") {
     static Descriptor null = {.name = "null"};
     add_descriptor(&null, open("/dev/null", O_RDWR | O_CLOEXEC), 0);
     RLSocketRef s = RLSocketCreateWithNative(RLFileDescriptorGetNativeDescriptor(null.file), kRLSocketAcceptCallBack, NULL, NULL);

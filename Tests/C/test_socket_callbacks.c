@@ -162,6 +162,43 @@ RL_TEST(datagrams, "S-SOCK-25 S-SOCK-27",
     quiet();
 }
 
+static void records_of(bool isReset) {
+    s.name = "s";
+    make_sockets(SOCK_SEQPACKET, ends);
+    socket_make(&s, ends[0], kRLSocketDataCallBack);
+    socket_add(&s);
+    if (isReset) ck_assert_int_eq(send(ends[0], "unread", 6, 0), 6);
+    ck_assert_int_eq(send(ends[1], "", 0, 0), 0);
+    ck_assert_int_eq(send(ends[1], "abc", 3, 0), 3);
+}
+
+RL_TEST(empty_records, "S-SOCK-26 S-SOCK-27",
+        "An empty record has length 0 and does not end the socket, whether the peer has ended by then or not; the end does") {
+    records_of(false);
+    for (int i = 0; i < 2; i++) handled();
+    expect_trace("s:data=0 s:data=3");
+    ck_assert_int_eq(send(ends[1], "", 0, 0), 0);
+    handled();
+    ck_assert(RLSocketIsValid(s.socket));
+    ck_assert_int_eq(send(ends[1], "", 0, 0), 0);
+    ck_assert_int_eq(send(ends[1], "defg", 4, 0), 4);
+    close(ends[1]);
+    for (int i = 0; i < 2; i++) handled();
+    expect_trace("s:data=0 s:data=0 s:data=4");
+    ck_assert(RLSocketIsValid(s.socket));
+    handled();
+    expect_trace("s:data=0");
+    ck_assert(!RLSocketIsValid(s.socket));
+}
+
+RL_TEST(records_before_a_reset, "S-SOCK-26", "What the peer sent before it closed with a record unread is reported before the end") {
+    records_of(true);
+    close(ends[1]);
+    for (int i = 0; i < 3; i++) handled();
+    expect_trace("s:data=0 s:data=3 s:data=0");
+    ck_assert(!RLSocketIsValid(s.socket));
+}
+
 RL_TEST(accept_takes_connections, "S-SOCK-28 S-LOOP-18 S-SOCK-38 S-SOCK-71",
         "One callback for each connection, with a descriptor that is the client's, "
         "close-on-exec and blocking, and with the peer's address; IPv4, IPv6 and Unix; the "
@@ -293,6 +330,38 @@ RL_TEST(a_number_that_was_deferred, "S-SOCK-28 S-FD-9",
     ck_assert_int_eq(calls, 1);
     RLFileDescriptorInvalidate(file);
     RLRelease(file);
+}
+
+RL_TEST(deferring_is_the_sockets_own, "S-SOCK-28 S-FD-3",
+        "While a socket waits because there is no descriptor for a connection, a descriptor object on its number is reported") {
+    s.name = "s";
+    struct sockaddr_in address = loopback(0);
+    socket_create(&s, PF_INET, SOCK_STREAM, kRLSocketAcceptCallBack);
+    ck_assert_int_eq(RLSocketSetAddress(s.socket, &address, sizeof address), kRLSocketSuccess);
+    socket_add(&s);
+    int number = RLSocketGetNative(s.socket), calls = 0;
+    RLFileDescriptorContext context = {.info = &calls};
+    RLFileDescriptorRef file = RLFileDescriptorCreate(number, false, count_read, &context);
+    RLSourceRef source = RLFileDescriptorCreateRunLoopSource(file, 0);
+    RLAddSource(RLGetCurrent(), source, kRLDefaultMode);
+    RLRelease(source);
+    connect_to(port_of(number));
+    log_capture();
+    struct rlimit old, none;
+    ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &old), 0);
+    none = (struct rlimit){1, old.rlim_max};
+    ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &none), 0);
+    expect_run(kRLDefaultMode, 0, true, TimedOut);
+    ck_assert_int_eq(log_count(), 1);
+    RLFileDescriptorEnablePersistentCallBacks(file, kRLFileDescriptorReadCallBack);
+    expect_run(kRLDefaultMode, 0, true, HandledSource);
+    ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &old), 0);
+    ck_assert_int_eq(calls, 1);
+    expect_trace("");
+    RLFileDescriptorInvalidate(file);
+    RLRelease(file);
+    handled();
+    expect_trace("s:accept");
 }
 
 RL_TEST(write_comes_once, "S-SOCK-19 S-SOCK-29",

@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <netinet/tcp.h>
 #include <signal.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -290,6 +291,32 @@ RL_TEST(the_clients_own_connect_of_a_unix_socket, "S-SOCK-30 S-SOCK-51",
     }
     close(listener);
     unlink(address.sun_path);
+}
+
+RL_TEST(a_connect_that_data_begin, "S-SOCK-30 S-SOCK-58",
+        "A connect that waits for the first bytes (TCP_FASTOPEN_CONNECT) has no peer yet and has not failed; what was queued is sent") {
+    int listener = make_listener(), on = 1;
+    struct sockaddr_in address = loopback(port_of(listener));
+    s.name = "s";
+    socket_create(&s, PF_INET, SOCK_STREAM, kRLSocketConnectCallBack);
+    int descriptor = RLSocketGetNative(s.socket);
+    /* TCP_FASTOPEN_NO_COOKIE, from Linux 4.15 on. */
+    if (setsockopt(descriptor, IPPROTO_TCP, TCP_FASTOPEN_CONNECT, &on, sizeof on) != 0) return;
+    if (setsockopt(descriptor, IPPROTO_TCP, 34, &on, sizeof on) != 0) return;
+    socket_add(&s);
+    ck_assert_int_eq(RLSocketConnectToAddress(s.socket, &address, sizeof address, -1), kRLSocketSuccess);
+    ck_assert_int_ge(RLSocketWrite(s.socket, "hello", 5, 65536), 0);
+    handled();
+    expect_trace("s:connect");
+    expect_run(kRLDefaultMode, 0, false, TimedOut);
+    int peer = accept(listener, NULL, NULL);
+    char bytes[5];
+    ck_assert_int_eq(recv(peer, bytes, 5, MSG_WAITALL), 5);
+    ck_assert(memcmp(bytes, "hello", 5) == 0);
+    RLSocketInvalidate(s.socket);
+    RLRelease(s.socket);
+    close(peer);
+    close(listener);
 }
 
 RL_TEST(a_send_leaves_the_error_to_the_callback, "S-SOCK-43 S-SOCK-45 S-SOCK-56",

@@ -190,6 +190,20 @@ RL_TEST(orderly_without_a_peer_for_the_queue, "S-SOCK-63",
     }
 }
 
+RL_TEST(orderly_with_empty_records, "S-SOCK-63 S-SOCK-27", "An empty record is not the peer's end, which is waited for") {
+    make_sockets(SOCK_SEQPACKET, ends);
+    socket_make(&s, ends[0], kRLSocketReadCallBack);
+    socket_add(&s);
+    ck_assert_int_eq(RLSocketClose(s.socket, kRLSocketCloseOrderly), kRLSocketSuccess);
+    ck_assert_int_eq(send(ends[1], "", 0, 0), 0);
+    struct pollfd input = {ends[0], POLLIN, 0};
+    while (poll(&input, 1, 0) == 1) RLRunInMode(kRLDefaultMode, 0, false);
+    ck_assert(RLSocketIsValid(s.socket));
+    close(ends[1]);
+    expect_run(kRLDefaultMode, 60, false, Finished);
+    ck_assert(!RLSocketIsValid(s.socket));
+}
+
 RL_TEST(orderly_when_the_thread_ends, "S-SOCK-63", "The end of the loop's thread ends a socket that it was closing") {
     make_connection(ends);
     socket_make(&s, ends[0], kRLSocketReadCallBack);

@@ -353,6 +353,25 @@ RL_TEST(pidfds_of_senders_are_closed, "S-SOCK-69 S-SOCK-25",
     ck_assert_int_eq(count_descriptors(), before);
 }
 
+RL_TEST(pidfds_take_no_room, "S-SOCK-69", "As many descriptors as go, credentials, and a pidfd of the sender that the client has asked for, come together") {
+    static Socket from, to;
+    char byte = 'x';
+    int ends[2], on = 1, sent[253], got[253];
+    make_sockets(SOCK_STREAM, ends);
+    if (setsockopt(ends[0], SOL_SOCKET, 76, &on, sizeof on) != 0) return;
+    socket_make(&to, ends[0], kRLSocketReadCallBack);
+    socket_make(&from, ends[1], kRLSocketReadCallBack);
+    ck_assert_int_eq(RLSocketSetOptions(to.socket, kRLSocketPassCredentials, true), kRLSocketSuccess);
+    for (int i = 0; i < 253; i++) sent[i] = ends[1];
+    int before = count_descriptors();
+    ck_assert_int_eq(RLSocketSendDescriptors(from.socket, &byte, 1, sent, 253), 1);
+    RLSocketAncillary record = {.descriptors = got, .room = 253};
+    ck_assert_int_eq(RLSocketReceive(to.socket, &byte, 1, &record), 1);
+    ck_assert_uint_eq(record.count, 253);
+    ck_assert(!record.lostDescriptors && record.hasCredentials);
+    ck_assert_int_eq(count_descriptors(), before + 253);
+}
+
 RL_TEST(descriptors_go_over_unix_sockets, "S-SOCK-69", "Over a socket of another kind no descriptor is sent, and no byte") {
     static Socket s;
     int ends[2], descriptor = 0;

@@ -30,6 +30,10 @@ int rl_set_socket_options(int descriptor, unsigned long options, bool on) __attr
  * waiting: the kernel would close them inside the call, and wait there for what lingers in one. It does where the process can have no more
  * descriptors. */
 
+/* Whether a read that got no bytes is the end of a stream, and not an empty record of a connected socket (SOCK_SEQPACKET). Empty records right
+ * before the end cannot be distinguished from it. */
+bool rl_is_at_end(int descriptor) __attribute__((visibility("hidden")));
+
 /* Takes what has arrived, or a portion of it, and discards it. True at the end of the stream and after an error. */
 bool rl_discard_input(int descriptor, bool is_local) __attribute__((visibility("hidden")));
 
@@ -87,15 +91,9 @@ static inline bool rl_socket_has_peer(int descriptor) {
     return getpeername(descriptor, (struct sockaddr *)&address, &size) == 0 || errno != ENOTCONN;
 }
 
-/* Whether no connect has begun: it is hung up, without an error, and without a peer. */
-static inline bool rl_socket_is_unconnected(int descriptor) {
-    struct pollfd request = {descriptor, POLLOUT, 0};
-    int count = rl_sys_poll(&request, 1, 0);
-    /* Where a filter refuses to say: a connect that succeeded is known by the peer. */
-    if (count < 0) return !rl_socket_has_peer(descriptor);
-    if (count == 0) return true;
-    return (request.revents & (POLLHUP | POLLERR)) == POLLHUP && !rl_socket_has_peer(descriptor);
-}
+/* Whether there is neither a connection nor a connect: no peer, and hung up without an error, or not writable yet. A connect that the first
+ * bytes are to begin (TCP_FASTOPEN_CONNECT) has no peer yet, but is writable and not hung up. */
+bool rl_socket_is_unconnected(int descriptor) __attribute__((visibility("hidden")));
 
 /* What poll(2) says about writing. POLLOUT where a filter refuses to say. */
 static inline int rl_poll_writable(int descriptor) {

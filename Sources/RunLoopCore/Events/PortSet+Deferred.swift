@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
-// Deferred descriptors: those whose handler cannot do its work now, for example because the process has no free descriptor.
+// Deferred sockets: those whose handler cannot do its work now, for example because the process has no free descriptor.
 
 extension PortSet {
-    /// Ignores the number of a watch until the given instant. For a handler that cannot do its work now.
+    /// Reports nothing to a watch that signals, nor to others of that kind on its number, until the given instant. For a handler that cannot do
+    /// its work now.
     mutating func putOff(_ source: SourcePointer, until: Int64) {
         guard let (slot, _) = slot(of: source) else { return }
         slot.pointee.marks.insert(.deferred)

@@ -52,7 +52,7 @@ struct PortSlot {
         static var edge: Marks { Marks(rawValue: 1) }
         /// The slot is in the queue of the slots that are always ready.
         static var queued: Marks { Marks(rawValue: 2) }
-        /// Nothing is of interest until `PortSet.deferredUntil`.
+        /// Nothing is of interest to its watches that signal until `PortSet.deferredUntil`.
         static var deferred: Marks { Marks(rawValue: 4) }
     }
 
@@ -61,8 +61,8 @@ struct PortSlot {
     @inline(always)
     func interest(of member: SourcePointer) -> Readiness {
         guard member.isWatch else { return state == .alwaysReady ? [] : .read }
-        if marks.contains(.deferred) { return [] }
-        return member.watchFlags.pointee.load(ordering: .relaxed) & WatchFlags.stale == 0 ? member.interest : []
+        let without = marks.contains(.deferred) ? WatchFlags.stale | WatchFlags.signals : WatchFlags.stale
+        return member.watchFlags.pointee.load(ordering: .relaxed) & without == 0 ? member.interest : []
     }
 
     /// What is of interest to any member now.

@@ -128,7 +128,7 @@ extension UnsafeMutablePointer where Pointee == Socket {
             // While the type was disabled a send may have got the error.
             if error == 0 { error = pointee.error.load(ordering: .relaxed) }
             // The thread that connects may have taken it.
-            if error == 0 && number >= 0 && !rl_socket_has_peer(number) { error = ECONNABORTED }
+            if error == 0 && number >= 0 && rl_socket_is_unconnected(number) { error = ECONNABORTED }
             endUse(of: number)
         }
         if error != 0 { loseQueue(error) }
@@ -180,12 +180,12 @@ extension UnsafeMutablePointer where Pointee == Socket {
         let number = beginUse()
         var count = number < 0 ? 0 : rl_receive(number, pointee.isLocal, data.bytes, size, &storage.bytes, &storage.length)
         let error = rl_errno()
+        var isOver = pointee.isStream && count == 0 && rl_is_at_end(number)
         endUse(of: number)
         if number < 0 {
             data.release()
             return false
         }
-        var isOver = pointee.isStream && count == 0
         if count < 0 {
             let isNothing = error == EAGAIN || error == EWOULDBLOCK || (!pointee.isStream && error != ENOTSOCK)
             if isNothing {
