@@ -112,10 +112,13 @@ private func number(of port: SocketPort) -> UInt16 { UInt16(port.address[2]) << 
     @Test("Invalidating a remote port does not wait for a message that another thread writes: S-NSP-17")
     func invalidatedInAMessage() {
         let local = SocketPort()
+        // Its connections have it too.
+        var room: CInt = 4096
+        setsockopt(local.socket, SOL_SOCKET, SO_RCVBUF, &room, socklen_t(MemoryLayout<CInt>.size))
         let remote = SocketPort(remoteWithTCPPort: number(of: local), host: nil)!
         let writer = TestThread {
-            // More than the system stores, and nobody reads.
-            remote.send(before: .distantFuture, components: [[UInt8](repeating: 1, count: 1 << 25)], from: nil, reserved: 0)
+            // More than the system stores for the sender, and nobody reads.
+            remote.send(before: .distantFuture, components: [[UInt8](repeating: 1, count: 1 << 23)], from: nil, reserved: 0)
         }
         var connection = pollfd(fd: local.socket, events: Int16(POLLIN), revents: 0)
         while poll(&connection, 1, -1) < 1 {}
