@@ -197,8 +197,6 @@ int rl_lock_file_take(struct rl_lock_file *lock, void (*fork_section)(bool begin
     const char *name = name_of(lock);
     const bool local = is_local(folder);
     int error = EAGAIN;
-    lock->seen = (struct rl_holding){0, 0, 0};
-    lock->has_looked = true;
     for (int turns = 0; error == EAGAIN && turns < 100; turns++) {
         struct rl_lock_note found;
         error = look(folder, name, local, 1, &found);
@@ -210,6 +208,9 @@ int rl_lock_file_take(struct rl_lock_file *lock, void (*fork_section)(bool begin
         }
     }
     lock->is_held = error == 0;
+    /* Only now: the child of a fork during the call has seen what the object saw before. */
+    if (error != HELD_BY_OTHERS) lock->seen = (struct rl_holding){0, 0, 0};
+    lock->has_looked = true;
     return close_for(folder, error == HELD_BY_OTHERS || error == EBUSY ? EWOULDBLOCK : error);
 }
 
@@ -273,12 +274,9 @@ int rl_lock_file_date(struct rl_lock_file *lock, double *date) {
     int folder = open_folder(lock->folder);
     if (folder < 0) return errno;
     int error = look(folder, name_of(lock), is_local(folder), 1, &found);
-    lock->seen = (struct rl_holding){0, 0, 0};
+    lock->seen = error == EWOULDBLOCK ? found.holding : (struct rl_holding){0, 0, 0};
     lock->has_looked = true;
-    if (error == EWOULDBLOCK) {
-        lock->seen = found.holding;
-        *date = found.date;
-    }
+    if (error == EWOULDBLOCK) *date = found.date;
     return close_for(folder, error == EWOULDBLOCK ? 0 : error == 0 ? ENOENT : error);
 }
 
@@ -300,15 +298,17 @@ static int break_file(struct rl_lock_file *lock, int folder, const char *name, i
     if (!rl_read_note(file, &found)) return EEXIST;
     if (lock->has_looked && !rl_is_same_holding(&found.holding, &lock->seen)) {
         /* This may be what was seen before its note was written. */
-        bool may_be = lock->seen.number == 0 && lock->seen.device == found.holding.device && lock->seen.inode == found.holding.inode;
-        return may_be && is_byte_locked(file) ? EBUSY : 0;
+        found.holding.number = 0;
+        return rl_is_same_holding(&found.holding, &lock->seen) && is_byte_locked(file) ? EBUSY : 0;
     }
     if (is_local(folder) && found.is_local) {
         if (!take_removal(file)) return EBUSY;
         /* A file of another user that has ended is removed, because this one cannot take it. */
         if (is_writable(file) && !is_byte_locked(file)) return 0;
         /* This object has the byte: no other takes the lock now. */
-        if (!rl_read_note(file, &now) || !rl_is_same_holding(&now.holding, &found.holding)) return 0;
+        if (!rl_read_note(file, &now)) return 0;
+        /* Another one, which has begun since; or the same one, which was locking and has written its note since. */
+        if (!rl_is_same_holding(&now.holding, &found.holding)) return is_byte_locked(file) ? EBUSY : 0;
     }
     if (!rl_is_holding_named(folder, name, &found.holding)) return 0;
     return unlinkat(folder, name, 0) == 0 || errno == ENOENT ? 0 : errno;
@@ -329,11 +329,12 @@ int rl_lock_file_break(struct rl_lock_file *lock, void (*fork_section)(bool begi
     } else {
         const bool local = is_local(folder);
         error = break_file(lock, folder, name_of(lock), file);
-        if (local && !error) {
+        /* Also after EBUSY, for which this object may have had the second byte. */
+        if (local && error != EEXIST) {
             set_bytes(file, F_UNLCK, HELD, 2);
             remove_ended(folder, name_of(lock), file);
+            flock(file, LOCK_UN);
         }
-        if (local) flock(file, LOCK_UN);
         error = close_noted(lock, local, error);
     }
     return close_for(folder, error);

@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -313,6 +314,120 @@ RL_TEST(a_holder_that_is_seen_early, "S-DLOCK-8", "A holder that was seen before
         ck_assert_msg(RLDistributedLockBreakLock(second), "it is over");
         release_two();
     }
+}
+
+/* ---- a break of a lock that is just taken */
+
+static Gate has_read, may_ask;
+static bool stops_at_right, unlocks, has_no_memory;
+static _Thread_local bool breaks_here;
+/* fcntl(2): the thread that breaks has read the file, and asks for the right to remove it. With that right it sees twice that the lock is
+ * held, before and after it has read the file again; then, if `unlocks`, the holder unlocks. */
+int fcntl(int file, int command, ...) {
+    va_list list;
+    va_start(list, command);
+    void *argument = va_arg(list, void *);
+    va_end(list);
+    if (command == F_OFD_SETLK && breaks_here && __atomic_exchange_n(&stops_at_right, false, __ATOMIC_SEQ_CST)) {
+        gate_open(&has_read);
+        gate_wait(&may_ask);
+    }
+    if (command == F_OFD_SETLK && has_no_memory) {
+        errno = ENOLCK;
+        return -1;
+    }
+    const int result = (int)syscall(SYS_fcntl, file, command, argument);
+    static _Thread_local int looks;
+    if (command == F_OFD_GETLK && breaks_here && unlocks && ++looks == 2) {
+        breaks_here = false;
+        ck_assert(RLDistributedLockUnlock(first));
+    }
+    return result;
+}
+static int break_error;
+static void break_second(void *unused) {
+    (void)unused;
+    breaks_here = true;
+    errno = 0;
+    break_error = RLDistributedLockBreakLock(second) ? 0 : errno;
+}
+
+RL_TEST(a_holder_that_writes_during_the_break, "S-DLOCK-8", "A holder that writes its note while another object breaks the lock is not said to be over while it goes on") {
+    for (int i = 0; i < 4; i++) {
+        const bool looks = i & 1;
+        unlocks = i & 2;
+        make_two();
+        writes = may_write = has_read = may_ask = (Gate)GATE_INITIALIZER;
+        stops_at_note = stops_at_right = true;
+        hook_system_calls(stop_at_note);
+        Thread *locker = thread_start(lock_first, NULL);
+        gate_wait(&writes);
+        if (looks) expect_error(RLDistributedLockTryLock(second), EWOULDBLOCK);
+        Thread *breaker = thread_start(break_second, NULL);
+        gate_wait(&has_read);
+        gate_open(&may_write);
+        thread_join(locker);
+        gate_open(&may_ask);
+        thread_join(breaker);
+        hook_system_calls(NULL);
+        if (break_error == 0) {
+            expect_error(RLDistributedLockUnlock(first), unlocks ? EPERM : ESTALE);
+        } else {
+            ck_assert_int_eq(break_error, EBUSY);
+            if (!unlocks) ck_assert(RLDistributedLockUnlock(first));
+        }
+        /* The holder did not find the right to remove the file. */
+        release_two();
+    }
+}
+
+RL_TEST(no_memory_for_a_lock, "S-DLOCK-3 S-DLOCK-9", "Where the kernel has no memory for a lock what is left of the attempt is no held lock") {
+    make_two();
+    has_no_memory = true;
+    expect_error(RLDistributedLockTryLock(first), ENOLCK);
+    has_no_memory = false;
+    expect_error(RLDistributedLockGetLockDate(second, NULL), ENOENT);
+    ck_assert(RLDistributedLockTryLock(second));
+    ck_assert(RLDistributedLockUnlock(second));
+    release_two();
+}
+
+/* ---- a look that a fork interrupts */
+
+static Gate looks_again, is_forked;
+static bool stops_second_look;
+static bool stop_second_look(long number, const long argument[6], long *result) {
+    (void)argument, (void)result;
+    if (number == SYS_pread64 && __atomic_exchange_n(&stops_second_look, false, __ATOMIC_SEQ_CST)) {
+        gate_open(&looks_again);
+        gate_wait(&is_forked);
+    }
+    return false;
+}
+static void look_again(void *unused) {
+    (void)unused;
+    (void)RLDistributedLockTryLock(second);
+}
+
+RL_TEST(a_fork_while_another_thread_looks, "S-DLOCK-10 S-DLOCK-8", "What an object saw, the child has seen too, when another thread is looking again at the fork") {
+    make_two();
+    ck_assert(RLDistributedLockTryLock(first));
+    expect_error(RLDistributedLockTryLock(second), EWOULDBLOCK);
+    looks_again = is_forked = (Gate)GATE_INITIALIZER;
+    stops_second_look = true;
+    hook_system_calls(stop_second_look);
+    Thread *looker = thread_start(look_again, NULL);
+    gate_wait(&looks_again);
+    const pid_t child = fork();
+    if (child == 0) _exit(RLDistributedLockBreakLock(second) ? 0 : 1);
+    int status;
+    waitpid(child, &status, 0);
+    gate_open(&is_forked);
+    thread_join(looker);
+    hook_system_calls(NULL);
+    ck_assert_int_eq(status, 0);
+    expect_error(RLDistributedLockUnlock(first), ESTALE);
+    release_two();
 }
 
 /* ---- the source */
