@@ -6,6 +6,7 @@
 
 #include <linux/futex.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -407,6 +408,36 @@ RL_TEST(stopped, "S-SYNC-24", "A stop ends the run: the wait for a condition ret
     thread = when_waiting(RLGetCurrent(), call_stop, RLGetCurrent());
     ck_assert(!RLLockInMode(&lock, NULL, 0.02));
     thread_join(thread);
+}
+
+static char *own_mode;
+static void free_mode_and_stop(void *unused) {
+    (void)unused;
+    memset(own_mode, 'x', strlen(own_mode));
+    free(own_mode);
+    RLStop(RLGetCurrent());
+}
+static void have_it_given_back(void *unused) {
+    (void)unused;
+    gate_open(&gives_back[1]);
+}
+static void ask_for_it(RLObserverRef observer, RLActivity activity, void *unused) {
+    (void)observer, (void)activity, (void)unused;
+    RLPerformFunction(RLGetCurrent(), "mode", have_it_given_back, NULL, NULL);
+}
+
+RL_TEST(the_string_is_freed, "S-ARG-5 S-SYNC-24", "A callback of the wait may free the string that named the mode, which the run after a stop is in too") {
+    RLObserverRef observer = RLObserverCreate(kRLExit, false, 0, ask_for_it, NULL);
+    RLAddObserver(RLGetCurrent(), observer, "mode");
+    hold_elsewhere();
+    own_mode = strdup("mode");
+    RLPerformFunction(RLGetCurrent(), "mode", free_mode_and_stop, NULL, NULL);
+    const bool is_taken = RLLockInMode(&lock, own_mode, 10);
+    if (!is_taken) gate_open(&gives_back[1]);
+    thread_join(holder);
+    ck_assert(is_taken);
+    RLLockUnlock(&lock);
+    RLRelease(observer);
 }
 
 #if !defined(WITH_THREAD_SANITIZER)

@@ -135,8 +135,9 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         modeRecord(name) ?? addModeRecord(name)
     }
 
+    /// The same, always with the lock.
     @inline(never)
-    private func addModeRecord(_ name: UnsafePointer<CChar>) -> ModePointer {
+    func addModeRecord(_ name: UnsafePointer<CChar>) -> ModePointer {
         lock()
         defer { unlock() }
         return makeModeRecordLocked(name)

@@ -37,7 +37,9 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         let record = makeRecord(ModeWaiter.self)
         let functions = SourceFunctions(perform: { $0!.assumingMemoryBound(to: ModeWaiter.self).endRun() })
         let inbox = SourcePointer.makeInbox(order: 0, info: record, functions: functions)
-        let named = if case .named = mode { mode } else { ModeName.named(kRLDefaultMode) }
+        // The record's own string: a callback may free the caller's, and another run may follow.
+        let name = if case .named(let name) = mode { name } else { kRLDefaultMode }
+        let named = ModeName.named(name == kRLDefaultMode ? name : UnsafePointer(addModeRecord(name).pointee.name))
         let waiter = LoopWaiter(
             word: word, thread: RLThisThread_(), told: Atomic(0), isBusy: Atomic(0),
             notify: { $0.cast(to: ModeWaiter.self).pointee.inbox.markReady() }, info: record, mark: inbox.header, next: nil)
