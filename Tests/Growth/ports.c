@@ -3,6 +3,7 @@
 #include "growth.h"
 
 #include <dirent.h>
+#include <fcntl.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
@@ -235,3 +236,28 @@ EACH_OF(event_user_life) { event_life(n, kRLKernelFilterUser, 0, 0, NULL); }
 EACH_OF_FEW(event_signal_life, KNOWN) { event_life(n, kRLKernelFilterSignal, 0, 0, NULL); }
 EACH_OF_FEW(event_timer_life, DEAR) { event_life(n, kRLKernelFilterTimer, 0, 1000000, NULL); }
 EACH_OF_FEW(event_file_life, 200) { event_life(n, kRLKernelFilterVnode, 0, 0, "/tmp"); }
+
+EACH_OF_FEW(event_files_removed, 4) {
+    char directory[] = "/tmp/growth-XXXXXX", path[64];
+    require(mkdtemp(directory) != NULL, "a directory");
+    for (long i = 0; i < n; i++) {
+        snprintf(path, sizeof path, "%s/%ld", directory, i);
+        close(open(path, O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
+        RLKernelEvent what = {.filter = kRLKernelFilterVnode, .fflags = kRLNoteDelete, .path = path};
+        RLSourceRef source = RLKernelEventSourceCreate(&what, event, NULL);
+        require(source != NULL, "a source");
+        kept[i] = source;
+        RLAddSource(own, source, kRLDefaultMode);
+    }
+    counted();
+    for (long i = 0; i < n; i++) {
+        snprintf(path, sizeof path, "%s/%ld", directory, i);
+        unlink(path);
+        if (i % 100 == 0) RLRunInMode(kRLDefaultMode, 0, false);
+    }
+    while (calls < n) RLRunInMode(kRLDefaultMode, 0, true);
+    counted_end();
+    for (long i = 0; i < n; i++) RLSourceInvalidate((RLSourceRef)kept[i]);
+    release_kept(n);
+    rmdir(directory);
+}

@@ -41,6 +41,8 @@ struct FileWatch {
     var descriptorUsers: Int
     /// The sources for which it is the file, linked by `nextOfFile`.
     var files: VnodePointer?
+    /// The sources of locks for which it is the folder, linked by `nextOfFolder`.
+    var locks: VnodePointer?
 }
 
 typealias FileWatchPointer = UnsafeMutablePointer<FileWatch>
@@ -191,10 +193,10 @@ extension UnsafeMutablePointer where Pointee == Notifier {
         }
         if name == nil && event.mask & UInt32(IN_IGNORED | IN_MOVE_SELF) != 0 {
             // The path of a lock may lead to another folder by now.
-            var source = pointee.sources
-            while let current = source {
-                source = current.pointee.next
-                if current.pointee.folder == watch && current.pointee.event.pointee.filter.pointee.tell != nil { touch(current, Vnode.nameTouched) }
+            var lock = watch.pointee.locks
+            while let current = lock {
+                lock = current.pointee.nextOfFolder
+                touch(current, Vnode.nameTouched)
             }
         }
         if event.mask & UInt32(IN_IGNORED) != 0 {

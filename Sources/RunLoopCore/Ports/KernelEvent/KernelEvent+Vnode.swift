@@ -33,6 +33,9 @@ struct Vnode {
     /// The sources for which `file` is the file.
     var nextOfFile: VnodePointer?
     var previousOfFile: VnodePointer?
+    /// Of a lock: those for which `folder` is the folder, and what points to this one; else nil.
+    var nextOfFolder: VnodePointer?
+    var linkOfFolder: UnsafeMutablePointer<VnodePointer?>?
     /// All of the notifier's sources.
     var next: VnodePointer?
     var previous: VnodePointer?
@@ -187,8 +190,16 @@ extension UnsafeMutablePointer where Pointee == Vnode {
         adopt(folder, for: watch)
         watch.pointee.members += 1
         pointee.folder = watch
+        if pointee.event.pointee.filter.pointee.tell != nil { link(to: withUnsafeMutablePointer(to: &watch.pointee.locks) { $0 }) }
         notifier.pointee.table.insert(node, WatchTable.key(watch.pointee.number, name))
         return true
+    }
+
+    private func link(to locks: UnsafeMutablePointer<VnodePointer?>) {
+        pointee.nextOfFolder = locks.pointee
+        locks.pointee?.pointee.linkOfFolder = withUnsafeMutablePointer(to: &pointee.nextOfFolder) { $0 }
+        pointee.linkOfFolder = locks
+        locks.pointee = self
     }
 
     private func closeKeepingError(_ descriptor: Int32) {
@@ -257,6 +268,10 @@ extension UnsafeMutablePointer where Pointee == Vnode {
         leaveFile()
         guard let folder = pointee.folder else { return }
         notifier.pointee.table.remove(node)
+        if let link = pointee.linkOfFolder {
+            link.pointee = pointee.nextOfFolder
+            link.pointee?.pointee.linkOfFolder = link
+        }
         pointee.folder = nil
         notifier.leave(folder, descriptor: true)
     }
