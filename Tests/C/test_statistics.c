@@ -111,7 +111,9 @@ RL_TEST(what_a_loop_does_is_counted, "S-STAT-1", "Runs, passes and what is perfo
     RLSourceSignal(source.source);
     expect_run(kRLDefaultMode, 0, false, TimedOut);
     add_observer(&observer, kRLEntry | kRLExit, kRLDefaultMode);
-    expect_run(kRLDefaultMode, 0.001, false, TimedOut);
+    Thread *stopper = when_waiting(loop, call_stop, loop);
+    expect_run(kRLDefaultMode, 1000, false, Stopped);
+    thread_join(stopper);
     found = statistics_of(loop);
     ck_assert_uint_eq(found.runs, 4);
     ck_assert_uint_eq(found.ports, 1);

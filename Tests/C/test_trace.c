@@ -99,11 +99,11 @@ RL_TEST(nothing_is_recorded_before_and_after, "S-TRC-1", "What is done before th
 
 /* What is recorded */
 
-/* A sleep after the first wait, the end of the run at the second. */
+/* The first wait lasts until another thread sees it, and the second ends the run. */
+static Thread *sleep_ender;
 static void sleep_once(Probe *self) {
-    static Probe alarm;
     if (self->calls > 1) RLStop(RLGetCurrent());
-    else add_timer(&alarm, date_in(0.01), 0, kRLDefaultMode);
+    else sleep_ender = when_waiting(RLGetCurrent(), call_wake_up, RLGetCurrent());
 }
 
 RL_TEST(a_loop_records_what_it_does, "S-TRC-3", "Runs, passes, sleeps and callbacks are recorded in their order, each callback with its function") {
@@ -120,6 +120,7 @@ RL_TEST(a_loop_records_what_it_does, "S-TRC-3", "Runs, passes, sleeps and callba
     RLPerformFunction(loop, kRLDefaultMode, nothing, &source, NULL);
     RLPerformOnLoop(loop, kRLDefaultMode, nothing, &timer, NULL, false);
     expect_run(kRLDefaultMode, 1000, false, Stopped);
+    thread_join(sleep_ender);
     TraceFile file = stop_and_read();
 
     ck_assert_int_eq(trace_count_records(&file, loop, RUN_BEGIN, -1, NULL), 1);
