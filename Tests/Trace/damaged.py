@@ -56,6 +56,21 @@ with tempfile.TemporaryDirectory() as folder:
     assert convert(os.path.join(folder, "nothing"))[0] == 1
     assert convert(folder)[0] == 1
     assert convert("/dev/null")[0] == 1
+    # What it writes to has no such characters, no room, or does not exist.
+    good = os.path.join(folder, "\u65e5")
+    shutil.copy(path, good)
+
+    def says(words, output, *arguments, **environment):
+        done = subprocess.run(["sh", "-c", f'exec "$0" "$@" {output}', sys.executable, tool, *arguments, good], capture_output=True, timeout=60,
+                              env=dict(os.environ, **environment))
+        assert words in done.stdout + done.stderr and b"Traceback" not in done.stderr, done
+        return done.returncode
+
+    assert says(b"u65e5.json: ", "", PYTHONIOENCODING="ascii") == 0
+    assert says(b"No space left", ">/dev/full") == 1
+    assert says(b"No space left", ">/dev/full", "--output", "-") == 1
+    assert says(b"Bad file descriptor", ">&-", "--output", "-") == 1
+    assert says(b"", ">&-") == 0
     os.mkfifo(os.path.join(folder, "pipe"))
     assert convert(os.path.join(folder, "pipe"))[0] == 1
     assert convert("--output", "/nowhere/at/all", path)[0] == 1
