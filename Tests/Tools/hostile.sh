@@ -14,6 +14,9 @@ answers = [
     [b'.{"version":1,"process":1,"time":1}\n{"loop":"z","thread":1,"queuedPosts":1e999,"queuedRequests":-1e999}'],
     [b'+{"version":1,"process":1,"time":1}\n'] + [b"+" + b'{"left":9e14}\n' * 4000] * 3 + [b'.{"left":-9e14}\n'],
     [b"+" + b"\xff" * 30000] * 100000,
+    # More than a whole number with all its digits behind the point.
+    [b'.{"version":1,"process":1,"time":1}\n{"loop":"z","thread":1,"measured":true,"lateness":[1,1e15],"longestCallOut":1e14,'
+     b'"items":[{"what":"a","calls":1e15,"total":1e12,"longest":1e300,"last":-1e14}]}'],
 ]
 def serve(listener, parts):
     while True:

@@ -5,6 +5,7 @@
 
 #include <curses.h>
 #include <locale.h>
+#include <poll.h>
 #include <stdio.h>
 #include <unistd.h>
 #include <wchar.h>
@@ -43,7 +44,12 @@ int terminal_key(int milliseconds) {
     wint_t key;
     timeout(milliseconds);
     const int kind = get_wch(&key);
-    if (kind == ERR) return TERMINAL_NONE;
+    if (kind == ERR) {
+        /* Where SIGHUP is ignored nothing else ends a program whose terminal is gone, and no read waits any more. */
+        struct pollfd input = {STDIN_FILENO, POLLIN, 0};
+        const bool is_gone = poll(&input, 1, 0) > 0 && (input.revents & (POLLHUP | POLLERR | POLLNVAL));
+        return is_gone ? TERMINAL_GONE : TERMINAL_NONE;
+    }
     if (kind == OK) {
         switch (key) {
         case 27: return TERMINAL_ESCAPE;

@@ -11,6 +11,11 @@ private func write(_ text: String, to file: Int32 = 1) {
     while !bytes.isEmpty {
         let count = bytes.withUnsafeBytes { Glibc.write(file, $0.baseAddress, $0.count) }
         if count < 0 && errno == EINTR { continue }
+        if count < 0 && errno == EAGAIN {
+            var entry = pollfd(fd: file, events: Int16(POLLOUT), revents: 0)
+            poll(&entry, 1, -1)
+            continue
+        }
         if count <= 0 { exit(1) }
         bytes = bytes.dropFirst(count)
     }

@@ -130,6 +130,7 @@ struct Screen {
     /// False at the end.
     private mutating func handle(_ key: Int) -> Bool {
         let kind = terminal_key(rawValue: Int32(truncatingIfNeeded: key))
+        if kind == TERMINAL_GONE { return false }
         if kind != TERMINAL_RESIZED { message = nil }
         if isTyping {
             type(key, kind)

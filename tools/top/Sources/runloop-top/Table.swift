@@ -56,15 +56,19 @@ enum Table {
 
     /// One object of JSON for each loop: what the process said, with the rates.
     static func json(_ row: LoopRow) -> String {
-        func number(_ value: Double?) -> String { value.map { $0.isFinite ? decimal($0, 6) : "null" } ?? "null" }
+        func number(_ value: Double?, _ digits: Int = 6) -> String {
+            guard let value, value.isFinite else { return "null" }
+            let text = decimal(value, digits)
+            return text == "-" ? "\(value)" : text
+        }
         let texts = [("name", row.name), ("loop", row.sample.loop), ("state", row.state)]
         let numbers = [
             ("load", row.load), ("passesPerSecond", row.passes), ("wakeUpsPerSecond", row.wakeUps), ("lateness99", row.lateness),
             ("longestCallOut", row.longestCallOut),
         ]
         let items = row.items.map {
-            "{\"item\":\(JSON.quoted($0.name)),\"calls\":\(decimal($0.calls, 0)),\"total\":\(decimal($0.total, 9)),"
-                + "\"longest\":\(decimal($0.longest, 9)),\"last\":\(decimal($0.last, 9))}"
+            "{\"item\":\(JSON.quoted($0.name)),\"calls\":\(number($0.calls, 0)),\"total\":\(number($0.total, 9)),"
+                + "\"longest\":\(number($0.longest, 9)),\"last\":\(number($0.last, 9))}"
         }
         return "{\"process\":\(row.process),\"thread\":\(row.sample.thread),"
             + texts.map { "\"\($0)\":\(JSON.quoted($1))," }.joined() + numbers.map { "\"\($0)\":\(number($1))," }.joined()

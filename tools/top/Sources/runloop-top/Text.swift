@@ -32,12 +32,13 @@ func fit(_ text: String, _ columns: Int, right: Bool = false) -> String {
     return right ? space + String(result) : String(result) + space
 }
 
-/// A number with so many digits behind the point.
+/// A number with so many digits behind the point; a dash for one that is too large.
 func decimal(_ value: Double, _ digits: Int) -> String {
-    guard value.isFinite, abs(value) < 1e15 else { return "-" }
     var scale = 1.0
     for _ in 0..<digits { scale *= 10 }
-    let whole = Int((abs(value) * scale).rounded())
+    let scaled = (abs(value) * scale).rounded()
+    guard abs(value) < 1e15, scaled < 9e18 else { return "-" }
+    let whole = Int(scaled)
     let sign = value < 0 && whole > 0 ? "-" : ""
     guard digits > 0 else { return sign + String(whole) }
     let tail = String(whole % Int(scale))
@@ -46,7 +47,7 @@ func decimal(_ value: Double, _ digits: Int) -> String {
 
 /// Seconds with a unit: 12.3us, 4.56ms, 7.8s.
 func time(_ seconds: Double?) -> String {
-    guard let seconds else { return "-" }
+    guard let seconds, seconds < 1e15 else { return "-" }
     switch seconds {
     case ..<0.0000005: return "0"
     case ..<0.001: return decimal(seconds * 1e6, 1) + "us"

@@ -19,7 +19,12 @@ struct Watch {
         let paths = sharedSockets()
         for path in peers.keys where !paths.contains(path) { peers[path] = nil }
         for path in paths where peers[path] == nil && restingUntil[path, default: 0] < now() {
-            guard let peer = Peer(path: path) else { continue }
+            let begin = now()
+            guard let peer = Peer(path: path) else {
+                // One that is stopped, and whose socket takes no more connections: the next would wait as long.
+                if now() - begin > 0.5 { restingUntil[path] = now() + 5 }
+                continue
+            }
             if processes.isEmpty || processes.contains(peer.process) { peers[path] = peer }
         }
         var asked: [(String, Peer)] = []

@@ -10,7 +10,7 @@ enum terminal_style { TERMINAL_PLAIN, TERMINAL_BOLD, TERMINAL_REVERSE, TERMINAL_
 
 /* Keys beside characters. */
 enum terminal_key { TERMINAL_NONE = -1, TERMINAL_UP = -2, TERMINAL_DOWN = -3, TERMINAL_PAGE_UP = -4, TERMINAL_PAGE_DOWN = -5,
-                    TERMINAL_RESIZED = -6, TERMINAL_ENTER = -7, TERMINAL_ESCAPE = -8, TERMINAL_BACKSPACE = -9, TERMINAL_HOME = -10 };
+                    TERMINAL_RESIZED = -6, TERMINAL_ENTER = -7, TERMINAL_ESCAPE = -8, TERMINAL_BACKSPACE = -9, TERMINAL_HOME = -10, TERMINAL_GONE = -11 };
 
 /* Takes the user's character set; for the next function. */
 void terminal_locale(void);
@@ -26,7 +26,7 @@ void terminal_clear(void);
 /* The text is printable. What is beyond the edge is cut. */
 void terminal_put(int row, int column, int style, const char *text);
 void terminal_show(void);
-/* A key, or TERMINAL_NONE if none comes in time. */
+/* A key, TERMINAL_NONE if none comes in time, or TERMINAL_GONE if the terminal exists no more. */
 int terminal_key(int milliseconds);
 
 #endif
