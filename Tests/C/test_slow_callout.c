@@ -4,6 +4,7 @@
 #include "support.h"
 #include "system_calls.h"
 
+#include <malloc.h>
 #include <math.h>
 #include <poll.h>
 #include <sched.h>
@@ -562,6 +563,52 @@ RL_TEST(a_handler_may_end_its_thread, "S-SLOW-6", "After a handler that ends its
     ck_assert_int_eq(told.calls, 3);
     RLSetSlowCalloutHandler(RLGetCurrent(), 0, NULL, NULL, NULL);
     wait_until_count(&told.releases, 1);
+}
+
+static int rounds;
+static size_t before;
+static void be_told_often(Probe *self) {
+    advance(1);
+    wait_until_told();
+    if (rounds == 100) before = mallinfo2().uordblks;
+    if (rounds++ == 400) RLTimerInvalidate(self->timer);
+}
+
+RL_TEST(a_handler_that_ends_its_thread_leaves_nothing, "S-SLOW-6", "Handlers that end their threads leave no memory behind") {
+#if defined(WITH_ADDRESS_SANITIZER) || defined(WITH_THREAD_SANITIZER)
+    return; /* Their allocators do not tell. */
+#endif
+    static Probe timer = {.name = "t", .action = be_told_often};
+    mallopt(M_ARENA_MAX, 1);
+    use_clock();
+    sem_init(&told.count, 0, 0);
+    RLSetSlowCalloutHandler(RLGetCurrent(), 1, handle_and_end, &told, count_release);
+    add_timer(&timer, date_in(-1), 0.001, kRLDefaultMode);
+    RLSetName(timer.timer, "refresh");
+    expect_run(kRLDefaultMode, 100000, false, Finished);
+    ck_assert_uint_lt(mallinfo2().uordblks, before + 20000);
+}
+
+static void release_and_end(void *info) {
+    count_release(info);
+    pthread_exit(NULL);
+}
+static void handle_and_go(const RLSlowCallout *callout, void *info) {
+    handle(callout, info);
+    RLSetSlowCalloutHandler((RLRunLoopRef)callout->loop, 1, handle, info, count_release);
+}
+
+RL_TEST(a_release_may_end_the_thread, "S-SLOW-6", "After a handler's release that ends the thread of the calls another thread calls the next handler") {
+    static Probe first = {.action = block}, second = {.action = block};
+    use_clock();
+    sem_init(&told.count, 0, 0);
+    RLSetSlowCalloutHandler(RLGetCurrent(), 1, handle_and_go, &told, release_and_end);
+    add_timer(&first, date_in(-1), 0, kRLDefaultMode);
+    expect_run(kRLDefaultMode, 1000, false, Finished);
+    wait_until_count(&told.releases, 1);
+    add_timer(&second, date_in(-1), 0, kRLDefaultMode);
+    expect_run(kRLDefaultMode, 1000, false, Finished);
+    ck_assert_int_eq(told.calls, 2);
 }
 
 static void in_child(void *unused) {

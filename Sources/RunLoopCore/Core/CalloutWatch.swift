@@ -90,10 +90,12 @@ struct Watcher: ~Copyable {
     let isUsed: Atomic<Bool>
     /// The limit in the environment, in nanoseconds; 0: it was not read yet; negative: there is none. Relaxed: every thread reads the same.
     let environment: Atomic<Int64>
-    /// The references that the thread holds while it reports: in the child of `fork` the next such thread releases them.
+    /// The references and the memory that the thread holds while it reports: the next such thread releases them if this one ends, or does not
+    /// exist in the child of `fork`.
     var loop: RunLoopPointer?
     var item: ObjectPointer?
     var handler: SlowHandlerPointer?
+    var memory: (UnsafeMutableRawPointer?, UnsafeMutableRawPointer?, UnsafeMutableRawPointer?, UnsafeMutableRawPointer?)
     /// The thread's function. Written when the library is loaded.
     var body: (@convention(c) (UnsafeMutableRawPointer?) -> Void)?
     /// Called with each new loop, to apply the limit in the environment. Written when the library is loaded.

@@ -9,16 +9,18 @@ extension Watcher {
     /// Called when the library is loaded.
     static func enter() {
         shared.pointee.wakes.store(Clock.never, ordering: .relaxed)
-        shared.pointee.body = { _ in Watcher.run() }
+        shared.pointee.body = { _ in Watcher.runGuarded() }
         shared.pointee.meet = { $0.assumingMemoryBound(to: RunLoop.self).watchAsEnvironmentAsks() }
     }
+
+    private static func runGuarded() { callOutGuarded({ _ in Watcher.run() }, nil, { _ in Watcher.threadEnds() }, shared) }
 
     private static func run() {
         rl_set_thread_name("runloop-watch")
         shared.pointee.lock.lockWord()
         shared.pointee.thread = Int32(rl_gettid())
         shared.pointee.lock.unlockWord()
-        // Those of a thread that does not exist in this child of `fork`.
+        // Those of a thread that has ended, or does not exist in this child of `fork`.
         dropReferences()
         while true {
             let word = shared.pointee.word.load(ordering: .acquiring)
@@ -65,41 +67,68 @@ extension Watcher {
     /// Reports a callback whose time has come. False if there is none.
     private static func tellNext() -> Bool {
         var slow = SlowCallout()
-        defer { slow.free() }
         shared.pointee.lock.lockWord()
         forEachWatch { loop, _ in !slow.take(loop) }
         shared.pointee.loop = slow.loop
         shared.pointee.item = slow.item
         shared.pointee.handler = slow.handler
         shared.pointee.lock.unlockWord()
-        if slow.loop == nil { return false }
+        if slow.loop == nil {
+            slow.free()
+            return false
+        }
         if slow.computes { slow.ask() }
         slow.tell()
         dropReferences()
         return true
     }
 
-    /// May call the client.
+    /// May call the client, who may end the thread: then the next one goes on with the others.
     private static func dropReferences() {
-        shared.pointee.lock.lockWord()
-        let (loop, item, handler) = (shared.pointee.loop, shared.pointee.item, shared.pointee.handler)
-        shared.pointee.loop = nil
-        shared.pointee.item = nil
-        shared.pointee.handler = nil
-        shared.pointee.lock.unlockWord()
-        item?.releaseByClient()
-        handler?.release()
-        loop?.release()
+        while true {
+            shared.pointee.lock.lockWord()
+            let memory = shared.pointee.memory
+            shared.pointee.memory = (nil, nil, nil, nil)
+            let (loop, item, handler) = (shared.pointee.loop, shared.pointee.item, shared.pointee.handler)
+            if item != nil {
+                shared.pointee.item = nil
+            } else if handler != nil {
+                shared.pointee.handler = nil
+            } else {
+                shared.pointee.loop = nil
+            }
+            shared.pointee.lock.unlockWord()
+            CLinux.free(memory.0)
+            CLinux.free(memory.1)
+            CLinux.free(memory.2)
+            CLinux.free(memory.3)
+            if let item {
+                item.releaseByClient()
+            } else if let handler {
+                handler.release()
+            } else {
+                loop?.release()
+                return
+            }
+        }
     }
 
-    /// The handler ends its thread: another one takes its place.
+    /// A function of the client has ended the thread: another one takes its place.
     fileprivate static func threadEnds() {
-        dropReferences()
         shared.pointee.lock.lockWord()
         shared.pointee.isRunning = false
         shared.pointee.wakes.store(Clock.never, ordering: .sequentiallyConsistent)
         shared.pointee.lock.unlockWord()
         rouse()
+    }
+
+    /// Memory that the next `dropReferences` frees.
+    fileprivate static func keep(
+        _ frames: UnsafeMutableRawPointer, _ trace: UnsafeMutableRawPointer, _ symbol: UnsafeMutableRawPointer, _ name: UnsafeMutableRawPointer?
+    ) {
+        shared.pointee.lock.lockWord()
+        shared.pointee.memory = (frames, trace, symbol, name)
+        shared.pointee.lock.unlockWord()
     }
 
     static func prepareFork() {
@@ -126,15 +155,6 @@ extension Watcher {
             shared.pointee.wakes.store(Clock.never, ordering: .relaxed)
         }
     }
-}
-
-/// A call of a handler.
-private struct HandlerCall {
-    let function: SlowCalloutFunction
-    let callout: UnsafePointer<RLSlowCallout>
-    let info: UnsafeMutableRawPointer?
-
-    func callOut() { callOutSlowCallout(function, callout, info) }
 }
 
 /// A callback that is reported.
@@ -206,7 +226,8 @@ private struct SlowCallout {
         if isSame { frameCount = Int(found) }
     }
 
-    /// Calls the handler, or writes the line. No lock is held.
+    /// Calls the handler, or writes the line. No lock is held. What it makes for that is in the keeping of the watcher, as the handler may end the
+    /// thread.
     mutating func tell() {
         let loop = self.loop!
         var trace = TextBuffer()
@@ -214,24 +235,17 @@ private struct SlowCallout {
         symbol.append("", function: function)
         describeFrames(&trace, &symbol)
         let name = item?.copyName()
+        Watcher.keep(frames, trace.terminated(), symbol.terminated(), name)
         if let handler, let function = handler.pointee.function {
             var callout = RLSlowCallout(
                 version: 0, loop: loop.handle, mode: UnsafePointer(modeName), kind: RLCalloutKind(rawValue: kind.number)!,
                 thread: loop.pointee.thread.load(ordering: .relaxed), item: UnsafeRawPointer(item), name: UnsafePointer(name),
                 function: self.function, symbol: UnsafePointer(symbol.terminated()), since: since, time: Double(time) / 1e9, count: count,
                 frameCount: UInt32(frameCount), frames: UnsafePointer(frames), trace: UnsafePointer(trace.terminated()))
-            withUnsafePointer(to: &callout) { callout in
-                var call = HandlerCall(function: function, callout: callout, info: handler.pointee.info)
-                withUnsafeMutablePointer(to: &call) {
-                    callOutGuarded({ $0!.cast(to: HandlerCall.self).pointee.callOut() }, $0, { _ in Watcher.threadEnds() }, $0)
-                }
-            }
+            callOutSlowCallout(function, &callout, handler.pointee.info)
         } else {
             writeLine(&trace, &symbol, name)
         }
-        trace.free()
-        symbol.free()
-        CLinux.free(name)
     }
 
     /// Goes up to the library's frame that calls the client. The function that this frame called is used if it is not known otherwise.
