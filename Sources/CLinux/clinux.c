@@ -54,6 +54,15 @@ void rl_call_guarded(void (*function)(void *info), void *info, void (*cleanup)(v
     pthread_cleanup_pop(0);
 }
 
+int rl_sys_poll(struct pollfd *entries, nfds_t count, int milliseconds) {
+    int result;
+    do {
+        struct timespec time = {milliseconds / 1000, milliseconds % 1000 * 1000000L};
+        result = (int)syscall(SYS_ppoll, entries, count, milliseconds < 0 ? NULL : &time, NULL, (size_t)0);
+    } while (result < 0 && errno == EINTR && milliseconds == 0);
+    return result;
+}
+
 int rl_wait_otherwise(int epoll, struct epoll_event *events, int room, int milliseconds) {
     int count = -1;
 #ifdef SYS_epoll_wait

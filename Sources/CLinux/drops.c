@@ -8,29 +8,40 @@
 #include "CLinuxCalls.h"
 #include "CLinuxMessages.h"
 
+/* Steps of two threads, each of which waits for the other's. Acquire and release by the word. */
+struct turns {
+    uint32_t has_files, are_closed;
+};
+
+static void take_turn(uint32_t *word) {
+    __atomic_store_n(word, 1, __ATOMIC_RELEASE);
+    rl_futex_wake(word, 1);
+}
+
+static void await_turn(const uint32_t *word) {
+    while (__atomic_load_n(word, __ATOMIC_ACQUIRE) == 0) rl_futex_wait(word, 0, NULL);
+}
+
 /* A thread with references of its own to all files, which it drops at its end. An ending thread waits for nothing: socket(7). */
 static void *outlive(void *argument) {
-    pthread_barrier_t *turn = argument;
+    struct turns *turns = argument;
     syscall(SYS_unshare, CLONE_FILES);
-    pthread_barrier_wait(turn);
-    pthread_barrier_wait(turn);
+    take_turn(&turns->has_files);
+    await_turn(&turns->are_closed);
     return NULL;
 }
 
 /* Closes them while the thread has them, so that its end is the last close of each and of what is queued in it. Without a thread of that kind they
  * are closed here. */
 static void close_outlived(const int *descriptors, int count) {
-    pthread_barrier_t turn;
+    struct turns turns = {0, 0};
     pthread_t thread;
-    pthread_barrier_init(&turn, NULL, 2);
-    const bool has_thread = rl_begin_thread(&thread, outlive, &turn);
-    if (has_thread) pthread_barrier_wait(&turn);
+    const bool has_thread = rl_begin_thread(&thread, outlive, &turns);
+    if (has_thread) await_turn(&turns.has_files);
     for (int index = 0; index < count; index++) rl_sys_close(descriptors[index]);
-    if (has_thread) {
-        pthread_barrier_wait(&turn);
-        rl_join_thread(thread);
-    }
-    pthread_barrier_destroy(&turn);
+    if (!has_thread) return;
+    take_turn(&turns.are_closed);
+    rl_join_thread(thread);
 }
 
 static void switch_linger_off(int descriptor) {

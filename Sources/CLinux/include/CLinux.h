@@ -232,7 +232,7 @@ static inline int rl_futex_wake_bits(const void *word, int count, uint32_t bits)
 
 /* Starts a detached thread with all signals blocked. */
 bool rl_start_thread(void (*body)(void *), void *argument) __attribute__((visibility("hidden")));
-/* Starts one that the caller waits for by the second function, which is no cancellation point. */
+/* Starts one like that, which the caller waits for by the second function, which is no cancellation point. */
 bool rl_begin_thread(pthread_t *thread, void *(*body)(void *), void *argument) __attribute__((visibility("hidden")));
 void rl_join_thread(pthread_t thread) __attribute__((visibility("hidden")));
 

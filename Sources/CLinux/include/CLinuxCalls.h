@@ -93,14 +93,7 @@ static inline int rl_sys_connect(int socket, const struct sockaddr *address, soc
 
 /* Milliseconds as for poll(2), negative for no end. A call with 0, which only looks, is repeated: the kernel would report a signal
  * even for that. */
-static inline int rl_sys_poll(struct pollfd *entries, nfds_t count, int milliseconds) {
-    int result;
-    do {
-        struct timespec time = {milliseconds / 1000, milliseconds % 1000 * 1000000L};
-        result = (int)syscall(SYS_ppoll, entries, count, milliseconds < 0 ? NULL : &time, NULL, (size_t)0);
-    } while (result < 0 && errno == EINTR && milliseconds == 0);
-    return result;
-}
+int rl_sys_poll(struct pollfd *entries, nfds_t count, int milliseconds) __attribute__((visibility("hidden")));
 
 /* Whether a wait in a set failed, perhaps because the call was refused: a kernel, an emulator or a filter that does not know the call
  * returns ENOSYS, and filters return EPERM, EACCES or any other error. Where the set was lost, an older call has the same error. */

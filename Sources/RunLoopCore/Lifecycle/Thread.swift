@@ -131,7 +131,7 @@ extension UnsafeMutablePointer where Pointee == Thread {
     var isCalling: Bool {
         let object = UInt(bitPattern: rl_thread_object_get())
         if object == UInt(bitPattern: self) { return true }
-        return object == UInt(bitPattern: self) | Self.finishedBit && pthread_equal(systemHandle, pthread_self()) != 0
+        return object == UInt(bitPattern: self) | Self.finishedBit && systemHandle == pthread_self()
     }
 
     var isNew: Bool { pointee.phase.load(ordering: .acquiring) == ThreadPhase.created }
