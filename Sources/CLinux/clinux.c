@@ -63,16 +63,34 @@ int rl_sys_poll(struct pollfd *entries, nfds_t count, int milliseconds) {
     return result;
 }
 
+int rl_epoll_ctl(int epoll, int operation, int descriptor, uint32_t events, uint64_t token) {
+    struct epoll_event event;
+    event.events = events;
+    event.data.u64 = token;
+    return epoll_ctl(epoll, operation, descriptor, &event);
+}
+
+/* Whether the number of a set was closed or names something else. A descriptor that is in no set is not found in one. */
+static bool is_lost_set(int epoll) {
+    int other = eventfd(0, EFD_CLOEXEC);
+    if (other < 0) return !rl_is_open(epoll);
+    rl_epoll_ctl(epoll, EPOLL_CTL_DEL, other, 0, 0);
+    int error = errno;
+    rl_sys_close(other);
+    return error != ENOENT;
+}
+
 int rl_wait_otherwise(int epoll, struct epoll_event *events, int room, int milliseconds) {
     int count = -1;
 #ifdef SYS_epoll_wait
     /* Not all machines have it. A list of permitted calls may have only this one: it is what libc's function calls. */
     count = (int)syscall(SYS_epoll_wait, epoll, events, room, milliseconds);
 #endif
-    if (!rl_is_wait_refused(count) || errno == EBADF || errno == EINVAL) return count;
-    int error = errno;
-    rl_sys_poll(NULL, 0, milliseconds < 0 || milliseconds > 100 ? 100 : milliseconds);
-    errno = error;
+    if (!rl_is_wait_refused(count)) return count;
+    /* A filter may give the answer of a lost set, and refuse the call that would show it. */
+    bool is_lost = is_lost_set(epoll);
+    if (!is_lost) rl_sys_poll(NULL, 0, milliseconds < 0 || milliseconds > 100 ? 100 : milliseconds);
+    errno = is_lost ? EBADF : EPERM;
     return -1;
 }
 

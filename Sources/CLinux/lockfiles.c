@@ -59,6 +59,9 @@ static int look(int folder, const char *name, bool local, int bytes, struct rl_l
     return close_for(file, !local || !found->is_local || locked ? EWOULDBLOCK : 0);
 }
 
+/* What an object saw that could not look. No file has the number 0. */
+static const struct rl_holding unknown_holding = {0, 0, 1};
+
 static const char *name_of(const struct rl_lock_file *lock) { return lock->path + strlen(lock->folder) + 1; }
 
 /* The empty string is the root. */
@@ -209,7 +212,7 @@ int rl_lock_file_take(struct rl_lock_file *lock, void (*fork_section)(bool begin
     }
     lock->is_held = error == 0;
     /* Only now: the child of a fork during the call has seen what the object saw before. */
-    if (error != HELD_BY_OTHERS) lock->seen = (struct rl_holding){0, 0, 0};
+    if (error != HELD_BY_OTHERS) lock->seen = error == 0 ? (struct rl_holding){0, 0, 0} : unknown_holding;
     lock->has_looked = true;
     return close_for(folder, error == HELD_BY_OTHERS || error == EBUSY ? EWOULDBLOCK : error);
 }
@@ -274,7 +277,7 @@ int rl_lock_file_date(struct rl_lock_file *lock, double *date) {
     int folder = open_folder(lock->folder);
     if (folder < 0) return errno;
     int error = look(folder, name_of(lock), is_local(folder), 1, &found);
-    lock->seen = error == EWOULDBLOCK ? found.holding : (struct rl_holding){0, 0, 0};
+    lock->seen = error == EWOULDBLOCK ? found.holding : error == 0 || error == ENOENT ? (struct rl_holding){0, 0, 0} : unknown_holding;
     lock->has_looked = true;
     if (error == EWOULDBLOCK) *date = found.date;
     return close_for(folder, error == EWOULDBLOCK ? 0 : error == 0 ? ENOENT : error);
@@ -296,6 +299,7 @@ static void remove_ended(int folder, const char *name, int file) {
 static int break_file(struct rl_lock_file *lock, int folder, const char *name, int file) {
     struct rl_lock_note found, now;
     if (!rl_read_note(file, &found)) return EEXIST;
+    if (lock->has_looked && rl_is_same_holding(&unknown_holding, &lock->seen)) return found.is_local && !is_byte_locked(file) ? 0 : EBUSY;
     if (lock->has_looked && !rl_is_same_holding(&found.holding, &lock->seen)) {
         /* This may be what was seen before its note was written. */
         found.holding.number = 0;

@@ -146,7 +146,7 @@ static bool refuse_as_leased(long number, const long argument[6], long *result) 
     return true;
 }
 
-RL_TEST(a_leased_file, "S-DLOCK-15", "A file that another process has a lease of is locked by nobody, has no date that could be told, and is not broken") {
+RL_TEST(a_leased_file, "S-DLOCK-15 S-DLOCK-8", "A file that another process has a lease of is locked by nobody, has no date that could be told, and is not broken") {
     make_two();
     ck_assert(RLDistributedLockTryLock(second));
     RLAbsoluteTime date = 1;
@@ -156,6 +156,12 @@ RL_TEST(a_leased_file, "S-DLOCK-15", "A file that another process has a lease of
     expect_error(RLDistributedLockBreakLock(first), EBUSY);
     hook_system_calls(NULL);
     ck_assert_double_eq(date, 1);
+    /* What it could not see it does not break. */
+    expect_error(RLDistributedLockBreakLock(first), EBUSY);
+    hook_system_calls(refuse_as_leased);
+    expect_error(RLDistributedLockTryLock(first), EWOULDBLOCK);
+    hook_system_calls(NULL);
+    expect_error(RLDistributedLockBreakLock(first), EBUSY);
     ck_assert(RLDistributedLockUnlock(second));
     ck_assert(RLDistributedLockTryLock(first));
     release_two();

@@ -134,13 +134,17 @@ RL_TEST(a_wait_sleeps_with_the_oldest_call, "S-ARG-11",
 
 RL_TEST(nothing_spins_where_no_wait_is_permitted, "S-ARG-11",
         "Where a filter forbids each wait in a set, runs with ports go on without them, end by time and by a stop, and do not spin") {
-    refuse(all_waits, EPERM);
     int end = add_reader();
     write_byte(end);
-    expect_run(kRLDefaultMode, 0.3, false, TimedOut);
-    expect_a_stop_to_end_a_wait();
-    expect_trace("");
-    ck_assert_int_le(refusals, 60);
+    /* Two of the answers are those of a lost set. */
+    static const int errors[] = {EPERM, EINVAL, EBADF};
+    for (int i = 0; i < 3; i++) {
+        refuse(all_waits, errors[i]);
+        expect_run(kRLDefaultMode, 0.3, false, TimedOut);
+        expect_a_stop_to_end_a_wait();
+        expect_trace("");
+    }
+    ck_assert_int_le(refusals, 180);
     hook_system_calls(NULL);
     expect_run(kRLDefaultMode, 60, true, HandledSource);
     expect_trace("port");

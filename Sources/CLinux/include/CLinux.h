@@ -288,12 +288,7 @@ static inline pid_t rl_own_number(void) { return rl_clock_has_number ? rl_number
 /* When the library is loaded. */
 static inline void rl_look_for_number_in_clock(void) { rl_clock_has_number = rl_number_in_clock() == rl_gettid(); }
 
-static inline int rl_epoll_ctl(int epoll, int operation, int descriptor, uint32_t events, uint64_t token) {
-    struct epoll_event event;
-    event.events = events;
-    event.data.u64 = token;
-    return epoll_ctl(epoll, operation, descriptor, &event);
-}
+int rl_epoll_ctl(int epoll, int operation, int descriptor, uint32_t events, uint64_t token) __attribute__((visibility("hidden")));
 
 /* One event, with its token and bits. Returns the count, or -1. */
 static inline int rl_epoll_wait(int epoll, const struct timespec *timeout, uint64_t *token, uint32_t *events) {

@@ -96,11 +96,11 @@ static inline int rl_sys_connect(int socket, const struct sockaddr *address, soc
 int rl_sys_poll(struct pollfd *entries, nfds_t count, int milliseconds) __attribute__((visibility("hidden")));
 
 /* Whether a wait in a set failed, perhaps because the call was refused: a kernel, an emulator or a filter that does not know the call
- * returns ENOSYS, and filters return EPERM, EACCES or any other error. Where the set was lost, an older call has the same error. */
+ * returns ENOSYS, and filters return EPERM, EACCES or any other error, also those of a lost set. */
 static inline bool rl_is_wait_refused(int count) { return count < 0 && errno != EINTR; }
 
 /* The same wait by a call that is older than the one that was refused. Where there is none, nothing is fetched, after a wait of at
- * most a tenth of a second, and errno is that of the refusal. */
+ * most a tenth of a second, and errno is EPERM; for a set that was lost it is EBADF. */
 int rl_wait_otherwise(int epoll, struct epoll_event *events, int room, int milliseconds) __attribute__((visibility("hidden")));
 
 __attribute__((always_inline)) static inline int rl_sys_epoll_wait(int epoll, struct epoll_event *events, int room, int milliseconds) {

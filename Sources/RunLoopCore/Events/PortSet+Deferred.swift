@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT
-// Deferred sockets: those whose handler cannot do its work now, for example because the process has no free descriptor.
+// Deferred descriptors: those whose handler cannot do its work now, for example because the process has no free descriptor.
+import Synchronization
 
 extension PortSet {
-    /// Reports nothing to a watch that signals, nor to others of that kind on its number, until the given instant. For a handler that cannot do
-    /// its work now.
+    /// Reports nothing to a watch, nor to others of its kind on its number, until the given instant: a socket that cannot accept keeps no
+    /// descriptor object waiting. For a handler that cannot do its work now.
     mutating func putOff(_ source: SourcePointer, until: Int64) {
         guard let (slot, _) = slot(of: source) else { return }
-        slot.pointee.marks.insert(.deferred)
+        slot.pointee.marks.formUnion(.deferred(source.watchFlags.pointee.load(ordering: .relaxed)))
         if deferredUntil == 0 { deferredUntil = until }
     }
 
@@ -23,8 +24,8 @@ extension PortSet {
         var index = -1
         while slots.advance(&index) {
             let slot = slots[index]
-            guard slot.pointee.marks.contains(.deferred) else { continue }
-            slot.pointee.marks.remove(.deferred)
+            guard !slot.pointee.marks.isDisjoint(with: .deferred) else { continue }
+            slot.pointee.marks.subtract(.deferred)
             // It lost its place in the queue while nothing was of interest.
             if slot.pointee.state == .alwaysReady { _ = enqueueAlwaysReady(index) }
             if slot.pointee.state == .registered { slot.pointee.arm(index, slot.pointee.wanted, in: epoll) }

@@ -52,8 +52,9 @@ struct PortSlot {
         static var edge: Marks { Marks(rawValue: 1) }
         /// The slot is in the queue of the slots that are always ready.
         static var queued: Marks { Marks(rawValue: 2) }
-        /// Nothing is of interest to its watches that signal until `PortSet.deferredUntil`.
-        static var deferred: Marks { Marks(rawValue: 4) }
+        /// Nothing is of interest until `PortSet.deferredUntil` to its watches that signal, or to the others.
+        static var deferred: Marks { Marks(rawValue: 4 | 8) }
+        static func deferred(_ flags: UInt32) -> Marks { Marks(rawValue: flags & WatchFlags.signals != 0 ? 4 : 8) }
     }
 
     // MARK: What is of interest
@@ -61,8 +62,8 @@ struct PortSlot {
     @inline(always)
     func interest(of member: SourcePointer) -> Readiness {
         guard member.isWatch else { return state == .alwaysReady ? [] : .read }
-        let without = marks.contains(.deferred) ? WatchFlags.stale | WatchFlags.signals : WatchFlags.stale
-        return member.watchFlags.pointee.load(ordering: .relaxed) & without == 0 ? member.interest : []
+        let flags = member.watchFlags.pointee.load(ordering: .relaxed)
+        return flags & WatchFlags.stale == 0 && !marks.contains(.deferred(flags)) ? member.interest : []
     }
 
     /// What is of interest to any member now.
@@ -187,7 +188,7 @@ struct PortSlot {
         }
         state = .unused
         // It was the file's that had the number.
-        marks.remove(.deferred)
+        marks.subtract(.deferred)
     }
 }
 

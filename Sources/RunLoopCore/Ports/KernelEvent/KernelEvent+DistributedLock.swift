@@ -82,20 +82,18 @@ extension UnsafeMutablePointer where Pointee == KernelEvent {
 
     /// Whether the kernel had room for the watches, and the path still leads to the directory that is watched.
     private var isWatched: Bool {
-        Notifier.shared.lock()
-        defer { Notifier.shared.unlock() }
-        guard let vnode = pointee.vnode, isNamed(vnode.pointee.folder!) else { return false }
-        return !vnode.pointee.exists || vnode.pointee.file != nil
-    }
-
-    private func isNamed(_ watch: FileWatchPointer) -> Bool {
         let folder = lockFile.pointee.file.folder!
         var named = stat()
         var watched = stat()
-        // The root is always the root.
-        if folder.pointee == 0 { return true }
-        guard watch.pointee.number >= 0, fstatat(AT_FDCWD, folder, &named, 0) == 0, fstat(watch.pointee.descriptor, &watched) == 0 else { return false }
-        return named.st_ino == watched.st_ino && named.st_dev == watched.st_dev
+        // Before the lock is taken: a path may lead through a file system that does not answer. The root is always the root.
+        let isRoot = folder.pointee == 0
+        if !isRoot && fstatat(AT_FDCWD, folder, &named, 0) != 0 { return false }
+        Notifier.shared.lock()
+        defer { Notifier.shared.unlock() }
+        guard let vnode = pointee.vnode, let watch = vnode.pointee.folder, watch.pointee.number >= 0, isRoot || fstat(watch.pointee.descriptor, &watched) == 0,
+            named.st_ino == watched.st_ino && named.st_dev == watched.st_dev
+        else { return false }
+        return !vnode.pointee.exists || vnode.pointee.file != nil
     }
 
     fileprivate func renewLock() {

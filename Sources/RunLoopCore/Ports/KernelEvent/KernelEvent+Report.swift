@@ -49,6 +49,7 @@ extension UnsafeMutablePointer where Pointee == KernelEvent {
         let kind = pointee.filter.pointee.watched.unsafelyUnwrapped.kind
         let isLost = pointee.descriptor >= 0 && !rl_is_kind(pointee.descriptor, kind)
         if isLost { pointee.descriptor = -1 }
+        let mayReport = self.mayReport
         let isReport = mayReport && pointee.descriptor >= 0 && pointee.filter.pointee.watched.unsafelyUnwrapped.read(self, &happened)
         if isReport { countReportLocked() }
         pointee.lock.unlockWord()
@@ -58,7 +59,7 @@ extension UnsafeMutablePointer where Pointee == KernelEvent {
         }
         if isReport {
             report(&happened)
-        } else if kind == RL_PROCESS && !isLost {
+        } else if kind == RL_PROCESS && mayReport && !isLost {
             // A child that has ended and cannot be waited for yet, because a debugger has not waited for it, stays readable.
             RunLoop.deferServedWatch()
         }

@@ -133,8 +133,9 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
         guard let functions else { return false }
         holdMemory()
         functions.after!(functions.time!(0, Clock.retryDelay), functions.global_queue!(0, 0), self) { port in
-            MessagePortPointer(info: port).resumeListener()
-            MessagePortPointer(info: port).releaseMemory()
+            let port = MessagePortPointer(info: port)
+            if !port.resumeListener() { port.resumeLater() }
+            port.releaseMemory()
         }
         return true
     }

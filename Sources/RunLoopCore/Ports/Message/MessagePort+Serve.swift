@@ -177,7 +177,7 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
 
     /// Looks at the listener again in a tenth of a second (S-ARG-10), by the port's queue or a thread of the library: this loop may not run
     /// this mode again, while the port's source is in another mode or loop. Without a thread the port is not looked at here for as long.
-    private func resumeLater() {
+    func resumeLater() {
         if resumeByQueue() { return }
         holdMemory()
         if rl_start_thread({ MessagePortPointer(info: $0).resumeSoon() }, self) { return }
