@@ -22,7 +22,8 @@ static void await_turn(const uint32_t *word) {
     while (__atomic_load_n(word, __ATOMIC_ACQUIRE) == 0) rl_futex_wait(word, 0, NULL);
 }
 
-/* A thread with references of its own to all files, which it drops at its end. An ending thread waits for nothing: socket(7). */
+/* A thread with references of its own to all files, which it drops at its end. An ending thread does not wait for what
+ * lingers: socket(7). */
 static void *outlive(void *argument) {
     struct turns *turns = argument;
     syscall(SYS_unshare, CLONE_FILES);

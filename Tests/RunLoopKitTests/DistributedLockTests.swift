@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-import RunLoopKit
+@testable import RunLoopKit
 import Synchronization
 import Testing
 
@@ -253,8 +253,7 @@ private final class LockFile: Sendable {
             let lock = try file.make()
             #expect(try lock.tryLock())
             let waiter = Task { [lock] in try await lock.locked(checkingEvery: .milliseconds(1)) {} }
-            // So that it waits.
-            try await Task.sleep(for: .milliseconds(20))
+            while lock.waiting.withLock({ $0.tasks.isEmpty }) { await Task.yield() }
             waiter.cancel()
             await #expect(throws: CancellationError.self) { try await waiter.value }
         }
@@ -268,7 +267,7 @@ private final class LockFile: Sendable {
         #expect(try holder.tryLock())
         let lock = try file.make()
         let waiter = Task { try await lock.locked(checkingEvery: .seconds(Int64.max)) { true } }
-        try await Task.sleep(for: .milliseconds(20))
+        while lock.waiting.withLock({ $0.tasks.isEmpty }) { await Task.yield() }
         try holder.unlock()
         #expect(try await waiter.value)
     }

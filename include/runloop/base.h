@@ -26,8 +26,9 @@
  * cancellation takes effect at the next cancellation point in the program's own code, such as a
  * call-out, and ends the thread there as pthread_exit does. To end a thread that waits in its loop,
  * cancel it and call RLStop. While the loop of a thread that ends is torn down no cancellation
- * takes effect. A thread that ends in another function of a context than cancel leaves memory that
- * the interrupted call held. One whose cancellation type is asynchronous must not call the library.
+ * takes effect. If a thread ends in a function of a context other than cancel, the call that it
+ * interrupts stays unfinished and its memory is not freed. A thread whose cancellation type is
+ * asynchronous must not call the library.
  * Exceptions: a C++ exception must not leave a call-out. One that would leave it ends the process
  * by std::terminate, with the stack as it was at the throw.
  * Backtraces show what kind of call-out runs: the frame below it is called RLCallOutTimer,

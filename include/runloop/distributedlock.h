@@ -66,7 +66,8 @@ RL_EXPORT RLDistributedLockRef RL_NULLABLE RLDistributedLockCreate(const char *R
  *
  * Returns: true: the object holds the lock; false: it does not.
  * Errors: EWOULDBLOCK: it is held, by this object or elsewhere, or another process has a lease of
- *     the file (fcntl(2)). EEXIST, ELOOP: the path leads to something that is not a lock file. Others: it cannot be locked. EINVAL for NULL.
+ *     the file (fcntl(2)). EEXIST, ELOOP: the path leads to something that is not a lock file.
+ *     Others: it cannot be locked. EINVAL for NULL.
  * Threads: any; never waits for a holder. Ownership: after true the caller unlocks.
  * Reentrancy: call-outs too; calls no call-out.
  * CF: none; NSDistributedLock's try in Foundation. Since 0.2.

@@ -83,11 +83,11 @@ typedef struct RLSocketSignature {
  * s: the socket, which stays alive during the call. type: exactly one.
  * address: for Accept, the peer's; for Data, the peer's or the sender's, of length 0 if there is
  *     none; else NULL.
- * data: for Data, an RLDataRef, of length 0 at the end of a stream, after which the socket
- *     invalidates itself, and for an empty datagram or record; for Accept, a pointer to an int, the new descriptor, which belongs to the
- *     program and is close-on-exec; for Connect, NULL for success, else a pointer to an int32_t,
- *     the errno; for Write the same if the queue of RLSocketWrite was lost; else NULL. address and
- *     data are valid during the call; RLRetain keeps an RLDataRef.
+ * data: for Data, an RLDataRef, of length 0 for an empty datagram or record, and at the end of a
+ *     stream, after which the socket invalidates itself; for Accept, a pointer to an int, the new
+ *     descriptor, which belongs to the program and is close-on-exec; for Connect, NULL for success,
+ *     else a pointer to an int32_t, the errno; for Write the same if the queue of RLSocketWrite was
+ *     lost; else NULL. address and data are valid during the call; RLRetain keeps an RLDataRef.
  * info: that of the context. The callback may do anything with the socket and the loop.
  * CF: CFSocketCallBack. Since 0.1.
  */

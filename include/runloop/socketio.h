@@ -113,8 +113,8 @@ RL_EXPORT RLIndex RLSocketWrite(RLSocketRef RL_NULLABLE s, const void *RL_NULLAB
  *     queued is sent, then the end of the stream; what still comes is dropped until the peer's end,
  *     because closing a descriptor with unread bytes would lose what was sent; then the socket is
  *     invalidated. The socket waits for a peer that never ends: abort it after some time. A socket
- *     in no loop is invalidated at once, and so is one that leaves its last mode, and one without a peer,
- *     unless bytes are queued for a connect that is under way.
+ *     in no loop is invalidated at once. So is one that leaves its last mode, and one without a
+ *     peer, unless bytes are queued for a connect that is under way.
  *     kRLSocketCloseWriting: for a socket that is being connected the loop sends the end when that is
  *     done. A socket that reports Data is closed orderly when the peer ends too.
  *     kRLSocketCloseAbort: at once; a TCP peer gets an error instead of the end of the stream.

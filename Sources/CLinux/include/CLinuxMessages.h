@@ -56,7 +56,8 @@ rl_datagram rl_message_receive_from(int socket, void *bytes, size_t capacity, in
 
 /* Closes a descriptor that a peer sent. The last close of a socket with SO_LINGER waits, for as long as the option says, until its
  * peer has taken what was sent, even if the socket is non-blocking; so the option is switched off. See socket(7). The last close of a local
- * socket is that of the sockets queued in it; so a thread that ends makes it. The second function skips negative numbers. */
+ * socket closes the sockets queued in it too: a thread of the library makes it by ending, because a thread that ends does not wait for what
+ * lingers. That thread has all files of the process for a moment longer. The second function skips negative numbers. */
 void rl_drop(int descriptor) __attribute__((visibility("hidden")));
 void rl_drop_all(const int *descriptors, int count) __attribute__((visibility("hidden")));
 
