@@ -256,9 +256,10 @@ extension UnsafeMutablePointer where Pointee == Vnode {
             pointee.mask = mask
             return true
         }
+        let hadFile = pointee.file != nil
         leaveFile()
         // The former file may have had the last watch that there was room for.
-        if watch == nil { watch = notifier.watch(pointee.folder!.pointee.descriptor, name, mask) }
+        if watch == nil && hadFile { watch = notifier.watch(pointee.folder!.pointee.descriptor, name, mask) }
         // Where the kernel has no room for a watch the next look finds the file without one, and tries again.
         if let watch { join(watch, mask: mask) }
         return false
