@@ -73,7 +73,8 @@ int rl_epoll_ctl(int epoll, int operation, int descriptor, uint32_t events, uint
 /* Whether the number of a set was closed or names something else. A descriptor that is in no set is not found in one. */
 static bool is_lost_set(int epoll) {
     int other = eventfd(0, EFD_CLOEXEC);
-    if (other < 0) return !rl_is_open(epoll);
+    /* Without a number no other set can be made either. */
+    if (other < 0) return false;
     rl_epoll_ctl(epoll, EPOLL_CTL_DEL, other, 0, 0);
     int error = errno;
     rl_sys_close(other);

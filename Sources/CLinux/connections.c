@@ -108,7 +108,7 @@ static void *with_own_numbers(void *argument) {
 static bool do_elsewhere(elsewhere_body *body, int descriptor) {
     struct elsewhere work = {body, descriptor, false};
     pthread_t thread;
-    if (!rl_begin_thread(&thread, with_own_numbers, &work)) return body(descriptor, 0);
+    if (!rl_begin_thread(&thread, NULL, with_own_numbers, &work)) return body(descriptor, 0);
     rl_join_thread(thread);
     return work.has_more;
 }

@@ -37,7 +37,7 @@ static void *outlive(void *argument) {
 static void close_outlived(const int *descriptors, int count) {
     struct turns turns = {0, 0};
     pthread_t thread;
-    const bool has_thread = rl_begin_thread(&thread, outlive, &turns);
+    const bool has_thread = rl_begin_thread(&thread, NULL, outlive, &turns);
     if (has_thread) await_turn(&turns.has_files);
     for (int index = 0; index < count; index++) rl_sys_close(descriptors[index]);
     if (!has_thread) return;

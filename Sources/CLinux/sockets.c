@@ -18,6 +18,12 @@ ssize_t rl_send_now(int descriptor, const void *bytes, size_t length, const void
     return sent < 0 ? -errno : sent;
 }
 
+int rl_poll_writable(int descriptor) {
+    struct pollfd request = {descriptor, POLLOUT, 0};
+    int count = rl_sys_poll(&request, 1, 0);
+    return count < 0 ? POLLOUT : count > 0 ? request.revents : 0;
+}
+
 bool rl_socket_is_unconnected(int descriptor) {
     struct pollfd request = {descriptor, POLLOUT, 0};
     if (rl_socket_has_peer(descriptor)) return false;

@@ -19,11 +19,11 @@ static void *thread_main(void *argument) {
     return NULL;
 }
 
-bool rl_begin_thread(pthread_t *thread, void *(*body)(void *), void *argument) {
+bool rl_begin_thread(pthread_t *thread, const pthread_attr_t *attributes, void *(*body)(void *), void *argument) {
     sigset_t all, before;
     sigfillset(&all);
     pthread_sigmask(SIG_BLOCK, &all, &before);
-    int error = pthread_create(thread, NULL, body, argument);
+    int error = pthread_create(thread, attributes, body, argument);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     return error == 0;
 }
@@ -32,10 +32,13 @@ bool rl_start_thread(void (*body)(void *), void *argument) {
     thread_start *start = malloc(sizeof *start);
     if (!start) return false;
     *start = (thread_start){body, argument};
+    pthread_attr_t attributes;
     pthread_t thread;
-    const bool begins = rl_begin_thread(&thread, thread_main, start);
-    if (begins) pthread_detach(thread);
-    else free(start);
+    pthread_attr_init(&attributes);
+    pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+    const bool begins = rl_begin_thread(&thread, &attributes, thread_main, start);
+    pthread_attr_destroy(&attributes);
+    if (!begins) free(start);
     return begins;
 }
 

@@ -233,7 +233,7 @@ static inline int rl_futex_wake_bits(const void *word, int count, uint32_t bits)
 /* Starts a detached thread with all signals blocked. */
 bool rl_start_thread(void (*body)(void *), void *argument) __attribute__((visibility("hidden")));
 /* Starts one like that, which the caller waits for by the second function, which is no cancellation point. */
-bool rl_begin_thread(pthread_t *thread, void *(*body)(void *), void *argument) __attribute__((visibility("hidden")));
+bool rl_begin_thread(pthread_t *thread, const pthread_attr_t *attributes, void *(*body)(void *), void *argument) __attribute__((visibility("hidden")));
 void rl_join_thread(pthread_t thread) __attribute__((visibility("hidden")));
 
 /* Calls a function; if that ends its thread, cleanup is called with argument. */

@@ -96,11 +96,7 @@ static inline bool rl_socket_has_peer(int descriptor) {
 bool rl_socket_is_unconnected(int descriptor) __attribute__((visibility("hidden")));
 
 /* What poll(2) says about writing. POLLOUT where a filter refuses to say. */
-static inline int rl_poll_writable(int descriptor) {
-    struct pollfd request = {descriptor, POLLOUT, 0};
-    int count = rl_sys_poll(&request, 1, 0);
-    return count < 0 ? POLLOUT : count > 0 ? request.revents : 0;
-}
+int rl_poll_writable(int descriptor) __attribute__((visibility("hidden")));
 
 /* How many seconds a send may wait by the descriptor's own option. */
 static inline double rl_send_limit(int descriptor) {
@@ -112,8 +108,7 @@ static inline double rl_send_limit(int descriptor) {
 
 /* Whether a connect is in progress. */
 static inline bool rl_socket_is_connecting(int descriptor) {
-    struct pollfd request = {descriptor, POLLOUT, 0};
-    return rl_sys_poll(&request, 1, 0) == 0 && !rl_socket_has_peer(descriptor);
+    return rl_poll_writable(descriptor) == 0 && !rl_socket_has_peer(descriptor);
 }
 
 static inline int rl_bind(int descriptor, const void *address, size_t length) {

@@ -251,17 +251,19 @@ extension UnsafeMutablePointer where Pointee == Vnode {
     @inline(never)
     func watchFile() -> Bool {
         let mask = maskOfFile(pointee.status)
-        var watch = notifier.watch(pointee.folder!.pointee.descriptor, name, mask)
-        if let watch, watch == pointee.file {
-            pointee.mask = mask
-            return true
+        var hadFile = true
+        // Twice at most: the former file may have had the last watch that there was room for. Where the kernel has no room for a watch
+        // the next look finds the file without one, and tries again.
+        while hadFile {
+            let watch = notifier.watch(pointee.folder!.pointee.descriptor, name, mask)
+            if let watch, watch == pointee.file {
+                pointee.mask = mask
+                return true
+            }
+            hadFile = watch == nil && pointee.file != nil
+            leaveFile()
+            if let watch { join(watch, mask: mask) }
         }
-        let hadFile = pointee.file != nil
-        leaveFile()
-        // The former file may have had the last watch that there was room for.
-        if watch == nil && hadFile { watch = notifier.watch(pointee.folder!.pointee.descriptor, name, mask) }
-        // Where the kernel has no room for a watch the next look finds the file without one, and tries again.
-        if let watch { join(watch, mask: mask) }
         return false
     }
 
