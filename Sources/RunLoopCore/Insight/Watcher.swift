@@ -9,29 +9,31 @@ extension Watcher {
     /// Called when the library is loaded.
     static func enter() {
         shared.pointee.wakes.store(Clock.never, ordering: .relaxed)
-        shared.pointee.body = { _ in Watcher.runGuarded() }
+        shared.pointee.body = { _ in Watcher.run() }
         shared.pointee.meet = { $0.assumingMemoryBound(to: RunLoop.self).watchAsEnvironmentAsks() }
     }
-
-    private static func runGuarded() { callOutGuarded({ _ in Watcher.run() }, nil, { _ in Watcher.threadEnds() }, shared) }
 
     private static func run() {
         rl_set_thread_name("runloop-watch")
         shared.pointee.lock.lockWord()
         shared.pointee.thread = Int32(rl_gettid())
         shared.pointee.lock.unlockWord()
-        // Those of a thread that has ended, or does not exist in this child of `fork`.
-        dropReferences()
         while true {
             let word = shared.pointee.word.load(ordering: .acquiring)
             shared.pointee.wakes.store(awake, ordering: .sequentiallyConsistent)
-            while tellNext() {}
+            callOutGuarded({ _ in Watcher.tellAll() }, nil, { _ in Watcher.threadEnds() }, shared)
             let next = earliest()
             shared.pointee.wakes.store(next, ordering: .sequentiallyConsistent)
             // A thread that began a callback or moved a clock since the look found `wakes` at `awake`, and did not rouse this one.
             if earliest() < next { continue }
             shared.pointee.word.futexWait(while: word, until: next)
         }
+    }
+
+    private static func tellAll() {
+        // The references of a thread that has ended, or does not exist in this child of `fork`.
+        dropReferences()
+        while tellNext() {}
     }
 
     /// The instant of the system's clock at which the next callback is to be reported; 0: one is to be reported now.
