@@ -59,7 +59,7 @@ static int look(int folder, const char *name, bool local, int bytes, struct rl_l
     return close_for(file, !local || !found->is_local || locked ? EWOULDBLOCK : 0);
 }
 
-/* What an object saw that could not look. No file has the number 0. */
+/* What an object saw that could not look. No file has the inode 0. */
 static const struct rl_holding unknown_holding = {0, 0, 1};
 
 static const char *name_of(const struct rl_lock_file *lock) { return lock->path + strlen(lock->folder) + 1; }
