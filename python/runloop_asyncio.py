@@ -95,6 +95,11 @@ def _guarded(function, *arguments):
         _of_thread.error = error
 
 
+def _look_for_the_end():
+    """A run that waits does not notice that nothing is left; a pass does."""
+    lib.RLWakeUp(lib.RLGetCurrent())
+
+
 class Host:
     """A mode of this thread's run loop, served by the running event loop until `close`, or to the end of a `with`.
 
@@ -142,9 +147,13 @@ class Host:
         lib.RLForeignRunPrepare(self._run)
 
     async def finished(self):
-        """Waits for the end of the run: a Result. Raises CancelledError if the Host is closed, or is closed before that."""
+        """Waits for the end of the run: a Result. Raises CancelledError if the Host is closed, or is closed before that.
+
+        A run ends after a pass. Where code of a C library that is called by asyncio takes the last item away, call wake_up.
+        """
         if not self._run:
             raise asyncio.CancelledError
+        _look_for_the_end()
         future = self._loop.create_future()
         self._waiting.append(future)
         try:
@@ -216,6 +225,7 @@ class Timer:
         """Ends the timer; in its function, too."""
         lib.RLTimerInvalidate(self._timer)
         _of_thread.timers.discard(self)
+        _look_for_the_end()
 
     def is_valid(self):
         """Tells whether it can still fire."""
@@ -234,7 +244,10 @@ _keys = itertools.count(1)
 
 @_FUNCTION
 def _call(key):
-    _guarded(_queued[key])
+    try:
+        _guarded(_queued[key])
+    finally:
+        _look_for_the_end()
 
 
 @_FUNCTION

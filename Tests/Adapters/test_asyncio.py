@@ -94,6 +94,36 @@ class Asyncio(unittest.TestCase):
 
         main(body)
 
+    def test_a_run_ends_where_a_task_takes_the_last_item(self):
+        """S-FRN-6: `finished` also tells when the last item was invalidated by a task, or was a function."""
+
+        is_waiting = runloop.lib.RLIsWaiting
+        is_waiting.restype, is_waiting.argtypes = ctypes.c_bool, [ctypes.c_void_p]
+
+        async def body():
+            loop = runloop.current()
+            with runloop.Host() as host:
+                for waits_first in (False, True):
+                    fired = asyncio.get_running_loop().create_future()
+                    timer = runloop.Timer(0, lambda timer: fired.done() or fired.set_result(None), interval=1000)
+                    await fired
+                    while not is_waiting(loop):
+                        await asyncio.sleep(0)
+                    ends = asyncio.create_task(host.finished())
+                    if waits_first:
+                        await asyncio.sleep(0)
+                    timer.invalidate()
+                    self.assertIs(await ends, runloop.Result.FINISHED)
+                    calls = []
+                    ends = asyncio.create_task(host.finished())
+                    if waits_first:
+                        await asyncio.sleep(0)
+                    runloop.perform(lambda: calls.append(None))
+                    self.assertIs(await ends, runloop.Result.FINISHED)
+                    self.assertEqual(len(calls), 1)
+
+        main(body)
+
     def test_another_thread_performs(self):
         """S-FRN-3: what other threads queue is called at once, on the event loop's thread."""
 
