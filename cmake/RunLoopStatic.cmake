@@ -31,3 +31,5 @@ set_target_properties(runloop_static PROPERTIES OUTPUT_NAME runloop EXPORT_NAME 
 target_include_directories(runloop_static INTERFACE
     $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
 target_link_libraries(runloop_static INTERFACE ${BSD_STATIC_LIBRARIES})
+# As librunloop.so: a plug-in that contains it stays loaded, because threads that had a loop end in its code.
+target_link_options(runloop_static INTERFACE LINKER:-z,nodelete)

@@ -101,7 +101,7 @@ RL_EXPORT void RLLockMisused_(const char *RL_NONNULL what);
 #define RL_TELL_SANITIZER_ 1
 #endif
 #endif
-#if RL_TELL_SANITIZER_
+#if defined(RL_TELL_SANITIZER_)
 extern void __tsan_mutex_pre_lock(void *RL_NULLABLE address, unsigned flags);
 extern void __tsan_mutex_post_lock(void *RL_NULLABLE address, unsigned flags, int recursion);
 extern int __tsan_mutex_pre_unlock(void *RL_NULLABLE address, unsigned flags);
