@@ -7,6 +7,7 @@
 #include <limits.h>
 #include <signal.h>
 #include <stdio.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -130,6 +131,32 @@ void run_until(const int *counter, int value) {
     RLObserverInvalidate(observer);
     RLRelease(observer);
     if (count_of(counter) < value) ck_abort_msg("%d of %d, and the run %s", count_of(counter), value, result_name(result));
+}
+
+static RLForeignRunRef host;
+
+void host_begin(void) {
+    static const int none;
+    keep_alive(RLGetCurrent(), kRLDefaultMode);
+    host = RLForeignRunCreate(kRLDefaultMode);
+    ck_assert_ptr_nonnull(host);
+    host_until(&none, 0);
+}
+
+void host_until(const int *counter, int value) {
+    while (true) {
+        RLForeignRunPrepare(host);
+        bool isReached = count_of(counter) >= value;
+        struct pollfd wait = {RLForeignRunGetDescriptor(host), POLLIN, 0};
+        if (poll(&wait, 1, isReached ? 0 : 30000) > 0) RLForeignRunDispatch(host);
+        else if (isReached) return;
+        else ck_abort_msg("%d of %d, and nothing comes", count_of(counter), value);
+    }
+}
+
+void host_end(void) {
+    RLForeignRunInvalidate(host);
+    RLRelease(host);
 }
 
 void expect_idle(void) {

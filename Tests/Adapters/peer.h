@@ -30,6 +30,11 @@ void peer_continue(const Peer *peer);
 const long *count_passes(RLMode mode);
 /* Runs the default mode until the counter has reached the value; fails if the run ends, or 30 seconds pass, before that. */
 void run_until(const int *counter, int value);
+/* S-ADP-10: serves the default mode by a foreign run from now on, and returns when that waits; code of the test is the host's then. */
+void host_begin(void);
+/* Is the host until the counter has reached the value and the run waits; fails if nothing comes for 30 seconds. */
+void host_until(const int *counter, int value);
+void host_end(void);
 /* S-ADP-3: in a tenth of a second in which nothing happens the loop makes hardly any pass. */
 void expect_idle(void);
 

@@ -283,6 +283,20 @@ RL_TEST(the_child_of_fork_frees, "S-ADP-9", "The child of fork frees a connectio
     ck_assert_int_eq(errors, 0);
 }
 
+RL_TEST(a_host_uses_the_connection, "S-ADP-10", "Code of a foreign run's host attaches a connection, sends commands and ends it") {
+    begin();
+    host_begin();
+    redisAsyncContext *context = connect_in(kRLDefaultMode);
+    for (int round = 1; round <= 3; round++) {
+        redisAsyncCommand(context, answered, NULL, "PING");
+        host_until(&answers, round);
+    }
+    redisAsyncDisconnect(context);
+    host_until(&ends, 1);
+    ck_assert_int_eq(errors, 0);
+    host_end();
+}
+
 RL_TEST(bad_arguments_are_refused, "S-ADP-1", "No connection, no loop, no mode, or a connection that has a loop: an error, and nothing changes") {
     begin();
     ck_assert_int_eq(RLHiredisAttach(NULL, RLGetCurrent(), kRLDefaultMode), REDIS_ERR);

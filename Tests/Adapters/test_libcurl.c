@@ -311,6 +311,24 @@ RL_TEST(the_child_of_fork_detaches, "S-ADP-9",
     end();
 }
 
+RL_TEST(a_host_adds_transfers, "S-ADP-10", "Code of a foreign run's host adds transfers, one after the other and several at once") {
+    static Transfer transfers[5];
+    begin();
+    host_begin();
+    for (int i = 0; i < 5; i++) {
+        add(&transfers[i], "bytes/%ld", LENGTH);
+        if (i < 3) host_until(&ends, i + 1);
+    }
+    host_until(&ends, 5);
+    for (int i = 0; i < 5; i++) {
+        ck_assert_int_eq(transfers[i].result, CURLE_OK);
+        curl_easy_cleanup(transfers[i].easy);
+    }
+    host_end();
+    RLCurlDetach(place);
+    curl_multi_cleanup(multi);
+}
+
 RL_TEST(bad_arguments_are_refused, "S-ADP-1", "No handle, no loop, no mode, or a handle that is attached: no adapter") {
     CURLM *handle = curl_multi_init();
     ck_assert_ptr_null(RLCurlAttach(NULL, RLGetCurrent(), kRLDefaultMode, done, NULL));

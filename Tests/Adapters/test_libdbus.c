@@ -370,6 +370,22 @@ RL_TEST(the_child_of_fork_detaches, "S-ADP-9", "The child of fork detaches and c
     expect_run(kRLDefaultMode, 0, false, Finished);
 }
 
+RL_TEST(a_host_uses_the_connection, "S-ADP-10",
+        "Code of a foreign run's host attaches a connection with a call under way, and makes a call that ends at its limit") {
+    RLDBusRef service, client;
+    begin();
+    DBusConnection *server_side = start_service(&service), *client_side = connect_to_bus();
+    host_begin();
+    call(client_side, "Add", 1, 60000, answered);
+    client = RLDBusAttach(client_side, RLGetCurrent(), kRLDefaultMode);
+    host_until(&answers, 1);
+    call(client_side, "Ignore", 1, 20, answered);
+    host_until(&errors, 1);
+    host_end();
+    RLDBusDetach(client), RLDBusDetach(service);
+    close_connection(client_side), close_connection(server_side);
+}
+
 RL_TEST(bad_arguments_are_refused, "S-ADP-1", "No connection, no loop, no mode, or a connection that is attached: no adapter, and nothing has changed") {
     begin();
     DBusConnection *connection = connect_to_bus();

@@ -6,6 +6,7 @@
 #include <runloop/adapters/libpq.h>
 
 #include <netinet/in.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -222,15 +223,21 @@ RL_TEST(a_server_that_dies_is_told_once, "S-ADP-4", "When the server is killed t
     PQfinish(late.connection);
 }
 
-RL_TEST(a_silent_server_is_given_up, "S-ADP-5", "A server that accepts and says nothing is given up after the limit") {
+/* A socket that listens, and how libpq connects to it. */
+static int listen_locally(char *where, size_t length) {
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     socklen_t size = sizeof address;
     int listener = socket(AF_INET, SOCK_STREAM, 0);
     ck_assert_int_eq(bind(listener, (struct sockaddr *)&address, size), 0);
     ck_assert_int_eq(listen(listener, 1), 0);
     getsockname(listener, (struct sockaddr *)&address, &size);
+    snprintf(where, length, "host=127.0.0.1 port=%d user=nobody sslmode=disable gssencmode=disable", ntohs(address.sin_port));
+    return listener;
+}
+
+RL_TEST(a_silent_server_is_given_up, "S-ADP-5", "A server that accepts and says nothing is given up after the limit") {
     char where[128];
-    snprintf(where, sizeof where, "host=127.0.0.1 port=%d user=nobody sslmode=disable gssencmode=disable", ntohs(address.sin_port));
+    int listener = listen_locally(where, sizeof where);
     Client client = {.connects = 0};
     client.connection = PQconnectStart(where);
     client.place = RLPostgresAttach(client.connection, RLGetCurrent(), kRLDefaultMode, 0.1, &callbacks, &client);
@@ -385,6 +392,55 @@ RL_TEST(a_callback_ends_its_connection, "S-ADP-7", "A result's callback detaches
     ck_assert_int_eq(client.results, 1);
     ck_assert_int_eq(client.ends, 0);
     ck_assert_int_eq(client.losses, 0);
+}
+
+RL_TEST(a_host_uses_the_connection, "S-ADP-10", "Code of a foreign run's host attaches a connection and sends queries") {
+    Client client = {.connects = 0};
+    begin();
+    host_begin();
+    attach(&client, options, 30);
+    host_until(&client.connects, 1);
+    for (int round = 1; round <= 3; round++) {
+        query(&client, "SELECT 1");
+        host_until(&client.ends, round);
+    }
+    ck_assert_int_eq(client.results, 3);
+    end(&client);
+    host_end();
+}
+
+/* A server that lets everyone in and answers the first query by what is no answer; it ends no connection itself. */
+static void *speak_nonsense(void *info) {
+    static const char welcome[] = "R\0\0\0\010\0\0\0\0"
+                                  "Z\0\0\0\005I";
+    char bytes[1024];
+    int fd = accept(*(int *)info, NULL, NULL);
+    ck_assert_int_gt(recv(fd, bytes, sizeof bytes, 0), 0);
+    send(fd, welcome, sizeof welcome - 1, MSG_NOSIGNAL);
+    ck_assert_int_gt(recv(fd, bytes, sizeof bytes, 0), 0);
+    memset(bytes, 0xff, sizeof bytes);
+    send(fd, bytes, sizeof bytes, MSG_NOSIGNAL);
+    while (recv(fd, bytes, sizeof bytes, 0) > 0) {}
+    close(fd);
+    return NULL;
+}
+
+RL_TEST(a_server_that_speaks_nonsense, "S-ADP-4",
+        "An answer that libpq cannot understand is the query's error and the connection's end: lost is called, once; nothing is left in the loop") {
+    char where[128];
+    int listener = listen_locally(where, sizeof where);
+    pthread_t thread;
+    ck_assert_int_eq(pthread_create(&thread, NULL, speak_nonsense, &listener), 0);
+    Client client = {.connects = 0};
+    attach(&client, where, 30);
+    run_until(&client.connects, 1);
+    query(&client, "SELECT 1");
+    expect_run(kRLDefaultMode, 30, false, Finished);
+    ck_assert_int_ge(client.errors, 1);
+    ck_assert_int_eq(client.losses, 1);
+    PQfinish(client.connection);
+    pthread_join(thread, NULL);
+    close(listener);
 }
 
 RL_TEST(bad_arguments_are_refused, "S-ADP-1", "No connection, a bad one or one that is attached, no loop, no mode, no callbacks: no adapter") {

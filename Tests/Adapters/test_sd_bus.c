@@ -292,6 +292,21 @@ RL_TEST(the_child_of_fork_is_told, "S-ADP-9",
     expect_run(kRLDefaultMode, 0, false, Finished);
 }
 
+RL_TEST(a_host_uses_the_bus, "S-ADP-10", "Code of a foreign run's host attaches a bus with a call under way, and makes a call that ends at its limit") {
+    RLSDBusRef service, client;
+    begin();
+    sd_bus *server_side = start_service(&service), *client_side = new_bus(address);
+    host_begin();
+    call(client_side, "Add", 1, 60, answered);
+    client = attach(client_side);
+    host_until(&answers, 1);
+    call(client_side, "Ignore", 1, 0.02, answered);
+    RLWakeUp(RLGetCurrent());
+    host_until(&errors, 1);
+    host_end();
+    end(client_side, client), end(server_side, service);
+}
+
 RL_TEST(bad_arguments_are_refused, "S-ADP-1", "No bus, no loop, no mode, or a bus that is attached: no adapter") {
     sd_bus *bus;
     ck_assert_int_ge(sd_bus_new(&bus), 0);

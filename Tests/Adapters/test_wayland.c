@@ -295,6 +295,25 @@ RL_TEST(the_child_of_fork_detaches, "S-ADP-9", "The child of fork detaches and d
     expect_run(kRLDefaultMode, 0, false, Finished);
 }
 
+RL_TEST(a_host_uses_the_display, "S-ADP-10",
+        "Code of a foreign run's host attaches the display; its requests, made before that and later, are sent, and it makes a round trip") {
+    begin();
+    RLWaylandDetach(place);
+    host_begin();
+    sync_then(NULL);
+    ck_assert_ptr_nonnull(place = RLWaylandAttach(display, RLGetCurrent(), kRLDefaultMode, lost, &losses));
+    host_until(&answers, 1);
+    RLWaylandWakeUp(place);
+    sync_then(NULL);
+    host_until(&answers, 2);
+    RLWaylandWakeUp(place);
+    ck_assert_int_ge(wl_display_roundtrip(display), 0);
+    host_until(&answers, 2);
+    RLWaylandWakeUp(NULL);
+    host_end();
+    end();
+}
+
 RL_TEST(bad_arguments_are_refused, "S-ADP-1", "No display, no loop, no mode, or a display that is attached: no adapter") {
     begin();
     ck_assert_ptr_null(RLWaylandAttach(NULL, RLGetCurrent(), kRLDefaultMode, lost, NULL));

@@ -145,6 +145,8 @@ static inline void RLPostgresWork_(RLPostgresRef self, RLAdapterFile_ *file) {
     if (!connects) {
         if (!isOver) RLPostgresSent(self);
         RLPostgresTell_(self, isOver);
+        /* What libpq cannot understand ends the connection where it is looked at. */
+        isOver = isOver || (!self->adapter.isEnded && PQstatus(self->connection) == CONNECTION_BAD);
     } else if (!self->isConnecting && !self->adapter.isEnded && !isOver && self->callbacks.connected) {
         self->callbacks.connected(self->connection, self->info);
     }

@@ -11,6 +11,8 @@
  * sd-bus reports a bus that vanishes: open calls are answered by an error; then lost is called. From
  * one that sends without end a pass takes at most two messages.
  * A handler of a message may run the loop; in that run the bus dispatches no other.
+ * In a foreign run (foreign.h) the host's code is called during the wait: when it has used the bus it
+ * calls RLWakeUp, so that sd-bus is asked anew.
  * In strict C99 the program has to define _POSIX_C_SOURCE as 199309L or later.
  * Rules: Docs/semantics.md, section 40.
  */

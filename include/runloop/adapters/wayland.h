@@ -7,7 +7,8 @@
  * From then on requests are sent before the loop waits, and events of the display's default queue
  * are dispatched as they come. While the loop waits it is prepared to read (wl_display_prepare_read),
  * so that other threads may read the display too, with queues of their own. In between a callback
- * may do anything with the display, including a round trip.
+ * may do anything with the display, including a round trip. In a foreign run (foreign.h) the host's
+ * code is called during the wait: it calls RLWaylandWakeUp before it uses the display.
  * If the compositor vanishes, or after a protocol error, lost is called once. If it reads nothing,
  * requests stay in libwayland's buffer until it does.
  * Rules: Docs/semantics.md, section 40.
@@ -89,6 +90,18 @@ static inline void RLWaylandCancel_(RLWaylandRef self) {
     self->isPrepared = false;
 }
 
+/**
+ * Ends the adapter's part in a wait that a foreign run's host makes; the host's code calls it before it uses the display.
+ *
+ * self: NULL does nothing. Afterwards, until it returns, that code may make requests, which the next pass sends, and round trips.
+ * Threads: the loop's own. Reentrancy: call-outs too, where nothing needs it; calls no call-out. Since 0.2.
+ */
+static inline void RLWaylandWakeUp(RLWaylandRef self) {
+    if (!self || self->adapter.isEnded) return;
+    RLWaylandCancel_(self);
+    RLWakeUp(self->adapter.loop);
+}
+
 static inline void RLWaylandBefore_(RLObserverRef observer, RLActivity activity, void *info) {
     RLWaylandRef self = (RLWaylandRef)info;
     (void)observer;
@@ -155,6 +168,8 @@ static inline RLWaylandRef RLWaylandAttach(struct wl_display *display, RLRunLoop
     RLAdapterWant_(self->file, RLAdapterTypes_(true, false));
     RLAddObserver(loop, self->before, mode);
     RLAddObserver(loop, self->after, mode);
+    /* Where the loop waits already, or is about to, for what was asked before. */
+    RLWakeUp(loop);
     return self;
 }
 
