@@ -185,6 +185,29 @@ RL_TEST(a_descriptor_waits, "S-LIM-2 S-LIM-3", "Bytes in a pipe are reported in 
     RLRelease(clock_of_loop);
 }
 
+RL_TEST(a_descriptor_that_comes_back_waits, "S-LIM-1 S-LIM-3", "A descriptor is removed and added again and again: no report before the period is over, in no mode") {
+    static Probe port = {0};
+    int ends[2];
+    make_pipe(ends);
+    use_clock();
+    RLRetain(add_port(&port, ends[0], kRLDefaultMode));
+    RLSourceSetLimit(port.source, 1, 10);
+    write_byte(ends[1]);
+    for (int i = 0; i < 4; i++) {
+        RLMode mode = i % 2 ? "other" : kRLDefaultMode;
+        RLRunInMode(mode, 0, false);
+        ck_assert_int_eq(port.calls, 1);
+        RLRemoveSource(RLGetCurrent(), port.source, mode);
+        RLAddSource(RLGetCurrent(), port.source, i % 2 ? kRLDefaultMode : "other");
+    }
+    advance_and_poll(9);
+    ck_assert_int_eq(port.calls, 1);
+    advance_and_poll(1);
+    ck_assert_int_eq(port.calls, 2);
+    RLRelease(port.source);
+    RLRelease(clock_of_loop);
+}
+
 RL_TEST(a_counter_keeps_its_count, "S-LIM-2", "What is added to an eventfd while its source waits is reported after it") {
     static Probe port = {0};
     int descriptor = make_eventfd();
@@ -282,6 +305,48 @@ RL_TEST(another_clock_begins_anew, "S-LIM-4", "A loop that gets another clock do
     ck_assert_int_eq(source.calls, 102);
 }
 
+static void expect_no_next(void) {
+    RLAbsoluteTime before = RLClockGetTime(clock_of_loop);
+    for (int i = 0; i < 3; i++) ck_assert(!RLClockAdvanceToNext(clock_of_loop));
+    ck_assert_double_eq(RLClockGetTime(clock_of_loop), before);
+}
+
+RL_TEST(the_next_instant_is_of_what_is_there, "S-CLK-8 S-LIM-3", "A clock goes to the end of a period if a source waits for it in the mode, and not if it is elsewhere or gone") {
+    static Probe source = {0};
+    use_clock();
+    RLAbsoluteTime begin = RLClockGetTime(clock_of_loop);
+    RLRetain(add_source(&source, kRLDefaultMode));
+    RLSourceSetLimit(source.source, 1, 10);
+    RLSourceSignal(source.source);
+    advance(0);
+    RLSourceSignal(source.source);
+    advance(0);
+    ck_assert_int_eq(source.calls, 1);
+    RLRemoveSource(RLGetCurrent(), source.source, kRLDefaultMode);
+    expect_no_next();
+    RLAddSource(RLGetCurrent(), source.source, "other");
+    RLRunInMode("other", 0, false);
+    expect_no_next();
+    RLAddSource(RLGetCurrent(), source.source, kRLDefaultMode);
+    ck_assert(RLClockAdvanceToNext(clock_of_loop));
+    ck_assert_double_eq_tol(RLClockGetTime(clock_of_loop) - begin, 10, 0.00001);
+    ck_assert_int_eq(source.calls, 2);
+    RLSourceSignal(source.source);
+    advance(0);
+    RLRemoveSource(RLGetCurrent(), source.source, kRLDefaultMode);
+    advance(20);
+    expect_no_next();
+    RLRunInMode("other", 0, false);
+    RLRunInMode("other", 0, false);
+    ck_assert_int_eq(source.calls, 3);
+    RLSourceSignal(source.source);
+    RLRunInMode("other", 0, false);
+    RLSourceInvalidate(source.source);
+    expect_no_next();
+    RLRelease(source.source);
+    RLRelease(clock_of_loop);
+}
+
 static int received;
 static void receive(RLMachPortRef port, const RLMachMessage *message, void *info) {
     (void)port, (void)message, (void)info;
@@ -332,6 +397,35 @@ RL_TEST(a_lifted_limit_is_seen_at_once, "S-LIM-1", "Another thread lifts the lim
     ck_assert_int_eq(count_of(&theirs.calls), 4);
     RLStop(other.loop);
     thread_join(other.thread);
+}
+
+static void sleep_in_vain(LoopThread *self) {
+    (void)self;
+    keep_alive(RLGetCurrent(), kRLDefaultMode);
+    expect_run(kRLDefaultMode, 1000, false, Stopped);
+}
+
+RL_TEST(a_sleeping_loop_hears_of_a_period, "S-LIM-2 S-LIM-3", "A thread adds a descriptor within its period to a loop that sleeps, which reports it after that") {
+    static Probe port = {0};
+    int ends[2];
+    make_pipe(ends);
+    LoopThread other;
+    loop_thread_start(&other, sleep_in_vain, NULL);
+    wait_until_waiting(other.loop);
+    RLSourceRef source = add_port(&port, ends[0], kRLDefaultMode);
+    RLRetain(source);
+    RLSourceSetLimit(source, 1, 0.2);
+    write_byte(ends[1]);
+    double begin = monotonic_now();
+    expect_run(kRLDefaultMode, 1000, true, HandledSource);
+    RLRemoveSource(RLGetCurrent(), source, kRLDefaultMode);
+    RLAddSource(other.loop, source, kRLDefaultMode);
+    wait_until_count(&port.calls, 2);
+    ck_assert_double_ge(monotonic_now() - begin, 0.2 - 0.0001);
+    RLSourceInvalidate(source);
+    RLStop(other.loop);
+    thread_join(other.thread);
+    RLRelease(source);
 }
 
 RL_TEST(what_waited_has_the_next_pass, "S-LIM-1", "A poll after the limit is removed, or replaced, performs what waited; a port is asked for in it") {

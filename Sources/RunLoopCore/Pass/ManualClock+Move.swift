@@ -138,7 +138,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         let mode = pointee.defaultMode
         lock()
         defer { unlock() }
-        let held = pointee.heldUntil == 0 ? Clock.never : Swift.max(pointee.heldUntil, pointee.clockTime)
+        let held = heldEndLocked(in: mode)
         if mode.pointee.timers.isEmpty { return held }
         return mode.pointee.timers.hasDue(pointee.clockTime) ? pointee.clockTime : Swift.min(mode.pointee.timers.nextWake(), held)
     }
@@ -159,7 +159,8 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         let mode = frame.pointee.mode
         meet(frame.pointee.deadline, frame.pointee.deadline)
         lock()
-        if pointee.heldUntil != 0 { meet(pointee.heldUntil, pointee.heldUntil) }
+        let held = heldEndLocked(in: mode)
+        meet(held, held)
         mode.pointee.timers.forEachMember {
             meet($0.timer.pointee.instant, $0.timer.latestInstant)
             return true

@@ -105,7 +105,9 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
             if source.hasDescriptor && !link.pointee.isWithdrawn { mode.pointee.ports.insert(source, in: mode) }
             if !source.isVersionOne { takeSignalOfNewMemberLocked(link) }
         }
+        let isWithdrawn = source.isLimited && withdrawNewMemberLocked(link)
         unlock()
+        if isWithdrawn && !isCurrent { wakeUp() }
         if source.isVersionOne || source.isWatch { lookAgainIfForeign() }
         // The thread that made the membership calls this, the thread that ends it calls `cancel`, whatever comes in between (S-SRC-18).
         if let schedule = source.functions.schedule { callOutSchedule(schedule, source.pointee.info, handle, mode.pointee.name) }

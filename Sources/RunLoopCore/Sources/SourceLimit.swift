@@ -146,11 +146,24 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     /// A limited source performs.
     @inline(never)
     func countPerformLocked(_ source: SourcePointer) {
-        guard let end = source.count(at: time) else { return }
-        guard source.hasDescriptor, let link = source.link(in: self), !link.pointee.isWithdrawn else { return }
+        if let end = source.count(at: time), source.hasDescriptor, let link = source.link(in: self) { withdrawLocked(link, until: end) }
+    }
+
+    /// A limited source has come into a mode, perhaps within its period: a descriptor then waits as if the source had been there all the time. True
+    /// if it does; a loop that waits already does not know until when.
+    @inline(never)
+    func withdrawNewMemberLocked(_ link: SourceLinkPointer) -> Bool {
+        guard link.ofSource.hasDescriptor, let end = link.ofSource.waits(at: time) else { return false }
+        withdrawLocked(link, until: end)
+        return true
+    }
+
+    @inline(never)
+    private func withdrawLocked(_ link: SourceLinkPointer, until end: Int64) {
+        if link.pointee.isWithdrawn { return }
         link.pointee.isWithdrawn = true
         pointee.withdrawn.insert(UInt(bitPattern: link), isKeyed: false)
-        link.pointee.modes.forEach { $0.pointee.ports.remove(source, in: $0) }
+        link.pointee.modes.forEach { $0.pointee.ports.remove(link.ofSource, in: $0) }
         noteEnd(end)
     }
 
@@ -162,7 +175,8 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     /// Releases what may go on. True if a signalled source of the mode is among it.
     @inline(never)
     func releaseHeldLocked(in mode: ModePointer, now: Int64) -> Bool {
-        if now < pointee.heldUntil { return false }
+        // By a clock of the program a period may be over before: another loop may have begun the next one, by its own clock.
+        if now < pointee.heldUntil && manualClock == nil { return false }
         pointee.heldUntil = 0
         var isSignalled = false
         var next = pointee.held.first
@@ -218,7 +232,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         lock()
         if pointee.hasNewlyHeld { told = takeUntoldLocked() }
         let isSignalled = releaseHeldLocked(in: mode, now: time)
-        let next = pointee.heldUntil == 0 ? Clock.never : pointee.heldUntil
+        let next = manualClock == nil ? (pointee.heldUntil == 0 ? Clock.never : pointee.heldUntil) : heldEndLocked(in: mode)
         unlock()
         if isSignalled { wakeUp() }
         if let told {
@@ -226,6 +240,22 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
             told.source.release()
         }
         return next
+    }
+
+    /// The first instant at which a source of the mode may go on; `heldUntil` may be that of another mode, or of a source that is no longer there.
+    @inline(never)
+    func heldEndLocked(in mode: ModePointer) -> Int64 {
+        var end = Clock.never
+        func meet(_ link: SourceLinkPointer) {
+            if link.pointee.modes.contains(mode) { end = Swift.min(end, link.ofSource.waits(at: time) ?? time) }
+        }
+        pointee.withdrawn.forEach { meet(SourceLinkPointer(bitPattern: $0)!) }
+        var next = pointee.held.first
+        while let link = next {
+            meet(link)
+            next = link.pointee.next
+        }
+        return end
     }
 
     /// A waiting source that the log has not reported, with a reference; the others have their turns in the next looks.
