@@ -179,3 +179,98 @@ SCENARIO(replacing_takes_time_by_length, "S-CF-8") {
     sayString("ends", string);
     CFRelease(string);
 }
+
+SCENARIO(each_half_of_a_pair_is_lost, "S-CF-8") {
+    static const CFStringEncoding encodings[] = {kCFStringEncodingASCII, kCFStringEncodingISOLatin1, kCFStringEncodingMacRoman};
+    static const UniChar units[] = {'a', 0xd83d, 0xde00, 0xe4, 0xd83d};
+    CFStringRef string = CFStringCreateWithCharacters(NULL, units, 5);
+    for (int index = 0; index < 3; index++) {
+        /* CoreFoundation does not return for Mac Roman that does not fit. */
+        for (CFIndex room = index == 2 ? 8 : 0; room <= 8; room++) {
+            UInt8 bytes[8];
+            CFIndex used = 0;
+            number("count", CFStringGetBytes(string, CFRangeMake(0, 3), encodings[index], '?', false, bytes, room, &used));
+            say("%.*s", (int)used, (const char *)bytes);
+        }
+    }
+    CFRelease(string);
+}
+
+SCENARIO(blanks_of_every_width_are_trimmed, "S-CF-8") {
+    for (unsigned unit = 1; unit < 0x10000; unit++) {
+        const UniChar units[] = {(UniChar)unit, '7', (UniChar)unit};
+        CFMutableStringRef string = CFStringCreateMutable(NULL, 0);
+        CFStringAppendCharacters(string, units, 3);
+        /* CoreFoundation skips control characters before a number. */
+        bool isNumber = unit > 0xa0 && CFStringGetIntValue(string) == 7 && CFStringGetDoubleValue(string) == 7;
+        CFStringTrimWhitespace(string);
+        if (CFStringGetLength(string) < 3 || isNumber) say("%x:%ld%s", unit, (long)CFStringGetLength(string), isNumber ? "#" : "");
+        CFRelease(string);
+    }
+}
+
+static const void *sayRetain(CFAllocatorRef allocator, const void *value) {
+    (void)allocator;
+    say("+%ld", (long)value);
+    return value;
+}
+static void sayRelease(CFAllocatorRef allocator, const void *value) {
+    (void)allocator;
+    say("-%ld", (long)value);
+}
+
+SCENARIO(values_are_held_and_let_go_in_order, "S-CF-11") {
+    static const CFArrayCallBacks callbacks = {0, sayRetain, sayRelease, NULL, NULL};
+    static const void *const values[] = {(void *)1, (void *)2, (void *)3, (void *)4, (void *)5};
+    CFMutableArrayRef array = CFArrayCreateMutable(NULL, 0, &callbacks);
+    for (int times = 0; times < 2; times++) {
+        CFArrayReplaceValues(array, CFRangeMake(0, 0), (const void **)values, 5);
+        CFArrayReplaceValues(array, CFRangeMake(1, 2), (const void **)values, 1);
+        if (times == 0) CFArrayRemoveAllValues(array);
+    }
+    CFRelease(array);
+    static const CFDictionaryKeyCallBacks keys = {0, sayRetain, sayRelease, NULL, areEqual, hashOf};
+    static const CFDictionaryValueCallBacks held = {0, sayRetain, sayRelease, NULL, NULL};
+    CFMutableDictionaryRef dictionary = CFDictionaryCreateMutable(NULL, 0, &keys, &held);
+    CFDictionaryAddValue(dictionary, (void *)1, (void *)100);
+    CFDictionaryAddValue(dictionary, (void *)11, (void *)101);
+    CFDictionarySetValue(dictionary, (void *)21, (void *)102);
+    CFDictionaryReplaceValue(dictionary, (void *)31, (void *)103);
+    CFDictionaryRemoveValue(dictionary, (void *)41);
+    CFDictionarySetValue(dictionary, (void *)51, (void *)104);
+    CFRelease(dictionary);
+}
+
+SCENARIO(arrays_are_queues, "S-CF-11") {
+    enum { LENGTH = 1000000 };
+    CFMutableArrayRef array = CFArrayCreateMutable(NULL, 0, NULL);
+    for (long index = 0; index < LENGTH; index++) CFArrayAppendValue(array, (void *)index);
+    /* With a move of all the rest for each of them this takes minutes. */
+    long wrong = 0;
+    for (long index = 0; index < LENGTH * 2; index++) {
+        wrong += CFArrayGetValueAtIndex(array, 0) != (void *)index;
+        CFArrayRemoveValueAtIndex(array, 0);
+        CFArrayAppendValue(array, (void *)(index + LENGTH));
+        if (index % 100000 == 0) CFArrayInsertValueAtIndex(array, 0, (void *)1), CFArrayRemoveValueAtIndex(array, 0);
+    }
+    while (CFArrayGetCount(array) > 1) CFArrayRemoveValueAtIndex(array, 0);
+    number("wrong", wrong);
+    number("last", (long)CFArrayGetValueAtIndex(array, 0));
+    CFArrayRemoveAllValues(array);
+    CFArrayAppendValue(array, (void *)7);
+    number("again", (long)CFArrayGetValueAtIndex(array, 0));
+    CFRelease(array);
+}
+
+SCENARIO(replacing_backwards_takes_no_longer, "S-CF-8") {
+    enum { LENGTH = 2000000 };
+    CFMutableStringRef string = CFStringCreateMutable(NULL, 0);
+    for (int index = 0; index < LENGTH / 10; index++) CFStringAppend(string, CFSTR("aaaaaaaaaa"));
+    number("longer", CFStringFindAndReplace(string, CFSTR("a"), CFSTR("bc"), CFRangeMake(1, LENGTH - 2), kCFCompareBackwards));
+    number("length", CFStringGetLength(string));
+    CFStringDelete(string, CFRangeMake(6, CFStringGetLength(string) - 12));
+    sayString("ends", string);
+    number("pairs", CFStringFindAndReplace(string, CFSTR("cbc"), CFSTR("-"), CFRangeMake(0, CFStringGetLength(string)), kCFCompareBackwards));
+    sayString("made", string);
+    CFRelease(string);
+}

@@ -5,15 +5,18 @@ import CRunLoopCF
 struct ArrayRecord: Record {
     var header: RLCFHeader
     var count: Int
+    /// Values that there is room for from the first one on.
     var capacity: Int
     var values: UnsafeMutablePointer<UnsafeRawPointer?>?
+    /// The memory of the values, which begin later once the first ones were removed.
+    var memory: UnsafeMutablePointer<UnsafeRawPointer?>?
     var callbacks: CFArrayCallBacks
 
     static var kind: UInt32 { Kind.array }
     static var mismatch: StaticString { "not an array" }
     static func tearDown(_ record: ArrayPointer) {
         record.removeAll()
-        giveBack(record.allocator, record.pointee.values)
+        giveBack(record.allocator, record.pointee.memory)
     }
 }
 
@@ -48,10 +51,19 @@ extension ArrayPointer {
 
     private func reserve(_ count: Int) {
         if count <= pointee.capacity { return }
-        let capacity = Swift.max(count, pointee.capacity * 2, 4)
         let stride = MemoryLayout<UnsafeRawPointer?>.stride
-        pointee.values = needMemory(allocator, pointee.values, kept: pointee.count * stride, size: capacity * stride)
+        if let memory = pointee.memory, let values = pointee.values, values > memory {
+            let gap = values - memory
+            memmove(memory, values, pointee.count * stride)
+            pointee.values = memory
+            pointee.capacity += gap
+            // As much room as was moved: moving is not repeated for every value.
+            if count <= pointee.capacity && gap >= pointee.count { return }
+        }
+        let capacity = Swift.max(count, pointee.capacity * 2, 4)
+        pointee.memory = needMemory(allocator, pointee.memory, kept: pointee.count * stride, size: capacity * stride)
             .assumingMemoryBound(to: UnsafeRawPointer?.self)
+        pointee.values = pointee.memory
         pointee.capacity = capacity
     }
 
@@ -68,6 +80,12 @@ extension ArrayPointer {
     func remove(at index: Int) {
         let values = pointee.values!
         let value = values[index]
+        if index == 0 {
+            pointee.values = values + 1
+            pointee.capacity -= 1
+            pointee.count -= 1
+            return released(value)
+        }
         memmove(values + index, values + index + 1, (pointee.count - index - 1) * MemoryLayout<UnsafeRawPointer?>.stride)
         pointee.count -= 1
         released(value)
@@ -92,7 +110,7 @@ extension ArrayPointer {
         free(kept)
     }
 
-    func removeAll() { while pointee.count > 0 { remove(at: pointee.count - 1) } }
+    func removeAll() { while pointee.count > 0 { remove(at: 0) } }
 
     func isEqual(_ one: UnsafeRawPointer?, _ two: UnsafeRawPointer?) -> Bool {
         if one == two { return true }

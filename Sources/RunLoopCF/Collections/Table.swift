@@ -127,8 +127,11 @@ extension TablePointer {
         return value
     }
 
-    /// Adds a key that is not there.
-    func insert(_ key: UnsafeRawPointer?, _ value: UnsafeRawPointer?) { add(retained(key), retainedValue(value)) }
+    /// Adds a key that is not there. Here and below values come before their keys, as in CoreFoundation.
+    func insert(_ key: UnsafeRawPointer?, _ value: UnsafeRawPointer?) {
+        let value = retainedValue(value)
+        add(retained(key), value)
+    }
 
     private func add(_ key: UnsafeRawPointer?, _ value: UnsafeRawPointer?) {
         // Three quarters are in use at most, so that every search ends.
@@ -140,15 +143,15 @@ extension TablePointer {
     /// Replaces a key by one that is equal, and its value.
     func replace(_ slot: UnsafeMutablePointer<TableSlot>, key: UnsafeRawPointer?, value: UnsafeRawPointer?) {
         let (slots, former) = (pointee.slots, slot.pointee.key)
-        let (key, value) = (retained(key), retainedValue(value))
+        let (value, key) = (retainedValue(value), retained(key))
         // These functions of the client may have changed the table.
         let isThere = pointee.slots == slots && slot.pointee.isUsed && slot.pointee.key == former
         guard let slot = isThere ? slot : self.slot(key) else { return add(key, value) }
         let (oldKey, oldValue) = (slot.pointee.key, slot.pointee.value)
         slot.pointee.key = key
         slot.pointee.value = value
-        if let release = pointee.callbacks.release { release(OpaquePointer(allocator), oldKey) }
         if let release = pointee.callbacks.releaseValue { release(OpaquePointer(allocator), oldValue) }
+        if let release = pointee.callbacks.release { release(OpaquePointer(allocator), oldKey) }
     }
 
     func remove(_ slot: UnsafeMutablePointer<TableSlot>) {
@@ -168,8 +171,8 @@ extension TablePointer {
         }
         pointee.slots![hole] = TableSlot(key: nil, value: nil, hash: 0, isUsed: false)
         pointee.count -= 1
-        if let release = pointee.callbacks.release { release(OpaquePointer(allocator), key) }
         if let release = pointee.callbacks.releaseValue { release(OpaquePointer(allocator), value) }
+        if let release = pointee.callbacks.release { release(OpaquePointer(allocator), key) }
     }
 
     func removeAll() {

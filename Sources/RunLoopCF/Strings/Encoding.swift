@@ -200,7 +200,7 @@ func encode(
             if !add(put(0xfeff, encoding, isBig: isBig, one)) { return (0, 0) }
         }
         while units < text.count {
-            let (value, width) = text.character(at: units)
+            var (value, width) = text.character(at: units)
             var count = put(value, encoding, isBig: isBig, one)
             if count == 0 {
                 if lossByte == 0 { break }
@@ -208,6 +208,8 @@ func encode(
                 one[0] = lossByte
                 let isByte = encoding != Encoding.utf8 && Encoding.width(encoding) == 1
                 count = isByte ? 1 : put(UInt32(lossByte), encoding, isBig: isBig, one)
+                // Each half of a pair is lost by itself.
+                if encoding == Encoding.ascii || encoding == Encoding.latin1 { width = 1 }
             }
             if !add(count) { break }
             units += width

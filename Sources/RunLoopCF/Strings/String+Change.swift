@@ -70,25 +70,34 @@ public func RLCFStringFindAndReplace(
         let made = makeMutableString(systemAllocator)
     else { return 0 }
     let isBackwards = options & 4 != 0
-    var rest = range
-    var count = 0
+    // The new text is made beside the string, so that nothing is moved for each place; backwards the places are known from the end on.
+    var places: UnsafeMutablePointer<Int>?
+    var (rest, count, room) = (range, 0, 0)
     while true {
         let place = find(Text(old), in: Text(string), rest, options)
         if place < 0 { break }
-        count += 1
-        if isBackwards {
-            string.replace(CFRange(location: place, length: old.pointee.length), with: Text(new), function)
-            rest.length = place - rest.location
-        } else {
-            // The new text is made beside the string, so that nothing is moved for each place.
-            made.append(Text(string).part(CFRange(location: rest.location, length: place - rest.location)))
-            made.append(Text(new))
-            rest.length -= place + old.pointee.length - rest.location
-            rest.location = place + old.pointee.length
+        if count == room {
+            let stride = MemoryLayout<Int>.stride
+            room = max(16, room * 2)
+            places = needMemory(systemAllocator, places, kept: count * stride, size: room * stride).assumingMemoryBound(to: Int.self)
         }
+        places![count] = place
+        count += 1
+        let end = isBackwards ? place : rest.location + rest.length
+        if !isBackwards { rest.location = place + old.pointee.length }
+        rest.length = end - rest.location
     }
-    if count > 0 && !isBackwards {
-        string.replace(CFRange(location: range.location, length: rest.location - range.location), with: Text(made), function)
+    if count > 0 {
+        let first = places![isBackwards ? count - 1 : 0]
+        var end = first
+        for index in 0..<count {
+            let place = places![isBackwards ? count - 1 - index : index]
+            made.append(Text(string).part(CFRange(location: end, length: place - end)))
+            made.append(Text(new))
+            end = place + old.pointee.length
+        }
+        string.replace(CFRange(location: first, length: end - first), with: Text(made), function)
+        free(places)
     }
     releaseOurs(old.header)
     releaseOurs(new.header)
@@ -111,8 +120,8 @@ public func RLCFStringTrim(_ string: OpaquePointer?, _ part: OpaquePointer?) {
 public func RLCFStringTrimWhitespace(_ string: OpaquePointer?) {
     let string = mutable(string, "CFStringTrimWhitespace")
     var (begin, end) = (0, string.pointee.length)
-    while begin < end && isBlank(Text(string)[begin]) { begin += 1 }
-    while begin < end && isBlank(Text(string)[end - 1]) { end -= 1 }
+    while begin < end && isTrimmed(Text(string)[begin]) { begin += 1 }
+    while begin < end && isTrimmed(Text(string)[end - 1]) { end -= 1 }
     string.keep(begin, end)
 }
 

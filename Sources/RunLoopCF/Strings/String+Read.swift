@@ -91,10 +91,14 @@ public func RLCFStringGetSystemEncoding() -> UInt32 { Encoding.utf8 }
 @c @implementation
 public func RLCFStringIsEncodingAvailable(_ encoding: UInt32) -> UInt8 { Encoding.isKnown(encoding) ? 1 : 0 }
 
-/// Blanks, tabs and ends of lines.
-func isBlank(_ unit: UInt16) -> Bool {
-    unit == 0x20 || (unit >= 0x09 && unit <= 0x0d) || unit == 0x85 || unit == 0xa0 || (unit >= 0x2000 && unit <= 0x200b)
-        || unit == 0x2028 || unit == 0x2029 || unit == 0x3000
+/// What may stand before a number.
+private func isBlank(_ unit: UInt16) -> Bool {
+    unit == 0x20 || (unit >= 0x09 && unit <= 0x0d) || unit == 0x85 || unit == 0xa0 || (unit >= 0x2000 && unit <= 0x200b) || unit == 0x3000
+}
+
+/// Blanks of every width, tabs and ends of lines.
+func isTrimmed(_ unit: UInt16) -> Bool {
+    isBlank(unit) || unit == 0x1680 || unit == 0x2028 || unit == 0x2029 || unit == 0x202f || unit == 0x205f
 }
 
 @c @implementation
