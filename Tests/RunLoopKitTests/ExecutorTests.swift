@@ -32,6 +32,24 @@ final class LoopThread: Sendable {
     }
 }
 
+/// An executor of a program's own, which counts, say, and has a loop do the work.
+private final class Forwarder: SerialExecutor {
+    private let executor: RunLoopExecutor
+    init(_ executor: RunLoopExecutor) { self.executor = executor }
+    func enqueue(_ job: consuming ExecutorJob) { executor.enqueue(job) }
+    func checkIsolated() { executor.checkIsolated() }
+}
+
+private actor ForwardingActor {
+    private let executor: Forwarder
+    nonisolated var unownedExecutor: UnownedSerialExecutor { executor.asUnownedSerialExecutor() }
+    init(_ executor: Forwarder) { self.executor = executor }
+
+    func isOnThread(of loop: RunLoop) -> Bool { currentLoop() == loop }
+}
+
+private func currentLoop() -> RunLoop { .current }
+
 /// An actor that lives on a loop's thread.
 private actor Counter {
     nonisolated let executor: RunLoopExecutor
@@ -217,6 +235,14 @@ private func threadOf(_ loop: RunLoop) async throws -> pthread_t { try await loo
             done.value
         }.value
         #expect(trace.all == (0..<count).map { "\($0)" })
+        thread.end()
+    }
+
+    @Test("An executor of the program's sends its jobs on to a loop's, by the name that the protocol has")
+    func forwarding() async {
+        let thread = LoopThread()
+        let actor = ForwardingActor(Forwarder(thread.loop.executor))
+        #expect(await actor.isOnThread(of: thread.loop))
         thread.end()
     }
 

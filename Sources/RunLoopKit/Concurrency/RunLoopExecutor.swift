@@ -107,6 +107,8 @@ public final class RunLoopExecutor: SerialExecutor, TaskExecutor, @unchecked Sen
 
     /// Called by the concurrency runtime with jobs of tasks that prefer this executor. They are not isolated to an actor;
     /// running them as actors' jobs would send each to the executor a second time.
+    // Disfavoured, because it has the name `enqueue` too: a program that sends a job on means the one for actors.
+    @_disfavoredOverload
     @_implements(TaskExecutor, enqueue(_:))
     public func enqueueTask(_ job: consuming ExecutorJob) { append(.taskJob(UnownedJob(job))) }
 
