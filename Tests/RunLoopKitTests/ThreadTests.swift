@@ -190,6 +190,53 @@ import Glibc
         #expect(thread.isFinished && !thread.isExecuting)
     }
 
+    @Test("A value that goes from the thread's dictionary may use the dictionary: S-NSTH-8")
+    func dictionaryInDeinit() throws {
+        final class Value: Sendable {
+            let trace: Trace
+            init(_ trace: Trace) { self.trace = trace }
+            deinit {
+                guard let thread = RunLoopThread.current else { return }
+                thread.threadDictionary["cache"] = nil
+                trace.add("\(thread.threadDictionary.count)")
+            }
+        }
+        let trace = Trace()
+        let thread = RunLoopThread { thread in
+            for ends: (inout ThreadDictionary) -> Void in [{ $0["value"] = nil }, { $0["value"] = 1 }, { $0.removeAll() }] {
+                thread.threadDictionary["cache"] = 1
+                thread.threadDictionary["value"] = Value(trace)
+                ends(&thread.threadDictionary)
+            }
+        }
+        try thread.start()
+        thread.join()
+        #expect(trace.all == ["0", "1", "0"])
+    }
+
+    @Test("A thread without a body that a callback ends leaves nothing behind: S-LOOP-9, S-LOOP-10, S-LOOP-19")
+    func exitWithoutBody() async throws {
+        let canary = Canary()
+        func begin() throws -> RunLoopThread {
+            let thread = RunLoopThread()
+            try thread.start()
+            let (inTimer, inObserver, inBlock) = (canary.capture(), canary.capture(), canary.capture())
+            let loop = thread.loop
+            loop.add(Timer(timeInterval: .seconds(1000), repeats: true) { _ in inTimer.touch() }, forMode: .common)
+            loop.add(RunLoop.Observer(activities: .entry) { _, _ in inObserver.touch() }, forMode: .common)
+            loop.perform(inModes: [RunLoop.Mode("never run")]) { inBlock.touch() }
+            loop.perform {
+                RunLoopThread.current!.threadDictionary["held"] = canary.capture()
+                pthread_exit(nil)
+            }
+            loop.wakeUp()
+            return thread
+        }
+        try await begin().finish()
+        while canary.deaths < 4 { try await Task.sleep(for: .milliseconds(1)) }
+        #expect(canary.deaths == 4)
+    }
+
     @Test("Jobs that an actor on the thread still has when it stops are done all the same")
     func jobsAtTheEnd() async throws {
         let thread = RunLoopThread()

@@ -46,6 +46,12 @@ extension RunLoop {
         mode: Mode, for time: Duration? = nil, returnAfterSourceHandled: Bool = false
     ) -> RunResult {
         guard isOfCallingThread else { return .finished }
+        return RunLoop.runCallingThreads(mode: mode, for: time, returnAfterSourceHandled: returnAfterSourceHandled)
+    }
+
+    /// The same without the loop's object: a function that calls this holds none when a callback ends the thread, which releases none.
+    @discardableResult
+    static func runCallingThreads(mode: Mode, for time: Duration? = nil, returnAfterSourceHandled: Bool = false) -> RunResult {
         let seconds = time?.inSeconds ?? .infinity
         let result = mode.rawValue.withCString { name in
             GuestLoop.beforeRun(in: mode)

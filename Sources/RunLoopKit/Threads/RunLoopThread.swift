@@ -76,7 +76,10 @@ public final class RunLoopThread: @unchecked Sendable {
         self.body = ThreadBody(body)
         let info = Unmanaged.passRetained(self.body).toOpaque()
         thread = RLThreadCreate(
-            { _, info in Unmanaged<ThreadBody>.fromOpaque(info!).takeUnretainedValue().execute() }, info,
+            { _, info in
+                // Not held by a variable, nor is the thread's object: a callback may end the thread, which releases none.
+                Unmanaged<ThreadBody>.fromOpaque(info!)._withUnsafeGuaranteedRef { $0.unmanagedThread?._withUnsafeGuaranteedRef { $0.main() } }
+            }, info,
             { Unmanaged<ThreadBody>.fromOpaque($0!).takeRetainedValue().end() })
         RLThreadSetName(thread, name)
         RLThreadSetStackSize(thread, max(stackSize ?? 0, 0))
@@ -95,7 +98,7 @@ private final class ThreadBody: @unchecked Sendable {
 
     init(_ body: (@Sendable (RunLoopThread) -> Void)?) { self.body = body }
 
-    func execute() { thread?.main() }
+    var unmanagedThread: Unmanaged<RunLoopThread>? { thread.map { Unmanaged.passUnretained($0) } }
 
     /// On the thread, after all its work, also if a callback ended it; or when a thread that was never started is let go of.
     func end() {
@@ -145,7 +148,7 @@ extension RunLoopThread {
             }
         } else {
             // Somebody else may stop the run.
-            while !isTold && !isCancelled { RunLoop.current.run(mode: .default) }
+            while !isTold && !isCancelled { RunLoop.runCallingThreads(mode: .default) }
             endLater()?.invalidate()
         }
     }
@@ -261,7 +264,10 @@ extension RunLoopThread {
         }
         set {
             precondition(RunLoopThread.own.known === self, "RunLoopThread: another thread's dictionary")
-            values = newValue
+            // What is replaced goes when the variable is free again: its end may ask for the dictionary.
+            var other = newValue
+            swap(&values, &other)
+            withExtendedLifetime(other) {}
         }
     }
 }
