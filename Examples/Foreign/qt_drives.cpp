@@ -22,8 +22,9 @@ public:
         if (!run) qFatal("the run loop has a host already");
         notifier.reset(new QSocketNotifier(RLForeignRunGetDescriptor(run), QSocketNotifier::Read));
         QObject::connect(notifier.get(), &QSocketNotifier::activated, [this] {
+            auto tell = ended; /* a callback may delete this object */
             RLRunResult result = RLForeignRunDispatch(run);
-            if (result != kRLRunGoesOn && ended) ended(result);
+            if (result != kRLRunGoesOn && tell) tell(result);
         });
         /* If there is something to do at once, or a timer is due later, the descriptor says so. */
         auto dispatcher = QAbstractEventDispatcher::instance();
@@ -31,7 +32,8 @@ public:
     }
     ~RunLoopHost() {
         QObject::disconnect(blocking);
-        notifier.reset(); /* before the descriptor is closed */
+        notifier->setEnabled(false); /* before the descriptor is closed */
+        notifier.release()->deleteLater(); /* its signal may be the caller */
         RLForeignRunInvalidate(run);
         RLRelease(run);
     }

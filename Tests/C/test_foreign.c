@@ -56,6 +56,36 @@ static void end_run(RLForeignRunRef run) {
     RLRelease(run);
 }
 
+static void nothing(void *info) { (void)info; }
+
+RL_TEST(a_wake_up_between_passes_ends_a_run, "S-RUN-7 S-FRN-6",
+        "The host removes the last item after a dispatch and wakes the loop: the next pass does not wait, and the run is finished; "
+        "with another item left the pass waits") {
+    for (int left = 0; left < 2; left++) {
+        RLForeignRunRef run = RLForeignRunCreate(kRLDefaultMode);
+        RLSourceContext context = {.perform = nothing};
+        RLSourceRef last = RLSourceCreate(0, &context), other = RLSourceCreate(1, &context);
+        RLAddSource(RLGetCurrent(), last, kRLDefaultMode);
+        if (left) RLAddSource(RLGetCurrent(), other, kRLDefaultMode);
+        RLSourceSignal(last);
+        expect_ready(run);
+        expect_dispatch(run, GoesOn);
+        RLSourceInvalidate(last);
+        RLWakeUp(RLGetCurrent());
+        if (left) {
+            ck_assert(isinf(RLForeignRunPrepare(run)));
+            expect_quiet(run);
+        } else {
+            ck_assert_double_eq(RLForeignRunPrepare(run), 0);
+            expect_ready(run);
+            expect_dispatch(run, Finished);
+        }
+        end_run(run);
+        RLSourceInvalidate(other);
+        RLRelease(last), RLRelease(other);
+    }
+}
+
 RL_TEST(a_pass_is_cut_at_its_wait, "S-FRN-1 S-FRN-5 S-WAKE-10",
         "Prepare makes the steps before the wait and dispatch those after it, and the loop waits "
         "between") {

@@ -182,9 +182,12 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
 
     /// Takes a pending wake-up, for the run or the pass that begins, and hands it on to the outer runs.
     @inline(always)
-    func takeWakeUp(handingTo outer: RunFramePointer?) {
+    @discardableResult
+    func takeWakeUp(handingTo outer: RunFramePointer?) -> Bool {
         // Any other state stays: `lookAgain` is for the next sleep.
-        if pointee.wake.load(ordering: .sequentiallyConsistent) == WakeState.wakeUp { takePending(handingTo: outer) }
+        guard pointee.wake.load(ordering: .sequentiallyConsistent) == WakeState.wakeUp else { return false }
+        takePending(handingTo: outer)
+        return true
     }
 
     @inline(never)

@@ -60,8 +60,9 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
 
         // P1. What came since the last wait is served by this pass anyway (S-WAKE-4); what came in Entry stays (S-WAKE-3).
         if !isFirst {
-            takeWakeUp(handingTo: frame.pointee.outer)
-            frame.pointee.wait = .ahead
+            // The test at the end of the last pass may not have seen that the mode lost its last item before the wake-up (S-RUN-7).
+            let isOver = takeWakeUp(handingTo: frame.pointee.outer) && isEmpty(mode)
+            frame.pointee.wait = isOver ? .aheadAndWoken : .ahead
         }
         _ = performRequests(of: orderedRequests, in: mode)  // S-PERF-24
 
