@@ -31,12 +31,6 @@ bool rl_socket_is_unconnected(int descriptor) {
     return rl_sys_poll(&request, 1, 0) <= 0 || (request.revents & (POLLHUP | POLLERR)) == POLLHUP;
 }
 
-__attribute__((noinline)) bool rl_is_byte_stream(int descriptor) {
-    int type;
-    socklen_t size = sizeof type;
-    return getsockopt(descriptor, SOL_SOCKET, SO_TYPE, &type, &size) == 0 && type == SOCK_STREAM;
-}
-
 int rl_set_socket_options(int descriptor, unsigned long options, bool on) {
     /* By the bits of `RLSocketOption`. */
     static const unsigned char known[][2] = {
@@ -66,7 +60,7 @@ ssize_t rl_receive(int descriptor, bool is_local, void *bytes, size_t size, stru
 }
 
 bool rl_is_at_end(int descriptor) {
-    if (rl_is_byte_stream(descriptor)) return true;
+    if (rl_socket_type(descriptor) == SOCK_STREAM) return true;
     struct pollfd request = {descriptor, POLLRDHUP, 0};
     int left = 0;
     if (rl_sys_poll(&request, 1, 0) == 0) return false;

@@ -191,6 +191,21 @@ RL_TEST(empty_records, "S-SOCK-26 S-SOCK-27",
     ck_assert(!RLSocketIsValid(s.socket));
 }
 
+RL_TEST(long_records, "S-SOCK-25 S-SOCK-27 S-SOCK-46",
+        "A record of 65535 bytes is reported whole; an empty one that SendData has sent is a success") {
+    static char sent[65535];
+    for (size_t i = 0; i < sizeof sent; i++) sent[i] = (char)(i * 2654435761u >> 13);
+    records_of(false);
+    for (int i = 0; i < 2; i++) handled();
+    trace_take();
+    ck_assert_int_eq(send(ends[1], sent, sizeof sent, 0), sizeof sent);
+    handled();
+    expect_trace("s:data=65535");
+    ck_assert(memcmp(s.received, sent, sizeof sent) == 0);
+    ck_assert_int_eq(RLSocketSendData(s.socket, NULL, 0, "", 0, 0), kRLSocketSuccess);
+    ck_assert_int_eq(recv(ends[1], sent, sizeof sent, MSG_DONTWAIT), 0);
+}
+
 RL_TEST(records_before_a_reset, "S-SOCK-26", "What the peer sent before it closed with a record unread is reported before the end") {
     records_of(true);
     close(ends[1]);

@@ -20,9 +20,6 @@
 ssize_t rl_send_now(int descriptor, const void *bytes, size_t length, const void *address, size_t address_length)
     __attribute__((visibility("hidden")));
 
-/* Whether bytes may be sent in any portions: a stream, and not datagrams or records. */
-bool rl_is_byte_stream(int descriptor) __attribute__((visibility("hidden")));
-
 /* Switches the options of `RLSocketOption`. 0, or the errno of the first that the kernel refuses. */
 int rl_set_socket_options(int descriptor, unsigned long options, bool on) __attribute__((visibility("hidden")));
 
@@ -60,12 +57,11 @@ ssize_t rl_receive_with_descriptors(int descriptor, bool is_local, void *bytes, 
 static inline int rl_sock_stream(void) { return SOCK_STREAM; }
 static inline int rl_sock_dgram(void) { return SOCK_DGRAM; }
 
-/* 1: a socket that is connected and ends; 0: another socket; -1: not a socket. */
-static inline int rl_socket_is_stream(int descriptor) {
+/* SOCK_STREAM and so on; -1: not a socket. */
+static inline int rl_socket_type(int descriptor) {
     int type;
     socklen_t size = sizeof type;
-    if (getsockopt(descriptor, SOL_SOCKET, SO_TYPE, &type, &size) != 0) return -1;
-    return type == SOCK_STREAM || type == SOCK_SEQPACKET;
+    return getsockopt(descriptor, SOL_SOCKET, SO_TYPE, &type, &size) == 0 ? type : -1;
 }
 
 static inline bool rl_socket_is_local(int descriptor) {

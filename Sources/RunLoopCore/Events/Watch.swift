@@ -30,7 +30,8 @@ enum WatchFlags {
     static var owned: UInt32 { 1 << 0 }
     /// The number names another file than it did when the source was added. Cleared by the next Add.
     static var stale: UInt32 { 1 << 1 }
-    /// Only data makes it readable, not hang-up or an error: there is nothing to accept then.
+    /// Only data and room make it ready, not hang-up or an error: there is nothing to accept then, and an error may be one that stays
+    /// and of which nothing comes (S-SOCK-51).
     static var onlyInput: UInt32 { 1 << 2 }
     /// Writable means that a connect is over: a socket without a connect, which is writable and hung up, is not
     /// ready (S-SOCK-30).
@@ -97,7 +98,9 @@ extension UnsafeMutablePointer where Pointee == Source {
     /// The part of `interest` that a watch with these flags sees in bits of epoll(7).
     static func seen(_ events: UInt32, _ interest: Readiness, _ flags: UInt32, _ descriptor: Int32) -> Readiness {
         var ready = Readiness(events: events).intersection(interest)
-        if flags & WatchFlags.onlyInput != 0 && events & EPOLLIN.rawValue == 0 { ready.remove(.read) }
+        if flags & WatchFlags.onlyInput != 0 {
+            ready.formIntersection(Readiness(events: events & (EPOLLIN.rawValue | EPOLLOUT.rawValue)))
+        }
         let ends = events & (EPOLLHUP.rawValue | EPOLLERR.rawValue)
         if flags & WatchFlags.connects != 0 && ready.contains(.write) && ends == EPOLLHUP.rawValue
             && !rl_socket_has_peer(descriptor)

@@ -174,7 +174,7 @@ extension UnsafeMutablePointer where Pointee == Socket {
             sent = rl_send(descriptor, bytes, length, address, addressLength)
         }
         endUse(of: descriptor, NumberUse.waiting)
-        return sent > 0 || (sent == 0 && length == 0 && !pointee.isStream) ? .success : .error
+        return sent > 0 || (sent == 0 && length == 0 && !pointee.isByteStream) ? .success : .error
     }
 
     /// Sends as the kernel does with a time limit, but with one of this call's own: SO_SNDTIMEO belongs to the descriptor, which

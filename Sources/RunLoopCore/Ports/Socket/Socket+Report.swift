@@ -172,14 +172,21 @@ extension UnsafeMutablePointer where Pointee == Socket {
         return true
     }
 
+    /// An error that stays, because messages lie in the error queue, makes the socket that is served ready no more: nothing comes of it. The
+    /// end of a connection, also by an error, has other signs.
+    func ignoreErrors() {
+        _ = RunLoop.ofThread?.servedWatch?.watchFlags.pointee.bitwiseOr(WatchFlags.onlyInput, ordering: .relaxed)
+    }
+
     /// Receives one chunk or one datagram (S-SOCK-25 to 27).
     private func reportData(_ info: UnsafeMutableRawPointer?, _ place: CallPlace<SocketReport>, on loop: RunLoopPointer) -> Bool {
-        let size = pointee.isStream ? 32768 : 65535
+        let size = pointee.isByteStream ? 32768 : 65535
         var storage = SocketAddress()
         guard var data = DataPointer.makeRoom(size) else { return false }
         let number = beginUse()
         var count = number < 0 ? 0 : rl_receive(number, pointee.isLocal, data.bytes, size, &storage.bytes, &storage.length)
         let error = rl_errno()
+        if count < 0 && error == EAGAIN && rl_poll_writable(number) & POLLERR != 0 { ignoreErrors() }
         var isOver = pointee.isStream && count == 0 && rl_is_at_end(number)
         endUse(of: number)
         if number < 0 {

@@ -75,7 +75,7 @@ extension UnsafeMutablePointer where Pointee == Socket {
                 if sent == length || (sent < 0 && sent != -Int(EAGAIN)) { return min(sent, 0) }
                 sent = max(sent, 0)
             }
-            if waiting == 0 && !rl_is_byte_stream(descriptor) { return -Int(EAGAIN) }
+            if !pointee.isByteStream { return -Int(EAGAIN) }
             SocketQueue.append(bytes + sent, length - sent, to: &pointee.queue)
             grew = replaceState { $0 | SocketState.flushes | stateBits(SocketType.write) }
             return pointee.queue.unsafelyUnwrapped.pointee.count
@@ -177,6 +177,15 @@ extension UnsafeMutablePointer where Pointee == Socket {
             sent = rl_send_now(descriptor, queue.first, queue.pointee.count, nil, 0)
             if sent >= 0 {
                 dropQueue(sent, descriptor)
+            } else if sent == -Int(EAGAIN) {
+                if rl_poll_writable(descriptor) & POLLERR != 0 {
+                    if readKind != SocketType.read {
+                        ignoreErrors()
+                    } else if pointee.state.load(ordering: .relaxed) & SocketState.read == 0 {
+                        // A client that reads errors itself is told of them when it enables Read.
+                        sent = -Int(ENOBUFS)
+                    }
+                }
             } else if !isForNow(sent) {
                 pointee.error.store(Int32(-sent), ordering: .relaxed)
                 dropQueue(queue.pointee.count, descriptor)
@@ -219,6 +228,7 @@ extension UnsafeMutablePointer where Pointee == Socket {
         pointee.writer.lockWord()
         defer { pointee.writer.unlockWord() }
         let descriptor = native
+        ignoreErrors()
         return descriptor < 0 || rl_discard_input(descriptor, pointee.isLocal)
     }
 

@@ -31,6 +31,8 @@ struct Socket: ~Copyable {
     let callbacks: CallbacksPointer
     /// Stream sockets and their like, which are connected and end; not datagrams, and not files that are not sockets.
     let isStream: Bool
+    /// Of those the ones that keep no boundaries: not sockets for records.
+    let isByteStream: Bool
     /// Unix sockets, whose bytes may come with descriptors.
     let isLocal: Bool
     /// The file that the number named when the object was made.
@@ -174,7 +176,9 @@ extension UnsafeMutablePointer where Pointee == Socket {
         let socket = makeRecord(Socket.self)
         let retained = functions.retain.map { UnsafeMutableRawPointer(mutating: callOutRetain($0, info)) } ?? info
         var types = types & (SocketType.readKinds | SocketType.connect | SocketType.write)
-        let isStream = rl_socket_is_stream(native) == 1
+        let type = rl_socket_type(native)
+        let isByteStream = type == Int32(SOCK_STREAM.rawValue)
+        let isStream = isByteStream || type == Int32(SOCK_SEQPACKET.rawValue)
         let isLocal = rl_socket_is_local(native)
         let hasConnect = types & SocketType.connect != 0 && isStream && types & SocketType.readKinds != SocketType.accept
         if !hasConnect { types &= ~SocketType.connect }
@@ -183,7 +187,7 @@ extension UnsafeMutablePointer where Pointee == Socket {
             state: Atomic(isNone ? SocketState.invalid : hasConnect ? 0 : SocketState.connected), descriptor: Atomic(native),
             numberUses: Atomic(0), flags: Atomic(types & SocketType.readKinds | SocketFlags.closeOnInvalidate),
             scheduled: Atomic(0), types: types, callout: callout, info: retained, callbacks: Callbacks.shared(functions),
-            isStream: isStream, isLocal: isLocal, file: file, writer: Lock.free(), error: Atomic(0), queue: nil, source: nil, address: nil, peerAddress: nil))
+            isStream: isStream, isByteStream: isByteStream, isLocal: isLocal, file: file, writer: Lock.free(), error: Atomic(0), queue: nil, source: nil, address: nil, peerAddress: nil))
         socket.initializeHeader()
         if isNone {
             socket.context.releaseInfo()
