@@ -171,6 +171,38 @@ RL_TEST(common_item_removed_from_one_mode, "S-MODE-18",
     ck_assert(RLContainsObserver(loop, observer.observer, "common"));
 }
 
+RL_TEST(an_equal_source_takes_the_place_in_one_mode, "S-MODE-18",
+        "A source that is equal to a common item joins, by an Add to the pseudo-mode, the common modes "
+        "where no equal one is; the common item stays what it is") {
+    RLRunLoopRef loop = RLGetCurrent();
+    Probe first = {.name = "first"};
+    RLSourceContext same;
+    RLAddCommonMode(loop, "common");
+    add_source(&first, kRLCommonModes);
+    RLRemoveSource(loop, first.source, "common");
+    RLRetain(first.source);
+    RLSourceGetContext(first.source, &same);
+    RLSourceRef equal = RLSourceCreate(0, &same);
+    ck_assert(RLEqual(equal, first.source));
+    RLAddSource(loop, equal, kRLCommonModes);
+    ck_assert_int_eq(first.schedules, 3);
+    RLTypeRef *items = RLCopyItems(loop, "common", kRLItemSources, NULL);
+    ck_assert_ptr_eq(items[0], equal);
+    RLRelease(items[0]);
+    free(items);
+    items = RLCopyItems(loop, kRLDefaultMode, kRLItemSources, NULL);
+    ck_assert_ptr_eq(items[0], first.source);
+    RLRelease(items[0]);
+    free(items);
+    RLRemoveSource(loop, equal, kRLCommonModes);
+    ck_assert(!RLContainsSource(loop, first.source, "common"));
+    ck_assert(!RLContainsSource(loop, first.source, kRLDefaultMode));
+    ck_assert(!RLContainsSource(loop, first.source, kRLCommonModes));
+    ck_assert_int_eq(first.cancels, 3);
+    RLRelease(equal);
+    RLRelease(first.source);
+}
+
 static void run_pseudo_mode_on_thread(void *unused) {
     (void)unused;
     keep_alive(RLGetCurrent(), kRLCommonModes);

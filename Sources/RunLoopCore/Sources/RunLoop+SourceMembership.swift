@@ -17,8 +17,8 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
             if add(source, to: makeMode(name)) { wakeForNewSource(source) }
         case .common:
             lock()
-            let isMember = findEqualLocked(source) { $0.pointee.commonSources } != nil
-            if isMember || !source.isValid || isClosing {
+            let member = findEqualLocked(source) { $0.pointee.commonSources }
+            if member != nil || !source.isValid || isClosing {
                 unlock()
             } else {
                 let link = linkLocked(for: source)
@@ -30,7 +30,8 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
             var added = false
             forEachCommonMode { mode in
                 mode.pointee.exists.store(true, ordering: .releasing)
-                if add(source, to: mode, asCommon: true) { added = true }
+                // Beside an equal common item it joins the modes where that one is not (S-MODE-18).
+                if add(source, to: mode, asCommon: member == nil || member == source) { added = true }
             }
             if added { wakeForNewSource(source) }
         }
