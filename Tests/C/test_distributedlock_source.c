@@ -253,14 +253,8 @@ RL_TEST(without_watches_it_looks, "S-DLOCK-13", "Where the kernel has no room fo
     end();
 }
 
-RL_TEST(another_folder, "S-DLOCK-13", "A loop that waits is told of a lock whose folder was renamed and made anew") {
-    char other[80];
-    add(1);
-    expect_report();
-    snprintf(other, sizeof other, "%s-before", folder);
-    ck_assert_int_eq(rename(folder, other), 0);
+static void expect_reports_of_new_folder(void) {
     ck_assert_int_eq(mkdir(folder, 0700), 0);
-    ck_assert_int_eq(rmdir(other), 0);
     Holder holder = holder_start();
     expect_error(RLDistributedLockTryLock(lock), EWOULDBLOCK);
     write_byte(holder.commands);
@@ -268,6 +262,23 @@ RL_TEST(another_folder, "S-DLOCK-13", "A loop that waits is told of a lock whose
     waitpid(holder.process, NULL, 0);
     ck_assert(RLDistributedLockUnlock(lock));
     end();
+}
+
+RL_TEST(another_folder, "S-DLOCK-13", "A loop that waits is told of a lock whose folder was renamed and made anew") {
+    char other[80];
+    add(1);
+    expect_report();
+    snprintf(other, sizeof other, "%s-before", folder);
+    ck_assert_int_eq(rename(folder, other), 0);
+    ck_assert_int_eq(rmdir(other), 0);
+    expect_reports_of_new_folder();
+}
+
+RL_TEST(a_removed_folder, "S-DLOCK-13", "A loop that waits is told of a lock whose folder was removed and made anew, which the kernel does not report") {
+    add(1);
+    expect_report();
+    ck_assert_int_eq(rmdir(folder), 0);
+    expect_reports_of_new_folder();
 }
 
 static int stranger_stops[2], stranger_goes_on[2];

@@ -165,6 +165,7 @@ RL_TEST(writers_that_are_not_here_keep_no_attempt_out, "S-SYNC-12 S-SYNC-6",
     if (forked == 0) {
         uint32_t found = shared.word;
         thread_join(thread_start(read_it, NULL));
+        RLReadWriteLockUnlock(&shared);
         /* As a fork leaves it that came between the unlock and the look of the writer that it woke. */
         shared.word = found & RL_WAITERS_;
         if (!RLReadWriteLockTryLockForWriting(&shared)) _exit(3);

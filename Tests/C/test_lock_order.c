@@ -4,6 +4,7 @@
 #define _GNU_SOURCE
 #include "support.h"
 
+#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -152,6 +153,19 @@ static void all_kinds(void *unused) {
 
 RL_TEST(locks_of_all_kinds_have_an_order, "S-SYNC-27", "Recursive, read-write and condition locks are in one order with plain ones") {
     expect_report(report(all_kinds), shared_then_recursive, recursive_then_numbered);
+}
+
+static void two_orders_without_output(void *unused) {
+    (void)unused;
+    a_then_b();
+    close(STDERR_FILENO);
+    errno = EDOM;
+    b_then_a();
+    _exit(errno == EDOM ? 0 : 1);
+}
+
+RL_TEST(a_report_leaves_errno, "S-SYNC-2 S-SYNC-27", "A report that cannot be written does not change errno") {
+    ck_assert_str_eq(report(two_orders_without_output), "");
 }
 
 static void orders_in_time(void *unused) {

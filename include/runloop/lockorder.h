@@ -28,6 +28,7 @@
 
 #if defined(RL_CHECKS) && RL_CHECKS >= 2
 
+#include <errno.h>
 #include <execinfo.h>
 #include <pthread.h>
 #include <sched.h>
@@ -129,7 +130,7 @@ RL_ORDER_SHARED_ bool RLLockOrderIsKnown_(const void *RL_NULLABLE first, const v
 
 /* Stacks are walked and written while `word` is not held: that waits for a thread that loads a library, whose constructor may lock. */
 RL_ORDER_SHARED_ void RLLockOrderAdd_(const void *RL_NULLABLE first, const void *RL_NULLABLE second) {
-    int cancellation, length;
+    int cancellation, length, error = errno;
     struct RLLockOrderEdge_ edge, *others;
     if (RLLockOrderIsKnown_(first, second)) return;
     /* Writing is a cancellation point, which no function of a lock is. */
@@ -151,6 +152,7 @@ RL_ORDER_SHARED_ void RLLockOrderAdd_(const void *RL_NULLABLE first, const void 
         free(others);
     }
     pthread_setcancelstate(cancellation, NULL);
+    errno = error;
 }
 
 /* flags: those of RL_WILL_LOCK_; the calling thread waits for the lock without a limit. */

@@ -6,12 +6,12 @@ import Synchronization
 /// The DistributedLock filter: a timerfd, at whose times the source checks whether the lock is free (S-DLOCK-12).
 ///
 /// Where the kernel reports what happens to the file, a watch of it restarts the timer. The kernel reports the end of a process
-/// before it releases the locks of the process, however much later it comes to that: so one look may come too early. It is repeated,
-/// first after a millisecond and then each time after twice the pause. Elsewhere the looks go on in the interval that the source was
-/// made with.
+/// before it releases the locks of the process, however much later it comes to that: so one look may come too early. And it reports
+/// nothing of the removal of a folder for which there is a descriptor. So a look is repeated, first after a millisecond and then each time
+/// after twice the pause. Elsewhere the looks go on in the interval that the source was made with.
 ///
-/// Of the fields, `count` is the last pause, 0 after an event, and `data` the descriptor for the threads that start the timer; `data` has
-/// a further bit while the source has its reference to the lock.
+/// Of the fields, `count` is the last pause in halves of a millisecond, odd if the last look found the lock free, and 0 after an event
+/// and where the kernel does not report, and `data` the descriptor for the threads that start the timer; `data` has a further bit while the source has its reference to the lock.
 extension KernelFilter {
     static var distributedLock: KernelFilter {
         KernelFilter(
@@ -24,7 +24,7 @@ extension KernelFilter {
 extension UnsafeMutablePointer where Pointee == KernelEvent {
     private var lockFile: DistributedLockPointer { DistributedLockPointer(bitPattern: pointee.ident)! }
     private static var hasLock: Int64 { 1 << 32 }
-    private static var longestPause: UInt64 { 1 << 32 }
+    private static var longestPause: UInt64 { 1 << 33 }
     private var interval: UInt64 { pointee.amount == 0 ? 1000 : UInt64(pointee.amount) }
 
     fileprivate func openLock() -> Bool {
@@ -67,17 +67,23 @@ extension UnsafeMutablePointer where Pointee == KernelEvent {
         guard pointee.data.load(ordering: .relaxed) & KernelEventPointer.hasLock != 0, rl_sys_read(pointee.descriptor, &count, 8) == 8
         else { return false }
         // An event that comes from here on causes its own look.
-        let pause = pointee.count.load(ordering: .relaxed)
+        let last = pointee.count.load(ordering: .relaxed)
         var isTold = false
         let isFree = rl_lock_file_is_free(&lockFile.pointee.file, &isTold)
         if !isTold || !isWatched {
+            pointee.count.store(0, ordering: .relaxed)
             lookAgain(after: interval)
-        } else if !isFree && pause < KernelEventPointer.longestPause {
-            let next = Swift.max(pause * 2, 1)
-            // An event that came meanwhile has restarted the timer, and the pauses.
-            if pointee.count.compareExchange(expected: pause, desired: next, ordering: .relaxed).exchanged { lookAgain(after: next) }
+            return isFree
         }
-        return isFree
+        let pause = last & ~1
+        if pause < KernelEventPointer.longestPause {
+            let next = Swift.max(pause * 2, 2)
+            // An event that came meanwhile has restarted the timer, and the pauses.
+            if pointee.count.compareExchange(expected: last, desired: isFree ? next | 1 : next, ordering: .relaxed).exchanged {
+                lookAgain(after: next / 2)
+            }
+        }
+        return isFree && last == pause
     }
 
     /// Whether the kernel had room for the watches, and the path still leads to the directory that is watched.
