@@ -41,6 +41,36 @@ private func untilRefused(at address: RunLoop.Socket.Address) async throws {
     }
 }
 
+/// From now on, for ever, the kernel refuses the calling thread to accept a connection.
+private func refuseToAccept() -> Bool {
+    #if arch(x86_64)
+    let accept4: UInt32 = 288
+    #else
+    let accept4: UInt32 = 242
+    #endif
+    struct Instruction {
+        var code: UInt16
+        var ifTrue: UInt8 = 0, ifFalse: UInt8 = 0
+        var operand: UInt32
+    }
+    struct Program {
+        var count: UInt16
+        var instructions: UnsafeMutablePointer<Instruction>?
+    }
+    // Load the number of the call; if it is accept4 answer with EPERM, else allow it.
+    var instructions = [
+        Instruction(code: 0x20, operand: 0), Instruction(code: 0x15, ifFalse: 1, operand: accept4),
+        Instruction(code: 0x06, operand: 0x50000 | UInt32(EPERM)), Instruction(code: 0x06, operand: 0x7fff_0000),
+    ]
+    return instructions.withUnsafeMutableBufferPointer { instructions in
+        var program = Program(count: UInt16(instructions.count), instructions: instructions.baseAddress)
+        // PR_SET_NO_NEW_PRIVS, PR_SET_SECCOMP with SECCOMP_MODE_FILTER.
+        return withUnsafePointer(to: &program) { control(38, 1, 0, 0, 0) == 0 && control(22, 2, UInt(bitPattern: $0), 0, 0) == 0 }
+    }
+}
+
+@_silgen_name("prctl") private func control(_ option: CInt, _ a: UInt, _ b: UInt, _ c: UInt, _ d: UInt) -> CInt
+
 /// A loopback address that no other test listens at, so that nobody takes a port that has become free.
 private let here = RunLoop.Socket.Address.ipv4("127.86.0.1", port: 0)!
 
@@ -112,6 +142,30 @@ private let here = RunLoop.Socket.Address.ipv4("127.86.0.1", port: 0)!
         // The loop has ended, so there is nobody to watch.
         var late = try await listening(at: name, on: thread.loop).makeAsyncIterator()
         #expect(await late.next() == nil)
+    }
+
+    @Test("Where the kernel refuses to accept, the sequence tries again ten times a second at most, until it is cancelled")
+    func refused() async throws {
+        let thread = RunLoopThread()
+        try thread.start()
+        let sequence = try thread.loop.connections(at: here)
+        let peer = connected(to: try #require(sequence.address))
+        #expect(peer >= 0)
+        let clock = ContinuousClock()
+        let start = clock.now
+        let task = Task(executorPreference: thread.loop.executor) { () -> Int in
+            #expect(refuseToAccept())
+            var count = 0
+            for await _ in sequence { count += 1 }
+            return count
+        }
+        // A try takes a few passes.
+        while thread.loop.statistics.passes < 60 { try await Task.sleep(for: .milliseconds(1)) }
+        #expect(clock.now - start > .milliseconds(250))
+        task.cancel()
+        #expect(await task.value == 0)
+        close(peer)
+        await thread.finish()
     }
 }
 

@@ -122,7 +122,7 @@ private final class ConnectionListener: Sendable {
         case connection(ConnectionSequence.Connection)
         /// None is there, or it went away again.
         case nothing
-        /// The process or the system has no descriptor or no memory for it.
+        /// The process or the system has no descriptor or no memory for it, or the kernel refuses it.
         case noRoom
         case over
     }
@@ -175,10 +175,10 @@ private final class ConnectionListener: Sendable {
             return .connection(ConnectionSequence.Connection(descriptor: taken, peer: storage.address ?? .unknown))
         }
         switch error {
-        case EMFILE, ENFILE, ENOBUFS, ENOMEM: return .noRoom
+        case EAGAIN, EINTR, ECONNABORTED: return .nothing
         case EBADF, EINVAL, ENOTSOCK, EOPNOTSUPP: return .over
-        // The errors of a connection that is over already come from here too, as accept(2) says.
-        default: return .nothing
+        // No room, or refused by a filter: the connection stays. Some errors are those of a connection, which is over already.
+        default: return .noRoom
         }
     }
 }
