@@ -207,6 +207,45 @@ RL_TEST(libcurls_callback_runs_the_loop, "S-ADP-8", "In a run that libcurl's wri
     curl_multi_cleanup(multi);
 }
 
+static int calls;
+
+/* Pauses its transfer, and runs the loop when that goes on, in the call of curl_easy_pause. */
+static size_t pause_and_run(char *bytes, size_t size, size_t count, void *info) {
+    if (calls++ == 0) return CURL_WRITEFUNC_PAUSE;
+    return take_and_run(bytes, size, count, info);
+}
+
+static void go_on(Probe *self) {
+    Transfer *transfer = self->data;
+    while (calls == 0) ck_assert_int_ne(RLRunInMode(kRLDefaultMode, 60, true), kRLRunTimedOut);
+    ck_assert_int_eq(curl_easy_pause(transfer->easy, CURLPAUSE_CONT), CURLE_OK);
+}
+
+RL_TEST(the_callback_of_a_pause_runs_the_loop, "S-ADP-8",
+        "In a run that the write callback makes within curl_easy_pause no transfer goes on, and the loop waits; then all end") {
+    Transfer first = {.length = 0};
+    begin();
+    keep_alive(RLGetCurrent(), kRLDefaultMode);
+    make(&first, "bytes/%ld", LENGTH);
+    curl_easy_setopt(first.easy, CURLOPT_WRITEFUNCTION, pause_and_run);
+    curl_multi_add_handle(multi, first.easy);
+    make(&second, "flood", 0);
+    curl_easy_setopt(second.easy, CURLOPT_WRITEFUNCTION, take_and_stop);
+    curl_multi_add_handle(multi, second.easy);
+    make(&third, "silence", 0);
+    curl_easy_setopt(third.easy, CURLOPT_TIMEOUT_MS, 200L);
+    curl_multi_add_handle(multi, third.easy);
+    Probe timer = {.action = go_on, .data = &first};
+    add_timer(&timer, date_in(0), 0, kRLDefaultMode);
+    run_until(&ends, 3);
+    ck_assert_uint_eq(first.length, LENGTH);
+    ck_assert_int_eq(second.result, CURLE_WRITE_ERROR);
+    ck_assert_int_eq(third.result, CURLE_OPERATION_TIMEDOUT);
+    curl_easy_cleanup(first.easy), curl_easy_cleanup(second.easy), curl_easy_cleanup(third.easy);
+    RLCurlDetach(place);
+    curl_multi_cleanup(multi);
+}
+
 static void start_second(Transfer *transfer) {
     if (transfer == &second) return;
     add(&second, "bytes/%ld", LENGTH);

@@ -146,6 +146,19 @@ RL_TEST(notifications_come_by_themselves, "S-ADP-2", "A connection that listens 
     expect_run(kRLDefaultMode, 0, false, Finished);
 }
 
+RL_TEST(notifications_that_PQexec_reads, "S-ADP-2", "A notification that comes with the answer of a PQexec is told in the next run, which waits afterwards") {
+    Client client = {.connects = 0};
+    begin();
+    start(&client);
+    PQclear(PQexec(client.connection, "LISTEN news"));
+    PQclear(PQexec(client.connection, "NOTIFY news, '0'"));
+    RLPostgresSent(client.place);
+    run_until(&client.notes, 1);
+    ck_assert_int_eq(client.results + client.ends, 0);
+    expect_idle();
+    end(&client);
+}
+
 RL_TEST(a_pipeline_is_answered, "S-ADP-2", "The queries of a pipeline are answered in order, each with its end") {
     Client client = {.connects = 0};
     begin();

@@ -6,9 +6,11 @@
 #include <runloop/adapters/sd_bus.h>
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { CALLS = 1000, FLOOD = 10000 };
 #define SECONDS(n) ((uint64_t)((n) * 1000000))
@@ -307,7 +309,7 @@ RL_TEST(a_host_uses_the_bus, "S-ADP-10", "Code of a foreign run's host attaches 
     end(client_side, client), end(server_side, service);
 }
 
-RL_TEST(bad_arguments_are_refused, "S-ADP-1", "No bus, no loop, no mode, or a bus that is attached: no adapter") {
+RL_TEST(bad_arguments_are_refused, "S-ADP-1", "No bus, no loop, no mode, a bus that is attached, or one with two descriptors: no adapter") {
     sd_bus *bus;
     ck_assert_int_ge(sd_bus_new(&bus), 0);
     ck_assert_ptr_null(RLSDBusAttach(NULL, RLGetCurrent(), kRLDefaultMode, lost, NULL));
@@ -321,5 +323,14 @@ RL_TEST(bad_arguments_are_refused, "S-ADP-1", "No bus, no loop, no mode, or a bu
     }
     RLSDBusDetach(NULL);
     sd_bus_unref(bus);
+    int to[2], from[2];
+    ck_assert_int_eq(pipe2(to, O_CLOEXEC | O_NONBLOCK), 0);
+    ck_assert_int_eq(pipe2(from, O_CLOEXEC | O_NONBLOCK), 0);
+    ck_assert_int_ge(sd_bus_new(&bus), 0);
+    ck_assert_int_ge(sd_bus_set_fd(bus, from[0], to[1]), 0);
+    ck_assert_int_ge(sd_bus_start(bus), 0);
+    ck_assert_ptr_null(RLSDBusAttach(bus, RLGetCurrent(), kRLDefaultMode, lost, NULL));
+    sd_bus_unref(bus);
+    close(to[0]), close(from[1]);
     expect_run(kRLDefaultMode, 0, false, Finished);
 }

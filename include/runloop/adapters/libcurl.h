@@ -10,8 +10,8 @@
  * returns when all are done and nothing else is there.
  * If a server vanishes, or exceeds a limit such as CURLOPT_TIMEOUT_MS, the transfer ends with
  * libcurl's code. From one that sends without end a pass reads one portion.
- * libcurl's own callbacks (write, progress) may run the loop; in that run no transfer goes on. They
- * must not add or remove handles, which libcurl refuses; done may do all of that.
+ * libcurl's own callbacks (write, progress) may run the loop, also those that curl_easy_pause makes;
+ * in that run no transfer goes on. They must not add or remove handles, which libcurl refuses; done may do all of that.
  * Rules: Docs/semantics.md, section 40.
  */
 #ifndef RUNLOOP_ADAPTERS_LIBCURL_H
@@ -46,7 +46,15 @@ static inline void RLCurlWork_(RLCurlRef self, RLAdapterFile_ *file, curl_socket
     int left;
     CURLMsg *message;
     if (!RLAdapterEnter_(&self->adapter, file)) return;
-    curl_multi_socket_action(self->multi, fd, what, &left);
+    if (curl_multi_socket_action(self->multi, fd, what, &left) == CURLM_RECURSIVE_API_CALL) {
+        /* A callback that a call of the program's made, such as curl_easy_pause, runs the loop. It is tried again, and all that was
+           put off goes on, when libcurl next says what it waits for, or after a while: nobody tells the end of that call. */
+        (void)RLAdapterEnter_(&self->adapter, file);
+        self->adapter.isBusy = self->adapter.isDue = false;
+        RLAdapterArm_(&self->adapter, 0.01);
+        RLAdapterDrop_(&self->adapter);
+        return;
+    }
     self->adapter.uses++;
     RLAdapterLeave_(&self->adapter);
     while (!self->adapter.isEnded && (message = curl_multi_info_read(self->multi, &left)) != NULL) {
@@ -88,6 +96,7 @@ static inline int RLCurlSocket_(CURL *easy, curl_socket_t fd, int what, void *in
 static inline int RLCurlTime_(CURLM *multi, long milliseconds, void *info) {
     RLCurlRef self = (RLCurlRef)info;
     (void)multi;
+    if (self->adapter.hasPutOff && !self->adapter.isBusy) milliseconds = 0; /* libcurl says it again then */
     if (milliseconds < 0) RLAdapterDisarm_(&self->adapter);
     else RLAdapterArm_(&self->adapter, (double)milliseconds / 1000);
     return 0;

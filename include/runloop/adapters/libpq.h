@@ -7,7 +7,7 @@
  *
  * The adapter connects; then the program sends with libpq's PQsendQuery, PQsendQueryParams and their
  * like, calls RLPostgresSent after each, and gets results and notifications as they come. Nothing
- * waits: what the server does not take yet is sent when it does.
+ * waits (but PQexec, if a program calls it, and RLPostgresSent after it): what the server does not take yet is sent when it does.
  * If a server vanishes, the open query gets libpq's error as its result, then lost is called. If it
  * does not answer while connecting, the adapter gives up after the limit; for a slow query a program
  * sets a timer and calls PQcancel. From one that sends without end each pass reads one portion.
@@ -56,16 +56,25 @@ typedef struct RLPostgres {
  */
 static inline void RLPostgresDetach(RLPostgresRef self) { self ? RLAdapterEnd_(&self->adapter) : (void)0; }
 
+static inline void RLPostgresFlush_(RLPostgresRef self) {
+    if (self->adapter.isEnded || self->isConnecting) return;
+    int left = PQflush(self->connection);
+    if (left < 0) RLAdapterArm_(&self->adapter, 0); /* an error, which reading finds */
+    RLAdapterWant_(self->file, RLAdapterTypes_(true, left > 0));
+}
+
 /**
  * Sends what PQsendQuery and its like have queued; to be called after each of them.
+ *
+ * It is to be called after PQexec and its like too: notifications that came while these waited are told then, in a run.
  *
  * self: NULL does nothing. Threads: the loop's own. Reentrancy: call-outs too; calls no call-out. Since 0.2.
  */
 static inline void RLPostgresSent(RLPostgresRef self) {
-    if (!self || self->adapter.isEnded || self->isConnecting) return;
-    int left = PQflush(self->connection);
-    if (left < 0) RLAdapterArm_(&self->adapter, 0); /* an error, which reading finds */
-    RLAdapterWant_(self->file, RLAdapterTypes_(true, left > 0));
+    if (!self || self->isConnecting) return;
+    RLPostgresFlush_(self);
+    /* Of what libpq has read already the descriptor tells nothing; while a query is under way its answer will. */
+    if (PQtransactionStatus(self->connection) != PQTRANS_ACTIVE) RLAdapterArm_(&self->adapter, 0);
 }
 
 static inline void RLPostgresLose_(RLPostgresRef self) {
@@ -143,7 +152,7 @@ static inline void RLPostgresWork_(RLPostgresRef self, RLAdapterFile_ *file) {
     self->adapter.uses++;
     RLAdapterLeave_(&self->adapter);
     if (!connects) {
-        if (!isOver) RLPostgresSent(self);
+        if (!isOver) RLPostgresFlush_(self);
         RLPostgresTell_(self, isOver);
         /* What libpq cannot understand ends the connection where it is looked at. */
         isOver = isOver || (!self->adapter.isEnded && PQstatus(self->connection) == CONNECTION_BAD);

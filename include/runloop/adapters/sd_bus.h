@@ -19,6 +19,7 @@
 #ifndef RUNLOOP_ADAPTERS_SD_BUS_H
 #define RUNLOOP_ADAPTERS_SD_BUS_H
 #include "adapter.h"
+#include <errno.h>
 #include <limits.h>
 #include <poll.h>
 #include <systemd/sd-bus.h>
@@ -126,8 +127,8 @@ static inline void RLSDBusPrepare_(RLObserverRef observer, RLActivity activity, 
 /**
  * Puts a bus into a mode of a loop.
  *
- * bus: a started one that is attached to no sd-event loop. NULL, or one that is attached already: NULL is
- *     returned. loop, mode: NULL: the same.
+ * bus: a started one that is attached to no sd-event loop. NULL, one that is attached already, or one with two
+ *     descriptors (sd_bus_set_fd), of which sd-bus does not tell: NULL is returned. loop, mode: NULL: the same.
  * lost, info: see RLSDBusLost; lost may be NULL.
  * Returns: what RLSDBusDetach takes; NULL if there is no memory.
  * Threads: the loop's own, which alone may use the bus. Ownership: freed by RLSDBusDetach, or before
@@ -135,7 +136,8 @@ static inline void RLSDBusPrepare_(RLObserverRef observer, RLActivity activity, 
  * Reentrancy: call-outs too; calls no call-out. Since 0.2.
  */
 static inline RLSDBusRef RLSDBusAttach(sd_bus *bus, RLRunLoopRef loop, RLMode mode, RLSDBusLost lost, void *info) {
-    RLSDBusRef self = bus ? (RLSDBusRef)RLAdapterCreate_(sizeof *self, loop, mode, RLSDBusDue_, bus) : NULL;
+    bool isWhole = bus && sd_bus_get_fd(bus) != -EPERM;
+    RLSDBusRef self = isWhole ? (RLSDBusRef)RLAdapterCreate_(sizeof *self, loop, mode, RLSDBusDue_, bus) : NULL;
     if (!self) return NULL;
     RLSourceContext source = {0, self, NULL, NULL, NULL, NULL, NULL, NULL, NULL, RLSDBusPerform_};
     RLObserverContext observer = {0, self, NULL, NULL, NULL};
