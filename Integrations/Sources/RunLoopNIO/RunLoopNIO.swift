@@ -19,7 +19,7 @@ extension EventLoop {
     ///   - loop: the run loop; its thread has to run it.
     ///   - body: called once on the run loop's thread, or not at all.
     /// - Returns: a future on this event loop: the value that the closure returned; or the error that it threw; or
-    ///   `RunLoop.ThreadEndedError` if the run loop's thread ends before it has called the closure, or has ended.
+    ///   `RunLoop.ThreadEndedError` if the run loop's thread has ended, or ends before the closure has returned.
     /// - Threads: any. This event loop's group must not be shut down before the future is complete.
     public func call<Value: Sendable>(
         on loop: RunLoop, _ body: @escaping @Sendable () throws -> Value
@@ -73,33 +73,44 @@ extension EventLoopFuture where Value: Sendable {
     public func wait(running mode: RunLoop.Mode) throws -> Value {
         precondition(mode != .common, "the common modes are none to run in")
         eventLoop.preconditionNotInEventLoop()
-        let loop = RunLoop.current
-        let arrived = Arrival<Value>()
-        // It keeps the mode from being empty, and ends a run.
-        let source = RunLoop.Source { _ in }
-        loop.add(source, forMode: mode)
-        defer { source.invalidate() }
-        whenComplete { result in
-            arrived.result.withLock { $0 = result }
-            source.signal()
-            loop.wakeUp()
-        }
-        while true {
-            if let result = arrived.result.withLock({ $0 }) { return try result.get() }
-            loop.run(mode: mode, returnAfterSourceHandled: true)
-        }
+        let arrival = Arrival<Value>()
+        whenComplete { arrival.tell($0) }
+        return try arrival.wait(running: mode).get()
     }
 }
 
 /// A result on its way from an event loop to a thread that waits.
-private final class Arrival<Value: Sendable>: Sendable {
-    let result = Mutex<Result<Value, any Error>?>(nil)
+// Sendable: the condition guards `result`.
+private final class Arrival<Value: Sendable>: @unchecked Sendable {
+    private let condition = NSCondition()
+    private var result: Result<Value, any Error>?
+
+    func tell(_ result: Result<Value, any Error>) {
+        condition.withLock {
+            self.result = result
+            condition.broadcast()
+        }
+    }
+
+    /// The condition's wait is the run: a thread that is told to end sleeps in it all the same (S-THREAD-4), and one that is woken
+    /// during a run inside its own ends when that has returned (S-SYNC-24).
+    @available(*, noasync)
+    func wait(running mode: RunLoop.Mode) -> Result<Value, any Error> {
+        condition.lock()
+        defer { condition.unlock() }
+        while true {
+            if let result { return result }
+            _ = condition.wait(inMode: mode)
+        }
+    }
 }
 
 /// A closure on its way to a run loop.
 // Sendable: `body` belongs to whoever has claimed the call.
 private final class PromisedCall<Value: Sendable>: @unchecked Sendable {
     private let isClaimed = Atomic(false)
+    /// Whether the promise has been kept.
+    private let isOver = Atomic(false)
     private var body: (@Sendable () throws -> Value)?
     private let promise: EventLoopPromise<Value>
 
@@ -110,18 +121,21 @@ private final class PromisedCall<Value: Sendable>: @unchecked Sendable {
 
     private func claim() -> Bool { !isClaimed.exchange(true, ordering: .acquiringAndReleasing) }
 
-    /// On the run loop's thread. What the closure holds is gone when the future is complete.
+    private func complete(_ result: Result<Value, any Error>) {
+        if !isOver.exchange(true, ordering: .acquiringAndReleasing) { promise.completeWith(result) }
+    }
+
+    /// On the run loop's thread. What the closure holds is gone when the future is complete, unless the closure ends the thread.
     func run() {
         guard claim() else { return }
         let result = Result { try body!() }
         body = nil
-        promise.completeWith(result)
+        complete(result)
     }
 
-    /// The thread has ended.
+    /// The thread has ended, in the closure perhaps.
     func abandon(_ error: any Error) {
-        guard claim() else { return }
-        body = nil
-        promise.fail(error)
+        if claim() { body = nil }
+        complete(.failure(error))
     }
 }

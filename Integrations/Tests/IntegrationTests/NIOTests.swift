@@ -96,6 +96,15 @@ private final class Numbers: Sendable {
         await #expect(throws: RunLoop.ThreadEndedError.self) { try await eventLoop.call(on: its) {}.get() }
     }
 
+    /// A closure that ends the thread fails its future.
+    @Test func aClosureThatEndsTheThreadFailsTheFuture() async throws {
+        let thread = RunLoopThread(name: "exits")
+        try thread.start()
+        let call: EventLoopFuture<Void> = group.next().call(on: thread.loop) { Thread.exit() }
+        await #expect(throws: RunLoop.ThreadEndedError.self) { try await call.get() }
+        await thread.finish()
+    }
+
     /// A run loop's thread hears of futures in the order in which they completed.
     @Test func aRunLoopHearsOfFutures() async throws {
         let thread = RunLoopThread(name: "hears")
@@ -156,6 +165,55 @@ private final class Numbers: Sendable {
         for await value in ends { values.append(value) }
         // The closure of the default mode is performed by the last wait.
         #expect(values == [3, 0, 4, 5, 6, 1])
+        await thread.finish()
+    }
+
+    /// A wait whose future completes while another one is under way in a callback of its run ends after that.
+    @Test func theOuterWaitIsOverFirst() async throws {
+        let (outer, inner) = (group.next().makePromise(of: Int.self), group.next().makePromise(of: Int.self))
+        let (ends, end) = AsyncStream<Int?>.makeStream()
+        let thread = RunLoopThread(name: "waits twice") { _ in
+            let fires = Atomic(0)
+            RunLoop.current.perform {
+                outer.succeed(1)
+                RunLoop.current.add(
+                    Timer(timeInterval: .milliseconds(1), repeats: true) { timer in
+                        guard fires.add(1, ordering: .relaxed).newValue == 20 else { return }
+                        timer.invalidate()
+                        inner.succeed(2)
+                    }, forMode: .default)
+                end.yield(try? inner.futureResult.wait(running: .default))
+            }
+            end.yield(try? outer.futureResult.wait(running: .default))
+            end.finish()
+        }
+        try thread.start()
+        var values: [Int?] = []
+        for await value in ends { values.append(value) }
+        #expect(values == [2, 1])
+        await thread.finish()
+    }
+
+    /// A thread that is told to end while it waits for a future sleeps until that is complete (S-THREAD-4).
+    @Test(arguments: [false, true]) func aThreadThatIsToEndSleepsInItsWait(isCancelled: Bool) async throws {
+        let promise = group.next().makePromise(of: Int.self)
+        let (ends, end) = AsyncStream<(Int?, UInt64)>.makeStream()
+        let thread = RunLoopThread(name: "told to end") { thread in
+            let fires = Atomic(0)
+            RunLoop.current.add(
+                Timer(timeInterval: .milliseconds(2), repeats: true) { timer in
+                    let fire = fires.add(1, ordering: .relaxed).newValue
+                    if fire == 1 { isCancelled ? thread.cancel() : thread.stop() }
+                    if fire == 50 { promise.succeed(1) }
+                }, forMode: .default)
+            end.yield((try? promise.futureResult.wait(running: .default), RunLoop.current.statistics.passes))
+            end.finish()
+        }
+        try thread.start()
+        for await (value, passes) in ends {
+            #expect(value == 1)
+            #expect(passes < 400)
+        }
         await thread.finish()
     }
 
