@@ -249,3 +249,56 @@ RL_TEST(parts_of_a_second_on_any_day, "S-CLK-4 S-CLK-5", "What is set for a thir
     }
     RLRelease(clock_of_loop);
 }
+
+enum { crowd = 100 };
+static Probe crowd_of[crowd];
+static int crowd_calls(void) {
+    int calls = 0;
+    for (int i = 0; i < crowd; i++) calls += count_of(&crowd_of[i].calls);
+    return calls;
+}
+
+static void run_with_clock(LoopThread *self) {
+    static Probe keep;
+    (void)self;
+    ck_assert(RLSetClock(RLGetCurrent(), clock_of_loop));
+    add_source(&keep, kRLDefaultMode);
+    expect_run(kRLDefaultMode, FAR_FUTURE, false, Stopped);
+}
+
+RL_TEST(a_crowd_at_one_instant, "S-CLK-5 S-CLK-7 S-CLK-8",
+        "However many timers are due at an instant, a move reaches it, and a move to the next instant goes there and nowhere before; "
+        "also in another thread's loop, and with tolerances") {
+    for (int variant = 0; variant < 4; variant++) {
+        const double tolerance = variant & 1 ? 0.25 : 0;
+        LoopThread other;
+        memset(crowd_of, 0, sizeof crowd_of);
+        if (variant & 2) {
+            clock_of_loop = RLClockCreateManual();
+            start = RLClockGetTime(clock_of_loop);
+            loop_thread_start(&other, run_with_clock, NULL);
+            wait_until_waiting(other.loop);
+        } else {
+            use_clock();
+            other.loop = RLGetCurrent();
+        }
+        for (int i = 0; i < crowd; i++) {
+            probe_timer(&crowd_of[i], start + 10, i % 2 ? 100 : 0);
+            RLTimerSetTolerance(crowd_of[i].timer, tolerance);
+            RLAddTimer(other.loop, crowd_of[i].timer, kRLDefaultMode);
+        }
+        RLClockAdvance(clock_of_loop, 10 + tolerance);
+        ck_assert_int_eq(crowd_calls(), crowd);
+        ck_assert(RLClockAdvanceToNext(clock_of_loop));
+        ck_assert_int_eq(crowd_calls(), crowd + crowd / 2);
+        ck_assert(is(RLClockGetTime(clock_of_loop) - start, 110 + tolerance));
+        for (int i = 0; i < crowd; i++) RLTimerInvalidate(crowd_of[i].timer);
+        if (variant & 2) {
+            RLStop(other.loop);
+            thread_join(other.thread);
+        } else {
+            ck_assert(RLSetClock(RLGetCurrent(), NULL));
+        }
+        RLRelease(clock_of_loop);
+    }
+}

@@ -140,7 +140,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         defer { unlock() }
         let held = heldEndLocked(in: mode)
         if mode.pointee.timers.isEmpty { return held }
-        return mode.pointee.timers.hasDue(pointee.clockTime) ? pointee.clockTime : Swift.min(mode.pointee.timers.nextWake(), held)
+        return mode.pointee.timers.hasDue(pointee.clockTime) ? pointee.clockTime : Swift.min(mode.pointee.timers.exactWake(), held)
     }
 
     /// When the innermost run's next timer is due, or when the run ends; an instant that the clock has reached does not count, the run

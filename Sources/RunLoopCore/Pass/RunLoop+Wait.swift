@@ -106,7 +106,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
             if mode.pointee.timers.hasDue(dueLimit(now())) {
                 facts.insert(.timersDue)
             } else {
-                until = Swift.min(until, mode.pointee.timers.nextWake())
+                until = Swift.min(until, manualClock == nil ? mode.pointee.timers.nextWake() : mode.pointee.timers.exactWake())
                 tellEnd(isOfHost ? Clock.never : until, of: mode)
             }
         }

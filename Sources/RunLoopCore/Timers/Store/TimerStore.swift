@@ -113,6 +113,21 @@ struct TimerStore {
         return max(instant, wheel.latestWake(Clock.never))
     }
 
+    /// The same, and no instant before it: a clock that the program moves goes there, and nowhere else. With tolerances it looks at all timers.
+    @inline(never)
+    mutating func exactWake() -> Int64 {
+        if near.first == nil && wheel.isEmpty { return Clock.never }
+        let first = near.first ?? wheel.first()
+        if first.timer.tolerance == 0 { return first.instant }
+        var wake = Clock.never
+        func meet(_ node: TimerNodePointer) -> Bool {
+            wake = min(wake, node.timer.latestInstant)
+            return true
+        }
+        _ = near.forEach(meet) && wheel.forEach(meet)
+        return wake
+    }
+
     /// Moves what is due into the list, in firing order, as members of a batch.
     mutating func collectDue(_ now: Int64, batch: UInt32) {
         advance(to: now)
