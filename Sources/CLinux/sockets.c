@@ -18,11 +18,14 @@ ssize_t rl_send_now(int descriptor, const void *bytes, size_t length, const void
     return sent < 0 ? -errno : sent;
 }
 
-int rl_poll_writable(int descriptor) {
-    struct pollfd request = {descriptor, POLLOUT, 0};
+static int poll_now(int descriptor, short events) {
+    struct pollfd request = {descriptor, events, 0};
     int count = rl_sys_poll(&request, 1, 0);
-    return count < 0 ? POLLOUT : count > 0 ? request.revents : 0;
+    return count < 0 ? events & POLLOUT : count > 0 ? request.revents : 0;
 }
+
+int rl_poll_writable(int descriptor) { return poll_now(descriptor, POLLOUT); }
+bool rl_receives_no_more(int descriptor) { return poll_now(descriptor, POLLRDHUP) & POLLRDHUP; }
 
 bool rl_socket_is_unconnected(int descriptor) {
     struct pollfd request = {descriptor, POLLOUT, 0};

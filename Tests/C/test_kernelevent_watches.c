@@ -182,6 +182,42 @@ RL_TEST(a_link_to_its_own_folder, "S-KEV-14",
     remove_folder();
 }
 
+RL_TEST(a_link_to_a_file_elsewhere, "S-KEV-14",
+        "A name that is a symbolic link into another folder: that the file there is replaced, renamed or removed is reported, also "
+        "while it is open; what happens to the former file afterwards is not") {
+    make_folder();
+    const char *name = in_folder("link");
+    ck_assert_int_eq(mkdir(in_folder("sub"), 0700), 0);
+    make_file(in_folder("sub/a"));
+    make_file(in_folder("sub/b"));
+    ck_assert_int_eq(symlink("sub/a", name), 0);
+    watch(&file, name, true, kRLNoteWrite | kRLNoteReplace | kRLNoteDelete | kRLNoteRename);
+    int former = open(name, O_WRONLY | O_CLOEXEC);
+    ck_assert_int_eq(rename(in_folder("sub/b"), in_folder("sub/a")), 0);
+    expect_seen(&file, kRLNoteReplace);
+    ck_assert_int_eq(write(former, "x", 1), 1);
+    expect_seen(&file, 0);
+    append(in_folder("sub/a"));
+    expect_seen(&file, kRLNoteWrite);
+    close(former);
+    ck_assert_int_eq(chmod(name, 0640), 0);
+    expect_seen(&file, 0);
+    ck_assert_int_eq(rename(in_folder("sub/a"), in_folder("sub/b")), 0);
+    expect_seen(&file, kRLNoteRename);
+    append(in_folder("sub/b"));
+    expect_seen(&file, 0);
+    ck_assert_int_eq(unlink(name), 0);
+    ck_assert_int_eq(symlink("sub/b", name), 0);
+    expect_seen(&file, kRLNoteReplace);
+    former = open(name, O_WRONLY | O_CLOEXEC);
+    ck_assert_int_eq(unlink(in_folder("sub/b")), 0);
+    expect_seen(&file, kRLNoteDelete);
+    close(former);
+    expect_seen(&file, 0);
+    ck_assert_int_eq(rmdir(in_folder("sub")), 0);
+    remove_folder();
+}
+
 /* Loops */
 
 static int others_ready;

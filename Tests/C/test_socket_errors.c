@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Sockets with messages in their error queue, which the kernel reports as an error until somebody takes them. */
+/* Sockets that stay ready although nothing comes: with messages in their error queue, which the kernel reports as an error until
+ * somebody takes them, or with a receiving half that is shut down. */
 #define _GNU_SOURCE
 #include "support_socket.h"
 #include "system_calls.h"
@@ -145,4 +146,49 @@ RL_TEST(a_client_that_reads_its_errors, "S-SOCK-51 S-SOCK-23", "A Read callback 
     }
     while (has_error_messages(ends[0])) continue;
     expect_rest();
+}
+
+/* Two datagram sockets that are connected to each other. */
+static void make_datagram_pair(bool local) {
+    if (local) {
+        ck_assert_int_eq(socketpair(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0, ends), 0);
+        return;
+    }
+    for (int i = 0; i < 2; i++) {
+        struct sockaddr_in address = loopback(0);
+        ends[i] = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+        ck_assert_int_eq(bind(ends[i], (struct sockaddr *)&address, sizeof address), 0);
+    }
+    for (int i = 0; i < 2; i++) {
+        struct sockaddr_in address = loopback(port_of(ends[!i]));
+        ck_assert_int_eq(connect(ends[i], (struct sockaddr *)&address, sizeof address), 0);
+    }
+}
+
+RL_TEST(datagrams_that_are_shut_down, "S-SOCK-51",
+        "A datagram socket that receives no more reports what had come, and makes no loop spin; it can still send") {
+    char text[8];
+    keep_alive(RLGetCurrent(), kRLDefaultMode);
+    for (int kind = 0; kind < 4; kind++) {
+        const int how = kind & 2 ? SHUT_RDWR : SHUT_RD;
+        s = (Socket){.name = "s"};
+        make_datagram_pair(kind & 1);
+        socket_make(&s, ends[0], kRLSocketDataCallBack);
+        socket_add(&s);
+        ck_assert_int_eq(send(ends[1], "abc", 3, 0), 3);
+        ck_assert_int_eq(shutdown(ends[0], how), 0);
+        expect_run(kRLDefaultMode, 60, true, HandledSource);
+        expect_trace("s:data=3");
+        expect_rest();
+        RLSocketEnableCallBacks(s.socket, kRLSocketDataCallBack);
+        expect_rest();
+        ck_assert(RLSocketIsValid(s.socket));
+        if (how == SHUT_RD) {
+            ck_assert_int_eq(RLSocketSend(s.socket, NULL, 0, "abcd", 4), 4);
+            ck_assert_int_eq(recv(ends[1], text, sizeof text, 0), 4);
+        }
+        RLSocketInvalidate(s.socket);
+        RLRelease(s.socket);
+        close(ends[1]);
+    }
 }

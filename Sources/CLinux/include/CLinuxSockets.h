@@ -94,6 +94,9 @@ bool rl_socket_is_unconnected(int descriptor) __attribute__((visibility("hidden"
 /* What poll(2) says about writing. POLLOUT where a filter refuses to say. */
 int rl_poll_writable(int descriptor) __attribute__((visibility("hidden")));
 
+/* Whether the receiving half is shut down, by the program or the peer. */
+bool rl_receives_no_more(int descriptor) __attribute__((visibility("hidden")));
+
 /* How many seconds a send may wait by the descriptor's own option. */
 static inline double rl_send_limit(int descriptor) {
     struct timeval limit;

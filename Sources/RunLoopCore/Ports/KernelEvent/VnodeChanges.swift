@@ -6,13 +6,17 @@ import CRunLoop
 extension UnsafeMutablePointer where Pointee == Vnode {
     /// Finds out which of the events are of interest, and marks the inbox if any are.
     func tellWhatHappened() {
-        let happened = pointee.happened
+        var happened = pointee.happened
         pointee.happened = 0
         var notes: UInt32 = 0
         if happened & UInt32(IN_Q_OVERFLOW) != 0 {
             notes = lookAnew()
         } else {
             if happened & 0xffff != 0 { notes = notesOfFile(happened) }
+            // The folder says nothing of a file to which the name leads only.
+            if hasPath && happened & UInt32(IN_ATTRIB | IN_MOVE_SELF) != 0 && isLink {
+                happened |= happened & UInt32(IN_MOVE_SELF) != 0 ? Vnode.nameTouched | Vnode.nameMoved : Vnode.nameTouched
+            }
             var isNameTouched = happened & Vnode.nameTouched != 0
             if hasPath && happened & UInt32(IN_IGNORED) != 0 {
                 // The file is gone, and its watch with it. The name may be another file's already.
@@ -26,6 +30,12 @@ extension UnsafeMutablePointer where Pointee == Vnode {
         }
         // A file that was made and removed before this look leaves no notes; a lock was free in between.
         if notes & wants != 0 || pointee.event.pointee.filter.pointee.tell != nil { pointee.event.tell(notes & wants) }
+    }
+
+    /// Whether the name is a symbolic link.
+    private var isLink: Bool {
+        var status = stat()
+        return fstatat(pointee.folder!.pointee.descriptor, name, &status, AT_SYMLINK_NOFOLLOW) == 0 && status.st_mode & 0o170000 == 0o120000
     }
 
     private func notesOfFile(_ mask: UInt32) -> UInt32 {

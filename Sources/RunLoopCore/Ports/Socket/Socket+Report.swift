@@ -186,7 +186,11 @@ extension UnsafeMutablePointer where Pointee == Socket {
         let number = beginUse()
         var count = number < 0 ? 0 : rl_receive(number, pointee.isLocal, data.bytes, size, &storage.bytes, &storage.length)
         let error = rl_errno()
-        if count < 0 && error == EAGAIN && rl_poll_writable(number) & POLLERR != 0 { ignoreErrors() }
+        if count < 0 && error == EAGAIN {
+            if rl_poll_writable(number) & POLLERR != 0 { ignoreErrors() }
+            // A datagram socket is readable for ever then.
+            if !pointee.isStream && rl_receives_no_more(number) { disable(SocketType.readKinds) }
+        }
         var isOver = pointee.isStream && count == 0 && rl_is_at_end(number)
         endUse(of: number)
         if number < 0 {
