@@ -7,9 +7,11 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 enum { CALLS = 1000, FLOOD = 10000 };
@@ -180,6 +182,43 @@ RL_TEST(a_bus_that_dies_is_told_once, "S-ADP-4", "When the bus is killed each op
     ck_assert_int_eq(losses, 2);
     ck_assert_ptr_null(sd_bus_unref(client_side));
     ck_assert_ptr_null(sd_bus_unref(server_side));
+}
+
+/* A bus that lets a client in and answers its call by what is no message. */
+static void *speak_nonsense(void *info) {
+    int connection = *(int *)info;
+    char text[4096] = "", nonsense[64];
+    size_t length = 0;
+    while (!strstr(text + (length > 0), "BEGIN\r\n")) {
+        ssize_t count = recv(connection, text + length, sizeof text - 1 - length, 0);
+        if (count <= 0) return NULL;
+        text[length += (size_t)count] = 0;
+    }
+    ck_assert_int_gt(dprintf(connection, "DATA\r\nOK 1234567890abcdef1234567890abcdef\r\nAGREE_UNIX_FD\r\n"), 0);
+    ck_assert_int_gt(recv(connection, text, sizeof text, MSG_PEEK), 0); /* the first call */
+    memset(nonsense, 0xaa, sizeof nonsense);
+    ck_assert_int_gt(write(connection, nonsense, sizeof nonsense), 0);
+    return NULL;
+}
+
+RL_TEST(a_bus_that_speaks_nonsense, "S-ADP-4", "When the bus sends what is no message each open call gets an error, then lost is called, once; nothing is left in the loop") {
+    int pair[2];
+    pthread_t thread;
+    sd_bus *bus;
+    ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
+    ck_assert_int_eq(pthread_create(&thread, NULL, speak_nonsense, &pair[1]), 0);
+    ck_assert_int_ge(sd_bus_new(&bus), 0);
+    ck_assert_int_ge(sd_bus_set_fd(bus, pair[0], pair[0]), 0);
+    ck_assert_int_ge(sd_bus_start(bus), 0);
+    attach(bus);
+    for (int i = 0; i < 5; i++) call(bus, "Add", 1, 60, answered);
+    run_until(&losses, 1);
+    ck_assert_int_eq(errors, 5);
+    ck_assert_int_eq(answers, 0);
+    expect_run(kRLDefaultMode, 0, false, Finished);
+    sd_bus_close_unref(bus);
+    ck_assert_int_eq(pthread_join(thread, NULL), 0);
+    close(pair[1]);
 }
 
 RL_TEST(a_bus_that_is_not_there, "S-ADP-4", "Where nothing listens lost is called; where nothing answers, after sd-bus's limit for that") {

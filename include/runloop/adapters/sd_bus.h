@@ -8,8 +8,8 @@
  * From then on the loop does what sd_bus_process and sd_bus_wait do: it reads and writes, hands
  * messages to their handlers, and keeps the limits of calls. Before each wait it asks sd-bus
  * what to wait for, by an observer that is the last of BeforeSources and BeforeWaiting.
- * sd-bus reports a bus that vanishes: open calls are answered by an error; then lost is called. From
- * one that sends without end a pass takes at most two messages.
+ * sd-bus reports a bus that vanishes, or sends what is no message: open calls are answered by an
+ * error; then lost is called. From one that sends without end a pass takes at most two messages.
  * A handler of a message may run the loop; in that run the bus dispatches no other.
  * In a foreign run (foreign.h) the host's code is called during the wait: when it has used the bus it
  * calls RLWakeUp, so that sd-bus is asked anew.
@@ -22,6 +22,7 @@
 #include <errno.h>
 #include <limits.h>
 #include <poll.h>
+#include <sys/socket.h>
 #include <systemd/sd-bus.h>
 #include <time.h>
 
@@ -44,6 +45,7 @@ typedef struct RLSDBus {
     RLSourceRef source; /* signalled while sd-bus has something to do */
     RLObserverRef observer;
     RLAdapterFile_ *file;
+    int error;     /* for which the bus is closed */
     uint64_t date; /* for which the timer is set; in sd-bus's microseconds */
 } *RLSDBusRef;
 
@@ -66,15 +68,27 @@ static inline void RLSDBusDetach(RLSDBusRef self) {
     RLAdapterEnd_(&self->adapter);
 }
 
+/* The other end sends what is no message. Only for a bus that vanishes sd-bus answers open calls, and it notices that where it writes.
+   False: it has vanished, or has been closed so already; or this is the child of fork, whose parent goes on with the bus. */
+static inline bool RLSDBusClose_(RLSDBusRef self, int error) {
+    if (self->error || error == -ECHILD || sd_bus_is_ready(self->bus) <= 0) return false;
+    self->error = error;
+    shutdown(sd_bus_get_fd(self->bus), SHUT_RDWR);
+    (void)sd_bus_emit_signal(self->bus, "/", "org.example.Lost", "Lost", NULL);
+    return true;
+}
+
 /* Lets sd-bus read, write and dispatch one message. */
 static inline void RLSDBusWork_(RLSDBusRef self, RLAdapterFile_ *file) {
     if (!RLAdapterEnter_(&self->adapter, file)) return;
     sd_bus *bus = sd_bus_ref(self->bus);
     int result = sd_bus_process(bus, NULL);
+    if (!self->adapter.isEnded && result < 0 && RLSDBusClose_(self, result)) result = 1;
     if (!self->adapter.isEnded && result > 0) RLSDBusRouse_(self);
     if (!self->adapter.isEnded && result < 0) {
         RLSDBusLost lost = self->lost;
         void *info = self->info;
+        if (self->error) result = self->error;
         RLSDBusDetach(self);
         RLAdapterLeave_(&self->adapter);
         if (lost) lost(bus, result, info);
