@@ -4,6 +4,7 @@
 #include "support.h"
 
 #include <math.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
@@ -262,6 +263,30 @@ RL_TEST(a_call_out_has_the_time_of_its_run, "S-STAT-3", "A callback that runs th
     ck_assert_double_ge(inside.total, 0.01);
     ck_assert_double_ge(outside.total, 0.03);
     ck_assert_double_ge(outside.total, inside.total);
+}
+
+static void sleep_until_stopped(LoopThread *self) {
+    static Probe source;
+    (void)self;
+    add_source(&source, kRLDefaultMode);
+    RLRunInMode(kRLDefaultMode, 1000, false);
+}
+
+RL_TEST(a_sleep_at_the_beginning, "S-STAT-3", "Of a sleep that is under way when measuring begins, the rest is measured") {
+    LoopThread other;
+    loop_thread_start(&other, sleep_until_stopped, NULL);
+    while (statistics_of(other.loop).sleeps == 0) sched_yield();
+    RLSetAccounting(other.loop, true);
+    double slept;
+    do slept = statistics_of(other.loop).accountedTime;
+    while (slept < 0.01);
+    RLRetain(other.loop);
+    RLStop(other.loop);
+    thread_join(other.thread);
+    RLStatistics found = statistics_of(other.loop);
+    ck_assert_double_ge(found.asleepTime, slept);
+    ck_assert_double_ge(found.accountedTime, found.asleepTime);
+    RLRelease(other.loop);
 }
 
 static void begin_anew(Probe *self) {

@@ -34,14 +34,27 @@ def serve(listener, parts):
                 keep.append(connection)
         except OSError:
             pass
+def serve_measured(listener):
+    """One that is asked a second time after 1 s, and comes to its loop 3 s later than the first time: it slept for 2 of the 4 s."""
+    while True:
+        connection, _ = listener.accept()
+        for time, accounted, asleep, passes in [(1, 0, 0, 10), (2, 4, 2, 18)]:
+            if connection.recv(100):
+                connection.send(b'.{"version":1,"process":1,"time":%d}\n{"loop":"m","name":"measured late","thread":1,"mode":"x","measured":true,'
+                                b'"asleep":%s,"accountedTime":%d,"asleepTime":%d,"sleeps":%d,"passes":%d}'
+                                % (time, b"false" if asleep else b"true", accounted, asleep, asleep, passes))
+        keep.append(connection)
 keep = []
-for number, parts in enumerate(answers):
+for number, parts in enumerate(answers + ["measured"]):
     with open(f"{folder}/{number:032x}.lock", "w") as file:
         file.write(f"RunLoop.shared.{100 + number}")
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     listener.bind(f"{folder}/{number:032x}.port")
     listener.listen(10)
-    threading.Thread(target=serve, args=(listener, parts)).start()
+    if parts == "measured":
+        threading.Thread(target=serve_measured, args=(listener,)).start()
+    else:
+        threading.Thread(target=serve, args=(listener, parts)).start()
 print("ready", flush=True)
 PEERS
 mkfifo "$work/ready"
@@ -57,5 +70,10 @@ grep -q "$pid .*worker" "$work/text"
 timeout 30 env COLUMNS=9223372036854775807 "$tools/runloop-top" --once --interval 0.1 >"$work/text"
 grep -q "$pid .*worker" "$work/text"
 timeout 30 "$tools/runloop-top" --json --interval 0.5 >"$work/json"
-python3 -c 'import json, sys; [json.loads(line) for line in open(sys.argv[1])]' "$work/json"
+python3 - "$work/json" <<'CHECK'
+import json, sys
+rows = [json.loads(line) for line in open(sys.argv[1])]
+measured, = [row for row in rows if row["name"] == "measured late"]
+assert measured["load"] == 0.5 and measured["passesPerSecond"] == 2, measured
+CHECK
 timeout 60 "$tools/runloop-dump" "$pid" | grep -q quick

@@ -18,7 +18,7 @@ struct Accounting: ~Copyable {
     let callOutTime: Atomic<UInt64>
     let longest: Atomic<UInt64>
     let asleep: Atomic<UInt64>
-    /// The instant at which the current sleep began; 0: it is not measured.
+    /// The instant at which the current sleep began; 0: before accounting did.
     let sleepBegan: Atomic<Int64>
     /// The addresses of `ItemAccount`s, keyed by their items. Guarded by the loop's lock.
     var items: WordSet
@@ -174,9 +174,9 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         if Trace.isWanted { record(.sleepEnd, wakeByte) }
         lock()
         if let accounting = pointee.accounting.load(ordering: .relaxed) {
-            // 0: accounting began while the loop slept.
-            let began = accounting.pointee.sleepBegan.exchange(0, ordering: .relaxed)
-            if began != 0 { accounting.pointee.asleep.count(UInt64(Swift.max(Clock.now() - began, 0))) }
+            // The sleep, or as much of it as came after accounting began.
+            let began = Swift.max(accounting.pointee.sleepBegan.exchange(0, ordering: .relaxed), accounting.pointee.began.load(ordering: .relaxed))
+            accounting.pointee.asleep.count(UInt64(Swift.max(Clock.now() - began, 0)))
         }
         unlock()
     }

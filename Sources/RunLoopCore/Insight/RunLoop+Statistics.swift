@@ -105,7 +105,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         }
     }
 
-    /// The instant at which the current sleep began, if that is measured; else 0.
+    /// The instant at which the current sleep began, if accounting was on; else 0.
     var sleepBegan: Int64 {
         lock()
         defer { unlock() }

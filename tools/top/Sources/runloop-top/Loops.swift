@@ -9,8 +9,10 @@ struct LoopSample {
     var loop: String { values["loop"]?.string ?? "" }
     var isAsleep: Bool { values["asleep"]?.isTrue ?? false }
     var isMeasured: Bool { values["measured"]?.isTrue ?? false }
-    /// Slept since measuring began, the sleep under way with it.
-    var slept: Double { number("asleepTime") + number("sleeping") }
+    /// How long it has been measured.
+    var measured: Double { number("accountedTime") }
+    /// Slept since measuring began, the sleep under way with it, also one that has no beginning because it is older.
+    var slept: Double { isAsleep && number("asleepTime") + number("sleeping") == 0 ? measured : number("asleepTime") + number("sleeping") }
 }
 
 /// An item whose call-outs were measured.
@@ -56,29 +58,30 @@ struct LoopRow {
     let items: [ItemRow]
     let calls: [String]
 
-    init(process: Int, sample: LoopSample, before: (row: LoopRow, seconds: Double)?) {
+    init(process: Int, sample: LoopSample, before: LoopRow?) {
         self.process = process
         self.sample = sample
         items = (sample.values["items"]?.array ?? []).map { ItemRow($0) }
         calls = (sample.values["inCall"]?.array ?? []).compactMap { $0.string }.map { ItemRow.title($0, nil) }
-        guard let before, before.seconds > 0 else {
-            (load, passes, wakeUps, history) = (nil, nil, nil, [])
+        // By the loop's own time: what one answer says of many loops is seconds apart, not always the same.
+        guard let before, before.sample.isMeasured, sample.isMeasured, case let seconds = sample.measured - before.sample.measured, seconds > 0
+        else {
+            (load, passes, wakeUps, history) = (nil, nil, nil, before?.history ?? [])
             return
         }
-        func rate(_ name: String) -> Double { max(sample.number(name) - before.row.sample.number(name), 0) / before.seconds }
+        func rate(_ name: String) -> Double { max(sample.number(name) - before.sample.number(name), 0) / seconds }
         passes = rate("passes")
         wakeUps = rate("wakeUps")
-        let load = LoopRow.load(before.row.sample, sample, before.seconds)
+        let load = LoopRow.load(before.sample, sample, seconds)
         self.load = load
-        history = Array((before.row.history + (load.map { [$0] } ?? [])).suffix(60))
+        history = Array((before.history + [load]).suffix(60))
     }
 
-    private static func load(_ before: LoopSample, _ sample: LoopSample, _ seconds: Double) -> Double? {
+    private static func load(_ before: LoopSample, _ sample: LoopSample, _ seconds: Double) -> Double {
         // Not running: nothing is slept, and nothing is done but by nobody's run.
         if sample.values["mode"] == nil && before.values["mode"] == nil && before.number("passes") == sample.number("passes") { return 0 }
         // A sleep that began before the measuring did has no beginning.
         if before.isAsleep && sample.isAsleep && before.number("sleeps") == sample.number("sleeps") { return 0 }
-        guard before.isMeasured, sample.isMeasured, sample.number("accountedTime") >= before.number("accountedTime") else { return nil }
         return min(max(1 - (sample.slept - before.slept) / seconds, 0), 1)
     }
 

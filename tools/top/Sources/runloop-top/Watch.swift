@@ -10,7 +10,6 @@ struct Watch {
     private(set) var rows: [LoopRow] = []
     private(set) var leftOut = 0
     private(set) var silent: [Int] = []
-    private var takenAt: [Int: Double] = [:]
 
     init(processes: [Int]) { self.processes = processes }
 
@@ -52,19 +51,13 @@ struct Watch {
 
     private mutating func take(_ answer: String, of process: Int, _ before: [String: LoopRow]) {
         let lines = answer.split(separator: "\n").compactMap { JSON($0) }
-        guard let head = lines.first, let time = head["time"]?.number else { return }
-        let seconds = takenAt[process].map { time - $0 }
-        takenAt[process] = time
+        guard lines.first?["time"]?.number != nil else { return }
         for line in lines.dropFirst() {
             leftOut = min(leftOut + max(line["left"]?.int ?? 0, 0), 1_000_000_000)
             guard line["loop"]?.string != nil else { continue }
             let sample = LoopSample(values: line)
             let fresh = LoopRow(process: process, sample: sample, before: nil)
-            guard let old = before[fresh.key], let seconds else {
-                rows.append(fresh)
-                continue
-            }
-            rows.append(LoopRow(process: process, sample: sample, before: (old, seconds)))
+            rows.append(LoopRow(process: process, sample: sample, before: before[fresh.key]))
         }
     }
 
