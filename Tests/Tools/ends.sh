@@ -42,3 +42,16 @@ while part := os.read(out, 65536):
 sys.exit(process.wait() or b"quick" not in text)
 PIPE
 timeout 60 python3 "$work/pipe.py" "$tools/runloop-dump" "$pid" || fail "what does not fit into a pipe at once is lost"
+
+# Nothing that is written is lost without a word, and a closed output is no connection to a process.
+for call in "runloop-top --once --interval 0.1" "runloop-top --json --interval 0.1" "runloop-top --help" "runloop-dump"; do
+    "$tools"/$call >/dev/full 2>"$work/error" && fail "$call: success without room"
+    grep -q "^${call%% *}: standard output: No space" "$work/error" || fail "$call: no word"
+    "$tools"/$call >&- 2>"$work/error" && fail "$call: success without output"
+    grep -q "^${call%% *}: standard output: Bad file" "$work/error" || fail "$call: no word"
+done
+trace=$(dirname "$0")/../../tools/runloop-trace
+python3 "$trace" --help >/dev/full 2>"$work/error" && fail "runloop-trace: success without room"
+grep -q "^runloop-trace: standard output: No space" "$work/error" || fail "runloop-trace: no word"
+python3 "$trace" --help >&- 2>"$work/error" && fail "runloop-trace: success without output"
+grep -q "^runloop-trace: standard output: Bad file" "$work/error" || fail "runloop-trace: no word"

@@ -89,3 +89,9 @@ sees "$pid .*quick one"
 keys C-c
 for _ in $(seq 200); do [ -s "$work/after" ] && break || sleep 0.05; done
 cmp "$work/before" "$work/after" || fail "the terminal was not put back"
+
+# A terminal that cannot place its cursor, and a locale that has ASCII alone.
+terminal respawn-window -k -t t "TERM=dumb $tools/runloop-top; sleep 60"
+sees "kind of this terminal (TERM)"
+terminal respawn-window -k -t t "LC_ALL=C $tools/runloop-top --interval 0.2 --filter é"
+sees "/ filter .?. "

@@ -7,14 +7,22 @@
 #include <locale.h>
 #include <poll.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <term.h>
 #include <unistd.h>
 #include <wchar.h>
 
-void terminal_locale(void) { setlocale(LC_ALL, ""); }
+void terminal_locale(bool is_screen) {
+    setlocale(LC_ALL, "");
+    if (!is_screen && MB_CUR_MAX == 1) setlocale(LC_CTYPE, "C.UTF-8");
+}
 
 int terminal_width(uint32_t character) { return wcwidth((wchar_t)character); }
 
 bool terminal_begin(void) {
+    int error;
+    /* A terminal whose cursor cannot be placed would show everything in one line. */
+    if (setupterm(NULL, STDOUT_FILENO, &error) != OK || !cursor_address) return false;
     if (!newterm(NULL, stdout, stdin)) return false;
     cbreak();
     noecho();

@@ -5,7 +5,7 @@ import Glibc
 
 extension Order: ExpressibleByArgument {}
 
-/// Writes all of it, or ends the program: nobody reads any more.
+/// Writes all of it, or says why not and ends the program; without a word if its reader is gone.
 private func write(_ text: String, to file: Int32 = 1) {
     var bytes = Array(text.utf8)[...]
     while !bytes.isEmpty {
@@ -16,7 +16,10 @@ private func write(_ text: String, to file: Int32 = 1) {
             poll(&entry, 1, -1)
             continue
         }
-        if count <= 0 { exit(1) }
+        if count <= 0 {
+            if file == 1 && errno != EPIPE { write("\(Program.name): standard output: \(String(cString: strerror(errno)))\n", to: 2) }
+            exit(1)
+        }
         bytes = bytes.dropFirst(count)
     }
 }
@@ -43,7 +46,7 @@ struct Top: ParsableCommand {
     }
 
     func run() throws {
-        terminal_locale()
+        terminal_locale(!once)
         var watch = Watch(processes: process)
         guard once || json else { return try show(watch) }
         watch.look()
@@ -78,7 +81,7 @@ struct Dump: ParsableCommand {
     var process: [Int] = []
 
     func run() throws {
-        terminal_locale()
+        terminal_locale(false)
         var found: Set<Int> = []
         for path in sharedSockets() {
             guard let peer = Peer(path: path), process.isEmpty || process.contains(peer.process), let text = peer.ask("dump") else { continue }
@@ -95,9 +98,24 @@ struct Dump: ParsableCommand {
 
 /// One program under two names.
 @main enum Program {
+    static let name = (CommandLine.arguments.first ?? "").hasSuffix("runloop-dump") ? "runloop-dump" : "runloop-top"
+
     static func main() {
         signal(SIGPIPE, SIG_IGN)
-        let name = CommandLine.arguments.first ?? ""
-        if name.hasSuffix("runloop-dump") { Dump.main() } else { Top.main() }
+        // What is closed fails when it is used, and is not the number of a connection.
+        for file: Int32 in 0...2 where fcntl(file, F_GETFD) < 0 { _ = open("/dev/null", file == 0 ? O_WRONLY : O_RDONLY) }
+        if name == "runloop-dump" { run(Dump.self) } else { run(Top.self) }
+    }
+
+    private static func run(_ command: (some ParsableCommand).Type) {
+        do {
+            var command = try command.parseAsRoot()
+            try command.run()
+        } catch {
+            let code = command.exitCode(for: error)
+            let message = command.fullMessage(for: error)
+            if !message.isEmpty { write(message + "\n", to: code == .success ? 1 : 2) }
+            exit(code.rawValue)
+        }
     }
 }

@@ -15,18 +15,17 @@ func printable(_ text: String) -> String {
     return result
 }
 
-/// Columns that printable text takes.
-func width(_ text: String) -> Int { text.unicodeScalars.reduce(0) { $0 + max(Int(terminal_width($1.value)), 0) } }
-
 /// The text in so many columns, cut or filled up.
 func fit(_ text: String, _ columns: Int, right: Bool = false) -> String {
     var used = 0
     var result = String.UnicodeScalarView()
     for character in text.unicodeScalars {
-        let width = max(Int(terminal_width(character.value)), 0)
+        // What the locale does not have would be shown as something else, of another width.
+        let shown = terminal_width(character.value) < 0 ? "?" : character
+        let width = Int(terminal_width(shown.value))
         if used + width > columns { break }
         used += width
-        result.append(character)
+        result.append(shown)
     }
     let space = String(repeating: " ", count: columns - used)
     return right ? space + String(result) : String(result) + space
@@ -66,8 +65,9 @@ func rate(_ value: Double?) -> String {
 /// A part of one, in hundredths.
 func percent(_ part: Double?) -> String { part.map { decimal($0 * 100, 1) } ?? "-" }
 
-/// Parts of one as bars.
+/// Parts of one as bars, if the locale has them.
 func sparkline(_ values: [Double]) -> String {
+    guard terminal_width(0x2581) == 1 else { return "" }
     let bars: [Unicode.Scalar] = ["▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"]
     var result = String.UnicodeScalarView()
     for value in values { result.append(bars[min(max(Int(value * 8), 0), 7)]) }

@@ -12,12 +12,12 @@ enum terminal_style { TERMINAL_PLAIN, TERMINAL_BOLD, TERMINAL_REVERSE, TERMINAL_
 enum terminal_key { TERMINAL_NONE = -1, TERMINAL_UP = -2, TERMINAL_DOWN = -3, TERMINAL_PAGE_UP = -4, TERMINAL_PAGE_DOWN = -5,
                     TERMINAL_RESIZED = -6, TERMINAL_ENTER = -7, TERMINAL_ESCAPE = -8, TERMINAL_BACKSPACE = -9, TERMINAL_HOME = -10, TERMINAL_GONE = -11 };
 
-/* Takes the user's character set; for the next function. */
-void terminal_locale(void);
+/* Takes the user's character set; for the next function. Text that is not for the screen is always UTF-8. */
+void terminal_locale(bool is_screen);
 /* How many columns a character takes; negative for one that does not print. */
 int terminal_width(uint32_t character);
 
-/* False if the terminal is of no known kind. */
+/* False if the terminal is of no known kind, or its cursor cannot be placed. */
 bool terminal_begin(void);
 void terminal_end(void);
 int terminal_rows(void);
