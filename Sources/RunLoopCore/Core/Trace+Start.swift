@@ -46,9 +46,12 @@ extension Trace {
         process.pointee.registryLock.unlockWord()
         shared.pointee.loads = 0
         nameFiles()
+        // A stop turns the recording off under the same lock, so after this; and a loop looks for a ring under it.
+        process.pointee.registryLock.lockWord()
         shared.pointee.generation.wrappingAdd(1, ordering: .releasing)
         shared.pointee.state.store(TraceState.on, ordering: .releasing)
         rl_set_tracing(true)
+        process.pointee.registryLock.unlockWord()
         return true
     }
 
@@ -75,9 +78,9 @@ extension Trace {
             shared.pointee.state.store(TraceState.on, ordering: .releasing)
             return 0
         }
-        rl_set_tracing(false)
         nameFiles()
         process.pointee.registryLock.lockWord()
+        rl_set_tracing(false)
         let memory = shared.pointee.memory.load(ordering: .relaxed)!
         let header = memory.assumingMemoryBound(to: rl_trace_header.self)
         header.pointee.end_stamp = stamp()
