@@ -93,8 +93,9 @@ typedef void (*RLSlowCalloutHandler)(const RLSlowCallout *RL_NONNULL callout, vo
  * info: passed to both functions as it is; NULL is allowed.
  * release: called once, when the handler will not be called again: another one was set or the loop
  *     was freed, and the last call has returned. It may be NULL.
- * Threads: any; applies to callbacks that begin after it. Ownership: info is the library's until
- * release. Reentrancy: call-outs and the handler too; may call release of the former handler.
+ * Threads: any; applies to callbacks that begin after it, and takes over the reports of one that was
+ * being watched. Ownership: info is the library's until release. Reentrancy: call-outs and the
+ * handler too; may call release of the former handler.
  * CF: none. Since 0.2.
  */
 RL_EXPORT void RLSetSlowCalloutHandler(RLRunLoopRef RL_NULLABLE rl, RLTimeInterval seconds,
