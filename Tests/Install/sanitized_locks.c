@@ -53,6 +53,39 @@ static void *count(void *unused) {
     return seen < 0 ? &lock : unused;
 }
 
+static int *handed, *taken;
+
+static void *hand_over(void *number) {
+    *(int *)number = 1;
+    RLLockLock(&lock);
+    handed = number;
+    RLLockUnlock(&lock);
+    return NULL;
+}
+
+static void take(void *unused) {
+    (void)unused;
+    while (!taken) {
+        RLLockLock(&lock);
+        taken = handed;
+        RLLockUnlock(&lock);
+    }
+}
+
+/* A callback during the wait gets what another thread has made before it locked. */
+static bool is_seen_after_wait(void) {
+    int number = 0;
+    pthread_t thread;
+    pthread_create(&thread, NULL, hand_over, &number);
+    RLPerformFunction(RLGetMain(), kRLDefaultMode, take, NULL, NULL);
+    RLLockLock(&condition.lock);
+    RLConditionWaitInMode(&condition, kRLDefaultMode, 0);
+    RLLockUnlock(&condition.lock);
+    bool is_seen = taken && *taken == 1;
+    pthread_join(thread, NULL);
+    return is_seen;
+}
+
 int main(int argc, char **argv) {
     (void)argv;
     pthread_t threads[THREADS];
@@ -68,6 +101,7 @@ int main(int argc, char **argv) {
         RLLockUnlock(&first);
         RLLockUnlock(&second);
     }
+    if (!is_seen_after_wait()) return 1;
     const int all = THREADS * ROUNDS;
     printf("%d %d %d %d %d\n", counts[0], counts[1], counts[2], counts[3], counts[4]);
     return counts[0] == 2 * all && counts[1] == all && counts[2] == all / 4 && counts[3] == all && counts[4] == all ? 0 : 1;
