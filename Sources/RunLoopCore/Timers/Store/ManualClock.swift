@@ -42,7 +42,8 @@ extension ManualClock: Object {
         let clock = makeRecord(ManualClock.self)
         let now = Clock.now() / 1000 * 1000
         clock.pointee.target.store(now, ordering: .relaxed)
-        clock.pointee.bootDistance.store((Clock.wallNow() / 1000 * 1000) - now, ordering: .relaxed)
+        // Not from two readings: the thread may be interrupted between them.
+        clock.pointee.bootDistance.store((Clock.wallOffsetNow() + 999) / 1000 * 1000, ordering: .relaxed)
         clock.initializeHeader()
         process.pointee.hasManualClocks.store(true, ordering: .relaxed)
         return clock

@@ -116,10 +116,9 @@ struct TimerStore {
     /// The same, and no instant before it: a clock that the program moves goes there, and nowhere else. With tolerances it looks at all timers.
     @inline(never)
     mutating func exactWake() -> Int64 {
-        if near.first == nil && wheel.isEmpty { return Clock.never }
-        let first = near.first ?? wheel.first()
-        if first.timer.tolerance == 0 { return first.instant }
         var wake = Clock.never
+        guard let first = earliest() else { return wake }
+        if first.timer.tolerance == 0 { return first.instant }
         func meet(_ node: TimerNodePointer) -> Bool {
             wake = min(wake, node.timer.latestInstant)
             return true
