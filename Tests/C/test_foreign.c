@@ -86,6 +86,34 @@ RL_TEST(a_wake_up_between_passes_ends_a_run, "S-RUN-7 S-FRN-6",
     }
 }
 
+static void end_and_wake(void *source) {
+    RLSourceInvalidate(source);
+    RLWakeUp(RLGetCurrent());
+}
+
+RL_TEST(a_wake_up_that_the_host_s_run_took_ends_a_run, "S-RUN-7 S-FRN-8 S-WAKE-9",
+        "The host runs another mode between two passes, before which or in which the last item goes and the loop is woken: the next pass "
+        "does not wait, and the run is finished") {
+    for (int inside = 0; inside < 2; inside++) {
+        RLForeignRunRef run = RLForeignRunCreate(kRLDefaultMode);
+        RLSourceContext context = {.perform = nothing};
+        RLSourceRef last = RLSourceCreate(0, &context);
+        RLAddSource(RLGetCurrent(), last, kRLDefaultMode);
+        keep_alive(RLGetCurrent(), "inner");
+        RLSourceSignal(last);
+        expect_ready(run);
+        expect_dispatch(run, GoesOn);
+        if (inside) RLPerformFunction(RLGetCurrent(), "inner", end_and_wake, (void *)(uintptr_t)last, NULL);
+        else end_and_wake((void *)(uintptr_t)last);
+        expect_run("inner", 0, false, TimedOut);
+        ck_assert_double_eq(RLForeignRunPrepare(run), 0);
+        expect_ready(run);
+        expect_dispatch(run, Finished);
+        end_run(run);
+        RLRelease(last);
+    }
+}
+
 RL_TEST(a_pass_is_cut_at_its_wait, "S-FRN-1 S-FRN-5 S-WAKE-10",
         "Prepare makes the steps before the wait and dispatch those after it, and the loop waits "
         "between") {

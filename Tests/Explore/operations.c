@@ -797,6 +797,30 @@ static void do_foreign(struct call *call) {
     RLRelease(foreign);
 }
 
+/* A host until its mode is empty, with an item until that was called. By the number it does not prepare (1), and runs mode m itself before
+ * its first waits (2). */
+static void do_host(struct call *call) {
+    struct item *item = call->item[0];
+    int kind = call->has_number ? (int)call->number : 0;
+    RLRunLoopRef loop = loop_of(call);
+    RLForeignRunRef foreign = RLForeignRunCreate(mode_of(call));
+    if (!foreign) fail("no foreign run");
+    struct pollfd request = {RLForeignRunGetDescriptor(foreign), POLLIN, 0};
+    for (int turn = 0; !item || item->performed == 0; turn++) {
+        if (kind & 2 && turn < 4) RLRunInMode("m", 0, false);
+        double seconds = kind & 1 ? for_ever : RLForeignRunPrepare(foreign);
+        char *mode = RLCopyCurrentMode(loop);
+        free(mode);
+        if (item && item->performed > 0) break;
+        if (!item && (turn > 0 || !(kind & 1)) && !mode && RLIsModeEmpty(mode_of(call))) break;
+        if (poll(&request, 1, seconds > 1e6 ? -1 : (int)(seconds * 1000) + 1) < 0) continue;
+        RLForeignRunDispatch(foreign);
+        if (turn > 100) fail("a host's loop turns in vain");
+    }
+    RLForeignRunInvalidate(foreign);
+    RLRelease(foreign);
+}
+
 /* ---- functions for a loop */
 
 static void do_post(struct call *call) {
@@ -1081,6 +1105,7 @@ const struct operation operations[] = {
     {"context", "RLMessagePortGetContext RLMachPortGetContext", do_context, false},
     {"twin", "RLKernelEventSourceCreate", do_twin, false},
     {"foreign", "RLForeignRunPrepare RLForeignRunDispatch", do_foreign, true},
+    {"host", "RLForeignRunPrepare RLForeignRunDispatch RLRunInMode", do_host, true},
     {"limit", "RLMachPortSetQueueLimit", do_limit, false},
     {"budget", "RLSourceSetLimit", do_budget, false},
     {"passlimit", "RLSetPassLimit", do_pass_limit, true},

@@ -59,7 +59,8 @@ public func RLRunInMode(_ mode: UnsafePointer<CChar>?, _ seconds: Double, _ retu
 
 @c @implementation
 public func RLIsModeEmpty(_ mode: UnsafePointer<CChar>?) -> Bool {
-    RunLoop.current().runnableMode(ModeName(mode)) == nil
+    let loop = RunLoop.current()
+    return loop.runnableMode(ModeName(mode)).map(loop.isEmpty) ?? true
 }
 
 @c @implementation

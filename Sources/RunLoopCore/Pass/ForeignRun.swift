@@ -119,7 +119,7 @@ extension UnsafeMutablePointer where Pointee == ForeignRun {
     private func begin() {
         let loop = pointee.loop
         let mode = pointee.mode
-        guard mode.pointee.exists.load(ordering: .acquiring), !loop.isEmpty(mode) else { return }
+        guard mode.pointee.exists.load(ordering: .acquiring), loop.hasWork(in: mode) else { return }
         pointee.frame.initialize(to: RunFrame(outer: nil, mode: mode, returnsAfterSource: false, polls: false))
         pointee.frame.pointee.foreign = self
         pointee.phase = .between
@@ -165,6 +165,7 @@ extension UnsafeMutablePointer where Pointee == ForeignRun {
             return .stopped
         }
         if let result { return finish(result) }
+        frame.pointee.wait = .ahead  // The host may run the loop before the next pass.
         rouse()
         return nil
     }

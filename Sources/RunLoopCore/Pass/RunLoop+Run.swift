@@ -7,23 +7,30 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     /// `RLRunInMode` on the calling thread's loop.
     func run(in name: ModeName, seconds: Double, returnsAfterSource: Bool) -> RunResult {
         if case .common = name { Log.once(.runOfPseudoMode, "RLRunInMode", ": kRLCommonModes is no mode to run in") }
-        guard let mode = runnableMode(name) else { return .finished }
+        guard let mode = runnableMode(name), hasWork(in: mode) else { return .finished }
 
         var frame = RunFrame(outer: pointee.frame, mode: mode, returnsAfterSource: returnsAfterSource, polls: seconds <= 0)
         return withUnsafeMutablePointer(to: &frame) { run($0, seconds) }
     }
 
-    /// The mode of that name on the calling thread's loop, nil if a run of it would end before it began (S-RUN-4, S-LOOP-22).
+    /// The mode of that name on the calling thread's loop, nil if it cannot be run (S-RUN-4, S-LOOP-22).
     func runnableMode(_ name: ModeName) -> ModePointer? {
-        guard case .named(let name) = name, let mode = mode(name), !pointee.refusesRuns.load(ordering: .relaxed) else { return nil }
-        return isEmpty(mode) ? nil : mode
+        guard case .named(let name) = name, !pointee.refusesRuns.load(ordering: .relaxed) else { return nil }
+        return mode(name)
+    }
+
+    /// The test before a run (S-RUN-5). Wake-ups from before it are dropped, or belong to the runs around (S-WAKE-5, S-WAKE-6, S-WAKE-9).
+    /// One that comes later ends the first wait: the mode may have lost its last item before it (S-RUN-7).
+    func hasWork(in mode: ModePointer) -> Bool {
+        endBusyPolling(handingTo: pointee.frame)
+        takeWakeUp(handingTo: pointee.frame)
+        return !isEmpty(mode)
     }
 
     private func run(_ frame: RunFramePointer, _ seconds: Double) -> RunResult {
         let mode = frame.pointee.mode
 
-        // E1. Wake-ups from before this run are dropped, or belong to the outer runs (S-WAKE-5, S-WAKE-6, S-WAKE-9).
-        beginRun(frame)
+        beginRun(frame)  // E1
         notify(.entry, in: mode)
         if seconds > 0 && seconds <= Clock.longestInterval {
             frame.pointee.deadline = time + Clock.nanoseconds(seconds)
@@ -60,9 +67,10 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
 
         // P1. What came since the last wait is served by this pass anyway (S-WAKE-4); what came in Entry stays (S-WAKE-3).
         if !isFirst {
-            // The test at the end of the last pass may not have seen that the mode lost its last item before the wake-up (S-RUN-7).
-            let isOver = takeWakeUp(handingTo: frame.pointee.outer) && isEmpty(mode)
-            frame.pointee.wait = isOver ? .aheadAndWoken : .ahead
+            // The test at the end of the last pass may not have seen that the mode lost its last item before the wake-up (S-RUN-7), which
+            // a run of the host's may have taken.
+            let isWoken = takeWakeUp(handingTo: frame.pointee.outer) || frame.pointee.wait == .aheadAndWoken
+            frame.pointee.wait = isWoken && isEmpty(mode) ? .aheadAndWoken : .ahead
         }
         _ = performRequests(of: orderedRequests, in: mode)  // S-PERF-24
 
@@ -135,8 +143,6 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
             wakeFromOutside()
             pointee.waiting.store(false, ordering: .releasing)
         }
-        endBusyPolling(handingTo: frame.pointee.outer)
-        takeWakeUp(handingTo: frame.pointee.outer)
         if pointee.stop.exchange(StopState.running, ordering: .sequentiallyConsistent) == StopState.stopRequested {
             frame.pointee.outer?.pointee.stopRequested = true
         }
