@@ -60,7 +60,8 @@ public func RLRunInMode(_ mode: UnsafePointer<CChar>?, _ seconds: Double, _ retu
 @c @implementation
 public func RLIsModeEmpty(_ mode: UnsafePointer<CChar>?) -> Bool {
     let loop = RunLoop.current()
-    return loop.runnableMode(ModeName(mode)).map(loop.isEmpty) ?? true
+    guard let mode = loop.runnableMode(ModeName(mode)) else { return true }
+    return loop.isEmpty(mode)
 }
 
 @c @implementation

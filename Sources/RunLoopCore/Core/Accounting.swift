@@ -176,7 +176,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         if let accounting = pointee.accounting.load(ordering: .relaxed) {
             // The sleep, or as much of it as came after accounting began.
             let began = Swift.max(accounting.pointee.sleepBegan.exchange(0, ordering: .relaxed), accounting.pointee.began.load(ordering: .relaxed))
-            accounting.pointee.asleep.count(UInt64(Swift.max(Clock.now() - began, 0)))
+            accounting.pointee.asleep.count(UInt64(truncatingIfNeeded: Clock.now() - began))
         }
         unlock()
     }
