@@ -25,6 +25,50 @@ static void count_call(void *unused) {
     __atomic_add_fetch(&called, 1, __ATOMIC_SEQ_CST);
 }
 
+/* ---- Locks that a fork takes */
+
+static RLLock kept_lock = RL_LOCK_INIT;
+static RLRecursiveLock kept_recursive_lock = RL_RECURSIVE_LOCK_INIT;
+static RLReadWriteLock kept_read_write_lock = RL_READ_WRITE_LOCK_INIT;
+RL_LOCK_AT_FORK(keep_lock, &kept_lock)
+RL_RECURSIVE_LOCK_AT_FORK(keep_recursive_lock, &kept_recursive_lock)
+RL_READ_WRITE_LOCK_AT_FORK(keep_read_write_lock, &kept_read_write_lock)
+static int guarded[2], is_over;
+
+static void change_guarded(void *unused) {
+    (void)unused;
+    while (!__atomic_load_n(&is_over, __ATOMIC_ACQUIRE)) {
+        RLReadWriteLockLockForWriting(&kept_read_write_lock);
+        RLRecursiveLockLock(&kept_recursive_lock);
+        RLLockLock(&kept_lock);
+        guarded[0]++;
+        sched_yield();
+        guarded[1]++;
+        RLLockUnlock(&kept_lock);
+        RLRecursiveLockUnlock(&kept_recursive_lock);
+        RLReadWriteLockUnlock(&kept_read_write_lock);
+    }
+}
+
+RL_TEST(locks_that_a_fork_takes, "S-SYNC-6",
+        "Locks that are kept usable at forks are free in the child, and what they guard is whole, whatever another thread does with them") {
+    ck_assert(keep_lock() == 0 && keep_recursive_lock() == 0 && keep_read_write_lock() == 0);
+    Thread *changer = thread_start(change_guarded, NULL);
+    for (int i = 0; i < 50; i++) {
+        pid_t child = fork();
+        if (child == 0) {
+            alarm(60);
+            RLReadWriteLockLockForWriting(&kept_read_write_lock);
+            RLRecursiveLockLock(&kept_recursive_lock);
+            RLLockLock(&kept_lock);
+            _exit(guarded[0] == guarded[1] ? 0 : 1);
+        }
+        expect_success(child);
+    }
+    __atomic_store_n(&is_over, 1, __ATOMIC_RELEASE);
+    thread_join(changer);
+}
+
 /* ---- RLSynchronized */
 
 static void hold_until_told(void *gates) {

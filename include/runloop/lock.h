@@ -20,7 +20,7 @@
  * 0 and less make one attempt. No function is a cancellation point. Locks do not pass priorities
  * on: other threads may keep a holder of low priority from running.
  * fork: the child finds each lock as it was, so a lock that another thread held stays locked there.
- * pthread_atfork(lock, unlock, unlock) with functions that lock and unlock keeps a lock usable.
+ * RL_LOCK_AT_FORK keeps a lock, and what it guards, usable.
  * Without that, a new thread of the child to which libc gives the memory of a thread that held a
  * recursive lock may lock that lock again.
  * RL_CHECKS: a file that is compiled with -DRL_CHECKS=1 traps where a lock is misused; with
@@ -217,6 +217,28 @@ static inline void RLLockUnlock(RLLock *RL_NONNULL lock) {
     RLWordUnlock_(&lock->word);
     RL_DID_UNLOCK_(lock, 0u);
 }
+
+/**
+ * RL_LOCK_AT_FORK(function, lock) defines `static int function(void)`, after whose call a fork of the process waits for the lock, and
+ * parent and child unlock it: so the child finds what it guards whole. RL_RECURSIVE_LOCK_AT_FORK and RL_READ_WRITE_LOCK_AT_FORK do the
+ * same for those locks, the latter for writing.
+ *
+ *     static RLLock lock = RL_LOCK_INIT;
+ *     RL_LOCK_AT_FORK(keep_lock_usable, &lock)
+ *
+ * function: a name; to be called once, before threads use the lock. Of locks that are held together call it first for the one
+ *     that is locked last: fork takes them in the reverse order of these calls.
+ * lock: a pointer to static memory. Returns: 0, or ENOMEM. A thread that forks must not hold the lock, unless it is recursive.
+ * Needs <pthread.h>. CF: none; what pthread_atfork(3) is for. Since 0.2.
+ */
+#define RL_LOCK_AT_FORK(function, lock) RL_AT_FORK_(function, RLLockLock, RLLockUnlock, lock)
+#define RL_RECURSIVE_LOCK_AT_FORK(function, lock) RL_AT_FORK_(function, RLRecursiveLockLock, RLRecursiveLockUnlock, lock)
+#define RL_READ_WRITE_LOCK_AT_FORK(function, lock) \
+    RL_AT_FORK_(function, RLReadWriteLockLockForWriting, RLReadWriteLockUnlock, lock)
+#define RL_AT_FORK_(function, take, leave, lock) \
+    static void function##_take(void) { take(lock); } \
+    static void function##_leave(void) { leave(lock); } \
+    static int function(void) { return pthread_atfork(function##_take, function##_leave, function##_leave); }
 
 /* Whether the calling thread holds the lock; then it holds it once more. */
 static inline bool RLRecursiveLockAgain_(RLRecursiveLock *RL_NONNULL lock) {
