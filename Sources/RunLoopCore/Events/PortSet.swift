@@ -202,8 +202,8 @@ struct PortSet {
             setAside(slot, index, wanted, events)
             return nil
         }
-        if mustLook(slot) {
-            useful = slot.pointee.seen(eventsNow(of: Int32(index), wanted) ?? events, index)
+        if mustLook(slot), let now = eventsNow(of: Int32(index), wanted), now != events {
+            useful = slot.pointee.seen(now, index)
             if useful.isEmpty {
                 // Another thread took it, or it is an event of the file that the number named before. As edge triggered it cannot be reported
                 // forever, and the next useful event makes it level triggered again.

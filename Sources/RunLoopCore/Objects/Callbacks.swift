@@ -52,6 +52,8 @@ typealias CallbacksPointer = UnsafeMutablePointer<Callbacks>
 /// The table of all `Callbacks`, in buckets by digest. The registry's lock guards it. The zero value is empty.
 struct CallbackTable {
     var buckets: UnsafeMutablePointer<CallbacksPointer?>?
+    /// The last set that lost its last user; it stays, for the next source with it. No other set is without a user.
+    var spare: CallbacksPointer?
 
     static var bucketCount: Int { 256 }
 
@@ -96,12 +98,15 @@ extension Callbacks {
         defer { process.pointee.registryLock.unlockWord() }
         callbacks.pointee.users -= 1
         guard callbacks.pointee.users == 0 else { return }
-        var place = table.pointee.bucket(of: callbacks.functions)
-        while let current = place.pointee, current != callbacks {
+        let unused = table.pointee.spare
+        table.pointee.spare = callbacks
+        guard let unused, unused != callbacks, unused.pointee.users == 0 else { return }
+        var place = table.pointee.bucket(of: unused.functions)
+        while let current = place.pointee, current != unused {
             place = withUnsafeMutablePointer(to: &current.pointee.next) { $0 }
         }
-        place.pointee = callbacks.pointee.next
-        CLinux.free(callbacks)
+        place.pointee = unused.pointee.next
+        CLinux.free(unused)
     }
 }
 

@@ -16,6 +16,7 @@ struct SourceSet {
     private(set) var changes: UInt32 = 0
 
     private static var removed: UInt { 1 }
+    private static var smallest: Int { 8 }
 
     private func start(_ hash: UInt) -> Int {
         Int(truncatingIfNeeded: (hash &* 0x9e37_79b9_7f4a_7c15) >> 24) & (capacity - 1)
@@ -76,16 +77,23 @@ struct SourceSet {
 
     mutating func remove(_ source: SourcePointer) {
         guard let index = slot(of: source) else { return }
-        table![index] = SourceSet.removed
+        // Where the next slot is empty no probe goes on, and no mark is needed.
+        if table![(index + 1) & (capacity - 1)] == 0 {
+            table![index] = 0
+            used -= 1
+        } else {
+            table![index] = SourceSet.removed
+        }
         count -= 1
         changes &+= 1
-        if count == 0 { free() }
+        // The smallest table stays: the only source of a mode may come and go.
+        if count == 0 && capacity > SourceSet.smallest { free() }
     }
 
     private mutating func rehash() {
         let old = table
         let oldCapacity = capacity
-        capacity = max(8, nextPowerOfTwo(count * 2 + 1))
+        capacity = max(SourceSet.smallest, nextPowerOfTwo(count * 2 + 1))
         table = makeArray(UInt.self, count: capacity)
         used = count
         guard let old else { return }
