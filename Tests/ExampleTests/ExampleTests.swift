@@ -105,7 +105,7 @@ private final class LineClient {
 }
 
 @Suite struct ExampleTests {
-    @Test("The main queue and the main actor run on RunLoop.main, and Foundation's loop serves them too: S-GCD-1 S-GCD-2 S-GCD-8")
+    @Test("The main queue and the main actor run on RunLoop.main, and Foundation's loop serves them too; dispatchMain ends it: S-GCD-1 S-GCD-2 S-GCD-8 S-LOOP-13")
     func mainQueue() throws {
         let (lines, status) = try run("main-queue")
         #expect(status == 0)
@@ -134,6 +134,11 @@ private final class LineClient {
               first block: finished
               second block
               stopped
+            dispatchMain ends the main loop, and whoever waits for it goes on
+              the sequence is over
+              ThreadEndedError()
+              ThreadEndedError()
+              an actor's value: 7
             """
         // A source is left in the mode "other" only, so the default mode is empty under a block.
         #expect(lines == expected.split(separator: "\n").map(String.init))

@@ -38,6 +38,8 @@ extension RunLoopExecutor {
 
     /// Has ``end()`` called at the end of the thread, or ends now if that is gone. Nobody else has this object yet.
     private func watchEnd() {
+        // The C library calls destructors by the age of their keys, and `dispatch_main` makes a key whose destructor never returns.
+        _ = RunLoopExecutor.endingKey
         let end = RunLoop.Source(cancel: { [self] _, _ in endWithThread() }, perform: { _ in })
         RunLoopExecutor.endMode.rawValue.withCString { RLAddSource(reference, end.reference, $0) }
         endSource.withLock { $0 = end }

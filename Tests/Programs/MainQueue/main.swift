@@ -4,6 +4,7 @@
 import Dispatch
 import Foundation
 import class RunLoopKit.RunLoop
+import class RunLoopKit.RunLoopExecutor
 import class RunLoopKit.Timer
 
 let main = RunLoop.main
@@ -63,3 +64,27 @@ DispatchQueue.main.async {
     print("  first block: \(main.run(mode: .default, for: .zero))")
 }
 print("  \(main.run(mode: .default))")
+
+// The last scenario: nobody gets the main thread back.
+print("dispatchMain ends the main loop, and whoever waits for it goes on")
+actor OnMainLoop {
+    nonisolated let executor: RunLoopExecutor
+    nonisolated var unownedExecutor: UnownedSerialExecutor { executor.asUnownedSerialExecutor() }
+    init(_ executor: RunLoopExecutor) { self.executor = executor }
+    func value() -> Int { 7 }
+}
+let actor = OnMainLoop(main.executor)
+let ticks = main.ticks(every: .seconds(3600))
+let waiting = Task.detached { [main] in try await main.call {} }
+Task.detached { [main] in
+    for await _ in ticks {}
+    print("  the sequence is over")
+    for call in [waiting, Task { try await main.call {} }] {
+        do { try await call.value } catch { print("  \(error)") }
+    }
+    print("  an actor's value: \(await actor.value())")
+    exit(0)
+}
+// A task that waits in vain is no reason to stay.
+alarm(120)
+dispatchMain()
