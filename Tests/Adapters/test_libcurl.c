@@ -111,6 +111,33 @@ RL_TEST(limits_are_kept, "S-ADP-5", "A server that says nothing, and one that st
     end();
 }
 
+RL_TEST(limits_are_kept_beside_a_clock, "S-ADP-11",
+        "On a loop whose clock stands still, or moves by itself, a transfer that the server does not answer ends by its limit, without a pass before it") {
+    for (int moves = 0; moves <= 1; moves++) {
+        Transfer transfer = {.length = 0};
+        RLClockRef clock = RLClockCreateManual();
+        RLClockSetAutomatic(clock, moves);
+        ck_assert(RLSetClock(RLGetCurrent(), clock));
+        begin();
+        const long *passes = count_passes(kRLDefaultMode);
+        RLAbsoluteTime before = RLClockGetTime(clock);
+        make(&transfer, "silence", 0);
+        curl_easy_setopt(transfer.easy, CURLOPT_TIMEOUT_MS, 200L);
+        curl_multi_add_handle(multi, transfer.easy);
+        expect_run(kRLDefaultMode, 1e10, false, Finished);
+        ck_assert_int_eq(transfer.ends, 1);
+        ck_assert_int_eq(transfer.result, CURLE_OPERATION_TIMEDOUT);
+        ck_assert_int_lt(*passes, 100);
+        ck_assert(RLClockGetTime(clock) == before);
+        curl_easy_cleanup(transfer.easy);
+        end();
+        ends = 0;
+        peer_kill(&server);
+        ck_assert(RLSetClock(RLGetCurrent(), NULL));
+        RLRelease(clock);
+    }
+}
+
 static void cancel(Probe *self) {
     Transfer *transfers = self->data;
     for (int i = 0; i < 20; i++) curl_multi_remove_handle(multi, transfers[i].easy);

@@ -169,6 +169,28 @@ RL_TEST(limits_are_kept, "S-ADP-5", "Calls that are never answered end with an e
     expect_run(kRLDefaultMode, 0, false, Finished);
 }
 
+RL_TEST(limits_are_kept_beside_a_clock, "S-ADP-11",
+        "On a loop whose clock moves by itself calls that are never answered end at their limits, without a pass before them") {
+    RLSDBusRef service, client;
+    begin();
+    sd_bus *server_side = start_service(&service), *client_side = start_client(&client);
+    RLClockRef clock = RLClockCreateManual();
+    RLClockSetAutomatic(clock, true);
+    call(client_side, "Ignore", 0, 0.3, answered);
+    expect_run(kRLDefaultMode, 0, false, TimedOut);
+    RLSDBusDetach(client), RLSDBusDetach(service);
+    ck_assert(RLSetClock(RLGetCurrent(), clock));
+    service = attach(server_side), client = attach(client_side);
+    const long *passes = count_passes(kRLDefaultMode);
+    long before = (long)RLClockGetTime(clock);
+    while (errors == 0) expect_run(kRLDefaultMode, 1e10, true, HandledSource);
+    ck_assert_int_lt(*passes, 200);
+    ck_assert_int_eq((long)RLClockGetTime(clock), before);
+    end(client_side, client), end(server_side, service);
+    expect_run(kRLDefaultMode, 0, false, Finished);
+    RLRelease(clock);
+}
+
 RL_TEST(a_bus_that_dies_is_told_once, "S-ADP-4", "When the bus is killed each open call gets an error, then lost is called, once; nothing is left in the loop") {
     RLSDBusRef service, client;
     begin();

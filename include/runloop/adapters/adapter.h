@@ -32,6 +32,8 @@ typedef struct RLAdapter_ {
     bool hasPutOff, isDue;                /* files wait, or the timer waits, for the end of that call */
     const void *subject;                  /* what is attached, if the other library does not say whether it is */
     struct RLAdapter_ *next;              /* of the thread's others with a subject */
+    RLSourceRef alarm;                    /* in the timer's place, where that would be by another clock than the library's */
+    bool measures;                        /* the library has a date in mind, of the system's clock, and looks at that clock itself */
 } RLAdapter_;
 
 /** A descriptor of the library. */
@@ -54,15 +56,41 @@ static inline void RLAdapterDrop_(RLAdapter_ *self) {
     free(self);
 }
 
+static inline void RLAdapterEndAlarm_(RLAdapter_ *self) {
+    if (self->alarm) RLSourceInvalidate(self->alarm), RLRelease(self->alarm);
+    self->alarm = NULL;
+}
+
+static inline void RLAdapterRing_(RLSourceRef source, const RLKernelEvent *event, void *info) {
+    RLAdapter_ *self = (RLAdapter_ *)info;
+    (void)source, (void)event;
+    RLAdapterEndAlarm_(self);
+    self->due(self);
+}
+
 /* Sets the timer to fire once, so many seconds from now. */
 static inline void RLAdapterArm_(RLAdapter_ *self, double seconds) {
     if (self->isEnded) return;
+    RLAdapterEndAlarm_(self);
+    /* A clock that the program moves is early or late for the library, which would say the same date again and again. */
+    if (self->measures && seconds > 0 && RLGetClock(self->loop)) {
+        RLKernelEvent event = {0, kRLKernelFilterTimer, kRLKernelEventOneShot, kRLNoteMicroseconds, 0, NULL};
+        event.data = (int64_t)((seconds < 1e9 ? seconds : 1e9) * 1e6) + 1;
+        RLKernelEventContext context = {0, self, NULL, NULL, NULL};
+        self->alarm = RLKernelEventSourceCreate(&event, RLAdapterRing_, &context);
+        RLAddSource(self->loop, self->alarm, self->mode);
+    }
+    if (self->alarm) {
+        RLRemoveTimer(self->loop, self->timer, self->mode);
+        return;
+    }
     RLTimerSetNextFireDate(self->timer, RLAbsoluteTimeGetCurrent() + seconds);
     RLAddTimer(self->loop, self->timer, self->mode);
 }
 
 static inline void RLAdapterDisarm_(RLAdapter_ *self) {
     self->isDue = false;
+    RLAdapterEndAlarm_(self);
     if (!self->isEnded) RLRemoveTimer(self->loop, self->timer, self->mode);
 }
 
@@ -163,6 +191,7 @@ static inline void RLAdapterEnd_(RLAdapter_ *self) {
         break;
     }
     while (self->files) RLAdapterUnwatch_(self->files);
+    RLAdapterEndAlarm_(self);
     RLTimerInvalidate(self->timer);
     RLRelease(self->timer);
     RLAdapterDrop_(self);

@@ -115,7 +115,7 @@ static inline int RLCurlTime_(CURLM *multi, long milliseconds, void *info) {
 static inline RLCurlRef RLCurlAttach(CURLM *multi, RLRunLoopRef loop, RLMode mode, RLCurlDone done, void *info) {
     RLCurlRef self = multi ? (RLCurlRef)RLAdapterCreate_(sizeof *self, loop, mode, RLCurlDue_, multi) : NULL;
     if (!self) return NULL;
-    self->multi = multi, self->done = done, self->info = info;
+    self->multi = multi, self->done = done, self->info = info, self->adapter.measures = true;
     curl_multi_setopt(multi, CURLMOPT_SOCKETFUNCTION, RLCurlSocket_);
     curl_multi_setopt(multi, CURLMOPT_SOCKETDATA, self);
     curl_multi_setopt(multi, CURLMOPT_TIMERFUNCTION, RLCurlTime_);

@@ -155,7 +155,7 @@ static inline RLSDBusRef RLSDBusAttach(sd_bus *bus, RLRunLoopRef loop, RLMode mo
     if (!self) return NULL;
     RLSourceContext source = {0, self, NULL, NULL, NULL, NULL, NULL, NULL, NULL, RLSDBusPerform_};
     RLObserverContext observer = {0, self, NULL, NULL, NULL};
-    self->bus = sd_bus_ref(bus), self->lost = lost, self->info = info, self->date = UINT64_MAX;
+    self->bus = sd_bus_ref(bus), self->lost = lost, self->info = info, self->date = UINT64_MAX, self->adapter.measures = true;
     self->source = RLSourceCreate(0, &source);
     self->observer = RLObserverCreate(kRLBeforeSources | kRLBeforeWaiting, true, LONG_MAX, RLSDBusPrepare_, &observer);
     RLAddSource(loop, self->source, mode);
