@@ -4,6 +4,7 @@
 #include "support.h"
 
 #include <math.h>
+#include <poll.h>
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
@@ -287,6 +288,85 @@ RL_TEST(a_sleep_at_the_beginning, "S-STAT-3", "Of a sleep that is under way when
     ck_assert_double_ge(found.asleepTime, slept);
     ck_assert_double_ge(found.accountedTime, found.asleepTime);
     RLRelease(other.loop);
+}
+
+RL_TEST(a_sleep_at_the_end, "S-STAT-3", "Of a sleep that is under way when the numbers are read or measuring ends, the part until then is measured, and what comes later is not") {
+    LoopThread other;
+    loop_thread_start(&other, sleep_until_stopped, NULL);
+    RLRetain(other.loop);
+    while (statistics_of(other.loop).sleeps == 0) sched_yield();
+    for (int round = 0; round < 3; round++) {
+        /* The second round begins in the same sleep, the third sees the next one. */
+        RLSetAccounting(other.loop, true);
+        if (round == 2) {
+            uint64_t sleeps = statistics_of(other.loop).sleeps;
+            RLWakeUp(other.loop);
+            while (statistics_of(other.loop).sleeps == sleeps) sched_yield();
+        }
+        RLStatistics before, found;
+        do before = statistics_of(other.loop);
+        while (before.asleepTime < 0.01);
+        ck_assert_double_le(before.asleepTime, before.accountedTime);
+        found = statistics_of(other.loop);
+        ck_assert_double_ge(found.asleepTime, before.asleepTime);
+        RLSetAccounting(other.loop, false);
+        before = found;
+        found = statistics_of(other.loop);
+        ck_assert_double_ge(found.asleepTime, before.asleepTime);
+        ck_assert_double_le(found.asleepTime, found.accountedTime);
+        RLSetAccounting(other.loop, false);
+        ck_assert_double_eq(statistics_of(other.loop).asleepTime, found.asleepTime);
+    }
+    double slept = statistics_of(other.loop).asleepTime;
+    RLStop(other.loop);
+    thread_join(other.thread);
+    ck_assert_double_eq(statistics_of(other.loop).asleepTime, slept);
+    RLRelease(other.loop);
+}
+
+static void hosted_in_child(void *run) {
+    RLRunLoopRef loop = RLGetCurrent();
+    double slept = statistics_of(loop).asleepTime;
+    while (RLForeignRunPrepare(run) > 0) RLForeignRunDispatch(run);
+    RLForeignRunDispatch(run);
+    RLStatistics found = statistics_of(loop);
+    ck_assert_double_ge(found.asleepTime, slept);
+    ck_assert_double_le(found.asleepTime, found.accountedTime);
+}
+
+RL_TEST(the_wait_of_a_host_is_a_sleep, "S-STAT-3 S-FRN-5", "A loop that another one hosts sleeps while its host has nothing to dispatch, and not in its callbacks") {
+    static Probe timer = {.action = action_take_time, .value = 10};
+    RLRunLoopRef loop = RLGetCurrent();
+    add_timer(&timer, date_in(0.02), 0.02, kRLDefaultMode);
+    RLForeignRunRef run = RLForeignRunCreate(kRLDefaultMode);
+    ck_assert_ptr_nonnull(run);
+    RLForeignRunPrepare(run);
+    RLSetAccounting(loop, true);
+    while (timer.calls < 3 || statistics_of(loop).asleepTime == 0) {
+        struct pollfd entry = {.fd = RLForeignRunGetDescriptor(run), .events = POLLIN};
+        poll(&entry, 1, -1);
+        /* Twice without a prepare before it, then with one. */
+        if (timer.calls == 2) RLForeignRunPrepare(run);
+        RLForeignRunDispatch(run);
+    }
+    RLForeignRunPrepare(run);
+    RLStatistics before = statistics_of(loop), found;
+    do found = statistics_of(loop);
+    while (found.asleepTime < before.asleepTime + 0.001 && RLForeignRunPrepare(run) > 0);
+    ck_assert_double_gt(found.asleepTime, 0);
+    ck_assert_double_ge(found.callOutTime, 0.03);
+    ck_assert_double_le(found.asleepTime + found.callOutTime, found.accountedTime);
+    ck_assert_int_eq(run_child(hosted_in_child, run).status, 0);
+    while (RLForeignRunPrepare(run) > 0) {
+        struct pollfd entry = {.fd = RLForeignRunGetDescriptor(run), .events = POLLIN};
+        poll(&entry, 1, -1);
+    }
+    RLForeignRunDispatch(run);
+    RLSetAccounting(loop, false);
+    found = statistics_of(loop);
+    ck_assert_double_le(found.asleepTime + found.callOutTime, found.accountedTime);
+    RLForeignRunInvalidate(run);
+    RLRelease(run);
 }
 
 static void begin_anew(Probe *self) {

@@ -124,7 +124,7 @@ typedef struct RLStatistics {
     /** Call-outs, what they took in all, and the longest. One that ran the loop has that run's, too. */
     uint64_t callOuts;
     RLTimeInterval callOutTime, longestCallOut;
-    /** How long the thread slept in its waits. */
+    /** How long the loop slept in its waits, the present one too; for a foreign run how long the host could wait. */
     RLTimeInterval asleepTime;
 } RLStatistics;
 

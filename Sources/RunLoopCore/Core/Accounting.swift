@@ -5,8 +5,8 @@ import Synchronization
 /// What a loop measures of its call-outs after `RLSetAccounting` (S-STAT-3). The histograms follow the record in memory. The record is made
 /// when accounting is first requested and stays until the loop's memory goes to the pool.
 ///
-/// Only the loop's thread adds, under the loop's lock: a thread that turns accounting on again clears the numbers, and what is being added to a
-/// number meanwhile would bring back the old one.
+/// What is added is added under the loop's lock: a thread that turns accounting on again clears the numbers, and what is being added to a
+/// number meanwhile would bring back the old one. The loop's thread adds; the end of accounting adds the part of a sleep that is under way.
 struct Accounting: ~Copyable {
     /// The instant at which it began, and the processor's counter then: they convert the times of signals to nanoseconds.
     let began: Atomic<Int64>
@@ -17,9 +17,9 @@ struct Accounting: ~Copyable {
     /// In nanoseconds, like the next two.
     let callOutTime: Atomic<UInt64>
     let longest: Atomic<UInt64>
-    let asleep: Atomic<UInt64>
-    /// The instant at which the current sleep began; 0: before accounting did.
-    let sleepBegan: Atomic<Int64>
+    var asleep: UInt64
+    /// The instant at which the current sleep began, or accounting did if that was later; 0: the loop does not sleep. Guarded by the loop's lock.
+    var sleepBegan: Int64
     /// The addresses of `ItemAccount`s, keyed by their items. Guarded by the loop's lock.
     var items: WordSet
 }
@@ -71,6 +71,17 @@ extension UnsafeMutablePointer where Pointee == Accounting {
         memset(self, 0, MemoryLayout<Accounting>.stride + HistogramKind.count * Histogram.size)
         pointee.items = items
         freeItems()
+    }
+
+    /// The time asleep, with the sleep that is under way.
+    func asleep(now: Int64) -> UInt64 {
+        pointee.asleep &+ (pointee.sleepBegan == 0 ? 0 : UInt64(truncatingIfNeeded: Swift.max(now - pointee.sleepBegan, 0)))
+    }
+
+    @inline(never)
+    fileprivate func addSleep(_ now: Int64) {
+        pointee.asleep = asleep(now: now)
+        pointee.sleepBegan = 0
     }
 
     /// The counter's rate is its average since accounting began.
@@ -144,39 +155,20 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         return account
     }
 
-    /// Called before a sleep; `endSleep` after it.
+    /// Called when the loop has fallen asleep, also in a wait that a foreign loop makes, and when it has got up. A thread that begins
+    /// accounting stores the record and then looks whether the loop is asleep, so one of the two sees the other.
     @inline(always)
-    func beginSleep() {
-        if isSleepWanted { markSleep() }
-    }
-
-    @inline(always)
-    func endSleep() {
-        if isSleepWanted { measureSleep() }
-    }
-
-    @inline(always)
-    private var isSleepWanted: Bool { UInt(bitPattern: pointee.accounting.load(ordering: .relaxed)) | UInt(rl_tracing()) != 0 }
-
-    private var wakeByte: UInt8 { UInt8(truncatingIfNeeded: pointee.wake.load(ordering: .relaxed)) }
-
-    @inline(never)
-    private func markSleep() {
-        if Trace.isWanted { record(.sleepBegin, wakeByte, item: UInt(bitPattern: Int(pointee.sleepsUntil.load(ordering: .relaxed)))) }
-        let now = Clock.now()
-        lock()
-        accountingLocked(since: now)?.pointee.sleepBegan.store(now, ordering: .relaxed)
-        unlock()
+    func noteSleep(begins: Bool) {
+        if pointee.accounting.load(ordering: .sequentiallyConsistent) != nil { measureSleep(begins) }
     }
 
     @inline(never)
-    private func measureSleep() {
-        if Trace.isWanted { record(.sleepEnd, wakeByte) }
+    private func measureSleep(_ begins: Bool) {
         lock()
         if let accounting = pointee.accounting.load(ordering: .relaxed) {
-            // The sleep, or as much of it as came after accounting began.
-            let began = Swift.max(accounting.pointee.sleepBegan.exchange(0, ordering: .relaxed), accounting.pointee.began.load(ordering: .relaxed))
-            accounting.pointee.asleep.count(UInt64(truncatingIfNeeded: Clock.now() - began))
+            let now = Clock.now()
+            accounting.addSleep(now)
+            if begins { accounting.pointee.sleepBegan = now }
         }
         unlock()
     }
@@ -197,16 +189,21 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         if after == 0 {
             attend(.accounting, false)
             pointee.accounting.store(nil, ordering: .releasing)
-            pointee.accounts.load(ordering: .relaxed)!.pointee.ended.store(Clock.now(), ordering: .relaxed)
+            let accounting = pointee.accounts.load(ordering: .relaxed)!
+            let now = Clock.now()
+            accounting.addSleep(now)
+            accounting.pointee.ended.store(now, ordering: .relaxed)
         }
         // What the program measured is kept (S-OUT-6).
         guard isOn, before == 0 || asker == AccountingAsker.program else { return }
         let accounting = pointee.accounts.load(ordering: .relaxed) ?? .make()
         accounting.clear()
         accounting.pointee.beganCount.store(rl_order_of_time(), ordering: .relaxed)
-        accounting.pointee.began.store(Clock.now(), ordering: .relaxed)
+        let now = Clock.now()
+        accounting.pointee.began.store(now, ordering: .relaxed)
         pointee.accounts.store(accounting, ordering: .relaxed)
-        pointee.accounting.store(accounting, ordering: .releasing)
+        pointee.accounting.store(accounting, ordering: .sequentiallyConsistent)
+        if WakeState.isAsleep(pointee.wake.load(ordering: .sequentiallyConsistent)) { accounting.pointee.sleepBegan = now }
         attend(.accounting, true)
     }
 

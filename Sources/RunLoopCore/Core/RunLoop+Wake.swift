@@ -35,6 +35,9 @@ enum WakeState {
     static var asleepInFutex: UInt32 { 4 }
     /// The loop sleeps in epoll.
     static var asleepInEpoll: UInt32 { 5 }
+
+    @inline(always)
+    static func isAsleep(_ word: UInt32) -> Bool { word >= asleepInFutex }
 }
 
 /// What a run knows about the wait of its pass. Loop's thread only.
@@ -173,7 +176,10 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
 
     /// Marks the loop awake again, unless another thread has changed the word: what it wrote stays for the next look.
     @inline(always)
-    func getUp(from state: UInt32) { replaceWake(state, by: WakeState.awake) }
+    func getUp(from state: UInt32) {
+        replaceWake(state, by: WakeState.awake)
+        noteSleep(begins: false)
+    }
 
     @inline(always) @discardableResult
     private func replaceWake(_ expected: UInt32, by desired: UInt32) -> Bool {

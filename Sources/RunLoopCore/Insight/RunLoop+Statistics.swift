@@ -30,12 +30,13 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
             func seconds(_ time: UInt64?) -> Double { Double(time ?? 0) / 1e9 }
             statistics.pointee.callOutTime = seconds(accounts?.pointee.callOutTime.load(ordering: .relaxed))
             statistics.pointee.longestCallOut = seconds(accounts?.pointee.longest.load(ordering: .relaxed))
-            statistics.pointee.asleepTime = seconds(accounts?.pointee.asleep.load(ordering: .relaxed))
             statistics.pointee.accountedTime = 0
+            statistics.pointee.asleepTime = 0
             if let accounts {
                 let ended = accounts.pointee.ended.load(ordering: .relaxed)
-                let time = (ended == 0 ? Clock.now() : ended) - accounts.pointee.began.load(ordering: .relaxed)
-                statistics.pointee.accountedTime = Double(time) / 1e9
+                let end = ended == 0 ? Clock.now() : ended
+                statistics.pointee.accountedTime = Double(end - accounts.pointee.began.load(ordering: .relaxed)) / 1e9
+                statistics.pointee.asleepTime = seconds(accounts.asleep(now: end))
             }
         }
     }
@@ -103,13 +104,6 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
             largest[list.count] = largest[index]
             list.appendIfAlive(ObjectPointer(bitPattern: largest[index].item)!, in: self)
         }
-    }
-
-    /// The instant at which the current sleep began, if accounting was on; else 0.
-    var sleepBegan: Int64 {
-        lock()
-        defer { unlock() }
-        return pointee.accounts.load(ordering: .relaxed)?.pointee.sleepBegan.load(ordering: .relaxed) ?? 0
     }
 
     /// The memory lives as long as the loop, to which the caller has a reference; the loop's lock keeps other threads from clearing it.

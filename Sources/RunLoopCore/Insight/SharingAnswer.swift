@@ -117,9 +117,8 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         }
         text.appendName(of: header)
         if let mode = pointee.currentMode.load(ordering: .acquiring) { text.append(",\"mode\":", json: mode.pointee.name) }
-        let wake = pointee.wake.load(ordering: .relaxed)
         text.append(",\"waiting\":", json: pointee.waiting.load(ordering: .acquiring))
-        text.append(",\"asleep\":", json: wake == WakeState.asleepInFutex || wake == WakeState.asleepInEpoll)
+        text.append(",\"asleep\":", json: WakeState.isAsleep(pointee.wake.load(ordering: .relaxed)))
         text.append(",\"measured\":", json: isAccounting)
         text.append(",\"queuedPosts\":", pointee.posts.unseenCount)
         text.append(",\"queuedRequests\":", requests.pointee.count.load(ordering: .relaxed) + orderedRequests.pointee.count.load(ordering: .relaxed))
@@ -170,8 +169,6 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
                 name += strlen(name) + 1
             }
         }
-        let began = pointee.accounting.load(ordering: .acquiring) == nil ? 0 : sleepBegan
-        text.append(",\"sleeping\":", nanoseconds: began == 0 ? 0 : Swift.max(Clock.now() - began, 0))
     }
 
     private func appendItems(_ text: inout TextBuffer) {

@@ -28,6 +28,7 @@ extension UnsafeMutablePointer where Pointee == ForeignRun {
             loop.pointee.sleepingEpoll.store(pointee.set.descriptor, ordering: .releasing)
             guard loop.fallAsleep(WakeState.asleepInEpoll) else { continue }
             loop.pointee.asleepOutside = self
+            loop.noteSleep(begins: true)
             if let clock = loop.manualClock { clock.tellSettled() }
             // A call that makes an inbox ready pushes it and then checks whether the loop sleeps; so one of the two sees the other.
             if look.has(.hasInboxes) && loop.pointee.signalled.load(ordering: .sequentiallyConsistent) != nil {

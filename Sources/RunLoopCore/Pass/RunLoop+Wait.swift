@@ -171,7 +171,8 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         var signalled = false
         wasRoused = false
         if !isStale { pointee.counters.sleeps.count() }
-        beginSleep()
+        noteSleep(begins: true)
+        if Trace.isWanted { recordSleep(.sleepBegin) }
         if isStale {
             // No sleep: the next look takes the stack, so this happens once for each push.
         } else if inEpoll && look.has(.hasSockets) {
@@ -185,13 +186,20 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         } else {
             pointee.wake.futexWait(while: asleep, until: until)
         }
-        endSleep()
+        if Trace.isWanted { recordSleep(.sleepEnd) }
         frame.pointee.now = 0
         getUp(from: asleep)
         if let chosen, let event = choose(chosen, frame) { return event }
         if signalled { return chooseSignals(frame) }
         if let ready { return choosePort(ready.token, ready.events, frame, &signalled) }
         return nil
+    }
+
+    /// A sleep begins, with until when, or ends, with what ended it.
+    @inline(never)
+    private func recordSleep(_ kind: TraceKind) {
+        let wake = UInt8(truncatingIfNeeded: pointee.wake.load(ordering: .relaxed))
+        record(kind, wake, item: kind == .sleepBegin ? UInt(bitPattern: Int(pointee.sleepsUntil.load(ordering: .relaxed))) : 0)
     }
 
     private func choose(_ choice: Look.Choice, _ frame: RunFramePointer) -> Event {

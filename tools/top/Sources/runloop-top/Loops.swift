@@ -11,8 +11,8 @@ struct LoopSample {
     var isMeasured: Bool { values["measured"]?.isTrue ?? false }
     /// How long it has been measured.
     var measured: Double { number("accountedTime") }
-    /// Slept since measuring began, the sleep under way with it, also one that has no beginning because it is older.
-    var slept: Double { isAsleep && number("asleepTime") + number("sleeping") == 0 ? measured : number("asleepTime") + number("sleeping") }
+    /// Slept since measuring began, the sleep under way with it.
+    var slept: Double { number("asleepTime") }
 }
 
 /// An item whose call-outs were measured.
@@ -80,8 +80,6 @@ struct LoopRow {
     private static func load(_ before: LoopSample, _ sample: LoopSample, _ seconds: Double) -> Double {
         // Not running: nothing is slept, and nothing is done but by nobody's run.
         if sample.values["mode"] == nil && before.values["mode"] == nil && before.number("passes") == sample.number("passes") { return 0 }
-        // A sleep that began before the measuring did has no beginning.
-        if before.isAsleep && sample.isAsleep && before.number("sleeps") == sample.number("sleeps") { return 0 }
         return min(max(1 - (sample.slept - before.slept) / seconds, 0), 1)
     }
 
