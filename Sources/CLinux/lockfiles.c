@@ -143,13 +143,7 @@ static int close_noted(struct rl_lock_file *lock, bool local, int error) {
 static int take_local(struct rl_lock_file *lock, int folder, const char *name, bool exists, void (*fork_section)(bool begins)) {
     /* Without O_CREAT where there is a file: in folders such as /tmp the kernel refuses that for files of other users. */
     int file = open_noted(lock, folder, name, O_RDWR | (exists ? 0 : O_CREAT), fork_section);
-    if (file < 0) {
-        struct stat status;
-        int error = errno;
-        /* The file of another user was made since the look. */
-        if (error == EACCES && !exists && fstatat(folder, name, &status, AT_SYMLINK_NOFOLLOW) == 0) return EAGAIN;
-        return error == ENOENT ? EAGAIN : error;
-    }
+    if (file < 0) return errno == ENOENT ? EAGAIN : errno;
     int error = take_bytes(lock, folder, name);
     return error ? close_noted(lock, true, error) : 0;
 }
@@ -207,7 +201,13 @@ int rl_lock_file_take(struct rl_lock_file *lock, void (*fork_section)(bool begin
             lock->seen = found.holding;
             error = HELD_BY_OTHERS;
         } else if (error == 0 || error == ENOENT) {
+            const bool has_note = error == 0 && found.holding.number != 0;
             error = local ? take_local(lock, folder, name, error == 0, fork_section) : take_shared(lock, folder, name);
+            /* Another user has made the file, since the look or before it, and is about to lock it: see below, in the next turn. */
+            if (error == EACCES && !has_note && turns < 40) {
+                rl_sys_nanosleep(&(struct timespec){0, 50000});
+                error = EAGAIN;
+            }
         }
     }
     lock->is_held = error == 0;

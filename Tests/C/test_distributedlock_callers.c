@@ -189,6 +189,41 @@ RL_TEST(a_file_that_another_user_makes, "S-DLOCK-3",
     release_two();
 }
 
+/* Answers the attempt to open another user's file for writing, when that user has the lock. */
+static bool lock_before_it_is_opened(long number, const long argument[6], long *result) {
+    if (number != SYS_openat || (argument[2] & O_ACCMODE) != O_RDWR) return false;
+    ck_assert_int_eq(rename(elsewhere, path), 0);
+    hook_system_calls(NULL);
+    *result = -1;
+    errno = EACCES;
+    return true;
+}
+static bool refuse_to_open(long number, const long argument[6], long *result) {
+    if (number != SYS_openat || (argument[2] & O_ACCMODE) != O_RDWR) return false;
+    *result = -1;
+    errno = EACCES;
+    return true;
+}
+
+RL_TEST(a_file_that_another_user_has_made, "S-DLOCK-3",
+        "A file of another user who has not locked it yet is no reason to say that the lock cannot be taken, unless it stays that way") {
+    make_two();
+    snprintf(elsewhere, sizeof elsewhere, "%s.elsewhere", path);
+    ck_assert(RLDistributedLockTryLock(second));
+    ck_assert_int_eq(rename(path, elsewhere), 0);
+    close(open(path, O_CREAT | O_WRONLY | O_CLOEXEC, 0666));
+    hook_system_calls(lock_before_it_is_opened);
+    expect_error(RLDistributedLockTryLock(first), EWOULDBLOCK);
+    ck_assert(RLDistributedLockUnlock(second));
+    ck_assert_int_eq(count_files(), 0);
+    close(open(path, O_CREAT | O_WRONLY | O_CLOEXEC, 0666));
+    hook_system_calls(refuse_to_open);
+    expect_error(RLDistributedLockTryLock(first), EACCES);
+    hook_system_calls(NULL);
+    ck_assert_int_eq(unlink(path), 0);
+    release_two();
+}
+
 static void break_in_child(void *unused) {
     (void)unused;
     ck_assert(RLDistributedLockBreakLock(second));

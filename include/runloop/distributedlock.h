@@ -20,7 +20,9 @@
  * Only lock files and empty files are ever changed or removed; use the path for nothing else. The
  * directory must exist, and a process that locks must have permission to write in it. Files are made
  * with the mode 0666 less the umask; a user who may not write another user's file can take the lock
- * after an unlock, but has to break it first if that user's process ended without one.
+ * after an unlock, but has to break it first if that user's process ended without one. In a directory
+ * with the sticky bit, such as /tmp, only that user, the directory's owner and root can remove the file
+ * then; for others RLDistributedLockTryLock returns false with EACCES until one of them has.
  * Errors: functions that return false set errno; those of open(2), such as EACCES, EROFS, ENOSPC
  * and EMFILE, mean that nothing has changed.
  * Threads: any thread may call any function, and may unlock what another thread locked. A call waits
