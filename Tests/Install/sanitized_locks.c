@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Every lock, by threads that contend, for the thread sanitizer and for helgrind: plain memory that the locks guard. With an argument two locks are
- * taken in two orders. */
+/* Every lock, by threads that contend, for the thread sanitizer and for helgrind: plain memory that the locks guard, or that
+ * one of the threads makes before the others see it. With an argument two locks are taken in two orders. */
 #include <runloop/runloop.h>
 
 #include <pthread.h>
@@ -16,7 +16,18 @@ static RLRecursiveLock recursive;
 static RLReadWriteLock read_write;
 static RLCondition condition;
 static RLConditionLock numbered;
-static int counts[5];
+static RLOnce once;
+static RLSemaphore semaphore = RL_SEMAPHORE_INIT(1);
+static RLBarrier barrier = RL_BARRIER_INIT(THREADS);
+static int counts[7], made, met;
+
+static void make_one(void *unused) {
+    (void)unused;
+    made++;
+}
+#if !RL_HELGRIND
+static void add_one(void *number) { ++*(int *)number; }
+#endif
 
 static void *count(void *unused) {
     int seen = 0;
@@ -44,11 +55,24 @@ static void *count(void *unused) {
         RLConditionLockLock(&numbered);
         counts[3]++;
         RLConditionLockUnlockWithCondition(&numbered, counts[3]);
+        if (RLConditionLockLockWhenConditionForSeconds(&numbered, RLConditionLockGetCondition(&numbered), 0)) RLConditionLockUnlock(&numbered);
         RLLockLock(&condition.lock);
         counts[4]++;
         RLConditionWaitForSeconds(&condition, 0);
         RLConditionSignal(&condition);
         RLLockUnlock(&condition.lock);
+        RLOnceCall(&once, make_one, NULL);
+        seen += made;
+        RLSemaphoreWait(&semaphore);
+        counts[5]++;
+        RLSemaphoreSignal(&semaphore);
+        /* Only the one that is told so writes before the next barrier, and all read after it. */
+        if (RLBarrierWait(&barrier)) met++;
+        RLBarrierWait(&barrier);
+        seen += met;
+#if !RL_HELGRIND
+        RLSynchronized(&counts[6], add_one, &counts[6]);
+#endif
     }
     return seen < 0 ? &lock : unused;
 }
@@ -103,6 +127,7 @@ int main(int argc, char **argv) {
     }
     if (!is_seen_after_wait()) return 1;
     const int all = THREADS * ROUNDS;
-    printf("%d %d %d %d %d\n", counts[0], counts[1], counts[2], counts[3], counts[4]);
+    printf("%d %d %d %d %d %d %d\n", counts[0], counts[1], counts[2], counts[3], counts[4], counts[5], counts[6]);
+    if (made != 1 || met != ROUNDS || counts[5] != all || (!RL_HELGRIND && counts[6] != all)) return 1;
     return counts[0] == 2 * all && counts[1] == all && counts[2] == all / 4 && counts[3] == all && counts[4] == all ? 0 : 1;
 }

@@ -81,19 +81,33 @@
 #define RL_OPTIONS(type, name) typedef type name; enum
 #endif
 
+/* A conversion in a macro that programs use: the program's file may warn of casts. */
+#if defined(__cplusplus)
+#define RL_CAST_(type, value) static_cast<type>(value)
+#else
+#define RL_CAST_(type, value) ((type)(value))
+#endif
+
 /* RL_HEADER_BEGIN and RL_HEADER_END go around the declarations of a header, for C and for C++. */
 /* Which pointers may be NULL, for Swift and for clang's analyser; gcc has no such attribute. */
 #if defined(__clang__)
 #define RL_NULLABLE _Nullable
 #define RL_NONNULL _Nonnull
 #define RL_HEADER_BEGIN \
-    _Pragma("clang diagnostic push") _Pragma("clang diagnostic ignored \"-Wnullability-extension\"") RL_EXTERN_BEGIN
+    _Pragma("clang diagnostic push") _Pragma("clang diagnostic ignored \"-Wnullability-extension\"") \
+    _Pragma("clang diagnostic ignored \"-Wold-style-cast\"") RL_EXTERN_BEGIN
 #define RL_HEADER_END RL_EXTERN_END _Pragma("clang diagnostic pop")
 #else
 #define RL_NULLABLE
 #define RL_NONNULL
+#if defined(__cplusplus)
+#define RL_HEADER_BEGIN \
+    _Pragma("GCC diagnostic push") _Pragma("GCC diagnostic ignored \"-Wold-style-cast\"") RL_EXTERN_BEGIN
+#define RL_HEADER_END RL_EXTERN_END _Pragma("GCC diagnostic pop")
+#else
 #define RL_HEADER_BEGIN RL_EXTERN_BEGIN
 #define RL_HEADER_END RL_EXTERN_END
+#endif
 #endif
 
 /* The version of these headers; RLGetVersion gives that of the library. */

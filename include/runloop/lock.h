@@ -106,11 +106,17 @@ extern void __tsan_mutex_pre_lock(void *RL_NULLABLE address, unsigned flags);
 extern void __tsan_mutex_post_lock(void *RL_NULLABLE address, unsigned flags, int recursion);
 extern int __tsan_mutex_pre_unlock(void *RL_NULLABLE address, unsigned flags);
 extern void __tsan_mutex_post_unlock(void *RL_NULLABLE address, unsigned flags);
+extern void __tsan_acquire(void *RL_NULLABLE address);
+extern void __tsan_release(void *RL_NULLABLE address);
 /* Bits: 1 zeroed memory is a lock; 8 for reading; 16 an attempt, 32 that failed. */
 #define RL_WILL_LOCK_(lock, flags) __tsan_mutex_pre_lock(lock, 1u | (flags))
 #define RL_DID_LOCK_(lock, flags) __tsan_mutex_post_lock(lock, 1u | (flags), 0)
 #define RL_WILL_UNLOCK_(lock, flags) ((void)__tsan_mutex_pre_unlock(lock, 1u | (flags)))
 #define RL_DID_UNLOCK_(lock, flags) __tsan_mutex_post_unlock(lock, 1u | (flags))
+/* What the thread did before the one is seen by threads that have passed the other. */
+#define RL_PUBLISHES_(word) __tsan_release(word)
+#define RL_SEES_(word) __tsan_acquire(word)
+#define RL_HIDES_(word) ((void)(word))
 #elif RL_HELGRIND
 #include <valgrind/helgrind.h>
 /* The words of the lock itself are read without a lock, which is no race: they are atomic. */
@@ -123,6 +129,9 @@ extern void __tsan_mutex_post_unlock(void *RL_NULLABLE address, unsigned flags);
     } while (0)
 #define RL_WILL_UNLOCK_(lock, flags) ANNOTATE_RWLOCK_RELEASED(lock, ((flags) & 8u) ? 0 : 1)
 #define RL_DID_UNLOCK_(lock, flags) ((void)(lock))
+#define RL_PUBLISHES_(word) ANNOTATE_HAPPENS_BEFORE(word)
+#define RL_SEES_(word) ANNOTATE_HAPPENS_AFTER(word)
+#define RL_HIDES_(word) VALGRIND_HG_DISABLE_CHECKING(word, sizeof *(word))
 #elif RL_CHECKS >= 2
 #define RL_WILL_LOCK_(lock, flags) RLLockOrderWillLock_(lock, flags)
 #define RL_DID_LOCK_(lock, flags) RLLockOrderDidLock_(lock, flags)
@@ -133,6 +142,12 @@ extern void __tsan_mutex_post_unlock(void *RL_NULLABLE address, unsigned flags);
 #define RL_DID_LOCK_(lock, flags) ((void)(lock))
 #define RL_WILL_UNLOCK_(lock, flags) ((void)(lock))
 #define RL_DID_UNLOCK_(lock, flags) ((void)(lock))
+#endif
+
+#if !defined(RL_PUBLISHES_)
+#define RL_PUBLISHES_(word) ((void)(word))
+#define RL_SEES_(word) ((void)(word))
+#define RL_HIDES_(word) ((void)(word))
 #endif
 
 /* A number of the calling thread that is never 0, the same in the child of fork: where its thread pointer leads. */

@@ -6,8 +6,7 @@
  * All are structures of the program's own, as locks are: what lock.h says of locks applies to them
  * too. No pointer to one is NULL.
  * A thread that has a run loop should not wait here for long: its loop serves nothing meanwhile.
- * Thread sanitizer: knows them as well, but a once, a semaphore and a barrier only if the library
- * is built with it too.
+ * Thread sanitizer: knows them as well. Helgrind does too, but for RLSynchronized (lock.h).
  * CF: none; NSCondition and NSConditionLock in Foundation. Rules: Docs/semantics.md, section 31.
  */
 #ifndef RUNLOOP_SYNC_H
@@ -47,10 +46,10 @@ typedef struct RLBarrier {
 
 /** Initializers for static memory. */
 #define RL_CONDITION_INIT {RL_LOCK_INIT, 0, 0}
-#define RL_CONDITION_LOCK_INIT(value) {RL_CONDITION_INIT, (RLIndex)(value)}
+#define RL_CONDITION_LOCK_INIT(value) {RL_CONDITION_INIT, RL_CAST_(RLIndex, value)}
 #define RL_ONCE_INIT {0}
-#define RL_SEMAPHORE_INIT(count) {(uint32_t)(count)}
-#define RL_BARRIER_INIT(count) {(uint32_t)(count), 0, 0}
+#define RL_SEMAPHORE_INIT(count) {RL_CAST_(uint32_t, count)}
+#define RL_BARRIER_INIT(count) {RL_CAST_(uint32_t, count), 0, 0}
 
 /* What the inline functions below call of the library. */
 RL_EXPORT bool RLConditionWait_(RLCondition *RL_NONNULL condition, RLTimeInterval seconds);
@@ -64,7 +63,22 @@ RL_EXPORT bool RLLockInMode_(RLLock *RL_NONNULL lock, RLMode RL_NULLABLE mode, R
 RL_EXPORT void RLSemaphoreWake_(const void *RL_NONNULL semaphore);
 RL_EXPORT bool RLSemaphoreWait_(RLSemaphore *RL_NONNULL semaphore, RLTimeInterval seconds);
 
+/* A function that a thread sanitizer's program has called, with what it publishes. */
+#if defined(RL_TELL_SANITIZER_) || RL_HELGRIND
+struct RLToldCall_ {
+    void (*RL_NONNULL function)(void *RL_NULLABLE info);
+    void *RL_NULLABLE info;
+    void *RL_NULLABLE word;
+};
+static inline void RLToldCallOnce_(void *RL_NULLABLE info) {
+    struct RLToldCall_ *call = (struct RLToldCall_ *)info;
+    call->function(call->info);
+    RL_PUBLISHES_(call->word);
+}
+#endif
+
 static inline bool RLConditionWillWait_(RLCondition *RL_NONNULL condition) {
+    RL_HIDES_(condition);
     if (RL_CHECKS) RLLockCheckUnlock_(&condition->lock);
     RL_WILL_UNLOCK_(&condition->lock, 0u);
     RL_DID_UNLOCK_(&condition->lock, 0u);
@@ -110,9 +124,11 @@ static inline bool RLConditionWaitUntilDate(RLCondition *RL_NONNULL condition, R
  * CF: none; NSCondition's signal and broadcast in Foundation. Since 0.2.
  */
 static inline void RLConditionSignal(RLCondition *RL_NONNULL condition) {
+    RL_HIDES_(condition);
     if (__atomic_load_n(&condition->waiters, __ATOMIC_RELAXED) != 0) RLConditionWake_(condition, false);
 }
 static inline void RLConditionBroadcast(RLCondition *RL_NONNULL condition) {
+    RL_HIDES_(condition);
     if (__atomic_load_n(&condition->waiters, __ATOMIC_RELAXED) != 0) RLConditionWake_(condition, true);
 }
 
@@ -141,6 +157,7 @@ static inline bool RLConditionLockLockBeforeDate(RLConditionLock *RL_NONNULL loc
  * CF: none; NSConditionLock's unlock and unlockWithCondition: in Foundation. Since 0.2.
  */
 static inline void RLConditionLockUnlock(RLConditionLock *RL_NONNULL lock) {
+    RL_HIDES_(lock);
     if (__builtin_expect(__atomic_load_n(&lock->condition.waiters, __ATOMIC_RELAXED) == 0, 1)) {
         RLLockUnlock(&lock->condition.lock);
         return;
@@ -151,6 +168,7 @@ static inline void RLConditionLockUnlock(RLConditionLock *RL_NONNULL lock) {
     RL_DID_UNLOCK_(&lock->condition.lock, 0u);
 }
 static inline void RLConditionLockUnlockWithCondition(RLConditionLock *RL_NONNULL lock, RLIndex value) {
+    RL_HIDES_(lock);
     __atomic_store_n(&lock->value, value, __ATOMIC_RELAXED);
     RLConditionLockUnlock(lock);
 }
@@ -166,6 +184,7 @@ static inline void RLConditionLockUnlockWithCondition(RLConditionLock *RL_NONNUL
  */
 static inline bool RLConditionLockLockWhenConditionForSeconds(RLConditionLock *RL_NONNULL lock, RLIndex value,
                                                               RLTimeInterval seconds) {
+    RL_HIDES_(lock);
     RL_WILL_WAIT_(&lock->condition.lock, seconds);
     RL_WILL_LOCK_(&lock->condition.lock, 16u);
     if (RL_CHECKS) RLLockCheck_(&lock->condition.lock, false);
@@ -205,7 +224,14 @@ static inline RLIndex RLConditionLockGetCondition(const RLConditionLock *RL_NONN
  * CF: none; dispatch_once_f in libdispatch. Since 0.2.
  */
 static inline void RLOnceCall(RLOnce *RL_NONNULL once, void (*RL_NONNULL function)(void *RL_NULLABLE info), void *RL_NULLABLE info) {
+    RL_HIDES_(once);
+#if defined(RL_TELL_SANITIZER_) || RL_HELGRIND
+    struct RLToldCall_ call = {function, info, once};
+    if (__atomic_load_n(&once->state, __ATOMIC_ACQUIRE) != 3) RLOnceCall_(once, RLToldCallOnce_, &call);
+    RL_SEES_(once);
+#else
     if (__builtin_expect(__atomic_load_n(&once->state, __ATOMIC_ACQUIRE) != 3, 0)) RLOnceCall_(once, function, info);
+#endif
 }
 
 /**
@@ -227,6 +253,8 @@ static inline bool RLOnceIsDone(const RLOnce *RL_NONNULL once) {
  * CF: none; dispatch_semaphore_signal in libdispatch. Since 0.2.
  */
 static inline void RLSemaphoreSignal(RLSemaphore *RL_NONNULL semaphore) {
+    RL_HIDES_(semaphore);
+    RL_PUBLISHES_(semaphore);
     /* The memory may be gone after this; its address is all that the wake-up needs. */
     if (__atomic_fetch_add(&semaphore->state, (uint64_t)1, __ATOMIC_RELEASE) >> 32 != 0) RLSemaphoreWake_(semaphore);
 }
@@ -240,14 +268,21 @@ static inline void RLSemaphoreSignal(RLSemaphore *RL_NONNULL semaphore) {
  * CF: none; dispatch_semaphore_wait in libdispatch. Since 0.2.
  */
 static inline bool RLSemaphoreTryWait(RLSemaphore *RL_NONNULL semaphore) {
+    RL_HIDES_(semaphore);
     uint64_t state = __atomic_load_n(&semaphore->state, __ATOMIC_RELAXED);
-    while ((uint32_t)state != 0)
-        if (__atomic_compare_exchange_n(&semaphore->state, &state, state - 1, true, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
+    while ((uint32_t)state != 0) {
+        if (__atomic_compare_exchange_n(&semaphore->state, &state, state - 1, true, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) {
+            RL_SEES_(semaphore);
             return true;
+        }
+    }
     return false;
 }
 static inline bool RLSemaphoreWaitForSeconds(RLSemaphore *RL_NONNULL semaphore, RLTimeInterval seconds) {
-    return RLSemaphoreTryWait(semaphore) || RLSemaphoreWait_(semaphore, seconds);
+    if (RLSemaphoreTryWait(semaphore)) return true;
+    if (!RLSemaphoreWait_(semaphore, seconds)) return false;
+    RL_SEES_(semaphore);
+    return true;
 }
 static inline void RLSemaphoreWait(RLSemaphore *RL_NONNULL semaphore) {
     (void)RLSemaphoreWaitForSeconds(semaphore, 1e300);
@@ -264,6 +299,16 @@ static inline void RLSemaphoreWait(RLSemaphore *RL_NONNULL semaphore) {
  * CF: none; pthread_barrier_wait in POSIX. Since 0.2.
  */
 RL_EXPORT bool RLBarrierWait(RLBarrier *RL_NONNULL barrier);
+#if defined(RL_TELL_SANITIZER_) || RL_HELGRIND
+static inline bool RLBarrierWaitTold_(RLBarrier *RL_NONNULL barrier) {
+    RL_HIDES_(barrier);
+    RL_PUBLISHES_(barrier);
+    bool is_last = RLBarrierWait(barrier);
+    RL_SEES_(barrier);
+    return is_last;
+}
+#define RLBarrierWait(barrier) RLBarrierWaitTold_(barrier)
+#endif
 
 /**
  * Waits for a signal as RLConditionWaitForSeconds does, and runs the calling thread's loop meanwhile.
@@ -317,6 +362,20 @@ static inline bool RLLockInMode(RLLock *RL_NONNULL lock, RLMode RL_NULLABLE mode
  */
 RL_EXPORT void RLSynchronized(const void *RL_NULLABLE object, void (*RL_NONNULL function)(void *RL_NULLABLE info),
                               void *RL_NULLABLE info);
+#if defined(RL_TELL_SANITIZER_)
+static inline void RLToldSynchronized_(void *RL_NULLABLE info) {
+    struct RLToldCall_ *call = (struct RLToldCall_ *)info;
+    if (call->word) RL_SEES_(call->word);
+    call->function(call->info);
+    if (call->word) RL_PUBLISHES_(call->word);
+}
+static inline void RLSynchronizedTold_(const void *RL_NULLABLE object, void (*RL_NONNULL function)(void *RL_NULLABLE info),
+                                       void *RL_NULLABLE info) {
+    struct RLToldCall_ call = {function, info, (void *)(uintptr_t)object};
+    RLSynchronized(object, RLToldSynchronized_, &call);
+}
+#define RLSynchronized(object, function, info) RLSynchronizedTold_(object, function, info)
+#endif
 
 RL_HEADER_END
 
