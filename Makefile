@@ -64,6 +64,7 @@ bench:
 	ninja -C build-full -j $(JOBS) runloop
 	Bench/run $(BENCH_FLAGS) --full build-full --out build/bench.json build/Bench/programs
 	Bench/report build/bench.json Docs/performance.md
+	build/Bench/programs/locks
 
 # Echo servers over the library and its peers, loaded by clients in another process: about seven minutes, with
 # BENCH_FLAGS=--quick one. Then clients of Redis, over hiredis's adapters and ours: three minutes.

@@ -62,6 +62,10 @@ ALONE(write_posix, 3000000, { pthread_rwlock_wrlock(&p_read_write); counter++; p
 ALONE(semaphore_rl, 3000000, { RLSemaphoreSignal(&semaphores[0]); RLSemaphoreWait(&semaphores[0]); })
 ALONE(semaphore_posix, 3000000, { sem_post(&p_semaphores[0]); sem_wait(&p_semaphores[0]); })
 
+static volatile int32_t number;
+ALONE(atomic_rl, 3000000, { RLAtomicIncrement32Barrier(&number); })
+ALONE(swap_rl, 3000000, { RLAtomicCompareAndSwap32Barrier(number, number + 1, &number); })
+
 static void add_one(void *unused) {
     (void)unused;
     counter++;
@@ -173,6 +177,8 @@ static const struct row {
     {"lock for writing and unlock", write_rl, write_posix},
     {"semaphore, signal and wait", semaphore_rl, semaphore_posix},
     {"once, after the first call", once_rl, once_posix},
+    {"an atomic increment with a barrier, beside lock and unlock", atomic_rl, lock_posix},
+    {"compare and swap with a barrier, beside lock and unlock", swap_rl, lock_posix},
     {"RLSynchronized, beside a recursive mutex", synchronized_rl, recursive_posix},
     {"two threads, short sections", contended_rl, contended_posix},
     {"two threads, long sections", long_rl, long_posix},

@@ -59,8 +59,8 @@ RL_EXPORT RLThreadRef RL_NONNULL RLThreadCreate(RLThreadCallBack RL_NULLABLE bod
  *
  * name: UTF-8, copied; the kernel shows its first 15 bytes. NULL: none.
  * stackSize: bytes, rounded up to what the system needs; 0: the system's default.
- * priority: a nice value, -20 (highest) to 19 (lowest); the default is 0. A value that the system
- *     refuses has no effect.
+ * priority: a nice value, -20 (highest) to 19 (lowest). 0, the default: that of the thread that
+ *     starts it, as for a value that the system refuses.
  * thread: for NULL, and for a thread that was started already, all three do nothing.
  * Threads: any. Reentrancy: call-outs too; calls no call-out.
  * CF: none; NSThread's name, stackSize and threadPriority in Cocoa. Since 0.1.
@@ -206,6 +206,7 @@ RL_EXPORT void *RL_NULLABLE RLThreadGetResult(RLThreadRef RL_NULLABLE thread);
  *
  * The functions on the thread's stack are left as by pthread_exit: cleanup handlers run, the library
  * releases what it holds for callbacks, and no function returns. It is better to return from the body.
+ * Not in a destructor of a thread's value: POSIX leaves the end of a thread there undefined.
  * Threads: any. Reentrancy: call-outs too; calls release and exit callbacks, and does not return.
  * CF: none; NSThread's exit in Cocoa. Since 0.2.
  */
@@ -230,7 +231,8 @@ RL_EXPORT size_t RLThreadGetStackSize(RLThreadRef RL_NULLABLE thread);
  *     its start.
  * priority: -20 (highest) to 19 (lowest); other values are cut. A lower value than the present one
  *     needs a privilege, see setpriority(2).
- * Returns: 0; EACCES or EPERM: the system refuses; ESRCH: the thread has ended.
+ * Returns: 0; EACCES or EPERM: the system refuses; ESRCH: the thread has ended. Get: before the start
+ *     and after the end what was set for the start.
  * Threads: any. Reentrancy: call-outs too; calls no call-out.
  * CF: none; NSThread's threadPriority in Cocoa, which is 0 to 1. Since 0.2.
  */
