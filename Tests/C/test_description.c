@@ -127,8 +127,8 @@ RL_TEST(numbers_have_a_decimal_point, "S-ARG-12", "Descriptions write numbers wi
         decimal_sign = *sign;
         RLTimerRef timer = RLTimerCreate(12.5, 0.25, 0, 0, NULL, NULL), never = RLTimerCreate(1e300, 1e300, 0, 0, NULL, NULL);
         expect_described(timer, "next fire date = 12.500000 (in -");
-        expect_described(timer, "interval = 0.250000, order = 0");
-        expect_described(never, "540160.000000, order = 0");
+        expect_described(timer, "interval = 0.250000, tolerance = 0.000000, order = 0");
+        expect_described(never, "540160.000000, tolerance = 0.000000, order = 0");
         decimal_sign = NULL;
         RLRelease(timer);
         RLRelease(never);

@@ -398,13 +398,14 @@ RL_TEST(an_item_tells_what_it_is, "S-SEE-6",
     add_port(&port, ends[0], kRLDefaultMode);
     RLSetName(port.source, "reader");
     RLTimerRef timer = RLTimerCreate(date_in(1000.5), 2, 0, 3, callback_with_a_symbol, NULL);
+    RLTimerSetTolerance(timer, 0.25);
     RLAddTimer(RLGetCurrent(), timer, kRLDefaultMode);
     char *text = RLCopyDescription(RLGetCurrent());
     expect_part(text, "{name = \"reader\", version = 1, order = 0, valid = Yes, signalled = No, callback = ");
     snprintf(part, sizeof part, ", descriptor = %d (pipe:[", ends[0]);
     expect_part(text, part);
     expect_part(text, " (in 1000.");
-    expect_part(text, ", interval = 2.000000, order = 3, valid = Yes, callback = ");
+    expect_part(text, ", interval = 2.000000, tolerance = 0.250000, order = 3, valid = Yes, callback = ");
     /* By its symbol, or its place in the file. */
     ck_assert(strstr(text, "callback_with_a_symbol") != NULL || strstr(text, "c-insight+0x") != NULL);
     free(text);
@@ -412,7 +413,25 @@ RL_TEST(an_item_tells_what_it_is, "S-SEE-6",
     RLRelease(timer);
     timer = RLTimerCreate(date_in(10), 0, 0, 0, (RLTimerCallBack)(void *)RLGetVersion, NULL);
     expect_described(timer, ", callback = RLGetVersion,");
+    RLTimerInvalidate(timer);
+    expect_described(timer, ", callback = RLGetVersion,");
     RLRelease(timer);
+}
+
+static void describe_elsewhere(void *rl) {
+    char *text = RLCopyDescription(rl);
+    expect_part(text, ", callback = RLClockGetTime,");
+    free(text);
+}
+
+RL_TEST(a_delayed_request_tells_its_function, "S-SEE-6 S-PERF-16", "The line of a delayed request has the function that was requested, on any thread; without the request it is gone") {
+    RLPerformAfterDelay(kRLDefaultMode, 1000, NULL, (void (*)(void *))(void *)RLClockGetTime, NULL, NULL);
+    describe_elsewhere((void *)RLGetCurrent());
+    thread_join(thread_start(describe_elsewhere, (void *)RLGetCurrent()));
+    RLCancelPerformAfterDelay(NULL, NULL, NULL, NULL);
+    char *text = RLCopyDescription(RLGetCurrent());
+    ck_assert_ptr_null(strstr(text, "RLClockGetTime"));
+    free(text);
 }
 
 /* The sentence, and whether it agrees with RLIsModeEmpty. */

@@ -138,7 +138,7 @@ static void perform_slowly(void *info) {
     wait_until_told();
 }
 
-RL_TEST(all_kinds_of_callbacks_are_told, "S-SLOW-2 S-SLOW-7", "Sources of both versions, observers, functions and requests are told with their kinds") {
+RL_TEST(all_kinds_of_callbacks_are_told, "S-SLOW-2 S-SLOW-7", "Sources of both versions, observers, functions and requests are told with their kinds and functions") {
     static Probe source = {.action = block}, port = {.action = block};
     use_clock();
     watch(1);
@@ -174,6 +174,11 @@ RL_TEST(all_kinds_of_callbacks_are_told, "S-SLOW-2 S-SLOW-7", "Sources of both v
     RLPerformOnLoop(RLGetCurrent(), kRLDefaultMode, perform_slowly, NULL, NULL, false);
     RLRunInMode(kRLDefaultMode, 0, false);
     ck_assert_int_eq(told.last.kind, kRLCalloutFunction);
+
+    RLPerformAfterDelay(kRLDefaultMode, 0, NULL, perform_slowly, NULL, NULL);
+    RLRunInMode(kRLDefaultMode, 0, false);
+    ck_assert_int_eq(told.last.kind, kRLCalloutTimer);
+    ck_assert(told.last.function == (const void *)perform_slowly);
 }
 
 __attribute__((noinline)) static void compute_here(void) {

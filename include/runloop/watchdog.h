@@ -34,9 +34,10 @@ RL_HEADER_BEGIN
 RL_ENUM(int32_t, RLCalloutKind) {
     /** A source of either version, also one of a socket, a port, a descriptor or a kernel event. */
     kRLCalloutSource = 1,
+    /** Also what RLPerformAfterDelay calls. */
     kRLCalloutTimer = 2,
     kRLCalloutObserver = 3,
-    /** A function of RLPerformFunction or of the perform family. */
+    /** A function of RLPerformFunction or of the perform family, except RLPerformAfterDelay. */
     kRLCalloutFunction = 4,
     /** The main dispatch queue. */
     kRLCalloutMainQueue = 5

@@ -74,11 +74,11 @@ extension UnsafeMutablePointer where Pointee == Accounting {
     }
 
     /// The time asleep, with the sleep that is under way.
+    @inline(never)
     func asleep(now: Int64) -> UInt64 {
         pointee.asleep &+ (pointee.sleepBegan == 0 ? 0 : UInt64(truncatingIfNeeded: Swift.max(now - pointee.sleepBegan, 0)))
     }
 
-    @inline(never)
     fileprivate func addSleep(_ now: Int64) {
         pointee.asleep = asleep(now: now)
         pointee.sleepBegan = 0

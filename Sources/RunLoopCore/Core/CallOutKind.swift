@@ -30,7 +30,7 @@ enum CallOutKind: UInt8 {
         let record = UnsafeMutableRawPointer(item)
         switch item.pointee.type.load(ordering: .relaxed) {
         case ObjectType.timer.rawValue:
-            return (.timer, unsafeBitCast(record.assumingMemoryBound(to: Timer.self).details.pointee.callout, to: UnsafeRawPointer?.self))
+            return (.timer, record.assumingMemoryBound(to: Timer.self).clientFunction)
         case ObjectType.observer.rawValue:
             return (.observer, unsafeBitCast(record.assumingMemoryBound(to: Observer.self).pointee.callout, to: UnsafeRawPointer?.self))
         default:

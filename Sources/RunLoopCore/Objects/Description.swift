@@ -44,7 +44,7 @@ extension TextBuffer {
     }
 
     @inline(never)
-    private mutating func appendCallback(at address: UnsafeRawPointer?) {
+    mutating func appendCallback(at address: UnsafeRawPointer?) {
         if address != nil { append(", callback = ", function: address) }
     }
 

@@ -141,6 +141,8 @@ extension UnsafeMutablePointer where Pointee == Timer {
         let instant = pointee.instant
         let now = owner?.time ?? Clock.now()
         let order = order
+        let tolerance = tolerance
+        let function = CallOutKind.of(header, nil).function
         unlockTimer(owner)
         text.append("next fire date = ", date)
         if isValid && instant != Clock.never {
@@ -148,10 +150,11 @@ extension UnsafeMutablePointer where Pointee == Timer {
             text.append(" s)")
         }
         text.append(", interval = ", interval)
+        text.append(", tolerance = ", tolerance)
         if clock != .monotonic { text.append(clock == .wall ? ", clock = wall" : ", clock = boot") }
         text.append(", order = ", order)
         text.append(", valid = ", isValid)
-        text.appendCallback(details.pointee.callout)
+        text.appendCallback(at: function)
         text.appendInfo(isValid ? context.info : nil, isValid ? context.copyDescription : nil)
     }
 }
