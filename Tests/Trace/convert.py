@@ -5,6 +5,7 @@ usage: convert.py RUNLOOP-TRACE TRACED"""
 import importlib.util
 import json
 import os
+import resource
 import subprocess
 import sys
 import tempfile
@@ -106,6 +107,15 @@ with tempfile.TemporaryDirectory() as folder:
     assert done.returncode == 0, done.stderr
     slices, flows = check_json(file + ".json")
     print(f"{slices} slices, {flows} flows in JSON")
+    # Where there is no room for all of it nothing is left, and what was there stays.
+    whole = open(file + ".json", "rb").read()
+    folder_before = sorted(os.listdir(folder))
+    for output in (file + ".json", file + ".other"):
+        done = subprocess.run([sys.executable, tool, "--output", output, file], text=True, capture_output=True,
+                              preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096)))
+        assert done.returncode == 1 and "Traceback" not in done.stderr and output in done.stderr, done.stderr
+        assert sorted(os.listdir(folder)) == folder_before
+    assert open(file + ".json", "rb").read() == whole
     # One alone, to the standard output.
     done = convert("--output", "-", file)
     assert done.returncode == 0 and json.loads(done.stdout)["traceEvents"]
