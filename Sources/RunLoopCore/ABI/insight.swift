@@ -60,9 +60,9 @@ public func RLGetItemStatistics(
         let statistics, statistics.pointee.version == 0, let account = loop.account(of: item)
     else { return false }
     statistics.pointee.calls = account.calls
-    statistics.pointee.total = Double(account.total) / 1e9
-    statistics.pointee.longest = Double(account.longest) / 1e9
-    statistics.pointee.last = Double(account.last) / 1e9
+    statistics.pointee.total = Double(Int64(truncatingIfNeeded: account.total)) / 1e9
+    statistics.pointee.longest = Double(Int64(truncatingIfNeeded: account.longest)) / 1e9
+    statistics.pointee.last = Double(Int64(truncatingIfNeeded: account.last)) / 1e9
     return true
 }
 

@@ -27,7 +27,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     func readAccounting(_ statistics: UnsafeMutablePointer<RLStatistics>) {
         withAccounts { accounts in
             statistics.pointee.callOuts = accounts?.pointee.callOuts.load(ordering: .relaxed) ?? 0
-            func seconds(_ time: UInt64?) -> Double { Double(time ?? 0) / 1e9 }
+            func seconds(_ time: UInt64?) -> Double { Double(Int64(truncatingIfNeeded: time ?? 0)) / 1e9 }
             statistics.pointee.callOutTime = seconds(accounts?.pointee.callOutTime.load(ordering: .relaxed))
             statistics.pointee.longestCallOut = seconds(accounts?.pointee.longest.load(ordering: .relaxed))
             statistics.pointee.accountedTime = 0
@@ -53,17 +53,17 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     }
 
     func quantile(_ kind: HistogramKind, _ fraction: Double) -> Double {
-        var total: UInt64 = 0
+        var total = 0
         forEachBucket(kind) { _, count in
-            total += count
+            total &+= Int(truncatingIfNeeded: count)
             return true
         }
         let rank = Double(total) * Swift.min(Swift.max(fraction, 0), 1)
         var value = 0.0
-        var passed: UInt64 = 0
+        var passed = 0
         forEachBucket(kind) { limit, count in
             value = limit
-            passed += count
+            passed &+= Int(truncatingIfNeeded: count)
             return Double(passed) < rank
         }
         return value
