@@ -76,8 +76,11 @@ static inline void RLLockOrderEnter_(void) {
 }
 static inline void RLLockOrderLeave_(void) { __atomic_store_n(&RLLockOrder_.word, 0, __ATOMIC_RELEASE); }
 
+/* Each has a prototype too, for programs that ask for them. */
+
 /* Whether there is a way from one lock to another: the number of its last edge, and how many it has; or -1. The edges that are still to
    be followed are linked: a way may be too long for the thread's stack. */
+RL_ORDER_SHARED_ int RLLockOrderFind_(const void *RL_NULLABLE from, const void *RL_NULLABLE to, int *RL_NONNULL length);
 RL_ORDER_SHARED_ int RLLockOrderFind_(const void *RL_NULLABLE from, const void *RL_NULLABLE to, int *RL_NONNULL length) {
     for (int i = 0; i < RLLockOrder_.count; i++) RLLockOrder_.edges[i].seen = false;
     for (int before = -1, waiting = -1;;) {
@@ -103,6 +106,8 @@ RL_ORDER_SHARED_ int RLLockOrderFind_(const void *RL_NULLABLE from, const void *
 
 /* Adds an edge unless it is known. Returns how many edges contradict it, and copies as many of them as there is room for, the last first. */
 RL_ORDER_SHARED_ int RLLockOrderEnterEdge_(const struct RLLockOrderEdge_ *RL_NONNULL edge, bool adds,
+                                           struct RLLockOrderEdge_ *RL_NULLABLE copies, int room);
+RL_ORDER_SHARED_ int RLLockOrderEnterEdge_(const struct RLLockOrderEdge_ *RL_NONNULL edge, bool adds,
                                            struct RLLockOrderEdge_ *RL_NULLABLE copies, int room) {
     int known = 0, length = 0;
     RLLockOrderEnter_();
@@ -118,6 +123,7 @@ RL_ORDER_SHARED_ int RLLockOrderEnterEdge_(const struct RLLockOrderEdge_ *RL_NON
     return length;
 }
 
+RL_ORDER_SHARED_ bool RLLockOrderIsKnown_(const void *RL_NULLABLE first, const void *RL_NULLABLE second);
 RL_ORDER_SHARED_ bool RLLockOrderIsKnown_(const void *RL_NULLABLE first, const void *RL_NULLABLE second) {
     bool known;
     RLLockOrderEnter_();
@@ -129,6 +135,7 @@ RL_ORDER_SHARED_ bool RLLockOrderIsKnown_(const void *RL_NULLABLE first, const v
 }
 
 /* Stacks are walked and written while `word` is not held: that waits for a thread that loads a library, whose constructor may lock. */
+RL_ORDER_SHARED_ void RLLockOrderAdd_(const void *RL_NULLABLE first, const void *RL_NULLABLE second);
 RL_ORDER_SHARED_ void RLLockOrderAdd_(const void *RL_NULLABLE first, const void *RL_NULLABLE second) {
     int cancellation, length, error = errno;
     struct RLLockOrderEdge_ edge, *others;
