@@ -189,6 +189,29 @@ static void begin_and_end(void *info) {
 
 static void keep_loop(void *info) { *(RLRunLoopRef *)info = (RLRunLoopRef)RLRetain(RLGetCurrent()); }
 
+static int answered;
+static void count_answer(RLMessagePortRef remote, int32_t result, RLDataRef data, void *info) {
+    (void)remote, (void)data, (void)info;
+    if (result == kRLMessagePortSuccess) answered++;
+}
+
+RL_TEST(all_replies_come_before_the_end, "S-MSG-36 S-MSG-48",
+        "However many replies a receiver gave before its end, they are delivered, whichever call finds that it is gone") {
+    enum { ASKED = 100 };
+    static Worker worker = {.service = {.reply = "yes"}};
+    RLMessagePortRef remote = worker_start(&worker, port_name("last words"));
+    for (int i = 0; i < ASKED; i++) {
+        ck_assert_int_eq(RLMessagePortBeginRequest(remote, 1, "x", 1, NULL, 0, 60, RLGetCurrent(), "m", count_answer, NULL, NULL),
+                         kRLMessagePortSuccess);
+    }
+    wait_until_count(&worker.service.calls, ASKED);
+    worker_stop(&worker);
+    ck_assert(!RLMessagePortIsValid(remote));
+    expect_run("m", 60, false, Finished);
+    ck_assert_int_eq(answered, ASKED);
+    RLRelease(remote);
+}
+
 RL_TEST(the_end_of_the_loop_is_told, "S-MSG-48 S-LOOP-7",
         "When the loop's thread ends a request that waits there is told so on it; a loop that has ended refuses requests") {
     static Service service;

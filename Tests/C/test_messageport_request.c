@@ -169,6 +169,88 @@ RL_TEST(the_remote_is_invalidated_during_the_wait, "S-MSG-29",
     RLRelease(port);
 }
 
+static Gate end_is_told = GATE_INITIALIZER, nested_is_over = GATE_INITIALIZER;
+static void wait_for_nested_run(RLMessagePortRef remote, void *info) {
+    (void)remote, (void)info;
+    gate_open(&end_is_told);
+    gate_wait(&nested_is_over);
+}
+static Thread *invalidating;
+static void invalidate_elsewhere(void *remote) { RLMessagePortInvalidate(remote); }
+static void run_while_the_end_is_told(Probe *self) {
+    invalidating = thread_start(invalidate_elsewhere, self->data);
+    gate_wait(&end_is_told);
+    expect_run("m", 0.2, false, TimedOut);
+    gate_open(&nested_is_over);
+}
+
+RL_TEST(no_pass_in_vain_while_the_end_is_told, "S-MSG-34",
+        "While another thread is in the invalidation callback of a remote port, a run in which a request waits sleeps") {
+    static Probe timer = {.action = run_while_the_end_is_told}, passes;
+    RLMessagePortRef port = RLMessagePortCreateLocal(port_name("slow end"), NULL, NULL, NULL);
+    RLMessagePortRef remote = RLMessagePortCreateRemote(port_name("slow end"));
+    RLMessagePortSetInvalidationCallBack(remote, wait_for_nested_run);
+    timer.data = remote;
+    add_timer(&timer, date_in(0), 0, "m");
+    RLObserverRef observer = add_observer(&passes, kRLBeforeSources, "m");
+    ck_assert_int_eq(RLMessagePortSendRequest(remote, 1, "x", 1, 1, 60, "m", NULL), kRLMessagePortBecameInvalidError);
+    thread_join(invalidating);
+    ck_assert_int_lt(passes.calls, 100);
+    RLObserverInvalidate(observer);
+    RLRelease(remote);
+    RLRelease(port);
+}
+
+/* Until a port in mode m has taken all that was sent to it. */
+static void serve_all(void) {
+    for (int idle = 0; idle < 32;) idle = RLRunInMode("m", 0, true) == kRLRunHandledSource ? 0 : idle + 1;
+}
+
+RL_TEST(what_was_queued_outlives_its_sender, "S-MSG-24 S-MSG-54",
+        "Messages that were queued are served though their sender is gone when an earlier one of its requests is answered") {
+    static Service service = {.reply = "late"};
+    RLMessagePortRef port = add_service(&service, port_name("heir"), "m");
+    RLMessagePortRef remote = RLMessagePortCreateRemote(port_name("heir"));
+    ck_assert_int_eq(RLMessagePortSendRequest(remote, 1, "x", 1, 60, 0, "n", NULL), kRLMessagePortReceiveTimeout);
+    ck_assert_int_eq(send_text(remote, 2, "one"), kRLMessagePortSuccess);
+    ck_assert_int_eq(send_text(remote, 3, "another"), kRLMessagePortSuccess);
+    RLMessagePortInvalidate(remote);
+    serve_all();
+    ck_assert_int_eq(service.calls, 3);
+    ck_assert_str_eq(service.text, "another");
+    RLRelease(remote);
+    RLRelease(port);
+}
+
+static void count_outcome(RLMessagePortRef remote, int32_t result, RLDataRef data, void *info) {
+    (void)remote, (void)data;
+    ck_assert_int_eq(result, kRLMessagePortBecameInvalidError);
+    ++*(int *)info;
+}
+
+RL_TEST(what_was_queued_outlives_untaken_replies, "S-MSG-54",
+        "They are served also where so many replies wait for room that the port takes nothing more of the sender") {
+    static Service service = {.reply = "reply"};
+    RLMessagePortRef port = add_service(&service, port_name("full"), "m");
+    RLMessagePortRef remote = RLMessagePortCreateRemote(port_name("full"));
+    int taken = 0, begun = 0, told = 0;
+    for (int before = -1; before != taken;) {
+        before = taken;
+        while (RLMessagePortBeginRequest(remote, 1, "x", 1, NULL, 0, 0, RLGetCurrent(), "n", count_outcome, &told, NULL) ==
+               kRLMessagePortSuccess)
+            taken++, begun++;
+        serve_all();
+    }
+    ck_assert_int_lt(service.calls, taken);
+    RLMessagePortInvalidate(remote);
+    serve_all();
+    ck_assert_int_eq(service.calls, taken);
+    expect_run("n", 60, false, Finished);
+    ck_assert_int_eq(told, begun);
+    RLRelease(remote);
+    RLRelease(port);
+}
+
 static RLMessagePortRef nested_remote;
 static void ask_nested(Probe *self) {
     ck_assert_str_eq(ask_text(nested_remote, 2, "inner", self->mode), "inner");

@@ -118,12 +118,10 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
         _ info: UnsafeMutableRawPointer?, _ number: UnsafeMutablePointer<UInt32>?
     ) -> Int32 {
         if let refusal = refusal(of: request) { return refusal }
-        guard let begun = makeBegun(on: loop, in: name, callout, info) else { return MessagePortCode.isInvalid }
-        let (id, arrival, watch) = (begun.pointee.id, begun.pointee.arrival, begun.pointee.service!.pointee.watch)
-        // The function may be called, and the record freed, as soon as the loop has the sources.
+        guard let (begun, watch) = makeBegun(on: loop, in: name, callout, info) else { return MessagePortCode.isInvalid }
+        let (id, arrival) = (begun.pointee.id, begun.pointee.arrival)
+        // Before the loop has the sources and may call the function.
         number?.pointee = id
-        arrival.retain()
-        watch.retain()
         defer {
             arrival.release()
             watch.release()
@@ -144,9 +142,11 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
         return code
     }
 
+    /// With one more reference to the arrival, which holds the record, and to the watch: another thread may cancel any number at any
+    /// time.
     private func makeBegun(
         on loop: RunLoopPointer, in name: ModeName, _ callout: @escaping ReplyFunction, _ info: UnsafeMutableRawPointer?
-    ) -> BegunRequestPointer? {
+    ) -> (begun: BegunRequestPointer, watch: SourcePointer)? {
         var mode: ModePointer?
         if case .named(let name) = name { mode = loop.makeModeRecord(name) }
         let begun = makeArray(BegunRequest.self, count: 1)
@@ -168,9 +168,9 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
         loop.retain()
         let spare = makeService(on: loop, mode)
         lock()
-        let isTaken = isValid && pointee.remote.connection >= 0
+        var taken: (begun: BegunRequestPointer, watch: SourcePointer)?
         var isSpare = true
-        if isTaken {
+        if isValid && pointee.remote.connection >= 0 {
             var service = pointee.remote.services
             while let current = service, current.pointee.loop != loop || current.pointee.mode != mode { service = current.pointee.next }
             if service == nil {
@@ -183,12 +183,14 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
             begun.pointee.service = used
             begun.pointee.id = nextIDLocked()
             pointee.remote.begun.insert(begun)
+            arrival.retain()
+            used.pointee.watch.retain()
+            taken = (begun, used.pointee.watch)
         }
         unlock()
         if isSpare { spare.end() }
-        if isTaken { return begun }
-        begun.finish()
-        return nil
+        if taken == nil { begun.finish() }
+        return taken
     }
 
     private func makeService(on loop: RunLoopPointer, _ mode: ModePointer?) -> ReplyServicePointer {
@@ -284,11 +286,6 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
         pointee.remote.begun.forEach { begun in
             if begun.pointee.state == .waiting { begun.pointee.state = .invalid }
             if begun.pointee.loop.isCurrent { completeLocked(begun, begun.pointee.state) }
-        }
-        var service = pointee.remote.services
-        while let current = service {
-            current.pointee.watch.invalidate()
-            service = current.pointee.next
         }
     }
 }

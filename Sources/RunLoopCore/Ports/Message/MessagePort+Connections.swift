@@ -170,10 +170,18 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
         message.finish()
         guard error != 0 else { return }
         // The rest of a reply that was begun.
-        if message.header.kind == .part { return closeLocked(place) }
+        if message.header.kind == .part { return _ = sendFailedLocked(place, error) }
         // No room in the kernel, or the other end is gone. The waiting sender learns of it either way.
         var failure = OutgoingMessage(message.header.failed, bytes: nil)
-        if failure.send(to: pointee.local.connections![place].descriptor) != 0 { closeLocked(place) }
+        _ = sendFailedLocked(place, failure.send(to: pointee.local.connections![place].descriptor))
+    }
+
+    /// Ends the connection, unless the other end is gone: what that sent before is still there to be served, and then its end.
+    /// Returns whether it has ended it.
+    private func sendFailedLocked(_ place: Int, _ error: Int32) -> Bool {
+        if error == 0 || error == EPIPE || error == ECONNRESET { return false }
+        closeLocked(place)
+        return true
     }
 
     /// Sends a long reply in parts. False if it has to go another way; then nothing of it was sent.
@@ -272,7 +280,7 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
             let error = sendLocked(place, &reply.pointee.message)
             if error == EAGAIN { return }
             dropReplyLocked(place)
-            if error != 0 { return closeLocked(place) }
+            if sendFailedLocked(place, error) { return }
         }
         watchLocked(place, EPOLLIN.rawValue)
     }

@@ -11,7 +11,7 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
         pointee.state.bitwiseOr(MessagePortState.invalid | MessagePortState.lostInFork, ordering: .relaxed)
         if pointee.isRemote { loseConnection() } else { loseName() }
         // No loop of the child may wait for a number that soon names another file.
-        pointee.source?.invalidate()
+        endSources()
         if hasConnectionLocked { rl_sys_close(pointee.remote.connection) }
         pointee.remote.connection = -1
         dropTransfersLocked()

@@ -170,9 +170,12 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
         pointee.remote.kept = nil
     }
 
-    /// The other end is gone: replies that came before are still delivered.
+    /// The other end is gone: replies that came before are still delivered, all of them, to which none is added any more.
     func connectionEnded() {
-        _ = takeReplies(inRunOf: nil)
+        lock()
+        if hasConnectionLocked { shutdown(pointee.remote.connection, Int32(SHUT_RD)) }
+        unlock()
+        _ = takeReplies(inRunOf: nil, atMost: .max)
         invalidate()
     }
 
@@ -181,9 +184,9 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
     /// Takes the replies that have come and hands them to the requests that wait. False if the connection ended, or is broken; then the caller
     /// invalidates the port. In a run it ends when no request waits any more, which saves a useless receive: an unexpected message makes
     /// the connection ready again.
-    func takeReplies(inRunOf frame: RunFramePointer?) -> Bool {
+    func takeReplies(inRunOf frame: RunFramePointer?, atMost limit: Int = 64) -> Bool {
         // A limit, so that a peer that sends without end cannot keep the thread here.
-        var left = 64
+        var left = limit
         while left > 0 {
             left -= 1
             lock()
@@ -285,6 +288,9 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
     func performReplies() -> Bool {
         guard tryRetain() else { return false }
         if !takeReplies(inRunOf: RunLoop.current().pointee.frame) { connectionEnded() }
+        // The thread that invalidates the port may still be in the client's function: a loop would find the end of the connection
+        // pass after pass.
+        if !isValid { endSources() }
         release()
         return true
     }

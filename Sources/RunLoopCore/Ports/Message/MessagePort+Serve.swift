@@ -84,11 +84,7 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
         }
         guard let place = placeLocked(token: token) else { return .progress(0) }
         if pointee.local.connections![place].replies != nil {
-            if events & (EPOLLHUP.rawValue | EPOLLERR.rawValue) != 0 {
-                closeLocked(place)
-            } else {
-                flushLocked(place)
-            }
+            flushLocked(place)
             return .progress(0)
         }
         return receiveLocked(place, token)

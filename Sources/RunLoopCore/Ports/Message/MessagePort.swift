@@ -161,6 +161,16 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
         MessagePortMonitor.forget(self)
         if let function = storedInvalidationCallBack { callOutInvalidation(function, handle, info) }
         endHoldOfContext()
+        endSources()
+        if !pointee.isRemote { leaveDispatchQueue() }
+        // Now that no loop waits for them the numbers may be reused.
+        lock()
+        if pointee.isRemote { closeConnectionLocked() } else { closeSetLocked() }
+        unlock()
+    }
+
+    /// Takes what reads an invalid port out of all loops.
+    func endSources() {
         lock()
         let source = pointee.source
         source?.retain()
@@ -170,11 +180,6 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
             source.release()
         }
         endServices()
-        if !pointee.isRemote { leaveDispatchQueue() }
-        // Now that no loop waits for them the numbers may be reused.
-        lock()
-        if pointee.isRemote { closeConnectionLocked() } else { closeSetLocked() }
-        unlock()
     }
 
     /// Drops the port's reference to its source. The object is dying.
