@@ -79,7 +79,7 @@ static void call_back(struct item *item) {
         item->calling = NULL;
     }
     /* What a callback is given lives as long as the callback. */
-    if (item->kind != KIND_POST && item->kind != KIND_THREAD && !item->ended_inside && item->releases >= item->retains)
+    if (item->kind != KIND_POST && item->kind != KIND_REQUEST && item->kind != KIND_THREAD && !item->ended_inside && item->releases >= item->retains)
         fail("the info of %s is released while its callback runs", item->name);
     struct actor *actor = acting();
     if (actor && actor->awaited == item && item->performed >= actor->awaited_count) RLStop(RLGetCurrent());
@@ -200,6 +200,18 @@ static void receive_data(RLSocketRef socket, RLSocketCallBackType type, RLDataRe
     char bytes[16];
     if (read(item->descriptors[0], bytes, sizeof bytes) < 0) return;
     call_back(item);
+}
+
+/* The outcome of a request, on the thread of its loop; a request that was cancelled has none. */
+static void take_outcome(RLMessagePortRef port, int32_t result, RLDataRef data, void *info) {
+    struct item *item = info;
+    if (port != item->remote) fail("%s is told of another port", item->name);
+    if (RLGetCurrent() != item->loop) fail("%s is told on another thread", item->name);
+    if (item->dropped != 0) fail("%s is told after it was cancelled or refused", item->name);
+    if (++item->freed > 1) fail("%s is told twice", item->name);
+    if ((result == kRLMessagePortSuccess) != (data != NULL)) fail("%s is told %d, %s data", item->name, (int)result, data ? "with" : "without");
+    /* The end of a loop's thread tells of what is still waiting; the objects are gone by then. */
+    if (run.concurrent) call_back(item);
 }
 
 static void be_ready(RLFileDescriptorRef file, RLOptionFlags types, void *info) {
@@ -343,6 +355,7 @@ void make_item(struct item *item) {
         item->posted = 1;
         item->object = RLThreadCreate(thread_body, item, release_post);
         break;
+    case KIND_REQUEST: item->id = 0; return;
     case KIND_POST: return;
     case KIND_SYNC: make_sync(item); return;
     case KIND_HANDLER: make_handler(item); return;
@@ -409,7 +422,7 @@ void drop_item(struct item *item) {
     }
     if (item->object) drop_object(item);
     /* Also of a port that a thread has released: it is the table's to know, and each run would leave one there. */
-    RLRelease(item->remote);
+    if (item->kind != KIND_REQUEST) RLRelease(item->remote);
     /* What a released socket has is its own. */
     if (item->kind == KIND_SOCKET) item->descriptors[0] = -1;
     for (int i = 0; i < 2; i++)
@@ -419,6 +432,10 @@ void drop_item(struct item *item) {
 void check_item_at_end(struct item *item) {
     if (item->retains != item->releases)
         fail("the info of %s was retained %d times and released %d times", item->name, item->retains, item->releases);
+    if (item->kind == KIND_REQUEST) {
+        if (item->posted > 0 && item->freed + item->dropped != 1) fail("%s was neither told nor cancelled", item->name);
+        return;
+    }
     if (item->scheduled != item->cancelled)
         fail("%s was scheduled %d times and cancelled %d times", item->name, item->scheduled, item->cancelled);
     if (item->kind == KIND_THREAD && item->dropped != 0) fail("%s has %d exit callbacks that were not called", item->name, item->dropped);
@@ -679,6 +696,32 @@ static void do_ask(struct call *call) {
     RLDataRef data = NULL;
     (void)RLMessagePortSendRequest((RLMessagePortRef)call->item[0]->remote, 1, "x", 1, 5, 5, mode_of(call), &data);
     RLRelease(data);
+}
+
+/* A request begins once, and is then told, cancelled or refused. */
+static void do_begin(struct call *call) {
+    struct item *item = call->item[0];
+    if (item->posted++ > 0) return;
+    item->remote = call->item[1]->remote;
+    item->loop = loop_of(call);
+    int32_t result = RLMessagePortBeginRequest((RLMessagePortRef)item->remote, 1, "x", 1, NULL, 0, 5, item->loop, mode_of(call), take_outcome,
+                                               item, &item->id);
+    if (result == kRLMessagePortSuccess) return;
+    item->dropped = 1;
+    if (item->freed > 0) fail("%s is refused with %d, and was told", item->name, (int)result);
+}
+static void do_cancel_begun(struct call *call) {
+    struct item *item = call->item[0];
+    if (item->id == 0 || !RLMessagePortCancelRequest((RLMessagePortRef)item->remote, item->id)) return;
+    if (item->cancelled++ > 0) fail("%s is cancelled twice", item->name);
+    if (item->freed > 0) fail("%s is cancelled after it was told", item->name);
+    item->dropped = 1;
+}
+
+/* The function was called, or the request cancelled. */
+static void do_told(struct call *call) {
+    struct item *item = call->item[0];
+    if (item->posted > 0 && item->freed + item->dropped != 1) fail("%s is over, and its function is not called", item->name);
 }
 
 static void do_end_remote(struct call *call) { RLMessagePortInvalidate((RLMessagePortRef)call->item[0]->remote); }
@@ -1098,6 +1141,9 @@ const struct operation operations[] = {
     {"take", "", do_take, false},
     {"close", "RLSocketClose", do_close, false},
     {"ask", "RLMessagePortSendRequest", do_ask, true},
+    {"begin", "RLMessagePortBeginRequest", do_begin, true},
+    {"cancelbegun", "RLMessagePortCancelRequest", do_cancel_begun, false},
+    {"told", "", do_told, false},
     {"endremote", "RLMessagePortInvalidate", do_end_remote, false},
     {"rename", "RLMessagePortSetName", do_rename, false},
     {"newremote", "RLMessagePortCreateRemote", do_new_remote, false},

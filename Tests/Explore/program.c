@@ -125,7 +125,7 @@ static void read_item_block(struct block **block, bool names_only) {
 static void read_item(bool names_only) {
     static const char *const kinds[] = {"source", "inbox",    "port",       "timer", "observer",
                                         "post",   "mach",     "descriptor", "user",  "thread",
-                                        "message", "socket",  "vnode",      "sync",  "clock", "counter", "handler", "lockfile"};
+                                        "message", "socket",  "vnode",      "sync",  "clock", "counter", "handler", "lockfile", "request"};
     static int index;
     char text[32];
     if (names_only && item_count == 0) index = 0;

@@ -36,7 +36,7 @@ struct block {
     struct call calls[MAX_CALLS];
 };
 
-enum kind { KIND_SOURCE, KIND_INBOX, KIND_PORT, KIND_TIMER, KIND_OBSERVER, KIND_POST, KIND_MACH_PORT, KIND_DESCRIPTOR, KIND_USER, KIND_THREAD, KIND_MESSAGE, KIND_SOCKET, KIND_VNODE, KIND_SYNC, KIND_CLOCK, KIND_COUNTER, KIND_HANDLER, KIND_LOCK_FILE };
+enum kind { KIND_SOURCE, KIND_INBOX, KIND_PORT, KIND_TIMER, KIND_OBSERVER, KIND_POST, KIND_MACH_PORT, KIND_DESCRIPTOR, KIND_USER, KIND_THREAD, KIND_MESSAGE, KIND_SOCKET, KIND_VNODE, KIND_SYNC, KIND_CLOCK, KIND_COUNTER, KIND_HANDLER, KIND_LOCK_FILE, KIND_REQUEST };
 
 /* The functions of a context that make calls of their own. */
 enum inner { INNER_DESCRIBE, INNER_RETAIN, INNER_RELEASE, INNER_SCHEDULE, INNER_CANCEL, INNER_EQUAL, INNER_COUNT };
@@ -55,7 +55,9 @@ struct item {
     bool was_inside[INNER_COUNT];       /* it was executed: once in a scenario */
     const void *object;
     RLSourceRef source; /* of a port */
-    const void *remote; /* of a message port */
+    const void *remote; /* of a message port, and of a request that was begun */
+    RLRunLoopRef loop;  /* where the outcome of a request is told */
+    uint32_t id;        /* of a request */
     char path[64];      /* of a file, or a message port's name */
     int descriptors[2];
     int written; /* to a socket and not taken by its peer */
