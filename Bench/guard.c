@@ -102,6 +102,26 @@ static RLPort port_of(void *info) { return (RLPort)(intptr_t)info; }
 
 static void pass(void) { run_in_callout(signal_again); }
 
+/* The same while the loop measures its call-outs, is watched for slow ones, or is traced. */
+static void pass_measured(void) {
+    RLSetAccounting(own, true);
+    pass();
+}
+
+static void not_slow(const RLSlowCallout *callout, void *info) { (void)callout, (void)info; }
+
+static void pass_watched(void) {
+    RLSetSlowCalloutHandler(own, 1e6, not_slow, NULL, NULL);
+    pass();
+}
+
+static void pass_traced(void) {
+    char path[] = "/tmp/guard-XXXXXX";
+    require(mkstemp(path) >= 0 && RLTraceStart(path, 1), "a trace");
+    pass();
+    unlink(path);
+}
+
 static void pass_observers(void) {
     for (int i = 0; i < 8; i++) {
         RLObserverRef observer = RLObserverCreate(kRLBeforeSources, true, 0, observe, NULL);
@@ -352,6 +372,9 @@ static const struct {
     void (*run)(void);
 } paths[] = {
     {"pass", pass},
+    {"pass_measured", pass_measured},
+    {"pass_watched", pass_watched},
+    {"pass_traced", pass_traced},
     {"pass_observers", pass_observers},
     {"pass_descriptor", pass_descriptor},
     {"descriptor_event", descriptor_event},
