@@ -6,6 +6,7 @@ import Synchronization
 /// info of a one-shot timer, whose only reference is its loop's; it is freed when the timer is invalidated. Only the loop's
 /// thread touches it, or the thread that frees the loop.
 struct DelayedRequest {
+    /// The first field, which begins with the function (`TimerState.request`).
     var post: Post
     var target: UnsafeRawPointer?
     var loop: RunLoopPointer
@@ -13,9 +14,6 @@ struct DelayedRequest {
     /// In the loop's index until it is performed or cancelled.
     var isListed: Bool
     var links: CancelLinks
-
-    /// The callback of all such timers.
-    fileprivate static var callout: TimerFunction { { _, info in info!.assumingMemoryBound(to: DelayedRequest.self).fire() } }
 }
 
 typealias DelayedRequestPointer = UnsafeMutablePointer<DelayedRequest>
@@ -59,7 +57,8 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         context.release = { UnsafeMutableRawPointer(mutating: $0!).assumingMemoryBound(to: DelayedRequest.self).finish() }
         let timer = TimerPointer.make(
             date: -.infinity, interval: 0, order: 0,
-            callout: DelayedRequest.callout, context: context)
+            callout: { _, info in info!.assumingMemoryBound(to: DelayedRequest.self).fire() }, context: context)
+        timer.pointee.state.store(timer.pointee.state.load(ordering: .relaxed) | TimerState.request, ordering: .relaxed)
         // Requests with the same delay keep their order whatever is done to the wall clock (S-PERF-18).
         if delay > 0 { timer.setDelay(delay, by: self) }
         request.pointee.timer = timer
@@ -103,15 +102,6 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
 }
 
 extension UnsafeMutablePointer where Pointee == Timer {
-    /// The client's function that the timer calls: its callback, or what a delayed request performs. The timer is locked, or the loop's thread
-    /// is about to call it.
-    @inline(always)
-    var clientFunction: UnsafeRawPointer? {
-        let callout = unsafeBitCast(details.pointee.callout, to: UnsafeRawPointer?.self)
-        guard callout == unsafeBitCast(DelayedRequest.callout, to: UnsafeRawPointer?.self), isValid else { return callout }
-        return unsafeBitCast(delayedRequest!.pointee.post.perform, to: UnsafeRawPointer?.self)
-    }
-
     /// The request that the timer belongs to. The timer is valid and belongs to one.
     fileprivate var delayedRequest: DelayedRequestPointer? {
         details.pointee.info?.assumingMemoryBound(to: DelayedRequest.self)

@@ -108,6 +108,8 @@ enum TimerState {
     /// It left its loop while it was called there. The bits `generations` identify the process whose thread calls it, for a child of `fork`:
     /// no loop has the timer by then, or another one has it.
     static var leftInCallback: UInt32 { 1 << 10 }
+    /// Its callback performs a request, whose function is the first word of the info.
+    static var request: UInt32 { 1 << 11 }
     static var generations: UInt32 { 0xff << 16 }
     static var generation: UInt32 { process.pointee.forkGeneration.load(ordering: .relaxed) << 16 & generations }
 
@@ -145,6 +147,16 @@ extension UnsafeMutablePointer where Pointee == Timer {
         let rare = makeRecord(TimerRarities.self)
         details.pointee.rare = rare
         return rare
+    }
+
+    /// The client's function that the timer calls: its callback, or what a request performs. The timer is locked, or the loop's thread is about
+    /// to call it.
+    @inline(always)
+    var clientFunction: UnsafeRawPointer? {
+        if pointee.state.load(ordering: .relaxed) & (TimerState.request | TimerState.invalid) == TimerState.request {
+            return details.pointee.info!.load(as: UnsafeRawPointer?.self)
+        }
+        return unsafeBitCast(details.pointee.callout, to: UnsafeRawPointer?.self)
     }
 
     var order: Int { details.pointee.rare?.pointee.order ?? 0 }
