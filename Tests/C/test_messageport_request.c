@@ -201,6 +201,22 @@ RL_TEST(no_pass_in_vain_while_the_end_is_told, "S-MSG-34",
     RLRelease(port);
 }
 
+static void advance_clock(void *clock) { RLClockAdvance(clock, 5); }
+
+RL_TEST(a_wait_without_runs_ends_by_the_clock, "S-CLK-3 S-MSG-28",
+        "A wait for a reply in a mode that cannot run ends when another thread has moved the loop's clock to its limit") {
+    RLClockRef clock = RLClockCreateManual();
+    ck_assert(RLSetClock(RLGetCurrent(), clock));
+    RLMessagePortRef port = RLMessagePortCreateLocal(port_name("clock"), NULL, NULL, NULL);
+    RLMessagePortRef remote = RLMessagePortCreateRemote(port_name("clock"));
+    Thread *thread = thread_start(advance_clock, clock);
+    ck_assert_int_eq(RLMessagePortSendRequest(remote, 1, "x", 1, 1, 4, kRLCommonModes, NULL), kRLMessagePortReceiveTimeout);
+    thread_join(thread);
+    RLRelease(remote);
+    RLRelease(port);
+    RLRelease(clock);
+}
+
 /* Until a port in mode m has taken all that was sent to it. */
 static void serve_all(void) {
     for (int idle = 0; idle < 32;) idle = RLRunInMode("m", 0, true) == kRLRunHandledSource ? 0 : idle + 1;

@@ -262,7 +262,8 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
         var left = seconds
         while true {
             // A run of a mode that cannot run, or of a thread that is ending, returns at once.
-            if !canRun || loop.run(in: mode, seconds: left, returnsAfterSource: true) == .finished { waitWithoutLoop(left) }
+            let hasRun = canRun && loop.run(in: mode, seconds: left, returnsAfterSource: true) != .finished
+            if !hasRun { waitWithoutLoop(left) }
             switch stateOf(waiter) {
             case .replied: return MessagePortCode.success
             case .failed: return MessagePortCode.transportError
@@ -271,7 +272,8 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
             }
             guard isValid else { return MessagePortCode.becameInvalid }
             if deadline == Clock.never { continue }
-            let rest = deadline - loop.time
+            // Without runs a loop does not come to the time of its program's clock.
+            let rest = deadline - (hasRun ? loop.time : loop.manualClock?.time ?? loop.time)
             if rest <= 0 { return MessagePortCode.receiveTimeout }
             left = Double(rest) / 1e9
         }
