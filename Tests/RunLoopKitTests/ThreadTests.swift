@@ -98,6 +98,35 @@ import Glibc
         thread.join()
     }
 
+    @Test("run() and run(until:) in a body end when the thread is told to end, though sources are left: S-NSRL-7", .timeLimit(.minutes(1)))
+    func stoppedInASeries() throws {
+        for byDate in [false, true] {
+            let thread = RunLoopThread { _ in
+                RunLoop.current.add(RunLoop.Source { _ in }, forMode: .default)
+                if byDate { RunLoop.current.run(until: .distantFuture) } else { RunLoop.current.run() }
+            }
+            try thread.start()
+            while !thread.loop.isWaiting { Thread.sleep(forTimeInterval: .milliseconds(1)) }
+            thread.stop()
+            thread.join()
+        }
+    }
+
+    @Test("A body that begins run after run and does not ask whether the thread is to end sleeps in them", .timeLimit(.minutes(1)))
+    func stoppedUnheard() throws {
+        let isOver = Atomic(false)
+        let thread = RunLoopThread { _ in
+            while !isOver.load(ordering: .relaxed) { RunLoop.current.run(mode: .default, before: .distantFuture) }
+        }
+        try thread.start()
+        while !thread.loop.isWaiting { Thread.sleep(forTimeInterval: .milliseconds(1)) }
+        let before = thread.loop.statistics.runs
+        thread.stop()
+        while thread.loop.statistics.runs < before + 20 || !thread.loop.isWaiting { Thread.sleep(forTimeInterval: .milliseconds(1)) }
+        isOver.store(true, ordering: .relaxed)
+        thread.join()
+    }
+
     @Test("Cancel ends the thread without the last pass; its sources are cancelled before join returns: S-LOOP-7")
     func cancel() throws {
         let trace = Trace()

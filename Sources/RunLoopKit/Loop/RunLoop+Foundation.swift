@@ -14,17 +14,19 @@ extension RunLoop {
     /// ``stop()`` ends the single run it meets and not this series. For a loop that is to be stopped,
     /// call ``run(mode:for:returnAfterSourceHandled:)`` without a time. Removing every source and timer
     /// one knows of is not a reliable way to end it, because others may have added theirs (S-NSRL-14).
+    /// On a ``RunLoopThread`` the series ends when the thread is told to end.
     ///
     /// - Threads: the loop's own; for another thread's loop it returns at once.
     /// - Foundation: `run()`. CF: `CFRunLoopRun` differs: a stop ends that one.
     @available(*, noasync, message: "a run blocks its thread; an asynchronous function may not")
     public func run() {
-        while runOnce(mode: .default, remaining: { .infinity }) {}
+        while runOnce(mode: .default, remaining: { .infinity }), !RunLoopThread.isEndingCaller {}
     }
 
     /// Runs the default mode again and again until it is empty or a date has passed (S-NSRL-6).
     ///
-    /// It tries at least once. ``stop()`` ends the single run it meets and not this series.
+    /// It tries at least once. ``stop()`` ends the single run it meets and not this series, which ends early only on a ``RunLoopThread``
+    /// that is told to end.
     ///
     /// - Parameter limitDate: when to end; a past one makes a single pass that does not wait.
     /// - Threads: the loop's own; for another thread's loop it returns at once.
@@ -103,10 +105,12 @@ extension RunLoop {
     /// that: the time that remained at the beginning passes there (S-CLK-3).
     package func runSeries(remaining: () -> Double) {
         if RLGetClock(reference) == nil {
-            while runOnce(mode: .default, remaining: remaining), remaining() > 0 {}
+            while runOnce(mode: .default, remaining: remaining), remaining() > 0, !RunLoopThread.isEndingCaller {}
         } else {
             let end = RunLoop.currentSeconds + remaining()
-            while runOnce(mode: .default, remaining: { end - RunLoop.currentSeconds }), end > RunLoop.currentSeconds {}
+            while runOnce(mode: .default, remaining: { end - RunLoop.currentSeconds }), end > RunLoop.currentSeconds,
+                !RunLoopThread.isEndingCaller
+            {}
         }
     }
 

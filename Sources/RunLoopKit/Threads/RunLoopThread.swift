@@ -187,9 +187,16 @@ extension RunLoopThread {
         return newRuns > 16
     }
 
-    /// Tells the run around the present one when that has ended.
+    /// Tells the run around the present one when that has ended. A body that begins run after run and does not ask whether it is to end
+    /// is told some times a second in the end.
     private func tellAfterRun(_ source: RunLoop.Source) {
-        RunLoop.current.add(RunLoop.Observer(activities: .exit, repeats: false) { _, _ in source.signal() }, forMode: .common)
+        let mayComputeOn = newRuns < 1000
+        let observer = RunLoop.Observer(activities: .exit, repeats: false) { _, _ in
+            if mayComputeOn { return source.signal() }
+            let pause = Timer(timeInterval: .milliseconds(100), repeats: false) { _ in source.signal() }
+            RunLoop.current.add(pause, forMode: .common)
+        }
+        RunLoop.current.add(observer, forMode: .common)
     }
 
     /// Functions that were queued are performed by now, because a pass does so before its sources; the executor takes a few
@@ -246,6 +253,9 @@ extension RunLoopThread {
     /// Whether ``stop()`` or ``cancel()`` was called. A body that runs the loop itself has to check this after each run.
     public var isEnding: Bool { isCancelled || state.withLock { $0.isStopping } }
 
+    /// Whether the calling thread is one of these and was told to end.
+    static var isEndingCaller: Bool { own.known?.isEnding ?? false }
+
     /// The object of the calling thread, nil if it was not made by this class.
     @available(*, noasync, message: "an asynchronous function may change its thread at each await")
     public static var current: RunLoopThread? { own.known }
@@ -277,7 +287,8 @@ extension RunLoopThread {
 extension RunLoopThread {
     /// Ends the thread in order: what is already queued is performed first. Returns at once.
     ///
-    /// Runs of the loop in common modes are stopped, including nested ones. A thread that was not started is not affected.
+    /// Runs of the loop in common modes are stopped, including nested ones, and ``RunLoop/run()`` and its like begin no more. A thread that
+    /// was not started is not affected.
     public func stop() {
         guard isStarted else { return }
         state.withLock { $0.isStopping = true }
