@@ -227,6 +227,19 @@ RL_TEST(who_gets_a_clock, "S-CLK-2", "A clock is given to the thread's own loop,
     RLRelease(clock_of_loop);
 }
 
+RL_MAIN_TEST(the_main_loop_gets_a_clock, "S-CLK-2 S-LOOP-3", "The main thread gives its loop a clock though it has asked for the main loop only") {
+    RLClockRef clock = RLClockCreateManual();
+    RLRunLoopRef loop = RLGetMain();
+    ck_assert(RLSetClock(loop, clock));
+    static Probe timer = {.name = "t"};
+    RLTimerRef made = probe_timer(&timer, RLClockGetTime(clock) + 1000, 0);
+    RLAddTimer(loop, made, kRLDefaultMode);
+    RLClockAdvance(clock, 1000);
+    ck_assert_int_eq(timer.calls, 1);
+    RLRelease(made);
+    RLRelease(clock);
+}
+
 RL_TEST(a_common_timer_in_no_mode, "S-CLK-2 S-CLK-3 S-MODE-26", "A timer that is a common item and in no mode keeps its loop's clock, by which it fires in a mode that becomes common") {
     RLRunLoopRef loop = RLGetCurrent();
     RLClockRef other = RLClockCreateManual();

@@ -101,6 +101,12 @@ RL_TEST(inline_on_the_same_thread, "S-PERF-4 S-PERF-7",
     expect_run(kRLDefaultMode, 0, false, Finished);
 }
 
+RL_MAIN_TEST(inline_on_the_main_thread, "S-PERF-4 S-LOOP-3",
+             "The main thread, which has asked for the main loop only, does not wait for itself") {
+    ck_assert(RLPerformOnLoop(RLGetMain(), kRLDefaultMode, record, "a", record_release, true));
+    expect_trace("a -a");
+}
+
 static RLRunLoopRef waiting_sender;
 
 static void check_sender_sleeps(void *counter) {

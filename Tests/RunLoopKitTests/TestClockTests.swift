@@ -103,13 +103,17 @@ struct TestClockTests {
         #expect(now.advanced(by: .seconds(-5)) < now)
     }
 
-    @Test("Tasks on a loop's executor sleep by its clock, and have gone on when the clock was moved: S-CLK-5, S-CLK-7")
-    func sleepingTasks() async throws {
+    @Test(
+        """
+        Tasks on a loop's executor sleep by its clock, and have gone on when the clock was moved; where they prefer the executor, also by \
+        Task.sleep: S-CLK-5, S-CLK-7, S-CLK-13
+        """, arguments: [false, true])
+    func sleepingTasks(byTask: Bool) async throws {
         let clock = TestClock()
         let thread = try await startedThread(with: clock)
         let actor = LoopActor(on: thread.loop)
         let start = clock.now
-        let task = Task { await actor.sleepTwice(clock) }
+        let task = Task { byTask ? await actor.sleepTwiceByTask(clock) : await actor.sleepTwice(clock) }
         // The first sleep is a timer as soon as the clock has somewhere to go.
         while !clock.advanceToNext() { await Task.yield() }
         await Task.yield()
@@ -219,6 +223,15 @@ private actor LoopActor {
         times.append(clock.now)
         try? await clock.sleep(for: .seconds(1800))
         times.append(clock.now)
+        return times
+    }
+
+    func sleepTwiceByTask(_ clock: TestClock) async -> [TestClock.Instant] {
+        var times: [TestClock.Instant] = []
+        for seconds in [10, 1800] {
+            try? await withTaskExecutorPreference(executor) { try await Task.sleep(for: .seconds(seconds), clock: clock) }
+            times.append(clock.now)
+        }
         return times
     }
 }

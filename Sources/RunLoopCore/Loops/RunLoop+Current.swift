@@ -11,14 +11,16 @@ extension RunLoop {
         return makeCurrent()
     }
 
-    /// The calling thread's loop, if there is one (S-LOOP-21).
+    /// The calling thread's loop, if there is one (S-LOOP-21). `isCurrent` is not true before the main thread has found its loop here or
+    /// by ``current()``: who has asked for the main loop, or got it from another thread, has not.
+    @inline(never)
     static func currentIfMade() -> RunLoopPointer? {
         if let loop = ofThread { return loop }
         // Other threads may have made the main thread's loop.
         guard let main = registry.pointee.mainLoop.load(ordering: .acquiring), isMainThread,
             main.pointee.threadAlive.load(ordering: .acquiring)
         else { return nil }
-        return main
+        return makeCurrent()
     }
 
     /// The main thread's loop, from any thread (S-LOOP-3).

@@ -178,7 +178,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
 
     /// `RLSetClock`: nil for the system's clock. False if the loop is not the caller's, runs, has ended, or has timers (S-CLK-2).
     func setClock(_ clock: ManualClockPointer?) -> Bool {
-        guard isCurrent, !isRunning, pointee.threadAlive.load(ordering: .acquiring) else { return false }
+        guard RunLoop.currentIfMade() == self, !isRunning, pointee.threadAlive.load(ordering: .acquiring) else { return false }
         lock()
         // A common item may be in no mode (S-MODE-26).
         var hasTimers = pointee.commonTimers.count > 0

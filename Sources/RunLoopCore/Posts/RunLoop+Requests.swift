@@ -11,7 +11,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
 
     /// `RLPerformOnLoop`. False if the function is not performed; what it holds was released then.
     func performRequest(_ post: Post, waits: Bool) -> Bool {
-        if waits && isCurrent {
+        if waits && RunLoop.currentIfMade() == self {
             // S-PERF-4: inline, whatever mode runs.
             post.modes.free()
             post.performAndRelease()

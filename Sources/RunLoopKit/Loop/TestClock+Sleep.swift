@@ -30,6 +30,10 @@ extension TestClock {
     /// The sleep is a timer of the calling thread's loop, if that goes by the clock, as on the loop's executor. Elsewhere any loop
     /// that was given the clock wakes the task, and so does moving the clock.
     ///
+    /// `Task.sleep`, and code that is generic over clocks, leave the caller's actor before they sleep, and may miss instants on the way
+    /// of a large move. For them, let the task prefer the executor of the actor's loop:
+    /// `withTaskExecutorPreference(loop.executor) { try await Task.sleep(for: .seconds(1), clock: clock) }`.
+    ///
     /// - Parameters:
     ///   - deadline: one that has come does not suspend for longer than a pass.
     ///   - tolerance: see ``Timer/tolerance``.
