@@ -29,9 +29,9 @@ void loop_spin(loop *l, double seconds);
 /* Adds a descriptor that never becomes ready; object: as an object for descriptors, where the
    library has another kind of source as well. */
 void loop_watch(loop *l, int descriptor, bool object);
-/* Calls a function whenever a descriptor, an eventfd, is readable, for ever; other: by the other
-   kind of source, where the library has two. True if the library reads the count itself. */
-bool loop_receive(loop *l, int descriptor, function call, void *info, bool other);
+/* Calls a function whenever a descriptor, an eventfd, is readable, for ever; kind: 1 and 2 by other
+   kinds of sources, where the library has them. True if the library reads the count itself. */
+bool loop_receive(loop *l, int descriptor, function call, void *info, int kind);
 /* Calls a function once in each pass. */
 void loop_observe(loop *l, function call, void *info);
 /* Queues a function and makes the loop run it soon; from any thread. */

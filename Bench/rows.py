@@ -100,9 +100,11 @@ ROWS[-1].goal = "≤ 1.1 × with 10"
 for n, active in ((1, 1), (1000, 1), (1000, 100), (10**4, 1), (10**4, 100)):
     of = "one descriptor" if n == 1 else "%s descriptors, %d active" % (size(n), active)
     key = "descriptors_%d_%d" % (n, active)
+    factor = 1.15 if active == 1 else 1.1
     ROWS.append(Row(key, "event of " + of, "descriptors", (n, active)))
-    ROWS.append(Row(key + "_v1", "the same, version 1 sources", "descriptors", (n, active, 1), only=["runloop", "full"],
-                    like=key))
+    for kind, suffix, name in ((1, "_v1", "version 1 sources"), (2, "_socket", "sockets")):
+        ROWS.append(Row(key + suffix, "the same, " + name, "descriptors", (n, active, kind), only=["runloop", "full"], like=key,
+                        goal="≤ %g raw" % factor, limit=of_raw(factor)))
 for n in (10, 1000, 10**4, 10**5, 10**6):
     limit = below("libev", 150 if n == 10**6 else None)
     ROWS.append(Row("remove_add_%d" % n, "timer remove + add, %s live" % size(n), "timer_remove_add", (n,),

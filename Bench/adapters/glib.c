@@ -81,8 +81,8 @@ static gboolean receive(GSource *s, GSourceFunc call, gpointer info) {
 /* Without functions that prepare and check the context looks at the descriptor alone. */
 static GSourceFuncs receiver_functions = {.dispatch = receive};
 
-bool loop_receive(loop *l, int descriptor, function call, void *info, bool other) {
-    if (other) bench_absent();
+bool loop_receive(loop *l, int descriptor, function call, void *info, int kind) {
+    if (kind) bench_absent();
     struct receiver *r = (struct receiver *)g_source_new(&receiver_functions, sizeof *r);
     r->call = call;
     r->info = info;

@@ -78,8 +78,8 @@ static void receive(struct ev_loop *ev, ev_io *io, int events) {
     ((struct receiver *)io)->call(io->data);
 }
 
-bool loop_receive(loop *l, int descriptor, function call, void *info, bool other) {
-    if (other) bench_absent();
+bool loop_receive(loop *l, int descriptor, function call, void *info, int kind) {
+    if (kind) bench_absent();
     struct receiver *r = bench_allocate(sizeof *r);
     r->call = call;
     ev_io_init(&r->io, receive, descriptor, EV_READ);

@@ -107,8 +107,8 @@ static void receive(evutil_socket_t descriptor, short what, void *receiver) {
     r->call(r->info);
 }
 
-bool loop_receive(loop *l, int descriptor, function call, void *info, bool other) {
-    if (other) bench_absent();
+bool loop_receive(loop *l, int descriptor, function call, void *info, int kind) {
+    if (kind) bench_absent();
     struct receiver *r = bench_allocate(sizeof *r);
     r->call = call;
     r->info = info;

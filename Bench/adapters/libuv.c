@@ -75,8 +75,8 @@ static void receive(uv_poll_t *poll, int status, int events) {
     ((struct receiver *)poll)->call(poll->data);
 }
 
-bool loop_receive(loop *l, int descriptor, function call, void *info, bool other) {
-    if (other) bench_absent();
+bool loop_receive(loop *l, int descriptor, function call, void *info, int kind) {
+    if (kind) bench_absent();
     struct receiver *r = bench_allocate(sizeof *r);
     r->call = call;
     r->poll.data = info;

@@ -100,8 +100,8 @@ static void receive(CFSocketRef socket, CFSocketCallBackType type, CFDataRef add
     r->call(r->info);
 }
 
-bool loop_receive(loop *l, int descriptor, function call, void *info, bool other) {
-    if (other) bench_absent();
+bool loop_receive(loop *l, int descriptor, function call, void *info, int kind) {
+    if (kind) bench_absent();
     struct receiver *r = bench_allocate(sizeof *r);
     *r = (struct receiver){descriptor, call, info};
     CFSocketContext context = {.info = r};
@@ -126,11 +126,24 @@ static void receive(RLFileDescriptorRef file, RLOptionFlags types, void *info) {
     RLFileDescriptorEnableCallBacks(file, types);
 }
 
-bool loop_receive(loop *l, int descriptor, function call, void *info, bool other) {
+static void receive_by_socket(RLSocketRef socket, RLSocketCallBackType type, RLDataRef address, const void *data, void *info) {
+    (void)socket;
+    (void)type;
+    (void)address;
+    (void)data;
+    struct receiver *r = info;
+    r->call(r->info);
+}
+
+bool loop_receive(loop *l, int descriptor, function call, void *info, int kind) {
     struct receiver *r = bench_allocate(sizeof *r);
     *r = (struct receiver){descriptor, call, info};
     RLSourceRef s;
-    if (other) {
+    if (kind == 2) {
+        RLSocketContext context = {.info = r};
+        RLSocketRef socket = RLSocketCreateWithNative(descriptor, kRLSocketReadCallBack, receive_by_socket, &context);
+        s = RLSocketCreateRunLoopSource(socket, 0);
+    } else if (kind == 1) {
         RLSourceContext1 context = {.version = 1, .info = r, .getPort = port_of_receiver,
                                     .perform = receive_by_source};
         s = RLSourceCreate(0, (RLSourceContext *)&context);
@@ -141,7 +154,7 @@ bool loop_receive(loop *l, int descriptor, function call, void *info, bool other
         s = RLFileDescriptorCreateRunLoopSource(file, 0);
     }
     RLAddSource(l->rl, s, kRLDefaultMode);
-    return other;
+    return kind == 1;
 }
 #endif
 

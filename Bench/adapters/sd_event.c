@@ -103,8 +103,8 @@ static int receive(sd_event_source *io, int descriptor, uint32_t events, void *r
     return 0;
 }
 
-bool loop_receive(loop *l, int descriptor, function call, void *info, bool other) {
-    if (other) bench_absent();
+bool loop_receive(loop *l, int descriptor, function call, void *info, int kind) {
+    if (kind) bench_absent();
     struct receiver *r = bench_allocate(sizeof *r);
     *r = (struct receiver){call, info};
     bench_require(sd_event_add_io(l->sd, NULL, descriptor, EPOLLIN, receive, r) >= 0, "no source");

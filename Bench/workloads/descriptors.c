@@ -2,7 +2,7 @@
 /*
  * Events of many descriptors, of which few are active: nanoseconds for an event, one read and one
  * write of the callback included.
- *     arguments: events; descriptors; active ones; 1 for the library's other kind of source
+ *     arguments: events; descriptors; active ones; 1 or 2 for the library's other kinds of sources
  */
 #include "tokens.h"
 #include "workloads.h"
@@ -19,9 +19,9 @@ void descriptors(void) {
     bench_pin(0);
     own = loop_open(false);
     tokens_open(bench_argument(1, 1), bench_argument(2, 1));
-    bool other = bench_argument(3, 0);
+    int kind = (int)bench_argument(3, 0);
     for (long i = 0; i < token_count; i++)
-        reads = loop_receive(own, token_places[i].descriptor, receive, (void *)(intptr_t)i, other);
+        reads = loop_receive(own, token_places[i].descriptor, receive, (void *)(intptr_t)i, kind);
     for (int phase = 0; phase < 2; phase++) {
         tokens_start(phase ? events : events / 10 + 1);
         bench_begin();

@@ -77,9 +77,9 @@ bool rl_discard_input(int descriptor, bool is_local) {
     return count == 0 ? rl_is_at_end(descriptor) : count < 0 && errno != EAGAIN;
 }
 
-void rl_reset_at_close(int descriptor) {
-    struct linger none = {1, 0};
-    setsockopt(descriptor, SOL_SOCKET, SO_LINGER, &none, sizeof none);
+void rl_reset_at_close(int descriptor, bool on) {
+    struct linger linger = {on, 0};
+    setsockopt(descriptor, SOL_SOCKET, SO_LINGER, &linger, sizeof linger);
 }
 
 ssize_t rl_receive_with_descriptors(int descriptor, bool is_local, void *bytes, size_t capacity, int *descriptors,

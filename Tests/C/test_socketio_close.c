@@ -10,6 +10,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -128,6 +129,34 @@ RL_TEST(orderly_when_the_peer_resets, "S-SOCK-63", "A peer that resets the conne
         close(ends[1]);
         run_until_released();
         expect_trace("");
+    }
+}
+
+/* Sends of `much` what the kernel takes, which is more than the peer has room for. */
+static size_t fill_the_kernel(void) {
+    int left = 0;
+    RLIndex sent = RLSocketSend(s.socket, NULL, 0, much, MUCH);
+    ck_assert_int_gt(sent, 0);
+    ck_assert_int_eq(ioctl(ends[0], TIOCOUTQ, &left), 0);
+    ck_assert_int_gt(left, 0);
+    return (size_t)sent;
+}
+
+RL_TEST(orderly_with_so_linger, "S-SOCK-63",
+        "A peer that ends its half and reads nothing does not make an orderly close wait, in a loop or in none, nor does it lose what was "
+        "sent, whatever the program's SO_LINGER says") {
+    const struct linger options[] = {{1, 3600}, {1, 0}};
+    for (int i = 0; i < 4; i++) {
+        begin(kRLSocketReadCallBack);
+        ck_assert_int_eq(setsockopt(ends[0], SOL_SOCKET, SO_LINGER, &options[i / 2], sizeof options[0]), 0);
+        size_t sent = fill_the_kernel(), place = 0;
+        ck_assert_int_eq(shutdown(ends[1], SHUT_WR), 0);
+        if (i % 2 == 0) RLRemoveSource(RLGetCurrent(), s.source, kRLDefaultMode);
+        ck_assert_int_eq(RLSocketClose(s.socket, kRLSocketCloseOrderly), kRLSocketSuccess);
+        run_until_released();
+        for (bool end = false; !end;) place = take_some(place, &end);
+        ck_assert_uint_eq(place, sent);
+        close(ends[1]);
     }
 }
 

@@ -187,6 +187,28 @@ RL_TEST(descriptors_travel, "S-SOCK-69",
     }
 }
 
+RL_TEST(descriptors_need_a_byte_of_a_stream, "S-SOCK-69",
+        "Over a stream none is sent without a byte, which is an error; an empty datagram or record brings them") {
+    const int types[] = {SOCK_STREAM, SOCK_DGRAM, SOCK_SEQPACKET};
+    for (int i = 0; i < 3; i++) {
+        begin(types[i]);
+        const int one[1] = {0}, expected = i == 0 ? -1 : 0;
+        for (int j = 0; j < 2; j++) {
+            errno = 0;
+            ck_assert_int_eq(RLSocketSendDescriptors(s.socket, j == 0 ? "" : NULL, (size_t)j, one, 1), expected);
+            ck_assert_int_eq(errno, i == 0 ? EINVAL : 0);
+            int received[1];
+            char byte;
+            RLSocketAncillary with = {.descriptors = received, .room = 1};
+            ck_assert_int_eq(RLSocketReceive(other.socket, &byte, 1, &with), expected);
+            ck_assert_uint_eq(with.count, i == 0 ? 0 : 1);
+            if (with.count > 0) close(received[0]);
+        }
+        RLSocketInvalidate(s.socket);
+        RLSocketInvalidate(other.socket);
+    }
+}
+
 RL_TEST(no_descriptor_leaks, "S-SOCK-69",
         "Without room for all of them, without a record, and with the last numbers of the process, none stays open") {
     begin(SOCK_STREAM);

@@ -112,9 +112,10 @@ RL_EXPORT RLIndex RLSocketWrite(RLSocketRef RL_NULLABLE s, const void *RL_NULLAB
  * s: NULL or invalid: an error. how: kRLSocketCloseOrderly: no further callback begins. What is
  *     queued is sent, then the end of the stream; what still comes is dropped until the peer's end,
  *     because closing a descriptor with unread bytes would lose what was sent; then the socket is
- *     invalidated. The socket waits for a peer that never ends: abort it after some time. A socket
- *     in no loop is invalidated at once. So is one that leaves its last mode, and one without a
- *     peer, unless bytes are queued for a connect that is under way.
+ *     invalidated. SO_LINGER is switched off: no close waits or resets. The socket waits for a peer
+ *     that never ends: abort it after some time. A socket in no loop is invalidated at once. So is
+ *     one that leaves its last mode, and one without a peer, unless bytes are queued for a connect
+ *     that is under way.
  *     kRLSocketCloseWriting: for a socket that is being connected the loop sends the end when that is
  *     done. A socket that reports Data is closed orderly when the peer ends too.
  *     kRLSocketCloseAbort: at once; a TCP peer gets an error instead of the end of the stream.
@@ -157,7 +158,7 @@ RL_EXPORT RLSocketError RLSocketSetOptions(RLSocketRef RL_NULLABLE s, RLOptionFl
 /**
  * Sends bytes and descriptors over a Unix socket, as one message.
  *
- * s: NULL or invalid: EBADF. bytes, length: as for RLSocketSend; a stream needs one byte at least.
+ * s: NULL or invalid: EBADF. bytes, length: as for RLSocketSend; a stream without a byte: EINVAL.
  * descriptors: count numbers, 1 to 253; else: EINVAL. They stay the caller's, who may close them.
  * Returns: the number of bytes that were taken, with which all the descriptors went; or -1 with
  *     errno, and nothing was taken: as for RLSocketSend, ETOOMANYREFS if the user has too many

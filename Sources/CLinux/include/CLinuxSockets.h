@@ -34,8 +34,8 @@ bool rl_is_at_end(int descriptor) __attribute__((visibility("hidden")));
 /* Takes what has arrived, or a portion of it, and discards it. True at the end of the stream and after an error. */
 bool rl_discard_input(int descriptor, bool is_local) __attribute__((visibility("hidden")));
 
-/* Makes the close of the descriptor reset the connection. */
-void rl_reset_at_close(int descriptor) __attribute__((visibility("hidden")));
+/* Makes the close of the descriptor reset the connection, or neither do that nor wait (SO_LINGER). */
+void rl_reset_at_close(int descriptor, bool on) __attribute__((visibility("hidden")));
 
 /* What came with the bytes of rl_receive_with_descriptors. */
 typedef struct rl_received {

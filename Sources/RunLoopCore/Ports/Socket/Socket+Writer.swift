@@ -45,9 +45,11 @@ extension UnsafeMutablePointer where Pointee == Socket {
         guard let descriptors, count > 0, count <= Int(RL_MAX_DESCRIPTORS) else { return -Int(EINVAL) }
         // Other kinds send the bytes and drop the descriptors.
         guard pointee.isLocal else { return -Int(isValid ? EOPNOTSUPP : EBADF) }
+        let length = bytes == nil ? 0 : length
+        // They travel with bytes: the kernel would take none of them and say that it has sent all.
+        if pointee.isByteStream && length == 0 { return -Int(EINVAL) }
         return withWriter(length) {
-            mustWait($0)
-                ? -Int(EAGAIN) : rl_send_with_descriptors($0, bytes, bytes == nil ? 0 : length, nil, 0, descriptors, Int32(count))
+            mustWait($0) ? -Int(EAGAIN) : rl_send_with_descriptors($0, bytes, length, nil, 0, descriptors, Int32(count))
         }
     }
 
@@ -113,9 +115,9 @@ extension UnsafeMutablePointer where Pointee == Socket {
         var isOver = how == SocketClose.abort
         pointee.writer.lockWord()
         let descriptor = native
-        if descriptor >= 0 && isOver {
-            rl_reset_at_close(descriptor)
-        } else if descriptor >= 0 {
+        // With an SO_LINGER of the program the close of an orderly end would wait for a peer that reads nothing, or reset the connection.
+        if descriptor >= 0 && how != SocketClose.writing { rl_reset_at_close(descriptor, isOver) }
+        if descriptor >= 0 && !isOver {
             var bits = SocketState.writingEnds
             if how == SocketClose.orderly { bits |= SocketState.ends }
             _ = replaceState { $0 | bits }
@@ -257,5 +259,6 @@ extension UnsafeMutablePointer where Pointee == Socket {
 /// Values of `RLSocketCloseType`.
 enum SocketClose {
     static var orderly: Int { 0 }
+    static var writing: Int { 1 }
     static var abort: Int { 2 }
 }

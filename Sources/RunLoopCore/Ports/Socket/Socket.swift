@@ -307,7 +307,7 @@ extension UnsafeMutablePointer where Pointee == Socket {
         source?.release()
         let losesBytes = endWriter()
         let closes = closes && pointee.flags.load(ordering: .relaxed) & SocketFlags.closeOnInvalidate != 0
-        if closes && losesBytes { rl_reset_at_close(number) }
+        if closes && losesBytes { rl_reset_at_close(number, true) }
         giveAway(number, closes: closes)
         if !isLeft { context.releaseInfo(of: header) }
         if wasInTable { release() }
