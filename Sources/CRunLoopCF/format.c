@@ -310,6 +310,7 @@ static void checkString(const void *string, bool changes, const char *function) 
 
 static CFMutableStringRef create(CFAllocatorRef alloc, CFStringRef format, va_list arguments, const char *function) {
     checkString(format, false, function);
+    if (alloc && rlcf_kind(alloc) != RLCF_ALLOCATOR) rlcf_trap(function, "not an allocator");
     CFMutableStringRef string = CFStringCreateMutable(alloc, 0);
     if (!string) return NULL;
     appendFormat(string, format, arguments);

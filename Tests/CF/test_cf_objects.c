@@ -230,6 +230,12 @@ RL_TEST(objects_are_shown, "S-CF-2", "CFShow writes a string's text, a number's 
     X("CFStringAppend", CFStringAppend((CFMutableStringRef)CFSTR("constant"), CFSTR("x"))) \
     X("CFStringCompare", CFStringCompare(CFSTR("a"), NULL, 0)) \
     X("CFStringCreateWithCString", CFStringCreateWithCString(NULL, NULL, kCFStringEncodingUTF8)) \
+    X("CFStringCreateWithCStringNoCopy", CFStringCreateWithCStringNoCopy(NULL, NULL, kCFStringEncodingUTF8, kCFAllocatorNull)) \
+    X("CFStringCreateWithBytesNoCopy", CFStringCreateWithBytesNoCopy(NULL, NULL, 1, kCFStringEncodingUTF8, false, kCFAllocatorNull)) \
+    X("CFStringCreateWithCharactersNoCopy", CFStringCreateWithCharactersNoCopy(NULL, NULL, 1, kCFAllocatorNull)) \
+    X("CFStringCreateWithFileSystemRepresentation", CFStringCreateWithFileSystemRepresentation(NULL, NULL)) \
+    X("CFStringGetFileSystemRepresentation", CFStringGetFileSystemRepresentation(NULL, NULL, 0)) \
+    X("CFStringCreateWithFormat", CFStringCreateWithFormat((CFAllocatorRef)kCFNull, NULL, CFSTR("x"))) \
     X("CFStringCreateWithFormat", CFStringCreateWithFormat(NULL, NULL, NULL)) \
     X("CFStringCreateWithFormat", CFStringCreateWithFormat(NULL, NULL, (CFStringRef)kCFNull)) \
     X("CFStringAppendFormat", CFStringAppendFormat(CFStringCreateMutable(NULL, 0), NULL, NULL)) \
@@ -425,6 +431,26 @@ RL_TEST(callbacks_may_change_their_collection, "S-CF-11", "Retain and release fu
     ck_assert_int_eq(CFDictionaryGetCount(changed_dictionary), 105);
     ck_assert_str_eq((const char *)CFDictionaryGetValue(changed_dictionary, (void *)5), "second");
     CFRelease(changed_dictionary);
+}
+
+static void remove_key(const void *key, const void *value, void *calls) {
+    ck_assert_ptr_eq(key, value);
+    ++*(long *)calls;
+    CFDictionaryRemoveValue(changed_dictionary, key);
+}
+
+RL_TEST(applied_functions_may_change_a_dictionary, "S-CF-11", "A function that removes the keys that it gets leaves a dictionary of the others") {
+    for (long count = 1; count < 300; count++) {
+        long calls = 0, left = 0;
+        changed_dictionary = CFDictionaryCreateMutable(NULL, 0, NULL, NULL);
+        for (long key = 1; key <= count; key++) CFDictionarySetValue(changed_dictionary, (void *)key, (void *)key);
+        CFDictionaryApplyFunction(changed_dictionary, remove_key, &calls);
+        for (long key = 1; key <= count; key++)
+            if (CFDictionaryContainsKey(changed_dictionary, (void *)key)) left++;
+        ck_assert_int_eq(CFDictionaryGetCount(changed_dictionary), left);
+        ck_assert_int_eq(calls + left, count);
+        CFRelease(changed_dictionary);
+    }
 }
 
 RL_TEST(appending_a_format_needs_no_default, "S-CF-4", "CFStringAppendFormat takes its memory from the string's allocator alone") {

@@ -9,12 +9,35 @@ func hasMark(_ encoding: UInt32) -> Bool { encoding == Encoding.utf8 }
 @c @implementation
 public func RLCFStringGetTypeID() -> UInt { UInt(Kind.string) }
 
+// Calls that share their work: what is wrong is said in the name of the one that the program made (S-CF-3).
+
+private func create(
+    _ handle: OpaquePointer?, _ text: UnsafePointer<CChar>?, _ encoding: UInt32, _ function: StaticString
+) -> OpaquePointer? {
+    guard let text else { trap(function, "the text is NULL") }
+    let bytes = UnsafeRawPointer(text).assumingMemoryBound(to: UInt8.self)
+    return makeString(allocator(handle, function), bytes: bytes, strlen(text), encoding, isExternal: hasMark(encoding))?.handle
+}
+
+private func create(
+    _ handle: OpaquePointer?, _ bytes: UnsafePointer<UInt8>?, _ count: Int, _ encoding: UInt32, _ isExternal: UInt8,
+    _ function: StaticString
+) -> OpaquePointer? {
+    if count < 0 || (bytes == nil && count > 0) { trap(function, "the bytes are NULL or their number is negative") }
+    return makeString(
+        allocator(handle, function), bytes: bytes, count, encoding, isExternal: isExternal != 0 || hasMark(encoding))?.handle
+}
+
+private func create(
+    _ handle: OpaquePointer?, _ units: UnsafePointer<UInt16>?, _ count: Int, _ function: StaticString
+) -> OpaquePointer? {
+    if count < 0 || (units == nil && count > 0) { trap(function, "the characters are NULL or their number is negative") }
+    return makeString(allocator(handle, function), Text(units: units, count: count))?.handle
+}
+
 @c @implementation
 public func RLCFStringCreateWithCString(_ handle: OpaquePointer?, _ text: UnsafePointer<CChar>?, _ encoding: UInt32) -> OpaquePointer? {
-    guard let text else { trap("CFStringCreateWithCString", "the text is NULL") }
-    let bytes = UnsafeRawPointer(text).assumingMemoryBound(to: UInt8.self)
-    return makeString(
-        allocator(handle, "CFStringCreateWithCString"), bytes: bytes, strlen(text), encoding, isExternal: hasMark(encoding))?.handle
+    create(handle, text, encoding, "CFStringCreateWithCString")
 }
 
 @c @implementation
@@ -23,7 +46,7 @@ public func RLCFStringCreateWithCStringNoCopy(
 ) -> OpaquePointer? {
     // A copy, which lets the text go at once: the contract allows it, and no string has foreign memory to care for.
     let freeing = allocator(deallocator, "CFStringCreateWithCStringNoCopy")
-    let string = RLCFStringCreateWithCString(handle, text, encoding)
+    let string = create(handle, text, encoding, "CFStringCreateWithCStringNoCopy")
     if string != nil { giveBack(freeing, UnsafeMutableRawPointer(mutating: text)) }
     return string
 }
@@ -32,10 +55,7 @@ public func RLCFStringCreateWithCStringNoCopy(
 public func RLCFStringCreateWithBytes(
     _ handle: OpaquePointer?, _ bytes: UnsafePointer<UInt8>?, _ count: Int, _ encoding: UInt32, _ isExternal: UInt8
 ) -> OpaquePointer? {
-    if count < 0 || (bytes == nil && count > 0) { trap("CFStringCreateWithBytes", "the bytes are NULL or their number is negative") }
-    return makeString(
-        allocator(handle, "CFStringCreateWithBytes"), bytes: bytes, count, encoding,
-        isExternal: isExternal != 0 || hasMark(encoding))?.handle
+    create(handle, bytes, count, encoding, isExternal, "CFStringCreateWithBytes")
 }
 
 @c @implementation
@@ -44,17 +64,14 @@ public func RLCFStringCreateWithBytesNoCopy(
     _ deallocator: OpaquePointer?
 ) -> OpaquePointer? {
     let freeing = allocator(deallocator, "CFStringCreateWithBytesNoCopy")
-    let string = RLCFStringCreateWithBytes(handle, bytes, count, encoding, isExternal)
+    let string = create(handle, bytes, count, encoding, isExternal, "CFStringCreateWithBytesNoCopy")
     if string != nil { giveBack(freeing, UnsafeMutableRawPointer(mutating: bytes)) }
     return string
 }
 
 @c @implementation
 public func RLCFStringCreateWithCharacters(_ handle: OpaquePointer?, _ units: UnsafePointer<UInt16>?, _ count: Int) -> OpaquePointer? {
-    if count < 0 || (units == nil && count > 0) {
-        trap("CFStringCreateWithCharacters", "the characters are NULL or their number is negative")
-    }
-    return makeString(allocator(handle, "CFStringCreateWithCharacters"), Text(units: units, count: count))?.handle
+    create(handle, units, count, "CFStringCreateWithCharacters")
 }
 
 @c @implementation
@@ -62,7 +79,7 @@ public func RLCFStringCreateWithCharactersNoCopy(
     _ handle: OpaquePointer?, _ units: UnsafePointer<UInt16>?, _ count: Int, _ deallocator: OpaquePointer?
 ) -> OpaquePointer? {
     let freeing = allocator(deallocator, "CFStringCreateWithCharactersNoCopy")
-    let string = RLCFStringCreateWithCharacters(handle, units, count)
+    let string = create(handle, units, count, "CFStringCreateWithCharactersNoCopy")
     if string != nil { giveBack(freeing, UnsafeMutableRawPointer(mutating: units)) }
     return string
 }
@@ -155,5 +172,5 @@ public func RLCFStringCreateArrayBySeparatingStrings(
 
 @c @implementation
 public func RLCFStringCreateWithFileSystemRepresentation(_ handle: OpaquePointer?, _ path: UnsafePointer<CChar>?) -> OpaquePointer? {
-    RLCFStringCreateWithCString(handle, path, Encoding.utf8)
+    create(handle, path, Encoding.utf8, "CFStringCreateWithFileSystemRepresentation")
 }

@@ -21,9 +21,8 @@ public func RLCFStringGetCharacters(_ string: OpaquePointer?, _ range: CFRange, 
     for index in 0..<range.length { buffer[index] = text[range.location + index] }
 }
 
-@c @implementation
-public func RLCFStringGetCString(_ string: OpaquePointer?, _ buffer: UnsafeMutablePointer<CChar>?, _ size: Int, _ encoding: UInt32) -> UInt8 {
-    let text = Text(string, "CFStringGetCString")
+/// Converts the whole of a text, with a NUL.
+private func get(_ text: Text, _ buffer: UnsafeMutablePointer<CChar>?, _ size: Int, _ encoding: UInt32) -> UInt8 {
     guard let buffer, size > 0 else { return 0 }
     let bytes = UnsafeMutableRawPointer(buffer).assumingMemoryBound(to: UInt8.self)
     let done = encode(text, encoding, lossByte: 0, isExternal: false, bytes, room: size - 1)
@@ -33,6 +32,11 @@ public func RLCFStringGetCString(_ string: OpaquePointer?, _ buffer: UnsafeMutab
     }
     buffer[done.bytes] = 0
     return 1
+}
+
+@c @implementation
+public func RLCFStringGetCString(_ string: OpaquePointer?, _ buffer: UnsafeMutablePointer<CChar>?, _ size: Int, _ encoding: UInt32) -> UInt8 {
+    get(Text(string, "CFStringGetCString"), buffer, size, encoding)
 }
 
 @c @implementation
@@ -143,7 +147,7 @@ public func RLCFStringGetDoubleValue(_ string: OpaquePointer?) -> Double {
 
 @c @implementation
 public func RLCFStringGetFileSystemRepresentation(_ string: OpaquePointer?, _ buffer: UnsafeMutablePointer<CChar>?, _ size: Int) -> UInt8 {
-    RLCFStringGetCString(string, buffer, size, Encoding.utf8)
+    get(Text(string, "CFStringGetFileSystemRepresentation"), buffer, size, Encoding.utf8)
 }
 
 @c @implementation
