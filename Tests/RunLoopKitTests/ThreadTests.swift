@@ -112,18 +112,24 @@ import Glibc
         }
     }
 
-    @Test("A body that begins run after run and does not ask whether the thread is to end sleeps in them", .timeLimit(.minutes(1)))
-    func stoppedUnheard() throws {
+    @Test(
+        "A body that begins run after run and does not ask whether the thread is to end sleeps in them, by the system's time: S-CLK-3",
+        .timeLimit(.minutes(1)), arguments: [false, true])
+    func stoppedUnheard(byTestClock: Bool) throws {
+        let clock = TestClock()
         let isOver = Atomic(false)
         let thread = RunLoopThread { _ in
+            if byTestClock { #expect(RunLoop.current.setClock(clock)) }
             while !isOver.load(ordering: .relaxed) { RunLoop.current.run(mode: .default, before: .distantFuture) }
         }
         try thread.start()
         while !thread.loop.isWaiting { Thread.sleep(forTimeInterval: .milliseconds(1)) }
         let before = thread.loop.statistics.runs
         thread.stop()
-        while thread.loop.statistics.runs < before + 20 || !thread.loop.isWaiting { Thread.sleep(forTimeInterval: .milliseconds(1)) }
+        while thread.loop.statistics.runs < before + 1000 || !thread.loop.isWaiting { Thread.sleep(forTimeInterval: .milliseconds(1)) }
+        #expect(!clock.advanceToNext())
         isOver.store(true, ordering: .relaxed)
+        clock.advance(by: .seconds(1))
         thread.join()
     }
 

@@ -193,7 +193,12 @@ extension RunLoopThread {
         let mayComputeOn = newRuns < 1000
         let observer = RunLoop.Observer(activities: .exit, repeats: false) { _, _ in
             if mayComputeOn { return source.signal() }
-            let pause = Timer(timeInterval: .milliseconds(100), repeats: false) { _ in source.signal() }
+            // Not a timer: the program may move the loop's clock.
+            let pause = try? RunLoop.Source(every: .milliseconds(100)) { pause, _ in
+                pause.invalidate()
+                source.signal()
+            }
+            guard let pause else { return source.signal() }
             RunLoop.current.add(pause, forMode: .common)
         }
         RunLoop.current.add(observer, forMode: .common)
