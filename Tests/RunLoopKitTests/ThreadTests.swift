@@ -127,6 +127,14 @@ import Glibc
         let before = thread.loop.statistics.runs
         thread.stop()
         while thread.loop.statistics.runs < before + 1000 || !thread.loop.isWaiting { Thread.sleep(forTimeInterval: .milliseconds(1)) }
+        // However often it is told to end, it is told again by one item.
+        for _ in 0..<100 {
+            let before = thread.loop.statistics.runs
+            thread.stop()
+            while thread.loop.statistics.runs == before { Thread.sleep(forTimeInterval: .microseconds(100)) }
+        }
+        while !thread.loop.isWaiting { Thread.sleep(forTimeInterval: .milliseconds(1)) }
+        #expect(thread.loop.items(in: .default).count < 5)
         #expect(!clock.advanceToNext())
         isOver.store(true, ordering: .relaxed)
         clock.advance(by: .seconds(1))

@@ -57,6 +57,8 @@ public final class RunLoopThread: @unchecked Sendable {
     /// Thread's own: how many runs the loop had made when it was last told, and how many have begun after it was told.
     private var lastRun: UInt64 = 0
     private var newRuns = 0
+    /// Thread's own: a run that begins later will be told.
+    private var isToldLater = false
     /// Thread's own.
     private var values = ThreadDictionary()
 
@@ -190,15 +192,21 @@ extension RunLoopThread {
     /// Tells the run around the present one when that has ended. A body that begins run after run and does not ask whether it is to end
     /// is told some times a second in the end.
     private func tellAfterRun(_ source: RunLoop.Source) {
+        if isToldLater { return }
+        isToldLater = true
         let mayComputeOn = newRuns < 1000
+        let tell = { @Sendable [weak self] in
+            self?.isToldLater = false
+            source.signal()
+        }
         let observer = RunLoop.Observer(activities: .exit, repeats: false) { _, _ in
-            if mayComputeOn { return source.signal() }
+            if mayComputeOn { return tell() }
             // Not a timer: the program may move the loop's clock.
             let pause = try? RunLoop.Source(every: .milliseconds(100)) { pause, _ in
                 pause.invalidate()
-                source.signal()
+                tell()
             }
-            guard let pause else { return source.signal() }
+            guard let pause else { return tell() }
             RunLoop.current.add(pause, forMode: .common)
         }
         RunLoop.current.add(observer, forMode: .common)
