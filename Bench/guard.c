@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <unistd.h>
 
 /* The C library's own functions, under the names it keeps for this. */
@@ -152,6 +153,22 @@ static void descriptor_event(void) {
     RLFileDescriptorRef file = RLFileDescriptorCreate(ends[0], false, report_again, NULL);
     RLFileDescriptorEnableCallBacks(file, kRLFileDescriptorReadCallBack);
     RLAddSource(own, RLFileDescriptorCreateRunLoopSource(file, 0), kRLDefaultMode);
+    RLRun();
+}
+
+/* Of a thousand sockets a hundred stay readable, more than one call of the kernel returns. */
+static void report_socket(RLSocketRef socket, RLSocketCallBackType type, RLDataRef address, const void *data, void *info) {
+    (void)socket, (void)type, (void)address, (void)data, (void)info;
+    if (++done == times) RLStop(own);
+}
+
+static void socket_event(void) {
+    for (int i = 0; i < 1000; i++) {
+        int descriptor = eventfd(i < 100, EFD_NONBLOCK);
+        require(descriptor >= 0, "no eventfd");
+        RLSocketRef socket = RLSocketCreateWithNative(descriptor, kRLSocketReadCallBack, report_socket, NULL);
+        RLAddSource(own, RLSocketCreateRunLoopSource(socket, 0), kRLDefaultMode);
+    }
     RLRun();
 }
 
@@ -378,6 +395,7 @@ static const struct {
     {"pass_observers", pass_observers},
     {"pass_descriptor", pass_descriptor},
     {"descriptor_event", descriptor_event},
+    {"socket_event", socket_event},
     {"signal_perform", signal_perform},
     {"wake_awake", wake_awake},
     {"post", post},

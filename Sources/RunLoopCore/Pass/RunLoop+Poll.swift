@@ -101,14 +101,18 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
             var (epoll, until, room) = (epoll, until, Int(RL_EVENTS))
             var chosen: rl_event?
             var oldest: UInt32 = 0
-            // Further calls are made where one may not return all: what a call returns moves behind the rest.
+            // Further calls are made where one may not return all: what a call returns moves behind the rest. Once the event that came first
+            // comes again, all have come.
             var calls = 0
+            var first = EpollSet.notifierToken
+            var isRound = false
             while true {
                 let count = epoll.waitForAll(until: until, events, room)
                 var wasRoused = false
                 lock(owner: true)
                 for place in 0..<count {
                     var event = events[place]
+                    if event.token == first { isRound = calls > 0 }
                     if event.token == EpollSet.wakeToken {
                         wasRoused = true
                         continue
@@ -129,13 +133,14 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
                 calls += 1
                 // The sockets may be behind any number of others that were ready before a run. A wait need not find all at once.
                 let concerned = onlySignals ? mode.pointee.ports.count : mode.pointee.sockets.load(ordering: .relaxed)
-                let isLast = count < Int(RL_EVENTS) || !epoll.isOpen
+                let isLast = count < Int(RL_EVENTS) || isRound || !epoll.isOpen
                     || calls > concerned / Int(RL_EVENTS) + (onlySignals ? 0 : 1)
                 if isLast, !onlySignals, let chosen { mode.pointee.ports.takeTurn(chosen.token) }
                 // Batches of one size could always begin at the same events: a last one is smaller, by chance.
                 if !onlySignals && calls > concerned / Int(RL_EVENTS) { room = mode.pointee.ports.chanceOfTurn(Int(RL_EVENTS) - 1) + 1 }
                 unlock(owner: true)
                 if isLast { return (chosen, wasRoused && calls == 1 && count == 1) }
+                if calls == 1 { first = events[0].token }
                 until = nil
             }
         }
