@@ -98,6 +98,36 @@ import Glibc
         thread.join()
     }
 
+    @Test("A thread that is stopped while it waits for a lock, and then runs its loop inside that wait, ends after it", .timeLimit(.minutes(1)))
+    func stoppedAroundARun() throws {
+        let lock = NSLock()
+        let thread = RunLoopThread()
+        try thread.start()
+        lock.lock()
+        let waits = Promise<Void>()
+        thread.loop.perform {
+            waits.fulfil(())
+            lock.lock(inMode: .default)
+            lock.unlock()
+        }
+        thread.loop.wakeUp()
+        waits.value
+        while !thread.loop.isWaiting { Thread.sleep(forTimeInterval: .milliseconds(1)) }
+        let before = thread.loop.statistics.runs
+        thread.stop()
+        while thread.loop.statistics.runs < before + 17 || !thread.loop.isWaiting { Thread.sleep(forTimeInterval: .milliseconds(1)) }
+        let runs = Promise<Void>()
+        thread.loop.perform {
+            runs.fulfil(())
+            RunLoop.current.run()
+        }
+        thread.loop.wakeUp()
+        runs.value
+        while !thread.loop.isWaiting { Thread.sleep(forTimeInterval: .milliseconds(1)) }
+        lock.unlock()
+        thread.join()
+    }
+
     @Test("run() and run(until:) in a body end when the thread is told to end, though sources are left: S-NSRL-7", .timeLimit(.minutes(1)))
     func stoppedInASeries() throws {
         for byDate in [false, true] {

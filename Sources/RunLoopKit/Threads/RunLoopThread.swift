@@ -54,9 +54,11 @@ public final class RunLoopThread: @unchecked Sendable {
     /// Thread's own: whether its runs are stopped, and which entry of the executor was the last when it was told to stop.
     private var isTold = false
     private var lastEntry: Int?
-    /// Thread's own: how many runs the loop had made when it was last told, and how many have begun after it was told.
-    private var lastRun: UInt64 = 0
+    /// Thread's own, since it was told: how deep in runs it is, how deep it was at least, and how many runs have begun.
+    private var depth = 0
+    private var leastDepth = 0
     private var newRuns = 0
+    private var runCounter: RunLoop.Observer?
     /// Thread's own: a run that begins later will be told.
     private var isToldLater = false
     /// Thread's own.
@@ -167,9 +169,10 @@ extension RunLoopThread {
                 source.signal()
                 return RunLoop.current.wakeUp()
             }
-            if self.runsAgain() { return self.tellAfterRun(source) }
+            if self.runsAgain { return self.tellAfterRun(source) }
             // A stop ends the innermost run; the runs around it are told in their next passes.
             source.signal()
+            if !self.isTold { self.countRuns() }
             self.isTold = true
             RunLoop.current.stop()
         }
@@ -181,12 +184,22 @@ extension RunLoopThread {
 
     /// Whether the run began after a stop, and many did. A wait that runs the loop does so again after each stop (S-SYNC-24), and the
     /// thread is to sleep in it.
-    private func runsAgain() -> Bool {
-        let runs = RunLoop.current.statistics.runs
-        defer { lastRun = runs }
-        if !isTold || runs == lastRun { return false }
-        newRuns += 1
-        return newRuns > 16
+    private var runsAgain: Bool { depth > leastDepth && newRuns > 16 }
+
+    /// From the first stop on.
+    private func countRuns() {
+        let observer = RunLoop.Observer(activities: [.entry, .exit], repeats: true) { [weak self] _, activity in
+            guard let self else { return }
+            if activity == .entry {
+                self.depth += 1
+                self.newRuns += 1
+            } else {
+                self.depth -= 1
+                self.leastDepth = min(self.leastDepth, self.depth)
+            }
+        }
+        RunLoop.current.add(observer, forMode: .common)
+        runCounter = observer
     }
 
     /// Tells the run around the present one when that has ended. A body that begins run after run and does not ask whether it is to end
@@ -221,6 +234,8 @@ extension RunLoopThread {
     }
 
     fileprivate func over() {
+        runCounter?.invalidate()
+        runCounter = nil
         let end = state.withLock { state in
             state.isOver = true
             defer { state.end = nil }
