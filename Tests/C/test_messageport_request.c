@@ -201,6 +201,39 @@ RL_TEST(no_pass_in_vain_while_the_end_is_told, "S-MSG-34",
     RLRelease(port);
 }
 
+static Gate watcher_is_busy = GATE_INITIALIZER, watcher_may_go = GATE_INITIALIZER;
+static void keep_watcher(RLMessagePortRef remote, void *info) {
+    (void)remote, (void)info;
+    gate_open(&watcher_is_busy);
+    gate_wait(&watcher_may_go);
+}
+static void drop_last_reference(RLMessagePortRef remote, void *info) {
+    (void)info;
+    RLRelease(remote);
+}
+
+RL_TEST(the_port_ends_while_it_is_asked, "S-MSG-36 S-MSG-38",
+        "An invalidation callback that RLMessagePortIsValid calls may release the last reference; the port is not valid") {
+    enum { PORTS = 64 };
+    RLMessagePortRef ports[PORTS + 1], remotes[PORTS + 1];
+    for (int i = 0; i <= PORTS; i++) {
+        char name[128];
+        snprintf(name, sizeof name, "%s %d", port_name("asked"), i);
+        ports[i] = RLMessagePortCreateLocal(name, NULL, NULL, NULL);
+        remotes[i] = RLMessagePortCreateRemote(name);
+        RLMessagePortSetInvalidationCallBack(remotes[i], i < PORTS ? drop_last_reference : keep_watcher);
+    }
+    /* The library's thread is in a callback and leaves the other ports to this one. */
+    RLRelease(ports[PORTS]);
+    gate_wait(&watcher_is_busy);
+    for (int i = 0; i < PORTS; i++) {
+        RLRelease(ports[i]);
+        ck_assert(!RLMessagePortIsValid(remotes[i]));
+    }
+    gate_open(&watcher_may_go);
+    RLRelease(remotes[PORTS]);
+}
+
 static void advance_clock(void *clock) { RLClockAdvance(clock, 5); }
 
 RL_TEST(a_wait_without_runs_ends_by_the_clock, "S-CLK-3 S-MSG-28",

@@ -141,24 +141,23 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
 
     // MARK: Replies
 
-    /// Sends a reply. A connection has no more unread bytes in sealed memory than the longest message has: a peer that asks and
-    /// does not take the replies would otherwise hold ever more of this process's memory.
+    /// Sends a reply, or the rest of one, or where there is no room for it in the kernel, or by the limit, that there is none: the sender of
+    /// the request does not wait for it, and goes on. A connection has no more unread bytes in sealed memory than the longest message has:
+    /// a peer that asks and does not take the replies would otherwise hold ever more of this process's memory.
     @inline(never)
     private func sendLocked(_ place: Int, _ message: inout OutgoingMessage) -> Int32 {
         let descriptor = pointee.local.connections![place].descriptor
         let length = message.sealedLength
-        guard length > 0 else { return message.send(to: descriptor) }
-        if rl_is_all_taken(descriptor) { pointee.local.connections![place].unread = 0 }
+        if length > 0 && rl_is_all_taken(descriptor) { pointee.local.connections![place].unread = 0 }
         let unread = pointee.local.connections![place].unread
-        guard unread == 0 || unread + length <= WireHeader.lengthLimit else {
-            guard message.header.kind == .reply else { return ENOBUFS }
-            message.finish()
-            message = OutgoingMessage(message.header.failed, bytes: nil)
-            return message.send(to: descriptor)
+        if length == 0 || unread == 0 || unread + length <= WireHeader.lengthLimit {
+            let error = message.send(to: descriptor)
+            if error == 0 { pointee.local.connections![place].unread += length }
+            if error == 0 || error == EAGAIN || error == EPIPE || error == ECONNRESET { return error }
         }
-        let error = message.send(to: descriptor)
-        if error == 0 { pointee.local.connections![place].unread += length }
-        return error
+        message.finish()
+        message = OutgoingMessage(WireHeader.failed(message.request), bytes: nil)
+        return message.send(to: descriptor)
     }
 
     /// Sends a prepared reply, or keeps it until there is room. The data stay the caller's.
@@ -168,12 +167,7 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
         let error = sendLocked(place, &message)
         if error == EAGAIN { return keepLocked(place, message, data) }
         message.finish()
-        guard error != 0 else { return }
-        // The rest of a reply that was begun.
-        if message.header.kind == .part { return _ = sendFailedLocked(place, error) }
-        // No room in the kernel, or the other end is gone. The waiting sender learns of it either way.
-        var failure = OutgoingMessage(message.header.failed, bytes: nil)
-        _ = sendFailedLocked(place, failure.send(to: pointee.local.connections![place].descriptor))
+        _ = sendFailedLocked(place, error)
     }
 
     /// Ends the connection, unless the other end is gone: what that sent before is still there to be served, and then its end.
@@ -239,6 +233,7 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
         }
         guard done < length else { return }
         guard var rest = OutgoingMessage.rest(bytes + done, length - done) else { return giveUp(header, token) }
+        rest.request = header.id
         lock()
         if isValid, let place = placeLocked(token: token) {
             replyLocked(place, rest, data)
@@ -252,7 +247,7 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
     @inline(never)
     private func giveUp(_ header: WireHeader, _ token: UInt64) {
         lock()
-        if isValid, let place = placeLocked(token: token) { replyLocked(place, OutgoingMessage(header.failed, bytes: nil), nil) }
+        if isValid, let place = placeLocked(token: token) { replyLocked(place, OutgoingMessage(WireHeader.failed(header.id), bytes: nil), nil) }
         unlock()
     }
 
@@ -300,8 +295,8 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
 }
 
 extension WireHeader {
-    /// The header of an answer to the same request that says that there is no reply.
-    var failed: WireHeader {
+    /// The header of an answer to a request that says that there is no reply.
+    static func failed(_ id: UInt32) -> WireHeader {
         WireHeader(kind: .reply, flags: 0, id: id, number: WireHeader.failed, length: 0, descriptors: 0)
     }
 }

@@ -114,7 +114,11 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
         if let connection = beginUse() {
             let ended = rl_has_ended(connection)
             endUse()
-            if ended { connectionEnded() }
+            if ended {
+                // The client's function may have freed the port.
+                connectionEnded()
+                return false
+            }
         }
         return isValid
     }

@@ -159,7 +159,7 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
         if let data, KeptMemoryPointer.isWorthwhile(header.length), replyInParts(header, token, data) { return }
         var outgoing = OutgoingMessage(header, bytes: data.map { UnsafeRawPointer($0.bytes) })
         // Before the lock is taken: it may be long.
-        if !outgoing.prepare() { outgoing = OutgoingMessage(header.failed, bytes: nil) }
+        if !outgoing.prepare() { outgoing = OutgoingMessage(WireHeader.failed(header.id), bytes: nil) }
         lock()
         if isValid, let place = placeLocked(token: token) {
             replyLocked(place, outgoing, data)

@@ -6,6 +6,8 @@ import CLinux
 struct OutgoingMessage {
     var header: WireHeader
     var bytes: UnsafeRawPointer?
+    /// Of a reply, or of a part of one, the id of the request.
+    var request: UInt32 = 0
     /// The memory file with the data, or -1.
     private var memory: Int32 = -1
     private var descriptors: UnsafePointer<Int32>?
@@ -20,6 +22,7 @@ struct OutgoingMessage {
     init(_ header: WireHeader, bytes: UnsafeRawPointer?, descriptors: UnsafePointer<Int32>? = nil) {
         self.header = header
         self.bytes = bytes
+        request = header.id
         self.descriptors = descriptors
     }
 
