@@ -103,6 +103,8 @@ private func performOnLoop(
     if Trace.isWanted {
         Trace.tell(.request, loop, item: UInt(bitPattern: info), info: unsafeBitCast(post.perform, to: UInt.self), caller: caller)
     }
+    // The main thread, which may not have asked for its loop, is not to wait for itself.
+    if waitUntilDone { _ = RunLoop.currentIfMade() }
     return loop.performRequest(post, waits: waitUntilDone)
 }
 

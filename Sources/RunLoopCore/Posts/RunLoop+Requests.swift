@@ -9,9 +9,9 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     /// Requests by `RLPerformInOrder`.
     var orderedRequests: RequestQueuePointer { withUnsafeMutablePointer(to: &pointee.orderedRequests) { $0 } }
 
-    /// `RLPerformOnLoop`. False if the function is not performed; what it holds was released then.
+    /// `RLPerformOnLoop`. False if the function is not performed; what it holds was released then. A caller that waits has found its loop.
     func performRequest(_ post: Post, waits: Bool) -> Bool {
-        if waits && RunLoop.currentIfMade() == self {
+        if waits && isCurrent {
             // S-PERF-4: inline, whatever mode runs.
             post.modes.free()
             post.performAndRelease()
