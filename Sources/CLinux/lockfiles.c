@@ -201,10 +201,10 @@ int rl_lock_file_take(struct rl_lock_file *lock, void (*fork_section)(bool begin
             lock->seen = found.holding;
             error = HELD_BY_OTHERS;
         } else if (error == 0 || error == ENOENT) {
-            const bool has_note = error == 0 && found.holding.number != 0;
-            error = local ? take_local(lock, folder, name, error == 0, fork_section) : take_shared(lock, folder, name);
+            const bool is_there = error == 0, has_note = is_there && found.holding.number != 0;
+            error = local ? take_local(lock, folder, name, is_there, fork_section) : take_shared(lock, folder, name);
             /* Another user has made the file, since the look or before it, and is about to lock it: see below, in the next turn. */
-            if (error == EACCES && !has_note && turns < 40) {
+            if (error == EACCES && !has_note && turns < 40 && (is_there || faccessat(folder, ".", W_OK, AT_EACCESS) == 0)) {
                 rl_sys_nanosleep(&(struct timespec){0, 50000});
                 error = EAGAIN;
             }

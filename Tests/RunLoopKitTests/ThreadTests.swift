@@ -74,8 +74,8 @@ import Glibc
         thread.join()
     }
 
-    @Test("A thread that is stopped while it waits for a lock in its loop sleeps until the wait is over, and then ends: S-SYNC-24 S-NSLK-4")
-    func stoppedInAWait() throws {
+    /// A thread that waits in its loop for a lock, which the caller has.
+    private func threadThatWaits() throws -> (RunLoopThread, NSLock) {
         let lock = NSLock()
         let thread = RunLoopThread()
         try thread.start()
@@ -89,6 +89,12 @@ import Glibc
         thread.loop.wakeUp()
         waits.value
         while !thread.loop.isWaiting { Thread.sleep(forTimeInterval: .milliseconds(1)) }
+        return (thread, lock)
+    }
+
+    @Test("A thread that is stopped while it waits for a lock in its loop sleeps until the wait is over, and then ends: S-SYNC-24 S-NSLK-4")
+    func stoppedInAWait() throws {
+        let (thread, lock) = try threadThatWaits()
         let before = thread.loop.statistics.runs
         thread.stop()
         while thread.loop.statistics.runs < before + 1 { Thread.sleep(forTimeInterval: .milliseconds(1)) }
@@ -100,19 +106,7 @@ import Glibc
 
     @Test("A thread that is stopped while it waits for a lock, and then runs its loop inside that wait, ends after it", .timeLimit(.minutes(1)))
     func stoppedAroundARun() throws {
-        let lock = NSLock()
-        let thread = RunLoopThread()
-        try thread.start()
-        lock.lock()
-        let waits = Promise<Void>()
-        thread.loop.perform {
-            waits.fulfil(())
-            lock.lock(inMode: .default)
-            lock.unlock()
-        }
-        thread.loop.wakeUp()
-        waits.value
-        while !thread.loop.isWaiting { Thread.sleep(forTimeInterval: .milliseconds(1)) }
+        let (thread, lock) = try threadThatWaits()
         let before = thread.loop.statistics.runs
         thread.stop()
         while thread.loop.statistics.runs < before + 17 || !thread.loop.isWaiting { Thread.sleep(forTimeInterval: .milliseconds(1)) }

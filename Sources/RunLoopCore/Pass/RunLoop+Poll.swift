@@ -104,7 +104,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
             // Further calls are made where one may not return all: what a call returns moves behind the rest. Once the event that came first
             // comes again, all have come.
             var calls = 0
-            var first = EpollSet.notifierToken
+            var first: UInt64 = 0
             var isRound = false
             while true {
                 let count = epoll.waitForAll(until: until, events, room)
@@ -112,7 +112,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
                 lock(owner: true)
                 for place in 0..<count {
                     var event = events[place]
-                    if event.token == first { isRound = calls > 0 }
+                    if calls > 0 && event.token == first { isRound = true }
                     if event.token == EpollSet.wakeToken {
                         wasRoused = true
                         continue

@@ -20,7 +20,7 @@ extension RunLoop {
     /// - Foundation: `run()`. CF: `CFRunLoopRun` differs: a stop ends that one.
     @available(*, noasync, message: "a run blocks its thread; an asynchronous function may not")
     public func run() {
-        while runOnce(mode: .default, remaining: { .infinity }), !RunLoopThread.isEndingCaller {}
+        while runOfSeries(remaining: { .infinity }) {}
     }
 
     /// Runs the default mode again and again until it is empty or a date has passed (S-NSRL-6).
@@ -101,16 +101,19 @@ extension RunLoop {
         }
     }
 
+    /// One run of a series in the default mode; false if it is the last one.
+    private func runOfSeries(remaining: () -> Double) -> Bool {
+        runOnce(mode: .default, remaining: remaining) && !RunLoopThread.isEndingCaller
+    }
+
     /// Runs the default mode until it is empty or no time remains, once at least. A loop with a clock that the program moves goes by
     /// that: the time that remained at the beginning passes there (S-CLK-3).
     package func runSeries(remaining: () -> Double) {
         if RLGetClock(reference) == nil {
-            while runOnce(mode: .default, remaining: remaining), remaining() > 0, !RunLoopThread.isEndingCaller {}
+            while runOfSeries(remaining: remaining), remaining() > 0 {}
         } else {
             let end = RunLoop.currentSeconds + remaining()
-            while runOnce(mode: .default, remaining: { end - RunLoop.currentSeconds }), end > RunLoop.currentSeconds,
-                !RunLoopThread.isEndingCaller
-            {}
+            while runOfSeries(remaining: { end - RunLoop.currentSeconds }), end > RunLoop.currentSeconds {}
         }
     }
 

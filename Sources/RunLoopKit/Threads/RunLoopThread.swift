@@ -315,8 +315,8 @@ extension RunLoopThread {
 extension RunLoopThread {
     /// Ends the thread in order: what is already queued is performed first. Returns at once.
     ///
-    /// Runs of the loop in common modes are stopped, including nested ones, and ``RunLoop/run()`` and its like begin no more. A thread that
-    /// was not started is not affected.
+    /// Runs of the loop in common modes are stopped, including nested ones, and a ``RunLoop/run()`` and its like end with that. A thread
+    /// that was not started is not affected.
     public func stop() {
         guard isStarted else { return }
         state.withLock { $0.isStopping = true }
