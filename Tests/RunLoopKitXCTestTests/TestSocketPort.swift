@@ -27,6 +27,22 @@ class TestSocketPort: XCTestCase {
         XCTAssertEqual(one.hash, two.hash)
     }
 
+    // S-NSP-17.
+    func test_protocolOfTCP() throws {
+        let tcp = Int32(IPPROTO_TCP)
+        let local = try XCTUnwrap(SocketPort(tcpPort: 0))
+        defer { local.invalidate() }
+        XCTAssertEqual(local.protocol, tcp)
+        let one = try XCTUnwrap(SocketPort(remoteWithTCPPort: 7, host: "127.0.0.1"))
+        XCTAssertEqual(one.protocol, tcp)
+        let two = SocketPort(
+            remoteWithProtocolFamily: PF_INET, socketType: Int32(SOCK_STREAM.rawValue), protocol: tcp, address: one.address)
+        XCTAssertEqual(one, two)
+        let other = SocketPort(
+            remoteWithProtocolFamily: PF_INET, socketType: Int32(SOCK_STREAM.rawValue), protocol: 0, address: one.address)
+        XCTAssertNotEqual(one, other)
+    }
+
     func test_sendingMessages() throws {
         let local: SocketPort = try XCTUnwrap(SocketPort(tcpPort: 0))
         defer { local.invalidate() }

@@ -65,6 +65,7 @@ struct SocketSignature: Hashable {
 enum SocketCalls {
     static let stream = Int32(SOCK_STREAM.rawValue)
     static let datagram = Int32(SOCK_DGRAM.rawValue)
+    static let tcp = Int32(IPPROTO_TCP)
 
     /// -1 if there is none to be had.
     static func make(_ signature: SocketSignature) -> CInt {

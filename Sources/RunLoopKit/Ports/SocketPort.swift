@@ -144,7 +144,7 @@ open class SocketPort: Port, @unchecked Sendable {
     open var protocolFamily: Int32 { signature.protocolFamily }
     /// The type of the socket, `SOCK_STREAM` or `SOCK_DGRAM`.
     open var socketType: Int32 { signature.socketType }
-    /// The protocol of the socket, 0 for the usual one.
+    /// The protocol of the socket as it was given, `IPPROTO_TCP` for a port that was made with a TCP number (S-NSP-17).
     open var `protocol`: Int32 { signature.protocol }
     /// The `sockaddr` of the port: for a local one that at which it listens.
     @_disfavoredOverload
@@ -262,7 +262,8 @@ extension SocketSignature {
     fileprivate static func tcp(_ address: [UInt8]) -> SocketSignature {
         // The address begins with its family.
         let family = address.withUnsafeBytes { Int32($0.loadUnaligned(as: UInt16.self)) }
-        return SocketSignature(protocolFamily: family, socketType: SocketCalls.stream, protocol: 0, address: address)
+        return SocketSignature(
+            protocolFamily: family, socketType: SocketCalls.stream, protocol: SocketCalls.tcp, address: address)
     }
 }
 
