@@ -144,7 +144,7 @@ int main(int count, char **arguments) {
         personality(ADDR_NO_RANDOMIZE);
         execv("/proc/self/exe", arguments);
     }
-    bool lists = false;
+    bool lists = false, lists_calls = false;
     int shard = 0, shards = 1, number = 0;
     int first = count;
     for (int i = 1; i < count; i++) {
@@ -165,12 +165,19 @@ int main(int count, char **arguments) {
         else if (strcmp(option, "--strong") == 0) weak_memory = false;
         else if (strcmp(option, "--whole") == 0) whole = true;
         else if (strcmp(option, "--list") == 0) lists = true;
+        else if (strcmp(option, "--calls") == 0) lists_calls = true;
         else if (strcmp(option, "--expect-failure") == 0) expects_failure = true;
         else if (strcmp(option, "--schedule") == 0) {
             if (!read_schedule(value, &given)) return fprintf(stderr, "not a schedule: %s\n", value), 2;
             replayed = &given;
             i++;
         } else return fprintf(stderr, "unknown option %s\n", option), 2;
+    }
+    if (lists_calls) {
+        for (int i = 0; operation_tables[i]; i++)
+            for (const struct operation *operation = operation_tables[i]; operation->name; operation++)
+                printf("%s\t%s\n", operation->name, operation->functions);
+        return 0;
     }
     if (getenv("EXPLORE_SCALE")) limits.seconds *= atof(getenv("EXPLORE_SCALE"));
     /* A process that is started for a scenario has the same number for it. */

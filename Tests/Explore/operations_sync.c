@@ -21,7 +21,7 @@
 #define __atomic_fetch_add(word, value, order) MODIFY(word, RLX_ADD, value, order)
 #define __atomic_fetch_sub(word, value, order) MODIFY(word, RLX_SUBTRACT, value, order)
 #define __atomic_compare_exchange_n(word, expected, desired, weak, order, failure)                                        \
-    compare_exchange(word, expected, sizeof *(word), (uint64_t)*(expected), (uint64_t)(desired), ORDER(order), ORDER(failure), __LINE__)
+    compare_exchange((void *)(word), expected, sizeof *(word), (uint64_t)*(expected), (uint64_t)(desired), ORDER(order), ORDER(failure), __LINE__)
 
 static inline bool compare_exchange(void *word, void *expected, uint32_t size, uint64_t wanted, uint64_t desired, int order,
                                     int failure, uint32_t line) {
@@ -78,16 +78,18 @@ static bool has_got(struct call *call, bool got) {
     return got;
 }
 
-void do_hold(struct call *call) {
+static void do_hold(struct call *call) {
     struct sync *sync = sync_of(call->item[0]);
-    if (!has_got(call, RLLockLockForSeconds(&sync->lock, limit_of(call)))) return;
+    if (!call->has_number) RLLockLock(&sync->lock);
+    else if (!RLLockLockForSeconds(&sync->lock, call->number)) return;
     be_inside(call->item[0], true);
     RLLockUnlock(&sync->lock);
 }
 
-void do_hold_twice(struct call *call) {
+static void do_hold_twice(struct call *call) {
     struct sync *sync = sync_of(call->item[0]);
-    if (!has_got(call, RLRecursiveLockLockForSeconds(&sync->recursive, limit_of(call)))) return;
+    if (!call->has_number) RLRecursiveLockLock(&sync->recursive);
+    else if (!RLRecursiveLockLockForSeconds(&sync->recursive, call->number)) return;
     RLRecursiveLockLock(&sync->recursive);
     be_inside(call->item[0], true);
     RLRecursiveLockUnlock(&sync->recursive);
@@ -95,15 +97,16 @@ void do_hold_twice(struct call *call) {
     RLRecursiveLockUnlock(&sync->recursive);
 }
 
-void do_read(struct call *call) {
+static void do_read(struct call *call) {
     struct sync *sync = sync_of(call->item[0]);
-    if (!has_got(call, RLReadWriteLockLockForReadingForSeconds(&sync->read_write, limit_of(call)))) return;
+    if (!call->has_number) RLReadWriteLockLockForReading(&sync->read_write);
+    else if (!RLReadWriteLockLockForReadingForSeconds(&sync->read_write, call->number)) return;
     be_inside(call->item[0], false);
     RLReadWriteLockUnlock(&sync->read_write);
 }
 
 /* Stays inside until the semaphore is signalled. */
-void do_read_wait(struct call *call) {
+static void do_read_wait(struct call *call) {
     struct sync *sync = sync_of(call->item[0]);
     RLReadWriteLockLockForReading(&sync->read_write);
     RLSemaphoreWait(&sync->semaphore);
@@ -111,31 +114,40 @@ void do_read_wait(struct call *call) {
 }
 
 /* In a child: a lock that no thread of the parent had at the fork is free. */
-void do_read_free(struct call *call) {
+static void do_read_free(struct call *call) {
     struct sync *sync = sync_of(call->item[0]);
     if ((__atomic_load_n(&sync->read_write.word, __ATOMIC_RELAXED) & (RL_READERS_ | RL_WRITER_)) == 0) do_read(call);
 }
 
-void do_write(struct call *call) {
+static void do_write(struct call *call) {
     struct sync *sync = sync_of(call->item[0]);
-    if (!has_got(call, RLReadWriteLockLockForWritingForSeconds(&sync->read_write, limit_of(call)))) return;
+    if (!call->has_number) RLReadWriteLockLockForWriting(&sync->read_write);
+    else if (!RLReadWriteLockLockForWritingForSeconds(&sync->read_write, call->number)) return;
     be_inside(call->item[0], true);
     RLReadWriteLockUnlock(&sync->read_write);
 }
 
-/* With a limit it is enough to have waited. */
-void do_consume(struct call *call) {
+/* With a limit it is enough to have waited; `consumeby` has a date. */
+static void consume(struct call *call, bool by_date) {
     struct sync *sync = sync_of(call->item[0]);
     bool in_time = true;
+    RLAbsoluteTime date = by_date ? RLAbsoluteTimeGetCurrent() + call->number : 0;
     RLLockLock(&sync->condition.lock);
-    while (sync->value == 0 && in_time) in_time = RLConditionWaitForSeconds(&sync->condition, limit_of(call)) || !call->has_number;
+    while (sync->value == 0 && in_time) {
+        if (by_date) in_time = RLConditionWaitUntilDate(&sync->condition, date);
+        else if (call->has_number) in_time = RLConditionWaitForSeconds(&sync->condition, call->number);
+        else RLConditionWait(&sync->condition);
+    }
     be_inside(call->item[0], true);
     if (sync->value > 0) sync->value--;
     RLLockUnlock(&sync->condition.lock);
 }
 
+static void do_consume(struct call *call) { consume(call, false); }
+static void do_consume_by(struct call *call) { consume(call, true); }
+
 /* The same with the loop running meanwhile, and a lock that is taken so. */
-void do_consume_in_mode(struct call *call) {
+static void do_consume_in_mode(struct call *call) {
     struct sync *sync = sync_of(call->item[0]);
     bool in_time = true;
     RLLockLock(&sync->condition.lock);
@@ -146,7 +158,7 @@ void do_consume_in_mode(struct call *call) {
     RLLockUnlock(&sync->condition.lock);
 }
 
-void do_hold_in_mode(struct call *call) {
+static void do_hold_in_mode(struct call *call) {
     struct sync *sync = sync_of(call->item[0]);
     if (!has_got(call, RLLockInMode(&sync->lock, call->mode, limit_of(call)))) return;
     be_inside(call->item[0], true);
@@ -163,36 +175,93 @@ static void produce(struct sync *sync, bool all, bool after) {
 }
 
 /* A number: the signal comes after the unlock. */
-void do_produce(struct call *call) { produce(sync_of(call->item[0]), false, call->has_number); }
-void do_produce_all(struct call *call) { produce(sync_of(call->item[0]), true, call->has_number); }
+static void do_produce(struct call *call) { produce(sync_of(call->item[0]), false, call->has_number); }
+static void do_produce_all(struct call *call) { produce(sync_of(call->item[0]), true, call->has_number); }
 
-/* Takes it with the number and leaves it with the next; `whenfor` with a limit of a second. */
-static void pass_on(struct call *call, double limit) {
+/* Takes it with the number and leaves it with the next: when the number comes, within a second, before a date in a second, or at
+ * once. */
+enum limit { NEVER, IN_A_SECOND, BY_A_DATE, AT_ONCE };
+static void pass_on(struct call *call, enum limit limit) {
     struct sync *sync = sync_of(call->item[0]);
     RLIndex number = (RLIndex)call->number;
-    if (!RLConditionLockLockWhenConditionForSeconds(&sync->numbered, number, limit)) return;
+    bool taken = true;
+    if (limit == NEVER) RLConditionLockLockWhenCondition(&sync->numbered, number);
+    else if (limit == IN_A_SECOND) taken = RLConditionLockLockWhenConditionForSeconds(&sync->numbered, number, 1);
+    else if (limit == AT_ONCE) taken = RLConditionLockTryLockWhenCondition(&sync->numbered, number);
+    else taken = RLConditionLockLockWhenConditionBeforeDate(&sync->numbered, number, RLAbsoluteTimeGetCurrent() + 1);
+    if (!taken) return;
     if (RLConditionLockGetCondition(&sync->numbered) != number) fail("%s is taken with another number", call->item[0]->name);
     be_inside(call->item[0], true);
     RLConditionLockUnlockWithCondition(&sync->numbered, number + 1);
 }
 
-void do_when(struct call *call) { pass_on(call, 1e300); }
-void do_when_for(struct call *call) { pass_on(call, 1); }
+static void do_when(struct call *call) { pass_on(call, NEVER); }
+static void do_when_for(struct call *call) { pass_on(call, IN_A_SECOND); }
+static void do_when_by(struct call *call) { pass_on(call, BY_A_DATE); }
+static void do_when_now(struct call *call) { pass_on(call, AT_ONCE); }
 
 /* The same, and leaves the number. */
-void do_when_keep(struct call *call) {
+static void do_when_keep(struct call *call) {
     struct sync *sync = sync_of(call->item[0]);
     RLConditionLockLockWhenCondition(&sync->numbered, (RLIndex)call->number);
     be_inside(call->item[0], true);
     RLConditionLockUnlock(&sync->numbered);
 }
 
-void do_number(struct call *call) {
+/* Takes it whatever the number is, and leaves it with another. */
+static void renumber(struct call *call, enum limit limit) {
     struct sync *sync = sync_of(call->item[0]);
-    RLConditionLockLock(&sync->numbered);
+    bool taken = true;
+    if (limit == NEVER) RLConditionLockLock(&sync->numbered);
+    else if (limit == IN_A_SECOND) taken = RLConditionLockLockForSeconds(&sync->numbered, 1);
+    else if (limit == AT_ONCE) taken = RLConditionLockTryLock(&sync->numbered);
+    else taken = RLConditionLockLockBeforeDate(&sync->numbered, RLAbsoluteTimeGetCurrent() + 1);
+    if (!taken) return;
     be_inside(call->item[0], true);
     RLConditionLockUnlockWithCondition(&sync->numbered, (RLIndex)call->number);
 }
+
+static void do_number(struct call *call) { renumber(call, NEVER); }
+static void do_number_for(struct call *call) { renumber(call, IN_A_SECOND); }
+static void do_number_by(struct call *call) { renumber(call, BY_A_DATE); }
+static void do_number_now(struct call *call) { renumber(call, AT_ONCE); }
+
+/* By a date so many seconds from now; a try if there is no number. */
+static void do_hold_by(struct call *call) {
+    struct sync *sync = sync_of(call->item[0]);
+    if (!(call->has_number ? RLLockLockBeforeDate(&sync->lock, RLAbsoluteTimeGetCurrent() + call->number) : RLLockTryLock(&sync->lock)))
+        return;
+    be_inside(call->item[0], true);
+    RLLockUnlock(&sync->lock);
+}
+
+static void do_hold_twice_by(struct call *call) {
+    struct sync *sync = sync_of(call->item[0]);
+    RLRecursiveLock *lock = &sync->recursive;
+    if (!(call->has_number ? RLRecursiveLockLockBeforeDate(lock, RLAbsoluteTimeGetCurrent() + call->number) : RLRecursiveLockTryLock(lock)))
+        return;
+    if (!RLRecursiveLockTryLock(lock)) fail("the thread that has %s cannot take it again", call->item[0]->name);
+    be_inside(call->item[0], true);
+    RLRecursiveLockUnlock(lock);
+    be_inside(call->item[0], true);
+    RLRecursiveLockUnlock(lock);
+}
+
+static void do_try_read(struct call *call) {
+    struct sync *sync = sync_of(call->item[0]);
+    if (!RLReadWriteLockTryLockForReading(&sync->read_write)) return;
+    be_inside(call->item[0], false);
+    RLReadWriteLockUnlock(&sync->read_write);
+}
+
+static void do_try_write(struct call *call) {
+    struct sync *sync = sync_of(call->item[0]);
+    if (!RLReadWriteLockTryLockForWriting(&sync->read_write)) return;
+    be_inside(call->item[0], true);
+    RLReadWriteLockUnlock(&sync->read_write);
+}
+
+static void do_try_semaphore(struct call *call) { (void)RLSemaphoreTryWait(&sync_of(call->item[0])->semaphore); }
 
 static void set_up(void *info) {
     struct item *item = info;
@@ -200,18 +269,26 @@ static void set_up(void *info) {
     sync_of(item)->called++;
 }
 
-void do_call_once(struct call *call) {
+static void do_call_once(struct call *call) {
     struct sync *sync = sync_of(call->item[0]);
     RLOnceCall(&sync->once, set_up, call->item[0]);
     if (sync->called != 1) fail("the function was called %d times when its once returned", sync->called);
 }
 
-void do_semaphore_signal(struct call *call) { RLSemaphoreSignal(&sync_of(call->item[0])->semaphore); }
-void do_semaphore_wait(struct call *call) {
-    (void)RLSemaphoreWaitForSeconds(&sync_of(call->item[0])->semaphore, limit_of(call));
+/* One that is done shows what was done. */
+static void do_once_done(struct call *call) {
+    struct sync *sync = sync_of(call->item[0]);
+    if (RLOnceIsDone(&sync->once) && sync->called != 1) fail("a once is done, and its function was called %d times", sync->called);
 }
 
-void do_barrier(struct call *call) {
+static void do_semaphore_signal(struct call *call) { RLSemaphoreSignal(&sync_of(call->item[0])->semaphore); }
+static void do_semaphore_wait(struct call *call) {
+    RLSemaphore *semaphore = &sync_of(call->item[0])->semaphore;
+    if (call->has_number) (void)RLSemaphoreWaitForSeconds(semaphore, call->number);
+    else RLSemaphoreWait(semaphore);
+}
+
+static void do_barrier(struct call *call) {
     struct sync *sync = sync_of(call->item[0]);
     __atomic_fetch_add(&sync->readers, 1, __ATOMIC_SEQ_CST);
     RLBarrierWait(&sync->barrier);
@@ -222,6 +299,42 @@ void do_barrier(struct call *call) {
 static void be_inside_once(void *info) { be_inside(info, true); }
 static void synchronize_again(void *info) { RLSynchronized(info, be_inside_once, info); }
 
-void do_synchronized(struct call *call) {
+static void do_synchronized(struct call *call) {
     RLSynchronized(call->item[0], call->has_number ? synchronize_again : be_inside_once, call->item[0]);
 }
+
+const struct operation sync_operations[] = {
+    {"hold", "RLLockLock RLLockLockForSeconds RLLockUnlock", do_hold, false},
+    {"holdby", "RLLockTryLock RLLockLockBeforeDate RLLockUnlock", do_hold_by, false},
+    {"holdtwice", "RLRecursiveLockLock RLRecursiveLockLockForSeconds RLRecursiveLockUnlock", do_hold_twice, false},
+    {"holdtwiceby", "RLRecursiveLockTryLock RLRecursiveLockLockBeforeDate RLRecursiveLockUnlock", do_hold_twice_by, false},
+    {"read", "RLReadWriteLockLockForReading RLReadWriteLockLockForReadingForSeconds RLReadWriteLockUnlock", do_read, false},
+    {"readwait", "RLReadWriteLockLockForReading RLReadWriteLockUnlock", do_read_wait, false},
+    {"readfree", "RLReadWriteLockLockForReading RLReadWriteLockUnlock", do_read_free, false},
+    {"tryread", "RLReadWriteLockTryLockForReading RLReadWriteLockUnlock", do_try_read, false},
+    {"write", "RLReadWriteLockLockForWriting RLReadWriteLockLockForWritingForSeconds RLReadWriteLockUnlock", do_write, false},
+    {"trywrite", "RLReadWriteLockTryLockForWriting RLReadWriteLockUnlock", do_try_write, false},
+    {"consume", "RLConditionWait RLConditionWaitForSeconds", do_consume, false},
+    {"consumeby", "RLConditionWaitUntilDate", do_consume_by, false},
+    {"consumemode", "RLConditionWaitInMode", do_consume_in_mode, true},
+    {"holdmode", "RLLockInMode", do_hold_in_mode, true},
+    {"produce", "RLConditionSignal", do_produce, false},
+    {"all", "RLConditionBroadcast", do_produce_all, false},
+    {"when", "RLConditionLockLockWhenCondition RLConditionLockGetCondition RLConditionLockUnlockWithCondition", do_when, false},
+    {"whenfor", "RLConditionLockLockWhenConditionForSeconds RLConditionLockUnlockWithCondition", do_when_for, false},
+    {"whenby", "RLConditionLockLockWhenConditionBeforeDate RLConditionLockUnlockWithCondition", do_when_by, false},
+    {"whennow", "RLConditionLockTryLockWhenCondition RLConditionLockUnlockWithCondition", do_when_now, false},
+    {"whenkeep", "RLConditionLockLockWhenCondition RLConditionLockUnlock", do_when_keep, false},
+    {"number", "RLConditionLockLock RLConditionLockUnlockWithCondition", do_number, false},
+    {"numberfor", "RLConditionLockLockForSeconds RLConditionLockUnlockWithCondition", do_number_for, false},
+    {"numberby", "RLConditionLockLockBeforeDate RLConditionLockUnlockWithCondition", do_number_by, false},
+    {"numbernow", "RLConditionLockTryLock RLConditionLockUnlockWithCondition", do_number_now, false},
+    {"callonce", "RLOnceCall", do_call_once, false},
+    {"oncedone", "RLOnceIsDone", do_once_done, false},
+    {"semsignal", "RLSemaphoreSignal", do_semaphore_signal, false},
+    {"semwait", "RLSemaphoreWait RLSemaphoreWaitForSeconds", do_semaphore_wait, false},
+    {"semtry", "RLSemaphoreTryWait", do_try_semaphore, false},
+    {"barrier", "RLBarrierWait", do_barrier, false},
+    {"sync", "RLSynchronized", do_synchronized, false},
+    {NULL, NULL, NULL, false},
+};

@@ -75,8 +75,9 @@ static void read_call(struct block *block) {
     if (block->count == MAX_CALLS) fail("too many calls: %s", cursor);
     struct call *call = &block->calls[block->count++];
     memset(call, 0, sizeof *call);
-    for (const struct operation *operation = operations; operation->name; operation++)
-        if (strcmp(operation->name, text) == 0) call->operation = operation;
+    for (int i = 0; operation_tables[i]; i++)
+        for (const struct operation *operation = operation_tables[i]; operation->name; operation++)
+            if (strcmp(operation->name, text) == 0) call->operation = operation;
     if (!call->operation) fail("no such operation: %s", text);
     int item_index = 0;
     while (word(text, sizeof text)) {
@@ -123,9 +124,6 @@ static void read_item_block(struct block **block, bool names_only) {
 
 /* Names first, so that calls may name what comes later. */
 static void read_item(bool names_only) {
-    static const char *const kinds[] = {"source", "inbox",    "port",       "timer", "observer",
-                                        "post",   "mach",     "descriptor", "user",  "thread",
-                                        "message", "socket",  "vnode",      "sync",  "clock", "counter", "handler", "lockfile", "request"};
     static int index;
     char text[32];
     if (names_only && item_count == 0) index = 0;
@@ -140,8 +138,8 @@ static void read_item(bool names_only) {
     }
     if (!accept('=')) fail("an item without a kind: %s", cursor);
     word(text, sizeof text);
-    for (unsigned i = 0; i < sizeof kinds / sizeof *kinds; i++)
-        if (strcmp(text, kinds[i]) == 0) item->kind = (enum kind)i;
+    for (int i = 0; kind_names[i]; i++)
+        if (strcmp(text, kind_names[i]) == 0) item->kind = (enum kind)i;
     if (strcmp(text, "boot") == 0 || strcmp(text, "wall") == 0) {
         item->kind = KIND_TIMER;
         item->clock = *text == 'b' ? kRLTimerClockBoot : kRLTimerClockWall;

@@ -36,7 +36,7 @@ struct block {
     struct call calls[MAX_CALLS];
 };
 
-enum kind { KIND_SOURCE, KIND_INBOX, KIND_PORT, KIND_TIMER, KIND_OBSERVER, KIND_POST, KIND_MACH_PORT, KIND_DESCRIPTOR, KIND_USER, KIND_THREAD, KIND_MESSAGE, KIND_SOCKET, KIND_VNODE, KIND_SYNC, KIND_CLOCK, KIND_COUNTER, KIND_HANDLER, KIND_LOCK_FILE, KIND_REQUEST };
+enum kind { KIND_SOURCE, KIND_INBOX, KIND_PORT, KIND_TIMER, KIND_OBSERVER, KIND_POST, KIND_MACH_PORT, KIND_DESCRIPTOR, KIND_USER, KIND_THREAD, KIND_MESSAGE, KIND_SOCKET, KIND_VNODE, KIND_SYNC, KIND_CLOCK, KIND_COUNTER, KIND_HANDLER, KIND_LOCK_FILE, KIND_REQUEST, KIND_LISTENER, KIND_DIALER };
 
 /* The functions of a context that make calls of their own. */
 enum inner { INNER_DESCRIBE, INNER_RETAIN, INNER_RELEASE, INNER_SCHEDULE, INNER_CANCEL, INNER_EQUAL, INNER_COUNT };
@@ -90,7 +90,10 @@ struct operation {
     void (*perform)(struct call *call);
     bool on_loop; /* without a loop's name it is about the own one */
 };
-extern const struct operation operations[];
+/* Each ends with one without a name; the last is NULL. */
+extern const struct operation *const operation_tables[];
+extern const struct operation socket_operations[], queue_operations[], sync_operations[], look_operations[];
+extern const char *const kind_names[];
 
 extern struct item items[MAX_ITEMS];
 extern int item_count;
@@ -107,9 +110,25 @@ void set_slow(RLRunLoopRef loop, struct item *handler, double seconds);
 void make_lock_file(struct item *item);
 void wait_for_lock(RLRunLoopRef loop, struct item *item);
 void check_lock_file(struct item *item);
+void make_listener(struct item *item);
+void make_dialer(struct item *item);
+void end_cancelled_sources(void);
 void make_item(struct item *item);
 void drop_item(struct item *item);
 void check_item(struct item *item);       /* after the last runs, when the threads still are */
 void check_item_at_end(struct item *item); /* after everything */
+
+/* Of an operation's call, and what contexts have: operations.c. */
+RLMode mode_of(struct call *call);
+RLRunLoopRef loop_of(struct call *call);
+const void *object_of(struct call *call);
+void check_alive(struct item *item);
+void call_back(struct item *item);
+const void *retain_info(const void *info);
+void release_info(const void *info);
+char *describe_info(const void *info);
+void forget_line(const char *line, void *info); /* of the log */
+void perform_post(void *info);
+void release_post(void *info);
 
 #endif

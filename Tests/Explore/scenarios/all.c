@@ -2,7 +2,7 @@
 #include "../program.h"
 
 extern const struct scenario source_scenarios[], other_scenarios[], fork_scenarios[], meeting_scenarios[], sync_scenarios[], clock_scenarios[],
-    watch_scenarios[], context_scenarios[], turn_scenarios[];
+    watch_scenarios[], context_scenarios[], turn_scenarios[], socket_scenarios[], queue_scenarios[], look_scenarios[];
 const struct scenario *family_scenarios(void);
 
 const struct scenario *scenario_group(int index) {
@@ -16,7 +16,10 @@ const struct scenario *scenario_group(int index) {
     case 6: return watch_scenarios;
     case 7: return context_scenarios;
     case 8: return turn_scenarios;
-    case 9: return family_scenarios();
+    case 9: return socket_scenarios;
+    case 10: return queue_scenarios;
+    case 11: return look_scenarios;
+    case 12: return family_scenarios();
     default: return NULL;
     }
 }

@@ -114,6 +114,30 @@ static const struct family families[] = {
       {"endsource", "endsource A", OTHER | CALLBACK},
       {"invalidate", "invalidate A", OTHER | CALLBACK | END},
       {"look", "valid A; describe A", OTHER}}},
+    /* What goes past the loop, against what the loop does. */
+    {"stream", "S-SOCK-9 S-SOCK-58 S-SOCK-61 S-THR-1", "A=socket", "A=socket{%s}", "keep; add A; signal A", "run 5", "",
+     {{"sendnow", "sendnow A", OTHER | CALLBACK | END},
+      {"senddata", "senddata A 1", OTHER | CALLBACK | END},
+      {"descriptors", "senddescriptors A; give A", OTHER | CALLBACK},
+      {"receive", "receive A", OTHER | CALLBACK | END},
+      {"flags", "flags A; flags A 1", OTHER | CALLBACK},
+      {"look", "options A 1; addresses A; othersource A", OTHER | CALLBACK},
+      {"samefile", "samefile A", OTHER | CALLBACK},
+      {"write", "send A", OTHER},
+      {"close", "close A", OTHER},
+      {"remove", "remove A L", OTHER},
+      {"invalidate", "invalidate A", OTHER}}},
+    {"connection", "S-SOCK-9 S-SOCK-30 S-SOCK-68 S-THR-1", "A=listener D=dialer", "A=listener{%s} D=dialer{%s}", "keep; add A; add D", "run 5", "",
+     {{"visit", "visit A", OTHER | CALLBACK | END},
+      {"connect", "connect D A", OTHER | CALLBACK | END},
+      {"connectnow", "connect D A 1", OTHER | CALLBACK},
+      {"listen", "listen A", OTHER},
+      {"address", "setaddress A; addresses A", OTHER},
+      {"close", "close D", OTHER | CALLBACK | END},
+      {"remove", "remove A L; remove D L", OTHER | CALLBACK | END},
+      {"invalidate", "invalidate A", OTHER | CALLBACK | END},
+      {"enddialer", "invalidate D", OTHER | CALLBACK | END},
+      {"look", "addresses D; addresses A; valid D", OTHER}}},
     {"vnode", "S-KEV-10 S-KEV-13 S-THR-1", "A=vnode", "A=vnode{%s}", "keep; add A; signal A", "run 5", "",
      {{"bytes", "signal A", OTHER | END},
       {"twin", "twin A", OTHER | CALLBACK | END},
@@ -217,7 +241,7 @@ static void make_pairs(const struct family *family) {
                 make(family, "", one->name, other->name, family->items, threads);
             }
             if (one->where & CALLBACK && other->where & OTHER) {
-                snprintf(items, sizeof items, family->items_with_callback, one->text);
+                snprintf(items, sizeof items, family->items_with_callback, one->text, one->text);
                 snprintf(threads, sizeof threads, "L: %s / %s | T: %s", family->before, family->body, other->text);
                 make(family, "in_callback", one->name, other->name, items, threads);
             }
