@@ -136,6 +136,23 @@ class StrangerTests: XCTestCase {
         worker.finish()
     }
 
+    // The waiter runs Foundation's loop of its thread, in which the article puts a timer that keeps it from ending: S-HOST-2, S-HOST-4.
+    func test_waiterOnAnotherThread() {
+        let ended = expectation(description: "ended")
+        nonisolated(unsafe) var results = [XCTWaiter.Result]()
+        Thread.detachNewThread {
+            RunLoop.hostsFoundation()
+            let keep = Foundation.Timer.scheduledTimer(withTimeInterval: 1e9, repeats: true) { _ in }
+            defer { keep.invalidate() }
+            let fired = XCTestExpectation(description: "fired")
+            Timer.scheduledTimer(withTimeInterval: 0.001, repeats: false) { _ in fired.fulfill() }
+            results.append(XCTWaiter().wait(for: [fired], timeout: 10))
+            ended.fulfill()
+        }
+        wait(for: [ended], timeout: 20)
+        XCTAssertEqual(results, [.completed])
+    }
+
     func test_notifications() {
         let token = expectation(forNotification: .finished, object: nil)
         Timer.after(0.001) { NotificationCenter.default.post(name: .finished, object: nil) }

@@ -13,12 +13,13 @@ extension RunLoop {
     ///     RunLoop.current.run(until: later)    // file handles post, streams tell their delegates
     ///
     /// Before this loop waits, and when something is ready for Foundation's, Foundation's makes a pass. While Foundation's
-    /// waits, this loop is a `RunLoop.ForeignRun` of it. A mode counts as empty when it is empty in both. A stop of one
+    /// waits, this loop is a `RunLoop.ForeignRun` of it. To this loop a mode counts as empty when it is empty in both; a run of
+    /// Foundation's with nothing of its own in the mode ends at once. A stop of one
     /// loop in a callback of the other ends the current run. `run(mode:before:)` returns after any work of Foundation's that
     /// woke this loop, and Foundation's does after any work of this one. A signal that Foundation's code gives to a source
     /// of this loop needs a `wakeUp()` after it, as one from another thread does.
     ///
-    /// (S-HOST-1 to S-HOST-9)
+    /// (S-HOST-1 to S-HOST-10)
     ///
     /// A loop that hosts pays for a pass of Foundation's before each wait, some ten microseconds. In a child of `fork`
     /// it no longer hosts.
