@@ -124,6 +124,30 @@ RL_TEST(common_set_of_the_moment, "S-BLK-4",
     expect_trace("f");
 }
 
+static void make_its_data_common(Probe *self) { RLAddCommonMode(self->loop, self->data); }
+
+RL_TEST(common_from_the_middle_of_a_round, "S-BLK-3 S-BLK-4",
+        "When a function makes the mode common, the later ones for common modes have their turn in the same round and in queue order, "
+        "and an earlier one in the next round, whether or not a run in another mode has looked at all of them before") {
+    RLRunLoopRef loop = RLGetCurrent();
+    char *const modes[] = {"red", "blue"};
+    keep_alive(loop, "third");
+    for (int looks = 0; looks < 2; looks++) {
+        const RLMode mode = modes[looks];
+        Probe earlier = {.name = "0"}, maker = {.name = "1", .action = make_its_data_common, .data = modes[looks]};
+        Probe second = {.name = "2"}, third = {.name = "3"}, fourth = {.name = "4"};
+        probe_perform(&earlier, loop, kRLCommonModes);
+        probe_perform(&maker, loop, mode);
+        probe_perform(&second, loop, mode);
+        probe_perform(&third, loop, kRLCommonModes);
+        probe_perform(&fourth, loop, mode);
+        if (looks) expect_run("third", 0, false, TimedOut);
+        keep_alive(loop, mode);
+        expect_run(mode, 0, false, TimedOut);
+        expect_trace("1 2 3 4 0");
+    }
+}
+
 /* Rounds */
 
 RL_TEST(rounds_of_a_pass, "S-BLK-7 S-BLK-9",

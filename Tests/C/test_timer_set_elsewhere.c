@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Dates that another thread sets while the loop waits: when they wake it, and when nobody could tell (S-WAKE-14). The calls of the kernel
- * that the setting thread makes are counted.
+ * Dates that another thread sets: when they wake the loop, and when nobody could tell (S-WAKE-14). The calls of the kernel that the
+ * setting thread makes are counted.
  */
 #define _GNU_SOURCE
 #include "support.h"
@@ -119,6 +119,30 @@ RL_TEST(a_later_date_ends_the_run_of_an_empty_mode, "S-WAKE-14 S-RUN-7",
     Thread *thread = when_waiting(loop, remove_and_set, &last);
     expect_run("m", 1e9, false, Finished);
     thread_join(thread);
+}
+
+static void set_date_of(void *unused) {
+    (void)unused;
+    set_far_date();
+}
+
+static void set_elsewhere_and_empty(Probe *self) {
+    thread_join(thread_start(set_date_of, NULL));
+    if (self->data) RLRunInMode(kRLDefaultMode, 0, false);
+    RLTimerInvalidate(timer.timer);
+}
+
+RL_TEST(a_date_set_before_the_wait_counts_as_a_wake_up, "S-WAKE-14 S-WAKE-3 S-WAKE-9 S-RUN-7",
+        "A date that another thread sets while a callback runs ends the coming wait: the run of a mode that becomes empty before that is "
+        "over at once, also if a nested run comes between") {
+    for (int nests = 0; nests < 2; nests++) {
+        timer = (Probe){.name = "t"};
+        add_timer(&timer, date_in(1000), 0, "m");
+        Probe observer = {.action = set_elsewhere_and_empty, .data = nests ? &timer : NULL};
+        add_observer(&observer, kRLEntry, "m");
+        expect_run("m", 1e9, false, Finished);
+        RLObserverInvalidate(observer.observer);
+    }
 }
 
 static void set_and_stop(void *loop) {

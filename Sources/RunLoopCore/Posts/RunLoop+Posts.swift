@@ -54,7 +54,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
             takeWaiting(into: pointee.calls[place], in: mode, from: outerFloor)
         }
         if !pointee.posts.holes.isEmpty { fillHoles(into: pointee.calls[place], in: mode) }
-        if pointee.calls[place].pointee.listed.first != nil { performListed(of: place) }
+        if pointee.calls[place].pointee.listed.first != nil { performListed(of: place, in: mode) }
         while let chunk = pointee.calls[place].pointee.position.chunk {
             let limit = chunk == end.chunk ? end.index : Chunk.slotCount
             var index = pointee.calls[place].pointee.position.index
@@ -115,14 +115,27 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     }
 
     /// Performs the posts of the round's list. The post that is being performed stays in it, so that it is found if it ends the thread.
-    private func performListed(of place: CallPlace<PostRound>) {
+    private func performListed(of place: CallPlace<PostRound>, in mode: ModePointer) {
         while let node = pointee.calls[place].pointee.listed.first {
-            perform(node.pointee.post)
-            _ = pointee.calls[place].pointee.listed.removeFirst()
+            let isCommon = mode.pointee.isCommon.load(ordering: .relaxed)
             let post = node.pointee.post
+            perform(post)
+            let round = pointee.calls[place]
+            _ = round.pointee.listed.removeFirst()
+            if !isCommon && mode.pointee.isCommon.load(ordering: .relaxed) { takeCommon(into: round, after: node.pointee.sequence, in: mode) }
             CLinux.free(node)
             discard(post)
         }
+    }
+
+    /// A post of the round's list has made the mode a common one: what of the round waits for common modes and came after that post has
+    /// its turn too (S-BLK-4). What was limited is for the next round.
+    @inline(never)
+    private func takeCommon(into round: PostRoundPointer, after sequence: UInt64, in mode: ModePointer) {
+        if mode.pointee.passLimit.load(ordering: .relaxed) != 0 { return wakeUp() }
+        let rest = round.pointee.listed.first
+        round.pointee.listed = WaitingChain()
+        round.pointee.listed.append(rest, pointee.commonWaiting[.posts].takeAll(from: sequence + 1, below: round.pointee.end.sequence))
     }
 
     /// S-LIM-6: takes at most so many posts, first those that wait on lists. The others are for the next round, for which the loop stays

@@ -132,13 +132,14 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         return timer.isAbandoned
     }
 
-    /// Whether the loop has to be woken because another thread set one of its timers to this instant (S-WAKE-14): the wait may sleep beyond
-    /// it, or an additional pass is noticed. The lock is held; a loop that determines the end of its wait after this finds the instant.
+    /// Whether the loop has to be woken because another thread set one of its timers to this instant (S-WAKE-14): the wait has not begun,
+    /// or may sleep beyond it, or an additional pass is noticed. The lock is held; a loop that determines the end of its wait after this
+    /// finds the instant.
     @inline(never)
     func isWokenBy(_ instant: Int64) -> Bool {
         if instant < pointee.sleepsUntil.load(ordering: .relaxed) { return true }
         guard let mode = pointee.currentMode.load(ordering: .acquiring) else { return false }
-        return mode.pointee.observedActivities.load(ordering: .relaxed) & Activity.bitsOfPass != 0
+        return !pointee.waiting.load(ordering: .relaxed) || mode.pointee.observedActivities.load(ordering: .relaxed) & Activity.bitsOfPass != 0
             || pointee.posts.word.load(ordering: .relaxed) != pointee.seenPosts
             || pointee.signalled.load(ordering: .relaxed) != nil || !pointee.pending.isEmpty || mode.hasNoItems
     }

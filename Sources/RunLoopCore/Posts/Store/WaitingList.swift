@@ -93,12 +93,19 @@ struct WaitingList {
 }
 
 extension UnsafeMutablePointer where Pointee == WaitingList {
-    /// Takes those that came at `floor` or later off all their lists, of which this is one, and makes a chain of them, the first one
-    /// first.
+    /// Takes those that came at `floor` or later, and before `end`, off all their lists, of which this is one, and makes a chain of them,
+    /// the first one first.
     @inline(never)
-    func takeAll(from floor: UInt64) -> WaitingPointer? {
+    func takeAll(from floor: UInt64, below end: UInt64 = .max) -> WaitingPointer? {
         var chain: WaitingPointer?
-        while let waiting = pointee.last?.pointee.waiting, waiting.pointee.sequence >= floor {
+        var staying: WaitingPlacePointer?
+        while let place = staying == nil ? pointee.last : staying!.pointee.previous {
+            let waiting = place.pointee.waiting
+            if waiting.pointee.sequence < floor { break }
+            if waiting.pointee.sequence >= end {
+                staying = place
+                continue
+            }
             waiting.unlist()
             waiting.pointee.next = chain
             chain = waiting
