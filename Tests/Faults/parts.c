@@ -54,7 +54,8 @@ bool run_until(const int *counter, int value, const char *what) {
 }
 
 bool wait_until(const int *counter, int value, const char *what) {
-    Patience patience = patience_begin();
+    /* A thread of ours may have to wait for a processor. */
+    Patience patience = {now() + 5 * PATIENCE};
     while (count_of(counter) < value) {
         if (patience_ended(patience)) {
             lost(what);

@@ -322,7 +322,7 @@ import Glibc
     }
 }
 
-@Suite(.timeLimit(.minutes(1))) struct ThreadRaceTests {
+@Suite(.timeLimit(.minutes(3))) struct ThreadRaceTests {
     @Test("Finish and stop that race with start come back: before it they do nothing, after it they end the thread: S-THREAD-4")
     func finishRacesStart() async throws {
         for round in 0..<300 {
