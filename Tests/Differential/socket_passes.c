@@ -3,6 +3,10 @@
  * thread has to see what is ready before the loop runs, so these give it the time for that. */
 #include "scenario.h"
 
+#include <errno.h>
+#include <pthread.h>
+#include <semaphore.h>
+#include <signal.h>
 #include <sys/socket.h>
 
 /* A socket in the default mode whose callback says the name, takes what is there, and does the act. */
@@ -39,6 +43,33 @@ static Peer *peer(const char *name, RLIndex order, Act act) {
 static void ready(Peer *p) {
     if (send(p->ends[1], "x", 1, 0) != 1) abort();
     take(0.06);
+}
+
+static sem_t held, done;
+
+static void hold(int number) {
+    int error = errno;
+    (void)number;
+    sem_post(&held);
+    while (sem_wait(&done) != 0);
+    errno = error;
+}
+
+/* Does the act in the wait that comes next, on another thread, while a signal handler holds the loop's thread: the wait finds
+ * all of it at once, in the order in which it came. */
+static void while_held(Act act) {
+    __block pthread_t waits = pthread_self();
+    __block Act held_act = (Act)_Block_copy((const void *)act);
+    struct sigaction action = {.sa_handler = hold};
+    sem_init(&held, 0, 0);
+    sem_init(&done, 0, 0);
+    sigaction(SIGUSR1, &action, NULL);
+    when_waiting(^{
+        pthread_kill(waits, SIGUSR1);
+        while (sem_wait(&held) != 0);
+        held_act();
+        sem_post(&done);
+    });
 }
 
 static RLSourceRef signalled(const char *name, RLIndex order) {
@@ -120,6 +151,32 @@ BOTH(socket_pass_and_a_port, "S-SOCK-54 S-PASS-8", "A socket and a version 1 sou
     RLAddSource(loop, s, D);
     RLSourceSignal(s);
     ready(a);
+    run(D, 0.3, false);
+}
+
+BOTH(socket_pass_before_a_port, "S-SOCK-54 S-PASS-8", "A socket and then a version 1 source become ready in the wait: the next pass performs both.",
+     "E BT BS BW AW BT BS a v1 BT BS BW AW X =TimedOut") {
+    observe("", D);
+    __block Peer *a = peer("a", 5, NULL);
+    __block int fd = event(0);
+    RLAddSource(loop, port("v1", fd, NULL), D);
+    while_held(^{
+        ready(a);
+        post(fd);
+    });
+    run(D, 0.3, false);
+}
+
+BOTH(socket_pass_behind_a_port, "S-SOCK-54 S-PASS-8", "A version 1 source and then a socket: the source ends the wait, and the next pass performs the socket.",
+     "E BT BS BW AW v1 BT BS a BT BS BW AW X =TimedOut") {
+    observe("", D);
+    __block Peer *a = peer("a", 5, NULL);
+    __block int fd = event(0);
+    RLAddSource(loop, port("v1", fd, NULL), D);
+    while_held(^{
+        post(fd);
+        ready(a);
+    });
     run(D, 0.3, false);
 }
 

@@ -25,6 +25,8 @@ struct PortSet {
     var signalsAlwaysReady: Bool
     /// Whether the last event came from one of those: the next comes from the kernel, if it has one.
     var servedAlwaysReady: Bool
+    /// Whether the wait passes over its ports, of which a socket is ahead. Not twice in a row.
+    var passesOver: Bool
     /// When the deferred slots are looked at again; 0: there are none.
     var deferredUntil: Int64
     /// The main dispatch queue and the notifier of files: `PortSet+Shared.swift`.

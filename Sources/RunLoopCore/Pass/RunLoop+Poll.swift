@@ -88,6 +88,9 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     /// Signals all sockets that are ready (S-SOCK-53), and chooses one of the other events, unless it is only to signal. For a mode
     /// with sockets.
     ///
+    /// A wait passes over the ports if the first of them came after a socket, once: the next pass performs the sockets and then
+    /// serves them (S-SOCK-54).
+    ///
     /// The other events are level-triggered and come again. The kernel moves all that one call returns to the end of its list
     /// together, which does not rotate them, and the next call may return others: the one whose last turn is longest ago has the next.
     @inline(never)
@@ -96,6 +99,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         onlySignals: Bool = false
     ) -> (chosen: rl_event?, wasRoused: Bool) {
         let mode = frame.pointee.mode
+        let waits = until != nil
         return withUnsafeTemporaryAllocation(of: rl_event.self, capacity: Int(RL_EVENTS)) { buffer in
             let events = buffer.baseAddress!
             var (epoll, until, room) = (epoll, until, Int(RL_EVENTS))
@@ -125,6 +129,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
                         guard let ready else { continue }
                         event.events = ready.rawValue
                     }
+                    if chosen == nil { mode.pointee.ports.passesOver = waits && signalled && !mode.pointee.ports.passesOver }
                     let age = mode.pointee.ports.age(event.token)
                     if chosen == nil || age > oldest { (chosen, oldest) = (event, age) }
                 }
@@ -133,11 +138,13 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
                 calls += 1
                 // The sockets may be behind any number of others that were ready before a run. A wait need not find all at once.
                 let concerned = onlySignals ? mode.pointee.ports.count : mode.pointee.sockets.load(ordering: .relaxed)
+                let covered = calls &* Int(RL_EVENTS)
                 let isLast = count < Int(RL_EVENTS) || isRound || !epoll.isOpen
-                    || calls > concerned / Int(RL_EVENTS) + (onlySignals ? 0 : 1)
+                    || covered > concerned &+ (onlySignals ? 0 : Int(RL_EVENTS))
+                if isLast, mode.pointee.ports.passesOver { chosen = nil }
                 if isLast, !onlySignals, let chosen { mode.pointee.ports.takeTurn(chosen.token) }
                 // Batches of one size could always begin at the same events: a last one is smaller, by chance.
-                if !onlySignals && calls > concerned / Int(RL_EVENTS) { room = mode.pointee.ports.chanceOfTurn(Int(RL_EVENTS) - 1) + 1 }
+                if !onlySignals && covered > concerned { room = mode.pointee.ports.chanceOfTurn(Int(RL_EVENTS) - 1) + 1 }
                 unlock(owner: true)
                 if isLast { return (chosen, wasRoused && calls == 1 && count == 1) }
                 if calls == 1 { first = events[0].token }
