@@ -415,11 +415,31 @@ RL_TEST(the_end_of_a_strange_process_has_no_status, "S-KEV-4",
     waitpid(child, NULL, 0);
 }
 
+static void thread_is_no_process(LoopThread *self) {
+    (void)self;
+    expect_refused(ESRCH, kRLKernelFilterProcess, (uintptr_t)syscall(SYS_gettid), 0, kRLNoteExit, 0);
+}
+
+RL_TEST(the_end_is_reported_whatever_was_asked_for, "S-KEV-4 S-KEV-9",
+        "Without kRLNoteExit too, and with bits of flags that have no meaning, which kqueue ignores as well") {
+    for (int i = 0; i < 2; i++) {
+        pid_t child = start_child(3, -1);
+        add(&first, kRLKernelFilterProcess, (uintptr_t)child, i ? 0 : 0x100, i ? (uint32_t)kRLNoteReap : 0, 0);
+        expect_run(kRLDefaultMode, 60, false, Finished);
+        ck_assert_uint_eq(first.last.fflags, (uint32_t)(kRLNoteExit | kRLNoteExitStatus));
+        ck_assert_int_eq(WEXITSTATUS((int)first.last.data), 3);
+        ck_assert_int_eq(waitpid(child, NULL, WNOHANG), i ? -1 : child);
+    }
+}
+
 RL_TEST(impossible_processes_are_refused, "S-KEV-9",
         "No process, and happenings that Linux does not tell of, are refused") {
     expect_refused(EINVAL, kRLKernelFilterProcess, 0, 0, kRLNoteExit, 0);
     expect_refused(EINVAL, kRLKernelFilterProcess, (uintptr_t)-1, 0, kRLNoteExit, 0);
     expect_refused(EINVAL, kRLKernelFilterProcess, (uintptr_t)getpid(), 0, 0x40000000, 0);
+    LoopThread thread;
+    loop_thread_start(&thread, thread_is_no_process, NULL);
+    thread_join(thread.thread);
 }
 
 /* Timers */

@@ -338,7 +338,12 @@ int rl_open_path_of(int descriptor) __attribute__((visibility("hidden")));
 /* Adds a watch of what a descriptor names to an inotify descriptor, or of a name in the folder it names. */
 int rl_watch_file(int inotify, int descriptor, const char *name, uint32_t mask) __attribute__((visibility("hidden")));
 
-static inline int rl_pidfd_open(pid_t process) { return (int)syscall(SYS_pidfd_open, process, 0); }
+/* A thread's id is no process's; ENOENT for it, in older kernels EINVAL. */
+static inline int rl_pidfd_open(pid_t process) {
+    int descriptor = (int)syscall(SYS_pidfd_open, process, 0);
+    if (descriptor < 0 && (errno == ENOENT || errno == EINVAL)) errno = ESRCH;
+    return descriptor;
+}
 
 /* The status of an ended child, as wait(2) gives it: 1 and the status, 0 if it has not ended, -1 if there is none. */
 int rl_child_status(int pidfd, int reap, int *status) __attribute__((visibility("hidden")));
