@@ -6,7 +6,7 @@ PREFIX ?= /usr/local
 FILE ?= Docs/semantics.md
 JOBS ?= 2
 BENCH_FLAGS ?=
-EXPLORE_SCALE ?= 20
+EXPLORE_SCALE ?= 12
 SOAK_SCALE ?= 1
 ATTACKS ?= 100
 export JOBS SOAK_SCALE
@@ -31,7 +31,7 @@ explore:
 	scripts/install-deps
 	cmake -S . -B build-explore -G Ninja -DRUNLOOP_EXPLORE=ON
 	ninja -C build-explore -j $(JOBS)
-	EXPLORE_SCALE=$(EXPLORE_SCALE) ctest --test-dir build-explore -j $(JOBS) --output-on-failure
+	EXPLORE_SCALE=$(EXPLORE_SCALE) ctest --test-dir build-explore -j $$(($(JOBS) * 2)) --output-on-failure
 
 sanitize:
 	scripts/install-deps

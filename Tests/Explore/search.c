@@ -10,8 +10,13 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 enum { LONGEST = 12, QUEUE = 1 << 20 };
+/* So many random schedules that were run before, one after the other, end a search. */
+enum { MOST_REPEATS = 60 };
+/* An execution that takes so many seconds sleeps in the kernel after all, or is in a loop without an access in it. */
+enum { LONGEST_EXECUTION = 120 };
 
 struct short_schedule {
     uint32_t count, cost;
@@ -113,6 +118,7 @@ int decide(uint16_t check, const struct option *options, int count) {
 static void run_one(const struct scenario *scenario) {
     next_deviation = 0;
     shared->trace_count = 0;
+    alarm(LONGEST_EXECUTION);
     execute(scenario);
     shared->executions++;
 }
@@ -133,6 +139,18 @@ static void run_random(const struct scenario *scenario, uint64_t with) {
     expected_decisions = hot_decisions > 10 ? hot_decisions : 10;
 }
 
+/* Whether a random schedule is none of those before it; two that differ may rarely count as one. */
+static bool is_new(const struct schedule *schedule) {
+    static uint8_t seen[1 << 20];
+    uint64_t hash = 0xcbf29ce484222325u;
+    for (uint32_t i = 0; i < schedule->count; i++)
+        hash = (hash ^ ((uint64_t)schedule->deviations[i].decision << 16 | schedule->deviations[i].choice)) * 0x9e3779b97f4a7c15u;
+    const uint64_t bit = (hash ^ hash >> 32) % (sizeof seen * 8);
+    const bool was_seen = seen[bit / 8] >> bit % 8 & 1;
+    seen[bit / 8] |= (uint8_t)(1 << bit % 8);
+    return !was_seen;
+}
+
 static void make_queues(void) {
     for (int i = 0; i <= LONGEST; i++) {
         queues[i].list = mmap(NULL, QUEUE * sizeof(struct short_schedule), PROT_READ | PROT_WRITE,
@@ -141,16 +159,20 @@ static void make_queues(void) {
     }
 }
 
-/* What this process and its children have used of the processor: so a search comes as far beside other programs as alone. */
+/* What this process and its children have used of the processor: so a search comes as far beside other programs as alone. Where the
+ * kernel waits, as it does to end an instance of inotify(7), the time that goes by counts a tenth. */
 static int64_t used_nanoseconds(void) {
+    static int64_t begun;
     int64_t sum = 0;
+    if (begun == 0) begun = real_nanoseconds();
     for (int i = 0; i < 2; i++) {
         struct rusage usage;
         getrusage(i == 0 ? RUSAGE_SELF : RUSAGE_CHILDREN, &usage);
         sum += (usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * INT64_C(1000000000) +
                (usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) * INT64_C(1000);
     }
-    return sum;
+    const int64_t waited = (real_nanoseconds() - begun) / 10;
+    return waited > sum ? waited : sum;
 }
 
 void search(const struct scenario *scenario, const struct limits *limits) {
@@ -215,6 +237,13 @@ void search(const struct scenario *scenario, const struct limits *limits) {
         if (in_time) shared->depth_reached = depth;
     }
     shared->exhausted = in_time && shared->dropped == 0;
-    if (limits->random)
-        for (uint64_t i = limits->seed + 21; used_nanoseconds() < end; i++) run_random(scenario, i);
+    if (!limits->random) return;
+    /* If all schedules up to the bound were run, random ones only look for what needs more preemptions. */
+    const int64_t now = used_nanoseconds(), tenth = now + (int64_t)(limits->seconds * 0.1e9);
+    if (shared->exhausted && tenth < end) end = tenth;
+    int repeats = 0;
+    for (uint64_t i = limits->seed + 21; used_nanoseconds() < end && repeats < MOST_REPEATS; i++) {
+        run_random(scenario, i);
+        repeats = is_new(&shared->schedule) ? 0 : repeats + 1;
+    }
 }
