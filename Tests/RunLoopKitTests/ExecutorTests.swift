@@ -327,6 +327,44 @@ private func threadOf(_ loop: RunLoop) async throws -> pthread_t { try await loo
         thread.end()
     }
 
+    @Test("A run in a queued closure serves the executor, though the drain was queued behind the closure: S-NEST-7", arguments: [1, 3])
+    func runBeforeTheDrain(depth: Int) {
+        let thread = LoopThread()
+        let loop = thread.loop
+        let (begun, gate) = (Promise<Void>(), Promise<Void>())
+        let trace = Trace()
+        let over = Promise<RunLoop.RunResult>()
+        loop.perform(inModes: [.default]) {
+            begun.fulfil(())
+            gate.value
+        }
+        loop.wakeUp()
+        begun.value
+        // All of it is in one round, which the nested runs do not see.
+        @Sendable func nest(_ left: Int) {
+            // Under this run the one that was posted for it is in the round of another.
+            if left > 1 { loop.perform(inModes: [.default]) { nest(left - 1) } }
+            for _ in 0..<3 { RunLoop.current.run(mode: RunLoop.Mode("of nobody"), for: .zero) }
+            let result = RunLoop.current.run(mode: .default, for: .seconds(20))
+            if left == 1 { over.fulfil(result) }
+            if left < depth { loop.stop() }
+        }
+        loop.perform(inModes: [.default]) { nest(depth) }
+        Task.detached(executorPreference: loop.executor) {
+            trace.add("job")
+            Task.detached(executorPreference: loop.executor) {
+                trace.add("job of the job")
+                loop.stop()
+            }
+        }
+        loop.perform(inModes: [.default]) { trace.add("closure") }
+        gate.fulfil(())
+        #expect(over.value == .stopped)
+        #expect(trace.all.prefix(2) == ["job", "job of the job"])
+        thread.end()
+        #expect(trace.all == ["job", "job of the job", "closure"])
+    }
+
     @Test("A job that always enqueues another leaves the loop its turns")
     func fairness() async throws {
         let thread = LoopThread()

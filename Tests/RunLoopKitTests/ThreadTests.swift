@@ -74,6 +74,30 @@ import Glibc
         thread.join()
     }
 
+    @Test("A stop ends a run in a queued closure, though entries of the executor are queued behind the closure", arguments: [false, true])
+    func stopWithEntriesBehindARun(byC: Bool) throws {
+        let thread = RunLoopThread()
+        try thread.start()
+        let loop = thread.loop
+        let (begun, gate) = (Promise<Void>(), Promise<Void>())
+        let trace = Trace()
+        loop.perform {
+            begun.fulfil(())
+            gate.value
+        }
+        loop.wakeUp()
+        begun.value
+        loop.perform {
+            let result = byC ? runInMode("kCFRunLoopDefaultMode", 20, false) : RunLoop.current.run(mode: .default, for: .seconds(20)).rawValue
+            trace.add("\(result)")
+        }
+        for _ in 0..<200 { Task.detached(executorPreference: loop.executor) { trace.add(RunLoop.isCurrent(loop) ? "entry" : "elsewhere") } }
+        thread.stop()
+        gate.fulfil(())
+        thread.join()
+        #expect(trace.all == Array(repeating: "entry", count: 200) + ["2"])
+    }
+
     /// A thread that waits in its loop for a lock, which the caller has.
     private func threadThatWaits() throws -> (RunLoopThread, NSLock) {
         let lock = NSLock()
@@ -353,4 +377,12 @@ import Glibc
             #expect(trace.all == ["exit"])
         }
     }
+}
+
+/// As C code runs a loop, which the module does not see.
+@_silgen_name("RLRunInMode")
+private func runInMode(_ mode: UnsafePointer<CChar>, _ seconds: Double, _ returnsAfterSource: Bool) -> Int32
+
+extension RunLoop {
+    fileprivate static func isCurrent(_ loop: RunLoop) -> Bool { loop.executor.isIsolatingCurrentContext() == true }
 }

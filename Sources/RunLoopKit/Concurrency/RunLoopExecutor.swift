@@ -29,15 +29,13 @@ internal import CRunLoop
 ///
 /// - Threads: all members may be used from any thread.
 /// - Foundation, CF: no counterpart.
-// There is one for each loop that was asked for one, kept by its `drainer` until the loop's thread ends, and by the loop's object. It has two lists of entries: those that the loop's own thread appends, which takes no lock,
+// There is one for each loop that was asked for one, kept by its drainers until the loop's thread ends, and by the loop's object. It has two lists of entries: those that the loop's own thread appends, which takes no lock,
 // and the mail of all others. One function posted to the common modes drains both, and is on its way, or drains, whenever
 // there are entries (`isScheduled`); so what is appended meanwhile is neither posted nor wakes anybody.
 // Sendable: what is not atomic, constant or behind the lock belongs to the loop's thread.
 public final class RunLoopExecutor: SerialExecutor, TaskExecutor, @unchecked Sendable {
     /// This object owns one reference to the loop.
     let reference: RLRunLoopRef
-    /// What the C library has of this object.
-    private let drainer = Drainer()
     let mail = Locked(Mail())
     /// Whether there is mail; changed under the lock.
     private let hasMail = Atomic(false)
@@ -54,12 +52,20 @@ public final class RunLoopExecutor: SerialExecutor, TaskExecutor, @unchecked Sen
     private var done = 0
     /// Loop's thread only. The innermost drain goes on with the entries when its present one is done.
     private var isDraining = false
+    /// Loop's thread only. Those of functions that have yet to be called, besides the one in the mail.
+    private var otherDrainers: [Drainer] = []
+    /// Loop's thread only: how many runs by this module are on the stack, and how many were when the last of those functions was posted,
+    /// -1 once one that drains was called.
+    private var runs = 0
+    private var runsAtPost = -1
     /// Tells of the end. Set before anybody else has this object; cleared with the end, because it keeps this object.
     let endSource = Locked<RunLoop.Source?>(nil)
 
     /// What other threads appended, and the state in which everybody's entries go elsewhere.
     struct Mail {
         var entries = LoopEntries()
+        /// What functions that drain are posted with.
+        fileprivate var drainer = Drainer()
         /// The requests that the loop's thread has taken out of `entries` and has not done yet, and some that it has: in the child of
         /// `fork`, which cannot look at what belongs to a thread, somebody waits for them.
         var taken: [any LoopRequest] = []
@@ -74,10 +80,11 @@ public final class RunLoopExecutor: SerialExecutor, TaskExecutor, @unchecked Sen
     /// The executors by the addresses of their loops. One keeps its loop, so an address never names another, newer loop.
     static let table = WeakTable<UInt, RunLoopExecutor>()
 
-    /// Keeps the executor until the loop's thread ends: a posted function that never runs is kept by the loop for longer,
-    /// and must not keep what keeps the loop.
-    private final class Drainer {
-        /// Loop's thread only, from the first post on.
+    /// What the C library has of the executor. It keeps the executor until the loop's thread ends: a posted function that never runs is
+    /// kept by the loop for longer, and must not keep what keeps the loop.
+    // Sendable: the property is the loop's thread's, from the first post on.
+    fileprivate final class Drainer: @unchecked Sendable {
+        /// Nil: a function posted with it does nothing.
         var executor: RunLoopExecutor?
     }
 
@@ -89,7 +96,7 @@ public final class RunLoopExecutor: SerialExecutor, TaskExecutor, @unchecked Sen
     init(_ reference: RLRunLoopRef) {
         self.reference = reference
         _ = RLRetain(RLTypeRef(reference))
-        drainer.executor = self
+        mail.withLock { $0.drainer }.executor = self
     }
 
     deinit {
@@ -216,12 +223,42 @@ public final class RunLoopExecutor: SerialExecutor, TaskExecutor, @unchecked Sen
     /// Refused after the end of the loop's thread, which has taken or will take the entries.
     func post() {
         if ForkGuard.postsLater(self) { return }
+        post(mail.withLock { $0.drainer })
+        RLWakeUp(reference)
+    }
+
+    private func post(_ drainer: Drainer) {
         RLPerformFunction(
             reference, kRLCommonModes,
-            { Unmanaged<Drainer>.fromOpaque($0!).takeUnretainedValue().executor?.drain() },
+            {
+                let drainer = Unmanaged<Drainer>.fromOpaque($0!).takeUnretainedValue()
+                drainer.executor?.drain(drainer)
+            },
             Unmanaged.passRetained(drainer).toOpaque(),
             { Unmanaged<Drainer>.fromOpaque($0!).release() })
-        RLWakeUp(reference)
+    }
+
+    /// The function on its way may be in the round of a run around the one that is to serve the entries, which does not see it
+    /// (S-BLK-15). So there is another one, and whichever is called first drains. Loop's thread.
+    func postAgain() {
+        guard isWaitingForDrain, !hasEnded else { return }
+        let drainer = Drainer()
+        drainer.executor = self
+        otherDrainers.append(drainer)
+        post(drainer)
+    }
+
+    /// The function that was posted with one drainer is the one that drains, and goes on with that.
+    private func settle(on drainer: Drainer) {
+        runsAtPost = -1
+        if otherDrainers.isEmpty { return }
+        let former = mail.withLock { mail in
+            let former = mail.drainer
+            mail.drainer = drainer
+            return former
+        }
+        for other in otherDrainers + [former] where other !== drainer { other.executor = nil }
+        otherDrainers = []
     }
 
     /// How many entries one drain runs. More than that are for a later round, however long they have been waiting: what else the
@@ -229,7 +266,10 @@ public final class RunLoopExecutor: SerialExecutor, TaskExecutor, @unchecked Sen
     private static let turn = 64
 
     /// Runs what is in the lists, and what it appends itself, for the length of a turn.
-    private func drain() {
+    private func drain(_ drainer: Drainer) {
+        // In a run under an entry, which goes on with the others itself.
+        if isDraining { return }
+        settle(on: drainer)
         if RunLoopExecutor.currentKey.get() !== self { RunLoopExecutor.currentKey.set(self) }
         isDraining = true
         takeMail()
@@ -265,14 +305,23 @@ public final class RunLoopExecutor: SerialExecutor, TaskExecutor, @unchecked Sen
         return (done, done + own.count + mail.withLock { $0.isEnded ? 0 : $0.entries.count })
     }
 
-    /// Calls the body, which runs the calling thread's loop. If an awaited closure calls it, and no job is on the stack, the run serves the
-    /// entries as any other does; the drain that called the closure goes on afterwards, or leaves the rest to one that is on its
-    /// way.
+    /// Calls the body, which runs the calling thread's loop. Unless a job is on the stack, the run serves the entries as any other does.
+    /// The drain whose awaited closure calls this goes on afterwards, or leaves the rest to one that is on its way.
     static func runningNested<Result>(_ body: () -> Result) -> Result {
-        guard let executor = currentKey.get(), executor.isDraining, executor.jobs == 0 else { return body() }
-        executor.rest()
+        guard let executor = currentKey.get() ?? known(of: RLGetCurrentIfMade()) else { return body() }
+        let isDraining = executor.isDraining
+        if isDraining {
+            if executor.jobs > 0 { return body() }
+            executor.rest()
+        } else if executor.runsAtPost < executor.runs {
+            // Once for the runs that are as deep: one in which it is not called leaves it to the next.
+            executor.postAgain()
+            if !executor.otherDrainers.isEmpty { executor.runsAtPost = executor.runs }
+        }
+        executor.runs += 1
         let result = body()
-        executor.isDraining = !executor.isScheduled.exchange(true, ordering: .acquiringAndReleasing)
+        executor.runs -= 1
+        if isDraining { executor.isDraining = !executor.isScheduled.exchange(true, ordering: .acquiringAndReleasing) }
         return result
     }
 
@@ -334,8 +383,11 @@ public final class RunLoopExecutor: SerialExecutor, TaskExecutor, @unchecked Sen
             return source
         }
         withExtendedLifetime(source) {}
-        // The last that keeps this object may be the drainer.
-        withExtendedLifetime(self) { drainer.executor = nil }
+        // The last that keeps this object may be a drainer.
+        withExtendedLifetime(self) {
+            for drainer in otherDrainers + [mail.withLock { $0.drainer }] { drainer.executor = nil }
+            otherDrainers = []
+        }
         return close
     }
 }

@@ -167,6 +167,8 @@ extension RunLoopThread {
             guard let self, self.isEnding else { return }
             if !self.isCancelled && !self.hasPerformedWhatWasQueued {
                 source.signal()
+                // A run by C code may have it in the round of a run around it.
+                RunLoop.current.knownExecutor.load()?.postAgain()
                 return RunLoop.current.wakeUp()
             }
             if self.runsAgain { return self.tellAfterRun(source) }
