@@ -202,6 +202,36 @@ RL_TEST(begun_messages_hold_so_many_descriptors, "S-MSG-42",
     remove_own_directory();
 }
 
+RL_TEST(what_comes_with_lost_data_is_closed, "S-MSG-42 S-ARG-10",
+        "The descriptors of a message whose data found no descriptor are closed when it is answered with a failure") {
+    use_own_directory();
+    RLMessagePortRef port = add_summing_port("lost");
+    int fd = greet_raw("lost"), memory = kept_memory(4096 + 8 * 512 * 1024, 0, "x"), none;
+    serve_all();
+    log_capture();
+    int before = count_descriptors();
+    begin_with_descriptors(fd, memory, 100);
+    serve_all();
+    ck_assert_int_eq(count_descriptors(), before + 100);
+    struct rlimit old, limit;
+    getrlimit(RLIMIT_NOFILE, &old);
+    limit = old;
+    int lowest = dup(0);
+    close(lowest);
+    limit.rlim_cur = (rlim_t)lowest;
+    setrlimit(RLIMIT_NOFILE, &limit);
+    send_memory(fd, part_of(8, 0, 1000), memory);
+    serve_all();
+    setrlimit(RLIMIT_NOFILE, &old);
+    Header reply;
+    ck_assert_int_eq(receive_raw(fd, &reply, &none), sizeof reply);
+    ck_assert_int_eq(reply.number, 1);
+    ck_assert_int_eq(count_descriptors(), before);
+    close(fd), close(memory);
+    RLRelease(port);
+    remove_own_directory();
+}
+
 RL_TEST(connections_leave_descriptors_over, "S-MSG-42 S-ARG-10",
         "A crowd of connections gets half of the descriptors that the process may have; who was there before is served") {
     static Service service = {.reply = "yes"};

@@ -101,6 +101,43 @@ RL_TEST(a_dead_owners_remotes_learn_of_it, "S-MSG-36 S-MSG-35",
     ck_assert_int_eq(count_of(&invalidations), 1);
 }
 
+static void end_well(void *value) {
+    (void)value;
+    _exit(0);
+}
+static void fork_and_return(RLMessagePortRef port, void *info) {
+    int status;
+    pid_t child = fork();
+    if (child == 0) {
+        /* When the thread ends, after all that it does of its own. */
+        static pthread_key_t key;
+        ck_assert_int_eq(pthread_key_create(&key, end_well), 0);
+        ck_assert_int_eq(pthread_setspecific(key, &key), 0);
+        return;
+    }
+    ck_assert_int_eq(waitpid(child, &status, 0), child);
+    ck_assert_int_eq(status, 0);
+    note_invalidation(port, info);
+}
+
+RL_TEST(the_watching_thread_forks, "S-FORK-4 S-MSG-36",
+        "A child that the library's thread makes in an invalidation callback returns from it and ends well, and the parent's thread "
+        "watches on") {
+    Server servers[2];
+    RLMessagePortRef remotes[2];
+    for (int i = 0; i < 2; i++) {
+        const char *name = port_name(i ? "second" : "first");
+        servers[i] = server_start(name, "x", NULL);
+        remotes[i] = RLMessagePortCreateRemote(name);
+        RLMessagePortSetInvalidationCallBack(remotes[i], fork_and_return);
+    }
+    for (int i = 0; i < 2; i++) {
+        server_kill(&servers[i]);
+        wait_until_count(&invalidations, i + 1);
+    }
+    for (int i = 0; i < 2; i++) RLRelease(remotes[i]);
+}
+
 static int lowest_descriptor;
 static int limit_descriptors(int more) {
     struct rlimit limit;
@@ -723,6 +760,54 @@ RL_TEST(a_connection_waits_for_a_descriptor, "S-ARG-10",
     ck_assert_int_eq(log_count(), 1);
     ck_assert_int_eq(timer.calls, 1);
     ck_assert_int_lt(passes.calls, 50);
+    RLRelease(remote);
+    RLRelease(port);
+}
+
+/* Asks the kernel without a descriptor more. */
+static int count_threads(int status) {
+    char text[4096];
+    ssize_t size = pread(status, text, sizeof text - 1, 0);
+    ck_assert_int_gt(size, 0);
+    text[size] = 0;
+    return atoi(strstr(text, "Threads:") + strlen("Threads:"));
+}
+
+RL_TEST(one_thread_waits_for_a_descriptor, "S-ARG-10",
+        "While a connection waits for a descriptor a port that serves others has one thread for it, not one for each message") {
+    static Service service = {.reply = "yes"};
+    RLMessagePortRef port = add_service(&service, port_name("crowded"), "m");
+    RLMessagePortRef remote = RLMessagePortCreateRemote(port_name("crowded"));
+    ck_assert_str_eq(ask_text(remote, 1, "x", "m"), "yes");
+    const char *name = port_name("crowded");
+    int ready[2], status = open("/proc/self/status", O_RDONLY | O_CLOEXEC);
+    make_pipe(ready);
+    pid_t other = fork();
+    if (other == 0) {
+        RLMessagePortRef waiting = RLMessagePortCreateRemote(name);
+        write_byte(ready[1]);
+        while (waiting) pause();
+        _exit(1);
+    }
+    read_byte(ready[0]);
+    int before = count_threads(status), most = 0;
+    getrlimit(RLIMIT_NOFILE, &old_limit);
+    int lowest = dup(0);
+    close(lowest);
+    log_capture();
+    limit_descriptors(lowest);
+    for (int i = 0; i < 500; i++) {
+        ck_assert_str_eq(ask_text(remote, 1, "x", "m"), "yes");
+        int count = count_threads(status);
+        most = count > most ? count : most;
+    }
+    setrlimit(RLIMIT_NOFILE, &old_limit);
+    ck_assert_int_eq(log_count(), 1);
+    /* One that waits, and one that is about to end. */
+    ck_assert_int_le(most, before + 2);
+    kill(other, SIGKILL);
+    ck_assert_int_eq(waitpid(other, NULL, 0), other);
+    close(status), close(ready[0]), close(ready[1]);
     RLRelease(remote);
     RLRelease(port);
 }

@@ -43,7 +43,6 @@ extension UnsafeMutablePointer where Pointee == MessageFrame {
         reply?.release()
         pointee.message.discard()
         CLinux.free(self)
-        port.resumeListener()
         port.release()
     }
 }

@@ -26,7 +26,8 @@ struct LocalEnd {
     static var keptLimit: Int { 64 }
     /// What serves the port on a dispatch queue in place of a source; a reference.
     var dispatch: DispatchServingPointer?
-    /// The listener is out of the set, because a connection found no descriptor; a timer puts it back.
+    /// The listener is out of the set, because a connection found no descriptor. Only what `resumeLater` begins puts it back: one thread at
+    /// a time, however many messages are served meanwhile.
     var isListenerPaused = false
 }
 

@@ -279,14 +279,14 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
         let made = makeWatch(descriptor: connection, order: 0) { info, _ in MessagePortPointer(info: info).performReplies() }
         lock()
         let existing = pointee.source
-        if existing == nil { pointee.source = made }
-        // An invalidation that came meanwhile does not know of it.
-        let isLate = !isValid
+        if existing == nil {
+            // An invalidation that came meanwhile does not know of it, and closes the connection while no valid source has it.
+            if !isValid { made.invalidate() }
+            pointee.source = made
+        }
         unlock()
         if existing != nil { made.release() }
-        let source = existing ?? made
-        if isLate { source.invalidate() }
-        return source
+        return existing ?? made
     }
 
     func performReplies() -> Bool {

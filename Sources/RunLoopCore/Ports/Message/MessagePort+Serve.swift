@@ -135,6 +135,7 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
             // The kernel had it, and this process could not take it.
             logRefusal("no descriptor or memory for a message", "", process: nil, user: nil)
             answer(message.header, token, nil, isFailure: true)
+            message.discard()
             return nil
         }
         guard let context = beginUseOfContext() else {

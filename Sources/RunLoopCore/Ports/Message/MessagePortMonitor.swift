@@ -14,6 +14,8 @@ struct MessagePortMonitor {
     /// Ports, and those of them that are not in `epoll`.
     var watched: Int
     var polled: Int
+    /// 0 before it runs and when it has ended.
+    var thread: pthread_t
 
     static func watch(_ port: MessagePortPointer) {
         MessagePortTable.lock()
@@ -75,7 +77,7 @@ struct MessagePortMonitor {
 
     private static func start() -> UnsafeMutablePointer<MessagePortMonitor>? {
         let monitor = makeArray(MessagePortMonitor.self, count: 1)
-        monitor.initialize(to: MessagePortMonitor(set: EpollSet(), watched: 0, polled: 0))
+        monitor.initialize(to: MessagePortMonitor(set: EpollSet(), watched: 0, polled: 0, thread: 0))
         // Without a set the thread has to poll.
         _ = monitor.pointee.set.open()
         if rl_start_thread({ MessagePortMonitor.run($0!.assumingMemoryBound(to: MessagePortMonitor.self)) }, monitor) {
@@ -93,6 +95,7 @@ struct MessagePortMonitor {
         var isBlind = !set.isOpen
         while true {
             MessagePortTable.lock()
+            monitor.pointee.thread = pthread_self()
             let isOver = MessagePortTable.shared.pointee.monitor != monitor
             let polls = isBlind || monitor.pointee.polled > 0
             MessagePortTable.unlock()
@@ -107,6 +110,7 @@ struct MessagePortMonitor {
             // The program may have closed numbers that are not its own.
             if token == EpollSet.lostToken { isBlind = true } else { ended(token) }
         }
+        monitor.pointee.thread = 0
         monitor.free()
     }
 
@@ -140,7 +144,7 @@ struct MessagePortMonitor {
         look(port)
     }
 
-    /// In the child of `fork` there is no such thread.
+    /// In the child of `fork` there is no such thread, unless a function that it called has forked.
     static func abandonInChild() {
         guard let monitor = MessagePortTable.shared.pointee.monitor else { return }
         MessagePortTable.shared.pointee.monitor = nil
@@ -153,9 +157,10 @@ extension UnsafeMutablePointer where Pointee == MessagePortMonitor {
         if pointee.set.isOpen { EpollSet.rouse(pointee.set.descriptor) }
     }
 
+    /// Not while the calling thread is the one that has the record in use: it finds the set closed and itself over.
     @inline(never)
     fileprivate func free() {
         pointee.set.close()
-        CLinux.free(self)
+        if pointee.thread != pthread_self() { CLinux.free(self) }
     }
 }
