@@ -18,15 +18,11 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         case .common:
             lock()
             let member = findEqualLocked(source) { $0.pointee.commonSources }
-            if member != nil || !source.isValid || isClosing {
-                unlock()
-            } else {
-                let link = linkLocked(for: source)
+            if member == nil, source.isValid, !isClosing, let link = linkLocked(for: source) {
                 link.pointee.isCommon = true
                 pointee.commonSources.insert(source)
-                unlock()
-                if !source.isValid { return source.leaveAllLoops() }
             }
+            unlock()
             var added = false
             forEachCommonMode { mode in
                 mode.pointee.exists.store(true, ordering: .releasing)
@@ -95,7 +91,10 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
             unlock()
             return false
         }
-        let link = linkLocked(for: source)
+        guard let link = linkLocked(for: source) else {
+            unlock()
+            return false
+        }
         link.pointee.modes.insert(mode)
         mode.pointee.sources.insert(source)
         if source.isNotified { mode.pointee.ports.joinNotifier(in: mode) }
@@ -112,11 +111,6 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         if source.isVersionOne || source.isWatch { lookAgainIfForeign() }
         // The thread that made the membership calls this, the thread that ends it calls `cancel`, whatever comes in between (S-SRC-18).
         if let schedule = source.functions.schedule { callOutSchedule(schedule, source.pointee.info, handle, mode.pointee.name) }
-        if !source.isValid {
-            // Invalidated between the check and the membership: its Invalidate may have looked before (S-SRC-9).
-            source.leaveAllLoops()
-            return false
-        }
         return true
     }
 
@@ -177,12 +171,22 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         release()
     }
 
-    /// The source's link to this loop, made if need be; loop and source then have a reference to each other.
-    private func linkLocked(for source: SourcePointer) -> SourceLinkPointer {
+    /// The source's link to this loop, made if need be; loop and source then have a reference to each other. The caller has seen the source
+    /// valid under the lock. nil if it is not any more: its Invalidate may have looked before the link was there, and may have given a number
+    /// back, which must not be registered then. A later Invalidate finds the link, and waits for the lock (S-SRC-9).
+    @inline(never)
+    private func linkLocked(for source: SourcePointer) -> SourceLinkPointer? {
         if let link = source.link(in: self) { return link }
         source.retain()
         retain()
-        return source.claimLink(for: self)
+        var link: SourceLinkPointer? = source.claimLink(for: self)
+        if !source.isValid {
+            _ = leaveLocked(link!)
+            // Not the last references: the caller has one to each.
+            finishLeaving(source)
+            link = nil
+        }
+        return link
     }
 
     /// A signal that came before the source was in this loop (S-SRC-27): the link goes to the end of the pending ones. If it is queued already, the

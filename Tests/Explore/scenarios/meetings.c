@@ -68,6 +68,9 @@ const struct scenario meeting_scenarios[] = {
     {"meet.request_served_meets_end_of_port", "S-MSG-29 S-MSG-32", "P=message", "L: loop / ask P; ask P | M: keep; add P / run 20 | T: invalidate P"},
     {"meet.request_served_meets_end_of_remote", "S-MSG-29 S-MSG-32", "P=message", "L: loop / ask P; ask P | M: keep; add P / run 20 | T: endremote P"},
     {"meet.request_served_meets_new_name", "S-MSG-9 S-MSG-29", "P=message", "L: loop / ask P; ask P | M: keep; add P / run 20 | T: rename P"},
+    /* The number of the connection that ends may be that of the first thing that the loop makes for its sleep. */
+    {"meet.first_request_meets_end_of_remote", "S-SRC-9 S-MSG-34", "P=message A=source",
+     "L: loop; add A / ask P; until A 1 | T: endremote P; signal A; wake L"},
     {"meet.request_ends_port_in_callback", "S-MSG-29 S-MSG-34", "P=message{invalidate P}", "L: loop / ask P | M: keep; add P / run 20 | T: ask P"},
     {"meet.request_served_in_two_loops", "S-MSG-12 S-MSG-32", "P=message", "L: loop / ask P | M: keep; add P / run 20 | S: keep; add P / run 20 | T: loop / ask P"},
     {"meet.request_meets_end_of_server", "S-MSG-28 S-MSG-29", "P=message", "L: loop / ask P | M: loop; add P / once; end | T: invalidate P"},
