@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <malloc.h>
 #include <math.h>
 #include <poll.h>
 #include <stdlib.h>
@@ -1029,6 +1030,82 @@ RL_TEST(an_automatic_clock, "S-CLK-9 S-FRN-3",
     ck_assert_int_eq(count_of(&timer.calls), 1);
     end_run(run);
     RLRelease(clock);
+}
+
+/* What is freed meanwhile looks like nothing that it was. The sanitizers have a free of their own. */
+static _Atomic bool scribbles;
+#if !defined(WITH_ADDRESS_SANITIZER) && !defined(WITH_THREAD_SANITIZER)
+void __libc_free(void *memory);
+void free(void *memory) {
+    if (scribbles && memory) memset(memory, 0x5a, malloc_usable_size(memory));
+    __libc_free(memory);
+}
+#endif
+
+static RLForeignRunRef given_back;
+static void give_back(Probe *self) {
+    (void)self;
+    end_run(given_back);
+}
+
+RL_TEST(given_back_in_a_run_of_the_host, "S-FRN-8 S-FRN-10",
+        "A callback of a run that the host makes during the wait ends the foreign run and gives back the last reference") {
+    RLForeignRunRef run = given_back = waiting_run();
+    timer.action = give_back;
+    add_timer(&timer, date_in(-1), 0, "inner");
+    scribbles = true;
+    expect_run("inner", 1, false, Finished);
+    scribbles = false;
+    expect_trace("t X");
+    run = RLForeignRunCreate(kRLDefaultMode);
+    ck_assert_ptr_nonnull(run);
+    end_run(run);
+}
+
+/* A callback ends its thread: in a prepare, in a dispatch, in one within a callback, in the Exit of an invalidation, and after the
+ * run was ended within a callback. */
+enum { IN_PREPARE, IN_DISPATCH, IN_NESTED_DISPATCH, IN_INVALIDATE, AFTER_INVALIDATE, WAYS };
+static RLForeignRunRef left;
+static int way, released;
+static void count_release(void *unused) { (void)unused, released++; }
+static void end_thread(Probe *self) {
+    (void)self;
+    if (way == AFTER_INVALIDATE) RLForeignRunInvalidate(left);
+    pthread_exit(NULL);
+}
+static void dispatch_left(Probe *self) {
+    (void)self;
+    RLForeignRunDispatch(left);
+}
+static void leave_by_callback(void *unused) {
+    (void)unused;
+    static Probe ending[WAYS], outer[WAYS];
+    ending[way].action = end_thread;
+    outer[way].action = dispatch_left;
+    left = RLForeignRunCreate(kRLDefaultMode);
+    RLPerformFunction(RLGetCurrent(), "never", nothing, NULL, count_release);
+    keep_alive(RLGetCurrent(), kRLDefaultMode);
+    if (way == IN_PREPARE || way == IN_INVALIDATE) add_observer(&ending[way], way == IN_PREPARE ? kRLBeforeWaiting : kRLExit, kRLDefaultMode);
+    else add_timer(&ending[way], date_in(-1), 0, kRLDefaultMode);
+    if (way == IN_NESTED_DISPATCH || way == AFTER_INVALIDATE) {
+        add_timer(&outer[way], date_in(-1), 0, "outer");
+        RLRunInMode("outer", 1, false);
+    }
+    RLForeignRunPrepare(left);
+    if (way == IN_INVALIDATE) RLForeignRunInvalidate(left);
+    while (RLForeignRunDispatch(left) == kRLRunGoesOn) {}
+}
+
+RL_TEST(its_thread_ends_in_a_callback, "S-FRN-11 S-LOOP-10 S-LOOP-19",
+        "A callback of a foreign run ends its thread: the run is the client's alone, and with it the loop is gone") {
+    for (way = 0; way < WAYS; way++) {
+        released = 0;
+        thread_join(thread_start(leave_by_callback, NULL));
+        ck_assert(!RLForeignRunIsValid(left));
+        ck_assert_int_eq(RLGetRetainCount(left), 1);
+        RLRelease(left);
+        ck_assert_int_eq(released, 1);
+    }
 }
 
 RL_TEST(arguments, "S-FRN-6 S-ARG-1",

@@ -26,6 +26,8 @@ struct ForeignRun: ~Copyable, Listed {
     var half: HalfPass
     /// The loop holds a reference.
     var isHeld: Bool
+    /// How many functions that call the client hold one.
+    var uses: UInt32
 
     /// The descriptor of the foreign loop, and the timerfd in it. The child handler of `fork` replaces them.
     var set: EpollSet

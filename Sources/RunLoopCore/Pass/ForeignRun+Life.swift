@@ -3,7 +3,7 @@ import CLinux
 import Synchronization
 
 extension ForeignRun: Object {
-    /// All runs that have a descriptor. The registry's lock guards it.
+    /// All runs that have a descriptor, or are in use. The registry's lock guards it.
     fileprivate static var all: UnsafeMutablePointer<RecordList<ForeignRun>> {
         rl_foreign_runs().assumingMemoryBound(to: RecordList<ForeignRun>.self)
     }
@@ -72,7 +72,7 @@ extension ForeignRun: Object {
         all.pointee.forEach { run in
             run.closeTimer()
             run.pointee.watchedSerial = 0
-            if run.pointee.loop == own {
+            if run.pointee.loop == own && (run.isValid || run.pointee.phase != .idle) {
                 run.pointee.set.renewInChild()
                 run.pointee.timer = makeTimer(in: run.pointee.set)
                 if own?.pointee.asleepOutside == run { own?.leaveSleepOutside() }
@@ -98,6 +98,18 @@ extension UnsafeMutablePointer where Pointee == ForeignRun {
         release()
     }
 
+    /// Keeps the run during a function that calls the client.
+    func beginUse() {
+        pointee.uses += 1
+        retain()
+    }
+
+    @inline(never)
+    func endUse() {
+        pointee.uses -= 1
+        release()
+    }
+
     /// After a fork that found no room for descriptors.
     func renewDescriptors() -> Bool {
         guard pointee.set.open() else { return false }
@@ -116,15 +128,20 @@ extension UnsafeMutablePointer where Pointee == ForeignRun {
     func closeDescriptors() {
         pointee.set.close()
         closeTimer()
+        // The end of the thread has to find it.
+        if pointee.uses > 0 { return }
         process.pointee.registryLock.lockWord()
         defer { process.pointee.registryLock.unlockWord() }
         ForeignRun.all.pointee.remove(self)
     }
 
     /// The loop's thread ends.
+    @inline(never)
     fileprivate func abandon() {
         pointee.isValidFlag.store(false, ordering: .releasing)
         pointee.phase = .idle
+        // Those of functions that a callback left with its thread. The caller has a reference of its own.
+        while pointee.uses > 0 { endUse() }
         closeDescriptors()
         dropLoopReference()
     }

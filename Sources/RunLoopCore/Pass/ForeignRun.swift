@@ -23,8 +23,8 @@ extension UnsafeMutablePointer where Pointee == ForeignRun {
     func prepare() -> Double {
         guard isUsable else { return .infinity }
         takeLoopReference()
-        retain()
-        defer { release() }
+        beginUse()
+        defer { endUse() }
         let loop = pointee.loop
         if loop.pointee.asleepOutside == self {
             if loop.pointee.wake.load(ordering: .sequentiallyConsistent) == WakeState.asleepInEpoll { return secondsLeft }
@@ -37,8 +37,8 @@ extension UnsafeMutablePointer where Pointee == ForeignRun {
     /// Makes the steps of a pass after its wait, if the wait is over. nil if the run goes on.
     func dispatch() -> RunResult? {
         guard isUsable else { return nil }
-        retain()
-        defer { release() }
+        beginUse()
+        defer { endUse() }
         if isNested {
             dispatchNested()
             return nil
@@ -75,8 +75,8 @@ extension UnsafeMutablePointer where Pointee == ForeignRun {
             return Log.once(.foreignRunOnOtherThread, "RLForeignRun", ": not the thread that made it; ignored")
         }
         guard pointee.isValidFlag.exchange(false, ordering: .acquiringAndReleasing) else { return }
-        retain()
-        defer { release() }
+        beginUse()
+        defer { endUse() }
         if pointee.loop.pointee.asleepOutside == self { pointee.loop.leaveSleepOutside() }
         if !pointee.isBusy && (pointee.phase == .idle || !isNested) { return end() }
         pointee.frame.pointee.stopRequested = true
@@ -92,6 +92,9 @@ extension UnsafeMutablePointer where Pointee == ForeignRun {
 
     /// The run is not valid any more and its own code is not on the stack.
     func end() {
+        // The client may have given its reference back in a callback of the run nested in this one.
+        beginUse()
+        defer { endUse() }
         if pointee.phase != .idle { _ = finish(.stopped) }
         closeDescriptors()
         dropLoopReference()
