@@ -168,6 +168,40 @@ RL_TEST(a_stop_is_no_end, "S-CLK-6", "A callback that stops its run does not end
     RLRelease(clock_of_loop);
 }
 
+static void run_inside(Probe *self) {
+    if (self->value++ > 0) return;
+    RLRunInMode(kRLDefaultMode, 0, false);
+    self->value = 0;
+}
+
+RL_TEST(a_move_ends_at_its_time, "S-CLK-6", "A move to a time ends there also if an Entry observer of its run has run the loop and so come nearer") {
+    use_clock();
+    static Probe tick = {.name = "t", .action = note_time}, entry = {.action = run_inside};
+    add_timer(&tick, date_in(1), 1, kRLDefaultMode);
+    add_observer(&entry, kRLEntry, kRLDefaultMode);
+    RLClockAdvance(clock_of_loop, 4);
+    expect_trace("t t t t");
+    for (int i = 0; i < 4; i++) ck_assert(is(seen[i], i + 1));
+    ck_assert(is(passed(), 4));
+    RLRelease(clock_of_loop);
+}
+
+static void start_ticks(Probe *self) {
+    if (self->calls > 1) return;
+    add_timer(self->data, RLAbsoluteTimeGetCurrent() + 1, 1, kRLDefaultMode);
+}
+
+RL_TEST(what_an_exit_observer_adds, "S-CLK-5 S-CLK-6", "A move goes on when its run has finished and an Exit observer has put a timer into the mode, however often that is due") {
+    use_clock();
+    static Probe last = {.name = NULL}, tick = {.action = note_time}, exit = {.action = start_ticks, .data = &tick};
+    add_timer(&last, date_in(1), 0, kRLDefaultMode);
+    add_observer(&exit, kRLExit, kRLDefaultMode);
+    RLClockAdvance(clock_of_loop, 3001);
+    ck_assert_int_eq(tick.calls, 3000);
+    ck_assert(is(seen[0], 2));
+    RLRelease(clock_of_loop);
+}
+
 static void begin_again(Probe *self) {
     RLTimerSetNextFireDelay(self->timer, 0);
 }

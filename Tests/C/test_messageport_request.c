@@ -250,6 +250,24 @@ RL_TEST(a_wait_without_runs_ends_by_the_clock, "S-CLK-3 S-MSG-28",
     RLRelease(clock);
 }
 
+static void run_inside(Probe *self) {
+    if (self->value++ == 0) RLRunInMode("m", 0, false);
+}
+
+RL_TEST(a_wait_ends_by_its_call_s_time, "S-CLK-3 S-MSG-28", "The time that Entry observers of a wait's run take belongs to the time for a reply") {
+    RLClockRef clock = RLClockCreateManual();
+    ck_assert(RLSetClock(RLGetCurrent(), clock));
+    RLMessagePortRef port = RLMessagePortCreateLocal(port_name("entry"), NULL, NULL, NULL);
+    RLMessagePortRef remote = RLMessagePortCreateRemote(port_name("entry"));
+    static Probe entry = {.action = run_inside};
+    add_observer(&entry, kRLEntry, "m");
+    thread_join(thread_start(advance_clock, clock));
+    ck_assert_int_eq(RLMessagePortSendRequest(remote, 1, "x", 1, 1, 4, "m", NULL), kRLMessagePortReceiveTimeout);
+    RLRelease(remote);
+    RLRelease(port);
+    RLRelease(clock);
+}
+
 /* Until a port in mode m has taken all that was sent to it. */
 static void serve_all(void) {
     for (int idle = 0; idle < 32;) idle = RLRunInMode("m", 0, true) == kRLRunHandledSource ? 0 : idle + 1;

@@ -86,10 +86,10 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         let mode = ModeName.named(pointee.defaultMode.pointee.name)
         var idleRuns = 0
         while pointee.clockTime < clock.time && idleRuns < ManualClock.limit {
-            let before = pointee.clockTime
-            // Other threads may have moved the clock further than a run may last.
-            let seconds = Swift.min(Double(clock.time - before) / 1e9, Clock.longestInterval)
-            if run(in: mode, seconds: seconds, returnsAfterSource: false) == .finished { break }
+            let (before, runs) = (pointee.clockTime, pointee.runs)
+            _ = run(in: mode, seconds: .infinity, until: clock.time, returnsAfterSource: false)
+            // Refused. After a run that finished the mode may have what an Exit observer added.
+            if pointee.runs == runs { break }
             idleRuns = pointee.clockTime == before ? idleRuns + 1 : 0
         }
         var passes = 0

@@ -4,12 +4,15 @@ import Synchronization
 
 /// Running the loop: the steps E1 to E3 and P1 to P15 of section 4 of the specification, in its order.
 extension UnsafeMutablePointer where Pointee == RunLoop {
-    /// `RLRunInMode` on the calling thread's loop.
-    func run(in name: ModeName, seconds: Double, returnsAfterSource: Bool) -> RunResult {
+    /// `RLRunInMode` on the calling thread's loop. Where `until` is given, and `seconds` is above 0, that is the deadline, however long the
+    /// Entry observers take.
+    @inline(never)
+    func run(in name: ModeName, seconds: Double, until: Int64 = Clock.never, returnsAfterSource: Bool) -> RunResult {
         if case .common = name { Log.once(.runOfPseudoMode, "RLRunInMode", ": kRLCommonModes is no mode to run in") }
         guard let mode = runnableMode(name), hasWork(in: mode) else { return .finished }
 
         var frame = RunFrame(outer: pointee.frame, mode: mode, returnsAfterSource: returnsAfterSource, polls: seconds <= 0)
+        if seconds > 0 { frame.deadline = until }
         return withUnsafeMutablePointer(to: &frame) { run($0, seconds) }
     }
 
@@ -32,7 +35,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
 
         beginRun(frame)  // E1
         notify(.entry, in: mode)
-        if seconds > 0 && seconds <= Clock.longestInterval {
+        if seconds > 0 && seconds <= Clock.longestInterval && frame.pointee.deadline == Clock.never {
             frame.pointee.deadline = time + Clock.nanoseconds(seconds)
         }
 

@@ -69,8 +69,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
 
     /// Runs the mode until `told` is set, an instant of the loop's clock, or a stop. False if the instant came first.
     fileprivate func run(until deadline: Int64, for record: ModeWaiterPointer) -> Bool {
-        let seconds = deadline == Clock.never ? Double.infinity : Double(deadline - time) / 1e9
-        let result = run(in: record.pointee.mode, seconds: seconds, returnsAfterSource: false)
+        let result = run(in: record.pointee.mode, seconds: deadline > time ? .infinity : 0, until: deadline, returnsAfterSource: false)
         if record.isTold { return true }
         // The second: a mark that came later than the word that it belongs to, which the thread has seen by then.
         if result == .stopped || result == .handledSource { return true }

@@ -262,7 +262,7 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
         var left = seconds
         while true {
             // A run of a mode that cannot run, or of a thread that is ending, returns at once.
-            let hasRun = canRun && loop.run(in: mode, seconds: left, returnsAfterSource: true) != .finished
+            let hasRun = canRun && loop.run(in: mode, seconds: left, until: deadline, returnsAfterSource: true) != .finished
             if !hasRun { waitWithoutLoop(left) }
             switch stateOf(waiter) {
             case .replied: return MessagePortCode.success
