@@ -202,6 +202,60 @@ RL_TEST(what_an_exit_observer_adds, "S-CLK-5 S-CLK-6", "A move goes on when its 
     RLRelease(clock_of_loop);
 }
 
+RL_TEST(a_timer_that_comes_back, "S-CLK-4 S-CLK-10 S-TMR-35",
+        "A timer that was removed and is added again, to its loop or to another with the same clock, keeps its instants; by another clock it has new ones for its date") {
+    use_clock();
+    RLRunLoopRef loop = RLGetCurrent();
+    static Probe tick = {.action = note_time}, once = {.name = "o"};
+    RLRetain(add_timer(&tick, date_in(10), 10, kRLDefaultMode));
+    RLRetain(add_timer(&once, date_in(50), 0, kRLDefaultMode));
+    RLClockAdvance(clock_of_loop, 11);
+    RLRemoveTimer(loop, tick.timer, kRLDefaultMode);
+    RLClockAdvance(clock_of_loop, 14);
+    RLAddTimer(loop, tick.timer, kRLDefaultMode);
+    RLClockAdvance(clock_of_loop, 16);
+    double expected[] = {10, 25, 30, 40};
+    ck_assert_int_eq(count, 4);
+    for (int i = 0; i < count; i++) ck_assert(is(seen[i], expected[i]));
+    RLClockSetWallTime(clock_of_loop, start);
+    RLRemoveTimer(loop, once.timer, kRLDefaultMode);
+    RLAddTimer(loop, once.timer, "other");
+    RLRemoveTimer(loop, once.timer, "other");
+    RLAddTimer(loop, once.timer, kRLDefaultMode);
+    RLClockAdvance(clock_of_loop, 9);
+    expect_trace("o");
+    RLTimerInvalidate(tick.timer);
+    RLRelease(tick.timer), RLRelease(once.timer);
+    /* The date means another instant by another clock. */
+    static Probe moved = {.name = "m"};
+    RLTimerRef timer = add_timer(&moved, RLAbsoluteTimeGetCurrent() + 10, 0, kRLDefaultMode);
+    RLRetain(timer);
+    RLRemoveTimer(loop, timer, kRLDefaultMode);
+    RLClockRef other = RLClockCreateManual();
+    RLClockSetWallTime(other, RLAbsoluteTimeGetCurrent() + 7);
+    ck_assert(RLSetClock(loop, other));
+    RLAddTimer(loop, timer, kRLDefaultMode);
+    RLClockAdvance(other, 2.9);
+    expect_trace("");
+    RLClockAdvance(other, 0.2);
+    expect_trace("m");
+    RLRelease(timer), RLRelease(other), RLRelease(clock_of_loop);
+}
+
+static void delay_again(Probe *self) { RLTimerSetNextFireDelay(self->timer, 0.067098); }
+
+RL_TEST(delays_do_not_fall_behind, "S-CLK-4 S-TMR-56", "A timer that is set again and again by a delay is due each time the clock has moved by that") {
+    use_clock();
+    static Probe tick = {.action = delay_again};
+    add_timer(&tick, NAN, 1, kRLDefaultMode);
+    RLTimerSetNextFireDelay(tick.timer, 0.067098);
+    for (int i = 1; i <= 3000; i++) {
+        RLClockAdvance(clock_of_loop, 0.067098);
+        ck_assert_int_eq(tick.calls, i);
+    }
+    RLRelease(clock_of_loop);
+}
+
 static void begin_again(Probe *self) {
     RLTimerSetNextFireDelay(self->timer, 0);
 }

@@ -12,7 +12,7 @@ public func RLGetVersion() -> UnsafePointer<CChar> {
 
 @c @implementation
 public func RLAbsoluteTimeGetCurrent() -> Double {
-    if process.pointee.hasManualClocks.load(ordering: .relaxed), let loop = RunLoop.ofThread, let clock = loop.manualClock {
+    if process.pointee.manualClocks.load(ordering: .relaxed) != 0, let loop = RunLoop.ofThread, let clock = loop.manualClock {
         return clock.date(ofInstant: loop.isRunning ? loop.pointee.clockTime : clock.time)
     }
     return Double(Clock.wallNow()) / 1e9

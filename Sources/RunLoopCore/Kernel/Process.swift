@@ -37,7 +37,7 @@ struct Process: ~Copyable {
     /// `wakeDescriptor`, which orders it.
     let wakeWasReplaced: Atomic<Bool>
     /// Whether there was ever a clock that the program moves. Relaxed: a thread that uses one has made it or received it.
-    let hasManualClocks: Atomic<Bool>
+    let manualClocks: Atomic<UInt>
     /// A descriptor was lost since a loop last looked, which logs that (S-FD-18), or `tellLost` has other work. Relaxed: it orders nothing.
     let lostDescriptor: Atomic<Bool>
     /// Ends sources that lost their kernel objects and logs that; also begins requested sharing and listens to clock changes again. True if there

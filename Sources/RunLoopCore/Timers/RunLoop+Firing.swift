@@ -96,7 +96,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
             } else if old & TimerState.followsClock != 0 {
                 pointee.counters.countSkippedDates(timer.goOnByOwnClock(owner, old))
             }
-            if let owner, owner != self, owner.manualClock != nil || timer.goesByManualClock { timer.giveClock(of: owner) }
+            if let owner, owner != self { timer.giveClock(of: owner) }
             timer.forEachNode { node in
                 if node.pointee.place != .nowhere { return }
                 node.pointee.mode!.pointee.timers.insert(node)

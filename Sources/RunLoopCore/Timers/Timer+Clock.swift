@@ -3,12 +3,9 @@ import Synchronization
 
 /// Dates by the clock of the timer's loop, and dates given by delays.
 extension UnsafeMutablePointer where Pointee == Timer {
-    /// Whether the instant is by a clock that the program moves.
-    @inline(always) var goesByManualClock: Bool { pointee.state.load(ordering: .relaxed) & TimerState.manualClock != 0 }
-
     /// Whether a loop that the timer is added to has to check its instant.
     @inline(always) var mayChangeClock: Bool {
-        pointee.state.load(ordering: .relaxed) & (TimerState.manualClock | TimerState.followsClock) != 0
+        pointee.state.load(ordering: .relaxed) & (TimerState.clocks | TimerState.followsClock) != 0
     }
 
     /// Sets the date by the clock of the loop whose lock is held; nil: the system's.
@@ -24,7 +21,7 @@ extension UnsafeMutablePointer where Pointee == Timer {
     }
 
     private func setInstant(_ instant: Int64, by clock: ManualClockPointer) {
-        pointee.state.store(pointee.state.load(ordering: .relaxed) | TimerState.manualClock, ordering: .releasing)
+        setClock(clock)
         pointee.instant = instant
         if repeats {
             grid.pointee.wallOffset = clock.wallOffset
@@ -44,7 +41,7 @@ extension UnsafeMutablePointer where Pointee == Timer {
     func setDelay(_ seconds: Double, by loop: RunLoopPointer?) {
         guard seconds > 0 else { return setDate(seconds.isNaN ? seconds : -.infinity, by: loop) }
         let seconds = Swift.min(seconds, Clock.longestInterval)
-        let distance = Clock.nanoseconds(seconds)
+        let distance = Clock.nanoseconds(seconds - (loop?.manualClock == nil ? 0 : ManualClock.rounding))
         if let loop, let clock = loop.manualClock {
             setInstant(loop.pointee.clockTime + distance, by: clock)
             details.pointee.fireDate = Swift.min(clock.date(ofInstant: loop.pointee.clockTime) + seconds, Clock.latestDate)
@@ -64,16 +61,25 @@ extension UnsafeMutablePointer where Pointee == Timer {
     @inline(never)
     func changeClock(to loop: RunLoopPointer) {
         if followsClock { loop.pointee.followsClocks.store(true, ordering: .sequentiallyConsistent) }
-        if isInLoop || isFiring { return }
-        if loop.manualClock != nil || goesByManualClock { giveClock(of: loop) } else { follow(loop) }
+        if !isInLoop && !isFiring { giveClock(of: loop) }
     }
 
+    /// One that comes back, or from another loop with the same clock, keeps its instants.
     @inline(never)
     func giveClock(of loop: RunLoopPointer) {
-        if loop.manualClock == nil {
-            pointee.state.store(pointee.state.load(ordering: .relaxed) & ~TimerState.manualClock, ordering: .releasing)
+        let clock = loop.manualClock
+        if pointee.state.load(ordering: .relaxed) & TimerState.clocks != clock?.pointee.number ?? 0 {
+            setClock(clock)
+            setDate(details.pointee.fireDate, by: loop)
+        } else if followsClock {
+            follow(loop)
         }
-        setDate(details.pointee.fireDate, by: loop)
+    }
+
+    /// Notes by which clock the instant is.
+    func setClock(_ clock: ManualClockPointer?) {
+        let state = pointee.state.load(ordering: .relaxed) & ~TimerState.clocks
+        pointee.state.store(state | (clock?.pointee.number ?? 0), ordering: .releasing)
     }
 
     /// `RLTimerSetReusable`.

@@ -51,8 +51,7 @@ extension UnsafeMutablePointer where Pointee == Timer {
     @inline(never)
     func setFollowedDate(_ date: Double, isDelay: Bool, by loop: RunLoopPointer?) {
         let manual = loop?.manualClock
-        let state = pointee.state.load(ordering: .relaxed) & ~TimerState.manualClock
-        pointee.state.store(manual == nil ? state : state | TimerState.manualClock, ordering: .releasing)
+        setClock(manual)
         let now = loop?.time ?? Clock.now()
         let offset = offset(loop)
         // With one reading of the suspension for both clocks: another thread may begin one meanwhile.
@@ -63,7 +62,7 @@ extension UnsafeMutablePointer where Pointee == Timer {
             target = Clock.never
         } else if isDelay {
             let delay = Swift.min(date, Clock.longestInterval)
-            target += delay > 0 ? Clock.nanoseconds(delay) : 0
+            target += delay > 0 ? Clock.nanoseconds(manual == nil ? delay : delay - ManualClock.rounding) : 0
             fireDate = delay > 0 ? Swift.min(Double(now + wallOffset) / 1e9 + delay, Clock.latestDate) : -.infinity
         } else if date > Clock.earliestDate {
             target = manual.map { $0.microseconds(fireDate) * 1000 } ?? Clock.nanoseconds(fireDate)

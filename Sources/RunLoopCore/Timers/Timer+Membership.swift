@@ -154,7 +154,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
                 let timer = node.timer
                 if isCalling(TimerCall.self, where: { $0.pointee.timer == timer }) { return true }
                 timer.forgetCallback()
-                if manualClock != nil || timer.goesByManualClock { timer.giveClock(of: self) } else if timer.followsClock { timer.follow(self) }
+                timer.giveClock(of: self)
                 timer.forEachNode { $0.pointee.mode!.pointee.timers.insert($0) }
                 return true
             }

@@ -26,6 +26,8 @@ struct ManualClock: ~Copyable {
     let settled: Atomic<UInt32>
     /// Threads that wait for `settled` to change.
     let waiters: Atomic<UInt32>
+    /// By which timers know it, in the bits `TimerState.clocks`; not 0. The clock that was made 2048 clocks earlier has the same.
+    var number: UInt32
 }
 
 typealias ManualClockPointer = UnsafeMutablePointer<ManualClock>
@@ -44,8 +46,9 @@ extension ManualClock: Object {
         clock.pointee.target.store(now, ordering: .relaxed)
         // Not from two readings: the thread may be interrupted between them.
         clock.pointee.bootDistance.store((Clock.wallOffsetNow() + 999) / 1000 * 1000, ordering: .relaxed)
+        let count = process.pointee.manualClocks.wrappingAdd(1, ordering: .relaxed).newValue
+        clock.pointee.number = (UInt32(truncatingIfNeeded: count) << 1 | 1) << 20
         clock.initializeHeader()
-        process.pointee.hasManualClocks.store(true, ordering: .relaxed)
         return clock
     }
 
@@ -54,6 +57,10 @@ extension ManualClock: Object {
     static var latest: Int64 { 4_000_000_000_000_000_000 }
     /// A clock shows no earlier date, that of 1970.
     static var earliestDate: Double { -978_307_200 }
+
+    /// Half a nanosecond: a delay is rounded to the nearest whole one, and not up, so that a timer which is set again and again by a delay does
+    /// not fall behind the moves.
+    static var rounding: Double { 5e-10 }
 
     /// An instant that is later than the clock's time by no more than this counts as reached: below a microsecond, to allow for
     /// half of one in rounding to whole ones, and for the errors of sums of `Double`.

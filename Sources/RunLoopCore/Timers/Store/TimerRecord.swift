@@ -99,8 +99,6 @@ enum TimerState {
     static var repeats: UInt32 { 1 << 5 }
     /// A one-shot that stays valid after its fire (S-TMR-57).
     static var reusable: UInt32 { 1 << 6 }
-    /// Its instant is by a clock that the program moves.
-    static var manualClock: UInt32 { 1 << 7 }
     /// It goes by the boot clock, or the wall clock, and has a `TimerRarities.target`. Set at creation.
     static var boot: UInt32 { 1 << 8 }
     static var wall: UInt32 { 1 << 9 }
@@ -110,8 +108,10 @@ enum TimerState {
     static var leftInCallback: UInt32 { 1 << 10 }
     /// Its callback performs a request, whose function is the first word of the info.
     static var request: UInt32 { 1 << 11 }
-    static var generations: UInt32 { 0xff << 16 }
-    static var generation: UInt32 { process.pointee.forkGeneration.load(ordering: .relaxed) << 16 & generations }
+    static var generations: UInt32 { 0xff << 12 }
+    static var generation: UInt32 { process.pointee.forkGeneration.load(ordering: .relaxed) << 12 & generations }
+    /// `ManualClock.number` of the clock by which its instant is; 0: the system's.
+    static var clocks: UInt32 { 0xfff << 20 }
 
     /// What a finished callback leaves.
     static var callback: UInt32 { firing | usingInfo | releasePending | dateSet | leftInCallback | generations }
