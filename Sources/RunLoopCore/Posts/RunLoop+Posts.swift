@@ -115,6 +115,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     }
 
     /// Performs the posts of the round's list. The post that is being performed stays in it, so that it is found if it ends the thread.
+    @inline(never)
     private func performListed(of place: CallPlace<PostRound>, in mode: ModePointer) {
         while let node = pointee.calls[place].pointee.listed.first {
             let isCommon = mode.pointee.isCommon.load(ordering: .relaxed)
@@ -163,6 +164,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     }
 
     /// Takes what waited for this mode, in the order of posting.
+    @inline(always)
     private func takeWaiting(into round: PostRoundPointer, in mode: ModePointer, from floor: UInt64) {
         let own = mode.pointee.waiting[.posts].takeAll(from: floor)
         let isCommon = mode.pointee.isCommon.load(ordering: .relaxed)

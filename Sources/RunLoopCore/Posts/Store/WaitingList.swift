@@ -93,24 +93,35 @@ struct WaitingList {
 }
 
 extension UnsafeMutablePointer where Pointee == WaitingList {
-    /// Takes those that came at `floor` or later, and before `end`, off all their lists, of which this is one, and makes a chain of them,
-    /// the first one first.
+    /// Takes those that came at `floor` or later off all their lists, of which this is one, and makes a chain of them, the first one
+    /// first.
     @inline(never)
-    func takeAll(from floor: UInt64, below end: UInt64 = .max) -> WaitingPointer? {
+    func takeAll(from floor: UInt64) -> WaitingPointer? {
         var chain: WaitingPointer?
-        var staying: WaitingPlacePointer?
-        while let place = staying == nil ? pointee.last : staying!.pointee.previous {
-            let waiting = place.pointee.waiting
-            if waiting.pointee.sequence < floor { break }
-            if waiting.pointee.sequence >= end {
-                staying = place
-                continue
-            }
-            waiting.unlist()
-            waiting.pointee.next = chain
-            chain = waiting
+        while let waiting = pointee.last?.pointee.waiting, waiting.pointee.sequence >= floor {
+            take(waiting, before: &chain)
         }
         return chain
+    }
+
+    /// The same of those that came before `end` too.
+    func takeAll(from floor: UInt64, below end: UInt64) -> WaitingPointer? {
+        var chain: WaitingPointer?
+        var next = pointee.last
+        while let place = next, place.pointee.waiting.pointee.sequence >= end { next = place.pointee.previous }
+        // What stays begins behind this one.
+        let staying = next == nil ? pointee.first : next!.pointee.next
+        while let waiting = (staying == nil ? pointee.last : staying!.pointee.previous)?.pointee.waiting, waiting.pointee.sequence >= floor {
+            take(waiting, before: &chain)
+        }
+        return chain
+    }
+
+    @inline(always)
+    private func take(_ waiting: WaitingPointer, before chain: inout WaitingPointer?) {
+        waiting.unlist()
+        waiting.pointee.next = chain
+        chain = waiting
     }
 }
 
