@@ -109,6 +109,35 @@ RL_TEST(end_drains, "S-THREAD-5 S-PERF-2",
     }
 }
 
+static Gate in_pass = GATE_INITIALIZER, pass_may_go_on = GATE_INITIALIZER;
+
+static void hold_pass(void *unused) {
+    (void)unused;
+    gate_open(&in_pass);
+    gate_wait(&pass_may_go_on);
+}
+
+static void end_thread(void *thread) { ck_assert(RLThreadEnd(thread)); }
+
+RL_TEST(end_in_the_middle_of_a_pass, "S-THREAD-5 S-PERF-24",
+        "End in the middle of a pass performs the ordered requests that were queued before it, whose turn is at the beginning of a pass") {
+    RLThreadRef thread = RLThreadCreate(NULL, NULL, NULL);
+    const RLMode common[] = {kRLCommonModes};
+    int requests = 0;
+    RLThreadStart(thread);
+    RLRunLoopRef loop = RLThreadGetRunLoop(thread);
+    RLPerformFunction(loop, kRLDefaultMode, hold_pass, NULL, NULL);
+    RLWakeUp(loop);
+    gate_wait(&in_pass);
+    for (int i = 0; i < 5; i++) RLPerformInOrder(loop, common, 1, i, NULL, count_up, &requests, NULL);
+    Thread *ender = thread_start(end_thread, thread);
+    while (!RLThreadIsCancelled(thread)) take_time(0.001);
+    gate_open(&pass_may_go_on);
+    thread_join(ender);
+    ck_assert_int_eq(requests, 5);
+    RLRelease(thread);
+}
+
 static Gate body_may_go_on = GATE_INITIALIZER;
 
 static void body_without_runs(RLThreadRef thread, void *unused) {
@@ -117,8 +146,6 @@ static void body_without_runs(RLThreadRef thread, void *unused) {
     while (!RLThreadIsCancelled(thread)) take_time(0.001);
     trace("body-done");
 }
-
-static void end_thread(void *thread) { ck_assert(RLThreadEnd(thread)); }
 
 RL_TEST(end_drains_after_the_body, "S-THREAD-5 S-THREAD-4",
         "A body that does not run the loop sees that it is cancelled; what was queued is performed after it returned; several threads may "

@@ -333,7 +333,7 @@ private func threadOf(_ loop: RunLoop) async throws -> pthread_t { try await loo
         let loop = thread.loop
         let (begun, gate) = (Promise<Void>(), Promise<Void>())
         let trace = Trace()
-        let over = Promise<RunLoop.RunResult>()
+        let (over, allOver) = (Promise<RunLoop.RunResult>(), Promise<Void>())
         loop.perform(inModes: [.default]) {
             begun.fulfil(())
             gate.value
@@ -347,7 +347,8 @@ private func threadOf(_ loop: RunLoop) async throws -> pthread_t { try await loo
             for _ in 0..<3 { RunLoop.current.run(mode: RunLoop.Mode("of nobody"), for: .zero) }
             let result = RunLoop.current.run(mode: .default, for: .seconds(20))
             if left == 1 { over.fulfil(result) }
-            if left < depth { loop.stop() }
+            // What ends the thread is to stop its own run, not one of these.
+            if left < depth { loop.stop() } else { allOver.fulfil(()) }
         }
         loop.perform(inModes: [.default]) { nest(depth) }
         Task.detached(executorPreference: loop.executor) {
@@ -361,6 +362,7 @@ private func threadOf(_ loop: RunLoop) async throws -> pthread_t { try await loo
         gate.fulfil(())
         #expect(over.value == .stopped)
         #expect(trace.all.prefix(2) == ["job", "job of the job"])
+        allOver.value
         thread.end()
         #expect(trace.all == ["job", "job of the job", "closure"])
     }

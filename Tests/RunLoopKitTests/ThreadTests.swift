@@ -74,6 +74,25 @@ import Glibc
         thread.join()
     }
 
+    @Test("A stop in the middle of a pass performs what was ordered before it, whose turn is at the beginning of a pass: S-PERF-24")
+    func stopAfterWhatWasOrdered() throws {
+        let thread = RunLoopThread()
+        try thread.start()
+        let (begun, gate) = (Promise<Void>(), Promise<Void>())
+        let trace = Trace()
+        thread.loop.perform {
+            begun.fulfil(())
+            gate.value
+        }
+        thread.loop.wakeUp()
+        begun.value
+        for number in 0..<3 { thread.loop.perform(order: number) { trace.add("ordered \(number)") } }
+        thread.stop()
+        gate.fulfil(())
+        thread.join()
+        #expect(trace.all == ["ordered 0", "ordered 1", "ordered 2"])
+    }
+
     @Test("A stop ends a run in a queued closure, though entries of the executor are queued behind the closure", arguments: [false, true])
     func stopWithEntriesBehindARun(byC: Bool) throws {
         let thread = RunLoopThread()

@@ -122,8 +122,9 @@ RL_EXPORT RLMessagePortRef RL_NULLABLE RLMessagePortCreateLocal(const char *RL_N
  *
  * name: as RLMessagePortCreateLocal cuts it.
  * Returns: the port; the same one, with one more reference, while this process has a valid remote
- * port of that name. NULL if name is NULL, if no local port has the name, or if no descriptor is
- * free.
+ * port of that name. NULL if name is NULL, if no local port has the name, if no descriptor is free,
+ * or if the port's process has left as many connections waiting as the system lets it
+ * (net.core.somaxconn).
  * Threads: any. Ownership: the caller's to release; the last release invalidates the port.
  * Reentrancy: call-outs too; calls the invalidation callback of an older remote port of that name
  * whose peer has ended. CF: CFMessagePortCreateRemote. Since 0.1.

@@ -304,6 +304,10 @@ extension UnsafeMutablePointer where Pointee == Thread {
         while pointee.flags.load(ordering: .sequentiallyConsistent) & ThreadFlags.drained == 0 {
             if loop.run(in: .named(kRLDefaultMode), seconds: 0, returnsAfterSource: false) == .finished { return }
         }
+        // The marker may have stopped the run in the middle of a pass, and what is ordered has its turn at the beginning of one.
+        if loop.orderedRequests.pointee.count.load(ordering: .relaxed) != 0 {
+            _ = loop.run(in: .named(kRLDefaultMode), seconds: 0, returnsAfterSource: false)
+        }
     }
 }
 

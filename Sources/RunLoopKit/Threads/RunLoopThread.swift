@@ -322,7 +322,8 @@ extension RunLoopThread {
     public func stop() {
         guard isStarted else { return }
         state.withLock { $0.isStopping = true }
-        stopRuns()
+        // At the beginning of a pass: what was ordered before this has its turn, and after it what else was queued.
+        loop.perform(order: .max, inModes: [.common]) { [weak self] in self?.stopRuns() }
     }
 
     /// Ends the thread after the current pass, without performing what is queued. Returns at once.
