@@ -199,6 +199,37 @@ RL_MAIN_TEST(a_queue_s_lost_number_stays_the_program_s, "S-MSG-52 S-MSG-12",
     release(queue);
 }
 
+static RLMessagePortRef cancelled_port, cancelled_remote;
+static void *cancelled_queues[2];
+static void *serve_by_queues(void *unused) {
+    (void)unused;
+    pthread_cancel(pthread_self());
+    for (int i = 0; i < 100; i++) RLMessagePortSetDispatchQueue(cancelled_port, cancelled_queues[i % 2]);
+    RLMessagePortSetDispatchQueue(cancelled_port, NULL);
+    RLMessagePortSetDispatchQueue(cancelled_port, cancelled_queues[0]);
+    intptr_t code = RLMessagePortSendRequest(cancelled_remote, 1, "x", 1, 60, 60, kRLDefaultMode, NULL);
+    RLMessagePortInvalidate(cancelled_port);
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
+    return (void *)(code + 1);
+}
+
+RL_MAIN_TEST(a_cancelled_thread_sets_queues, "S-LOOP-20 S-MSG-12",
+             "Setting a queue is no cancellation point, although libdispatch has some, and the queue serves a cancelled thread's request") {
+    static Service service = {.word = "c"};
+    for (int i = 0; i < 2; i++) cancelled_queues[i] = make_queue();
+    cancelled_port = service_port(&service, port_name("cancelled"));
+    cancelled_remote = RLMessagePortCreateRemote(port_name("cancelled"));
+    pthread_t thread;
+    void *result = NULL;
+    ck_assert_int_eq(pthread_create(&thread, NULL, serve_by_queues, NULL), 0);
+    pthread_join(thread, &result);
+    ck_assert_ptr_eq(result, (void *)1);
+    expect_trace("c1");
+    RLRelease(cancelled_remote);
+    RLRelease(cancelled_port);
+    for (int i = 0; i < 2; i++) release(cancelled_queues[i]);
+}
+
 static void use_in_child(void *info) {
     RLMessagePortRef port = info;
     if (RLMessagePortIsValid(port)) _exit(1);

@@ -52,8 +52,10 @@ extension UnsafeMutablePointer where Pointee == DispatchServing {
 }
 
 extension UnsafeMutablePointer where Pointee == MessagePort {
-    /// `RLMessagePortSetDispatchQueue`. libdispatch is called without the port's lock.
+    /// `RLMessagePortSetDispatchQueue`. libdispatch is called without the port's lock. It has cancellation points (S-LOOP-20).
     func setDispatchQueue(_ queue: UnsafeMutableRawPointer?) {
+        let cancellation = rl_disable_cancellation()
+        defer { rl_restore_cancellation(cancellation) }
         var problem: StaticString?
         var made: DispatchServingPointer?
         if pointee.isRemote {
@@ -122,7 +124,9 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
         let serving = pointee.local.dispatch
         pointee.local.dispatch = nil
         unlock()
+        let cancellation = rl_disable_cancellation()
         serving?.cancel()
+        rl_restore_cancellation(cancellation)
     }
 
     /// Looks at the listener again in a tenth of a second, if the port is served by a queue.
