@@ -45,11 +45,11 @@ static enum place find_place(pid_t thread, uintptr_t *stack, uintptr_t *code) {
     if (strncmp(line, "running", 7) == 0) return COMPUTES;
     char *last = strrchr(line, ' ');
     if (!last) return UNKNOWN;
-    *code = strtoul(last + 1, NULL, 16);
+    *code = strtoull(last + 1, NULL, 16);
     *last = '\0';
     char *before = strrchr(line, ' ');
     if (!before) return UNKNOWN;
-    *stack = strtoul(before + 1, NULL, 16);
+    *stack = strtoull(before + 1, NULL, 16);
     return *code != 0 && *stack != 0 ? BLOCKED : UNKNOWN;
 }
 
@@ -196,7 +196,7 @@ static bool blocks_signal(pid_t thread) {
     /* The field after the name, in parentheses, is the third, and the mask is the 32nd. */
     const char *field = strrchr(line, ')');
     for (int number = 2; field && number < 32; number++) field = strchr(field + 1, ' ');
-    return !field || (strtoul(field, NULL, 10) & 1ul << (SIGURG - 1));
+    return !field || (strtoull(field, NULL, 10) & 1ul << (SIGURG - 1));
 }
 
 /* Restores the default action, if the action is still the library's. What another thread sets meanwhile stays. */

@@ -9,7 +9,7 @@
 #include "CLinuxCalls.h"
 #include "CLinuxMessages.h"
 
-static int memory_file(void) { return memfd_create("RLMessagePort", MFD_CLOEXEC | MFD_ALLOW_SEALING); }
+static int memory_file(void) { return (int)syscall(SYS_memfd_create, "RLMessagePort", MFD_CLOEXEC | MFD_ALLOW_SEALING); }
 
 static const int all_seals = F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
 
@@ -70,7 +70,7 @@ void *rl_map_kept(int file, size_t length) {
 void *rl_map_addresses(size_t length) {
     void *pages = mmap(NULL, length, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (pages == MAP_FAILED) return NULL;
-    madvise(pages, length, MADV_HUGEPAGE);
+    syscall(SYS_madvise, pages, length, MADV_HUGEPAGE);
     return pages;
 }
 

@@ -15,7 +15,7 @@ int rl_lock_file(const char *path) {
     } while (file < 0 && errno == EINTR);
     rl_restore_cancellation(state);
     /* Others read the name in it, and a later owner opens it to write. */
-    if (file >= 0) fchmod(file, 0600);
+    if (file >= 0) syscall(SYS_fchmod, file, 0600);
     return file;
 }
 

@@ -45,7 +45,7 @@ uint64_t rl_service_watchdog(void) {
     char *end;
     if (!time || *time < '0' || *time > '9') return 0;
     if (process) {
-        unsigned long number = strtoul(process, &end, 10);
+        unsigned long number = strtoull(process, &end, 10);
         if (*process < '0' || *process > '9' || *end != '\0' || number != (unsigned long)getpid()) return 0;
     }
     errno = 0;

@@ -78,7 +78,7 @@ static int may_replace(const char *path, int *locked) {
     if (count == 0) return 0;
     if (count != (ssize_t)sizeof found || memcmp(found.magic, magic, sizeof magic) != 0) return EEXIST;
     bool is_alive = found.end_time == 0 && (pid_t)found.process > 0 && (pid_t)found.process != getpid() &&
-                    (kill((pid_t)found.process, 0) == 0 || errno == EPERM);
+                    (syscall(SYS_kill, (pid_t)found.process, 0) == 0 || errno == EPERM);
     return is_alive ? EBUSY : 0;
 }
 
@@ -169,7 +169,7 @@ void *rl_trace_take(void *map, size_t length) {
         memcpy(taken, map, length);
     }
     /* No code in the child of `fork` would free it. */
-    madvise(taken, length, MADV_DONTFORK);
+    syscall(SYS_madvise, taken, length, MADV_DONTFORK);
     return taken;
 }
 

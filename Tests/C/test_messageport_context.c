@@ -285,3 +285,51 @@ RL_TEST(many_ports_end_while_they_serve, "S-MSG-34 S-MSG-41 S-THR-8",
     }
     free(infos);
 }
+
+static void end_thread(RLMessagePortRef port, void *info) {
+    if (!RLMessagePortIsRemote(port)) use_info(info);
+    pthread_exit(NULL);
+}
+static void end_in_invalidation(void *port) {
+    RLMessagePortInvalidate(port);
+    ck_abort_msg("the callback has ended the thread");
+}
+static void end_in_release(void *port) {
+    RLRelease(port);
+    ck_abort_msg("the callback has ended the thread");
+}
+
+RL_TEST(an_invalidation_callback_ends_its_thread, "S-LOOP-19 S-MSG-34 S-MSG-41",
+        "If an invalidation callback ends its thread, the invalidation goes on: the context is released, the source is invalid, nothing "
+        "of the port stays open, and the port is freed") {
+    Info *infos = calloc(4, sizeof *infos);
+    RLRunInMode("m", 0, true);
+    RLMessagePortRef local = make_port(port_name("asked"), use_and_reply, &infos[0], "m");
+    int before = count_descriptors();
+    for (int i = 1; i < 4; i++) {
+        RLMessagePortRef ends = make_port(port_name("ends"), use_and_reply, &infos[i], "m");
+        RLSourceRef source = RLMessagePortCreateRunLoopSource(ends, 0);
+        RLMessagePortSetInvalidationCallBack(ends, end_thread);
+        RLMessagePortRef remote = RLMessagePortCreateRemote(port_name("asked"));
+        RLDataRef reply = NULL;
+        ck_assert_int_eq(RLMessagePortSendRequest(remote, 0, "x", 1, 60, 60, "m", &reply), kRLMessagePortSuccess);
+        RLRelease(reply);
+        RLMessagePortSetInvalidationCallBack(remote, end_thread);
+        const bool isLast = i == 3;
+        thread_join(thread_start(isLast ? end_in_release : end_in_invalidation, ends));
+        thread_join(thread_start(isLast ? end_in_release : end_in_invalidation, remote));
+        expect_released_once(&infos[i]);
+        ck_assert(!RLSourceIsValid(source));
+        ck_assert(!RLContainsSource(RLGetCurrent(), source, "m"));
+        RLRelease(source);
+        if (isLast) break;
+        ck_assert_int_eq(RLGetRetainCount(ends), 1);
+        ck_assert_int_eq(RLGetRetainCount(remote), 1);
+        RLRelease(ends);
+        RLRelease(remote);
+    }
+    /* The end of the connections, and that of the thread that watched them. */
+    while (count_descriptors() > before) RLRunInMode("m", 0.001, true);
+    RLRelease(local);
+    free(infos);
+}

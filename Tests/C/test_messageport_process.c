@@ -138,6 +138,34 @@ RL_TEST(the_watching_thread_forks, "S-FORK-4 S-MSG-36",
     for (int i = 0; i < 2; i++) RLRelease(remotes[i]);
 }
 
+static void note_and_end_thread(RLMessagePortRef port, void *info) {
+    note_invalidation(port, info);
+    pthread_exit(NULL);
+}
+
+RL_TEST(the_watching_thread_is_ended, "S-LOOP-19 S-MSG-36",
+        "If invalidation callbacks end the thread that watches for the end of peers, the other ports are watched on, and nothing stays open") {
+    Server servers[3];
+    RLMessagePortRef remotes[3];
+    const char *words[] = {"first", "second", "third"};
+    for (int i = 0; i < 3; i++) servers[i] = server_start(port_name(words[i]), "x", NULL);
+    int before = count_descriptors();
+    for (int i = 0; i < 3; i++) {
+        remotes[i] = RLMessagePortCreateRemote(port_name(words[i]));
+        RLMessagePortSetInvalidationCallBack(remotes[i], note_and_end_thread);
+    }
+    for (int i = 0; i < 3; i++) {
+        server_kill(&servers[i]);
+        wait_until_count(&invalidations, i + 1);
+    }
+    /* The thread that is last looked at holds its port until it has ended. */
+    while (count_descriptors() > before) take_time(0.001);
+    for (int i = 0; i < 3; i++) {
+        ck_assert_int_eq(RLGetRetainCount(remotes[i]), 1);
+        RLRelease(remotes[i]);
+    }
+}
+
 static int lowest_descriptor;
 static int limit_descriptors(int more) {
     struct rlimit limit;

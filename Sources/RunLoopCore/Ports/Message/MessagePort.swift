@@ -68,8 +68,7 @@ extension MessagePort: Object {
     static func destroy(_ port: MessagePortPointer) {
         if port.beginInvalidation() {
             port.header.pointee.references.store(1, ordering: .relaxed)
-            port.finishInvalidation()
-            return port.release()
+            return port.finishInvalidation()
         }
         port.header.markFreed()
         MessagePortTable.remove(port)
@@ -126,7 +125,6 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
         // The client's function may drop the caller's reference.
         retain()
         finishInvalidation()
-        release()
     }
 
     /// Makes the port invalid and gives its name back. True for the one caller that has to do the rest. One step for a thread that
@@ -153,13 +151,29 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
         unlock()
     }
 
-    /// The rest, in the order of S-MSG-34. The valid port's hold of the context is this function's now.
+    /// The rest, in the order of S-MSG-34, also if the client's function ends the thread (S-LOOP-19). A reference, and the valid port's hold of the
+    /// context, are this function's now.
+    @inline(never)
     fileprivate func finishInvalidation() {
-        lock()
-        let info = pointee.local.context.info
-        unlock()
+        callOutGuarded(
+            {
+                let port = MessagePortPointer(info: $0!)
+                port.lock()
+                let info = port.pointee.local.context.info
+                port.unlock()
+                if let function = port.storedInvalidationCallBack { callOutInvalidation(function, port.handle, info) }
+            }, self,
+            {
+                let looked = MessagePortMonitor.threadEnds()
+                MessagePortPointer(info: $0!).endInvalidation()
+                looked?.release()
+            }, self)
+        endInvalidation()
+    }
+
+    @inline(never)
+    private func endInvalidation() {
         MessagePortMonitor.forget(self)
-        if let function = storedInvalidationCallBack { callOutInvalidation(function, handle, info) }
         endHoldOfContext()
         endSources()
         if !pointee.isRemote { leaveDispatchQueue() }
@@ -167,6 +181,7 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
         lock()
         if pointee.isRemote { closeConnectionLocked() } else { closeSetLocked() }
         unlock()
+        release()
     }
 
     /// Takes what reads an invalid port out of all loops.

@@ -16,6 +16,8 @@ struct MessagePortMonitor {
     var polled: Int
     /// 0 before it runs and when it has ended.
     var thread: pthread_t
+    /// What the thread looks at, with a reference. Used by the thread alone.
+    var port: MessagePortPointer?
 
     static func watch(_ port: MessagePortPointer) {
         MessagePortTable.lock()
@@ -80,7 +82,7 @@ struct MessagePortMonitor {
         monitor.initialize(to: MessagePortMonitor(set: EpollSet(), watched: 0, polled: 0, thread: 0))
         // Without a set the thread has to poll.
         _ = monitor.pointee.set.open()
-        if rl_start_thread({ MessagePortMonitor.run($0!.assumingMemoryBound(to: MessagePortMonitor.self)) }, monitor) {
+        if monitor.startThread() {
             MessagePortTable.shared.pointee.monitor = monitor
             return monitor
         }
@@ -89,7 +91,7 @@ struct MessagePortMonitor {
     }
 
     /// The thread. Signals are blocked in it.
-    private static func run(_ monitor: UnsafeMutablePointer<MessagePortMonitor>) {
+    fileprivate static func run(_ monitor: UnsafeMutablePointer<MessagePortMonitor>) {
         // Written before the thread began.
         let set = monitor.pointee.set
         var isBlind = !set.isOpen
@@ -100,7 +102,7 @@ struct MessagePortMonitor {
             let polls = isBlind || monitor.pointee.polled > 0
             MessagePortTable.unlock()
             if isOver { break }
-            while polls, let port = findEnded() { look(port) }
+            while polls, let port = findEnded() { monitor.look(port) }
             var pause = timespec(nanoseconds: Clock.retryDelay)
             if isBlind {
                 rl_sys_nanosleep(&pause)
@@ -108,7 +110,7 @@ struct MessagePortMonitor {
             }
             guard case .ready(let token, _) = set.wait(until: polls ? Clock.now() + 100_000_000 : Clock.never) else { continue }
             // The program may have closed numbers that are not its own.
-            if token == EpollSet.lostToken { isBlind = true } else { ended(token) }
+            if token == EpollSet.lostToken { isBlind = true } else { monitor.ended(token) }
         }
         monitor.pointee.thread = 0
         monitor.free()
@@ -127,21 +129,16 @@ struct MessagePortMonitor {
         }
     }
 
-    @inline(never)
-    private static func look(_ port: MessagePortPointer) {
-        _ = port.isReachable()
-        port.release()
-    }
-
-    /// The token is a port's address; the table knows whether it still is one.
-    private static func ended(_ token: UInt64) {
+    /// A client's function ends the calling thread. If that is the one that watches, another one takes its place, and the caller gets the reference
+    /// of what it looked at.
+    static func threadEnds() -> MessagePortPointer? {
         MessagePortTable.lock()
-        let port = MessagePortTable.shared.pointee.ports.first { UInt64(UInt(bitPattern: $0)) == token }
-        let isAlive = port.map { $0.tryRetain() } ?? false
-        MessagePortTable.unlock()
-        guard let port, isAlive else { return }
-        // Its memory may be a new port's by now.
-        look(port)
+        defer { MessagePortTable.unlock() }
+        guard let monitor = MessagePortTable.shared.pointee.monitor, monitor.pointee.thread == pthread_self() else { return nil }
+        // The client's function may have been called in another one.
+        monitor.pointee.thread = 0
+        _ = monitor.startThread()
+        return monitor.pointee.port
     }
 
     /// In the child of `fork` there is no such thread, unless a function that it called has forked.
@@ -155,6 +152,28 @@ struct MessagePortMonitor {
 extension UnsafeMutablePointer where Pointee == MessagePortMonitor {
     fileprivate func rouse() {
         if pointee.set.isOpen { EpollSet.rouse(pointee.set.descriptor) }
+    }
+
+    fileprivate func startThread() -> Bool {
+        rl_start_thread({ MessagePortMonitor.run($0!.assumingMemoryBound(to: MessagePortMonitor.self)) }, self)
+    }
+
+    @inline(never)
+    fileprivate func look(_ port: MessagePortPointer) {
+        pointee.port = port
+        _ = port.isReachable()
+        port.release()
+    }
+
+    /// The token is a port's address; the table knows whether it still is one.
+    fileprivate func ended(_ token: UInt64) {
+        MessagePortTable.lock()
+        let port = MessagePortTable.shared.pointee.ports.first { UInt64(UInt(bitPattern: $0)) == token }
+        let isAlive = port.map { $0.tryRetain() } ?? false
+        MessagePortTable.unlock()
+        guard let port, isAlive else { return }
+        // Its memory may be a new port's by now.
+        look(port)
     }
 
     /// Not while the calling thread is the one that has the record in use: it finds the set closed and itself over.
