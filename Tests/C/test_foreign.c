@@ -234,6 +234,34 @@ RL_TEST(a_ready_socket_ends_the_wait, "S-FRN-3 S-FRN-5 S-SOCK-54",
     RLRelease(stream.socket);
 }
 
+RL_TEST(a_socket_and_a_port_in_one_wait, "S-FRN-1 S-SOCK-54 S-PASS-8",
+        "A socket and a port become ready in a wait of the host: a port that was first is served at once, one that came after the socket in "
+        "the next pass") {
+    int pipe_ends[2];
+    ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
+    make_pipe(pipe_ends);
+    socket_make(&stream, ends[0], kRLSocketReadCallBack);
+    stream.action = receive_one;
+    port.action = read_one;
+    RLForeignRunRef run = observed_run();
+    socket_add(&stream);
+    add_port(&port, pipe_ends[0], kRLDefaultMode);
+    for (int port_first = 0; port_first < 2; port_first++) {
+        ck_assert(isinf(RLForeignRunPrepare(run)));
+        trace_take();
+        write_byte(port_first ? pipe_ends[1] : ends[1]);
+        write_byte(port_first ? ends[1] : pipe_ends[1]);
+        do {
+            expect_ready(run);
+            expect_dispatch(run, GoesOn);
+        } while (!isinf(RLForeignRunPrepare(run)));
+        expect_trace(port_first ? "AW p BT BS s:read BT BS BW" : "AW BT BS s:read p BT BS BW");
+    }
+    end_run(run);
+    RLSocketInvalidate(stream.socket);
+    RLRelease(stream.socket);
+}
+
 RL_TEST(a_due_timer_makes_the_descriptor_readable, "S-FRN-3 S-FRN-4 S-TMR-20",
         "Prepare tells the time to the next timer, and the descriptor is readable then, not "
         "before") {

@@ -99,7 +99,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         onlySignals: Bool = false
     ) -> (chosen: rl_event?, wasRoused: Bool) {
         let mode = frame.pointee.mode
-        let waits = until != nil
+        let waits = until != nil || frame.pointee.foreign?.pointee.half.handledSource == false
         return withUnsafeTemporaryAllocation(of: rl_event.self, capacity: Int(RL_EVENTS)) { buffer in
             let events = buffer.baseAddress!
             var (epoll, until, room) = (epoll, until, Int(RL_EVENTS))
