@@ -242,6 +242,31 @@ RL_TEST(a_timer_that_comes_back, "S-CLK-4 S-CLK-10 S-TMR-35",
     RLRelease(timer), RLRelease(other), RLRelease(clock_of_loop);
 }
 
+RL_TEST(a_date_set_away_from_the_clock, "S-CLK-4",
+        "A timer that was removed gets a date or a delay while its last loop goes by the system's clocks: back in a loop with its clock it is due at "
+        "that date by the clock") {
+    use_clock();
+    RLClockSetWallTime(clock_of_loop, start + 1000);
+    RLRunLoopRef loop = RLGetCurrent();
+    static Probe probe = {.name = "t"};
+    RLTimerRef timer = add_timer(&probe, date_in(10), 1e6, kRLDefaultMode);
+    RLRetain(timer);
+    for (int is_delay = 0; is_delay < 2; is_delay++) {
+        RLRemoveTimer(loop, timer, kRLDefaultMode);
+        ck_assert(RLSetClock(loop, NULL));
+        if (is_delay) RLTimerSetNextFireDelay(timer, 5000);
+        else RLTimerSetNextFireDate(timer, start + 1020);
+        ck_assert(RLSetClock(loop, clock_of_loop));
+        RLAddTimer(loop, timer, kRLDefaultMode);
+        RLClockAdvance(clock_of_loop, RLTimerGetNextFireDate(timer) - RLClockGetTime(clock_of_loop) - 1);
+        expect_trace("");
+        RLClockAdvance(clock_of_loop, 1.5);
+        expect_trace("t");
+    }
+    RLTimerInvalidate(timer);
+    RLRelease(timer), RLRelease(clock_of_loop);
+}
+
 static void delay_again(Probe *self) { RLTimerSetNextFireDelay(self->timer, 0.067098); }
 
 RL_TEST(delays_do_not_fall_behind, "S-CLK-4 S-TMR-56", "A timer that is set again and again by a delay is due each time the clock has moved by that") {

@@ -36,7 +36,7 @@ struct Process: ~Copyable {
     /// Sets may lack the current wake-up descriptor, because it replaced one that was lost. Relaxed: stored before
     /// `wakeDescriptor`, which orders it.
     let wakeWasReplaced: Atomic<Bool>
-    /// Whether there was ever a clock that the program moves. Relaxed: a thread that uses one has made it or received it.
+    /// How many clocks that the program moves were ever made. Relaxed: a thread that uses one has made it or received it.
     let manualClocks: Atomic<UInt>
     /// A descriptor was lost since a loop last looked, which logs that (S-FD-18), or `tellLost` has other work. Relaxed: it orders nothing.
     let lostDescriptor: Atomic<Bool>

@@ -60,7 +60,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
             callout: { _, info in info!.assumingMemoryBound(to: DelayedRequest.self).fire() }, context: context)
         timer.pointee.state.store(timer.pointee.state.load(ordering: .relaxed) | TimerState.request, ordering: .relaxed)
         // Requests with the same delay keep their order whatever is done to the wall clock (S-PERF-18).
-        if delay > 0 { timer.setDelay(delay, by: self) }
+        if delay > 0 { timer.setDate(delay, isDelay: true, by: self) }
         request.pointee.timer = timer
         post.modes.forEach { mode in
             // The name of a mode leads to the mode itself; nil means the common ones.

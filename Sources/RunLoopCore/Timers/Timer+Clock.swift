@@ -11,7 +11,6 @@ extension UnsafeMutablePointer where Pointee == Timer {
     /// Sets the date by the clock of the loop whose lock is held; nil: the system's.
     @inline(never)
     private func setDate(_ date: Double, by loop: RunLoopPointer?) {
-        if followsClock { return setFollowedDate(date, isDelay: false, by: loop) }
         if let loop, let clock = loop.manualClock { setDate(date, by: clock, now: loop.pointee.clockTime) } else { setDate(date) }
     }
 
@@ -21,7 +20,6 @@ extension UnsafeMutablePointer where Pointee == Timer {
     }
 
     private func setInstant(_ instant: Int64, by clock: ManualClockPointer) {
-        setClock(clock)
         pointee.instant = instant
         if repeats {
             grid.pointee.wallOffset = clock.wallOffset
@@ -29,22 +27,25 @@ extension UnsafeMutablePointer where Pointee == Timer {
         }
     }
 
-    /// A date of a loop with a clock of the program's, or a delay.
+    /// A date by any clock, or a delay.
     @inline(never)
     func setDate(_ date: Double, isDelay: Bool, by loop: RunLoopPointer?) {
+        setClock(loop?.manualClock)
+        if followsClock { return setFollowedDate(date, isDelay: isDelay, by: loop) }
         if isDelay { setDelay(date, by: loop) } else { setDate(date, by: loop) }
     }
 
     /// Makes the timer due so many seconds from now by the clock of the loop whose lock is held, or of the calling thread's own; nil:
     /// the system's. Setting the wall clock does not change its date (S-TMR-56).
-    @inline(never)
-    func setDelay(_ seconds: Double, by loop: RunLoopPointer?) {
+    private func setDelay(_ seconds: Double, by loop: RunLoopPointer?) {
         guard seconds > 0 else { return setDate(seconds.isNaN ? seconds : -.infinity, by: loop) }
         let seconds = Swift.min(seconds, Clock.longestInterval)
-        let distance = Clock.nanoseconds(seconds - (loop?.manualClock == nil ? 0 : ManualClock.rounding))
-        if let loop, let clock = loop.manualClock {
-            setInstant(loop.pointee.clockTime + distance, by: clock)
-            details.pointee.fireDate = Swift.min(clock.date(ofInstant: loop.pointee.clockTime) + seconds, Clock.latestDate)
+        let clock = loop?.manualClock
+        let distance = Clock.nanoseconds(clock == nil ? seconds : seconds - ManualClock.rounding)
+        if let loop, let clock {
+            let now = loop.pointee.clockTime
+            setInstant(now + distance, by: clock)
+            details.pointee.fireDate = Swift.min(clock.date(ofInstant: now) + seconds, Clock.latestDate)
             return
         }
         let (wall, now) = (Clock.wallNow(), Clock.now())
@@ -67,10 +68,8 @@ extension UnsafeMutablePointer where Pointee == Timer {
     /// One that comes back, or from another loop with the same clock, keeps its instants.
     @inline(never)
     func giveClock(of loop: RunLoopPointer) {
-        let clock = loop.manualClock
-        if pointee.state.load(ordering: .relaxed) & TimerState.clocks != clock?.pointee.number ?? 0 {
-            setClock(clock)
-            setDate(details.pointee.fireDate, by: loop)
+        if pointee.state.load(ordering: .relaxed) & TimerState.clocks != loop.manualClock?.pointee.number ?? 0 {
+            setDate(details.pointee.fireDate, isDelay: false, by: loop)
         } else if followsClock {
             follow(loop)
         }

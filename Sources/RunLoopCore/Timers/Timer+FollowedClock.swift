@@ -51,7 +51,6 @@ extension UnsafeMutablePointer where Pointee == Timer {
     @inline(never)
     func setFollowedDate(_ date: Double, isDelay: Bool, by loop: RunLoopPointer?) {
         let manual = loop?.manualClock
-        setClock(manual)
         let now = loop?.time ?? Clock.now()
         let offset = offset(loop)
         // With one reading of the suspension for both clocks: another thread may begin one meanwhile.

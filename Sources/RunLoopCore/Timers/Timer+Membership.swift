@@ -128,10 +128,13 @@ extension UnsafeMutablePointer where Pointee == Timer {
         let owner = lockTimer()
         let state = pointee.state.load(ordering: .acquiring)
         let former = pointee.instant
-        if state & (TimerState.invalid | TimerState.followsClock) != 0 {
+        let isRare = state & (TimerState.invalid | TimerState.followsClock) != 0
+        if isDelay || isRare || process.pointee.manualClocks.load(ordering: .relaxed) != 0 {
             if state & TimerState.invalid != 0 { return unlockTimer(owner) }
-            setFollowedDate(date, isDelay: isDelay, by: owner)
-        } else if isDelay || owner?.manualClock != nil { setDate(date, isDelay: isDelay, by: owner) } else { setDate(date) }
+            setDate(date, isDelay: isDelay, by: owner)
+        } else {
+            setDate(date)
+        }
         if isFiring {
             pointee.state.store(pointee.state.load(ordering: .relaxed) | TimerState.dateSet, ordering: .releasing)
         } else {
