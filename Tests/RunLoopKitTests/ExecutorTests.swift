@@ -367,6 +367,42 @@ private func threadOf(_ loop: RunLoop) async throws -> pthread_t { try await loo
         #expect(trace.all == ["job", "job of the job", "closure"])
     }
 
+    @Test("A run in a queued closure serves the executor, though an earlier run, which ended, was the first that could have: S-NEST-7")
+    func runAfterAnother() {
+        let thread = LoopThread()
+        let loop = thread.loop
+        let trace = Trace()
+        let over = Promise<RunLoop.RunResult>()
+        // In a request, after which the functions have another turn: one round, which the closure's run does not see.
+        loop.perform(waitUntilDone: false) {
+            loop.perform { over.fulfil(RunLoop.current.run(mode: .default, for: .seconds(20))) }
+            Task.detached(executorPreference: loop.executor) {
+                trace.add("job")
+                loop.stop()
+            }
+            RunLoop.current.run(mode: RunLoop.Mode("of nobody"), for: .zero)
+        }
+        #expect(over.value == .stopped)
+        #expect(trace.all == ["job"])
+        thread.end()
+    }
+
+    @Test("A callback that runs its loop again and again while an entry waits queues no function for each run: S-NEST-7")
+    func postedOnce() {
+        let thread = LoopThread()
+        let loop = thread.loop
+        let performed = Promise<UInt64>()
+        loop.perform {
+            Task.detached(executorPreference: loop.executor) {}
+            let before = loop.statistics.functions
+            for _ in 0..<100 { RunLoop.current.run(mode: RunLoop.Mode("of nobody"), for: .zero) }
+            loop.perform { performed.fulfil(loop.statistics.functions - before) }
+        }
+        loop.wakeUp()
+        #expect(performed.value < 10)
+        thread.end()
+    }
+
     @Test("A job that always enqueues another leaves the loop its turns")
     func fairness() async throws {
         let thread = LoopThread()

@@ -54,10 +54,6 @@ public final class RunLoopExecutor: SerialExecutor, TaskExecutor, @unchecked Sen
     private var isDraining = false
     /// Loop's thread only. Those of functions that have yet to be called, besides the one in the mail.
     private var otherDrainers: [Drainer] = []
-    /// Loop's thread only: how many runs by this module are on the stack, and how many were when the last of those functions was posted,
-    /// -1 once one that drains was called.
-    private var runs = 0
-    private var runsAtPost = -1
     /// Tells of the end. Set before anybody else has this object; cleared with the end, because it keeps this object.
     let endSource = Locked<RunLoop.Source?>(nil)
 
@@ -223,34 +219,31 @@ public final class RunLoopExecutor: SerialExecutor, TaskExecutor, @unchecked Sen
     /// Refused after the end of the loop's thread, which has taken or will take the entries.
     func post() {
         if ForkGuard.postsLater(self) { return }
-        post(mail.withLock { $0.drainer })
+        let drainer = mail.withLock { $0.drainer }
+        RLPerformFunction(reference, kRLCommonModes, performDrain, Unmanaged.passRetained(drainer).toOpaque(), releaseDrainer)
         RLWakeUp(reference)
     }
 
-    private func post(_ drainer: Drainer) {
-        RLPerformFunction(
-            reference, kRLCommonModes,
-            {
-                let drainer = Unmanaged<Drainer>.fromOpaque($0!).takeUnretainedValue()
-                drainer.executor?.drain(drainer)
-            },
-            Unmanaged.passRetained(drainer).toOpaque(),
-            { Unmanaged<Drainer>.fromOpaque($0!).release() })
-    }
+    /// Nobody runs it. It is not empty as long as a run would see a function that was posted again (S-BLK-10, S-BLK-15).
+    private static var drainMode: RunLoop.Mode { RunLoop.Mode("RunLoopKit.drain") }
 
     /// The function on its way may be in the round of a run around the one that is to serve the entries, which does not see it
-    /// (S-BLK-15). So there is another one, and whichever is called first drains. Loop's thread.
+    /// (S-BLK-15). So there is another one, which that run sees, and whichever is called first drains. Loop's thread.
     func postAgain() {
         guard isWaitingForDrain, !hasEnded else { return }
+        // A run that sees one of these, also if that does nothing any more, sees whatever was posted later.
+        if !GuestLoop.isModeEmpty(RunLoopExecutor.drainMode) { return }
         let drainer = Drainer()
         drainer.executor = self
         otherDrainers.append(drainer)
-        post(drainer)
+        withNames(of: [.common, RunLoopExecutor.drainMode]) { names in
+            RLPerformFunctionInModes(
+                reference, names.baseAddress, names.count, performDrain, Unmanaged.passRetained(drainer).toOpaque(), releaseDrainer)
+        }
     }
 
     /// The function that was posted with one drainer is the one that drains, and goes on with that.
     private func settle(on drainer: Drainer) {
-        runsAtPost = -1
         if otherDrainers.isEmpty { return }
         let former = mail.withLock { mail in
             let former = mail.drainer
@@ -266,7 +259,7 @@ public final class RunLoopExecutor: SerialExecutor, TaskExecutor, @unchecked Sen
     private static let turn = 64
 
     /// Runs what is in the lists, and what it appends itself, for the length of a turn.
-    private func drain(_ drainer: Drainer) {
+    fileprivate func drain(_ drainer: Drainer) {
         // In a run under an entry, which goes on with the others itself.
         if isDraining { return }
         settle(on: drainer)
@@ -313,14 +306,10 @@ public final class RunLoopExecutor: SerialExecutor, TaskExecutor, @unchecked Sen
         if isDraining {
             if executor.jobs > 0 { return body() }
             executor.rest()
-        } else if executor.runsAtPost < executor.runs {
-            // Once for the runs that are as deep: one in which it is not called leaves it to the next.
+        } else {
             executor.postAgain()
-            if !executor.otherDrainers.isEmpty { executor.runsAtPost = executor.runs }
         }
-        executor.runs += 1
         let result = body()
-        executor.runs -= 1
         if isDraining { executor.isDraining = !executor.isScheduled.exchange(true, ordering: .acquiringAndReleasing) }
         return result
     }
@@ -391,6 +380,13 @@ public final class RunLoopExecutor: SerialExecutor, TaskExecutor, @unchecked Sen
         return close
     }
 }
+
+private func performDrain(_ info: UnsafeMutableRawPointer?) {
+    let drainer = Unmanaged<RunLoopExecutor.Drainer>.fromOpaque(info!).takeUnretainedValue()
+    drainer.executor?.drain(drainer)
+}
+
+private func releaseDrainer(_ info: UnsafeMutableRawPointer?) { Unmanaged<RunLoopExecutor.Drainer>.fromOpaque(info!).release() }
 
 extension RunLoop {
     /// The executor that runs actors and tasks on this loop's thread: one object per loop.
