@@ -74,25 +74,6 @@ import Glibc
         thread.join()
     }
 
-    @Test("A stop in the middle of a pass performs what was ordered before it, whose turn is at the beginning of a pass: S-PERF-24")
-    func stopAfterWhatWasOrdered() throws {
-        let thread = RunLoopThread()
-        try thread.start()
-        let (begun, gate) = (Promise<Void>(), Promise<Void>())
-        let trace = Trace()
-        thread.loop.perform {
-            begun.fulfil(())
-            gate.value
-        }
-        thread.loop.wakeUp()
-        begun.value
-        for number in 0..<3 { thread.loop.perform(order: number) { trace.add("ordered \(number)") } }
-        thread.stop()
-        gate.fulfil(())
-        thread.join()
-        #expect(trace.all == ["ordered 0", "ordered 1", "ordered 2"])
-    }
-
     @Test("A stop ends a run in a queued closure, though entries of the executor are queued behind the closure", arguments: [false, true])
     func stopWithEntriesBehindARun(byC: Bool) throws {
         let thread = RunLoopThread()
@@ -115,6 +96,113 @@ import Glibc
         gate.fulfil(())
         thread.join()
         #expect(trace.all == Array(repeating: "entry", count: 200) + ["2"])
+    }
+
+    /// A thread in a closure of its loop, in the middle of a pass, which goes on when the gate opens.
+    private func threadInAPass(_ queue: (RunLoop, @escaping @Sendable () -> Void) -> Void) throws -> (RunLoopThread, gate: Promise<Void>) {
+        let thread = RunLoopThread()
+        try thread.start()
+        let (begun, gate) = (Promise<Void>(), Promise<Void>())
+        queue(thread.loop) {
+            begun.fulfil(())
+            gate.value
+        }
+        thread.loop.wakeUp()
+        begun.value
+        return (thread, gate)
+    }
+
+    @Test("A stop in the middle of a pass performs what was ordered before it, whose turn is at the beginning of a pass: S-NEST-8 S-PERF-24")
+    func stopAfterWhatWasOrdered() throws {
+        let (thread, gate) = try threadInAPass { $0.perform($1) }
+        let trace = Trace()
+        for number in 0..<3 { thread.loop.perform(order: number) { trace.add("ordered \(number)") } }
+        thread.stop()
+        gate.fulfil(())
+        thread.join()
+        #expect(trace.all == ["ordered 0", "ordered 1", "ordered 2"])
+    }
+
+    @Test("A stop during a request performs the requests that were queued before it: S-NEST-8 S-PERF-12")
+    func stopAfterWhatWasRequested() throws {
+        let (thread, gate) = try threadInAPass { $0.perform(waitUntilDone: false, block: $1) }
+        let trace = Trace()
+        for number in 0..<3 { thread.loop.perform(waitUntilDone: false) { trace.add("request \(number)") } }
+        thread.stop()
+        gate.fulfil(())
+        thread.join()
+        #expect(trace.all == ["request 0", "request 1", "request 2"])
+    }
+
+    @Test("A stop ends the runs in ordered closures too that were queued before it: S-NEST-8", .timeLimit(.minutes(1)))
+    func stopOfOrderedRuns() throws {
+        let (thread, gate) = try threadInAPass { $0.perform($1) }
+        let trace = Trace()
+        for number in 0..<3 {
+            thread.loop.perform(order: number) { trace.add("\(number): \(RunLoop.current.run(mode: .default).rawValue)") }
+        }
+        thread.stop()
+        gate.fulfil(())
+        thread.join()
+        #expect(trace.all == ["0: 2", "1: 2", "2: 2"])
+    }
+
+    @Test("A stop ends the runs in closures that were queued before it, however many they are: S-NEST-8", .timeLimit(.minutes(1)))
+    func stopOfManyRuns() throws {
+        let (thread, gate) = try threadInAPass { $0.perform($1) }
+        let trace = Trace()
+        for _ in 0..<20 { thread.loop.perform { trace.add("\(RunLoop.current.run(mode: .default).rawValue)") } }
+        thread.stop()
+        gate.fulfil(())
+        thread.join()
+        #expect(trace.all == Array(repeating: "2", count: 20))
+    }
+
+    @Test("A stop performs what was queued for the mode of the run around the one that it ends: S-NEST-8")
+    func stopInAnotherMode() throws {
+        let other = RunLoop.Mode("another common mode")
+        let thread = RunLoopThread()
+        try thread.start()
+        let loop = thread.loop
+        loop.addCommonMode(other)
+        let nested = Promise<Void>()
+        let trace = Trace()
+        let source = RunLoop.Source { _ in
+            RunLoop.current.perform(inModes: [other]) { nested.fulfil(()) }
+            RunLoop.current.run(mode: other)
+        }
+        loop.add(source, forMode: .default)
+        source.signal()
+        loop.wakeUp()
+        nested.value
+        loop.perform(order: 0) { trace.add("ordered") }
+        loop.perform(waitUntilDone: false, inModes: [.default]) { trace.add("request") }
+        loop.perform { trace.add("function") }
+        thread.stop()
+        thread.join()
+        #expect(Set(trace.all) == ["ordered", "request", "function"])
+    }
+
+    @Test("What was queued before a stop is performed, though the program stops the thread's own run when the stop has ended a nested one: S-NEST-8")
+    func stopOfTheOuterRun() throws {
+        let thread = RunLoopThread()
+        try thread.start()
+        let loop = thread.loop
+        let (begun, gate) = (Promise<Void>(), Promise<Void>())
+        let trace = Trace()
+        @Sendable func nest() {
+            begun.fulfil(())
+            gate.value
+            RunLoop.current.run(mode: .default)
+            RunLoop.current.stop()
+        }
+        Task.detached(executorPreference: loop.executor) { nest() }
+        begun.value
+        for _ in 0..<300 { Task.detached(executorPreference: loop.executor) { trace.add(RunLoop.isCurrent(loop) ? "entry" : "elsewhere") } }
+        thread.stop()
+        gate.fulfil(())
+        thread.join()
+        #expect(trace.all == Array(repeating: "entry", count: 300))
     }
 
     /// A thread that waits in its loop for a lock, which the caller has.

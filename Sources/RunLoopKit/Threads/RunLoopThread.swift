@@ -54,13 +54,16 @@ public final class RunLoopThread: @unchecked Sendable {
     /// Thread's own: whether its runs are stopped, and which entry of the executor was the last when it was told to stop.
     private var isTold = false
     private var lastEntry: Int?
+    /// Thread's own: a pass of the run that is to be stopped has begun since the thread was told to stop.
+    private var hasPerformedWhatWasOrdered = false
     /// Thread's own, since it was told: how deep in runs it is, how deep it was at least, and how many runs have begun.
     private var depth = 0
     private var leastDepth = 0
     private var newRuns = 0
     private var runCounter: RunLoop.Observer?
-    /// Thread's own: a run that begins later will be told.
+    /// Thread's own: the run will be told later, or one that begins then; and that the time for it has come.
     private var isToldLater = false
+    private var isPauseOver = false
     /// Thread's own.
     private var values = ThreadDictionary()
 
@@ -152,7 +155,7 @@ extension RunLoopThread {
             }
         } else {
             // Somebody else may stop the run.
-            while !isTold && !isCancelled { RunLoop.runCallingThreads(mode: .default) }
+            while !(isTold && hasPerformedWhatWasQueued) && !isCancelled { RunLoop.runCallingThreads(mode: .default) }
             endLater()?.invalidate()
         }
     }
@@ -165,17 +168,21 @@ extension RunLoopThread {
     private func addEnd() {
         let end = RunLoop.Source { [weak self] source in
             guard let self, self.isEnding else { return }
-            if !self.isCancelled && !self.hasPerformedWhatWasQueued {
+            if !self.isCancelled && !(self.hasPerformedWhatWasOrdered && self.hasPerformedWhatWasQueued) {
+                self.awaitOrdered()
                 source.signal()
                 // A run by C code may have it in the round of a run around it.
                 RunLoop.current.knownExecutor.load()?.postAgain()
                 return RunLoop.current.wakeUp()
             }
-            if self.runsAgain { return self.tellAfterRun(source) }
+            if self.runsAgain && !self.isPauseOver { return self.tellLater(source) }
+            self.isPauseOver = false
             // A stop ends the innermost run; the runs around it are told in their next passes.
             source.signal()
             if !self.isTold { self.countRuns() }
             self.isTold = true
+            // Those around it may be in another mode.
+            self.hasPerformedWhatWasOrdered = false
             RunLoop.current.stop()
         }
         RunLoop.current.add(end, forMode: .common)
@@ -185,7 +192,7 @@ extension RunLoopThread {
     }
 
     /// Whether the run began after a stop, and many did. A wait that runs the loop does so again after each stop (S-SYNC-24), and the
-    /// thread is to sleep in it.
+    /// thread is to sleep in it, but for a moment from time to time.
     private var runsAgain: Bool { depth > leastDepth && newRuns > 16 }
 
     /// From the first stop on.
@@ -204,27 +211,37 @@ extension RunLoopThread {
         runCounter = observer
     }
 
-    /// Tells the run around the present one when that has ended. A body that begins run after run and does not ask whether it is to end
-    /// is told some times a second in the end.
-    private func tellAfterRun(_ source: RunLoop.Source) {
+    /// Tells the run around the present one when that has ended, and after a pause the present one, which nothing else may end. A body that
+    /// begins run after run and does not ask whether it is to end is told some times a second in the end.
+    private func tellLater(_ source: RunLoop.Source) {
         if isToldLater { return }
         isToldLater = true
         let mayComputeOn = newRuns < 1000
-        let tell = { @Sendable [weak self] in
+        let tell = { @Sendable [weak self] (isPauseOver: Bool) in
             self?.isToldLater = false
+            self?.isPauseOver = isPauseOver
             source.signal()
         }
+        // Not a timer: the program may move the loop's clock.
+        let pause = try? RunLoop.Source(every: .milliseconds(100)) { pause, _ in
+            pause.invalidate()
+            tell(true)
+        }
+        if let pause { RunLoop.current.add(pause, forMode: .common) }
         let observer = RunLoop.Observer(activities: .exit, repeats: false) { _, _ in
-            if mayComputeOn { return tell() }
-            // Not a timer: the program may move the loop's clock.
-            let pause = try? RunLoop.Source(every: .milliseconds(100)) { pause, _ in
-                pause.invalidate()
-                tell()
-            }
-            guard let pause else { return tell() }
-            RunLoop.current.add(pause, forMode: .common)
+            if !mayComputeOn && pause != nil { return }
+            pause?.invalidate()
+            tell(false)
         }
         RunLoop.current.add(observer, forMode: .common)
+    }
+
+    /// What is ordered, and the requests, have their turns in a pass before its sources, so what came during a pass has it in the next one. It
+    /// is noted by a function of its own, each time: the one before may be in the batch of a run around this one, which does not
+    /// see it.
+    private func awaitOrdered() {
+        if hasPerformedWhatWasOrdered { return }
+        RunLoop.current.perform(order: .max, inModes: [.common]) { [weak self] in self?.hasPerformedWhatWasOrdered = true }
     }
 
     /// Functions that were queued are performed by now, because a pass does so before its sources; the executor takes a few
@@ -322,8 +339,7 @@ extension RunLoopThread {
     public func stop() {
         guard isStarted else { return }
         state.withLock { $0.isStopping = true }
-        // At the beginning of a pass: what was ordered before this has its turn, and after it what else was queued.
-        loop.perform(order: .max, inModes: [.common]) { [weak self] in self?.stopRuns() }
+        stopRuns()
     }
 
     /// Ends the thread after the current pass, without performing what is queued. Returns at once.
