@@ -12,16 +12,36 @@
 #include <sys/inotify.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/timerfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-static bool has_no_watches;
+/* No room for watches, or not for those of files. */
+static bool has_no_watches, has_no_file_watches;
+/* The file is removed just before it is watched. */
+static bool vanishes;
 int inotify_add_watch(int fd, const char *name, uint32_t mask) {
-    if (has_no_watches) {
+    const bool is_file = strcmp(name + strlen(name) - strlen("/lock"), "/lock") == 0;
+    if (has_no_watches || (has_no_file_watches && is_file)) {
         errno = ENOSPC;
         return -1;
     }
+    if (vanishes && is_file) {
+        vanishes = false;
+        unlink(path);
+    }
     return (int)syscall(SYS_inotify_add_watch, fd, name, mask);
+}
+
+/* Called once, when a look is about to start the timer of the next one, which is to come more than a second later. */
+static void (*before_pause)(void);
+int timerfd_settime(int fd, int flags, const struct itimerspec *new_value, struct itimerspec *old_value) {
+    void (*call)(void) = new_value->it_value.tv_sec > 0 ? before_pause : NULL;
+    if (call != NULL) {
+        before_pause = NULL;
+        call();
+    }
+    return (int)syscall(SYS_timerfd_settime, fd, flags, new_value, old_value);
 }
 
 /* So many times a lock is still there when the kernel is asked. */
@@ -250,6 +270,54 @@ RL_TEST(without_watches_it_looks, "S-DLOCK-13", "Where the kernel has no room fo
     thread_join(killer);
     ck_assert_str_eq(log_text(), "");
     ck_assert(RLDistributedLockUnlock(lock));
+    end();
+}
+
+RL_TEST(a_file_that_vanishes_needs_no_room, "S-DLOCK-12", "A source whose lock is unlocked while the source is made is told of later unlocks by the kernel") {
+    make_folder();
+    lock = new_lock();
+    RLDistributedLockRef other = new_lock();
+    ck_assert(RLDistributedLockTryLock(other));
+    vanishes = true;
+    source = make_source(lock, 0, 0, 100000);
+    ck_assert(!vanishes);
+    ck_assert_ptr_nonnull(source);
+    RLAddSource(RLGetCurrent(), source, kRLDefaultMode);
+    expect_report();
+    expect_error(RLDistributedLockUnlock(other), ESTALE);
+    ck_assert(RLDistributedLockTryLock(other));
+    expect_none();
+    ck_assert(RLDistributedLockUnlock(other));
+    expect_report();
+    RLRelease(other);
+    end();
+}
+
+static RLDistributedLockRef held;
+/* The kernel's events are read whenever a source of a file is made. */
+static void unlock_before_pause(void) {
+    ck_assert(RLDistributedLockUnlock(held));
+    const int root = open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    RLKernelEvent event = {(uintptr_t)root, kRLKernelFilterVnode, 0, kRLNoteWrite, 0, NULL};
+    RLSourceRef reader = RLKernelEventSourceCreate(&event, note, NULL);
+    ck_assert_ptr_nonnull(reader);
+    RLSourceInvalidate(reader);
+    RLRelease(reader);
+    close(root);
+}
+
+RL_TEST(an_unlock_during_a_look_is_reported, "S-DLOCK-12", "An unlock that the library learns of while a look sets the time of the next one causes a look at once, and not at that time only") {
+    add(100000);
+    expect_report();
+    held = new_lock();
+    has_no_file_watches = true;
+    ck_assert(RLDistributedLockTryLock(held));
+    before_pause = unlock_before_pause;
+    run_until_taken();
+    ck_assert_ptr_null(before_pause);
+    has_no_file_watches = false;
+    ck_assert(RLDistributedLockUnlock(lock));
+    RLRelease(held);
     end();
 }
 

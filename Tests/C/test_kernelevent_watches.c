@@ -24,7 +24,13 @@
 
 /* The library's calls of inotify_add_watch, of which those from a number on can be refused. */
 static int watches_left = -1;
+/* A name of a file that is removed just before it is watched. */
+static const char *vanishing;
 int inotify_add_watch(int fd, const char *path, uint32_t mask) {
+    if (vanishing && strcmp(strrchr(path, '/'), strrchr(vanishing, '/')) == 0) {
+        unlink(vanishing);
+        vanishing = NULL;
+    }
     if (watches_left == 0) {
         errno = ENOSPC;
         return -1;
@@ -152,6 +158,21 @@ RL_TEST(sources_of_one_file_hear_their_own, "S-KEV-13 S-KEV-16",
     append(name);
     expect_seen(&file, kRLNoteWrite);
     expect_seen(&third, 0);
+    remove_folder();
+}
+
+RL_TEST(a_file_that_vanishes_is_missing, "S-KEV-14", "A file that is removed while its source is made is to the source as one that was missing before") {
+    make_folder();
+    const char *name = in_folder("a");
+    make_file(name);
+    vanishing = name;
+    watch(&file, name, true, kRLNoteReplace);
+    ck_assert_ptr_null(vanishing);
+    make_file(name);
+    expect_seen(&file, kRLNoteReplace);
+    vanishing = name;
+    ck_assert_ptr_null(try_watch(&second, name, true, kRLNoteWrite));
+    ck_assert_int_eq(errno, ENOENT);
     remove_folder();
 }
 

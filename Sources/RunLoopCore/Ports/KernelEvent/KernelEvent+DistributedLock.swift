@@ -10,8 +10,9 @@ import Synchronization
 /// nothing of the removal of a folder for which there is a descriptor. So a look is repeated, first after a millisecond and then each time
 /// after twice the pause. Elsewhere the looks go on in the interval that the source was made with.
 ///
-/// Of the fields, `count` is the last pause in halves of a millisecond, odd if the last look found the lock free, and 0 after an event
-/// and where the kernel does not report, and `data` the descriptor for the threads that start the timer; `data` has a further bit while the source has its reference to the lock.
+/// Of the fields, `count` is the last pause in halves of a millisecond, odd if the last look found the lock free, with a further bit during
+/// a look; it is 0 after an event and where the kernel does not report. And `data` is the descriptor for the threads that start the timer, with a further bit
+/// while the source has its reference to the lock.
 extension KernelFilter {
     static var distributedLock: KernelFilter {
         KernelFilter(
@@ -25,6 +26,7 @@ extension UnsafeMutablePointer where Pointee == KernelEvent {
     private var lockFile: DistributedLockPointer { DistributedLockPointer(bitPattern: pointee.ident)! }
     private static var hasLock: Int64 { 1 << 32 }
     private static var longestPause: UInt64 { 1 << 33 }
+    private static var hasLooked: UInt64 { 1 << 63 }
     private var interval: UInt64 { pointee.amount == 0 ? 1000 : UInt64(pointee.amount) }
 
     fileprivate func openLock() -> Bool {
@@ -54,9 +56,18 @@ extension UnsafeMutablePointer where Pointee == KernelEvent {
         _ = timerfd_settime(Int32(truncatingIfNeeded: pointee.data.load(ordering: .relaxed)), 0, &setting, nil)
     }
 
+    /// An event that came since the look began, when `count` was `last`, causes a look at once. It may come between any two lines here: so the timer is started
+    /// before `count` tells whether one came; one that comes later starts it after this.
+    private func lookAgain(after milliseconds: UInt64, unlessSince last: UInt64, _ next: UInt64) {
+        lookAgain(after: milliseconds)
+        if !pointee.count.compareExchange(expected: last | KernelEventPointer.hasLooked, desired: next, ordering: .acquiringAndReleasing).exchanged {
+            lookAgain(after: 0)
+        }
+    }
+
     /// The file was removed, replaced, or closed by a process that could write it.
     fileprivate func tellLock() {
-        pointee.count.store(0, ordering: .relaxed)
+        pointee.count.store(0, ordering: .releasing)
         lookAgain(after: 0)
     }
 
@@ -66,22 +77,18 @@ extension UnsafeMutablePointer where Pointee == KernelEvent {
         // Another thread may have begun to close the source.
         guard pointee.data.load(ordering: .relaxed) & KernelEventPointer.hasLock != 0, rl_sys_read(pointee.descriptor, &count, 8) == 8
         else { return false }
-        // An event that comes from here on causes its own look.
-        let last = pointee.count.load(ordering: .relaxed)
+        // An event that comes from here on causes its own look: it clears the bit, before it restarts the timer.
+        let last = pointee.count.bitwiseOr(KernelEventPointer.hasLooked, ordering: .acquiringAndReleasing).oldValue & ~KernelEventPointer.hasLooked
         var isTold = false
         let isFree = rl_lock_file_is_free(&lockFile.pointee.file, &isTold)
         if !isTold || !isWatched {
-            pointee.count.store(0, ordering: .relaxed)
-            lookAgain(after: interval)
+            lookAgain(after: interval, unlessSince: last, 0)
             return isFree
         }
         let pause = last & ~1
         if pause < KernelEventPointer.longestPause {
             let next = Swift.max(pause * 2, 2)
-            // An event that came meanwhile has restarted the timer, and the pauses.
-            if pointee.count.compareExchange(expected: last, desired: isFree ? next | 1 : next, ordering: .relaxed).exchanged {
-                lookAgain(after: next / 2)
-            }
+            lookAgain(after: next / 2, unlessSince: last, isFree ? next | 1 : next)
         }
         return isFree && last == pause
     }

@@ -153,11 +153,15 @@ extension UnsafeMutablePointer where Pointee == Vnode {
         }
         guard openFolder() else { return false }
         var status = stat()
-        guard lookUp(&status) else { return rl_errno() == ENOENT && wants & Note.replace.rawValue != 0 }
-        pointee.exists = true
-        remember(status)
-        _ = watchFile()
-        return pointee.file != nil
+        pointee.exists = lookUp(&status)
+        if pointee.exists {
+            remember(status)
+            _ = watchFile()
+            if pointee.file != nil { return true }
+            // Not if the file was removed since the look.
+            pointee.exists = rl_errno() != ENOENT
+        }
+        return rl_errno() == ENOENT && wants & Note.replace.rawValue != 0
     }
 
     private func openFolder() -> Bool {
