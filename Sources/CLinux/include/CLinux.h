@@ -168,6 +168,9 @@ bool rl_load_dispatch(struct rl_dispatch *functions) __attribute__((visibility("
 static inline int rl_errno(void) { return errno; }
 static inline void rl_set_errno(int value) { errno = value; }
 
+/* The whole part of a number that an int64_t can hold; Swift's conversion checks that it can. */
+static inline __attribute__((always_inline)) int64_t rl_whole(double number) { return (int64_t)number; }
+
 /* Keeps the compiler from moving memory accesses across; membarrier(2) orders them for the processor. */
 static inline __attribute__((always_inline)) void rl_compiler_barrier(void) { __asm__ volatile("" ::: "memory"); }
 

@@ -44,14 +44,23 @@ enum Clock {
         return Double(whole) < exact ? whole + 1 : whole
     }
 
+    /// The same without a check of the limits.
+    @inline(always)
+    private static func nanoseconds(ofDate date: Double) -> Int64 {
+        let exact = date * 1e9
+        let whole = rl_whole(exact)
+        return Double(whole) < exact ? whole &+ 1 : whole
+    }
+
     /// The monotonic instant of a wall-clock date (S-TMR-9), due now for a past date, and how far the wall clock is ahead of the
     /// monotonic one. The precise clock is read only for a date that is not clearly in the future, or too far in it.
     @inline(always)
     static func instant(ofDate date: Double) -> (instant: Int64, wallOffset: Int64) {
         let (offset, latest) = wallOffset()
         if date > earliestDate {
-            let instant = nanoseconds(min(date, latestDate)) - offset
-            if instant > latest && instant - latest < nanoseconds(longestInterval) - longestTick { return (instant, offset) }
+            // Neither overflows: the dates are those of three centuries, and the clocks show times of such a length.
+            let instant = nanoseconds(ofDate: min(date, latestDate)) &- offset
+            if instant > latest && instant &- latest < nanoseconds(longestInterval) - longestTick { return (instant, offset) }
             return (nearInstant(instant), offset)
         }
         return (date.isNaN ? never : dueNow(), offset)

@@ -98,7 +98,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
             }
             if let owner, owner != self { timer.giveClock(of: owner) }
             timer.forEachNode { node in
-                if node.pointee.place != .nowhere { return }
+                if !node.pointee.isIn(.nowhere) { return }
                 node.pointee.mode!.pointee.timers.insert(node)
                 wasInserted = true
             }

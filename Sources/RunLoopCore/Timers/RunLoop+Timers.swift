@@ -121,7 +121,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         guard let node = timer.node(in: mode), !node.pointee.isTombstone else { return false }
         timer.pointee.modeCount &-= 1
         mode.pointee.timerCount &-= 1
-        if node.pointee.place == .due {
+        if node.pointee.isIn(.due) {
             // Its turn in a batch is still to come, and comes if the timer is in another mode then (S-TMR-25).
             node.pointee.isTombstone = true
             timer.addTombstones(1)

@@ -19,7 +19,7 @@ struct NearTimers {
 
     /// The instant must be the one with which it was inserted.
     mutating func remove(_ node: TimerNodePointer, instant: Int64) {
-        if node.pointee.place == .run { run.remove(node, instant: instant) } else { heap.remove(node) }
+        if node.pointee.isIn(.run) { run.remove(node, instant: instant) } else { heap.remove(node) }
     }
 
     /// The one that fires first, nil if there is none.

@@ -47,8 +47,12 @@ struct TimerNode {
         set { bits = (bits & ~7) | newValue.rawValue }
     }
 
+    /// Whether that is its place.
+    @inline(always)
+    func isIn(_ place: Place) -> Bool { bits & 7 == place.rawValue }
+
     /// Whether it waits for its turn in a batch.
-    var isInBatch: Bool { place == .due || place == .passed }
+    var isInBatch: Bool { isIn(.due) || isIn(.passed) }
 
     @inline(always)
     mutating func setPlace(_ place: Place, index: Int) {

@@ -43,7 +43,7 @@ struct TimerStore {
     /// The same for a node that was inserted with an instant that its timer no longer has.
     @inline(always)
     mutating func remove(_ node: TimerNodePointer, dueAt instant: Int64) {
-        if node.pointee.place == .wheel { wheel.remove(node) } else { removeElsewhere(node, instant) }
+        if node.pointee.isIn(.wheel) { wheel.remove(node) } else { removeElsewhere(node, instant) }
     }
 
     @inline(never)
@@ -206,7 +206,7 @@ struct TimerStore {
 
     /// A tombstone that is in the mode again: one that was passed over goes back to the beginning of the list, to where its turn is.
     mutating func bringBack(_ node: TimerNodePointer) {
-        guard node.pointee.place == .passed else { return }
+        guard node.pointee.isIn(.passed) else { return }
         removePassed(node)
         node.pointee.place = .due
         var before: TimerNodePointer?
