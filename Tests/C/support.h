@@ -236,4 +236,7 @@ ChildResult run_child(void (*function)(void *argument), void *argument);
    arguments, the program is started by that: the kernel knows no program of another processor. */
 void become_program(const char *argument);
 
+/* True, with a line that says why, under an emulator, which does not do what a case asks of the kernel: the case is left out. */
+bool is_left_out_by_emulator(const char *why);
+
 #endif

@@ -178,6 +178,7 @@ static bool count_closes(long number, const long argument[6], long *result) {
 
 RL_TEST(a_full_queue_is_closed_at_its_price, "S-MSG-42",
         "A connection that is ended with a hundred datagrams in its queue, each with a descriptor, costs some calls for each, not hundreds") {
+    if (is_left_out_by_emulator("qemu takes in descriptors for which the program has made no room")) return;
     use_own_directory();
     static Service service = {.reply = "yes"};
     RLMessagePortRef port = add_service(&service, "flooded", "m");
