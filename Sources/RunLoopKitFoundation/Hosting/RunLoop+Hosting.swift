@@ -2,15 +2,16 @@
 extension RunLoop {
     /// Lets the calling thread's loop and Foundation's loop of the same thread serve each other, from now to the end of the thread.
     ///
-    /// Foundation's own classes live on Foundation's loop: `Process`, streams, the notifications of file handles, and what other
-    /// files of the program schedule there that still import Foundation. After this call a run of either loop serves the same
-    /// mode of both:
+    /// Foundation's own classes live on Foundation's loop: `Process`, the notifications of file handles, and what other files of
+    /// the program schedule there that still import Foundation. After this call a run of either loop serves the same mode of both:
     ///
     ///     RunLoop.hostsFoundation()
     ///     let timer = Timer.scheduledTimer(withTimeInterval: 0.1, repeats: true) { _ in show() }
     ///     try process.run()
     ///     process.waitUntilExit()              // the timer fires
-    ///     RunLoop.current.run(until: later)    // file handles post, streams tell their delegates
+    ///     RunLoop.current.run(until: later)    // file handles post their notifications
+    ///
+    /// Streams may be scheduled too, but Foundation on Linux never calls their delegates, whatever loop runs.
     ///
     /// Before this loop waits, and when something is ready for Foundation's, Foundation's makes a pass. While Foundation's
     /// waits, this loop is a `RunLoop.ForeignRun` of it. To this loop a mode counts as empty when it is empty in both; a run of
