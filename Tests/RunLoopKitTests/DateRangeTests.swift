@@ -41,6 +41,28 @@ import Testing
         #expect(timer.fireDate > .now || date < .now)
     }
 
+    @Test("An instant of a test clock is at most the last one and at least the first, and any two have a distance: S-CLK-11", arguments: durations)
+    func testClock(_ duration: Duration) {
+        let clock = TestClock()
+        let start = clock.now
+        var instant = start
+        for _ in 0..<200 { instant = instant.advanced(by: duration) }
+        #expect(duration < .zero ? instant < start : instant > start)
+        #expect(instant.advanced(by: duration) == instant)
+        var opposite = start
+        for _ in 0..<200 { opposite = opposite.advanced(by: duration < .zero ? .seconds(Int64.max) : .seconds(Int64.min)) }
+        let distance = instant.duration(to: opposite)
+        #expect(distance == .zero - opposite.duration(to: instant))
+        #expect(duration < .zero ? distance > .zero : distance < .zero)
+        // What has to come to such an instant does not stop the program either.
+        clock.setDate(instant)
+        RunLoop.with(clock: clock) {
+            let timer = Timer(fire: opposite, interval: duration, repeats: true) { $0.invalidate() }
+            RunLoop.current.add(timer, forMode: .default)
+            clock.advance(by: duration)
+        }
+    }
+
     @Test("Runs, requests and sequences take any date and any time: S-RUN-17", arguments: durations)
     func runs(_ duration: Duration) {
         let instants = DateRangeTests.instants

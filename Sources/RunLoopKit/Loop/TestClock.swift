@@ -34,15 +34,18 @@ public final class TestClock: Clock, @unchecked Sendable {
         init(seconds: RLAbsoluteTime) { microseconds = Int64((seconds * 1e6).rounded()) }
         var seconds: RLAbsoluteTime { Double(microseconds) / 1e6 }
 
-        /// The instant that is later by a duration, to the nearest microsecond.
+        /// The instant that is later by a duration, to the nearest microsecond; at most the last one that an instant can be, and at least
+        /// the first.
         public func advanced(by duration: Duration) -> Instant {
             let (seconds, attoseconds) = duration.clamped.components
             let fraction = (attoseconds + (attoseconds < 0 ? -500_000_000_000 : 500_000_000_000)) / 1_000_000_000_000
-            return Instant(microseconds: microseconds + seconds * 1_000_000 + fraction)
+            let (sum, overflows) = microseconds.addingReportingOverflow(seconds * 1_000_000 + fraction)
+            return Instant(microseconds: overflows ? (seconds < 0 ? .min : .max) : sum)
         }
 
         /// How much later another instant is.
-        public func duration(to other: Instant) -> Duration { .microseconds(other.microseconds - microseconds) }
+        // A duration has room for the difference of any two, which a number of microseconds has not.
+        public func duration(to other: Instant) -> Duration { .microseconds(other.microseconds) - .microseconds(microseconds) }
 
         /// Whether one instant is earlier than another.
         public static func < (one: Instant, other: Instant) -> Bool { one.microseconds < other.microseconds }
