@@ -260,7 +260,7 @@ private final class LineClient {
         these were doing, and has \
         its own loop as the main one; a thread that only asks gets no loop; threads' objects and locks are as they have to be there, and the \
         main thread may end before the others; a lock of a child that is killed can be awaited; a port in a child without descriptors \
-        spins no loop; a request that was answered is not kept until its limit: S-FORK-1 S-FORK-6 S-MSG-49 S-ARG-10 S-SYNC-6 S-NSTH-4 S-NSTH-12 S-NSLK-8
+        spins no loop, and neither does a thread there that is told to end; a request that was answered is not kept until its limit: S-FORK-1 S-FORK-6 S-MSG-49 S-ARG-10 S-SYNC-6 S-NSTH-4 S-NSTH-12 S-NSLK-8
         """)
     func forks() throws {
         let (lines, status) = try run("forks")
@@ -271,7 +271,8 @@ private final class LineClient {
             "what waits for a loop: exit 0",
             "the ends of threads: exit 0, exit 0", "requests that wait: exit 0, exit 0, exit 0", "connections without descriptors: exit 0",
             "elements on their way: exit 0", "consumers on other threads: exit 0",
-            "the main loop: exit 0", "a port without descriptors: exit 0", "a foreign thread: not isolated, no loop",
+            "the main loop: exit 0", "a port without descriptors: exit 0", "told without descriptors: exit 0, exit 0",
+            "a foreign thread: not isolated, no loop",
             "the objects of threads: exit 0", "the main thread's object: exit 0", "the end of the main thread: exit 0",
             "a lock that is a file: 0, exit 0", "answered requests: not kept", "a value at top level: 7",
         ]

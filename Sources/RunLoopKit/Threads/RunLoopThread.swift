@@ -175,7 +175,7 @@ extension RunLoopThread {
                 RunLoop.current.knownExecutor.load()?.postAgain()
                 return RunLoop.current.wakeUp()
             }
-            if self.runsAgain && !self.isPauseOver { return self.tellLater(source) }
+            if self.runsAgain && !self.isPauseOver && self.tellsLater(source) { return }
             self.isPauseOver = false
             // A stop ends the innermost run; the runs around it are told in their next passes.
             source.signal()
@@ -213,9 +213,10 @@ extension RunLoopThread {
 
     /// Tells the run around the present one when that has ended, and after a pause the present one, which nothing else may end. A body that
     /// begins run after run and does not ask whether it is to end is told some times a second in the end.
-    private func tellLater(_ source: RunLoop.Source) {
-        if isToldLater { return }
-        isToldLater = true
+    ///
+    /// Returns false if the present run is to be told now.
+    private func tellsLater(_ source: RunLoop.Source) -> Bool {
+        if isToldLater { return true }
         let mayComputeOn = newRuns < 1000
         let tell = { @Sendable [weak self] (isPauseOver: Bool) in
             self?.isToldLater = false
@@ -223,17 +224,24 @@ extension RunLoopThread {
             source.signal()
         }
         // Not a timer: the program may move the loop's clock.
-        let pause = try? RunLoop.Source(every: .milliseconds(100)) { pause, _ in
+        let made = try? RunLoop.Source(every: .milliseconds(100)) { pause, _ in
             pause.invalidate()
             tell(true)
         }
-        if let pause { RunLoop.current.add(pause, forMode: .common) }
+        guard let pause = made else {
+            // The process has no descriptor for it, so the thread itself sleeps, and not for long because it has other work as well.
+            Thread.sleep(forTimeInterval: .milliseconds(10))
+            return false
+        }
+        isToldLater = true
+        RunLoop.current.add(pause, forMode: .common)
         let observer = RunLoop.Observer(activities: .exit, repeats: false) { _, _ in
-            if !mayComputeOn && pause != nil { return }
-            pause?.invalidate()
+            if !mayComputeOn { return }
+            pause.invalidate()
             tell(false)
         }
         RunLoop.current.add(observer, forMode: .common)
+        return true
     }
 
     /// What is ordered, and the requests, have their turns in a pass before its sources, so what came during a pass has it in the next one. It

@@ -145,3 +145,39 @@ func fileLock() -> String {
     close(ends.write)
     return "\(status), \(inChild(take))"
 }
+
+/// A thread that is told to end while the process has no descriptors, and whose body begins run after run without asking: each run is
+/// told, also one that ends by nothing else, and the thread sleeps meanwhile.
+func toldWithoutDescriptors() -> String {
+    let ends = [false, true].map { endsBySource in
+        inChild {
+            let runs = Counter()
+            let isOver = Flag()
+            let thread = onThread {
+                while !isOver.isSet {
+                    if endsBySource {
+                        RunLoop.current.run(mode: .default, before: .distantFuture)
+                    } else {
+                        RunLoop.current.run(mode: .default, for: .seconds(1_000_000), returnAfterSourceHandled: false)
+                    }
+                    runs.add()
+                }
+            }
+            while !thread.loop.isWaiting { usleep(1000) }
+            var limit = rlimit()
+            getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit)
+            var none = rlimit(rlim_cur: 0, rlim_max: limit.rlim_max)
+            setrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &none)
+            let start = ContinuousClock.now
+            thread.stop()
+            while runs.value < 100 { usleep(1000) }
+            let time = ContinuousClock.now - start
+            setrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit)
+            isOver.set()
+            thread.join()
+            // A few runs are told at once, and of the others one in two has a pause, of ten milliseconds at least.
+            return time >= .milliseconds(300) ? 0 : 1
+        }
+    }
+    return ends.joined(separator: ", ")
+}
