@@ -11,12 +11,6 @@ import Glibc
 import Musl
 #endif
 
-/// Sanitized code does a part of the usual work, as the stress programs do.
-private func scaled(_ rounds: Int) -> Int {
-    let scale = getenv("RL_STRESS_SCALE").flatMap { Int(String(cString: $0)) } ?? 1
-    return max(rounds / max(scale, 1), 20)
-}
-
 /// Lets a random short time pass: none, some turns of a loop, or those of other tasks.
 private func dawdle() async {
     switch Int.random(in: 0..<4) {

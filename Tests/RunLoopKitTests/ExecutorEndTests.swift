@@ -25,7 +25,7 @@ private final class Tally: Sendable {
 }
 
 /// What the executor does when closures end threads, cancel sources at the end, or run the loop themselves.
-@Suite(.timeLimit(.minutes(1))) struct ExecutorEndTests {
+@Suite(.timeLimit(.minutes(2))) struct ExecutorEndTests {
     @Test("assumeIsolated holds in the cancel closures of all sources at the end of the thread, whatever their modes: S-LOOP-7")
     func cancelAtEnd() async {
         let thread = RunLoopThread()
@@ -74,7 +74,7 @@ private final class Tally: Sendable {
         let mayGoOn = Promise<Void>()
         let run = Tally()
         let runAtFire = Promise<Int>()
-        let jobs = 20_000
+        let jobs = scaled(1_000_000)
         let timer = Timer(timeInterval: .seconds(1000), repeats: false) { _ in
             runAtFire.fulfil(run.count)
         }

@@ -54,6 +54,12 @@ func onNewThread<Result: Sendable>(_ body: @escaping @Sendable () -> Result) -> 
     TestThread(body).join()
 }
 
+/// Sanitized code does a part of the usual work, as the stress programs do.
+func scaled(_ rounds: Int) -> Int {
+    let scale = getenv("RL_STRESS_SCALE").flatMap { Int(String(cString: $0)) } ?? 1
+    return max(rounds / max(scale, 1), 20)
+}
+
 /// Processor time of this thread.
 func threadTime() -> Double {
     var time = timespec()
