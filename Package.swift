@@ -9,6 +9,11 @@ let bundledCore = TargetDependencyCondition.when(traits: ["BundledCore"])
 /// RunLoopKit over the installed `librunloop.so`, which the C libraries of the process share.
 let installedLibrary = TargetDependencyCondition.when(traits: ["InstalledLibrary"])
 
+/// The steps of the tutorial, each of which is a program; the last one is among the examples too.
+let tutorialSteps = ["01-thread", "02-perform", "03-executor", "04-ticks", "05-readiness"]
+let tutorialStepTargets = tutorialSteps.map { "RunLoopExampleTutorial-\($0)" }
+let tutorialFiles = (tutorialSteps + ["06-signals"]).map { "\($0).swift" } + ["pass.svg"]
+
 let package = Package(
     name: "RunLoop",
     products: [
@@ -143,7 +148,11 @@ let package = Package(
                 "RunLoopExampleApp", "RunLoopExampleActorOnLoop", "RunLoopExampleExitNow", "RunLoopExampleThreads", "RunLoopExampleLocks",
                 "RunLoopExampleAtomics", "RunLoopExampleLineServer", "RunLoopExampleEchoServer", "RunLoopExampleTutorial",
                 "RunLoopTestEchoClients", "RunLoopTestMainQueue", "RunLoopTestForks", "RunLoopTestFirstUses", "RunLoopTestHosting",
-            ]),
-    ],
+            ] + tutorialStepTargets.map { .byName(name: $0) }),
+    ] + zip(tutorialSteps, tutorialStepTargets).map { step, target in
+        .executableTarget(
+            name: target, dependencies: ["RunLoopKit"], path: "Sources/RunLoopKit/RunLoopKit.docc/Resources",
+            exclude: tutorialFiles.filter { $0 != "\(step).swift" }, sources: ["\(step).swift"])
+    },
     swiftLanguageModes: [.v6]
 )

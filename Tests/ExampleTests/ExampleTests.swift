@@ -201,19 +201,6 @@ private final class LineClient {
         #expect(server.status == 0)
     }
 
-    @Test("The tutorial's last step runs, and is the program of the examples")
-    func tutorial() throws {
-        let (lines, status) = try run("tutorial")
-        #expect(status == 0)
-        let expected = [
-            "performed on the worker", "the worker says 55", "counted 1", "tick, counted 2", "tick, counted 3", "read hello",
-            "signal SIGUSR1", "the worker has ended",
-        ]
-        #expect(lines == expected)
-        let last = try Data(contentsOf: RaceTests.root.appendingPathComponent("\(TutorialTests.folder)/06-signals.swift"))
-        #expect(try Data(contentsOf: RaceTests.root.appendingPathComponent("Examples/Tutorial/Tutorial.swift")) == last)
-    }
-
     @Test("A thread ends itself when an input source has set a value in its dictionary")
     func exitNow() throws {
         let (lines, status) = try run("exit-now")
@@ -345,6 +332,25 @@ private final class LineClient {
     static var steps: [String] {
         let names = (try? FileManager.default.contentsOfDirectory(atPath: RaceTests.root.appendingPathComponent(folder).path)) ?? []
         return names.filter { $0.hasSuffix(".swift") }.sorted()
+    }
+
+    /// The last step, which is a program of the examples, prints all of this.
+    static let lines = [
+        "performed on the worker", "the worker says 55", "counted 1", "tick, counted 2", "tick, counted 3", "read hello", "signal SIGUSR1",
+    ]
+
+    @Test("Each step of the tutorial runs, and prints what the one before did and its own lines")
+    func runs() throws {
+        let counts = [0, 2, 3, 5, 6, 7]
+        try #require(TutorialTests.steps.count == counts.count)
+        for (step, count) in zip(TutorialTests.steps, counts) {
+            let name = step.dropLast(".swift".count)
+            let (lines, status) = try run(count == counts.last ? "tutorial" : "RunLoopExampleTutorial-\(name)")
+            #expect(status == 0)
+            #expect(lines == TutorialTests.lines.prefix(count) + ["the worker has ended"], "\(step)")
+        }
+        let last = try Data(contentsOf: RaceTests.root.appendingPathComponent("\(TutorialTests.folder)/06-signals.swift"))
+        #expect(try Data(contentsOf: RaceTests.root.appendingPathComponent("Examples/Tutorial/Tutorial.swift")) == last)
     }
 
     @Test("Each step of the tutorial compiles without a warning", arguments: steps)
