@@ -156,7 +156,7 @@ static void descriptor_event(void) {
     RLRun();
 }
 
-/* Of a thousand sockets a hundred stay readable, more than one call of the kernel returns. */
+/* Of a thousand sockets a hundred stay readable, which one call of the kernel returns. */
 static void report_socket(RLSocketRef socket, RLSocketCallBackType type, RLDataRef address, const void *data, void *info) {
     (void)socket, (void)type, (void)address, (void)data, (void)info;
     if (++done == times) RLStop(own);

@@ -24,7 +24,7 @@ static void count_pass(RLObserverRef o, RLActivity activity, void *info) {
 
 RL_TEST(all_that_are_ready_perform_in_one_pass, "S-SOCK-53",
         "However many sockets are ready, more than one call of the kernel tells, they perform in one pass") {
-    enum { COUNT = 200 };
+    enum { COUNT = 300 };
     static Socket sockets[COUNT];
     int ends[COUNT][2];
     for (int i = 0; i < COUNT; i++) {
@@ -234,7 +234,7 @@ RL_TEST(turns_go_on_from_run_to_run, "S-PASS-13 S-PASS-14 S-SOCK-53",
 RL_TEST(more_ports_than_one_call_tells, "S-PASS-13 S-PASS-14",
         "Of more ports that are always ready than one call of the kernel tells, beside a socket, none is served a fourth time before "
         "each was served once") {
-    enum { COUNT = 128 };
+    enum { COUNT = 256 };
     static Socket idle = {.name = "idle"};
     static Probe ports[COUNT];
     add_idle_socket(&idle);
@@ -321,7 +321,7 @@ RL_TEST(busy_sockets_do_not_hide_a_closed_number, "S-SOCK-13",
 
 RL_TEST(sockets_behind_many_ports, "S-SOCK-53",
         "Two sockets that were ready before a run, behind more ready ports than one call of the kernel tells: both perform in its first pass") {
-    enum { COUNT = 150 };
+    enum { COUNT = 300 };
     static Probe ports[COUNT];
     static Socket sockets[2] = {{.name = "s"}, {.name = "s"}};
     int ends[2];

@@ -320,7 +320,7 @@ struct rl_event {
     uint64_t token;
     uint32_t events;
 };
-enum { RL_EVENTS = 64 };
+enum { RL_EVENTS = 128 };
 int rl_epoll_wait_all(int epoll, const struct timespec *timeout, struct rl_event *events, int room)
     __attribute__((visibility("hidden")));
 

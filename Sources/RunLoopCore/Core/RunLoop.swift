@@ -122,6 +122,10 @@ struct RunLoop: ~Copyable {
     /// Functions to be performed after a delay. Loop's thread only.
     var delayedRequests: CancelIndex
 
+    /// Room for the events that one call of the kernel returns, in a loop that had a socket; nil before. No code of the client runs while it is
+    /// in use, so nested runs share it. Loop's thread only.
+    var events: UnsafeMutablePointer<rl_event>?
+
     /// The innermost run. Loop's thread only.
     var frame: RunFramePointer?
     /// Counts the runs. Loop's thread only.

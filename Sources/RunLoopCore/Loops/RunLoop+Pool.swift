@@ -78,6 +78,8 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         drainLocked()
         freeModes(keepsDefault: isSpare)
         pointee.calls.free()
+        CLinux.free(pointee.events)
+        pointee.events = nil
         pointee.commonSources.free()
         pointee.commonTimers.removeAll()
         pointee.commonObservers.removeAll()

@@ -100,57 +100,64 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     ) -> (chosen: rl_event?, wasRoused: Bool) {
         let mode = frame.pointee.mode
         let waits = until != nil || frame.pointee.foreign?.pointee.half.handledSource == false
-        return withUnsafeTemporaryAllocation(of: rl_event.self, capacity: Int(RL_EVENTS)) { buffer in
-            let events = buffer.baseAddress!
-            var (epoll, until, room) = (epoll, until, Int(RL_EVENTS))
-            var chosen: rl_event?
-            var oldest: UInt32 = 0
-            // Further calls are made where one may not return all: what a call returns moves behind the rest. Once the event that came first
-            // comes again, all have come.
-            var calls = 0
-            var first: UInt64 = 0
-            var isRound = false
-            while true {
-                let count = epoll.waitForAll(until: until, events, room)
-                var wasRoused = false
-                lock(owner: true)
-                for place in 0..<count {
-                    var event = events[place]
-                    if calls > 0 && event.token == first { isRound = true }
-                    if event.token == EpollSet.wakeToken {
-                        wasRoused = true
-                        continue
-                    }
-                    if passesNotifierOver && event.token == EpollSet.notifierToken { continue }
-                    if onlySignals && !mode.pointee.ports.concernsSockets(event.token) { continue }
-                    if event.token < EpollSet.notifierToken {
-                        let ready = mode.pointee.ports.accept(
-                            token: event.token, events: event.events, in: mode, signalled: &signalled)
-                        guard let ready else { continue }
-                        event.events = ready.rawValue
-                    }
-                    if chosen == nil { mode.pointee.ports.passesOver = waits && signalled && !mode.pointee.ports.passesOver }
-                    let age = mode.pointee.ports.age(event.token)
-                    if chosen == nil || age > oldest { (chosen, oldest) = (event, age) }
+        let events = eventRoom()
+        var (epoll, until, room) = (epoll, until, Int(RL_EVENTS))
+        var chosen: rl_event?
+        var oldest: UInt32 = 0
+        // Further calls are made where one may not return all: what a call returns moves behind the rest. Once the event that came first
+        // comes again, all have come.
+        var calls = 0
+        var first: UInt64 = 0
+        var isRound = false
+        while true {
+            let count = epoll.waitForAll(until: until, events, room)
+            var wasRoused = false
+            lock(owner: true)
+            for place in 0..<count {
+                var event = events[place]
+                if calls > 0 && event.token == first { isRound = true }
+                if event.token == EpollSet.wakeToken {
+                    wasRoused = true
+                    continue
                 }
-                // An event may have shown that the set has to be made anew.
-                epoll = mode.pointee.ports.epoll
-                calls += 1
-                // The sockets may be behind any number of others that were ready before a run. A wait need not find all at once.
-                let concerned = onlySignals ? mode.pointee.ports.count : mode.pointee.sockets.load(ordering: .relaxed)
-                let covered = calls &* Int(RL_EVENTS)
-                let isLast = count < Int(RL_EVENTS) || isRound || !epoll.isOpen
-                    || covered > concerned &+ (onlySignals ? 0 : Int(RL_EVENTS))
-                if isLast, mode.pointee.ports.passesOver { chosen = nil }
-                if isLast, !onlySignals, let chosen { mode.pointee.ports.takeTurn(chosen.token) }
-                // Batches of one size could always begin at the same events: a last one is smaller, by chance.
-                if !onlySignals && covered > concerned { room = mode.pointee.ports.chanceOfTurn(Int(RL_EVENTS) - 1) + 1 }
-                unlock(owner: true)
-                if isLast { return (chosen, wasRoused && calls == 1 && count == 1) }
-                if calls == 1 { first = events[0].token }
-                until = nil
+                if passesNotifierOver && event.token == EpollSet.notifierToken { continue }
+                if onlySignals && !mode.pointee.ports.concernsSockets(event.token) { continue }
+                if event.token < EpollSet.notifierToken {
+                    let ready = mode.pointee.ports.accept(
+                        token: event.token, events: event.events, in: mode, signalled: &signalled)
+                    guard let ready else { continue }
+                    event.events = ready.rawValue
+                }
+                if chosen == nil { mode.pointee.ports.passesOver = waits && signalled && !mode.pointee.ports.passesOver }
+                let age = mode.pointee.ports.age(event.token)
+                if chosen == nil || age > oldest { (chosen, oldest) = (event, age) }
             }
+            // An event may have shown that the set has to be made anew.
+            epoll = mode.pointee.ports.epoll
+            calls += 1
+            // The sockets may be behind any number of others that were ready before a run. A wait need not find all at once.
+            let concerned = onlySignals ? mode.pointee.ports.count : mode.pointee.sockets.load(ordering: .relaxed)
+            let covered = calls &* Int(RL_EVENTS)
+            let isLast = count < Int(RL_EVENTS) || isRound || !epoll.isOpen
+                || covered > concerned &+ (onlySignals ? 0 : Int(RL_EVENTS))
+            if isLast, mode.pointee.ports.passesOver { chosen = nil }
+            if isLast, !onlySignals, let chosen { mode.pointee.ports.takeTurn(chosen.token) }
+            // Batches of one size could always begin at the same events: a last one is smaller, by chance.
+            if !onlySignals && covered > concerned { room = mode.pointee.ports.chanceOfTurn(Int(RL_EVENTS) - 1) + 1 }
+            unlock(owner: true)
+            if isLast { return (chosen, wasRoused && calls == 1 && count == 1) }
+            if calls == 1 { first = events[0].token }
+            until = nil
         }
+    }
+
+    /// The array for `fetchAll`: on the stack it would take a call of malloc each time, because it is larger than what the compiler puts there.
+    @inline(always)
+    private func eventRoom() -> UnsafeMutablePointer<rl_event> {
+        if let events = pointee.events { return events }
+        let made = makeArray(rl_event.self, count: Int(RL_EVENTS))
+        pointee.events = made
+        return made
     }
 
     /// Signals the sockets that were ready before a run, for its first pass (S-SOCK-53).
