@@ -28,7 +28,7 @@ extension PortSet {
             slot.pointee.marks.subtract(.deferred)
             // It lost its place in the queue while nothing was of interest.
             if slot.pointee.state == .alwaysReady { _ = enqueueAlwaysReady(index) }
-            if slot.pointee.state == .registered { slot.pointee.arm(index, slot.pointee.wanted, in: epoll) }
+            if slot.pointee.state == .registered { slot.pointee.arm(index, in: epoll) }
             // A member that came meanwhile had nothing of interest.
             if slot.pointee.state == .idle && !slot.pointee.wanted.isEmpty { slot.pointee.startWaiting(&waiting) }
         }

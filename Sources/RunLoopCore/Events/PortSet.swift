@@ -69,13 +69,14 @@ struct PortSet {
         let slot = slots[index]
         if source.isWatch {
             source.watchFlags.pointee.bitwiseAnd(~WatchFlags.stale, ordering: .relaxed)
+            source.noteLoops()
         } else {
             slot.pointee.isCounter = isCounter(port)
         }
         slot.pointee.members.insert(source)
         let old = slot.pointee.state
         if old == .unused { slot.pointee.served = turn }
-        if old != .registered && slot.pointee.wanted.isEmpty { return slot.pointee.stayIdle() }
+        if old != .registered && slot.pointee.takeWanted().isEmpty { return slot.pointee.stayIdle() }
         // A loop whose thread has ended never waits: it needs no descriptor.
         slot.pointee.startWaiting(&waiting)
         guard mode.hasLiveThread, let result = register(index) else { return }
@@ -93,21 +94,24 @@ struct PortSet {
         if slot.pointee.members.isEmpty { slot.pointee.leave(index, epoll, &waiting) }
     }
 
-    /// The interest of a watch of this set has grown. True if the kernel cannot report readiness for it to the loop.
+    /// The interest of a watch of this set has grown. True if the kernel cannot report readiness for it to the loop. Takes from `armed` what the
+    /// kernel is not asked for, level-triggered, after this.
     @inline(never)
-    mutating func interestGrew(of source: SourcePointer, in mode: ModePointer) -> Bool {
-        guard let (slot, index) = slot(of: source) else { return false }
-        switch slot.pointee.state {
-        case .idle: return registerWaiting(index, in: mode)
-        case .registered:
-            let wanted = slot.pointee.wanted
-            if !slot.pointee.armed.isSuperset(of: wanted) || slot.pointee.marks.contains(.edge) {
-                slot.pointee.arm(index, wanted, in: epoll)
-            }
+    mutating func interestGrew(of source: SourcePointer, in mode: ModePointer, armed: inout Readiness) -> Bool {
+        guard let (slot, index) = slot(of: source) else {
+            armed = []
             return false
-        case .alwaysReady: return enqueueAlwaysReady(index)
-        case .unused, .waiting, .refused, .gone: return false
         }
+        var isUnseen = false
+        switch slot.pointee.state {
+        case .idle: isUnseen = registerWaiting(index, in: mode)
+        case .registered:
+            if !slot.pointee.armed.isSuperset(of: slot.pointee.wanted) || slot.pointee.marks.contains(.edge) { slot.pointee.arm(index, in: epoll) }
+        case .alwaysReady: isUnseen = enqueueAlwaysReady(index)
+        case .unused, .waiting, .refused, .gone: break
+        }
+        armed.formIntersection(slot.pointee.state == .registered ? slot.pointee.armed : [])
+        return isUnseen
     }
 
     /// Discards the registration of a number and makes it again. True as above.
@@ -167,16 +171,24 @@ struct PortSet {
     @inline(never)
     private mutating func rebuild() {
         forEachSlot { slot, index in
-            if slot.pointee.state == .registered { slot.pointee.arm(index, slot.pointee.armed, in: epoll) }
+            if slot.pointee.state == .registered { slot.pointee.armAgain(index, in: epoll) }
         }
         closeKernelSet()
         _ = retry()
     }
 
-    /// Replaces the registration that reported an event. If the number is gone by then, the old file is still in the set.
+    /// Replaces the registration that reported an event by one for what is of interest now. If the number is gone by then, the old file is still
+    /// in the set.
     @inline(never)
-    private mutating func rearm(_ slot: PortSlotPointer, _ index: Int, _ wanted: Readiness, edge: Bool = false) {
-        slot.pointee.arm(index, wanted, edge: edge, in: epoll)
+    private mutating func rearm(_ slot: PortSlotPointer, _ index: Int, edge: Bool) {
+        slot.pointee.arm(index, edge: edge, in: epoll)
+        if slot.pointee.state == .gone { rebuild() }
+    }
+
+    /// The same for what it reported before.
+    @inline(never)
+    private mutating func rearmAgain(_ slot: PortSlotPointer, _ index: Int) {
+        slot.pointee.armAgain(index, in: epoll)
         if slot.pointee.state == .gone { rebuild() }
     }
 
@@ -209,11 +221,11 @@ struct PortSet {
             if useful.isEmpty {
                 // Another thread took it, or it is an event of the file that the number named before. As edge triggered it cannot be reported
                 // forever, and the next useful event makes it level triggered again.
-                if !slot.pointee.marks.contains(.edge) { rearm(slot, index, wanted, edge: true) }
+                if !slot.pointee.marks.contains(.edge) { rearm(slot, index, edge: true) }
                 return nil
             }
         }
-        if slot.pointee.marks.contains(.edge) { slot.pointee.arm(index, wanted, in: epoll) }
+        if slot.pointee.marks.contains(.edge) { slot.pointee.arm(index, in: epoll) }
         return mode.hasSockets ? signalMembers(slot, useful, in: mode, &signalled) : useful
     }
 
@@ -245,7 +257,7 @@ struct PortSet {
         let edge = isEdge || events & (EPOLLHUP.rawValue | EPOLLERR.rawValue) != 0
         // The same request again would make the kernel report the same again.
         if edge == isEdge && slot.pointee.armed == wanted { return }
-        rearm(slot, index, wanted, edge: edge)
+        rearm(slot, index, edge: edge)
     }
 
     /// Whether to check that the client has not closed the number of a watch: the kernel does not report this if the file is open elsewhere.
@@ -274,7 +286,7 @@ struct PortSet {
         if mayBeDrained {
             // Reading a counter is a check too, but must not read another file that the number names by now.
             if slot.pointee.isCounter {
-                rearm(slot, index, slot.pointee.armed)
+                rearmAgain(slot, index)
                 if slot.pointee.state == .gone { return nil }
             }
             if !slot.pointee.isCounter || !slot.pointee.isPlain {
@@ -288,7 +300,7 @@ struct PortSet {
             if !member.isWatch {
                 if slot.pointee.isFollowedByPort(place) { continue }
                 if slot.pointee.isCounter && !takeCount(Int32(index)) {
-                    rearm(slot, index, slot.pointee.armed)
+                    rearmAgain(slot, index)
                     return nil
                 }
             }

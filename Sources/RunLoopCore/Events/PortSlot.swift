@@ -73,6 +73,13 @@ struct PortSlot {
         return all
     }
 
+    /// What is of interest now, for a registration that is made or may be narrowed by it: more is announced (`interestGrew`).
+    @inline(never)
+    func takeWanted() -> Readiness {
+        for place in 0..<members.count where members[place].isWatch { members[place].expectAnnouncements() }
+        return wanted
+    }
+
     var armed: Readiness { Readiness(rawValue: UInt32(armedBits)) }
 
     /// The part of that which is of interest to watches that signal, or to all others.
@@ -142,7 +149,7 @@ struct PortSlot {
     /// Registers a waiting slot with the kernel. nil if there is no room.
     @inline(never)
     mutating func register(_ number: Int, in epoll: EpollSet, _ waiting: inout Int) -> EpollSet.Registration? {
-        let wanted = wanted
+        let wanted = takeWanted()
         let result = epoll.register(Int32(number), events: wanted.events, token: token(number))
         switch result {
         case .later: return nil
@@ -157,10 +164,20 @@ struct PortSlot {
         return result
     }
 
-    /// Requests exactly this from the kernel. The slot is gone if the kernel does not know the number: it was closed, and perhaps names
-    /// another file now.
+    /// Requests from the kernel exactly what is of interest now.
     @inline(never)
-    mutating func arm(_ number: Int, _ wanted: Readiness, edge: Bool = false, in epoll: EpollSet) {
+    mutating func arm(_ number: Int, edge: Bool = false, in epoll: EpollSet) {
+        request(takeWanted(), number, edge: edge, in: epoll)
+    }
+
+    /// Requests the same from the kernel once more, level-triggered.
+    @inline(never)
+    mutating func armAgain(_ number: Int, in epoll: EpollSet) {
+        request(armed, number, edge: false, in: epoll)
+    }
+
+    /// The slot is gone if the kernel does not know the number: it was closed, and perhaps names another file now.
+    private mutating func request(_ wanted: Readiness, _ number: Int, edge: Bool, in epoll: EpollSet) {
         guard epoll.modify(Int32(number), events: wanted.events, edge: edge, token: token(number)) else { return lose() }
         armedBits = UInt8(wanted.rawValue)
         if edge { marks.insert(.edge) } else { marks.remove(.edge) }

@@ -18,11 +18,21 @@ import Synchronization
 /// - A file that epoll refuses though it is open (regular files, /dev/null) is always ready. A number that is closed, or
 ///   names another file than when the watch was added, is never ready.
 ///
-/// The interest is an atomic word, a `Readiness`, sequentially consistent. Either the owner keeps it, with other bits above it, in the
-/// first field behind its header, or it lies behind the source's first link in memory. The flags are in that link.
+/// The interest is an atomic word, a `Readiness`, sequentially consistent. Either the owner keeps it, with bits of `Watch` and of its own
+/// above it, in the first field behind its header, or it lies behind the source's first link in memory. The flags are in that link.
 enum Watch {
     /// A bit of a word that the owner keeps: there will be no more events, and the source is about to be invalid.
     static var ownerIsInvalid: UInt32 { 1 << 2 }
+    /// A `Readiness`: what the kernel reports, or will be asked to report, wherever the watch is, whether or not it is of interest now. Interest
+    /// that grows by no more than this need not be announced: `interestGrew` has the argument.
+    static var armed: UInt32 { 3 << armedShift }
+    static var armedShift: UInt32 { 3 }
+    /// It has been in two loops at a time, whose locks do not exclude each other: `armed` stays empty.
+    static var isShared: UInt32 { 1 << 5 }
+
+    /// Whether a step of the word from one value to another adds interest for which the kernel may not be asked.
+    @inline(always)
+    static func isNews(from old: UInt32, to new: UInt32) -> Bool { new & ~old & 3 & ~(old >> armedShift) != 0 }
 }
 
 enum WatchFlags {
@@ -85,6 +95,34 @@ extension UnsafeMutablePointer where Pointee == Source {
     }
 
     var interest: Readiness { Readiness(rawValue: wordOfWatch.pointee.load(ordering: .sequentiallyConsistent) & 3) }
+
+    /// The loop, whose lock the caller holds, is about to ask the kernel for less than before, or never to hear of it: from now on more interest
+    /// is announced. The interest is read after this.
+    @inline(always)
+    func expectAnnouncements() {
+        if wordOfWatch.pointee.load(ordering: .relaxed) & Watch.armed != 0 { forgetArmed() }
+    }
+
+    @inline(never)
+    private func forgetArmed() {
+        wordOfWatch.pointee.bitwiseAnd(~Watch.armed, ordering: .sequentiallyConsistent)
+    }
+
+    /// The watch comes into a mode of a loop whose lock the caller holds.
+    func noteLoops() {
+        if pointee.moreLinks.load(ordering: .relaxed) != nil { wordOfWatch.pointee.bitwiseOr(Watch.isShared, ordering: .sequentiallyConsistent) }
+    }
+
+    /// The kernel is asked for this in all modes of the loop whose lock the caller holds and that has the watch.
+    func noteArmed(_ armed: Readiness) {
+        var word = wordOfWatch.pointee.load(ordering: .relaxed)
+        var desired: UInt32
+        repeat {
+            desired = word | armed.rawValue << Watch.armedShift
+            if desired == word || word & Watch.isShared != 0 { return }
+            // Retried only when another thread changed the word in between, which is progress of that thread.
+        } while !wordOfWatch.pointee.replace(&word, by: desired)
+    }
 
     /// Takes no lock.
     func disableInterest(_ less: Readiness) { _ = takeInterest(less) }

@@ -27,33 +27,61 @@ extension UnsafeMutablePointer where Pointee == Source {
 
     func enableInterest(_ more: Readiness) {
         let old = wordOfWatch.pointee.bitwiseOr(more.rawValue, ordering: .sequentiallyConsistent).oldValue
-        if more.rawValue & ~old != 0 { interestGrew() }
+        if Watch.isNews(from: old, to: old | more.rawValue) { interestGrew() }
     }
 
     /// Registers the number with the kernel once more, wherever it is watched, because it may name another file now.
     func registerAnew() {
-        forEachModeOfLoops { $0.pointee.ports.registerAnew(self, in: $0) }
+        forEachLoop { link in
+            var unseen = false
+            for index in 0..<link.pointee.modes.count {
+                let mode = link.pointee.modes[index]
+                if mode.pointee.ports.registerAnew(self, in: mode) { unseen = true }
+            }
+            return unseen
+        }
     }
 
     /// Informs the modes that hold the watch. An Add claims the link and then reads the interest, this looks at the link after the interest has
     /// changed, both sequentially consistent. A loop that removes bits from a registration reads the interest under its lock, and this takes
     /// that lock after the interest has changed: one of the two arms the registration.
+    ///
+    /// It is not called for bits that are in `Watch.armed`, as where a report puts back what it has taken. That is right because the bits lie in
+    /// the word of the interest itself, so that all changes of both have one order:
+    /// - The bits are set here alone, under the lock of the only loop that has the watch, after all its modes with the watch have armed their
+    ///   registrations, level-triggered, for them.
+    /// - Each step that makes a registration, or replaces it by one that may report less or is edge-triggered, and each that leaves a number
+    ///   without one because nothing is of interest, is made under the loop's lock by `PortSlot.takeWanted`, which first clears the bits
+    ///   and then reads the interest. A growth that found the bits set came before the clearing, so its interest is read there and gets armed;
+    ///   one that came later finds them cleared, and takes the lock. A number that waits for room, or for a set, keeps the bits: it has this
+    ///   step before it.
+    /// - Two loops do not exclude each other by their locks: one could set the bits when the other has read the interest. So the Add to the
+    ///   second marks the word (`Watch.isShared`) before it reads the interest, and from then on no bits are set. A watch that leaves its loop
+    ///   and joins another brings its bits there, where the registration of its number clears them.
+    /// - In the child of a fork the sets of the one loop are closed and their numbers wait; that loop's lock was held at the fork. A watch of a
+    ///   vanished loop keeps the bits; an Add to the loop that is left needs a further link, which marks it as shared.
     func interestGrew() {
-        forEachModeOfLoops { $0.pointee.ports.interestGrew(of: self, in: $0) }
+        forEachLoop { link in
+            var unseen = false
+            var armed: Readiness = [.read, .write]
+            for index in 0..<link.pointee.modes.count {
+                let mode = link.pointee.modes[index]
+                if mode.pointee.ports.interestGrew(of: self, in: mode, armed: &armed) { unseen = true }
+            }
+            if link.pointee.modes.count > 0 { noteArmed(armed) }
+            return unseen
+        }
     }
 
-    /// Calls the body with each mode that holds the watch, under the lock of its loop; true: the loop has to look again.
-    private func forEachModeOfLoops(_ body: (ModePointer) -> Bool) {
+    /// Calls the body with the link to each loop that has the watch, under the loop's lock; true: the loop has to look again.
+    @inline(__always)
+    private func forEachLoop(_ body: (SourceLinkPointer) -> Bool) {
         forEachLink { link in
             // The loop may be gone by now; its memory and lock are not, and the second look shows it.
             guard let loop = link.pointee.loop.load(ordering: .sequentiallyConsistent), !loop.isVanished else { return }
             loop.lock()
             guard link.pointee.loop.load(ordering: .relaxed) == loop else { return loop.unlock() }
-            var unseen = false
-            for index in 0..<link.pointee.modes.count {
-                let mode = link.pointee.modes[index]
-                if body(mode) { unseen = true }
-            }
+            let unseen = body(link)
             loop.unlock()
             if unseen { loop.lookAgainIfForeign() }
         }

@@ -32,7 +32,7 @@ enum FileDescriptorState {
     /// `Readiness`: the callbacks that are enabled.
     static var enabled: UInt32 { 3 }
     /// Of the enabled callbacks, those that a report leaves enabled: the same bits, further up.
-    static var persistentShift: UInt32 { 4 }
+    static var persistentShift: UInt32 { 6 }
     static var closesOnInvalidate: UInt32 { 1 << 8 }
     static var invalid: UInt32 { Watch.ownerIsInvalid }
     /// An Invalidate left the release of the context to the last callback that runs (S-THR-8).
@@ -150,7 +150,7 @@ extension UnsafeMutablePointer where Pointee == FileDescriptor {
         repeat {
             if state & FileDescriptorState.invalid != 0 { return }
         } while !pointee.state.replace(&state, by: state | bits)
-        if types & ~state == 0 { return }
+        guard Watch.isNews(from: state, to: state | bits) else { return }
         // In its own callback, where most are enabled again, the source is known and kept.
         if state & FileDescriptorState.uses != 0, let source = RunLoop.ofThread?.innermostWatch(ofInfo: self) { return source.interestGrew() }
         guard let source = pointee.source.copy() else { return }

@@ -72,29 +72,29 @@ enum SocketState {
     /// `Readiness` of interest: follows from the bits below.
     static var interest: UInt32 { 3 }
     /// Enabled types.
-    static var read: UInt32 { 1 << 4 }
-    static var write: UInt32 { 1 << 5 }
-    static var connect: UInt32 { 1 << 6 }
+    static var read: UInt32 { 1 << 6 }
+    static var write: UInt32 { 1 << 7 }
+    static var connect: UInt32 { 1 << 8 }
     /// The Connect callback was made, or there is nothing to connect.
-    static var connected: UInt32 { 1 << 7 }
+    static var connected: UInt32 { 1 << 9 }
     /// Types whose callback is on the stack and that are enabled after it if the flags say so.
-    static var readAgain: UInt32 { 1 << 8 }
-    static var writeAgain: UInt32 { 1 << 9 }
+    static var readAgain: UInt32 { 1 << 10 }
+    static var writeAgain: UInt32 { 1 << 11 }
     static var invalid: UInt32 { Watch.ownerIsInvalid }
     /// An Invalidate left the release of the context to the last report that uses it (S-THR-8).
-    static var releasePending: UInt32 { 1 << 11 }
+    static var releasePending: UInt32 { 1 << 12 }
     // These four change under the lock `writer`.
     /// There is a queue, or the end of the stream waits for the end of a connect.
-    static var flushes: UInt32 { 1 << 12 }
+    static var flushes: UInt32 { 1 << 13 }
     /// Nothing more is written; after the queue the peer gets the end of the stream.
-    static var writingEnds: UInt32 { 1 << 13 }
+    static var writingEnds: UInt32 { 1 << 14 }
     /// It is being closed: nothing is reported any more.
-    static var ends: UInt32 { 1 << 14 }
+    static var ends: UInt32 { 1 << 15 }
     /// It is being closed and the end was sent to the peer: what comes is dropped until the peer's end.
-    static var lingers: UInt32 { 1 << 15 }
+    static var lingers: UInt32 { 1 << 16 }
     /// A count: reports on the stack that use the context's own reference to the info.
-    static var use: UInt32 { 1 << 16 }
-    static var uses: UInt32 { 0xffff << 16 }
+    static var use: UInt32 { 1 << 17 }
+    static var uses: UInt32 { 0x7fff << 17 }
 
     /// The state with the interest that follows from it.
     static func aligned(_ state: UInt32) -> UInt32 {
