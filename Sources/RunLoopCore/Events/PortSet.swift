@@ -210,6 +210,24 @@ struct PortSet {
             return nil
         }
         if slot.pointee.isPlain { return .read }
+        if let sole = slot.pointee.soleWatch {
+            // The same as below.
+            let wanted = sole.member.interest
+            var useful = Readiness(events: events).intersection(wanted)
+            if !useful.isEmpty {
+                if slot.pointee.mustLook(sole.flags), let now = eventsNow(of: Int32(index), wanted), now != events {
+                    useful = Readiness(events: now).intersection(wanted)
+                    if useful.isEmpty {
+                        rearm(slot, index, edge: true)
+                        return nil
+                    }
+                }
+                if sole.flags & WatchFlags.signals == 0 { return useful }
+                signal(sole.member, useful, in: mode)
+                signalled = true
+                return nil
+            }
+        }
         let wanted = slot.pointee.wanted
         var useful = slot.pointee.seen(events, index)
         if useful.isEmpty {
@@ -238,15 +256,21 @@ struct PortSet {
             let found = slot.pointee.interest(of: member).intersection(ready)
             if found.isEmpty { continue }
             if member.isSignallingWatch {
-                if member.pointee.moreLinks.load(ordering: .relaxed) != nil { member.link(in: mode.pointee.loop)?.pointee.isFound = true }
-                member.noteFound(found, round: mode.pointee.loop.round)
-                mode.pointee.loop.signalLocked(member)
+                signal(member, found, in: mode)
                 signalled = true
             } else {
                 others.formUnion(found)
             }
         }
         return others.isEmpty ? nil : others
+    }
+
+    @inline(always)
+    private func signal(_ member: SourcePointer, _ found: Readiness, in mode: ModePointer) {
+        let loop = mode.pointee.loop
+        if member.pointee.moreLinks.load(ordering: .relaxed) != nil { member.link(in: loop)?.pointee.isFound = true }
+        member.noteFound(found, round: loop.round)
+        loop.signalLocked(member)
     }
 
     /// No member is interested in what the kernel reports. Hang-up and error, which it reports whatever is requested, would be reported
@@ -265,14 +289,7 @@ struct PortSet {
     mutating func mustLook(_ slot: PortSlotPointer) -> Bool {
         for place in 0..<slot.pointee.members.count {
             let member = slot.pointee.members[place]
-            guard member.isWatch else { continue }
-            let flags = member.watchFlags.pointee.load(ordering: .relaxed)
-            if flags & WatchFlags.signals != 0 {
-                slot.pointee.looks &+= 1
-                if slot.pointee.looks & 15 == 0 { return true }
-            } else if flags & WatchFlags.owned == 0 {
-                return true
-            }
+            if member.isWatch && slot.pointee.mustLook(member.watchFlags.pointee.load(ordering: .relaxed)) { return true }
         }
         return false
     }
@@ -282,6 +299,10 @@ struct PortSet {
     mutating func take(token: UInt64, ready: Readiness, mayBeDrained: Bool) -> (source: SourcePointer, ready: Readiness)? {
         let index = Int(token & 0xffff_ffff)
         guard let slot = slots.find(index), slot.pointee.isCurrent(token) else { return nil }
+        if !mayBeDrained, let sole = slot.pointee.soleWatch, sole.flags & WatchFlags.signals == 0 {
+            let reported = sole.member.interest.intersection(ready)
+            return reported.isEmpty ? nil : (sole.member, reported)
+        }
         var ready = ready
         if mayBeDrained {
             // Reading a counter is a check too, but must not read another file that the number names by now.

@@ -68,9 +68,11 @@ struct PortSlot {
 
     /// What is of interest to any member now.
     var wanted: Readiness {
-        var all: Readiness = []
-        for place in 0..<members.count { all.formUnion(interest(of: members[place])) }
-        return all
+        @inline(never) get {
+            var all: Readiness = []
+            for place in 0..<members.count { all.formUnion(interest(of: members[place])) }
+            return all
+        }
     }
 
     /// What is of interest now, for a registration that is made or may be narrowed by it: more is announced (`interestGrew`).
@@ -106,6 +108,22 @@ struct PortSlot {
     /// Whether the only member is a version 1 source.
     @inline(always)
     var isPlain: Bool { members.count == 1 && !members[0].isWatch }
+
+    /// The only member, and its flags, if that is a watch about which nothing is special: most numbers have one.
+    @inline(always)
+    var soleWatch: (member: SourcePointer, flags: UInt32)? {
+        guard members.count == 1, marks.isEmpty, members[0].isWatch else { return nil }
+        let flags = members[0].watchFlags.pointee.load(ordering: .relaxed)
+        return flags & WatchFlags.special == 0 ? (members[0], flags) : nil
+    }
+
+    /// Whether to look at the number before a report of a watch with these flags (`PortSet.mustLook`).
+    @inline(always)
+    mutating func mustLook(_ flags: UInt32) -> Bool {
+        if flags & WatchFlags.signals == 0 { return flags & WatchFlags.owned == 0 }
+        looks &+= 1
+        return looks & 15 == 0
+    }
 
     /// Whether a later version 1 source gets the events of the one at `place` (S-SRC-44).
     func isFollowedByPort(_ place: Int) -> Bool {

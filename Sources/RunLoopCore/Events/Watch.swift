@@ -46,6 +46,8 @@ enum WatchFlags {
     /// Writable means that a connect is over: a socket without a connect, which is writable and hung up, is not
     /// ready (S-SOCK-30).
     static var connects: UInt32 { 1 << 3 }
+    /// These make the readiness of a watch more than a comparison with its interest.
+    static var special: UInt32 { stale | onlyInput | connects }
     /// Version 0. Set at creation.
     static var signals: UInt32 { 1 << 4 }
     /// The word of interest lies behind the link, not in the owner. Set at creation.
