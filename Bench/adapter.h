@@ -53,8 +53,8 @@ void again_signal(source *s);
    stays. */
 timer *timer_add(loop *l, double delay, double interval, double tolerance, function fire,
                  void *info);
-/* Takes a timer out and puts it back, due as before. */
-void timer_remove_add(timer *t, double delay);
+/* Takes a timer out, makes it due at another time and puts it back. */
+void timer_remove_set_add(timer *t, double delay);
 /* Makes a waiting timer due at another time. */
 void timer_move(timer *t, double delay);
 /* The same from another thread than the loop's. */

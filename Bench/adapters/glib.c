@@ -198,7 +198,7 @@ timer *timer_add(loop *l, double delay, double interval, double tolerance, funct
 }
 
 /* What was taken out of a context is destroyed and cannot come back. */
-void timer_remove_add(timer *t, double delay) {
+void timer_remove_set_add(timer *t, double delay) {
     (void)t;
     (void)delay;
     bench_absent();

@@ -144,9 +144,9 @@ timer *timer_add(loop *l, double delay, double interval, double tolerance, funct
     return t;
 }
 
-void timer_remove_add(timer *t, double delay) {
-    (void)delay;
+void timer_remove_set_add(timer *t, double delay) {
     ev_timer_stop(own->ev, &t->ev);
+    ev_timer_set(&t->ev, delay, 0);
     ev_timer_start(own->ev, &t->ev);
 }
 

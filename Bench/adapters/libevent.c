@@ -181,7 +181,7 @@ timer *timer_add(loop *l, double delay, double interval, double tolerance, funct
     return t;
 }
 
-void timer_remove_add(timer *t, double delay) {
+void timer_remove_set_add(timer *t, double delay) {
     struct timeval time = time_of(delay);
     event_del(&t->event);
     event_add(&t->event, &time);

@@ -144,7 +144,7 @@ timer *timer_add(loop *l, double delay, double interval, double tolerance, funct
     return t;
 }
 
-void timer_remove_add(timer *t, double delay) {
+void timer_remove_set_add(timer *t, double delay) {
     uv_timer_stop(&t->uv);
     uv_timer_start(&t->uv, fire, milliseconds(delay), 0);
 }

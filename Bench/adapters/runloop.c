@@ -210,9 +210,9 @@ timer *timer_add(loop *l, double delay, double interval, double tolerance, funct
     return (timer *)t;
 }
 
-void timer_remove_add(timer *t, double delay) {
-    (void)delay;
+void timer_remove_set_add(timer *t, double delay) {
     RLRemoveTimer(own.rl, (RLTimerRef)t, kRLDefaultMode);
+    RLTimerSetNextFireDate((RLTimerRef)t, base + delay);
     RLAddTimer(own.rl, (RLTimerRef)t, kRLDefaultMode);
 }
 

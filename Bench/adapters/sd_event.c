@@ -211,9 +211,9 @@ timer *timer_add(loop *l, double delay, double interval, double tolerance, funct
     return (timer *)t;
 }
 
-void timer_remove_add(timer *t, double delay) {
-    (void)delay;
+void timer_remove_set_add(timer *t, double delay) {
     sd_event_source_set_enabled((sd_event_source *)t, SD_EVENT_OFF);
+    sd_event_source_set_time((sd_event_source *)t, base + microseconds(delay));
     sd_event_source_set_enabled((sd_event_source *)t, SD_EVENT_ONESHOT);
 }
 

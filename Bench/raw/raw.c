@@ -8,7 +8,7 @@ const struct workload bench_workloads[] = {
     {"pass", raw_pass},
     {"pass_idle_sources", raw_pass_idle_sources},
     {"descriptors", raw_descriptors},
-    {"timer_remove_add", raw_timer_remove_add},
+    {"timer_remove_set_add", raw_timer_remove_set_add},
     {"timer_move", raw_timer_move},
     {"timer_move_outside", raw_timer_move_outside},
     {"timer_life", raw_timer_life},

@@ -74,7 +74,7 @@ void raw_post(void);
 void raw_pass(void);
 void raw_pass_idle_sources(void);
 void raw_descriptors(void);
-void raw_timer_remove_add(void);
+void raw_timer_remove_set_add(void);
 void raw_timer_move(void);
 void raw_timer_move_outside(void);
 void raw_timer_life(void);

@@ -50,11 +50,12 @@ static struct timed *make(void) {
 
 static struct timed *any(void) { return timers[bench_random((uint32_t)live)]; }
 
-static void remove_add(long count) {
+static void remove_set_add(long count) {
     while (count-- > 0) {
         struct timed *t = any();
-        far();
+        uint64_t due = far();
         take_out(t);
+        t->due = due;
         add(t);
     }
 }
@@ -105,7 +106,7 @@ static void inside(void (*work)(long)) {
     measure(work);
 }
 
-void raw_timer_remove_add(void) { inside(remove_add); }
+void raw_timer_remove_set_add(void) { inside(remove_set_add); }
 void raw_timer_move(void) { inside(move); }
 void raw_timer_life(void) { inside(make_and_end); }
 

@@ -36,8 +36,8 @@ static void fill(void) {
 
 static timer *any(void) { return timers[bench_random((uint32_t)live)]; }
 
-static void remove_add(long count) {
-    while (count-- > 0) timer_remove_add(any(), far());
+static void remove_set_add(long count) {
+    while (count-- > 0) timer_remove_set_add(any(), far());
 }
 
 static void move(long count) {
@@ -81,7 +81,7 @@ static void inside(void (*work)(long)) {
     loop_run(own);
 }
 
-void timer_remove_add_inside(void) { inside(remove_add); }
+void timer_remove_set_add_inside(void) { inside(remove_set_add); }
 void timer_move_inside(void) { inside(move); }
 void timer_life(void) { inside(make_and_end); }
 

@@ -6,7 +6,7 @@ const struct workload bench_workloads[] = {
     {"ping_pong", ping_pong}, {"post", post},
     {"pass", pass},           {"pass_idle_sources", pass_idle_sources},
     {"descriptors", descriptors},
-    {"timer_remove_add", timer_remove_add_inside},
+    {"timer_remove_set_add", timer_remove_set_add_inside},
     {"timer_move", timer_move_inside}, {"timer_move_outside", timer_move_outside},
     {"timer_life", timer_life},
     {"fire_at_once", fire_at_once}, {"fire_spread", fire_spread},

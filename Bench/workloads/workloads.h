@@ -11,7 +11,7 @@ void post(void);
 void pass(void);
 void pass_idle_sources(void);
 void descriptors(void);
-void timer_remove_add_inside(void);
+void timer_remove_set_add_inside(void);
 void timer_move_inside(void);
 void timer_move_outside(void);
 void timer_life(void);
