@@ -7,8 +7,8 @@
  * usage: guard-program NAME TIMES
  */
 #define _GNU_SOURCE
-#include <pthread.h>
-#include <runloop/runloop.h>
+#include "guard.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -49,15 +49,14 @@ int posix_memalign(void **block, size_t alignment, size_t size) {
     return *block == NULL;
 }
 
-enum { LIVE = 1000, BATCH = 100 };
+enum { BATCH = 100 };
 
-static long times, done;
-static RLRunLoopRef own;
+long times, done;
+RLRunLoopRef own;
+RLAbsoluteTime base;
 static RLSourceRef self, others[BATCH];
-static RLTimerRef timers[LIVE];
-static RLAbsoluteTime base;
 
-static void require(bool holds, const char *what) {
+void require(bool holds, const char *what) {
     if (holds) return;
     fprintf(stderr, "guard: %s\n", what);
     exit(1);
@@ -73,8 +72,7 @@ static RLSourceRef add_source(void (*perform)(void *), void *info) {
     return source;
 }
 
-/* Runs a function as the perform of a source; most paths are taken in a callout. */
-static void run_in_callout(void (*perform)(void *)) {
+void run_in_callout(void (*perform)(void *)) {
     self = add_source(perform, NULL);
     RLSourceSignal(self);
     RLRun();
@@ -211,126 +209,6 @@ static void post_batch(void *info) {
 
 static void post(void) { run_in_callout(post_batch); }
 
-static unsigned draw(unsigned limit) {
-    static unsigned long long state = 1;
-    state = state * 6364136223846793005u + 1442695040888963407u;
-    return (unsigned)(state >> 40) % limit;
-}
-
-static RLAbsoluteTime far(void) { return base + 1000 + draw(3600000) / 1000.0; }
-
-static void fire(RLTimerRef timer, void *info) {
-    (void)timer;
-    (void)info;
-    if (++done == times) RLStop(own);
-}
-
-static RLTimerRef add_timer(RLAbsoluteTime date, RLTimeInterval interval) {
-    RLTimerRef timer = RLTimerCreate(date, interval, 0, 0, fire, NULL);
-    RLAddTimer(own, timer, kRLDefaultMode);
-    return timer;
-}
-
-static void fill(void) {
-    for (int i = 0; i < LIVE; i++) timers[i] = add_timer(far(), 0);
-}
-
-static void remove_and_add(void *info) {
-    (void)info;
-    for (; done < times; done++) {
-        RLTimerRef timer = timers[draw(LIVE)];
-        RLRemoveTimer(own, timer, kRLDefaultMode);
-        RLAddTimer(own, timer, kRLDefaultMode);
-    }
-    RLStop(own);
-}
-
-static void timer_remove_add(void) {
-    fill();
-    run_in_callout(remove_and_add);
-}
-
-static void move(void *info) {
-    (void)info;
-    for (; done < times; done++) RLTimerSetNextFireDate(timers[draw(LIVE)], far());
-    RLStop(own);
-}
-
-static void timer_move(void) {
-    fill();
-    run_in_callout(move);
-}
-
-/* Calls of the owner that change no date. */
-static void ask(void *info) {
-    (void)info;
-    for (; done < times; done++) {
-        RLTimerRef timer = timers[draw(LIVE)];
-        RLTimerContext context;
-        RLTimerGetContext(timer, &context);
-        require(RLTimerIsValid(timer) && !RLTimerDoesRepeat(timer) && RLTimerGetInterval(timer) == 0 &&
-                    RLTimerGetOrder(timer) == 0 && RLTimerGetTolerance(timer) == 0 && RLTimerGetNextFireDate(timer) > base,
-                "a timer is not as it was made");
-    }
-    RLStop(own);
-}
-
-static void timer_ask(void) {
-    fill();
-    run_in_callout(ask);
-}
-
-static void ask_loop(void *info) {
-    (void)info;
-    for (; done < times; done++) require(RLContainsTimer(own, timers[draw(LIVE)], kRLDefaultMode), "a timer is missing");
-    RLStop(own);
-}
-
-static void timer_contains(void) {
-    fill();
-    run_in_callout(ask_loop);
-}
-
-static void tolerate(void *info) {
-    (void)info;
-    for (; done < times; done++) RLTimerSetTolerance(timers[draw(LIVE)], draw(100) / 1000.0);
-    RLStop(own);
-}
-
-static void timer_tolerance(void) {
-    fill();
-    for (int i = 0; i < LIVE; i++) RLTimerSetTolerance(timers[i], 1);
-    run_in_callout(tolerate);
-}
-
-static void replace(void *info) {
-    (void)info;
-    for (; done < times; done++) {
-        RLTimerRef *timer = &timers[draw(LIVE)];
-        RLTimerInvalidate(*timer);
-        RLRelease(*timer);
-        *timer = add_timer(far(), 0);
-    }
-    RLStop(own);
-}
-
-static void timer_life(void) {
-    fill();
-    run_in_callout(replace);
-}
-
-/* A one-shot from its making to after its fire. */
-static void timer_fire(void) {
-    for (long i = 0; i < times; i++) RLRelease(add_timer(base - draw(1000) / 1000.0, 0));
-    RLRun();
-}
-
-/* A timer that is due again as soon as it has fired. */
-static void timer_tick(void) {
-    add_timer(base, 1e-9);
-    RLRun();
-}
-
 static void replace_sources(void *info) {
     (void)info;
     for (; done < times; done++) {
@@ -342,33 +220,6 @@ static void replace_sources(void *info) {
 }
 
 static void source_life(void) { run_in_callout(replace_sources); }
-
-static pthread_barrier_t barrier;
-
-/* The loop's thread stays in a callout: when a waiting one runs differs from run to run. */
-static void stay(void *info) {
-    (void)info;
-    pthread_barrier_wait(&barrier);
-    pthread_barrier_wait(&barrier);
-    RLStop(own);
-}
-
-static void *own_the_timers(void *info) {
-    own = RLGetCurrent();
-    fill();
-    run_in_callout(stay);
-    return info;
-}
-
-static void timer_move_outside(void) {
-    pthread_t thread;
-    pthread_barrier_init(&barrier, NULL, 2);
-    pthread_create(&thread, NULL, own_the_timers, NULL);
-    pthread_barrier_wait(&barrier);
-    for (; done < times; done++) RLTimerSetNextFireDate(timers[draw(LIVE)], far());
-    pthread_barrier_wait(&barrier);
-    pthread_join(thread, NULL);
-}
 
 static void end_at_once(RLThreadRef thread, void *info) {
     (void)thread;
@@ -384,10 +235,7 @@ static void thread_life(void) {
     }
 }
 
-static const struct {
-    const char *name;
-    void (*run)(void);
-} paths[] = {
+static const struct path paths[] = {
     {"pass", pass},
     {"pass_measured", pass_measured},
     {"pass_watched", pass_watched},
@@ -399,26 +247,24 @@ static const struct {
     {"signal_perform", signal_perform},
     {"wake_awake", wake_awake},
     {"post", post},
-    {"timer_remove_add", timer_remove_add},
-    {"timer_move", timer_move},
-    {"timer_move_outside", timer_move_outside},
-    {"timer_ask", timer_ask},
-    {"timer_contains", timer_contains},
-    {"timer_tolerance", timer_tolerance},
-    {"timer_life", timer_life},
-    {"timer_fire", timer_fire},
-    {"timer_tick", timer_tick},
     {"source_life", source_life},
     {"thread_life", thread_life},
+    {NULL, NULL},
 };
 
+static const struct path *find(const struct path *path, const char *name) {
+    while (path->name && strcmp(path->name, name) != 0) path++;
+    return path->name ? path : NULL;
+}
+
 int main(int argc, char **argv) {
-    for (size_t i = 0; argc == 3 && i < sizeof paths / sizeof *paths; i++) {
-        if (strcmp(paths[i].name, argv[1]) != 0) continue;
+    const struct path *path = argc == 3 ? find(paths, argv[1]) : NULL;
+    if (argc == 3 && !path) path = find(timer_paths, argv[1]);
+    if (path) {
         times = atol(argv[2]);
         own = RLGetCurrent();
         base = RLAbsoluteTimeGetCurrent();
-        paths[i].run();
+        path->run();
         require(done == times, "a callback is missing");
         long counted = allocations;
         printf("%ld\n", counted);
