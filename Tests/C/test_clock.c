@@ -737,6 +737,32 @@ RL_TEST(a_delay_by_the_systems_clock, "S-TMR-56", "Without a clock of the progra
     expect_trace("t");
 }
 
+static void run_with_the_systems_clock(void *timer) {
+    /* By the clock of the other thread's loop the delay would end in a day. */
+    ck_assert(RLTimerGetNextFireDate(timer) < date_in(3600));
+    RLAddTimer(RLGetCurrent(), timer, kRLDefaultMode);
+    expect_run(kRLDefaultMode, 30, false, Finished);
+}
+
+RL_TEST(a_delay_in_no_loop, "S-TMR-56 S-CLK-4",
+        "A timer that was removed from a loop with a clock of the program's, and one that never was in a loop, get their delay by the system's clock") {
+    use_clock();
+    for (int was_in_loop = 0; was_in_loop < 2; was_in_loop++) {
+        Probe probe = {.name = "t"};
+        RLTimerRef timer = probe_timer(&probe, FAR_FUTURE, 0);
+        if (was_in_loop) {
+            RLAddTimer(RLGetCurrent(), timer, kRLDefaultMode);
+            RLRemoveTimer(RLGetCurrent(), timer, kRLDefaultMode);
+        }
+        RLClockAdvance(clock_of_loop, 86400);
+        RLTimerSetNextFireDelay(timer, 0.005);
+        thread_join(thread_start(run_with_the_systems_clock, timer));
+        expect_trace("t");
+        RLRelease(timer);
+    }
+    RLRelease(clock_of_loop);
+}
+
 static void arm_again(Probe *self) {
     note_time(self);
     if (self->calls == 2) RLTimerSetNextFireDelay(self->timer, 3);
