@@ -676,6 +676,27 @@ RL_TEST(a_disabled_source_keeps_what_happens, "S-KEV-8",
     RLSourceInvalidate(sources[1]);
 }
 
+RL_TEST(what_is_kept_is_no_report, "S-KEV-8 S-KEV-1",
+        "What happened to a source that was disabled before its report does not count as handled: a run that returns after a source goes on") {
+    observe(RLGetCurrent(), kRLDefaultMode);
+    RLSourceRef user = add(&first, kRLKernelFilterUser, 0, 0, 0, 0);
+    RLKernelEventSourceTrigger(user, kRLNoteTrigger, 0);
+    RLKernelEventSourceSetEnabled(user, false);
+    expect_run(kRLDefaultMode, 0, true, TimedOut);
+    RLKernelEventSourceSetEnabled(user, true);
+    expect_run(kRLDefaultMode, 60, true, HandledSource);
+    RLSourceInvalidate(user);
+    RLSourceRef signals = add(&second, kRLKernelFilterSignal, SIGUSR1, 0, 0, 0);
+    raise(SIGUSR1);
+    RLKernelEventSourceSetEnabled(signals, false);
+    expect_run(kRLDefaultMode, 0, true, TimedOut);
+    RLKernelEventSourceSetEnabled(signals, true);
+    expect_run(kRLDefaultMode, 60, true, HandledSource);
+    RLSourceInvalidate(signals);
+    ck_assert_int_eq(trace_count("a"), 1);
+    ck_assert_int_eq(trace_count("b"), 1);
+}
+
 RL_TEST(dispatch_disables, "S-KEV-8",
         "With kRLKernelEventDispatch a report disables the source until it is enabled again") {
     RLSourceRef source = add(&first, kRLKernelFilterTimer, 0, kRLKernelEventDispatch, 0, 5);

@@ -484,6 +484,29 @@ RL_TEST(end_as_a_source, "S-KEV-18", "The end of a thread is reported to a loop 
     RLRelease(quick);
 }
 
+RL_TEST(an_end_to_come_is_nothing_to_report, "S-KEV-18 S-KEV-8",
+        "Enabling the source of a thread that executes ends no wait; what is disabled while the thread ends reports when it is enabled") {
+    RLThreadRef thread = RLThreadCreate(NULL, NULL, NULL);
+    ck_assert(RLThreadStart(thread));
+    RLSourceRef source = watch_end(thread);
+    RLObserverRef observer = observe(RLGetCurrent(), kRLDefaultMode);
+    RLKernelEventSourceSetEnabled(source, true);
+    RLKernelEventSourceSetEnabled(source, false);
+    RLKernelEventSourceSetEnabled(source, true);
+    expect_run(kRLDefaultMode, 0.01, true, TimedOut);
+    expect_trace("E BT BS BW AW X");
+    RLObserverInvalidate(observer);
+    RLKernelEventSourceSetEnabled(source, false);
+    ck_assert(RLThreadEnd(thread));
+    expect_run(kRLDefaultMode, 0, true, TimedOut);
+    expect_trace("");
+    RLKernelEventSourceSetEnabled(source, true);
+    expect_run(kRLDefaultMode, 1e6, true, HandledSource);
+    expect_trace("ended:-");
+    RLRelease(source);
+    RLRelease(thread);
+}
+
 RL_TEST(end_of_a_vanished_thread, "S-KEV-18 S-THREAD-8", "In the child of fork the source of another thread reports its end") {
     RLThreadRef thread = RLThreadCreate(NULL, NULL, NULL);
     ck_assert(RLThreadStart(thread));

@@ -16,11 +16,12 @@ private final class Box: @unchecked Sendable {
 
     init(_ action: @escaping (Box) -> Void = { _ in }) {
         var functions = SourceFunctions()
-        functions.perform = { info in
+        functions.watch = { info, _ in
             let box = info!.assumingMemoryBound(to: Unmanaged<Box>.self).pointee.takeUnretainedValue()
             box.performs.wrappingAdd(1, ordering: .sequentiallyConsistent)
             box.taken.wrappingAdd(box.stored.exchange(0, ordering: .acquiring), ordering: .sequentiallyConsistent)
             box.action(box)
+            return true
         }
         self.action = action
         source = SourcePointer.makeInbox(order: 0, info: cell, functions: functions)

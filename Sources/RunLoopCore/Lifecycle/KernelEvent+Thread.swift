@@ -6,7 +6,8 @@ import Synchronization
 /// The Thread filter: the end of a thread of `RLThreadStart` (S-KEV-18). An inbox that the thread marks when it has finished.
 ///
 /// The record holds a reference to the thread, and while the thread executes the record is in the thread's list, which the registry's
-/// lock guards. The list uses the fields that the Signal filter has for its own. `count` is 1 while the record holds the reference.
+/// lock guards. The list uses the fields that the Signal filter has for its own. `userFlags` is 1 while the record holds the reference, `count`
+/// once the thread has ended.
 extension KernelFilter {
     static var thread: KernelFilter {
         KernelFilter(
@@ -24,7 +25,7 @@ extension UnsafeMutablePointer where Pointee == KernelEvent {
         else { return refuse() }
         pointee.flags |= RLKernelEventFlags.oneShot.rawValue
         thread.retain()
-        pointee.count.store(1, ordering: .relaxed)
+        pointee.userFlags.store(1, ordering: .relaxed)
         return true
     }
 
@@ -32,7 +33,9 @@ extension UnsafeMutablePointer where Pointee == KernelEvent {
         pointee.source = source
         process.pointee.registryLock.lockWord()
         let hasEnded = thread.isFinished
-        if !hasEnded {
+        if hasEnded {
+            noteEnd(of: thread)
+        } else {
             let first = thread.pointee.endWatchers
             pointee.nextOfSignal.store(first, ordering: .relaxed)
             first?.pointee.previousOfSignal = self
@@ -42,23 +45,32 @@ extension UnsafeMutablePointer where Pointee == KernelEvent {
         if hasEnded && mayReport { source.markReady() }
     }
 
+    /// A thread that enables the source sees this, or this thread sees after it that the source may report.
+    @inline(never)
+    fileprivate func noteEnd(of thread: ThreadPointer) {
+        pointee.data.store(Int64(Int(bitPattern: thread.pointee.result)), ordering: .relaxed)
+        pointee.count.store(1, ordering: .sequentiallyConsistent)
+    }
+
+    /// Another thread may be ending the source, and with it the reference to the thread.
     fileprivate func takeThread(_ happened: inout RLKernelEvent) -> Bool {
-        guard pointee.count.load(ordering: .relaxed) == 1, thread.isFinished else { return false }
+        guard pointee.count.load(ordering: .sequentiallyConsistent) != 0 else { return false }
         happened.flags |= RLKernelEventFlags.EOF.rawValue
         happened.fflags = Note.exit.rawValue
-        happened.data = Int64(Int(bitPattern: thread.pointee.result))
+        happened.data = pointee.data.load(ordering: .relaxed)
         return true
     }
 
     fileprivate func closeThread() {
         process.pointee.registryLock.lockWord()
-        let isOpen = pointee.count.exchange(0, ordering: .relaxed) == 1
+        let isOpen = pointee.userFlags.exchange(0, ordering: .relaxed) == 1
         if isOpen { leaveThreadLocked() }
         process.pointee.registryLock.unlockWord()
         if isOpen { thread.release() }
     }
 
     /// Does nothing if the record is in no list.
+    @inline(never)
     fileprivate func leaveThreadLocked() {
         let next = pointee.nextOfSignal.exchange(nil, ordering: .relaxed)
         if let previous = pointee.previousOfSignal {
@@ -79,6 +91,7 @@ extension UnsafeMutablePointer where Pointee == Thread {
             process.pointee.registryLock.lockWord()
             guard let record = pointee.endWatchers else { break }
             record.leaveThreadLocked()
+            record.noteEnd(of: self)
             let source = record.pointee.source.flatMap { $0.tryRetain() ? $0 : nil }
             if record.mayReport { source?.markReady() }
             process.pointee.registryLock.unlockWord()
@@ -92,6 +105,7 @@ extension UnsafeMutablePointer where Pointee == Thread {
     func tellEndInChild() {
         while let record = pointee.endWatchers {
             record.leaveThreadLocked()
+            record.noteEnd(of: self)
             if let source = record.pointee.source, source.isAlive, record.mayReport { source.markReady() }
         }
     }

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
 import CLinux
 
-/// The library's own function for a watch. Called with the source's info and the `Readiness` bits; true: it counts as a handled
-/// source.
+/// The library's own function for a watch or an inbox. Called with the source's info and, for a watch, the `Readiness` bits; true: it counts
+/// as a handled source.
 typealias WatchHandler = @convention(c) (_ info: UnsafeMutableRawPointer?, _ ready: UInt32) -> Bool
 
-/// The functions of a source's context. `schedule`, `cancel` serve version 0 and watches, `getPort` version 1, `watch` watches.
+/// The functions of a source's context. `schedule`, `cancel` serve version 0 and watches, `getPort` version 1, `watch` watches and inboxes.
 struct SourceFunctions {
     var retain: RetainFunction?
     var release: ReleaseFunction?

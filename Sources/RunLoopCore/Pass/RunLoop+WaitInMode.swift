@@ -35,7 +35,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     /// Makes a waiter for `word`, in the default mode for NULL and the pseudo-mode. Loop's thread.
     fileprivate func makeModeWaiter(_ word: UnsafeRawPointer, _ mode: ModeName, _ condition: ConditionPointer?) -> ModeWaiterPointer {
         let record = makeRecord(ModeWaiter.self)
-        let functions = SourceFunctions(perform: { $0!.assumingMemoryBound(to: ModeWaiter.self).endRun() })
+        let functions = SourceFunctions(watch: { info, _ in info!.assumingMemoryBound(to: ModeWaiter.self).endRun() })
         let inbox = SourcePointer.makeInbox(order: 0, info: record, functions: functions)
         // The record's own string: a callback may free the caller's, and another run may follow.
         let name = if case .named(let name) = mode { name } else { kRLDefaultMode }
@@ -123,12 +123,13 @@ extension UnsafeMutablePointer where Pointee == ModeWaiter {
     fileprivate var isTold: Bool { pointee.waiter.told.load(ordering: .acquiring) != 0 }
 
     /// Ends the run that waits, which may be around the one that finds the mark. On the loop's thread.
-    fileprivate func endRun() {
+    fileprivate func endRun() -> Bool {
         let loop = pointee.loop
         var frame = loop.pointee.frame
         while let current = frame, current.pointee.outer != pointee.outerFrame { frame = current.pointee.outer }
         frame?.pointee.hasReply = true
         if frame != loop.pointee.frame { loop.wakeUp() }
+        return true
     }
 
     /// The wait is over. True if `told` was set, and it was not over before.

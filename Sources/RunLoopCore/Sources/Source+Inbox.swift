@@ -3,21 +3,21 @@ import Synchronization
 
 /// Inboxes: version 1 sources that a call makes ready, from any thread and without a descriptor.
 ///
-/// `makeInbox` makes one, `markReady` says that there is something in it. Its `perform` then runs on the thread of a loop it is
+/// `makeInbox` makes one, `markReady` says that there is something in it. Its `watch` then runs on the thread of a loop it is
 /// in, at P13 and in the mode that runs, one inbox per pass, in the order in which they became ready, and alternating with due
-/// timers and with descriptors (S-PASS-8, S-PASS-10). It counts as a handled source and keeps its modes from being empty. What is
-/// in the inbox is its owner's business. `perform` takes one thing; if there is more it calls `markReady` before it calls the
+/// timers and with descriptors (S-PASS-8, S-PASS-10). It counts as a handled source if it says so; the inbox keeps its modes from being
+/// empty. What is in the inbox is its owner's business. `watch` takes one thing; if there is more it calls `markReady` before it calls the
 /// client, and so performs again after the others that are ready.
 ///
 /// The mark is kept while the inbox is in no loop, or while its loops run other modes. Marks before the perform count once, and
-/// the mark is removed before `perform` is called: what was put in before a mark is seen by the perform that the mark causes or
+/// the mark is removed before `watch` is called: what was put in before a mark is seen by the perform that the mark causes or
 /// by an earlier one. So nothing is lost if every thread marks after putting something in, or, where the owner has a lock, if the
 /// thread that finds the inbox empty marks under that lock. An inbox in several loops performs in one of them for each mark.
 ///
 /// Nothing here takes a lock, allocates, or calls the kernel while the loop is awake: async-signal-safe. A sleeping loop is made
 /// to look again; the ready inbox then ends its wait, which is not a wake-up.
 extension UnsafeMutablePointer where Pointee == Source {
-    /// An inbox with one reference, in no loop and not ready. Of the functions, `schedule`, `cancel` and `getPort` are not called.
+    /// An inbox with one reference, in no loop and not ready. Of the functions, `schedule`, `cancel`, `getPort` and `perform` are not called.
     static func makeInbox(order: Int, info: UnsafeMutableRawPointer?, functions: SourceFunctions) -> SourcePointer {
         make(order: order, info: info, functions: functions, isVersionOne: true, isInbox: true)
     }
@@ -71,17 +71,18 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         return false
     }
 
-    /// Performs the inbox of the mode that has been ready longest. False if there is none any more.
+    /// Performs the inbox of the mode that has been ready longest. False if there is none any more, or nothing in it.
     func performInbox(in mode: ModePointer) -> Bool {
         lock()
         while hasReadyInboxLocked(in: mode) {
             let source = pointee.inboxes.ready.first!.ofSource
             // If not, another loop took it in between.
             guard takeSignalLocked(of: source) else { continue }
-            let perform = source.functions.perform!
+            let handler = source.functions.watch!
             pointee.counters.ports.count()
-            performAlone(source) { callOutPortSource(perform, $0) }
-            return true
+            var isHandled = false
+            performAlone(source) { isHandled = handler($0, 0) }
+            return isHandled
         }
         unlock()
         return false

@@ -66,14 +66,15 @@ extension UnsafeMutablePointer where Pointee == KernelEvent {
         return isReport
     }
 
-    /// The perform of the inbox.
-    func reportMark() {
+    /// The handler of the inbox.
+    func reportMark() -> Bool {
         var happened = blankEvent
         pointee.lock.lockWord()
         let isReport = mayReport && pointee.filter.pointee.take?.call(self, &happened) == true
         if isReport { countReportLocked() }
         pointee.lock.unlockWord()
         if isReport { report(&happened) }
+        return isReport
     }
 
     /// Called when what is reported has been taken, under the same lock: another loop that comes next finds that the source may

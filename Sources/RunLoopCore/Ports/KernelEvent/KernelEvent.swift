@@ -217,7 +217,7 @@ extension UnsafeMutablePointer where Pointee == KernelEvent {
                 owned: true
             ) { info, _ in KernelEventPointer(info: info).reportReadiness() }
         }
-        functions.perform = { KernelEventPointer(info: $0).reportMark() }
+        functions.watch = { info, _ in KernelEventPointer(info: info).reportMark() }
         return SourcePointer.makeInbox(order: 0, info: self, functions: functions)
     }
 

@@ -88,7 +88,7 @@ extension UnsafeMutablePointer where Pointee == MachPort {
             return info
         }
         functions.release = { info in MachPortPointer(info: info).sourceDied() }
-        functions.perform = { info in MachPortPointer(info: info).receive() }
+        functions.watch = { info, _ in MachPortPointer(info: info).receive() }
         let made = SourcePointer.makeInbox(order: order, info: self, functions: functions)
         pointee.lock.lockWord()
         // Another thread may have made one meanwhile, or the port may have died.

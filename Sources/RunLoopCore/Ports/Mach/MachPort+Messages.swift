@@ -167,11 +167,14 @@ extension UnsafeMutablePointer where Pointee == MachPort {
         if wakes { pointee.room.futexWakeAll() }
     }
 
-    /// The perform function of the source: takes one message and calls the client with it. The source is retained meanwhile, and
-    /// so the port.
-    func receive() {
+    /// The handler of the source: takes one message and calls the client with it. The source is retained meanwhile, and so the port. False if
+    /// another loop has taken the message.
+    func receive() -> Bool {
         pointee.lock.lockWord()
-        guard isValid, let message = pointee.first else { return pointee.lock.unlockWord() }
+        guard isValid, let message = pointee.first else {
+            pointee.lock.unlockWord()
+            return false
+        }
         pointee.first = message.pointee.next
         if pointee.first == nil { pointee.last = nil }
         pointee.count -= 1
@@ -200,6 +203,7 @@ extension UnsafeMutablePointer where Pointee == MachPort {
             if wakes { pointee.room.futexWakeOne() }
             deliver(message.pointee, UnsafeRawPointer(message.bytes), on: loop, guardsInfo: guardsInfo, freeing: message)
         }
+        return true
     }
 
     /// Calls the client with a message, within the bracket of `retain` and `release` (S-PORT-7).
