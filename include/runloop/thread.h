@@ -158,10 +158,11 @@ RL_EXPORT bool RLThreadJoin(RLThreadRef RL_NULLABLE thread);
  * Ends a thread in order: its loop performs what was queued, its runs stop, and the call waits for
  * it.
  *
- * Functions of RLPerformFunction for the default or the common modes, and requests of
- * RLPerformOnLoop, that were queued before this call are performed first: by a run in a common mode
- * or, if the body makes none, after the body has returned. What is queued later is dropped, and
- * released. Then the thread is cancelled and its runs are stopped; its body has to return.
+ * The thread is cancelled and its runs are stopped, also nested ones, in common modes; its body has
+ * to return. Functions of RLPerformFunction for the default or the common modes, and requests of
+ * RLPerformOnLoop and RLPerformInOrder for them, that were queued before the first such call are
+ * performed: by these runs or, what they leave, by a last run in the default mode, after the body.
+ * A limit of RLSetPassLimit puts off none of them. What is queued later is dropped, and released.
  * Returns: as RLThreadJoin; on the thread itself false, after cancelling it and stopping its run.
  * Threads: any. Reentrancy: call-outs too; calls no call-out on this thread.
  * CF: none. Since 0.1.

@@ -4,9 +4,11 @@ import Synchronization
 
 /// How a thread is ended, and how others wait for its end: `cancel`, `end` and `join`.
 ///
-/// `end` queues a *marker* in the thread's loop; when its turn has come, everything that was queued before it was performed.
+/// Both `end` and, for a thread without a body, `cancel` queue a *marker* in the thread's loop. What its run leaves of what was queued before
+/// `end` is performed last (`drain`).
 extension UnsafeMutablePointer where Pointee == Thread {
     /// Queues the marker: a request that stops the loop's runs. (A stop alone is not kept between two runs.)
+    @inline(never)
     private func queueStop() {
         guard let loop = pointee.loop.load(ordering: .sequentiallyConsistent), !isVanished else { return }
         retain()
@@ -17,10 +19,10 @@ extension UnsafeMutablePointer where Pointee == Thread {
         _ = loop.performRequest(post, waits: false)
     }
 
-    /// Called on the thread when the marker's turn has come: everything that was queued before it was performed.
+    /// Called on the thread when the marker's turn has come.
     private func stopRuns() {
-        // Sets the cancelled flag too, before the run returns: `end` may not have done that yet.
-        pointee.flags.bitwiseOr(ThreadFlags.drained | ThreadFlags.cancelled, ordering: .sequentiallyConsistent)
+        // Before the run returns: `end` may not have done that yet.
+        pointee.flags.bitwiseOr(ThreadFlags.cancelled, ordering: .sequentiallyConsistent)
         let loop = RunLoop.current()
         // A stop ends the innermost run; the outer ones get markers of their own.
         guard let outer = loop.pointee.frame?.pointee.outer else { return loop.stop() }
@@ -61,12 +63,11 @@ extension UnsafeMutablePointer where Pointee == Thread {
             cancel()
             return join()
         }
-        if pointee.flags.load(ordering: .sequentiallyConsistent) & ThreadFlags.ending == 0 {
-            // Before the flags: when the thread sees them, it finds the marker in its queue.
-            queueStop()
-            pointee.flags.bitwiseOr(ThreadFlags.ending | ThreadFlags.cancelled, ordering: .sequentiallyConsistent)
-            if !isVanished { pointee.loop.load(ordering: .acquiring)?.wakeUp() }
-        }
+        // The thread may end as soon as it has performed the marker, and looks for this flag before that. The other flag is the last: the
+        // child of a fork between these steps is not cancelled without a marker. Each call queues one, because that child may have none.
+        pointee.flags.bitwiseOr(ThreadFlags.ending, ordering: .sequentiallyConsistent)
+        queueStop()
+        pointee.flags.bitwiseOr(ThreadFlags.cancelled, ordering: .sequentiallyConsistent)
         if ThreadPointer.current == self { RunLoop.current().stop() }
         return join()
     }

@@ -55,17 +55,15 @@ enum ThreadPhase {
 
 enum ThreadFlags {
     static var cancelled: UInt32 { 1 << 0 }
-    /// A marker was queued by `end`: it must be performed before the thread ends.
+    /// `end` was called: what was queued before is performed before the thread ends.
     static var ending: UInt32 { 1 << 1 }
-    /// A marker was performed, and everything that was queued before it.
-    static var drained: UInt32 { 1 << 2 }
     /// `release` was called, or is being called: it may end the thread.
-    static var released: UInt32 { 1 << 3 }
+    static var released: UInt32 { 1 << 2 }
     /// The exit callbacks were called, and no more are taken. Guarded by the registry's lock.
-    static var exited: UInt32 { 1 << 4 }
+    static var exited: UInt32 { 1 << 3 }
     /// A thread sleeps on `phase` or `joining`, or is about to. Sequentially consistent with them: the sleeper sets the flag and then
     /// looks at the phase, the thread that changes the phase looks at the flag after that.
-    static var awaited: UInt32 { 1 << 5 }
+    static var awaited: UInt32 { 1 << 4 }
 }
 
 /// The values of `Thread.number` while the kernel's number is not known.
@@ -299,15 +297,18 @@ extension UnsafeMutablePointer where Pointee == Thread {
         keep.invalidate()
     }
 
-    /// Performs what was queued before the marker of `end`, which is in the queue until it was performed.
+    /// Performs what the thread's runs have left of what was queued before `end`: they were in other modes, had a limit, or were stopped in
+    /// the middle of a pass. A thread that sees the flag `ending` sees all of that, so one pass is enough.
     private func drain(_ loop: RunLoopPointer) {
-        while pointee.flags.load(ordering: .sequentiallyConsistent) & ThreadFlags.drained == 0 {
-            if loop.run(in: .named(kRLDefaultMode), seconds: 0, returnsAfterSource: false) == .finished { return }
-        }
-        // The marker may have stopped the run in the middle of a pass, and what is ordered has its turn at the beginning of one.
-        if loop.orderedRequests.pointee.count.load(ordering: .relaxed) != 0 {
-            _ = loop.run(in: .named(kRLDefaultMode), seconds: 0, returnsAfterSource: false)
-        }
+        let mode = loop.pointee.defaultMode
+        guard loop.findPost(for: mode) || loop.requests.hasEligible(in: mode) || loop.orderedRequests.hasEligible(in: mode) else { return }
+        // There is no later pass for what a limit would put off.
+        mode.pointee.passLimit.store(0, ordering: .relaxed)
+        guard loop.run(in: .named(kRLDefaultMode), seconds: 0, returnsAfterSource: false) == .stopped else { return }
+        // An Entry observer let no pass begin, and may do so each time.
+        _ = loop.performBatch(of: loop.orderedRequests, in: mode)
+        loop.performRound(in: mode)
+        _ = loop.performBatch(of: loop.requests, in: mode)
     }
 }
 

@@ -35,7 +35,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     }
 
     @inline(never)
-    private func performRound(in mode: ModePointer) {
+    func performRound(in mode: ModePointer) {
         // Nested rounds begin where this one ends, and do not see what waits from before.
         let start = pointee.posts.cursor
         var end = pointee.posts.end()
@@ -193,7 +193,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     }
 
     @inline(never)
-    private func findPost(for mode: ModePointer) -> Bool {
+    func findPost(for mode: ModePointer) -> Bool {
         let floor = pointee.postFloor
         if let last = mode.pointee.waiting[.posts].pointee.last, last.pointee.waiting.pointee.sequence >= floor { return true }
         if mode.pointee.isCommon.load(ordering: .relaxed), let last = pointee.commonWaiting[.posts].pointee.last,

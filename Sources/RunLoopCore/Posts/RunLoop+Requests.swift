@@ -39,6 +39,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         orderedRequests.cancel(CancelKey(target: target, perform: perform, info: info))
     }
 
+    @inline(never)
     private func add(
         _ post: Post, to queue: RequestQueuePointer, target: UnsafeRawPointer?, order: Int,
         wait: UnsafeMutablePointer<RequestWait>?
@@ -61,7 +62,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     }
 
     @inline(never)
-    private func performBatch(of queue: RequestQueuePointer, in mode: ModePointer) -> Bool {
+    func performBatch(of queue: RequestQueuePointer, in mode: ModePointer) -> Bool {
         let batch = queue.takeBatch(in: mode)
         guard batch != 0 else { return false }
         while let request = queue.next(ofBatch: batch) {

@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: MIT */
+/* Section 28: what meets a thread that Cancel or End ends: limits, observers that stop runs, runs in other modes. */
+#include "support.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static void count_up(void *counter) { __atomic_add_fetch((int *)counter, 1, __ATOMIC_SEQ_CST); }
+static int released;
+static void count_release(void *unused) {
+    (void)unused;
+    count_up(&released);
+}
+
+static Gate holds = GATE_INITIALIZER, may_go_on = GATE_INITIALIZER;
+static void hold(void *unused) {
+    (void)unused;
+    gate_open(&holds);
+    gate_wait(&may_go_on);
+}
+
+static int functions, requests, ordered;
+/* So many of each kind, for the default mode. */
+static void queue_work(RLRunLoopRef loop, int function_count, int request_count, int ordered_count) {
+    const RLMode modes[] = {kRLDefaultMode};
+    for (int i = 0; i < function_count; i++) RLPerformFunction(loop, kRLDefaultMode, count_up, &functions, count_release);
+    for (int i = 0; i < request_count; i++) RLPerformOnLoop(loop, kRLDefaultMode, count_up, &requests, count_release, false);
+    for (int i = 0; i < ordered_count; i++) RLPerformInOrder(loop, modes, 1, i, NULL, count_up, &ordered, count_release);
+}
+static void expect_work(int function_count, int request_count, int ordered_count) {
+    ck_assert_int_eq(functions, function_count);
+    ck_assert_int_eq(requests, request_count);
+    ck_assert_int_eq(ordered, ordered_count);
+    ck_assert_int_eq(released, function_count + request_count + ordered_count);
+    functions = requests = ordered = released = 0;
+}
+
+static void end_thread(void *thread) { ck_assert(RLThreadEnd(thread)); }
+/* Returns when End was called in another thread, to be joined. */
+static Thread *begin_end(RLThreadRef thread) {
+    Thread *ender = thread_start(end_thread, thread);
+    while (!RLThreadIsCancelled(thread)) take_time(0.001);
+    return ender;
+}
+
+RL_TEST(a_limit_keeps_nothing_from_the_end, "S-THREAD-5 S-LIM-6", "End performs all that was queued before it though a pass of the mode performs one function") {
+    RLThreadRef thread = RLThreadCreate(NULL, NULL, NULL);
+    ck_assert(RLThreadStart(thread));
+    RLRunLoopRef loop = RLThreadGetRunLoop(thread);
+    RLSetPassLimit(loop, kRLDefaultMode, 1);
+    RLPerformFunction(loop, kRLDefaultMode, hold, NULL, NULL);
+    RLWakeUp(loop);
+    gate_wait(&holds);
+    queue_work(loop, 10, 1, 0);
+    Thread *ender = begin_end(thread);
+    gate_open(&may_go_on);
+    thread_join(ender);
+    expect_work(10, 1, 0);
+    RLRelease(thread);
+}
+
+/* ---- an Entry observer that lets no run begin once its thread is to end */
+
+static int entries;
+static void stop_at_entry(RLObserverRef observer, RLActivity activity, void *unused) {
+    (void)observer, (void)activity, (void)unused;
+    count_up(&entries);
+    if (RLThreadIsCancelled(RLThreadGetCurrent())) RLStop(RLGetCurrent());
+}
+static void add_stopper(void *unused) {
+    (void)unused;
+    RLObserverRef observer = RLObserverCreate(kRLEntry, true, 0, stop_at_entry, NULL);
+    RLAddObserver(RLGetCurrent(), observer, kRLDefaultMode);
+    RLRelease(observer);
+}
+static void body_without_runs(RLThreadRef thread, void *unused) {
+    (void)unused;
+    add_stopper(NULL);
+    gate_open(&holds);
+    while (!RLThreadIsCancelled(thread)) take_time(0.001);
+}
+
+RL_TEST(an_observer_that_stops_each_run, "S-THREAD-5 S-STOP-4",
+        "End performs what was queued and returns though an Entry observer stops each run of the thread that is to end, with a body and without") {
+    for (int has_body = 0; has_body < 2; has_body++) {
+        RLThreadRef thread = RLThreadCreate(has_body ? body_without_runs : NULL, NULL, NULL);
+        ck_assert(RLThreadStart(thread));
+        RLRunLoopRef loop = RLThreadGetRunLoop(thread);
+        if (has_body) gate_wait(&holds);
+        else RLPerformOnLoop(loop, kRLDefaultMode, add_stopper, NULL, NULL, true);
+        queue_work(loop, 3, 3, 3);
+        ck_assert(RLThreadEnd(thread));
+        expect_work(3, 3, 3);
+        ck_assert_int_le(entries, 5);
+        RLRelease(thread);
+    }
+}
+
+/* ---- other modes */
+
+static void body_in_a_mode(RLThreadRef thread, void *mode) {
+    if (strcmp(mode, "common") == 0) RLAddCommonMode(RLGetCurrent(), mode);
+    keep_alive(RLGetCurrent(), mode);
+    gate_open(&holds);
+    while (!RLThreadIsCancelled(thread)) ck_assert_int_eq(RLRunInMode(mode, 1e6, false), kRLRunStopped);
+}
+
+static void end_in_mode(char *mode, int function_count, int request_count, int ordered_count) {
+    RLThreadRef thread = RLThreadCreate(body_in_a_mode, mode, NULL);
+    ck_assert(RLThreadStart(thread));
+    RLRunLoopRef loop = RLThreadGetRunLoop(thread);
+    gate_wait(&holds);
+    wait_until_waiting(loop);
+    queue_work(loop, function_count, request_count, ordered_count);
+    ck_assert(RLThreadEnd(thread));
+    expect_work(function_count, request_count, ordered_count);
+    RLRelease(thread);
+}
+static char common[] = "common";
+RL_TEST(a_body_in_another_common_mode, "S-THREAD-5", "What was queued for the default mode is performed, though the body runs another common mode alone") {
+    end_in_mode(common, 3, 0, 0);
+    holds = (Gate)GATE_INITIALIZER;
+    end_in_mode(common, 0, 3, 0);
+    holds = (Gate)GATE_INITIALIZER;
+    end_in_mode(common, 2, 2, 2);
+}
