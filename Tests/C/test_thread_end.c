@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Section 28: what meets a thread that Cancel or End ends: limits, observers that stop runs, runs in other modes. */
+/* Section 28: what meets a thread that Cancel or End ends: limits, observers that stop runs, runs and waits in other modes. */
 #include "support.h"
 
 #include <stdlib.h>
@@ -116,11 +116,68 @@ static void end_in_mode(char *mode, int function_count, int request_count, int o
     expect_work(function_count, request_count, ordered_count);
     RLRelease(thread);
 }
-static char common[] = "common";
+static char common[] = "common", private[] = "private";
 RL_TEST(a_body_in_another_common_mode, "S-THREAD-5", "What was queued for the default mode is performed, though the body runs another common mode alone") {
     end_in_mode(common, 3, 0, 0);
     holds = (Gate)GATE_INITIALIZER;
     end_in_mode(common, 0, 3, 0);
     holds = (Gate)GATE_INITIALIZER;
     end_in_mode(common, 2, 2, 2);
+}
+RL_TEST(a_body_in_a_private_mode, "S-THREAD-5", "End stops the run of a body in a mode that is not common") { end_in_mode(private, 2, 2, 2); }
+
+static RLCondition condition = RL_CONDITION_INIT;
+static void wait_in_a_mode(void *mode) {
+    RLLockLock(&condition.lock);
+    ck_assert(RLConditionWaitInMode(&condition, mode, 1e6));
+    RLLockUnlock(&condition.lock);
+}
+static void run_in_a_mode(void *mode) { ck_assert_int_eq(RLRunInMode(mode, 1e6, false), kRLRunStopped); }
+static void run_within(void *unused) {
+    (void)unused;
+    keep_alive(RLGetCurrent(), private);
+    RLPerformFunction(RLGetCurrent(), private, run_in_a_mode, "inner", NULL);
+    keep_alive(RLGetCurrent(), "inner");
+    run_in_a_mode(private);
+}
+/* A mode that no one knew at the call of Cancel or End. */
+static void run_later(void *unused) {
+    hold(unused);
+    keep_alive(RLGetCurrent(), "later");
+    run_in_a_mode("later");
+}
+
+RL_TEST(calls_in_private_modes, "S-THREAD-4 S-THREAD-5 S-SYNC-22",
+        "Cancel and End end a thread without a body whose callback runs one private mode in another, or a mode that it has just made, or waits in one; "
+        "End performs what was queued for the default mode before it") {
+    static void (*const calls[])(void *) = {run_within, run_later, wait_in_a_mode};
+    for (int i = 0; i < 6; i++) {
+        holds = may_go_on = (Gate)GATE_INITIALIZER;
+        bool is_later = i % 3 == 1, ends = i >= 3;
+        RLThreadRef thread = RLThreadCreate(NULL, NULL, NULL);
+        ck_assert(RLThreadStart(thread));
+        RLRunLoopRef loop = RLThreadGetRunLoop(thread);
+        RLPerformOnLoop(loop, kRLDefaultMode, calls[i % 3], private, NULL, false);
+        if (is_later) {
+            gate_wait(&holds);
+        } else {
+            RLMode mode = NULL;
+            const char *expected = i % 3 == 0 ? "inner" : private;
+            do {
+                free((void *)mode);
+                wait_until_waiting(loop);
+                mode = RLCopyCurrentMode(loop);
+            } while (!mode || strcmp(mode, expected) != 0);
+            free((void *)mode);
+        }
+        if (ends) queue_work(loop, 2, 2, 2);
+        Thread *ender = NULL;
+        if (ends) ender = begin_end(thread);
+        else RLThreadCancel(thread);
+        if (is_later) gate_open(&may_go_on);
+        if (ender) thread_join(ender);
+        else ck_assert(RLThreadJoin(thread));
+        if (ends) expect_work(2, 2, 2);
+        RLRelease(thread);
+    }
 }

@@ -158,7 +158,7 @@ RL_EXPORT bool RLThreadJoin(RLThreadRef RL_NULLABLE thread);
  * Ends a thread in order: its loop performs what was queued, its runs stop, and the call waits for
  * it.
  *
- * The thread is cancelled and its runs are stopped, also nested ones, in common modes; its body has
+ * The thread is cancelled and its runs are stopped, also nested ones, in whatever mode; its body has
  * to return. Functions of RLPerformFunction for the default or the common modes, and requests of
  * RLPerformOnLoop and RLPerformInOrder for them, that were queued before the first such call are
  * performed: by these runs or, what they leave, by a last run in the default mode, after the body.

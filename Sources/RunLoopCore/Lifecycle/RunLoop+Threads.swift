@@ -93,6 +93,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         pointee.currentMode.store(nil, ordering: .releasing)
         pointee.postFloor = 0
         pointee.afterWait = nil
+        pointee.stoppedCondition = nil
         while let kind = pointee.calls.innermost { abandonCall(kind) }
     }
 

@@ -4,8 +4,8 @@ import Synchronization
 
 /// How a thread is ended, and how others wait for its end: `cancel`, `end` and `join`.
 ///
-/// Both `end` and, for a thread without a body, `cancel` queue a *marker* in the thread's loop. What its run leaves of what was queued before
-/// `end` is performed last (`drain`).
+/// Both `end` and, for a thread without a body, `cancel` queue a *marker* in the thread's loop. It is performed in whatever mode the loop runs,
+/// behind the requests of that mode. What such a run leaves of what was queued before `end` is performed last (`drain`).
 extension UnsafeMutablePointer where Pointee == Thread {
     /// Queues the marker: a request that stops the loop's runs. (A stop alone is not kept between two runs.)
     @inline(never)
@@ -16,7 +16,7 @@ extension UnsafeMutablePointer where Pointee == Thread {
             perform: { $0!.assumingMemoryBound(to: Thread.self).stopRuns() },
             release: { $0!.assumingMemoryBound(to: Thread.self).release() }, info: UnsafeMutableRawPointer(self),
             modes: PostModes(mode: nil))
-        _ = loop.performRequest(post, waits: false)
+        loop.performMarker(post)
     }
 
     /// Called on the thread when the marker's turn has come.

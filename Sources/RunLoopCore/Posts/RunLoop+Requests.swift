@@ -28,6 +28,11 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         }
     }
 
+    /// Performs a request in the next pass of whatever mode runs, or releases it.
+    func performMarker(_ post: Post) {
+        _ = add(post, to: requests, target: nil, order: 0, wait: nil, isMarker: true)
+    }
+
     /// `RLPerformInOrder`.
     func performOrdered(_ post: Post, target: UnsafeRawPointer?, order: Int) {
         _ = add(post, to: orderedRequests, target: target, order: order, wait: nil)
@@ -42,10 +47,10 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     @inline(never)
     private func add(
         _ post: Post, to queue: RequestQueuePointer, target: UnsafeRawPointer?, order: Int,
-        wait: UnsafeMutablePointer<RequestWait>?
+        wait: UnsafeMutablePointer<RequestWait>?, isMarker: Bool = false
     ) -> Bool {
         let request = RequestPointer.make(post, target: target, order: order, wait: wait)
-        guard queue.add(request, in: self) else {
+        guard queue.add(request, in: self, isMarker: isMarker) else {
             request.pointee.wait = nil
             request.finish(RequestWait.dropped)
             return false

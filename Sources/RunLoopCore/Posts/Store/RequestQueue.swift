@@ -54,6 +54,8 @@ struct RequestQueue: ~Copyable {
     var queued: WaitingList
     /// The batches under way. The last is the next to perform.
     var running: WaitingList
+    /// Requests that are performed in every mode, behind the others of their batch. They keep no mode from being empty.
+    var markers: WaitingList
     /// The ordered requests that can be cancelled.
     var index: CancelIndex
     var nextSequence: UInt64
@@ -70,15 +72,18 @@ extension UnsafeMutablePointer where Pointee == RequestQueue {
     private var queued: UnsafeMutablePointer<WaitingList> { withUnsafeMutablePointer(to: &pointee.queued) { $0 } }
     private var running: UnsafeMutablePointer<WaitingList> { withUnsafeMutablePointer(to: &pointee.running) { $0 } }
 
-    /// Adds a request to the loop whose queue it is. False if the queue is closed.
-    func add(_ request: RequestPointer, in loop: RunLoopPointer) -> Bool {
+    private var markers: UnsafeMutablePointer<WaitingList> { withUnsafeMutablePointer(to: &pointee.markers) { $0 } }
+
+    /// Adds a request to the loop whose queue it is; `isMarker`: to be performed in every mode, in place of its one mode. False if the
+    /// queue is closed.
+    func add(_ request: RequestPointer, in loop: RunLoopPointer, isMarker: Bool) -> Bool {
         pointee.lock.lockWord()
         defer { pointee.lock.unlockWord() }
         if pointee.isClosed { return false }
         let waiting = request.waiting
         waiting.pointee.sequence = pointee.nextSequence
         pointee.nextSequence += 1
-        waiting.enlist(pointee.kind, in: loop)
+        if isMarker { put(waiting.pointee.places, on: markers) } else { waiting.enlist(pointee.kind, in: loop) }
         put(waiting.pointee.places + waiting.pointee.placeCount - 1, on: queued)
         if pointee.kind == .orderedRequests { pointee.index.insert(request.links, request.key, record: request) }
         pointee.count.wrappingAdd(1, ordering: .relaxed)
@@ -118,6 +123,7 @@ extension UnsafeMutablePointer where Pointee == RequestQueue {
         } else {
             chain.append(own.takeAll(from: 0), common?.takeAll(from: 0))
         }
+        chain.append(markers.takeAll(from: 0), nil)
         if chain.first == nil { return 0 }
         var count = 0
         var waiting = chain.first
@@ -221,7 +227,7 @@ extension UnsafeMutablePointer where Pointee == RequestQueue {
     /// See `Fork.rehearse`.
     static func rehearse() {
         let queue = makeRecord(RequestQueue.self)
-        _ = (queue.running, queue.queued)
+        _ = (queue.running, queue.queued, queue.markers)
         CLinux.free(queue)
     }
     #endif
