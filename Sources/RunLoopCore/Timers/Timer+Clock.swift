@@ -83,10 +83,10 @@ extension UnsafeMutablePointer where Pointee == Timer {
 
     /// `RLTimerSetReusable`.
     func setReusable(_ isReusable: Bool) {
-        let owner = lockTimer()
+        let owner = lockTimerInACall()
         let state = pointee.state.load(ordering: .relaxed)
         let isOneShot = state & TimerState.repeats == 0
         pointee.state.store(isReusable && isOneShot ? state | TimerState.reusable : state & ~TimerState.reusable, ordering: .releasing)
-        unlockTimer(owner)
+        unlockTimerInACall(owner)
     }
 }

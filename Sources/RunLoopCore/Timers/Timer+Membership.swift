@@ -20,12 +20,12 @@ extension UnsafeMutablePointer where Pointee == Timer {
 
     @inline(never)
     private func leaveOtherLoop(for loop: RunLoopPointer) -> Bool {
-        guard let owner = lockTimer() else {
-            unlockTimer(nil)
+        guard let owner = lockTimerInACall() else {
+            unlockTimerInACall(nil)
             return true
         }
         if owner == loop {
-            unlockTimer(owner)
+            unlockTimerInACall(owner)
             return true
         }
         if pointee.hasTombstones && pointee.modeCount == 0 && !pointee.isCommon { removeAllNodes() }
@@ -66,10 +66,10 @@ extension UnsafeMutablePointer where Pointee == Timer {
 
     /// Takes the timer out of its loop altogether. True if it is not needed any more: the caller destroys it.
     func leaveLoop() -> Bool {
-        let owner = lockTimer()
+        let owner = lockTimerInACall()
         leaveLocked(owner)
         let isLast = isAbandoned
-        unlockTimer(owner)
+        unlockTimerInACall(owner)
         return isLast
     }
 
@@ -181,9 +181,9 @@ extension UnsafeMutablePointer where Pointee == Timer {
             return state & bits == bits && state & TimerState.generations != TimerState.generation
         }
         if !isLost() { return }
-        let owner = lockTimer()
+        let owner = lockTimerInACall()
         if isLost() { forgetCallback() }
-        unlockTimer(owner)
+        unlockTimerInACall(owner)
     }
 
     @inline(always)

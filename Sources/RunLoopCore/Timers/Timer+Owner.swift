@@ -24,6 +24,13 @@ extension UnsafeMutablePointer where Pointee == Timer {
         return lockTimerSlowly()
     }
 
+    /// The same in less code, for calls whose time matters less.
+    @inline(never)
+    func lockTimerInACall() -> RunLoopPointer? { lockTimer() }
+
+    @inline(never)
+    func unlockTimerInACall(_ loop: RunLoopPointer?) { unlockTimer(loop) }
+
     @inline(never)
     private func lockTimerSlowly() -> RunLoopPointer? {
         var waiting = GivingWay()

@@ -71,8 +71,8 @@ extension UnsafeMutablePointer where Pointee == Timer {
     /// What `RLGetRetainCount` returns: the clients' references and the loop's.
     var retainCount: Int {
         forgetVanishedLoop()
-        let owner = lockTimer()
-        defer { unlockTimer(owner) }
+        let owner = lockTimerInACall()
+        defer { unlockTimerInACall(owner) }
         return Int(header.pointee.references.load(ordering: .relaxed)) + (isInLoop ? 1 : 0)
     }
 
@@ -135,7 +135,7 @@ extension UnsafeMutablePointer where Pointee == Timer {
         let context = context
         text.beginUse(of: header, context.copyDescription)
         // Under the lock an Invalidate that comes later finds that the timer is being described.
-        let owner = lockTimer()
+        let owner = lockTimerInACall()
         let isValid = isValid
         let date = isValid ? details.pointee.fireDate : 0
         let instant = pointee.instant
@@ -143,7 +143,7 @@ extension UnsafeMutablePointer where Pointee == Timer {
         let order = order
         let tolerance = tolerance
         let function = CallOutKind.of(header, nil).function
-        unlockTimer(owner)
+        unlockTimerInACall(owner)
         text.append("next fire date = ", date)
         if isValid && instant != Clock.never {
             text.append(" (in ", Double(instant &- now) / 1e9)
