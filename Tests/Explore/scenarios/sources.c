@@ -10,6 +10,8 @@ const struct scenario source_scenarios[] = {
     {"source.signal_meets_add", "S-SRC-27 S-WAKE-15", "A=source", "L: keep / until A | T: add A L | U: signal A; wake L"},
     {"source.signal_meets_remove", "S-SRC-33", "A=source", "L: add A / once | T: signal A | U: remove A L"},
     {"source.signal_meets_invalidate", "S-SRC-34", "A=source", "L: add A / once | T: signal A | U: invalidate A"},
+    {"source.idle_old_loop", "S-SRC-27", "A=source", "L: loop; add A / remove A | M: loop / add A; until A | T: signal A; wake M"},
+    {"source.idle_old_loop_keep", "S-SRC-27", "A=source", "L: loop; add A / remove A | M: keep / add A; until A | T: signal A; wake M"},
     {"source.remove_meets_add_elsewhere", "S-SRC-27 S-SRC-30", "A=source",
      "L: loop; add A; signal A / remove A | M: loop / add A; once | T: signal A; wake M"},
     {"source.remove_meets_add_and_signal", "S-SRC-27 S-SRC-30", "A=source",
