@@ -220,8 +220,11 @@ int rl_lock_file_take(struct rl_lock_file *lock, void (*fork_section)(bool begin
 /* Whether the descriptor is that of the holding: a program that closed the number without the object's knowledge may have reused it. */
 static bool is_own(const struct rl_lock_file *lock) {
     struct stat status;
-    return lock->descriptor >= 0 && fstat(lock->descriptor, &status) == 0 &&
-           (uint64_t)status.st_ino == lock->holding.inode && (uint64_t)status.st_dev == lock->holding.device;
+    if (lock->descriptor < 0) return false;
+    /* Only EBADF is an answer: after any other error, which passes, the lock would stay with a descriptor that nobody closes. */
+    for (int rest = 3; fstat(lock->descriptor, &status) != 0; rest--)
+        if (errno == EBADF || rest == 0) return false;
+    return (uint64_t)status.st_ino == lock->holding.inode && (uint64_t)status.st_dev == lock->holding.device;
 }
 
 /* Whether the number, closed without the object's knowledge, is that of another object's lock by now. */

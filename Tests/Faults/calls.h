@@ -38,4 +38,7 @@ bool calls_have_failed(void);
 /* No further failure. */
 void calls_pass(void);
 
+/* While on, the library takes every file system for one of several hosts. Set by the thread that then calls it. */
+void calls_share_files(bool share);
+
 #endif

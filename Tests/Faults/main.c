@@ -213,7 +213,7 @@ static void read_arguments(int argc, char **argv) {
 }
 
 int main(int argc, char **argv) {
-    static const Part *const groups[] = {loop_parts, descriptor_parts, port_parts, event_parts, server_parts};
+    static const Part *const groups[] = {loop_parts, descriptor_parts, port_parts, event_parts, server_parts, file_parts, process_parts};
     read_arguments(argc, argv);
     setvbuf(stdout, NULL, _IOLBF, 0);
     shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);

@@ -19,7 +19,7 @@ typedef struct Part {
 } Part;
 
 /* Ended by one without a name. */
-extern const Part loop_parts[], descriptor_parts[], port_parts[], event_parts[], server_parts[];
+extern const Part loop_parts[], descriptor_parts[], port_parts[], event_parts[], server_parts[], file_parts[], process_parts[];
 
 /* What went wrong since the last outcome_clear; the first one is kept. */
 typedef struct Outcome {
