@@ -107,6 +107,20 @@ EACH_OF_FEW(source_batch_nested, KNOWN) {
     release_kept(n);
 }
 
+EACH_OF(source_batch_limited) {
+    RLSetPassLimit(own, kRLDefaultMode, 1);
+    for (long i = 0; i < n; i++) {
+        kept[i] = make_source(count_call, (void *)(i + 1));
+        RLAddSource(own, (RLSourceRef)kept[i], kRLDefaultMode);
+        RLSourceSignal((RLSourceRef)kept[i]);
+    }
+    counted();
+    for (long i = 0; i < n; i++) RLRunInMode(kRLDefaultMode, 0, false);
+    counted_end();
+    require(calls == n, "performs");
+    release_kept(n);
+}
+
 /* Timers */
 
 static double later(void) { return RLAbsoluteTimeGetCurrent() + 100000; }

@@ -67,8 +67,10 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     @inline(never)
     private func performBatch(in mode: ModePointer, onlyFirst: Bool) -> Bool {
         let start = pointee.calls.count
+        // Members beyond the mode's limit stay in the list, unseen, for the next pass.
+        let most = start &+ mode.stepLimit
         var link = pointee.pending.first
-        while let current = link {
+        while let current = link, pointee.calls.count != most {
             link = current.pointee.next
             let source = current.ofSource
             if !source.isSignalled {
@@ -81,7 +83,6 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
                 pointee.calls.pushMember(source)
             }
         }
-        if mode.pointee.passLimit.load(ordering: .relaxed) != 0 { limitBatch(from: start, mode.stepLimit) }
         let end = pointee.calls.count
         pointee.calls.makeRoomForSorting(from: start)
         unlock()
@@ -109,15 +110,6 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         pointee.calls.truncate(to: start)
         pointee.isClockStale = true
         return handled
-    }
-
-    /// Members beyond the mode's limit stay in the list, for the next pass. The loop, whose lock is held, has references to them.
-    @inline(never)
-    private func limitBatch(from start: Int, _ limit: Int) {
-        while pointee.calls.count - start > limit {
-            pointee.calls.truncate(to: pointee.calls.count - 1)
-            pointee.calls.member(pointee.calls.count).releaseNotLast()
-        }
     }
 
     /// Clears the flag of a batch member and takes it off the lists. False if it is not to perform: invalid (S-SRC-34), or
