@@ -5,7 +5,8 @@
  * outlives the case that put it there.
  */
 #define _GNU_SOURCE
-#include "support.h"
+#include "support_descriptor.h"
+#include "system_calls.h"
 
 #include <errno.h>
 #include <sched.h>
@@ -17,7 +18,7 @@
 
 /* The replaced calls: an errno other than 0 refuses them, and refusals are counted. */
 
-static int epoll_refusal, eventfd_refusal, refusals;
+static int epoll_refusal, eventfd_refusal, refusals, sets_made;
 
 static bool refuses(const int *refusal) {
     int error = __atomic_load_n(refusal, __ATOMIC_SEQ_CST);
@@ -28,7 +29,9 @@ static bool refuses(const int *refusal) {
 }
 
 int epoll_create1(int flags) {
-    return refuses(&epoll_refusal) ? -1 : (int)syscall(SYS_epoll_create1, flags);
+    if (refuses(&epoll_refusal)) return -1;
+    sets_made++;
+    return (int)syscall(SYS_epoll_create1, flags);
 }
 
 int eventfd(unsigned int value, int flags) {
@@ -311,4 +314,94 @@ RL_TEST(low_limits_leave_room, "S-ARG-10",
     RLAddSource(RLGetCurrent(), port.source, kRLDefaultMode);
     check_served_port();
     check_everything_else(kRLDefaultMode);
+}
+
+/* With a set that has to be made anew */
+
+static Descriptor descriptor = {.name = "d"};
+static int descriptor_ends[2], waits;
+
+/* A port and a descriptor object in a set, when no other set can be had. */
+static void register_both(void) {
+    make_ready_port();
+    make_pipe(descriptor_ends);
+    add_descriptor(&descriptor, descriptor_ends[0], kRLFileDescriptorReadCallBack);
+    RLAddSource(RLGetCurrent(), port.source, kRLDefaultMode);
+    expect_run(kRLDefaultMode, 60, true, HandledSource);
+    expect_trace("p");
+    log_capture();
+    set_refusals(EMFILE, EMFILE);
+}
+
+static bool is_wait(long number) { return number == SYS_epoll_pwait || number == SYS_epoll_pwait2; }
+
+static void invalidate_descriptor(void *unused) {
+    (void)unused;
+    RLFileDescriptorInvalidate(descriptor.file);
+}
+
+/* Between the kernel's first answer and what the loop makes of it. */
+static bool invalidate_after_wait(long number, const long argument[6], long *result) {
+    if (!is_wait(number)) return false;
+    *result = system_call(number, argument);
+    if (*result <= 0) return true;
+    hook_system_calls(NULL);
+    thread_join(thread_start(invalidate_descriptor, NULL));
+    return true;
+}
+
+RL_TEST(another_thread_invalidates_what_is_ready, "S-ARG-10",
+        "An object that another thread invalidates when the kernel has just reported it costs the mode neither its set nor a new one") {
+    register_both();
+    write_byte(descriptor_ends[1]);
+    hook_system_calls(invalidate_after_wait);
+    expect_run(kRLDefaultMode, 0.01, true, TimedOut);
+    ck_assert(!RLFileDescriptorIsValid(descriptor.file));
+    write_byte(ends[1]);
+    expect_run(kRLDefaultMode, 60, true, HandledSource);
+    expect_trace("p");
+    ck_assert_int_eq(refusals, 0);
+    ck_assert_int_eq(log_count(), 0);
+    allow_all();
+    RLSourceInvalidate(port.source);
+    RLRelease(port.source);
+}
+
+static bool count_waits(long number, const long argument[6], long *result) {
+    (void)argument, (void)result;
+    if (is_wait(number)) waits++;
+    return false;
+}
+
+RL_TEST(a_closed_file_at_the_limit, "S-ARG-10 S-FD-15",
+        "A file that was closed but is open elsewhere and ready, when no other set can be had: the loop keeps its set and serves it, does not "
+        "spin, and makes another set once it can") {
+    register_both();
+    ck_assert_int_ge(dup(descriptor_ends[0]), 0);
+    close(descriptor_ends[0]);
+    write_byte(descriptor_ends[1]);
+    hook_system_calls(count_waits);
+    expect_run(kRLDefaultMode, 1, true, TimedOut);
+    ck_assert_int_lt(waits, 100);
+    ck_assert_int_gt(refusals, 1);
+    ck_assert_int_lt(refusals, 100);
+    for (int i = 0; i < 3; i++) {
+        write_byte(ends[1]);
+        expect_run(kRLDefaultMode, 60, true, HandledSource);
+        expect_trace("p");
+    }
+    ck_assert_int_eq(log_count(), 1);
+    int before = sets_made;
+    allow_all();
+    for (int i = 0; i < 600 && sets_made == before; i++) expect_run(kRLDefaultMode, 0.1, true, TimedOut);
+    waits = 0;
+    expect_run(kRLDefaultMode, 0.05, true, TimedOut);
+    ck_assert_int_le(waits, 8);
+    write_byte(ends[1]);
+    expect_run(kRLDefaultMode, 60, true, HandledSource);
+    expect_trace("p");
+    ck_assert_int_eq(sets_made, before + 1);
+    hook_system_calls(NULL);
+    RLSourceInvalidate(port.source);
+    RLRelease(port.source);
 }

@@ -21,6 +21,8 @@ extension PortSet {
     private mutating func lookAtDeferred(_ now: Int64) -> Int64 {
         if now < deferredUntil { return deferredUntil }
         deferredUntil = 0
+        // The file that haunts the set, if it is still ready, is met again.
+        isHaunted = false
         var index = -1
         while slots.advance(&index) {
             let slot = slots[index]

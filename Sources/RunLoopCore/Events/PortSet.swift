@@ -27,8 +27,11 @@ struct PortSet {
     var servedAlwaysReady: Bool
     /// Whether the wait passes over its ports, of which a socket is ahead. Not twice in a row.
     var passesOver: Bool
-    /// When the deferred slots are looked at again; 0: there are none.
+    /// When the deferred slots are looked at again, and a haunted set; 0: there are none.
     var deferredUntil: Int64
+    /// Whether the kernel watches a file in the set that cannot be removed, and there was no descriptor for another set: until `deferredUntil` no
+    /// wait asks the set, which that file could make ready all the time.
+    var isHaunted: Bool
     /// The main dispatch queue and the notifier of files: `PortSet+Shared.swift`.
     var shared: SharedPorts
 
@@ -167,13 +170,22 @@ struct PortSet {
     }
 
     /// Makes the set anew, because the kernel watches a file in it that this process closed but that is open elsewhere under another
-    /// number, and that cannot be removed. The same check finds other such slots.
+    /// number, and that cannot be removed. The same check finds other such slots. The new set comes first: at the limit of descriptors another
+    /// thread could take the number of the old one, and the mode would have none.
     @inline(never)
     private mutating func rebuild() {
         forEachSlot { slot, index in
             if slot.pointee.state == .registered { slot.pointee.armAgain(index, in: epoll) }
         }
+        var fresh = EpollSet()
+        guard fresh.open() else {
+            isHaunted = true
+            if deferredUntil == 0 { deferredUntil = Clock.now() + Clock.retryDelay }
+            return
+        }
         closeKernelSet()
+        epoll = fresh
+        isHaunted = false
         _ = retry()
     }
 
@@ -194,6 +206,13 @@ struct PortSet {
 
     // MARK: Events
 
+    /// An event of no registration. Mostly another thread has ended or replaced the registration since the kernel was asked, and the event does
+    /// not come again. One that does is of a file that cannot be removed.
+    @inline(never)
+    private mutating func meetStranger(_ token: UInt64) {
+        guard let slot = slots.find(Int(token & 0xffff_ffff)), !slot.pointee.comesAgain(token) else { return rebuild() }
+    }
+
     /// The part of a kernel event that is of interest to a member. nil: none is, or its registration is gone, and the wait goes on. Signals
     /// the watches that signal.
     mutating func accept(token: UInt64, events: UInt32, in mode: ModePointer, signalled: inout Bool) -> Readiness? {
@@ -206,7 +225,7 @@ struct PortSet {
         }
         let index = Int(token & 0xffff_ffff)
         guard let slot = slots.find(index), slot.pointee.state == .registered, slot.pointee.isCurrent(token) else {
-            rebuild()
+            meetStranger(token)
             return nil
         }
         if slot.pointee.isPlain { return .read }

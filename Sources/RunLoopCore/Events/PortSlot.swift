@@ -21,6 +21,8 @@ struct PortSlot {
     var served: UInt32
     /// Counts the events of watches that signal: at every sixteenth the number is checked.
     var looks: UInt8
+    /// The low half of the latest generation of which an event came after its registration had ended.
+    private var stranger: UInt16
 
     /// The state of a number with respect to the kernel's set.
     ///
@@ -149,6 +151,16 @@ struct PortSlot {
     @inline(always)
     func isCurrent(_ token: UInt64) -> Bool {
         generation == UInt32(token >> 32) && (state == .registered || state == .alwaysReady)
+    }
+
+    /// Whether the kernel reports a registration that has ended not for the first time. One that left the set is reported once at most, by a call
+    /// that began before, and generations end in their order. So an event of the latest generation that was met, or of an earlier one, shows
+    /// that the set still has it; or that the number was registered 2^15 times in between, which costs a new set.
+    mutating func comesAgain(_ token: UInt64) -> Bool {
+        let generation = UInt16(truncatingIfNeeded: token >> 32)
+        if Int16(bitPattern: generation &- stranger) <= 0 { return true }
+        stranger = generation
+        return false
     }
 
     /// The slot is to be registered, even if it is already: earlier events belong to another registration.

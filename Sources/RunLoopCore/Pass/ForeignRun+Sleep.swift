@@ -73,6 +73,7 @@ extension UnsafeMutablePointer where Pointee == ForeignRun {
         if look.has(.hasPorts) && look.set.isOpen && !watches(look.set) {
             look.until = Swift.min(look.until, Clock.now() + Clock.retryDelay)
         }
+        if look.has(.isRefused) && !look.set.isOpen { forgetSetOfMode() }
         return look
     }
 
@@ -86,6 +87,15 @@ extension UnsafeMutablePointer where Pointee == ForeignRun {
             return true
         case .refused, .alwaysReady, .later: return false
         }
+    }
+
+    /// The mode has no set, and the kernel has removed the former one, or a set that is not asked for now (`PortSet.isHaunted`).
+    private func forgetSetOfMode() {
+        if pointee.watchedSerial == 0 { return }
+        pointee.loop.lock()
+        pointee.set.unregister(pointee.mode.pointee.ports.epoll.descriptor)
+        pointee.loop.unlock()
+        pointee.watchedSerial = 0
     }
 
     private func arm(_ until: Int64) {

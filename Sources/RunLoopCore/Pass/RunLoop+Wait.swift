@@ -117,6 +117,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
             facts.insert(.hasPorts)
             if !mode.pointee.ports.retry() { facts.insert(.isRefused) }
             until = Swift.min(until, mode.pointee.ports.nextDeferred())
+            if mode.pointee.ports.isHaunted { facts.insert(.isRefused) }
             if mode.pointee.ports.hasAlwaysReady { facts.insert(.hasAlwaysReady) }
             if mode.pointee.ports.prefersAlwaysReady { facts.insert(.prefersAlwaysReady) }
             if mode.hasSockets { facts.insert(.hasSockets) }
@@ -128,7 +129,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         if manualClock != nil {
             facts.insert(goOnLocked(in: mode, to: goesOn && facts.isDisjoint(with: [.timersDue, .inboxReady]) ? next : nil))
         }
-        let set = mode.pointee.ports.epoll
+        let set = mode.pointee.ports.isHaunted ? EpollSet() : mode.pointee.ports.epoll
         unlock(owner: true)
         if ends || (facts.isDisjoint(with: [.timersDue, .inboxReady]) && deadline != Clock.never && now() >= deadline) { facts.insert(.isOver) }
         if facts.contains(.isRefused) {
