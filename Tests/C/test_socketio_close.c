@@ -119,6 +119,32 @@ RL_TEST(orderly_over_a_unix_socket, "S-SOCK-63", "The same between two ends on o
     run_until_released();
 }
 
+RL_TEST(orderly_to_a_peer_that_sends_first, "S-SOCK-63",
+        "A peer that reads nothing before it has sent all, which is more than the kernel keeps, sends all, and gets all that was queued") {
+    for (int i = 0; i < 2; i++) {
+        s.retains = s.releases = 0;
+        if (i == 0) make_connection(ends);
+        if (i == 1) make_sockets(SOCK_STREAM, ends);
+        begin_with(kRLSocketDataCallBack);
+        ck_assert_int_gt(RLSocketWrite(s.socket, much, MUCH, ALL_OF_IT), 0);
+        ck_assert_int_eq(RLSocketClose(s.socket, kRLSocketCloseOrderly), kRLSocketSuccess);
+        size_t sent = 0;
+        const size_t all = (size_t)4 * MUCH;
+        for (int turn = 0; turn < 100000 && sent < all; turn++) {
+            size_t left = all - sent;
+            ssize_t count = send(ends[1], much, left < MUCH ? left : MUCH, MSG_DONTWAIT | MSG_NOSIGNAL);
+            if (count < 0) ck_assert_int_eq(errno, EAGAIN);
+            if (count > 0) sent += (size_t)count;
+            RLRunInMode(kRLDefaultMode, 0, false);
+        }
+        ck_assert_uint_eq(sent, all);
+        take_all_and_end();
+        close(ends[1]);
+        run_until_released();
+        expect_trace("");
+    }
+}
+
 RL_TEST(orderly_when_the_peer_resets, "S-SOCK-63", "A peer that resets the connection ends the waiting for it") {
     for (int round = 0; round < 2; round++) {
         begin(kRLSocketDataCallBack);

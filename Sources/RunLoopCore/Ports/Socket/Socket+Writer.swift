@@ -119,7 +119,8 @@ extension UnsafeMutablePointer where Pointee == Socket {
         if descriptor >= 0 && how != SocketClose.writing { rl_reset_at_close(descriptor, isOver) }
         if descriptor >= 0 && !isOver {
             var bits = SocketState.writingEnds
-            if how == SocketClose.orderly { bits |= SocketState.ends }
+            // From now on: a peer that sends all before it reads would never read what is queued.
+            if how == SocketClose.orderly { bits |= SocketState.ends | SocketState.lingers }
             _ = replaceState { $0 | bits }
             if pointee.queue == nil {
                 // shutdown(2) would end a connect in progress: the loop sends the end when that is over.
@@ -225,13 +226,17 @@ extension UnsafeMutablePointer where Pointee == Socket {
         pointee.writer.unlockWord()
     }
 
-    /// Discards what has arrived. True if no more comes.
+    /// Discards what has arrived. True if no more comes and nothing is left to send.
     private func discard() -> Bool {
         pointee.writer.lockWord()
         defer { pointee.writer.unlockWord() }
         let descriptor = native
         ignoreErrors()
-        return descriptor < 0 || rl_discard_input(descriptor, pointee.isLocal)
+        guard descriptor < 0 || rl_discard_input(descriptor, pointee.isLocal) else { return false }
+        if pointee.state.load(ordering: .relaxed) & SocketState.flushes == 0 { return true }
+        // The peer sends no more, but may read: `endWriting` goes on.
+        _ = replaceState { $0 & ~SocketState.lingers }
+        return false
     }
 
     // MARK: The end

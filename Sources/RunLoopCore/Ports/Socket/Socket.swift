@@ -90,7 +90,7 @@ enum SocketState {
     static var writingEnds: UInt32 { 1 << 14 }
     /// It is being closed: nothing is reported any more.
     static var ends: UInt32 { 1 << 15 }
-    /// It is being closed and the end was sent to the peer: what comes is dropped until the peer's end.
+    /// It is being closed: what comes is dropped, until the peer's end.
     static var lingers: UInt32 { 1 << 16 }
     /// A count: reports on the stack that use the context's own reference to the info.
     static var use: UInt32 { 1 << 17 }
