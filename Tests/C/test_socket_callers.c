@@ -358,6 +358,38 @@ RL_TEST(a_write_meets_a_send_that_waits, "S-SOCK-56 S-SOCK-61",
     }
 }
 
+RL_TEST(nothing_comes_between_the_parts_of_a_send, "S-SOCK-61",
+        "A SendData that has sent a part when another thread writes, to the queue or into room for it, or sends, ends: it sends nothing after that") {
+    static char bytes[4096];
+    enum { QUEUED, WRITTEN, SENT, WAYS };
+    for (int way = 0; way < WAYS; way++) {
+        Call call = {.length = 1 << 20, .timeout = 60};
+        int ends[2];
+        make_sockets(SOCK_STREAM, ends);
+        socket_make(&s, ends[0], kRLSocketNoCallBack);
+        socket_add(&s);
+        stop.comes = stop.is_let_go = 0;
+        stop_at(SYS_ppoll, -1);
+        Thread *sender = thread_start(send_stopped, &call);
+        wait_until_count(&stop.comes, 1);
+        if (way != QUEUED) while (recv(ends[1], bytes, sizeof bytes, MSG_DONTWAIT) > 0) {}
+        RLIndex result = way == SENT ? RLSocketSend(s.socket, NULL, 0, "w", 1) : RLSocketWrite(s.socket, "w", 1, SIZE_MAX);
+        ck_assert_int_eq(result, way != WRITTEN);
+        for (bool found = false; !found;) {
+            RLRunInMode(kRLDefaultMode, 0, false);
+            ssize_t count = recv(ends[1], bytes, sizeof bytes, MSG_DONTWAIT);
+            found = count > 0 && bytes[count - 1] == 'w';
+        }
+        let_go();
+        thread_join(sender);
+        ck_assert_int_eq(call.result, kRLSocketSuccess);
+        ck_assert_int_eq(recv(ends[1], bytes, sizeof bytes, MSG_DONTWAIT), -1);
+        RLSocketInvalidate(s.socket);
+        RLRelease(s.socket);
+        close(ends[1]);
+    }
+}
+
 RL_TEST(invalidate_ends_a_wait, "S-SOCK-70 S-SOCK-41 S-SOCK-45",
         "A connect and a send that wait while the socket is invalidated are an Error at once, and then the number is closed") {
     /* A listener whose queue is full: further connects wait. */

@@ -339,10 +339,11 @@ RL_EXPORT void RLSocketEnableCallBacks(RLSocketRef RL_NULLABLE s, RLOptionFlags 
  *     no limit but the descriptor's own (SO_SNDTIMEO). A non-blocking descriptor does not wait.
  * Returns: kRLSocketSuccess if at least one byte, or an empty datagram, was sent. A stream may take
  *     only part of the bytes, if there is a timeout, the descriptor is non-blocking, or an error, an
- *     Invalidate or another thread's RLSocketWrite ends the wait; the call does not report how many:
- *     use RLSocketWrite or RLSocketSend. Otherwise kRLSocketError, also after the timeout, and while
- *     bytes of RLSocketWrite are queued.
- * Threads: any; the call may block. Reentrancy: call-outs too; may call release (RLSocketIsValid).
+ *     Invalidate, or an RLSocketWrite or RLSocketSend of another thread ends the call, so that those
+ *     bytes do not come between its own; the call does not report how many: use RLSocketWrite or
+ *     RLSocketSend. Otherwise kRLSocketError, also after the timeout, and while bytes of
+ *     RLSocketWrite are queued.
+ * Threads: any; the call may block; the bytes of several that wait at the same time may alternate. Reentrancy: call-outs too; may call release (RLSocketIsValid).
  * CF: CFSocketSendData, to which an empty datagram is an error. Since 0.1.
  */
 RL_EXPORT RLSocketError RLSocketSendData(RLSocketRef RL_NULLABLE s, const void *RL_NULLABLE address,

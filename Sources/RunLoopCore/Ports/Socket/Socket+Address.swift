@@ -178,8 +178,8 @@ extension UnsafeMutablePointer where Pointee == Socket {
     }
 
     /// Sends as the kernel does with a time limit, but with one of this call's own: SO_SNDTIMEO belongs to the descriptor, which
-    /// other threads and processes use too. It ends when bytes are queued, which nothing overtakes (S-SOCK-56). Returns how many bytes
-    /// were sent; -1 for none, with errno.
+    /// other threads and processes use too. It ends when bytes are queued, which nothing overtakes (S-SOCK-56), and when bytes of another call
+    /// came between its own (S-SOCK-61). Returns how many bytes were sent; -1 for none, with errno.
     private func send(
         _ descriptor: Int32, _ bytes: UnsafeRawPointer?, _ length: Int, _ address: UnsafeRawPointer?, _ addressLength: Int,
         _ timeout: Double
@@ -188,8 +188,9 @@ extension UnsafeMutablePointer where Pointee == Socket {
         var end = Clock.never
         var done = 0
         var hadRoom = false
+        var turn: UInt32 = 0
         while true {
-            let (sent, mustEnd, isBlocking) = sendPart(descriptor, bytes.map { $0 + done }, length - done, address, addressLength)
+            let (sent, mustEnd, isBlocking) = sendPart(descriptor, bytes, done, length, address, addressLength, &turn)
             if sent > 0 { done += sent }
             let isOver = mustEnd || (sent < 0 ? sent != -Int(EAGAIN) : done == length || !pointee.isStream)
             if isOver {

@@ -20,24 +20,28 @@ extension UnsafeMutablePointer where Pointee == Socket {
         }
     }
 
-    /// What a waiting send can send at the moment: how many bytes, or a negative errno. `mustEnd`: the call does not wait. `isBlocking`: the
-    /// mode of the descriptor, which a connect changes under the lock.
+    /// What a waiting send, which has sent the first `done` bytes, can send at the moment: how many bytes, or a negative errno. `mustEnd`: the
+    /// call does not wait. `isBlocking`: the mode of the descriptor, which a connect changes under the lock. `turn`: `turns` when it last sent.
     @inline(never)
     func sendPart(
-        _ descriptor: Int32, _ bytes: UnsafeRawPointer?, _ length: Int, _ address: UnsafeRawPointer?, _ addressLength: Int
+        _ descriptor: Int32, _ bytes: UnsafeRawPointer?, _ done: Int, _ length: Int, _ address: UnsafeRawPointer?, _ addressLength: Int,
+        _ turn: inout UInt32
     ) -> (sent: Int, mustEnd: Bool, isBlocking: Bool) {
         // After a fork, the lock of an invalid socket may be held by a thread that does not exist.
         guard isValid else { return (-Int(EBADF), true, true) }
         pointee.writer.lockWord()
         defer { pointee.writer.unlockWord() }
         if native < 0 { return (-Int(EBADF), true, true) }
-        if pointee.state.load(ordering: .relaxed) & SocketState.flushes != 0 { return (-Int(EAGAIN), true, true) }
+        // The rest would come behind the bytes of another call, also if these are sent by now.
+        let isOvertaken = done > 0 && turn != pointee.turns
+        if isOvertaken || pointee.state.load(ordering: .relaxed) & SocketState.flushes != 0 { return (-Int(EAGAIN), true, true) }
+        turn = pointee.turns
         var sent = -Int(EAGAIN)
         // If a connect fails, a send would take the error from the Connect callback (S-SOCK-43).
         let events = mustWait(descriptor) ? rl_poll_writable(descriptor) : POLLOUT
         if events & POLLERR != 0 { return (-Int(ENOTCONN), true, true) }
-        if events != 0 { sent = rl_send_now(descriptor, bytes, length, address, addressLength) }
-        return (sent, false, sent == length || !rl_is_nonblocking(descriptor))
+        if events != 0 { sent = rl_send_now(descriptor, bytes.map { $0 + done }, length - done, address, addressLength) }
+        return (sent, false, sent == length - done || !rl_is_nonblocking(descriptor))
     }
 
     /// `RLSocketSendDescriptors`.
@@ -106,7 +110,9 @@ extension UnsafeMutablePointer where Pointee == Socket {
         let error = pointee.error.load(ordering: .relaxed)
         if error != 0 { return -Int(error) }
         if pointee.state.load(ordering: .relaxed) & SocketState.writingEnds != 0 { return -Int(EPIPE) }
-        return body(descriptor)
+        let result = body(descriptor)
+        if result >= 0 && length > 0 { pointee.turns &+= 1 }
+        return result
     }
 
     /// `RLSocketClose`.

@@ -17,6 +17,8 @@ struct Socket: ~Copyable {
     let descriptor: Atomic<Int32>
     /// Bits of `NumberUse`: which threads are in a call of the kernel with the number.
     let numberUses: Atomic<UInt32>
+    /// How many calls have sent or queued bytes, those that wait apart. Guarded by `writer`.
+    var turns: UInt32
     /// `RLSocketSetSocketFlags`. Relaxed: bits that order nothing.
     let flags: Atomic<UInt>
     /// Modes of loops that its source is in. Changed under the registry's lock, together with what that enables or disables;
@@ -185,7 +187,7 @@ extension UnsafeMutablePointer where Pointee == Socket {
         socket.initialize(to: Socket(
             header: ObjectHeader(type: Atomic(0), references: Atomic(0)),
             state: Atomic(isNone ? SocketState.invalid : hasConnect ? 0 : SocketState.connected), descriptor: Atomic(native),
-            numberUses: Atomic(0), flags: Atomic(types & SocketType.readKinds | SocketFlags.closeOnInvalidate),
+            numberUses: Atomic(0), turns: 0, flags: Atomic(types & SocketType.readKinds | SocketFlags.closeOnInvalidate),
             scheduled: Atomic(0), types: types, callout: callout, info: retained, callbacks: Callbacks.shared(functions),
             isStream: isStream, isByteStream: isByteStream, isLocal: isLocal, file: file, writer: Lock.free(), error: Atomic(0), queue: nil, source: nil, address: nil, peerAddress: nil))
         socket.initializeHeader()
