@@ -38,7 +38,8 @@ extension UnsafeMutablePointer where Pointee == Socket {
         tellSource()
     }
 
-    /// Changes the state of a valid socket. True if that adds to its interest, and its source has to learn of it.
+    /// Changes the state of a valid socket. True if that adds to its interest, or to the part of it that is its own, and its source has to learn
+    /// of it.
     func replaceState(_ body: (UInt32) -> UInt32) -> Bool {
         var state = pointee.state.load(ordering: .relaxed)
         var desired: UInt32
@@ -46,7 +47,7 @@ extension UnsafeMutablePointer where Pointee == Socket {
             if state & SocketState.invalid != 0 { return false }
             desired = SocketState.aligned(body(state))
         } while !pointee.state.replace(&state, by: desired)
-        return Watch.isNews(from: state, to: desired)
+        return Watch.isNews(from: state, to: desired) || desired & ~state & (SocketState.flushes | SocketState.ends) != 0
     }
 
     /// Makes the kernel check anew.
