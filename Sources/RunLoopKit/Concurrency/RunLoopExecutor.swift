@@ -48,8 +48,8 @@ public final class RunLoopExecutor: SerialExecutor, TaskExecutor, @unchecked Sen
     private var jobs = 0
     /// Loop's thread only. Empty but for what has just left ``Mail/taken``.
     private var forgotten: [any LoopRequest] = []
-    /// Loop's thread only: how many entries were taken and are done, with those that were left to run in nested runs.
-    private var done = 0
+    /// Loop's thread only: how many entries were taken and are done or on the stack.
+    private var begun = 0
     /// Loop's thread only. The innermost drain goes on with the entries when its present one is done.
     private var isDraining = false
     /// Loop's thread only. Those of functions that have yet to be called, besides the one in the mail.
@@ -269,8 +269,8 @@ public final class RunLoopExecutor: SerialExecutor, TaskExecutor, @unchecked Sen
         for _ in 0..<RunLoopExecutor.turn {
             if own.isEmpty { takeMail() }
             guard let entry = own.takeFirst() else { break }
+            begun += 1
             run(entry)
-            done += 1
             // A run in it has left the entries to another drain.
             if !isDraining { return }
         }
@@ -291,11 +291,11 @@ public final class RunLoopExecutor: SerialExecutor, TaskExecutor, @unchecked Sen
         if isLeft { post() }
     }
 
-    /// How many entries are done, and how many will be when those that are there now are. Nil while the loop serves none, because
-    /// one is on the stack. Loop's thread.
-    var progress: (done: Int, last: Int)? {
+    /// How many entries have begun, and how many will have when those that are there now have. A closure that runs the loop has begun, and
+    /// waits for the others. Nil while the loop serves none, because one is on the stack. Loop's thread.
+    var progress: (begun: Int, last: Int)? {
         if isDraining { return nil }
-        return (done, done + own.count + mail.withLock { $0.isEnded ? 0 : $0.entries.count })
+        return (begun, begun + own.count + mail.withLock { $0.isEnded ? 0 : $0.entries.count })
     }
 
     /// Calls the body, which runs the calling thread's loop. Unless a job is on the stack, the run serves the entries as any other does.

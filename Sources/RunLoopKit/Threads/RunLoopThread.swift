@@ -257,7 +257,7 @@ extension RunLoopThread {
     private var hasPerformedWhatWasQueued: Bool {
         guard let executor = RunLoop.current.knownExecutor.load(), let progress = executor.progress else { return true }
         if lastEntry == nil { lastEntry = progress.last }
-        return progress.done >= lastEntry!
+        return progress.begun >= lastEntry!
     }
 
     fileprivate func over() {
