@@ -4,6 +4,32 @@ import Testing
 
 /// What a thread that is told to stop performs before it ends, whatever is on its stack then.
 @Suite(.timeLimit(.minutes(1))) struct ThreadStopTests {
+    /// A thread in a closure of its loop, in the middle of a pass, which goes on when the gate opens.
+    private func threadInAPass() throws -> (RunLoopThread, gate: Promise<Void>) {
+        let thread = RunLoopThread()
+        try thread.start()
+        let (begun, gate) = (Promise<Void>(), Promise<Void>())
+        thread.loop.perform {
+            begun.fulfil(())
+            gate.value
+        }
+        thread.loop.wakeUp()
+        begun.value
+        return (thread, gate)
+    }
+
+    /// One of each kind.
+    private func queue(_ number: Int, on loop: RunLoop, _ trace: Trace) {
+        loop.perform { trace.add("function \(number)") }
+        loop.perform(waitUntilDone: false, inModes: [.default]) { trace.add("request \(number)") }
+        loop.perform(order: 0) { trace.add("ordered \(number)") }
+        Task.detached(executorPreference: loop.executor) { trace.add("entry \(number)") }
+    }
+
+    private func expected(_ count: Int) -> Set<String> {
+        Set((0..<count).flatMap { number in ["function", "request", "ordered", "entry"].map { "\($0) \(number)" } })
+    }
+
     @Test("A stop ends a run in an awaited closure that was among the entries queued before it: S-NEST-8 S-NEST-7")
     func runInAnAwaitedClosure() throws {
         let thread = RunLoopThread()
@@ -24,5 +50,78 @@ import Testing
         gate.fulfil(())
         thread.join()
         #expect(trace.all == Array(repeating: "entry", count: 300) + ["2"])
+    }
+
+    @Test("A stop performs all that was queued before it in a mode whose passes have a limit: S-NEST-8 S-LIM-6", arguments: [1, 3])
+    func limitedPasses(limit: Int) throws {
+        let (thread, gate) = try threadInAPass()
+        thread.loop.setPassLimit(limit, forMode: .default)
+        let trace = Trace()
+        for number in 0..<20 { queue(number, on: thread.loop, trace) }
+        thread.stop()
+        gate.fulfil(())
+        thread.join()
+        #expect(Set(trace.all) == expected(20))
+        #expect(trace.count == 80)
+    }
+
+    @Test(
+        "What was queued before a stop is performed, though the program stops the thread's own run when the stop has ended a nested one: S-NEST-8",
+        arguments: [false, true])
+    func programStopsTheOuterRun(isLimited: Bool) throws {
+        let other = RunLoop.Mode("another common mode")
+        let thread = RunLoopThread()
+        try thread.start()
+        let loop = thread.loop
+        loop.addCommonMode(other)
+        if isLimited { loop.setPassLimit(1, forMode: .default) }
+        let nested = Promise<Void>()
+        let trace = Trace()
+        let source = RunLoop.Source { _ in
+            RunLoop.current.perform(inModes: [other]) { nested.fulfil(()) }
+            RunLoop.current.run(mode: other)
+            RunLoop.current.stop()
+        }
+        loop.add(source, forMode: .default)
+        source.signal()
+        loop.wakeUp()
+        nested.value
+        for number in 0..<3 { queue(number, on: loop, trace) }
+        thread.stop()
+        thread.join()
+        #expect(Set(trace.all) == expected(3))
+    }
+
+    @Test("What a body leaves is performed in a mode whose passes have a limit too: S-NEST-8 S-LIM-6", arguments: [false, true])
+    func limitedPassesAfterABody(isStopped: Bool) throws {
+        let mayEnd = Promise<Void>()
+        let thread = RunLoopThread { _ in mayEnd.value }
+        try thread.start()
+        thread.loop.setPassLimit(1, forMode: .default)
+        let trace = Trace()
+        for number in 0..<20 { queue(number, on: thread.loop, trace) }
+        if isStopped { thread.stop() }
+        mayEnd.fulfil(())
+        thread.join()
+        #expect(Set(trace.all) == expected(20))
+    }
+
+    @Test("A stop ends the runs in closures that a body left, which nothing else would end: S-NEST-8", arguments: [false, true])
+    func runsAfterABody(isInSeries: Bool) throws {
+        let mayEnd = Promise<Void>()
+        let thread = RunLoopThread { _ in mayEnd.value }
+        try thread.start()
+        thread.loop.keepAlive(forMode: .common)
+        let trace = Trace()
+        for number in 0..<3 {
+            thread.loop.perform {
+                if isInSeries { RunLoop.current.run() } else { RunLoop.current.run(mode: .default) }
+                trace.add("run \(number)")
+            }
+        }
+        thread.stop()
+        mayEnd.fulfil(())
+        thread.join()
+        #expect(Set(trace.all) == ["run 0", "run 1", "run 2"])
     }
 }

@@ -51,11 +51,16 @@ public final class RunLoopThread: @unchecked Sendable {
     }
 
     private let state = Locked(State())
-    /// Thread's own: whether its runs are stopped, and which entry of the executor was the last when it was told to stop.
-    private var isTold = false
+    /// Thread's own: which entry of the executor was the last when the thread was told to stop.
     private var lastEntry: Int?
-    /// Thread's own: a pass of the run that is to be stopped has begun since the thread was told to stop.
-    private var hasPerformedWhatWasOrdered = false
+    /// Thread's own: how many runs were told to end; and whether the next one has performed what was queued before the thread was told to stop.
+    private var toldRuns = 0
+    private var hasPerformedWhatWasQueued = false
+    /// Thread's own: the innermost run was told to end; and the run that ended last was, rather than stopped by the program.
+    private var isTold = false
+    private var hasEndedTold = false
+    /// Thread's own: the body has returned, and the thread ends as if it had been told to stop.
+    private var isBodyOver = false
     /// Thread's own, since it was told: how deep in runs it is, how deep it was at least, and how many runs have begun.
     private var depth = 0
     private var leastDepth = 0
@@ -147,29 +152,39 @@ extension RunLoopThread {
         addEnd()
         if let body = body.body {
             body(self)
-            endLater()?.invalidate()
-            // What the body left.
-            while !isCancelled {
-                RunLoop.current.run(mode: .default, for: .zero)
-                if hasPerformedWhatWasQueued { break }
-            }
-        } else {
-            // Somebody else may stop the run.
-            while !(isTold && hasPerformedWhatWasQueued) && !isCancelled { RunLoop.runCallingThreads(mode: .default) }
-            endLater()?.invalidate()
+            endAfterBody()
         }
+        // What is queued, or what the body left. The program too may stop the run.
+        while !hasEndedTold && !isCancelled { RunLoop.runCallingThreads(mode: .default) }
+        removeEnd()
     }
 
+    /// From here on the thread is about to end, with or without a stop. A run of the body's may have been told, but in another mode.
+    @inline(never)
+    private func endAfterBody() {
+        isBodyOver = true
+        hasEndedTold = false
+        // However many the body began: this one is not to wait.
+        newRuns = 0
+        endLater()?.signal()
+    }
+
+    @inline(never)
+    private func removeEnd() { endLater()?.invalidate() }
+
     private func endLater() -> RunLoop.Source? { state.withLock { $0.end } }
+
+    /// Whether its runs are to end. Thread's own.
+    private var endsItsRuns: Bool { isBodyOver || isEnding }
 
     /// Puts what stops the thread's runs into its loop. Not a variable of `main`: the body may end the thread, which releases
     /// none.
     @inline(never)
     private func addEnd() {
         let end = RunLoop.Source { [weak self] source in
-            guard let self, self.isEnding else { return }
-            if !self.isCancelled && !(self.hasPerformedWhatWasOrdered && self.hasPerformedWhatWasQueued) {
-                self.awaitOrdered()
+            guard let self, self.endsItsRuns else { return }
+            if !self.isCancelled && !(self.hasPerformedWhatWasQueued && self.haveEntriesBegun) {
+                self.awaitWhatIsQueued()
                 source.signal()
                 // A run by C code may have it in the round of a run around it.
                 RunLoop.current.knownExecutor.load()?.postAgain()
@@ -179,10 +194,11 @@ extension RunLoopThread {
             self.isPauseOver = false
             // A stop ends the innermost run; the runs around it are told in their next passes.
             source.signal()
-            if !self.isTold { self.countRuns() }
+            if self.runCounter == nil { self.countRuns() }
             self.isTold = true
             // Those around it may be in another mode.
-            self.hasPerformedWhatWasOrdered = false
+            self.toldRuns += 1
+            self.hasPerformedWhatWasQueued = false
             RunLoop.current.stop()
         }
         RunLoop.current.add(end, forMode: .common)
@@ -203,6 +219,8 @@ extension RunLoopThread {
                 self.depth += 1
                 self.newRuns += 1
             } else {
+                self.hasEndedTold = self.isTold
+                self.isTold = false
                 self.depth -= 1
                 self.leastDepth = min(self.leastDepth, self.depth)
             }
@@ -244,17 +262,28 @@ extension RunLoopThread {
         return true
     }
 
-    /// What is ordered, and the requests, have their turns in a pass before its sources, so what came during a pass has it in the next one. It
-    /// is noted by a function of its own, each time: the one before may be in the batch of a run around this one, which does not
-    /// see it.
-    private func awaitOrdered() {
-        if hasPerformedWhatWasOrdered { return }
-        RunLoop.current.perform(order: .max, inModes: [.common]) { [weak self] in self?.hasPerformedWhatWasOrdered = true }
+    /// Each kind of what is queued is performed in its order, but for ordered requests, so it is gone through when the last of the kind
+    /// is performed, in this pass or, where passes have a limit (S-LIM-6), a later one. That is queued by each pass anew: the one
+    /// before may be in the batch of a run around this one, which does not see it.
+    private func awaitWhatIsQueued() {
+        if hasPerformedWhatWasQueued { return }
+        let (left, toldRuns) = (Locked(3), toldRuns)
+        let last: @Sendable () -> Void = { [weak self] in
+            let isLast = left.withLock {
+                $0 -= 1
+                return $0 == 0
+            }
+            // What an earlier run did not come to tells nothing of this one.
+            if let self, isLast, toldRuns == self.toldRuns { self.hasPerformedWhatWasQueued = true }
+        }
+        let loop = RunLoop.current
+        loop.perform(inModes: [.common], block: last)
+        loop.perform(waitUntilDone: false, inModes: [.common], block: last)
+        loop.perform(order: .max, inModes: [.common], block: last)
     }
 
-    /// Functions that were queued are performed by now, because a pass does so before its sources; the executor takes a few
-    /// entries at a time. Thread's own.
-    private var hasPerformedWhatWasQueued: Bool {
+    /// Whether the executor, which takes a few entries at a time, has begun with what was queued. Thread's own.
+    private var haveEntriesBegun: Bool {
         guard let executor = RunLoop.current.knownExecutor.load(), let progress = executor.progress else { return true }
         if lastEntry == nil { lastEntry = progress.last }
         return progress.begun >= lastEntry!
@@ -308,8 +337,8 @@ extension RunLoopThread {
     /// Whether ``stop()`` or ``cancel()`` was called. A body that runs the loop itself has to check this after each run.
     public var isEnding: Bool { isCancelled || state.withLock { $0.isStopping } }
 
-    /// Whether the calling thread is one of these and was told to end.
-    static var isEndingCaller: Bool { own.known?.isEnding ?? false }
+    /// Whether the calling thread is one of these whose runs are to end.
+    static var isEndingCaller: Bool { own.known?.endsItsRuns ?? false }
 
     /// The object of the calling thread, nil if it was not made by this class.
     @available(*, noasync, message: "an asynchronous function may change its thread at each await")
