@@ -159,4 +159,32 @@ private final class Tally: Sendable {
         #expect(trace.all.contains("end of outer"))
         thread.end()
     }
+
+    @Test("A run by one of Foundation's functions in a closure serves the executor, though nothing else is in the mode: S-NEST-7", arguments: 0..<3, [false, true])
+    func nestedRunOfFoundation(form: Int, inAwaitedClosure: Bool) {
+        let trace = onNewThread {
+            let loop = RunLoop.current
+            let trace = Trace()
+            let entry: @Sendable () -> Void = { trace.add("entry") }
+            let closure: @Sendable () -> Void = {
+                if inAwaitedClosure { Task.detached(executorPreference: loop.executor, operation: entry) }
+                switch form {
+                case 0: trace.add("\(loop.run(mode: .default, before: .now))")
+                case 1: loop.run(until: .now)
+                default: loop.acceptInput(forMode: .default, before: .now)
+                }
+                trace.add("end")
+            }
+            if inAwaitedClosure {
+                Task.detached(executorPreference: loop.executor) { try await loop.call(closure) }
+            } else {
+                // What drains is in the round of the closure, which the run in that does not see.
+                loop.perform(closure)
+                Task.detached(executorPreference: loop.executor, operation: entry)
+            }
+            while !trace.all.contains("end") { loop.run(mode: .default, for: .zero) }
+            return trace
+        }
+        #expect(trace.all == ["entry"] + (form == 0 ? ["true"] : []) + ["end"])
+    }
 }

@@ -95,9 +95,12 @@ extension RunLoop {
         guard isOfCallingThread else { return false }
         GuestLoop.beforeRun(in: mode)
         return mode.rawValue.withCString { name in
-            if RLIsModeEmpty(name) { return false }
-            RunLoopExecutor.runningNested { _ = RLRunInMode(name, remaining(), true) }
-            return true
+            RunLoopExecutor.runningNested {
+                // Only now: what waits in the executor may have a function posted that this run sees.
+                if RLIsModeEmpty(name) { return false }
+                _ = RLRunInMode(name, remaining(), true)
+                return true
+            }
         }
     }
 
