@@ -187,4 +187,17 @@ private final class Tally: Sendable {
         }
         #expect(trace.all == ["entry"] + (form == 0 ? ["true"] : []) + ["end"])
     }
+
+    @Test("The modes that an executor uses for itself are not shown: S-MODE-6")
+    func ownModes() {
+        let (modes, description) = onNewThread {
+            let loop = RunLoop.current
+            Task.detached(executorPreference: loop.executor) {}
+            // Posts the function that drains once more.
+            loop.run(mode: RunLoop.Mode("of nobody"), for: .zero)
+            return (loop.allModes, loop.description)
+        }
+        #expect(modes == [.default])
+        #expect(!description.contains("RunLoopKit."))
+    }
 }

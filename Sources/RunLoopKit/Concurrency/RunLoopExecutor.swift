@@ -227,6 +227,9 @@ public final class RunLoopExecutor: SerialExecutor, TaskExecutor, @unchecked Sen
     /// Nobody runs it. It is not empty as long as a run would see a function that was posted again (S-BLK-10, S-BLK-15).
     private static var drainMode: RunLoop.Mode { RunLoop.Mode("RunLoopKit.drain") }
 
+    /// The modes of the library's own, in which nothing is ever run and which the program is not shown.
+    static var ownModes: [RunLoop.Mode] { [endMode, drainMode] }
+
     /// The function on its way may be in the round of a run around the one that is to serve the entries, which does not see it
     /// (S-BLK-15). So there is another one, which that run sees, and whichever is called first drains. Loop's thread.
     func postAgain() {

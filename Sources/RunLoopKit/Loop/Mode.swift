@@ -74,8 +74,7 @@ extension RunLoop {
         guard let names = RLCopyAllModes(reference, &count) else { return [] }
         defer { release(block: names) }
         let all = (0..<count).compactMap { index in names[index].map { Mode(String(cString: $0)) } }
-        // The library's own, in which nothing is ever run.
-        return all.filter { $0 != RunLoopExecutor.endMode }
+        return all.filter { !RunLoopExecutor.ownModes.contains($0) }
     }
 
     /// Makes a mode a common one, permanently: items added under ``Mode/common`` are added to it, those

@@ -139,12 +139,13 @@ extension RunLoop: Hashable, CustomStringConvertible {
 
     /// The C library's description of the loop, for debugging; the form may change.
     public var description: String {
-        // Without the library's own mode, whose lines go on to the next mode or to the end.
-        let text = describe(RLTypeRef(reference))
-        guard let name = text.firstRange(of: "\n    mode \"\(RunLoopExecutor.endMode.rawValue)\"") else { return text }
-        let rest = text[name.upperBound...]
-        let ends = ["\n    mode ", "\n    and ", "\n}"].compactMap { rest.firstRange(of: $0)?.lowerBound }
-        guard let end = ends.min() else { return text }
-        return String(text[..<name.lowerBound]) + text[end...]
+        // Without the library's own modes; the lines of one go on to the next mode or to the end.
+        RunLoopExecutor.ownModes.reduce(describe(RLTypeRef(reference))) { text, mode in
+            guard let name = text.firstRange(of: "\n    mode \"\(mode.rawValue)\"") else { return text }
+            let rest = text[name.upperBound...]
+            let ends = ["\n    mode ", "\n    and ", "\n}"].compactMap { rest.firstRange(of: $0)?.lowerBound }
+            guard let end = ends.min() else { return text }
+            return String(text[..<name.lowerBound]) + text[end...]
+        }
     }
 }
