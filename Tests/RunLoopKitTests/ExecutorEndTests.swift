@@ -200,4 +200,38 @@ private final class Tally: Sendable {
         #expect(modes == [.default])
         #expect(!description.contains("RunLoopKit."))
     }
+
+    @Test("A thread that an awaited closure ends, or a run in one, leaves neither its executor nor its loop behind: S-LOOP-19", arguments: [false, true])
+    func closureThatEndsItsThreadLeavesNothing(inRun: Bool) async throws {
+        weak var executor: RunLoopExecutor?
+        weak var loop: RunLoop?
+        func end() async throws {
+            let thread = RunLoopThread()
+            try thread.start()
+            (executor, loop) = (thread.loop.executor, thread.loop)
+            await #expect(throws: RunLoop.ThreadEndedError.self) {
+                try await thread.loop.call {
+                    if !inRun { pthread_exit(nil) }
+                    endInARun()
+                }
+            }
+            await thread.finish()
+        }
+        try await end()
+        // Whoever waited for the end may not have let go of them yet.
+        while executor != nil || loop != nil { await Task.yield() }
+        #expect(executor == nil && loop == nil)
+    }
+}
+
+/// The run is in a wait, since a variable of the caller of `RunLoop.current.run` holds the loop, which the end of the thread leaves behind.
+private func endInARun() {
+    RunLoop.current.perform { pthread_exit(nil) }
+    waitInTheLoop(NSCondition())
+}
+
+private func waitInTheLoop(_ condition: NSCondition) {
+    condition.lock()
+    _ = condition.wait(inMode: .default, until: .distantFuture)
+    condition.unlock()
 }

@@ -5,15 +5,16 @@ enum LoopEntry: Sendable {
     case actorJob(UnownedJob)
     /// Of a task that prefers the loop, outside of all actors.
     case taskJob(UnownedJob)
-    case request(any LoopRequest)
+    case request(LoopRequest)
 }
 
 /// Something to do on a loop's thread that somebody awaits.
-protocol LoopRequest: AnyObject, Sendable {
+// Sendable: it has no state; each kind says why its own is safe. A class and not a protocol, so that there are unmanaged references to it.
+class LoopRequest: @unchecked Sendable {
     /// Does it, on the loop's thread.
-    func run()
+    func run() {}
     /// The loop's thread is gone, before or while the request ran.
-    func abandon()
+    func abandon() {}
 }
 
 /// Entries in the order in which they came. The memory is kept, so that a queue in use allocates nothing.
@@ -47,7 +48,7 @@ struct LoopEntries {
     }
 
     /// Notes the requests among the entries.
-    func appendRequests(to requests: inout [any LoopRequest]) {
+    func appendRequests(to requests: inout [LoopRequest]) {
         var index = head
         while index < entries.count {
             if case .request(let request) = entries[index] { requests.append(request) }

@@ -113,7 +113,7 @@ private final class AwaitedClosure<Value: Sendable>: LoopRequest, @unchecked Sen
     }
 
     /// On the loop's thread; and then, if the closure has returned, on the task's.
-    func run() {
+    override func run() {
         guard move(from: State.waiting, to: State.running) else { return arrive() }
         // Two cases rather than a `Result`, whose metadata the runtime would look up each time.
         do {
@@ -160,7 +160,7 @@ private final class AwaitedClosure<Value: Sendable>: LoopRequest, @unchecked Sen
         finishCancellation()
     }
 
-    func abandon() {
+    override func abandon() {
         var isMine = false
         ForkGuard.whole {
             isMine = move(from: State.waiting, to: State.over)

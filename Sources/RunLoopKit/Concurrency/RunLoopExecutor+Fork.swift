@@ -23,7 +23,7 @@ extension RunLoopExecutor {
         return RunLoopExecutor.calls(handlers, requests)
     }
 
-    private static func takeAll(of mail: borrowing Locked<Mail>) -> ([@Sendable () -> Void], [any LoopRequest]) {
+    private static func takeAll(of mail: borrowing Locked<Mail>) -> ([@Sendable () -> Void], [LoopRequest]) {
         mail.withLock { mail in
             var requests = mail.taken
             mail.entries.appendRequests(to: &requests)
@@ -41,19 +41,14 @@ extension RunLoopExecutor {
         let mail = Locked(Mail())
         mail.withLock { mail in
             mail.endHandlers[0] = {}
-            mail.taken.append(NoRequest())
-            mail.entries.append(.request(NoRequest()))
+            mail.taken.append(LoopRequest())
+            mail.entries.append(.request(LoopRequest()))
         }
         let (handlers, requests) = takeAll(of: mail)
         return calls(handlers, requests)
     }
 
-    private final class NoRequest: LoopRequest {
-        func run() {}
-        func abandon() {}
-    }
-
-    private static func calls(_ handlers: [@Sendable () -> Void], _ requests: [any LoopRequest]) -> [@Sendable () -> Void] {
+    private static func calls(_ handlers: [@Sendable () -> Void], _ requests: [LoopRequest]) -> [@Sendable () -> Void] {
         var calls = handlers
         for request in requests { calls.append { request.abandon() } }
         return calls

@@ -44,10 +44,10 @@ public final class RunLoopExecutor: SerialExecutor, TaskExecutor, @unchecked Sen
     /// Appended and taken by the loop's thread.
     private var own = LoopEntries()
     /// Loop's thread only. What is on its stack: awaited closures, and whether a job is among it.
-    private var running: [any LoopRequest] = []
+    private var running: [LoopRequest] = []
     private var jobs = 0
     /// Loop's thread only. Empty but for what has just left ``Mail/taken``.
-    private var forgotten: [any LoopRequest] = []
+    private var forgotten: [LoopRequest] = []
     /// Loop's thread only: how many entries were taken and are done or on the stack.
     private var begun = 0
     /// Loop's thread only. The innermost drain goes on with the entries when its present one is done.
@@ -64,7 +64,7 @@ public final class RunLoopExecutor: SerialExecutor, TaskExecutor, @unchecked Sen
         fileprivate var drainer = Drainer()
         /// The requests that the loop's thread has taken out of `entries` and has not done yet, and some that it has: in the child of
         /// `fork`, which cannot look at what belongs to a thread, somebody waits for them.
-        var taken: [any LoopRequest] = []
+        var taken: [LoopRequest] = []
         /// The loop's thread has ended; ``RunLoopExecutor/drainElsewhere()`` does what is in `entries` from then on.
         var isEnded = false
         var isDrainedElsewhere = false
@@ -82,6 +82,8 @@ public final class RunLoopExecutor: SerialExecutor, TaskExecutor, @unchecked Sen
     fileprivate final class Drainer: @unchecked Sendable {
         /// Nil: a function posted with it does nothing.
         var executor: RunLoopExecutor?
+
+        var unmanagedExecutor: Unmanaged<RunLoopExecutor>? { executor.map { Unmanaged.passUnretained($0) } }
     }
 
     /// Kept by the thread as its own: set when an executor first drains there.
@@ -271,9 +273,8 @@ public final class RunLoopExecutor: SerialExecutor, TaskExecutor, @unchecked Sen
         takeMail()
         for _ in 0..<RunLoopExecutor.turn {
             if own.isEmpty { takeMail() }
-            guard let entry = own.takeFirst() else { break }
-            begun += 1
-            run(entry)
+            guard let next = takeNext() else { break }
+            run(next)
             // A run in it has left the entries to another drain.
             if !isDraining { return }
         }
@@ -304,30 +305,60 @@ public final class RunLoopExecutor: SerialExecutor, TaskExecutor, @unchecked Sen
     /// Calls the body, which runs the calling thread's loop. Unless a job is on the stack, the run serves the entries as any other does.
     /// The drain whose awaited closure calls this goes on afterwards, or leaves the rest to one that is on its way.
     static func runningNested<Result>(_ body: () -> Result) -> Result {
-        guard let executor = currentKey.get() ?? known(of: RLGetCurrentIfMade()) else { return body() }
-        let isDraining = executor.isDraining
-        if isDraining {
-            if executor.jobs > 0 { return body() }
-            executor.rest()
-        } else {
-            executor.postAgain()
-        }
+        // No variable holds the executor meanwhile.
+        let interruptsDrain = beginNested()
         let result = body()
-        if isDraining { executor.isDraining = !executor.isScheduled.exchange(true, ordering: .acquiringAndReleasing) }
+        if interruptsDrain { endNested() }
         return result
     }
 
+    /// - Returns: whether the drain that is on the stack has ended, and would go on.
+    @inline(never)
+    private static func beginNested() -> Bool {
+        guard let executor = currentKey.get() ?? known(of: RLGetCurrentIfMade()) else { return false }
+        if !executor.isDraining {
+            executor.postAgain()
+            return false
+        }
+        if executor.jobs > 0 { return false }
+        executor.rest()
+        return true
+    }
+
+    @inline(never)
+    private static func endNested() {
+        guard let executor = currentKey.get() else { return }
+        executor.isDraining = !executor.isScheduled.exchange(true, ordering: .acquiringAndReleasing)
+    }
+
+    /// The entry whose turn it is. A request is held by ``running`` alone and by no variable of the functions that run it: it may end the
+    /// thread, which releases none.
+    private enum Next {
+        case job(LoopEntry)
+        case request(Unmanaged<LoopRequest>)
+    }
+
     /// Loop's thread.
-    private func run(_ entry: LoopEntry) {
-        guard case .request(let request) = entry else {
+    @inline(never)
+    private func takeNext() -> Next? {
+        guard let entry = own.takeFirst() else { return nil }
+        begun += 1
+        guard case .request(let request) = entry else { return .job(entry) }
+        running.append(request)
+        return .request(Unmanaged.passUnretained(request))
+    }
+
+    /// Loop's thread.
+    private func run(_ next: Next) {
+        switch next {
+        case .job(let entry):
             jobs += 1
             runJob(entry)
             jobs -= 1
-            return
+        case .request(let request):
+            request._withUnsafeGuaranteedRef { $0.run() }
+            running.removeLast()
         }
-        running.append(request)
-        request.run()
-        running.removeLast()
     }
 
     /// Any thread.
@@ -346,7 +377,7 @@ public final class RunLoopExecutor: SerialExecutor, TaskExecutor, @unchecked Sen
         /// Whom to tell.
         let handlers: [@Sendable () -> Void]
         /// Awaited closures that ended the thread: nobody comes back from them.
-        let unfinished: [any LoopRequest]
+        let unfinished: [LoopRequest]
         /// Whether there are entries, which the caller has to see to.
         let isLeft: Bool
     }
@@ -385,8 +416,10 @@ public final class RunLoopExecutor: SerialExecutor, TaskExecutor, @unchecked Sen
 }
 
 private func performDrain(_ info: UnsafeMutableRawPointer?) {
-    let drainer = Unmanaged<RunLoopExecutor.Drainer>.fromOpaque(info!).takeUnretainedValue()
-    drainer.executor?.drain(drainer)
+    // Not held by variables: an entry may end the thread, which releases none. Until that the drainer keeps the executor.
+    Unmanaged<RunLoopExecutor.Drainer>.fromOpaque(info!)._withUnsafeGuaranteedRef { drainer in
+        drainer.unmanagedExecutor?._withUnsafeGuaranteedRef { $0.drain(drainer) }
+    }
 }
 
 private func releaseDrainer(_ info: UnsafeMutableRawPointer?) { Unmanaged<RunLoopExecutor.Drainer>.fromOpaque(info!).release() }

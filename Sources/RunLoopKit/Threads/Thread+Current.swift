@@ -126,7 +126,8 @@ extension Thread {
 
     /// Ends the calling thread, after posting ``Notification/Name/NSThreadWillExit``.
     ///
-    /// What the functions on its stack hold, memory and locks, is not released, so it is better to return.
+    /// What the functions on its stack hold, memory and locks, is not released, so it is better to return. One that calls
+    /// `RunLoop.current.run()` holds the loop: ended inside that, the thread leaves its loop's memory behind.
     @available(*, noasync, message: "it would end a thread that others use")
     public class func exit() -> Never {
         tellOwnEnd()
