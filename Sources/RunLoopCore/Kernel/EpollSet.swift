@@ -60,6 +60,7 @@ struct EpollSet {
     }
 
     /// Closes the descriptor, if it still names the set. With `isNew` it is not checked, because the set was just made.
+    @inline(never)
     mutating func close(isNew: Bool = false) {
         guard isOpen else { return }
         // In this order: the child of a fork by another thread closes the number that it finds here, and by then the number may be another
