@@ -111,8 +111,8 @@ static void fork_and_return(RLMessagePortRef port, void *info) {
     if (child == 0) {
         /* When the thread ends, after all that it does of its own. */
         static pthread_key_t key;
-        ck_assert_int_eq(pthread_key_create(&key, end_well), 0);
-        ck_assert_int_eq(pthread_setspecific(key, &key), 0);
+        /* No assertion: another thread may have had the lock of Check's records at the fork. */
+        if (pthread_key_create(&key, end_well) != 0 || pthread_setspecific(key, &key) != 0) _exit(1);
         return;
     }
     ck_assert_int_eq(waitpid(child, &status, 0), child);
@@ -158,10 +158,10 @@ RL_TEST(the_watching_thread_is_ended, "S-LOOP-19 S-MSG-36",
         server_kill(&servers[i]);
         wait_until_count(&invalidations, i + 1);
     }
-    /* The thread that is last looked at holds its port until it has ended. */
     while (count_descriptors() > before) take_time(0.001);
     for (int i = 0; i < 3; i++) {
-        ck_assert_int_eq(RLGetRetainCount(remotes[i]), 1);
+        /* A thread that has ended gives its port back last. */
+        while (RLGetRetainCount(remotes[i]) > 1) take_time(0.001);
         RLRelease(remotes[i]);
     }
 }

@@ -14,8 +14,7 @@ struct RemoteEnd {
     var kept: KeptMemoryPointer?
     /// Threads that use the connection without the lock; it is closed after the last.
     var users = 0
-    /// The monitor watches the connection, by looking at it. Guarded by the table's lock as well.
-    var isWatched = false
+    /// The monitor watches the connection by looking at it. Guarded by the table's lock.
     var isPolled = false
     /// The id of the last request that wanted a reply.
     var lastID: UInt32 = 0

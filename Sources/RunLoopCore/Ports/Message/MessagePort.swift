@@ -163,11 +163,7 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
                 port.unlock()
                 if let function = port.storedInvalidationCallBack { callOutInvalidation(function, port.handle, info) }
             }, self,
-            {
-                let looked = MessagePortMonitor.threadEnds()
-                MessagePortPointer(info: $0!).endInvalidation()
-                looked?.release()
-            }, self)
+            { MessagePortPointer(info: $0!).endInvalidation() }, self)
         endInvalidation()
     }
 

@@ -3,183 +3,201 @@ import CLinux
 import Synchronization
 
 /// The thread that notices the end of a peer while no thread uses the remote port (S-MSG-36). There is one while there are remote
-/// ports with an invalidation callback, which makes the moment visible; a port without one finds out when it is asked. The
-/// table's lock guards the record; the thread owns it and frees it at its end.
+/// ports with an invalidation callback, which makes the moment visible; a port without one finds out when it is asked. The record is
+/// a part of the table, whose lock guards it.
 ///
-/// A port for which there is no descriptor or no room in the kernel is checked ten times a second.
+/// If there is no descriptor or no room in the kernel for a port, the thread checks all ports ten times a second.
+///
+/// Ports come while the thread is about to end, and the client's functions that it calls may end it or fork. So the thread decides under
+/// the lock whether it goes on, and the set is closed under the lock as well: at any time there is one set at most, which a child of `fork`
+/// finds here, and one thread that uses it.
 struct MessagePortMonitor {
-    /// Holds the connections, with ports as tokens. Roused when the thread is to look at this record again, or to end. Not open
-    /// if there are no descriptors for it.
-    var set: EpollSet
-    /// Ports, and those of them that are not in `epoll`.
-    var watched: Int
-    var polled: Int
-    /// 0 before it runs and when it has ended.
-    var thread: pthread_t
-    /// What the thread looks at, with a reference. Used by the thread alone.
-    var port: MessagePortPointer?
+    /// Holds the connections, with ports as tokens. Roused when the thread is to look at this record again. Not open if there are no
+    /// descriptors for it. It has a value while there is a port or a thread.
+    private var set: EpollSet
+    /// The ports, without references: an invalid one leaves before it dies.
+    private var ports: WordSet
+    /// How many of them are not in `set`.
+    private var polled: UInt32
+    /// Counts the threads. One that does not find its own number here watches nothing any more.
+    private var thread: UInt32
+    /// Whether there is a thread, or one on its way.
+    private var hasThread: Bool
 
+    /// Any thread. Where the client's function ended the thread and no other one could be made, this tries again.
     static func watch(_ port: MessagePortPointer) {
         MessagePortTable.lock()
-        let isWatched = watchLocked(port)
-        MessagePortTable.unlock()
-        if !isWatched {
-            Log.once(.noMessagePortMonitor, "RLMessagePortSetInvalidationCallBack", ": no thread to watch for the end of peers")
-        }
-    }
-
-    private static func watchLocked(_ port: MessagePortPointer) -> Bool {
-        guard let monitor = MessagePortTable.shared.pointee.monitor ?? start() else { return false }
-        // An invalid port takes the lock before it is forgotten.
-        port.lock()
-        defer { port.unlock() }
-        let connection = port.pointee.remote.connection
-        guard port.isValid, connection >= 0, !port.pointee.remote.isWatched else {
-            endIfIdleLocked(monitor)
-            return true
-        }
-        port.pointee.remote.isWatched = true
-        monitor.pointee.watched += 1
-        let token = UInt64(UInt(bitPattern: port))
-        if rl_epoll_ctl(monitor.pointee.set.descriptor, EPOLL_CTL_ADD, connection, RL_EPOLLRDHUP | RL_EPOLLONESHOT, token) != 0 {
-            port.pointee.remote.isPolled = true
-            monitor.pointee.polled += 1
-            monitor.rouse()
-        }
-        return true
+        MessagePortTable.shared.pointee.monitor.add(port)
+        unlockWatched()
     }
 
     /// The port became invalid.
     static func forget(_ port: MessagePortPointer) {
         guard port.pointee.isRemote else { return }
         MessagePortTable.lock()
-        defer { MessagePortTable.unlock() }
+        MessagePortTable.shared.pointee.monitor.remove(port)
+        MessagePortTable.unlock()
+    }
+
+    /// Gives the table's lock back, and sees to it that there is a thread if there is something to watch.
+    @inline(never)
+    private static func unlockWatched() {
+        let isWatched = MessagePortTable.shared.pointee.monitor.startThread()
+        MessagePortTable.unlock()
+        if !isWatched {
+            Log.once(.noMessagePortMonitor, "RLMessagePortSetInvalidationCallBack", ": no thread to watch for the end of peers")
+        }
+    }
+
+    private mutating func add(_ port: MessagePortPointer) {
+        // An invalid port takes the lock before it is forgotten.
         port.lock()
-        let isWatched = port.pointee.remote.isWatched
-        let isPolled = port.pointee.remote.isPolled
-        port.pointee.remote.isWatched = false
-        port.pointee.remote.isPolled = false
+        defer { port.unlock() }
+        let connection = port.pointee.remote.connection
+        guard port.isValid, connection >= 0, ports.find(UInt(bitPattern: port), isKeyed: false) == 0 else { return }
+        if ports.isEmpty && !hasThread {
+            set = EpollSet()
+            // Without a set the thread has to poll.
+            _ = set.open()
+        }
+        let token = UInt64(UInt(bitPattern: port))
+        ports.insert(UInt(token), isKeyed: false)
+        if rl_epoll_ctl(set.descriptor, EPOLL_CTL_ADD, connection, RL_EPOLLRDHUP | RL_EPOLLONESHOT, token) != 0 {
+            port.pointee.remote.isPolled = true
+            polled += 1
+            rouse()
+        }
+    }
+
+    private mutating func remove(_ port: MessagePortPointer) {
+        guard ports.remove(UInt(bitPattern: port), isKeyed: false) != 0 else { return }
+        if port.pointee.remote.isPolled { polled -= 1 }
+        port.lock()
+        set.unregister(port.pointee.remote.connection)
         port.unlock()
-        guard isWatched, let monitor = MessagePortTable.shared.pointee.monitor else { return }
-        if isPolled {
-            monitor.pointee.polled -= 1
-        } else {
-            monitor.pointee.set.unregister(port.pointee.remote.connection)
-        }
-        monitor.pointee.watched -= 1
-        endIfIdleLocked(monitor)
+        if ports.isEmpty { closeIfUnused() }
     }
 
-    /// Lets the thread end if it has nothing to watch; the next port gets another one.
-    private static func endIfIdleLocked(_ monitor: UnsafeMutablePointer<MessagePortMonitor>) {
-        guard monitor.pointee.watched == 0 else { return }
-        MessagePortTable.shared.pointee.monitor = nil
-        monitor.rouse()
+    /// There is nothing to watch. The thread, if there is one, uses the set until it has looked.
+    @inline(never)
+    private mutating func closeIfUnused() {
+        if hasThread { rouse() } else { set.close() }
     }
 
-    private static func start() -> UnsafeMutablePointer<MessagePortMonitor>? {
-        let monitor = makeArray(MessagePortMonitor.self, count: 1)
-        monitor.initialize(to: MessagePortMonitor(set: EpollSet(), watched: 0, polled: 0, thread: 0))
-        // Without a set the thread has to poll.
-        _ = monitor.pointee.set.open()
-        if monitor.startThread() {
-            MessagePortTable.shared.pointee.monitor = monitor
-            return monitor
-        }
-        monitor.free()
-        return nil
+    private func rouse() {
+        if set.isOpen { EpollSet.rouse(set.descriptor) }
+    }
+
+    /// False if a thread is needed and none can be made.
+    private mutating func startThread() -> Bool {
+        if hasThread || ports.isEmpty { return true }
+        thread &+= 1
+        hasThread = rl_start_thread(
+            { MessagePortMonitor.run(UInt32(UInt(bitPattern: $0))) }, UnsafeMutableRawPointer(bitPattern: UInt(thread)))
+        return hasThread
     }
 
     /// The thread. Signals are blocked in it.
-    fileprivate static func run(_ monitor: UnsafeMutablePointer<MessagePortMonitor>) {
-        // Written before the thread began.
-        let set = monitor.pointee.set
-        var isBlind = !set.isOpen
+    private static func run(_ number: UInt32) {
+        var token: UInt64 = 0
         while true {
             MessagePortTable.lock()
-            monitor.pointee.thread = pthread_self()
-            let isOver = MessagePortTable.shared.pointee.monitor != monitor
-            let polls = isBlind || monitor.pointee.polled > 0
-            MessagePortTable.unlock()
-            if isOver { break }
-            while polls, let port = findEnded() { monitor.look(port) }
-            var pause = timespec(nanoseconds: Clock.retryDelay)
-            if isBlind {
-                rl_sys_nanosleep(&pause)
-                continue
-            }
-            guard case .ready(let token, _) = set.wait(until: polls ? Clock.now() + 100_000_000 : Clock.never) else { continue }
+            guard MessagePortTable.shared.pointee.monitor.goesOn(number) else { return MessagePortTable.unlock() }
             // The program may have closed numbers that are not its own.
-            if token == EpollSet.lostToken { isBlind = true } else { monitor.ended(token) }
-        }
-        monitor.pointee.thread = 0
-        monitor.free()
-    }
-
-    /// A watched port whose peer is gone, with one more reference.
-    private static func findEnded() -> MessagePortPointer? {
-        MessagePortTable.lock()
-        defer { MessagePortTable.unlock() }
-        return MessagePortTable.shared.pointee.ports.first { port in
-            port.lock()
-            // While it is watched its connection is open.
-            let isEnded = port.pointee.remote.isWatched && port.isValid && rl_has_ended(port.pointee.remote.connection)
-            port.unlock()
-            return isEnded && port.tryRetain()
+            if token == EpollSet.lostToken { MessagePortTable.shared.pointee.monitor.set.forget() }
+            let set = MessagePortTable.shared.pointee.monitor.set
+            let polls = !set.isOpen || MessagePortTable.shared.pointee.monitor.polled > 0
+            let port = findEndedLocked(polls ? nil : token)
+            MessagePortTable.unlock()
+            token = 0
+            if let port {
+                look(port, number)
+            } else if polls {
+                var pause = timespec(nanoseconds: Clock.retryDelay)
+                rl_sys_nanosleep(&pause)
+            } else if case .ready(let ready, _) = set.wait(until: Clock.never) {
+                token = ready
+            }
         }
     }
 
-    /// A client's function ends the calling thread. If that is the one that watches, another one takes its place, and the caller gets the reference
-    /// of what it looked at.
-    static func threadEnds() -> MessagePortPointer? {
-        MessagePortTable.lock()
-        defer { MessagePortTable.unlock() }
-        guard let monitor = MessagePortTable.shared.pointee.monitor, monitor.pointee.thread == pthread_self() else { return nil }
-        // The client's function may have been called in another one.
-        monitor.pointee.thread = 0
-        _ = monitor.startThread()
-        return monitor.pointee.port
+    /// Whether the thread of that number is to watch on. If it is the one that watches and there is nothing left, it gives that up.
+    @inline(never)
+    private mutating func goesOn(_ number: UInt32) -> Bool {
+        guard thread == number else { return false }
+        if !ports.isEmpty { return true }
+        hasThread = false
+        closeIfUnused()
+        return false
     }
 
-    /// In the child of `fork` there is no such thread, unless a function that it called has forked.
-    static func abandonInChild() {
-        guard let monitor = MessagePortTable.shared.pointee.monitor else { return }
-        MessagePortTable.shared.pointee.monitor = nil
-        monitor.free()
+    /// A watched port whose peer is gone, with one more reference: the one with that token, nil for any. A token is the address that a port
+    /// had; by now its memory may be another's.
+    private static func findEndedLocked(_ token: UInt64?) -> MessagePortPointer? {
+        guard let token else { return MessagePortTable.shared.pointee.ports.first { hasEndedLocked($0) } }
+        return MessagePortPointer(bitPattern: UInt(token)).flatMap { hasEndedLocked($0) ? $0 : nil }
+    }
+
+    /// A port that is well gets no reference: its last release is to be the client's.
+    @inline(never)
+    private static func hasEndedLocked(_ port: MessagePortPointer) -> Bool {
+        guard MessagePortTable.shared.pointee.monitor.ports.find(UInt(bitPattern: port), isKeyed: false) != 0 else { return false }
+        port.lock()
+        // While it is valid its connection is open.
+        let isEnded = port.isValid && rl_has_ended(port.pointee.remote.connection)
+        port.unlock()
+        return isEnded && port.tryRetain()
+    }
+
+    /// Calls the client, also in the release of the last reference.
+    @inline(never)
+    private static func look(_ port: MessagePortPointer, _ number: UInt32) {
+        var look = PeerLook(port: port, thread: number)
+        withUnsafeMutablePointer(to: &look) { look in
+            callOutGuarded(
+                {
+                    let look = UnsafeMutableRawPointer($0!).cast(to: PeerLook.self)
+                    look.pointee.port!.connectionEnded()
+                    look.release()
+                }, look, { UnsafeMutableRawPointer($0!).cast(to: PeerLook.self).threadEnds() }, look)
+        }
+    }
+
+    /// A client's function ends the thread of that number: another one takes its place.
+    fileprivate static func threadEnds(_ number: UInt32) {
+        MessagePortTable.lock()
+        if MessagePortTable.shared.pointee.monitor.goesOn(number) { MessagePortTable.shared.pointee.monitor.hasThread = false }
+        unlockWatched()
+    }
+
+    /// In the child of `fork` there is no such thread, or it is the forking one, which finds another number.
+    mutating func abandonInChild() {
+        guard hasThread || !ports.isEmpty else { return }
+        ports.removeAll()
+        polled = 0
+        thread &+= 1
+        hasThread = false
+        closeIfUnused()
     }
 }
 
-extension UnsafeMutablePointer where Pointee == MessagePortMonitor {
-    fileprivate func rouse() {
-        if pointee.set.isOpen { EpollSet.rouse(pointee.set.descriptor) }
+/// A look at a port, in the frame of the thread that watches.
+private struct PeerLook {
+    /// With a reference.
+    var port: MessagePortPointer?
+    let thread: UInt32
+}
+
+extension UnsafeMutablePointer where Pointee == PeerLook {
+    /// Gives the reference back, before a function that this calls can end the thread.
+    fileprivate func release() {
+        let port = pointee.port
+        pointee.port = nil
+        port?.release()
     }
 
-    fileprivate func startThread() -> Bool {
-        rl_start_thread({ MessagePortMonitor.run($0!.assumingMemoryBound(to: MessagePortMonitor.self)) }, self)
-    }
-
-    @inline(never)
-    fileprivate func look(_ port: MessagePortPointer) {
-        pointee.port = port
-        _ = port.isReachable()
-        port.release()
-    }
-
-    /// The token is a port's address; the table knows whether it still is one.
-    fileprivate func ended(_ token: UInt64) {
-        MessagePortTable.lock()
-        let port = MessagePortTable.shared.pointee.ports.first { UInt64(UInt(bitPattern: $0)) == token }
-        let isAlive = port.map { $0.tryRetain() } ?? false
-        MessagePortTable.unlock()
-        guard let port, isAlive else { return }
-        // Its memory may be a new port's by now.
-        look(port)
-    }
-
-    /// Not while the calling thread is the one that has the record in use: it finds the set closed and itself over.
-    @inline(never)
-    fileprivate func free() {
-        pointee.set.close()
-        if pointee.thread != pthread_self() { CLinux.free(self) }
+    fileprivate func threadEnds() {
+        MessagePortMonitor.threadEnds(pointee.thread)
+        release()
     }
 }

@@ -9,8 +9,8 @@ struct MessagePortTable: ~Copyable {
     let lock: Lock
     /// The valid message ports.
     var ports: RecordList<MessagePort>
-    /// What watches for the end of their peers, nil if nothing is watched.
-    var monitor: UnsafeMutablePointer<MessagePortMonitor>?
+    /// What watches for the end of their peers.
+    var monitor: MessagePortMonitor
 
     static var shared: UnsafeMutablePointer<MessagePortTable> { rl_message_ports().assumingMemoryBound(to: MessagePortTable.self) }
 
@@ -51,7 +51,7 @@ struct MessagePortTable: ~Copyable {
     /// the parent's, and the ports are invalid.
     static func forkedChild() {
         shared.pointee.lock.resetInChild()
-        MessagePortMonitor.abandonInChild()
+        shared.pointee.monitor.abandonInChild()
         shared.pointee.ports.forEach { port in
             port.pointee.lock.resetInChild()
             port.loseInChild()

@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: MIT */
+/* The library's thread that watches for the end of peers, when there is no thread in the place of one that a client's function ended, and at a fork. */
+#define _GNU_SOURCE
+#include "messageport_support.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static int invalidations;
+static void note_invalidation(RLMessagePortRef port, void *info) {
+    (void)info;
+    ck_assert(!RLMessagePortIsValid(port));
+    __atomic_add_fetch(&invalidations, 1, __ATOMIC_SEQ_CST);
+}
+
+static bool refuses_threads;
+int pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*body)(void *), void *argument) {
+    if (__atomic_load_n(&refuses_threads, __ATOMIC_SEQ_CST)) return EAGAIN;
+    static int (*found)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
+    if (!found) *(void **)&found = dlsym(RTLD_NEXT, "pthread_create");
+    return found(thread, attributes, body, argument);
+}
+
+static Server servers[4];
+static RLMessagePortRef remotes[4];
+static void start_servers(int count) {
+    static const char *const words[] = {"first", "second", "third", "fourth"};
+    for (int i = 0; i < count; i++) {
+        servers[i] = server_start(port_name(words[i]), "x", NULL);
+        remotes[i] = RLMessagePortCreateRemote(port_name(words[i]));
+    }
+}
+static void kill_and_release(int from, int to) {
+    for (int i = from; i < to; i++) server_kill(&servers[i]);
+    wait_until_count(&invalidations, to);
+    for (int i = 0; i < to; i++) {
+        while (RLGetRetainCount(remotes[i]) > 1) take_time(0.001);
+        RLRelease(remotes[i]);
+    }
+}
+
+static void refuse_threads_and_end(RLMessagePortRef port, void *info) {
+    __atomic_store_n(&refuses_threads, true, __ATOMIC_SEQ_CST);
+    note_invalidation(port, info);
+    pthread_exit(NULL);
+}
+
+RL_TEST(no_thread_takes_the_place, "S-MSG-46 S-MSG-36 S-LOOP-19",
+        "If an invalidation callback ends the watching thread while none can be made, that is logged, and the next port that is to be watched "
+        "gets a thread, which watches all of them; so it is with the first port") {
+    int before = count_descriptors();
+    log_capture();
+    start_servers(4);
+    RLMessagePortSetInvalidationCallBack(remotes[0], refuse_threads_and_end);
+    RLMessagePortSetInvalidationCallBack(remotes[1], note_invalidation);
+    server_kill(&servers[0]);
+    wait_until_count(&invalidations, 1);
+    while (!strstr(log_text(), "no thread to watch for the end of peers")) take_time(0.001);
+    RLMessagePortSetInvalidationCallBack(remotes[2], note_invalidation);
+    __atomic_store_n(&refuses_threads, false, __ATOMIC_SEQ_CST);
+    RLMessagePortSetInvalidationCallBack(remotes[3], note_invalidation);
+    kill_and_release(1, 4);
+    while (count_descriptors() > before) take_time(0.001);
+}
+
+static int count_sets(void) {
+    int count = 0;
+    for (int number = 3; number < 256; number++) {
+        char path[32], target[64];
+        snprintf(path, sizeof path, "/proc/self/fd/%d", number);
+        ssize_t length = readlink(path, target, sizeof target - 1);
+        if (length < 0) continue;
+        target[length] = 0;
+        count += strstr(target, "eventpoll") != NULL;
+    }
+    return count;
+}
+
+RL_TEST(a_thread_that_is_about_to_end_at_a_fork, "S-FORK-1 S-MSG-36",
+        "A child of fork has no set of the watching thread, even if that had nothing to watch any more and was about to end") {
+    Server server = server_start(port_name("set"), "x", NULL);
+    int left = 0;
+    for (int i = 0; i < 100; i++) {
+        RLMessagePortRef remote = RLMessagePortCreateRemote(port_name("set"));
+        RLMessagePortSetInvalidationCallBack(remote, note_invalidation);
+        RLRelease(remote);
+        pid_t child = fork();
+        if (child == 0) _exit(count_sets());
+        int status;
+        ck_assert_int_eq(waitpid(child, &status, 0), child);
+        left += WEXITSTATUS(status);
+    }
+    ck_assert_int_eq(left, 0);
+    server_kill(&server);
+}
