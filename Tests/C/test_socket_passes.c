@@ -7,6 +7,7 @@
 
 #include <fcntl.h>
 #include <sched.h>
+#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -422,6 +423,40 @@ RL_TEST(a_socket_that_a_port_feeds, "S-PASS-13 S-PASS-14 S-SOCK-54",
         if (kind == 1) RLFileDescriptorInvalidate(files[kind].file);
         RLSourceInvalidate(others[kind].source);
         RLSocketInvalidate(sockets[kind].socket);
+    }
+}
+
+static int late_port, late_ends[2];
+static bool begins_round, takes_all;
+static void make_ready_in_wait(RLObserverRef o, RLActivity activity, void *info) {
+    (void)o, (void)info;
+    trace(activity == kRLBeforeWaiting ? "sleep" : "awake");
+    if (activity != kRLBeforeWaiting || !begins_round) return;
+    begins_round = false;
+    write_byte(late_ends[1]);
+    ck_assert_int_eq(eventfd_write(late_port, 1), 0);
+}
+static void take_all(Socket *self, RLSocketCallBackType type) {
+    eventfd_t value;
+    drain(self, type);
+    if (takes_all) ck_assert_int_eq(eventfd_read(late_port, &value), 0);
+}
+
+RL_TEST(a_port_that_was_passed_over_for_nothing, "S-SOCK-54 S-PASS-13",
+        "A wait passes over a port that became ready after a socket, whose callback takes what the port had: a later wait does so again") {
+    static Socket s = {.name = "s", .action = take_all};
+    static Probe v1 = {.name = "v1"};
+    late_port = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    make_sockets(SOCK_STREAM, late_ends);
+    socket_make(&s, late_ends[0], kRLSocketReadCallBack);
+    socket_add(&s);
+    add_port(&v1, late_port, kRLDefaultMode);
+    RLAddObserver(RLGetCurrent(), RLObserverCreate(kRLBeforeWaiting | kRLAfterWaiting, true, 0, make_ready_in_wait, NULL), kRLDefaultMode);
+    for (int round = 0; round < 4; round++) {
+        begins_round = true;
+        takes_all = round == 1;
+        expect_run(kRLDefaultMode, 0.01, false, TimedOut);
+        expect_trace(takes_all ? "sleep awake s:read sleep awake" : "sleep awake s:read v1 sleep awake");
     }
 }
 

@@ -100,6 +100,9 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     ) -> (chosen: rl_event?, wasRoused: Bool) {
         let mode = frame.pointee.mode
         let waits = until != nil || frame.pointee.foreign?.pointee.half.handledSource == false
+        let mayPassOver = waits && !mode.pointee.ports.passesOver
+        // Also if the ports that were passed over are not ready any more.
+        mode.pointee.ports.passesOver = false
         let events = eventRoom()
         var (epoll, until, room) = (epoll, until, Int(RL_EVENTS))
         var chosen: rl_event?
@@ -128,7 +131,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
                     guard let ready else { continue }
                     event.events = ready.rawValue
                 }
-                if chosen == nil { mode.pointee.ports.passesOver = waits && signalled && !mode.pointee.ports.passesOver }
+                if chosen == nil { mode.pointee.ports.passesOver = mayPassOver && signalled }
                 let age = mode.pointee.ports.age(event.token)
                 if chosen == nil || age > oldest { (chosen, oldest) = (event, age) }
             }
