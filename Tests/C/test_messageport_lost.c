@@ -4,7 +4,9 @@
 #include "messageport_support.h"
 #include "system_calls.h"
 
+#include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -77,4 +79,61 @@ RL_TEST(the_files_of_the_program_stay, "S-MSG-52 S-FD-18",
         "A program that closes the descriptors of its ports and uses the numbers loses no file, and its loop does not spin") {
     ck_assert_int_eq(WEXITSTATUS(run_child(lose_ports, (void *)1).status), 0);
     ck_assert_int_eq(WEXITSTATUS(run_child(lose_ports, NULL).status), 0);
+}
+
+static int refused_accepts;
+static bool refuse_accepts(long number, const long argument[6], long *result) {
+    (void)argument;
+    if (number != SYS_accept4) return false;
+    refused_accepts++;
+    errno = EMFILE;
+    *result = -1;
+    return true;
+}
+
+static int number_of_set(const DescriptorSet *before) {
+    for (int number = 64; number < 1024; number++) {
+        char path[32], target[64];
+        snprintf(path, sizeof path, "/proc/self/fd/%d", number);
+        ssize_t length = readlink(path, target, sizeof target - 1);
+        if (length < 0 || before->open[number]) continue;
+        target[length] = 0;
+        if (strstr(target, "eventpoll")) return number;
+    }
+    _exit(20);
+}
+
+/* How the program ends the port while the listener is paused: the set's number is a file's of its own by then, or still the set's. */
+static void lose_set_in_a_pause(void *renames_and_keeps) {
+    const long way = (long)renames_and_keeps;
+    const bool renames = way & 1, keeps = way & 2;
+    static Service service = {.reply = "answer"};
+    static char name[160], other[160];
+    strcpy(name, port_name("paused"));
+    strcpy(other, port_name("paused otherwise"));
+    log_capture();
+    const int file = open("/dev/null", O_RDWR);
+    const DescriptorSet before = descriptors_now();
+    RLMessagePortRef port = service_port(&service, name);
+    const int set = number_of_set(&before);
+    RLAddSource(RLGetCurrent(), RLMessagePortCreateRunLoopSource(port, 0), kRLDefaultMode);
+    hook_system_calls(refuse_accepts);
+    RLMessagePortRef remote = RLMessagePortCreateRemote(name);
+    while (refused_accepts == 0) RLRunInMode(kRLDefaultMode, 0.001, true);
+    if (renames && !RLMessagePortSetName(port, other)) _exit(1);
+    if (!keeps) dup2(file, set);
+    const int files = count_files_like(file);
+    RLMessagePortInvalidate(port);
+    if (count_files_like(file) != files) _exit(2);
+    char path[32], target[64];
+    snprintf(path, sizeof path, "/proc/self/fd/%d", set);
+    if (keeps && readlink(path, target, sizeof target) >= 0) _exit(3);
+    RLRelease(remote);
+    _exit(0);
+}
+
+RL_TEST(a_set_is_lost_while_the_listener_is_paused, "S-MSG-52 S-ARG-10",
+        "While a port takes no connections, under its name or a new one, its set is recognised: the program's file that has the number stays open, and "
+        "the set itself is closed") {
+    for (long way = 0; way < 4; way++) ck_assert_int_eq(WEXITSTATUS(run_child(lose_set_in_a_pause, (void *)way).status), 0);
 }

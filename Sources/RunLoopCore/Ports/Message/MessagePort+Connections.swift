@@ -44,6 +44,8 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
         if registerLocked(place) { return .accepted }
         // The kernel has no room for one more. What came on the connection must not be lost: the connection takes the listener's place.
         pauseListenerLocked()
+        _ = rl_epoll_ctl(pointee.local.epoll, EPOLL_CTL_DEL, pointee.local.claim.listener, 0, 0)
+        pointee.local.hasListenerLeft = true
         if !registerLocked(place) { closeLocked(place) }
         return .paused
     }
@@ -53,19 +55,22 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
         return rl_epoll_ctl(pointee.local.epoll, EPOLL_CTL_ADD, connection, EPOLLIN.rawValue, tokenLocked(place)) == 0
     }
 
+    /// The listener stays in the set for no events: the set is recognised by it (S-MSG-52).
     private func pauseListenerLocked() {
-        _ = rl_epoll_ctl(pointee.local.epoll, EPOLL_CTL_DEL, pointee.local.claim.listener, 0, 0)
+        _ = MessagePortPointer.register(pointee.local.claim.listener, in: pointee.local.epoll, isThere: true, isPaused: true)
         pointee.local.isListenerPaused = true
     }
 
-    /// Puts a paused listener back into the set. False if there is no room for it.
+    /// Has the set report a paused listener again. False if there is no room for it.
     @discardableResult
     func resumeListener() -> Bool {
         lock()
         defer { unlock() }
         guard isValid, pointee.local.isListenerPaused, pointee.local.claim.listener >= 0 else { return true }
-        guard MessagePortPointer.register(pointee.local.claim.listener, in: pointee.local.epoll) else { return false }
+        guard MessagePortPointer.register(pointee.local.claim.listener, in: pointee.local.epoll, isThere: !pointee.local.hasListenerLeft)
+        else { return false }
         pointee.local.isListenerPaused = false
+        pointee.local.hasListenerLeft = false
         return true
     }
 

@@ -26,9 +26,11 @@ struct LocalEnd {
     static var keptLimit: Int { 64 }
     /// What serves the port on a dispatch queue in place of a source; a reference.
     var dispatch: DispatchServingPointer?
-    /// The listener is out of the set, because a connection found no descriptor. Only what `resumeLater` begins puts it back: one thread at
-    /// a time, however many messages are served meanwhile.
+    /// The set does not report the listener, because a connection found no descriptor or no room. Only what `resumeLater` begins changes that: one
+    /// thread at a time, however many messages are served meanwhile.
     var isListenerPaused = false
+    /// It is not even in the set, which had no room. Only while it is paused.
+    var hasListenerLeft = false
 }
 
 /// A connection of a local port. The port's lock guards it.
@@ -142,8 +144,8 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
         return port
     }
 
-    static func register(_ listener: Int32, in epoll: Int32, isThere: Bool = false) -> Bool {
-        rl_epoll_ctl(epoll, isThere ? EPOLL_CTL_MOD : EPOLL_CTL_ADD, listener, EPOLLIN.rawValue, listenerToken) == 0
+    static func register(_ listener: Int32, in epoll: Int32, isThere: Bool = false, isPaused: Bool = false) -> Bool {
+        rl_epoll_ctl(epoll, isThere ? EPOLL_CTL_MOD : EPOLL_CTL_ADD, listener, isPaused ? 0 : EPOLLIN.rawValue, listenerToken) == 0
     }
 
     static func logProblem(_ function: StaticString, _ problem: StaticString, _ name: MessagePortName?) {
@@ -182,11 +184,13 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
             // Invalidation, which takes this lock, closes what it finds.
             let isOpen = isValid && pointee.local.epoll >= 0
             let wasPaused = pointee.local.isListenerPaused
-            if isOpen && !wasPaused && !MessagePortPointer.register(claim.listener, in: pointee.local.epoll) {
+            let isThere = isOpen && MessagePortPointer.register(claim.listener, in: pointee.local.epoll, isPaused: wasPaused)
+            if isOpen && !isThere && !wasPaused {
                 problem = "the kernel has no room"
             } else if isOpen {
                 closeNameLocked()
                 pointee.local.claim = claim
+                pointee.local.hasListenerLeft = !isThere
                 pointee.name = name.succeeding(pointee.name)
             } else {
                 problem = ""
@@ -219,10 +223,18 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
         forgetLostQueueLocked()
     }
 
-    /// Whether a number is not that of the port's set, as far as the set can be recognised: by the listener in it.
+    /// Whether a number is not that of the port's set, as far as the set can be recognised: by the listener in it, and if that has left, by being
+    /// a set. Nothing is changed, since in the child of `fork` the set is the parent's too.
+    @inline(never)
     func isLostLocked(_ number: Int32) -> Bool {
         let listener = pointee.local.claim.listener
-        return listener >= 0 && !pointee.local.isListenerPaused && !MessagePortPointer.register(listener, in: number, isThere: true)
+        if listener < 0 { return false }
+        if pointee.local.hasListenerLeft {
+            return !MessagePortPointer.register(listener, in: number, isThere: true) && rl_errno() != ENOENT
+        }
+        if !MessagePortPointer.register(listener, in: number, isPaused: true) { return rl_errno() != EEXIST }
+        _ = rl_epoll_ctl(number, EPOLL_CTL_DEL, listener, 0, 0)
+        return true
     }
 
     func closeSetLocked() {
