@@ -267,6 +267,35 @@ RL_TEST(a_date_set_away_from_the_clock, "S-CLK-4",
     RLRelease(timer), RLRelease(clock_of_loop);
 }
 
+RL_TEST(a_timer_after_many_clocks, "S-CLK-4",
+        "However many clocks were made meanwhile: a timer by one clock has a new instant for its date by another, and one that comes back keeps it") {
+    static const int made[] = {0, 2046, 2047, 2048, 4093, 4094, 4095, 4096, 65535};
+    RLRunLoopRef loop = RLGetCurrent();
+    for (int i = 0; i < 9; i++) {
+        static Probe probes[9];
+        use_clock();
+        RLTimerRef timer = add_timer(&probes[i], date_in(10), 0, kRLDefaultMode);
+        RLRetain(timer);
+        /* It keeps its instant, though the date means another one by now. */
+        RLRemoveTimer(loop, timer, kRLDefaultMode);
+        RLClockSetWallTime(clock_of_loop, start + 100);
+        RLAddTimer(loop, timer, kRLDefaultMode);
+        RLClockAdvance(clock_of_loop, 9);
+        ck_assert_int_eq(probes[i].calls, 0);
+        RLRemoveTimer(loop, timer, kRLDefaultMode);
+        for (int clock = 0; clock < made[i]; clock++) RLRelease(RLClockCreateManual());
+        RLClockRef other = RLClockCreateManual();
+        RLClockSetWallTime(other, RLTimerGetNextFireDate(timer) - 50);
+        ck_assert(RLSetClock(loop, other));
+        RLAddTimer(loop, timer, kRLDefaultMode);
+        RLClockAdvance(other, 49);
+        ck_assert_int_eq(probes[i].calls, 0);
+        RLClockAdvance(other, 2);
+        ck_assert_int_eq(probes[i].calls, 1);
+        RLRelease(timer), RLRelease(other), RLRelease(clock_of_loop);
+    }
+}
+
 static void delay_again(Probe *self) { RLTimerSetNextFireDelay(self->timer, 0.067098); }
 
 RL_TEST(delays_do_not_fall_behind, "S-CLK-4 S-TMR-56", "A timer that is set again and again by a delay is due each time the clock has moved by that") {

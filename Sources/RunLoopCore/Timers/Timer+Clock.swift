@@ -68,17 +68,26 @@ extension UnsafeMutablePointer where Pointee == Timer {
     /// One that comes back, or from another loop with the same clock, keeps its instants.
     @inline(never)
     func giveClock(of loop: RunLoopPointer) {
-        if pointee.state.load(ordering: .relaxed) & TimerState.clocks != loop.manualClock?.pointee.number ?? 0 {
+        if clockNumber != loop.manualClock?.pointee.number ?? 0 {
             setDate(details.pointee.fireDate, isDelay: false, by: loop)
         } else if followsClock {
             follow(loop)
         }
     }
 
+    /// The number of the clock by which the instant is, 0 for the system's. Of all clocks but the process's first few thousand it is in a block of
+    /// its own.
+    private var clockNumber: UInt32 {
+        let clocks = pointee.state.load(ordering: .relaxed) & TimerState.clocks
+        return clocks == TimerState.clocks ? details.pointee.rare.unsafelyUnwrapped.pointee.clock : clocks >> 20
+    }
+
     /// Notes by which clock the instant is.
     func setClock(_ clock: ManualClockPointer?) {
-        let state = pointee.state.load(ordering: .relaxed) & ~TimerState.clocks
-        pointee.state.store(state | (clock?.pointee.number ?? 0), ordering: .releasing)
+        let number = clock?.pointee.number ?? 0
+        var clocks = TimerState.clocks
+        if number < clocks >> 20 { clocks = number << 20 } else { makeRarities().pointee.clock = number }
+        pointee.state.store(pointee.state.load(ordering: .relaxed) & ~TimerState.clocks | clocks, ordering: .releasing)
     }
 
     /// `RLTimerSetReusable`.

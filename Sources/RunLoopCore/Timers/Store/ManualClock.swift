@@ -26,7 +26,7 @@ struct ManualClock: ~Copyable {
     let settled: Atomic<UInt32>
     /// Threads that wait for `settled` to change.
     let waiters: Atomic<UInt32>
-    /// By which timers know it, in the bits `TimerState.clocks`; not 0. The clock that was made 2048 clocks earlier has the same.
+    /// By which timers know it, see `TimerState.clocks`; not 0. The clock that was made 2^32 clocks earlier has the same.
     var number: UInt32
 }
 
@@ -47,7 +47,7 @@ extension ManualClock: Object {
         // Not from two readings: the thread may be interrupted between them.
         clock.pointee.bootDistance.store((Clock.wallOffsetNow() + 999) / 1000 * 1000, ordering: .relaxed)
         let count = process.pointee.manualClocks.wrappingAdd(1, ordering: .relaxed).newValue
-        clock.pointee.number = (UInt32(truncatingIfNeeded: count) << 1 | 1) << 20
+        clock.pointee.number = UInt32(truncatingIfNeeded: count)
         clock.initializeHeader()
         return clock
     }

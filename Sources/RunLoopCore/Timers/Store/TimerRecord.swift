@@ -79,7 +79,9 @@ struct TimerRarities {
     /// When it is due on its own clock, if that is the boot or the wall clock (`FollowedClock`).
     var target: Int64
     /// How many nodes are tombstones.
-    var tombstoneCount: Int
+    var tombstoneCount: Int32
+    /// `ManualClock.number` of the clock by which its instant is, if the number is too large for `TimerState.clocks`.
+    var clock: UInt32
     /// The nodes of the further modes, found by their modes.
     var moreNodes: WordSet
 }
@@ -110,7 +112,7 @@ enum TimerState {
     static var request: UInt32 { 1 << 11 }
     static var generations: UInt32 { 0xff << 12 }
     static var generation: UInt32 { process.pointee.forkGeneration.load(ordering: .relaxed) << 12 & generations }
-    /// `ManualClock.number` of the clock by which its instant is; 0: the system's.
+    /// `ManualClock.number` of the clock by which its instant is; 0: the system's; all bits: `TimerRarities.clock` has the number.
     static var clocks: UInt32 { 0xfff << 20 }
 
     /// What a finished callback leaves.
@@ -142,6 +144,7 @@ extension UnsafeMutablePointer where Pointee == Timer {
     }
 
     /// The block of rare fields, made if need be. The owner's lock is held.
+    @inline(never)
     func makeRarities() -> UnsafeMutablePointer<TimerRarities> {
         if let rare = details.pointee.rare { return rare }
         let rare = makeRecord(TimerRarities.self)
@@ -167,7 +170,7 @@ extension UnsafeMutablePointer where Pointee == Timer {
     }
 
     /// Counts the nodes that are tombstones. The owner's lock is held.
-    func addTombstones(_ difference: Int) {
+    func addTombstones(_ difference: Int32) {
         let rare = makeRarities()
         rare.pointee.tombstoneCount += difference
         pointee.hasTombstones = rare.pointee.tombstoneCount > 0
