@@ -26,7 +26,8 @@
  * invalid when the local port does, when it gives up the name, and when its process ends. A name is
  * free again as soon as its owner has ended, even if it was killed. In the child of fork, the
  * parent's ports are invalid, without a callback; the parent's own go on. What a context has is
- * released there by RLMessagePortInvalidate, or with the last reference.
+ * released there by RLMessagePortInvalidate, or with the last reference. The memory of a message that
+ * another thread was sending at the fork stays in use until the child ends or executes a program.
  * Rules: Docs/semantics.md, section 18; what travels: Docs/wire-format.md.
  */
 #ifndef RUNLOOP_MESSAGEPORT_H
