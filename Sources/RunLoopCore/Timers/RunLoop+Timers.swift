@@ -106,7 +106,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         let isFiring = timer.isFiring
         if isFiring || timer.pointee.instant > dueLimit(time) {
             mode.pointee.timers.remove(node)
-            if isFiring { mode.pointee.timers.insertAway(node) } else { mode.pointee.timers.insert(node) }
+            if isFiring { mode.pointee.timers.insertAway(node) } else { mode.pointee.timers.insertInACall(node) }
         } else {
             mode.pointee.timers.bringBack(node)
         }

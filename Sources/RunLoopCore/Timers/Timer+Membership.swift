@@ -158,7 +158,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
                 if isCalling(TimerCall.self, where: { $0.pointee.timer == timer }) { return true }
                 timer.forgetCallback()
                 timer.giveClock(of: self)
-                timer.forEachNode { $0.pointee.mode!.pointee.timers.insert($0) }
+                timer.forEachNode { $0.pointee.mode!.pointee.timers.insertInACall($0) }
                 return true
             }
         }

@@ -144,9 +144,10 @@ extension UnsafeMutablePointer where Pointee == Timer {
     }
 
     /// The block of rare fields, made if need be. The owner's lock is held.
+    func makeRarities() -> UnsafeMutablePointer<TimerRarities> { details.pointee.rare ?? makeFirstRarities() }
+
     @inline(never)
-    func makeRarities() -> UnsafeMutablePointer<TimerRarities> {
-        if let rare = details.pointee.rare { return rare }
+    private func makeFirstRarities() -> UnsafeMutablePointer<TimerRarities> {
         let rare = makeRecord(TimerRarities.self)
         details.pointee.rare = rare
         return rare
