@@ -16,6 +16,7 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 static Probe source = {.name = "s"}, timer = {.name = "t"}, function = {.name = "f"};
@@ -58,6 +59,18 @@ static void end_run(RLForeignRunRef run) {
 }
 
 static void nothing(void *info) { (void)info; }
+
+/* A thread that wakes a loop stops here between its change of the loop's state and the call that makes a descriptor readable. */
+static bool is_late;
+static int is_there[2], goes_on[2];
+int epoll_ctl(int set, int operation, int fd, struct epoll_event *event) {
+    if (__atomic_load_n(&is_late, __ATOMIC_SEQ_CST) && operation == EPOLL_CTL_MOD && RLGetMain() != RLGetCurrent()) {
+        __atomic_store_n(&is_late, false, __ATOMIC_SEQ_CST);
+        write_byte(is_there[1]);
+        read_byte(goes_on[0]);
+    }
+    return (int)syscall(SYS_epoll_ctl, set, operation, fd, event);
+}
 
 RL_TEST(a_wake_up_between_passes_ends_a_run, "S-RUN-7 S-FRN-6",
         "The host removes the last item after a dispatch and wakes the loop: the next pass does not wait, and the run is finished; "
@@ -448,6 +461,27 @@ RL_TEST(no_run_begins_in_an_empty_mode, "S-FRN-6 S-RUN-4 S-MODE-3",
     expect_trace("");
     end_run(run);
     expect_trace("");
+}
+
+static void wake_up(void *loop) { RLWakeUp(loop); }
+
+RL_TEST(a_late_wake_up_is_forgotten, "S-FRN-3 S-FRN-6",
+        "A wake-up that the loop has seen before it makes the descriptor of an empty mode readable leaves it so until the next dispatch only") {
+    make_pipe(is_there);
+    make_pipe(goes_on);
+    RLForeignRunRef run = RLForeignRunCreate("mine");
+    ck_assert(isinf(RLForeignRunPrepare(run)));
+    is_late = true;
+    Thread *other = thread_start(wake_up, RLGetCurrent());
+    read_byte(is_there[0]);
+    ck_assert(isinf(RLForeignRunPrepare(run)));
+    expect_quiet(run);
+    write_byte(goes_on[1]);
+    thread_join(other);
+    expect_ready(run);
+    expect_dispatch(run, GoesOn);
+    expect_quiet(run);
+    end_run(run);
 }
 
 static void post_and_wake(void *loop) {

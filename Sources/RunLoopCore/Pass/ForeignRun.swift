@@ -43,7 +43,11 @@ extension UnsafeMutablePointer where Pointee == ForeignRun {
             dispatchNested()
             return nil
         }
-        if pointee.phase != .waiting { _ = prepare() }
+        if pointee.phase != .waiting {
+            // A thread may rouse the set late, for a wake-up that was taken before this sleep: the next one forgets that.
+            pointee.loop.leaveSleepOutside()
+            _ = prepare()
+        }
         guard isValid, pointee.phase != .idle else { return nil }
         pointee.loop.leaveSleepOutside()
         if pointee.phase == .stoppedInEntry { return finish(.stopped) }
