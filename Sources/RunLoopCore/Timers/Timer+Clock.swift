@@ -92,10 +92,10 @@ extension UnsafeMutablePointer where Pointee == Timer {
 
     /// `RLTimerSetReusable`.
     func setReusable(_ isReusable: Bool) {
-        let owner = lockTimerInACall()
+        let owner = lockTimer()
         let state = pointee.state.load(ordering: .relaxed)
         let isOneShot = state & TimerState.repeats == 0
         pointee.state.store(isReusable && isOneShot ? state | TimerState.reusable : state & ~TimerState.reusable, ordering: .releasing)
-        unlockTimerInACall(owner)
+        unlockTimer(owner)
     }
 }

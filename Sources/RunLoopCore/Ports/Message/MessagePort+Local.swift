@@ -232,7 +232,10 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
         if pointee.local.hasListenerLeft {
             return !MessagePortPointer.register(listener, in: number, isThere: true) && rl_errno() != ENOENT
         }
-        if !MessagePortPointer.register(listener, in: number, isPaused: true) { return rl_errno() != EEXIST }
+        if !MessagePortPointer.register(listener, in: number, isPaused: true) {
+            // Anything else, such as no memory, says nothing.
+            return rl_errno() == EBADF || rl_errno() == EINVAL
+        }
         _ = rl_epoll_ctl(number, EPOLL_CTL_DEL, listener, 0, 0)
         return true
     }
