@@ -71,8 +71,6 @@ const struct scenario other_scenarios[] = {
     {"together.under_host", "S-FRN-3 S-SRC-50", "A=counter B=counter", "L: keep; add A; add B; signal B / foreign A | T: signal A; signal B | U: remove B L"},
     {"together.forks", "S-FORK-1 S-SRC-50", "A=counter B=counter", "L: keep; add A; add B; signal A; signal B / once; once | T: fork{signal A; wake L}"},
     {"socket.write_meets_run", "S-SOCK-58 S-SOCK-61", "A=socket p=post", "L: keep; add A / until p | T: send A; take A; post p L; wake L"},
-    {"socket.write_meets_limit", "S-LIM-1 S-SOCK-58", "A=socket p=post",
-     "L: keep; budget A 1; add A; signal A / until p | T: send A; take A; post p L; wake L | U: budget A"},
     {"socket.write_meets_add", "S-SOCK-58", "A=socket p=post", "L: keep / until p | T: add A L | U: send A; take A; post p L; wake L"},
     {"socket.write_meets_write", "S-SOCK-61", "A=socket p=post",
      "L: keep; add A / send A; until p | T: send A; take A; post p L; wake L"},
