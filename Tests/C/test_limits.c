@@ -292,57 +292,6 @@ RL_TEST(a_socket_waits, "S-LIM-2 S-LIM-3 S-SOCK-52", "The datagrams of a socket 
     RLRelease(clock_of_loop);
 }
 
-enum { MUCH = 4 << 20 };
-
-RL_TEST(a_socket_sends_and_ends_meanwhile, "S-LIM-1 S-SOCK-58 S-SOCK-63",
-        "A socket that waits, with something to read, sends what is queued and ends: neither counts nor waits, and the loop sleeps in between") {
-    static char much[MUCH], bytes[65536];
-    for (int closes = 0; closes < 2; closes++) {
-        int ends[2];
-        ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
-        use_clock();
-        RLSocketRef socket = RLSocketCreateWithNative(ends[0], kRLSocketReadCallBack, receive_data, NULL);
-        RLSourceRef source = RLSocketCreateRunLoopSource(socket, 0);
-        RLAddSource(RLGetCurrent(), source, kRLDefaultMode);
-        RLSourceSetLimit(source, 1, 10);
-        reported = 0;
-        size_t taken = 0;
-        /* Once before it has reported anything, and once when it waits; the byte stays unread. */
-        for (int waits = 0; waits < 2; waits++) {
-            if (waits) ck_assert_int_eq((int)write(ends[1], "x", 1), 1);
-            poll_descriptors();
-            ck_assert_int_eq(reported, waits);
-            ck_assert_int_gt((int)RLSocketWrite(socket, much, MUCH, SIZE_MAX), 0);
-            if (waits && closes) ck_assert_int_eq(RLSocketClose(socket, kRLSocketCloseOrderly), kRLSocketSuccess);
-            uint64_t before = passes();
-            advance(1);
-            ck_assert_uint_le(passes() - before, 3);
-            for (int i = 0; i < 100000 && taken < (size_t)(waits + 1) * MUCH; i++) {
-                RLRunInMode(kRLDefaultMode, 0, false);
-                ssize_t count = recv(ends[1], bytes, sizeof bytes, MSG_DONTWAIT);
-                if (count > 0) taken += (size_t)count;
-            }
-            ck_assert_uint_eq(taken, (size_t)(waits + 1) * MUCH);
-            ck_assert_int_eq(reported, waits);
-        }
-        if (closes) {
-            shutdown(ends[1], SHUT_WR);
-            for (int i = 0; i < 1000 && RLSocketIsValid(socket); i++) RLRunInMode(kRLDefaultMode, 0, false);
-            ck_assert(!RLSocketIsValid(socket));
-            ck_assert_int_eq(reported, 1);
-        } else {
-            advance(10);
-            poll_descriptors();
-            ck_assert_int_eq(reported, 2);
-            RLSocketInvalidate(socket);
-        }
-        RLRelease(source);
-        RLRelease(socket);
-        close(ends[1]);
-        RLRelease(clock_of_loop);
-    }
-}
-
 RL_TEST(another_clock_begins_anew, "S-LIM-4", "A loop that gets another clock does not wait by the former one") {
     static Probe source = {.action = signal_again};
     use_clock();

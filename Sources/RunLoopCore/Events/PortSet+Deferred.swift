@@ -11,20 +11,6 @@ extension PortSet {
         if deferredUntil == 0 { deferredUntil = until }
     }
 
-    /// Reports nothing to a source that has used up its limit. A watch that signals stays for what is its owner's own: the registration is narrowed
-    /// by the next event that is of no interest.
-    mutating func withdraw(_ source: SourcePointer, in mode: ModePointer) {
-        if !source.isSignallingWatch { return remove(source, in: mode) }
-        slot(of: source)?.slot.pointee.marks.insert(.limited)
-    }
-
-    mutating func giveBack(_ source: SourcePointer, in mode: ModePointer) {
-        if !source.isSignallingWatch { return insert(source, in: mode) }
-        slot(of: source)?.slot.pointee.marks.remove(.limited)
-        var armed: Readiness = []
-        _ = interestGrew(of: source, in: mode, armed: &armed)
-    }
-
     /// Looks at the deferred descriptors if their time has come. Returns when to look at them next.
     @inline(always)
     mutating func nextDeferred() -> Int64 {

@@ -93,7 +93,6 @@ struct PortSet {
         count -= 1
         if source.isSignallingWatch { mode.countSocket(-1) }
         guard let (slot, index) = slot(of: source) else { return }
-        if source.isSignallingWatch { slot.pointee.marks.remove(.limited) }
         slot.pointee.members.remove(source)
         if slot.pointee.members.isEmpty { slot.pointee.leave(index, epoll, &waiting) }
     }

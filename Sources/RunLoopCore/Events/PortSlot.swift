@@ -57,8 +57,6 @@ struct PortSlot {
         /// Nothing is of interest until `PortSet.deferredUntil` to its watches that signal, or to the others.
         static var deferred: Marks { Marks(rawValue: 4 | 8) }
         static func deferred(_ flags: UInt32) -> Marks { Marks(rawValue: flags & WatchFlags.signals != 0 ? 4 : 8) }
-        /// The watch that signals has used up its limit (S-LIM-2): nothing but the owner's own is of interest.
-        static var limited: Marks { Marks(rawValue: 16) }
     }
 
     // MARK: What is of interest
@@ -67,8 +65,7 @@ struct PortSlot {
     func interest(of member: SourcePointer) -> Readiness {
         guard member.isWatch else { return state == .alwaysReady ? [] : .read }
         let flags = member.watchFlags.pointee.load(ordering: .relaxed)
-        if flags & WatchFlags.stale != 0 || marks.contains(.deferred(flags)) { return [] }
-        return marks.contains(.limited) && flags & WatchFlags.signals != 0 ? member.ownInterest : member.interest
+        return flags & WatchFlags.stale == 0 && !marks.contains(.deferred(flags)) ? member.interest : []
     }
 
     /// What is of interest to any member now.

@@ -33,10 +33,6 @@ enum Watch {
     /// Whether a step of the word from one value to another adds interest for which the kernel may not be asked.
     @inline(always)
     static func isNews(from old: UInt32, to new: UInt32) -> Bool { new & ~old & 3 & ~(old >> armedShift) != 0 }
-    /// Of a watch that signals: the owner has something of its own to do when the descriptor is writable; all interest is the owner's own. What
-    /// it does then is no report to the client, and no limit delays it.
-    static var ownerWrites: UInt32 { 1 << 13 }
-    static var ownerEnds: UInt32 { 1 << 15 }
 }
 
 enum WatchFlags {
@@ -128,13 +124,6 @@ extension UnsafeMutablePointer where Pointee == Source {
             if desired == word || word & Watch.isShared != 0 { return }
             // Retried only when another thread changed the word in between, which is progress of that thread.
         } while !wordOfWatch.pointee.replace(&word, by: desired)
-    }
-
-    /// The part of the interest that is the owner's own.
-    var ownInterest: Readiness {
-        let word = wordOfWatch.pointee.load(ordering: .sequentiallyConsistent)
-        if word & Watch.ownerEnds != 0 { return Readiness(rawValue: word & 3) }
-        return word & Watch.ownerWrites != 0 ? .write : []
     }
 
     /// Takes no lock.

@@ -102,7 +102,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
             mode.pointee.inboxCount += 1
             takeSignalOfNewMemberLocked(link)
         } else {
-            if source.hasDescriptor && !link.isOutOfPorts { mode.pointee.ports.insert(source, in: mode) }
+            if source.hasDescriptor && !link.pointee.isWithdrawn { mode.pointee.ports.insert(source, in: mode) }
             if !source.isVersionOne { takeSignalOfNewMemberLocked(link) }
         }
         let isWithdrawn = source.isLimited && withdrawNewMemberLocked(link)
@@ -139,7 +139,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         if source.isNotified { mode.pointee.ports.leaveNotifier() }
         if source.isInbox {
             mode.pointee.inboxCount -= 1
-        } else if source.hasDescriptor && !link.isOutOfPorts {
+        } else if source.hasDescriptor && !link.pointee.isWithdrawn {
             mode.pointee.ports.remove(source, in: mode)
         }
         link.pointee.modes.remove(mode)

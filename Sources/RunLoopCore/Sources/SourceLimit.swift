@@ -67,7 +67,6 @@ extension UnsafeMutablePointer where Pointee == Source {
     }
 
     /// The instant until which the source has to wait; nil: it may perform.
-    @inline(never)
     fileprivate func waits(at now: Int64) -> Int64? {
         process.pointee.registryLock.lockWord()
         defer { process.pointee.registryLock.unlockWord() }
@@ -122,15 +121,13 @@ extension UnsafeMutablePointer where Pointee == Source {
 ///
 /// A signalled source, or an inbox that is ready, keeps its flag, and its link is in the list `held` instead of those that a pass looks at. A
 /// descriptor is taken out of what the kernel is asked for as soon as its source has used up its limit: what was taken from a counter cannot be
-/// given back. A watch that signals is never in `held`, and its descriptor stays for what is the owner's own: its handler performs at any time, and
-/// asks (`mayReport`) before it reports to the client. `heldUntil` is the first instant, by the loop's clock, at which something may go on; each look of a wait takes it into account.
+/// given back. `heldUntil` is the first instant, by the loop's clock, at which something may go on; each look of a wait takes it into account.
 extension UnsafeMutablePointer where Pointee == RunLoop {
     /// What `takeSignalLocked` does where it could not take the flag at once: there is none, or the source has a limit. The first link is off its
     /// list if `isListedFirst`. False if the source is not to perform: it is in `held` if it has to wait.
     @inline(never)
     func takeRefusedSignalLocked(_ source: SourcePointer, _ link: SourceLinkPointer?, isListedFirst: Bool) -> Bool {
-        let isCounted = !source.isSignallingWatch
-        if let link, isCounted, source.isLimited, isListedFirst || link.pointee.list != 0, source.isSignalled, let end = source.waits(at: time) {
+        if let link, source.isLimited, isListedFirst || link.pointee.list != 0, source.isSignalled, let end = source.waits(at: time) {
             if !isListedFirst { unlist(link) }
             pointee.held.append(link, mark: LinkList.heldMark)
             noteEnd(end)
@@ -142,31 +139,8 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
             return false
         }
         if !isListedFirst, let link, link.pointee.list != 0 { dropLocked(link) }
-        if isCounted { countPerformLocked(source) }
-        return true
-    }
-
-    /// Whether a watch that signals may report now. If not, what it was found ready for is found again after the period.
-    @inline(always)
-    func mayReport(_ source: SourcePointer) -> Bool { !source.isLimited || !withdrawIfWaiting(source) }
-
-    /// In another loop, perhaps, the source has used up its limit.
-    @inline(never)
-    private func withdrawIfWaiting(_ source: SourcePointer) -> Bool {
-        lock()
-        defer { unlock() }
-        guard let end = source.waits(at: time) else { return false }
-        if let link = source.link(in: self) { withdrawLocked(link, until: end) }
-        return true
-    }
-
-    /// A watch that signals is about to report.
-    @inline(always)
-    func countReport(_ source: SourcePointer) {
-        if !source.isLimited { return }
-        lock()
         countPerformLocked(source)
-        unlock()
+        return true
     }
 
     /// A limited source performs.
@@ -186,12 +160,10 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
 
     @inline(never)
     private func withdrawLocked(_ link: SourceLinkPointer, until end: Int64) {
-        let source = link.ofSource
-        // A watch that signals may have come into one more mode.
-        if source.isSignallingWatch || !link.pointee.isWithdrawn { link.pointee.modes.forEach { $0.pointee.ports.withdraw(source, in: $0) } }
         if link.pointee.isWithdrawn { return }
         link.pointee.isWithdrawn = true
         pointee.withdrawn.insert(UInt(bitPattern: link), isKeyed: false)
+        link.pointee.modes.forEach { $0.pointee.ports.remove(link.ofSource, in: $0) }
         noteEnd(end)
     }
 
@@ -249,7 +221,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     @inline(never)
     private func giveBackDescriptorLocked(_ link: SourceLinkPointer) {
         link.pointee.isWithdrawn = false
-        link.pointee.modes.forEach { $0.pointee.ports.giveBack(link.ofSource, in: $0) }
+        link.pointee.modes.forEach { $0.pointee.ports.insert(link.ofSource, in: $0) }
     }
 
     /// Before a look: the same, which ends the wait if a signalled source of the mode is among it, and the next instant at which something may go

@@ -38,8 +38,7 @@ extension UnsafeMutablePointer where Pointee == Socket {
         tellSource()
     }
 
-    /// Changes the state of a valid socket. True if that adds to its interest, or to the part of it that is its own, and its source has to learn
-    /// of it.
+    /// Changes the state of a valid socket. True if that adds to its interest, and its source has to learn of it.
     func replaceState(_ body: (UInt32) -> UInt32) -> Bool {
         var state = pointee.state.load(ordering: .relaxed)
         var desired: UInt32
@@ -47,7 +46,7 @@ extension UnsafeMutablePointer where Pointee == Socket {
             if state & SocketState.invalid != 0 { return false }
             desired = SocketState.aligned(body(state))
         } while !pointee.state.replace(&state, by: desired)
-        return Watch.isNews(from: state, to: desired) || desired & ~state & (SocketState.flushes | SocketState.ends) != 0
+        return Watch.isNews(from: state, to: desired)
     }
 
     /// Makes the kernel check anew.

@@ -9,10 +9,10 @@ extension UnsafeMutablePointer where Pointee == Socket {
     func report(_ ready: Readiness) -> Bool {
         let state = pointee.state.load(ordering: .relaxed)
         if state & (SocketState.flushes | SocketState.ends) != 0 && !serveWriter(ready, state) { return false }
-        guard let loop = RunLoop.ofThread, let source = loop.servedWatch, loop.mayReport(source), let claim = claim(ready) else {
+        guard let claim = claim(ready), let loop = RunLoop.ofThread else {
             return false
         }
-        loop.countReport(source)
+        let source = loop.servedWatch.unsafelyUnwrapped
         let place = loop.beginCall(SocketReport(socket: self, source: source, claim: claim))
         // The bracket of S-SOCK-14. Without it the context's own reference serves, and an Invalidate elsewhere waits for it.
         let isHandled = loop.callInBracket(context) {

@@ -87,11 +87,11 @@ enum SocketState {
     static var releasePending: UInt32 { 1 << 12 }
     // These four change under the lock `writer`.
     /// There is a queue, or the end of the stream waits for the end of a connect.
-    static var flushes: UInt32 { Watch.ownerWrites }
+    static var flushes: UInt32 { 1 << 13 }
     /// Nothing more is written; after the queue the peer gets the end of the stream.
     static var writingEnds: UInt32 { 1 << 14 }
     /// It is being closed: nothing is reported any more.
-    static var ends: UInt32 { Watch.ownerEnds }
+    static var ends: UInt32 { 1 << 15 }
     /// It is being closed: what comes is dropped, until the peer's end.
     static var lingers: UInt32 { 1 << 16 }
     /// A count: reports on the stack that use the context's own reference to the info.

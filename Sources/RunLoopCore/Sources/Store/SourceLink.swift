@@ -31,7 +31,7 @@ struct SourceLink: ~Copyable {
         set { if newValue { conditions.insert(.common) } else { conditions.remove(.common) } }
     }
 
-    /// Whether the kernel is not asked for its descriptor, for it has used up its limit; of a watch that signals, only for its owner.
+    /// Whether the kernel is not asked for its descriptor, for it has used up its limit.
     var isWithdrawn: Bool {
         get { conditions.contains(.withdrawn) }
         set { if newValue { conditions.insert(.withdrawn) } else { conditions.remove(.withdrawn) } }
@@ -74,9 +74,6 @@ typealias SourceLinkPointer = UnsafeMutablePointer<SourceLink>
 extension UnsafeMutablePointer where Pointee == SourceLink {
     @inline(always)
     var isFirst: Bool { !pointee.traits.contains(.further) }
-
-    /// Whether the sets of its modes are without the source.
-    var isOutOfPorts: Bool { pointee.isWithdrawn && !ofSource.isSignallingWatch }
 
     @inline(always)
     var isInbox: Bool { pointee.traits.contains(.inbox) }
