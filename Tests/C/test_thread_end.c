@@ -181,3 +181,50 @@ RL_TEST(calls_in_private_modes, "S-THREAD-4 S-THREAD-5 S-SYNC-22",
         RLRelease(thread);
     }
 }
+
+/* ---- runs that begin when the thread is to end already */
+
+static int runs;
+static void run_own_mode(void *unused) {
+    (void)unused;
+    keep_alive(RLGetCurrent(), "own");
+    run_in_a_mode("own");
+    count_up(&runs);
+}
+
+RL_TEST(a_run_behind_the_call, "S-THREAD-4 S-THREAD-5",
+        "A run that a request makes in a mode of its own is stopped, though Cancel or End came before the request was performed") {
+    for (int ends = 0; ends < 2; ends++) {
+        holds = may_go_on = (Gate)GATE_INITIALIZER;
+        RLThreadRef thread = RLThreadCreate(NULL, NULL, NULL);
+        ck_assert(RLThreadStart(thread));
+        RLRunLoopRef loop = RLThreadGetRunLoop(thread);
+        RLPerformOnLoop(loop, kRLDefaultMode, hold, NULL, NULL, false);
+        gate_wait(&holds);
+        RLPerformOnLoop(loop, kRLDefaultMode, run_own_mode, NULL, NULL, false);
+        Thread *ender = ends ? begin_end(thread) : NULL;
+        RLThreadCancel(thread);
+        gate_open(&may_go_on);
+        if (ender) thread_join(ender);
+        else ck_assert(RLThreadJoin(thread));
+        RLRelease(thread);
+    }
+    ck_assert_int_ge(runs, 1);
+}
+
+RL_TEST(a_run_in_what_is_performed_last, "S-THREAD-5", "A function, a request and an ordered request that a body has left run a mode of their own: End stops these runs too") {
+    const RLMode modes[] = {kRLDefaultMode};
+    for (int kind = 0; kind < 3; kind++) {
+        holds = (Gate)GATE_INITIALIZER;
+        RLThreadRef thread = RLThreadCreate(body_in_a_mode, private, NULL);
+        ck_assert(RLThreadStart(thread));
+        RLRunLoopRef loop = RLThreadGetRunLoop(thread);
+        gate_wait(&holds);
+        if (kind == 0) RLPerformFunction(loop, kRLDefaultMode, run_own_mode, NULL, NULL);
+        if (kind == 1) RLPerformOnLoop(loop, kRLDefaultMode, run_own_mode, NULL, NULL, false);
+        if (kind == 2) RLPerformInOrder(loop, modes, 1, 0, NULL, run_own_mode, NULL, NULL);
+        ck_assert(RLThreadEnd(thread));
+        ck_assert_int_eq(runs, kind + 1);
+        RLRelease(thread);
+    }
+}

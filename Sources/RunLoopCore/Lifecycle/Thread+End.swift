@@ -9,7 +9,7 @@ import Synchronization
 extension UnsafeMutablePointer where Pointee == Thread {
     /// Queues the marker: a request that stops the loop's runs. (A stop alone is not kept between two runs.)
     @inline(never)
-    private func queueStop() {
+    func queueStop() {
         guard let loop = pointee.loop.load(ordering: .sequentiallyConsistent), !isVanished else { return }
         retain()
         let post = Post(

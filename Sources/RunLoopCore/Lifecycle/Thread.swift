@@ -304,10 +304,14 @@ extension UnsafeMutablePointer where Pointee == Thread {
         guard loop.findPost(for: mode) || loop.requests.hasEligible(in: mode) || loop.orderedRequests.hasEligible(in: mode) else { return }
         // There is no later pass for what a limit would put off.
         mode.pointee.passLimit.store(0, ordering: .relaxed)
+        // The runs of what is performed here are stopped too.
+        queueStop()
         guard loop.run(in: .named(kRLDefaultMode), seconds: 0, returnsAfterSource: false) == .stopped else { return }
         // An Entry observer let no pass begin, and may do so each time.
         _ = loop.performBatch(of: loop.orderedRequests, in: mode)
+        queueStop()
         loop.performRound(in: mode)
+        queueStop()
         _ = loop.performBatch(of: loop.requests, in: mode)
     }
 }

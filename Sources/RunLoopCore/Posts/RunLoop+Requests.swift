@@ -68,7 +68,13 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
 
     @inline(never)
     func performBatch(of queue: RequestQueuePointer, in mode: ModePointer) -> Bool {
-        let batch = queue.takeBatch(in: mode)
+        let hasPerformed = perform(batch: queue.takeBatch(in: mode), of: queue)
+        // Not with the batch: a run in one of its requests is stopped too.
+        return perform(batch: queue.takeBatch(in: mode, ofMarkers: true), of: queue) || hasPerformed
+    }
+
+    @inline(never)
+    private func perform(batch: UInt32, of queue: RequestQueuePointer) -> Bool {
         guard batch != 0 else { return false }
         while let request = queue.next(ofBatch: batch) {
             let post = request.pointee.waiting.post

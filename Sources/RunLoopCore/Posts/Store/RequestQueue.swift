@@ -106,14 +106,16 @@ extension UnsafeMutablePointer where Pointee == RequestQueue {
     }
 
     /// Makes a batch of what is eligible in the mode. Its number; 0 if there is nothing. Loop's thread.
-    func takeBatch(in mode: ModePointer) -> UInt32 {
+    func takeBatch(in mode: ModePointer, ofMarkers: Bool = false) -> UInt32 {
         pointee.lock.lockWord()
         defer { pointee.lock.unlockWord() }
         let own = mode.pointee.waiting[pointee.kind]
         let common = mode.pointee.isCommon.load(ordering: .relaxed) ? mode.pointee.loop.pointee.commonWaiting[pointee.kind] : nil
         var chain = WaitingChain()
         let limit = mode.stepLimit
-        if limit != .max && pointee.kind == .requests {
+        if ofMarkers {
+            chain.append(markers.takeAll(from: 0), nil)
+        } else if limit != .max && pointee.kind == .requests {
             // S-LIM-6
             for _ in 0..<limit {
                 guard let first = own.first(from: 0, or: common) else { break }
@@ -123,7 +125,6 @@ extension UnsafeMutablePointer where Pointee == RequestQueue {
         } else {
             chain.append(own.takeAll(from: 0), common?.takeAll(from: 0))
         }
-        chain.append(markers.takeAll(from: 0), nil)
         if chain.first == nil { return 0 }
         var count = 0
         var waiting = chain.first
