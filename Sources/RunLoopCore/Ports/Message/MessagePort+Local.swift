@@ -233,8 +233,8 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
             return !MessagePortPointer.register(listener, in: number, isThere: true) && rl_errno() != ENOENT
         }
         if !MessagePortPointer.register(listener, in: number, isPaused: true) {
-            // Anything else, such as no memory, says nothing.
-            return rl_errno() == EBADF || rl_errno() == EINVAL
+            // That there is no memory or no room says nothing.
+            return rl_errno() != EEXIST && rl_errno() != ENOMEM && rl_errno() != ENOSPC
         }
         _ = rl_epoll_ctl(number, EPOLL_CTL_DEL, listener, 0, 0)
         return true
