@@ -84,8 +84,9 @@ extension UnsafeMutablePointer where Pointee == Timer {
 
     /// Notes by which clock the instant is.
     func setClock(_ clock: ManualClockPointer?) {
-        let number = clock?.pointee.number ?? 0
         var clocks = TimerState.clocks
+        if clock == nil && pointee.state.load(ordering: .relaxed) & clocks == 0 { return }
+        let number = clock?.pointee.number ?? 0
         if number < clocks >> 20 { clocks = number << 20 } else { makeRarities().pointee.clock = number }
         pointee.state.store(pointee.state.load(ordering: .relaxed) & ~TimerState.clocks | clocks, ordering: .releasing)
     }
