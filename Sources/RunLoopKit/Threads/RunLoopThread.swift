@@ -61,9 +61,6 @@ public final class RunLoopThread: @unchecked Sendable {
     private var hasEndedTold = false
     /// Thread's own: the body has returned, and the thread ends as if it had been told to stop.
     private var isBodyOver = false
-    /// Thread's own: the source that tells has had its turn in the present run; and how deep the run was that was told last.
-    private var isServed = false
-    private var toldDepth = 0
     /// Thread's own, since it was told: how deep in runs it is, how deep it was at least, and how many runs have begun.
     private var depth = 0
     private var leastDepth = 0
@@ -158,14 +155,7 @@ extension RunLoopThread {
             endAfterBody()
         }
         // What is queued, or what the body left. The program too may stop the run.
-        while !hasEndedTold && !isCancelled {
-            let ends = endsItsRuns
-            if ends { signalEnd() }
-            isServed = false
-            RunLoop.runCallingThreads(mode: .default)
-            // An Entry observer stops the run (S-STOP-4), and would stop the next one.
-            if ends && !isServed { break }
-        }
+        while !hasEndedTold && !isCancelled { RunLoop.runCallingThreads(mode: .default) }
         removeEnd()
     }
 
@@ -176,14 +166,8 @@ extension RunLoopThread {
         hasEndedTold = false
         // However many the body began: this one is not to wait.
         newRuns = 0
-        // What the body left is waited for anew.
-        toldRuns += 1
-        hasPerformedWhatWasQueued = false
-        lastEntry = nil
+        endLater()?.signal()
     }
-
-    @inline(never)
-    private func signalEnd() { endLater()?.signal() }
 
     @inline(never)
     private func removeEnd() { endLater()?.invalidate() }
@@ -199,7 +183,6 @@ extension RunLoopThread {
     private func addEnd() {
         let end = RunLoop.Source { [weak self] source in
             guard let self, self.endsItsRuns else { return }
-            self.isServed = true
             if !self.isCancelled && !(self.hasPerformedWhatWasQueued && self.haveEntriesBegun) {
                 self.awaitWhatIsQueued()
                 source.signal()
@@ -213,7 +196,6 @@ extension RunLoopThread {
             source.signal()
             if self.runCounter == nil { self.countRuns() }
             self.isTold = true
-            self.toldDepth = self.depth
             // Those around it may be in another mode.
             self.toldRuns += 1
             self.hasPerformedWhatWasQueued = false
@@ -237,9 +219,8 @@ extension RunLoopThread {
                 self.depth += 1
                 self.newRuns += 1
             } else {
-                // A run in the told one, begun after that, ends before it.
-                self.hasEndedTold = self.isTold && self.depth == self.toldDepth
-                if self.depth <= self.toldDepth { self.isTold = false }
+                self.hasEndedTold = self.isTold
+                self.isTold = false
                 self.depth -= 1
                 self.leastDepth = min(self.leastDepth, self.depth)
             }
