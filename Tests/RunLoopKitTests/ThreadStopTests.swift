@@ -124,4 +124,51 @@ import Testing
         thread.join()
         #expect(Set(trace.all) == ["run 0", "run 1", "run 2"])
     }
+
+    @Test("A stop ends a thread whose observer runs the loop in each pass, or at the end of the told run: S-NEST-8",
+        arguments: [RunLoop.Activities.exit, .afterWaiting])
+    func runsInTheToldRun(activity: RunLoop.Activities) throws {
+        let thread = RunLoopThread()
+        try thread.start()
+        let begun = Promise<Void>()
+        thread.loop.perform {
+            let observer = RunLoop.Observer(activities: activity, repeats: true) { _, _ in RunLoop.current.run(mode: .default, for: .zero) }
+            RunLoop.current.add(observer, forMode: .default)
+            begun.fulfil(())
+        }
+        thread.loop.wakeUp()
+        begun.value
+        thread.stop()
+        thread.join()
+    }
+
+    @Test("A thread ends though an observer that its body has left stops each run at its entry: S-STOP-4 S-NEST-8", arguments: [false, true])
+    func stopsAtEntry(isStopped: Bool) throws {
+        let thread = RunLoopThread { _ in
+            RunLoop.current.add(RunLoop.Observer(activities: .entry, repeats: true) { _, _ in RunLoop.current.stop() }, forMode: .default)
+        }
+        try thread.start()
+        if isStopped { thread.stop() }
+        thread.join()
+    }
+
+    @Test("Entries that come after a stop has ended a run of the body, and before the body returns, are waited for: S-NEST-8")
+    func entriesBeforeTheBodyReturns() throws {
+        let (hasRun, mayEnd) = (Promise<Void>(), Promise<Void>())
+        let trace = Trace()
+        let thread = RunLoopThread { _ in
+            RunLoop.current.run(mode: .default)
+            hasRun.fulfil(())
+            mayEnd.value
+        }
+        try thread.start()
+        thread.loop.keepAlive(forMode: .default)
+        thread.stop()
+        hasRun.value
+        let loop = thread.loop
+        for _ in 0..<300 { Task.detached(executorPreference: loop.executor) { trace.add("\(RunLoop.current === loop)") } }
+        mayEnd.fulfil(())
+        thread.join()
+        #expect(trace.all == Array(repeating: "true", count: 300))
+    }
 }

@@ -61,6 +61,9 @@ public final class RunLoopThread: @unchecked Sendable {
     private var hasEndedTold = false
     /// Thread's own: the body has returned, and the thread ends as if it had been told to stop.
     private var isBodyOver = false
+    /// Thread's own: the source that tells has had its turn in the present run; and how deep the run was that was told last.
+    private var isServed = false
+    private var toldDepth = 0
     /// Thread's own, since it was told: how deep in runs it is, how deep it was at least, and how many runs have begun.
     private var depth = 0
     private var leastDepth = 0
@@ -155,7 +158,14 @@ extension RunLoopThread {
             endAfterBody()
         }
         // What is queued, or what the body left. The program too may stop the run.
-        while !hasEndedTold && !isCancelled { RunLoop.runCallingThreads(mode: .default) }
+        while !hasEndedTold && !isCancelled {
+            let ends = endsItsRuns
+            if ends { signalEnd() }
+            isServed = false
+            RunLoop.runCallingThreads(mode: .default)
+            // An Entry observer stops the run (S-STOP-4), and would stop the next one.
+            if ends && !isServed { break }
+        }
         removeEnd()
     }
 
@@ -166,8 +176,14 @@ extension RunLoopThread {
         hasEndedTold = false
         // However many the body began: this one is not to wait.
         newRuns = 0
-        endLater()?.signal()
+        // What the body left is waited for anew.
+        toldRuns += 1
+        hasPerformedWhatWasQueued = false
+        lastEntry = nil
     }
+
+    @inline(never)
+    private func signalEnd() { endLater()?.signal() }
 
     @inline(never)
     private func removeEnd() { endLater()?.invalidate() }
@@ -183,6 +199,7 @@ extension RunLoopThread {
     private func addEnd() {
         let end = RunLoop.Source { [weak self] source in
             guard let self, self.endsItsRuns else { return }
+            self.isServed = true
             if !self.isCancelled && !(self.hasPerformedWhatWasQueued && self.haveEntriesBegun) {
                 self.awaitWhatIsQueued()
                 source.signal()
@@ -196,6 +213,7 @@ extension RunLoopThread {
             source.signal()
             if self.runCounter == nil { self.countRuns() }
             self.isTold = true
+            self.toldDepth = self.depth
             // Those around it may be in another mode.
             self.toldRuns += 1
             self.hasPerformedWhatWasQueued = false
@@ -219,8 +237,9 @@ extension RunLoopThread {
                 self.depth += 1
                 self.newRuns += 1
             } else {
-                self.hasEndedTold = self.isTold
-                self.isTold = false
+                // A run in the told one, begun after that, ends before it.
+                self.hasEndedTold = self.isTold && self.depth == self.toldDepth
+                if self.depth <= self.toldDepth { self.isTold = false }
                 self.depth -= 1
                 self.leastDepth = min(self.leastDepth, self.depth)
             }
