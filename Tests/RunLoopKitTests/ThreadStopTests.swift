@@ -152,6 +152,9 @@ import Testing
         thread.join()
     }
 
+    /// Whether the calling thread is the loop's.
+    private func isRunning(_ loop: RunLoop) -> Bool { RunLoop.current === loop }
+
     @Test("Entries that come after a stop has ended a run of the body, and before the body returns, are waited for: S-NEST-8")
     func entriesBeforeTheBodyReturns() throws {
         let (hasRun, mayEnd) = (Promise<Void>(), Promise<Void>())
@@ -166,7 +169,7 @@ import Testing
         thread.stop()
         hasRun.value
         let loop = thread.loop
-        for _ in 0..<300 { Task.detached(executorPreference: loop.executor) { trace.add("\(RunLoop.current === loop)") } }
+        for _ in 0..<300 { Task.detached(executorPreference: loop.executor) { trace.add("\(isRunning(loop))") } }
         mayEnd.fulfil(())
         thread.join()
         #expect(trace.all == Array(repeating: "true", count: 300))
