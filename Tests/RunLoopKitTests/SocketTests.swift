@@ -181,7 +181,7 @@ private func address(_ kind: String) -> Socket.Address {
         same.invalidate()
         #expect(canary.deaths == 1)
         #expect(!again.isValid && again.nativeDescriptor == nil && again.makeRunLoopSource() == nil)
-        #expect(fcntl(number, F_GETFD) == -1)
+        #expect(!pipe.has(number))
         again.invalidate()
     }
 

@@ -199,6 +199,12 @@ final class Pipe: Sendable {
         (readEnd, writeEnd) = (ends[0], ends[1])
     }
 
+    /// Whether a descriptor is of this pipe. One that was closed is not, though another test may have its number by now.
+    func has(_ descriptor: CInt) -> Bool {
+        var (own, other) = (stat(), stat())
+        return fstat(readEnd, &own) == 0 && fstat(descriptor, &other) == 0 && own.st_dev == other.st_dev && own.st_ino == other.st_ino
+    }
+
     func write(_ bytes: Int) {
         let buffer = [UInt8](repeating: 7, count: bytes)
         precondition(Glibc.write(writeEnd, buffer, bytes) == bytes, "the pipe is full")
