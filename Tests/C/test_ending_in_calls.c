@@ -110,9 +110,10 @@ RL_TEST(cancelled_at_the_end, "S-LOOP-20 S-LOOP-7", "A thread that is cancelled 
     RLRelease(loop);
 }
 
+static void return_at_once(RLThreadRef thread, void *info) { (void)thread, (void)info; }
+
 #if !defined(WITH_THREAD_SANITIZER) /* It takes a thread that has ended once for gone. */
 static int exits;
-static void return_at_once(RLThreadRef thread, void *info) { (void)thread, (void)info; }
 static void exit_from_body(RLThreadRef thread, void *info) {
     (void)thread, (void)info;
     pthread_exit(NULL);
