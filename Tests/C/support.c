@@ -2,6 +2,7 @@
 /* The trace and the probes of support.h. */
 #include "support.h"
 
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -84,6 +85,13 @@ const char *activity_name(RLActivity activity) {
         case kRLExit: return "X";
         default: return "an-unknown-activity";
     }
+}
+
+void expect_run_to_wait(RLMode mode) {
+    RLRunLoopRef loop = RLGetCurrent();
+    Thread *thread = when_waiting(loop, call_stop, loop);
+    expect_run(mode, INFINITY, false, Stopped);
+    thread_join(thread);
 }
 
 /* Probes */

@@ -50,6 +50,14 @@ typedef struct TestCase {
 void test_register(TestCase *test_case);
 void test_on_fresh_thread(void (*body)(void));
 
+/*
+ * What an assertion of Check calls when it fails. In a program that does not fork, Check's own function goes back to the main thread's
+ * stack by longjmp(3), also from the thread of a case, which ends the program with a message about the jump in place of the assertion's.
+ */
+_Noreturn void case_failed(const char *file, int line, const char *assertion, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+#define _ck_assert_failed case_failed
+
 #define RL_TEST_WITH_(name, rules, sentence, invoke)                                   \
     static void name##_body(void);                                                     \
     START_TEST(name) { invoke; }                                                       \
@@ -85,6 +93,9 @@ const char *result_name(RLRunResult result);
 /* expect_run(mode, seconds, h, TimedOut): a failure prints both results by name. */
 #define expect_run(mode, seconds, h, expected) \
     ck_assert_str_eq(result_name(RLRunInMode(mode, seconds, h)), #expected)
+
+/* Runs until the loop waits and is stopped there: what comes before the wait takes as long as it takes. */
+void expect_run_to_wait(RLMode mode);
 
 /* Probes: an object of any kind whose callback records a word and then does something. */
 

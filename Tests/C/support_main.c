@@ -2,6 +2,7 @@
 /* The list of cases and main() for support.h. */
 #include "support.h"
 
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -39,6 +40,23 @@ void test_on_fresh_thread(void (*body)(void)) {
     /* The starting thread writes to Check's file, for which the body may leave no room. */
     gate_open(&body_begins);
     gate_wait(&body_done);
+}
+
+/* Set before the first case: this program runs its case without Check's fork. */
+static bool is_alone;
+
+#undef _ck_assert_failed
+void case_failed(const char *file, int line, const char *assertion, const char *format, ...) {
+    char text[4096] = "";
+    if (format) {
+        va_list arguments;
+        va_start(arguments, format);
+        vsnprintf(text, sizeof text, format, arguments);
+        va_end(arguments);
+    }
+    if (!is_alone) _ck_assert_failed(file, line, assertion, format ? "%s" : NULL, text);
+    fprintf(stderr, "%s:%d: %s\n", file, line, format ? text : assertion);
+    _exit(1);
 }
 
 static bool is_wanted(const TestCase *test_case, int count_of_names, char **names) {
@@ -122,7 +140,7 @@ int main(int argc, char **argv) {
     }
     if (argc > 1 && strcmp(argv[1], "--alone") == 0) return run_alone(argc - 2, argv + 2);
     const char *forks = getenv("CK_FORK");
-    bool is_alone = forks && strcmp(forks, "no") == 0;
+    is_alone = forks && strcmp(forks, "no") == 0;
     Suite *suite = suite_create(argv[0]);
     if (argc > 2 && strcmp(argv[1], "--spin") == 0) {
         spin_limit = atof(argv[2]);

@@ -86,7 +86,7 @@ RL_TEST(a_signal_in_the_perform_counts_for_the_next_pass, "S-SRC-29",
     static Probe probe = {.name = "s", .action = signal_self_once};
     observe(loop, kRLDefaultMode);
     RLSourceSignal(add_source(&probe, kRLDefaultMode));
-    expect_run(kRLDefaultMode, 0.01, false, TimedOut);
+    expect_run_to_wait(kRLDefaultMode);
     expect_trace("E BT BS s BT BS s BT BS BW AW X");
 }
 
@@ -207,7 +207,7 @@ RL_TEST(late_comers_wait_for_the_next_pass, "S-SRC-32",
     second.action = add_signalled;
     RLSourceSignal(first.source);
     RLSourceSignal(second.source);
-    expect_run(kRLDefaultMode, 0.01, false, TimedOut);
+    expect_run_to_wait(kRLDefaultMode);
     expect_trace("E BT BS 1 2 BT BS 4 3 BT BS BW AW X");
 }
 
