@@ -41,7 +41,8 @@ RL_TEST(port_before_a_source_signalled_in_the_callback, "S-SRC-32 S-PASS-11",
         "served in this one") {
     add_source(&second, kRLDefaultMode);
     open_mode(make_ready_and_signal);
-    expect_run(kRLDefaultMode, 0.05, false, TimedOut);
+    second.action = action_stop;
+    expect_run(kRLDefaultMode, 1e9, false, Stopped);
     expect_trace("s p second");
 }
 
@@ -72,10 +73,15 @@ static void signal_itself(Probe *self) {
     make_ready(self);
 }
 
+static void stop_at_the_third(Probe *self) {
+    if (self->calls == 3) RLStop(self->loop);
+}
+
 RL_TEST(source_that_signals_itself, "S-PASS-13 S-SRC-29",
         "Each pass of a source that signals itself polls the port") {
     open_mode(signal_itself);
-    expect_run(kRLDefaultMode, 0.05, false, TimedOut);
+    p.action = stop_at_the_third;
+    expect_run(kRLDefaultMode, 1e9, false, Stopped);
     expect_trace("s p s p s p");
 }
 
@@ -127,24 +133,30 @@ RL_TEST(stop_in_the_callback, "S-STOP-13 S-STOP-9",
     expect_trace("s p");
 }
 
+/* The run is stopped in the wait that they see. */
+static Probe waits = {.action = action_stop};
+
+static void observe_only(Probe *self) {
+    observe(self->loop, kRLDefaultMode);
+    add_observer(&waits, kRLBeforeWaiting, kRLDefaultMode);
+}
+
 static void observe_now(Probe *self) {
     make_ready(self);
-    observe(self->loop, kRLDefaultMode);
+    observe_only(self);
 }
 
 RL_TEST(observer_added_in_the_callback, "S-PASS-5 S-PASS-3",
         "An observer added in the callback sees no wait in that pass, and each stage of the next") {
     open_mode(observe_now);
-    expect_run(kRLDefaultMode, 0.05, false, TimedOut);
+    expect_run(kRLDefaultMode, 1e9, false, Stopped);
     expect_trace("s p BT BS BW AW X");
 }
-
-static void observe_only(Probe *self) { observe(self->loop, kRLDefaultMode); }
 
 RL_TEST(observer_added_in_the_callback_with_nothing_ready, "S-PASS-5 S-PASS-7",
         "An observer added in the callback sees the next pass from its start") {
     open_mode(observe_only);
-    expect_run(kRLDefaultMode, 0.05, false, TimedOut);
+    expect_run(kRLDefaultMode, 1e9, false, Stopped);
     expect_trace("s BT BS BW AW X");
 }
 
@@ -182,10 +194,15 @@ static void make_both_ready(Probe *self) {
     make_ready(self);
 }
 
+static void stop_at_the_later(Probe *self) {
+    if (timer.calls + p.calls == 2) RLStop(self->loop);
+}
+
 RL_TEST(timer_and_port_made_ready_by_the_source, "S-PASS-10 S-PASS-12",
         "A due timer and a port are both served after the source, whichever comes first") {
     open_mode(make_both_ready);
-    expect_run(kRLDefaultMode, 0.05, false, TimedOut);
+    timer.action = p.action = stop_at_the_later;
+    expect_run(kRLDefaultMode, 1e9, false, Stopped);
     ck_assert_int_eq(timer.calls, 1);
     ck_assert_int_eq(p.calls, 1);
     const char *order = trace_take();
@@ -197,6 +214,7 @@ static Probe request = {.name = "r"};
 static void perform_request(void *info) {
     (void)info;
     trace("r");
+    RLStop(RLGetCurrent());
 }
 
 static void make_ready_and_request(Probe *self) {
@@ -207,7 +225,7 @@ static void make_ready_and_request(Probe *self) {
 RL_TEST(request_made_in_the_callback, "S-PERF-2",
         "A function asked for in the callback is performed in the next pass, after the port") {
     open_mode(make_ready_and_request);
-    expect_run(kRLDefaultMode, 0.05, false, TimedOut);
+    expect_run(kRLDefaultMode, 1e9, false, Stopped);
     expect_trace("s p r");
 }
 

@@ -45,13 +45,13 @@ RL_TEST(never_early, "S-TMR-20", "No timer fires before its instant on the monot
 RL_TEST(due_timers_fire_by_instant, "S-TMR-21 S-PASS-9",
         "Timers that are due together fire in one pass in ascending order of their instants") {
     static Probe probes[] = {{.name = "c"}, {.name = "a"}, {.name = "b"}};
-    RLAbsoluteTime base = date_in(0.05);
+    RLAbsoluteTime base = date_in(LEAD);
     observe(RLGetCurrent(), kRLDefaultMode);
     add_timer(&probes[0], base + 0.03, 0, kRLDefaultMode);
     add_timer(&probes[1], base + 0.01, 0, kRLDefaultMode);
     add_timer(&probes[2], base + 0.02, 0, kRLDefaultMode);
     keep_alive(RLGetCurrent(), "other");
-    expect_run("other", 0.2, false, TimedOut);
+    expect_run("other", LEAD + 0.05, false, TimedOut);
     expect_run(kRLDefaultMode, 0, false, TimedOut);
     expect_trace("E BT BS a b c X");
 }

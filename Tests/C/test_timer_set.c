@@ -88,7 +88,8 @@ RL_TEST(a_new_date_starts_a_new_grid, "S-TMR-39",
     static Probe probe = {.name = "t"};
     const RLTimeInterval interval = 0.01;
     RLTimerRef timer = add_timer(&probe, date_in(1000.0037), interval, kRLDefaultMode);
-    RLAbsoluteTime start = date_in(0.0051);
+    /* Still to come when it is set, however slow the processor: the grid of a past date begins elsewhere (S-TMR-31). */
+    RLAbsoluteTime start = date_in(0.2051);
     RLTimerSetNextFireDate(timer, start);
     while (probe.calls < 3) expect_run(kRLDefaultMode, 0.005, false, TimedOut);
     double intervals = (RLTimerGetNextFireDate(timer) - start) / interval;
