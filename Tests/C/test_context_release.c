@@ -225,6 +225,24 @@ RL_TEST(a_callback_that_vanished_keeps_no_context, "S-FORK-3 S-THR-8",
     with_each_kind(invalidate_in_child, NULL);
 }
 
+static void invalidate_in_grandchild(void) {
+    alarm(60);
+    pid_t child = fork();
+    ck_assert_int_ge(child, 0);
+    if (child == 0) {
+        invalidate_in_child();
+        _exit(0);
+    }
+    int status;
+    ck_assert_int_eq(waitpid(child, &status, 0), child);
+    ck_assert_int_eq(status, 0);
+    invalidate_in_child();
+}
+RL_TEST(a_callback_that_vanished_two_forks_ago_keeps_no_context, "S-FORK-3 S-THR-8",
+        "The same in the child of that child, and in the child after its own fork") {
+    with_each_kind(invalidate_in_grandchild, NULL);
+}
+
 static void expect_held_in_callback(void) {
     int before = __atomic_load_n(&held, __ATOMIC_SEQ_CST);
     invalidate();

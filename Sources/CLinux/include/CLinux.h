@@ -117,7 +117,6 @@ static inline long rl_stack_minimum(void) { return sysconf(_SC_THREAD_STACK_MIN)
     STATE(notifier_port, 64)                                                                                                  \
     STATE(kernel_events, 128)                                                                                                 \
     STATE(sockets, 64)                                                                                                        \
-    STATE(file_descriptors, 64)                                                                                               \
     STATE(mach_ports, 64)                                                                                                     \
     STATE(message_ports, 64)                                                                                                  \
     STATE(synchronized, 256)                                                                                                  \

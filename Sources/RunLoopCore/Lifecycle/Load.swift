@@ -23,7 +23,6 @@ private func checkStates() {
     check(MemoryLayout<NotifierPort>.size, rl_notifier_port_size())
     check(MemoryLayout<KernelEvents>.size, rl_kernel_events_size())
     check(MemoryLayout<NumberTable<SocketPointer?>>.size, rl_sockets_size())
-    check(MemoryLayout<SmallSet<FileDescriptor>>.size, rl_file_descriptors_size())
     check(MemoryLayout<DistributedLocks>.size, rl_distributed_locks_size())
     check(MemoryLayout<MachPorts>.size, rl_mach_ports_size())
     check(MemoryLayout<MessagePortTable>.size, rl_message_ports_size())

@@ -312,6 +312,16 @@ extension RunLoop {
         return count
     }
 
+    /// Calls the body with the info of each watch with that handler whose handler is on the calling thread's stack, once for each time that it is there.
+    static func forEachWatchOnStack(of handler: @escaping WatchHandler, _ body: (UnsafeMutableRawPointer) -> Void) {
+        guard let loop = RunLoop.ofThread else { return }
+        loop.pointee.calls.contains(WatchCall.self) {
+            let source = $0.pointee.source
+            if let other = source.functions.watch, sameFunction(other, handler) { body(source.pointee.info.unsafelyUnwrapped) }
+            return false
+        }
+    }
+
     /// For the handler of a watch that cannot do its work now: its descriptor is not looked at for a while.
     static func deferServedWatch() {
         guard let loop = RunLoop.ofThread, let frame = loop.pointee.frame, let source = loop.servedWatch else { return }

@@ -36,10 +36,22 @@ enum FileDescriptorState {
     static var closesOnInvalidate: UInt32 { 1 << 8 }
     static var invalid: UInt32 { Watch.ownerIsInvalid }
     /// An Invalidate left the release of the context to the last callback that runs (S-THR-8).
-    static var releasePending: UInt32 { 1 << 10 }
+    static var releasePending: UInt32 { 1 << 9 }
+    /// The process whose callbacks `uses` counts: the low bits of its number of forks. In the child of `fork` the count of an object that is called by
+    /// the forking thread is made anew (`renewInChild`), and any other count is one of threads that vanished, so that no list of all objects is
+    /// needed. A count that stood for 64 forks, each by a child of the one before, is taken for one of today: then an Invalidate leaves the
+    /// release of the context to a callback that never ends.
+    static var generations: UInt32 { 0x3f << 10 }
+    private static var generation: UInt32 { process.pointee.forkGeneration.load(ordering: .relaxed) << 10 & generations }
     /// A count: callbacks on the stack.
     static var use: UInt32 { 1 << 16 }
     static var uses: UInt32 { 0xffff << 16 }
+
+    /// The state without the callbacks of vanished threads.
+    @inline(always)
+    static func current(_ state: UInt32) -> UInt32 {
+        (state ^ generation) & generations == 0 ? state : state & ~(uses | generations) | generation
+    }
 }
 
 extension FileDescriptor: Object {
@@ -48,33 +60,25 @@ extension FileDescriptor: Object {
         Kind(
             name: "RLFileDescriptor", destroy: { FileDescriptor.destroy($0.cast(to: FileDescriptor.self)) },
             describe: .init { $0.cast(to: FileDescriptor.self).describe(&$1) }, forkChild: { FileDescriptor.renewInChild() },
-            usesContextInChild: { $0.cast(to: FileDescriptor.self).pointee.state.load(ordering: .relaxed) & FileDescriptorState.uses != 0 })
+            usesContextInChild: { $0.cast(to: FileDescriptor.self).state & FileDescriptorState.uses != 0 })
     }
 
-    /// All descriptor objects, for `fork`: links in the objects would make them larger. The registry's lock guards it.
-    private static var all: UnsafeMutablePointer<SmallSet<FileDescriptor>> {
-        rl_file_descriptors().assumingMemoryBound(to: SmallSet<FileDescriptor>.self)
-    }
+    fileprivate static var handler: WatchHandler { { info, ready in FileDescriptorPointer(info: info).report(ready) } }
 
-    fileprivate static func enlist(_ file: FileDescriptorPointer) {
-        process.pointee.registryLock.lockWord()
-        all.pointee.insert(file)
-        process.pointee.registryLock.unlockWord()
-    }
-
-    /// In the child of `fork`: callbacks of vanished threads have ended (S-FORK-3). Called by the only thread.
+    /// In the child of `fork`: callbacks of vanished threads have ended (S-FORK-3), those of this one have not. Called by the only thread.
     private static func renewInChild() {
-        all.pointee.forEach { file in
-            let state = file.pointee.state.load(ordering: .relaxed) & ~FileDescriptorState.uses
-            file.pointee.state.store(state + RunLoop.watchesOnStack(ofInfo: file) * FileDescriptorState.use, ordering: .relaxed)
+        RunLoop.forEachWatchOnStack(of: handler) { info in
+            let file = FileDescriptorPointer(info: info)
+            let state = file.state & ~FileDescriptorState.uses
+            file.pointee.state.store(state + RunLoop.watchesOnStack(ofInfo: info) * FileDescriptorState.use, ordering: .relaxed)
         }
     }
 
     #if DEBUG
     /// See `Fork.rehearse`.
     static func rehearse() {
-        all.pointee.forEach { _ in }
-        _ = RunLoop.watchesOnStack(ofInfo: all)
+        RunLoop.forEachWatchOnStack(of: handler) { _ = RunLoop.watchesOnStack(ofInfo: $0) }
+        _ = RunLoop.watchesOnStack(ofInfo: rl_process())
     }
     #endif
 
@@ -82,9 +86,6 @@ extension FileDescriptor: Object {
     static func destroy(_ file: FileDescriptorPointer) {
         let state = file.pointee.state.load(ordering: .acquiring)
         file.header.markFreed()
-        process.pointee.registryLock.lockWord()
-        all.pointee.remove(file)
-        process.pointee.registryLock.unlockWord()
         if state & FileDescriptorState.invalid == 0 {
             file.closeIfOwned(state)
             file.context.releaseInfo()
@@ -108,9 +109,10 @@ extension UnsafeMutablePointer where Pointee == FileDescriptor {
             state: Atomic(closesOnInvalidate ? FileDescriptorState.closesOnInvalidate : 0), descriptor: Atomic(descriptor),
             info: retained, callbacks: Callbacks.shared(functions), source: OwnedSource()))
         file.initializeHeader()
-        FileDescriptor.enlist(file)
         return file
     }
+
+    fileprivate var state: UInt32 { FileDescriptorState.current(pointee.state.load(ordering: .relaxed)) }
 
     private var callout: FileDescriptorFunction {
         unsafeBitCast(pointee.callbacks.pointee.functions.perform, to: FileDescriptorFunction.self)
@@ -134,8 +136,7 @@ extension UnsafeMutablePointer where Pointee == FileDescriptor {
                 abandoned: { FileDescriptorPointer(info: $0).endUse() })
             return SourcePointer.makeWatch(
                 descriptor: pointee.descriptor.load(ordering: .relaxed), order: order, info: UnsafeMutableRawPointer(self),
-                functions: functions, interest: nil
-            ) { info, ready in FileDescriptorPointer(info: info).report(ready) }
+                functions: functions, interest: nil, handler: FileDescriptor.handler)
         }
         // Invalidated meanwhile: the Invalidate may have looked for a source before there was one.
         if !isValid { source.invalidate() }
@@ -173,7 +174,7 @@ extension UnsafeMutablePointer where Pointee == FileDescriptor {
             types = state & ready & FileDescriptorState.enabled
             if types == 0 || state & FileDescriptorState.invalid != 0 { return false }
             ending = types & ~(state >> FileDescriptorState.persistentShift)
-        } while !pointee.state.replace(&state, by: (state & ~ending) + FileDescriptorState.use)
+        } while !pointee.state.replace(&state, by: FileDescriptorState.current(state) & ~ending + FileDescriptorState.use)
         callOutFileDescriptor(callout, handle, UInt(types), pointee.info)
         endUse()
         return true
@@ -197,7 +198,7 @@ extension UnsafeMutablePointer where Pointee == FileDescriptor {
         repeat {
             if state & FileDescriptorState.invalid != 0 { return process.pointee.registryLock.unlockWord() }
             desired = state & ~FileDescriptorState.enabled | FileDescriptorState.invalid
-            if (state & FileDescriptorState.uses) / FileDescriptorState.use > own {
+            if FileDescriptorState.current(state) / FileDescriptorState.use > own {
                 desired |= FileDescriptorState.releasePending
             }
         } while !pointee.state.replace(&state, by: desired)

@@ -123,6 +123,6 @@ extension UnsafeMutablePointer where Pointee == Source {
 }
 
 @inline(always)
-private func sameFunction<Function>(_ first: Function?, _ second: Function?) -> Bool {
+func sameFunction<Function>(_ first: Function?, _ second: Function?) -> Bool {
     unsafeBitCast(first, to: UInt.self) == unsafeBitCast(second, to: UInt.self)
 }
