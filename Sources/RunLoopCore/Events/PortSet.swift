@@ -32,6 +32,9 @@ struct PortSet {
     /// Whether the kernel watches a file in the set that cannot be removed, and there was no descriptor for another set: until `deferredUntil` no
     /// wait asks the set, which that file could make ready all the time.
     var isHaunted: Bool
+    /// The number whose registration was kept when its last member left, and that member's `fileSerial`; 0: there is none. See `keep`.
+    private var keptIndex: UInt32
+    private var keptSerial: UInt32
     /// The main dispatch queue and the notifier of files: `PortSet+Shared.swift`.
     var shared: SharedPorts
 
@@ -79,6 +82,7 @@ struct PortSet {
         slot.pointee.members.insert(source)
         let old = slot.pointee.state
         if old == .unused { slot.pointee.served = turn }
+        if keptSerial != 0 && keptIndex == UInt32(index) && takeKept(slot, for: source) { return }
         if old != .registered && slot.pointee.takeWanted().isEmpty { return slot.pointee.stayIdle() }
         // A loop whose thread has ended never waits: it needs no descriptor.
         slot.pointee.startWaiting(&waiting)
@@ -89,12 +93,49 @@ struct PortSet {
         }
     }
 
+    @inline(never)
     mutating func remove(_ source: SourcePointer, in mode: ModePointer) {
         count -= 1
         if source.isSignallingWatch { mode.countSocket(-1) }
         guard let (slot, index) = slot(of: source) else { return }
         slot.pointee.members.remove(source)
-        if slot.pointee.members.isEmpty { slot.pointee.leave(index, epoll, &waiting) }
+        if slot.pointee.members.isEmpty && !keep(slot, index, of: source) { slot.pointee.leave(index, epoll, &waiting) }
+    }
+
+    // MARK: A kept registration
+
+    /// Keeps the registration of the last member of a slot, for its return, which then costs no system call: the watch of a port's replies comes and
+    /// goes with each request. False if there is nothing to keep.
+    ///
+    /// The slot counts as registered and has no member, so the mode has nothing of it: a run does not wait for it, and a mode without other
+    /// ports sleeps on the futex. A wait that is told of an event, and a look for a foreign run, whose set the event would make readable all the
+    /// time, end the registration. So does another one that is to be kept: a set has one at most. The registration is the watch's again only if the
+    /// number still names the same file, which the serial says: meanwhile the library may have closed the number, which ended the
+    /// registration, and it may name anything.
+    private mutating func keep(_ slot: PortSlotPointer, _ index: Int, of source: SourcePointer) -> Bool {
+        let serial = source.fileSerial
+        guard serial != 0, source.isValid, slot.pointee.isRegisteredForInput else { return false }
+        endKept()
+        keptIndex = UInt32(index)
+        keptSerial = serial
+        return true
+    }
+
+    /// A source came to the slot whose registration is kept. True if that is its own.
+    private mutating func takeKept(_ slot: PortSlotPointer, for source: SourcePointer) -> Bool {
+        let isOwn = keptSerial == source.fileSerial && slot.pointee.isRegisteredForInput
+        keptSerial = 0
+        slot.pointee.served = turn
+        return isOwn
+    }
+
+    /// Ends the registration that was kept, if there is one.
+    @inline(never)
+    mutating func endKept() {
+        if keptSerial == 0 { return }
+        keptSerial = 0
+        let index = Int(keptIndex)
+        slots[index].pointee.leave(index, epoll, &waiting)
     }
 
     /// The interest of a watch of this set has grown. True if the kernel cannot report readiness for it to the loop. Takes from `armed` what the
@@ -165,6 +206,7 @@ struct PortSet {
     mutating func closeKernelSet() {
         epoll.close()
         var index = -1
+        keptSerial = 0
         while slots.advance(&index) { slots[index].pointee.forgetSet(&waiting) }
         forgetSharedSet()
     }
@@ -246,6 +288,10 @@ struct PortSet {
                 signalled = true
                 return nil
             }
+        }
+        if slot.pointee.members.isEmpty {
+            endKept()
+            return nil
         }
         let wanted = slot.pointee.wanted
         var useful = slot.pointee.seen(events, index)

@@ -32,7 +32,7 @@ struct PortSlot {
     ///     any          → waiting                 a member comes, or the number is to be registered anew
     ///     registered, refused → waiting          the set is closed; the next one gets all
     ///     registered, alwaysReady → gone         the kernel, or a check, says that the number is closed or names another file
-    ///     any          → unused                  the last member leaves
+    ///     any          → unused                  the last member leaves; or the registration is kept, until another member comes
     enum State: UInt8 {
         case unused = 0
         /// Not registered with the kernel yet: no descriptor or no room.
@@ -218,9 +218,17 @@ struct PortSlot {
         markStale(except: nil)
     }
 
+    /// Whether the registration is the one that a member gets whose interest is input.
+    @inline(always)
+    var isRegisteredForInput: Bool { state == .registered && armed == .read && marks.isEmpty }
+
     /// The set was closed.
     mutating func forgetSet(_ waiting: inout Int) {
         guard state == .registered || state == .refused else { return }
+        if members.isEmpty {
+            state = .unused
+            return
+        }
         state = .waiting
         waiting += 1
     }

@@ -52,6 +52,9 @@ enum WatchFlags {
     static var signals: UInt32 { 1 << 4 }
     /// The word of interest lies behind the link, not in the owner. Set at creation.
     static var hasWord: UInt32 { 1 << 5 }
+    /// Behind the word of interest lies a number of the watch's file, and a mode keeps the registration when the watch leaves (`PortSet.keep`). Set at
+    /// creation.
+    static var keeps: UInt32 { 1 << 6 }
     /// What a watch that signals was found ready for and has not reported yet: two bits of a `Readiness`. Set under a loop's lock,
     /// taken by the perform.
     static var found: UInt32 { 3 << 8 }
@@ -94,6 +97,13 @@ extension UnsafeMutablePointer where Pointee == Source {
         let isOwn = watchFlags.pointee.load(ordering: .relaxed) & WatchFlags.hasWord != 0
         let place = isOwn ? UnsafeRawPointer(firstLink + 1) : UnsafeRawPointer(pointee.info.unsafelyUnwrapped) + MemoryLayout<ObjectHeader>.stride
         return place.assumingMemoryBound(to: Atomic<UInt32>.self)
+    }
+
+    /// What `makeWatch` got; 0: nothing.
+    @inline(always)
+    var fileSerial: UInt32 {
+        guard isWatch, watchFlags.pointee.load(ordering: .relaxed) & WatchFlags.keeps != 0 else { return 0 }
+        return wordOfWatch[1].load(ordering: .relaxed)
     }
 
     var interest: Readiness { Readiness(rawValue: wordOfWatch.pointee.load(ordering: .sequentiallyConsistent) & 3) }

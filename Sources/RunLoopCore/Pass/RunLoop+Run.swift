@@ -9,8 +9,13 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     @inline(never)
     func run(in name: ModeName, seconds: Double, until: Int64 = Clock.never, returnsAfterSource: Bool) -> RunResult {
         if case .common = name { Log.once(.runOfPseudoMode, "RLRunInMode", ": kRLCommonModes is no mode to run in") }
-        guard let mode = runnableMode(name), hasWork(in: mode) else { return .finished }
+        guard let mode = runnableMode(name) else { return .finished }
+        return run(in: mode, seconds: seconds, until: until, returnsAfterSource: returnsAfterSource)
+    }
 
+    /// The same in a mode that can be run.
+    func run(in mode: ModePointer, seconds: Double, until: Int64, returnsAfterSource: Bool) -> RunResult {
+        guard hasWork(in: mode) else { return .finished }
         var frame = RunFrame(outer: pointee.frame, mode: mode, returnsAfterSource: returnsAfterSource, polls: seconds <= 0)
         if seconds > 0 { frame.deadline = until }
         return withUnsafeMutablePointer(to: &frame) { run($0, seconds) }
@@ -18,9 +23,11 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
 
     /// The mode of that name on the calling thread's loop, nil if it cannot be run (S-RUN-4, S-LOOP-22).
     func runnableMode(_ name: ModeName) -> ModePointer? {
-        guard case .named(let name) = name, !pointee.refusesRuns.load(ordering: .relaxed) else { return nil }
+        guard case .named(let name) = name, mayRun else { return nil }
         return mode(name)
     }
+
+    var mayRun: Bool { !pointee.refusesRuns.load(ordering: .relaxed) }
 
     /// The test before a run (S-RUN-5). Wake-ups from before it are dropped, or belong to the runs around (S-WAKE-5, S-WAKE-6, S-WAKE-9).
     /// One that comes later ends the first wait: the mode may have lost its last item before it (S-RUN-7).

@@ -113,6 +113,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         let next = until
         // Only what does not follow the program's clock limits the kernel's wait.
         if manualClock != nil { until = Clock.never }
+        if isOfHost { mode.pointee.ports.endKept() }
         if mode.pointee.ports.needsKernel {
             facts.insert(.hasPorts)
             if !mode.pointee.ports.retry() { facts.insert(.isRefused) }

@@ -13,8 +13,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         guard acceptsItems("RLAddSource", .addSourceToEndedMain) else { return }
         switch name {
         case .none: return
-        case .named(let name):
-            if add(source, to: makeMode(name)) { wakeForNewSource(source) }
+        case .named(let name): addToMode(source, makeMode(name))
         case .common:
             lock()
             let member = findEqualLocked(source) { $0.pointee.commonSources }
@@ -31,6 +30,11 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
             }
             if added { wakeForNewSource(source) }
         }
+    }
+
+    /// The rest of an Add to one mode.
+    func addToMode(_ source: SourcePointer, _ mode: ModePointer) {
+        if add(source, to: mode) { wakeForNewSource(source) }
     }
 
     func removeSource(_ source: SourcePointer, from name: ModeName) {

@@ -317,7 +317,7 @@ extension RunLoop {
         guard let loop = RunLoop.ofThread else { return }
         loop.pointee.calls.contains(WatchCall.self) {
             let source = $0.pointee.source
-            if let other = source.functions.watch, sameFunction(other, handler) { body(source.pointee.info.unsafelyUnwrapped) }
+            if sameFunction(source.pointee.callbacks.pointee.functions.watch, handler) { body(source.pointee.info.unsafelyUnwrapped) }
             return false
         }
     }

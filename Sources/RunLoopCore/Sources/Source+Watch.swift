@@ -6,22 +6,25 @@ import Synchronization
 extension UnsafeMutablePointer where Pointee == Source {
     /// Creates a watch with one reference. Of the functions, `retain`, `release` and `copyDescription` manage the info, and `schedule`
     /// and `cancel` report Add and Remove; the others are not used. `interest` is nil if the owner, which is the info, keeps what is of
-    /// interest.
+    /// interest. `fileSerial`: a number that no other file has that may have this descriptor number, for a watch that leaves its modes and comes back
+    /// often, whose number only the library can close, and whose interest, not nil, never changes.
     static func makeWatch(
         descriptor: Int32, order: Int, info: UnsafeMutableRawPointer?, functions: SourceFunctions, interest: Readiness?,
-        owned: Bool = false, options: UInt32 = 0,
+        owned: Bool = false, options: UInt32 = 0, fileSerial: UInt32 = 0,
         handler: @escaping WatchHandler
     ) -> SourcePointer {
         var functions = functions
         functions.watch = handler
         let source = make(
             order: order, info: info, functions: functions, isVersionOne: options & WatchFlags.signals == 0,
-            tail: interest == nil ? 0 : MemoryLayout<Atomic<UInt32>>.stride)
+            tail: interest == nil ? 0 : MemoryLayout<Atomic<UInt32>>.stride * (fileSerial == 0 ? 1 : 2))
         source.pointee.port.store(descriptor, ordering: .relaxed)
         source.pointee.state.bitwiseOr(SourceState.watch, ordering: .relaxed)
         let word = interest == nil ? 0 : WatchFlags.hasWord
-        source.watchFlags.pointee.store(options | word | (owned ? WatchFlags.owned : 0), ordering: .relaxed)
+        let keeps = fileSerial == 0 ? 0 : WatchFlags.keeps
+        source.watchFlags.pointee.store(options | word | keeps | (owned ? WatchFlags.owned : 0), ordering: .relaxed)
         if let interest { source.wordOfWatch.pointee.store(interest.rawValue, ordering: .relaxed) }
+        if fileSerial != 0 { source.wordOfWatch[1].store(fileSerial, ordering: .relaxed) }
         return source
     }
 

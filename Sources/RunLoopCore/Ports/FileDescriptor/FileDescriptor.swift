@@ -67,18 +67,17 @@ extension FileDescriptor: Object {
 
     /// In the child of `fork`: callbacks of vanished threads have ended (S-FORK-3), those of this one have not. Called by the only thread.
     private static func renewInChild() {
-        RunLoop.forEachWatchOnStack(of: handler) { info in
-            let file = FileDescriptorPointer(info: info)
-            let state = file.state & ~FileDescriptorState.uses
-            file.pointee.state.store(state + RunLoop.watchesOnStack(ofInfo: info) * FileDescriptorState.use, ordering: .relaxed)
+        // The first time that an object is met its count is of the process that forked, and becomes zero.
+        RunLoop.forEachWatchOnStack(of: handler) {
+            let file = FileDescriptorPointer(info: $0)
+            file.pointee.state.store(file.state + FileDescriptorState.use, ordering: .relaxed)
         }
     }
 
     #if DEBUG
     /// See `Fork.rehearse`.
     static func rehearse() {
-        RunLoop.forEachWatchOnStack(of: handler) { _ = RunLoop.watchesOnStack(ofInfo: $0) }
-        _ = RunLoop.watchesOnStack(ofInfo: rl_process())
+        RunLoop.forEachWatchOnStack(of: handler) { _ in }
     }
     #endif
 

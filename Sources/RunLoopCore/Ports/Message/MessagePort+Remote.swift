@@ -274,8 +274,9 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
             return source
         }
         let connection = pointee.remote.connection
+        let serial = UInt32(truncatingIfNeeded: pointee.remote.cookie)
         unlock()
-        let made = makeWatch(descriptor: connection, order: 0) { info, _ in MessagePortPointer(info: info).performReplies() }
+        let made = makeWatch(descriptor: connection, order: 0, fileSerial: serial) { info, _ in MessagePortPointer(info: info).performReplies() }
         lock()
         let existing = pointee.source
         if existing == nil {

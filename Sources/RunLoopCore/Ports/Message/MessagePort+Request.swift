@@ -243,26 +243,32 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
     private func awaitReply(_ waiter: ReplyWaiterPointer, _ loop: RunLoopPointer, _ mode: ModeName, _ timeout: Double) -> Int32 {
         let arrival = waiter.pointee.arrival
         let replies = replySource()
+        replies.prepareHashCode()
+        arrival.prepareHashCode()
+        // Found once for all uses. A pseudo-mode cannot run.
+        guard case .named(let name) = mode, loop.acceptsItems("RLAddSource", .addSourceToEndedMain) else {
+            return awaitReply(waiter, loop, nil, timeout)
+        }
+        let place = loop.makeMode(name)
         // A request around this one may wait in the same mode (S-MSG-31).
-        let addsReplies = !loop.containsSource(replies, in: mode)
-        var canRun = false
-        if case .named = mode { canRun = true }
-        if canRun {
-            if addsReplies { loop.addSource(replies, to: mode) }
-            loop.addSource(arrival, to: mode)
-        }
-        defer {
-            if canRun {
-                loop.removeSource(arrival, from: mode)
-                if addsReplies { loop.removeSource(replies, from: mode) }
-            }
-        }
+        let addsReplies = loop.add(replies, to: place)
+        loop.addToMode(arrival, place)
+        let code = awaitReply(waiter, loop, place, timeout)
+        loop.remove(arrival, from: place)
+        if addsReplies { loop.remove(replies, from: place) }
+        return code
+    }
+
+    /// Nil: there is no mode to run.
+    @inline(never)
+    private func awaitReply(_ waiter: ReplyWaiterPointer, _ loop: RunLoopPointer, _ mode: ModePointer?, _ timeout: Double) -> Int32 {
         let seconds = timeout > 0 ? timeout : 0
         let deadline = seconds <= Clock.longestInterval ? loop.time + Clock.nanoseconds(seconds) : Clock.never
         var left = seconds
         while true {
             // A run of a mode that cannot run, or of a thread that is ending, returns at once.
-            let hasRun = canRun && loop.run(in: mode, seconds: left, until: deadline, returnsAfterSource: true) != .finished
+            var hasRun = false
+            if let mode, loop.mayRun { hasRun = loop.run(in: mode, seconds: left, until: deadline, returnsAfterSource: true) != .finished }
             if !hasRun { waitWithoutLoop(left) }
             switch stateOf(waiter) {
             case .replied: return MessagePortCode.success

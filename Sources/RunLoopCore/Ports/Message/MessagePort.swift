@@ -225,7 +225,7 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
 
     /// A source that has the port as its info and keeps its memory, not the object. Its handler returns whether a message was
     /// served: connections that come and go do not end a run.
-    func makeWatch(descriptor: Int32, order: Int, handler: @escaping WatchHandler) -> SourcePointer {
+    func makeWatch(descriptor: Int32, order: Int, fileSerial: UInt32 = 0, handler: @escaping WatchHandler) -> SourcePointer {
         let functions = SourceFunctions(
             retain: { info in
                 MessagePortPointer(info: info).holdMemory()
@@ -234,7 +234,7 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
             release: { MessagePortPointer(info: $0).releaseMemory() })
         return SourcePointer.makeWatch(
             descriptor: descriptor, order: order, info: self, functions: functions, interest: .read, owned: true,
-            handler: handler)
+            fileSerial: fileSerial, handler: handler)
     }
 }
 
