@@ -255,6 +255,29 @@ RL_TEST(a_waiting_loop_tries_again, "S-ARG-10",
     RLRelease(port.source);
 }
 
+RL_TEST(time_waits_for_a_loop_that_cannot_look, "S-CLK-9 S-ARG-10",
+        "An automatic clock stands still while a loop has no descriptor to look at its ports with, one of which is ready") {
+    RLClockRef clock = RLClockCreateManual();
+    ck_assert(RLSetClock(RLGetCurrent(), clock));
+    RLClockSetAutomatic(clock, true);
+    make_ready_port();
+    set_refusals(EMFILE, EMFILE);
+    log_capture();
+    RLAddSource(RLGetCurrent(), port.source, kRLDefaultMode);
+    double begin = RLClockGetTime(clock);
+    add_timer(&timer, begin + 50, 50, kRLDefaultMode);
+    Thread *thread = when_waiting(RLGetCurrent(), allow_silently, NULL);
+    expect_run(kRLDefaultMode, 1e6, true, HandledSource);
+    thread_join(thread);
+    expect_trace("p");
+    ck_assert(RLClockGetTime(clock) == begin);
+    expect_run(kRLDefaultMode, 60, false, TimedOut);
+    expect_trace("t");
+    RLTimerInvalidate(timer.timer);
+    RLRelease(port.source);
+    RLRelease(clock);
+}
+
 RL_TEST(nothing_spins, "S-ARG-10",
         "While descriptors are refused the loop tries again a few times a second, not all the "
         "time") {

@@ -42,7 +42,10 @@ extension UnsafeMutablePointer where Pointee == ManualClock {
         var allSleep = true
         forEachLoop { loop in
             if !loop.isSettled { allSleep = false }
-            if loop.isRunning { next = Swift.min(next, loop.pointee.nextInstant.load(ordering: .acquiring)) }
+            guard loop.isRunning else { return }
+            // One of its ports may be ready.
+            if loop.pointee.isBlind.load(ordering: .acquiring) { allSleep = false }
+            next = Swift.min(next, loop.pointee.nextInstant.load(ordering: .acquiring))
         }
         guard next <= ManualClock.latest else { return false }
         if allSleep { move(to: next) }

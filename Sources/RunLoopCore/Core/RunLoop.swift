@@ -70,6 +70,8 @@ struct RunLoop: ~Copyable {
     /// The next instant on it at which the loop has something to do, as its last look found it. Written by the loop's thread before it says
     /// in `wake` that it sleeps.
     let nextInstant: Atomic<Int64>
+    /// Whether it sleeps without a look at its ports, because the process has no descriptors for that. Written like `nextInstant`.
+    let isBlind: Atomic<Bool>
     /// Whether the loop's thread, in a callback, waits for the clock's other loops. Written by that thread; sequentially consistent with
     /// `ManualClock.settled`.
     let movesClock: Atomic<Bool>

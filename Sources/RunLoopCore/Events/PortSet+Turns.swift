@@ -37,6 +37,8 @@ extension PortSet {
     func concernsSockets(_ token: UInt64) -> Bool {
         if token >= EpollSet.notifierToken { return false }
         guard let slot = slots.find(Int(token & 0xffff_ffff)), slot.pointee.isCurrent(token) else { return true }
+        // An edge-triggered event does not come again unless it is accepted, which makes it level-triggered.
+        if slot.pointee.marks.contains(.edge) { return true }
         for place in 0..<slot.pointee.members.count where slot.pointee.members[place].isSignallingWatch { return true }
         return false
     }

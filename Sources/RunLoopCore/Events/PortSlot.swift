@@ -158,9 +158,8 @@ struct PortSlot {
     /// that the set still has it; or that the number was registered 2^15 times in between, which costs a new set.
     mutating func comesAgain(_ token: UInt64) -> Bool {
         let generation = UInt16(truncatingIfNeeded: token >> 32)
-        if Int16(bitPattern: generation &- stranger) <= 0 { return true }
-        stranger = generation
-        return false
+        defer { stranger = generation }
+        return Int16(bitPattern: generation &- stranger) <= 0
     }
 
     /// The slot is to be registered, even if it is already: earlier events belong to another registration.

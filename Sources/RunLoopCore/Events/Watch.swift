@@ -27,7 +27,7 @@ enum Watch {
     /// that grows by no more than this need not be announced: `interestGrew` has the argument.
     static var armed: UInt32 { 3 << armedShift }
     static var armedShift: UInt32 { 3 }
-    /// It has been in two loops at a time, whose locks do not exclude each other: `armed` stays empty.
+    /// It has been in two loops at a time, whose locks do not exclude each other, or its owner has had two sources: `armed` stays empty.
     static var isShared: UInt32 { 1 << 5 }
 
     /// Whether a step of the word from one value to another adds interest for which the kernel may not be asked.
@@ -123,6 +123,11 @@ extension UnsafeMutablePointer where Pointee == Source {
     /// The watch comes into a mode of a loop whose lock the caller holds.
     func noteLoops() {
         if pointee.moreLinks.load(ordering: .relaxed) != nil { wordOfWatch.pointee.bitwiseOr(Watch.isShared, ordering: .sequentiallyConsistent) }
+    }
+
+    /// Its owner has had another source, which is alive: the locks of their loops do not exclude each other either.
+    func noteOtherSource() {
+        if isWatch { wordOfWatch.pointee.bitwiseOr(Watch.isShared, ordering: .sequentiallyConsistent) }
     }
 
     /// The kernel is asked for this in all modes of the loop whose lock the caller holds and that has the watch.

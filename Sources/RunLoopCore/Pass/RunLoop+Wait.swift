@@ -128,6 +128,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
             if hasReadyInboxLocked(in: mode) { facts.insert(.inboxReady) }
         }
         if manualClock != nil {
+            pointee.isBlind.store(facts.contains(.isRefused), ordering: .releasing)
             facts.insert(goOnLocked(in: mode, to: goesOn && facts.isDisjoint(with: [.timersDue, .inboxReady]) ? next : nil))
         }
         let set = mode.pointee.ports.isHaunted ? EpollSet() : mode.pointee.ports.epoll

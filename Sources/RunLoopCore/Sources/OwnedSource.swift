@@ -24,7 +24,11 @@ struct OwnedSource: ~Copyable {
         let made = make()
         process.pointee.registryLock.lockWord()
         let other = retainedLocked()
-        if other == nil { source.store(made, ordering: .relaxed) }
+        if other == nil {
+            // One that is being invalidated may be in a loop still, and what is of interest is one word for both.
+            if source.load(ordering: .relaxed) != nil { made.noteOtherSource() }
+            source.store(made, ordering: .relaxed)
+        }
         process.pointee.registryLock.unlockWord()
         guard let other else { return made }
         // Another thread was faster.

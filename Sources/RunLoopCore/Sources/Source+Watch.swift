@@ -59,8 +59,9 @@ extension UnsafeMutablePointer where Pointee == Source {
     ///   one that came later finds them cleared, and takes the lock. A number that waits for room, or for a set, keeps the bits: it has this
     ///   step before it.
     /// - Two loops do not exclude each other by their locks: one could set the bits when the other has read the interest. So the Add to the
-    ///   second marks the word (`Watch.isShared`) before it reads the interest, and from then on no bits are set. A watch that leaves its loop
-    ///   and joins another brings its bits there, where the registration of its number clears them.
+    ///   second marks the word (`Watch.isShared`) before it reads the interest, and from then on no bits are set. So does who
+    ///   makes a source of an owner whose former one is still being invalidated, before anybody else has the new one. A watch that leaves its
+    ///   loop and joins another brings its bits there, where the registration of its number clears them.
     /// - In the child of a fork the sets of the one loop are closed and their numbers wait; that loop's lock was held at the fork. A watch of a
     ///   vanished loop keeps the bits; an Add to the loop that is left needs a further link, which marks it as shared.
     func interestGrew() {

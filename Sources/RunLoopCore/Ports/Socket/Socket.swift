@@ -255,6 +255,7 @@ extension UnsafeMutablePointer where Pointee == Socket {
             made.release()
             return old
         }
+        if old != nil { made.noteOtherSource() }
         pointee.source = made
         made.retain()
         process.pointee.registryLock.unlockWord()
