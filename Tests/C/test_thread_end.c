@@ -228,3 +228,241 @@ RL_TEST(a_run_in_what_is_performed_last, "S-THREAD-5", "A function, a request an
         RLRelease(thread);
     }
 }
+
+static void post_a_run(void *unused) {
+    (void)unused;
+    RLPerformFunction(RLGetCurrent(), kRLDefaultMode, run_own_mode, NULL, NULL);
+}
+
+RL_TEST(a_run_behind_what_is_performed_last, "S-THREAD-5",
+        "A request that a body has left posts a function, which runs a mode of its own: End stops that run too, and performs the function in the same pass") {
+    RLThreadRef thread = RLThreadCreate(body_in_a_mode, private, NULL);
+    ck_assert(RLThreadStart(thread));
+    gate_wait(&holds);
+    RLPerformOnLoop(RLThreadGetRunLoop(thread), kRLDefaultMode, post_a_run, NULL, NULL, false);
+    ck_assert(RLThreadEnd(thread));
+    ck_assert_int_eq(runs, 1);
+    RLRelease(thread);
+}
+
+RL_TEST(runs_where_no_pass_begins, "S-THREAD-5 S-STOP-4",
+        "Two functions, two requests and two ordered requests each run a mode of their own, though an Entry observer stops each run of the default mode") {
+    RLThreadRef thread = RLThreadCreate(body_without_runs, NULL, NULL);
+    const RLMode modes[] = {kRLDefaultMode};
+    ck_assert(RLThreadStart(thread));
+    RLRunLoopRef loop = RLThreadGetRunLoop(thread);
+    gate_wait(&holds);
+    for (int i = 0; i < 2; i++) {
+        RLPerformFunction(loop, kRLDefaultMode, run_own_mode, NULL, NULL);
+        RLPerformOnLoop(loop, kRLDefaultMode, run_own_mode, NULL, NULL, false);
+        RLPerformInOrder(loop, modes, 1, 0, NULL, run_own_mode, NULL, NULL);
+    }
+    ck_assert(RLThreadEnd(thread));
+    ck_assert_int_eq(runs, 6);
+    RLRelease(thread);
+}
+
+static void run_at_exit(RLObserverRef observer, RLActivity activity, void *unused) {
+    (void)observer, (void)activity;
+    run_own_mode(unused);
+}
+static void add_runner(void *unused) {
+    (void)unused;
+    RLObserverRef observer = RLObserverCreate(kRLExit, true, 0, run_at_exit, NULL);
+    RLAddObserver(RLGetCurrent(), observer, kRLDefaultMode);
+    RLRelease(observer);
+}
+
+RL_TEST(a_run_at_the_exit_of_the_last, "S-THREAD-4 S-THREAD-5", "An Exit observer of the run that Cancel or End has stopped runs a mode of its own, and that run ends") {
+    for (int ends = 0; ends < 2; ends++) {
+        RLThreadRef thread = RLThreadCreate(NULL, NULL, NULL);
+        ck_assert(RLThreadStart(thread));
+        RLRunLoopRef loop = RLThreadGetRunLoop(thread);
+        RLPerformOnLoop(loop, kRLDefaultMode, add_runner, NULL, NULL, true);
+        if (ends) {
+            ck_assert(RLThreadEnd(thread));
+        } else {
+            RLThreadCancel(thread);
+            ck_assert(RLThreadJoin(thread));
+        }
+        ck_assert_int_eq(runs, ends + 1);
+        RLRelease(thread);
+    }
+}
+
+static void run_as_the_thread_exits(RLThreadRef thread, void *unused) {
+    (void)thread;
+    run_own_mode(unused);
+}
+RL_TEST(a_run_in_an_exit_callback, "S-THREAD-4 S-THREAD-5 S-THREAD-16", "A run in an exit callback of a thread that was cancelled or ended ends after a pass") {
+    for (int i = 0; i < 3; i++) {
+        holds = (Gate)GATE_INITIALIZER;
+        bool has_body = i == 2;
+        RLThreadRef thread = RLThreadCreate(has_body ? body_without_runs : NULL, NULL, NULL);
+        ck_assert(RLThreadAddExitCallBack(thread, run_as_the_thread_exits, NULL));
+        ck_assert(RLThreadStart(thread));
+        if (has_body) gate_wait(&holds);
+        if (i == 0) RLThreadCancel(thread);
+        else RLThreadStop(thread, true);
+        ck_assert(RLThreadJoin(thread));
+        ck_assert_int_eq(runs, i + 1);
+        RLRelease(thread);
+    }
+}
+
+/* ---- runs and waits that begin when the thread is to end */
+
+static uint64_t count_runs(RLRunLoopRef loop) {
+    RLStatistics statistics = {.version = 0};
+    RLGetStatistics(loop, &statistics);
+    return statistics.runs;
+}
+static int is_over;
+static void body_that_does_not_ask(RLThreadRef thread, void *unused) {
+    (void)thread, (void)unused;
+    keep_alive(RLGetCurrent(), private);
+    gate_open(&holds);
+    while (!__atomic_load_n(&is_over, __ATOMIC_SEQ_CST)) ck_assert_int_eq(RLRunInMode(private, 1e6, false), kRLRunStopped);
+}
+
+RL_TEST(a_body_that_does_not_ask, "S-THREAD-5",
+        "A body that begins run after run and does not ask whether the thread is to end performs what comes, and leaves the processor to others in between") {
+    RLThreadRef thread = RLThreadCreate(body_that_does_not_ask, NULL, NULL);
+    ck_assert(RLThreadStart(thread));
+    RLRunLoopRef loop = RLThreadGetRunLoop(thread);
+    gate_wait(&holds);
+    wait_until_waiting(loop);
+    uint64_t before = count_runs(loop);
+    RLThreadStop(thread, true);
+    while (count_runs(loop) < before + 1010) take_time(0.001);
+    /* Each of these runs begins a millisecond after the one before has ended. */
+    uint64_t first = count_runs(loop);
+    double begin = RLAbsoluteTimeGetCurrent();
+    take_time(0.05);
+    uint64_t count = count_runs(loop) - first;
+    double end = RLAbsoluteTimeGetCurrent();
+    ck_assert_double_le((double)count - 2, (end - begin) * 1000);
+    RLPerformFunction(loop, private, count_up, &functions, NULL);
+    while (!__atomic_load_n(&functions, __ATOMIC_SEQ_CST)) take_time(0.001);
+    __atomic_store_n(&is_over, 1, __ATOMIC_SEQ_CST);
+    ck_assert(RLThreadJoin(thread));
+    RLRelease(thread);
+}
+
+static RLCondition conditions[2] = {RL_CONDITION_INIT, RL_CONDITION_INIT};
+static int ready;
+static void wait_for_two(void *unused) {
+    hold(unused);
+    RLRunInMode("nothing", 0, false);
+    ck_assert_int_eq(RLRunInMode(kRLDefaultMode, 1e6, false), kRLRunStopped);
+    for (int i = 0; !__atomic_load_n(&ready, __ATOMIC_SEQ_CST); i ^= 1) {
+        RLLockLock(&conditions[i].lock);
+        if (!__atomic_load_n(&ready, __ATOMIC_SEQ_CST)) RLConditionWaitInMode(&conditions[i], NULL, 1e6);
+        RLLockUnlock(&conditions[i].lock);
+    }
+    run_own_mode(NULL);
+}
+
+RL_TEST(waits_after_the_stop, "S-THREAD-4 S-SYNC-22",
+        "Waits for two conditions in turn that begin when the thread is to end sleep; they are stopped once by each further End, and a run after them ends") {
+    RLThreadRef thread = RLThreadCreate(NULL, NULL, NULL);
+    ck_assert(RLThreadStart(thread));
+    RLRunLoopRef loop = RLThreadGetRunLoop(thread);
+    RLPerformOnLoop(loop, kRLDefaultMode, wait_for_two, NULL, NULL, false);
+    gate_wait(&holds);
+    RLThreadStop(thread, true);
+    gate_open(&may_go_on);
+    /* The thread's, the one in the callback, and the first wait's. */
+    while (count_runs(loop) < 3) take_time(0.001);
+    for (uint64_t count = 3; count < 6; count++) {
+        wait_until_waiting(loop);
+        ck_assert(stays_waiting(loop, 0.02));
+        ck_assert_uint_eq(count_runs(loop), count);
+        if (count == 5) break;
+        RLThreadStop(thread, true);
+        while (count_runs(loop) == count) take_time(0.001);
+    }
+    __atomic_store_n(&ready, 1, __ATOMIC_SEQ_CST);
+    for (int i = 0; i < 2; i++) {
+        RLLockLock(&conditions[i].lock);
+        RLConditionBroadcast(&conditions[i]);
+        RLLockUnlock(&conditions[i].lock);
+    }
+    ck_assert(RLThreadJoin(thread));
+    ck_assert_int_eq(runs, 1);
+    RLRelease(thread);
+}
+
+/* ---- Stop */
+
+static void body_of_one_run(RLThreadRef thread, void *unused) {
+    (void)thread, (void)unused;
+    keep_alive(RLGetCurrent(), kRLDefaultMode);
+    gate_open(&holds);
+    ck_assert_int_eq(RLRunInMode(kRLDefaultMode, 1e6, false), kRLRunStopped);
+    gate_wait(&may_go_on);
+}
+
+RL_TEST(stop_performs_or_drops, "S-THREAD-18",
+        "Stop returns while the thread goes on, and stops the run of a body; what is queued then is performed after the body, or dropped, also if End was called before") {
+    for (int i = 0; i < 3; i++) {
+        holds = may_go_on = (Gate)GATE_INITIALIZER;
+        RLThreadRef thread = RLThreadCreate(body_of_one_run, NULL, NULL);
+        ck_assert(RLThreadStart(thread));
+        RLRunLoopRef loop = RLThreadGetRunLoop(thread);
+        gate_wait(&holds);
+        wait_until_waiting(loop);
+        RLThreadStop(thread, i != 1);
+        ck_assert(RLThreadIsCancelled(thread) && RLThreadIsExecuting(thread));
+        while (RLIsWaiting(loop)) take_time(0.001);
+        RLMode mode;
+        while ((mode = RLCopyCurrentMode(loop))) free((void *)mode);
+        queue_work(loop, 2, 2, 2);
+        if (i == 2) RLThreadStop(thread, false);
+        gate_open(&may_go_on);
+        ck_assert(RLThreadJoin(thread));
+        if (i == 0) {
+            expect_work(2, 2, 2);
+        } else {
+            ck_assert_int_eq(functions + requests + ordered, 0);
+            /* The loop of a thread is freed with the last reference to it. */
+            RLRelease(thread);
+            ck_assert_int_eq(released, 6);
+            released = 0;
+            continue;
+        }
+        RLRelease(thread);
+    }
+}
+
+static void body_with_a_run(RLThreadRef thread, void *unused) {
+    (void)unused;
+    ck_assert(RLThreadIsCancelled(thread));
+    run_own_mode(NULL);
+}
+
+RL_TEST(stop_before_the_start, "S-THREAD-18", "A thread that Stop was called for before its start ends at once, and runs of its body end if nothing is to be performed") {
+    RLThreadStop(NULL, true);
+    for (int i = 0; i < 3; i++) {
+        RLThreadRef thread = RLThreadCreate(i == 2 ? body_with_a_run : NULL, NULL, NULL);
+        RLThreadStop(thread, i == 0);
+        ck_assert(RLThreadIsCancelled(thread) && !RLThreadIsExecuting(thread));
+        ck_assert(RLThreadStart(thread));
+        ck_assert(RLThreadJoin(thread));
+        RLRelease(thread);
+    }
+    ck_assert_int_eq(runs, 1);
+}
+
+static void stop_self(void *unused) {
+    RLThreadStop(RLThreadGetCurrent(), true);
+    run_own_mode(unused);
+}
+RL_TEST(stop_on_the_thread_itself, "S-THREAD-18", "A thread stops itself in a callback, which then runs the loop: that run ends after a pass") {
+    RLThreadRef thread = RLThreadCreate(NULL, NULL, NULL);
+    ck_assert(RLThreadStart(thread));
+    RLPerformOnLoop(RLThreadGetRunLoop(thread), kRLDefaultMode, stop_self, NULL, NULL, false);
+    ck_assert(RLThreadJoin(thread));
+    ck_assert_int_eq(runs, 1);
+    RLRelease(thread);
+}

@@ -155,11 +155,27 @@ RL_EXPORT bool RLThreadIsFinished(RLThreadRef RL_NULLABLE thread);
 RL_EXPORT bool RLThreadJoin(RLThreadRef RL_NULLABLE thread);
 
 /**
+ * Asks a thread to end, stops the runs of its loop, and does not wait for it.
+ *
+ * The thread is cancelled and its runs are stopped, also nested ones, in whatever mode; its body has
+ * to return. Runs that begin later end after one pass without sleeping; where 1000 of them in a row
+ * perform nothing, each begins a millisecond late. A wait that runs the loop, as for a condition, is
+ * stopped once by each call, and sleeps on.
+ * performsQueued: true: what was queued is performed, as by RLThreadEnd; false: the thread ends
+ *     without that, also if RLThreadEnd or such a call came before.
+ * thread: NULL does nothing. On one that is not started the call is as RLThreadCancel; with false,
+ *     runs of its body end after a pass too.
+ * Threads: any. Reentrancy: call-outs too; calls no call-out on this thread.
+ * CF: none. Since 0.2.
+ */
+RL_EXPORT void RLThreadStop(RLThreadRef RL_NULLABLE thread, bool performsQueued);
+
+/**
  * Ends a thread in order: its loop performs what was queued, its runs stop, and the call waits for
  * it.
  *
- * The thread is cancelled and its runs are stopped, also nested ones, in whatever mode; its body has
- * to return. Functions of RLPerformFunction for the default or the common modes, and requests of
+ * The thread is cancelled and its runs are stopped as by RLThreadStop; its body has to return.
+ * Functions of RLPerformFunction for the default or the common modes, and requests of
  * RLPerformOnLoop and RLPerformInOrder for them, that were queued before the first such call are
  * performed: by these runs or, what they leave, by a last run in the default mode, after the body.
  * A limit of RLSetPassLimit puts off none of them. What is queued later is dropped, and released.

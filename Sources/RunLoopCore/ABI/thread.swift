@@ -80,6 +80,11 @@ public func RLThreadJoin(_ thread: OpaquePointer?) -> Bool {
 }
 
 @c @implementation
+public func RLThreadStop(_ thread: OpaquePointer?, _ performsQueued: Bool) {
+    object(thread, as: Thread.self, "RLThreadStop")?.stop(performsQueued: performsQueued)
+}
+
+@c @implementation
 public func RLThreadEnd(_ thread: OpaquePointer?) -> Bool {
     object(thread, as: Thread.self, "RLThreadEnd")?.end() ?? false
 }

@@ -15,6 +15,8 @@ struct RunFrame {
     var wait = WaitState.ahead
     /// This run was asked to stop before a nested one began, which then was the innermost (S-STOP-2, S-STOP-3).
     var stopRequested = false
+    /// The thread is to end: the run is stopped when its first pass has begun, after the Entry observers (`endRuns`).
+    var endsAfterPass = false
     /// Step P8 looks at the main dispatch queue: not in a run's first pass nor in the one after a drain (S-GCD-6).
     var mayPeek = false
     /// A wake-up ended the last wait.

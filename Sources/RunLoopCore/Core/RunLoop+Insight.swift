@@ -10,6 +10,8 @@ enum Insight: UInt32 {
     case watching = 2
     /// Its thread waits for a lock and runs it (`lockWait`).
     case lockWait = 4
+    /// Its thread is to end: runs end after a pass (`endRuns`).
+    case ending = 8
 }
 
 extension UnsafeMutablePointer where Pointee == RunLoop {

@@ -152,10 +152,10 @@ struct RunLoop: ~Copyable {
     var calls: CallStack
     /// The thread's innermost wait for a lock that runs the loop. Loop's thread only.
     var lockWait: LoopWaiterPointer?
-    /// Called when a wait of the library's that runs the loop is over, but not by a stop. Loop's thread only.
-    var afterWait: (@convention(c) () -> Void)?
-    /// A wait for it was stopped because the thread is to end, and was not over. Loop's thread only.
-    var stoppedCondition: ConditionPointer?
+    /// Since `endRuns`: how many runs have begun one after the other that performed nothing, and what the loop had performed before. Loop's
+    /// thread only.
+    var idleRuns: UInt32
+    var performedAtEnd: UInt64
     /// Numbers the batches of timers. Guarded by `lock`.
     var timerBatch: UInt32
     /// The thread's timer slack in nanoseconds, read when the loop first sleeps until an instant; negative before. Loop's thread

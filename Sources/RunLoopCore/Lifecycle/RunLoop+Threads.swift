@@ -92,8 +92,6 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         pointee.frame = nil
         pointee.currentMode.store(nil, ordering: .releasing)
         pointee.postFloor = 0
-        pointee.afterWait = nil
-        pointee.stoppedCondition = nil
         while let kind = pointee.calls.innermost { abandonCall(kind) }
     }
 

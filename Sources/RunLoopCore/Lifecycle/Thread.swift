@@ -55,8 +55,10 @@ enum ThreadPhase {
 
 enum ThreadFlags {
     static var cancelled: UInt32 { 1 << 0 }
-    /// `end` was called: what was queued before is performed before the thread ends.
+    /// `end` was called, or `stop` like it: what was queued before is performed before the thread ends, unless `dropping` is set.
     static var ending: UInt32 { 1 << 1 }
+    /// `stop` was called that drops what is queued.
+    static var dropping: UInt32 { 1 << 5 }
     /// `release` was called, or is being called: it may end the thread.
     static var released: UInt32 { 1 << 2 }
     /// The exit callbacks were called, and no more are taken. Guarded by the registry's lock.
@@ -252,7 +254,10 @@ extension UnsafeMutablePointer where Pointee == Thread {
         } else {
             live(in: loop)
         }
-        if pointee.flags.load(ordering: .sequentiallyConsistent) & ThreadFlags.ending != 0 { drain(loop) }
+        let flags = pointee.flags.load(ordering: .sequentiallyConsistent)
+        // The marker may not have been performed. What is called from now on, also by exit callbacks, may run the loop.
+        if pointee.body == nil || flags & (ThreadFlags.ending | ThreadFlags.dropping) != 0 { loop.endRuns() }
+        if flags & (ThreadFlags.ending | ThreadFlags.dropping) == ThreadFlags.ending { drain(loop) }
         finish()
     }
 
@@ -261,6 +266,8 @@ extension UnsafeMutablePointer where Pointee == Thread {
         let loop = RunLoop.current()
         loop.retain()
         pointee.loop.store(loop, ordering: .sequentiallyConsistent)
+        // `stop` before the start found no loop for its marker.
+        if pointee.flags.load(ordering: .sequentiallyConsistent) & ThreadFlags.dropping != 0 { loop.endRuns() }
         setNumber(loop.pointee.thread.load(ordering: .relaxed))
         if pointee.joining.load(ordering: .relaxed) == ThreadJoin.detached { pthread_detach(systemHandle) }
         change(to: ThreadPhase.executing)
@@ -304,14 +311,10 @@ extension UnsafeMutablePointer where Pointee == Thread {
         guard loop.findPost(for: mode) || loop.requests.hasEligible(in: mode) || loop.orderedRequests.hasEligible(in: mode) else { return }
         // There is no later pass for what a limit would put off.
         mode.pointee.passLimit.store(0, ordering: .relaxed)
-        // The runs of what is performed here are stopped too.
-        queueStop()
         guard loop.run(in: .named(kRLDefaultMode), seconds: 0, returnsAfterSource: false) == .stopped else { return }
         // An Entry observer let no pass begin, and may do so each time.
         _ = loop.performBatch(of: loop.orderedRequests, in: mode)
-        queueStop()
         loop.performRound(in: mode)
-        queueStop()
         _ = loop.performBatch(of: loop.requests, in: mode)
     }
 }

@@ -48,6 +48,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
 
         // E2
         var result: RunResult? = isStopRequested(frame) ? .stopped : nil
+        if frame.pointee.endsAfterPass && result == nil { stop() }
         var isFirstPass = true
         while result == nil {
             result = pass(frame, isFirst: isFirstPass)
@@ -148,7 +149,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     }
 
     func beginRun(_ frame: RunFramePointer) {
-        if isAttended { frame.pointee.pausedCall = pauseWatch() }
+        if isAttended { beginAttended(frame) }
         if pointee.asleepOutside != nil {
             wakeFromOutside()
             pointee.waiting.store(false, ordering: .releasing)
@@ -163,6 +164,12 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         pointee.counters.runs.count()
         pointee.currentMode.store(frame.pointee.mode, ordering: .releasing)
         if Trace.isWanted { recordRun(.runBegin) }
+    }
+
+    @inline(never)
+    private func beginAttended(_ frame: RunFramePointer) {
+        frame.pointee.pausedCall = pauseWatch()
+        if pointee.insight.load(ordering: .relaxed) & Insight.ending.rawValue != 0 { beginAtEnd(frame) }
     }
 
     @inline(never)

@@ -60,13 +60,6 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         unlock()
     }
 
-    /// A wait is over that ran the loop. What could not be done during it is done.
-    func waitEnded() {
-        guard let action = pointee.afterWait else { return }
-        pointee.afterWait = nil
-        action()
-    }
-
     /// Runs the mode until `told` is set, an instant of the loop's clock, or a stop. False if the instant came first.
     fileprivate func run(until deadline: Int64, for record: ModeWaiterPointer) -> Bool {
         let result = run(in: record.pointee.mode, seconds: deadline > time ? .infinity : 0, until: deadline, returnsAfterSource: false)
@@ -91,8 +84,6 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         condition.mutex.unlockWord()
         let isInTime = call(ModeWait(waiter: record)) { _ in run(until: deadline, for: record) }
         let wasTold = record.end()
-        if wasTold || !isInTime { pointee.stoppedCondition = nil }
-        waitEnded()
         _ = condition.mutex.lockWord()
         return isInTime || wasTold
     }
@@ -113,7 +104,6 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         }
         // A wake-up that came since the last attempt goes to another waiter.
         if record.end() && !isTaken { wakeOne(at: word) }
-        waitEnded()
         return isTaken
     }
 }

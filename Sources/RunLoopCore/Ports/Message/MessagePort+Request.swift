@@ -48,7 +48,6 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
             return code == MessagePortCode.success ? awaitReply(waiter, loop, ModeName(mode), request.receiveTimeout) : code
         }
         let data = dequeueWaiter(waiter, mayReuse: true)
-        loop.waitEnded()
         release()
         if code == MessagePortCode.success { return (code, data) }
         data?.release()

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: MIT
+import CLinux
+import Synchronization
+
+/// The end of the runs of a loop whose thread is to end (S-THREAD-4, S-THREAD-5): it is a state of the loop, which stays. So no run needs a
+/// stop of its own, wherever it begins: in a callback, in a mode that is new, at the exit of the last run, or after the thread's body.
+extension UnsafeMutablePointer where Pointee == RunLoop {
+    /// Stops the runs under way, waits of the library's among them, after their present passes. Each later run ends after one pass, in which it
+    /// does not sleep. Loop's thread.
+    @inline(never)
+    func endRuns() {
+        lock()
+        attend(.ending, true)
+        unlock()
+        var outer = pointee.frame?.pointee.outer
+        while let frame = outer {
+            frame.pointee.stopRequested = true
+            outer = frame.pointee.outer
+        }
+        stop()
+    }
+
+    /// A run begins in that state.
+    @inline(never)
+    func beginAtEnd(_ frame: RunFramePointer) {
+        if frame.pointee.polls { return }
+        // The run of a wait of the library's, which no callback is between, sleeps: what it waits for comes from elsewhere.
+        if pointee.calls.innermost == .modeWait || pointee.calls.innermost == .replyWait { return }
+        frame.pointee.endsAfterPass = true
+        // A program that begins run after run until something happens in another thread leaves the processor to that.
+        let performed = performedItems
+        pointee.idleRuns = performed == pointee.performedAtEnd ? pointee.idleRuns &+ 1 : 0
+        pointee.performedAtEnd = performed
+        if pointee.idleRuns <= 1000 { return }
+        pointee.idleRuns = 1000
+        var time = timespec(nanoseconds: Clock.now() + 1_000_000)
+        _ = rl_sleep_until(&time)
+    }
+
+    private var performedItems: UInt64 {
+        pointee.counters.functions.load(ordering: .relaxed) &+ pointee.counters.requests.load(ordering: .relaxed)
+            &+ pointee.counters.sources.load(ordering: .relaxed) &+ pointee.counters.ports.load(ordering: .relaxed)
+            &+ pointee.counters.timers.load(ordering: .relaxed)
+    }
+}
