@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 import RunLoopKit
+import Synchronization
 import Testing
 
 /// What a thread that is told to stop performs before it ends, whatever is on its stack then.
@@ -174,4 +175,126 @@ import Testing
         thread.join()
         #expect(trace.all == Array(repeating: "true", count: 300))
     }
+
+    @Test("A stop ends runs in modes that are not common, of a body and in closures, and what was queued is performed: S-NEST-8 S-THREAD-4",
+        arguments: [false, true])
+    func privateModes(hasBody: Bool) throws {
+        let own = RunLoop.Mode("ThreadStopTests")
+        let begun = Promise<Void>()
+        let run: @Sendable () -> Void = {
+            RunLoop.current.keepAlive(forMode: own)
+            RunLoop.current.perform(inModes: [own]) { begun.fulfil(()) }
+            while !RunLoopThread.current!.isEnding { RunLoop.current.run(mode: own) }
+        }
+        let thread = hasBody ? RunLoopThread { _ in run() } : RunLoopThread()
+        try thread.start()
+        if !hasBody {
+            thread.loop.perform(inModes: [.default], block: run)
+            thread.loop.wakeUp()
+        }
+        begun.value
+        let trace = Trace()
+        for number in 0..<3 { queue(number, on: thread.loop, trace) }
+        thread.stop()
+        thread.join()
+        #expect(Set(trace.all) == expected(3))
+    }
+
+    @Test("An Exit observer of the stopped run runs the loop, and an Entry observer stops each run: the thread ends: S-NEST-8 S-THREAD-4")
+    func runsOfObservers() throws {
+        let own = RunLoop.Mode("ThreadStopTests")
+        let thread = RunLoopThread()
+        try thread.start()
+        let ready = Promise<Void>()
+        let trace = Trace()
+        thread.loop.perform {
+            RunLoop.current.keepAlive(forMode: own)
+            let exit = RunLoop.Observer(activities: .exit, repeats: true) { _, _ in trace.add("\(RunLoop.current.run(mode: own).rawValue)") }
+            let entry = RunLoop.Observer(activities: .entry, repeats: true) { _, _ in RunLoop.current.stop() }
+            RunLoop.current.add(exit, forMode: .default)
+            RunLoop.current.add(entry, forMode: .default)
+            ready.fulfil(())
+        }
+        thread.loop.wakeUp()
+        ready.value
+        thread.stop()
+        thread.join()
+        #expect(trace.count > 0 && Set(trace.all) == ["2"])
+    }
+
+    @Test("Entries that a body has left run the loop by functions of both languages, and queue more: these runs end, and all is performed: S-NEST-8")
+    func entriesThatRunTheLoop() throws {
+        let own = RunLoop.Mode("ThreadStopTests")
+        let mayEnd = Promise<Void>()
+        let thread = RunLoopThread { _ in mayEnd.value }
+        try thread.start()
+        let loop = thread.loop
+        loop.keepAlive(forMode: own)
+        let trace = Trace()
+        let entry: @Sendable () -> Void = {
+            let loop = RunLoop.current
+            #expect(loop.run(mode: own) == .stopped && RLRunInMode(own.rawValue, 1e6, false) == 2)
+            loop.perform { trace.add("\(RunLoop.current.run(mode: own) == .stopped)") }
+        }
+        for _ in 0..<100 { Task.detached(executorPreference: loop.executor) { callPlainly(entry) } }
+        mayEnd.fulfil(())
+        thread.join()
+        #expect(trace.all == Array(repeating: "true", count: 100))
+    }
+
+    @Test("A task that goes back to the executor each time does not keep a stopped thread from its end: S-NEST-8")
+    func endlessTask() async throws {
+        let thread = RunLoopThread()
+        try thread.start()
+        let hasEnded = Atomic(false)
+        let begun = Promise<Void>()
+        let task = Task.detached(executorPreference: thread.loop.executor) {
+            begun.fulfil(())
+            while !hasEnded.load(ordering: .relaxed) { await Task.yield() }
+        }
+        await Task.detached { begun.value }.value
+        await thread.finish()
+        hasEnded.store(true, ordering: .relaxed)
+        await task.value
+    }
+
+    @Test("A cancelled thread performs nothing of what is queued, though it was stopped before, and runs of its body end: S-NEST-8 S-THREAD-18",
+        arguments: [false, true])
+    func cancelDrops(isStopped: Bool) throws {
+        let (begun, gate) = (Promise<Void>(), Promise<Void>())
+        let trace = Trace()
+        let thread = RunLoopThread { _ in
+            begun.fulfil(())
+            gate.value
+            trace.add("\(RunLoop.current.run(mode: RunLoop.Mode("ThreadStopTests")).rawValue)")
+        }
+        try thread.start()
+        thread.loop.keepAlive(forMode: RunLoop.Mode("ThreadStopTests"))
+        begun.value
+        thread.loop.perform { trace.add("function") }
+        thread.loop.perform(order: 0) { trace.add("ordered") }
+        if isStopped { thread.stop() }
+        #expect(!thread.isCancelled && thread.isEnding == isStopped)
+        thread.cancel()
+        #expect(thread.isCancelled && thread.isEnding)
+        gate.fulfil(())
+        thread.join()
+        #expect(trace.all == ["2"])
+    }
+
+    @Test("A run of the body of a thread that was cancelled before its start ends: S-THREAD-18")
+    func cancelledBeforeTheStart() throws {
+        let thread = RunLoopThread { _ in #expect(RunLoop.current.run(mode: .default) == .stopped) }
+        thread.cancel()
+        try thread.start()
+        thread.join()
+        #expect(thread.isCancelled)
+    }
 }
+
+/// Runs of the loop are for functions that are not asynchronous.
+private func callPlainly(_ function: () -> Void) { function() }
+
+/// As C code runs a loop, which the module does not see.
+@_silgen_name("RLRunInMode")
+private func RLRunInMode(_ mode: UnsafePointer<CChar>, _ seconds: Double, _ returnsAfterSource: Bool) -> Int32

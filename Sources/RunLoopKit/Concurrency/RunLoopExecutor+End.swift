@@ -112,6 +112,74 @@ extension RunLoopExecutor {
         _ = handler
     }
 
+    // MARK: - The end of the loop's thread
+
+    /// Runs what the runs of the calling thread's loop have left of the entries that are there now, one after the other, without a run: the
+    /// thread ends. Those that come later go elsewhere, unless a run in one of these serves them.
+    static func performLast() {
+        // Held by no variable, as in `performDrain`; its drainers keep it.
+        unmanagedOfCaller()?._withUnsafeGuaranteedRef { $0.drainLast() }
+    }
+
+    @inline(never)
+    private static func unmanagedOfCaller() -> Unmanaged<RunLoopExecutor>? {
+        (currentKey.get() ?? known(of: RLGetCurrentIfMade())).map { Unmanaged.passUnretained($0) }
+    }
+
+    private func drainLast() {
+        if RunLoopExecutor.currentKey.get() !== self { RunLoopExecutor.currentKey.set(self) }
+        takeMail()
+        let last = begun + own.count
+        while begun < last, let next = takeNext() {
+            // A run in the entry before may have left the entries to a drain that is on its way.
+            isDraining = true
+            run(next)
+        }
+        rest()
+    }
+
+    /// What is to be done about the end of an executor.
+    struct Close {
+        /// Whom to tell.
+        let handlers: [@Sendable () -> Void]
+        /// Awaited closures that ended the thread: nobody comes back from them.
+        let unfinished: [LoopRequest]
+        /// Whether there are entries, which the caller has to see to.
+        let isLeft: Bool
+    }
+
+    /// From now on the thread's entries are like everybody's. On the loop's thread, or when that is gone.
+    ///
+    /// - Returns: nil if the end was known.
+    func close() -> Close? {
+        if RunLoopExecutor.currentKey.get() === self { RunLoopExecutor.currentKey.set(nil) }
+        let close: Close? = mail.withLock { mail in
+            if mail.isEnded { return nil }
+            mail.isEnded = true
+            own.takeAll(of: &mail.entries)
+            swap(&own, &mail.entries)
+            // An entry that ended the thread does not come back.
+            mail.isDrainedElsewhere = !mail.entries.isEmpty
+            // They stay in the mail until they are called, for a child of `fork` in which nobody goes on with that.
+            let handlers = Array(mail.endHandlers.values)
+            return Close(handlers: handlers, unfinished: running, isLeft: mail.isDrainedElsewhere)
+        }
+        guard close != nil else { return nil }
+        running = []
+        forgotten = []
+        let source = endSource.withLock { source in
+            defer { source = nil }
+            return source
+        }
+        withExtendedLifetime(source) {}
+        // The last that keeps this object may be a drainer.
+        withExtendedLifetime(self) {
+            for drainer in otherDrainers + [mail.withLock { $0.drainer }] { drainer.executor = nil }
+            otherDrainers = []
+        }
+        return close
+    }
+
     // MARK: - After the end
 
     func end() {

@@ -42,18 +42,18 @@ public final class RunLoopExecutor: SerialExecutor, TaskExecutor, @unchecked Sen
     /// A function that drains is on its way to the loop, or drains now. Becomes false under the lock, on the loop's thread.
     private let isScheduled = Atomic(false)
     /// Appended and taken by the loop's thread.
-    private var own = LoopEntries()
+    var own = LoopEntries()
     /// Loop's thread only. What is on its stack: awaited closures, and whether a job is among it.
-    private var running: [LoopRequest] = []
+    var running: [LoopRequest] = []
     private var jobs = 0
     /// Loop's thread only. Empty but for what has just left ``Mail/taken``.
-    private var forgotten: [LoopRequest] = []
+    var forgotten: [LoopRequest] = []
     /// Loop's thread only: how many entries were taken and are done or on the stack.
-    private var begun = 0
+    var begun = 0
     /// Loop's thread only. The innermost drain goes on with the entries when its present one is done.
-    private var isDraining = false
+    var isDraining = false
     /// Loop's thread only. Those of functions that have yet to be called, besides the one in the mail.
-    private var otherDrainers: [Drainer] = []
+    var otherDrainers: [Drainer] = []
     /// Tells of the end. Set before anybody else has this object; cleared with the end, because it keeps this object.
     let endSource = Locked<RunLoop.Source?>(nil)
 
@@ -61,7 +61,7 @@ public final class RunLoopExecutor: SerialExecutor, TaskExecutor, @unchecked Sen
     struct Mail {
         var entries = LoopEntries()
         /// What functions that drain are posted with.
-        fileprivate var drainer = Drainer()
+        var drainer = Drainer()
         /// The requests that the loop's thread has taken out of `entries` and has not done yet, and some that it has: in the child of
         /// `fork`, which cannot look at what belongs to a thread, somebody waits for them.
         var taken: [LoopRequest] = []
@@ -79,7 +79,7 @@ public final class RunLoopExecutor: SerialExecutor, TaskExecutor, @unchecked Sen
     /// What the C library has of the executor. It keeps the executor until the loop's thread ends: a posted function that never runs is
     /// kept by the loop for longer, and must not keep what keeps the loop.
     // Sendable: the property is the loop's thread's, from the first post on.
-    fileprivate final class Drainer: @unchecked Sendable {
+    final class Drainer: @unchecked Sendable {
         /// Nil: a function posted with it does nothing.
         var executor: RunLoopExecutor?
 
@@ -87,7 +87,7 @@ public final class RunLoopExecutor: SerialExecutor, TaskExecutor, @unchecked Sen
     }
 
     /// Kept by the thread as its own: set when an executor first drains there.
-    private static let currentKey = ThreadKey<RunLoopExecutor>()
+    static let currentKey = ThreadKey<RunLoopExecutor>()
 
     static func prepare() { _ = (table, currentKey, endingKey) }
 
@@ -189,7 +189,7 @@ public final class RunLoopExecutor: SerialExecutor, TaskExecutor, @unchecked Sen
     }
 
     /// Loop's thread.
-    private func takeMail() {
+    func takeMail() {
         guard hasMail.load(ordering: .relaxed) else { return }
         mail.withLock { mail in
             // Now and then, so that what is done does not pile up while there is always something left.
@@ -282,7 +282,7 @@ public final class RunLoopExecutor: SerialExecutor, TaskExecutor, @unchecked Sen
     }
 
     /// Ends a drain: what is left is posted.
-    private func rest() {
+    func rest() {
         isDraining = false
         let isLeft = mail.withLock { mail in
             if mail.isEnded { return false }
@@ -293,13 +293,6 @@ public final class RunLoopExecutor: SerialExecutor, TaskExecutor, @unchecked Sen
         }
         forgetDone()
         if isLeft { post() }
-    }
-
-    /// How many entries have begun, and how many will have when those that are there now have. A closure that runs the loop has begun, and
-    /// waits for the others. Nil while the loop serves none, because one is on the stack. Loop's thread.
-    var progress: (begun: Int, last: Int)? {
-        if isDraining { return nil }
-        return (begun, begun + own.count + mail.withLock { $0.isEnded ? 0 : $0.entries.count })
     }
 
     /// Calls the body, which runs the calling thread's loop. Unless a job is on the stack, the run serves the entries as any other does.
@@ -333,14 +326,14 @@ public final class RunLoopExecutor: SerialExecutor, TaskExecutor, @unchecked Sen
 
     /// The entry whose turn it is. A request is held by ``running`` alone and by no variable of the functions that run it: it may end the
     /// thread, which releases none.
-    private enum Next {
+    enum Next {
         case job(LoopEntry)
         case request(Unmanaged<LoopRequest>)
     }
 
     /// Loop's thread.
     @inline(never)
-    private func takeNext() -> Next? {
+    func takeNext() -> Next? {
         guard let entry = own.takeFirst() else { return nil }
         begun += 1
         guard case .request(let request) = entry else { return .job(entry) }
@@ -349,7 +342,7 @@ public final class RunLoopExecutor: SerialExecutor, TaskExecutor, @unchecked Sen
     }
 
     /// Loop's thread.
-    private func run(_ next: Next) {
+    func run(_ next: Next) {
         switch next {
         case .job(let entry):
             jobs += 1
@@ -368,50 +361,6 @@ public final class RunLoopExecutor: SerialExecutor, TaskExecutor, @unchecked Sen
         case .taskJob(let job): job.runSynchronously(on: asUnownedTaskExecutor())
         case .request: preconditionFailure("a request is no job")
         }
-    }
-
-    // MARK: - The end of the loop's thread
-
-    /// What is to be done about the end of an executor.
-    struct Close {
-        /// Whom to tell.
-        let handlers: [@Sendable () -> Void]
-        /// Awaited closures that ended the thread: nobody comes back from them.
-        let unfinished: [LoopRequest]
-        /// Whether there are entries, which the caller has to see to.
-        let isLeft: Bool
-    }
-
-    /// From now on the thread's entries are like everybody's. On the loop's thread, or when that is gone.
-    ///
-    /// - Returns: nil if the end was known.
-    func close() -> Close? {
-        if RunLoopExecutor.currentKey.get() === self { RunLoopExecutor.currentKey.set(nil) }
-        let close: Close? = mail.withLock { mail in
-            if mail.isEnded { return nil }
-            mail.isEnded = true
-            own.takeAll(of: &mail.entries)
-            swap(&own, &mail.entries)
-            // An entry that ended the thread does not come back.
-            mail.isDrainedElsewhere = !mail.entries.isEmpty
-            // They stay in the mail until they are called, for a child of `fork` in which nobody goes on with that.
-            let handlers = Array(mail.endHandlers.values)
-            return Close(handlers: handlers, unfinished: running, isLeft: mail.isDrainedElsewhere)
-        }
-        guard close != nil else { return nil }
-        running = []
-        forgotten = []
-        let source = endSource.withLock { source in
-            defer { source = nil }
-            return source
-        }
-        withExtendedLifetime(source) {}
-        // The last that keeps this object may be a drainer.
-        withExtendedLifetime(self) {
-            for drainer in otherDrainers + [mail.withLock { $0.drainer }] { drainer.executor = nil }
-            otherDrainers = []
-        }
-        return close
     }
 }
 

@@ -26,6 +26,7 @@ enum ForkedChild {
         forks.add(1, ordering: .relaxed)
         LoopRegistry.forgetMain()
         Thread.forgetMain()
+        RunLoopThread.cancelInChild()
         let executors = RunLoopExecutor.all
         let hasHandlers = hasHandlers
         if executors.isEmpty && !hasHandlers { return }
@@ -103,6 +104,7 @@ enum ForkedChild {
     /// something of its own.
     private static func warmUp() {
         Thread.warmUp()
+        _ = RunLoopThread.own.known?.isCancelled
         _ = RunLoopExecutor.all.isEmpty || hasHandlers
         RunLoopExecutor.known(of: nil)?.goOnInChild()
         _ = ForkedChild.calls(of: [], except: nil) + [0].flatMap { _ in RunLoopExecutor.callsOfNothing() }

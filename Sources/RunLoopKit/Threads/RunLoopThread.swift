@@ -18,8 +18,8 @@ internal import Synchronization
 ///
 /// - Threads: all members may be used from any thread but where they say otherwise.
 /// - Foundation: `Thread`, which has neither a ready loop nor a join.
-// An `RLThreadRef` with a body of its own. What is added to that is the end without waiting for it, the runs of a body among it,
-// and the wait that blocks nobody.
+// An `RLThreadRef` with a body of its own. What is added to that is the end of the executor's entries, which the C library does not know,
+// the end in order of a thread whose body has returned, and the wait that blocks nobody.
 // Sendable: the reference is to an object of the C library whose functions may be called from any thread, the other constants are
 // Sendable, the dictionary is the thread's own, everything else is behind a lock.
 public final class RunLoopThread: @unchecked Sendable {
@@ -40,38 +40,15 @@ public final class RunLoopThread: @unchecked Sendable {
     private let knownLoop = AtomicLazyReference<RunLoop>()
 
     private struct State {
-        var isStopping = false
+        var isCancelled = false
         /// The body is over, and what was to be performed after it.
         var isOver = false
-        /// Stops the thread's runs. Nil before the thread has it in its loop, and at the end.
-        var end: RunLoop.Source?
         var finishers: [CheckedContinuation<Void, Never>] = []
         /// Who waits for what comes after that.
         var joiners: [CheckedContinuation<Void, Never>] = []
     }
 
     private let state = Locked(State())
-    /// Thread's own: which entry of the executor was the last when the thread was told to stop.
-    private var lastEntry: Int?
-    /// Thread's own: how many runs were told to end; and whether the next one has performed what was queued before the thread was told to stop.
-    private var toldRuns = 0
-    private var hasPerformedWhatWasQueued = false
-    /// Thread's own: the innermost run was told to end; and the run that ended last was, rather than stopped by the program.
-    private var isTold = false
-    private var hasEndedTold = false
-    /// Thread's own: the body has returned, and the thread ends as if it had been told to stop.
-    private var isBodyOver = false
-    /// Thread's own: the source that tells has had its turn in the present run; and how deep the run was that was told last.
-    private var isServed = false
-    private var toldDepth = 0
-    /// Thread's own, since it was told: how deep in runs it is, how deep it was at least, and how many runs have begun.
-    private var depth = 0
-    private var leastDepth = 0
-    private var newRuns = 0
-    private var runCounter: RunLoop.Observer?
-    /// Thread's own: the run will be told later, or one that begins then; and that the time for it has come.
-    private var isToldLater = false
-    private var isPauseOver = false
     /// Thread's own.
     private var values = ThreadDictionary()
 
@@ -152,171 +129,33 @@ extension RunLoopThread {
 
     fileprivate func main() {
         _ = RunLoopThread.own.value { self }
-        addEnd()
+        keepLoop()
         if let body = body.body {
             body(self)
-            endAfterBody()
+            if isCancelled { return }
+            // What it has left is performed as after a stop.
+            endCallingThread()
+            RunLoop.runCallingThreads(mode: .default, for: .zero)
+        } else {
+            // The program too may stop the run.
+            while !isEnding { RunLoop.runCallingThreads(mode: .default) }
+            if isCancelled { return }
+            endCallingThread()
         }
-        // What is queued, or what the body left. The program too may stop the run.
-        while !hasEndedTold && !isCancelled {
-            let ends = endsItsRuns
-            if ends { signalEnd() }
-            isServed = false
-            RunLoop.runCallingThreads(mode: .default)
-            // An Entry observer stops the run (S-STOP-4), and would stop the next one.
-            if ends && !isServed { break }
-        }
-        removeEnd()
+        RunLoopExecutor.performLast()
+        // The C library performs what else is left, also by these.
     }
 
-    /// From here on the thread is about to end, with or without a stop. A run of the body's may have been told, but in another mode.
+    /// From now on each run ends after a pass, and the C library performs what is queued when the body has returned.
+    private func endCallingThread() { RLThreadStop(thread, true) }
+
+    /// The thread's runs go on though nothing is in their modes. The source is the loop's alone, and in no variable of `main`: the body may end
+    /// the thread, which releases none.
     @inline(never)
-    private func endAfterBody() {
-        isBodyOver = true
-        hasEndedTold = false
-        // However many the body began: this one is not to wait.
-        newRuns = 0
-        // What the body left is waited for anew.
-        toldRuns += 1
-        hasPerformedWhatWasQueued = false
-        lastEntry = nil
-    }
-
-    @inline(never)
-    private func signalEnd() { endLater()?.signal() }
-
-    @inline(never)
-    private func removeEnd() { endLater()?.invalidate() }
-
-    private func endLater() -> RunLoop.Source? { state.withLock { $0.end } }
-
-    /// Whether its runs are to end. Thread's own.
-    private var endsItsRuns: Bool { isBodyOver || isEnding }
-
-    /// Puts what stops the thread's runs into its loop. Not a variable of `main`: the body may end the thread, which releases
-    /// none.
-    @inline(never)
-    private func addEnd() {
-        let end = RunLoop.Source { [weak self] source in
-            guard let self, self.endsItsRuns else { return }
-            self.isServed = true
-            if !self.isCancelled && !(self.hasPerformedWhatWasQueued && self.haveEntriesBegun) {
-                self.awaitWhatIsQueued()
-                source.signal()
-                // A run by C code may have it in the round of a run around it.
-                RunLoop.current.knownExecutor.load()?.postAgain()
-                return RunLoop.current.wakeUp()
-            }
-            if self.runsAgain && !self.isPauseOver && self.tellsLater(source) { return }
-            self.isPauseOver = false
-            // A stop ends the innermost run; the runs around it are told in their next passes.
-            source.signal()
-            if self.runCounter == nil { self.countRuns() }
-            self.isTold = true
-            self.toldDepth = self.depth
-            // Those around it may be in another mode.
-            self.toldRuns += 1
-            self.hasPerformedWhatWasQueued = false
-            RunLoop.current.stop()
-        }
-        RunLoop.current.add(end, forMode: .common)
-        state.withLock { $0.end = end }
-        // Whoever came before that found nothing to signal.
-        if isEnding { end.signal() }
-    }
-
-    /// Whether the run began after a stop, and many did. A wait that runs the loop does so again after each stop (S-SYNC-24), and the
-    /// thread is to sleep in it, but for a moment from time to time.
-    private var runsAgain: Bool { depth > leastDepth && newRuns > 16 }
-
-    /// From the first stop on.
-    private func countRuns() {
-        let observer = RunLoop.Observer(activities: [.entry, .exit], repeats: true) { [weak self] _, activity in
-            guard let self else { return }
-            if activity == .entry {
-                self.depth += 1
-                self.newRuns += 1
-            } else {
-                // A run in the told one, begun after that, ends before it.
-                self.hasEndedTold = self.isTold && self.depth == self.toldDepth
-                if self.depth <= self.toldDepth { self.isTold = false }
-                self.depth -= 1
-                self.leastDepth = min(self.leastDepth, self.depth)
-            }
-        }
-        RunLoop.current.add(observer, forMode: .common)
-        runCounter = observer
-    }
-
-    /// Tells the run around the present one when that has ended, and after a pause the present one, which nothing else may end. A body that
-    /// begins run after run and does not ask whether it is to end is told some times a second in the end.
-    ///
-    /// Returns false if the present run is to be told now.
-    private func tellsLater(_ source: RunLoop.Source) -> Bool {
-        if isToldLater { return true }
-        let mayComputeOn = newRuns < 1000
-        let tell = { @Sendable [weak self] (isPauseOver: Bool) in
-            self?.isToldLater = false
-            self?.isPauseOver = isPauseOver
-            source.signal()
-        }
-        // Not a timer: the program may move the loop's clock.
-        let made = try? RunLoop.Source(every: .milliseconds(100)) { pause, _ in
-            pause.invalidate()
-            tell(true)
-        }
-        guard let pause = made else {
-            // The process has no descriptor for it, so the thread itself sleeps, and not for long because it has other work as well.
-            Thread.sleep(forTimeInterval: .milliseconds(10))
-            return false
-        }
-        isToldLater = true
-        RunLoop.current.add(pause, forMode: .common)
-        let observer = RunLoop.Observer(activities: .exit, repeats: false) { _, _ in
-            if !mayComputeOn { return }
-            pause.invalidate()
-            tell(false)
-        }
-        RunLoop.current.add(observer, forMode: .common)
-        return true
-    }
-
-    /// Each kind of what is queued is performed in its order, but for ordered requests, so it is gone through when the last of the kind
-    /// is performed, in this pass or, where passes have a limit (S-LIM-6), a later one. That is queued by each pass anew: the one
-    /// before may be in the batch of a run around this one, which does not see it.
-    private func awaitWhatIsQueued() {
-        if hasPerformedWhatWasQueued { return }
-        let (left, toldRuns) = (Locked(3), toldRuns)
-        let last: @Sendable () -> Void = { [weak self] in
-            let isLast = left.withLock {
-                $0 -= 1
-                return $0 == 0
-            }
-            // What an earlier run did not come to tells nothing of this one.
-            if let self, isLast, toldRuns == self.toldRuns { self.hasPerformedWhatWasQueued = true }
-        }
-        let loop = RunLoop.current
-        loop.perform(inModes: [.common], block: last)
-        loop.perform(waitUntilDone: false, inModes: [.common], block: last)
-        loop.perform(order: .max, inModes: [.common], block: last)
-    }
-
-    /// Whether the executor, which takes a few entries at a time, has begun with what was queued. Thread's own.
-    private var haveEntriesBegun: Bool {
-        guard let executor = RunLoop.current.knownExecutor.load(), let progress = executor.progress else { return true }
-        if lastEntry == nil { lastEntry = progress.last }
-        return progress.begun >= lastEntry!
-    }
+    private func keepLoop() { RunLoop.current.add(RunLoop.Source { _ in }, forMode: .common) }
 
     fileprivate func over() {
-        runCounter?.invalidate()
-        runCounter = nil
-        let end = state.withLock { state in
-            state.isOver = true
-            defer { state.end = nil }
-            return state.end
-        }
-        withExtendedLifetime(end) {}
+        state.withLock { $0.isOver = true }
         resumeFinishers()
     }
 
@@ -351,13 +190,14 @@ extension RunLoopThread {
     public var isFinished: Bool { RLThreadIsFinished(thread) || state.withLock { $0.isOver } }
 
     /// Whether ``cancel()`` was called. A body has to check this from time to time.
-    public var isCancelled: Bool { RLThreadIsCancelled(thread) }
+    public var isCancelled: Bool { state.withLock { $0.isCancelled } }
 
-    /// Whether ``stop()`` or ``cancel()`` was called. A body that runs the loop itself has to check this after each run.
-    public var isEnding: Bool { isCancelled || state.withLock { $0.isStopping } }
+    /// Whether ``stop()`` or ``cancel()`` was called, or the body has returned. A body that runs the loop itself has to check this after
+    /// each run.
+    public var isEnding: Bool { RLThreadIsCancelled(thread) }
 
     /// Whether the calling thread is one of these whose runs are to end.
-    static var isEndingCaller: Bool { own.known?.endsItsRuns ?? false }
+    static var isEndingCaller: Bool { own.known?.isEnding ?? false }
 
     /// The object of the calling thread, nil if it was not made by this class.
     @available(*, noasync, message: "an asynchronous function may change its thread at each await")
@@ -390,12 +230,12 @@ extension RunLoopThread {
 extension RunLoopThread {
     /// Ends the thread in order: what is already queued is performed first. Returns at once.
     ///
-    /// Runs of the loop in common modes are stopped, including nested ones, and a ``RunLoop/run()`` and its like end with that. A thread
+    /// Runs of the loop are stopped, including nested ones, in whatever mode, and a ``RunLoop/run()`` and its like end with that. Those that
+    /// begin later make one pass and do not sleep. What the runs leave is performed after them and after the body. A thread
     /// that was not started is not affected.
     public func stop() {
         guard isStarted else { return }
-        state.withLock { $0.isStopping = true }
-        stopRuns()
+        RLThreadStop(thread, true)
     }
 
     /// Ends the thread after the current pass, without performing what is queued. Returns at once.
@@ -404,17 +244,16 @@ extension RunLoopThread {
     ///
     /// Foundation: `cancel()`, which only sets ``isCancelled``.
     public func cancel() {
-        RLThreadCancel(thread)
-        stopRuns()
+        state.withLock { $0.isCancelled = true }
+        RLThreadStop(thread, false)
+    }
+
+    /// In the child of `fork`: the thread that was cancelling the calling one may have come to half of that.
+    static func cancelInChild() {
+        if let own = own.known, own.isCancelled { RLThreadStop(own.thread, false) }
     }
 
     private var isStarted: Bool { RLThreadGetRunLoop(thread) != nil }
-
-    private func stopRuns() {
-        guard let end = state.withLock({ $0.end }) else { return }
-        end.signal()
-        loop.wakeUp()
-    }
 
     /// Waits until the thread and its loop have ended.
     ///

@@ -146,8 +146,8 @@ func fileLock() -> String {
     return "\(status), \(inChild(take))"
 }
 
-/// A thread that is told to end while the process has no descriptors, and whose body begins run after run without asking: each run is
-/// told, also one that ends by nothing else, and the thread sleeps meanwhile.
+/// A thread that is told to end while the process has no descriptors, and whose body begins run after run without asking: each run
+/// ends, also one that ends by nothing else, and the thread sleeps between them.
 func toldWithoutDescriptors() -> String {
     let ends = [false, true].map { endsBySource in
         inChild {
@@ -170,13 +170,13 @@ func toldWithoutDescriptors() -> String {
             setrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &none)
             let start = ContinuousClock.now
             thread.stop()
-            while runs.value < 100 { usleep(1000) }
+            while runs.value < 1200 { usleep(1000) }
             let time = ContinuousClock.now - start
             setrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit)
             isOver.set()
             thread.join()
-            // A few runs are told at once, and of the others one in two has a pause, of ten milliseconds at least.
-            return time >= .milliseconds(300) ? 0 : 1
+            // The first thousand begin at once, and of the others each a millisecond after the one before.
+            return time >= .milliseconds(190) ? 0 : 1
         }
     }
     return ends.joined(separator: ", ")
