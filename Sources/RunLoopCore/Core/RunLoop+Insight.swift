@@ -57,7 +57,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         return waiter.beginCallback() ? waiter : nil
     }
 
-    /// Sets or clears one of the bits. The lock is held.
+    /// Sets or clears one of the bits. The lock is held, or the bit is `ending`, behind which there is nothing.
     func attend(_ what: Insight, _ isOn: Bool) {
         if isOn {
             pointee.insight.bitwiseOr(what.rawValue, ordering: .relaxed)

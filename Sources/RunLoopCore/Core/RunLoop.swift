@@ -133,7 +133,7 @@ struct RunLoop: ~Copyable {
     /// Counts the runs. Loop's thread only.
     var runs: UInt32
     var counters: Counters
-    /// Bits of `Insight`. Changed under `lock`; relaxed: the state behind a bit has its own memory order.
+    /// Bits of `Insight`. Changed under `lock`, but for `ending`, which the loop's thread sets; relaxed: the state behind a bit has its own memory order.
     let insight: Atomic<UInt32>
     /// The record in which call-outs are measured; nil: they are not. Set under `lock`; released and acquired for the record.
     let accounting: Atomic<AccountingPointer?>

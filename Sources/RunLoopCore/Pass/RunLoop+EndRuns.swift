@@ -9,16 +9,18 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     /// does not sleep. Loop's thread.
     @inline(never)
     func endRuns() {
-        lock()
-        attend(.ending, true)
-        unlock()
-        var outer = pointee.frame?.pointee.outer
+        if !isEnding { attend(.ending, true) }
+        guard let frame = pointee.frame else { return }
+        var outer = frame.pointee.outer
         while let frame = outer {
             frame.pointee.stopRequested = true
             outer = frame.pointee.outer
         }
         stop()
     }
+
+    /// Whether it was called. Loop's thread.
+    var isEnding: Bool { pointee.insight.load(ordering: .relaxed) & Insight.ending.rawValue != 0 }
 
     /// A run begins in that state.
     @inline(never)

@@ -169,7 +169,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     @inline(never)
     private func beginAttended(_ frame: RunFramePointer) {
         frame.pointee.pausedCall = pauseWatch()
-        if pointee.insight.load(ordering: .relaxed) & Insight.ending.rawValue != 0 { beginAtEnd(frame) }
+        if isEnding { beginAtEnd(frame) }
     }
 
     @inline(never)
