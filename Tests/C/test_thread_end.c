@@ -441,17 +441,17 @@ static void body_with_a_run(RLThreadRef thread, void *unused) {
     run_own_mode(NULL);
 }
 
-RL_TEST(stop_before_the_start, "S-THREAD-18", "A thread that Stop was called for before its start ends at once, and runs of its body end if nothing is to be performed") {
+RL_TEST(stop_before_the_start, "S-THREAD-18", "A thread that Stop was called for before its start ends at once, and runs of its body end") {
     RLThreadStop(NULL, true);
-    for (int i = 0; i < 3; i++) {
-        RLThreadRef thread = RLThreadCreate(i == 2 ? body_with_a_run : NULL, NULL, NULL);
-        RLThreadStop(thread, i == 0);
+    for (int i = 0; i < 4; i++) {
+        RLThreadRef thread = RLThreadCreate(i >= 2 ? body_with_a_run : NULL, NULL, NULL);
+        RLThreadStop(thread, i % 2 == 0);
         ck_assert(RLThreadIsCancelled(thread) && !RLThreadIsExecuting(thread));
         ck_assert(RLThreadStart(thread));
         ck_assert(RLThreadJoin(thread));
         RLRelease(thread);
     }
-    ck_assert_int_eq(runs, 1);
+    ck_assert_int_eq(runs, 2);
 }
 
 static void stop_self(void *unused) {

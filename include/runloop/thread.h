@@ -163,8 +163,8 @@ RL_EXPORT bool RLThreadJoin(RLThreadRef RL_NULLABLE thread);
  * stopped once by each call, and sleeps on.
  * performsQueued: true: what was queued is performed, as by RLThreadEnd; false: the thread ends
  *     without that, also if RLThreadEnd or such a call came before.
- * thread: NULL does nothing. On one that is not started the call is as RLThreadCancel; with false,
- *     runs of its body end after a pass too.
+ * thread: NULL does nothing. A thread that is not started is cancelled from its start, and all its
+ *     runs end after a pass.
  * Threads: any. Reentrancy: call-outs too; calls no call-out on this thread.
  * CF: none. Since 0.2.
  */

@@ -17,16 +17,12 @@ extension UnsafeMutablePointer where Pointee == Thread {
             loop.endRuns()
             return true
         }
-        retain()
         let post = Post(
-            perform: {
+            perform: { _ in
                 // Before the runs return: the thread that calls may not have done that yet.
-                let thread = $0!.assumingMemoryBound(to: Thread.self)
-                thread.pointee.flags.bitwiseOr(ThreadFlags.cancelled, ordering: .sequentiallyConsistent)
+                ThreadPointer.current?.pointee.flags.bitwiseOr(ThreadFlags.cancelled, ordering: .sequentiallyConsistent)
                 RunLoop.current().endRuns()
-            },
-            release: { $0!.assumingMemoryBound(to: Thread.self).release() }, info: UnsafeMutableRawPointer(self),
-            modes: PostModes(mode: nil))
+            }, release: nil, info: nil, modes: PostModes(mode: nil))
         loop.performMarker(post)
         return true
     }
@@ -44,12 +40,9 @@ extension UnsafeMutablePointer where Pointee == Thread {
 
     /// `RLThreadStop`.
     func stop(performsQueued: Bool) {
-        waitForStart()
-        // Without a loop there is no queue for the marker: the thread was not started, the system did not create it, or it is just starting.
-        let hasLoop = pointee.loop.load(ordering: .sequentiallyConsistent) != nil
-        if performsQueued && !hasLoop { return cancel() }
-        // The thread may end as soon as it has performed the marker, and looks for this flag before that. The other flag is the last: the
-        // child of a fork between these steps is not cancelled without a marker. Each call queues one, because that child may have none.
+        // The thread may end as soon as it has performed the marker, and looks for this flag before that; one that comes to its loop only now
+        // looks for it then. The other flag is the last: the child of a fork between these steps is not cancelled without a marker. Each call
+        // queues one, because that child may have none.
         pointee.flags.bitwiseOr(performsQueued ? ThreadFlags.ending : ThreadFlags.dropping, ordering: .sequentiallyConsistent)
         _ = endRuns()
         pointee.flags.bitwiseOr(ThreadFlags.cancelled, ordering: .sequentiallyConsistent)

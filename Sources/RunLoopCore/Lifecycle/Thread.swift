@@ -256,18 +256,21 @@ extension UnsafeMutablePointer where Pointee == Thread {
         }
         let flags = pointee.flags.load(ordering: .sequentiallyConsistent)
         // The marker may not have been performed. What is called from now on, also by exit callbacks, may run the loop.
-        if pointee.body == nil || flags & (ThreadFlags.ending | ThreadFlags.dropping) != 0 { loop.endRuns() }
+        if pointee.body == nil || isStopped { loop.endRuns() }
         if flags & (ThreadFlags.ending | ThreadFlags.dropping) == ThreadFlags.ending { drain(loop) }
         finish()
     }
+
+    /// Whether `stop` or `end` was called.
+    private var isStopped: Bool { pointee.flags.load(ordering: .sequentiallyConsistent) & (ThreadFlags.ending | ThreadFlags.dropping) != 0 }
 
     /// Makes the loop; from now on the thread counts as executing.
     private func begin() -> RunLoopPointer {
         let loop = RunLoop.current()
         loop.retain()
         pointee.loop.store(loop, ordering: .sequentiallyConsistent)
-        // `stop` before the start found no loop for its marker.
-        if pointee.flags.load(ordering: .sequentiallyConsistent) & ThreadFlags.dropping != 0 { loop.endRuns() }
+        // `stop` has found no loop for its marker.
+        if isStopped { loop.endRuns() }
         setNumber(loop.pointee.thread.load(ordering: .relaxed))
         if pointee.joining.load(ordering: .relaxed) == ThreadJoin.detached { pthread_detach(systemHandle) }
         change(to: ThreadPhase.executing)

@@ -136,11 +136,8 @@ extension UnsafeMutablePointer where Pointee == ForeignRun {
         loop.notify(.entry, in: mode)
         endCallbacks()
         if !isValid { return end() }
-        if loop.isStopRequested(pointee.frame) {
-            pointee.phase = .stoppedInEntry
-        } else if pointee.frame.pointee.endsAfterPass {
-            loop.stop()
-        }
+        if loop.isStopRequested(pointee.frame) { pointee.phase = .stoppedInEntry }
+        if pointee.frame.pointee.endsAfterPass { loop.stop() }
     }
 
     private func startPass() {

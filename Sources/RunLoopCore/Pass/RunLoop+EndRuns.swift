@@ -25,23 +25,18 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     /// A run begins in that state.
     @inline(never)
     func beginAtEnd(_ frame: RunFramePointer) {
-        if frame.pointee.polls { return }
+        let innermost = pointee.calls.innermost
         // The run of a wait of the library's, which no callback is between, sleeps: what it waits for comes from elsewhere.
-        if pointee.calls.innermost == .modeWait || pointee.calls.innermost == .replyWait { return }
+        if frame.pointee.polls || innermost == .modeWait || innermost == .replyWait { return }
         frame.pointee.endsAfterPass = true
         // A program that begins run after run until something happens in another thread leaves the processor to that.
-        let performed = performedItems
-        pointee.idleRuns = performed == pointee.performedAtEnd ? pointee.idleRuns &+ 1 : 0
-        pointee.performedAtEnd = performed
-        if pointee.idleRuns <= 1000 { return }
-        pointee.idleRuns = 1000
-        var time = timespec(nanoseconds: Clock.now() + 1_000_000)
-        _ = rl_sleep_until(&time)
-    }
-
-    private var performedItems: UInt64 {
-        pointee.counters.functions.load(ordering: .relaxed) &+ pointee.counters.requests.load(ordering: .relaxed)
+        let performed =
+            pointee.counters.functions.load(ordering: .relaxed) &+ pointee.counters.requests.load(ordering: .relaxed)
             &+ pointee.counters.sources.load(ordering: .relaxed) &+ pointee.counters.ports.load(ordering: .relaxed)
             &+ pointee.counters.timers.load(ordering: .relaxed)
+        pointee.idleRuns &+= 1
+        if performed != pointee.performedAtEnd { pointee.idleRuns = 0 }
+        pointee.performedAtEnd = performed
+        if pointee.idleRuns > 1000 { _ = rl_sys_poll(nil, 0, 1) }
     }
 }

@@ -48,7 +48,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
 
         // E2
         var result: RunResult? = isStopRequested(frame) ? .stopped : nil
-        if frame.pointee.endsAfterPass && result == nil { stop() }
+        if frame.pointee.endsAfterPass { stop() }
         var isFirstPass = true
         while result == nil {
             result = pass(frame, isFirst: isFirstPass)
