@@ -63,11 +63,12 @@ extension UnsafeMutablePointer where Pointee == SlowHandler {
 
     func retain() { pointee.references.wrappingAdd(1, ordering: .relaxed) }
 
-    /// Calls the client: no lock is held.
+    /// Calls the client, who may end the thread, when nothing is left to do: no lock is held.
     func release() {
         if pointee.references.wrappingSubtract(1, ordering: .acquiringAndReleasing).newValue != 0 { return }
-        if let release = pointee.releaseInfo { callOutPerformedRelease(release, pointee.info) }
+        let (release, info) = (pointee.releaseInfo, pointee.info)
         CLinux.free(self)
+        if let release { callOutPerformedRelease(release, info) }
     }
 }
 
