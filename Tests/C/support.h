@@ -169,6 +169,8 @@ Thread *thread_start(void (*function)(void *argument), void *argument);
 void thread_join(Thread *thread);
 /* Ends the calling thread by pthread_cancel(3). */
 void thread_cancel_now(void);
+/* What the calling thread allocates from now on may be lost: for calls that a rule lets lose memory. */
+void thread_may_lose_memory(void);
 
 /* A gate is shut until it is opened and then stays open. */
 typedef struct Gate {

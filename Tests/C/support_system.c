@@ -90,6 +90,13 @@ void thread_cancel_now(void) {
     pthread_testcancel();
 }
 
+void thread_may_lose_memory(void) {
+#ifdef WITH_ADDRESS_SANITIZER
+    void __lsan_disable(void);
+    __lsan_disable();
+#endif
+}
+
 void gate_open(Gate *gate) {
     pthread_mutex_lock(&gate->lock);
     gate->open = true;

@@ -472,9 +472,14 @@ RL_TEST(an_outer_description_keeps_the_context, "S-THR-8 S-ARG-8",
 }
 
 static void end_thread(void) { pthread_exit(NULL); }
+/* The text of a description whose thread ends is not given back (S-LOOP-19). */
+static void ask_and_end(void *unused) {
+    thread_may_lose_memory();
+    ask(unused);
+}
 static void invalidate_after_ended_description(void) {
     on_describe = end_thread;
-    thread_join(thread_start(ask, NULL));
+    thread_join(thread_start(ask_and_end, NULL));
     invalidate();
     ck_assert_int_eq(is_held(), 0);
 }
