@@ -20,9 +20,14 @@ static void note_invalidation(RLMessagePortRef port, void *info) {
 static bool refuses_threads;
 int pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*body)(void *), void *argument) {
     if (__atomic_load_n(&refuses_threads, __ATOMIC_SEQ_CST)) return EAGAIN;
+#if defined(WITH_ADDRESS_SANITIZER) || defined(WITH_THREAD_SANITIZER) /* They must know of every thread. */
+    int __interceptor_pthread_create(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
+    return __interceptor_pthread_create(thread, attributes, body, argument);
+#else
     static int (*found)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
     if (!found) *(void **)&found = dlsym(RTLD_NEXT, "pthread_create");
     return found(thread, attributes, body, argument);
+#endif
 }
 
 static Server servers[4];
