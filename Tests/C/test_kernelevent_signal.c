@@ -197,16 +197,21 @@ RL_TEST(a_default_action_with_siginfo_is_no_function, "S-KEV-3",
 static sigjmp_buf back;
 static volatile sig_atomic_t may_jump;
 static pthread_t jumper;
+/* Whether the last signal of the other thread came to its end: a jump that the next one interrupts keeps its place on the stack. */
+static int has_landed;
+static void land(void) { __atomic_store_n(&has_landed, 1, __ATOMIC_SEQ_CST); }
 static void jump(int number) {
     (void)number;
     if (may_jump && pthread_equal(pthread_self(), jumper)) siglongjmp(back, 1);
+    land();
 }
 
 static void interrupt_jumper(void *unused) {
     (void)unused;
     while (goes_on()) {
+        __atomic_store_n(&has_landed, 0, __ATOMIC_SEQ_CST);
         pthread_kill(jumper, SIGUSR2);
-        sched_yield();
+        while (goes_on() && !count_of(&has_landed)) sched_yield();
     }
 }
 
@@ -217,6 +222,7 @@ static void jump_until_over(void *unused) {
     volatile int jumps = 0;
     if (sigsetjmp(back, 1)) jumps++;
     may_jump = true;
+    land();
     while (seconds_now() < end)
         for (int i = 0; i < 100; i++) pthread_kill(pthread_self(), SIGUSR1);
     may_jump = false;
