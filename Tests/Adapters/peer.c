@@ -80,6 +80,8 @@ void peer_kill(Peer *peer) {
     kill(peer->pid, SIGKILL);
     ck_assert_int_eq(waitpid(peer->pid, NULL, 0), peer->pid);
     close(peer->output);
+    free(peer->line);
+    peer->line = NULL;
 }
 
 void peer_pause(const Peer *peer) {
