@@ -264,10 +264,10 @@ public final class RunLoopExecutor: SerialExecutor, TaskExecutor, @unchecked Sen
     private static let turn = 64
 
     /// Runs what is in the lists, and what it appends itself, for the length of a turn.
-    fileprivate func drain(_ drainer: Drainer) {
+    fileprivate func drain(_ drainer: Unmanaged<Drainer>) {
         // In a run under an entry, which goes on with the others itself.
         if isDraining { return }
-        settle(on: drainer)
+        drainer._withUnsafeGuaranteedRef { settle(on: $0) }
         if RunLoopExecutor.currentKey.get() !== self { RunLoopExecutor.currentKey.set(self) }
         isDraining = true
         takeMail()
@@ -365,10 +365,10 @@ public final class RunLoopExecutor: SerialExecutor, TaskExecutor, @unchecked Sen
 }
 
 private func performDrain(_ info: UnsafeMutableRawPointer?) {
-    // Not held by variables: an entry may end the thread, which releases none. Until that the drainer keeps the executor.
-    Unmanaged<RunLoopExecutor.Drainer>.fromOpaque(info!)._withUnsafeGuaranteedRef { drainer in
-        drainer.unmanagedExecutor?._withUnsafeGuaranteedRef { $0.drain(drainer) }
-    }
+    // Not held by variables, nor by closures that code without optimisation lets hold what they use: an entry may end the thread, which
+    // releases none. Until that the drainer keeps the executor.
+    let drainer = Unmanaged<RunLoopExecutor.Drainer>.fromOpaque(info!)
+    drainer._withUnsafeGuaranteedRef { $0.unmanagedExecutor }?._withUnsafeGuaranteedRef { $0.drain(drainer) }
 }
 
 private func releaseDrainer(_ info: UnsafeMutableRawPointer?) { Unmanaged<RunLoopExecutor.Drainer>.fromOpaque(info!).release() }
