@@ -150,10 +150,17 @@ static void excite(struct churner *churner, enum kind kind, RLRunLoopRef loop, R
     if (stress_random(&churner->state) % 2) RLWakeUp(loop);
 }
 
+/* Whether a callback of each kind has been called: on a busy machine few rounds can be over before a loop's thread has had its turn. */
+static bool was_each_called(void) {
+    for (enum kind kind = 0; kind < kind_count; kind++)
+        if (atomic_load(&calls[kind]) == 0) return false;
+    return true;
+}
+
 static void *churn(void *info) {
     static const RLMode modes[4] = {"kCFRunLoopDefaultMode", "kCFRunLoopCommonModes", "kCFRunLoopDefaultMode", "other"};
     struct churner *churner = info;
-    for (unsigned long round = 0; round < rounds; round++) {
+    for (unsigned long round = 0; round < rounds || (round < 100 * rounds && !was_each_called()); round++) {
         enum kind kind = stress_random(&churner->state) % kind_count;
         RLTypeRef item = make(churner, kind);
         MUST(item != NULL);
@@ -186,7 +193,7 @@ static void *churn(void *info) {
 }
 
 START_TEST(items_of_all_kinds_from_four_threads) {
-    unsigned long released = 0;
+    unsigned long released = 0, made = 0;
     rounds = stress_count(20000);
     /* kRLDefaultMode's text stands in a table above; the names must not drift apart (S-MODE-1). */
     ck_assert_str_eq(kRLDefaultMode, "kCFRunLoopDefaultMode");
@@ -208,6 +215,7 @@ START_TEST(items_of_all_kinds_from_four_threads) {
     for (unsigned i = 0; i < 2; i++) stress_loop_join(&loops[i]);
     stress_watchdog_stop();
     for (unsigned i = 0; i < churner_count; i++) {
+        made += churners[i].made;
         while (churners[i].subjects != NULL) {
             struct subject *subject = churners[i].subjects;
             ck_assert_int_eq(atomic_load(&subject->references), 0);
@@ -217,8 +225,8 @@ START_TEST(items_of_all_kinds_from_four_threads) {
             released++;
         }
     }
-    ck_assert_uint_eq(released, churner_count * rounds);
-    for (enum kind kind = 0; kind < kind_count; kind++) ck_assert_uint_gt(atomic_load(&calls[kind]), 0);
+    ck_assert_uint_eq(released, made);
+    ck_assert(was_each_called());
 }
 END_TEST
 
