@@ -37,7 +37,7 @@ private func leaks(_ round: () async throws -> Void) async rethrows -> (bytes: I
     for _ in 0..<2 {
         let (bytes, descriptors) = (usedMemory(), openDescriptors())
         for _ in 0..<1000 { try await round() }
-        least = (min(least.bytes, usedMemory() - bytes), min(least.descriptors, openDescriptors() - descriptors))
+        least = (min(least.bytes, isAddressSanitized ? 0 : usedMemory() - bytes), min(least.descriptors, openDescriptors() - descriptors))
     }
     return least
 }
@@ -210,7 +210,8 @@ private final class Countdown: Sendable {
         await never.value
         loop.setSpinLimit(Duration(secondsComponent: .max, attosecondsComponent: 0))
         loop.setSpinLimit(.zero)
-        for size in [Int.min, -1, 1, Int.max] {
+        // The sanitized library has no room on the least stack of the system.
+        for size in [Int.min, -1, isAddressSanitized ? 1 << 17 : 1, Int.max] {
             let other = RunLoopThread(name: String(repeating: "x", count: 100_000), stackSize: size)
             if (try? other.start()) != nil { await other.finish() }
         }
@@ -255,7 +256,8 @@ private final class Countdown: Sendable {
             return try await spent() - start
         }
         var best = Double.infinity
-        for _ in 0..<3 { best = min(best, try await time(4000) / time(500)) }
+        let few = max(scaled(500), 100)
+        for _ in 0..<3 { best = min(best, try await time(8 * few) / time(few)) }
         #expect(best < 24)
         server.invalidate()
         for thread in [answering, asking, calling] { await thread.finish() }

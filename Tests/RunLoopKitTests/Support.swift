@@ -60,6 +60,9 @@ func scaled(_ rounds: Int) -> Int {
     return max(rounds / max(scale, 1), 20)
 }
 
+/// The address sanitizer makes frames many times as large, and keeps freed memory for a while; what is lost it finds by itself.
+let isAddressSanitized = dlsym(nil, "__asan_init") != nil
+
 /// Processor time of this thread.
 func threadTime() -> Double {
     var time = timespec()

@@ -174,7 +174,7 @@ struct TestClockSleepTests {
                 await Task.yield()
             }
         }
-        for _ in 0..<2000 { try await clock.sleep(for: .microseconds(1)) }
+        for _ in 0..<scaled(2000) { try await clock.sleep(for: .microseconds(1)) }
         mover.cancel()
         await mover.value
         await thread.finish()
@@ -182,7 +182,7 @@ struct TestClockSleepTests {
 
     @Test("Cancellations, the clock and the end of the loop's thread meet a sleep at any instruction; it ends once: S-CLK-3, S-CLK-13")
     func everythingAtOnce() async throws {
-        for round in 0..<100 {
+        for round in 0..<scaled(100) {
             let clock = TestClock()
             let thread = try await startedThread(with: clock)
             let sleepers = (0..<6).map { number in
