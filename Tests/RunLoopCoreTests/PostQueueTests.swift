@@ -195,6 +195,8 @@ import Testing
         body(queue)
         queue.pointee.close()
         queue.pointee.free()
+        // The one that is kept for the next loop.
+        queue.pointee.first?.free()
         freeRecord(queue)
     }
 

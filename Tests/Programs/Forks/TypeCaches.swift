@@ -12,7 +12,8 @@ struct TypeCaches {
     /// Of the whole program; nil if its file cannot be read.
     init?() {
         guard let symbols = Symbols(), let base = Symbols.base else { return nil }
-        let caches = symbols.filter { $0.name.hasSuffix("MD") }
+        // The address sanitizer's copies of these names have names that end so too.
+        let caches = symbols.filter { $0.name.hasPrefix("$s") && $0.name.hasSuffix("MD") }
         names = caches.map(\.name)
         words = caches.map { UnsafePointer(bitPattern: base + $0.value)! }
         before = .allocate(capacity: words.count)

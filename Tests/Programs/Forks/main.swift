@@ -7,6 +7,9 @@ import Synchronization
 
 @_silgen_name("fork") func makeChild() -> pid_t
 
+/// Asked by the leak sanitizer. In the children of `fork` threads are lost with all that they own.
+@_cdecl("__lsan_is_turned_off") public func isLeakSanitizerOff() -> CInt { 1 }
+
 /// Nil where the file cannot be read, and then nothing is looked for. Made with a fork before, in whose course the library prepares for all
 /// that follow.
 nonisolated(unsafe) let typeCaches: TypeCaches? = {

@@ -3,6 +3,12 @@
 // each scenario; a test looks at them. A scenario that would wait for ever is ended by an alarm.
 import RunLoopKitFoundation
 
+/// Asked by the leak sanitizer. Foundation's tasks of URL sessions lose lists of libcurl's, also in a program that has nothing but Foundation,
+/// and a process of its keeps itself.
+@_cdecl("__lsan_default_suppressions") public func leakSuppressions() -> UnsafePointer<CChar> {
+    UnsafeRawPointer(("leak:libcurl.so\nleak:10Foundation7Process\nleak:12replacements\n" as StaticString).utf8Start).assumingMemoryBound(to: CChar.self)
+}
+
 typealias Scenario = (name: String, body: @Sendable (State) -> Bool)
 
 /// What the callbacks of a scenario share; all run on its thread.
