@@ -676,6 +676,7 @@ RL_TEST(the_handler_may_fork, "S-SLOW-6 S-SLOW-11", "A fork by the handler does 
     RLSetSlowCalloutHandler(RLGetCurrent(), 0.001, fork_in_handler, &told, count_release);
     add_timer(&timer, date_in(-1), 0, kRLDefaultMode);
     expect_run(kRLDefaultMode, 10, false, Finished);
+    stop_watching();
     ck_assert_int_ge(told.calls, 1);
 }
 
