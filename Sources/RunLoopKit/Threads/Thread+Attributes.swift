@@ -19,14 +19,14 @@ extension Thread {
     public var name: String? {
         get { state.withLock { $0.name } }
         set {
-            let isHere = isExecuting
             let old = state.withLock { state in
                 let old = state.name
                 state.name = newValue
                 return old
             }
             _ = old
-            if isHere { showName() }
+            // Asked after the change: a thread that begins later finds the new name itself.
+            if isExecuting { showName() }
         }
     }
 
