@@ -37,7 +37,7 @@ private func leaks(_ round: () async throws -> Void) async rethrows -> (bytes: I
     for _ in 0..<2 {
         let (bytes, descriptors) = (usedMemory(), openDescriptors())
         for _ in 0..<1000 { try await round() }
-        least = (min(least.bytes, isAddressSanitized ? 0 : usedMemory() - bytes), min(least.descriptors, openDescriptors() - descriptors))
+        least = (min(least.bytes, isSanitized ? 0 : usedMemory() - bytes), min(least.descriptors, openDescriptors() - descriptors))
     }
     return least
 }

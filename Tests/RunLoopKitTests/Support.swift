@@ -62,6 +62,8 @@ func scaled(_ rounds: Int) -> Int {
 
 /// The address sanitizer makes frames many times as large, and keeps freed memory for a while; what is lost it finds by itself.
 let isAddressSanitized = dlsym(nil, "__asan_init") != nil
+/// Each of the sanitizers keeps memory for what the program has made and ended.
+let isSanitized = isAddressSanitized || dlsym(nil, "__tsan_init") != nil
 
 /// Processor time of this thread.
 func threadTime() -> Double {
