@@ -360,7 +360,9 @@ void make_item(struct item *item) {
     }
     case KIND_THREAD:
         item->posted = 1;
-        item->object = RLThreadCreate(thread_body, item, release_post);
+        /* One without a body runs its loop until it is told to end. */
+        item->forgiven = item->number != 0;
+        item->object = RLThreadCreate(item->forgiven ? NULL : thread_body, item, release_post);
         break;
     case KIND_REQUEST: item->id = 0; return;
     case KIND_POST: return;
@@ -933,6 +935,7 @@ static void do_start(struct call *call) { (void)RLThreadStart((RLThreadRef)objec
 static void do_join(struct call *call) { (void)RLThreadJoin((RLThreadRef)object_of(call)); }
 static void do_cancel(struct call *call) { RLThreadCancel((RLThreadRef)object_of(call)); }
 static void do_end_thread(struct call *call) { (void)RLThreadEnd((RLThreadRef)object_of(call)); }
+static void do_stop_thread(struct call *call) { RLThreadStop((RLThreadRef)object_of(call), !call->has_number || call->number != 0); }
 static void do_detach(struct call *call) { (void)RLThreadDetach((RLThreadRef)object_of(call)); }
 static void do_priority(struct call *call) { (void)RLThreadChangePriority((RLThreadRef)object_of(call), 1); }
 
@@ -1165,6 +1168,7 @@ static const struct operation operations[] = {
     {"join", "RLThreadJoin", do_join, false},
     {"cancel", "RLThreadCancel", do_cancel, false},
     {"endthread", "RLThreadEnd", do_end_thread, false},
+    {"stopthread", "RLThreadStop", do_stop_thread, false},
     {"detach", "RLThreadDetach", do_detach, false},
     {"priority", "RLThreadChangePriority", do_priority, false},
     {"exitcall", "RLThreadAddExitCallBack", do_exit_call, false},

@@ -158,6 +158,7 @@ static const struct family families[] = {
       {"join", "join w", OTHER},
       {"cancel", "cancel w", OTHER | CALLBACK},
       {"end", "endthread w", OTHER | CALLBACK},
+      {"stop", "stopthread w", OTHER | CALLBACK},
       {"look", "threadloop w; describe w", OTHER | CALLBACK}}},
     {"timer", "S-TMR-13 S-TMR-41 S-TMR-46 S-THR-1", "t=timer:3", "t=timer:3{%s}", "keep; add t", "run 50", "M: loop / once",
      {{"add", "add t L", EVERYWHERE},

@@ -90,6 +90,11 @@ const struct scenario sync_scenarios[] = {
     {"thread.preparation_meets_start", "S-THREAD-12", "W=thread", "T: prepare W; prepare W | U: start W; threadname W; join W"},
     {"thread.name_meets_end", "S-THREAD-1", "W=thread", "T: prepare W / start W; join W; threadname W | U: threadname W; threadname W"},
     {"thread.state_meets_end", "S-THREAD-5", "W=thread", "T: start W; join W; state W | U: state W; cancel W; state W | V: state W; state W"},
+    /* A thread that runs its loop, which nothing but a stop ends. */
+    {"thread.stop_meets_run", "S-THREAD-5 S-THREAD-18", "W=thread:1", "T: start W / stopthread W; join W | U: stopthread W 0"},
+    {"thread.stop_meets_start", "S-THREAD-5 S-THREAD-18", "W=thread:1", "T: start W; join W | U: stopthread W"},
+    {"thread.stop_meets_end", "S-THREAD-5 S-THREAD-18", "W=thread:1", "T: start W / stopthread W | U: endthread W"},
+    {"thread.stop_meets_fork", "S-THREAD-8 S-THREAD-18", "W=thread:1", "L: loop / fork{stopthread W; join W}; stopthread W; join W | T: start W"},
     {"thread.result_meets_end", "S-THREAD-10", "W=thread{setresult W}", "T: start W; join W; result W | U: result W; result W"},
     {"thread.result_meets_fork", "S-THREAD-8 S-THREAD-10", "W=thread{setresult W}", "L: loop / fork{state W} | T: start W; join W; result W"},
     {"thread.priority_meets_end", "S-THREAD-12", "W=thread", "T: start W; join W | U: priority W; priority W"},
