@@ -222,6 +222,52 @@ private final class Tally: Sendable {
         while executor != nil || loop != nil { await Task.yield() }
         #expect(executor == nil && loop == nil)
     }
+
+    @Test("A request that a loop left at its end keeps its task's loop no longer than until it has failed, whatever waits behind it: S-LOOP-13, S-LOOP-19")
+    func failedRequestKeepsNothing() async throws {
+        let ended = Promise<RunLoop>()
+        let mayEnd = Promise<Void>()
+        let leaver = TestThread {
+            ended.fulfil(.current)
+            mayEnd.value
+        }
+        let loop = ended.value
+        weak var home: RunLoopExecutor?
+        let began = Promise<Void>()
+        let isHomeGone = Promise<Void>()
+        let isLastQueued = Promise<Void>()
+        let last: Task<Void, Never>
+        do {
+            let thread = RunLoopThread()
+            try thread.start()
+            home = thread.loop.executor
+            let isQueued = Promise<Void>()
+            let first = Task.detached(executorPreference: thread.loop.executor) {
+                // It runs when the call has suspended: both are on the one thread.
+                Task(executorPreference: thread.loop.executor) { isQueued.fulfil(()) }
+                await #expect(throws: RunLoop.ThreadEndedError.self) { try await loop.call {} }
+            }
+            isQueued.value
+            Task.detached(executorPreference: loop.executor) {
+                began.fulfil(())
+                isHomeGone.value
+            }
+            last = Task.detached(executorPreference: loop.executor) {
+                isLastQueued.fulfil(())
+            }
+            mayEnd.fulfil(())
+            leaver.join()
+            await Task.detached { began.value }.value
+            await first.value
+            await thread.finish()
+        }
+        // Whoever waited for the end may not have let go of it yet.
+        for _ in 0..<100_000 where home != nil { await Task.yield() }
+        #expect(home == nil)
+        isHomeGone.fulfil(())
+        await last.value
+        isLastQueued.value
+    }
 }
 
 /// The run is in a wait, since a variable of the caller of `RunLoop.current.run` holds the loop, which the end of the thread leaves behind.

@@ -19,7 +19,8 @@ class LoopRequest: @unchecked Sendable {
 
 /// Entries in the order in which they came. The memory is kept, so that a queue in use allocates nothing.
 struct LoopEntries {
-    private var entries: [LoopEntry] = []
+    /// A place whose entry was taken is nil: the caller releases what it got, and not the one who takes the last entry, perhaps under a lock.
+    private var entries: [LoopEntry?] = []
     /// Where the next entry is; what is before it was taken.
     private var head = 0
 
@@ -35,6 +36,7 @@ struct LoopEntries {
     mutating func takeFirst() -> LoopEntry? {
         guard head < entries.count else { return nil }
         let entry = entries[head]
+        entries[head] = nil
         head += 1
         if head == entries.count {
             entries.removeAll(keepingCapacity: entries.capacity <= LoopEntries.keptCapacity)
