@@ -3,7 +3,10 @@ import CLinux
 import Synchronization
 
 /// What is done when the library is loaded, on the loading thread, before any client code can call it.
-@section(".init_array") @used
+// With a priority: before the constructors that have none, which may call the library. `fork` calls prepare handlers in the reverse order
+// of their registration and the others in that order, so the library's locks are taken after what theirs take, and are free again before theirs
+// run.
+@section(".init_array.00200") @used
 private let loadConstructor: @convention(c) () -> Void = { load() }
 
 /// Both sizes are known at compile time. The function takes sizes, not types: without optimisation a generic function would request

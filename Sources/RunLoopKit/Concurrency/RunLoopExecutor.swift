@@ -220,7 +220,6 @@ public final class RunLoopExecutor: SerialExecutor, TaskExecutor, @unchecked Sen
 
     /// Refused after the end of the loop's thread, which has taken or will take the entries.
     func post() {
-        if ForkGuard.postsLater(self) { return }
         let drainer = mail.withLock { $0.drainer }
         RLPerformFunction(reference, kRLCommonModes, performDrain, Unmanaged.passRetained(drainer).toOpaque(), releaseDrainer)
         RLWakeUp(reference)

@@ -11,13 +11,14 @@ internal import Musl
 /// it, and the task would wait for ever.
 ///
 /// A body takes a continuation from where it waits, and resumes it, or gives a stream an element. It calls the Swift runtime, which calls
-/// executors, and nothing else. Of ours it appends to the list, under a ``Locked``; the function that drains is posted afterwards,
-/// because `fork` may hold what the C library locks.
+/// executors. Of ours it appends to the list, under a ``Locked``, and posts the function that drains at once: an executor of the program's
+/// may do a whole job there, or wait, for another loop that is to have what was posted before. Posting needs the C library's locks. `fork`
+/// waits for bodies before it takes those, since the C library's handlers are registered first (`RunLoopCore/Lifecycle/Load.swift`).
 ///
 /// Bodies never wait for each other, since the runtime locks a task while it calls those who want to know of its cancellation: one of
 /// them may begin a body in which another thread needs that very lock.
 enum ForkGuard {
-    /// An executor of somebody else's may wait for the thread that forks. So `fork` does not wait for ever.
+    /// An executor of the program's may do a long job in a body, or wait for the thread that forks. So `fork` does not wait for ever.
     private static var longestWait: Int { 1 }
 
     // Sendable: made once, and never changed after that. By default a writer that waits holds up no reader: bodies read.
@@ -27,17 +28,13 @@ enum ForkGuard {
         return lock
     }()
 
-    /// Of a thread in a body: where it notes the executor whose function it has to post.
+    /// Of a thread in a body: not nil.
     private static let key: pthread_key_t = {
         var key = pthread_key_t()
         let status = pthread_key_create(&key, nil)
         precondition(status == 0, "RunLoopKit: no thread-specific key is left in this process")
         return key
     }()
-
-    private struct Note {
-        var executor: Unmanaged<RunLoopExecutor>?
-    }
 
     static func prepare() {
         _ = (lock, key)
@@ -50,23 +47,12 @@ enum ForkGuard {
         // An executor may call what comes here again.
         if pthread_getspecific(key) != nil { return body() }
         let generation = ForkedChild.generation
-        var note = Note()
-        withUnsafeMutablePointer(to: &note) { note in
-            pthread_rwlock_rdlock(lock)
-            pthread_setspecific(key, note)
-            body()
-            pthread_setspecific(key, nil)
-            // A body that forked is over in the child too, where the lock is new.
-            if generation == ForkedChild.generation { pthread_rwlock_unlock(lock) }
-        }
-        note.executor?.takeRetainedValue().post()
-    }
-
-    /// Leaves the post to the end of the body; false if the calling thread is in none, or has another one to make.
-    static func postsLater(_ executor: RunLoopExecutor) -> Bool {
-        guard let note = pthread_getspecific(key)?.assumingMemoryBound(to: Note.self), note.pointee.executor == nil else { return false }
-        note.pointee.executor = Unmanaged.passRetained(executor)
-        return true
+        pthread_rwlock_rdlock(lock)
+        pthread_setspecific(key, lock)
+        body()
+        pthread_setspecific(key, nil)
+        // A body that forked is over in the child too, where the lock is new.
+        if generation == ForkedChild.generation { pthread_rwlock_unlock(lock) }
     }
 
     // MARK: - For fork
