@@ -63,6 +63,24 @@ import Testing
         }
     }
 
+    @Test("The last instant of a test clock is no later by any duration, and the first one no earlier: S-CLK-11")
+    func endsOfTestClock() {
+        func end(_ duration: Duration) -> TestClock.Instant {
+            var instant = TestClock().now
+            for _ in 0..<400 { instant = instant.advanced(by: duration) }
+            return instant
+        }
+        let first = end(.seconds(Int64.min))
+        let last = end(.seconds(Int64.max))
+        for step in [Duration.microseconds(1), .milliseconds(1), .milliseconds(999), .seconds(1), .seconds(1.5)] {
+            #expect(first.advanced(by: .zero - step) == first)
+            #expect(last.advanced(by: step) == last)
+            #expect(first.advanced(by: step).duration(to: first) == .zero - step)
+            #expect(last.advanced(by: .zero - step).duration(to: last) == step)
+        }
+        #expect(first.advanced(by: .zero) == first && last.advanced(by: .zero) == last)
+    }
+
     @Test("Runs, requests and sequences take any date and any time: S-RUN-17", arguments: durations)
     func runs(_ duration: Duration) {
         let instants = DateRangeTests.instants

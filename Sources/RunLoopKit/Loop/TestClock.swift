@@ -39,8 +39,9 @@ public final class TestClock: Clock, @unchecked Sendable {
         public func advanced(by duration: Duration) -> Instant {
             let (seconds, attoseconds) = duration.clamped.components
             let fraction = (attoseconds + (attoseconds < 0 ? -500_000_000_000 : 500_000_000_000)) / 1_000_000_000_000
-            let (sum, overflows) = microseconds.addingReportingOverflow(seconds * 1_000_000 + fraction)
-            return Instant(microseconds: overflows ? (seconds < 0 ? .min : .max) : sum)
+            let added = seconds * 1_000_000 + fraction
+            let (sum, overflows) = microseconds.addingReportingOverflow(added)
+            return Instant(microseconds: overflows ? (added < 0 ? .min : .max) : sum)
         }
 
         /// How much later another instant is.
