@@ -98,6 +98,37 @@ extension Selector<Target> { fileprivate static let work = Selector("work") { _,
         #expect(incomparable < limit)
     }
 
+    @Test("A thread's dictionary is changed in a time that does not depend on how much is in it: S-THR-9")
+    func threadDictionary() {
+        let growth = growth(to: 16_000) { count in
+            let start = threadTime()
+            for index in 0..<count { Thread.current.threadDictionary[index] = index }
+            for index in 0..<count { Thread.current.threadDictionary[index] = nil }
+            return threadTime() - start
+        }
+        #expect(growth < limit)
+        let ofRunLoopThread = GrowthTests.growthOfRunLoopThread()
+        #expect(ofRunLoopThread < limit)
+    }
+
+    private static func growthOfRunLoopThread() -> Double {
+        let result = Promise<Double>()
+        let thread = RunLoopThread { thread in
+            func spent(_ count: Int) -> Double {
+                let start = threadTime()
+                for index in 0..<count { thread.threadDictionary[index] = index }
+                thread.threadDictionary.removeAll()
+                return threadTime() - start
+            }
+            var best = Double.infinity
+            for _ in 0..<3 where best >= limit { best = min(best, spent(16_000) / spent(2000)) }
+            result.fulfil(best)
+        }
+        do { try thread.start() } catch { return .infinity }
+        thread.join()
+        return result.value
+    }
+
     @Test("Observers are removed, and others' notifications posted, in a time that does not depend on how many there are")
     func notificationCenter() {
         let removal = growth(to: 16_000) { count in

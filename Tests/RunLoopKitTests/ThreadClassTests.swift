@@ -355,6 +355,37 @@ private func wait(for thread: Thread) {
         }
     }
 
+    @Test("A thread's dictionary holds what one of the standard library holds, and its copies change apart: S-NSTH-8")
+    func dictionaryOfManyValues() {
+        /// Of few hashes, so that many keys have the same.
+        struct Key: Hashable {
+            let number: Int
+            func hash(into hasher: inout Hasher) { hasher.combine(number % 5) }
+        }
+        for seed in 1...scaled(40) {
+            var state = UInt64(seed)
+            var (values, model) = (ThreadDictionary(), [Int: Int]())
+            var (copy, modelOfCopy) = (values, model)
+            for step in 0..<400 {
+                state = state &* 6_364_136_223_846_793_005 &+ 1_442_695_040_888_963_407
+                let number = Int(state >> 33) % 60
+                let value = Int(state >> 60) < 7 + step / 200 * 4 ? nil : step
+                if seed % 2 == 0 { values[Key(number: number)] = value } else { values[number] = value }
+                model[number] = value
+                if step == 150 { (copy, modelOfCopy) = (values, model) }
+                #expect(values.count == model.count && values.isEmpty == model.isEmpty)
+            }
+            for (values, model) in [(values, model), (copy, modelOfCopy)] {
+                for number in 0..<60 {
+                    let value = seed % 2 == 0 ? values[Key(number: number)] : values[number]
+                    #expect(value as? Int == model[number])
+                }
+            }
+            values.removeAll()
+            #expect(values.isEmpty && values[1] == nil && copy.count == modelOfCopy.count)
+        }
+    }
+
     @Test("The values of a thread are there before its start and after its end: S-NSTH-8")
     func dictionary() {
         let seen = Promise<String>()
