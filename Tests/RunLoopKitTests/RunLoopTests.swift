@@ -74,6 +74,24 @@ import Testing
         #expect(modes.count == 4)
     }
 
+    @Test("A name ends at its first zero byte, here as in the library: S-MODE-1")
+    func modeNamesEnd() {
+        let mode = RunLoop.Mode("a\0b")
+        #expect(mode.rawValue == "a" && mode == RunLoop.Mode(rawValue: "a\0c") && mode == RunLoop.Mode("a"))
+        #expect(Set([mode, RunLoop.Mode("a")]).count == 1)
+        #expect(RunLoop.Mode("\0") == RunLoop.Mode("") && RunLoop.Mode("a ") != mode)
+        let (running, modes) = onNewThread {
+            let loop = RunLoop.current
+            let running = Promise<RunLoop.Mode?>()
+            loop.perform(inModes: [mode]) { running.fulfil(RunLoop.current.currentMode) }
+            loop.keepAlive(forMode: mode)
+            loop.run(mode: mode, for: .zero)
+            return (running.value, loop.allModes)
+        }
+        #expect(running == mode)
+        #expect(Set(modes) == [.default, mode])
+    }
+
     @Test("A new common mode gets the common items at once: S-MODE-12, S-MODE-14, S-MODE-15")
     func commonModes() {
         let extra = RunLoop.Mode("extra")

@@ -9,8 +9,8 @@ extension RunLoop {
     /// The name of a mode: a set of sources, timers and observers that a run serves together.
     ///
     /// A mode comes into being when something is first added to it and lives as long as its loop
-    /// (S-MODE-2, S-MODE-5). Names compare by their bytes (S-MODE-1); what follows a zero byte in a
-    /// name is not part of it. The empty name is an ordinary one.
+    /// (S-MODE-2, S-MODE-5). Names compare by their bytes, and end before the first zero byte of the string that they are
+    /// made of (S-MODE-1). The empty name is an ordinary one.
     ///
     /// - Foundation: `RunLoop.Mode`, with the same raw values (S-NSRL-15). CF: `CFRunLoopMode`.
     public struct Mode: RawRepresentable, Sendable {
@@ -18,10 +18,14 @@ extension RunLoop {
         public let rawValue: String
 
         /// The mode of that name; nothing is made by naming it.
-        public init(rawValue: String) { self.rawValue = rawValue }
+        // What the C library does not see must not make two modes of one.
+        public init(rawValue: String) {
+            let end = rawValue.utf8.firstIndex(of: 0)
+            self.rawValue = end.map { String(rawValue[..<$0]) } ?? rawValue
+        }
 
         /// The mode of that name; nothing is made by naming it.
-        public init(_ rawValue: String) { self.rawValue = rawValue }
+        public init(_ rawValue: String) { self.init(rawValue: rawValue) }
 
         /// The mode for ordinary work; every loop has it, and it is always a common mode.
         ///
