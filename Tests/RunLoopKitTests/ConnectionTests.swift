@@ -235,6 +235,9 @@ extension Pipe {
         #expect(try await other.read() == [])
         await finished.value
         await #expect(throws: RunLoop.SystemError(code: EBADF)) { try await one.write([1]) }
+        await #expect(throws: RunLoop.SystemError(code: EBADF)) { try await one.write([]) }
+        // Nothing is sent, and the peer's end is not noticed.
+        try await other.write([])
         let writer = Task { () -> RunLoop.SystemError? in
             do throws(RunLoop.SystemError) { while true { try await other.write([UInt8](repeating: 0, count: 1 << 20)) } } catch {
                 return error

@@ -79,9 +79,10 @@ extension RunLoop {
 
         /// Writes all bytes, and waits for as long as the peer is slow.
         ///
-        /// - Parameter bytes: what to send.
+        /// - Parameter bytes: what to send; of none it is only checked that the stream is open.
         /// - Throws: the system's error, and some of the bytes may have been sent; `EBADF` after ``close()``.
         public func write(_ bytes: [UInt8]) async throws(SystemError) {
+            if bytes.isEmpty && isClosed { throw over }
             var sent = 0
             while sent < bytes.count {
                 if let count = try send(bytes[sent...].prefix(Self.portion)) {
@@ -166,7 +167,9 @@ extension RunLoop {
             return isOpen ? made : nil
         }
 
-        private var over: SystemError { SystemError(code: state.withLock { $0.descriptor } < 0 ? EBADF : ECANCELED) }
+        private var isClosed: Bool { state.withLock { $0.descriptor } < 0 }
+
+        private var over: SystemError { SystemError(code: isClosed ? EBADF : ECANCELED) }
 
         /// Nil if nothing is there.
         private func receive(_ count: Int) throws(SystemError) -> [UInt8]? {
