@@ -220,6 +220,40 @@ static void *end_in_a_counted_timer(void *probe) {
     return NULL;
 }
 
+static int ended_by, let_go_of;
+static void end_in_function(void *unused) {
+    (void)unused;
+    ended_by++;
+    RLThreadExit(NULL);
+}
+static void count_let_go(void *unused) {
+    (void)unused;
+    let_go_of++;
+}
+static void run_once_more(RLThreadRef thread, void *unused) {
+    (void)thread, (void)unused;
+    RLRunInMode(kRLDefaultMode, 0, false);
+}
+static void run_queued_function(RLThreadRef thread, void *mode) {
+    (void)thread;
+    RLPerformFunction(RLGetCurrent(), mode, end_in_function, NULL, count_let_go);
+    RLRunInMode(kRLDefaultMode, 60, false);
+}
+
+RL_TEST(a_function_that_ends_its_thread_is_performed_once, "S-BLK-5 S-THREAD-16",
+        "A function that ends its thread is released, and not performed again by the run that an exit callback makes") {
+    const RLMode modes[] = {kRLDefaultMode, kRLCommonModes};
+    for (int i = 0; i < 2; i++) {
+        ended_by = let_go_of = 0;
+        RLThreadRef thread = RLThreadCreate(run_queued_function, (void *)modes[i], NULL);
+        ck_assert(RLThreadAddExitCallBack(thread, run_once_more, NULL));
+        ck_assert(RLThreadStart(thread) && RLThreadJoin(thread));
+        ck_assert_int_eq(ended_by, 1);
+        ck_assert_int_eq(let_go_of, 1);
+        RLRelease(thread);
+    }
+}
+
 RL_TEST(closes_a_timers_bracket, "S-LOOP-19 S-TMR-44",
         "A timer whose callback ended its thread has its bracket closed; a one-shot is invalid and has "
         "released its context") {

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+import Glibc
 import RunLoopKit
 import Synchronization
 import Testing
@@ -280,6 +281,25 @@ import Testing
         gate.fulfil(())
         thread.join()
         #expect(trace.all == ["2"])
+    }
+
+    @Test("A thread that is cancelled while it performs what its body has left leaves the rest: S-NEST-8 S-THREAD-18")
+    func cancelAtTheLast() throws {
+        let gate = Promise<Void>()
+        let thread = RunLoopThread { _ in gate.value }
+        try thread.start()
+        let (loop, trace, all) = (thread.loop, Trace(), 1000)
+        for _ in 0..<all {
+            Task.detached(executorPreference: loop.executor) {
+                trace.add("\(isRunning(loop))")
+                thread.cancel()
+            }
+        }
+        thread.stop()
+        gate.fulfil(())
+        thread.join()
+        while trace.count < all { sched_yield() }
+        #expect(trace.all.first == "true" && trace.all.last == "false")
     }
 
     @Test("A run of the body of a thread that was cancelled before its start ends: S-THREAD-18")

@@ -66,6 +66,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
                 switch slot.content {
                 case .post(let post):
                     if post.modes.permits(mode) {
+                        slot.pointee.perform = doNothing
                         perform(post)
                         pointee.calls[place].pointee.position.index = index
                         discard(post)
@@ -120,6 +121,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         while let node = pointee.calls[place].pointee.listed.first {
             let isCommon = mode.pointee.isCommon.load(ordering: .relaxed)
             let post = node.pointee.post
+            node.pointee.post.perform = doNothing
             perform(post)
             let round = pointee.calls[place]
             _ = round.pointee.listed.removeFirst()
@@ -171,6 +173,9 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         let common = isCommon ? pointee.commonWaiting[.posts].takeAll(from: floor) : nil
         round.pointee.listed.append(own, common)
     }
+
+    /// What is in the place of a function that is being performed. If that ends the thread, a run at the end of the thread finds it there.
+    private var doNothing: PerformFunction { { _ in } }
 
     private func perform(_ post: Post) {
         pointee.counters.functions.count()
@@ -270,8 +275,8 @@ struct PostRound: CallRecord {
 typealias PostRoundPointer = UnsafeMutablePointer<PostRound>
 
 extension UnsafeMutablePointer where Pointee == RunLoop {
-    /// The thread ended in a performed function: the rest of the round goes back, to be dropped with the queue (S-BLK-18). The
-    /// function that ended it is dropped like the others.
+    /// The thread ended in a performed function: the rest of the round goes back, to be dropped with the queue (S-BLK-18) or performed by a run that
+    /// the end of the thread makes. What the function that ended it holds is released like the others'; it is not performed again.
     func abandon(_ round: PostRound) {
         var round = round
         enlist(&round.listed)

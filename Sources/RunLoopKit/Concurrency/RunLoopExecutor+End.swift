@@ -130,7 +130,7 @@ extension RunLoopExecutor {
         if RunLoopExecutor.currentKey.get() !== self { RunLoopExecutor.currentKey.set(self) }
         takeMail()
         let last = begun + own.count
-        while begun < last, let next = takeNext() {
+        while begun < last, !RunLoopThread.isCancelledCaller, let next = takeNext() {
             // A run in the entry before may have left the entries to a drain that is on its way.
             isDraining = true
             run(next)

@@ -199,6 +199,9 @@ extension RunLoopThread {
     /// Whether the calling thread is one of these whose runs are to end.
     static var isEndingCaller: Bool { own.known?.isEnding ?? false }
 
+    /// Whether the calling thread is one of these that drops what is queued.
+    static var isCancelledCaller: Bool { own.known?.isCancelled ?? false }
+
     /// The object of the calling thread, nil if it was not made by this class.
     @available(*, noasync, message: "an asynchronous function may change its thread at each await")
     public static var current: RunLoopThread? { own.known }
