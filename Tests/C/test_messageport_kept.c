@@ -11,6 +11,7 @@
 #include <math.h>
 #include <poll.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <sys/epoll.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -147,6 +148,42 @@ RL_TEST(the_number_of_an_ended_connection, "S-MSG-34 S-SRC-50",
     close(held);
     RLRelease(third);
     worker_stop(&worker);
+}
+
+static int writes;
+static void note_write(RLSourceRef source, const RLKernelEvent *event, void *info) {
+    (void)source, (void)event, (void)info;
+    writes++;
+}
+
+RL_TEST(the_number_of_the_notifier, "S-MSG-34 S-KEV-11",
+        "After the end of a remote port its number may be that of the library's own descriptor for files; the end of what was kept leaves that in its set") {
+    static Worker worker = {.service = {.echoes = true}}, other_worker = {.service = {.echoes = true}};
+    RLMessagePortRef first = worker_start(&worker, port_name("notifier"));
+    RLMessagePortRef second = worker_start(&other_worker, port_name("other notifier"));
+    ck_assert_str_eq(ask_text(second, 1, "elsewhere", "n"), "elsewhere");
+    ck_assert_str_eq(ask_text(first, 1, "first", "m"), "first");
+    RLMessagePortInvalidate(first);
+    RLRelease(first);
+    char path[] = "/tmp/runloop-kept-XXXXXX";
+    int file = mkstemp(path);
+    ck_assert_int_ge(file, 0);
+    RLKernelEvent event = {.ident = (uintptr_t)file, .filter = kRLKernelFilterVnode, .fflags = kRLNoteWrite};
+    RLSourceRef source = RLKernelEventSourceCreate(&event, note_write, NULL);
+    RLAddSource(RLGetCurrent(), source, "m");
+    write_byte(file);
+    expect_run("m", 60, true, HandledSource);
+    ck_assert_str_eq(ask_text(second, 1, "second", "m"), "second");
+    write_byte(file);
+    expect_run("m", 20, true, HandledSource);
+    ck_assert_int_eq(writes, 2);
+    RLSourceInvalidate(source);
+    RLRelease(source);
+    close(file);
+    unlink(path);
+    RLRelease(second);
+    worker_stop(&worker);
+    worker_stop(&other_worker);
 }
 
 static void ask_in_child(void *name) {

@@ -129,12 +129,14 @@ struct PortSet {
         return isOwn
     }
 
-    /// Ends the registration that was kept, if there is one.
+    /// Ends the registration that was kept, if there is one. If the library closed the number meanwhile, that ended it, and by now the number may
+    /// be that of the notifier or of another descriptor that this set has without a slot.
     @inline(never)
     mutating func endKept() {
         if keptSerial == 0 { return }
-        keptSerial = 0
         let index = Int(keptIndex)
+        if UInt32(truncatingIfNeeded: rl_socket_cookie(Int32(index))) != keptSerial { slots[index].pointee.lose() }
+        keptSerial = 0
         slots[index].pointee.leave(index, epoll, &waiting)
     }
 
@@ -216,6 +218,7 @@ struct PortSet {
     /// thread could take the number of the old one, and the mode would have none.
     @inline(never)
     private mutating func rebuild() {
+        endKept()
         forEachSlot { slot, index in
             if slot.pointee.state == .registered { slot.pointee.armAgain(index, in: epoll) }
         }

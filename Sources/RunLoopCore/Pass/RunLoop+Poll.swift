@@ -139,7 +139,8 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
             epoll = mode.pointee.ports.epoll
             calls += 1
             // The sockets may be behind any number of others that were ready before a run. A wait need not find all at once.
-            let concerned = onlySignals ? mode.pointee.ports.count : mode.pointee.sockets.load(ordering: .relaxed)
+            // In the set there may also be the main dispatch queue, the eventfd that wakes and a kept registration.
+            let concerned = onlySignals ? mode.pointee.ports.count + 3 : mode.pointee.sockets.load(ordering: .relaxed)
             let covered = calls &* Int(RL_EVENTS)
             let isLast = count < Int(RL_EVENTS) || isRound || !epoll.isOpen
                 || covered > concerned &+ (onlySignals ? 0 : Int(RL_EVENTS))
