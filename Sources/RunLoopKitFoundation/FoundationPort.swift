@@ -43,6 +43,7 @@ open class FoundationPort: Port, @unchecked Sendable {
     }
 
     /// Calls the form with a date.
+    @_disfavoredOverload
     public final override func send(
         before limitDate: ContinuousClock.Instant, components: [Any]?, from receivePort: Port?,
         reserved headerSpaceReserved: Int
@@ -53,6 +54,7 @@ open class FoundationPort: Port, @unchecked Sendable {
     }
 
     /// Calls the form with a date.
+    @_disfavoredOverload
     public final override func send(
         before limitDate: ContinuousClock.Instant, msgid msgID: Int, components: [Any]?, from receivePort: Port?,
         reserved headerSpaceReserved: Int

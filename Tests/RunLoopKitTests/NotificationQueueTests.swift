@@ -113,6 +113,47 @@ private func withQueue(_ body: @escaping @Sendable (NotificationQueue, Trace) ->
         #expect(trace == ["callback over", "first", "waited"])
     }
 
+    @Test("An observer of a notification that waits in a run for others gets them, nested twice: S-NQ-4, S-NQ-5",
+        arguments: [NotificationQueue.PostingStyle.asap, .whenIdle])
+    func waitsInAnObserver(style: NotificationQueue.PostingStyle) {
+        let trace = onNewThread { () -> [String] in
+            let (trace, center) = (Trace(), NotificationCenter())
+            nonisolated(unsafe) let queue = NotificationQueue(notificationCenter: center)
+            _ = center.addObserver(forName: nil, object: nil, queue: nil) { notification in
+                trace.add(notification.name.rawValue)
+                let count = trace.count
+                if count == 3 { return }
+                queue.enqueue(Notification(name: count == 1 ? .second : .third), postingStyle: style)
+                for _ in 0..<10 where trace.count == count { RunLoop.current.run(mode: .default, for: .milliseconds(100)) }
+            }
+            RunLoop.current.keepAlive(forMode: .default)
+            queue.enqueue(Notification(name: .first), postingStyle: style)
+            RunLoop.current.run(mode: .default, for: .milliseconds(10))
+            trace.add("over")
+            return trace.all
+        }
+        #expect(trace == ["first", "second", "third", "over"])
+    }
+
+    @Test("What an observer enqueues asap after its nested run, when the queue has had its turn in the pass, is posted before the loop waits: S-NQ-4")
+    func afterANestedRun() {
+        let result = onNewThread { () -> RunLoop.RunResult in
+            let center = NotificationCenter()
+            nonisolated(unsafe) let queue = NotificationQueue(notificationCenter: center)
+            _ = center.addObserver(forName: .second, object: nil, queue: nil) { _ in RunLoop.current.stop() }
+            RunLoop.current.keepAlive(forMode: .default)
+            // The queue's observer comes first.
+            queue.enqueue(Notification(name: .first), postingStyle: .asap)
+            let late = RunLoop.Observer(activities: .beforeWaiting, repeats: false, order: .max) { _, _ in
+                RunLoop.current.run(mode: .default, for: .zero)
+                queue.enqueue(Notification(name: .second), postingStyle: .asap)
+            }
+            RunLoop.current.add(late, forMode: .default)
+            return RunLoop.current.run(mode: .default, for: .seconds(20))
+        }
+        #expect(result == .stopped)
+    }
+
     @Test("What the last callback of a run enqueues asap is posted when the run ends: S-NQ-4, S-NQ-6")
     func asapAtExit() {
         let trace = withQueue { queue, trace in

@@ -3,7 +3,7 @@ internal import Synchronization
 
 /// What a notification queue does, for any kind of notification: RunLoopKit's own and Foundation's.
 ///
-/// One observer of the loop posts. It is in the modes that any notification was enqueued for. Everything
+/// An observer of the loop posts. It is in the modes that any notification was enqueued for. Everything
 /// happens on one thread.
 package final class PendingNotifications<Note> {
     private final class Entry {
@@ -48,7 +48,11 @@ package final class PendingNotifications<Note> {
     /// The thread that used it first; 0 before.
     private let owner = Atomic<UInt>(0)
     private var loop: RunLoop?
-    private var observer: RunLoop.Observer?
+    /// An observer is not called again while it is on the stack: there are as many as posting is nested in runs that observers of the
+    /// notifications make, and one more. The one whose turn it is posts.
+    private var observers: [RunLoop.Observer] = []
+    /// How many of them are posting.
+    private var posting = 0
     /// In the common modes and in no other: it tells which modes are common, and is never called.
     private var commonModesProbe: RunLoop.Observer?
     private var observedModes: Set<RunLoop.Mode> = []
@@ -134,34 +138,44 @@ package final class PendingNotifications<Note> {
         let loop = LoopRegistry.current()
         if loop !== self.loop { attach(to: loop) }
         for mode in modes where observedModes.insert(mode).inserted {
-            loop.add(observer!, forMode: mode)
+            for observer in observers { loop.add(observer, forMode: mode) }
             isTooLateInPass = true
         }
     }
 
     private func attach(to loop: RunLoop) {
         detach()
-        // The queue and its loop are one thread's, so what the observer sees is never another thread's.
-        nonisolated(unsafe) weak let queue = self
-        // After the other observers, so that what they enqueue is posted before the loop waits.
-        let observer = RunLoop.Observer(
-            activities: [.beforeTimers, .beforeWaiting, .afterWaiting, .exit], order: .max
-        ) { _, activity in queue?.serve(activity) }
         let probe = RunLoop.Observer(activities: []) { _, _ in }
         loop.add(probe, forMode: .common)
         self.loop = loop
-        self.observer = observer
         commonModesProbe = probe
+        addObserver()
+    }
+
+    private func addObserver() {
+        // The queue and its loop are one thread's, so what the observer sees is never another thread's.
+        nonisolated(unsafe) weak let queue = self
+        let index = observers.count
+        // After the other observers, so that what they enqueue is posted before the loop waits.
+        let observer = RunLoop.Observer(
+            activities: [.beforeTimers, .beforeWaiting, .afterWaiting, .exit], order: .max
+        ) { _, activity in
+            if let queue, queue.posting == index { queue.serve(activity) }
+        }
+        observers.append(observer)
+        for mode in observedModes { loop?.add(observer, forMode: mode) }
     }
 
     private func detach() {
-        observer?.invalidate()
+        for observer in observers { observer.invalidate() }
+        observers = []
         commonModesProbe?.invalidate()
         observedModes = []
     }
 
     private func serve(_ activity: RunLoop.Activities) {
-        isTooLateInPass = activity == .beforeWaiting
+        // After a nested run the stage of the run around it is not known.
+        isTooLateInPass = activity == .beforeWaiting || activity == .exit
         if activity == .afterWaiting { return }
         guard !groups.isEmpty, let loop, let mode = loop.currentMode else { return }
         let isCommon = loop.contains(commonModesProbe!, forMode: mode)
@@ -182,6 +196,11 @@ package final class PendingNotifications<Note> {
     /// loop: what is posted is taken out before, one by one.
     private func postRound(_ isEligible: (Group) -> Bool) {
         let round = groups.filter { isEligible($0.key) }.flatMap(\.value.values).sorted { $0.sequence < $1.sequence }
-        for entry in round where take(entry) { post(entry.note) }
+        for entry in round where take(entry) {
+            posting += 1
+            if observers.count == posting { addObserver() }
+            post(entry.note)
+            posting -= 1
+        }
     }
 }
