@@ -88,12 +88,19 @@ extension PortSet {
         return nil
     }
 
-    /// Queues an always ready slot for a turn if it is of interest. True if it was not queued before.
+    /// Queues an always ready slot for a turn if it is of interest, to `newest` if that is the only member of which it is not known. True if it was
+    /// not queued before.
     @inline(never)
-    mutating func enqueueAlwaysReady(_ index: Int) -> Bool {
+    mutating func enqueueAlwaysReady(_ index: Int, for newest: SourcePointer? = nil) -> Bool {
         let slot = slots[index]
-        if !slot.pointee.wanted(bySignalling: true).isEmpty { signalsAlwaysReady = true }
-        if slot.pointee.marks.contains(.queued) || slot.pointee.wanted.isEmpty { return false }
+        if let newest {
+            if slot.pointee.interest(of: newest).isEmpty { return false }
+            if newest.isSignallingWatch { signalsAlwaysReady = true }
+        } else {
+            if !slot.pointee.wanted(bySignalling: true).isEmpty { signalsAlwaysReady = true }
+            if slot.pointee.wanted.isEmpty { return false }
+        }
+        if slot.pointee.marks.contains(.queued) { return false }
         slot.pointee.marks.insert(.queued)
         alwaysReady.append(index)
         return true

@@ -83,14 +83,20 @@ struct PortSet {
         let old = slot.pointee.state
         if old == .unused { slot.pointee.served = turn }
         if keptSerial != 0 && keptIndex == UInt32(index) && takeKept(slot, for: source) { return }
-        if old != .registered && slot.pointee.takeWanted().isEmpty { return slot.pointee.stayIdle() }
+        // No look at the other members, of which there may be any number: what interests them is requested already, or nothing does.
+        let own = slot.pointee.takeWanted(of: source)
+        if own.isEmpty && (old == .unused || old == .idle) { return slot.pointee.stayIdle() }
+        let asked = old == .registered && slot.pointee.members.count > 1 ? slot.pointee.armed : []
         // A loop whose thread has ended never waits: it needs no descriptor.
         slot.pointee.startWaiting(&waiting)
-        guard mode.hasLiveThread, let result = register(index) else { return }
+        guard mode.hasLiveThread,
+            let result = register(index, old == .waiting ? nil : asked.union(own), newest: old == .alwaysReady ? source : nil)
+        else { return }
         // A file that was registered under this number and no longer is was closed: the number names another file now.
-        if (old == .registered && result == .added) || (old == .alwaysReady && result != .alwaysReady) {
-            slot.pointee.markStale(except: source)
-        }
+        let isReused = (old == .registered && result == .added) || (old == .alwaysReady && result != .alwaysReady)
+        if isReused { slot.pointee.markStale(except: source) }
+        // Of the others nothing was requested, or too much.
+        if (isReused || old == .refused || old == .gone) && slot.pointee.state == .registered { slot.pointee.arm(index, in: epoll) }
     }
 
     @inline(never)
@@ -152,8 +158,8 @@ struct PortSet {
         switch slot.pointee.state {
         case .idle: isUnseen = registerWaiting(index, in: mode)
         case .registered:
-            if !slot.pointee.armed.isSuperset(of: slot.pointee.wanted) || slot.pointee.marks.contains(.edge) { slot.pointee.arm(index, in: epoll) }
-        case .alwaysReady: isUnseen = enqueueAlwaysReady(index)
+            slot.pointee.arm(index, for: source, in: epoll)
+        case .alwaysReady: isUnseen = enqueueAlwaysReady(index, for: source)
         case .unused, .waiting, .refused, .gone: break
         }
         armed.formIntersection(slot.pointee.state == .registered ? slot.pointee.armed : [])
@@ -182,13 +188,14 @@ struct PortSet {
         return !wasOpen || slot.pointee.state != .registered
     }
 
-    /// Registers a slot in state `waiting`. nil if there is no room.
+    /// Registers a slot in state `waiting`, for what is of interest to any member or for what is given. nil if there is no room. `newest` is the only
+    /// member that an always ready slot does not know.
     @inline(never)
-    private mutating func register(_ index: Int) -> EpollSet.Registration? {
+    private mutating func register(_ index: Int, _ known: Readiness? = nil, newest: SourcePointer? = nil) -> EpollSet.Registration? {
         let slot = slots[index]
         guard slot.pointee.state == .waiting, epoll.open() else { return nil }
-        let result = slot.pointee.register(index, in: epoll, &waiting)
-        if result == .alwaysReady { _ = enqueueAlwaysReady(index) }
+        let result = slot.pointee.register(index, known, in: epoll, &waiting)
+        if result == .alwaysReady { _ = enqueueAlwaysReady(index, for: newest) }
         return result
     }
 

@@ -84,6 +84,12 @@ struct PortSlot {
         return wanted
     }
 
+    /// The same for one member that comes.
+    func takeWanted(of member: SourcePointer) -> Readiness {
+        if member.isWatch { member.expectAnnouncements() }
+        return interest(of: member)
+    }
+
     var armed: Readiness { Readiness(rawValue: UInt32(armedBits)) }
 
     /// The part of that which is of interest to watches that signal, or to all others.
@@ -175,10 +181,10 @@ struct PortSlot {
         if state != .waiting && state != .alwaysReady { state = .idle }
     }
 
-    /// Registers a waiting slot with the kernel. nil if there is no room.
+    /// Registers a waiting slot with the kernel, for what is of interest now if that is not known. nil if there is no room.
     @inline(never)
-    mutating func register(_ number: Int, in epoll: EpollSet, _ waiting: inout Int) -> EpollSet.Registration? {
-        let wanted = takeWanted()
+    mutating func register(_ number: Int, _ known: Readiness?, in epoll: EpollSet, _ waiting: inout Int) -> EpollSet.Registration? {
+        let wanted = known ?? takeWanted()
         let result = epoll.register(Int32(number), events: wanted.events, token: token(number))
         switch result {
         case .later: return nil
@@ -197,6 +203,13 @@ struct PortSlot {
     @inline(never)
     mutating func arm(_ number: Int, edge: Bool = false, in epoll: EpollSet) {
         request(takeWanted(), number, edge: edge, in: epoll)
+    }
+
+    /// Requests what interests a member, whose interest has grown, beside what is requested: the others announce theirs.
+    mutating func arm(_ number: Int, for member: SourcePointer, in epoll: EpollSet) {
+        if marks.contains(.edge) { return arm(number, in: epoll) }
+        let wanted = armed.union(interest(of: member))
+        if wanted != armed { request(wanted, number, edge: false, in: epoll) }
     }
 
     /// Requests the same from the kernel once more, level-triggered.

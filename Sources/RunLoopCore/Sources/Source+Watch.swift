@@ -57,7 +57,8 @@ extension UnsafeMutablePointer where Pointee == Source {
     ///   without one because nothing is of interest, is made under the loop's lock by `PortSlot.takeWanted`, which first clears the bits
     ///   and then reads the interest. A growth that found the bits set came before the clearing, so its interest is read there and gets armed;
     ///   one that came later finds them cleared, and takes the lock. A number that waits for room, or for a set, keeps the bits: it has this
-    ///   step before it.
+    ///   step before it. Where a member comes to a number that is registered, the new registration requests all that the one before did, and
+    ///   what interests that member, whose bits alone are cleared.
     /// - Two loops do not exclude each other by their locks: one could set the bits when the other has read the interest. So the Add to the
     ///   second marks the word (`Watch.isShared`) before it reads the interest, and from then on no bits are set. So does who
     ///   makes a source of an owner whose former one is still being invalidated, before anybody else has the new one. A watch that leaves its
