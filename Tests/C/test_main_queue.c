@@ -6,13 +6,16 @@
  * loop outlives the case that put it there.
  */
 #define _GNU_SOURCE
+#include "messageport_support.h"
 #include "support.h"
+#include "support_socket.h"
 
 #include <dlfcn.h>
 #include <errno.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -267,4 +270,58 @@ RL_MAIN_TEST(dispatch_main_ends_the_main_loop, "S-LOOP-13 S-PERF-11",
         ck_assert_msg(WIFEXITED(result.status) && WEXITSTATUS(result.status) == 42, "status %#x, and it said: %s", result.status,
                       result.output);
     }
+}
+
+static void drain(Socket *self, RLSocketCallBackType type) {
+    char bytes[16];
+    (void)type;
+    while (recv(RLSocketGetNative(self->socket), bytes, sizeof bytes, MSG_DONTWAIT) > 0);
+}
+
+static int passes;
+static void count_pass(RLObserverRef observer, RLActivity activity, void *info) {
+    (void)observer, (void)activity, (void)info;
+    passes++;
+}
+
+RL_MAIN_TEST(sockets_behind_the_queue_and_a_late_reply, "S-SOCK-53 S-GCD-1",
+             "Sockets that are ready before a run, behind the queue and a reply that nobody waits for, which are no members of the mode, perform in its "
+             "first pass, each once, also where all together are just more than one call of the kernel tells or two do") {
+    static const int counts[] = {126, 127, 128, 130, 254, 255, 256, 300};
+    static Socket sockets[300];
+    static Service service = {.echoes = true};
+    static int ends[300][2];
+    attach();
+    RLMessagePortRef port = add_service(&service, port_name("late"), "service");
+    RLMessagePortRef remote = RLMessagePortCreateRemote(port_name("late"));
+    RLAddObserver(RLGetCurrent(), RLObserverCreate(kRLBeforeTimers, true, 0, count_pass, NULL), kRLDefaultMode);
+    int made = 0;
+    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
+        for (; made < counts[i]; made++) {
+            sockets[made].action = drain;
+            sockets[made].name = "s";
+            make_sockets(SOCK_STREAM, ends[made]);
+            socket_make(&sockets[made], ends[made][0], kRLSocketReadCallBack);
+            socket_add(&sockets[made]);
+        }
+        ck_assert_int_eq(RLMessagePortSendRequest(remote, 1, "late", 4, 1, 0, kRLDefaultMode, NULL), kRLMessagePortReceiveTimeout);
+        expect_run("service", 60, true, HandledSource);
+        queue("q");
+        for (int place = 0; place < made; place++) {
+            sockets[place].calls = 0;
+            write_byte(ends[place][1]);
+        }
+        passes = 0;
+        RLRunInMode(kRLDefaultMode, 0, false);
+        ck_assert_int_eq(passes, 1);
+        for (int place = 0; place < made; place++)
+            ck_assert_msg(sockets[place].calls == 1, "of %d sockets the one at %d was called %d times", made, place, sockets[place].calls);
+        /* Whatever is left is told now, and nothing is found again. */
+        expect_run(kRLDefaultMode, 0.02, false, TimedOut);
+        ck_assert_int_le(passes, 4);
+        for (int place = 0; place < made; place++) ck_assert_int_eq(sockets[place].calls, 1);
+    }
+    RLRelease(remote);
+    RLMessagePortInvalidate(port);
+    RLRelease(port);
 }

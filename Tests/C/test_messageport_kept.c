@@ -5,6 +5,7 @@
  */
 #define _GNU_SOURCE
 #include "messageport_support.h"
+#include "support_descriptor.h"
 #include "support_socket.h"
 #include "system_calls.h"
 
@@ -184,6 +185,92 @@ RL_TEST(the_number_of_the_notifier, "S-MSG-34 S-KEV-11",
     RLRelease(second);
     worker_stop(&worker);
     worker_stop(&other_worker);
+}
+
+RL_TEST(another_object_on_the_number, "S-MSG-31 S-SRC-44",
+        "Another object comes to the number between two requests and leaves it before, after or between others: each request gets its reply") {
+    static Worker worker = {.service = {.echoes = true}};
+    static Descriptor object = {.name = "d"};
+    RLMessagePortRef first = worker_start(&worker, port_name("object"));
+    begin_looking_on();
+    ck_assert_str_eq(ask_text(first, 1, "first", "m"), "first");
+    hook_system_calls(NULL);
+    descriptor_make(&object, connection, false);
+    RLSourceRef source = RLFileDescriptorCreateRunLoopSource(object.file, 0);
+    for (int i = 0; i < 3; i++) {
+        RLAddSource(RLGetCurrent(), source, "m");
+        if (i != 1) ck_assert_str_eq(ask_text(first, 1, "beside", "m"), "beside");
+        RLRemoveSource(RLGetCurrent(), source, "m");
+        ck_assert_str_eq(ask_text(first, 1, "alone", "m"), "alone");
+        expect_run("m", 1, false, Finished);
+    }
+    /* It stays when what was kept ends with the port. */
+    RLAddSource(RLGetCurrent(), source, "m");
+    RLMessagePortInvalidate(first);
+    expect_run("m", 0.02, false, TimedOut);
+    RLFileDescriptorInvalidate(object.file);
+    expect_run("m", 1, false, Finished);
+    expect_trace("");
+    RLRelease(source);
+    RLRelease(object.file);
+    RLRelease(first);
+    worker_stop(&worker);
+}
+
+RL_TEST(a_number_that_the_program_closed, "S-MSG-34 S-SRC-50",
+        "The program puts a pipe in the place of the connection: a port that was there before what was kept ends, or comes after, is served, and other "
+        "remote ports get their replies") {
+    static Worker worker = {.service = {.echoes = true}}, other_worker = {.service = {.echoes = true}};
+    static Probe reused = {.name = "p", .action = read_one};
+    RLMessagePortRef other = worker_start(&other_worker, port_name("other closed"));
+    for (int i = 0; i < 2; i++) {
+        RLMessagePortRef first = worker_start(&worker, port_name("closed"));
+        begin_looking_on();
+        ck_assert_str_eq(ask_text(first, 1, "first", "m"), "first");
+        hook_system_calls(NULL);
+        int number = connection, own = dup(number), ends[2];
+        make_pipe(ends);
+        ck_assert_int_eq(dup2(ends[0], number), number);
+        RLSourceRef source = i == 0 ? add_port(&reused, number, "m") : NULL;
+        ck_assert_str_eq(ask_text(other, 1, "other", "m"), "other");
+        if (i == 1) source = add_port(&reused, number, "m");
+        write_byte(ends[1]);
+        expect_run("m", 60, true, HandledSource);
+        expect_trace("p");
+        RLSourceInvalidate(source);
+        /* The library has its own file back, and closes it. */
+        ck_assert_int_eq(dup2(own, number), number);
+        close(own);
+        RLMessagePortInvalidate(first);
+        RLRelease(first);
+        ck_assert_str_eq(ask_text(other, 1, "again", "m"), "again");
+        worker_stop(&worker);
+    }
+    RLRelease(other);
+    worker_stop(&other_worker);
+}
+
+static void ask_and_end(void *unused) {
+    (void)unused;
+    ck_assert_str_eq(ask_text(remote, 1, "thread", "m"), "thread");
+    ck_assert_str_eq(ask_text(remote, 1, "again", "m"), "again");
+}
+
+RL_TEST(the_thread_ends_between_requests, "S-MSG-31 S-LOOP-16",
+        "Threads that asked end, and nothing is left of what their modes kept: other threads ask by the same remote port, which ends while it is kept") {
+    static Worker worker = {.service = {.echoes = true}};
+    remote = worker_start(&worker, port_name("thread"));
+    ask_and_end(NULL);
+    int before = count_descriptors();
+    for (int i = 0; i < 5; i++) {
+        thread_join(thread_start(ask_and_end, NULL));
+        ask_and_end(NULL);
+    }
+    ck_assert_int_eq(count_descriptors(), before);
+    RLMessagePortInvalidate(remote);
+    expect_run("m", 1, false, Finished);
+    RLRelease(remote);
+    worker_stop(&worker);
 }
 
 static void ask_in_child(void *name) {

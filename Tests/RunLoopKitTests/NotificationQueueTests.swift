@@ -121,10 +121,12 @@ private func withQueue(_ body: @escaping @Sendable (NotificationQueue, Trace) ->
             nonisolated(unsafe) let queue = NotificationQueue(notificationCenter: center)
             _ = center.addObserver(forName: nil, object: nil, queue: nil) { notification in
                 trace.add(notification.name.rawValue)
+                if notification.name == .third { return }
                 let count = trace.count
-                if count == 3 { return }
-                queue.enqueue(Notification(name: count == 1 ? .second : .third), postingStyle: style)
+                queue.enqueue(Notification(name: notification.name == .first ? .second : .third), postingStyle: style)
                 for _ in 0..<10 where trace.count == count { RunLoop.current.run(mode: .default, for: .milliseconds(100)) }
+                // Posted after this, by the run around it, it would be in the trace too.
+                trace.add("end of \(notification.name.rawValue)")
             }
             RunLoop.current.keepAlive(forMode: .default)
             queue.enqueue(Notification(name: .first), postingStyle: style)
@@ -132,7 +134,7 @@ private func withQueue(_ body: @escaping @Sendable (NotificationQueue, Trace) ->
             trace.add("over")
             return trace.all
         }
-        #expect(trace == ["first", "second", "third", "over"])
+        #expect(trace == ["first", "second", "third", "end of second", "end of first", "over"])
     }
 
     @Test("What an observer enqueues asap after its nested run, when the queue has had its turn in the pass, is posted before the loop waits: S-NQ-4")
