@@ -14,30 +14,15 @@ let tutorialSteps = ["01-thread", "02-perform", "03-executor", "04-ticks", "05-r
 let tutorialStepTargets = tutorialSteps.map { "RunLoopExampleTutorial-\($0)" }
 let tutorialFiles = (tutorialSteps + ["06-signals"]).map { "\($0).swift" } + ["pass.svg"]
 
+// Names of targets and of their products are unique in all packages that a program is made of, also those of examples and of test
+// programs: hence their prefixes, and none is a product of its own. `Atomics`, say, is swift-atomics's, which SwiftNIO needs, and a
+// program of a user's may well be called `app`.
 let package = Package(
     name: "RunLoop",
     products: [
         .library(name: "RunLoopKit", targets: ["RunLoopKit"]),
         .library(name: "RunLoopKitFoundation", targets: ["RunLoopKitFoundation"]),
         .library(name: "RunLoopKitXCTest", targets: ["RunLoopKitXCTest"]),
-        .executable(name: "demo", targets: ["RunLoopExampleDemo"]),
-        .executable(name: "mixed", targets: ["RunLoopExampleMixed"]),
-        .executable(name: "app", targets: ["RunLoopExampleApp"]),
-        .executable(name: "actor-on-loop", targets: ["RunLoopExampleActorOnLoop"]),
-        .executable(name: "exit-now", targets: ["RunLoopExampleExitNow"]),
-        .executable(name: "threads", targets: ["RunLoopExampleThreads"]),
-        .executable(name: "locks", targets: ["RunLoopExampleLocks"]),
-        .executable(name: "atomics", targets: ["RunLoopExampleAtomics"]),
-        .executable(name: "line-server", targets: ["RunLoopExampleLineServer"]),
-        .executable(name: "echo-server", targets: ["RunLoopExampleEchoServer"]),
-        .executable(name: "tutorial", targets: ["RunLoopExampleTutorial"]),
-        .executable(name: "main-queue", targets: ["RunLoopTestMainQueue"]),
-        .executable(name: "forks", targets: ["RunLoopTestForks"]),
-        .executable(name: "first-uses", targets: ["RunLoopTestFirstUses"]),
-        .executable(name: "echo-clients", targets: ["RunLoopTestEchoClients"]),
-        .executable(name: "hosting", targets: ["RunLoopTestHosting"]),
-        .executable(name: "hops", targets: ["RunLoopBenchHops"]),
-        .executable(name: "swift-locks", targets: ["RunLoopBenchSwiftLocks"]),
     ],
     traits: [
         .default(enabledTraits: ["BundledCore"]),
@@ -57,12 +42,12 @@ let package = Package(
             publicHeadersPath: "include"),
 
         // The headers of the kernel and of libc, for the core alone.
-        .target(name: "CLinux"),
+        .target(name: "CRunLoopLinux", path: "Sources/CLinux"),
 
         // The run loop itself. It needs no compiler flag, so that any package may depend on it.
         .target(
             name: "RunLoopCore",
-            dependencies: ["CRunLoop", "CLinux"],
+            dependencies: ["CRunLoop", "CRunLoopLinux"],
             linkerSettings: [.linkedLibrary("bsd")]),
 
         // The same headers as the installed library has them.
@@ -78,10 +63,10 @@ let package = Package(
             ]),
 
         // What takes Foundation's dates, for source files written for Foundation's run loop.
-        .target(name: "RunLoopKitFoundation", dependencies: ["RunLoopKit", "CFoundationLoop"]),
+        .target(name: "RunLoopKitFoundation", dependencies: ["RunLoopKit", "CRunLoopFoundation"]),
 
         // Foundation's own run loop, which RunLoopKit's can host.
-        .target(name: "CFoundationLoop"),
+        .target(name: "CRunLoopFoundation"),
 
         // The same for test files that import XCTest, which brings Foundation along.
         .target(name: "RunLoopKitXCTest", dependencies: ["RunLoopKitFoundation"]),
@@ -95,7 +80,7 @@ let package = Package(
 
         // An example: C code and Swift code on one loop.
         .target(
-            name: "CHalf",
+            name: "RunLoopExampleMixedHalf",
             dependencies: [
                 .target(name: "CRunLoop", condition: bundledCore),
                 .target(name: "CRunLoopInstalled", condition: installedLibrary),
@@ -103,12 +88,12 @@ let package = Package(
             path: "Examples/Mixed/C"),
         .executableTarget(
             name: "RunLoopExampleMixed",
-            dependencies: ["CHalf", "RunLoopKit"],
+            dependencies: ["RunLoopExampleMixedHalf", "RunLoopKit"],
             path: "Examples/Mixed/Swift"),
 
         // The demo: C threads count a file, Swift shows the progress.
         .target(
-            name: "DemoCounter",
+            name: "RunLoopExampleDemoCounter",
             dependencies: [
                 .target(name: "CRunLoop", condition: bundledCore),
                 .target(name: "CRunLoopInstalled", condition: installedLibrary),
@@ -116,12 +101,9 @@ let package = Package(
             path: "Examples/Demo/Counter"),
         .executableTarget(
             name: "RunLoopExampleDemo",
-            dependencies: ["DemoCounter", "RunLoopKit"],
+            dependencies: ["RunLoopExampleDemoCounter", "RunLoopKit"],
             path: "Examples/Demo/Main"),
 
-        // Names of targets are unique in all packages that a program is made of, also those of examples and of test programs: hence
-        // their prefixes. `Atomics`, say, is swift-atomics's, which SwiftNIO needs.
-        //
         // Examples of asynchronous code and of threads, and the program that shows who serves the main queue.
         .executableTarget(name: "RunLoopExampleApp", dependencies: ["RunLoopKit"], path: "Examples/App"),
         .executableTarget(name: "RunLoopExampleActorOnLoop", dependencies: ["RunLoopKit"], path: "Examples/ActorOnLoop"),
@@ -143,12 +125,13 @@ let package = Package(
             name: "RunLoopTestFirstUses", dependencies: ["RunLoopKitXCTest", "RunLoopTestSymbols"], path: "Tests/Programs/FirstUses"),
         .target(name: "RunLoopTestSymbols", path: "Tests/Programs/Symbols"),
         .testTarget(
-            name: "ExampleTests",
+            name: "RunLoopExampleTests",
             dependencies: [
                 "RunLoopExampleApp", "RunLoopExampleActorOnLoop", "RunLoopExampleExitNow", "RunLoopExampleThreads", "RunLoopExampleLocks",
                 "RunLoopExampleAtomics", "RunLoopExampleLineServer", "RunLoopExampleEchoServer", "RunLoopExampleTutorial",
                 "RunLoopTestEchoClients", "RunLoopTestMainQueue", "RunLoopTestForks", "RunLoopTestFirstUses", "RunLoopTestHosting",
-            ] + tutorialStepTargets.map { .byName(name: $0) }),
+            ] + tutorialStepTargets.map { .byName(name: $0) },
+            path: "Tests/ExampleTests"),
     ] + zip(tutorialSteps, tutorialStepTargets).map { step, target in
         .executableTarget(
             name: target, dependencies: ["RunLoopKit"], path: "Sources/RunLoopKit/RunLoopKit.docc/Resources",

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // What it costs to go from one place of execution to another and back, in nanoseconds for one way.
-// usage: hops [ROUNDS [ONLY]]     the best of seven measurements is printed; ONLY is a part of the names of what is measured
+// usage: RunLoopBenchHops [ROUNDS [ONLY]]     the best of seven measurements is printed; ONLY is a part of the names of what is measured
 import Dispatch
 import RunLoopKit
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // What RunLoopKit's locks and threads cost beside Foundation's and the standard library's, in nanoseconds, where nobody waits.
-// usage: swift-locks     each row is the best of five measurements; the ratio is to the row's peer, below 1: faster
+// usage: RunLoopBenchSwiftLocks     each row is the best of five measurements; the ratio is to the row's peer, below 1: faster
 import RunLoopKit
 import Synchronization
 

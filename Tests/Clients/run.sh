@@ -54,6 +54,20 @@ build "$here/Bundled" bundled
 if linked "$bin/Bundled"; then echo "the default needs librunloop.so"; exit 1; fi
 "$bin/Bundled"
 
+#    Names of targets and of programs are unique in all packages of a build: RunLoop's begin with its name, and its own programs are no
+#    products. So a client's program is the client's, whatever it is called.
+names=$(swift package --package-path "$here/../.." --scratch-path "$here/../../.build" dump-package)
+printf '%s' "$names" | python3 -c '
+import json, re, sys
+package = json.load(sys.stdin)
+names = [target["name"] for target in package["targets"]] + [product["name"] for product in package["products"]]
+taken = [name for name in names if not re.match("C?RunLoop", name)]
+taken += [product["name"] for product in package["products"] if "library" not in product["type"]]
+sys.exit("names that a client could choose: %s" % ", ".join(taken) if taken else 0)'
+for program in app demo threads; do
+    "$bin/$program" | grep -x "the client's $program: 7"
+done
+
 # 2. With the trait, RunLoopKit is over the installed library, beside Foundation's run loop.
 build "$here/Installed" installed
 linked "$bin/Installed" || { echo "the trait InstalledLibrary does not use librunloop.so"; exit 1; }
@@ -105,8 +119,8 @@ echo "twins: $(cat "$here"/Twin/expected*.txt | grep -vc '^\[Foundation on Linux
     "$(cat "$here"/Twin/expected*.txt | grep -o '^\[Foundation on Linux[^]]*' | sort -u | wc -l) rules that Foundation breaks"
 
 # The example of C and Swift on one loop, over either core.
-build "$here/../.." bundled --product mixed
-"$bin/mixed" | diff "$here/../../Examples/Mixed/expected.txt" -
-build "$here/../.." installed --product mixed --traits InstalledLibrary
-installed "$bin/mixed" | diff "$here/../../Examples/Mixed/expected.txt" -
+build "$here/../.." bundled --product RunLoopExampleMixed
+"$bin/RunLoopExampleMixed" | diff "$here/../../Examples/Mixed/expected.txt" -
+build "$here/../.." installed --product RunLoopExampleMixed --traits InstalledLibrary
+installed "$bin/RunLoopExampleMixed" | diff "$here/../../Examples/Mixed/expected.txt" -
 echo "mixed: as expected over both cores"

@@ -107,7 +107,7 @@ private final class LineClient {
 @Suite struct ExampleTests {
     @Test("The main queue and the main actor run on RunLoop.main, and Foundation's loop serves them too; dispatchMain ends it: S-GCD-1 S-GCD-2 S-GCD-8 S-LOOP-13")
     func mainQueue() throws {
-        let (lines, status) = try run("main-queue")
+        let (lines, status) = try run("RunLoopTestMainQueue")
         #expect(status == 0)
         let expected = """
             RunLoopKit
@@ -146,7 +146,7 @@ private final class LineClient {
 
     @Test("An asynchronous main on the main loop: timer, main actor, a signal, and a clean end: S-GCD-1 S-GCD-3")
     func app() throws {
-        let (lines, status) = try run("app", interruptAt: "the first tick came")
+        let (lines, status) = try run("RunLoopExampleApp", interruptAt: "the first tick came")
         #expect(status == 0)
         #expect(lines.first?.hasPrefix("running as ") == true)
         #expect(lines.dropFirst() == ["the first tick came", "signal 2", "ended after some ticks"])
@@ -154,7 +154,7 @@ private final class LineClient {
 
     @Test("An actor on a worker's loop is fed by a socket")
     func actorOnLoop() throws {
-        let (lines, status) = try run("actor-on-loop")
+        let (lines, status) = try run("RunLoopExampleActorOnLoop")
         #expect(status == 0)
         #expect(lines == ["line 1", "line 2", "line 3", "the worker has ended"])
     }
@@ -165,7 +165,7 @@ private final class LineClient {
         S-HOST-4 S-HOST-5 S-HOST-6 S-HOST-7 S-HOST-8 S-HOST-9 S-HOST-10
         """)
     func hosting() throws {
-        let (lines, status) = try run("hosting")
+        let (lines, status) = try run("RunLoopTestHosting")
         #expect(status == 0)
         #expect(lines.count == 42)
         #expect(lines.filter { !$0.hasSuffix(": ok") } == [])
@@ -173,7 +173,7 @@ private final class LineClient {
 
     @Test("The server of lines answers each of many connections, and ends in order by a signal")
     func lineServer() async throws {
-        let server = try Running("line-server")
+        let server = try Running("RunLoopExampleLineServer")
         let port = try #require(UInt16(server.line().split(separator: " ").last ?? ""))
         let numbers = try await withThrowingTaskGroup(of: [Int].self) { group in
             for client in 0..<8 {
@@ -192,7 +192,7 @@ private final class LineClient {
 
     @Test("The echo server keeps no client waiting for one that floods or does not read, loses no byte, and ends in order by a signal")
     func echoServer() async throws {
-        let server = try Running("echo-server")
+        let server = try Running("RunLoopExampleEchoServer")
         let port = try #require(server.line().split(separator: " ").last)
         // Both programs raise their limit of descriptors, and the clients are as many as it allows. Ten seconds of this test are what the
         // server gives the client that never reads; by then a sanitized one cannot have ended that many connections.
@@ -200,7 +200,7 @@ private final class LineClient {
         getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit)
         let scale = ProcessInfo.processInfo.environment["RL_STRESS_SCALE"].flatMap(Int.init) ?? 1
         let count = min(10_000 / max(scale, 1), Int(clamping: limit.rlim_max) - 64)
-        let clients = try Running("echo-clients", [String(port), String(count), String(server.identifier)])
+        let clients = try Running("RunLoopTestEchoClients", [String(port), String(count), String(server.identifier)])
         #expect(try clients.line() == "\(count) clients had 3 answers each, while one did not read and one flooded")
         #expect(clients.status == 0)
         #expect(try server.line() == "served \(count + 4) connections")
@@ -209,14 +209,14 @@ private final class LineClient {
 
     @Test("A thread ends itself when an input source has set a value in its dictionary")
     func exitNow() throws {
-        let (lines, status) = try run("exit-now")
+        let (lines, status) = try run("RunLoopExampleExitNow")
         #expect(status == 0)
         #expect(lines == ["told to exit after 3 portions", "the thread has ended"])
     }
 
     @Test("The guide's programs of threads: detached, by a selector, by a subclass with a loop: S-NSTH-1 S-NSTH-10")
     func threads() throws {
-        let (lines, status) = try run("threads")
+        let (lines, status) = try run("RunLoopExampleThreads")
         #expect(status == 0)
         #expect(
             lines == [
@@ -227,7 +227,7 @@ private final class LineClient {
 
     @Test("The guide's programs of locks, and the forms that are values: S-NSLK-1 S-NSLK-4 S-NSLK-5")
     func locks() throws {
-        let (lines, status) = try run("locks")
+        let (lines, status) = try run("RunLoopExampleLocks")
         #expect(status == 0)
         #expect(
             lines == [
@@ -238,7 +238,7 @@ private final class LineClient {
 
     @Test("The guide's program of atomic operations: S-ATOM-1 S-ATOM-2 S-ATOM-3")
     func atomics() throws {
-        let (lines, status) = try run("atomics")
+        let (lines, status) = try run("RunLoopExampleAtomics")
         #expect(status == 0)
         #expect(
             lines == [
@@ -256,7 +256,7 @@ private final class LineClient {
         spins no loop, and neither does a thread there that is told to end; a request that was answered is not kept until its limit: S-FORK-1 S-FORK-6 S-MSG-49 S-ARG-10 S-SYNC-6 S-NSTH-4 S-NSTH-12 S-NSLK-8
         """)
     func forks() throws {
-        let (lines, status) = try run("forks")
+        let (lines, status) = try run("RunLoopTestForks")
         #expect(status == 0)
         let expected = [
             "tables: exit 0", "a loop that vanished: exit 0", "a call that waits: exit 0", "calls that were taken: exit 0",
@@ -278,7 +278,7 @@ private final class LineClient {
         S-FORK-1
         """)
     func firstUses() throws {
-        let (lines, status) = try run("first-uses")
+        let (lines, status) = try run("RunLoopTestFirstUses")
         #expect(status == 0)
         #expect(lines == ["made before a fork: all"])
     }
@@ -351,7 +351,7 @@ private final class LineClient {
         try #require(TutorialTests.steps.count == counts.count)
         for (step, count) in zip(TutorialTests.steps, counts) {
             let name = step.dropLast(".swift".count)
-            let (lines, status) = try run(count == counts.last ? "tutorial" : "RunLoopExampleTutorial-\(name)")
+            let (lines, status) = try run(count == counts.last ? "RunLoopExampleTutorial" : "RunLoopExampleTutorial-\(name)")
             #expect(status == 0)
             #expect(lines == TutorialTests.lines.prefix(count) + ["the worker has ended"], "\(step)")
         }

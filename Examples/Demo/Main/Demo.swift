@@ -2,10 +2,10 @@
 // The Swift half of the demo. It shares the main loop with the C half: C brings the bytes of a file
 // through a pipe and has another thread count them; Swift shows the progress and what the loop does.
 //
-// usage: demo [FILE [SECONDS]]
+// usage: RunLoopExampleDemo [FILE [SECONDS]]
 
-import DemoCounter
 import Glibc
+import RunLoopExampleDemoCounter
 import RunLoopKit
 
 /// Everything here is called on the main thread: by the main loop, or before it runs.

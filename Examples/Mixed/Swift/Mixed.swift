@@ -2,7 +2,7 @@
 // C code and Swift code on one loop: each half adds a source, a timer and an observer to the main
 // thread's loop. The two sources signal each other three times; then the Swift timer makes the C timer
 // due, and that one stops the run.
-import CHalf
+import RunLoopExampleMixedHalf
 import RunLoopKit
 import Synchronization
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-import CLinux
+import CRunLoopLinux
 import CRunLoop
 
 // The functions of <runloop/perform.h>.
@@ -65,7 +65,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         }
         list[0] = UInt(length)
         if length > 1 { return PostModes(list: list) }
-        defer { CLinux.free(list) }
+        defer { CRunLoopLinux.free(list) }
         return length == 1 ? PostModes(mode: ModePointer(bitPattern: list[1])) : nil
     }
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-import CLinux
+import CRunLoopLinux
 import Synchronization
 
 /// What a loop measures of its call-outs after `RLSetAccounting` (S-STAT-3). The histograms follow the record in memory. The record is made
@@ -94,7 +94,7 @@ extension UnsafeMutablePointer where Pointee == Accounting {
     }
 
     func freeItems() {
-        pointee.items.forEach { CLinux.free(UnsafeMutableRawPointer(bitPattern: $0)) }
+        pointee.items.forEach { CRunLoopLinux.free(UnsafeMutableRawPointer(bitPattern: $0)) }
         pointee.items.removeAll()
     }
 }
@@ -221,7 +221,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         pointee.accountingAskers = 0
         guard let accounts = pointee.accounts.exchange(nil, ordering: .relaxed) else { return }
         accounts.freeItems()
-        CLinux.free(accounts)
+        CRunLoopLinux.free(accounts)
     }
 }
 
@@ -240,7 +240,7 @@ extension Accounting {
             let accounts = current.pointee.accounts.load(ordering: .relaxed)
             let account = accounts?.pointee.items.remove(UInt(bitPattern: item), isKeyed: true) ?? 0
             current.unlock()
-            CLinux.free(UnsafeMutableRawPointer(bitPattern: account))
+            CRunLoopLinux.free(UnsafeMutableRawPointer(bitPattern: account))
         }
     }
 }

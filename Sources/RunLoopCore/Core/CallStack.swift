@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-import CLinux
+import CRunLoopLinux
 
 /// The kinds of records in a `CallStack`, each described where it is used.
 enum CallKind: UInt8 {
@@ -106,7 +106,7 @@ struct CallStack {
     mutating func truncate(to newCount: Int) { count = newCount }
 
     mutating func free() {
-        CLinux.free(words)
+        CRunLoopLinux.free(words)
         self = CallStack()
     }
 

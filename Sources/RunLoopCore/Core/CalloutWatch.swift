@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-import CLinux
+import CRunLoopLinux
 import Synchronization
 
 /// What is reported of a callback while it runs (S-SLOW-1). Nothing of it lies in the callback's frames: if a callback ends its thread, the
@@ -67,7 +67,7 @@ extension UnsafeMutablePointer where Pointee == SlowHandler {
     func release() {
         if pointee.references.wrappingSubtract(1, ordering: .acquiringAndReleasing).newValue != 0 { return }
         let (release, info) = (pointee.releaseInfo, pointee.info)
-        CLinux.free(self)
+        CRunLoopLinux.free(self)
         if let release { callOutPerformedRelease(release, info) }
     }
 }

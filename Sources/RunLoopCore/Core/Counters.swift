@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-import CLinux
+import CRunLoopLinux
 import Synchronization
 
 /// What a loop has done so far (S-STAT-1). Only the loop's thread counts, except for `rouses`, with a plain addition; other threads read.

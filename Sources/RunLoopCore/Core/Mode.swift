@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-import CLinux
+import CRunLoopLinux
 import CRunLoop
 import Synchronization
 
@@ -251,8 +251,8 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
                 mode.pointee.nameHash = hash
                 pointee.keptMode = mode
             } else {
-                CLinux.free(name)
-                CLinux.free(mode)
+                CRunLoopLinux.free(name)
+                CRunLoopLinux.free(mode)
             }
         }
         pointee.modes.store(nil, ordering: .relaxed)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-import CLinux
+import CRunLoopLinux
 import Synchronization
 
 /// What a loop does at a call-out besides the call itself: bits of `RunLoop.insight`.

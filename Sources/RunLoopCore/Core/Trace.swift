@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-import CLinux
+import CRunLoopLinux
 import Synchronization
 
 /// The trace of the process (section 45 of the specification): what its loops do, recorded in a file that is mapped while it is written. The format

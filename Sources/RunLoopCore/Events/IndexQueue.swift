@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-import CLinux
+import CRunLoopLinux
 
 /// A queue of small numbers in a ring buffer from malloc. The loop's lock guards it. The zero value is empty.
 struct IndexQueue {
@@ -26,14 +26,14 @@ struct IndexQueue {
     private mutating func grow() {
         let larger = makeArray(UInt32.self, count: max(8, capacity * 2))
         for place in 0..<count { larger[place] = ring![(head + place) & (capacity - 1)] }
-        CLinux.free(ring)
+        CRunLoopLinux.free(ring)
         ring = larger
         capacity = max(8, capacity * 2)
         head = 0
     }
 
     mutating func free() {
-        CLinux.free(ring)
+        CRunLoopLinux.free(ring)
         self = IndexQueue()
     }
 }

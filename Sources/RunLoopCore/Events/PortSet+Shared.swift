@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-import CLinux
+import CRunLoopLinux
 import Synchronization
 
 /// Descriptors of the process that several modes watch, each under a token of its own: the main dispatch queue's eventfd, and the

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-import CLinux
+import CRunLoopLinux
 import Synchronization
 
 /// The version 1 sources and watches of a mode and their registrations in the mode's epoll set. The loop's lock guards it.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-import CLinux
+import CRunLoopLinux
 import Synchronization
 
 /// A mode's record of one descriptor number: its members, and their one registration in the mode's epoll set. The loop's lock

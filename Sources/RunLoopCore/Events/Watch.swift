@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-import CLinux
+import CRunLoopLinux
 import Synchronization
 
 /// A watch is the library's own kind of source: it calls a function of the library when a descriptor is ready for something that is of

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-import CLinux
+import CRunLoopLinux
 import Synchronization
 
 /// The kinds of items; the raw values are those of `RLItemKinds`.
@@ -49,7 +49,7 @@ struct ItemList {
     /// Drops the references. No lock is held.
     func free() {
         for index in 0..<count { items[index]!.releaseByClient() }
-        CLinux.free(items)
+        CRunLoopLinux.free(items)
     }
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-import CLinux
+import CRunLoopLinux
 import Synchronization
 
 /// Functions that wait to be performed in a mode: what a description shows about them.
@@ -32,7 +32,7 @@ struct QueuedFunctions {
         }
     }
 
-    func free() { CLinux.free(posts) }
+    func free() { CRunLoopLinux.free(posts) }
 }
 
 extension UnsafeMutablePointer where Pointee == RunLoop {

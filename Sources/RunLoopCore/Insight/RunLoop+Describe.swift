@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-import CLinux
+import CRunLoopLinux
 import Synchronization
 
 /// The description of a loop: its state, its contents, and what keeps its modes from being finished (S-SEE-5 to 9). Any thread.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-import CLinux
+import CRunLoopLinux
 
 /// The timer that reports to a service manager that its loop makes passes (S-SDN-2). Otherwise it is like a client's timer.
 enum ServiceWatchdog {

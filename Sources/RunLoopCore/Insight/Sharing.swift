@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-import CLinux
+import CRunLoopLinux
 import Synchronization
 
 /// Sharing of the state of the loops with other processes (section 46): whether it is on, and the services that do it.

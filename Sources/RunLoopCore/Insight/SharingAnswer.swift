@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-import CLinux
+import CRunLoopLinux
 import CRunLoop
 import Synchronization
 
@@ -222,7 +222,7 @@ extension TextBuffer {
     fileprivate mutating func appendName(of object: ObjectPointer) {
         guard let name = object.copyName() else { return }
         append(",\"name\":", json: name)
-        CLinux.free(name)
+        CRunLoopLinux.free(name)
     }
 
     /// The description of an object, without the client's part.

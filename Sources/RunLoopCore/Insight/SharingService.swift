@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-import CLinux
+import CRunLoopLinux
 import Synchronization
 
 /// A socket at which a process answers requests about its loops, and the thread that does it. The thread owns the record and frees it
@@ -57,7 +57,7 @@ struct SharingPeer {
             rl_trace_free(answer, count)
             trace = .none
         } else {
-            CLinux.free(answer)
+            CRunLoopLinux.free(answer)
         }
         answer = nil
     }
@@ -83,8 +83,8 @@ extension UnsafeMutablePointer where Pointee == SharingService {
     }
 
     func free() {
-        CLinux.free(pointee.peers)
-        CLinux.free(self)
+        CRunLoopLinux.free(pointee.peers)
+        CRunLoopLinux.free(self)
     }
 
     func start() -> Bool { rl_start_thread({ $0!.assumingMemoryBound(to: SharingService.self).run() }, self) }

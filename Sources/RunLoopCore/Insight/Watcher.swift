@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-import CLinux
+import CRunLoopLinux
 import CRunLoop
 import Synchronization
 
@@ -100,10 +100,10 @@ extension Watcher {
                 shared.pointee.loop = nil
             }
             shared.pointee.lock.unlockWord()
-            CLinux.free(memory.0)
-            CLinux.free(memory.1)
-            CLinux.free(memory.2)
-            CLinux.free(memory.3)
+            CRunLoopLinux.free(memory.0)
+            CRunLoopLinux.free(memory.1)
+            CRunLoopLinux.free(memory.2)
+            CRunLoopLinux.free(memory.3)
             if let item {
                 item.releaseByClient()
             } else if let handler {
@@ -285,7 +285,7 @@ private struct SlowCallout {
         if let name = loop!.header.copyName() {
             text.append(" ")
             text.appendName(name)
-            CLinux.free(name)
+            CRunLoopLinux.free(name)
         }
         text.append(" (thread ", Int(loop!.pointee.thread.load(ordering: .relaxed)))
         text.append(") is in ")
@@ -312,7 +312,7 @@ private struct SlowCallout {
         text.free()
     }
 
-    func free() { CLinux.free(frames) }
+    func free() { CRunLoopLinux.free(frames) }
 }
 
 extension TextBuffer {

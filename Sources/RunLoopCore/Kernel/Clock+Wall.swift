@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-import CLinux
+import CRunLoopLinux
 import Synchronization
 
 /// How far the wall clock is ahead of the monotonic one: the offset that converts dates to instants (S-TMR-9).

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-import CLinux
+import CRunLoopLinux
 import Synchronization
 
 /// Times as the kernel reports them: nanoseconds in an `Int64`, and seconds since 2001 in a `Double` for the C interface.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-import CLinux
+import CRunLoopLinux
 
 /// Moves a descriptor of the library's own to a number of at least 64 if the limit allows it, so that a client that closes one
 /// of its own numbers twice does not close it (S-FD-18).

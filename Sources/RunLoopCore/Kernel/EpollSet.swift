@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-import CLinux
+import CRunLoopLinux
 import Synchronization
 
 /// An epoll descriptor: the only place that calls epoll. Unexpected behaviours of the kernel, and the answer to each:

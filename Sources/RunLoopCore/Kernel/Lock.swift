@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-import CLinux
+import CRunLoopLinux
 import Synchronization
 
 /// A lock that costs its owner, the loop's own thread, two plain stores, and every other thread a futex mutex.

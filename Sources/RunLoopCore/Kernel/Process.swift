@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-import CLinux
+import CRunLoopLinux
 import Synchronization
 
 /// The state that all parts of the core share in a process. It lies in zeroed static memory (`rl_process`), so that there is no lazily

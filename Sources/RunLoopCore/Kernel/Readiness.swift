@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-import CLinux
+import CRunLoopLinux
 
 /// What a descriptor is ready for, in the sense of select (S-SOCK-51).
 struct Readiness: OptionSet {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-import CLinux
+import CRunLoopLinux
 
 /// All kinds of objects: the only place that names them all. A new kind needs a folder and a line here.
 enum Kinds {

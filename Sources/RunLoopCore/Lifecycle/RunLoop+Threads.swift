@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-import CLinux
+import CRunLoopLinux
 import CRunLoop
 import Synchronization
 
@@ -207,7 +207,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
                     unlock()
                     for _ in 0...references { observer.release() }
                 }
-                if let list = mode.pointee.observers[Activity.at(index)] { CLinux.free(list) }
+                if let list = mode.pointee.observers[Activity.at(index)] { CRunLoopLinux.free(list) }
             }
             mode.pointee.observers.free()
             while true {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-import CLinux
+import CRunLoopLinux
 import Synchronization
 
 /// How a thread is ended, and how others wait for its end: `cancel`, `stop`, `end` and `join`.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-import CLinux
+import CRunLoopLinux
 import CRunLoop
 import Synchronization
 
@@ -100,9 +100,9 @@ extension Thread: Object {
             pthread_detach(thread.systemHandle)
         }
         thread.pointee.loop.load(ordering: .acquiring)?.release()
-        while let callback = thread.takeExitCallback() { CLinux.free(callback) }
-        CLinux.free(thread.pointee.name)
-        CLinux.free(thread)
+        while let callback = thread.takeExitCallback() { CRunLoopLinux.free(callback) }
+        CRunLoopLinux.free(thread.pointee.name)
+        CRunLoopLinux.free(thread)
     }
 }
 
@@ -174,7 +174,7 @@ extension UnsafeMutablePointer where Pointee == Thread {
     func setName(_ name: UnsafePointer<CChar>?) {
         var name = name.flatMap { strdup($0) }
         setUp { swap(&$0.pointee.name, &name) }
-        CLinux.free(name)
+        CRunLoopLinux.free(name)
     }
 
     var name: UnsafeMutablePointer<CChar>? {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-import CLinux
+import CRunLoopLinux
 import CRunLoop
 
 /// A value that a thread has for itself (`RLThreadSetValue`). From malloc.
@@ -55,8 +55,8 @@ struct ThreadValue {
         }
         while let record = values.pointee.first { values.remove(record) }
         ThreadValuesPointer.current = nil
-        CLinux.free(values.pointee.table)
-        CLinux.free(values)
+        CRunLoopLinux.free(values.pointee.table)
+        CRunLoopLinux.free(values)
     }
 }
 
@@ -115,7 +115,7 @@ extension UnsafeMutablePointer where Pointee == ThreadValues {
     }
 
     private func grow() {
-        CLinux.free(pointee.table)
+        CRunLoopLinux.free(pointee.table)
         pointee.capacity *= 2
         pointee.table = makeArray(ThreadValuePointer?.self, count: pointee.capacity)
         var next = pointee.first
@@ -132,6 +132,6 @@ extension UnsafeMutablePointer where Pointee == ThreadValues {
         record.pointee.next?.pointee.previous = record.pointee.previous
         if let previous = record.pointee.previous { previous.pointee.next = record.pointee.next } else { pointee.first = record.pointee.next }
         pointee.count -= 1
-        CLinux.free(record)
+        CRunLoopLinux.free(record)
     }
 }

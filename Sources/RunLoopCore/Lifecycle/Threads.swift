@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-import CLinux
+import CRunLoopLinux
 import CRunLoop
 import Synchronization
 
@@ -141,7 +141,7 @@ extension UnsafeMutablePointer where Pointee == Thread {
             pointee.exitCallbacks = callback
         }
         process.pointee.registryLock.unlockWord()
-        if isTooLate { CLinux.free(callback) }
+        if isTooLate { CRunLoopLinux.free(callback) }
         return !isTooLate
     }
 
@@ -163,7 +163,7 @@ extension UnsafeMutablePointer where Pointee == Thread {
     func callExitCallbacks() {
         while let callback = takeExitCallback() {
             let (function, info) = (callback.pointee.function, callback.pointee.info)
-            CLinux.free(callback)
+            CRunLoopLinux.free(callback)
             callOutThread(function, handle, info)
         }
     }

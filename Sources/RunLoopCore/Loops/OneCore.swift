@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-import CLinux
+import CRunLoopLinux
 import Synchronization
 
 /// One core per process: a Swift program with its own copy of the core and a C library linked to librunloop.so would have two

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-import CLinux
+import CRunLoopLinux
 import Synchronization
 
 /// The common set, and questions about modes.
@@ -34,7 +34,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
             if add(sources[index], to: mode, asCommon: true) && !sources[index].isVersionOne { wakes = true }
             sources[index].release()
         }
-        CLinux.free(sources)
+        CRunLoopLinux.free(sources)
         if wakes && mayBeAsleep { wakeUp() }  // S-WAKE-15
     }
 

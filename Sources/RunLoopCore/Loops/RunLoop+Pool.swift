@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-import CLinux
+import CRunLoopLinux
 import CRunLoop
 import Synchronization
 
@@ -78,7 +78,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         drainLocked()
         freeModes(keepsDefault: isSpare)
         pointee.calls.free()
-        CLinux.free(pointee.events)
+        CRunLoopLinux.free(pointee.events)
         pointee.events = nil
         pointee.commonSources.free()
         pointee.commonTimers.removeAll()

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-import CLinux
+import CRunLoopLinux
 
 /// The library's own function for a watch or an inbox. Called with the source's info and, for a watch, the `Readiness` bits; true: it counts
 /// as a handled source.
@@ -106,7 +106,7 @@ extension Callbacks {
             place = withUnsafeMutablePointer(to: &current.pointee.next) { $0 }
         }
         place.pointee = unused.pointee.next
-        CLinux.free(unused)
+        CRunLoopLinux.free(unused)
     }
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-import CLinux
+import CRunLoopLinux
 import CRunLoop
 import Synchronization
 
@@ -72,7 +72,7 @@ struct ContextUses: ~Copyable {
         guard let use else { return false }
         if isReady {
             use.pointee.context.releaseInfo()
-            CLinux.free(use)
+            CRunLoopLinux.free(use)
         }
         return true
     }
@@ -104,7 +104,7 @@ struct ContextUses: ~Copyable {
     private static func forgetLocked(_ description: UnsafeMutablePointer<ContextUse>) {
         shared.pointee.all.remove(description)
         shared.pointee.descriptions.wrappingSubtract(1, ordering: .releasing)
-        CLinux.free(description)
+        CRunLoopLinux.free(description)
     }
 
     #if DEBUG

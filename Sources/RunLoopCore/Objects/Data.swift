@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-import CLinux
+import CRunLoopLinux
 import Synchronization
 
 /// Immutable bytes with a reference count. The bytes follow the record in memory, or are a mapped file.
@@ -27,7 +27,7 @@ extension Data: Object {
     static func destroy(_ data: DataPointer) {
         data.header.markFreed()
         if let mapping = data.pointee.mapping { munmap(mapping, data.pointee.length) }
-        CLinux.free(data)
+        CRunLoopLinux.free(data)
     }
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-import CLinux
+import CRunLoopLinux
 
 /// Descriptions for debugging: one line with the object's type, address and state, and what the client's
 /// `copyDescription` returns for its info.
@@ -20,7 +20,7 @@ extension ObjectPointer {
             text.append("name = ")
             text.appendName(name)
             text.append(", ")
-            CLinux.free(name)
+            CRunLoopLinux.free(name)
         }
         describe.call(self, &text)
         text.append("}")
@@ -77,6 +77,6 @@ extension TextBuffer {
     fileprivate mutating func appendDescription(_ info: UnsafeMutableRawPointer?, _ copyDescription: DescribeFunction) {
         guard let words = callOutCopyDescription(copyDescription, info) else { return append(address: info) }
         append(cString: words)
-        CLinux.free(words)
+        CRunLoopLinux.free(words)
     }
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-import CLinux
+import CRunLoopLinux
 
 /// What the core can do with an object without knowing what kind of object it is. The kinds enter themselves in a table when the
 /// library is loaded: `Kinds.swift`.

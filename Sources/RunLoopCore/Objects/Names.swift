@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-import CLinux
+import CRunLoopLinux
 import Synchronization
 
 /// The names that the program gave to objects (S-SEE-1), stored outside the objects: one without a name costs nothing, and a bit of its
@@ -44,7 +44,7 @@ extension ObjectPointer {
             if rl_tracing() != 0 { Names.shared.pointee.traceLocked!(UnsafeMutableRawPointer(self), name!) }
         }
         process.pointee.registryLock.unlockWord()
-        CLinux.free(UnsafeMutableRawPointer(bitPattern: old))
+        CRunLoopLinux.free(UnsafeMutableRawPointer(bitPattern: old))
     }
 
     var isNamed: Bool { pointee.marks.load(ordering: .relaxed) & ObjectMarks.named != 0 }
@@ -75,6 +75,6 @@ extension ObjectPointer {
         process.pointee.registryLock.lockWord()
         let limit = Names.shared.pointee.limits.remove(UInt(bitPattern: self), isKeyed: true)
         process.pointee.registryLock.unlockWord()
-        CLinux.free(UnsafeMutableRawPointer(bitPattern: limit))
+        CRunLoopLinux.free(UnsafeMutableRawPointer(bitPattern: limit))
     }
 }

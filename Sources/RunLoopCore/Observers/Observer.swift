@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-import CLinux
+import CRunLoopLinux
 import CRunLoop
 import Synchronization
 
@@ -214,7 +214,7 @@ extension Observer: Object {
         let old = observer.pointee.state.bitwiseOr(ObserverState.invalid, ordering: .acquiringAndReleasing).oldValue
         observer.header.markFreed()
         if old & ObserverState.invalid == 0 { observer.pointee.context.releaseInfo() }
-        CLinux.free(observer)
+        CRunLoopLinux.free(observer)
     }
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-import CLinux
+import CRunLoopLinux
 import Synchronization
 
 /// The sleep of a foreign run: the loop counts as asleep in the run's set while its thread is the host's.

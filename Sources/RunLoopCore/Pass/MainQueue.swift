@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-import CLinux
+import CRunLoopLinux
 import Synchronization
 
 /// The main dispatch queue, as the main thread's loop sees it (section 14 of the specification).

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-import CLinux
+import CRunLoopLinux
 import Synchronization
 
 /// The end of the runs of a loop whose thread is to end (S-THREAD-4, S-THREAD-5): it is a state of the loop, which stays. So no run needs a

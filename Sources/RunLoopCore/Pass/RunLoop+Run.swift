@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-import CLinux
+import CRunLoopLinux
 import Synchronization
 
 /// Running the loop: the steps E1 to E3 and P1 to P15 of section 4 of the specification, in its order.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-import CLinux
+import CRunLoopLinux
 import Synchronization
 
 /// Step P10: waiting for one event, in the futex of the wake word, or in epoll if the mode has ports. A wait looks (`look`), decides

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-import CLinux
+import CRunLoopLinux
 import CRunLoop
 import Synchronization
 
@@ -129,7 +129,7 @@ extension UnsafeMutablePointer where Pointee == ModeWaiter {
         if pointee.condition == nil { pointee.loop.setLockWait(pointee.outerLockWait) }
         pointee.inbox.invalidate()
         pointee.inbox.release()
-        CLinux.free(self)
+        CRunLoopLinux.free(self)
         return wasTold
     }
 

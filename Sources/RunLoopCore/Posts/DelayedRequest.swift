@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-import CLinux
+import CRunLoopLinux
 import Synchronization
 
 /// A function that the current thread's loop performs after a delay: `RLPerformAfterDelay` (S-PERF-16 to 23). The record is the
@@ -38,7 +38,7 @@ extension UnsafeMutablePointer where Pointee == DelayedRequest {
     fileprivate func finish() {
         unlist()
         let (release, info) = (pointee.post.release, pointee.post.info)
-        CLinux.free(self)
+        CRunLoopLinux.free(self)
         if let release { callOutPerformedRelease(release, info) }
     }
 }
@@ -126,5 +126,5 @@ private struct TimerList {
         count += 1
     }
 
-    func free() { CLinux.free(members) }
+    func free() { CRunLoopLinux.free(members) }
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-import CLinux
+import CRunLoopLinux
 import CRunLoop
 import Synchronization
 
@@ -126,7 +126,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
             let round = pointee.calls[place]
             _ = round.pointee.listed.removeFirst()
             if !isCommon && mode.pointee.isCommon.load(ordering: .relaxed) { takeCommon(into: round, after: node.pointee.sequence, in: mode) }
-            CLinux.free(node)
+            CRunLoopLinux.free(node)
             discard(post)
         }
     }
@@ -253,7 +253,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         while let waiting = chain {
             chain = waiting.pointee.next
             let post = waiting.pointee.post
-            CLinux.free(waiting)
+            CRunLoopLinux.free(waiting)
             discard(post)
         }
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-import CLinux
+import CRunLoopLinux
 import Synchronization
 
 /// The perform family: requests of other threads, ordered requests, and delayed ones (section 21).
@@ -18,7 +18,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
             return true
         }
         let wait = waits ? makeRecord(RequestWait.self) : nil
-        defer { CLinux.free(wait) }
+        defer { CRunLoopLinux.free(wait) }
         guard add(post, to: requests, target: nil, order: 0, wait: wait) else { return false }
         guard let wait else { return true }
         while true {
@@ -84,7 +84,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
             }
             queue.removePerformed(request)
             let wait = request.pointee.wait
-            CLinux.free(request)
+            CRunLoopLinux.free(request)
             post.modes.free()
             if let release = post.release {
                 let waiter = beginLasting()
@@ -131,12 +131,12 @@ extension RunLoop {
         let status = pthread_create(&thread, &attributes, { argument in
             let record = argument!.assumingMemoryBound(to: Background.self)
             let background = record.pointee
-            CLinux.free(record)
+            CRunLoopLinux.free(record)
             Post(perform: background.perform, release: background.release, info: background.info, modes: PostModes(mode: nil)).performAndRelease()
             return nil
         }, background)
         pthread_attr_destroy(&attributes)
-        if status != 0 { CLinux.free(background) }
+        if status != 0 { CRunLoopLinux.free(background) }
         return status == 0
     }
 }

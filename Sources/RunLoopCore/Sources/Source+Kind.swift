@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-import CLinux
+import CRunLoopLinux
 import Synchronization
 
 extension Source {
@@ -30,7 +30,7 @@ extension UnsafeMutablePointer where Pointee == Source {
                 text.append(" ")
                 text.appendName(name)
             }
-            CLinux.free(name)
+            CRunLoopLinux.free(name)
         }
     }
 

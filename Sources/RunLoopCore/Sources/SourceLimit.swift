@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-import CLinux
+import CRunLoopLinux
 import Synchronization
 
 /// How often a source may perform (S-LIM-1), beside the source: one without a limit costs a look at a bit of its state. Guarded by the
@@ -43,7 +43,7 @@ extension UnsafeMutablePointer where Pointee == Source {
             header.pointee.marks.bitwiseOr(ObjectMarks.limited, ordering: .relaxed)
         }
         process.pointee.registryLock.unlockWord()
-        CLinux.free(UnsafeMutableRawPointer(bitPattern: old))
+        CRunLoopLinux.free(UnsafeMutableRawPointer(bitPattern: old))
         if old == 0 { return }
         forEachLink { link in
             guard let loop = link.pointee.loop.load(ordering: .sequentiallyConsistent), !loop.isVanished else { return }
@@ -106,7 +106,7 @@ extension UnsafeMutablePointer where Pointee == Source {
         if let name = header.copyName() {
             text.append(" ")
             text.appendName(name)
-            CLinux.free(name)
+            CRunLoopLinux.free(name)
         }
         text.append(" has performed ")
         text.append(told.count, " time")

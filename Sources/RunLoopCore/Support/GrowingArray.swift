@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-import CLinux
+import CRunLoopLinux
 
 /// Elements in order, in memory from malloc that grows and is kept. The zero value is empty.
 struct GrowingArray<Element> {
@@ -49,7 +49,7 @@ struct GrowingArray<Element> {
     }
 
     mutating func free() {
-        CLinux.free(elements)
+        CRunLoopLinux.free(elements)
         self = GrowingArray()
     }
 }

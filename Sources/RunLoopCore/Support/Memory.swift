@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-import CLinux
+import CRunLoopLinux
 
 /// One function for all types, which makes the library smaller by hundreds of bytes.
 @inline(never)

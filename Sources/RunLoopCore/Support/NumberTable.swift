@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-import CLinux
+import CRunLoopLinux
 
 /// Records for descriptor numbers, found by the number. The zero value is empty.
 ///
@@ -28,7 +28,7 @@ struct NumberTable<Record> {
             let room = nextPowerOfTwo(block + 1)
             let grown = makeArray(UnsafeMutablePointer<Record>?.self, count: room)
             if let blocks { grown.update(from: blocks, count: count) }
-            CLinux.free(blocks)
+            CRunLoopLinux.free(blocks)
             blocks = grown
             count = room
         }
@@ -48,8 +48,8 @@ struct NumberTable<Record> {
 
     /// The records hold nothing any more.
     mutating func free() {
-        for block in 0..<count { CLinux.free(blocks.unsafelyUnwrapped[block]) }
-        CLinux.free(blocks)
+        for block in 0..<count { CRunLoopLinux.free(blocks.unsafelyUnwrapped[block]) }
+        CRunLoopLinux.free(blocks)
         self = NumberTable()
     }
 }

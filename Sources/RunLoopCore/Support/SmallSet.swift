@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-import CLinux
+import CRunLoopLinux
 
 /// A set of words in eight bytes, in order of insertion: empty, one word, or a block of them. Words are addresses of records,
 /// never 0 or odd. The word itself is the key, or, with `isKeyed`, the first word of the record that it is the address of.
@@ -169,7 +169,7 @@ struct WordSet {
             if slots > 0 { WordSet.enter(place, isKeyed, new) }
         }
         new.pointee.end = new.pointee.count
-        CLinux.free(block)
+        CRunLoopLinux.free(block)
         bits = UInt(bitPattern: new) | 1
     }
 
@@ -214,7 +214,7 @@ struct WordSet {
         }
         if block.pointee.count == 1 {
             bits = last
-            CLinux.free(block)
+            CRunLoopLinux.free(block)
         }
         return word
     }
@@ -237,7 +237,7 @@ struct WordSet {
     }
 
     mutating func removeAll() {
-        if let block { CLinux.free(block) }
+        if let block { CRunLoopLinux.free(block) }
         bits = 0
     }
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-import CLinux
+import CRunLoopLinux
 
 /// Sorts words so that equal ones keep their order: merge sort above an insertion sort. `room` is for as many words; nil: it is
 /// allocated if need be. Words already in order cost one look each.
@@ -32,7 +32,7 @@ func sortStably(
         }
         width *= 2
     }
-    if room == nil { CLinux.free(scratch) }
+    if room == nil { CRunLoopLinux.free(scratch) }
 }
 
 private func merge(

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-import CLinux
+import CRunLoopLinux
 
 /// Text under construction, in memory from malloc: descriptions and log lines. The core has no `String`.
 struct TextBuffer {
@@ -142,5 +142,5 @@ struct TextBuffer {
         return bytes
     }
 
-    func free() { CLinux.free(bytes) }
+    func free() { CRunLoopLinux.free(bytes) }
 }

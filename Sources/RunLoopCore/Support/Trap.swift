@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-import CLinux
+import CRunLoopLinux
 
 /// Ends the process after a line on standard error that names the function and says what is wrong.
 ///

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-import CLinux
+import CRunLoopLinux
 import CRunLoop
 import Synchronization
 
@@ -43,9 +43,9 @@ extension DistributedLock: Object {
         DistributedLocks.shared.pointee.all.remove(lock)
         DistributedLocks.shared.pointee.lock.unlockWord()
         lock.header.markFreed()
-        CLinux.free(lock.pointee.file.path)
-        CLinux.free(lock.pointee.file.folder)
-        CLinux.free(lock)
+        CRunLoopLinux.free(lock.pointee.file.path)
+        CRunLoopLinux.free(lock.pointee.file.folder)
+        CRunLoopLinux.free(lock)
     }
 
     private static func forkedChild() {
@@ -62,7 +62,7 @@ extension UnsafeMutablePointer where Pointee == DistributedLock {
     static func make(_ path: UnsafePointer<CChar>) -> DistributedLockPointer? {
         let lock = makeRecord(DistributedLock.self)
         guard rl_lock_file_init(&lock.pointee.file, path) else {
-            CLinux.free(lock)
+            CRunLoopLinux.free(lock)
             return nil
         }
         if lock.pointee.file.path == nil || lock.pointee.file.folder == nil { trap("RLDistributedLockCreate", "out of memory") }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-import CLinux
+import CRunLoopLinux
 import Synchronization
 
 /// The word of a lock that lies in the program's memory: `RLLock`, `RLRecursiveLock`, the lock of a condition.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-import CLinux
+import CRunLoopLinux
 import CRunLoop
 import Synchronization
 
@@ -55,7 +55,7 @@ struct Stripe: ~Copyable {
         withUnsafeMutablePointer(to: &holder) { holder in
             var first: UnsafeMutablePointer<Holder>? = holder
             disown(&first, except: 0)
-            CLinux.free(first)
+            CRunLoopLinux.free(first)
         }
     }
     #endif

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-import CLinux
+import CRunLoopLinux
 import Synchronization
 
 /// The thread that watches for changes of the system's clocks (S-TMR-64), one for the process. It sleeps until the kernel reports that the

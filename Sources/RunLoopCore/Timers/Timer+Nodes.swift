@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-import CLinux
+import CRunLoopLinux
 
 extension TimerNode {
     /// nil when the node is free.
@@ -56,7 +56,7 @@ extension UnsafeMutablePointer where Pointee == Timer {
     @inline(never)
     private func freeFurtherNode(_ node: TimerNodePointer) {
         _ = details.pointee.rare!.pointee.moreNodes.remove(UInt(bitPattern: node.pointee.mode), isKeyed: true)
-        CLinux.free(node)
+        CRunLoopLinux.free(node)
     }
 
     /// Calls the body with each node that is in a mode. The body may not add or free nodes.

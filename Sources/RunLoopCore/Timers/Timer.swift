@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-import CLinux
+import CRunLoopLinux
 import Synchronization
 
 extension Timer: Object {
@@ -18,8 +18,8 @@ extension Timer: Object {
         timer.header.markFreed()
         if timer.isValid { timer.releaseInfo() }
         if let callbacks = timer.details.pointee.callbacks { Callbacks.release(callbacks) }
-        CLinux.free(timer.details.pointee.rare)
-        CLinux.free(timer)
+        CRunLoopLinux.free(timer.details.pointee.rare)
+        CRunLoopLinux.free(timer)
     }
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-internal import CFoundationLoop
+internal import CRunLoopFoundation
 
 /// While this loop runs: Foundation's makes passes.
 extension FoundationHost {

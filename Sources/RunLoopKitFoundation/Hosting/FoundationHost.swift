@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-internal import CFoundationLoop
+internal import CRunLoopFoundation
 
 /// A thread's loop and Foundation's loop of that thread, which serve each other (``RunLoopKit/RunLoop/hostsFoundation(inModes:)``).
 ///

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-internal import CFoundationLoop
+internal import CRunLoopFoundation
 
 #if canImport(Glibc)
 internal import Glibc

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT
 // What the library makes at its first use: all of it has to be made before a `fork`, which may come while another thread makes it.
 //
-// usage: first-uses              tells what a fork leaves unmade
-//        first-uses race TIMES   forks while another thread makes a first use, so many times for each, in processes of their own: the
-//                                program calls itself. Prints how the children ended. A few hang where the Swift runtime or
-//                                Foundation makes something of its own (Docs/design.md), on a busy machine one in some thousands
+// usage: RunLoopTestFirstUses              tells what a fork leaves unmade
+//        RunLoopTestFirstUses race TIMES   forks while another thread makes a first use, so many times for each, in processes of their
+//                                          own: the program calls itself. Prints how the children ended. A few hang where the Swift
+//                                          runtime or Foundation makes something of its own (Docs/design.md), on a busy machine one
+//                                          in some thousands
 import Glibc
 import RunLoopKit
 import RunLoopKitFoundation

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-import CLinux
+import CRunLoopLinux
 import Synchronization
 
 /// The observers of one activity in one mode, sorted by order, then by addition (S-OBS-2), once `tidy` has sorted them. The list holds a
@@ -75,7 +75,7 @@ extension UnsafeMutablePointer where Pointee == ObserverList {
     /// Drops the members' references and the list. No lock is held.
     func free() {
         for index in 0..<pointee.count { members[index]?.release() }
-        CLinux.free(self)
+        CRunLoopLinux.free(self)
     }
 }
 
@@ -159,7 +159,7 @@ struct ObserverLists {
             for index in 0..<count { new.members[index]!.retain() }
             old.pointee.isRetired = true
         } else {
-            CLinux.free(old)
+            CRunLoopLinux.free(old)
         }
         self[activity] = new
         return new
@@ -184,5 +184,5 @@ struct ObserverLists {
         for index in 0..<list.pointee.count { list.members[index]!.membership(in: mode)![activity] = index }
     }
 
-    func free() { CLinux.free(lists) }
+    func free() { CRunLoopLinux.free(lists) }
 }

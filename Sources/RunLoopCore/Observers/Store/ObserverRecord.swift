@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-import CLinux
+import CRunLoopLinux
 import CRunLoop
 import Synchronization
 
@@ -113,6 +113,6 @@ extension UnsafeMutablePointer where Pointee == Observer {
     }
 
     func removeMembership(in mode: ModePointer) {
-        CLinux.free(UnsafeMutableRawPointer(bitPattern: pointee.memberships.remove(UInt(bitPattern: mode), isKeyed: true)))
+        CRunLoopLinux.free(UnsafeMutableRawPointer(bitPattern: pointee.memberships.remove(UInt(bitPattern: mode), isKeyed: true)))
     }
 }

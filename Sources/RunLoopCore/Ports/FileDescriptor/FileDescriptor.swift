@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-import CLinux
+import CRunLoopLinux
 import Synchronization
 
 /// Functions of a descriptor's context, whose pointers are not const, unlike those of the other contexts.
@@ -90,7 +90,7 @@ extension FileDescriptor: Object {
             file.context.releaseInfo()
         }
         Callbacks.release(file.pointee.callbacks)
-        CLinux.free(file)
+        CRunLoopLinux.free(file)
     }
 }
 

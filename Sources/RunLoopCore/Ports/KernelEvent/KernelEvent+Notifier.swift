@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-import CLinux
+import CRunLoopLinux
 import Synchronization
 
 /// The process's one inotify instance, and what it watches.
@@ -125,7 +125,7 @@ extension UnsafeMutablePointer where Pointee == Notifier {
             inotify_rm_watch(instance.pointee.descriptor, watch.pointee.number)
             pointee.table.remove(watch.node)
         }
-        CLinux.free(watch)
+        CRunLoopLinux.free(watch)
     }
 
     // MARK: Events

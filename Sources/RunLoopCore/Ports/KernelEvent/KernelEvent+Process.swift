@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-import CLinux
+import CRunLoopLinux
 import CRunLoop
 
 /// The Process filter: a pidfd, which is readable when the process has ended.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-import CLinux
+import CRunLoopLinux
 import CRunLoop
 
 /// The Timer filter: a timerfd, by the monotonic clock, the clock that goes on while the system is suspended, or the wall clock.

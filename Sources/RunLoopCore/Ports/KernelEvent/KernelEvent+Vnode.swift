@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-import CLinux
+import CRunLoopLinux
 import CRunLoop
 
 /// What a Vnode source knows of its file. The notifier's lock guards it, except for what is fixed at creation.
@@ -76,7 +76,7 @@ extension UnsafeMutablePointer where Pointee == KernelEvent {
         notifier.lock()
         guard notifier.retainLocked() else {
             notifier.unlock()
-            CLinux.free(vnode)
+            CRunLoopLinux.free(vnode)
             pointee.vnode = nil
             return false
         }
@@ -113,7 +113,7 @@ extension UnsafeMutablePointer where Pointee == KernelEvent {
             notifier.releaseLocked()
         }
         notifier.unlock()
-        if isOpen { CLinux.free(vnode) }
+        if isOpen { CRunLoopLinux.free(vnode) }
     }
 }
 

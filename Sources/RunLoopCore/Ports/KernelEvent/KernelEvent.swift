@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-import CLinux
+import CRunLoopLinux
 import CRunLoop
 import Synchronization
 
@@ -98,8 +98,8 @@ extension KernelEvent {
         guard filter.pointee.open(record) else {
             let error = rl_errno()
             record.closeKernelObjects()
-            CLinux.free(record.pointee.path)
-            CLinux.free(record)
+            CRunLoopLinux.free(record.pointee.path)
+            CRunLoopLinux.free(record)
             rl_set_errno(error)
             return nil
         }
@@ -124,8 +124,8 @@ extension KernelEvent {
         let record = KernelEventPointer(info: info)
         record.closeEvent()
         record.pointee.context.releaseInfo()
-        CLinux.free(record.pointee.path)
-        CLinux.free(record)
+        CRunLoopLinux.free(record.pointee.path)
+        CRunLoopLinux.free(record)
     }
 
     fileprivate static func describe(_ info: UnsafeRawPointer?) -> UnsafeMutablePointer<CChar>? {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-import CLinux
+import CRunLoopLinux
 import CRunLoop
 
 /// A filter of kernel events: what the kernel is asked for a source, and what it reports. Each has a file of its own, which makes

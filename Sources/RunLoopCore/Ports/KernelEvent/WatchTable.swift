@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-import CLinux
+import CRunLoopLinux
 
 /// What the table finds: the first field of a `FileWatch`, by its number, or of a `Vnode`, by its folder's number and its name.
 struct WatchNode {
@@ -83,7 +83,7 @@ struct WatchTable {
                 link(current)
             }
         }
-        CLinux.free(old)
+        CRunLoopLinux.free(old)
     }
 
     /// Forgets all nodes.
@@ -94,7 +94,7 @@ struct WatchTable {
     }
 
     mutating func free() {
-        CLinux.free(buckets)
+        CRunLoopLinux.free(buckets)
         buckets = nil
         capacity = 0
         count = 0

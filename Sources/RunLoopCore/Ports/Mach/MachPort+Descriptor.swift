@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-import CLinux
+import CRunLoopLinux
 import Synchronization
 
 /// The descriptor by which loops of another kind notice messages, which names the port in this process (S-PORT-1, S-PORT-9); and

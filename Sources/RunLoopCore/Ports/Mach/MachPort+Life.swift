@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-import CLinux
+import CRunLoopLinux
 import Synchronization
 
 /// The source of a port, and its death.
@@ -50,7 +50,7 @@ extension UnsafeMutablePointer where Pointee == MachPort {
         while let current = message {
             message = current.pointee.next
             let replyPort = takeReply(current.pointee.replyPort, isKept: current.pointee.keepsReply)
-            CLinux.free(current)
+            CRunLoopLinux.free(current)
             replyPort?.release()
         }
     }

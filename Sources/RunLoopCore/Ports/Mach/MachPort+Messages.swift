@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-import CLinux
+import CRunLoopLinux
 import CRunLoop
 import Synchronization
 
@@ -35,7 +35,7 @@ extension UnsafeMutablePointer where Pointee == MachPort {
         // Every send does so, not only the one that made the source ready: the thread of that one may have been preempted before this.
         loop?.lookAgainIfAsleep()
         if code != kRLMessagePortSuccess {
-            CLinux.free(message)
+            CRunLoopLinux.free(message)
             takeReply(replyPort, isKept: keepsReply)?.release()
         }
         return Int32(code)
@@ -101,7 +101,7 @@ extension UnsafeMutablePointer where Pointee == MachPort {
 
     private func recycleLocked(_ message: MachMessagePointer) {
         // As many as a queue of the usual length needs, and a few more.
-        guard pointee.spareCount < 8 else { return CLinux.free(message) }
+        guard pointee.spareCount < 8 else { return CRunLoopLinux.free(message) }
         message.pointee.next = pointee.spares
         pointee.spares = message
         pointee.spareCount += 1
@@ -251,6 +251,6 @@ struct MachDelivery: CallRecord {
     func finish(on loop: RunLoopPointer) {
         if guardsInfo { port.endUseOfInfo(by: loop) }
         replyPort?.release()
-        CLinux.free(message)
+        CRunLoopLinux.free(message)
     }
 }

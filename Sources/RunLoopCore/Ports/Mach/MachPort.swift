@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-import CLinux
+import CRunLoopLinux
 import CRunLoop
 import Synchronization
 
@@ -170,10 +170,10 @@ extension UnsafeMutablePointer where Pointee == MachPort {
     func freeMemory() {
         while let spare = pointee.spares {
             pointee.spares = spare.pointee.next
-            CLinux.free(spare)
+            CRunLoopLinux.free(spare)
         }
         pointee.users.free()
-        CLinux.free(self)
+        CRunLoopLinux.free(self)
     }
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-import CLinux
+import CRunLoopLinux
 import Synchronization
 
 /// A message whose callback runs, in memory from malloc, with a reference to its port.
@@ -42,7 +42,7 @@ extension UnsafeMutablePointer where Pointee == MessageFrame {
         port.answer(pointee.message.header, pointee.token, reply, isFailure: isFailure)
         reply?.release()
         pointee.message.discard()
-        CLinux.free(self)
+        CRunLoopLinux.free(self)
         port.release()
     }
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-import CLinux
+import CRunLoopLinux
 import Synchronization
 
 /// Long messages in parts: the sender copies a part into a place of memory that it keeps for the connection, the receiver copies
@@ -45,7 +45,7 @@ extension UnsafeMutablePointer where Pointee == KeptMemory {
     func free() {
         munmap(pointee.pages, WireHeader.keptSize)
         if FileIdentity(pointee.file).isSame(as: pointee.identity) { rl_sys_close(pointee.file) }
-        CLinux.free(self)
+        CRunLoopLinux.free(self)
     }
 
     private func word(_ place: Int) -> UnsafeMutablePointer<Atomic<UInt32>> {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-import CLinux
+import CRunLoopLinux
 import Synchronization
 
 /// A request whose outcome a function gets on a loop's thread (`RLMessagePortBeginRequest`).
@@ -102,7 +102,7 @@ struct BegunRequests {
     }
 
     mutating func free() {
-        CLinux.free(buckets)
+        CRunLoopLinux.free(buckets)
         buckets = nil
         capacity = 0
         count = 0
@@ -154,7 +154,7 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
             release: {
                 let begun = BegunRequestPointer(asInfo: $0)
                 begun.pointee.port.releaseMemory()
-                CLinux.free(begun)
+                CRunLoopLinux.free(begun)
             },
             cancel: { info, _, _ in BegunRequestPointer(asInfo: info).giveOutcome() },
             perform: { BegunRequestPointer(asInfo: $0).giveOutcome() },
@@ -305,7 +305,7 @@ extension UnsafeMutablePointer where Pointee == ReplyService {
         pointee.watch.invalidate()
         pointee.watch.release()
         pointee.loop.release()
-        CLinux.free(self)
+        CRunLoopLinux.free(self)
     }
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-import CLinux
+import CRunLoopLinux
 import Synchronization
 
 /// The connections of a local port. The port's lock is held in all of this.
@@ -291,7 +291,7 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
         pointee.local.connections![place].replies = reply.pointee.next
         reply.pointee.message.finish()
         reply.pointee.data?.release()
-        CLinux.free(reply)
+        CRunLoopLinux.free(reply)
     }
 
     func forgetRepliesLocked(_ place: Int) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-import CLinux
+import CRunLoopLinux
 
 /// Serving a local port on a dispatch queue (S-MSG-12).
 ///
@@ -47,7 +47,7 @@ extension UnsafeMutablePointer where Pointee == DispatchServing {
     fileprivate func end() {
         rl_sys_close(pointee.descriptor)
         pointee.port.releaseMemory()
-        CLinux.free(self)
+        CRunLoopLinux.free(self)
     }
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-import CLinux
+import CRunLoopLinux
 import Synchronization
 
 /// The child of `fork` does not have the parent's ports. It closes its numbers and nothing more: it neither removes files nor

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-import CLinux
+import CRunLoopLinux
 import CRunLoop
 import Synchronization
 
@@ -206,7 +206,7 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
 
     private func freeWaiter(_ waiter: ReplyWaiterPointer) {
         waiter.pointee.arrival.release()
-        CLinux.free(waiter)
+        CRunLoopLinux.free(waiter)
     }
 
     /// The thread that waited has ended.

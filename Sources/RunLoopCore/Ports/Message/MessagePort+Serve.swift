@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-import CLinux
+import CRunLoopLinux
 import Synchronization
 
 /// Serving a local port on the loop's thread, or on a thread of the queue: one message per pass (S-MSG-13).

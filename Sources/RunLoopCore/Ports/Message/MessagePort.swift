@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-import CLinux
+import CRunLoopLinux
 import Synchronization
 
 /// A message port, local or remote.
@@ -104,9 +104,9 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
 
     func releaseMemory() {
         guard pointee.holds.wrappingSubtract(1, ordering: .acquiringAndReleasing).newValue == 0 else { return }
-        CLinux.free(pointee.scratch)
-        CLinux.free(pointee.local.connections)
-        CLinux.free(self)
+        CRunLoopLinux.free(pointee.scratch)
+        CRunLoopLinux.free(pointee.local.connections)
+        CRunLoopLinux.free(self)
     }
 
     /// Room for the longest datagram. The caller holds the lock.

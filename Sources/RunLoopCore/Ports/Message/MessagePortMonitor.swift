@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-import CLinux
+import CRunLoopLinux
 import Synchronization
 
 /// The thread that notices the end of a peer while no thread uses the remote port (S-MSG-36). There is one while there are remote

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-import CLinux
+import CRunLoopLinux
 
 /// Names of message ports as files: `DIRECTORY/DIGEST.lock` is locked by the owner of a name for as long as it owns it and
 /// contains the name in full, `DIRECTORY/DIGEST.port` is the socket it listens at. The kernel drops the lock with its owner,
@@ -35,7 +35,7 @@ struct MessagePortName {
     }
 
     /// Frees one that no port has had.
-    func free() { CLinux.free(link) }
+    func free() { CRunLoopLinux.free(link) }
 
     /// Frees it and those before it.
     func freeAll() {
@@ -143,7 +143,7 @@ struct MessagePortClaim {
         cookie = rl_socket_cookie(listener)
         // This process has the lock: a socket that is here belonged to an owner that died.
         unlink(file("port"))
-        guard rl_unix_bind(listener, file("port")) == 0, chmod(file("port"), 0o600) == 0, CLinux.listen(listener, 4096) == 0 else {
+        guard rl_unix_bind(listener, file("port")) == 0, chmod(file("port"), 0o600) == 0, CRunLoopLinux.listen(listener, 4096) == 0 else {
             return .failed("the socket cannot be made")
         }
         return .claimed
@@ -170,7 +170,7 @@ struct MessagePortClaim {
     mutating func forget() {
         if hasListener { rl_sys_close(listener) }
         if lock >= 0, let lockFile, FileIdentity(lock).isSame(as: lockFile) { rl_sys_close(lock) }
-        CLinux.free(path)
+        CRunLoopLinux.free(path)
         self = MessagePortClaim()
     }
 }

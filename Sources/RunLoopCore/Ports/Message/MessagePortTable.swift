@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-import CLinux
+import CRunLoopLinux
 import Synchronization
 
 /// The message ports of the process, each from its creation to the end of its object: so the child of `fork` finds the lock of each

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-import CLinux
+import CRunLoopLinux
 
 /// A datagram that is being sent. Long data are in sealed memory, which the receiver maps, or come in parts
 /// (`MessageParts.swift`).
@@ -101,7 +101,7 @@ struct IncomingMessage {
         data = nil
         rl_drop_all(descriptors, Int32(descriptorCount))
         descriptorCount = 0
-        CLinux.free(descriptors)
+        CRunLoopLinux.free(descriptors)
         descriptors = nil
     }
 

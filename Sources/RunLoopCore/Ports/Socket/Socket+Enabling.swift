@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-import CLinux
+import CRunLoopLinux
 import Synchronization
 
 // Which callbacks of a socket are enabled, and what the loops have to watch for it.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-import CLinux
+import CRunLoopLinux
 import Synchronization
 
 /// A client's descriptor with callbacks for reading, accepting or receiving, for writing, and for the end of a connect.
@@ -128,7 +128,7 @@ extension Socket: Object {
         socket.pointee.address?.release()
         socket.pointee.peerAddress?.release()
         Callbacks.release(socket.pointee.callbacks)
-        CLinux.free(socket)
+        CRunLoopLinux.free(socket)
     }
 }
 

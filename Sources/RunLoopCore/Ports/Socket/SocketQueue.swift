@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-import CLinux
+import CRunLoopLinux
 
 /// Bytes that wait to be sent: a block from malloc with this header, made when the kernel has not taken everything and freed when
 /// it has. nil means no queue. Guarded by the lock `writer` of its socket.
@@ -34,7 +34,7 @@ struct SocketQueue {
             let larger = memory.assumingMemoryBound(to: SocketQueue.self)
             larger.initialize(to: SocketQueue(start: 0, end: waiting, capacity: capacity))
             if let queue { memcpy(larger.block, queue.first, waiting) }
-            CLinux.free(queue)
+            CRunLoopLinux.free(queue)
             queue = larger
         }
         memcpy(queue!.block + queue!.pointee.end, bytes, count)
@@ -46,7 +46,7 @@ struct SocketQueue {
         guard let some = queue else { return }
         some.pointee.start += count
         if some.pointee.count > 0 { return }
-        CLinux.free(some)
+        CRunLoopLinux.free(some)
         queue = nil
     }
 }

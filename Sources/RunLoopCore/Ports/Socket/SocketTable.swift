@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-import CLinux
+import CRunLoopLinux
 
 /// The valid sockets of the process by descriptor number, each with a reference. The registry's lock guards it.
 enum SocketTable {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-import CLinux
+import CRunLoopLinux
 
 /// Records by what cancels them: by their target, and by target, function and info. A hash table of lists, the newest first, whose
 /// links are in the records. Guarded as the records are. The zero value is empty.
@@ -63,7 +63,7 @@ struct CancelIndex {
                 put(current)
             }
         }
-        CLinux.free(old)
+        CRunLoopLinux.free(old)
     }
 
     /// Takes a record out; does nothing if it is not in the index.
@@ -101,7 +101,7 @@ struct CancelIndex {
     }
 
     mutating func free() {
-        CLinux.free(lists)
+        CRunLoopLinux.free(lists)
         self = CancelIndex()
     }
 }

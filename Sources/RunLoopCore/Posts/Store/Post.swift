@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-import CLinux
+import CRunLoopLinux
 import Synchronization
 
 /// What is to be performed, and where.
@@ -70,6 +70,6 @@ struct PostModes {
     var count: Int { list.map { Int($0[0]) } ?? 1 }
 
     func free() {
-        if let list { CLinux.free(list) }
+        if let list { CRunLoopLinux.free(list) }
     }
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-import CLinux
+import CRunLoopLinux
 import Synchronization
 
 /// A part of the queue: a header and slots, in one aligned block.
@@ -96,7 +96,7 @@ extension UnsafeMutablePointer where Pointee == Chunk {
                 chunk.pointee.phase = 1
                 return chunk
             }
-            CLinux.free(memory)
+            CRunLoopLinux.free(memory)
         }
         return map()
     }
@@ -124,7 +124,7 @@ extension UnsafeMutablePointer where Pointee == Chunk {
     }
 
     func free() {
-        if pointee.isMapped { munmap(self, Chunk.size) } else { CLinux.free(self) }
+        if pointee.isMapped { munmap(self, Chunk.size) } else { CRunLoopLinux.free(self) }
     }
 
     @inline(always)

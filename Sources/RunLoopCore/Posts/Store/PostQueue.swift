@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-import CLinux
+import CRunLoopLinux
 import Synchronization
 
 /// Functions posted to a loop by any thread, taken by the loop's thread (S-BLK-1 to 6). Many producers, one consumer, no lock.
@@ -267,7 +267,7 @@ extension PostQueue {
         while let slot = advance(&position, to: Position(chunk: chunk, index: 1)) {
             if !slot.isFilled { slot.abandon() }
         }
-        CLinux.free(chunk)
+        CRunLoopLinux.free(chunk)
     }
     #endif
 }

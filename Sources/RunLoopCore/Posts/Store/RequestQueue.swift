@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-import CLinux
+import CRunLoopLinux
 import Synchronization
 
 /// A function that a loop is asked to perform, by `RLPerformOnLoop` or `RLPerformInOrder` (section 21). A record from malloc,
@@ -144,7 +144,7 @@ extension UnsafeMutablePointer where Pointee == RequestQueue {
             request.pointee.batch = pointee.lastBatch
             put(request.pointee.waiting.places, on: running)
         }
-        CLinux.free(members)
+        CRunLoopLinux.free(members)
         return pointee.lastBatch
     }
 
@@ -229,7 +229,7 @@ extension UnsafeMutablePointer where Pointee == RequestQueue {
     static func rehearse() {
         let queue = makeRecord(RequestQueue.self)
         _ = (queue.running, queue.queued, queue.markers)
-        CLinux.free(queue)
+        CRunLoopLinux.free(queue)
     }
     #endif
 
@@ -246,7 +246,7 @@ extension UnsafeMutablePointer where Pointee == RequestQueue {
             }
             if request.pointee.batch == 0 { pointee.count.wrappingSubtract(1, ordering: .relaxed) }
             request.waiting.unlist()
-            CLinux.free(request)
+            CRunLoopLinux.free(request)
         }
     }
 }
@@ -292,7 +292,7 @@ extension UnsafeMutablePointer where Pointee == Request {
     func finish(_ outcome: UInt32) {
         let wait = pointee.wait
         let post = pointee.waiting.post
-        CLinux.free(self)
+        CRunLoopLinux.free(self)
         post.modes.free()
         if let release = post.release { callOutPerformedRelease(release, post.info) }
         RequestWait.tell(wait, outcome)

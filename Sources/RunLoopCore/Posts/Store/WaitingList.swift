@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-import CLinux
+import CRunLoopLinux
 
 /// Something that is to be performed and waits for one of its modes: a post that was taken off the queue, or a request. It is on a
 /// list of each of its modes, and for the pseudo-mode on one of the loop, so that a round or a batch finds what is for its mode and

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-import CLinux
+import CRunLoopLinux
 import Synchronization
 
 /// The lists of a loop that hold the links of sources that were signalled or are ready. Caller holds the lock.

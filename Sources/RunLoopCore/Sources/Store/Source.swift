@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-import CLinux
+import CRunLoopLinux
 import Synchronization
 
 /// A source, version 0 (signalled by hand) or 1 (signalled by a descriptor, or an inbox: see `Source+Inbox.swift`).
@@ -79,9 +79,9 @@ extension UnsafeMutablePointer where Pointee == Source {
         var link = pointee.moreLinks.load(ordering: .acquiring)
         while let current = link {
             link = current.further.pointee.nextOfSource.load(ordering: .relaxed)
-            CLinux.free(current)
+            CRunLoopLinux.free(current)
         }
-        CLinux.free(self)
+        CRunLoopLinux.free(self)
     }
 
     /// S-SRC-6. May call the client: no lock is held.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-import CLinux
+import CRunLoopLinux
 import Synchronization
 
 /// The sources of a mode, or the common sources of a loop: a hash table by `hashCode`, because membership goes by the client's
@@ -98,7 +98,7 @@ struct SourceSet {
         used = count
         guard let old else { return }
         for index in 0..<oldCapacity where old[index] > SourceSet.removed { _ = place(old[index]) }
-        CLinux.free(old)
+        CRunLoopLinux.free(old)
     }
 
     /// Any member, nil if there is none. Constant time over a whole emptying of the set: `hint` remembers where it looked.
@@ -137,7 +137,7 @@ struct SourceSet {
     }
 
     mutating func free() {
-        CLinux.free(table)
+        CRunLoopLinux.free(table)
         table = nil
         capacity = 0
         count = 0

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-import CLinux
+import CRunLoopLinux
 import Synchronization
 
 /// The bits of `Source.state`. One word, so that the flag and the place of the first link change together. What changes it is in this

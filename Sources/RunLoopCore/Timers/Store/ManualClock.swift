@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-import CLinux
+import CRunLoopLinux
 import Synchronization
 
 /// A clock that the program moves (S-CLK), which loops use in place of the system's.
@@ -36,7 +36,7 @@ extension ManualClock: Object {
     static var type: ObjectType { .clock }
     static var kind: Kind {
         Kind(
-            name: "RLClock", destroy: { $0.cast(to: ManualClock.self).header.markFreed(); CLinux.free($0) },
+            name: "RLClock", destroy: { $0.cast(to: ManualClock.self).header.markFreed(); CRunLoopLinux.free($0) },
             describe: .init { $1.append("time = ", $0.cast(to: ManualClock.self).date) })
     }
 

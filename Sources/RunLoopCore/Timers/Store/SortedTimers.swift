@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-import CLinux
+import CRunLoopLinux
 
 /// A sorted array of timers that is consumed from its front. Where many timers are due at once, their memory is in no cache, so
 /// putting them in order looks at the entries of this array alone. The loop's lock guards it. The zero value is empty.
@@ -69,7 +69,7 @@ struct SortedTimers {
         } else {
             capacity = max(16, capacity * 2)
             entries = growArray(entries, count: capacity)
-            CLinux.free(spare)
+            CRunLoopLinux.free(spare)
             spare = nil
         }
     }
@@ -150,8 +150,8 @@ struct SortedTimers {
     }
 
     mutating func free() {
-        CLinux.free(entries)
-        CLinux.free(spare)
+        CRunLoopLinux.free(entries)
+        CRunLoopLinux.free(spare)
         entries = nil
         spare = nil
         capacity = 0

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-import CLinux
+import CRunLoopLinux
 
 /// The timers of one bucket of the wheel, in an array in which a removal leaves a hole for the next one to come. A node knows its
 /// place, so adding and removing touch no other timer: with many of them, which are in no cache, that is nearly the whole cost.
@@ -101,7 +101,7 @@ struct TimerBucket {
     }
 
     mutating func free() {
-        CLinux.free(entries)
+        CRunLoopLinux.free(entries)
         self = TimerBucket()
     }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-import CLinux
+import CRunLoopLinux
 
 /// A heap of four children per node over the timers that are due soon, the earliest first. The loop's lock guards it. The zero
 /// value is empty. Each entry has a copy of the instant, so that sifting reads the array and not the timers.
@@ -97,7 +97,7 @@ struct TimerHeap {
     }
 
     mutating func free() {
-        CLinux.free(entries)
+        CRunLoopLinux.free(entries)
         entries = nil
         capacity = 0
         count = 0

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-import CLinux
+import CRunLoopLinux
 
 /// What links a timer into a list of its store.
 struct TimerLinks {

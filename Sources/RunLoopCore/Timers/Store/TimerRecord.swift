@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-import CLinux
+import CRunLoopLinux
 import Synchronization
 
 /// A timer. In memory the record is followed by its first `TimerNode`, so that adding, removing and rescheduling touch only 64

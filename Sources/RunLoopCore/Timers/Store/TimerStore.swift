@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-import CLinux
+import CRunLoopLinux
 
 /// The timers of one mode: the near ones, which are due in this tick of the wheel, later ones in the wheel, and during a batch
 /// those that are about to fire in a list. The loop's lock guards it. The zero value is empty.
@@ -162,7 +162,7 @@ struct TimerStore {
         guard let record = passed, record.pointee.batch == batch else { return due.first }
         guard let tombstone = record.pointee.tombstones.first else {
             passed = record.pointee.next
-            CLinux.free(record)
+            CRunLoopLinux.free(record)
             return due.first
         }
         if let first = due.first, first.pointee.sequence == batch, first.pointee.hasTurn(before: tombstone.pointee) { return first }
@@ -259,7 +259,7 @@ struct TimerStore {
     mutating func free() {
         while let record = passed {
             passed = record.pointee.next
-            CLinux.free(record)
+            CRunLoopLinux.free(record)
         }
         near.free()
         wheel.free()

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-import CLinux
+import CRunLoopLinux
 
 /// A hierarchical wheel over the timers that are not due soon: adding and removing cost the same for ten and for a million.
 ///
@@ -206,8 +206,8 @@ struct TimerWheel {
 
     mutating func free() {
         if let buckets { for index in 0..<(TimerWheel.levels << TimerWheel.slotBits) { buckets[index].free() } }
-        CLinux.free(buckets)
-        CLinux.free(occupied)
+        CRunLoopLinux.free(buckets)
+        CRunLoopLinux.free(occupied)
         buckets = nil
         occupied = nil
         count = 0
