@@ -43,6 +43,25 @@ private final class CustomPort: Port, @unchecked Sendable {
     override func remove(from runLoop: RunLoop, forMode mode: RunLoop.Mode) { trace.add("remove \(mode.rawValue)") }
 }
 
+/// A port with something that happens once before it is put into a loop, or taken out.
+private final class MetPort: Port, @unchecked Sendable {
+    private let before = Mutex<(schedule: (@Sendable () -> Void)?, remove: (@Sendable () -> Void)?)>((nil, nil))
+
+    func beforeNextSchedule(_ body: @escaping @Sendable () -> Void) { before.withLock { $0.schedule = body } }
+
+    func beforeNextRemove(_ body: @escaping @Sendable () -> Void) { before.withLock { $0.remove = body } }
+
+    override func schedule(in runLoop: RunLoop, forMode mode: RunLoop.Mode) {
+        before.withLock { $0.schedule.take() }?()
+        super.schedule(in: runLoop, forMode: mode)
+    }
+
+    override func remove(from runLoop: RunLoop, forMode mode: RunLoop.Mode) {
+        before.withLock { $0.remove.take() }?()
+        super.remove(from: runLoop, forMode: mode)
+    }
+}
+
 /// Ports between threads.
 @Suite struct PortTests {
     private static let modal = RunLoop.Mode("modal")
@@ -269,6 +288,71 @@ private final class CustomPort: Port, @unchecked Sendable {
         }
         #expect(first)
         #expect(!second)
+    }
+
+    @Test("A port that one thread adds while another takes it out is in the mode, and receives: S-NSRL-11, S-NSP-1")
+    func addedDuringRemoval() {
+        let trace = onNewThread { () -> [String] in
+            let trace = Trace()
+            let loop = RunLoop.current
+            let port = MetPort()
+            let receiver = Receiver { trace.add("received \($0.msgid)") }
+            port.setDelegate(receiver)
+            loop.keepAlive()
+            loop.add(port, forMode: .default)
+            port.beforeNextRemove { onNewThread { loop.add(port, forMode: .default) } }
+            loop.remove(port, forMode: .default)
+            #expect(port.send(before: .now, msgid: 1, components: nil, from: nil, reserved: 0))
+            loop.run(mode: .default, before: .now)
+            // As any other port, it can be taken out again.
+            loop.remove(port, forMode: .default)
+            #expect(port.send(before: .now, msgid: 2, components: nil, from: nil, reserved: 0))
+            loop.run(mode: .default, before: .now)
+            return withExtendedLifetime(receiver) { trace.all }
+        }
+        #expect(trace == ["received 1"])
+    }
+
+    @Test("A port that one thread takes out while another adds it is out of the mode, and can be added again: S-NSRL-11, S-NSP-1")
+    func removedDuringAddition() {
+        let (first, second) = onNewThread {
+            let loop = RunLoop.current
+            let port = MetPort()
+            port.beforeNextSchedule { onNewThread { loop.remove(port, forMode: .default) } }
+            loop.add(port, forMode: .default)
+            let first = loop.run(mode: .default, before: .now)
+            loop.add(port, forMode: .default)
+            return (first, loop.run(mode: .default, before: .now))
+        }
+        #expect(!first)
+        #expect(second)
+    }
+
+    @Test("What adds or takes out a port while another thread does so returns when that is done: S-NSRL-11, S-NSP-1")
+    func sameChangeTwice() {
+        let (afterAdd, afterRemove) = onNewThread {
+            let loop = RunLoop.current
+            let port = MetPort()
+            // Has another thread begin the change, makes the same one, and says whether the mode has the port then.
+            func isIn(_ meet: (@escaping @Sendable () -> Void) -> Void, _ change: @escaping @Sendable () -> Void) -> Bool {
+                let (hasBegun, hasReturned) = (Promise<Void>(), Promise<Void>())
+                meet {
+                    hasBegun.fulfil(())
+                    hasReturned.value
+                }
+                let other = TestThread(change)
+                hasBegun.value
+                change()
+                let isIn = loop.run(mode: .default, before: .now)
+                hasReturned.fulfil(())
+                other.join()
+                return isIn
+            }
+            let afterAdd = isIn(port.beforeNextSchedule) { loop.add(port, forMode: .default) }
+            return (afterAdd, isIn(port.beforeNextRemove) { loop.remove(port, forMode: .default) })
+        }
+        #expect(afterAdd)
+        #expect(!afterRemove)
     }
 
     @Test("Ports are equal and hashed by identity, and C's reference leads back to the object: S-NSRL-15, S-NSP-13")

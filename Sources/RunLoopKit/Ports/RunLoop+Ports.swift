@@ -13,7 +13,7 @@ extension RunLoop {
     @_disfavoredOverload
     public func add(_ port: Port, forMode mode: Mode) {
         guard ports.insert(port, mode, loop: self) else { return }
-        port.schedule(in: self, forMode: mode)
+        ports.carryOut(port, mode, loop: self)
         // Whoever ended the thread or the port meanwhile may have come too early to find it.
         if !port.isValid { ports.forget(ObjectIdentifier(port)) }
         if executor.hasEnded { ports.forgetAll() }
@@ -28,12 +28,16 @@ extension RunLoop {
     /// - Foundation: `remove(_:forMode:)`.
     @_disfavoredOverload
     public func remove(_ port: Port, forMode mode: Mode) {
-        if ports.remove(port, mode) { port.remove(from: self, forMode: mode) }
+        if ports.remove(port, mode) { ports.carryOut(port, mode, loop: self) }
     }
 }
 
 /// Which ports a loop has in which modes. It keeps the ports and, as long as it has any, the loop's object: the
 /// table has to be the same for whoever asks for the loop. The end of the thread empties it.
+///
+/// The table says what is to be, and then the port is asked to do it, outside of the lock, because it may be the program's. Two threads may
+/// do that at once, and the one that changed the table first may ask last. So each looks at the table again when the port has done what it
+/// was asked, until both agree: the last one that asks leaves what the table says.
 // Sendable: the table is locked.
 final class LoopPorts: @unchecked Sendable {
     private struct Entry {
@@ -50,7 +54,27 @@ final class LoopPorts: @unchecked Sendable {
         func end() { centre.removeObserver(observation) }
     }
 
-    private let entries = Locked<[ObjectIdentifier: Entry]>([:])
+    private struct Place: Hashable {
+        let id: ObjectIdentifier
+        let mode: RunLoop.Mode
+    }
+
+    private struct State {
+        var entries: [ObjectIdentifier: Entry] = [:]
+        /// How many threads ask a port to do what the table says, from their change of the table on. Meanwhile a call that finds the table as
+        /// it wants it asks as well: it must not return before that is so. In the child of a fork a thread that is not there stays here,
+        /// where that costs a call.
+        var asking: [Place: Int] = [:]
+
+        /// - Returns: whether the port has to be asked.
+        mutating func asks(_ place: Place, isChanged: Bool) -> Bool {
+            if !isChanged && asking[place] == nil { return false }
+            asking[place, default: 0] += 1
+            return true
+        }
+    }
+
+    private let state = Locked(State())
     /// The end of the loop's thread is watched.
     private let isWatched = Locked(false)
 
@@ -62,14 +86,18 @@ final class LoopPorts: @unchecked Sendable {
         if isNew { _ = loop.executor.atEnd { [weak self] in self?.forgetAll() } }
     }
 
-    /// Notes that the loop has the port in the mode; false if it had it.
+    /// Notes that the loop has the port in the mode.
+    ///
+    /// - Returns: whether ``carryOut(_:_:loop:)`` has to follow; false if the port is there.
     func insert(_ port: Port, _ mode: RunLoop.Mode, loop: RunLoop) -> Bool {
         let id = ObjectIdentifier(port)
-        let isKnown: Bool? = entries.withLock { entries in
-            guard entries[id] != nil else { return nil }
-            return !entries[id]!.modes.insert(mode).inserted
+        let place = Place(id: id, mode: mode)
+        let asks: Bool? = state.withLock { state in
+            guard state.entries[id] != nil else { return nil }
+            let isNew = state.entries[id]!.modes.insert(mode).inserted
+            return state.asks(place, isChanged: isNew)
         }
-        if let isKnown { return !isKnown }
+        if let asks { return asks }
         watchEnd(of: loop)
         // The centre has a lock of its own, and an observer of the port may be on the stack.
         let observations = port.observedEnds.map { centre, sender in
@@ -80,12 +108,12 @@ final class LoopPorts: @unchecked Sendable {
                 ) { [weak self] _ in self?.forget(id) })
         }
         let entry = Entry(modes: [mode], port: port, loop: loop, observations: observations)
-        let isNew: Bool? = entries.withLock { entries in
-            guard entries[id] == nil else { return nil }
-            entries[id] = entry
-            return true
+        let isNew = state.withLock { state in
+            guard state.entries[id] == nil else { return false }
+            state.entries[id] = entry
+            return state.asks(place, isChanged: true)
         }
-        if isNew == nil {
+        if !isNew {
             // Another thread added the port meanwhile.
             for observation in observations { observation.end() }
             return insert(port, mode, loop: loop)
@@ -93,28 +121,50 @@ final class LoopPorts: @unchecked Sendable {
         return true
     }
 
-    /// Notes that the loop does not have the port in the mode any more; false if it had not.
+    /// Notes that the loop does not have the port in the mode any more.
+    ///
+    /// - Returns: whether ``carryOut(_:_:loop:)`` has to follow; false if the port is not there.
     func remove(_ port: Port, _ mode: RunLoop.Mode) -> Bool {
         let id = ObjectIdentifier(port)
-        let (hadIt, last): (Bool, Entry?) = entries.withLock { entries in
-            guard entries[id]?.modes.remove(mode) != nil else { return (false, nil) }
-            return (true, entries[id]!.modes.isEmpty ? entries.removeValue(forKey: id) : nil)
+        let (asks, last): (Bool, Entry?) = state.withLock { state in
+            let hadIt = state.entries[id]?.modes.remove(mode) != nil
+            let last = hadIt && state.entries[id]!.modes.isEmpty ? state.entries.removeValue(forKey: id) : nil
+            return (state.asks(Place(id: id, mode: mode), isChanged: hadIt), last)
         }
         if let last { for observation in last.observations { observation.end() } }
-        return hadIt
+        return asks
+    }
+
+    /// Has the port do what the table says of the mode.
+    func carryOut(_ port: Port, _ mode: RunLoop.Mode, loop: RunLoop) {
+        let place = Place(id: ObjectIdentifier(port), mode: mode)
+        var isIn: Bool?
+        while true {
+            // The last look and the end of asking are one: who comes later changes the table later.
+            let isWanted: Bool? = state.withLock { state in
+                let isWanted = state.entries[place.id]?.modes.contains(mode) ?? false
+                if isIn != isWanted { return isWanted }
+                let others = state.asking[place]! - 1
+                state.asking[place] = others == 0 ? nil : others
+                return nil
+            }
+            guard let isWanted else { return }
+            if isWanted { port.schedule(in: loop, forMode: mode) } else { port.remove(from: loop, forMode: mode) }
+            isIn = isWanted
+        }
     }
 
     /// The port has become invalid.
     func forget(_ id: ObjectIdentifier) {
-        let entry = entries.withLock { $0.removeValue(forKey: id) }
+        let entry = state.withLock { $0.entries.removeValue(forKey: id) }
         if let entry { for observation in entry.observations { observation.end() } }
     }
 
     /// The loop's thread has ended, and its modes are empty.
     func forgetAll() {
-        let all = entries.withLock { entries in
-            let all = Array(entries.values)
-            entries = [:]
+        let all = state.withLock { state in
+            let all = Array(state.entries.values)
+            state.entries = [:]
             return all
         }
         for entry in all {
