@@ -264,6 +264,7 @@ private final class LineClient {
             "what waits for a loop: exit 0",
             "the ends of threads: exit 0, exit 0", "requests that wait: exit 0, exit 0, exit 0", "connections without descriptors: exit 0",
             "elements on their way: exit 0", "consumers on other threads: exit 0",
+            "a job that forks: exit 0, exit 0", "a job that waits for a fork: exit 0", "a job that ends its thread: not waited for",
             "the main loop: exit 0", "a port without descriptors: exit 0", "told without descriptors: exit 0, exit 0",
             "a foreign thread: not isolated, no loop",
             "the objects of threads: exit 0", "the main thread's object: exit 0", "the end of the main thread: exit 0",

@@ -28,13 +28,16 @@ enum ForkGuard {
         return lock
     }()
 
-    /// Of a thread in a body: not nil.
+    /// Of a thread in a body: ``mark``. A job of the program's that ends the thread in the body leaves the lock to the thread's end.
     private static let key: pthread_key_t = {
         var key = pthread_key_t()
-        let status = pthread_key_create(&key, nil)
+        let status = pthread_key_create(&key) { if $0 == ForkGuard.mark { pthread_rwlock_unlock(ForkGuard.lock) } }
         precondition(status == 0, "RunLoopKit: no thread-specific key is left in this process")
         return key
     }()
+
+    /// Names the process in which a body began: in a child the lock is new, and nobody's.
+    private static var mark: UnsafeMutableRawPointer { UnsafeMutableRawPointer(bitPattern: ForkedChild.generation + 1)! }
 
     static func prepare() {
         _ = (lock, key)
@@ -46,13 +49,13 @@ enum ForkGuard {
         let key = key
         // An executor may call what comes here again.
         if pthread_getspecific(key) != nil { return body() }
-        let generation = ForkedChild.generation
+        let mark = mark
         pthread_rwlock_rdlock(lock)
-        pthread_setspecific(key, lock)
+        pthread_setspecific(key, mark)
         body()
         pthread_setspecific(key, nil)
-        // A body that forked is over in the child too, where the lock is new.
-        if generation == ForkedChild.generation { pthread_rwlock_unlock(lock) }
+        // A body that forked is over in the child too.
+        if mark == ForkGuard.mark { pthread_rwlock_unlock(lock) }
     }
 
     // MARK: - For fork

@@ -66,10 +66,10 @@ final class IdleThread: Sendable {
         while !isIdle.load(ordering: .acquiring) { usleep(1000) }
     }
 
-    func end() {
+    func end(joins: Bool = true) {
         mayEnd.store(true, ordering: .releasing)
         thread.stop()
-        thread.join()
+        if joins { thread.join() }
     }
 }
 
@@ -113,6 +113,12 @@ final class Flag: Sendable {
     private let value = Atomic(false)
     var isSet: Bool { value.load(ordering: .acquiring) }
     func set() { value.store(true, ordering: .releasing) }
+}
+
+final class Text: Sendable {
+    private let text = Mutex("")
+    var value: String { text.withLock { $0 } }
+    func set(_ value: String) { text.withLock { $0 = value } }
 }
 
 final class Counter: Sendable {
@@ -387,6 +393,9 @@ print("requests that wait: \(waitingForRoom())")
 print("connections without descriptors: \(waitingForDescriptors())")
 print("elements on their way: \(elementsOnTheirWay())")
 print("consumers on other threads: \(consumersOnOtherThreads())")
+print("a job that forks: \(forkingJob())")
+print("a job that waits for a fork: \(jobWaitsForFork())")
+print("a job that ends its thread: \(jobEndsThread())")
 print("the main loop: \(mainLoop())")
 print("a port without descriptors: \(noDescriptors())")
 print("told without descriptors: \(toldWithoutDescriptors())")
