@@ -280,7 +280,8 @@ struct PortSet {
             meetStranger(token)
             return nil
         }
-        if slot.pointee.isPlain { return .read }
+        // It may still be registered for what interested a watch that left.
+        if slot.pointee.isPlain && slot.pointee.isRegisteredForInput { return .read }
         if let sole = slot.pointee.soleWatch {
             // The same as below.
             let wanted = sole.member.interest

@@ -139,12 +139,20 @@ struct PortSlot {
         return false
     }
 
+    /// The number names another file than it did for these, or none. A version 1 source has no flag for that: it leaves the slot, and is in its mode
+    /// like one whose number cannot be watched. Nothing is read for it from the other file.
     @inline(never)
-    func markStale(except newest: SourcePointer?) {
-        for place in 0..<members.count {
+    mutating func markStale(except newest: SourcePointer?) {
+        var place = 0
+        while place < members.count {
             let member = members[place]
-            if member.isWatch && member != newest {
+            place += 1
+            if member == newest { continue }
+            if member.isWatch {
                 member.watchFlags.pointee.bitwiseOr(WatchFlags.stale, ordering: .relaxed)
+            } else {
+                members.remove(member)
+                place = 0
             }
         }
     }
@@ -178,7 +186,7 @@ struct PortSlot {
     /// A member came that has no interest, to a slot that needs no registration for the others.
     mutating func stayIdle() {
         generation &+= 1
-        if state != .waiting && state != .alwaysReady { state = .idle }
+        if state != .waiting { state = .idle }
     }
 
     /// Registers a waiting slot with the kernel, for what is of interest now if that is not known. nil if there is no room.

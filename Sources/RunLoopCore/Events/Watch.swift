@@ -70,13 +70,16 @@ extension UnsafeMutablePointer where Pointee == Source {
         isWatch && wordOfWatch.pointee.load(ordering: .relaxed) & Watch.ownerIsInvalid != 0
     }
 
-    /// Adds to the found readiness of a watch that signals, in the run with that number (`RunLoop.round`).
+    /// Adds to the found readiness of a watch that signals, in the run with that number (`RunLoop.round`). What an earlier run found and this one
+    /// did not is over.
     func noteFound(_ ready: Readiness, round: UInt32) {
+        let round = (round & WatchFlags.rounds) << WatchFlags.roundShift
         var flags = watchFlags.pointee.load(ordering: .relaxed)
         var desired: UInt32
         repeat {
-            desired = flags & ~(WatchFlags.rounds << WatchFlags.roundShift) | ready.rawValue << WatchFlags.foundShift
-            desired |= (round & WatchFlags.rounds) << WatchFlags.roundShift
+            let isOld = (flags ^ round) & WatchFlags.rounds << WatchFlags.roundShift != 0
+            desired = flags & ~(WatchFlags.rounds << WatchFlags.roundShift | (isOld ? WatchFlags.found : 0))
+            desired |= ready.rawValue << WatchFlags.foundShift | round
             // Retried only when another thread changed the flags in between, which is progress of that thread.
         } while !watchFlags.pointee.replace(&flags, by: desired)
     }

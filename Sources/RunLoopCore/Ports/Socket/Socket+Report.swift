@@ -39,9 +39,9 @@ extension UnsafeMutablePointer where Pointee == Socket {
             if failed { writes = false }
             isHandled = true
         }
-        if claim.reads && mayReport && reportRead(info, place, on: loop) { isHandled = true }
+        if claim.reads && mayReport(SocketState.read) && reportRead(info, place, on: loop) { isHandled = true }
         // Not of a queue that a callback of this report has made (S-SOCK-59).
-        if writes && mayReport && pointee.state.load(ordering: .relaxed) & SocketState.flushes == 0 {
+        if writes && pointee.state.load(ordering: .relaxed) & SocketState.flushes == 0 && mayReport(SocketState.write) {
             call(SocketType.write, error: pointee.error.load(ordering: .relaxed), info)
             isHandled = true
         }

@@ -79,7 +79,7 @@ enum SocketState {
     static var connect: UInt32 { 1 << 8 }
     /// The Connect callback was made, or there is nothing to connect.
     static var connected: UInt32 { 1 << 9 }
-    /// Types whose callback is on the stack and that are enabled after it if the flags say so.
+    /// The same bits, further up: types whose callback is on the stack and that are enabled after it if the flags say so.
     static var readAgain: UInt32 { 1 << 10 }
     static var writeAgain: UInt32 { 1 << 11 }
     static var invalid: UInt32 { Watch.ownerIsInvalid }
@@ -213,9 +213,14 @@ extension UnsafeMutablePointer where Pointee == Socket {
     }
 
     var isValid: Bool { pointee.state.load(ordering: .sequentiallyConsistent) & SocketState.invalid == 0 }
-    /// Whether a callback may begin.
-    var mayReport: Bool {
-        pointee.state.load(ordering: .sequentiallyConsistent) & (SocketState.invalid | SocketState.ends) == 0
+    /// Whether the callback of a claimed type, `read` or `write`, may begin: that of another type may have disabled it, or closed the socket. If it
+    /// has enabled it, this is the callback for that.
+    func mayReport(_ type: UInt32) -> Bool {
+        let again = type << 4
+        let state = pointee.state.load(ordering: .sequentiallyConsistent)
+        if state & (SocketState.invalid | SocketState.ends) != 0 || state & (type | again) == 0 { return false }
+        if state & type != 0 { _ = replaceState { $0 & ~type | again } }
+        return true
     }
     var readKind: UInt { pointee.types & SocketType.readKinds }
     var native: Int32 { pointee.descriptor.load(ordering: .relaxed) }

@@ -1,0 +1,431 @@
+/* SPDX-License-Identifier: MIT */
+#include "executor.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "handles.h"
+#include "model.h"
+
+enum { MAX_DEPTH = 4, FUEL = 60, PATIENCE = 3 };
+
+static const struct program *program;
+/* Guards the model and the files. It is held during callbacks and during operations, also during a nested run, which is only made
+   while the other loop does not run. */
+static pthread_mutex_t lock;
+static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
+static RLRunLoopRef loops[LOOPS];
+static RLMode modes[MODES];
+static __thread struct frame *top;
+static __thread int own_loop;
+static int fuel;
+static bool is_quiet; /* callbacks do nothing */
+
+/* The second thread, and what it is to do. */
+static struct {
+    pthread_t thread;
+    bool is_started, is_busy, ends, sleeps;
+    struct op op;
+    struct frame *frame; /* of the run that sleeps */
+} second;
+
+static void do_op(const struct op *op);
+
+/* ---- callbacks */
+
+void callback_begins(int index, int generation, int types) {
+    pthread_mutex_lock(&lock);
+    outcome->calls++;
+    note("%*sloop %d calls object %d for %d\n", 2 * top->depth + 2, "", own_loop, index, types);
+    model_called(index, generation, types, top);
+    int script = objects[index].what->script;
+    if (script < 0 || is_quiet) return;
+    for (int i = 0; i < program->script[script].count && fuel > 0; i++) {
+        fuel--;
+        do_op(&program->script[script].op[i]);
+    }
+}
+
+void callback_ends(int index, int generation, int types) {
+    model_returned(index, generation, types);
+    pthread_mutex_unlock(&lock);
+}
+
+void socket_has_ended(int index, int generation) {
+    /* Another file that has the number by now need not be a socket. */
+    if (objects[index].generation == generation && !objects[index].is_stale) model_invalidated(index);
+}
+
+static void pass_begins(RLObserverRef observer, RLActivity activity, void *info) {
+    (void)observer;
+    (void)activity;
+    (void)info;
+    __atomic_add_fetch(&top->passes, 1, __ATOMIC_RELEASE);
+}
+
+/* ---- runs */
+
+/* How many sources the mode has; -1 if the rules leave it open. */
+static int content(int loop, int mode) {
+    int count = 0;
+    for (int i = 0; i < object_count; i++) {
+        if (!objects[i].in_mode[loop][mode]) continue;
+        if (objects[i].is_stale) return -1;
+        count++;
+    }
+    return count;
+}
+
+static bool is_due(int loop, int mode) {
+    for (int i = 0; i < object_count; i++)
+        if (!objects[i].is_stale && object_due(&objects[i], loop, mode)) return true;
+    return false;
+}
+
+static void run(const struct op *op) {
+    struct frame frame = {.loop = own_loop, .mode = op->mode, .depth = top ? top->depth + 1 : 0, .handled = op->handled, .outer = top};
+    pthread_mutex_lock(&lock);
+    bool is_nested = top != NULL;
+    double seconds = op->value == TIMEOUT_NONE ? 0 : op->handled && !second.sleeps && is_due(own_loop, op->mode) ? PATIENCE : 0.0003;
+    frame.polls = seconds <= 0;
+    int sources = content(own_loop, op->mode);
+    model_run_begins(&frame);
+    outcome->runs++;
+    top = &frame;
+    if (!is_nested) pthread_mutex_unlock(&lock);
+    RLRunResult result = RLRunInMode(modes[op->mode], seconds, op->handled);
+    if (!is_nested) pthread_mutex_lock(&lock);
+    top = frame.outer;
+    note("%*sresult %d\n", 2 * frame.depth, "", (int)result);
+    model_run_ended(&frame, sources, (int)result);
+    pthread_mutex_unlock(&lock);
+    /* What was called in it was called in the outer runs, too; their results do not count it. */
+}
+
+static void sleep_until_stopped(void) {
+    struct frame frame = {.loop = 1, .mode = second.op.mode, .sleeps = true};
+    pthread_mutex_lock(&lock);
+    model_run_begins(&frame);
+    top = second.frame = &frame;
+    pthread_mutex_unlock(&lock);
+    RLRunInMode(modes[frame.mode], 1e9, false);
+    pthread_mutex_lock(&lock);
+    top = second.frame = NULL;
+    pthread_mutex_unlock(&lock);
+}
+
+/* ---- the second thread */
+
+static void enter_loop(int number) {
+    own_loop = number;
+    loops[number] = RLGetCurrent();
+    RLObserverRef observer = RLObserverCreate(kRLBeforeTimers, true, 0, pass_begins, NULL);
+    for (int mode = 0; mode < MODES; mode++) RLAddObserver(loops[number], observer, modes[mode]);
+    RLRelease(observer);
+}
+
+static void *second_thread(void *unused) {
+    (void)unused;
+    enter_loop(1);
+    pthread_mutex_lock(&lock);
+    for (;;) {
+        second.is_busy = false;
+        pthread_cond_broadcast(&changed);
+        while (!second.is_busy) pthread_cond_wait(&changed, &lock);
+        if (second.ends) break;
+        pthread_mutex_unlock(&lock);
+        if (second.op.kind == OP_SLEEP) sleep_until_stopped();
+        else run(&second.op);
+        pthread_mutex_lock(&lock);
+    }
+    pthread_mutex_unlock(&lock);
+    return NULL;
+}
+
+static void wait_for_second(void) {
+    while (second.is_busy) pthread_cond_wait(&changed, &lock);
+}
+
+static bool uses_second_loop(const struct op *op, int count) {
+    for (int i = 0; i < count; i++)
+        if (op[i].kind == OP_SLEEP || (op[i].loop == 1 && (op[i].kind == OP_ADD || op[i].kind == OP_RUN))) return true;
+    return false;
+}
+
+/* Before anything else, if the program has use for it. */
+static void start_second(void) {
+    bool is_used = uses_second_loop(program->op, program->count);
+    for (int s = 0; s < SCRIPTS; s++) is_used = is_used || uses_second_loop(program->script[s].op, program->script[s].count);
+    if (!is_used) return;
+    second.is_started = second.is_busy = true;
+    if (pthread_create(&second.thread, NULL, second_thread, NULL) != 0) abort();
+    wait_for_second();
+}
+
+static void tell_second(const struct op *op) {
+    second.op = *op;
+    second.is_busy = true;
+    pthread_cond_broadcast(&changed);
+}
+
+static void give_way(void) {
+    pthread_mutex_unlock(&lock);
+    sched_yield();
+    pthread_mutex_lock(&lock);
+}
+
+static void start_sleep(const struct op *op) {
+    second.sleeps = true;
+    model_sleeps = ++instant;
+    outcome->sleeps++;
+    tell_second(op);
+    while (second.is_busy && !(second.frame && __atomic_load_n(&second.frame->passes, __ATOMIC_ACQUIRE))) give_way();
+}
+
+/* Waits until the loop that sleeps has called what is due. */
+static void await_calls(void) {
+    time_t begin = time(NULL);
+    unsigned long start = ++instant;
+    int mode = second.op.mode, missing = -1;
+    do {
+        missing = -1;
+        for (int i = 0; i < object_count && second.frame; i++)
+            if (objects[i].called < start && object_is_awaited(&objects[i], mode)) missing = i;
+        if (missing >= 0) give_way();
+    } while (missing >= 0 && time(NULL) < begin + PATIENCE);
+    if (missing >= 0) disagree("object %d is ready, and the loop that waits does not call it", missing);
+}
+
+/* A socket whose number was closed may have found out (S-SOCK-13). */
+static bool can_use(int index) {
+    struct object *object = &objects[index];
+    if (object->is_valid && object->is_stale && object_is_socket(object) && !handle_is_valid(index)) model_invalidated(index);
+    return object->is_valid;
+}
+
+static void stop_sleep(void) {
+    await_calls();
+    note("the sleep is stopped\n");
+    time_t begin = time(NULL);
+    RLStop(loops[1]);
+    while (second.is_busy && time(NULL) < begin + PATIENCE) give_way();
+    if (second.is_busy) {
+        disagree("the loop that sleeps does not stop");
+        _Exit(0);
+    }
+    second.sleeps = false;
+    model_sleeps = 0;
+    /* What the thread read of counters before its callbacks was not in step with what was written. */
+    for (int i = 0; i < NUMBERS; i++) {
+        struct file *file = file_of(i);
+        if (!file || file->kind != COUNTER) continue;
+        if (!(file_ready(i) & READ)) file->count = 0;
+        else if (file->count == 0) file->count = 1;
+    }
+    /* Nor was what it reported with what was enabled and disabled. */
+    for (int i = 0; i < object_count; i++) {
+        objects[i].touched = ++instant;
+        objects[i].may_be_disabled = false;
+        if (!can_use(i) || objects[i].what->kind == PORT) continue;
+        handle_disable(i, READ | WRITE);
+        handle_enable(i, objects[i].enabled, false);
+        handle_enable(i, objects[i].enabled & objects[i].persistent, true);
+    }
+}
+
+/* ---- operations */
+
+static void do_file_op(const struct op *op) {
+    int number = op->number;
+    switch (op->kind) {
+    case OP_OPEN:
+    case OP_CLOSE:
+        if (file_of(number)) model_number_closed(number);
+        if (op->kind == OP_OPEN) file_open(number, (enum file_kind)op->other);
+        else file_close(number);
+        break;
+    case OP_DUP:
+        file_dup(number, op->other);
+        break;
+    case OP_PUT:
+        file_put(number, op->value);
+        break;
+    case OP_DRAIN:
+        file_drain(number);
+        break;
+    case OP_FILL:
+        file_fill(number);
+        break;
+    case OP_PEER_DRAIN:
+        file_peer_drain(number);
+        break;
+    case OP_PEER_SHUT:
+        file_peer_shut(number);
+        break;
+    default:
+        file_peer_close(number);
+    }
+    model_file_changed(number, top);
+    if (second.frame && second.frame != top) model_file_changed(number, second.frame);
+}
+
+static void create(int index) {
+    if (objects[index].is_valid) return;
+    handle_release(index);
+    int generation = objects[index].generation + 1;
+    if (!file_of(objects[index].what->number) || !handle_make(index, generation)) return;
+    model_created(index);
+}
+
+static void do_object_op(const struct op *op) {
+    int i = op->object;
+    if (op->kind == OP_CREATE) return create(i);
+    if (!can_use(i)) return;
+    switch (op->kind) {
+    case OP_ADD:
+        model_added(i, op->loop, op->mode);
+        handle_add(i, loops[op->loop], modes[op->mode]);
+        break;
+    case OP_REMOVE:
+        if (!second.is_started && op->loop == 1) break;
+        model_removed(i, op->loop, op->mode);
+        handle_remove(i, loops[op->loop], modes[op->mode]);
+        break;
+    case OP_INVALIDATE:
+        model_invalidated(i);
+        handle_invalidate(i);
+        break;
+    case OP_INVALIDATE_SOURCE:
+        model_source_invalidated(i);
+        handle_invalidate_source(i);
+        break;
+    case OP_ENABLE:
+    case OP_PERSIST:
+        model_enabled(i, op->value, op->kind == OP_PERSIST);
+        handle_enable(i, op->value, op->kind == OP_PERSIST);
+        break;
+    case OP_DISABLE:
+        model_disabled(i, op->value);
+        handle_disable(i, op->value);
+        break;
+    case OP_FLAGS:
+        objects[i].flags = op->value & objects[i].types;
+        handle_set_flags(i, op->value);
+        break;
+    default:
+        handle_send(i, op->value);
+        model_file_changed(objects[i].what->number, top);
+    }
+    /* What is enabled or added in a run may be called in it. */
+    for (struct frame *frame = top; frame; frame = frame->outer) frame->seen[i] |= file_ready(objects[i].what->number);
+    if (second.frame) second.frame->seen[i] |= file_ready(objects[i].what->number);
+}
+
+static void do_loop_op(const struct op *op) {
+    bool is_script = top != NULL;
+    switch (op->kind) {
+    case OP_RUN:
+        if (is_script ? second.sleeps || top->depth + 1 >= MAX_DEPTH : op->loop == 1 && second.sleeps) return;
+        if (!is_script && op->loop == 1) {
+            tell_second(op);
+            return wait_for_second();
+        }
+        if (!is_script) pthread_mutex_unlock(&lock);
+        run(op);
+        if (!is_script) pthread_mutex_lock(&lock);
+        break;
+    case OP_SLEEP:
+        if (is_script || second.sleeps) return;
+        start_sleep(op);
+        break;
+    default:
+        if (!is_script && second.sleeps) stop_sleep();
+    }
+}
+
+/* The caller holds the lock. */
+static void do_op(const struct op *op) {
+    char text[96];
+    if (outcome->has_failed) return;
+    op_describe(op, text);
+    note("%*s%s\n", top ? 2 * top->depth + 4 : 0, "", text);
+    if (op->kind < OP_CREATE) do_file_op(op);
+    else if (op->kind < OP_RUN) do_object_op(op);
+    else do_loop_op(op);
+}
+
+/* ---- a program */
+
+/* What is left to report is reported. */
+static void settle(void) {
+    is_quiet = true;
+    if (second.sleeps) stop_sleep();
+    for (int i = 0; i < object_count; i++) can_use(i);
+    for (int loop = 0; loop < (second.is_started ? LOOPS : 1); loop++)
+        for (int mode = 0; mode < MODES; mode++) {
+            if (content(loop, mode) == 0) continue;
+            struct op op = {.kind = OP_RUN, .loop = loop, .mode = mode, .value = TIMEOUT_WAIT, .handled = true};
+            do_op(&op);
+            op.value = TIMEOUT_NONE;
+            op.handled = false;
+            for (int i = 0; i < 2 * object_count + 2; i++) do_op(&op);
+            op.value = TIMEOUT_WAIT;
+            do_op(&op);
+        }
+}
+
+static void *first_thread(void *unused) {
+    (void)unused;
+    enter_loop(0);
+    pthread_mutex_lock(&lock);
+    start_second();
+    for (int i = 0; i < program->count; i++) do_op(&program->op[i]);
+    settle();
+    if (second.sleeps) stop_sleep();
+    for (int i = 0; i < object_count; i++) {
+        if (objects[i].is_valid) {
+            model_invalidated(i);
+            handle_invalidate(i);
+        }
+        handle_release(i);
+    }
+    if (second.is_started) {
+        second.ends = true;
+        tell_second(&second.op);
+        pthread_mutex_unlock(&lock);
+        pthread_join(second.thread, NULL);
+        pthread_mutex_lock(&lock);
+    }
+    pthread_mutex_unlock(&lock);
+    return NULL;
+}
+
+static void ignore_log(const char *line, void *info) {
+    (void)line;
+    (void)info;
+}
+
+void execute(const struct program *what, struct outcome *result) {
+    pthread_t thread;
+    pthread_mutexattr_t recursive;
+    program = what;
+    outcome_start(result);
+    pthread_mutexattr_init(&recursive);
+    pthread_mutexattr_settype(&recursive, PTHREAD_MUTEX_RECURSIVE);
+    pthread_mutex_init(&lock, &recursive);
+    memset(&second, 0, sizeof second);
+    fuel = FUEL;
+    is_quiet = false;
+    modes[0] = kRLDefaultMode;
+    modes[1] = "red";
+    RLSetLogHandler(ignore_log, NULL);
+    model_start(program);
+    files_open_all(program);
+    if (pthread_create(&thread, NULL, first_thread, NULL) != 0) abort();
+    pthread_join(thread, NULL);
+    files_close_all();
+    pthread_mutex_destroy(&lock);
+}

@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: MIT */
+#include "handles.h"
+
+#include <stdint.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "model.h"
+#include "outcome.h"
+
+static struct {
+    RLFileDescriptorRef descriptor;
+    RLSocketRef socket;
+    RLSourceRef source;
+} handles[MAX_OBJECTS];
+
+static void *info_of(int index, int generation) { return (void *)(uintptr_t)(index | generation << 8); }
+static int index_of(const void *info) { return (int)((uintptr_t)info & 0xff); }
+static int generation_of(const void *info) { return (int)((uintptr_t)info >> 8); }
+static int number_of(int index) { return FIRST_NUMBER + objects[index].what->number; }
+
+static void descriptor_called(RLFileDescriptorRef descriptor, RLOptionFlags types, void *info) {
+    (void)descriptor;
+    callback_begins(index_of(info), generation_of(info), (int)types);
+    callback_ends(index_of(info), generation_of(info), (int)types);
+}
+
+static void port_called(void *info) {
+    callback_begins(index_of(info), generation_of(info), READ);
+    callback_ends(index_of(info), generation_of(info), READ);
+}
+
+static void socket_called(RLSocketRef socket, RLSocketCallBackType type, RLDataRef address, const void *data, void *info) {
+    (void)address;
+    (void)socket;
+    int types = type == kRLSocketWriteCallBack ? WRITE : READ;
+    callback_begins(index_of(info), generation_of(info), types);
+    /* S-SOCK-26: the end of a stream, after which the socket is invalid. */
+    bool ends = type == kRLSocketDataCallBack && RLDataGetLength((RLDataRef)data) == 0;
+    if (ends) socket_has_ended(index_of(info), generation_of(info));
+    callback_ends(index_of(info), generation_of(info), types);
+}
+
+static RLPort port_number(void *info) { return number_of(index_of(info)); }
+
+/* S-SOCK-2: there is one object per number. */
+static bool has_other_socket(int index) {
+    for (int i = 0; i < object_count; i++)
+        if (i != index && handles[i].socket && objects[i].what->number == objects[index].what->number &&
+            RLSocketIsValid(handles[i].socket))
+            return true;
+    return false;
+}
+
+bool handle_make(int index, int generation) {
+    const struct object_definition *what = objects[index].what;
+    void *info = info_of(index, generation);
+    if (what->kind == DESCRIPTOR) {
+        RLFileDescriptorContext context = {.info = info};
+        handles[index].descriptor = RLFileDescriptorCreate(number_of(index), false, descriptor_called, &context);
+    } else if (what->kind == PORT) {
+        RLSourceContext1 context = {.version = 1, .info = info, .getPort = port_number, .perform = port_called};
+        handles[index].source = RLSourceCreate(what->order, (RLSourceContext *)&context);
+    } else {
+        const struct file *file = file_of(what->number);
+        if (has_other_socket(index)) return false;
+        /* Data is received, which only sockets do. */
+        if (what->kind == SOCKET_DATA && (!file || (file->kind != STREAM && file->kind != DATAGRAM))) return false;
+        RLSocketContext context = {.info = info};
+        RLOptionFlags types = what->kind == SOCKET_READ ? kRLSocketReadCallBack : what->kind == SOCKET_DATA ? kRLSocketDataCallBack : 0;
+        if (what->writes) types |= kRLSocketWriteCallBack;
+        handles[index].socket = RLSocketCreateWithNative(number_of(index), types, socket_called, &context);
+        handle_set_flags(index, READ);
+    }
+    return true;
+}
+
+static RLSourceRef source_of(int index) {
+    const struct object_definition *what = objects[index].what;
+    RLSourceRef *source = &handles[index].source;
+    if (*source && !RLSourceIsValid(*source) && what->kind != PORT) {
+        RLRelease(*source);
+        *source = NULL;
+    }
+    if (!*source && handles[index].descriptor) *source = RLFileDescriptorCreateRunLoopSource(handles[index].descriptor, what->order);
+    if (!*source && handles[index].socket) *source = RLSocketCreateRunLoopSource(handles[index].socket, what->order);
+    return *source;
+}
+
+void handle_add(int index, RLRunLoopRef loop, RLMode mode) { RLAddSource(loop, source_of(index), mode); }
+void handle_remove(int index, RLRunLoopRef loop, RLMode mode) {
+    if (handles[index].source) RLRemoveSource(loop, handles[index].source, mode);
+}
+
+void handle_invalidate(int index) {
+    if (handles[index].descriptor) RLFileDescriptorInvalidate(handles[index].descriptor);
+    else if (handles[index].socket) RLSocketInvalidate(handles[index].socket);
+    else RLSourceInvalidate(handles[index].source);
+}
+void handle_invalidate_source(int index) {
+    if (handles[index].source) RLSourceInvalidate(handles[index].source);
+}
+
+static RLOptionFlags socket_types(int index, int types) {
+    RLOptionFlags kinds = types & WRITE ? kRLSocketWriteCallBack : 0;
+    if (types & READ) kinds |= objects[index].what->kind == SOCKET_DATA ? kRLSocketDataCallBack : kRLSocketReadCallBack;
+    return kinds;
+}
+
+void handle_enable(int index, int types, bool persistently) {
+    if (handles[index].socket) RLSocketEnableCallBacks(handles[index].socket, socket_types(index, types));
+    if (!handles[index].descriptor) return;
+    if (persistently) RLFileDescriptorEnablePersistentCallBacks(handles[index].descriptor, (RLOptionFlags)types);
+    else RLFileDescriptorEnableCallBacks(handles[index].descriptor, (RLOptionFlags)types);
+}
+void handle_disable(int index, int types) {
+    if (handles[index].socket) RLSocketDisableCallBacks(handles[index].socket, socket_types(index, types));
+    if (handles[index].descriptor) RLFileDescriptorDisableCallBacks(handles[index].descriptor, (RLOptionFlags)types);
+}
+
+/* Without CloseOnInvalidate: the number is the program's. */
+void handle_set_flags(int index, int flags) {
+    if (handles[index].socket) RLSocketSetSocketFlags(handles[index].socket, socket_types(index, flags));
+}
+
+void handle_send(int index, int count) {
+    static const char bytes[4096];
+    if (handles[index].socket) RLSocketSend(handles[index].socket, NULL, 0, bytes, (size_t)count);
+}
+
+bool handle_is_valid(int index) {
+    if (handles[index].descriptor) return RLFileDescriptorIsValid(handles[index].descriptor);
+    if (handles[index].socket) return RLSocketIsValid(handles[index].socket);
+    return handles[index].source && RLSourceIsValid(handles[index].source);
+}
+bool handle_has_source(int index) { return handles[index].source && RLSourceIsValid(handles[index].source); }
+
+void handle_release(int index) {
+    if (handles[index].source) RLRelease(handles[index].source);
+    if (handles[index].socket) RLRelease(handles[index].socket);
+    if (handles[index].descriptor) RLRelease(handles[index].descriptor);
+    memset(&handles[index], 0, sizeof handles[index]);
+}

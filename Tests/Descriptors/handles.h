@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: MIT */
+/* The library's objects that stand for those of a program. */
+#ifndef DESCRIPTORS_HANDLES_H
+#define DESCRIPTORS_HANDLES_H
+
+#include <runloop/runloop.h>
+#include <stdbool.h>
+
+/* What a callback is told of the object it is for. */
+void callback_begins(int index, int generation, int types);
+void callback_ends(int index, int generation, int types);
+void socket_has_ended(int index, int generation);
+
+/* Makes the object; false if another socket has its number. */
+bool handle_make(int index, int generation);
+void handle_add(int index, RLRunLoopRef loop, RLMode mode);
+void handle_remove(int index, RLRunLoopRef loop, RLMode mode);
+void handle_invalidate(int index);
+void handle_invalidate_source(int index);
+void handle_enable(int index, int types, bool persistently);
+void handle_disable(int index, int types);
+void handle_set_flags(int index, int flags);
+void handle_send(int index, int count);
+/* What the library says; a socket looks at its number. */
+bool handle_is_valid(int index);
+bool handle_has_source(int index);
+/* Lets go of the object, which is invalid. */
+void handle_release(int index);
+
+#endif

@@ -1,0 +1,296 @@
+/* SPDX-License-Identifier: MIT */
+#include "model.h"
+
+#include <runloop/runloop.h>
+#include <string.h>
+
+#include "outcome.h"
+
+struct object objects[MAX_OBJECTS];
+int object_count;
+unsigned long instant;
+unsigned long model_sleeps;
+
+void model_start(const struct program *program) {
+    memset(objects, 0, sizeof objects);
+    object_count = program->objects;
+    instant = 0;
+    model_sleeps = 0;
+    for (int i = 0; i < object_count; i++) objects[i].what = &program->object[i];
+}
+
+bool object_is_socket(const struct object *object) { return object->what->kind >= SOCKET_READ; }
+
+bool object_is_awaited(const struct object *object, int mode) {
+    return !object->is_stale && !(object_is_socket(object) && object->may_be_disabled) && object_due(object, 1, mode);
+}
+
+bool object_is_in_loop(const struct object *object, int loop) {
+    for (int mode = 0; mode < MODES; mode++)
+        if (object->in_mode[loop][mode]) return true;
+    return false;
+}
+
+bool object_is_scheduled(const struct object *object) { return object_is_in_loop(object, 0) || object_is_in_loop(object, 1); }
+
+/* S-SRC-44. */
+static bool is_last_port(const struct object *object, int loop, int mode) {
+    for (int i = 0; i < object_count; i++) {
+        const struct object *other = &objects[i];
+        if (other->what->kind == PORT && other->what->number == object->what->number && other->in_mode[loop][mode] &&
+            other->added[loop][mode] > object->added[loop][mode])
+            return false;
+    }
+    return true;
+}
+
+int object_due(const struct object *object, int loop, int mode) {
+    if (!object->is_valid || !object->has_source || !object->in_mode[loop][mode]) return 0;
+    int ready = file_ready(object->what->number) & object->enabled;
+    /* The perform on the stack has both types, if both were ready: Write comes after Read (S-SOCK-22), and what is enabled by the flags is
+       enabled when both have been called. */
+    if (object->performs) return 0;
+    if (object->what->kind == PORT) {
+        const struct file *file = file_of(object->what->number);
+        /* S-SRC-43: epoll refuses it. */
+        if (!file || file->kind == NULL_DEVICE || !is_last_port(object, loop, mode)) return 0;
+    }
+    return ready;
+}
+
+/* While the second loop sleeps, operations and its callbacks meet at any moment: a call that is under way may come after what forbids it. */
+static bool is_unsure(const struct object *object, const struct frame *frame) {
+    if (!model_sleeps) return false;
+    if (object->touched > model_sleeps) return true;
+    /* The library takes connections, data and counts for others that have the file. */
+    for (int i = 0; i < object_count; i++)
+        if (file_of(objects[i].what->number) == file_of(object->what->number) && object_is_in_loop(&objects[i], frame->sleeps ? 0 : 1)) return true;
+    return false;
+}
+
+static void touch(struct object *object) {
+    object->touched = ++instant;
+    object->waited = 0;
+}
+
+void model_created(int index) {
+    struct object *object = &objects[index];
+    const struct object_definition *what = object->what;
+    int generation = object->generation + 1;
+    *object = (struct object){.what = what, .generation = generation, .is_valid = true, .has_source = what->kind == PORT};
+    object->types = what->kind == DESCRIPTOR ? READ | WRITE
+        : what->kind == PORT ? READ
+        : (what->kind == SOCKET_NONE ? 0 : READ) | (what->writes ? WRITE : 0);
+    if (what->kind == PORT) object->enabled = object->persistent = READ;
+    /* S-SOCK-4. */
+    if (object_is_socket(object)) object->flags = object->types & READ;
+    object->is_stale = !file_of(what->number);
+    touch(object);
+}
+
+void model_added(int index, int loop, int mode) {
+    struct object *object = &objects[index];
+    if (object->in_mode[loop][mode]) return;
+    bool was_scheduled = object_is_scheduled(object);
+    object->has_source = true;
+    object->in_mode[loop][mode] = true;
+    object->added[loop][mode] = ++instant;
+    /* S-SOCK-19. */
+    if (object_is_socket(object) && !was_scheduled) object->enabled = object->types;
+    if (!object_is_socket(object) && !was_scheduled && file_of(object->what->number)) object->is_stale = false;
+    touch(object);
+}
+
+static void unscheduled(struct object *object) {
+    if (object_is_socket(object) && !object_is_scheduled(object)) object->enabled = object->again = 0;
+    if (model_sleeps) object->may_be_disabled = true;
+    touch(object);
+}
+
+void model_removed(int index, int loop, int mode) {
+    struct object *object = &objects[index];
+    if (!object->in_mode[loop][mode]) return;
+    object->in_mode[loop][mode] = false;
+    unscheduled(object);
+}
+
+void model_source_invalidated(int index) {
+    struct object *object = &objects[index];
+    if (!object->has_source) return;
+    object->has_source = false;
+    memset(object->in_mode, 0, sizeof object->in_mode);
+    if (object->what->kind == PORT) object->is_valid = false;
+    unscheduled(object);
+}
+
+void model_invalidated(int index) {
+    model_source_invalidated(index);
+    objects[index].is_valid = false;
+}
+
+void model_enabled(int index, int types, bool persistent) {
+    struct object *object = &objects[index];
+    if (!object->is_valid || object->what->kind == PORT) return;
+    /* S-SOCK-35. */
+    if (object_is_socket(object) && !object_is_scheduled(object)) return;
+    object->enabled |= types & object->types;
+    if (persistent && !object_is_socket(object)) object->persistent |= types & object->types;
+    touch(object);
+}
+
+void model_disabled(int index, int types) {
+    struct object *object = &objects[index];
+    if (!object->is_valid || object->what->kind == PORT) return;
+    if (object_is_socket(object) && !object_is_scheduled(object)) return;
+    object->enabled &= ~types;
+    object->persistent &= ~types;
+    object->again &= ~types;
+    if (model_sleeps) object->may_be_disabled = true;
+    touch(object);
+}
+
+void model_number_closed(int number) {
+    for (int i = 0; i < object_count; i++)
+        if (objects[i].what->number == number && objects[i].is_valid) {
+            objects[i].is_stale = true;
+            if (file_of(number)->names > 1) objects[i].is_haunted = true;
+            touch(&objects[i]);
+        }
+}
+
+void model_file_changed(int number, struct frame *frames) {
+    const struct file *file = file_of(number);
+    for (int i = 0; i < object_count; i++) {
+        const struct file *own = file_of(objects[i].what->number);
+        if (objects[i].what->number != number && (!file || own != file)) continue;
+        touch(&objects[i]);
+        for (struct frame *frame = frames; frame; frame = frame->outer)
+            frame->seen[i] |= file_ready(objects[i].what->number);
+    }
+}
+
+static void check_call(int index, int types, struct frame *frame) {
+    struct object *object = &objects[index];
+    const struct file *file = file_of(object->what->number);
+    if (is_unsure(object, frame)) return;
+    if (!object->is_valid) return disagree("object %d is called after its end", index);
+    /* A perform goes on to Write though Read took the source out of the mode, unless that was its last (S-SOCK-22). */
+    bool goes_on = object_is_socket(object) && types == WRITE && object->called > frame->start && object->pass == frame->passes;
+    if (!goes_on && (!object->has_source || !object->in_mode[frame->loop][frame->mode]))
+        return disagree("object %d is called in a mode that it is not in", index);
+    if (types & ~object->enabled || types == 0)
+        return disagree("object %d is called for types %d of which it has %d enabled", index, types, object->enabled);
+    if (object_is_socket(object)) {
+        if (!object->is_stale && types & ~frame->seen[index])
+            disagree("object %d is called for types %d, was ready for %d in this run (S-SOCK-55)", index, types, frame->seen[index]);
+        return;
+    }
+    if (object->is_stale) {
+        /* Of a port whose file is open under another number the kernel goes on to report events, and the number is not looked at. */
+        if (!file && !(object->what->kind == PORT && object->is_haunted))
+            disagree("object %d is called though its number is closed", index);
+        return;
+    }
+    if (object->what->kind == PORT && file->kind == COUNTER) {
+        /* S-SRC-46: it was read before the call. */
+        if (file->count == 0) disagree("object %d is called though its counter is 0", index);
+        if (file_ready(object->what->number) & READ) disagree("object %d is called without a read of its counter", index);
+    } else if (types & ~file_ready(object->what->number)) {
+        disagree("object %d is called for types %d, is ready for %d", index, types, file_ready(object->what->number));
+    }
+    if (object->what->kind == PORT && !is_last_port(object, frame->loop, frame->mode))
+        disagree("object %d is called though another port was added later (S-SRC-44)", index);
+}
+
+void model_called(int index, int generation, int types, struct frame *frame) {
+    struct object *object = &objects[index];
+    frame->calls++;
+    if (object_is_socket(object)) frame->v0_calls++;
+    else frame->v1_calls++;
+    if (generation != object->generation) {
+        /* The run may have begun the call before the end. */
+        if (!frame->sleeps) disagree("object %d is called after its end", index);
+        return;
+    }
+    check_call(index, types, frame);
+    if (object->what->kind == PORT) {
+        struct file *file = file_of(object->what->number);
+        if (file && file->kind == COUNTER) {
+            file->count = 0;
+            model_file_changed(object->what->number, NULL);
+        }
+    } else if (object_is_socket(object)) {
+        object->enabled &= ~types;
+        object->again |= types;
+        object->performs++;
+    } else {
+        object->enabled &= ~(types & ~object->persistent);
+    }
+    object->called = ++instant;
+    object->pass = frame->passes;
+    object->waited = 0;
+}
+
+void model_returned(int index, int generation, int types) {
+    struct object *object = &objects[index];
+    if (!object_is_socket(object) || generation != object->generation) return;
+    object->enabled |= types & object->again & object->flags;
+    object->again &= ~types;
+    object->performs--;
+}
+
+/* What a run has to look after: how it found the objects. */
+static int due_before[8][MAX_OBJECTS];
+
+void model_run_begins(struct frame *frame) {
+    frame->start = ++instant;
+    for (int i = 0; i < object_count; i++) {
+        frame->seen[i] = file_ready(objects[i].what->number);
+        if (!frame->sleeps) due_before[frame->depth][i] = object_due(&objects[i], frame->loop, frame->mode);
+    }
+}
+
+/* Something was due from before the run to its end, and it was not called. */
+static bool was_passed_over(const struct frame *frame, int index) {
+    const struct object *object = &objects[index];
+    return due_before[frame->depth][index] & object_due(object, frame->loop, frame->mode) && !object->is_stale &&
+           object->called < frame->start && object->touched < frame->start && !is_unsure(object, frame);
+}
+
+static int ports_in(const struct frame *frame) {
+    int count = 0;
+    for (int i = 0; i < object_count; i++)
+        if (!object_is_socket(&objects[i]) && objects[i].in_mode[frame->loop][frame->mode]) count++;
+    return count;
+}
+
+static bool is_settled(const struct frame *frame) {
+    for (int i = 0; i < object_count; i++)
+        if (objects[i].is_stale && objects[i].in_mode[frame->loop][frame->mode]) return false;
+    return true;
+}
+
+void model_run_ended(struct frame *frame, int content, int result) {
+    bool settled = is_settled(frame);
+    for (int i = 0; i < object_count; i++) {
+        if (!was_passed_over(frame, i)) continue;
+        if (object_is_socket(&objects[i])) {
+            /* S-SOCK-53, S-RUN-13. */
+            if (!frame->handled || frame->v0_calls == 0) disagree("object %d was ready before the run and is not called (S-SOCK-53)", i);
+        } else if (frame->v1_calls == 0 && (frame->polls || frame->handled) && (frame->polls || frame->v0_calls == 0)) {
+            disagree("object %d was ready before the run, and no port is served", i);
+        } else if (++objects[i].waited > 3 * ports_in(frame)) {
+            disagree("object %d is ready and others have turn after turn (S-PASS-14)", i);
+        }
+    }
+    if (frame->polls && frame->v1_calls > 1 && settled) disagree("a poll serves %d ports (S-RUN-27)", frame->v1_calls);
+    /* A socket whose number was closed may cost sixteen passes (S-SOCK-13). */
+    if (frame->passes > 2 * frame->calls + 2 + (settled ? 0 : 16 * object_count)) disagree("%d passes for %d calls", frame->passes, frame->calls);
+    if (content == 0 && (result != kRLRunFinished || frame->calls > 0)) disagree("a run of an empty mode has result %d", result);
+    if (content == 0 || (content < 0 && frame->passes == 0)) return;
+    if (frame->polls && frame->passes != 1) disagree("a poll makes %d passes", frame->passes);
+    if (frame->handled && frame->calls > 0 && result != kRLRunHandledSource) disagree("%d calls, and the result is %d", frame->calls, result);
+    if (frame->calls == 0 && result == kRLRunHandledSource && settled) disagree("no call, and the result is that a source was handled");
+    if (!frame->handled && result == kRLRunHandledSource) disagree("the run is to go on, and returns that a source was handled");
+    if (frame->polls && result != kRLRunTimedOut && result != kRLRunHandledSource) disagree("a poll has result %d", result);
+}

@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: MIT */
+#include "program.h"
+
+#include <string.h>
+
+#include "random.h"
+
+static const char *const object_names[] = {"descriptor", "port", "socket(Read)", "socket(Data)", "socket(None)"};
+static const char *const file_names[] = {"pipe(read end)", "pipe(write end)", "stream", "datagram", "counter", "/dev/null"};
+static const char *const op_names[] = {
+    "open", "close", "dup", "put", "drain", "fill", "peer-drain", "peer-shut", "peer-close",
+    "create", "add", "remove", "invalidate", "invalidate-source", "enable", "persist", "disable", "flags", "send",
+    "run", "sleep", "stop-sleep"};
+
+/* In the order of op_kind: at the top of a program, and in scripts. */
+static const int top_weights[OP_KINDS] = {4, 2, 2, 12, 6, 3, 4, 1, 2, 14, 14, 5, 2, 2, 10, 6, 6, 2, 3, 26, 3, 2};
+static const int script_weights[OP_KINDS] = {1, 1, 1, 6, 10, 2, 3, 1, 1, 2, 4, 4, 3, 1, 10, 3, 6, 1, 2, 6, 0, 0};
+
+static bool concerns_reuse(enum op_kind kind) { return kind == OP_CLOSE || kind == OP_DUP; }
+
+static void make_op(struct op *op, struct random *random, const struct program *program, const int *weights,
+                    const struct generator_options *options) {
+    static const int file_weights[FILE_KINDS] = {4, 2, 5, 2, 3, 1};
+    do op->kind = (enum op_kind)random_weighted(random, weights, OP_KINDS);
+    while ((options->no_reuse && concerns_reuse(op->kind)) || (options->no_second_loop && op->kind == OP_SLEEP));
+    op->object = random_below(random, program->objects);
+    op->number = random_percent(random, 50) ? program->object[op->object].number : random_below(random, NUMBERS);
+    op->other = op->kind == OP_OPEN ? random_weighted(random, file_weights, FILE_KINDS) : random_below(random, NUMBERS);
+    op->loop = !options->no_second_loop && random_percent(random, 25);
+    op->mode = random_percent(random, 30);
+    op->handled = random_percent(random, 40);
+    switch (op->kind) {
+    case OP_ENABLE:
+    case OP_PERSIST:
+    case OP_DISABLE:
+        op->value = random_between(random, 1, 3);
+        break;
+    case OP_FLAGS:
+        op->value = random_below(random, 4);
+        break;
+    case OP_RUN:
+        op->value = random_percent(random, 35) ? TIMEOUT_WAIT : TIMEOUT_NONE;
+        break;
+    default:
+        op->value = random_between(random, 1, 3);
+    }
+}
+
+void program_generate(struct program *program, uint64_t seed, const struct generator_options *options) {
+    struct random random;
+    static const int kind_weights[OBJECT_KINDS] = {8, 4, 4, 3, 1};
+    random_start(&random, seed);
+    memset(program, 0, sizeof *program);
+    program->seed = seed;
+    program->objects = random_between(&random, 1, MAX_OBJECTS);
+    /* Few numbers, so that objects share them. */
+    int numbers = random_between(&random, 1, NUMBERS);
+    for (int i = 0; i < NUMBERS; i++) program->file[i] = (enum file_kind)random_weighted(&random, (int[]){5, 2, 6, 2, 3, 1}, FILE_KINDS);
+    for (int i = 0; i < program->objects; i++) {
+        struct object_definition *object = &program->object[i];
+        object->kind = (enum object_kind)random_weighted(&random, kind_weights, OBJECT_KINDS);
+        object->number = random_below(&random, numbers);
+        object->order = random_between(&random, -1, 1);
+        object->script = random_percent(&random, 60) ? random_below(&random, SCRIPTS) : -1;
+        object->writes = object->kind == SOCKET_NONE || random_percent(&random, 40);
+    }
+    for (int s = 0; s < SCRIPTS; s++) {
+        program->script[s].count = random_between(&random, 1, MAX_SCRIPT_OPS);
+        for (int i = 0; i < program->script[s].count; i++)
+            make_op(&program->script[s].op[i], &random, program, script_weights, options);
+    }
+    /* Most programs begin with objects that are in a mode and enabled. */
+    for (int i = 0; i < program->objects && program->count + 3 < MAX_OPS; i++) {
+        if (random_percent(&random, 15)) continue;
+        int mode = random_percent(&random, 20), types = random_between(&random, 1, 3);
+        int loop = !options->no_second_loop && random_percent(&random, 15);
+        program->op[program->count++] = (struct op){.kind = OP_CREATE, .object = i};
+        program->op[program->count++] = (struct op){.kind = OP_ADD, .object = i, .mode = mode, .loop = loop};
+        program->op[program->count++] =
+            (struct op){.kind = random_percent(&random, 30) ? OP_PERSIST : OP_ENABLE, .object = i, .value = types};
+    }
+    for (int i = 0; i < options->length && program->count < MAX_OPS; i++)
+        make_op(&program->op[program->count++], &random, program, top_weights, options);
+}
+
+static void append(char text[96], const char *format, int value) {
+    size_t length = strlen(text);
+    snprintf(text + length, 96 - length, format, value);
+}
+
+void op_describe(const struct op *op, char text[96]) {
+    snprintf(text, 96, "%s", op_names[op->kind]);
+    if (op->kind < OP_CREATE) append(text, " number %d", op->number);
+    if (op->kind == OP_OPEN) {
+        append(text, " as ", 0);
+        strncat(text, file_names[op->other], 95 - strlen(text));
+    }
+    if (op->kind == OP_DUP) append(text, " from %d", op->other);
+    if (op->kind >= OP_CREATE && op->kind <= OP_SEND) append(text, " object %d", op->object);
+    if (op->kind == OP_ADD || op->kind == OP_REMOVE || op->kind == OP_RUN || op->kind == OP_SLEEP) {
+        if (op->kind != OP_SLEEP) append(text, " loop %d", op->loop);
+        append(text, " mode %d", op->mode);
+    }
+    if (op->kind >= OP_ENABLE && op->kind <= OP_FLAGS) append(text, " types %d", op->value);
+    if (op->kind == OP_PUT || op->kind == OP_SEND) append(text, " size %d", op->value);
+    if (op->kind == OP_RUN) append(text, op->value == TIMEOUT_WAIT ? " wait" : " poll", 0);
+    if (op->kind == OP_RUN && op->handled) append(text, " handled", 0);
+}
+
+void program_print(const struct program *program, FILE *out) {
+    char text[96];
+    for (int i = 0; i < NUMBERS; i++) fprintf(out, "number %d: %s\n", i, file_names[program->file[i]]);
+    for (int i = 0; i < program->objects; i++) {
+        const struct object_definition *object = &program->object[i];
+        fprintf(out, "object %d: %s%s on number %d order %d", i, object_names[object->kind],
+                object->writes && object->kind >= SOCKET_READ ? "+Write" : "", object->number, object->order);
+        if (object->script >= 0 && program->script[object->script].count > 0) {
+            fprintf(out, " script %d {", object->script);
+            for (int k = 0; k < program->script[object->script].count; k++) {
+                op_describe(&program->script[object->script].op[k], text);
+                fprintf(out, "%s%s", k ? "; " : " ", text);
+            }
+            fprintf(out, " }");
+        }
+        fprintf(out, "\n");
+    }
+    for (int i = 0; i < program->count; i++) {
+        op_describe(&program->op[i], text);
+        fprintf(out, "  %s\n", text);
+    }
+}
+
+int program_size(const struct program *program) {
+    int size = program->count;
+    for (int s = 0; s < SCRIPTS; s++) size += program->script[s].count;
+    return size;
+}
