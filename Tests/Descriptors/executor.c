@@ -312,7 +312,7 @@ static void do_object_op(const struct op *op) {
         handle_disable(i, op->value);
         break;
     case OP_FLAGS:
-        objects[i].flags = op->value & objects[i].types;
+        model_flags_set(i, op->value);
         handle_set_flags(i, op->value);
         break;
     default:

@@ -149,6 +149,12 @@ void model_disabled(int index, int types) {
     touch(object);
 }
 
+void model_flags_set(int index, int flags) {
+    struct object *object = &objects[index];
+    object->flags = flags & object->types;
+    if (model_sleeps) object->may_be_disabled = true;
+}
+
 void model_number_closed(int number) {
     for (int i = 0; i < object_count; i++)
         if (objects[i].what->number == number && objects[i].is_valid) {

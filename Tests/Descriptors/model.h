@@ -19,7 +19,7 @@ struct object {
     unsigned long added[LOOPS][MODES];
     /* Its number was closed: what it does from then on is only partly settled by the rules. */
     bool is_stale;
-    /* While the second loop sleeps: a Disable may have come before or after a callback that began. */
+    /* While the second loop sleeps: a Disable may have come before or after the end of a callback. */
     bool may_be_disabled;
     bool is_haunted; /* when it was closed, another number named the file */
     /* The last call, and the last operation that changed what may be expected of it. */
@@ -65,6 +65,8 @@ void model_source_invalidated(int index);
 void model_invalidated(int index);
 void model_enabled(int index, int types, bool persistent);
 void model_disabled(int index, int types);
+/* What comes on again after a callback, as the flags say at its end. */
+void model_flags_set(int index, int flags);
 /* The number was given another file or none. */
 void model_number_closed(int number);
 /* Something happened to the file of a number: what was expected of its objects is open. */
