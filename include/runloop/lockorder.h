@@ -30,6 +30,7 @@
 
 #include <errno.h>
 #include <execinfo.h>
+#include <poll.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdio.h>
@@ -66,10 +67,18 @@ RL_ORDER_SHARED_ __thread const void *RL_NULLABLE RLLockOrderHeld_[RL_ORDER_HELD
 RL_ORDER_SHARED_ __thread int RLLockOrderCount_;
 
 static inline void RLLockOrderEnter_(void) {
-    int own = (int)getpid(), found = 0;
+    int own = (int)getpid(), found = 0, tries = 0, cancellation, error = errno;
     while (!__atomic_compare_exchange_n(&RLLockOrder_.word, &found, own, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) {
         if (found == own) {
-            sched_yield();
+            if (++tries < 16) {
+                sched_yield();
+            } else {
+                /* The thread that looks may have a lower priority, which sched_yield lets run for nobody. */
+                pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancellation);
+                poll(NULL, 0, 1);
+                pthread_setcancelstate(cancellation, NULL);
+                errno = error;
+            }
             found = 0;
         }
     }
