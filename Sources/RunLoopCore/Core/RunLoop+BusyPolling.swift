@@ -57,7 +57,8 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
             sched_yield()
             frame.pointee.now = 0
         }
-        return pointee.busyPolling.takenPosts > 0 || pointee.posts.hasNews
+        // Not for a post that is not whole yet, whose thread may not run for long: it wakes the loop after it.
+        return pointee.busyPolling.takenPosts > 0 || pointee.posts.hasNewClaims
     }
 
     /// Only if the loop has nothing else that could become due while it waits for the processor.

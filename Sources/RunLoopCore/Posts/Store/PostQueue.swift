@@ -144,7 +144,10 @@ extension PostQueue {
 
     /// Whether something was posted since the last look, or was being posted then. One load.
     @inline(always)
-    var hasNews: Bool { word.load(ordering: .relaxed) != seen || !holes.isEmpty }
+    var hasNews: Bool { hasNewClaims || !holes.isEmpty }
+
+    /// The same without the slots that a round passed over because their posts were not whole.
+    var hasNewClaims: Bool { word.load(ordering: .relaxed) != seen }
 
     /// A round has left something beyond its end.
     func expectMore() { seen = 0 }
