@@ -9,14 +9,13 @@ extension Atomic where Value == UInt32 {
     /// Sleeps while the word holds `value`, until the monotonic instant `until` if there is one (`Int64.max`: none).
     ///
     /// It may return spuriously; the caller looks at the word again.
-    func futexWait(while value: UInt32, until: Int64 = .max) {
+    /// True if another thread woke this one.
+    @discardableResult
+    func futexWait(while value: UInt32, until: Int64 = .max) -> Bool {
         withUnsafePointer(to: self) { word in
-            if until == .max {
-                _ = rl_futex_wait(word, value, nil)
-            } else {
-                var time = timespec(nanoseconds: until)
-                _ = rl_futex_wait(word, value, &time)
-            }
+            if until == .max { return rl_futex_wait(word, value, nil) == 0 }
+            var time = timespec(nanoseconds: until)
+            return rl_futex_wait(word, value, &time) == 0
         }
     }
 

@@ -141,12 +141,13 @@ extension UnsafeMutablePointer where Pointee == MachPort {
             let turn = pointee.room.load(ordering: .relaxed)
             pointee.sleepers += 1
             pointee.lock.unlockWord()
-            pointee.room.futexWait(while: turn, until: until)
+            let wasWoken = pointee.room.futexWait(while: turn, until: until)
             isOver = until != Clock.never && Clock.now() >= until
             pointee.lock.lockWord()
-            // If the word is the same no thread woke this one, and it still counts; else it was taken off the count, or another
-            // one was in its place, which later costs a wake-up that reaches no thread.
-            if pointee.room.load(ordering: .relaxed) == turn { pointee.sleepers -= 1 }
+            // A wake-up that changed the word took a sleeper off the count. The kernel may have given it to another thread than to one that slept
+            // then: threads with a real-time priority come first, also before those that slept earlier. That one sleeps on, and has this thread's
+            // place in the count.
+            if pointee.room.load(ordering: .relaxed) == turn && !wasWoken { pointee.sleepers -= 1 }
         }
     }
 
