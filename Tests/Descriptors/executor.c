@@ -56,7 +56,10 @@ void callback_ends(int index, int generation, int types) {
 
 void socket_has_ended(int index, int generation) {
     /* Another file that has the number by now need not be a socket. */
-    if (objects[index].generation == generation && !objects[index].is_stale) model_invalidated(index);
+    if (objects[index].generation != generation || objects[index].is_stale) return;
+    /* S-SOCK-65: it sends what is queued first; nothing is called meanwhile. */
+    if (handle_write(index, 0) > 0) objects[index].is_stale = true, objects[index].enabled = objects[index].again = 0;
+    else model_invalidated(index);
 }
 
 static void pass_begins(RLObserverRef observer, RLActivity activity, void *info) {
@@ -91,7 +94,7 @@ static void run(const struct op *op) {
     bool is_nested = top != NULL;
     double seconds = op->value == TIMEOUT_NONE ? 0 : op->handled && !second.sleeps && is_due(own_loop, op->mode) ? PATIENCE : 0.0003;
     frame.polls = seconds <= 0;
-    int sources = content(own_loop, op->mode);
+    int sources = second.sleeps ? -1 : content(own_loop, op->mode);
     model_run_begins(&frame);
     outcome->runs++;
     top = &frame;
@@ -265,6 +268,9 @@ static void do_file_op(const struct op *op) {
     case OP_PEER_SHUT:
         file_peer_shut(number);
         break;
+    case OP_SHUT:
+        file_shut(number);
+        break;
     default:
         file_peer_close(number);
     }
@@ -315,8 +321,12 @@ static void do_object_op(const struct op *op) {
         model_flags_set(i, op->value);
         handle_set_flags(i, op->value);
         break;
+    case OP_WRITE:
+        model_wrote(i, handle_write(i, WRITE_SIZE));
+        model_file_changed(objects[i].what->number, top);
+        break;
     default:
-        handle_send(i, op->value);
+        handle_send(i);
         model_file_changed(objects[i].what->number, top);
     }
     /* What is enabled or added in a run may be called in it. */
@@ -359,11 +369,29 @@ static void do_op(const struct op *op) {
 
 /* ---- a program */
 
+/* S-SOCK-58: a queue becomes empty if the peer reads and the socket's mode runs. */
+static void send_what_is_queued(void) {
+    for (int i = 0; i < object_count; i++) {
+        const struct file *file = file_of(objects[i].what->number);
+        if (!objects[i].is_queued || objects[i].is_stale || !can_use(i) || !object_is_scheduled(&objects[i]) || file->peer < 0) continue;
+        for (int turn = 0; turn < 20 && handle_write(i, 0) > 0; turn++) {
+            file_peer_drain(objects[i].what->number);
+            for (int place = 0; place < LOOPS * MODES; place++) {
+                struct op op = {.kind = OP_RUN, .loop = place / MODES, .mode = place % MODES, .value = TIMEOUT_NONE};
+                if (objects[i].in_mode[op.loop][op.mode]) do_op(&op);
+            }
+        }
+        if (can_use(i) && handle_write(i, 0) > 0) disagree("object %d does not send what is queued", i);
+        model_wrote(i, 0);
+    }
+}
+
 /* What is left to report is reported. */
 static void settle(void) {
     is_quiet = true;
     if (second.sleeps) stop_sleep();
     for (int i = 0; i < object_count; i++) can_use(i);
+    send_what_is_queued();
     for (int loop = 0; loop < (second.is_started ? LOOPS : 1); loop++)
         for (int mode = 0; mode < MODES; mode++) {
             if (content(loop, mode) == 0) continue;

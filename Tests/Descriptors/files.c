@@ -145,6 +145,11 @@ void file_peer_shut(int number) {
     if (file->kind == STREAM) shutdown(file->peer, SHUT_WR);
 }
 
+void file_shut(int number) {
+    struct file *file = named[number];
+    if (file && file->kind == STREAM) shutdown(FIRST_NUMBER + number, SHUT_RDWR);
+}
+
 void file_peer_close(int number) {
     struct file *file = named[number];
     if (!file || file->peer < 0) return;

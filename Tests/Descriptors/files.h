@@ -6,14 +6,13 @@
 #include "program.h"
 
 /* The first number; far above what the process has otherwise, so that only the program opens and closes them. */
-enum { FIRST_NUMBER = 200 };
+enum { FIRST_NUMBER = 200, WRITE_SIZE = 12000 /* more than a stream takes at once */ };
 
 struct file {
     enum file_kind kind;
     int peer;      /* -1: none, or closed */
     int names;     /* how many numbers name it */
     uint64_t count; /* of a counter: what a read gives */
-    bool is_shut;
 };
 
 /* NULL: the number is closed. */
@@ -32,6 +31,8 @@ void file_drain(int number);
 void file_fill(int number);
 void file_peer_drain(int number);
 void file_peer_shut(int number);
+/* Both halves of the program's end. */
+void file_shut(int number);
 void file_peer_close(int number);
 
 /* READ and WRITE, as select(2) has it (S-SOCK-51). */

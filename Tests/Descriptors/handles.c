@@ -123,9 +123,14 @@ void handle_set_flags(int index, int flags) {
     if (handles[index].socket) RLSocketSetSocketFlags(handles[index].socket, socket_types(index, flags));
 }
 
-void handle_send(int index, int count) {
-    static const char bytes[4096];
-    if (handles[index].socket) RLSocketSend(handles[index].socket, NULL, 0, bytes, (size_t)count);
+void handle_send(int index) {
+    if (handles[index].socket) RLSocketSend(handles[index].socket, NULL, 0, "x", 1);
+}
+
+long handle_write(int index, int count) {
+    static const char bytes[WRITE_SIZE];
+    if (!handles[index].socket) return 0;
+    return RLSocketWrite(handles[index].socket, bytes, (size_t)count, 4 * WRITE_SIZE);
 }
 
 bool handle_is_valid(int index) {

@@ -20,7 +20,10 @@ void handle_invalidate_source(int index);
 void handle_enable(int index, int types, bool persistently);
 void handle_disable(int index, int types);
 void handle_set_flags(int index, int flags);
-void handle_send(int index, int count);
+/* One send that does not wait. */
+void handle_send(int index);
+/* Sends or queues so many bytes. How many are queued then: those that were, if it takes no more. */
+long handle_write(int index, int count);
 /* What the library says; a socket looks at its number. */
 bool handle_is_valid(int index);
 bool handle_has_source(int index);

@@ -222,7 +222,7 @@ int main(int argc, char **argv) {
         return 2;
     }
     bool clean = run_workers();
-    unsigned long runs = progress->outcome.runs, calls = progress->outcome.calls, sleeps = progress->outcome.sleeps;
+    struct outcome seen = progress->outcome;
     if (options.verbose) puts(progress->outcome.history);
     for (int i = 0; i < options.reports && i < MAX_FAILURES && (uint64_t)i < progress->failed; i++) report(progress->failing[i], progress->what[i]);
     if (progress->leaks) printf("descriptors were left open (S-LOOP-16)\n");
@@ -231,7 +231,7 @@ int main(int argc, char **argv) {
         for (uint64_t i = 0; i < progress->failed && i < MAX_FAILURES; i++) printf(" %" PRIu64, progress->failing[i]);
         printf("%s\n", progress->failed >= MAX_FAILURES ? " and no further ones were tried" : "");
     }
-    printf("%lu runs, %lu of a loop that slept, %lu callbacks\n", runs, sleeps, calls);
+    printf("%lu runs, %lu of a loop that slept, %lu callbacks, %lu queues\n", seen.runs, seen.sleeps, seen.calls, seen.queues);
     printf("%" PRIu64 " passed, %" PRIu64 " failed\n", progress->passed, progress->failed);
     return progress->failed == 0 && clean && !progress->leaks ? 0 : 1;
 }

@@ -13,6 +13,7 @@ struct object {
     int types;      /* what it can report */
     int enabled, persistent;
     int again;      /* of a socket: types whose callback is on the stack and that have not been disabled since (S-SOCK-34) */
+    bool is_queued; /* a Write left bytes queued, and no Write callback has told that they are sent */
     int performs;   /* of a socket: callbacks on the stack */
     int flags;      /* of a socket: types that come on again after the callback */
     bool in_mode[LOOPS][MODES];
@@ -65,6 +66,8 @@ void model_source_invalidated(int index);
 void model_invalidated(int index);
 void model_enabled(int index, int types, bool persistent);
 void model_disabled(int index, int types);
+/* A Write left so many bytes queued; -1: it took nothing. */
+void model_wrote(int index, long queued);
 /* What comes on again after a callback, as the flags say at its end. */
 void model_flags_set(int index, int flags);
 /* The number was given another file or none. */
