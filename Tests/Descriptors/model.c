@@ -114,6 +114,7 @@ void model_removed(int index, int loop, int mode) {
     struct object *object = &objects[index];
     if (!object->in_mode[loop][mode]) return;
     object->in_mode[loop][mode] = false;
+    object->removed[loop][mode] = ++instant;
     unscheduled(object);
 }
 
@@ -194,9 +195,9 @@ static void check_call(int index, int types, struct frame *frame) {
     const struct file *file = file_of(object->what->number);
     if (is_unsure(object, frame)) return;
     if (!object->is_valid) return disagree("object %d is called after its end", index);
-    /* A perform goes on to Write though Read took the source out of the mode, unless that was its last (S-SOCK-22). */
-    bool goes_on = object_is_socket(object) && types == WRITE && object->called > frame->start && object->pass == frame->passes;
-    if (!goes_on && (!object->has_source || !object->in_mode[frame->loop][frame->mode]))
+    /* S-SRC-33: one that is taken out of the mode before its turn in a pass has it. */
+    bool has_turn = object_is_socket(object) && object->removed[frame->loop][frame->mode] > frame->start;
+    if (!has_turn && (!object->has_source || !object->in_mode[frame->loop][frame->mode]))
         return disagree("object %d is called in a mode that it is not in", index);
     if (types & ~object->enabled || types == 0)
         return disagree("object %d is called for types %d of which it has %d enabled", index, types, object->enabled);
@@ -250,7 +251,6 @@ void model_called(int index, int generation, int types, struct frame *frame) {
         object->enabled &= ~(types & ~object->persistent);
     }
     object->called = ++instant;
-    object->pass = frame->passes;
     object->waited = 0;
 }
 

@@ -17,7 +17,7 @@ struct object {
     int performs;   /* of a socket: callbacks on the stack */
     int flags;      /* of a socket: types that come on again after the callback */
     bool in_mode[LOOPS][MODES];
-    unsigned long added[LOOPS][MODES];
+    unsigned long added[LOOPS][MODES], removed[LOOPS][MODES];
     /* Its number was closed: what it does from then on is only partly settled by the rules. */
     bool is_stale;
     /* While the second loop sleeps: a Disable may have come before or after the end of a callback. */
@@ -25,7 +25,6 @@ struct object {
     bool is_haunted; /* when it was closed, another number named the file */
     /* The last call, and the last operation that changed what may be expected of it. */
     unsigned long called, touched;
-    int pass;       /* in which it was called */
     int waited; /* passes in which it was ready, its mode ran and others had their turn */
 };
 
