@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 import RunLoopKit
+import Synchronization
 import Testing
 
 #if canImport(Glibc)
@@ -114,3 +115,47 @@ import Glibc
 }
 
 private let shared = Thread {}
+
+/// What a thread that the class did not start asks for in the rounds of its destructors, the last one too.
+@Suite(.timeLimit(.minutes(2))) struct ThreadDestructorTests {
+    /// Asks in every round that there is; its objects stay.
+    private final class Asker: Sendable {
+        static let key: pthread_key_t = {
+            var key = pthread_key_t()
+            pthread_key_create(&key) { info in Unmanaged<Asker>.fromOpaque(info!)._withUnsafeGuaranteedRef { $0.ask() } }
+            return key
+        }()
+        let objects = Mutex<[Thread]>([])
+
+        func ask() {
+            objects.withLock { $0.append(Thread.current) }
+            pthread_setspecific(Asker.key, Unmanaged.passUnretained(self).toOpaque())
+        }
+    }
+
+    @Test("The objects of a thread that has ended, whenever it asked for them, can be used: S-NSTH-3 S-NSTH-6")
+    func lastRound() {
+        let asker = Asker()
+        // So large that the system unmaps it at the end.
+        var attributes = pthread_attr_t()
+        pthread_attr_init(&attributes)
+        pthread_attr_setstacksize(&attributes, 256 << 20)
+        var thread = pthread_t()
+        let status = pthread_create(
+            &thread, &attributes,
+            { info in
+                pthread_setspecific(Asker.key, info)
+                return nil
+            }, Unmanaged.passUnretained(asker).toOpaque())
+        pthread_attr_destroy(&attributes)
+        #expect(status == 0)
+        pthread_join(thread, nil)
+        let objects = asker.objects.withLock { $0 }
+        #expect(objects.count >= 4)
+        for object in objects {
+            object.name = "of the dead"
+            object.qualityOfService = .background
+            #expect(object.name == "of the dead" && object.stackSize > 0 && object.isFinished)
+        }
+    }
+}
