@@ -24,6 +24,8 @@ get_filename_component(rl_bin ${RUNLOOP_SWIFT_RESOURCES}/../../bin ABSOLUTE)
 find_program(RUNLOOP_CLANG clang HINTS ${rl_bin} NO_DEFAULT_PATH)
 find_program(RUNLOOP_CLANGXX clang++ HINTS ${rl_bin} NO_DEFAULT_PATH)
 
+set(RUNLOOP_OBJECTS_OF "" CACHE PATH "Build folder whose compiled core is taken, where it was compiled of the same files by the same command")
+
 # rl_swift_object(<variable> [NAME <name>] [MODULE <name>] SOURCES <files> DEPENDS <files> [FLAGS <flags>]) sets the variable to
 # the object's path. The module is the core unless it is named.
 function(rl_swift_object variable)
@@ -59,8 +61,14 @@ function(rl_swift_object variable)
     if(RUNLOOP_EXPLORE)
         list(APPEND flags -I ${PROJECT_SOURCE_DIR}/Tests/Explore/hooks -Xcc -DRL_EXPLORE=1)
     endif()
+    set(other none)
+    if(RUNLOOP_OBJECTS_OF)
+        file(RELATIVE_PATH other ${PROJECT_BINARY_DIR} ${object})
+        set(other ${RUNLOOP_OBJECTS_OF}/${other})
+    endif()
     add_custom_command(OUTPUT ${object}
-        COMMAND ${RUNLOOP_SWIFTC} ${flags} ${arg_FLAGS} ${RUNLOOP_SWIFT_FLAGS} -c ${arg_SOURCES} -o ${object}
+        COMMAND ${PROJECT_SOURCE_DIR}/cmake/compiled-once ${object} ${other}
+            ${RUNLOOP_SWIFTC} ${flags} ${arg_FLAGS} ${RUNLOOP_SWIFT_FLAGS} -c ${arg_SOURCES}
         DEPENDS ${arg_SOURCES} ${arg_DEPENDS}
         COMMENT "Compiling ${arg_NAME} (${RUNLOOP_CORE})" VERBATIM COMMAND_EXPAND_LISTS)
     set_source_files_properties(${object} PROPERTIES EXTERNAL_OBJECT TRUE GENERATED TRUE)

@@ -7,16 +7,23 @@ passed=0
 failed=0
 failures=""
 details=""
+times=""
 log_folder=${TMPDIR:-/tmp}
 step_log=$(mktemp "$log_folder/runloop-step.XXXXXX")
 trap 'rm -f "$step_log"' EXIT
 
 headline() { printf '\n== %s\n' "$*"; }
 
-# run COMMAND...: runs it with its output shown and kept; the result is in $status.
+# run COMMAND...: runs it with its output shown and kept; the result is in $status. Notes how long it took, for the last lines.
 run() {
     status=0
+    local begin=$SECONDS
     "$@" </dev/null 2>&1 | tee "$step_log" || status=$?
+    local taken=$((SECONDS - begin))
+    if [ "$taken" -ge 5 ]; then
+        times="$times$(printf '%5d s  %s' "$taken" "$name")
+"
+    fi
 }
 
 # note_failure NAME EXCERPT...: keeps a failed step's name, and of its output what the command EXCERPT prints.
@@ -176,11 +183,11 @@ side_by_side() {
 
 # aside FUNCTION: in a process of its own, writes what the steps of the function add to the counts.
 aside() {
-    passed=0 failed=0 failures="" details=""
+    passed=0 failed=0 failures="" details="" times=""
     step_log=$folder/$1.step
     "$1" </dev/null
-    printf 'passed=$((passed + %d)) failed=$((failed + %d)) failures=$failures%q details=$details%q\n' \
-        "$passed" "$failed" "$failures" "$details" >"$folder/$1.counts"
+    printf 'passed=$((passed + %d)) failed=$((failed + %d)) failures=$failures%q details=$details%q times=$times%q\n' \
+        "$passed" "$failed" "$failures" "$details" "$times" >"$folder/$1.counts"
 }
 
 # The closing lines of a script; its result is the script's.
@@ -188,6 +195,8 @@ summary() {
     if [ "$failed" -gt 0 ]; then
         printf '\nwhat the failed steps said:\n%s\nfailed:%s\n' "$details" "$failures"
     fi
+    # What takes the time, where it is worth while to save some.
+    if [ -n "$times" ]; then printf '\nin %d seconds, of which took:\n%s' "$SECONDS" "$(printf '%s' "$times" | sort -rn)"; echo; fi
     printf '\n%d passed, %d failed\n' "$passed" "$failed"
     [ "$failed" -eq 0 ]
 }
