@@ -21,7 +21,8 @@ static RLRunLoopRef loops[LOOPS];
 static RLMode modes[MODES];
 static __thread struct frame *top;
 static __thread int own_loop;
-static int fuel;
+static int fuel, planted, called;
+static __thread bool is_hidden; /* a callback that the model is not told of */
 static bool is_quiet; /* callbacks do nothing */
 
 /* The second thread, and what it is to do. */
@@ -39,6 +40,8 @@ static void do_op(const struct op *op);
 void callback_begins(int index, int generation, int types) {
     pthread_mutex_lock(&lock);
     outcome->calls++;
+    is_hidden = ++called == planted;
+    if (is_hidden) return;
     note("%*sloop %d calls object %d for %d\n", 2 * top->depth + 2, "", own_loop, index, types);
     model_called(index, generation, types, top);
     int script = objects[index].what->script;
@@ -50,7 +53,8 @@ void callback_begins(int index, int generation, int types) {
 }
 
 void callback_ends(int index, int generation, int types) {
-    model_returned(index, generation, types);
+    if (!is_hidden) model_returned(index, generation, types);
+    is_hidden = false;
     pthread_mutex_unlock(&lock);
 }
 
@@ -436,7 +440,7 @@ static void ignore_log(const char *line, void *info) {
     (void)info;
 }
 
-void execute(const struct program *what, struct outcome *result) {
+void execute(const struct program *what, struct outcome *result, int hidden) {
     pthread_t thread;
     pthread_mutexattr_t recursive;
     program = what;
@@ -446,6 +450,8 @@ void execute(const struct program *what, struct outcome *result) {
     pthread_mutex_init(&lock, &recursive);
     memset(&second, 0, sizeof second);
     fuel = FUEL;
+    planted = hidden;
+    called = 0;
     is_quiet = false;
     modes[0] = kRLDefaultMode;
     modes[1] = "red";

@@ -6,6 +6,7 @@
 #include "outcome.h"
 #include "program.h"
 
-void execute(const struct program *program, struct outcome *result);
+/* The model is not told of that callback, which it has to notice; 0: of all. */
+void execute(const struct program *program, struct outcome *result, int hidden);
 
 #endif

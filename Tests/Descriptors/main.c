@@ -17,11 +17,13 @@
 #include "executor.h"
 #include "program.h"
 
-enum { MAX_FAILURES = 10, SECONDS_WITHOUT_PROGRESS = 60, SECONDS_FOR_ONE = 20, MAX_TRIALS = 3000, TRIALS_PER_SECOND = 60, PROGRAMS_BEFORE_COUNTING = 300, MAX_KEPT_DESCRIPTORS = 16 };
+enum { MAX_FAILURES = 10, SECONDS_WITHOUT_PROGRESS = 60, SECONDS_FOR_ONE = 20, PROGRAMS_BEFORE_COUNTING = 300 };
+/* A library may keep some descriptors for later loops. One program that hangs makes each trial of a smaller one slow. */
+enum { MAX_KEPT_DESCRIPTORS = 16, MAX_TRIALS = 3000, TRIALS_PER_SECOND = 60 };
 
 static struct {
     uint64_t seed, count;
-    int reports;
+    int reports, planted;
     bool verbose;
     struct generator_options generator;
 } options = {.seed = 1, .count = 10000, .reports = 3, .generator = {.length = 24}};
@@ -58,7 +60,7 @@ static void work(uint64_t first, uint64_t end) {
         progress->current = seed;
         alarm(SECONDS_WITHOUT_PROGRESS);
         program_generate(&program, seed, &options.generator);
-        execute(&program, &progress->outcome);
+        execute(&program, &progress->outcome, options.planted);
         if (progress->outcome.has_failed) fail(seed, progress->outcome.failure);
         else progress->passed++;
         if (seed == first + PROGRAMS_BEFORE_COUNTING) descriptors = open_descriptors();
@@ -100,7 +102,7 @@ static bool fails(const struct program *program) {
     pid_t child = fork();
     if (child == 0) {
         alarm(SECONDS_FOR_ONE);
-        execute(program, &progress->outcome);
+        execute(program, &progress->outcome, options.planted);
         _exit(0);
     }
     if (child < 0 || waitpid(child, &status, 0) != child) abort();
@@ -114,7 +116,6 @@ static bool fails(const struct program *program) {
 static bool still_fails(struct program *program, const struct program *smaller, int *trials) {
     time_t begin = time(NULL);
     bool fails_too = ++*trials <= MAX_TRIALS && fails(smaller);
-    /* One that hangs makes each trial slow. */
     *trials += (int)(time(NULL) - begin) * TRIALS_PER_SECOND;
     if (!fails_too) return false;
     *program = *smaller;
@@ -128,7 +129,8 @@ static bool shrink_once(struct program *program, int *trials) {
         for (int first = program->count - size; first >= 0; first -= size) {
             if (first + size > program->count) continue;
             smaller = *program;
-            memmove(&smaller.op[first], &smaller.op[first + size], (size_t)(program->count - first - size) * sizeof smaller.op[0]);
+            memmove(&smaller.op[first], &smaller.op[first + size],
+                    (size_t)(program->count - first - size) * sizeof smaller.op[0]);
             smaller.count -= size;
             changed |= still_fails(program, &smaller, trials);
         }
@@ -165,14 +167,16 @@ static void report(uint64_t seed, const char *why) {
     printf("%s\n%s\nreproduce with: descriptors-test --seed %" PRIu64 " --count 1 --length %d%s%s\n", progress->outcome.history,
            progress->outcome.failure, seed, options.generator.length, options.generator.no_second_loop ? " --one-loop" : "",
            options.generator.no_reuse ? " --no-reuse" : "");
+    if (options.planted) printf("and --plant %d\n", options.planted);
 }
 
 static void usage(void) {
-    puts("descriptors-test [--seed N] [--count N] [--length N] [--reports N] [--verbose] [--one-loop] [--no-reuse]\n"
+    puts("descriptors-test [--seed N] [--count N] [--length N] [--reports N] [--plant N] [--verbose] [--one-loop] [--no-reuse]\n"
          "  --seed N     the first seed (1)\n"
          "  --count N    how many programs (10000)\n"
          "  --length N   operations in a program, besides those that make its objects (24)\n"
          "  --reports N  how many failing seeds to make smaller and print (3)\n"
+         "  --plant N    do not tell the model of callback N of each program, to see that it is noticed\n"
          "  --verbose    print what happened in the last program\n"
          "  --one-loop   no second thread\n"
          "  --no-reuse   no number is closed by itself, and none names the file of another");
@@ -181,7 +185,7 @@ static void usage(void) {
 static bool read_arguments(int argc, char **argv) {
     static const struct option names[] = {
         {"seed", required_argument, NULL, 's'}, {"count", required_argument, NULL, 'c'}, {"length", required_argument, NULL, 'l'},
-        {"reports", required_argument, NULL, 'r'}, {"verbose", no_argument, NULL, 'v'}, {"one-loop", no_argument, NULL, 'o'},
+        {"reports", required_argument, NULL, 'r'}, {"plant", required_argument, NULL, 'p'}, {"verbose", no_argument, NULL, 'v'}, {"one-loop", no_argument, NULL, 'o'},
         {"no-reuse", no_argument, NULL, 'n'}, {NULL, 0, NULL, 0}};
     int name;
     while ((name = getopt_long(argc, argv, "", names, NULL)) != -1) switch (name) {
@@ -196,6 +200,9 @@ static bool read_arguments(int argc, char **argv) {
             break;
         case 'r':
             options.reports = atoi(optarg);
+            break;
+        case 'p':
+            options.planted = atoi(optarg);
             break;
         case 'v':
             options.verbose = true;
@@ -224,14 +231,17 @@ int main(int argc, char **argv) {
     bool clean = run_workers();
     struct outcome seen = progress->outcome;
     if (options.verbose) puts(progress->outcome.history);
-    for (int i = 0; i < options.reports && i < MAX_FAILURES && (uint64_t)i < progress->failed; i++) report(progress->failing[i], progress->what[i]);
+    for (int i = 0; i < options.reports && i < MAX_FAILURES && (uint64_t)i < progress->failed; i++)
+        report(progress->failing[i], progress->what[i]);
     if (progress->leaks) printf("descriptors were left open (S-LOOP-16)\n");
     if (progress->failed > 0) {
         printf("failing seeds:");
-        for (uint64_t i = 0; i < progress->failed && i < MAX_FAILURES; i++) printf(" %" PRIu64, progress->failing[i]);
+        for (uint64_t i = 0; i < progress->failed && i < MAX_FAILURES; i++)
+            printf(" %" PRIu64, progress->failing[i]);
         printf("%s\n", progress->failed >= MAX_FAILURES ? " and no further ones were tried" : "");
     }
-    printf("%lu runs, %lu of a loop that slept, %lu callbacks, %lu queues\n", seen.runs, seen.sleeps, seen.calls, seen.queues);
+    printf("%lu runs, %lu of a loop that slept, %lu callbacks, %lu queues\n",
+           seen.runs, seen.sleeps, seen.calls, seen.queues);
     printf("%" PRIu64 " passed, %" PRIu64 " failed\n", progress->passed, progress->failed);
     return progress->failed == 0 && clean && !progress->leaks ? 0 : 1;
 }

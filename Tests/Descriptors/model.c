@@ -67,7 +67,9 @@ static bool is_unsure(const struct object *object, const struct frame *frame) {
     if (object->touched > model_sleeps) return true;
     /* The library takes connections, data and counts for others that have the file. */
     for (int i = 0; i < object_count; i++)
-        if (file_of(objects[i].what->number) == file_of(object->what->number) && object_is_in_loop(&objects[i], frame->sleeps ? 0 : 1)) return true;
+        if (file_of(objects[i].what->number) == file_of(object->what->number) &&
+            object_is_in_loop(&objects[i], frame->sleeps ? 0 : 1))
+            return true;
     return false;
 }
 
@@ -310,12 +312,17 @@ void model_run_ended(struct frame *frame, int content, int result) {
     }
     if (frame->polls && frame->v1_calls > 1 && settled) disagree("a poll serves %d ports (S-RUN-27)", frame->v1_calls);
     /* A socket whose number was closed may cost sixteen passes (S-SOCK-13). */
-    if (frame->passes > 2 * frame->calls + 2 + 4 * sends + (settled ? 0 : 16 * object_count)) disagree("%d passes for %d calls", frame->passes, frame->calls);
-    if (content == 0 && (result != kRLRunFinished || frame->calls > 0)) disagree("a run of an empty mode has result %d", result);
+    if (frame->passes > 2 * frame->calls + 2 + 4 * sends + (settled ? 0 : 16 * object_count))
+        disagree("%d passes for %d calls", frame->passes, frame->calls);
+    if (content == 0 && (result != kRLRunFinished || frame->calls > 0))
+        disagree("a run of an empty mode has result %d", result);
     if (content == 0 || (content < 0 && frame->passes == 0)) return;
     if (frame->polls && frame->passes != 1) disagree("a poll makes %d passes", frame->passes);
-    if (frame->handled && frame->calls > 0 && result != kRLRunHandledSource) disagree("%d calls, and the result is %d", frame->calls, result);
-    if (frame->calls == 0 && result == kRLRunHandledSource && settled) disagree("no call, and the result is that a source was handled");
-    if (!frame->handled && result == kRLRunHandledSource) disagree("the run is to go on, and returns that a source was handled");
+    if (frame->handled && frame->calls > 0 && result != kRLRunHandledSource)
+        disagree("%d calls, and the result is %d", frame->calls, result);
+    if (frame->calls == 0 && result == kRLRunHandledSource && settled)
+        disagree("no call, and the result is that a source was handled");
+    if (!frame->handled && result == kRLRunHandledSource)
+        disagree("the run is to go on, and returns that a source was handled");
     if (frame->polls && result != kRLRunTimedOut && result != kRLRunHandledSource) disagree("a poll has result %d", result);
 }

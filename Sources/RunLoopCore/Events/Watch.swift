@@ -70,8 +70,8 @@ extension UnsafeMutablePointer where Pointee == Source {
         isWatch && wordOfWatch.pointee.load(ordering: .relaxed) & Watch.ownerIsInvalid != 0
     }
 
-    /// Adds to the found readiness of a watch that signals, in the run with that number (`RunLoop.round`). What an earlier run found and this one
-    /// did not is over.
+    /// Adds to the found readiness of a watch that signals, in the run with that number (`RunLoop.round`). What an earlier run found and
+    /// this one did not is over.
     func noteFound(_ ready: Readiness, round: UInt32) {
         let round = (round & WatchFlags.rounds) << WatchFlags.roundShift
         var flags = watchFlags.pointee.load(ordering: .relaxed)
