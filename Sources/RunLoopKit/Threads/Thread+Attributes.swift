@@ -37,11 +37,16 @@ extension Thread {
         let setName = systemFunction("pthread_setname_np").map { unsafeBitCast($0, to: SetName.self) }
         let isMain = isMainThread
         state.withLock { state in
-            // The thread does not end while the lock is held.
-            if let handle = state.handle {
+            if let number = state.number, !isMain {
+                // Of a thread that the class has not started the end may be unknown, where it asked for its object in the last round of its
+                // destructors: its handle may be memory that is gone, and its number names nothing.
+                Thread.withShown(state.name ?? "") { Thread.show($0, in: "/proc/self/task/\(number)/comm") }
+            } else if let handle = state.handle {
+                // The thread does not end while the lock is held.
                 Thread.withShown(state.name ?? "") { _ = setName?(handle, $0.baseAddress!) }
             } else if isMain {
-                Thread.withShown(state.name ?? "") { Thread.showForProcess($0) }
+                // The main thread's name is the process's, which all of its threads may set: see proc(5).
+                Thread.withShown(state.name ?? "") { Thread.show($0, in: "/proc/self/comm") }
             }
         }
     }
@@ -55,9 +60,8 @@ extension Thread {
         }
     }
 
-    /// The main thread's name is the process's, which all of its threads may set: see proc(5).
-    private static func showForProcess(_ name: UnsafeMutableBufferPointer<CChar>) {
-        let file = open("/proc/self/comm", O_WRONLY | O_CLOEXEC)
+    private static func show(_ name: UnsafeMutableBufferPointer<CChar>, in path: String) {
+        let file = open(path, O_WRONLY | O_CLOEXEC)
         if file < 0 { return }
         _ = write(file, name.baseAddress!, name.count)
         close(file)
