@@ -461,6 +461,31 @@ RL_TEST(without_automatic_reenabling, "S-SOCK-33 S-SOCK-36",
     quiet();
 }
 
+RL_TEST(a_connection_that_cannot_be_taken_is_no_callback, "S-SOCK-28 S-SOCK-33",
+        "A listening socket without the flag, when there was no descriptor for the connection, "
+        "takes it once there is one") {
+    struct rlimit limit, none;
+    s.name = "s";
+    socket_make(&s, make_listener(), kRLSocketAcceptCallBack);
+    RLSocketSetSocketFlags(s.socket, kRLSocketCloseOnInvalidate);
+    socket_add(&s);
+    expect_run(kRLDefaultMode, 0, false, TimedOut);
+    int peer = connect_to(port_of(RLSocketGetNative(s.socket)));
+    ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &limit), 0);
+    none = limit;
+    none.rlim_cur = (rlim_t)peer + 1;
+    /* Every number below is in use. */
+    for (int number; (number = dup(peer)) >= 0 && number < peer;) continue;
+    ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &none), 0);
+    expect_run(kRLDefaultMode, 0, false, TimedOut);
+    ck_assert_int_eq(s.calls, 0);
+    ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
+    handled();
+    expect_trace("s:accept");
+    close(s.accepted);
+    close(peer);
+}
+
 static void disable_it(Socket *self, RLSocketCallBackType type) {
     RLSocketDisableCallBacks(self->socket, type);
 }

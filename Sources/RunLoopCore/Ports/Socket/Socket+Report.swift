@@ -39,7 +39,13 @@ extension UnsafeMutablePointer where Pointee == Socket {
             if failed { writes = false }
             isHandled = true
         }
-        if claim.reads && mayReport(SocketState.read) && reportRead(info, place, on: loop) { isHandled = true }
+        if claim.reads && mayReport(SocketState.read) {
+            if reportRead(info, place, on: loop) {
+                isHandled = true
+            } else {
+                loop.pointee.calls[place].pointee.claim.tookNothing = true
+            }
+        }
         // Not of a queue that a callback of this report has made (S-SOCK-59).
         if writes && pointee.state.load(ordering: .relaxed) & SocketState.flushes == 0 && mayReport(SocketState.write) {
             call(SocketType.write, error: pointee.error.load(ordering: .relaxed), info)
@@ -78,7 +84,7 @@ extension UnsafeMutablePointer where Pointee == Socket {
         return claim
     }
 
-    /// Enables what the flags say, unless the callback disabled it (S-SOCK-34).
+    /// Enables what the flags say, and the reading kind if its callback was not made, unless a callback disabled it (S-SOCK-33, 34).
     fileprivate func finish(_ claim: SocketReport.Claim, _ source: SourcePointer) {
         change(tellingSource: source) { finished($0, claim) }
     }
@@ -87,7 +93,8 @@ extension UnsafeMutablePointer where Pointee == Socket {
         let flags = pointee.flags.load(ordering: .relaxed)
         var state = state
         if claim.reads {
-            if state & SocketState.readAgain != 0 && flags & pointee.types & SocketType.readKinds != 0 { state |= SocketState.read }
+            let isDue = claim.tookNothing || flags & pointee.types & SocketType.readKinds != 0
+            if isDue && state & SocketState.readAgain != 0 { state |= SocketState.read }
             state &= ~SocketState.readAgain
         }
         if claim.writes {
@@ -223,7 +230,7 @@ struct SocketReport: CallRecord {
     let socket: SocketPointer
     /// The source that is served, which keeps the socket.
     let source: SourcePointer
-    let claim: Claim
+    var claim: Claim
     /// The callbacks get the context's info itself, whose use is counted.
     var usesInfo = true
     /// The end of the stream is reported, which makes the socket invalid (S-SOCK-26).
@@ -239,6 +246,8 @@ struct SocketReport: CallRecord {
         var connects = false
         var reads = false
         var writes = false
+        /// Of the reading kind there was nothing to take, or it could not be taken: its callback was not made.
+        var tookNothing = false
     }
 
     /// What has to be done after a callback for reading.
