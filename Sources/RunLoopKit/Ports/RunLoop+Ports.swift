@@ -12,8 +12,9 @@ extension RunLoop {
     /// - Foundation: `add(_:forMode:)`.
     @_disfavoredOverload
     public func add(_ port: Port, forMode mode: Mode) {
-        guard ports.insert(port, mode, loop: self) else { return }
-        ports.carryOut(port, mode, loop: self)
+        guard let change = ports.insert(port, mode, loop: self) else { return }
+        port.schedule(in: self, forMode: mode)
+        settle(port, mode, after: change)
         // Whoever ended the thread or the port meanwhile may have come too early to find it.
         if !port.isValid { ports.forget(ObjectIdentifier(port)) }
         if executor.hasEnded { ports.forgetAll() }
@@ -23,25 +24,42 @@ extension RunLoop {
     ///
     /// - Parameters:
     ///   - port: the port.
-    ///   - mode: the mode; one that does not have the port is left alone.
+    ///   - mode: the mode; one that does not have the port is left alone. ``Mode/common`` takes a port that was added under it
+    ///     out of all common modes.
     /// - Threads: any.
     /// - Foundation: `remove(_:forMode:)`.
     @_disfavoredOverload
     public func remove(_ port: Port, forMode mode: Mode) {
-        if ports.remove(port, mode) { ports.carryOut(port, mode, loop: self) }
+        guard let change = ports.remove(port, mode, loop: self) else { return }
+        port.remove(from: self, forMode: mode)
+        settle(port, mode, after: change)
+    }
+
+    /// The caller has done at the port what it had noted in the table. Other threads may have changed the table meanwhile, and done their
+    /// part at the port before the caller's: whoever comes last brings the port to where the table says.
+    private func settle(_ port: Port, _ mode: Mode, after change: LoopPorts.Change) {
+        var change = change
+        while let now = ports.place(of: port, ifChangedSince: change) {
+            change = now.change
+            now.modes.place(
+                also: now.names.union([mode]), common: commonModes, add: { port.schedule(in: self, forMode: $0) },
+                remove: { port.remove(from: self, forMode: $0) })
+        }
     }
 }
 
 /// Which ports a loop has in which modes. It keeps the ports and, as long as it has any, the loop's object: the
 /// table has to be the same for whoever asks for the loop. The end of the thread empties it.
-///
-/// The table says what is to be, and then the port is asked to do it, outside of the lock, because it may be the program's. Two threads may
-/// do that at once, and the one that changed the table first may ask last. So each looks at the table again when the port has done what it
-/// was asked, until both agree: the last one that asks leaves what the table says.
 // Sendable: the table is locked.
 final class LoopPorts: @unchecked Sendable {
+    /// The number of the change that a port's entry is from; 0 for a port that has none.
+    typealias Change = Int
+
     private struct Entry {
-        var modes: Set<RunLoop.Mode>
+        var modes = ModeSet()
+        /// All modes that it was added to or removed from by name.
+        var names: Set<RunLoop.Mode> = []
+        var change = 0
         let port: Port
         let loop: RunLoop
         let observations: [Observation]
@@ -54,23 +72,26 @@ final class LoopPorts: @unchecked Sendable {
         func end() { centre.removeObserver(observation) }
     }
 
-    private struct Place: Hashable {
-        let id: ObjectIdentifier
-        let mode: RunLoop.Mode
-    }
-
     private struct State {
         var entries: [ObjectIdentifier: Entry] = [:]
+        /// How many there were, of all entries.
+        var changes = 0
         /// How many threads ask a port to do what the table says, from their change of the table on. Meanwhile a call that finds the table as
         /// it wants it asks as well: it must not return before that is so. In the child of a fork a thread that is not there stays here,
         /// where that costs a call.
-        var asking: [Place: Int] = [:]
+        var asking: [ObjectIdentifier: Int] = [:]
 
-        /// - Returns: whether the port has to be asked.
-        mutating func asks(_ place: Place, isChanged: Bool) -> Bool {
-            if !isChanged && asking[place] == nil { return false }
-            asking[place, default: 0] += 1
-            return true
+        mutating func noteChange(of id: ObjectIdentifier, _ mode: RunLoop.Mode) -> Change {
+            changes += 1
+            entries[id]!.change = changes
+            entries[id]!.names.insert(mode)
+            return startAsking(id)
+        }
+
+        /// The caller asks the port from now on, whose entry may be gone.
+        mutating func startAsking(_ id: ObjectIdentifier) -> Change {
+            asking[id, default: 0] += 1
+            return entries[id]?.change ?? 0
         }
     }
 
@@ -86,18 +107,27 @@ final class LoopPorts: @unchecked Sendable {
         if isNew { _ = loop.executor.atEnd { [weak self] in self?.forgetAll() } }
     }
 
-    /// Notes that the loop has the port in the mode.
-    ///
-    /// - Returns: whether ``carryOut(_:_:loop:)`` has to follow; false if the port is there.
-    func insert(_ port: Port, _ mode: RunLoop.Mode, loop: RunLoop) -> Bool {
+    /// The common modes, if a change of the port's modes depends on them.
+    private func commonModes(for id: ObjectIdentifier, _ mode: RunLoop.Mode, _ loop: RunLoop) -> Set<RunLoop.Mode> {
+        let isNeeded = state.withLock { $0.entries[id]?.modes.dependsOnCommonModes(mode) ?? false }
+        return isNeeded ? loop.commonModes : []
+    }
+
+    /// Notes that the loop has the port in the mode; nil if it is there.
+    func insert(_ port: Port, _ mode: RunLoop.Mode, loop: RunLoop) -> Change? {
         let id = ObjectIdentifier(port)
-        let place = Place(id: id, mode: mode)
-        let asks: Bool? = state.withLock { state in
-            guard state.entries[id] != nil else { return nil }
-            let isNew = state.entries[id]!.modes.insert(mode).inserted
-            return state.asks(place, isChanged: isNew)
+        let common = commonModes(for: id, mode, loop)
+        enum Known { case no, unchanged, changed(Change) }
+        let known: Known = state.withLock { state in
+            guard state.entries[id] != nil else { return .no }
+            if state.entries[id]!.modes.insert(mode, common: common) { return .changed(state.noteChange(of: id, mode)) }
+            return state.asking[id] == nil ? .unchanged : .changed(state.startAsking(id))
         }
-        if let asks { return asks }
+        switch known {
+        case .unchanged: return nil
+        case .changed(let change): return change
+        case .no: break
+        }
         watchEnd(of: loop)
         // The centre has a lock of its own, and an observer of the port may be on the stack.
         let observations = port.observedEnds.map { centre, sender in
@@ -107,50 +137,47 @@ final class LoopPorts: @unchecked Sendable {
                     forName: Port.didBecomeInvalidNotification, object: sender, queue: nil
                 ) { [weak self] _ in self?.forget(id) })
         }
-        let entry = Entry(modes: [mode], port: port, loop: loop, observations: observations)
-        let isNew = state.withLock { state in
-            guard state.entries[id] == nil else { return false }
+        let entry = Entry(port: port, loop: loop, observations: observations)
+        let change: Change? = state.withLock { state in
+            guard state.entries[id] == nil else { return nil }
             state.entries[id] = entry
-            return state.asks(place, isChanged: true)
+            _ = state.entries[id]!.modes.insert(mode, common: [])
+            return state.noteChange(of: id, mode)
         }
-        if !isNew {
+        if change == nil {
             // Another thread added the port meanwhile.
             for observation in observations { observation.end() }
             return insert(port, mode, loop: loop)
         }
-        return true
+        return change
     }
 
-    /// Notes that the loop does not have the port in the mode any more.
-    ///
-    /// - Returns: whether ``carryOut(_:_:loop:)`` has to follow; false if the port is not there.
-    func remove(_ port: Port, _ mode: RunLoop.Mode) -> Bool {
+    /// Notes that the loop does not have the port in the mode any more; nil if it is not there.
+    func remove(_ port: Port, _ mode: RunLoop.Mode, loop: RunLoop) -> Change? {
         let id = ObjectIdentifier(port)
-        let (asks, last): (Bool, Entry?) = state.withLock { state in
-            let hadIt = state.entries[id]?.modes.remove(mode) != nil
-            let last = hadIt && state.entries[id]!.modes.isEmpty ? state.entries.removeValue(forKey: id) : nil
-            return (state.asks(Place(id: id, mode: mode), isChanged: hadIt), last)
+        let common = commonModes(for: id, mode, loop)
+        let (change, last): (Change?, Entry?) = state.withLock { state in
+            guard state.entries[id]?.modes.remove(mode, common: common) == true else {
+                return (state.asking[id] == nil ? nil : state.startAsking(id), nil)
+            }
+            let change = state.noteChange(of: id, mode)
+            return state.entries[id]!.modes.isEmpty ? (0, state.entries.removeValue(forKey: id)) : (change, nil)
         }
         if let last { for observation in last.observations { observation.end() } }
-        return asks
+        return change
     }
 
-    /// Has the port do what the table says of the mode.
-    func carryOut(_ port: Port, _ mode: RunLoop.Mode, loop: RunLoop) {
-        let place = Place(id: ObjectIdentifier(port), mode: mode)
-        var isIn: Bool?
-        while true {
-            // The last look and the end of asking are one: who comes later changes the table later.
-            let isWanted: Bool? = state.withLock { state in
-                let isWanted = state.entries[place.id]?.modes.contains(mode) ?? false
-                if isIn != isWanted { return isWanted }
-                let others = state.asking[place]! - 1
-                state.asking[place] = others == 0 ? nil : others
-                return nil
-            }
-            guard let isWanted else { return }
-            if isWanted { port.schedule(in: loop, forMode: mode) } else { port.remove(from: loop, forMode: mode) }
-            isIn = isWanted
+    /// Where the port is by the table, and since which change, unless the caller has asked it for that; then it asks no more. The last look and
+    /// the end of asking are one: who comes later changes the table later.
+    func place(of port: Port, ifChangedSince change: Change) -> (change: Change, modes: ModeSet, names: Set<RunLoop.Mode>)? {
+        let id = ObjectIdentifier(port)
+        let isValid = port.isValid
+        return state.withLock { state in
+            let entry = state.entries[id]
+            if isValid, (entry?.change ?? 0) != change { return (entry?.change ?? 0, entry?.modes ?? ModeSet(), entry?.names ?? []) }
+            let others = state.asking[id]! - 1
+            state.asking[id] = others == 0 ? nil : others
+            return nil
         }
     }
 
@@ -169,7 +196,7 @@ final class LoopPorts: @unchecked Sendable {
         }
         for entry in all {
             for observation in entry.observations { observation.end() }
-            for mode in entry.modes { entry.port.remove(from: entry.loop, forMode: mode) }
+            for mode in entry.modes.names { entry.port.remove(from: entry.loop, forMode: mode) }
         }
     }
 }

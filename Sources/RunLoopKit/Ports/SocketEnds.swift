@@ -112,11 +112,6 @@ final class SocketSender: @unchecked Sendable {
 /// reads no further than its end, so that the next one makes the descriptor readable again.
 // Sendable: the descriptor's number and everything else that changes is locked.
 final class SocketListener: @unchecked Sendable {
-    private struct Place: Hashable {
-        let loop: RunLoop
-        let mode: RunLoop.Mode
-    }
-
     /// A descriptor, closed with the last who uses it.
     private final class Handle: Sendable {
         let descriptor: CInt
@@ -144,7 +139,10 @@ final class SocketListener: @unchecked Sendable {
         /// Nil if the port is closed.
         var handle: Handle?
         var source: RunLoop.Source?
-        var places: Set<Place> = []
+        /// Where the sources are, but for those of ``pauses``.
+        var places: [RunLoop: ModeSet] = [:]
+        /// How many changes of these there were.
+        var changes = 0
         /// Loops that do not look for connections for a while, because none could be taken; the timer ends that.
         var pauses: [RunLoop: Timer] = [:]
         var connections: [CInt: Connection] = [:]
@@ -199,7 +197,7 @@ final class SocketListener: @unchecked Sendable {
     func close() -> Bool {
         let old = state.withLock { state in
             let old = state
-            state = State()
+            state = State(changes: old.changes + 1)
             return old
         }
         // A source is out of its loops before its descriptor is closed.
@@ -210,29 +208,53 @@ final class SocketListener: @unchecked Sendable {
     }
 
     func schedule(in loop: RunLoop, forMode mode: RunLoop.Mode) {
+        let common = commonModes(of: loop, mode)
         let sources = state.withLock { state in
-            if state.handle != nil { state.places.insert(Place(loop: loop, mode: mode)) }
+            if state.handle != nil {
+                _ = state.places[loop, default: ModeSet()].insert(mode, common: common)
+                state.changes += 1
+            }
             return state.sources
         }
         for source in sources { loop.add(source, forMode: mode) }
     }
 
     func remove(from loop: RunLoop, forMode mode: RunLoop.Mode) {
-        // The place may hold the last reference to the loop's object, which goes after the lock.
-        let (sources, place, timer) = state.withLock { state in
-            let place = state.places.remove(Place(loop: loop, mode: mode))
-            let isLast = !state.places.contains { $0.loop == loop }
-            return (state.sources, place, isLast ? state.pauses.removeValue(forKey: loop) : state.pauses[loop])
+        let common = commonModes(of: loop, mode)
+        let (sources, timer) = state.withLock { state in
+            _ = state.places[loop]?.remove(mode, common: common)
+            state.changes += 1
+            guard state.places[loop]?.isEmpty != false else { return (state.sources, state.pauses[loop]) }
+            // The caller has the loop's object.
+            state.places[loop] = nil
+            return (state.sources, state.pauses.removeValue(forKey: loop))
         }
         for source in sources { loop.remove(source, forMode: mode) }
         if let timer { loop.remove(timer, forMode: mode) }
-        withExtendedLifetime(place) {}
     }
 
-    /// Adds a source to a loop that has the port, unless it was removed from there meanwhile.
-    private func add(_ source: RunLoop.Source, to place: Place) {
-        place.loop.add(source, forMode: place.mode)
-        if !state.withLock({ $0.places.contains(place) }) { place.loop.remove(source, forMode: place.mode) }
+    /// The common modes, if a change of the port's modes in the loop depends on them.
+    private func commonModes(of loop: RunLoop, _ mode: RunLoop.Mode) -> Set<RunLoop.Mode> {
+        state.withLock { $0.places[loop]?.dependsOnCommonModes(mode) ?? false } ? loop.commonModes : []
+    }
+
+    /// Puts an item into all modes of the port, of one loop or of all, and takes it out again where the port is removed meanwhile.
+    private func place(
+        in only: RunLoop? = nil, add: (RunLoop, RunLoop.Mode) -> Void, remove: (RunLoop, RunLoop.Mode) -> Void
+    ) {
+        var seen: Int?
+        var known: [RunLoop: Set<RunLoop.Mode>] = [:]
+        while true {
+            let (places, changes) = state.withLock { ($0.places, $0.changes) }
+            if changes == seen { return }
+            seen = changes
+            for loop in places.keys where known[loop] == nil && (only == nil || loop == only) { known[loop] = [] }
+            for (loop, names) in known {
+                let modes = places[loop] ?? ModeSet()
+                modes.place(also: names, common: loop.commonModes, add: { add(loop, $0) }, remove: { remove(loop, $0) })
+                known[loop]!.formUnion(modes.names)
+            }
+        }
     }
 
     private func accept() {
@@ -244,13 +266,13 @@ final class SocketListener: @unchecked Sendable {
         }
         let source = RunLoop.Source(descriptor: descriptor) { [weak self] _ in self?.receive(descriptor) }
         let connection = Connection(Handle(descriptor), source)
-        let places: Set<Place> = state.withLock { state in
-            guard state.handle != nil else { return [] }
-            state.connections[descriptor] = connection
-            return state.places
+        let isOpen = state.withLock { state in
+            if state.handle != nil { state.connections[descriptor] = connection }
+            return state.handle != nil
         }
+        guard isOpen else { return }
         if let name { source.name = name }
-        for place in places { add(source, to: place) }
+        place(add: { $0.add(source, forMode: $1) }, remove: { $0.remove(source, forMode: $1) })
     }
 
     /// No connection can be taken, for lack of descriptors: those that wait stay queued, and the calling thread's loop tries again later.
@@ -258,28 +280,26 @@ final class SocketListener: @unchecked Sendable {
     private func pause() {
         let loop = RunLoop.current
         let timer = Timer(timeInterval: .milliseconds(100), repeats: false) { [weak self] _ in self?.goOn() }
-        let (source, places, former) = state.withLock { state in
+        let (source, former) = state.withLock { state in
             let former = state.handle == nil ? timer : state.pauses.updateValue(timer, forKey: loop)
-            return (state.source, state.places.filter { $0.loop == loop }, former)
+            return (state.source, former)
         }
         former?.invalidate()
         guard let source else { return }
-        for place in places {
-            // First the timer, so that the mode is not empty in between.
-            loop.add(timer, forMode: place.mode)
-            loop.remove(source, forMode: place.mode)
-            if !state.withLock({ $0.places.contains(place) }) { loop.remove(timer, forMode: place.mode) }
+        place(in: loop) { loop, mode in
+            // First the timer, so that no mode is empty in between.
+            loop.add(timer, forMode: mode)
+            loop.remove(source, forMode: mode)
+        } remove: { loop, mode in
+            loop.remove(timer, forMode: mode)
         }
     }
 
     /// The calling thread's loop looks for connections again.
     private func goOn() {
         let loop = RunLoop.current
-        let (source, places, timer) = state.withLock { state in
-            let timer = state.pauses.removeValue(forKey: loop)
-            return (state.source, state.places.filter { $0.loop == loop }, timer)
-        }
-        if let source { for place in places { add(source, to: place) } }
+        let (source, timer) = state.withLock { ($0.source, $0.pauses.removeValue(forKey: loop)) }
+        if let source { place(in: loop, add: { $0.add(source, forMode: $1) }, remove: { $0.remove(source, forMode: $1) }) }
         withExtendedLifetime(timer) {}
     }
 
