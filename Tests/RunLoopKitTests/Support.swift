@@ -54,6 +54,12 @@ func onNewThread<Result: Sendable>(_ body: @escaping @Sendable () -> Result) -> 
     TestThread(body).join()
 }
 
+// Of the C library, for threads whose loop Swift code knows for a moment only: the module does not export them.
+@_silgen_name("RLGetCurrent")
+func RLGetCurrent() -> OpaquePointer
+@_silgen_name("RLRunInMode")
+func RLRunInMode(_ mode: UnsafePointer<CChar>, _ seconds: Double, _ returnsAfterSource: Bool) -> Int32
+
 /// Sanitized code does a part of the usual work, as the stress programs do.
 func scaled(_ rounds: Int) -> Int {
     let scale = getenv("RL_STRESS_SCALE").flatMap { Int(String(cString: $0)) } ?? 1

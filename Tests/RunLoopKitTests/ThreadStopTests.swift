@@ -314,7 +314,3 @@ import Testing
 
 /// Runs of the loop are for functions that are not asynchronous.
 private func callPlainly(_ function: () -> Void) { function() }
-
-/// As C code runs a loop, which the module does not see.
-@_silgen_name("RLRunInMode")
-private func RLRunInMode(_ mode: UnsafePointer<CChar>, _ seconds: Double, _ returnsAfterSource: Bool) -> Int32

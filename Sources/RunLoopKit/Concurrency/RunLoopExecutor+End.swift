@@ -43,7 +43,7 @@ extension RunLoopExecutor {
         let end = RunLoop.Source(cancel: { [self] _, _ in endWithThread() }, perform: { _ in })
         RunLoopExecutor.endMode.rawValue.withCString { RLAddSource(reference, end.reference, $0) }
         endSource.withLock { $0 = end }
-        if isLoopGone { discard() }
+        if RunLoopExecutor.isGone(reference) { discard() }
     }
 
     /// Nothing was put in.
@@ -76,7 +76,7 @@ extension RunLoopExecutor {
     }
 
     /// A thread that is gone already tells nobody of its end, but a function that is posted to it is released at once.
-    private var isLoopGone: Bool {
+    static func isGone(_ reference: RLRunLoopRef) -> Bool {
         let isGone = Locked(false)
         RunLoopExecutor.endMode.rawValue.withCString { mode in
             RLPerformFunction(

@@ -96,11 +96,22 @@ final class TimerClosure: ContextInfo, @unchecked Sendable {
     let record: TimerRecord
     let block: @Sendable (Timer) -> Void
 
-    struct Keeper {
-        /// Where the object is kept.
-        weak var timers: KeptTimers?
+    /// Where the object may be kept: the tables of loops that the timer was added to, also of those that refused it.
+    private let keepers = Locked<[KeptTimers]>([])
+
+    /// To be called before the table keeps the object.
+    func note(_ timers: KeptTimers) {
+        let known = keepers.withLock { $0 }
+        if known.contains(where: { $0 === timers }) { return }
+        let ended = Set(known.filter(\.isEnded).map { ObjectIdentifier($0) })
+        let old = keepers.withLock { keepers in
+            let old = keepers
+            keepers.removeAll { ended.contains(ObjectIdentifier($0)) }
+            keepers.append(timers)
+            return old
+        }
+        withExtendedLifetime((known, old)) {}
     }
-    let keeper = Locked(Keeper())
 
     init(record: TimerRecord, block: @escaping @Sendable (Timer) -> Void) {
         self.record = record
@@ -108,5 +119,5 @@ final class TimerClosure: ContextInfo, @unchecked Sendable {
     }
 
     /// The timer is invalid, or gone.
-    deinit { keeper.withLock { $0.timers }?.drop(record) }
+    deinit { for timers in keepers.withLock({ $0 }) { timers.drop(record) } }
 }

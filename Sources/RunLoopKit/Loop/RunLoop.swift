@@ -10,7 +10,7 @@ internal import Synchronization
 ///
 /// Every thread has exactly one loop. It is made when the thread first asks for ``current`` and ends
 /// with the thread. There is one `RunLoop` object for a loop as long as anybody holds it, and for
-/// the life of the thread once the thread has asked for it (S-NSRL-1).
+/// the life of the thread once the thread has asked for it, or the loop was given a timer or a test clock (S-NSRL-1).
 ///
 /// A loop has modes, which are named sets of sources, timers and observers. A run serves one mode
 /// and leaves the others alone; what happens to their items meanwhile is kept for them.
@@ -29,6 +29,8 @@ public final class RunLoop: @unchecked Sendable {
     let ports = LoopPorts()
     /// The timers that were added through this object.
     let timers = KeptTimers()
+    /// Something keeps this object until the thread ends. Relaxed: nothing is read that depends on it.
+    let outlivesThread = Atomic(false)
     /// The loop's executor, once somebody has asked for it.
     let knownExecutor = AtomicLazyReference<RunLoopExecutor>()
 
