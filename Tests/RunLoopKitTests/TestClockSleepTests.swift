@@ -37,6 +37,28 @@ struct TestClockSleepTests {
         await first.finish()
     }
 
+    @Test("A loop that C code runs, and whose object nobody holds, serves sleeps too: S-CLK-9, S-CLK-13")
+    func loopOfC() async throws {
+        let clock = TestClock()
+        let (given, giving) = AsyncStream.makeStream(of: UInt.self)
+        let thread = TestThread {
+            let reference = RLGetCurrent()
+            #expect(RunLoop.wrapping(reference).setClock(clock))
+            RunLoop.wrapping(reference).keepAlive()
+            giving.yield(UInt(bitPattern: reference))
+            _ = RLRunInMode(RunLoop.Mode.default.rawValue, 1e20, false)
+        }
+        var iterator = given.makeAsyncIterator()
+        let reference = await iterator.next()
+        clock.setAutomatic(true)
+        let start = clock.now
+        try await clock.sleep(until: start.advanced(by: .seconds(3600)))
+        #expect(start.duration(to: clock.now) == .seconds(3600))
+        // The thread lives as long as its run.
+        reference.flatMap { OpaquePointer(bitPattern: $0) }.map { RunLoop.wrapping($0).stop() }
+        thread.join()
+    }
+
     @Test("A loop that does not run holds up no sleep that another one with the clock comes to: S-CLK-9, S-CLK-13")
     func oneDoesNotRun() async throws {
         let clock = TestClock()

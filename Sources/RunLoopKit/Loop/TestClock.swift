@@ -137,6 +137,8 @@ public final class TestClock: Clock, @unchecked Sendable {
     /// Gives the calling thread's loop the clock.
     fileprivate func give(to loop: RunLoop) -> Bool {
         guard RLSetClock(loop.reference, reference) else { return false }
+        // Only the object knows that tasks which sleep elsewhere are to wake up here.
+        loop.outliveThread()
         serveSleepers(on: loop)
         return true
     }
