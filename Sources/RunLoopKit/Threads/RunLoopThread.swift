@@ -266,7 +266,9 @@ extension RunLoopThread {
 
     /// Stops the thread and waits until it has ended, without blocking the caller's thread.
     ///
-    /// A job on the thread itself must not wait for its own end: there it returns when the stop has been requested.
+    /// A job on the thread itself must not wait for its own end. A task that prefers the executor of the thread's loop, and no actor,
+    /// calls this on the thread: there it returns when the stop has been requested. Code of an actor that has this executor leaves the
+    /// thread with the call, which waits for the end; the actor goes on with no thread of its own (``RunLoopExecutor``).
     public func finish() async {
         // Once: a start that comes meanwhile is later than this.
         guard isStarted else { return }
