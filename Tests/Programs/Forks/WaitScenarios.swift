@@ -238,15 +238,23 @@ func answeredRequests() -> String {
         })
     }
     make(200)
+    // What is kept is kept in each round; an arena for a thread that comes late is made in one.
     let count = 3000
-    let before = memoryInUse()
-    make(count)
-    // What a request takes while it waits may stay for a moment.
-    let end = ContinuousClock.now + .seconds(20)
-    while memoryInUse() > before + 50 * count && end > .now { pass() }
-    let isKept = memoryInUse() > before + 50 * count
+    var grown = 0
+    for _ in 0..<3 {
+        let before = memoryInUse()
+        make(count)
+        // What a request takes while it waits may stay for a moment.
+        let end = ContinuousClock.now + .seconds(7)
+        grown = memoryInUse() - before
+        while grown > 50 * count && end > .now {
+            pass()
+            grown = memoryInUse() - before
+        }
+        if grown <= 50 * count { break }
+    }
     port.invalidate()
     server.stop()
     server.join()
-    return isKept ? "\((memoryInUse() - before) / count) bytes each" : "not kept"
+    return grown > 50 * count ? "\(grown / count) bytes each" : "not kept"
 }
