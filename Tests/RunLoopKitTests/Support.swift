@@ -68,8 +68,9 @@ func scaled(_ rounds: Int) -> Int {
 
 /// The address sanitizer makes frames many times as large, and keeps freed memory for a while; what is lost it finds by itself.
 let isAddressSanitized = dlsym(nil, "__asan_init") != nil
+let isThreadSanitized = dlsym(nil, "__tsan_init") != nil
 /// Each of the sanitizers keeps memory for what the program has made and ended.
-let isSanitized = isAddressSanitized || dlsym(nil, "__tsan_init") != nil
+let isSanitized = isAddressSanitized || isThreadSanitized
 
 /// Processor time of this thread.
 func threadTime() -> Double {

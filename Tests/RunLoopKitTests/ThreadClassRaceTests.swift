@@ -133,7 +133,8 @@ private let shared = Thread {}
         }
     }
 
-    @Test("The objects of a thread that has ended, whenever it asked for them, can be used: S-NSTH-3 S-NSTH-6")
+    /// The thread sanitizer's part of a thread ends before the last round.
+    @Test("The objects of a thread that has ended, whenever it asked for them, can be used: S-NSTH-3 S-NSTH-6", .disabled(if: isThreadSanitized))
     func lastRound() {
         // The rounds are in the order of the keys: that of the objects comes first.
         _ = Thread.current
