@@ -93,7 +93,7 @@ struct PortSet {
             let result = register(index, old == .waiting ? nil : asked.union(own), newest: old == .alwaysReady ? source : nil)
         else { return }
         // A file that was registered under this number and no longer is was closed: the number names another file now.
-        let isReused = (old == .registered && result == .added) || (old == .alwaysReady && result != .alwaysReady)
+        let isReused = (old == .registered && (result == .added || result == .alwaysReady)) || (old == .alwaysReady && result != .alwaysReady)
         if isReused { slot.pointee.markStale(except: source) }
         // Of the others nothing was requested, or too much.
         if (isReused || old == .refused || old == .gone) && slot.pointee.state == .registered { slot.pointee.arm(index, in: epoll) }
@@ -171,20 +171,25 @@ struct PortSet {
     mutating func registerAnew(_ source: SourcePointer, in mode: ModePointer) -> Bool {
         guard let (slot, index) = slot(of: source) else { return false }
         source.watchFlags.pointee.bitwiseAnd(~WatchFlags.stale, ordering: .relaxed)
-        if slot.pointee.state == .waiting || slot.pointee.state == .idle { return false }
-        return registerWaiting(index, in: mode)
+        let old = slot.pointee.state
+        if old == .waiting || old == .idle { return false }
+        return registerWaiting(index, in: mode, replacing: old == .registered ? source : nil)
     }
 
     // MARK: Registrations
 
     /// Registers a slot, now or when there is room. True if the kernel cannot report its readiness to the loop.
-    private mutating func registerWaiting(_ index: Int, in mode: ModePointer) -> Bool {
+    private mutating func registerWaiting(_ index: Int, in mode: ModePointer, replacing source: SourcePointer? = nil) -> Bool {
         let slot = slots[index]
         slot.pointee.startWaiting(&waiting)
         guard mode.hasLiveThread else { return false }
         // Until now the loop may have slept on the futex, because there was no set.
         let wasOpen = epoll.isOpen
-        _ = register(index)
+        let result = register(index)
+        if let source, result == .added || result == .alwaysReady {
+            slot.pointee.markStale(except: source)
+            if slot.pointee.state == .registered { slot.pointee.arm(index, in: epoll) }
+        }
         return !wasOpen || slot.pointee.state != .registered
     }
 

@@ -200,7 +200,9 @@ struct PortSlot {
             state = .registered
             armedBits = UInt8(wanted.rawValue)
             marks.remove(.edge)
-        case .refused: state = .refused
+        // A number that is closed is no member's: what is opened under it later is another file.
+        case .refused:
+            if rl_is_open(Int32(number)) { state = .refused } else { lose() }
         case .alwaysReady: state = .alwaysReady
         }
         waiting -= 1

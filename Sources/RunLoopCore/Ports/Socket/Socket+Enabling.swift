@@ -9,7 +9,8 @@ extension UnsafeMutablePointer where Pointee == Socket {
     func enable(_ types: UInt) {
         guard pointee.scheduled.load(ordering: .sequentiallyConsistent) > 0 else { return }
         let bits = stateBits(types)
-        change(tellingSource: nil) { $0 | bits }
+        let off = SocketState.denied(bits)
+        change(tellingSource: nil) { $0 & ~off | bits }
         // The kernel tells nobody of a connect(2) of the client's own on a Unix socket, whose registration was set aside (S-SOCK-30).
         if pointee.state.load(ordering: .relaxed) & SocketState.connected == 0 { tellSource() }
     }
@@ -19,7 +20,8 @@ extension UnsafeMutablePointer where Pointee == Socket {
         var bits = stateBits(types)
         if bits & SocketState.read != 0 { bits |= SocketState.readAgain }
         if bits & SocketState.write != 0 { bits |= SocketState.writeAgain }
-        change(tellingSource: nil) { $0 & ~bits }
+        let off = SocketState.denied(bits)
+        change(tellingSource: nil) { $0 & ~bits | off }
     }
 
     func stateBits(_ types: UInt) -> UInt32 {
@@ -59,7 +61,7 @@ extension UnsafeMutablePointer where Pointee == Socket {
     /// The source came into a mode: the first one enables everything (S-SOCK-19).
     func wasScheduled() {
         let bits = stateBits(.max)
-        if schedule(1, { count, state in count == 1 ? state | bits : state }) { tellSource() }
+        if schedule(1, { count, state in count == 1 ? state & ~SocketState.denied | bits : state }) { tellSource() }
     }
 
     /// If it is being closed, nothing is left that would continue the close (S-SOCK-63).
@@ -68,7 +70,7 @@ extension UnsafeMutablePointer where Pointee == Socket {
         let all = SocketState.read | SocketState.write | SocketState.connect | SocketState.readAgain | SocketState.writeAgain
         _ = schedule(-1) { count, state in
             isOver = count == 0 && state & SocketState.ends != 0
-            return count == 0 ? state & ~all : state
+            return count == 0 ? state & ~all | SocketState.denied : state
         }
         if isOver { invalidate() }
     }

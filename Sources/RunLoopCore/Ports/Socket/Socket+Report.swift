@@ -39,7 +39,8 @@ extension UnsafeMutablePointer where Pointee == Socket {
             if failed { writes = false }
             isHandled = true
         }
-        if claim.reads && mayReport(SocketState.read) {
+        if claim.reads && loop.pointee.calls[place].pointee.claim.reads && mayReport(SocketState.read) {
+            takeFromOuterReports(reads: true, place, on: loop)
             if reportRead(info, place, on: loop) {
                 isHandled = true
             } else {
@@ -47,11 +48,24 @@ extension UnsafeMutablePointer where Pointee == Socket {
             }
         }
         // Not of a queue that a callback of this report has made (S-SOCK-59).
+        writes = writes && loop.pointee.calls[place].pointee.claim.writes
         if writes && pointee.state.load(ordering: .relaxed) & SocketState.flushes == 0 && mayReport(SocketState.write) {
+            takeFromOuterReports(reads: false, place, on: loop)
             call(SocketType.write, error: pointee.error.load(ordering: .relaxed), info)
             isHandled = true
         }
         return isHandled
+    }
+
+    /// A callback that a nested run makes is also the one that the reports around it were to make, since one of theirs has enabled the type (S-SOCK-22).
+    private func takeFromOuterReports(reads: Bool, _ place: CallPlace<SocketReport>, on loop: RunLoopPointer) {
+        let own = loop.pointee.calls[place]
+        _ = loop.pointee.calls.contains(SocketReport.self) { report in
+            if report != own && report.pointee.socket == self {
+                if reads { report.pointee.claim.reads = false } else { report.pointee.claim.writes = false }
+            }
+            return false
+        }
     }
 
     /// Disables what is to be reported, so that no nested run and no other loop reports it too. nil: nothing.
@@ -93,8 +107,10 @@ extension UnsafeMutablePointer where Pointee == Socket {
         let flags = pointee.flags.load(ordering: .relaxed)
         var state = state
         if claim.reads {
-            let isDue = claim.tookNothing || flags & pointee.types & SocketType.readKinds != 0
-            if isDue && state & SocketState.readAgain != 0 { state |= SocketState.read }
+            let isAutomatic = flags & pointee.types & SocketType.readKinds != 0
+            // The report of another loop, which the same enabling has nothing to do with, may have ended meanwhile.
+            let isDue = claim.tookNothing ? state & SocketState.denied(SocketState.read) == 0 : isAutomatic && state & SocketState.readAgain != 0
+            if isDue { state |= SocketState.read }
             state &= ~SocketState.readAgain
         }
         if claim.writes {
@@ -158,10 +174,13 @@ extension UnsafeMutablePointer where Pointee == Socket {
         let number = beginUse()
         guard number >= 0 else { return false }
         var accepted = rl_accept(number, &storage.bytes, &storage.length)
+        let isNothing = accepted < 0 && rl_accepted_nothing()
+        // A Unix socket whose receiving half is shut down is readable for ever then.
+        if accepted < 0 && rl_errno() == EAGAIN && rl_receives_no_more(number) { disable(SocketType.readKinds) }
         endUse(of: number)
         guard accepted >= 0 else {
             // The connection stays in the queue, and would be reported all the time.
-            if !rl_accepted_nothing() {
+            if !isNothing {
                 Log.once(.cannotAccept, "RLSocket", ": cannot take a connection for now; trying again")
                 RunLoop.deferServedWatch()
             }

@@ -83,7 +83,8 @@ extension UnsafeMutablePointer where Pointee == Socket {
             }
             if !pointee.isByteStream { return -Int(EAGAIN) }
             SocketQueue.append(bytes + sent, length - sent, to: &pointee.queue)
-            grew = replaceState { $0 | SocketState.flushes | stateBits(SocketType.write) }
+            let bits = stateBits(SocketType.write)
+            grew = replaceState { $0 & ~SocketState.denied(bits) | SocketState.flushes | bits }
             return pointee.queue.unsafelyUnwrapped.pointee.count
         }
         if grew { tellSource() }

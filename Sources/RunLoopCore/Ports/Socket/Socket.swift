@@ -95,8 +95,12 @@ enum SocketState {
     /// It is being closed: what comes is dropped, until the peer's end.
     static var lingers: UInt32 { 1 << 16 }
     /// A count: reports on the stack that use the context's own reference to the info.
-    static var use: UInt32 { 1 << 17 }
-    static var uses: UInt32 { 0x7fff << 17 }
+    static var use: UInt32 { 1 << 19 }
+    static var uses: UInt32 { 0x1fff << 19 }
+    /// Types that were disabled by the client, or with the last mode, and not enabled since: `read` and `write`, further up. That a bit of
+    /// `readAgain` is gone says less: the report of another loop may have ended.
+    static var denied: UInt32 { 3 << 17 }
+    static func denied(_ bits: UInt32) -> UInt32 { (bits & (read | write)) << 11 }
 
     /// The state with the interest that follows from it.
     static func aligned(_ state: UInt32) -> UInt32 {
@@ -216,11 +220,14 @@ extension UnsafeMutablePointer where Pointee == Socket {
     /// Whether the callback of a claimed type, `read` or `write`, may begin: that of another type may have disabled it, or closed the socket. If it
     /// has enabled it, this is the callback for that.
     func mayReport(_ type: UInt32) -> Bool {
-        let again = type << 4
-        let state = pointee.state.load(ordering: .sequentiallyConsistent)
-        if state & (SocketState.invalid | SocketState.ends) != 0 || state & (type | again) == 0 { return false }
-        if state & type != 0 { _ = replaceState { $0 & ~type | again } }
-        return true
+        let (again, denied) = (type << 4, type << 11)
+        var may = false
+        // One step: a Disable by another thread comes before it or after it.
+        _ = replaceState { state in
+            may = state & (SocketState.ends | denied) == 0
+            return may && state & type != 0 ? state & ~type | again : state
+        }
+        return may
     }
     var readKind: UInt { pointee.types & SocketType.readKinds }
     var native: Int32 { pointee.descriptor.load(ordering: .relaxed) }
