@@ -39,7 +39,8 @@ extension UnsafeMutablePointer where Pointee == Socket {
             if failed { writes = false }
             isHandled = true
         }
-        if claim.reads && loop.pointee.calls[place].pointee.claim.reads && mayReport(SocketState.read) {
+        let reads = claim.reads && (!claim.connects || loop.pointee.calls[place].pointee.claim.reads)
+        if reads && mayReport(SocketState.read) {
             takeFromOuterReports(reads: true, place, on: loop)
             if reportRead(info, place, on: loop) {
                 isHandled = true
@@ -48,7 +49,7 @@ extension UnsafeMutablePointer where Pointee == Socket {
             }
         }
         // Not of a queue that a callback of this report has made (S-SOCK-59).
-        writes = writes && loop.pointee.calls[place].pointee.claim.writes
+        if writes && isHandled { writes = loop.pointee.calls[place].pointee.claim.writes }
         if writes && pointee.state.load(ordering: .relaxed) & SocketState.flushes == 0 && mayReport(SocketState.write) {
             takeFromOuterReports(reads: false, place, on: loop)
             call(SocketType.write, error: pointee.error.load(ordering: .relaxed), info)
@@ -59,6 +60,7 @@ extension UnsafeMutablePointer where Pointee == Socket {
 
     /// A callback that a nested run makes is also the one that the reports around it were to make, since one of theirs has enabled the type (S-SOCK-22).
     private func takeFromOuterReports(reads: Bool, _ place: CallPlace<SocketReport>, on loop: RunLoopPointer) {
+        guard loop.pointee.frame?.pointee.outer != nil else { return }
         let own = loop.pointee.calls[place]
         _ = loop.pointee.calls.contains(SocketReport.self) { report in
             if report != own && report.pointee.socket == self {
@@ -109,8 +111,8 @@ extension UnsafeMutablePointer where Pointee == Socket {
         if claim.reads {
             let isAutomatic = flags & pointee.types & SocketType.readKinds != 0
             // The report of another loop, which the same enabling has nothing to do with, may have ended meanwhile.
-            let isDue = claim.tookNothing ? state & SocketState.denied(SocketState.read) == 0 : isAutomatic && state & SocketState.readAgain != 0
-            if isDue { state |= SocketState.read }
+            let isDue = isAutomatic && state & SocketState.readAgain != 0
+            if isDue || claim.tookNothing && state & SocketState.denied(SocketState.read) == 0 { state |= SocketState.read }
             state &= ~SocketState.readAgain
         }
         if claim.writes {

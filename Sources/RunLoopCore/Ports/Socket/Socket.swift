@@ -219,16 +219,25 @@ extension UnsafeMutablePointer where Pointee == Socket {
     var isValid: Bool { pointee.state.load(ordering: .sequentiallyConsistent) & SocketState.invalid == 0 }
     /// Whether the callback of a claimed type, `read` or `write`, may begin: that of another type may have disabled it, or closed the socket. If it
     /// has enabled it, this is the callback for that.
+    @inline(always)
     func mayReport(_ type: UInt32) -> Bool {
-        let (again, denied) = (type << 4, type << 11)
+        let state = pointee.state.load(ordering: .sequentiallyConsistent)
+        if state & (SocketState.invalid | SocketState.ends | SocketState.denied(type)) != 0 { return false }
+        return state & type == 0 || reportsAgain(type)
+    }
+
+    /// The type was enabled since it was claimed.
+    @inline(never)
+    private func reportsAgain(_ type: UInt32) -> Bool {
         var may = false
         // One step: a Disable by another thread comes before it or after it.
         _ = replaceState { state in
-            may = state & (SocketState.ends | denied) == 0
-            return may && state & type != 0 ? state & ~type | again : state
+            may = state & (SocketState.ends | SocketState.denied(type)) == 0
+            return may && state & type != 0 ? state & ~type | type << 4 : state
         }
-        return may
+        return may && isValid
     }
+
     var readKind: UInt { pointee.types & SocketType.readKinds }
     var native: Int32 { pointee.descriptor.load(ordering: .relaxed) }
 
