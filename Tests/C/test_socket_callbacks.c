@@ -486,6 +486,31 @@ RL_TEST(a_connection_that_cannot_be_taken_is_no_callback, "S-SOCK-28 S-SOCK-33",
     close(peer);
 }
 
+RL_TEST(a_listening_socket_that_receives_no_more, "S-SOCK-28 S-SOCK-51",
+        "A Unix socket that listens and whose receiving half is shut down, which is readable for ever and has no "
+        "connection, is not looked at in every pass, whether its flag is set or not") {
+    for (int automatic = 0; automatic < 2; automatic++) {
+        struct sockaddr_un address = unix_address();
+        int listener = socket(AF_UNIX, SOCK_STREAM, 0);
+        ck_assert_int_eq(bind(listener, (struct sockaddr *)&address, sizeof address), 0);
+        ck_assert_int_eq(listen(listener, 8), 0);
+        s.name = "s";
+        socket_make(&s, listener, kRLSocketAcceptCallBack);
+        if (!automatic) RLSocketSetSocketFlags(s.socket, kRLSocketCloseOnInvalidate);
+        socket_add(&s);
+        ck_assert_int_eq(shutdown(listener, SHUT_RD), 0);
+        passes = 0;
+        RLObserverRef counter = RLObserverCreate(kRLBeforeWaiting, true, 0, count_pass, NULL);
+        RLAddObserver(RLGetCurrent(), counter, kRLDefaultMode);
+        expect_run(kRLDefaultMode, 0.02, false, TimedOut);
+        ck_assert_int_le(passes, 6);
+        RLObserverInvalidate(counter);
+        RLRelease(counter);
+        RLSocketInvalidate(s.socket);
+        unlink(address.sun_path);
+    }
+}
+
 static void disable_it(Socket *self, RLSocketCallBackType type) {
     RLSocketDisableCallBacks(self->socket, type);
 }

@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
+#include <semaphore.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -50,6 +51,66 @@ static void fill(int descriptor) {
 }
 
 /* The number */
+
+/* Two loops */
+
+static struct {
+    RLSocketRef socket;
+    RLSourceRef source;
+    pthread_t second;
+    sem_t may_run, is_claimed, first_is_over;
+    int calls, retains;
+} beside;
+
+static const void *retain_in_second(const void *info) {
+    /* Its report is claimed, and its callback not made. */
+    if (beside.calls == 1 && pthread_equal(pthread_self(), beside.second) && beside.retains++ == 0) {
+        sem_post(&beside.is_claimed);
+        sem_wait(&beside.first_is_over);
+    }
+    return info;
+}
+
+static void release_nothing(const void *info) { (void)info; }
+
+static void enable_once(RLSocketRef socket, RLSocketCallBackType type, RLDataRef address, const void *data, void *info) {
+    (void)address, (void)data, (void)info;
+    if (++beside.calls > 1) return;
+    RLSocketEnableCallBacks(socket, type);
+    sem_post(&beside.may_run);
+    sem_wait(&beside.is_claimed);
+}
+
+static void *run_beside(void *info) {
+    RLAddSource(RLGetCurrent(), beside.source, kRLDefaultMode);
+    sem_post(&beside.first_is_over);
+    sem_wait(&beside.may_run);
+    RLRunInMode(kRLDefaultMode, 60, true);
+    return info;
+}
+
+RL_TEST(a_report_that_ends_beside_another_loops, "S-SOCK-20 S-SOCK-29 S-SOCK-36",
+        "A Write callback that enables Write again, and ends when another loop has taken the next one on, takes nothing "
+        "from it: that one is made") {
+    RLSocketContext context = {0, &beside, retain_in_second, release_nothing, NULL};
+    int ends[2];
+    make_sockets(SOCK_STREAM, ends);
+    sem_init(&beside.may_run, 0, 0);
+    sem_init(&beside.is_claimed, 0, 0);
+    sem_init(&beside.first_is_over, 0, 0);
+    beside.socket = RLSocketCreateWithNative(ends[0], kRLSocketWriteCallBack, enable_once, &context);
+    beside.source = RLSocketCreateRunLoopSource(beside.socket, 0);
+    RLAddSource(RLGetCurrent(), beside.source, kRLDefaultMode);
+    ck_assert_int_eq(pthread_create(&beside.second, NULL, run_beside, NULL), 0);
+    sem_wait(&beside.first_is_over);
+    expect_run(kRLDefaultMode, 60, true, HandledSource);
+    sem_post(&beside.first_is_over);
+    pthread_join(beside.second, NULL);
+    ck_assert_int_eq(beside.calls, 2);
+    RLSocketInvalidate(beside.socket);
+    RLRelease(beside.source);
+    RLRelease(beside.socket);
+}
 
 static void run_stopped(LoopThread *self) {
     (void)self;
