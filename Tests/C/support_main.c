@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The list of cases and main() for support.h. */
+#define _GNU_SOURCE
 #include "support.h"
 
 #include <stdarg.h>
@@ -57,6 +58,24 @@ void case_failed(const char *file, int line, const char *assertion, const char *
     if (!is_alone) _ck_assert_failed(file, line, assertion, format ? "%s" : NULL, text);
     fprintf(stderr, "%s:%d: %s\n", file, line, format ? text : assertion);
     _exit(1);
+}
+
+/* Held by every fork. Recursive, because the handlers of other libraries around a fork may assert. */
+static pthread_mutex_t mark_lock = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
+static void lock_marks(void) { pthread_mutex_lock(&mark_lock); }
+static void unlock_marks(void) { pthread_mutex_unlock(&mark_lock); }
+static void renew_marks(void) { mark_lock = (pthread_mutex_t)PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP; }
+
+static void leave_mark(void *unused) {
+    (void)unused;
+    unlock_marks();
+}
+#undef _mark_point
+void case_passed(const char *file, int line) {
+    lock_marks();
+    pthread_cleanup_push(leave_mark, NULL);
+    _mark_point(file, line);
+    pthread_cleanup_pop(1);
 }
 
 static bool is_wanted(const TestCase *test_case, int count_of_names, char **names) {
@@ -139,6 +158,7 @@ int main(int argc, char **argv) {
         return 0;
     }
     if (argc > 1 && strcmp(argv[1], "--alone") == 0) return run_alone(argc - 2, argv + 2);
+    pthread_atfork(lock_marks, unlock_marks, renew_marks);
     const char *forks = getenv("CK_FORK");
     is_alone = forks && strcmp(forks, "no") == 0;
     Suite *suite = suite_create(argv[0]);

@@ -115,3 +115,28 @@ RL_TEST(an_add_to_a_loop_that_vanishes, "S-FORK-3 S-SRC-6",
     place = IN_HASH;
     thread_join(thread_start(add_to_other_loop, NULL));
 }
+
+/* Each side asserts while the other forks: of the harness it proves that no child waits for Check's lock. */
+static int forks_done;
+static void fork_again_and_again(void *unused) {
+    (void)unused;
+    for (int i = 0; i < 200; i++) {
+        forks_in = IN_HASH;
+        RLSourceRef added = make_source(&added);
+        RLAddSource(loop, added, kRLDefaultMode);
+        ck_assert_int_eq(RLContainsSource(loop, added, kRLDefaultMode), !in_child);
+        end_child();
+        RLSourceInvalidate(added);
+        RLRelease(added);
+    }
+    __atomic_store_n(&forks_done, 1, __ATOMIC_SEQ_CST);
+}
+
+RL_TEST(forks_beside_a_thread_that_asks, "S-FORK-3 S-FORK-4", "A thread that adds to a loop forks at each Add, while the loop's own thread looks into it") {
+    loop = RLGetCurrent();
+    source = make_source(&source);
+    RLAddSource(loop, source, kRLDefaultMode);
+    Thread *thread = thread_start(fork_again_and_again, NULL);
+    while (!count_of(&forks_done)) ck_assert(RLContainsSource(loop, source, kRLDefaultMode));
+    thread_join(thread);
+}
