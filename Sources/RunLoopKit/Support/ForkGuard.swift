@@ -18,7 +18,8 @@ internal import Musl
 /// Bodies never wait for each other, since the runtime locks a task while it calls those who want to know of its cancellation: one of
 /// them may begin a body in which another thread needs that very lock.
 enum ForkGuard {
-    /// An executor of the program's may do a long job in a body, or wait for the thread that forks. So `fork` does not wait for ever.
+    /// An executor of the program's may do a long job in a body, or wait for the thread that forks. So `fork` does not wait for ever. The
+    /// seconds go by the wall clock, the only one that Swift's module of the C library has for this lock.
     private static var longestWait: Int { 1 }
 
     // Sendable: made once, and never changed after that. By default a writer that waits holds up no reader: bodies read.
