@@ -7,11 +7,15 @@
 #include "support.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
+#include <sched.h>
 #include <semaphore.h>
 #include <signal.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <ucontext.h>
@@ -234,6 +238,72 @@ RL_TEST(a_lock_comes_free_at_the_next_instruction, "S-SYNC-23 S-SYNC-25", "The s
 }
 RL_TEST(a_lock_comes_free_at_the_one_after_that, "S-SYNC-23 S-SYNC-25", "The same at the ones that are left") {
     give_back_at_every_third(2);
+}
+
+/* A loop that does not sleep, because posts come fast */
+
+static LoopThread polling;
+static pid_t polling_thread;
+static Gate polling_begins = GATE_INITIALIZER;
+static int wants_hold, is_held, posts_are_over, posts_made;
+static void nothing(void *unused) { (void)unused; }
+static void run_for_posts(LoopThread *self) {
+    polling_thread = gettid();
+    RLSourceContext context = {.info = NULL};
+    RLSourceRef keeper = RLSourceCreate(0, &context);
+    RLAddSource(self->loop, keeper, kRLDefaultMode);
+    RLRelease(keeper);
+    gate_open(&polling_begins);
+    RLRun();
+}
+static void post_one(void) {
+    RLPerformFunction(polling.loop, kRLDefaultMode, nothing, NULL, NULL);
+    RLWakeUp(polling.loop);
+}
+static void post_fast(void *unused) {
+    (void)unused;
+    while (!count_of(&posts_are_over)) {
+        __atomic_store_n(&is_held, count_of(&wants_hold), __ATOMIC_SEQ_CST);
+        if (count_of(&is_held)) {
+            sched_yield();
+            continue;
+        }
+        post_one();
+        __atomic_add_fetch(&posts_made, 1, __ATOMIC_SEQ_CST);
+    }
+}
+/* Returns once the kernel says that the loop's thread sleeps. */
+static void stop_posts_and_wait_for_sleep(void) {
+    char path[64], line[512];
+    snprintf(path, sizeof path, "/proc/self/task/%d/stat", (int)polling_thread);
+    __atomic_store_n(&wants_hold, 1, __ATOMIC_SEQ_CST);
+    while (!count_of(&is_held)) sched_yield();
+    for (bool sleeps = false; !sleeps; sched_yield()) {
+        const int file = open(path, O_RDONLY | O_CLOEXEC);
+        const ssize_t length = read(file, line, sizeof line - 1);
+        close(file);
+        line[length < 0 ? 0 : length] = 0;
+        const char *state = strrchr(line, ')');
+        sleeps = state && state[1] && state[2] == 'S';
+    }
+}
+
+RL_TEST(a_post_is_held_up_at_any_instruction, "S-WAKE-1",
+        "At any instruction of a post its thread may stop: a loop that polls because posts come fast goes to sleep, and is woken by the end of the post") {
+    loop_thread_start(&polling, run_for_posts, NULL);
+    gate_wait(&polling_begins);
+    Thread *other = thread_start(post_fast, NULL);
+    bool reached = true;
+    for (long instructions = 1; reached; instructions++) {
+        wait_until_count(&posts_made, count_of(&posts_made) + 1000);
+        reached = interrupt(post_one, instructions, stop_posts_and_wait_for_sleep);
+        __atomic_store_n(&wants_hold, 0, __ATOMIC_SEQ_CST);
+        while (count_of(&is_held)) sched_yield();
+    }
+    __atomic_store_n(&posts_are_over, 1, __ATOMIC_SEQ_CST);
+    thread_join(other);
+    RLStop(polling.loop);
+    thread_join(polling.thread);
 }
 
 #endif
