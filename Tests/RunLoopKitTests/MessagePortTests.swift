@@ -196,6 +196,27 @@ private func uniqueName() -> String { "RunLoopKitTests.\(UInt64.random(in: .min 
         ready.forget()
     }
 
+    @Test("Each request is answered as the first one is, with no more of the stack: S-MSG-13, S-THR-9")
+    func manyRequests() {
+        let places = onNewThread { () -> [UInt] in
+            let places = Guarded<[UInt]>([])
+            let mode = RunLoop.Mode("requests")
+            let port = MessagePort()
+            port.setRequestHandler { _, _ in
+                var local: UInt8 = 0
+                let place = withUnsafePointer(to: &local) { UInt(bitPattern: $0) }
+                places.withLock { $0.append(place) }
+                return [local]
+            }
+            RunLoop.current.add(port, forMode: mode)
+            for _ in 0..<500 { _ = try! port.request(mode: mode) }
+            port.invalidate()
+            return places.withLock { $0 }
+        }
+        #expect(places.count == 500)
+        #expect(Set(places).count == 1)
+    }
+
     @Test("Sender and receiver may be one thread; descriptors travel with the message: S-MSG-27, S-MSG-25, S-MSG-24")
     func descriptors() {
         let trace = onNewThread { () -> [String] in

@@ -417,6 +417,18 @@ private func withQueue(_ body: @escaping @Sendable (NotificationQueue, Trace) ->
         center.removeObserver(first)
     }
 
+    @Test("A notification that a loop was told of too late is released with the loop: S-NQ-16, S-THREAD-6")
+    func observerOfALoopThatEnds() {
+        let canary = Canary()
+        onNewThread {
+            let captured = canary.capture()
+            let observer = NotificationCenter.default.addObserver(forName: .first, object: nil, queue: .current) { _ in captured.touch() }
+            NotificationCenter.default.post(name: .first, object: nil)
+            NotificationCenter.default.removeObserver(observer)
+        }
+        #expect(canary.deaths == 1)
+    }
+
     @Test("An observer with a loop is called by that loop: S-NQ-16")
     func onALoop() {
         let center = NotificationCenter()

@@ -41,8 +41,9 @@ extension RunLoopExecutor {
         // The C library calls destructors by the age of their keys, and `dispatch_main` makes a key whose destructor never returns.
         _ = RunLoopExecutor.endingKey
         let end = RunLoop.Source(cancel: { [self] _, _ in endWithThread() }, perform: { _ in })
-        RunLoopExecutor.endMode.rawValue.withCString { RLAddSource(reference, end.reference, $0) }
+        // In this order: the thread may end at once, and then nobody else would let go of the source, whose closure keeps this object.
         endSource.withLock { $0 = end }
+        RunLoopExecutor.endMode.rawValue.withCString { RLAddSource(reference, end.reference, $0) }
         if RunLoopExecutor.isGone(reference) { discard() }
     }
 

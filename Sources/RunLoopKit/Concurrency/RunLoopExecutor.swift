@@ -54,7 +54,7 @@ public final class RunLoopExecutor: SerialExecutor, TaskExecutor, @unchecked Sen
     var isDraining = false
     /// Loop's thread only. Those of functions that have yet to be called, besides the one in the mail.
     var otherDrainers: [Drainer] = []
-    /// Tells of the end. Set before anybody else has this object; cleared with the end, because it keeps this object.
+    /// Tells of the end. Set before the loop has it; cleared with the end, because it keeps this object.
     let endSource = Locked<RunLoop.Source?>(nil)
 
     /// What other threads appended, and the state in which everybody's entries go elsewhere.

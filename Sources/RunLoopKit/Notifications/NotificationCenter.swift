@@ -1,6 +1,11 @@
 // SPDX-License-Identifier: MIT
 internal import Synchronization
 
+/// Whether an observer was removed.
+private final class Removal: Sendable {
+    let isDone = Atomic(false)
+}
+
 /// Passes notifications to observers.
 ///
 /// - Threads: all members may be used from any thread; closures are called where the notification is
@@ -15,7 +20,7 @@ public final class NotificationCenter: Sendable {
         fileprivate let number: UInt64
         fileprivate let queue: RunLoop?
         fileprivate let block: @Sendable (Notification) -> Void
-        fileprivate let isRemoved = Atomic(false)
+        fileprivate let removal = Removal()
         private let hasSender: Bool
         /// The thread on which a sender that is a value and not `Sendable` may be looked at; 0: any.
         private let senderThread: UInt
@@ -136,7 +141,7 @@ public final class NotificationCenter: Sendable {
             if state.observations[observation.place]?.isEmpty == true { state.observations[observation.place] = nil }
             return removed
         }
-        removed?.isRemoved.store(true, ordering: .releasing)
+        removed?.removal.isDone.store(true, ordering: .releasing)
     }
 
     /// Those who may want the notification, in the order of addition; others cost nothing.
@@ -155,7 +160,7 @@ public final class NotificationCenter: Sendable {
     /// - Parameter notification: what to post.
     public func post(_ notification: Notification) {
         for observation in observations(for: notification) where observation.wants(notification) {
-            if observation.isRemoved.load(ordering: .acquiring) { continue }
+            if observation.removal.isDone.load(ordering: .acquiring) { continue }
             guard let queue = observation.queue else {
                 observation.block(notification)
                 continue
@@ -165,8 +170,10 @@ public final class NotificationCenter: Sendable {
                 notification.isSendable || queue.isOfCallingThread,
                 "NotificationCenter: what is not Sendable was posted to an observer of another thread's loop")
             nonisolated(unsafe) let notification = notification
+            // Without the observation, which keeps the loop: a loop whose thread has ended keeps what was posted late.
+            let (removal, block) = (observation.removal, observation.block)
             queue.perform(inModes: [.common]) {
-                if !observation.isRemoved.load(ordering: .acquiring) { observation.block(notification) }
+                if !removal.isDone.load(ordering: .acquiring) { block(notification) }
             }
             queue.wakeUp()
         }

@@ -67,7 +67,7 @@ extension MessagePort {
         // What is replaced may hold the last reference of anything: it goes after the lock.
         let old = requestHandler.withLock { stored in
             let old = stored
-            stored = handler
+            stored = handler.map { RequestHandler(answer: $0) }
             return old
         }
         withExtendedLifetime(old) {}
@@ -140,7 +140,7 @@ extension MessagePort {
     func answer(_ reference: RLMessagePortRef, _ msgid: Int32, _ data: RLDataRef) -> RLDataRef?? {
         guard let handler = requestHandler.withLock({ $0 }) else { return nil }
         let request = Request(msgid: msgid, bytes: RunLoopKit.bytes(of: data), port: reference)
-        guard let answer = handler(self, request) else { return .some(nil) }
+        guard let answer = handler.answer(self, request) else { return .some(nil) }
         return .some(answer.withUnsafeBytes { RLDataCreate($0.baseAddress, $0.count) })
     }
 }

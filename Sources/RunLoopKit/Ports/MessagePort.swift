@@ -23,7 +23,10 @@ public final class MessagePort: Port, @unchecked Sendable {
     /// Set by who posts the notification, so that it is posted once.
     private let isAnnounced = Locked(false)
     /// Who answers in place of the delegate.
-    let requestHandler = Locked<(@Sendable (MessagePort, Request) -> [UInt8]?)?>(nil)
+    struct RequestHandler: Sendable {
+        let answer: @Sendable (MessagePort, Request) -> [UInt8]?
+    }
+    let requestHandler = Locked<RequestHandler?>(nil)
 
     /// The objects that stand for remote ports, by address.
     private static let remotes = WeakTable<UInt, MessagePort>()

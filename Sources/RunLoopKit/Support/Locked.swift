@@ -11,6 +11,9 @@ internal import Musl
 /// The closure touches the value and nothing else: it calls neither client code nor the C library, enters no other `Locked`, and
 /// lets go of no object, whose deinitializer might do so. What it takes out it returns. So a lock is held for a moment only, holders
 /// wait for nobody, and `fork` can take all locks there are (``LockStripes``).
+///
+/// The value is not itself a closure, but may be a structure with one: the compiler gives a generic value that is a closure another form for
+/// each access, and puts one more call around it each time.
 // Sendable: the value is touched under the lock only.
 final class Locked<Value>: @unchecked Sendable {
     private var value: Value
