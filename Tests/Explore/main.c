@@ -28,10 +28,6 @@
 
 pid_t __real_fork(void);
 
-/* Of the file with what the processes share. */
-#define SHARED_FILE 60
-static char **all_arguments;
-
 struct shared *shared;
 static struct limits limits = {.seconds = 1, .bound = 3, .random = true, .seed = 1};
 static struct schedule given;
@@ -43,7 +39,7 @@ static uint64_t all_executions;
 const char *__asan_default_options(void);
 const char *__asan_default_options(void) {
     return "detect_leaks=0:detect_stack_use_after_return=0:quarantine_size_mb=8:exitcode=99:handle_abort=1:"
-           "allocator_release_to_os_interval_ms=-1:thread_local_quarantine_size_kb=64";
+           "use_sigaltstack=0:allocator_release_to_os_interval_ms=-1:thread_local_quarantine_size_kb=64";
 }
 
 bool rlx_planted(const char *name) { return planted && strcmp(planted, name) == 0; }
@@ -76,23 +72,20 @@ static void print_failure(const struct scenario *scenario, int status) {
     printf(" %s\n", scenario->name);
 }
 
-/* The library numbers the forks that lie behind a process. For every other scenario that number is 0, as in a program that has just begun. */
-static bool is_started_anew(const struct scenario *scenario) {
+/* The library numbers the forks that lie behind a process, which the handlers of pthread_atfork(3) tell it. For every other scenario that
+ * number is 0, as in a program that has just begun: _Fork(3) calls no handlers, and nothing has used the library in this process. */
+static pid_t make_worker(const struct scenario *scenario) {
     unsigned sum = 0;
     for (const char *c = scenario->name; *c; c++) sum += (unsigned char)*c;
-    return sum % 2 == 1;
+    return sum % 2 == 1 ? _Fork() : __real_fork();
 }
 
-/* In the process that was started for a scenario. */
-static void work_anew(const char *name) {
-    const struct scenario *group;
-    for (int g = 0; (group = scenario_group(g)) != NULL; g++)
-        for (const struct scenario *scenario = group; scenario->name; scenario++)
-            if (strcmp(scenario->name, name) == 0) {
-                work(scenario);
-                _exit(0);
-            }
-    abort();
+/* In the child of a fork the sanitizer reads all of a table that is mostly empty. Without a mapping each of its pages would be a fault in each
+ * child. */
+static void map_empty_memory(void) {
+    extern char __bss_start[], _end[];
+    const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), begin = ((uintptr_t)__bss_start + page - 1) / page * page;
+    madvise((void *)begin, (uintptr_t)_end - begin, MADV_POPULATE_READ);
 }
 
 /* Whether all went well. */
@@ -100,14 +93,9 @@ static bool explore(const struct scenario *scenario) {
     memset(shared, 0, offsetof(struct shared, trace));
     fflush(stdout);
     int64_t start = real_nanoseconds();
-    pid_t worker = __real_fork();
+    pid_t worker = make_worker(scenario);
     if (worker < 0) abort();
     if (worker == 0) {
-        if (is_started_anew(scenario)) {
-            setenv("EXPLORE_SCENARIO", scenario->name, 1);
-            execv("/proc/self/exe", all_arguments);
-            abort();
-        }
         work(scenario);
         _exit(0);
     }
@@ -138,7 +126,6 @@ static bool explore(const struct scenario *scenario) {
 }
 
 int main(int count, char **arguments) {
-    all_arguments = arguments;
     /* Addresses are to be the same in each run: order and place of some things depend on them. */
     if (!(personality(0xffffffff) & ADDR_NO_RANDOMIZE)) {
         personality(ADDR_NO_RANDOMIZE);
@@ -180,15 +167,13 @@ int main(int count, char **arguments) {
         return 0;
     }
     if (getenv("EXPLORE_SCALE")) limits.seconds *= atof(getenv("EXPLORE_SCALE"));
-    /* A process that is started for a scenario has the same number for it. */
-    const char *scenario_alone = getenv("EXPLORE_SCENARIO");
-    if (!scenario_alone && (dup2(memfd_create("explore", MFD_CLOEXEC), SHARED_FILE) < 0 || ftruncate(SHARED_FILE, sizeof *shared) != 0)) abort();
-    shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED, SHARED_FILE, 0);
+    map_empty_memory();
+    shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (shared == MAP_FAILED) abort();
-    if (scenario_alone) work_anew(scenario_alone);
-    /* Names of message ports are files there. */
-    char folder[] = "/tmp/explore.XXXXXX";
-    if (!mkdtemp(folder)) abort();
+    /* Names of message ports are files there. In memory, if that is possible: ext4 takes no number that a file had within the last
+     * five seconds, which takes longer the more files come and go, and most of the time of an execution in the end. */
+    char folder[] = "/dev/shm/explore.XXXXXX";
+    if (!mkdtemp(folder) && !mkdtemp(strcpy(folder, "/tmp/explore.XXXXXX"))) abort();
     setenv("XDG_RUNTIME_DIR", folder, 1);
     int passed = 0, failed = 0;
     int64_t start = real_nanoseconds();

@@ -351,7 +351,7 @@ void make_item(struct item *item) {
         break;
     }
     case KIND_VNODE: {
-        snprintf(item->path, sizeof item->path, "/tmp/explore.%d", (int)getpid());
+        snprintf(item->path, sizeof item->path, "%s/file.%d", getenv("XDG_RUNTIME_DIR"), (int)getpid());
         item->descriptors[1] = open(item->path, O_RDWR | O_CREAT, 0600);
         RLKernelEventContext context = {0, item, retain_info, release_info, NULL};
         RLKernelEvent event = {.filter = kRLKernelFilterVnode, .ident = (uintptr_t)item->descriptors[1], .fflags = kRLNoteWrite};
