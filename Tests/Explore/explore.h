@@ -81,10 +81,10 @@ struct clocks {
 };
 
 struct thread {
+    uint32_t baton; /* the first: it outlasts an execution */
     uint8_t number;
     enum thread_state state;
     const char *name;
-    uint32_t baton;
     pthread_t handle;
     /* Of a sleeper: what it waits for, until when, and how it woke. */
     uintptr_t address;
@@ -160,6 +160,11 @@ void place_touch(struct place *place, unsigned role, bool writes);
 unsigned place_conflicts(struct place *place, bool writes);
 enum { ROLE_HANDLER = MAX_THREADS };
 extern bool weak_memory;
+
+/* ---- words.c */
+
+uint64_t read_word(const void *address, uint32_t size);
+void write_word(void *address, uint32_t size, uint64_t value);
 
 /* ---- search.c */
 

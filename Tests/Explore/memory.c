@@ -27,10 +27,8 @@ struct value {
 };
 
 struct place {
-    uintptr_t address;
-    uint32_t generation, history_generation;
+    uint32_t number, history_generation;
     struct key *key;
-    uint32_t number;
     /* values[(first + i) % VALUES] for i < count; the last is the newest. Positions count from the first ever. */
     uint32_t count, newest;
     struct value values[VALUES];
@@ -38,7 +36,12 @@ struct place {
     uint32_t newest_consistent;
 };
 
-static struct place places[PLACES];
+/* The locations of this execution one after the other, so that few pages are touched, and where in a table by address each is. */
+static struct place places[PLACES / 2];
+static struct slot {
+    uint32_t generation, index;
+    uintptr_t address;
+} slots[PLACES];
 static struct key keys[KEYS];
 static uint32_t generation, history_generation, place_count;
 bool weak_memory = true;
@@ -75,10 +78,9 @@ static struct key *key_named(uint64_t name) {
 
 struct place *place_of(uintptr_t address, const char *file, uint32_t line) {
     uint32_t i = (uint32_t)(mix(address, 7) >> 40) % PLACES;
-    while (places[i].generation == generation && places[i].address != address) i = (i + 1) % PLACES;
-    struct place *place = &places[i];
-    if (place->generation == generation) return place;
-    if (++place_count > PLACES / 2) fail("too many locations in one execution");
+    while (slots[i].generation == generation && slots[i].address != address) i = (i + 1) % PLACES;
+    if (slots[i].generation == generation) return &places[slots[i].index];
+    if (place_count == PLACES / 2) fail("too many locations in one execution");
     uint64_t name;
     if (address < 4096) {
         name = mix(address, 3);
@@ -90,10 +92,10 @@ struct place *place_of(uintptr_t address, const char *file, uint32_t line) {
         if (turns[t].generation != generation) turns[t] = (struct turn){where, generation, 0};
         name = mix(where, ++turns[t].count * 2 + 1) | 1;
     }
-    place->address = address;
-    place->generation = generation;
+    slots[i] = (struct slot){generation, place_count, address};
+    struct place *place = &places[place_count];
+    place->number = ++place_count;
     place->history_generation = 0;
-    place->number = place_count;
     place->key = key_named(name ? name : 1);
     return place;
 }
@@ -112,24 +114,6 @@ unsigned place_conflicts(struct place *place, bool writes) {
 }
 
 /* ---- values */
-
-static uint64_t read_memory(const void *address, uint32_t size) {
-    switch (size) {
-    case 1: return __atomic_load_n((const uint8_t *)address, __ATOMIC_SEQ_CST);
-    case 2: return __atomic_load_n((const uint16_t *)address, __ATOMIC_SEQ_CST);
-    case 4: return __atomic_load_n((const uint32_t *)address, __ATOMIC_SEQ_CST);
-    default: return __atomic_load_n((const uint64_t *)address, __ATOMIC_SEQ_CST);
-    }
-}
-
-static void write_memory(void *address, uint32_t size, uint64_t value) {
-    switch (size) {
-    case 1: __atomic_store_n((uint8_t *)address, (uint8_t)value, __ATOMIC_SEQ_CST); break;
-    case 2: __atomic_store_n((uint16_t *)address, (uint16_t)value, __ATOMIC_SEQ_CST); break;
-    case 4: __atomic_store_n((uint32_t *)address, (uint32_t)value, __ATOMIC_SEQ_CST); break;
-    default: __atomic_store_n((uint64_t *)address, value, __ATOMIC_SEQ_CST); break;
-    }
-}
 
 static struct value *value_at(struct place *place, uint32_t position) { return &place->values[position % VALUES]; }
 
@@ -199,7 +183,7 @@ static bool is_tracked(void) { return self && run.concurrent && !run.child; }
 
 uint64_t rlx_load(const void *address, uint32_t size, int32_t order, const char *file, uint32_t line) {
     point(ACCESS_LOAD, (uintptr_t)address, false, file, line);
-    uint64_t value = read_memory(address, size);
+    uint64_t value = read_word(address, size);
     if (!is_tracked()) return value;
     struct place *place = place_of((uintptr_t)address, file, line);
     keep_up(place, value);
@@ -216,12 +200,12 @@ void rlx_store(void *address, uint32_t size, uint64_t value, int32_t order, cons
     point(ACCESS_STORE, (uintptr_t)address, true, file, line);
     if (is_tracked()) {
         struct place *place = place_of((uintptr_t)address, file, line);
-        uint64_t old = read_memory(address, size);
+        uint64_t old = read_word(address, size);
         keep_up(place, old);
         append(place, value, order, NULL);
         note_step(ACCESS_STORE, order, (uintptr_t)address, old, value, 0, file, line);
     }
-    write_memory(address, size, value);
+    write_word(address, size, value);
 }
 
 /* The newest value, seen by an update that is about to write another. */
@@ -238,7 +222,7 @@ static uint64_t cut(uint64_t value, uint32_t size) { return size == 8 ? value : 
 uint64_t rlx_modify(void *address, uint32_t size, int32_t operation, uint64_t operand, int32_t order, const char *file,
                     uint32_t line) {
     point(ACCESS_MODIFY, (uintptr_t)address, true, file, line);
-    uint64_t old = read_memory(address, size), value = 0;
+    uint64_t old = read_word(address, size), value = 0;
     switch (operation) {
     case RLX_EXCHANGE: value = operand; break;
     case RLX_ADD: value = old + operand; break;
@@ -254,14 +238,14 @@ uint64_t rlx_modify(void *address, uint32_t size, int32_t operation, uint64_t op
         append(place, value, order, &carried);
         note_step(ACCESS_MODIFY, order, (uintptr_t)address, old, value, 0, file, line);
     }
-    write_memory(address, size, value);
+    write_word(address, size, value);
     return old;
 }
 
 uint64_t rlx_compare_exchange(void *address, uint32_t size, uint64_t expected, uint64_t desired, int32_t order,
                               int32_t failure_order, const char *file, uint32_t line) {
     point(ACCESS_COMPARE, (uintptr_t)address, true, file, line);
-    uint64_t old = read_memory(address, size);
+    uint64_t old = read_word(address, size);
     bool equal = old == expected;
     if (is_tracked()) {
         struct place *place = place_of((uintptr_t)address, file, line);
@@ -269,6 +253,6 @@ uint64_t rlx_compare_exchange(void *address, uint32_t size, uint64_t expected, u
         if (equal) append(place, desired, order, &carried);
         note_step(ACCESS_COMPARE, order, (uintptr_t)address, old, equal ? desired : old, 0, file, line);
     }
-    if (equal) write_memory(address, size, desired);
+    if (equal) write_word(address, size, desired);
     return old;
 }
