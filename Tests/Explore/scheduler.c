@@ -30,16 +30,22 @@ int __real_pthread_join(pthread_t, void **);
 
 /* ---- the baton */
 
+/* A thread to which the kernel switches when it is woken, as it mostly does, often gives the baton back before the waker has come to
+ * its own sleep: then neither needs a call. */
+enum { BATON_NONE, BATON_GIVEN, BATON_AWAITED };
+
 static void hand_to(struct thread *next) {
-    __atomic_store_n(&next->baton, 1, __ATOMIC_SEQ_CST);
-    __real_syscall(SYS_futex, &next->baton, FUTEX_WAKE | FUTEX_PRIVATE_FLAG, 1, NULL, NULL, 0);
+    if (__atomic_exchange_n(&next->baton, BATON_GIVEN, __ATOMIC_SEQ_CST) == BATON_AWAITED)
+        __real_syscall(SYS_futex, &next->baton, FUTEX_WAKE | FUTEX_PRIVATE_FLAG, 1, NULL, NULL, 0);
 }
 
 static void await_baton(void) {
     struct thread *me = self;
-    while (!__atomic_load_n(&me->baton, __ATOMIC_SEQ_CST))
-        __real_syscall(SYS_futex, &me->baton, FUTEX_WAIT | FUTEX_PRIVATE_FLAG, 0, NULL, NULL, 0);
-    me->baton = 0;
+    uint32_t none = BATON_NONE;
+    if (__atomic_compare_exchange_n(&me->baton, &none, BATON_AWAITED, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
+        while (__atomic_load_n(&me->baton, __ATOMIC_SEQ_CST) == BATON_AWAITED)
+            __real_syscall(SYS_futex, &me->baton, FUTEX_WAIT | FUTEX_PRIVATE_FLAG, BATON_AWAITED, NULL, NULL, 0);
+    me->baton = BATON_NONE;
 }
 
 static void switch_to(struct thread *next) {
@@ -234,10 +240,12 @@ void point(enum access kind, uintptr_t address, bool writes, const char *file, u
     struct thread *me = self;
     if (!me || !run.scheduled) return;
     count_step();
+    /* What the child of a fork learns is lost with it. */
+    if (run.child) return;
     struct place *place = place_of(address, file, line);
     if (!run.concurrent) return;
     place_touch(place, me->in_handler ? ROLE_HANDLER : me->number, writes);
-    if (me->in_handler || run.child) return;
+    if (me->in_handler) return;
 
     unsigned conflicts = place_conflicts(place, writes) & ~(1u << me->number);
     /* A thread may look again and again for what another is about to do: that one gets a turn. */
@@ -335,7 +343,8 @@ static void *trampoline(void *argument) {
 static struct thread *new_thread(const char *name) {
     if (thread_count == MAX_THREADS) fail("too many threads");
     struct thread *thread = &threads[thread_count];
-    memset(thread, 0, sizeof *thread);
+    /* A host of an execution before already awaits the baton, or is about to. */
+    memset((char *)thread + sizeof thread->baton, 0, sizeof *thread - sizeof thread->baton);
     thread->number = (uint8_t)thread_count++;
     thread->name = name;
     thread->state = THREAD_READY;
