@@ -26,7 +26,7 @@ check:
 	scripts/install-deps
 	scripts/check
 
-# Interleavings of the core, EXPLORE_SCALE times as long as in check (about half an hour), and every planted fault.
+# Interleavings of the core, EXPLORE_SCALE times as long as in check (about twenty minutes), and every planted fault.
 explore:
 	scripts/install-deps
 	cmake -S . -B build-explore -G Ninja -DRUNLOOP_EXPLORE=ON
