@@ -387,8 +387,8 @@ static const void *empty(CFAllocatorRef allocator, const void *value) {
 
 static const void *fill(CFAllocatorRef allocator, const void *value) {
     (void)allocator;
-    for (long key = 100; changes > 0 && key < 200; key++) {
-        changes--;
+    while (changes > 0) {
+        const long key = 100 + --changes;
         CFDictionarySetValue(changed_dictionary, (void *)key, "filled");
     }
     return value;
@@ -431,6 +431,32 @@ RL_TEST(callbacks_may_change_their_collection, "S-CF-11", "Retain and release fu
     ck_assert_int_eq(CFDictionaryGetCount(changed_dictionary), 105);
     ck_assert_str_eq((const char *)CFDictionaryGetValue(changed_dictionary, (void *)5), "second");
     CFRelease(changed_dictionary);
+}
+
+static CFMutableSetRef changed_set;
+static int let_go;
+static const void *add_it_too(CFAllocatorRef allocator, const void *value) {
+    (void)allocator;
+    if (changes-- == 1) CFSetAddValue(changed_set, value);
+    return value;
+}
+static void count_let_go(CFAllocatorRef allocator, const void *value) {
+    (void)allocator, (void)value;
+    let_go++;
+}
+
+RL_TEST(a_key_that_its_own_retain_adds, "S-CF-11", "A retain function that adds the value that is being added leaves it in the set once") {
+    CFSetCallBacks callbacks = {0, add_it_too, count_let_go, NULL, NULL, NULL};
+    changed_set = CFSetCreateMutable(NULL, 0, &callbacks);
+    changes = 1;
+    let_go = 0;
+    CFSetAddValue(changed_set, (void *)16);
+    ck_assert_int_eq(CFSetGetCount(changed_set), 1);
+    ck_assert_int_eq(let_go, 1);
+    CFSetRemoveValue(changed_set, (void *)16);
+    ck_assert_int_eq(let_go, 2);
+    ck_assert(!CFSetContainsValue(changed_set, (void *)16));
+    CFRelease(changed_set);
 }
 
 static void remove_key(const void *key, const void *value, void *calls) {

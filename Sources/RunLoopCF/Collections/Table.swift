@@ -89,8 +89,11 @@ extension TablePointer {
 
     /// The place of a key that is there; nil if it is not.
     func slot(_ key: UnsafeRawPointer?) -> UnsafeMutablePointer<TableSlot>? {
+        pointee.count == 0 ? nil : slot(key, hash(key))
+    }
+
+    private func slot(_ key: UnsafeRawPointer?, _ hash: UInt) -> UnsafeMutablePointer<TableSlot>? {
         if pointee.count == 0 { return nil }
-        let hash = hash(key)
         var index = start(hash)
         while pointee.slots![index].isUsed {
             let slot = pointee.slots! + index
@@ -127,16 +130,19 @@ extension TablePointer {
         return value
     }
 
-    /// Adds a key that is not there. Here and below values come before their keys, as in CoreFoundation.
+    /// Adds a key that was not there. Here and below values come before their keys, as in CoreFoundation.
     func insert(_ key: UnsafeRawPointer?, _ value: UnsafeRawPointer?) {
         let value = retainedValue(value)
         add(retained(key), value)
     }
 
     private func add(_ key: UnsafeRawPointer?, _ value: UnsafeRawPointer?) {
+        let hash = hash(key)
+        // A function of the client may have added it meanwhile.
+        if let slot = slot(key, hash) { return exchange(slot, key: key, value: value) }
         // Three quarters are in use at most, so that every search ends.
         if (pointee.count + 1) * 4 > pointee.capacity * 3 { grow() }
-        place(key, value, hash(key))
+        place(key, value, hash)
         pointee.count += 1
     }
 
@@ -146,7 +152,10 @@ extension TablePointer {
         let (value, key) = (retainedValue(value), retained(key))
         // These functions of the client may have changed the table.
         let isThere = pointee.slots == slots && slot.pointee.isUsed && slot.pointee.key == former
-        guard let slot = isThere ? slot : self.slot(key) else { return add(key, value) }
+        if isThere { exchange(slot, key: key, value: value) } else { add(key, value) }
+    }
+
+    private func exchange(_ slot: UnsafeMutablePointer<TableSlot>, key: UnsafeRawPointer?, value: UnsafeRawPointer?) {
         let (oldKey, oldValue) = (slot.pointee.key, slot.pointee.value)
         slot.pointee.key = key
         slot.pointee.value = value
