@@ -18,20 +18,21 @@ ssize_t rl_send_now(int descriptor, const void *bytes, size_t length, const void
     return sent < 0 ? -errno : sent;
 }
 
-static int poll_now(int descriptor, short events) {
-    struct pollfd request = {descriptor, events, 0};
+int rl_poll_now(int descriptor, int events) {
+    struct pollfd request = {descriptor, (short)events, 0};
     int count = rl_sys_poll(&request, 1, 0);
-    return count < 0 ? events & POLLOUT : count > 0 ? request.revents : 0;
+    return count > 0 ? request.revents : count;
 }
 
-int rl_poll_writable(int descriptor) { return poll_now(descriptor, POLLOUT); }
-bool rl_receives_no_more(int descriptor) { return poll_now(descriptor, POLLRDHUP) & POLLRDHUP; }
+int rl_poll_writable(int descriptor) {
+    int events = rl_poll_now(descriptor, POLLOUT);
+    return events < 0 ? POLLOUT : events;
+}
 
-bool rl_socket_is_unconnected(int descriptor) {
-    struct pollfd request = {descriptor, POLLOUT, 0};
+bool rl_socket_is_unconnected(int descriptor, bool believed) {
     if (rl_socket_has_peer(descriptor)) return false;
-    /* Where a filter refuses to say: a connect that succeeded is known by the peer. */
-    return rl_sys_poll(&request, 1, 0) <= 0 || (request.revents & (POLLHUP | POLLERR)) == POLLHUP;
+    int events = rl_poll_now(descriptor, POLLOUT);
+    return events < 0 ? believed : events == 0 || (events & (POLLHUP | POLLERR)) == POLLHUP;
 }
 
 int rl_set_socket_options(int descriptor, unsigned long options, bool on) {
@@ -64,9 +65,8 @@ ssize_t rl_receive(int descriptor, bool is_local, void *bytes, size_t size, stru
 
 bool rl_is_at_end(int descriptor) {
     if (rl_socket_type(descriptor) == SOCK_STREAM) return true;
-    struct pollfd request = {descriptor, POLLRDHUP, 0};
-    int left = 0;
-    if (rl_sys_poll(&request, 1, 0) == 0) return false;
+    int events = rl_poll_now(descriptor, POLLRDHUP), left = 0;
+    if (events == 0 || (events < 0 && !rl_is_readable(descriptor))) return false;
     /* Asked in this order: all that the peer has sent it sent before its end. */
     return ioctl(descriptor, FIONREAD, &left) != 0 || left == 0;
 }

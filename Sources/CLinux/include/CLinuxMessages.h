@@ -72,10 +72,10 @@ int rl_message_accept(int listener) __attribute__((visibility("hidden")));
 /* The process that made the other end of a connection. False if the kernel does not say. */
 bool rl_peer(int socket, uid_t *user, pid_t *process) __attribute__((visibility("hidden")));
 
-/* Whether the other end of a connection was closed. */
+/* Whether the other end of a connection was closed. Where poll is refused, as with a limit of no descriptors, a send tells. */
 bool rl_has_ended(int socket) __attribute__((visibility("hidden")));
 
-/* Whether something can be read. */
+/* Whether something can be received, or the end. Where poll is refused, a look at the first byte tells. */
 bool rl_is_readable(int socket) __attribute__((visibility("hidden")));
 /* What of the events of poll(2) there is, after such a wait. Where poll is refused, as with a limit of no descriptors, all of them,
  * at most a hundredth of a second later: who asks makes calls that do not wait. */

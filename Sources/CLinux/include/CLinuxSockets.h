@@ -88,14 +88,14 @@ static inline bool rl_socket_has_peer(int descriptor) {
 }
 
 /* Whether there is neither a connection nor a connect: no peer, and hung up without an error, or not writable yet. A connect that the first
- * bytes are to begin (TCP_FASTOPEN_CONNECT) has no peer yet, but is writable and not hung up. */
-bool rl_socket_is_unconnected(int descriptor) __attribute__((visibility("hidden")));
+ * bytes are to begin (TCP_FASTOPEN_CONNECT) has no peer yet, but is writable and not hung up. `believed` where poll refuses to say, and there
+ * is no peer. */
+bool rl_socket_is_unconnected(int descriptor, bool believed) __attribute__((visibility("hidden")));
 
-/* What poll(2) says about writing. POLLOUT where a filter refuses to say. */
+/* What poll(2) says about these events, and about error and hang-up; below zero if it is refused, for instance with a limit of no descriptors. */
+int rl_poll_now(int descriptor, int events) __attribute__((visibility("hidden")));
+/* The same about writing. POLLOUT where it is refused. */
 int rl_poll_writable(int descriptor) __attribute__((visibility("hidden")));
-
-/* Whether the receiving half is shut down, by the program or the peer. */
-bool rl_receives_no_more(int descriptor) __attribute__((visibility("hidden")));
 
 /* How many seconds a send may wait by the descriptor's own option. */
 static inline double rl_send_limit(int descriptor) {

@@ -55,7 +55,7 @@ extension PortSet {
             guard slot.pointee.state == .alwaysReady else { continue }
             let wanted = slot.pointee.wanted(bySignalling: true)
             if wanted.isEmpty { continue }
-            let ready = mustLook(slot) ? readiness(of: Int32(index), wanted) : wanted
+            let ready = mustLook(slot) ? readiness(of: Int32(index), wanted, believed: wanted) : wanted
             if ready.isEmpty { slot.pointee.lose() } else { _ = signalMembers(slot, ready, in: mode, &signalled) }
         }
     }
@@ -76,7 +76,7 @@ extension PortSet {
                 _ = enqueueAlwaysReady(index)
                 continue
             }
-            let ready = mustLook(slot) ? readiness(of: Int32(index), wanted) : wanted
+            let ready = mustLook(slot) ? readiness(of: Int32(index), wanted, believed: wanted) : wanted
             if ready.isEmpty {
                 slot.pointee.lose()
                 continue

@@ -140,7 +140,8 @@ extension UnsafeMutablePointer where Pointee == Socket {
 
     /// A socket whose connect has not begun is writable and hung up, which says nothing about a connect (S-SOCK-30).
     private func isConnectDecided() -> Bool {
-        pointee.error.load(ordering: .relaxed) != 0 || !rl_socket_is_unconnected(native)
+        // Where poll is refused, the event decides: that of a socket without a connect was passed over.
+        pointee.error.load(ordering: .relaxed) != 0 || !rl_socket_is_unconnected(native, false)
     }
 
     /// True if it failed and that was reported to the client.
@@ -153,7 +154,7 @@ extension UnsafeMutablePointer where Pointee == Socket {
             // While the type was disabled a send may have got the error.
             if error == 0 { error = pointee.error.load(ordering: .relaxed) }
             // The thread that connects may have taken it.
-            if error == 0 && number >= 0 && rl_socket_is_unconnected(number) { error = ECONNABORTED }
+            if error == 0 && number >= 0 && rl_socket_is_unconnected(number, true) { error = ECONNABORTED }
             endUse(of: number)
         }
         if error != 0 { loseQueue(error) }
@@ -177,8 +178,7 @@ extension UnsafeMutablePointer where Pointee == Socket {
         guard number >= 0 else { return false }
         var accepted = rl_accept(number, &storage.bytes, &storage.length)
         let isNothing = accepted < 0 && rl_accepted_nothing()
-        // A Unix socket whose receiving half is shut down is readable for ever then.
-        if accepted < 0 && rl_errno() == EAGAIN && rl_receives_no_more(number) { disable(SocketType.readKinds) }
+        if accepted < 0 && rl_errno() == EAGAIN { foundNothing(number) }
         endUse(of: number)
         guard accepted >= 0 else {
             // The connection stays in the queue, and would be reported all the time.
@@ -206,6 +206,16 @@ extension UnsafeMutablePointer where Pointee == Socket {
         _ = RunLoop.ofThread?.servedWatch?.watchFlags.pointee.bitwiseOr(WatchFlags.onlyInput, ordering: .relaxed)
     }
 
+    /// There was nothing on a number that was readable, and that may stay so: by its error queue, and, unless it is a connection, by its
+    /// receiving half that is shut down. Where poll refuses to say, it is looked at again later.
+    private func foundNothing(_ number: Int32) {
+        let events = rl_poll_now(number, Int32(RL_EPOLLRDHUP))
+        if events < 0 { return RunLoop.deferServedWatch() }
+        if events & POLLERR != 0 { ignoreErrors() }
+        let isConnection = pointee.isStream && readKind == SocketType.data
+        if !isConnection && events & Int32(RL_EPOLLRDHUP) != 0 { disable(SocketType.readKinds) }
+    }
+
     /// Receives one chunk or one datagram (S-SOCK-25 to 27).
     private func reportData(_ info: UnsafeMutableRawPointer?, _ place: CallPlace<SocketReport>, on loop: RunLoopPointer) -> Bool {
         let size = pointee.isByteStream ? 32768 : 65535
@@ -214,11 +224,7 @@ extension UnsafeMutablePointer where Pointee == Socket {
         let number = beginUse()
         var count = number < 0 ? 0 : rl_receive(number, pointee.isLocal, data.bytes, size, &storage.bytes, &storage.length)
         let error = rl_errno()
-        if count < 0 && error == EAGAIN {
-            if rl_poll_writable(number) & POLLERR != 0 { ignoreErrors() }
-            // A datagram socket is readable for ever then.
-            if !pointee.isStream && rl_receives_no_more(number) { disable(SocketType.readKinds) }
-        }
+        if count < 0 && error == EAGAIN { foundNothing(number) }
         var isOver = pointee.isStream && count == 0 && rl_is_at_end(number)
         endUse(of: number)
         if number < 0 {

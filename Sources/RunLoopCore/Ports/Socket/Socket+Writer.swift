@@ -188,7 +188,11 @@ extension UnsafeMutablePointer where Pointee == Socket {
             if sent >= 0 {
                 dropQueue(sent, descriptor)
             } else if sent == -Int(EAGAIN) {
-                if rl_poll_writable(descriptor) & POLLERR != 0 {
+                let events = rl_poll_now(descriptor, POLLOUT)
+                if events < 0 {
+                    // The error may lie in the error queue, and stay.
+                    sent = -Int(ENOBUFS)
+                } else if events & POLLERR != 0 {
                     if readKind != SocketType.read {
                         ignoreErrors()
                     } else if pointee.state.load(ordering: .relaxed) & SocketState.read == 0 {
