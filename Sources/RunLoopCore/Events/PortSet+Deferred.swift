@@ -23,6 +23,7 @@ extension PortSet {
         deferredUntil = 0
         // The file that haunts the set, if it is still ready, is met again.
         isHaunted = false
+        resumeNotifier()
         var index = -1
         while slots.advance(&index) {
             let slot = slots[index]

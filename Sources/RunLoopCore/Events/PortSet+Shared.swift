@@ -16,6 +16,8 @@ struct SharedPorts {
     var notified: Int
     /// The serial of the notifier that is registered for them. 0: none is yet, and `waiting` counts it.
     var notifierSerial: UInt32
+    /// It could not be read, and is not in the set until the deferred descriptors are looked at.
+    var isNotifierPutOff: Bool
 }
 
 /// The descriptor of the notifier of files (`Notifier`), as the modes that watch it see it.
@@ -31,9 +33,9 @@ struct NotifierPort: ~Copyable {
     var users: Int
     /// Distinguishes this instance from earlier ones, whose number it may have; never 0 while there is one.
     var serial: UInt32
-    /// Reads the events and passes them to the sources. Called by the loop that finds the descriptor readable, without a lock. Written
-    /// when the library is loaded.
-    var read: (@convention(c) () -> Void)?
+    /// Reads the events and passes them to the sources; false if the kernel refuses to read, so that the descriptor stays readable. Called by
+    /// the loop that finds it readable, without a lock. Written when the library is loaded.
+    var read: (@convention(c) () -> Bool)?
 
     static var shared: UnsafeMutablePointer<NotifierPort> { rl_notifier_port().assumingMemoryBound(to: NotifierPort.self) }
 }
@@ -116,12 +118,33 @@ extension PortSet {
         guard shared.notified == 0 else { return }
         count -= 1
         if shared.notifierSerial == 0 { waiting -= 1 }
+        unregisterNotifier()
+        shared.notifierSerial = 0
+    }
+
+    private func unregisterNotifier() {
         let notifier = NotifierPort.shared
         notifier.pointee.lock.lockWord()
         // If the notifier was closed, the kernel has removed the entry, and the number may belong to any file.
         if notifier.pointee.users > 0 && notifier.pointee.serial == shared.notifierSerial { epoll.unregister(notifier.pointee.descriptor) }
         notifier.pointee.lock.unlockWord()
-        shared.notifierSerial = 0
+    }
+
+    /// The notifier could not be read: it is not watched until the given instant.
+    @inline(never)
+    mutating func putOffNotifier(until: Int64) {
+        unregisterNotifier()
+        shared.isNotifierPutOff = true
+        if deferredUntil == 0 { deferredUntil = until }
+    }
+
+    /// The deferred descriptors are looked at. It may be registered anew meanwhile, or wait for that.
+    mutating func resumeNotifier() {
+        if shared.isNotifierPutOff && shared.notified > 0 && shared.notifierSerial != 0 {
+            shared.notifierSerial = 0
+            waiting += 1
+        }
+        shared.isNotifierPutOff = false
     }
 
     @inline(never)

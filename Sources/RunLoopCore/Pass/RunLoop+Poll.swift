@@ -48,7 +48,11 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
             if token == EpollSet.mainQueueToken { return endWait(frame, with: .mainQueue) }
             // The inboxes of this mode that this makes ready are served first; the notifier itself is not served.
             mode.pointee.servedInbox = false
-            NotifierPort.shared.pointee.read?()
+            if NotifierPort.shared.pointee.read?() == false {
+                lock(owner: true)
+                mode.pointee.ports.putOffNotifier(until: Clock.now() + Clock.retryDelay)
+                unlock(owner: true)
+            }
             return nil
         }
         let ready = mode.pointee.ports.accept(token: token, events: events, in: mode, signalled: &signalled)

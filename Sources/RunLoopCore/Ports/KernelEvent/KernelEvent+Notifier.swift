@@ -130,21 +130,27 @@ extension UnsafeMutablePointer where Pointee == Notifier {
 
     // MARK: Events
 
-    /// Reads all there is and delivers it to the sources. Any thread that holds no lock that comes after the notifier's.
-    func readEvents() {
+    /// Reads all there is and delivers it to the sources. False if the kernel refuses to read. Any thread that holds no lock that comes after
+    /// the notifier's.
+    func readEvents() -> Bool {
         lock()
-        if instance.pointee.users > 0 { readLocked() }
-        unlock()
+        defer { unlock() }
+        return instance.pointee.users == 0 || readLocked()
     }
 
     /// What it means for the sources is determined at the end: an event that is still in the kernel must not be taken for one of a file that a source
     /// watches only now. The kernel's queue is bounded, and so is the number of reads, if other processes fill it as fast.
-    func readLocked() {
-        guard instance.isOpenLocked() else { return }
-        withUnsafeTemporaryAllocation(byteCount: 4096, alignment: 8) { buffer in
+    @discardableResult
+    func readLocked() -> Bool {
+        guard instance.isOpenLocked() else { return true }
+        var isRefused = false
+        // As much as Swift takes from the stack: longer memory would come from malloc, whose failure it does not report.
+        let room = 1024
+        withUnsafeTemporaryAllocation(byteCount: room, alignment: 8) { buffer in
             let start = buffer.baseAddress!
-            for _ in 0..<256 {
-                let count = rl_sys_read(instance.pointee.descriptor, start, 4096)
+            for _ in 0..<1024 {
+                let count = rl_sys_read(instance.pointee.descriptor, start, room)
+                isRefused = count < 0 && rl_errno() != EAGAIN
                 var offset = 0
                 while offset + MemoryLayout<inotify_event>.size <= count {
                     let event = start + offset
@@ -154,13 +160,14 @@ extension UnsafeMutablePointer where Pointee == Notifier {
                     accept(header, header.len > 0 ? name : nil)
                 }
                 // There was room for another event, but none came.
-                if count + MemoryLayout<inotify_event>.size + Int(NAME_MAX) + 1 <= 4096 { break }
+                if count + MemoryLayout<inotify_event>.size + Int(NAME_MAX) + 1 <= room { break }
             }
         }
         while let source = pointee.touched {
             pointee.touched = source.pointee.nextTouched
             source.tellWhatHappened()
         }
+        return !isRefused
     }
 
     private func accept(_ event: inotify_event, _ name: UnsafePointer<CChar>?) {

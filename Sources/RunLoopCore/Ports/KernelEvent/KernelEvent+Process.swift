@@ -24,11 +24,15 @@ extension UnsafeMutablePointer where Pointee == KernelEvent {
         happened.flags |= RLKernelEventFlags.EOF.rawValue
         happened.fflags = Note.exit.rawValue
         switch rl_child_status(pointee.descriptor, pointee.fflags & Note.reap.rawValue != 0 ? 1 : 0, &status) {
-        case 0: return false
+        case 0:
+            rl_set_errno(0)
+            return false
         case 1:
             happened.fflags |= Note.exitStatus.rawValue
             happened.data = Int64(status)
-        default: break  // Another process's child, or other code has waited for it.
+        default:
+            // Another process's child, or other code has waited for it. Any other error says nothing about it.
+            if rl_errno() != ECHILD { return false }
         }
         return true
     }

@@ -50,7 +50,10 @@ extension UnsafeMutablePointer where Pointee == KernelEvent {
         let isLost = pointee.descriptor >= 0 && !rl_is_kind(pointee.descriptor, kind)
         if isLost { pointee.descriptor = -1 }
         let mayReport = self.mayReport
-        let isReport = mayReport && pointee.descriptor >= 0 && pointee.filter.pointee.watched.unsafelyUnwrapped.read(self, &happened)
+        let descriptor = pointee.descriptor
+        let isReport = mayReport && descriptor >= 0 && pointee.filter.pointee.watched.unsafelyUnwrapped.read(self, &happened)
+        // Nothing was there if another loop was faster.
+        let isRefused = !isReport && rl_errno() != EAGAIN
         if isReport { countReportLocked() }
         pointee.lock.unlockWord()
         if isLost {
@@ -59,8 +62,9 @@ extension UnsafeMutablePointer where Pointee == KernelEvent {
         }
         if isReport {
             report(&happened)
-        } else if kind == RL_PROCESS && mayReport && !isLost {
-            // A child that has ended and cannot be waited for yet, because a debugger has not waited for it, stays readable.
+        } else if mayReport && isRefused && !readiness(of: descriptor, .read, believed: .read).isEmpty {
+            // A child that has ended and cannot be waited for yet, because a debugger has not waited for it, stays readable, and so does what
+            // the kernel refuses to read.
             RunLoop.deferServedWatch()
         }
         return isReport

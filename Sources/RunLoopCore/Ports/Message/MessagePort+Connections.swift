@@ -61,12 +61,23 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
         pointee.local.isListenerPaused = true
     }
 
-    /// Has the set report a paused listener again. False if there is no room for it.
+    /// Whether something is to be resumed.
+    var hasPausedLocked: Bool {
+        for place in 0..<pointee.local.connectionCapacity where pointee.local.connections![place].isPaused { return true }
+        return pointee.local.isListenerPaused
+    }
+
+    /// Has the set report paused connections and a paused listener again. False if there is no room for that.
     @discardableResult
-    func resumeListener() -> Bool {
+    func resumePaused() -> Bool {
         lock()
         defer { unlock() }
-        guard isValid, pointee.local.isListenerPaused, pointee.local.claim.listener >= 0 else { return true }
+        guard isValid else { return true }
+        for place in 0..<pointee.local.connectionCapacity where pointee.local.connections![place].isPaused {
+            pointee.local.connections![place].isPaused = false
+            if pointee.local.connections![place].replies == nil { watchLocked(place, EPOLLIN.rawValue) }
+        }
+        guard pointee.local.isListenerPaused, pointee.local.claim.listener >= 0 else { return true }
         guard MessagePortPointer.register(pointee.local.claim.listener, in: pointee.local.epoll, isThere: !pointee.local.hasListenerLeft)
         else { return false }
         pointee.local.isListenerPaused = false
@@ -269,7 +280,7 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
         last.pointee.next = reply
     }
 
-    private func watchLocked(_ place: Int, _ events: UInt32) {
+    func watchLocked(_ place: Int, _ events: UInt32) {
         _ = rl_epoll_ctl(
             pointee.local.epoll, EPOLL_CTL_MOD, pointee.local.connections![place].descriptor, events, tokenLocked(place))
     }

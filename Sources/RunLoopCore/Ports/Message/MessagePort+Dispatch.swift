@@ -129,7 +129,7 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
         rl_restore_cancellation(cancellation)
     }
 
-    /// Looks at the listener again in a tenth of a second, if the port is served by a queue.
+    /// Looks at what is paused again in a tenth of a second, if the port is served by a queue.
     func resumeByQueue() -> Bool {
         lock()
         let functions = pointee.local.dispatch?.pointee.functions
@@ -138,7 +138,7 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
         holdMemory()
         functions.after!(functions.time!(0, Clock.retryDelay), functions.global_queue!(0, 0), self) { port in
             let port = MessagePortPointer(info: port)
-            if !port.resumeListener() { port.resumeLater() }
+            if !port.resumePaused() { port.resumeLater() }
             port.releaseMemory()
         }
         return true

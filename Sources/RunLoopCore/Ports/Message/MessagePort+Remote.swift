@@ -210,6 +210,15 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
             unwanted?.release()
             switch incoming {
             case .nothing: return true
+            case .later:
+                // A watch that a loop serves has it come back. Others ask again at once, and so wait here, and not for long.
+                if frame != nil {
+                    RunLoop.deferServedWatch()
+                    return true
+                }
+                left = Swift.min(left, 10)
+                var pause = timespec(nanoseconds: Clock.retryDelay / 10)
+                _ = rl_sys_nanosleep(&pause)
             case .ended: return false
             case .refused(let error):
                 MessagePortPointer.logProblem("RLMessagePort: dropped a reply", error.words, pointee.name)

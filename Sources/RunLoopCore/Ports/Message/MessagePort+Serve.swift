@@ -50,7 +50,7 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
             case .stranger(let user, let process):
                 logRefusal("refused a connection", "", process: process, user: user)
             case .paused:
-                Log.once(.noDescriptor, "RLMessagePort", ": cannot take a connection for now; trying again")
+                Log.once(.noDescriptor, "RLMessagePort", ": cannot take a connection or message for now; trying again")
                 resumeLater()
                 return nil
             case .lost:
@@ -100,6 +100,14 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
             held: &pointee.held)
         {
         case .nothing: return .progress(0)
+        case .later:
+            // The set reports its end once nevertheless, and must report nothing all the time.
+            if connection.isPaused { return .progress(0) }
+            // What resumes others resumes this one too.
+            let isFirst = !hasPausedLocked
+            pointee.local.connections![place].isPaused = true
+            watchLocked(place, RL_EPOLLET)
+            return isFirst ? .paused : .progress(0)
         case .part(let count): return .progress(count)
         case .ended:
             closeLocked(place)
@@ -170,23 +178,23 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
         unlock()
     }
 
-    // MARK: No descriptor
+    // MARK: No descriptor, no memory
 
-    /// Looks at the listener again in a tenth of a second (S-ARG-10), by the port's queue or a thread of the library: this loop may not run
+    /// Looks at what is paused again in a tenth of a second (S-ARG-10), by the port's queue or a thread of the library: this loop may not run
     /// this mode again, while the port's source is in another mode or loop. Without a thread the port is not looked at here for as long.
     func resumeLater() {
         if resumeByQueue() { return }
         holdMemory()
         if rl_start_thread({ MessagePortPointer(info: $0).resumeSoon() }, self) { return }
         releaseMemory()
-        resumeListener()
+        resumePaused()
         RunLoop.deferServedWatch()
     }
 
     /// The thread, which has a hold on the memory.
     private func resumeSoon() {
         var pause = timespec(nanoseconds: Clock.retryDelay)
-        repeat { _ = rl_sys_nanosleep(&pause) } while !resumeListener()
+        repeat { _ = rl_sys_nanosleep(&pause) } while !resumePaused()
         releaseMemory()
     }
 

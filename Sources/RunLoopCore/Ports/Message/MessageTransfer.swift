@@ -78,6 +78,8 @@ struct OutgoingMessage {
 enum Incoming {
     /// There is none.
     case nothing
+    /// The kernel has no memory to give it now.
+    case later
     /// The other end is gone.
     case ended
     case refused(WireError)
@@ -117,7 +119,7 @@ struct IncomingMessage {
             if datagram.length < 0 && rl_errno() == ECONNRESET {
                 datagram = rl_message_receive(socket, scratch, WireHeader.size + WireHeader.inlineLimit, descriptors)
             }
-            if datagram.length < 0 { return rl_errno() == EAGAIN || rl_errno() == ENOMEM ? .nothing : .ended }
+            if datagram.length < 0 { return rl_errno() == EAGAIN ? .nothing : rl_errno() == ENOMEM ? .later : .ended }
             if datagram.length == 0 && datagram.descriptors == 0 { return .ended }
             return decode(datagram, scratch, descriptors, by: receiver, &partial, &held)
         }

@@ -222,8 +222,15 @@ extension UnsafeMutablePointer where Pointee == Socket {
         var storage = SocketAddress()
         guard var data = DataPointer.makeRoom(size) else { return false }
         let number = beginUse()
-        var count = number < 0 ? 0 : rl_receive(number, pointee.isLocal, data.bytes, size, &storage.bytes, &storage.length)
-        let error = rl_errno()
+        var count = 0
+        var error: Int32 = 0
+        // A datagram socket tells an error of its peers once: one that is met again lasts.
+        var tries = pointee.isStream ? 1 : 2
+        repeat {
+            if number >= 0 { count = rl_receive(number, pointee.isLocal, data.bytes, size, &storage.bytes, &storage.length) }
+            error = rl_errno()
+            tries -= 1
+        } while count < 0 && error != EAGAIN && error != ENOTSOCK && tries > 0
         if count < 0 && error == EAGAIN { foundNothing(number) }
         var isOver = pointee.isStream && count == 0 && rl_is_at_end(number)
         endUse(of: number)
@@ -234,6 +241,8 @@ extension UnsafeMutablePointer where Pointee == Socket {
         if count < 0 {
             let isNothing = error == EAGAIN || error == EWOULDBLOCK || (!pointee.isStream && error != ENOTSOCK)
             if isNothing {
+                // What waits stays queued, and would be met all the time.
+                if error != EAGAIN { RunLoop.deferServedWatch() }
                 data.release()
                 return false
             }
