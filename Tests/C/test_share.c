@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -306,4 +307,24 @@ RL_TEST(a_loop_that_ends_leaves_nothing_measured, "S-OUT-6", "A loop in the memo
         while (RLIsAccounting(RLGetCurrent())) take_time(0.001);
     }
     close(connection);
+}
+
+RL_TEST(low_limits_do_not_silence_it, "S-OUT-8", "A process that may have no more descriptors than it has connections for others still answers on them") {
+    share_alone();
+    ck_assert(RLSetShared(true));
+    const int connection = share_connect(0);
+    char *answer = share_ask(connection, "statistics");
+    ck_assert_ptr_nonnull(answer);
+    free(answer);
+    struct rlimit old;
+    ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &old), 0);
+    const struct rlimit low = {4, old.rlim_max};
+    ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &low), 0);
+    answer = share_ask(connection, "statistics");
+    ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &old), 0);
+    ck_assert_ptr_nonnull(answer);
+    free(answer);
+    close(connection);
+    ck_assert(RLSetShared(false));
+    wait_for_end();
 }

@@ -131,24 +131,28 @@ extension UnsafeMutablePointer where Pointee == SharingService {
             let waitsForRoom = pointee.acceptsAt != 0
             if waitsForRoom { until = Swift.min(until, pointee.acceptsAt) }
             entries[0] = pollfd(fd: pointee.claim.listener, events: waitsForRoom ? 0 : Int16(POLLIN), revents: 0)
-            for index in 0..<SharingService.room {
+            // No more than there are: poll takes at most as many as the process may have descriptors.
+            var used = 1
+            for index in 0..<SharingService.room where pointee.peers[index].descriptor >= 0 {
                 let peer = pointee.peers + index
                 let isSending = peer.pointee.answer != nil
                 if isSending { until = Swift.min(until, peer.pointee.activeAt + SharingService.patience) }
-                entries[index + 1] = pollfd(fd: peer.pointee.descriptor, events: Int16(isSending ? POLLOUT : POLLIN), revents: 0)
+                entries[used] = pollfd(fd: peer.pointee.descriptor, events: Int16(isSending ? POLLOUT : POLLIN), revents: 0)
+                used += 1
             }
             let pause = Swift.max((until - Clock.now()) / 1_000_000 + 1, 0)
-            let count = rl_sys_poll(entries.baseAddress!, nfds_t(SharingService.room + 1), Int32(pause))
-            // For instance if poll cannot take so many descriptors.
+            let count = rl_sys_poll(entries.baseAddress!, nfds_t(used), Int32(pause))
+            // For instance if the process may have no descriptors.
             if count < 0 { return Clock.retryDelay / 9 }
             let begin = Clock.now()
             // Otherwise the poll was of the file that had the number before.
             guard goesOn() else { return 0 }
             if waitsForRoom && begin >= pointee.acceptsAt { pointee.acceptsAt = 0 }
-            for index in 0..<SharingService.room {
+            used = 1
+            for index in 0..<SharingService.room where pointee.peers[index].descriptor >= 0 {
                 let peer = pointee.peers + index
-                guard peer.pointee.descriptor >= 0 else { continue }
-                if entries[index + 1].revents != 0 {
+                used += 1
+                if entries[used - 1].revents != 0 {
                     serve(peer, begin)
                 } else if peer.pointee.answer != nil && begin - peer.pointee.activeAt > SharingService.patience {
                     drop(peer)
