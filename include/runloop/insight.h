@@ -87,7 +87,7 @@ RL_EXPORT RLTypeRef RL_NULLABLE *RL_NULLABLE RLCopyItems(RLRunLoopRef RL_NULLABL
  * rest are counted, so that neither the text nor the time for which the loop is blocked grows with
  * them. The wording is not promised.
  * rl: any loop; NULL: all loops of the process whose threads live.
- * fd: where to write. The call waits for a non-blocking one, up to a second for each part.
+ * fd: where to write. The call waits up to a second each time that a non-blocking one has no room.
  * Returns: true if all was written; no signal is raised if it was not.
  * Threads: any, but no signal handler. Another thread than the loop's does not see which functions
  * RLPerformFunction has queued, nor call any copyDescription.
