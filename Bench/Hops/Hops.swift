@@ -19,6 +19,15 @@ actor OnLoop {
     }
 }
 
+extension OnLoop {
+    func call(_ loop: RunLoop, _ rounds: Int) async throws {
+        for _ in 0..<rounds {
+            try await loop.call {}
+            count += 1
+        }
+    }
+}
+
 actor OnDefault {
     private var count = 0
     func visit() { count += 1 }
@@ -75,6 +84,8 @@ struct Hops {
         try await measure("`await loop.call` on the loop's own thread", rounds) {
             try await Task(executorPreference: one.executor) { for _ in 0..<rounds { try await one.call {} } }.value
         }
+        try await measure("`await loop.call` from an actor on that loop", rounds) { try await here.call(one, rounds) }
+        try await measure("`await loop.call` from an actor on another loop", rounds) { try await here.call(two, rounds) }
         try await measure("`Task.yield` on a loop", rounds, ways: 1) {
             await Task(executorPreference: one.executor) { for _ in 0..<rounds { await Task.yield() } }.value
         }

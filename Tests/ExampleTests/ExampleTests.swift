@@ -250,7 +250,7 @@ private final class LineClient {
     @Test(
         """
         A child of fork finds the objects of loops and ports while other threads change them, is told of loops and threads that vanished, whatever \
-        these were doing, and has \
+        these were doing, in tasks that prefer its loop and in actors of it, runs the global executor's jobs, and has \
         its own loop as the main one; a thread that only asks gets no loop; threads' objects and locks are as they have to be there, and the \
         main thread may end before the others; a lock of a child that is killed can be awaited; a port in a child without descriptors \
         spins no loop, and neither does a thread there that is told to end; a request that was answered is not kept until its limit: S-FORK-1 S-FORK-6 S-MSG-49 S-ARG-10 S-SYNC-6 S-NSTH-4 S-NSTH-12 S-NSLK-8
@@ -259,16 +259,17 @@ private final class LineClient {
         let (lines, status) = try run("RunLoopTestForks")
         #expect(status == 0)
         let expected = [
-            "tables: exit 0", "a loop that vanished: exit 0", "a call that waits: exit 0", "calls that were taken: exit 0",
-            "calls that return: exit 0",
-            "what waits for a loop: exit 0",
-            "the ends of threads: exit 0, exit 0", "requests that wait: exit 0, exit 0, exit 0", "connections without descriptors: exit 0",
-            "elements on their way: exit 0", "consumers on other threads: exit 0",
+            "tables: exit 0", "a loop that vanished: exit 0, exit 0", "a call that waits: exit 0, exit 0", "calls that were taken: exit 0, exit 0",
+            "calls that return: exit 0, exit 0",
+            "what waits for a loop: exit 0, exit 0",
+            "the ends of threads: exit 0, exit 0, exit 0, exit 0", "requests that wait: exit 0, exit 0, exit 0, exit 0, exit 0, exit 0", "connections without descriptors: exit 0, exit 0",
+            "elements on their way: exit 0, exit 0", "consumers on other threads: exit 0, exit 0",
+            "bytes of a stream: exit 0, exit 0", "the global executor: exit 0",
             "a job that forks: exit 0, exit 0", "a job that waits for a fork: exit 0", "a job that ends its thread: not waited for",
             "the main loop: exit 0", "a port without descriptors: exit 0", "told without descriptors: exit 0, exit 0",
             "a foreign thread: not isolated, no loop",
             "the objects of threads: exit 0", "the main thread's object: exit 0", "the end of the main thread: exit 0",
-            "a lock that is a file: 0, exit 0", "answered requests: not kept", "a value at top level: 7",
+            "a lock that is a file: 0, exit 0, 0, exit 0", "answered requests: not kept", "a value at top level: 7",
         ]
         #expect(lines == expected)
     }

@@ -28,8 +28,10 @@ extension RunLoop {
         return try await withTaskCancellationHandler {
             // The unsafe kind spares an allocation, but is resumed by code in this module, of which the thread sanitizer sees no
             // order with what the task does next.
-            try await withCheckedThrowingContinuation(isolation: isolation) { continuation in
-                if request.begin(continuation, isolation: isolation) { executor.append(.request(request)) }
+            try await RunLoopExecutor.staying(isolation: isolation) {
+                try await withCheckedThrowingContinuation(isolation: isolation) { continuation in
+                    if request.begin(continuation, isolation: isolation) { executor.append(.request(request)) }
+                }
             }
         } onCancel: {
             request.cancel()
@@ -43,8 +45,10 @@ extension RunLoop {
         isolation: isolated (any Actor)? = #isolation, _ body: @escaping @Sendable () throws -> Value
     ) async throws -> Value {
         let request = AwaitedClosure(body)
-        return try await withCheckedThrowingContinuation(isolation: isolation) { continuation in
-            if request.begin(continuation, isolation: isolation) { executor.append(.request(request)) }
+        return try await RunLoopExecutor.staying(isolation: isolation) {
+            try await withCheckedThrowingContinuation(isolation: isolation) { continuation in
+                if request.begin(continuation, isolation: isolation) { executor.append(.request(request)) }
+            }
         }
     }
 }

@@ -43,7 +43,9 @@ extension MessagePort {
         let clock = request.startClock()
         defer { clock?.cancel() }
         return try await withTaskCancellationHandler {
-            try await withCheckedThrowingContinuation(isolation: isolation) { request.begin($0) }
+            try await RunLoopExecutor.staying(isolation: isolation) {
+                try await withCheckedThrowingContinuation(isolation: isolation) { request.begin($0) }
+            }
         } onCancel: {
             request.end(.failure(CancellationError()))
         }

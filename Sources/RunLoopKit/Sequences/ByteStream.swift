@@ -67,7 +67,7 @@ extension RunLoop {
         /// - Returns: one byte at least; none at the peer's end.
         /// - Throws: the system's error; `ECANCELED` after a cancellation and the end of the loop's thread; `EBADF` after
         ///   ``close()``.
-        public func read(atMost count: Int = 65536) async throws(SystemError) -> [UInt8] {
+        nonisolated(nonsending) public func read(atMost count: Int = 65536) async throws(SystemError) -> [UInt8] {
             while true {
                 if let bytes = try receive(count) {
                     if isTurnOver(after: bytes.count, at: \.received) { await Task.yield() }
@@ -81,7 +81,7 @@ extension RunLoop {
         ///
         /// - Parameter bytes: what to send; of none it is only checked that the stream is open.
         /// - Throws: the system's error, and some of the bytes may have been sent; `EBADF` after ``close()``.
-        public func write(_ bytes: [UInt8]) async throws(SystemError) {
+        nonisolated(nonsending) public func write(_ bytes: [UInt8]) async throws(SystemError) {
             if bytes.isEmpty && isClosed { throw over }
             var sent = 0
             while sent < bytes.count {
@@ -102,7 +102,7 @@ extension RunLoop {
         /// A descriptor that is closed with unread bytes resets the connection, and what was written may be lost.
         ///
         /// - Parameter limit: how long to wait for the peer; nil for no limit.
-        public func finish(within limit: Duration? = nil) async {
+        nonisolated(nonsending) public func finish(within limit: Duration? = nil) async {
             finishWriting()
             let timer = limit.map { limit in
                 let timer = Timer(timeInterval: limit, repeats: false) { [self] _ in close() }

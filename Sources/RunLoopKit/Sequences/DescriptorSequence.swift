@@ -124,8 +124,10 @@ final class DescriptorWatch: @unchecked Sendable {
     }
 
     func nextEvenIfCancelled(isolation: isolated (any Actor)?) async -> RunLoop.Readiness? {
-        await withCheckedContinuation(isolation: isolation) { continuation in
-            if waiter.begin(continuation) { RLFileDescriptorEnableCallBacks(object, interest.rawValue) }
+        await RunLoopExecutor.staying(isolation: isolation) {
+            await withCheckedContinuation(isolation: isolation) { continuation in
+                if waiter.begin(continuation) { RLFileDescriptorEnableCallBacks(object, interest.rawValue) }
+            }
         }
     }
 }

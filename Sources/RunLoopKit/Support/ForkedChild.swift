@@ -29,6 +29,7 @@ enum ForkedChild {
         RunLoopThread.cancelInChild()
         let executors = RunLoopExecutor.all
         let hasHandlers = hasHandlers
+        GlobalJobs.beginInChild()
         if executors.isEmpty && !hasHandlers { return }
         let main = RLGetMain()
         RunLoopExecutor.known(of: main)?.goOnInChild()
@@ -87,6 +88,7 @@ enum ForkedChild {
         LoopRegistry.prepare()
         GuestLoop.prepare()
         RunLoopExecutor.prepare()
+        GlobalJobs.prepare()
         MachChannel.prepare()
         MessagePort.prepare()
         SocketSender.prepare()

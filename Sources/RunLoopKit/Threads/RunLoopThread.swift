@@ -269,11 +269,13 @@ extension RunLoopThread {
     /// A job on the thread itself must not wait for its own end. A task that prefers the executor of the thread's loop, and no actor,
     /// calls this on the thread: there it returns when the stop has been requested. Code of an actor that has this executor leaves the
     /// thread with the call, which waits for the end; the actor goes on with no thread of its own (``RunLoopExecutor``).
-    public func finish() async {
+    nonisolated(nonsending) public func finish() async { await finish(isolation: #isolation) }
+
+    private func finish(isolation: isolated (any Actor)?) async {
         // Once: a start that comes meanwhile is later than this.
         guard isStarted else { return }
         stop()
-        if RLThreadGetCurrent() == thread { return }
+        if isolation == nil && RLThreadGetCurrent() == thread { return }
         // Of the threads that would say so a child of `fork` has none.
         let number = ForkedChild.atBeginning { [self] in
             if !RLThreadIsFinished(thread) { return }
@@ -281,23 +283,27 @@ extension RunLoopThread {
             resumeJoiners()
         }
         defer { ForkedChild.forget(number) }
-        await withCheckedContinuation { continuation in
-            let waits = state.withLock { state in
-                if state.isOver || RLThreadIsFinished(thread) { return false }
-                state.finishers.append(continuation)
-                return true
+        await RunLoopExecutor.staying(isolation: isolation) {
+            await withCheckedContinuation(isolation: isolation) { continuation in
+                let waits = state.withLock { state in
+                    if state.isOver || RLThreadIsFinished(thread) { return false }
+                    state.finishers.append(continuation)
+                    return true
+                }
+                if !waits { continuation.resume() }
             }
-            if !waits { continuation.resume() }
         }
         // What is left are the destructors of the thread, among them all that its loop calls at the end, which may wait for tasks: no thread
         // that tasks need is held up for that.
-        await withCheckedContinuation { continuation in
-            state.withLock { $0.joiners.append(continuation) }
-            let wait: @Sendable () -> Void = {
-                self.join()
-                self.resumeJoiners()
+        await RunLoopExecutor.staying(isolation: isolation) {
+            await withCheckedContinuation(isolation: isolation) { continuation in
+                state.withLock { $0.joiners.append(continuation) }
+                let wait: @Sendable () -> Void = {
+                    self.join()
+                    self.resumeJoiners()
+                }
+                if !RunLoop.performInBackground(wait) { ForkedChild.runElsewhere { wait() } }
             }
-            if !RunLoop.performInBackground(wait) { wait() }
         }
     }
 }

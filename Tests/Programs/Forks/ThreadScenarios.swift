@@ -102,7 +102,7 @@ func endOfMain() -> String {
 }
 
 /// A lock that is a file: taken by a child that is killed, awaited by this process and by another child.
-func fileLock() -> String {
+func fileLock(_ placement: Placement) -> String {
     let path = "/tmp/RunLoopKit.Forks.\(getpid())"
     guard let lock = try? DistributedLock(path: path) else { return "no lock" }
     defer { unlink(path) }
@@ -110,7 +110,7 @@ func fileLock() -> String {
     func take() -> CInt {
         let result = Mutex<CInt>(1)
         let isDone = Flag()
-        Task(executorPreference: RunLoop.main.executor) {
+        placement.start { _ in
             let isTaken = (try? await lock.locked { true }) == true
             result.withLock { $0 = isTaken ? 0 : 2 }
             isDone.set()

@@ -7,10 +7,10 @@ import Synchronization
 private func pass() { RunLoop.main.run(mode: .default, for: .milliseconds(1)) }
 
 /// Set when a task of the main loop has done this.
-private func onMain(_ body: @escaping @Sendable () async -> Void) -> Flag {
+private func onMain(_ placement: Placement, _ body: @escaping @Sendable (isolated (any Actor)?) async -> Void) -> Flag {
     let isOver = Flag()
-    Task(executorPreference: RunLoop.main.executor) {
-        await body()
+    placement.start { actor in
+        await body(actor)
         isOver.set()
     }
     return isOver
@@ -22,7 +22,7 @@ private func passUntil(_ isOver: Flag) -> CInt {
 }
 
 /// The ends of two threads: one that is held up in its loop, and one in what its loop calls at the end.
-func waitingForThreads() -> String {
+func waitingForThreads(_ placement: Placement) -> String {
     var ends: [String] = []
     for isEnding in [false, true] {
         let (isHeld, mayEnd, isWaiting) = (Flag(), Flag(), Flag())
@@ -38,7 +38,7 @@ func waitingForThreads() -> String {
             thread.loop.perform(hold)
             thread.loop.wakeUp()
         }
-        let isOver = onMain {
+        let isOver = onMain(placement) { _ in
             isWaiting.set()
             await thread.finish()
         }
@@ -53,15 +53,15 @@ func waitingForThreads() -> String {
 }
 
 /// Requests to a port that nobody serves and whose queue is full in the end: with a time in the child, waiting for room at the fork, and both.
-func waitingForRoom() -> String {
-    let name = "RunLoopKit.Forks.room.\(getpid())"
+func waitingForRoom(_ placement: Placement) -> String {
+    let name = "RunLoopKit.Forks.room.\(placement).\(getpid())"
     let port = MessagePort()
     guard MessagePortNameServer.sharedInstance().registerPort(port, name: name) else { return "no port" }
     @Sendable func remote() -> MessagePort? { MessagePortNameServer.sharedInstance().port(forName: name) as? MessagePort }
     func request() -> CInt {
         guard let remote = remote() else { return 1 }
         let isTimeout = Flag()
-        let isOver = onMain {
+        let isOver = onMain(placement) { _ in
             do { _ = try await remote.request([1], timeout: .milliseconds(20), on: .main) } catch {
                 if error as? MessagePort.RequestError == .receiveTimeout || error as? MessagePort.RequestError == .sendTimeout { isTimeout.set() }
             }
@@ -71,7 +71,7 @@ func waitingForRoom() -> String {
     var ends = [inChild(request)]
     guard let own = remote() else { return "no port" }
     while (try? own.post([UInt8](repeating: 0, count: 8192), timeout: .zero)) != nil {}
-    let isOver = onMain { _ = try? await own.request([1], on: .main) }
+    let isOver = onMain(placement) { _ in _ = try? await own.request([1], on: .main) }
     for _ in 0..<20 { pass() }
     if isOver.isSet { return "over before the fork" }
     ends.append(inChild { passUntil(isOver) })
@@ -82,11 +82,11 @@ func waitingForRoom() -> String {
 }
 
 /// In the child a sequence of connections that has had no descriptor takes them when there are some again.
-func waitingForDescriptors() -> String {
+func waitingForDescriptors(_ placement: Placement) -> String {
     inChild {
         guard let connections = try? RunLoop.main.connections(at: .ipv4("127.0.0.1", port: 0)!), let address = connections.address
         else { return 1 }
-        let isOver = onMain { for await connection in connections { close(connection.descriptor); break } }
+        let isOver = onMain(placement) { _ in for await connection in connections { close(connection.descriptor); break } }
         let client = socket(AF_INET, CInt(SOCK_STREAM.rawValue), 0)
         pass()
         var limit = rlimit()
@@ -104,8 +104,76 @@ func waitingForDescriptors() -> String {
     }
 }
 
+/// Tasks of the global executor in a child, and what actors on loops await there beside this module's functions. One of the loops is that of
+/// a thread which the main thread waits for without running its own.
+func globalExecutor() -> String {
+    actor Counter {
+        var value = 0
+        func add() { value += 1 }
+    }
+    actor OnLoop {
+        private let executor: RunLoopExecutor
+        nonisolated var unownedExecutor: UnownedSerialExecutor { executor.asUnownedSerialExecutor() }
+        init(_ loop: RunLoop) { executor = loop.executor }
+        func awaitMany() async -> Int {
+            let counter = Counter()
+            await counter.add()
+            await Task { await counter.add() }.value
+            await Task.detached { await counter.add() }.value
+            await withTaskGroup(of: Void.self) { group in for _ in 0..<3 { group.addTask { await counter.add() } } }
+            await Task.yield()
+            for await _ in AsyncStream<Void>(unfolding: { nil }) {}
+            return await counter.value
+        }
+    }
+    return inChild {
+        let (isOver, isDone) = (Flag(), Flag())
+        let actor = OnLoop(.main)
+        Task {
+            if await actor.awaitMany() != 6 { _exit(1) }
+            isOver.set()
+        }
+        _ = passUntil(isOver)
+        let thread = RunLoopThread { thread in
+            let actor = OnLoop(.current)
+            Task {
+                if await actor.awaitMany() != 6 { _exit(2) }
+                isDone.set()
+                thread.stop()
+            }
+            while !isDone.isSet { RunLoop.current.run(mode: .default, for: .milliseconds(1)) }
+        }
+        guard (try? thread.start()) != nil else { return 3 }
+        thread.join()
+        return isDone.isSet ? 0 : 4
+    }
+}
+
+/// More bytes than go through a stream without others having their turn, in a child.
+func manyBytes(_ placement: Placement) -> String {
+    inChild {
+        var ends: [CInt] = [0, 0]
+        guard socketpair(AF_UNIX, CInt(SOCK_STREAM.rawValue), 0, &ends) == 0 else { return 1 }
+        let (writer, reader) = (
+            RunLoop.ByteStream(takingOver: ends[0], on: .main), RunLoop.ByteStream(takingOver: ends[1], on: .main)
+        )
+        let count = 3 << 20
+        let isWritten = onMain(placement) { _ in
+            guard (try? await writer.write([UInt8](repeating: 1, count: count))) != nil else { _exit(2) }
+            await writer.finish()
+        }
+        let isRead = onMain(placement) { _ in
+            var read = 0
+            do { for try await bytes in reader { read += bytes.count } } catch { _exit(3) }
+            if read != count { _exit(4) }
+            await reader.finish()
+        }
+        return passUntil(isWritten) + passUntil(isRead)
+    }
+}
+
 /// Sequences, requests and calls whose elements, answers and values another thread brings all the time while the main thread forks.
-func elementsOnTheirWay() -> String {
+func elementsOnTheirWay(_ placement: Placement) -> String {
     actor Caller {
         func call(_ loop: RunLoop) async -> Bool { (try? await loop.call { true }) == true }
     }
@@ -114,7 +182,7 @@ func elementsOnTheirWay() -> String {
     try! server.start()
     try! thread.start()
     let loop = thread.loop
-    let name = "RunLoopKit.Forks.elements.\(parent)"
+    let name = "RunLoopKit.Forks.elements.\(placement).\(parent)"
     let port = MessagePort()
     port.setRequestHandler { _, _ in [1] }
     server.loop.add(port, forMode: .common)
@@ -128,21 +196,25 @@ func elementsOnTheirWay() -> String {
 
     let isEnd = Flag()
     let (begun, over) = (Counter(), Counter())
-    @Sendable func wait(_ body: @escaping @Sendable () async -> Void) {
-        Task(executorPreference: RunLoop.main.executor) {
+    func wait(_ body: @escaping @Sendable (isolated (any Actor)?) async -> Void) {
+        placement.start { actor in
             begun.add()
-            await body()
+            await body(actor)
             over.add()
         }
     }
     let caller = Caller()
     for _ in 0..<4 {
-        wait { for await _ in loop.ticks(every: .microseconds(100)) where isEnd.isSet && getpid() == parent { break } }
-        wait { for await _ in loop.readiness(of: readEnd) where isEnd.isSet && getpid() == parent { break } }
-        wait { while await caller.call(loop), !isEnd.isSet {} }
-        wait { while (try? await remote.request([2], on: loop)) != nil, !isEnd.isSet {} }
+        // These go to another thread on their way to an actor, and at a fork they may be there.
+        if placement != .actor {
+            wait { _ in for await _ in loop.ticks(every: .microseconds(100)) where isEnd.isSet && getpid() == parent { break } }
+            wait { _ in while await caller.call(loop), !isEnd.isSet {} }
+        }
+        wait { _ in for await _ in loop.readiness(of: readEnd) where isEnd.isSet && getpid() == parent { break } }
+        wait { _ in while (try? await loop.call { true }) == true, !isEnd.isSet {} }
+        wait { _ in while (try? await remote.request([2], on: loop)) != nil, !isEnd.isSet {} }
     }
-    let count = 16
+    let count = placement == .actor ? 12 : 20
     while begun.value < count { pass() }
     var ends: Set<String> = []
     for _ in 0..<250 {
@@ -168,7 +240,7 @@ func elementsOnTheirWay() -> String {
 
 /// Sequences of the main loop and of others whose consumers are on other threads, where they begin, take elements and end while the main
 /// thread forks: the child's loop does not wait for them.
-func consumersOnOtherThreads() -> String {
+func consumersOnOtherThreads(_ placement: Placement) -> String {
     let threads = (0..<6).map { _ in RunLoopThread() }
     let isEnd = Flag()
     let (begun, over) = (Counter(), Counter())
@@ -189,7 +261,7 @@ func consumersOnOtherThreads() -> String {
     for _ in 0..<250 {
         RunLoop.main.run(mode: .default, for: .microseconds(300))
         ends.insert(inChild {
-            let isOver = onMain { for await _ in RunLoop.main.ticks(every: .milliseconds(1)) { break } }
+            let isOver = onMain(placement) { _ in for await _ in RunLoop.main.ticks(every: .milliseconds(1)) { break } }
             return passUntil(isOver)
         })
         if ends != ["exit 0"] { break }
@@ -233,7 +305,7 @@ func answeredRequests() -> String {
         let remote = MessagePortNameServer.sharedInstance().port(forName: name) as? MessagePort
     else { return "no port" }
     func make(_ count: Int) {
-        _ = passUntil(onMain {
+        _ = passUntil(onMain(.preference) { _ in
             for _ in 0..<count { _ = try? await remote.request([2], timeout: .seconds(100_000), on: .main) }
         })
     }

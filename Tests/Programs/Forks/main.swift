@@ -128,12 +128,12 @@ final class Counter: Sendable {
 }
 
 /// Calls that are made in the child to a loop that vanished.
-func vanishedLoop() -> String {
+func vanishedLoop(_ placement: Placement) -> String {
     let idle = IdleThread()
     let loop = idle.thread.loop
     _ = loop.executor
     let end = inChild {
-        Task(executorPreference: RunLoop.main.executor) {
+        placement.start { _ in
             do {
                 try await loop.call {}
                 _exit(1)
@@ -152,12 +152,12 @@ func vanishedLoop() -> String {
 }
 
 /// Calls that a task of this loop waits for when it forks.
-func waitingCall() -> String {
+func waitingCall(_ placement: Placement) -> String {
     let idle = IdleThread()
     let loop = idle.thread.loop
     let isWaiting = Flag()
     let isChild = Flag()
-    Task(executorPreference: RunLoop.main.executor) {
+    placement.start { _ in
         isWaiting.set()
         do { try await loop.call {} } catch { if isChild.isSet { _exit(error is RunLoop.ThreadEndedError ? 0 : 2) } }
     }
@@ -173,7 +173,7 @@ func waitingCall() -> String {
 }
 
 /// Calls that a thread had taken out of its mail when the main thread forks: one whose closure is under way, and those behind it.
-func takenCalls() -> String {
+func takenCalls(_ placement: Placement) -> String {
     let thread = RunLoopThread()
     try! thread.start()
     let loop = thread.loop
@@ -183,7 +183,7 @@ func takenCalls() -> String {
     loop.perform { while !mayGoOn.isSet { usleep(1000) } }
     loop.wakeUp()
     for index in 0..<5 {
-        Task(executorPreference: RunLoop.main.executor) {
+        placement.start { _ in
             begun.add()
             do {
                 try await loop.call {
@@ -212,7 +212,7 @@ func takenCalls() -> String {
 
 /// Calls whose closures return, one after the other, while the main thread forks: in the child each is over, with its value or because the
 /// loop vanished.
-func returningCalls() -> String {
+func returningCalls(_ placement: Placement) -> String {
     let thread = RunLoopThread()
     try! thread.start()
     let loop = thread.loop
@@ -221,7 +221,7 @@ func returningCalls() -> String {
     let count = 16
     func pass() { RunLoop.main.run(mode: .default, for: .microseconds(100)) }
     for index in 0..<count {
-        Task(executorPreference: RunLoop.main.executor) {
+        placement.start { _ in
             while !isOver.isSet {
                 do {
                     guard try await loop.call({ index }) == index else { _exit(2) }
@@ -283,7 +283,7 @@ func noDescriptors() -> String {
 }
 
 /// What waits for a loop when that vanishes: sequences of all kinds, and a request whose answer the loop was to receive.
-func waitingThings() -> String {
+func waitingThings(_ placement: Placement) -> String {
     let idle = IdleThread()
     let loop = idle.thread.loop
     var ends: (read: CInt, write: CInt) = (0, 0)
@@ -291,7 +291,7 @@ func waitingThings() -> String {
     let readEnd = ends.read
     let listener = socket(AF_INET, CInt(SOCK_STREAM.rawValue), 0)
     listen(listener, 1)
-    let name = "RunLoopKit.Forks.\(getpid())"
+    let name = "RunLoopKit.Forks.\(placement).\(getpid())"
     let port = MessagePort()
     guard MessagePortNameServer.sharedInstance().registerPort(port, name: name),
         let remote = MessagePortNameServer.sharedInstance().port(forName: name) as? MessagePort
@@ -299,27 +299,27 @@ func waitingThings() -> String {
 
     let begun = Counter()
     let over = Counter()
-    @Sendable func wait(_ body: @escaping @Sendable () async -> Void) {
-        Task(executorPreference: RunLoop.main.executor) {
+    func wait(_ body: @escaping @Sendable (isolated (any Actor)?) async -> Void) {
+        placement.start { actor in
             begun.add()
-            await body()
+            await body(actor)
             over.add()
         }
     }
-    wait { for await _ in loop.ticks(every: .seconds(1000)) {} }
-    wait { for await _ in loop.signals(SIGUSR2) {} }
-    wait { for await _ in loop.readiness(of: readEnd) {} }
-    wait { for await _ in loop.connections(takingOver: listener) {} }
+    wait { _ in for await _ in loop.ticks(every: .seconds(1000)) {} }
+    wait { _ in for await _ in loop.signals(SIGUSR2) {} }
+    wait { _ in for await _ in loop.readiness(of: readEnd) {} }
+    wait { _ in for await _ in loop.connections(takingOver: listener) {} }
     // Nobody serves the port.
-    wait { _ = try? await remote.request([1], on: loop) }
+    wait { _ in _ = try? await remote.request([1], on: loop) }
     while begun.value < 5 { RunLoop.main.run(mode: .default, for: .milliseconds(1)) }
     RunLoop.main.run(mode: .default, for: .zero)
     if over.value > 0 { return "over before the fork" }
     let end = inChild {
         while over.value < 5 { RunLoop.main.run(mode: .default, for: .milliseconds(1)) }
         // New ones are over at once, and those of the loop that goes on are not.
-        wait { for await _ in loop.ticks(every: .milliseconds(1)) {} }
-        wait { for await _ in RunLoop.main.ticks(every: .milliseconds(1)) { break } }
+        wait { _ in for await _ in loop.ticks(every: .milliseconds(1)) {} }
+        wait { _ in for await _ in RunLoop.main.ticks(every: .milliseconds(1)) { break } }
         while over.value < 7 { RunLoop.main.run(mode: .default, for: .milliseconds(1)) }
         return 0
     }
@@ -382,17 +382,20 @@ func onPlainThread(_ body: @escaping @Sendable () -> UInt) -> UInt {
     return UInt(bitPattern: result)
 }
 
+useGlobalExecutor()
 print("tables: \(tables())")
-print("a loop that vanished: \(vanishedLoop())")
-print("a call that waits: \(waitingCall())")
-print("calls that were taken: \(takenCalls())")
-print("calls that return: \(returningCalls())")
-print("what waits for a loop: \(waitingThings())")
-print("the ends of threads: \(waitingForThreads())")
-print("requests that wait: \(waitingForRoom())")
-print("connections without descriptors: \(waitingForDescriptors())")
-print("elements on their way: \(elementsOnTheirWay())")
-print("consumers on other threads: \(consumersOnOtherThreads())")
+print("a loop that vanished: \(Placement.each(vanishedLoop))")
+print("a call that waits: \(Placement.each(waitingCall))")
+print("calls that were taken: \(Placement.each(takenCalls))")
+print("calls that return: \(Placement.each(returningCalls))")
+print("what waits for a loop: \(Placement.each(waitingThings))")
+print("the ends of threads: \(Placement.each(waitingForThreads))")
+print("requests that wait: \(Placement.each(waitingForRoom))")
+print("connections without descriptors: \(Placement.each(waitingForDescriptors))")
+print("elements on their way: \(Placement.each(elementsOnTheirWay))")
+print("consumers on other threads: \(Placement.each(consumersOnOtherThreads))")
+print("bytes of a stream: \(Placement.each(manyBytes))")
+print("the global executor: \(globalExecutor())")
 print("a job that forks: \(forkingJob())")
 print("a job that waits for a fork: \(jobWaitsForFork())")
 print("a job that ends its thread: \(jobEndsThread())")
@@ -403,7 +406,7 @@ print("a foreign thread: \(foreignThread())")
 print("the objects of threads: \(threadObjects())")
 print("the main thread's object: \(mainThreadObject())")
 print("the end of the main thread: \(endOfMain())")
-print("a lock that is a file: \(fileLock())")
+print("a lock that is a file: \(Placement.each(fileLock))")
 
 print("answered requests: \(answeredRequests())")
 
