@@ -17,4 +17,12 @@ extension RunLoopExecutor {
         guard isolation != nil, let home = ofTask(isolatedTo: isolation) else { return try await body() }
         return try await withTaskExecutorPreference(home, isolation: isolation, operation: body)
     }
+
+    /// Lets others go on that are on the task's executor.
+    static func yielding(isolation: isolated (any Actor)?) async {
+        await staying(isolation: isolation) {
+            _ = isolation
+            await Task.yield()
+        }
+    }
 }

@@ -35,7 +35,7 @@ extension DistributedLock {
         if try await loop.call({ try self.tryLock() }) { return }
         // The first look of the source comes after this, so nothing is missed between the attempt and it.
         var reports = try await freeReports(on: loop, checkingEvery: interval, isolation: isolation).makeAsyncIterator()
-        while await reports.next(isolation: isolation) != nil {
+        while await RunLoopExecutor.staying(isolation: isolation, { await reports.next(isolation: isolation) }) != nil {
             if try await loop.call({ try self.tryLock() }) { return }
         }
         try Task.checkCancellation()

@@ -70,7 +70,7 @@ extension RunLoop {
         nonisolated(nonsending) public func read(atMost count: Int = 65536) async throws(SystemError) -> [UInt8] {
             while true {
                 if let bytes = try receive(count) {
-                    if isTurnOver(after: bytes.count, at: \.received) { await Task.yield() }
+                    if isTurnOver(after: bytes.count, at: \.received) { await RunLoopExecutor.yielding(isolation: #isolation) }
                     return bytes
                 }
                 if await input.next(isolation: #isolation) == nil { throw over }
@@ -87,7 +87,7 @@ extension RunLoop {
             while sent < bytes.count {
                 if let count = try send(bytes[sent...].prefix(Self.portion)) {
                     sent += count
-                    if isTurnOver(after: count, at: \.sent) { await Task.yield() }
+                    if isTurnOver(after: count, at: \.sent) { await RunLoopExecutor.yielding(isolation: #isolation) }
                 } else if await roomWatch()?.nextEvenIfCancelled(isolation: #isolation) == nil {
                     throw over
                 }
@@ -114,7 +114,7 @@ extension RunLoop {
                 do throws(SystemError) {
                     if let bytes = try receive(65536) {
                         if bytes.isEmpty { break }
-                        if isTurnOver(after: bytes.count, at: \.received) { await Task.yield() }
+                        if isTurnOver(after: bytes.count, at: \.received) { await RunLoopExecutor.yielding(isolation: #isolation) }
                     } else {
                         if rest == nil { rest = watch(.read) { $0.rests.append($1) } }
                         if await rest?.nextEvenIfCancelled(isolation: #isolation) == nil { break }

@@ -151,7 +151,7 @@ private final class ConnectionListener: Sendable {
     }
 
     func next(isolation: isolated (any Actor)?) async -> ConnectionSequence.Connection? {
-        if asked.add(1, ordering: .relaxed).newValue % Self.turn == 0 { await Task.yield() }
+        if asked.add(1, ordering: .relaxed).newValue % Self.turn == 0 { await RunLoopExecutor.yielding(isolation: isolation) }
         while !Task.isCancelled && !watch.isOver {
             switch take() {
             case .connection(let connection): return connection
