@@ -37,13 +37,17 @@ static void do_op(const struct op *op);
 
 /* ---- callbacks */
 
-void callback_begins(int index, int generation, int types) {
+bool callback_begins(int index, int generation, int types) {
     pthread_mutex_lock(&lock);
     outcome->calls++;
     is_hidden = ++called == planted;
-    if (is_hidden) return;
+    if (is_hidden) return false;
     note("%*sloop %d calls object %d for %d\n", 2 * top->depth + 2, "", own_loop, index, types);
     model_called(index, generation, types, top);
+    return true;
+}
+
+void callback_acts(int index) {
     int script = objects[index].what->script;
     if (script < 0 || is_quiet) return;
     for (int i = 0; i < program->script[script].count && fuel > 0; i++) {
@@ -275,8 +279,22 @@ static void do_file_op(const struct op *op) {
     case OP_SHUT:
         file_shut(number);
         break;
-    default:
+    case OP_PEER_CLOSE:
         file_peer_close(number);
+        break;
+    case OP_KNOCK:
+        file_knock(number, op->value);
+        break;
+    case OP_LEAVE:
+        file_leave(number);
+        break;
+    case OP_STARVE:
+        files_starve(op->value == 1);
+        model_starved();
+        break;
+    default:
+        model_file_connected(number);
+        file_connect(number, (enum target)op->other);
     }
     model_file_changed(number, top);
     if (second.frame && second.frame != top) model_file_changed(number, second.frame);
@@ -329,6 +347,12 @@ static void do_object_op(const struct op *op) {
         model_wrote(i, handle_write(i, WRITE_SIZE));
         model_file_changed(objects[i].what->number, top);
         break;
+    case OP_CONNECT:
+        if (!object_is_socket(&objects[i]) || objects[i].is_stale || !file_can_connect(objects[i].what->number)) break;
+        handle_connect(i, (enum target)op->other);
+        file_connect_begun(objects[i].what->number, (enum target)op->other);
+        model_file_changed(objects[i].what->number, top);
+        break;
     default:
         handle_send(i);
         model_file_changed(objects[i].what->number, top);
@@ -377,9 +401,10 @@ static void do_op(const struct op *op) {
 static void send_what_is_queued(void) {
     for (int i = 0; i < object_count; i++) {
         const struct file *file = file_of(objects[i].what->number);
-        if (!objects[i].is_queued || objects[i].is_stale || !can_use(i) || !object_is_scheduled(&objects[i]) || file->peer < 0) continue;
+        if (!objects[i].is_queued || objects[i].is_put_off || objects[i].is_stale || !can_use(i) || !object_is_scheduled(&objects[i]) || file->peer < 0) continue;
         for (int turn = 0; turn < 20 && handle_write(i, 0) > 0; turn++) {
             file_peer_drain(objects[i].what->number);
+            file_await_room(objects[i].what->number);
             for (int place = 0; place < LOOPS * MODES; place++) {
                 struct op op = {.kind = OP_RUN, .loop = place / MODES, .mode = place % MODES, .value = TIMEOUT_NONE};
                 if (objects[i].in_mode[op.loop][op.mode]) do_op(&op);
@@ -390,11 +415,28 @@ static void send_what_is_queued(void) {
     }
 }
 
+/* S-SOCK-28: what could not be accepted for lack of a descriptor is tried again. */
+static void accept_what_was_put_off(void) {
+    time_t begin = time(NULL);
+    for (bool is_left = true; is_left && !outcome->has_failed;) {
+        is_left = false;
+        for (int i = 0; i < object_count; i++)
+            for (int place = 0; place < LOOPS * MODES; place++) {
+                struct op op = {.kind = OP_RUN, .loop = place / MODES, .mode = place % MODES, .value = TIMEOUT_WAIT};
+                if (objects[i].what->kind != SOCKET_ACCEPT || !objects[i].is_put_off || objects[i].is_stale || !can_use(i) || !object_due(&objects[i], op.loop, op.mode)) continue;
+                if (time(NULL) > begin + PATIENCE) disagree("object %d does not accept again (S-SOCK-28)", i);
+                is_left = true;
+                do_op(&op);
+            }
+    }
+}
+
 /* What is left to report is reported. */
 static void settle(void) {
     is_quiet = true;
     if (second.sleeps) stop_sleep();
     for (int i = 0; i < object_count; i++) can_use(i);
+    files_starve(false);
     send_what_is_queued();
     for (int loop = 0; loop < (second.is_started ? LOOPS : 1); loop++)
         for (int mode = 0; mode < MODES; mode++) {
@@ -407,6 +449,10 @@ static void settle(void) {
             op.value = TIMEOUT_WAIT;
             do_op(&op);
         }
+    accept_what_was_put_off();
+    /* No connection was taken and not told. */
+    for (int i = 0; i < NUMBERS; i++)
+        if (file_of(i) && file_of(i)->listener) file_drain(i);
 }
 
 static void *first_thread(void *unused) {
@@ -461,5 +507,6 @@ void execute(const struct program *what, struct outcome *result, int hidden) {
     if (pthread_create(&thread, NULL, first_thread, NULL) != 0) abort();
     pthread_join(thread, NULL);
     files_close_all();
+    connections_close();
     pthread_mutex_destroy(&lock);
 }

@@ -2,19 +2,38 @@
 #define _GNU_SOURCE
 #include "files.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
+#include "model.h"
+#include "outcome.h"
+#include "system_calls.h"
+
 static struct file *named[NUMBERS];
+static bool is_starving;
 
 struct file *file_of(int number) { return named[number]; }
 
+bool file_is_stream(const struct file *file) {
+    return file->kind == STREAM || file->kind == TCP || file->kind == UNCONNECTED || file->kind == LOCAL_UNCONNECTED;
+}
+
+bool file_is_socket(const struct file *file) { return file->listener || file->kind == DATAGRAM || file_is_stream(file); }
+
 static void must(bool holds) {
     if (!holds) abort();
+}
+
+static bool has_peer(int fd) {
+    struct sockaddr_storage peer;
+    socklen_t length = sizeof peer;
+    return getpeername(fd, (struct sockaddr *)&peer, &length) == 0;
 }
 
 static int move(int fd, int number) {
@@ -23,15 +42,14 @@ static int move(int fd, int number) {
     return number;
 }
 
-/* Peers are kept away from low numbers, which the library's own descriptors may take. */
-static int away(int fd) {
+int file_away(int fd) {
     int moved = fcntl(fd, F_DUPFD_CLOEXEC, FIRST_NUMBER + NUMBERS);
     must(moved >= 0);
     close(fd);
     return moved;
 }
 
-static void make(int ends[2], enum file_kind kind) {
+static void make(struct file *file, int ends[2], enum file_kind kind) {
     int small = 4096;
     ends[0] = ends[1] = -1;
     switch (kind) {
@@ -53,6 +71,19 @@ static void make(int ends[2], enum file_kind kind) {
     case COUNTER:
         ends[0] = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
         break;
+    case TCP:
+        connection_make(ends);
+        setsockopt(ends[0], SOL_SOCKET, SO_SNDBUF, &small, sizeof small);
+        break;
+    case LISTENER:
+    case LOCAL_LISTENER:
+        file->listener = listener_open(&ends[0], kind == LOCAL_LISTENER);
+        break;
+    case UNCONNECTED:
+    case LOCAL_UNCONNECTED:
+        ends[0] = connection_none(kind == LOCAL_UNCONNECTED);
+        setsockopt(ends[0], SOL_SOCKET, SO_SNDBUF, &small, sizeof small);
+        break;
     default:
         ends[0] = open("/dev/null", O_RDWR | O_CLOEXEC);
     }
@@ -60,16 +91,23 @@ static void make(int ends[2], enum file_kind kind) {
 
 static void drop(struct file *file) {
     if (!file || --file->names > 0) return;
-    if (file->peer >= 0) close(file->peer);
+    if (file->peer >= 0) {
+        /* Nothing of a connection is left behind. */
+        struct linger linger = {.l_onoff = 1};
+        setsockopt(file->peer, SOL_SOCKET, SO_LINGER, &linger, sizeof linger);
+        close(file->peer);
+    }
+    if (file->listener) listener_free(file->listener);
     free(file);
 }
 
 void file_open(int number, enum file_kind kind) {
     int ends[2];
     struct file *file = calloc(1, sizeof *file), *old = named[number];
-    make(ends, kind);
+    file->connect = -1;
+    make(file, ends, kind);
     file->kind = kind;
-    file->peer = ends[1] >= 0 ? away(ends[1]) : -1;
+    file->peer = ends[1] >= 0 ? file_away(ends[1]) : -1;
     file->names = 1;
     move(ends[0], FIRST_NUMBER + number);
     named[number] = file;
@@ -95,6 +133,7 @@ void files_open_all(const struct program *program) {
 }
 
 void files_close_all(void) {
+    files_starve(false);
     for (int i = 0; i < NUMBERS; i++) file_close(i);
 }
 
@@ -120,6 +159,9 @@ static void read_all(int fd) {
 void file_drain(int number) {
     struct file *file = named[number];
     if (!file || file->kind == PIPE_WRITE || file->kind == NULL_DEVICE) return;
+    if (file->listener && !listener_take_all(file->listener, FIRST_NUMBER + number) && !is_starving && !model_sleeps)
+        disagree("number %d: connections are lost, or come twice", number);
+    if (file->listener) return;
     read_all(FIRST_NUMBER + number);
     file->count = 0;
 }
@@ -130,7 +172,7 @@ void file_fill(int number) {
     if (!file || file->peer < 0) return;
     if (file->kind == PIPE_WRITE)
         while (write(FIRST_NUMBER + number, bytes, sizeof bytes) > 0) continue;
-    if (file->kind == STREAM || file->kind == DATAGRAM)
+    if (file->kind == STREAM || file->kind == DATAGRAM || file->kind == TCP)
         while (send(FIRST_NUMBER + number, bytes, sizeof bytes, MSG_NOSIGNAL) > 0) continue;
 }
 
@@ -139,15 +181,20 @@ void file_peer_drain(int number) {
     if (file && file->peer >= 0 && file->kind != PIPE_READ) read_all(file->peer);
 }
 
+void file_await_room(int number) {
+    struct pollfd room = {.fd = FIRST_NUMBER + number, .events = POLLOUT};
+    if (named[number]->kind == TCP) poll(&room, 1, 1000);
+}
+
 void file_peer_shut(int number) {
     struct file *file = named[number];
     if (!file || file->peer < 0) return;
-    if (file->kind == STREAM) shutdown(file->peer, SHUT_WR);
+    if (file->kind == STREAM || file->kind == TCP) shutdown(file->peer, SHUT_WR);
 }
 
 void file_shut(int number) {
     struct file *file = named[number];
-    if (file && file->kind == STREAM) shutdown(FIRST_NUMBER + number, SHUT_RDWR);
+    if (file && (file->kind == STREAM || file->kind == TCP)) shutdown(FIRST_NUMBER + number, SHUT_RDWR), file->connect = MANY;
 }
 
 void file_peer_close(int number) {
@@ -155,11 +202,59 @@ void file_peer_close(int number) {
     if (!file || file->peer < 0) return;
     close(file->peer);
     file->peer = -1;
+    file->connect = MANY;
 }
+
+void file_knock(int number, int count) {
+    if (named[number] && named[number]->listener) listener_knock(named[number]->listener, count);
+}
+
+void file_leave(int number) {
+    if (named[number] && named[number]->listener) listener_leave(named[number]->listener);
+}
+
+bool file_can_connect(int number) {
+    return named[number] && (named[number]->kind == UNCONNECTED || named[number]->kind == LOCAL_UNCONNECTED);
+}
+
+void file_connect(int number, enum target target) {
+    if (!file_can_connect(number)) return;
+    const struct address *to = connection_target(named[number]->kind == LOCAL_UNCONNECTED, target);
+    int unused = connect(FIRST_NUMBER + number, (const struct sockaddr *)&to->bytes, to->length);
+    (void)unused;
+    file_connect_begun(number, target);
+}
+
+void file_connect_begun(int number, enum target target) {
+    struct file *file = named[number];
+    file->connect = file->connect == -1 ? (int)target : MANY;
+    if (!has_peer(FIRST_NUMBER + number)) return;
+    file->peer = connection_peer(file->kind == LOCAL_UNCONNECTED);
+    file->kind = file->kind == LOCAL_UNCONNECTED ? STREAM : TCP;
+}
+
+/* The library calls accept4 by syscall(2). */
+static bool refuse_to_accept(long number, const long argument[6], long *result) {
+    (void)argument;
+    if (number != SYS_accept4) return false;
+    *result = -1;
+    errno = EMFILE;
+    return true;
+}
+
+void files_starve(bool is_so) {
+    is_starving = is_so;
+    hook_system_calls(is_so ? refuse_to_accept : NULL);
+}
+
+bool files_are_starving(void) { return is_starving; }
 
 int file_ready(int number) {
     if (!named[number]) return 0;
     struct pollfd asked = {.fd = FIRST_NUMBER + number, .events = POLLIN | POLLOUT};
     if (poll(&asked, 1, 0) < 0) return 0;
-    return (asked.revents & (POLLIN | POLLHUP | POLLERR) ? READ : 0) | (asked.revents & (POLLOUT | POLLERR) ? WRITE : 0);
+    int ready = (asked.revents & (POLLIN | POLLHUP | POLLERR) ? READ : 0) | (asked.revents & (POLLOUT | POLLERR) ? WRITE : 0);
+    /* S-SOCK-30. */
+    if (ready & WRITE && ((asked.revents & (POLLHUP | POLLERR)) != POLLHUP || has_peer(FIRST_NUMBER + number))) ready |= CONNECT;
+    return ready;
 }

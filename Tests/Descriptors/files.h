@@ -3,9 +3,11 @@
 #ifndef DESCRIPTORS_FILES_H
 #define DESCRIPTORS_FILES_H
 
+#include "connections.h"
 #include "program.h"
 
 /* The first number; far above what the process has otherwise, so that only the program opens and closes them. */
+enum { MANY = TARGETS };
 enum { FIRST_NUMBER = 200, WRITE_SIZE = 12000 /* more than a stream takes at once */ };
 
 struct file {
@@ -13,8 +15,14 @@ struct file {
     int peer;      /* -1: none, or closed */
     int names;     /* how many numbers name it */
     uint64_t count; /* of a counter: what a read gives */
+    struct listener *listener; /* NULL: it does not listen */
+    /* What became of the connects: -1: there was none; MANY: the last may tell of another one. */
+    int connect;
 };
 
+bool file_is_socket(const struct file *file);
+/* A socket that is, was or can be connected, and no datagrams. */
+bool file_is_stream(const struct file *file);
 /* NULL: the number is closed. */
 struct file *file_of(int number);
 
@@ -35,7 +43,24 @@ void file_peer_shut(int number);
 void file_shut(int number);
 void file_peer_close(int number);
 
-/* READ and WRITE, as select(2) has it (S-SOCK-51). */
+void file_knock(int number, int count);
+void file_leave(int number);
+/* The program connects it without a wait; and whoever has begun a connect says so. */
+void file_connect(int number, enum target target);
+void file_connect_begun(int number, enum target target);
+/* A socket object of the library can be made to connect it. */
+bool file_can_connect(int number);
+/* While it is so, nothing can be accepted, for lack of descriptors. */
+void files_starve(bool is_so);
+bool files_are_starving(void);
+
+/* Waits until a TCP peer has acknowledged what it has read. */
+void file_await_room(int number);
+
+/* Moves a descriptor away from low numbers, which the library's own may take. */
+int file_away(int fd);
+
+/* CONNECT: a connect is over; READ and WRITE, as select(2) has it (S-SOCK-51). */
 int file_ready(int number);
 
 #endif

@@ -7,6 +7,7 @@
 
 #include "model.h"
 #include "outcome.h"
+#include "telling.h"
 
 static struct {
     RLFileDescriptorRef descriptor;
@@ -21,20 +22,23 @@ static int number_of(int index) { return FIRST_NUMBER + objects[index].what->num
 
 static void descriptor_called(RLFileDescriptorRef descriptor, RLOptionFlags types, void *info) {
     (void)descriptor;
-    callback_begins(index_of(info), generation_of(info), (int)types);
+    if (callback_begins(index_of(info), generation_of(info), (int)types)) callback_acts(index_of(info));
     callback_ends(index_of(info), generation_of(info), (int)types);
 }
 
 static void port_called(void *info) {
-    callback_begins(index_of(info), generation_of(info), READ);
+    if (callback_begins(index_of(info), generation_of(info), READ)) callback_acts(index_of(info));
     callback_ends(index_of(info), generation_of(info), READ);
 }
 
 static void socket_called(RLSocketRef socket, RLSocketCallBackType type, RLDataRef address, const void *data, void *info) {
-    (void)address;
     (void)socket;
-    int types = type == kRLSocketWriteCallBack ? WRITE : READ;
-    callback_begins(index_of(info), generation_of(info), types);
+    int index = index_of(info), types = type == kRLSocketWriteCallBack ? WRITE : type == kRLSocketConnectCallBack ? CONNECT : READ;
+    if (callback_begins(index, generation_of(info), types)) {
+        if (type == kRLSocketAcceptCallBack) told_connection(index, *(const int *)data, address);
+        if (type == kRLSocketConnectCallBack) told_connect(index, data);
+        callback_acts(index);
+    }
     /* S-SOCK-26: the end of a stream, after which the socket is invalid. */
     bool ends = type == kRLSocketDataCallBack && RLDataGetLength((RLDataRef)data) == 0;
     if (ends) socket_has_ended(index_of(info), generation_of(info));
@@ -65,9 +69,13 @@ bool handle_make(int index, int generation) {
         const struct file *file = file_of(what->number);
         if (has_other_socket(index)) return false;
         /* Data is received, which only sockets do. */
-        if (what->kind == SOCKET_DATA && (!file || (file->kind != STREAM && file->kind != DATAGRAM))) return false;
+        if (what->kind == SOCKET_DATA && (!file || !file_is_socket(file))) return false;
+        /* The others have no connections to accept: the library would try again and again (S-SOCK-28). */
+        if (what->kind == SOCKET_ACCEPT && (!file || !file->listener)) return false;
         RLSocketContext context = {.info = info};
-        RLOptionFlags types = what->kind == SOCKET_READ ? kRLSocketReadCallBack : what->kind == SOCKET_DATA ? kRLSocketDataCallBack : 0;
+        RLOptionFlags types = what->kind == SOCKET_READ ? kRLSocketReadCallBack : what->kind == SOCKET_DATA ? kRLSocketDataCallBack
+            : what->kind == SOCKET_ACCEPT ? kRLSocketAcceptCallBack : 0;
+        if (what->connects) types |= kRLSocketConnectCallBack;
         if (what->writes) types |= kRLSocketWriteCallBack;
         handles[index].socket = RLSocketCreateWithNative(number_of(index), types, socket_called, &context);
         handle_set_flags(index, READ);
@@ -103,7 +111,9 @@ void handle_invalidate_source(int index) {
 
 static RLOptionFlags socket_types(int index, int types) {
     RLOptionFlags kinds = types & WRITE ? kRLSocketWriteCallBack : 0;
-    if (types & READ) kinds |= objects[index].what->kind == SOCKET_DATA ? kRLSocketDataCallBack : kRLSocketReadCallBack;
+    enum object_kind kind = objects[index].what->kind;
+    if (types & CONNECT) kinds |= kRLSocketConnectCallBack;
+    if (types & READ) kinds |= kind == SOCKET_DATA ? kRLSocketDataCallBack : kind == SOCKET_ACCEPT ? kRLSocketAcceptCallBack : kRLSocketReadCallBack;
     return kinds;
 }
 
@@ -120,7 +130,9 @@ void handle_disable(int index, int types) {
 
 /* Without CloseOnInvalidate: the number is the program's. */
 void handle_set_flags(int index, int flags) {
-    if (handles[index].socket) RLSocketSetSocketFlags(handles[index].socket, socket_types(index, flags));
+    if (handles[index].socket)
+        RLSocketSetSocketFlags(handles[index].socket, socket_types(index, flags & (READ | WRITE)) |
+                                                          (objects[index].what->leaves_errors ? kRLSocketLeaveErrors : 0));
 }
 
 void handle_send(int index) {
@@ -131,6 +143,12 @@ long handle_write(int index, int count) {
     static const char bytes[WRITE_SIZE];
     if (!handles[index].socket) return 0;
     return RLSocketWrite(handles[index].socket, bytes, (size_t)count, 4 * WRITE_SIZE);
+}
+
+void handle_connect(int index, enum target target) {
+    const struct file *file = file_of(objects[index].what->number);
+    const struct address *to = connection_target(file->kind == LOCAL_UNCONNECTED, target);
+    RLSocketConnectToAddress(handles[index].socket, &to->bytes, to->length, -1);
 }
 
 bool handle_is_valid(int index) {

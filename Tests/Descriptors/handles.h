@@ -6,8 +6,12 @@
 #include <runloop/runloop.h>
 #include <stdbool.h>
 
-/* What a callback is told of the object it is for. */
-void callback_begins(int index, int generation, int types);
+#include "connections.h"
+
+/* What a callback is told of the object it is for. False: it is hidden. */
+bool callback_begins(int index, int generation, int types);
+/* The script of the object. */
+void callback_acts(int index);
 void callback_ends(int index, int generation, int types);
 void socket_has_ended(int index, int generation);
 
@@ -24,6 +28,7 @@ void handle_set_flags(int index, int flags);
 void handle_send(int index);
 /* Sends or queues so many bytes. How many are queued then: those that were, if it takes no more. */
 long handle_write(int index, int count);
+void handle_connect(int index, enum target target);
 /* What the library says; a socket looks at its number. */
 bool handle_is_valid(int index);
 bool handle_has_source(int index);

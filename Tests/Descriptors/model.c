@@ -47,14 +47,20 @@ static bool is_last_port(const struct object *object, int loop, int mode) {
 
 int object_due(const struct object *object, int loop, int mode) {
     if (!object->is_valid || !object->has_source || !object->in_mode[loop][mode]) return 0;
-    int ready = file_ready(object->what->number) & object->enabled;
+    const struct file *file = file_of(object->what->number);
+    int ready = file_ready(object->what->number);
+    /* S-SOCK-30: before the end of a connect that is to be told there is no room. */
+    if (object->types & CONNECT && !(object->told & CONNECT) && !(ready & CONNECT)) ready &= ~WRITE;
+    /* S-SOCK-32. */
+    if (object->has_failed) ready &= ~WRITE;
+    if (object->what->kind == SOCKET_ACCEPT && (!file || !file->listener || files_are_starving())) ready &= ~READ;
+    ready &= object->enabled;
     /* The perform on the stack has both types, if both were ready: Write comes after Read (S-SOCK-22), and what is enabled by the flags is
        enabled when both have been called. */
     if (object->performs) return 0;
     /* S-SOCK-59. */
     if (object->is_queued) ready &= ~WRITE;
     if (object->what->kind == PORT) {
-        const struct file *file = file_of(object->what->number);
         /* S-SRC-43: epoll refuses it. */
         if (!file || file->kind == NULL_DEVICE || !is_last_port(object, loop, mode)) return 0;
     }
@@ -86,6 +92,8 @@ void model_created(int index) {
     object->types = what->kind == DESCRIPTOR ? READ | WRITE
         : what->kind == PORT ? READ
         : (what->kind == SOCKET_NONE ? 0 : READ) | (what->writes ? WRITE : 0);
+    if (what->connects && file_of(what->number) && (file_is_stream(file_of(what->number)) || file_of(what->number)->listener))
+        object->types |= CONNECT;
     if (what->kind == PORT) object->enabled = object->persistent = READ;
     /* S-SOCK-4. */
     if (object_is_socket(object)) object->flags = object->types & READ;
@@ -101,7 +109,7 @@ void model_added(int index, int loop, int mode) {
     object->in_mode[loop][mode] = true;
     object->added[loop][mode] = ++instant;
     /* S-SOCK-19. */
-    if (object_is_socket(object) && !was_scheduled) object->enabled = object->types;
+    if (object_is_socket(object) && !was_scheduled) object->enabled = object->types & ~object->told;
     if (!object_is_socket(object) && !was_scheduled && file_of(object->what->number)) object->is_stale = false;
     touch(object);
 }
@@ -139,7 +147,9 @@ void model_enabled(int index, int types, bool persistent) {
     if (!object->is_valid || object->what->kind == PORT) return;
     /* S-SOCK-35. */
     if (object_is_socket(object) && !object_is_scheduled(object)) return;
-    object->enabled |= types & object->types;
+    object->enabled |= types & object->types & ~object->told;
+    if (types & WRITE) object->has_failed = false;
+    if (object->what->kind != SOCKET_ACCEPT) object->is_put_off = false;
     if (persistent && !object_is_socket(object)) object->persistent |= types & object->types;
     touch(object);
 }
@@ -169,7 +179,23 @@ void model_wrote(int index, long queued) {
 void model_flags_set(int index, int flags) {
     struct object *object = &objects[index];
     object->flags = flags & object->types;
+    if (flags & WRITE) object->has_failed = false;
     if (model_sleeps) object->may_be_disabled = true;
+}
+
+void model_starved(void) {
+    for (int i = 0; i < object_count; i++)
+        if (objects[i].what->kind == SOCKET_ACCEPT) {
+            objects[i].is_put_off = true;
+            touch(&objects[i]);
+        }
+}
+
+void model_file_connected(int number) {
+    const struct file *file = file_of(number);
+    if (!file || file->kind != LOCAL_UNCONNECTED) return;
+    for (int i = 0; i < object_count; i++)
+        if (object_is_socket(&objects[i]) && file_of(objects[i].what->number) == file) objects[i].is_put_off = true;
 }
 
 void model_number_closed(int number) {
@@ -206,8 +232,11 @@ static void check_call(int index, int types, struct frame *frame) {
     if (object_is_socket(object)) {
         if (types == WRITE && object->is_queued && handle_write(index, 0) > 0)
             disagree("object %d is called for room while bytes are queued (S-SOCK-59)", index);
-        if (!object->is_stale && types & ~frame->seen[index])
-            disagree("object %d is called for types %d, was ready for %d in this run (S-SOCK-55)", index, types, frame->seen[index]);
+        /* A TCP peer acknowledges when it likes. */
+        int seen = frame->seen[index] | file_ready(object->what->number);
+        if (!object->is_stale && types & ~seen)
+            disagree("object %d is called for types %d, was ready for %d in this run (S-SOCK-55)", index, types, seen);
+        if (types & WRITE && object->has_failed) disagree("object %d is called for room after its connect has failed (S-SOCK-32)", index);
         return;
     }
     if (object->is_stale) {
@@ -248,6 +277,8 @@ void model_called(int index, int generation, int types, struct frame *frame) {
         object->enabled &= ~types;
         object->again |= types;
         if (types == WRITE) object->is_queued = false;
+        object->told |= types & CONNECT;
+        object->is_put_off = false;
         object->performs++;
     } else {
         object->enabled &= ~(types & ~object->persistent);
@@ -300,7 +331,7 @@ void model_run_ended(struct frame *frame, int content, int result) {
     int sends = 0;
     for (int i = 0; i < object_count; i++) {
         if (objects[i].is_queued) sends++;
-        if (!was_passed_over(frame, i)) continue;
+        if (!was_passed_over(frame, i) || objects[i].is_put_off) continue;
         if (object_is_socket(&objects[i])) {
             /* S-SOCK-53, S-RUN-13. */
             if (!frame->handled || frame->v0_calls == 0) disagree("object %d was ready before the run and is not called (S-SOCK-53)", i);

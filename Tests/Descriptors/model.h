@@ -11,9 +11,13 @@ struct object {
     int generation; /* how often it was made */
     bool is_valid, has_source;
     int types;      /* what it can report */
+    int told;       /* what it reports once, and has */
     int enabled, persistent;
     int again;      /* of a socket: types whose callback is on the stack and that have not been disabled since (S-SOCK-34) */
     bool is_queued; /* a Write left bytes queued, and no Write callback has told that they are sent */
+    bool has_failed; /* it was told that a connect failed */
+    /* There was a connection and no descriptor for it: the library looks again later. Or the kernel tells nobody of a connect (S-SOCK-30). */
+    bool is_put_off;
     int performs;   /* of a socket: callbacks on the stack */
     int flags;      /* of a socket: types that come on again after the callback */
     bool in_mode[LOOPS][MODES];
@@ -69,6 +73,10 @@ void model_disabled(int index, int types);
 void model_wrote(int index, long queued);
 /* What comes on again after a callback, as the flags say at its end. */
 void model_flags_set(int index, int flags);
+/* Whether connections can be accepted has changed. */
+void model_starved(void);
+/* The program connects the file of a number. */
+void model_file_connected(int number);
 /* The number was given another file or none. */
 void model_number_closed(int number);
 /* Something happened to the file of a number: what was expected of its objects is open. */

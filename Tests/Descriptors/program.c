@@ -3,29 +3,35 @@
 
 #include <string.h>
 
+#include "connections.h"
 #include "random.h"
 
-static const char *const object_names[] = {"descriptor", "port", "socket(Read)", "socket(Data)", "socket(None)"};
-static const char *const file_names[] = {"pipe(read end)", "pipe(write end)", "stream", "datagram", "counter", "/dev/null"};
+static const char *const object_names[] = {"descriptor", "port", "socket(Read)", "socket(Data)", "socket(Accept)", "socket(None)"};
+static const char *const file_names[] = {"pipe(read end)", "pipe(write end)", "stream", "datagram", "counter", "/dev/null",
+                                         "tcp", "listener", "listener(Unix)", "unconnected", "unconnected(Unix)"};
+static const char *const target_names[] = {"one that listens", "nobody", "one without room"};
 static const char *const op_names[] = {
-    "open", "close", "dup", "put", "drain", "fill", "peer-drain", "peer-shut", "shut", "peer-close",
-    "create", "add", "remove", "invalidate", "invalidate-source", "enable", "persist", "disable", "flags", "send", "write",
+    "open", "close", "dup", "put", "drain", "fill", "peer-drain", "peer-shut", "shut", "peer-close", "knock", "leave", "starve", "connect-file",
+    "create", "add", "remove", "invalidate", "invalidate-source", "enable", "persist", "disable", "flags", "send", "write", "connect",
     "run", "sleep", "stop-sleep"};
 
+/* In the order of file_kind. */
+static const int file_weights[FILE_KINDS] = {4, 2, 5, 2, 3, 1, 3, 2, 2, 3, 1};
 /* In the order of op_kind: at the top of a program, and in scripts. */
-static const int top_weights[OP_KINDS] = {4, 2, 2, 12, 6, 4, 5, 1, 1, 2, 14, 14, 5, 2, 2, 10, 6, 6, 2, 2, 6, 26, 4, 2};
-static const int script_weights[OP_KINDS] = {1, 1, 1, 6, 10, 2, 4, 1, 1, 1, 2, 4, 4, 3, 1, 10, 3, 6, 1, 1, 4, 6, 0, 0};
+static const int top_weights[OP_KINDS] = {4, 2, 2, 12, 6, 4, 5, 1, 1, 2, 8, 2, 1, 2, 14, 14, 5, 2, 2, 10, 6, 6, 2, 2, 6, 5, 26, 4, 2};
+static const int script_weights[OP_KINDS] = {1, 1, 1, 6, 10, 2, 4, 1, 1, 1, 3, 1, 1, 1, 2, 4, 4, 3, 1, 10, 3, 6, 1, 1, 4, 2, 6, 0, 0};
 
 static bool concerns_reuse(enum op_kind kind) { return kind == OP_CLOSE || kind == OP_DUP; }
 
 static void make_op(struct op *op, struct random *random, const struct program *program, const int *weights,
                     const struct generator_options *options) {
-    static const int file_weights[FILE_KINDS] = {4, 2, 5, 2, 3, 1};
     do op->kind = (enum op_kind)random_weighted(random, weights, OP_KINDS);
     while ((options->no_reuse && concerns_reuse(op->kind)) || (options->no_second_loop && op->kind == OP_SLEEP));
     op->object = random_below(random, program->objects);
     op->number = random_percent(random, 50) ? program->object[op->object].number : random_below(random, NUMBERS);
-    op->other = op->kind == OP_OPEN ? random_weighted(random, file_weights, FILE_KINDS) : random_below(random, NUMBERS);
+    op->other = op->kind == OP_OPEN ? random_weighted(random, file_weights, FILE_KINDS)
+        : op->kind == OP_CONNECT || op->kind == OP_CONNECT_FILE ? random_weighted(random, (int[]){4, 4, 1}, TARGETS)
+        : random_below(random, NUMBERS);
     op->loop = !options->no_second_loop && random_percent(random, 25);
     op->mode = random_percent(random, 30);
     op->handled = random_percent(random, 40);
@@ -33,7 +39,7 @@ static void make_op(struct op *op, struct random *random, const struct program *
     case OP_ENABLE:
     case OP_PERSIST:
     case OP_DISABLE:
-        op->value = random_between(random, 1, 3);
+        op->value = random_between(random, 1, 3) | (random_percent(random, 15) ? CONNECT : 0);
         break;
     case OP_FLAGS:
         op->value = random_below(random, 4);
@@ -46,16 +52,21 @@ static void make_op(struct op *op, struct random *random, const struct program *
     }
 }
 
+static enum object_kind object_kind_for(enum file_kind file, struct random *random) {
+    if (file == LISTENER || file == LOCAL_LISTENER) return SOCKET_ACCEPT;
+    return random_percent(random, 50) ? SOCKET_DATA : SOCKET_READ;
+}
+
 void program_generate(struct program *program, uint64_t seed, const struct generator_options *options) {
     struct random random;
-    static const int kind_weights[OBJECT_KINDS] = {8, 4, 4, 3, 1};
+    static const int kind_weights[OBJECT_KINDS] = {8, 4, 4, 3, 3, 1};
     random_start(&random, seed);
     memset(program, 0, sizeof *program);
     program->seed = seed;
     program->objects = random_between(&random, 1, MAX_OBJECTS);
     /* Few numbers, so that objects share them. */
     int numbers = random_between(&random, 1, NUMBERS);
-    for (int i = 0; i < NUMBERS; i++) program->file[i] = (enum file_kind)random_weighted(&random, (int[]){5, 2, 6, 2, 3, 1}, FILE_KINDS);
+    for (int i = 0; i < NUMBERS; i++) program->file[i] = (enum file_kind)random_weighted(&random, file_weights, FILE_KINDS);
     /* Some programs are about streams without room whose end has come: the kernel tells of that all the time, whatever is asked for. */
     int weights[OP_KINDS];
     bool is_about_ends = random_percent(&random, 25);
@@ -67,13 +78,26 @@ void program_generate(struct program *program, uint64_t seed, const struct gener
         weights[OP_SHUT] = weights[OP_RUN] / 3;
         weights[OP_OPEN] = weights[OP_CLOSE] = weights[OP_DUP] = 0;
     }
+    /* And some about connections. */
+    bool is_about_connections = !is_about_ends && random_percent(&random, 25);
+    if (is_about_connections) {
+        numbers = random_between(&random, 1, 2);
+        program->file[0] = random_percent(&random, 50) ? LISTENER + random_below(&random, 2) : UNCONNECTED;
+        program->file[1] = random_percent(&random, 50) ? UNCONNECTED : LISTENER;
+        weights[OP_KNOCK] = weights[OP_CONNECT] = weights[OP_RUN];
+        weights[OP_LEAVE] = weights[OP_STARVE] = 4;
+        weights[OP_OPEN] = weights[OP_CLOSE] = 0;
+    }
     for (int i = 0; i < program->objects; i++) {
         struct object_definition *object = &program->object[i];
         object->kind = (enum object_kind)random_weighted(&random, kind_weights, OBJECT_KINDS);
         object->number = random_below(&random, numbers);
+        if (is_about_connections && random_percent(&random, 60)) object->kind = object_kind_for(program->file[object->number], &random);
         object->order = random_between(&random, -1, 1);
         object->script = random_percent(&random, is_about_ends ? 20 : 60) ? random_below(&random, SCRIPTS) : -1;
         object->writes = object->kind == SOCKET_NONE || random_percent(&random, 40);
+        object->connects = object->kind >= SOCKET_READ && object->kind != SOCKET_ACCEPT && random_percent(&random, 50);
+        object->leaves_errors = object->connects && random_percent(&random, 15);
     }
     for (int s = 0; s < SCRIPTS; s++) {
         program->script[s].count = random_between(&random, 1, MAX_SCRIPT_OPS);
@@ -90,6 +114,8 @@ void program_generate(struct program *program, uint64_t seed, const struct gener
         program->op[program->count++] =
             (struct op){.kind = random_percent(&random, 30) ? OP_PERSIST : OP_ENABLE, .object = i, .value = types};
     }
+    if (is_about_connections)
+        for (int i = 0; i < 2; i++) program->op[program->count++] = (struct op){.kind = OP_KNOCK, .number = i, .value = random_between(&random, 1, 3)};
     for (int i = 0; i < options->length && program->count < MAX_OPS; i++)
         make_op(&program->op[program->count++], &random, program, weights, options);
 }
@@ -106,8 +132,14 @@ void op_describe(const struct op *op, char text[96]) {
         append(text, " as ", 0);
         strncat(text, file_names[op->other], 95 - strlen(text));
     }
+    if (op->kind == OP_KNOCK) append(text, " times %d", op->value);
+    if (op->kind == OP_STARVE) append(text, " %d", op->value == 1);
     if (op->kind == OP_DUP) append(text, " from %d", op->other);
-    if (op->kind >= OP_CREATE && op->kind <= OP_WRITE) append(text, " object %d", op->object);
+    if (op->kind >= OP_CREATE && op->kind <= OP_CONNECT) append(text, " object %d", op->object);
+    if (op->kind == OP_CONNECT || op->kind == OP_CONNECT_FILE) {
+        append(text, " to ", 0);
+        strncat(text, target_names[op->other], 95 - strlen(text));
+    }
     if (op->kind == OP_ADD || op->kind == OP_REMOVE || op->kind == OP_RUN || op->kind == OP_SLEEP) {
         if (op->kind != OP_SLEEP) append(text, " loop %d", op->loop);
         append(text, " mode %d", op->mode);
@@ -123,8 +155,9 @@ void program_print(const struct program *program, FILE *out) {
     for (int i = 0; i < NUMBERS; i++) fprintf(out, "number %d: %s\n", i, file_names[program->file[i]]);
     for (int i = 0; i < program->objects; i++) {
         const struct object_definition *object = &program->object[i];
-        fprintf(out, "object %d: %s%s on number %d order %d", i, object_names[object->kind],
-                object->writes && object->kind >= SOCKET_READ ? "+Write" : "", object->number, object->order);
+        fprintf(out, "object %d: %s%s%s%s on number %d order %d", i, object_names[object->kind],
+                object->writes && object->kind >= SOCKET_READ ? "+Write" : "", object->connects ? "+Connect" : "",
+                object->leaves_errors ? "+LeaveErrors" : "", object->number, object->order);
         if (object->script >= 0 && program->script[object->script].count > 0) {
             fprintf(out, " script %d {", object->script);
             for (int k = 0; k < program->script[object->script].count; k++) {

@@ -7,26 +7,34 @@
 #include <stdint.h>
 #include <stdio.h>
 
-enum { NUMBERS = 4, MAX_OBJECTS = 7, SCRIPTS = 5, MAX_SCRIPT_OPS = 4, MAX_OPS = 64, LOOPS = 2, MODES = 2, READ = 1, WRITE = 2 };
+enum { NUMBERS = 4, MAX_OBJECTS = 7, SCRIPTS = 5, MAX_SCRIPT_OPS = 4, MAX_OPS = 64, LOOPS = 2, MODES = 2 };
 
-enum object_kind { DESCRIPTOR, PORT, SOCKET_READ, SOCKET_DATA, SOCKET_NONE, OBJECT_KINDS };
+/* Types of callbacks, as bits. READ is also that of connections that are accepted and of data. */
+enum { READ = 1, WRITE = 2, CONNECT = 4 };
 
-/* What a number can name. STREAM and DATAGRAM are halves of pairs whose peers belong to the program. */
-enum file_kind { PIPE_READ, PIPE_WRITE, STREAM, DATAGRAM, COUNTER, NULL_DEVICE, FILE_KINDS };
+enum object_kind { DESCRIPTOR, PORT, SOCKET_READ, SOCKET_DATA, SOCKET_ACCEPT, SOCKET_NONE, OBJECT_KINDS };
+
+/* What a number can name. STREAM, TCP and DATAGRAM are halves of pairs whose peers belong to the program; UNCONNECTED and LOCAL_UNCONNECTED
+   become such halves. */
+enum file_kind {
+    PIPE_READ, PIPE_WRITE, STREAM, DATAGRAM, COUNTER, NULL_DEVICE, TCP, LISTENER, LOCAL_LISTENER, UNCONNECTED, LOCAL_UNCONNECTED, FILE_KINDS
+};
 
 struct object_definition {
     enum object_kind kind;
     int number;
     int order;
     int script; /* -1: none */
-    bool writes; /* a socket with the Write type */
+    bool writes, connects; /* a socket with the Write type, the Connect type */
+    bool leaves_errors;    /* a socket with the flag LeaveErrors */
 };
 
 enum op_kind {
     /* The files. */
-    OP_OPEN, OP_CLOSE, OP_DUP, OP_PUT, OP_DRAIN, OP_FILL, OP_PEER_DRAIN, OP_PEER_SHUT, OP_SHUT, OP_PEER_CLOSE,
+    OP_OPEN, OP_CLOSE, OP_DUP, OP_PUT, OP_DRAIN, OP_FILL, OP_PEER_DRAIN, OP_PEER_SHUT, OP_SHUT, OP_PEER_CLOSE, OP_KNOCK,
+    OP_LEAVE, OP_STARVE, OP_CONNECT_FILE,
     /* The objects. */
-    OP_CREATE, OP_ADD, OP_REMOVE, OP_INVALIDATE, OP_INVALIDATE_SOURCE, OP_ENABLE, OP_PERSIST, OP_DISABLE, OP_FLAGS, OP_SEND, OP_WRITE,
+    OP_CREATE, OP_ADD, OP_REMOVE, OP_INVALIDATE, OP_INVALIDATE_SOURCE, OP_ENABLE, OP_PERSIST, OP_DISABLE, OP_FLAGS, OP_SEND, OP_WRITE, OP_CONNECT,
     /* The loops. */
     OP_RUN, OP_SLEEP, OP_STOP_SLEEP,
     OP_KINDS
@@ -36,7 +44,7 @@ enum { TIMEOUT_NONE, TIMEOUT_WAIT, TIMEOUT_KINDS };
 
 struct op {
     enum op_kind kind;
-    int object, number, other; /* other: a second number, or the kind of a file */
+    int object, number, other; /* other: a second number, the kind of a file, or a target */
     int loop, mode;
     int value;                 /* types, flags, bytes, or a timeout */
     bool handled;              /* of a run: returnAfterSourceHandled */

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: MIT */
+#include "telling.h"
+
+#include "model.h"
+#include "outcome.h"
+
+/* S-SOCK-28: one callback for each connection, whose address is the peer's. */
+void told_connection(int index, int fd, RLDataRef address) {
+    outcome->connections++;
+    if (!connection_told(fd, RLDataGetBytePtr(address), RLDataGetLength(address)))
+        disagree("object %d is told of a connection that is not one of those that wait", index);
+    if (files_are_starving() && !model_sleeps) disagree("object %d is told of a connection, and there is no descriptor for one", index);
+}
+
+/* S-SOCK-30, 37. */
+void told_connect(int index, const int32_t *error) {
+    struct object *object = &objects[index];
+    const struct file *file = file_of(object->what->number);
+    outcome->connects++;
+    object->has_failed = error && !(object->flags & WRITE);
+    if (object->has_failed) object->enabled &= ~WRITE;
+    if (object->what->leaves_errors && error) disagree("object %d is told an error that is left (S-SOCK-30)", index);
+    if (object->is_stale || !file || object->what->leaves_errors) return;
+    if (file->connect == TARGET_FULL) disagree("object %d is told of the end of a connect that is under way", index);
+    if (file->connect == TARGET_REFUSES && !error) disagree("object %d is told that it is connected, and it was refused", index);
+    if (file->connect == TARGET_OPEN && error && file->peer >= 0) disagree("object %d is told that it was refused, and it is connected", index);
+}
