@@ -4,6 +4,7 @@
 
 #include <fcntl.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -171,7 +172,10 @@ int connection_peer(bool is_local) {
     make_targets(is_local);
     struct pollfd ready = {.fd = targets[is_local].fd[TARGET_OPEN], .events = POLLIN};
     must(poll(&ready, 1, 1000) == 1);
-    return file_away(accept4(ready.fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC));
+    int on = 1, peer = file_away(accept4(ready.fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC));
+    /* What it sends is there when it is sent. */
+    setsockopt(peer, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    return peer;
 }
 
 int connection_none(bool is_local) { return make(is_local); }

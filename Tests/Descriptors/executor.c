@@ -8,32 +8,26 @@
 #include <time.h>
 
 #include "handles.h"
-#include "model.h"
+#include "operations.h"
+#include "outcome.h"
+#include "settle.h"
+#include "stage.h"
 
-enum { MAX_DEPTH = 4, FUEL = 60, PATIENCE = 3 };
+enum { MAX_DEPTH = 4, FUEL = 60 };
 
 static const struct program *program;
 /* Guards the model and the files. It is held during callbacks and during operations, also during a nested run, which is only made
    while the other loop does not run. */
 static pthread_mutex_t lock;
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
-static RLRunLoopRef loops[LOOPS];
-static RLMode modes[MODES];
-static __thread struct frame *top;
+RLRunLoopRef loops[LOOPS];
+RLMode modes[MODES];
+struct second second;
+__thread struct frame *top;
 static __thread int own_loop;
 static int fuel, planted, called;
 static __thread bool is_hidden; /* a callback that the model is not told of */
-static bool is_quiet; /* callbacks do nothing */
-
-/* The second thread, and what it is to do. */
-static struct {
-    pthread_t thread;
-    bool is_started, is_busy, ends, sleeps;
-    struct op op;
-    struct frame *frame; /* of the run that sleeps */
-} second;
-
-static void do_op(const struct op *op);
+bool is_quiet;
 
 /* ---- callbacks */
 
@@ -66,8 +60,7 @@ void socket_has_ended(int index, int generation) {
     /* Another file that has the number by now need not be a socket. */
     if (objects[index].generation != generation || objects[index].is_stale) return;
     /* S-SOCK-65: it sends what is queued first; nothing is called meanwhile. */
-    if (handle_write(index, 0) > 0) objects[index].is_stale = true, objects[index].enabled = objects[index].again = 0;
-    else model_invalidated(index);
+    model_stream_ended(index, handle_queued(index) > 0 || (objects[index].has_ended_writing && objects[index].is_queued));
 }
 
 static void pass_begins(RLObserverRef observer, RLActivity activity, void *info) {
@@ -78,17 +71,6 @@ static void pass_begins(RLObserverRef observer, RLActivity activity, void *info)
 }
 
 /* ---- runs */
-
-/* How many sources the mode has; -1 if the rules leave it open. */
-static int content(int loop, int mode) {
-    int count = 0;
-    for (int i = 0; i < object_count; i++) {
-        if (!objects[i].in_mode[loop][mode]) continue;
-        if (objects[i].is_stale) return -1;
-        count++;
-    }
-    return count;
-}
 
 static bool is_due(int loop, int mode) {
     for (int i = 0; i < object_count; i++)
@@ -102,7 +84,7 @@ static void run(const struct op *op) {
     bool is_nested = top != NULL;
     double seconds = op->value == TIMEOUT_NONE ? 0 : op->handled && !second.sleeps && is_due(own_loop, op->mode) ? PATIENCE : 0.0003;
     frame.polls = seconds <= 0;
-    int sources = second.sleeps ? -1 : content(own_loop, op->mode);
+    int sources = second.sleeps ? -1 : model_content(own_loop, op->mode);
     model_run_begins(&frame);
     outcome->runs++;
     top = &frame;
@@ -210,14 +192,7 @@ static void await_calls(void) {
     if (missing >= 0) disagree("object %d is ready, and the loop that waits does not call it", missing);
 }
 
-/* A socket whose number was closed may have found out (S-SOCK-13). */
-static bool can_use(int index) {
-    struct object *object = &objects[index];
-    if (object->is_valid && object->is_stale && object_is_socket(object) && !handle_is_valid(index)) model_invalidated(index);
-    return object->is_valid;
-}
-
-static void stop_sleep(void) {
+void stop_sleep(void) {
     await_calls();
     note("the sleep is stopped\n");
     time_t begin = time(NULL);
@@ -249,119 +224,6 @@ static void stop_sleep(void) {
 
 /* ---- operations */
 
-static void do_file_op(const struct op *op) {
-    int number = op->number;
-    switch (op->kind) {
-    case OP_OPEN:
-    case OP_CLOSE:
-        if (file_of(number)) model_number_closed(number);
-        if (op->kind == OP_OPEN) file_open(number, (enum file_kind)op->other);
-        else file_close(number);
-        break;
-    case OP_DUP:
-        file_dup(number, op->other);
-        break;
-    case OP_PUT:
-        file_put(number, op->value);
-        break;
-    case OP_DRAIN:
-        file_drain(number);
-        break;
-    case OP_FILL:
-        file_fill(number);
-        break;
-    case OP_PEER_DRAIN:
-        file_peer_drain(number);
-        break;
-    case OP_PEER_SHUT:
-        file_peer_shut(number);
-        break;
-    case OP_SHUT:
-        file_shut(number);
-        break;
-    case OP_PEER_CLOSE:
-        file_peer_close(number);
-        break;
-    case OP_KNOCK:
-        file_knock(number, op->value);
-        break;
-    case OP_LEAVE:
-        file_leave(number);
-        break;
-    case OP_STARVE:
-        files_starve(op->value == 1);
-        model_starved();
-        break;
-    default:
-        model_file_connected(number);
-        file_connect(number, (enum target)op->other);
-    }
-    model_file_changed(number, top);
-    if (second.frame && second.frame != top) model_file_changed(number, second.frame);
-}
-
-static void create(int index) {
-    if (objects[index].is_valid) return;
-    handle_release(index);
-    int generation = objects[index].generation + 1;
-    if (!file_of(objects[index].what->number) || !handle_make(index, generation)) return;
-    model_created(index);
-}
-
-static void do_object_op(const struct op *op) {
-    int i = op->object;
-    if (op->kind == OP_CREATE) return create(i);
-    if (!can_use(i)) return;
-    switch (op->kind) {
-    case OP_ADD:
-        model_added(i, op->loop, op->mode);
-        handle_add(i, loops[op->loop], modes[op->mode]);
-        break;
-    case OP_REMOVE:
-        if (!second.is_started && op->loop == 1) break;
-        model_removed(i, op->loop, op->mode);
-        handle_remove(i, loops[op->loop], modes[op->mode]);
-        break;
-    case OP_INVALIDATE:
-        model_invalidated(i);
-        handle_invalidate(i);
-        break;
-    case OP_INVALIDATE_SOURCE:
-        model_source_invalidated(i);
-        handle_invalidate_source(i);
-        break;
-    case OP_ENABLE:
-    case OP_PERSIST:
-        model_enabled(i, op->value, op->kind == OP_PERSIST);
-        handle_enable(i, op->value, op->kind == OP_PERSIST);
-        break;
-    case OP_DISABLE:
-        model_disabled(i, op->value);
-        handle_disable(i, op->value);
-        break;
-    case OP_FLAGS:
-        model_flags_set(i, op->value);
-        handle_set_flags(i, op->value);
-        break;
-    case OP_WRITE:
-        model_wrote(i, handle_write(i, WRITE_SIZE));
-        model_file_changed(objects[i].what->number, top);
-        break;
-    case OP_CONNECT:
-        if (!object_is_socket(&objects[i]) || objects[i].is_stale || !file_can_connect(objects[i].what->number)) break;
-        handle_connect(i, (enum target)op->other);
-        file_connect_begun(objects[i].what->number, (enum target)op->other);
-        model_file_changed(objects[i].what->number, top);
-        break;
-    default:
-        handle_send(i);
-        model_file_changed(objects[i].what->number, top);
-    }
-    /* What is enabled or added in a run may be called in it. */
-    for (struct frame *frame = top; frame; frame = frame->outer) frame->seen[i] |= file_ready(objects[i].what->number);
-    if (second.frame) second.frame->seen[i] |= file_ready(objects[i].what->number);
-}
-
 static void do_loop_op(const struct op *op) {
     bool is_script = top != NULL;
     switch (op->kind) {
@@ -385,7 +247,7 @@ static void do_loop_op(const struct op *op) {
 }
 
 /* The caller holds the lock. */
-static void do_op(const struct op *op) {
+void do_op(const struct op *op) {
     char text[96];
     if (outcome->has_failed) return;
     op_describe(op, text);
@@ -397,64 +259,6 @@ static void do_op(const struct op *op) {
 
 /* ---- a program */
 
-/* S-SOCK-58: a queue becomes empty if the peer reads and the socket's mode runs. */
-static void send_what_is_queued(void) {
-    for (int i = 0; i < object_count; i++) {
-        const struct file *file = file_of(objects[i].what->number);
-        if (!objects[i].is_queued || objects[i].is_put_off || objects[i].is_stale || !can_use(i) || !object_is_scheduled(&objects[i]) || file->peer < 0) continue;
-        for (int turn = 0; turn < 20 && handle_write(i, 0) > 0; turn++) {
-            file_peer_drain(objects[i].what->number);
-            file_await_room(objects[i].what->number);
-            for (int place = 0; place < LOOPS * MODES; place++) {
-                struct op op = {.kind = OP_RUN, .loop = place / MODES, .mode = place % MODES, .value = TIMEOUT_NONE};
-                if (objects[i].in_mode[op.loop][op.mode]) do_op(&op);
-            }
-        }
-        if (can_use(i) && handle_write(i, 0) > 0) disagree("object %d does not send what is queued", i);
-        model_wrote(i, 0);
-    }
-}
-
-/* S-SOCK-28: what could not be accepted for lack of a descriptor is tried again. */
-static void accept_what_was_put_off(void) {
-    time_t begin = time(NULL);
-    for (bool is_left = true; is_left && !outcome->has_failed;) {
-        is_left = false;
-        for (int i = 0; i < object_count; i++)
-            for (int place = 0; place < LOOPS * MODES; place++) {
-                struct op op = {.kind = OP_RUN, .loop = place / MODES, .mode = place % MODES, .value = TIMEOUT_WAIT};
-                if (objects[i].what->kind != SOCKET_ACCEPT || !objects[i].is_put_off || objects[i].is_stale || !can_use(i) || !object_due(&objects[i], op.loop, op.mode)) continue;
-                if (time(NULL) > begin + PATIENCE) disagree("object %d does not accept again (S-SOCK-28)", i);
-                is_left = true;
-                do_op(&op);
-            }
-    }
-}
-
-/* What is left to report is reported. */
-static void settle(void) {
-    is_quiet = true;
-    if (second.sleeps) stop_sleep();
-    for (int i = 0; i < object_count; i++) can_use(i);
-    files_starve(false);
-    send_what_is_queued();
-    for (int loop = 0; loop < (second.is_started ? LOOPS : 1); loop++)
-        for (int mode = 0; mode < MODES; mode++) {
-            if (content(loop, mode) == 0) continue;
-            struct op op = {.kind = OP_RUN, .loop = loop, .mode = mode, .value = TIMEOUT_WAIT, .handled = true};
-            do_op(&op);
-            op.value = TIMEOUT_NONE;
-            op.handled = false;
-            for (int i = 0; i < 2 * object_count + 2; i++) do_op(&op);
-            op.value = TIMEOUT_WAIT;
-            do_op(&op);
-        }
-    accept_what_was_put_off();
-    /* No connection was taken and not told. */
-    for (int i = 0; i < NUMBERS; i++)
-        if (file_of(i) && file_of(i)->listener) file_drain(i);
-}
-
 static void *first_thread(void *unused) {
     (void)unused;
     enter_loop(0);
@@ -462,7 +266,6 @@ static void *first_thread(void *unused) {
     start_second();
     for (int i = 0; i < program->count; i++) do_op(&program->op[i]);
     settle();
-    if (second.sleeps) stop_sleep();
     for (int i = 0; i < object_count; i++) {
         if (objects[i].is_valid) {
             model_invalidated(i);

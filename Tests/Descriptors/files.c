@@ -144,16 +144,21 @@ void file_put(int number, int count) {
         uint64_t more = (uint64_t)count;
         if (write(FIRST_NUMBER + number, &more, sizeof more) == sizeof more) file->count += more;
     } else if (file->kind != PIPE_WRITE && file->peer >= 0) {
-        static const char bytes[3];
-        ssize_t unused = file->kind == PIPE_READ ? write(file->peer, bytes, (size_t)count)
-                                                 : send(file->peer, bytes, (size_t)count, MSG_NOSIGNAL);
-        (void)unused;
+        static char bytes[PUT_SIZE];
+        if (count == PUTS) count = file->kind == STREAM || file->kind == TCP ? PUT_SIZE : PUTS;
+        flow_make(&file->in, PROGRAM_SENDER, bytes, count);
+        flow_sent(&file->in, PROGRAM_SENDER,
+                  file->kind == PIPE_READ ? write(file->peer, bytes, (size_t)count) : send(file->peer, bytes, (size_t)count, MSG_NOSIGNAL));
     }
 }
 
-static void read_all(int fd) {
+/* Reads all that has arrived. True: it ends there. */
+static bool read_all(int fd, struct flow *flow, int number) {
     char bytes[4096];
-    for (int i = 0; i < 1000 && read(fd, bytes, sizeof bytes) > 0; i++) continue;
+    ssize_t count = -1;
+    for (int i = 0; i < 1000 && (count = read(fd, bytes, sizeof bytes)) > 0; i++)
+        if (!flow_received(flow, bytes, count) && !model_sleeps) disagree("number %d: bytes come in a wrong order, or from nowhere", number);
+    return count == 0;
 }
 
 void file_drain(int number) {
@@ -162,23 +167,40 @@ void file_drain(int number) {
     if (file->listener && !listener_take_all(file->listener, FIRST_NUMBER + number) && !is_starving && !model_sleeps)
         disagree("number %d: connections are lost, or come twice", number);
     if (file->listener) return;
-    read_all(FIRST_NUMBER + number);
-    file->count = 0;
+    if (file->kind == COUNTER) {
+        uint64_t unused;
+        while (read(FIRST_NUMBER + number, &unused, sizeof unused) > 0) continue;
+        file->count = 0;
+    } else {
+        read_all(FIRST_NUMBER + number, &file->in, number);
+    }
 }
 
 void file_fill(int number) {
     struct file *file = named[number];
-    static const char bytes[2048];
+    char bytes[2048];
     if (!file || file->peer < 0) return;
-    if (file->kind == PIPE_WRITE)
-        while (write(FIRST_NUMBER + number, bytes, sizeof bytes) > 0) continue;
-    if (file->kind == STREAM || file->kind == DATAGRAM || file->kind == TCP)
-        while (send(FIRST_NUMBER + number, bytes, sizeof bytes, MSG_NOSIGNAL) > 0) continue;
+    if (file->kind == COUNTER || file->kind == PIPE_READ) return;
+    ssize_t count;
+    do {
+        flow_make(&file->out, PROGRAM_SENDER, bytes, sizeof bytes);
+        count = file->kind == PIPE_WRITE ? write(FIRST_NUMBER + number, bytes, sizeof bytes)
+                                         : send(FIRST_NUMBER + number, bytes, sizeof bytes, MSG_NOSIGNAL);
+        flow_sent(&file->out, PROGRAM_SENDER, count);
+    } while (count > 0);
 }
 
 void file_peer_drain(int number) {
     struct file *file = named[number];
-    if (file && file->peer >= 0 && file->kind != PIPE_READ) read_all(file->peer);
+    if (file && file->peer >= 0 && file->kind != PIPE_READ && read_all(file->peer, &file->out, number)) file->out_ended = true;
+}
+
+bool file_peer_take(int number) {
+    struct file *file = named[number];
+    struct pollfd arrives = {.fd = file->peer, .events = POLLIN};
+    do file_peer_drain(number);
+    while (flow_left(&file->out) > 0 && !file->out_ended && poll(&arrives, 1, file->kind == TCP ? 1000 : 0) > 0);
+    return flow_left(&file->out) == 0;
 }
 
 void file_await_room(int number) {
@@ -189,12 +211,17 @@ void file_await_room(int number) {
 void file_peer_shut(int number) {
     struct file *file = named[number];
     if (!file || file->peer < 0) return;
-    if (file->kind == STREAM || file->kind == TCP) shutdown(file->peer, SHUT_WR);
+    if (file->kind == STREAM || file->kind == TCP) shutdown(file->peer, SHUT_WR), file->in_ends = true;
 }
 
 void file_shut(int number) {
     struct file *file = named[number];
-    if (file && (file->kind == STREAM || file->kind == TCP)) shutdown(FIRST_NUMBER + number, SHUT_RDWR), file->connect = MANY;
+    if (!file || (file->kind != STREAM && file->kind != TCP)) return;
+    shutdown(FIRST_NUMBER + number, SHUT_RDWR);
+    file->connect = MANY;
+    file->in_ends = true;
+    flow_is_lossy(&file->in);
+    flow_is_lossy(&file->out);
 }
 
 void file_peer_close(int number) {
@@ -203,6 +230,9 @@ void file_peer_close(int number) {
     close(file->peer);
     file->peer = -1;
     file->connect = MANY;
+    file->in_ends = true;
+    /* A TCP end that is closed with something unread resets the connection; a send of datagrams to nobody drops what has arrived. */
+    if (file->kind == TCP || file->kind == DATAGRAM) flow_is_lossy(&file->in);
 }
 
 void file_knock(int number, int count) {

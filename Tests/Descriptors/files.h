@@ -4,11 +4,12 @@
 #define DESCRIPTORS_FILES_H
 
 #include "connections.h"
+#include "flow.h"
 #include "program.h"
 
 /* The first number; far above what the process has otherwise, so that only the program opens and closes them. */
 enum { MANY = TARGETS };
-enum { FIRST_NUMBER = 200, WRITE_SIZE = 12000 /* more than a stream takes at once */ };
+enum { FIRST_NUMBER = 200, WRITE_SIZE = 12000 /* more than a stream takes at once */, PUTS = 4, PUT_SIZE = 40000 /* more than a Data callback gets; of PUTS bytes */, HIGH_WATER = 4 * WRITE_SIZE };
 
 struct file {
     enum file_kind kind;
@@ -16,6 +17,9 @@ struct file {
     int names;     /* how many numbers name it */
     uint64_t count; /* of a counter: what a read gives */
     struct listener *listener; /* NULL: it does not listen */
+    struct flow in, out; /* to the number, and from it to the peer */
+    bool in_ends; /* the peer has ended, or either end was shut: the end of the stream may be told */
+    bool out_ended; /* the peer has met the end of the stream */
     /* What became of the connects: -1: there was none; MANY: the last may tell of another one. */
     int connect;
 };
@@ -39,6 +43,8 @@ void file_drain(int number);
 void file_fill(int number);
 void file_peer_drain(int number);
 void file_peer_shut(int number);
+/* What is on its way to the peer arrives there. False: less than was sent. */
+bool file_peer_take(int number);
 /* Both halves of the program's end. */
 void file_shut(int number);
 void file_peer_close(int number);

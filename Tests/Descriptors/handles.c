@@ -37,6 +37,7 @@ static void socket_called(RLSocketRef socket, RLSocketCallBackType type, RLDataR
     if (callback_begins(index, generation_of(info), types)) {
         if (type == kRLSocketAcceptCallBack) told_connection(index, *(const int *)data, address);
         if (type == kRLSocketConnectCallBack) told_connect(index, data);
+        if (type == kRLSocketDataCallBack) told_data(index, (RLDataRef)data);
         callback_acts(index);
     }
     /* S-SOCK-26: the end of a stream, after which the socket is invalid. */
@@ -135,15 +136,17 @@ void handle_set_flags(int index, int flags) {
                                                           (objects[index].what->leaves_errors ? kRLSocketLeaveErrors : 0));
 }
 
-void handle_send(int index) {
-    if (handles[index].socket) RLSocketSend(handles[index].socket, NULL, 0, "x", 1);
+long handle_send(int index, const char *bytes, int count) {
+    return handles[index].socket ? RLSocketSend(handles[index].socket, NULL, 0, bytes, (size_t)count) : -1;
 }
 
-long handle_write(int index, int count) {
-    static const char bytes[WRITE_SIZE];
-    if (!handles[index].socket) return 0;
-    return RLSocketWrite(handles[index].socket, bytes, (size_t)count, 4 * WRITE_SIZE);
+long handle_write(int index, const char *bytes, int count) {
+    return handles[index].socket ? RLSocketWrite(handles[index].socket, bytes, (size_t)count, HIGH_WATER) : -1;
 }
+
+long handle_queued(int index) { return handle_write(index, NULL, 0); }
+
+void handle_end(int index, int how) { RLSocketClose(handles[index].socket, (RLSocketCloseType)how); }
 
 void handle_connect(int index, enum target target) {
     const struct file *file = file_of(objects[index].what->number);

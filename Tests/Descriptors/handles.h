@@ -24,10 +24,13 @@ void handle_invalidate_source(int index);
 void handle_enable(int index, int types, bool persistently);
 void handle_disable(int index, int types);
 void handle_set_flags(int index, int flags);
-/* One send that does not wait. */
-void handle_send(int index);
-/* Sends or queues so many bytes. How many are queued then: those that were, if it takes no more. */
-long handle_write(int index, int count);
+/* One send that does not wait: how many of the bytes are sent. */
+long handle_send(int index, const char *bytes, int count);
+/* Sends or queues bytes. How many are queued then; -1: it takes no more. */
+long handle_write(int index, const char *bytes, int count);
+/* -1: that cannot be known. */
+long handle_queued(int index);
+void handle_end(int index, int how);
 void handle_connect(int index, enum target target);
 /* What the library says; a socket looks at its number. */
 bool handle_is_valid(int index);

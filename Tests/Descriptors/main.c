@@ -240,8 +240,8 @@ int main(int argc, char **argv) {
             printf(" %" PRIu64, progress->failing[i]);
         printf("%s\n", progress->failed >= MAX_FAILURES ? " and no further ones were tried" : "");
     }
-    printf("%lu runs, %lu of a loop that slept, %lu callbacks, %lu queues, %lu connections, %lu connects\n",
-           seen.runs, seen.sleeps, seen.calls, seen.queues, seen.connections, seen.connects);
+    printf("%lu runs, %lu of a loop that slept, %lu callbacks, %lu queues, %lu connections, %lu connects,\n%lu bytes of data, %lu ends\n",
+           seen.runs, seen.sleeps, seen.calls, seen.queues, seen.connections, seen.connects, seen.data, seen.ends);
     printf("%" PRIu64 " passed, %" PRIu64 " failed\n", progress->passed, progress->failed);
     return progress->failed == 0 && clean && !progress->leaks ? 0 : 1;
 }

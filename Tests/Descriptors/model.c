@@ -46,7 +46,7 @@ static bool is_last_port(const struct object *object, int loop, int mode) {
 }
 
 int object_due(const struct object *object, int loop, int mode) {
-    if (!object->is_valid || !object->has_source || !object->in_mode[loop][mode]) return 0;
+    if (!object->is_valid || object->is_closing || !object->has_source || !object->in_mode[loop][mode]) return 0;
     const struct file *file = file_of(object->what->number);
     int ready = file_ready(object->what->number);
     /* S-SOCK-30: before the end of a connect that is to be told there is no room. */
@@ -109,7 +109,10 @@ void model_added(int index, int loop, int mode) {
     object->in_mode[loop][mode] = true;
     object->added[loop][mode] = ++instant;
     /* S-SOCK-19. */
-    if (object_is_socket(object) && !was_scheduled) object->enabled = object->types & ~object->told;
+    if (object_is_socket(object) && !was_scheduled && !object->is_closing) {
+        object->enabled = object->types & ~object->told;
+        object->has_failed = false;
+    }
     if (!object_is_socket(object) && !was_scheduled && file_of(object->what->number)) object->is_stale = false;
     touch(object);
 }
@@ -132,19 +135,24 @@ void model_source_invalidated(int index) {
     struct object *object = &objects[index];
     if (!object->has_source) return;
     object->has_source = false;
+    /* The rest of the perform on the stack may follow, if its types are enabled again. */
+    for (int place = 0; object->performs && place < LOOPS * MODES; place++)
+        if (object->in_mode[place / MODES][place % MODES]) object->removed[place / MODES][place % MODES] = ++instant;
     memset(object->in_mode, 0, sizeof object->in_mode);
     if (object->what->kind == PORT) object->is_valid = false;
     unscheduled(object);
 }
 
 void model_invalidated(int index) {
+    struct file *file = file_of(objects[index].what->number);
+    if (file && objects[index].is_queued) file->out.is_lossy[index] = true;
     model_source_invalidated(index);
     objects[index].is_valid = false;
 }
 
 void model_enabled(int index, int types, bool persistent) {
     struct object *object = &objects[index];
-    if (!object->is_valid || object->what->kind == PORT) return;
+    if (!object->is_valid || object->is_closing || object->what->kind == PORT) return;
     /* S-SOCK-35. */
     if (object_is_socket(object) && !object_is_scheduled(object)) return;
     object->enabled |= types & object->types & ~object->told;
@@ -170,10 +178,41 @@ void model_wrote(int index, long queued) {
     if (queued < 0) return;
     object->is_queued = queued > 0;
     if (queued > 0) {
-        object->enabled |= object->types & WRITE;
+        if (!object->is_closing) object->enabled |= object->types & WRITE;
         outcome->queues++;
     }
     touch(object);
+}
+
+static void closes(struct object *object) {
+    object->is_closing = true;
+    object->enabled = object->again = 0;
+    touch(object);
+}
+
+void model_ended(int index, int how) {
+    struct object *object = &objects[index];
+    struct file *file = file_of(object->what->number);
+    outcome->ends++;
+    if (how == kRLSocketCloseAbort) {
+        flow_is_lossy(&file->in);
+        flow_is_lossy(&file->out);
+        return model_invalidated(index);
+    }
+    object->has_ended_writing = true;
+    /* What other objects have queued is not taken after it. */
+    for (int i = 0; i < object_count; i++)
+        if (i != index && file_of(objects[i].what->number) == file) file->out.is_lossy[i] = true;
+    if (how == kRLSocketCloseOrderly) {
+        flow_is_lossy(&file->in);
+        closes(object);
+    }
+}
+
+void model_stream_ended(int index, bool is_queued) {
+    if (!is_queued) return model_invalidated(index);
+    objects[index].has_ended_writing = true;
+    closes(&objects[index]);
 }
 
 void model_flags_set(int index, int flags) {
@@ -222,6 +261,7 @@ static void check_call(int index, int types, struct frame *frame) {
     struct object *object = &objects[index];
     const struct file *file = file_of(object->what->number);
     if (is_unsure(object, frame)) return;
+    if (object->is_closing) return disagree("object %d is called though it is being closed (S-SOCK-63)", index);
     if (!object->is_valid) return disagree("object %d is called after its end", index);
     /* S-SRC-33: one that is taken out of the mode before its turn in a pass has it. */
     bool has_turn = object_is_socket(object) && object->removed[frame->loop][frame->mode] > frame->start;
@@ -230,7 +270,7 @@ static void check_call(int index, int types, struct frame *frame) {
     if (types & ~object->enabled || types == 0)
         return disagree("object %d is called for types %d of which it has %d enabled", index, types, object->enabled);
     if (object_is_socket(object)) {
-        if (types == WRITE && object->is_queued && handle_write(index, 0) > 0)
+        if (types == WRITE && object->is_queued && handle_queued(index) > 0)
             disagree("object %d is called for room while bytes are queued (S-SOCK-59)", index);
         /* A TCP peer acknowledges when it likes. */
         int seen = frame->seen[index] | file_ready(object->what->number);
@@ -295,6 +335,16 @@ void model_returned(int index, int generation, int types) {
     object->performs--;
 }
 
+int model_content(int loop, int mode) {
+    int count = 0;
+    for (int i = 0; i < object_count; i++) {
+        if (!objects[i].in_mode[loop][mode]) continue;
+        if (objects[i].is_stale || objects[i].is_closing) return -1;
+        count++;
+    }
+    return count;
+}
+
 /* What a run has to look after: how it found the objects. */
 static int due_before[8][MAX_OBJECTS];
 
@@ -322,7 +372,7 @@ static int ports_in(const struct frame *frame) {
 
 static bool is_settled(const struct frame *frame) {
     for (int i = 0; i < object_count; i++)
-        if (objects[i].is_stale && objects[i].in_mode[frame->loop][frame->mode]) return false;
+        if ((objects[i].is_stale || objects[i].is_closing) && objects[i].in_mode[frame->loop][frame->mode]) return false;
     return true;
 }
 
@@ -330,7 +380,7 @@ void model_run_ended(struct frame *frame, int content, int result) {
     bool settled = is_settled(frame);
     int sends = 0;
     for (int i = 0; i < object_count; i++) {
-        if (objects[i].is_queued) sends++;
+        if (objects[i].is_queued || objects[i].has_ended_writing) sends++;
         if (!was_passed_over(frame, i) || objects[i].is_put_off) continue;
         if (object_is_socket(&objects[i])) {
             /* S-SOCK-53, S-RUN-13. */

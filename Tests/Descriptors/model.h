@@ -15,6 +15,8 @@ struct object {
     int enabled, persistent;
     int again;      /* of a socket: types whose callback is on the stack and that have not been disabled since (S-SOCK-34) */
     bool is_queued; /* a Write left bytes queued, and no Write callback has told that they are sent */
+    bool is_closing; /* closed in order: nothing is called any more, and it becomes invalid some day */
+    bool has_ended_writing;
     bool has_failed; /* it was told that a connect failed */
     /* There was a connection and no descriptor for it: the library looks again later. Or the kernel tells nobody of a connect (S-SOCK-30). */
     bool is_put_off;
@@ -71,6 +73,10 @@ void model_enabled(int index, int types, bool persistent);
 void model_disabled(int index, int types);
 /* A Write left so many bytes queued; -1: it took nothing. */
 void model_wrote(int index, long queued);
+/* RLSocketClose. */
+void model_ended(int index, int how);
+/* A Data callback told the end of the stream. */
+void model_stream_ended(int index, bool is_queued);
 /* What comes on again after a callback, as the flags say at its end. */
 void model_flags_set(int index, int flags);
 /* Whether connections can be accepted has changed. */
@@ -85,6 +91,9 @@ void model_file_changed(int number, struct frame *frames);
 /* The library calls the object for these types; and the callback returned. */
 void model_called(int index, int generation, int types, struct frame *frame);
 void model_returned(int index, int generation, int types);
+
+/* How many sources the mode has; -1 if the rules leave it open. */
+int model_content(int loop, int mode);
 
 /* A run begins and has ended. */
 void model_run_begins(struct frame *frame);

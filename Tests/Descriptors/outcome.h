@@ -13,7 +13,7 @@ struct outcome {
     int length;
     char history[HISTORY];
     /* What was seen, to know that the programs do something. */
-    unsigned long runs, calls, sleeps, queues, connections, connects;
+    unsigned long runs, calls, sleeps, queues, connections, connects, ends, data;
 };
 
 /* The outcome that the functions below write to. */

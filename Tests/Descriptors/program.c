@@ -12,14 +12,14 @@ static const char *const file_names[] = {"pipe(read end)", "pipe(write end)", "s
 static const char *const target_names[] = {"one that listens", "nobody", "one without room"};
 static const char *const op_names[] = {
     "open", "close", "dup", "put", "drain", "fill", "peer-drain", "peer-shut", "shut", "peer-close", "knock", "leave", "starve", "connect-file",
-    "create", "add", "remove", "invalidate", "invalidate-source", "enable", "persist", "disable", "flags", "send", "write", "connect",
+    "create", "add", "remove", "invalidate", "invalidate-source", "enable", "persist", "disable", "flags", "send", "write", "connect", "end",
     "run", "sleep", "stop-sleep"};
 
 /* In the order of file_kind. */
 static const int file_weights[FILE_KINDS] = {4, 2, 5, 2, 3, 1, 3, 2, 2, 3, 1};
 /* In the order of op_kind: at the top of a program, and in scripts. */
-static const int top_weights[OP_KINDS] = {4, 2, 2, 12, 6, 4, 5, 1, 1, 2, 8, 2, 1, 2, 14, 14, 5, 2, 2, 10, 6, 6, 2, 2, 6, 5, 26, 4, 2};
-static const int script_weights[OP_KINDS] = {1, 1, 1, 6, 10, 2, 4, 1, 1, 1, 3, 1, 1, 1, 2, 4, 4, 3, 1, 10, 3, 6, 1, 1, 4, 2, 6, 0, 0};
+static const int top_weights[OP_KINDS] = {4, 2, 2, 12, 6, 4, 5, 1, 1, 2, 8, 2, 1, 2, 14, 14, 5, 2, 2, 10, 6, 6, 2, 2, 6, 5, 3, 26, 4, 2};
+static const int script_weights[OP_KINDS] = {1, 1, 1, 6, 10, 2, 4, 1, 1, 1, 3, 1, 1, 1, 2, 4, 4, 3, 1, 10, 3, 6, 1, 1, 4, 2, 2, 6, 0, 0};
 
 static bool concerns_reuse(enum op_kind kind) { return kind == OP_CLOSE || kind == OP_DUP; }
 
@@ -41,6 +41,12 @@ static void make_op(struct op *op, struct random *random, const struct program *
     case OP_DISABLE:
         op->value = random_between(random, 1, 3) | (random_percent(random, 15) ? CONNECT : 0);
         break;
+    case OP_PUT:
+        op->value = random_between(random, 1, 4);
+        break;
+    case OP_END:
+        op->value = random_weighted(random, (int[]){4, 4, 1}, 3);
+        break;
     case OP_FLAGS:
         op->value = random_below(random, 4);
         break;
@@ -49,6 +55,49 @@ static void make_op(struct op *op, struct random *random, const struct program *
         break;
     default:
         op->value = random_between(random, 1, 3);
+    }
+}
+
+enum subject {
+    ANYTHING,
+    /* Streams without room whose end has come: the kernel tells of that all the time, whatever is asked for. */
+    ENDS,
+    CONNECTIONS,
+    /* Bytes that sockets queue and send. */
+    WRITING,
+    SUBJECTS
+};
+
+/* The files that the subject is about, of which the objects get so many. */
+static int choose_files(struct program *program, enum subject subject, struct random *random) {
+    if (subject == CONNECTIONS) {
+        program->file[0] = random_percent(random, 50) ? LISTENER + random_below(random, 2) : UNCONNECTED;
+        program->file[1] = random_percent(random, 50) ? UNCONNECTED : LISTENER;
+    } else {
+        program->file[0] = STREAM;
+        if (subject == WRITING) program->file[0] = random_percent(random, 50) ? TCP : random_percent(random, 70) ? STREAM : UNCONNECTED;
+    }
+    return subject == ENDS ? 2 : random_between(random, 1, 2);
+}
+
+static void choose_weights(int *weights, int *acts, enum subject subject) {
+    int often = weights[OP_RUN];
+    weights[OP_OPEN] = weights[OP_CLOSE] = 0;
+    if (subject == CONNECTIONS) {
+        weights[OP_KNOCK] = weights[OP_CONNECT] = often;
+        weights[OP_LEAVE] = weights[OP_STARVE] = 4;
+        return;
+    }
+    weights[OP_FILL] = subject == ENDS ? often : often / 4;
+    weights[OP_PEER_DRAIN] = often;
+    if (subject == ENDS) {
+        weights[OP_SHUT] = often / 3;
+        weights[OP_DUP] = 0;
+    } else {
+        weights[OP_WRITE] = weights[OP_PUT] = often;
+        weights[OP_END] = weights[OP_SEND] = weights[OP_CONNECT] = often / 3;
+        acts[OP_WRITE] = acts[OP_PEER_DRAIN] = 12;
+        acts[OP_END] = 4;
     }
 }
 
@@ -67,54 +116,39 @@ void program_generate(struct program *program, uint64_t seed, const struct gener
     /* Few numbers, so that objects share them. */
     int numbers = random_between(&random, 1, NUMBERS);
     for (int i = 0; i < NUMBERS; i++) program->file[i] = (enum file_kind)random_weighted(&random, file_weights, FILE_KINDS);
-    /* Some programs are about streams without room whose end has come: the kernel tells of that all the time, whatever is asked for. */
-    int weights[OP_KINDS];
-    bool is_about_ends = random_percent(&random, 25);
+    int weights[OP_KINDS], acts[OP_KINDS];
+    enum subject subject = (enum subject)random_weighted(&random, (int[]){7, 4, 4, 5}, SUBJECTS);
     memcpy(weights, top_weights, sizeof weights);
-    if (is_about_ends) {
-        numbers = 2;
-        program->file[0] = STREAM;
-        weights[OP_FILL] = weights[OP_PEER_DRAIN] = weights[OP_RUN];
-        weights[OP_SHUT] = weights[OP_RUN] / 3;
-        weights[OP_OPEN] = weights[OP_CLOSE] = weights[OP_DUP] = 0;
-    }
-    /* And some about connections. */
-    bool is_about_connections = !is_about_ends && random_percent(&random, 25);
-    if (is_about_connections) {
-        numbers = random_between(&random, 1, 2);
-        program->file[0] = random_percent(&random, 50) ? LISTENER + random_below(&random, 2) : UNCONNECTED;
-        program->file[1] = random_percent(&random, 50) ? UNCONNECTED : LISTENER;
-        weights[OP_KNOCK] = weights[OP_CONNECT] = weights[OP_RUN];
-        weights[OP_LEAVE] = weights[OP_STARVE] = 4;
-        weights[OP_OPEN] = weights[OP_CLOSE] = 0;
-    }
+    memcpy(acts, script_weights, sizeof acts);
+    if (subject != ANYTHING) numbers = choose_files(program, subject, &random);
+    if (subject != ANYTHING) choose_weights(weights, acts, subject);
     for (int i = 0; i < program->objects; i++) {
         struct object_definition *object = &program->object[i];
         object->kind = (enum object_kind)random_weighted(&random, kind_weights, OBJECT_KINDS);
         object->number = random_below(&random, numbers);
-        if (is_about_connections && random_percent(&random, 60)) object->kind = object_kind_for(program->file[object->number], &random);
+        if ((subject == CONNECTIONS || subject == WRITING) && random_percent(&random, 60)) object->kind = object_kind_for(program->file[object->number], &random);
         object->order = random_between(&random, -1, 1);
-        object->script = random_percent(&random, is_about_ends ? 20 : 60) ? random_below(&random, SCRIPTS) : -1;
-        object->writes = object->kind == SOCKET_NONE || random_percent(&random, 40);
+        object->script = random_percent(&random, subject == ENDS ? 20 : 60) ? random_below(&random, SCRIPTS) : -1;
+        object->writes = object->kind == SOCKET_NONE || random_percent(&random, subject == WRITING ? 70 : 40);
         object->connects = object->kind >= SOCKET_READ && object->kind != SOCKET_ACCEPT && random_percent(&random, 50);
         object->leaves_errors = object->connects && random_percent(&random, 15);
     }
     for (int s = 0; s < SCRIPTS; s++) {
         program->script[s].count = random_between(&random, 1, MAX_SCRIPT_OPS);
         for (int i = 0; i < program->script[s].count; i++)
-            make_op(&program->script[s].op[i], &random, program, script_weights, options);
+            make_op(&program->script[s].op[i], &random, program, acts, options);
     }
     /* Most programs begin with objects that are in a mode and enabled. */
     for (int i = 0; i < program->objects && program->count + 3 < MAX_OPS; i++) {
         if (random_percent(&random, 15)) continue;
-        int mode = random_percent(&random, 20), types = is_about_ends ? WRITE : random_between(&random, 1, 3);
+        int mode = random_percent(&random, 20), types = subject == ENDS ? WRITE : random_between(&random, 1, 3);
         int loop = !options->no_second_loop && random_percent(&random, 15);
         program->op[program->count++] = (struct op){.kind = OP_CREATE, .object = i};
         program->op[program->count++] = (struct op){.kind = OP_ADD, .object = i, .mode = mode, .loop = loop};
         program->op[program->count++] =
             (struct op){.kind = random_percent(&random, 30) ? OP_PERSIST : OP_ENABLE, .object = i, .value = types};
     }
-    if (is_about_connections)
+    if (subject == CONNECTIONS)
         for (int i = 0; i < 2; i++) program->op[program->count++] = (struct op){.kind = OP_KNOCK, .number = i, .value = random_between(&random, 1, 3)};
     for (int i = 0; i < options->length && program->count < MAX_OPS; i++)
         make_op(&program->op[program->count++], &random, program, weights, options);
@@ -135,7 +169,9 @@ void op_describe(const struct op *op, char text[96]) {
     if (op->kind == OP_KNOCK) append(text, " times %d", op->value);
     if (op->kind == OP_STARVE) append(text, " %d", op->value == 1);
     if (op->kind == OP_DUP) append(text, " from %d", op->other);
-    if (op->kind >= OP_CREATE && op->kind <= OP_CONNECT) append(text, " object %d", op->object);
+    if (op->kind >= OP_CREATE && op->kind <= OP_END) append(text, " object %d", op->object);
+    if (op->kind == OP_END) append(text, " how %d", op->value);
+    if (op->kind == OP_WRITE) append(text, " size %d", op->value);
     if (op->kind == OP_CONNECT || op->kind == OP_CONNECT_FILE) {
         append(text, " to ", 0);
         strncat(text, target_names[op->other], 95 - strlen(text));

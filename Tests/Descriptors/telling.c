@@ -25,3 +25,19 @@ void told_connect(int index, const int32_t *error) {
     if (file->connect == TARGET_REFUSES && !error) disagree("object %d is told that it is connected, and it was refused", index);
     if (file->connect == TARGET_OPEN && error && file->peer >= 0) disagree("object %d is told that it was refused, and it is connected", index);
 }
+
+/* S-SOCK-25, 26. */
+void told_data(int index, RLDataRef data) {
+    struct object *object = &objects[index];
+    struct file *file = file_of(object->what->number);
+    if (!file) return;
+    long length = RLDataGetLength(data);
+    outcome->data += (unsigned long)length;
+    if (object->is_stale) return flow_is_lossy(&file->in);
+    bool is_right = flow_received(&file->in, (const char *)RLDataGetBytePtr(data), length);
+    if (model_sleeps) return;
+    if (!is_right) disagree("object %d gets bytes in a wrong order, or from nowhere", index);
+    if (length > 0 || file->kind == DATAGRAM) return;
+    if (file->peer >= 0 && !file->in_ends) disagree("object %d is told the end of a stream that goes on", index);
+    if (flow_left(&file->in) > 0) disagree("object %d is told the end of a stream, and %ld bytes are missing", index, flow_left(&file->in));
+}
