@@ -7,6 +7,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "contexts.h"
 #include "handles.h"
 #include "operations.h"
 #include "outcome.h"
@@ -246,10 +247,18 @@ static void do_loop_op(const struct op *op) {
     }
 }
 
+/* S-FD-11, S-SOCK-10. A thread that is in a call with the number closes it later (S-SOCK-70). */
+static void await_closes(void) {
+    time_t begin = time(NULL);
+    while (!files_are_closed() && time(NULL) < begin + PATIENCE) give_way();
+    if (!files_are_closed()) disagree("the number of an object that has ended is open");
+}
+
 /* The caller holds the lock. */
 void do_op(const struct op *op) {
     char text[96];
     if (outcome->has_failed) return;
+    await_closes();
     op_describe(op, text);
     note("%*s%s\n", top ? 2 * top->depth + 4 : 0, "", text);
     if (op->kind < OP_CREATE) do_file_op(op);
@@ -267,12 +276,13 @@ static void *first_thread(void *unused) {
     for (int i = 0; i < program->count; i++) do_op(&program->op[i]);
     settle();
     for (int i = 0; i < object_count; i++) {
-        if (objects[i].is_valid) {
+        if (can_use(i)) {
             model_invalidated(i);
             handle_invalidate(i);
         }
         handle_release(i);
     }
+    await_closes();
     if (second.is_started) {
         second.ends = true;
         tell_second(&second.op);
@@ -305,10 +315,12 @@ void execute(const struct program *what, struct outcome *result, int hidden) {
     modes[0] = kRLDefaultMode;
     modes[1] = "red";
     RLSetLogHandler(ignore_log, NULL);
+    contexts_start();
     model_start(program);
     files_open_all(program);
     if (pthread_create(&thread, NULL, first_thread, NULL) != 0) abort();
     pthread_join(thread, NULL);
+    contexts_check();
     files_close_all();
     connections_close();
     pthread_mutex_destroy(&lock);

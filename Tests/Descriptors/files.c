@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -16,6 +17,7 @@
 #include "system_calls.h"
 
 static struct file *named[NUMBERS];
+static bool is_given_up[NUMBERS];
 static bool is_starving;
 
 struct file *file_of(int number) { return named[number]; }
@@ -121,14 +123,30 @@ void file_close(int number) {
     named[number] = NULL;
 }
 
+void file_forget(int number) {
+    drop(named[number]);
+    named[number] = NULL;
+    is_given_up[number] = true;
+}
+
+bool files_are_closed(void) {
+    for (int i = 0; i < NUMBERS; i++) {
+        if (is_given_up[i] && fcntl(FIRST_NUMBER + i, F_GETFD) >= 0) return false;
+        is_given_up[i] = false;
+    }
+    return true;
+}
+
 void file_dup(int number, int from) {
     if (named[number] || !named[from]) return;
-    must(dup3(FIRST_NUMBER + from, FIRST_NUMBER + number, O_CLOEXEC) >= 0);
+    /* A socket that is being closed may have closed it. */
+    if (dup3(FIRST_NUMBER + from, FIRST_NUMBER + number, O_CLOEXEC) < 0) return;
     named[number] = named[from];
     named[number]->names++;
 }
 
 void files_open_all(const struct program *program) {
+    memset(is_given_up, 0, sizeof is_given_up);
     for (int i = 0; i < NUMBERS; i++) file_open(i, program->file[i]);
 }
 

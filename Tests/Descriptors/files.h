@@ -36,6 +36,10 @@ void files_close_all(void);
 /* Gives the number, which may be open, a new file. */
 void file_open(int number, enum file_kind kind);
 void file_close(int number);
+/* The library closes it. */
+void file_forget(int number);
+/* Those that the library was to close are closed by now. */
+bool files_are_closed(void);
 /* Gives the number, which is closed, the file of another one. */
 void file_dup(int number, int from);
 void file_put(int number, int count);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 #include "handles.h"
 
-#include <stdint.h>
 #include <string.h>
 #include <sys/socket.h>
 
+#include "contexts.h"
 #include "model.h"
 #include "outcome.h"
 #include "telling.h"
@@ -13,28 +13,26 @@ static struct {
     RLFileDescriptorRef descriptor;
     RLSocketRef socket;
     RLSourceRef source;
+    bool is_let_go; /* no reference is left, and the rules say how long they are good */
 } handles[MAX_OBJECTS];
 
-static void *info_of(int index, int generation) { return (void *)(uintptr_t)(index | generation << 8); }
-static int index_of(const void *info) { return (int)((uintptr_t)info & 0xff); }
-static int generation_of(const void *info) { return (int)((uintptr_t)info >> 8); }
 static int number_of(int index) { return FIRST_NUMBER + objects[index].what->number; }
 
 static void descriptor_called(RLFileDescriptorRef descriptor, RLOptionFlags types, void *info) {
     (void)descriptor;
-    if (callback_begins(index_of(info), generation_of(info), (int)types)) callback_acts(index_of(info));
-    callback_ends(index_of(info), generation_of(info), (int)types);
+    if (callback_begins(context_index(info), context_generation(info), (int)types)) callback_acts(context_index(info));
+    callback_ends(context_index(info), context_generation(info), (int)types);
 }
 
 static void port_called(void *info) {
-    if (callback_begins(index_of(info), generation_of(info), READ)) callback_acts(index_of(info));
-    callback_ends(index_of(info), generation_of(info), READ);
+    if (callback_begins(context_index(info), context_generation(info), READ)) callback_acts(context_index(info));
+    callback_ends(context_index(info), context_generation(info), READ);
 }
 
 static void socket_called(RLSocketRef socket, RLSocketCallBackType type, RLDataRef address, const void *data, void *info) {
     (void)socket;
-    int index = index_of(info), types = type == kRLSocketWriteCallBack ? WRITE : type == kRLSocketConnectCallBack ? CONNECT : READ;
-    if (callback_begins(index, generation_of(info), types)) {
+    int index = context_index(info), types = type == kRLSocketWriteCallBack ? WRITE : type == kRLSocketConnectCallBack ? CONNECT : READ;
+    if (callback_begins(index, context_generation(info), types)) {
         if (type == kRLSocketAcceptCallBack) told_connection(index, *(const int *)data, address);
         if (type == kRLSocketConnectCallBack) told_connect(index, data);
         if (type == kRLSocketDataCallBack) told_data(index, (RLDataRef)data);
@@ -42,29 +40,31 @@ static void socket_called(RLSocketRef socket, RLSocketCallBackType type, RLDataR
     }
     /* S-SOCK-26: the end of a stream, after which the socket is invalid. */
     bool ends = type == kRLSocketDataCallBack && RLDataGetLength((RLDataRef)data) == 0;
-    if (ends) socket_has_ended(index_of(info), generation_of(info));
-    callback_ends(index_of(info), generation_of(info), types);
+    if (ends) socket_has_ended(context_index(info), context_generation(info));
+    callback_ends(context_index(info), context_generation(info), types);
 }
 
-static RLPort port_number(void *info) { return number_of(index_of(info)); }
+static RLPort port_number(void *info) { return number_of(context_index(info)); }
 
 /* S-SOCK-2: there is one object per number. */
 static bool has_other_socket(int index) {
     for (int i = 0; i < object_count; i++)
-        if (i != index && handles[i].socket && objects[i].what->number == objects[index].what->number &&
-            RLSocketIsValid(handles[i].socket))
+        if (i != index && handles[i].socket && objects[i].what->number == objects[index].what->number && handle_is_valid(i))
             return true;
     return false;
 }
 
+static void descriptor_released(void *info) { context_release(info); }
+
 bool handle_make(int index, int generation) {
     const struct object_definition *what = objects[index].what;
-    void *info = info_of(index, generation);
     if (what->kind == DESCRIPTOR) {
-        RLFileDescriptorContext context = {.info = info};
-        handles[index].descriptor = RLFileDescriptorCreate(number_of(index), false, descriptor_called, &context);
+        void *info = context_make(index, generation);
+        RLFileDescriptorContext context = {.info = info, .release = descriptor_released};
+        handles[index].descriptor = RLFileDescriptorCreate(number_of(index), what->owns, descriptor_called, &context);
     } else if (what->kind == PORT) {
-        RLSourceContext1 context = {.version = 1, .info = info, .getPort = port_number, .perform = port_called};
+        void *info = context_make(index, generation);
+        RLSourceContext1 context = {.version = 1, .info = info, .release = context_release, .getPort = port_number, .perform = port_called};
         handles[index].source = RLSourceCreate(what->order, (RLSourceContext *)&context);
     } else {
         const struct file *file = file_of(what->number);
@@ -73,7 +73,8 @@ bool handle_make(int index, int generation) {
         if (what->kind == SOCKET_DATA && (!file || !file_is_socket(file))) return false;
         /* The others have no connections to accept: the library would try again and again (S-SOCK-28). */
         if (what->kind == SOCKET_ACCEPT && (!file || !file->listener)) return false;
-        RLSocketContext context = {.info = info};
+        void *info = context_make(index, generation);
+        RLSocketContext context = {.info = info, .release = context_release};
         RLOptionFlags types = what->kind == SOCKET_READ ? kRLSocketReadCallBack : what->kind == SOCKET_DATA ? kRLSocketDataCallBack
             : what->kind == SOCKET_ACCEPT ? kRLSocketAcceptCallBack : 0;
         if (what->connects) types |= kRLSocketConnectCallBack;
@@ -88,11 +89,14 @@ static RLSourceRef source_of(int index) {
     const struct object_definition *what = objects[index].what;
     RLSourceRef *source = &handles[index].source;
     if (*source && !RLSourceIsValid(*source) && what->kind != PORT) {
-        RLRelease(*source);
+        if (!handles[index].is_let_go) RLRelease(*source);
         *source = NULL;
     }
     if (!*source && handles[index].descriptor) *source = RLFileDescriptorCreateRunLoopSource(handles[index].descriptor, what->order);
-    if (!*source && handles[index].socket) *source = RLSocketCreateRunLoopSource(handles[index].socket, what->order);
+    if (!*source && handles[index].socket) {
+        *source = RLSocketCreateRunLoopSource(handles[index].socket, what->order);
+        if (handles[index].is_let_go) RLRelease(*source);
+    }
     return *source;
 }
 
@@ -129,11 +133,11 @@ void handle_disable(int index, int types) {
     if (handles[index].descriptor) RLFileDescriptorDisableCallBacks(handles[index].descriptor, (RLOptionFlags)types);
 }
 
-/* Without CloseOnInvalidate: the number is the program's. */
 void handle_set_flags(int index, int flags) {
     if (handles[index].socket)
         RLSocketSetSocketFlags(handles[index].socket, socket_types(index, flags & (READ | WRITE)) |
-                                                          (objects[index].what->leaves_errors ? kRLSocketLeaveErrors : 0));
+                                                          (objects[index].what->leaves_errors ? kRLSocketLeaveErrors : 0) |
+                                                          (objects[index].what->owns ? kRLSocketCloseOnInvalidate : 0));
 }
 
 long handle_send(int index, const char *bytes, int count) {
@@ -155,15 +159,25 @@ void handle_connect(int index, enum target target) {
 }
 
 bool handle_is_valid(int index) {
+    if (handles[index].is_let_go && (!objects[index].is_valid || context_is_released(index, objects[index].generation))) return false;
     if (handles[index].descriptor) return RLFileDescriptorIsValid(handles[index].descriptor);
     if (handles[index].socket) return RLSocketIsValid(handles[index].socket);
     return handles[index].source && RLSourceIsValid(handles[index].source);
 }
 bool handle_has_source(int index) { return handles[index].source && RLSourceIsValid(handles[index].source); }
 
-void handle_release(int index) {
+static void release(int index) {
     if (handles[index].source) RLRelease(handles[index].source);
     if (handles[index].socket) RLRelease(handles[index].socket);
     if (handles[index].descriptor) RLRelease(handles[index].descriptor);
+}
+
+void handle_let_go(int index) {
+    handles[index].is_let_go = true;
+    release(index);
+}
+
+void handle_release(int index) {
+    if (!handles[index].is_let_go) release(index);
     memset(&handles[index], 0, sizeof handles[index]);
 }

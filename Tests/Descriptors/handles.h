@@ -35,7 +35,9 @@ void handle_connect(int index, enum target target);
 /* What the library says; a socket looks at its number. */
 bool handle_is_valid(int index);
 bool handle_has_source(int index);
-/* Lets go of the object, which is invalid. */
+/* Releases the references to an object that goes on to be used, as long as the rules say that it lives. */
+void handle_let_go(int index);
+/* Forgets the object, which is invalid. */
 void handle_release(int index);
 
 #endif

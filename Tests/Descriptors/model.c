@@ -4,6 +4,7 @@
 #include <runloop/runloop.h>
 #include <string.h>
 
+#include "contexts.h"
 #include "handles.h"
 #include "outcome.h"
 
@@ -57,7 +58,7 @@ int object_due(const struct object *object, int loop, int mode) {
     ready &= object->enabled;
     /* The perform on the stack has both types, if both were ready: Write comes after Read (S-SOCK-22), and what is enabled by the flags is
        enabled when both have been called. */
-    if (object->performs) return 0;
+    if (object->performs && object_is_socket(object)) return 0;
     /* S-SOCK-59. */
     if (object->is_queued) ready &= ~WRITE;
     if (object->what->kind == PORT) {
@@ -117,10 +118,28 @@ void model_added(int index, int loop, int mode) {
     touch(object);
 }
 
+/* S-FD-13: without references of the program's it lives as long as a loop has it, or calls it. A socket lives until it is invalidated. */
+static void end_if_forgotten(struct object *object) {
+    if (object->is_let_go && object->is_valid && !object_is_socket(object) && !object_is_scheduled(object) && object->performs == 0)
+        model_invalidated((int)(object - objects));
+}
+
+void model_let_go(int index) {
+    objects[index].is_let_go = true;
+    end_if_forgotten(&objects[index]);
+}
+
+bool model_has_owner(int number) {
+    for (int i = 0; i < object_count; i++)
+        if (objects[i].is_valid && objects[i].what->owns && objects[i].what->number == number) return true;
+    return false;
+}
+
 static void unscheduled(struct object *object) {
     if (object_is_socket(object) && !object_is_scheduled(object)) object->enabled = object->again = 0;
     if (model_sleeps) object->may_be_disabled = true;
     touch(object);
+    end_if_forgotten(object);
 }
 
 void model_removed(int index, int loop, int mode) {
@@ -146,8 +165,13 @@ void model_source_invalidated(int index) {
 void model_invalidated(int index) {
     struct file *file = file_of(objects[index].what->number);
     if (file && objects[index].is_queued) file->out.is_lossy[index] = true;
+    objects[index].is_let_go = false;
     model_source_invalidated(index);
     objects[index].is_valid = false;
+    /* S-FD-11, S-SOCK-10. */
+    if (!file || !objects[index].what->owns || objects[index].is_stale) return;
+    model_number_closed(objects[index].what->number);
+    file_forget(objects[index].what->number);
 }
 
 void model_enabled(int index, int types, bool persistent) {
@@ -157,7 +181,7 @@ void model_enabled(int index, int types, bool persistent) {
     if (object_is_socket(object) && !object_is_scheduled(object)) return;
     object->enabled |= types & object->types & ~object->told;
     if (types & WRITE) object->has_failed = false;
-    if (object->what->kind != SOCKET_ACCEPT) object->is_put_off = false;
+    if (object->what->kind != SOCKET_ACCEPT) memset(object->is_put_off, 0, sizeof object->is_put_off);
     if (persistent && !object_is_socket(object)) object->persistent |= types & object->types;
     touch(object);
 }
@@ -225,7 +249,7 @@ void model_flags_set(int index, int flags) {
 void model_starved(void) {
     for (int i = 0; i < object_count; i++)
         if (objects[i].what->kind == SOCKET_ACCEPT) {
-            objects[i].is_put_off = true;
+            memset(objects[i].is_put_off, true, sizeof objects[i].is_put_off);
             touch(&objects[i]);
         }
 }
@@ -234,7 +258,8 @@ void model_file_connected(int number) {
     const struct file *file = file_of(number);
     if (!file || file->kind != LOCAL_UNCONNECTED) return;
     for (int i = 0; i < object_count; i++)
-        if (object_is_socket(&objects[i]) && file_of(objects[i].what->number) == file) objects[i].is_put_off = true;
+        if (object_is_socket(&objects[i]) && file_of(objects[i].what->number) == file)
+            memset(objects[i].is_put_off, true, sizeof objects[i].is_put_off);
 }
 
 void model_number_closed(int number) {
@@ -299,6 +324,7 @@ static void check_call(int index, int types, struct frame *frame) {
 void model_called(int index, int generation, int types, struct frame *frame) {
     struct object *object = &objects[index];
     frame->calls++;
+    if (context_is_released(index, generation)) disagree("object %d is called after its context was released", index);
     if (object_is_socket(object)) frame->v0_calls++;
     else frame->v1_calls++;
     if (generation != object->generation) {
@@ -318,21 +344,23 @@ void model_called(int index, int generation, int types, struct frame *frame) {
         object->again |= types;
         if (types == WRITE) object->is_queued = false;
         object->told |= types & CONNECT;
-        object->is_put_off = false;
-        object->performs++;
+        object->is_put_off[frame->loop] = false;
     } else {
         object->enabled &= ~(types & ~object->persistent);
     }
+    object->performs++;
     object->called = ++instant;
     object->waited = 0;
 }
 
 void model_returned(int index, int generation, int types) {
     struct object *object = &objects[index];
-    if (!object_is_socket(object) || generation != object->generation) return;
+    if (generation != object->generation) return;
+    object->performs--;
+    end_if_forgotten(object);
+    if (!object_is_socket(object)) return;
     object->enabled |= types & object->again & object->flags;
     object->again &= ~types;
-    object->performs--;
 }
 
 int model_content(int loop, int mode) {
@@ -381,7 +409,7 @@ void model_run_ended(struct frame *frame, int content, int result) {
     int sends = 0;
     for (int i = 0; i < object_count; i++) {
         if (objects[i].is_queued || objects[i].has_ended_writing) sends++;
-        if (!was_passed_over(frame, i) || objects[i].is_put_off) continue;
+        if (!was_passed_over(frame, i) || objects[i].is_put_off[frame->loop]) continue;
         if (object_is_socket(&objects[i])) {
             /* S-SOCK-53, S-RUN-13. */
             if (!frame->handled || frame->v0_calls == 0) disagree("object %d was ready before the run and is not called (S-SOCK-53)", i);

@@ -19,8 +19,9 @@ struct object {
     bool has_ended_writing;
     bool has_failed; /* it was told that a connect failed */
     /* There was a connection and no descriptor for it: the library looks again later. Or the kernel tells nobody of a connect (S-SOCK-30). */
-    bool is_put_off;
-    int performs;   /* of a socket: callbacks on the stack */
+    bool is_put_off[LOOPS];
+    int performs; /* callbacks on the stack */
+    bool is_let_go; /* there are no references of the program's */
     int flags;      /* of a socket: types that come on again after the callback */
     bool in_mode[LOOPS][MODES];
     unsigned long added[LOOPS][MODES], removed[LOOPS][MODES];
@@ -73,6 +74,8 @@ void model_enabled(int index, int types, bool persistent);
 void model_disabled(int index, int types);
 /* A Write left so many bytes queued; -1: it took nothing. */
 void model_wrote(int index, long queued);
+/* The program's references are released. */
+void model_let_go(int index);
 /* RLSocketClose. */
 void model_ended(int index, int how);
 /* A Data callback told the end of the stream. */
@@ -83,6 +86,8 @@ void model_flags_set(int index, int flags);
 void model_starved(void);
 /* The program connects the file of a number. */
 void model_file_connected(int number);
+/* Whether a valid object is to close the number. */
+bool model_has_owner(int number);
 /* The number was given another file or none. */
 void model_number_closed(int number);
 /* Something happened to the file of a number: what was expected of its objects is open. */

@@ -11,11 +11,19 @@ bool can_use(int index) {
     return object->is_valid;
 }
 
+static bool has_kept_socket(int number) {
+    for (int i = 0; i < object_count; i++)
+        if (objects[i].is_valid && objects[i].is_let_go && object_is_socket(&objects[i]) && objects[i].what->number == number) return true;
+    return false;
+}
+
 void do_file_op(const struct op *op) {
     int number = op->number;
     switch (op->kind) {
     case OP_OPEN:
     case OP_CLOSE:
+        /* S-FD-15: a number that an object closes, or that has a socket of which the program has no reference, is not closed by others. */
+        if (model_has_owner(number) || has_kept_socket(number)) return;
         if (file_of(number)) model_number_closed(number);
         if (op->kind == OP_OPEN) file_open(number, (enum file_kind)op->other);
         else file_close(number);
@@ -116,7 +124,7 @@ static void end(int index, int how) {
 void do_object_op(const struct op *op) {
     int i = op->object;
     if (op->kind == OP_CREATE) return create(i);
-    if (!can_use(i)) return;
+    if (!can_use(i) || (objects[i].is_let_go && objects[i].is_closing)) return;
     switch (op->kind) {
     case OP_ADD:
         model_added(i, op->loop, op->mode);
@@ -150,6 +158,13 @@ void do_object_op(const struct op *op) {
         break;
     case OP_WRITE:
         write_to(i, op->value == 1 ? WRITE_SIZE / 100 : WRITE_SIZE);
+        break;
+    case OP_LET_GO:
+        /* Of a socket that ends by itself nobody may keep a pointer then. */
+        if (objects[i].is_let_go || objects[i].is_stale || objects[i].is_closing) break;
+        if (object_is_socket(&objects[i]) && !objects[i].what->owns && model_has_owner(objects[i].what->number)) break;
+        model_let_go(i);
+        handle_let_go(i);
         break;
     case OP_END:
         end(i, op->value);

@@ -12,14 +12,14 @@ static const char *const file_names[] = {"pipe(read end)", "pipe(write end)", "s
 static const char *const target_names[] = {"one that listens", "nobody", "one without room"};
 static const char *const op_names[] = {
     "open", "close", "dup", "put", "drain", "fill", "peer-drain", "peer-shut", "shut", "peer-close", "knock", "leave", "starve", "connect-file",
-    "create", "add", "remove", "invalidate", "invalidate-source", "enable", "persist", "disable", "flags", "send", "write", "connect", "end",
+    "create", "add", "remove", "invalidate", "invalidate-source", "enable", "persist", "disable", "flags", "send", "write", "connect", "end", "let-go",
     "run", "sleep", "stop-sleep"};
 
 /* In the order of file_kind. */
 static const int file_weights[FILE_KINDS] = {4, 2, 5, 2, 3, 1, 3, 2, 2, 3, 1};
 /* In the order of op_kind: at the top of a program, and in scripts. */
-static const int top_weights[OP_KINDS] = {4, 2, 2, 12, 6, 4, 5, 1, 1, 2, 8, 2, 1, 2, 14, 14, 5, 2, 2, 10, 6, 6, 2, 2, 6, 5, 3, 26, 4, 2};
-static const int script_weights[OP_KINDS] = {1, 1, 1, 6, 10, 2, 4, 1, 1, 1, 3, 1, 1, 1, 2, 4, 4, 3, 1, 10, 3, 6, 1, 1, 4, 2, 2, 6, 0, 0};
+static const int top_weights[OP_KINDS] = {4, 2, 2, 12, 6, 4, 5, 1, 1, 2, 8, 2, 1, 2, 14, 14, 5, 2, 2, 10, 6, 6, 2, 2, 6, 5, 3, 2, 26, 4, 2};
+static const int script_weights[OP_KINDS] = {1, 1, 1, 6, 10, 2, 4, 1, 1, 1, 3, 1, 1, 1, 2, 4, 4, 3, 1, 10, 3, 6, 1, 1, 4, 2, 2, 2, 6, 0, 0};
 
 static bool concerns_reuse(enum op_kind kind) { return kind == OP_CLOSE || kind == OP_DUP; }
 
@@ -101,6 +101,13 @@ static void choose_weights(int *weights, int *acts, enum subject subject) {
     }
 }
 
+/* An object that was chosen before. */
+static bool has_owner(const struct program *program, int index) {
+    for (int i = 0; i < index; i++)
+        if (program->object[i].owns && program->object[i].number == program->object[index].number) return true;
+    return false;
+}
+
 static enum object_kind object_kind_for(enum file_kind file, struct random *random) {
     if (file == LISTENER || file == LOCAL_LISTENER) return SOCKET_ACCEPT;
     return random_percent(random, 50) ? SOCKET_DATA : SOCKET_READ;
@@ -131,6 +138,7 @@ void program_generate(struct program *program, uint64_t seed, const struct gener
         object->script = random_percent(&random, subject == ENDS ? 20 : 60) ? random_below(&random, SCRIPTS) : -1;
         object->writes = object->kind == SOCKET_NONE || random_percent(&random, subject == WRITING ? 70 : 40);
         object->connects = object->kind >= SOCKET_READ && object->kind != SOCKET_ACCEPT && random_percent(&random, 50);
+        object->owns = object->kind != PORT && !has_owner(program, i) && random_percent(&random, 20);
         object->leaves_errors = object->connects && random_percent(&random, 15);
     }
     for (int s = 0; s < SCRIPTS; s++) {
@@ -169,7 +177,7 @@ void op_describe(const struct op *op, char text[96]) {
     if (op->kind == OP_KNOCK) append(text, " times %d", op->value);
     if (op->kind == OP_STARVE) append(text, " %d", op->value == 1);
     if (op->kind == OP_DUP) append(text, " from %d", op->other);
-    if (op->kind >= OP_CREATE && op->kind <= OP_END) append(text, " object %d", op->object);
+    if (op->kind >= OP_CREATE && op->kind <= OP_LET_GO) append(text, " object %d", op->object);
     if (op->kind == OP_END) append(text, " how %d", op->value);
     if (op->kind == OP_WRITE) append(text, " size %d", op->value);
     if (op->kind == OP_CONNECT || op->kind == OP_CONNECT_FILE) {
@@ -191,9 +199,9 @@ void program_print(const struct program *program, FILE *out) {
     for (int i = 0; i < NUMBERS; i++) fprintf(out, "number %d: %s\n", i, file_names[program->file[i]]);
     for (int i = 0; i < program->objects; i++) {
         const struct object_definition *object = &program->object[i];
-        fprintf(out, "object %d: %s%s%s%s on number %d order %d", i, object_names[object->kind],
+        fprintf(out, "object %d: %s%s%s%s%s on number %d order %d", i, object_names[object->kind],
                 object->writes && object->kind >= SOCKET_READ ? "+Write" : "", object->connects ? "+Connect" : "",
-                object->leaves_errors ? "+LeaveErrors" : "", object->number, object->order);
+                object->leaves_errors ? "+LeaveErrors" : "", object->owns ? " that owns" : "", object->number, object->order);
         if (object->script >= 0 && program->script[object->script].count > 0) {
             fprintf(out, " script %d {", object->script);
             for (int k = 0; k < program->script[object->script].count; k++) {

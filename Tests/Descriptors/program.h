@@ -26,6 +26,7 @@ struct object_definition {
     int order;
     int script; /* -1: none */
     bool writes, connects; /* a socket with the Write type, the Connect type */
+    bool owns; /* Invalidate closes the number: of the objects on a number one at most */
     bool leaves_errors;    /* a socket with the flag LeaveErrors */
 };
 
@@ -35,7 +36,7 @@ enum op_kind {
     OP_LEAVE, OP_STARVE, OP_CONNECT_FILE,
     /* The objects. */
     OP_CREATE, OP_ADD, OP_REMOVE, OP_INVALIDATE, OP_INVALIDATE_SOURCE, OP_ENABLE, OP_PERSIST, OP_DISABLE, OP_FLAGS, OP_SEND, OP_WRITE, OP_CONNECT,
-    OP_END,
+    OP_END, OP_LET_GO,
     /* The loops. */
     OP_RUN, OP_SLEEP, OP_STOP_SLEEP,
     OP_KINDS

@@ -20,7 +20,7 @@ static void finish_what_is_sent(void) {
     for (int i = 0; i < object_count; i++) {
         const struct object *object = &objects[i];
         const struct file *file = file_of(object->what->number);
-        if (object->is_put_off || object->is_stale || !can_use(i) || !object_is_scheduled(object) || !file) continue;
+        if (object->is_put_off[0] || object->is_put_off[1] || object->is_stale || !can_use(i) || !object_is_scheduled(object) || !file) continue;
         /* A connect that has not begun, or of which nothing is known any more (S-SOCK-30). */
         if (object->types & CONNECT & ~object->told && !(file_ready(object->what->number) & CONNECT)) continue;
         if (file->peer < 0 && !object->is_closing) continue;
@@ -57,7 +57,7 @@ static void accept_what_was_put_off(void) {
         for (int i = 0; i < object_count; i++)
             for (int place = 0; place < LOOPS * MODES; place++) {
                 struct op op = {.kind = OP_RUN, .loop = place / MODES, .mode = place % MODES, .value = TIMEOUT_WAIT};
-                if (objects[i].what->kind != SOCKET_ACCEPT || !objects[i].is_put_off || objects[i].is_stale || !can_use(i) || !object_due(&objects[i], op.loop, op.mode)) continue;
+                if (objects[i].what->kind != SOCKET_ACCEPT || !objects[i].is_put_off[op.loop] || objects[i].is_stale || !can_use(i) || !object_due(&objects[i], op.loop, op.mode)) continue;
                 if (time(NULL) > begin + PATIENCE) disagree("object %d does not accept again (S-SOCK-28)", i);
                 is_left = true;
                 do_op(&op);

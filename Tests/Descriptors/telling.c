@@ -15,8 +15,10 @@ void told_connection(int index, int fd, RLDataRef address) {
 /* S-SOCK-30, 37. */
 void told_connect(int index, const int32_t *error) {
     struct object *object = &objects[index];
-    const struct file *file = file_of(object->what->number);
+    struct file *file = file_of(object->what->number);
     outcome->connects++;
+    /* S-SOCK-60. */
+    if (file && (error || file->connect >= TARGET_REFUSES)) file->out.is_lossy[index] = true;
     object->has_failed = error && !(object->flags & WRITE);
     if (object->has_failed) object->enabled &= ~WRITE;
     if (object->what->leaves_errors && error) disagree("object %d is told an error that is left (S-SOCK-30)", index);

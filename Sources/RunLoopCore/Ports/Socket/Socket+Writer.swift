@@ -204,12 +204,18 @@ extension UnsafeMutablePointer where Pointee == Socket {
                 pointee.error.store(Int32(-sent), ordering: .relaxed)
                 dropQueue(queue.pointee.count, descriptor)
                 // The kernel has cleared the error, by which a connect that failed differs from one that was not begun.
-                _ = RunLoop.ofThread?.servedWatch?.watchFlags.pointee.bitwiseAnd(~WatchFlags.connects, ordering: .relaxed)
+                expectNoConnect()
             }
         }
         pointee.writer.unlockWord()
         // The kernel says that there is room, but has no memory: not again at once.
         if isForNow(sent) && sent != -Int(EAGAIN) { RunLoop.deferServedWatch() }
+    }
+
+    /// For the socket that is served writable means just that from now on.
+    @inline(never)
+    private func expectNoConnect() {
+        _ = RunLoop.ofThread?.servedWatch?.watchFlags.pointee.bitwiseAnd(~WatchFlags.connects, ordering: .relaxed)
     }
 
     private func isForNow(_ sent: Int) -> Bool { sent == -Int(EAGAIN) || sent == -Int(ENOBUFS) || sent == -Int(ENOMEM) }
@@ -246,6 +252,8 @@ extension UnsafeMutablePointer where Pointee == Socket {
         guard descriptor < 0 || rl_discard_input(descriptor, pointee.isLocal) else { return false }
         if pointee.state.load(ordering: .relaxed) & SocketState.flushes == 0 { return true }
         // The peer sends no more, but may read: `endWriting` goes on.
+        // If the connection is gone, and the client has taken the error, the kernel says the same as of a connect that was not begun.
+        expectNoConnect()
         _ = replaceState { $0 & ~SocketState.lingers }
         return false
     }
