@@ -29,6 +29,9 @@ struct listener {
 };
 
 static struct listener *listeners;
+/* Of listeners that nobody has any more: the library may have accepted them before. */
+static struct address former[64];
+static int former_count;
 static unsigned names; /* of Unix sockets, in the abstract space */
 
 /* Each target for each family, and what keeps it. */
@@ -100,7 +103,10 @@ void listener_free(struct listener *listener) {
     struct listener **place = &listeners;
     while (*place != listener) place = &(*place)->next;
     *place = listener->next;
-    while (listener->count > 0) forget(listener, 0);
+    while (listener->count > 0) {
+        former[former_count++ % 64] = listener->waiting[0].address;
+        forget(listener, 0);
+    }
     free(listener);
 }
 
@@ -122,13 +128,22 @@ void listener_leave(struct listener *listener) {
         }
 }
 
+static bool is_address(const struct address *own, const void *bytes, long length) {
+    return own->length == length && memcmp(&own->bytes, bytes, (size_t)length) == 0;
+}
+
 static bool forget_client(const void *address, long length) {
     for (struct listener *listener = listeners; listener; listener = listener->next)
         for (int i = 0; i < listener->count; i++)
-            if (listener->waiting[i].address.length == length && memcmp(&listener->waiting[i].address.bytes, address, (size_t)length) == 0) {
+            if (is_address(&listener->waiting[i].address, address, length)) {
                 forget(listener, i);
                 return true;
             }
+    for (int i = 0; i < former_count && i < 64; i++)
+        if (is_address(&former[i], address, length)) {
+            former[i].length = 0;
+            return true;
+        }
     return false;
 }
 
@@ -188,6 +203,7 @@ void connection_make(int ends[2]) {
 }
 
 void connections_close(void) {
+    former_count = 0;
     for (int family = 0; family < 2; family++) {
         if (!targets[family].is_made) continue;
         for (int i = 0; i < TARGETS; i++) close(targets[family].fd[i]);

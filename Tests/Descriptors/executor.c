@@ -25,7 +25,7 @@ RLRunLoopRef loops[LOOPS];
 RLMode modes[MODES];
 struct second second;
 __thread struct frame *top;
-static __thread int own_loop;
+__thread int own_loop;
 static int fuel, planted, called;
 static __thread bool is_hidden; /* a callback that the model is not told of */
 bool is_quiet;
@@ -193,8 +193,23 @@ static void await_calls(void) {
     if (missing >= 0) disagree("object %d is ready, and the loop that waits does not call it", missing);
 }
 
+/* While nothing happens but calls, a loop that sleeps makes no passes. */
+static void watch_the_sleep(void) {
+    struct timespec moment = {.tv_nsec = 500000};
+    struct frame *frame = second.frame;
+    if (!frame || !model_is_settled(frame)) return;
+    int calls = frame->calls, passes = __atomic_load_n(&frame->passes, __ATOMIC_ACQUIRE);
+    pthread_mutex_unlock(&lock);
+    nanosleep(&moment, NULL);
+    pthread_mutex_lock(&lock);
+    calls = frame->calls - calls;
+    passes = __atomic_load_n(&frame->passes, __ATOMIC_ACQUIRE) - passes;
+    if (passes > 3 * calls + 20) disagree("a loop that sleeps makes %d passes for %d calls", passes, calls);
+}
+
 void stop_sleep(void) {
     await_calls();
+    watch_the_sleep();
     note("the sleep is stopped\n");
     time_t begin = time(NULL);
     RLStop(loops[1]);

@@ -85,6 +85,11 @@ static void touch(struct object *object) {
     object->waited = 0;
 }
 
+static void enables(struct object *object, int types) {
+    object->enabled |= types;
+    for (int loop = 0; loop < LOOPS; loop++) object->off[loop] &= ~types;
+}
+
 void model_created(int index) {
     struct object *object = &objects[index];
     const struct object_definition *what = object->what;
@@ -111,7 +116,7 @@ void model_added(int index, int loop, int mode) {
     object->added[loop][mode] = ++instant;
     /* S-SOCK-19. */
     if (object_is_socket(object) && !was_scheduled && !object->is_closing) {
-        object->enabled = object->types & ~object->told;
+        enables(object, object->types & ~object->told);
         object->has_failed = false;
     }
     if (!object_is_socket(object) && !was_scheduled && file_of(object->what->number)) object->is_stale = false;
@@ -179,20 +184,21 @@ void model_enabled(int index, int types, bool persistent) {
     if (!object->is_valid || object->is_closing || object->what->kind == PORT) return;
     /* S-SOCK-35. */
     if (object_is_socket(object) && !object_is_scheduled(object)) return;
-    object->enabled |= types & object->types & ~object->told;
+    enables(object, types & object->types & ~object->told);
     if (types & WRITE) object->has_failed = false;
     if (object->what->kind != SOCKET_ACCEPT) memset(object->is_put_off, 0, sizeof object->is_put_off);
     if (persistent && !object_is_socket(object)) object->persistent |= types & object->types;
     touch(object);
 }
 
-void model_disabled(int index, int types) {
+void model_disabled(int index, int types, int own_loop) {
     struct object *object = &objects[index];
     if (!object->is_valid || object->what->kind == PORT) return;
     if (object_is_socket(object) && !object_is_scheduled(object)) return;
     object->enabled &= ~types;
     object->persistent &= ~types;
     object->again &= ~types;
+    object->off[own_loop] |= types;
     if (model_sleeps) object->may_be_disabled = true;
     touch(object);
 }
@@ -202,7 +208,7 @@ void model_wrote(int index, long queued) {
     if (queued < 0) return;
     object->is_queued = queued > 0;
     if (queued > 0) {
-        if (!object->is_closing) object->enabled |= object->types & WRITE;
+        if (!object->is_closing) enables(object, object->types & WRITE);
         outcome->queues++;
     }
     touch(object);
@@ -285,6 +291,8 @@ void model_file_changed(int number, struct frame *frames) {
 static void check_call(int index, int types, struct frame *frame) {
     struct object *object = &objects[index];
     const struct file *file = file_of(object->what->number);
+    /* Also when the other thread takes part: what this thread has disabled it is not called for. */
+    if (object->is_valid && types & object->off[frame->loop]) return disagree("object %d is called for types %d after a Disable", index, types);
     if (is_unsure(object, frame)) return;
     if (object->is_closing) return disagree("object %d is called though it is being closed (S-SOCK-63)", index);
     if (!object->is_valid) return disagree("object %d is called after its end", index);
@@ -340,11 +348,12 @@ void model_called(int index, int generation, int types, struct frame *frame) {
             model_file_changed(object->what->number, NULL);
         }
     } else if (object_is_socket(object)) {
+        /* Not of what was disabled when the call was under way on the other thread. */
+        object->again |= types & object->enabled;
         object->enabled &= ~types;
-        object->again |= types;
         if (types == WRITE) object->is_queued = false;
         object->told |= types & CONNECT;
-        object->is_put_off[frame->loop] = false;
+        if (!files_are_starving()) object->is_put_off[frame->loop] = false;
     } else {
         object->enabled &= ~(types & ~object->persistent);
     }
@@ -398,14 +407,23 @@ static int ports_in(const struct frame *frame) {
     return count;
 }
 
-static bool is_settled(const struct frame *frame) {
+bool model_is_settled(const struct frame *frame) {
     for (int i = 0; i < object_count; i++)
         if ((objects[i].is_stale || objects[i].is_closing) && objects[i].in_mode[frame->loop][frame->mode]) return false;
     return true;
 }
 
+/* S-SRC-46, 50: a count is read for a port that is called, and for no other. */
+static void check_counters(void) {
+    for (int i = 0; i < NUMBERS && !model_sleeps; i++) {
+        const struct file *file = file_of(i);
+        if (file && file->kind == COUNTER && file->count > 0 && !(file_ready(i) & READ)) disagree("number %d: its count was read for nobody", i);
+    }
+}
+
 void model_run_ended(struct frame *frame, int content, int result) {
-    bool settled = is_settled(frame);
+    check_counters();
+    bool settled = model_is_settled(frame);
     int sends = 0;
     for (int i = 0; i < object_count; i++) {
         if (objects[i].is_queued || objects[i].has_ended_writing) sends++;

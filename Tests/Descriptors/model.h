@@ -11,6 +11,7 @@ struct object {
     int generation; /* how often it was made */
     bool is_valid, has_source;
     int types;      /* what it can report */
+    int off[LOOPS]; /* what the thread of that loop has disabled, and nobody enabled since */
     int told;       /* what it reports once, and has */
     int enabled, persistent;
     int again;      /* of a socket: types whose callback is on the stack and that have not been disabled since (S-SOCK-34) */
@@ -71,7 +72,7 @@ void model_removed(int index, int loop, int mode);
 void model_source_invalidated(int index);
 void model_invalidated(int index);
 void model_enabled(int index, int types, bool persistent);
-void model_disabled(int index, int types);
+void model_disabled(int index, int types, int own_loop);
 /* A Write left so many bytes queued; -1: it took nothing. */
 void model_wrote(int index, long queued);
 /* The program's references are released. */
@@ -100,6 +101,8 @@ void model_returned(int index, int generation, int types);
 /* How many sources the mode has; -1 if the rules leave it open. */
 int model_content(int loop, int mode);
 
+/* None of the objects in its mode does what the rules leave open. */
+bool model_is_settled(const struct frame *frame);
 /* A run begins and has ended. */
 void model_run_begins(struct frame *frame);
 void model_run_ended(struct frame *frame, int content, int result);

@@ -149,7 +149,7 @@ void do_object_op(const struct op *op) {
         handle_enable(i, op->value, op->kind == OP_PERSIST);
         break;
     case OP_DISABLE:
-        model_disabled(i, op->value);
+        model_disabled(i, op->value, own_loop);
         handle_disable(i, op->value);
         break;
     case OP_FLAGS:

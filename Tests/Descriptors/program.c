@@ -65,6 +65,8 @@ enum subject {
     CONNECTIONS,
     /* Bytes that sockets queue and send. */
     WRITING,
+    /* Objects that both loops have. */
+    SHARING,
     SUBJECTS
 };
 
@@ -73,6 +75,9 @@ static int choose_files(struct program *program, enum subject subject, struct ra
     if (subject == CONNECTIONS) {
         program->file[0] = random_percent(random, 50) ? LISTENER + random_below(random, 2) : UNCONNECTED;
         program->file[1] = random_percent(random, 50) ? UNCONNECTED : LISTENER;
+    } else if (subject == SHARING) {
+        static const enum file_kind files[] = {PIPE_READ, STREAM, COUNTER, TCP, LISTENER, LOCAL_LISTENER};
+        for (int i = 0; i < 2; i++) program->file[i] = files[random_below(random, sizeof files / sizeof files[0])];
     } else {
         program->file[0] = STREAM;
         if (subject == WRITING) program->file[0] = random_percent(random, 50) ? TCP : random_percent(random, 70) ? STREAM : UNCONNECTED;
@@ -86,6 +91,11 @@ static void choose_weights(int *weights, int *acts, enum subject subject) {
     if (subject == CONNECTIONS) {
         weights[OP_KNOCK] = weights[OP_CONNECT] = often;
         weights[OP_LEAVE] = weights[OP_STARVE] = 4;
+        return;
+    }
+    if (subject == SHARING) {
+        weights[OP_SLEEP] = weights[OP_KNOCK] = weights[OP_DISABLE] = often / 2;
+        weights[OP_PUT] = weights[OP_ENABLE] = often;
         return;
     }
     weights[OP_FILL] = subject == ENDS ? often : often / 4;
@@ -110,6 +120,7 @@ static bool has_owner(const struct program *program, int index) {
 
 static enum object_kind object_kind_for(enum file_kind file, struct random *random) {
     if (file == LISTENER || file == LOCAL_LISTENER) return SOCKET_ACCEPT;
+    if (file == PIPE_READ || file == COUNTER) return random_percent(random, 50) ? PORT : DESCRIPTOR;
     return random_percent(random, 50) ? SOCKET_DATA : SOCKET_READ;
 }
 
@@ -124,7 +135,7 @@ void program_generate(struct program *program, uint64_t seed, const struct gener
     int numbers = random_between(&random, 1, NUMBERS);
     for (int i = 0; i < NUMBERS; i++) program->file[i] = (enum file_kind)random_weighted(&random, file_weights, FILE_KINDS);
     int weights[OP_KINDS], acts[OP_KINDS];
-    enum subject subject = (enum subject)random_weighted(&random, (int[]){7, 4, 4, 5}, SUBJECTS);
+    enum subject subject = (enum subject)random_weighted(&random, (int[]){7, 4, 4, 5, options->no_second_loop ? 0 : 4}, SUBJECTS);
     memcpy(weights, top_weights, sizeof weights);
     memcpy(acts, script_weights, sizeof acts);
     if (subject != ANYTHING) numbers = choose_files(program, subject, &random);
@@ -133,7 +144,7 @@ void program_generate(struct program *program, uint64_t seed, const struct gener
         struct object_definition *object = &program->object[i];
         object->kind = (enum object_kind)random_weighted(&random, kind_weights, OBJECT_KINDS);
         object->number = random_below(&random, numbers);
-        if ((subject == CONNECTIONS || subject == WRITING) && random_percent(&random, 60)) object->kind = object_kind_for(program->file[object->number], &random);
+        if (subject >= CONNECTIONS && random_percent(&random, 60)) object->kind = object_kind_for(program->file[object->number], &random);
         object->order = random_between(&random, -1, 1);
         object->script = random_percent(&random, subject == ENDS ? 20 : 60) ? random_below(&random, SCRIPTS) : -1;
         object->writes = object->kind == SOCKET_NONE || random_percent(&random, subject == WRITING ? 70 : 40);
@@ -153,6 +164,8 @@ void program_generate(struct program *program, uint64_t seed, const struct gener
         int loop = !options->no_second_loop && random_percent(&random, 15);
         program->op[program->count++] = (struct op){.kind = OP_CREATE, .object = i};
         program->op[program->count++] = (struct op){.kind = OP_ADD, .object = i, .mode = mode, .loop = loop};
+        if (subject == SHARING && program->count + 3 < MAX_OPS)
+            program->op[program->count++] = (struct op){.kind = OP_ADD, .object = i, .mode = 0, .loop = !loop};
         program->op[program->count++] =
             (struct op){.kind = random_percent(&random, 30) ? OP_PERSIST : OP_ENABLE, .object = i, .value = types};
     }

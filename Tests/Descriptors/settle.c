@@ -8,6 +8,9 @@
 #include "outcome.h"
 #include "stage.h"
 
+/* A socket that is closed drops what comes in parts. */
+enum { MAX_TURNS = 2000 };
+
 /* Something of it has not come to its end that can. */
 static bool is_under_way(int index) {
     const struct file *file = file_of(objects[index].what->number);
@@ -24,7 +27,7 @@ static void finish_what_is_sent(void) {
         /* A connect that has not begun, or of which nothing is known any more (S-SOCK-30). */
         if (object->types & CONNECT & ~object->told && !(file_ready(object->what->number) & CONNECT)) continue;
         if (file->peer < 0 && !object->is_closing) continue;
-        for (int turn = 0; turn < 20 && is_under_way(i); turn++) {
+        for (int turn = 0; turn < MAX_TURNS && is_under_way(i); turn++) {
             file_peer_drain(object->what->number);
             if (file->out_ended && object->is_closing) file_peer_shut(object->what->number);
             if (file->peer >= 0) file_await_room(object->what->number);
@@ -69,7 +72,10 @@ void settle(void) {
     is_quiet = true;
     if (second.sleeps) stop_sleep();
     for (int i = 0; i < object_count; i++) can_use(i);
-    files_starve(false);
+    if (files_are_starving()) {
+        files_starve(false);
+        model_starved();
+    }
     finish_what_is_sent();
     for (int loop = 0; loop < (second.is_started ? LOOPS : 1); loop++)
         for (int mode = 0; mode < MODES; mode++) {

@@ -14,6 +14,8 @@ extern RLRunLoopRef loops[LOOPS];
 extern RLMode modes[MODES];
 /* The innermost run of the calling thread. */
 extern __thread struct frame *top;
+/* That of the calling thread. */
+extern __thread int own_loop;
 /* Callbacks do nothing. */
 extern bool is_quiet;
 
